@@ -1,0 +1,103 @@
+# harmonics_module(name DEPS … LIBS … PUBLIC_LIBS … HEADERS … SOURCES … TESTS … [TORCH])
+#
+# Declares one module of the architecture: the static library harmonics::<name>, whose public headers
+# lie in include/harmonics/<name>/. HARMONICS_MODULES (in src/CMakeLists.txt) is the order of the
+# house: naming a module in DEPS that does not stand earlier in that list stops the configuration.
+# A module sees only the include roots of its DEPS, so including a later module does not compile.
+#   LIBS         third-party libraries that only this module's .cc files may see
+#   PUBLIC_LIBS  third-party libraries that its public headers need too
+#   TORCH        compile with libtorch and the shared precompiled torch header
+#   TESTS        one test program and one ctest entry "<name>.<file>" per *_test.cc
+function(harmonics_module name)
+  cmake_parse_arguments(ARG "TORCH" "" "DEPS;LIBS;PUBLIC_LIBS;HEADERS;SOURCES;TESTS" ${ARGN})
+  harmonics_module_position(${name} own)
+  foreach(dep IN LISTS ARG_DEPS)
+    harmonics_module_position(${dep} theirs)
+    if(NOT theirs LESS own)
+      message(FATAL_ERROR "module '${name}' may not use '${dep}': in HARMONICS_MODULES "
+                          "'${dep}' does not stand before '${name}' (see docs/ARCHITECTURE.md)")
+    endif()
+  endforeach()
+
+  add_library(harmonics_${name} STATIC ${ARG_SOURCES})
+  add_library(harmonics::${name} ALIAS harmonics_${name})
+  set_target_properties(harmonics_${name} PROPERTIES EXPORT_NAME ${name})
+  target_include_directories(harmonics_${name} PUBLIC
+    $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
+  foreach(dep IN LISTS ARG_DEPS)
+    target_link_libraries(harmonics_${name} PUBLIC harmonics_${dep})
+  endforeach()
+  target_link_libraries(harmonics_${name} PUBLIC ${ARG_PUBLIC_LIBS} PRIVATE ${ARG_LIBS})
+  if(ARG_TORCH)
+    harmonics_use_torch(harmonics_${name})
+  endif()
+
+  harmonics_check_headers(${name} ${ARG_HEADERS})
+  set_property(GLOBAL APPEND PROPERTY HARMONICS_BUILT_MODULES ${name})
+  install(DIRECTORY include/ DESTINATION include)
+  if(HARMONICS_BUILD_TESTS)
+    foreach(test IN LISTS ARG_TESTS)
+      if(ARG_TORCH)
+        harmonics_test(${name} ${test} TORCH)
+      else()
+        harmonics_test(${name} ${test})
+      endif()
+    endforeach()
+  endif()
+endfunction()
+
+# Position of a module in HARMONICS_MODULES; an unknown name stops the configuration.
+function(harmonics_module_position name out)
+  list(FIND HARMONICS_MODULES ${name} position)
+  if(position EQUAL -1)
+    message(FATAL_ERROR "'${name}' is not in HARMONICS_MODULES (src/CMakeLists.txt)")
+  endif()
+  set(${out} ${position} PARENT_SCOPE)
+endfunction()
+
+# Every public header must compile alone: a generated file per header includes nothing else.
+function(harmonics_check_headers name)
+  set(generated)
+  foreach(header IN LISTS ARGN)
+    set(file ${CMAKE_CURRENT_BINARY_DIR}/header_check/${header}.cc)
+    file(CONFIGURE OUTPUT ${file} CONTENT "#include <harmonics/${name}/${header}>\n")
+    list(APPEND generated ${file})
+  endforeach()
+  if(generated AND HARMONICS_BUILD_TESTS)
+    add_library(harmonics_${name}_headers OBJECT ${generated})
+    target_link_libraries(harmonics_${name}_headers PRIVATE harmonics_${name})
+  endif()
+endfunction()
+
+# One test program from one source file. Labels default to "unit".
+#   harmonics_test(module file_test.cc [TORCH] [LABELS …] [LIBS …] [TIMEOUT seconds])
+function(harmonics_test module source)
+  cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "LABELS;LIBS" ${ARGN})
+  get_filename_component(stem ${source} NAME_WE)
+  set(program ${module}_${stem})
+  add_executable(${program} ${source})
+  target_include_directories(${program} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_link_libraries(${program} PRIVATE harmonics_${module} GTest::gtest_main GTest::gmock
+                        ${ARG_LIBS})
+  set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  if(ARG_TORCH)
+    harmonics_use_torch(${program})
+  endif()
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS unit)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  add_test(NAME ${module}.${stem} COMMAND ${program})
+  set_tests_properties(${module}.${stem} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+    ENVIRONMENT "HARMONICS_SOURCE_DIR=${PROJECT_SOURCE_DIR};HARMONICS_BINARY_DIR=${CMAKE_BINARY_DIR}")
+endfunction()
+
+# Links libtorch and reuses the one precompiled torch header (twenty seconds saved per file).
+function(harmonics_use_torch target)
+  target_link_libraries(${target} PRIVATE harmonics_torch)
+  if(TARGET harmonics_torch_pch)
+    target_precompile_headers(${target} REUSE_FROM harmonics_torch_pch)
+  endif()
+endfunction()

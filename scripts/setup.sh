@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that Harmonics needs and that this machine lacks, and says which.
+# Needs root or sudo only when something is missing; a second run does nothing.
+#   scripts/setup.sh           install what is missing
+#   scripts/setup.sh --check   only list what is missing (exit 1 if anything is)
+set -euo pipefail
+
+# What the build and the tests need. libopenblas0-openmp matters for speed: without it libtorch falls
+# back to a reference BLAS that is about five times slower.
+required=(
+  g++ cmake ninja-build make python3 ccache
+  libtorch-dev libopenblas0-openmp
+  libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libssl-dev
+  libgtest-dev libgmock-dev libbenchmark-dev
+  clang-format
+)
+# What only `make lint` and `make fuzz` need; installed when asked for with --dev.
+developer=(clang-19 libclang-rt-19-dev clang-tidy-19)
+
+check_only=0
+for argument in "$@"; do
+  case "$argument" in
+    --check) check_only=1 ;;
+    --dev) required+=("${developer[@]}") ;;
+    -h|--help) sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "setup: unknown argument '$argument' (try --help)" >&2; exit 2 ;;
+  esac
+done
+
+if ! command -v dpkg-query >/dev/null; then
+  echo "setup: this is not a Debian system; install the equivalents of: ${required[*]}" >&2
+  exit 1
+fi
+
+missing=()
+for package in "${required[@]}"; do
+  state=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
+  [ "$state" = installed ] || missing+=("$package")
+done
+
+if [ ${#missing[@]} -eq 0 ]; then
+  echo "setup: all ${#required[@]} packages are present"
+  exit 0
+fi
+echo "setup: missing: ${missing[*]}"
+[ $check_only -eq 0 ] || exit 1
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || { echo "setup: run this as root, or install sudo" >&2; exit 1; }
+  as_root=(sudo)
+fi
+echo "setup: installing them with apt-get (this can take a few minutes)"
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+  apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+echo "setup: done"

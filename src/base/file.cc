@@ -1,0 +1,122 @@
+#include <harmonics/base/file.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <system_error>
+
+#include <harmonics/base/error.h>
+
+namespace harmonics {
+namespace {
+
+constexpr std::string_view kTemporaryMark = ".part-";
+
+// Temporary names are "<target>.part-<process id>"; one whose process is gone is litter.
+void remove_litter(const std::filesystem::path& folder, const std::string& prefix) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(prefix)) continue;
+    pid_t owner = 0;
+    const char* end = name.data() + name.size();
+    const auto parsed = std::from_chars(name.data() + prefix.size(), end, owner);
+    if (parsed.ec != std::errc{} || parsed.ptr != end || owner <= 0) continue;
+    if (::kill(owner, 0) != 0 && errno == ESRCH) std::filesystem::remove(entry.path(), ignored);
+  }
+}
+
+void write_all(int descriptor, ByteSpan bytes, const std::filesystem::path& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      fail_errno(errno, format("cannot write '{}'", path.string()));
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+}  // namespace
+
+std::string read_text_file(const std::filesystem::path& path, std::size_t limit_bytes) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) fail_errno(errno, format("cannot read '{}'", path.string()));
+  std::string text;
+  char chunk[65536];
+  while (true) {
+    const ssize_t got = ::read(descriptor, chunk, sizeof chunk);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      const int reason = errno;
+      ::close(descriptor);
+      if (got < 0) fail_errno(reason, format("cannot read '{}'", path.string()));
+      return text;
+    }
+    text.append(chunk, static_cast<std::size_t>(got));
+    if (text.size() > limit_bytes) {
+      ::close(descriptor);
+      fail(ErrorCode::kResourceExhausted, "'{}' is larger than the limit of {} bytes",
+           path.string(), limit_bytes);
+    }
+  }
+}
+
+AtomicFile::AtomicFile(std::filesystem::path target) : target_(std::move(target)) {
+  const std::string prefix = target_.filename().string() + std::string(kTemporaryMark);
+  const std::filesystem::path folder = folder_of(target_);
+  remove_litter(folder, prefix);
+  temporary_ = folder / (prefix + std::to_string(::getpid()));
+  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor_ < 0) fail_errno(errno, format("cannot write '{}'", target_.string()));
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ < 0) return;
+  ::close(descriptor_);
+  ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(ByteSpan bytes) { write_all(descriptor_, bytes, target_); }
+
+void AtomicFile::write_at(std::size_t offset, ByteSpan bytes) {
+  if (::lseek(descriptor_, static_cast<off_t>(offset), SEEK_SET) < 0) {
+    fail_errno(errno, format("cannot write '{}'", target_.string()));
+  }
+  write_all(descriptor_, bytes, target_);
+  ::lseek(descriptor_, 0, SEEK_END);
+}
+
+void AtomicFile::commit() {
+  if (::fsync(descriptor_) != 0) {
+    fail_errno(errno, format("cannot write '{}'", target_.string()));
+  }
+  ::close(descriptor_);
+  descriptor_ = -1;
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
+    const int reason = errno;
+    ::unlink(temporary_.c_str());
+    fail_errno(reason, format("cannot write '{}'", target_.string()));
+  }
+  const int folder = ::open(folder_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder >= 0) {
+    ::fsync(folder);
+    ::close(folder);
+  }
+}
+
+void write_text_file(const std::filesystem::path& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write(bytes_of(text));
+  file.commit();
+}
+
+}  // namespace harmonics

@@ -1,0 +1,42 @@
+// Whole-file reading with a ceiling, and writing that is all or nothing.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include <harmonics/base/bytes.h>
+
+namespace harmonics {
+
+/// Reads a file; one larger than `limit_bytes` is an error. Errors name the path.
+[[nodiscard]] std::string read_text_file(const std::filesystem::path& path,
+                                         std::size_t limit_bytes = std::size_t{1} << 30);
+
+/// A file that appears whole or not at all: bytes go to a temporary name beside the target, `commit`
+/// syncs it, renames it over the target and syncs the folder. Without `commit`, or after an error, the
+/// temporary file is removed and the target is untouched. Temporary files that a killed process left
+/// behind for the same target are removed when the next one starts. One thread; errors name the path.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::filesystem::path target);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(ByteSpan bytes);
+  /// Overwrites bytes that were already written (a checksum that is known only at the end).
+  void write_at(std::size_t offset, ByteSpan bytes);
+  void commit();
+
+ private:
+  std::filesystem::path target_;
+  std::filesystem::path temporary_;
+  int descriptor_ = -1;
+};
+
+/// Writes `text` to `path` through AtomicFile.
+void write_text_file(const std::filesystem::path& path, std::string_view text);
+
+}  // namespace harmonics

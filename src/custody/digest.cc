@@ -1,0 +1,42 @@
+#include <harmonics/custody/digest.h>
+
+#include <openssl/evp.h>
+
+#include <harmonics/base/error.h>
+
+namespace harmonics {
+
+struct Sha256::Context {
+  EVP_MD_CTX* raw = EVP_MD_CTX_new();
+  ~Context() { EVP_MD_CTX_free(raw); }
+};
+
+namespace {
+void require(int ok) {
+  if (ok != 1) fail(ErrorCode::kInternal, "OpenSSL could not compute a SHA-256 digest");
+}
+}  // namespace
+
+Sha256::Sha256() : context_(std::make_unique<Context>()) {
+  require(context_->raw != nullptr ? EVP_DigestInit_ex(context_->raw, EVP_sha256(), nullptr) : 0);
+}
+Sha256::~Sha256() = default;
+Sha256::Sha256(Sha256&&) noexcept = default;
+Sha256& Sha256::operator=(Sha256&&) noexcept = default;
+
+Sha256& Sha256::update(ByteSpan bytes) {
+  require(EVP_DigestUpdate(context_->raw, bytes.data(), bytes.size()));
+  return *this;
+}
+
+Digest Sha256::finish() {
+  Digest digest;
+  require(EVP_DigestFinal_ex(context_->raw, reinterpret_cast<unsigned char*>(digest.data()), nullptr));
+  return digest;
+}
+
+Digest sha256(ByteSpan bytes) { return Sha256().update(bytes).finish(); }
+
+std::string digest_text(const Digest& digest) { return to_hex(digest); }
+
+}  // namespace harmonics

@@ -1,0 +1,36 @@
+// SHA-256, the digest of checkpoints, weights and custody links.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include <harmonics/base/bytes.h>
+
+namespace harmonics {
+
+using Digest = std::array<std::byte, 32>;
+
+/// Computes SHA-256 over bytes that arrive in pieces. One thread.
+class Sha256 {
+ public:
+  Sha256();
+  ~Sha256();
+  Sha256(Sha256&&) noexcept;
+  Sha256& operator=(Sha256&&) noexcept;
+
+  Sha256& update(ByteSpan bytes);
+  /// The digest of everything so far. Call once; afterwards the object may only be destroyed.
+  [[nodiscard]] Digest finish();
+
+ private:
+  struct Context;
+  std::unique_ptr<Context> context_;
+};
+
+[[nodiscard]] Digest sha256(ByteSpan bytes);
+/// 64 lower-case hexadecimal digits.
+[[nodiscard]] std::string digest_text(const Digest& digest);
+
+}  // namespace harmonics

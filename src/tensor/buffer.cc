@@ -1,0 +1,94 @@
+#include <harmonics/tensor/buffer.h>
+
+#include <array>
+#include <bit>
+#include <cstdlib>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <harmonics/base/error.h>
+
+namespace harmonics {
+
+Buffer::Buffer(void* data, std::size_t size, Device device, Release release)
+    : data_(static_cast<std::byte*>(data)),
+      size_(size),
+      device_(device),
+      release_(std::move(release)) {}
+
+Buffer::~Buffer() {
+  if (release_) release_();
+}
+
+struct BufferPool::Shelves {
+  explicit Shelves(std::size_t limit) : keep_limit(limit) {}
+  ~Shelves() {
+    for (auto& shelf : shelves) {
+      for (void* block : shelf) std::free(block);
+    }
+  }
+
+  void* take(std::size_t size_class) {
+    const std::lock_guard lock(mutex);
+    auto& shelf = shelves[size_class];
+    if (shelf.empty()) return nullptr;
+    void* block = shelf.back();
+    shelf.pop_back();
+    kept -= std::size_t{1} << size_class;
+    ++reused;
+    return block;
+  }
+
+  void give_back(void* block, std::size_t size_class) {
+    const std::size_t bytes = std::size_t{1} << size_class;
+    {
+      const std::lock_guard lock(mutex);
+      if (kept + bytes <= keep_limit) {
+        shelves[size_class].push_back(block);
+        kept += bytes;
+        return;
+      }
+    }
+    std::free(block);
+  }
+
+  const std::size_t keep_limit;
+  mutable std::mutex mutex;
+  std::array<std::vector<void*>, 64> shelves;
+  std::size_t kept = 0;
+  std::uint64_t reused = 0;
+};
+
+BufferPool::BufferPool(std::size_t keep_limit_bytes)
+    : shelves_(std::make_shared<Shelves>(keep_limit_bytes)) {}
+
+BufferPtr BufferPool::take(std::size_t size) {
+  const std::size_t rounded = std::bit_ceil(std::max(size, kBufferAlignment));
+  const auto size_class = static_cast<std::size_t>(std::countr_zero(rounded));
+  void* block = size_class < 48 ? shelves_->take(size_class) : nullptr;
+  if (block == nullptr && size_class < 48) block = std::aligned_alloc(kBufferAlignment, rounded);
+  if (block == nullptr) {
+    fail(ErrorCode::kResourceExhausted, "out of memory: cannot allocate a tensor of {} bytes", size);
+  }
+  return std::make_shared<Buffer>(
+      block, size, Device{},
+      [shelves = shelves_, block, size_class] { shelves->give_back(block, size_class); });
+}
+
+std::size_t BufferPool::kept_bytes() const {
+  const std::lock_guard lock(shelves_->mutex);
+  return shelves_->kept;
+}
+
+std::uint64_t BufferPool::reuse_count() const {
+  const std::lock_guard lock(shelves_->mutex);
+  return shelves_->reused;
+}
+
+BufferPool& BufferPool::shared() {
+  static BufferPool pool;
+  return pool;
+}
+
+}  // namespace harmonics
