@@ -10,8 +10,6 @@
 namespace harmonics {
 namespace {
 
-constexpr int kDepthLimit = 64;
-
 class Parser {
  public:
   Parser(std::string_view text, std::string_view name) : text_(text), name_(name) {}
@@ -50,7 +48,7 @@ class Parser {
   }
 
   Json any(int depth) {
-    if (depth > kDepthLimit) broken("nested too deeply");
+    if (depth > kMaxJsonDepth) broken(format("nested more than {} levels deep", kMaxJsonDepth));
     switch (peek()) {
       case '{': return object(depth);
       case '[': return array(depth);
@@ -103,25 +101,47 @@ class Parser {
     return items;
   }
 
+  // -? (0 | 1-9 digits) (. digits)? (e sign? digits)?, which from_chars alone would take too
+  // widely.
   Json number() {
     const std::size_t begin = at_;
-    while (at_ < text_.size() && std::string_view("+-.eE0123456789").find(text_[at_]) != text_.npos) {
-      ++at_;
+    skip_one_of("-");
+    if (!skip_one_of("0")) digits(begin);
+    bool integral = true;
+    if (skip_one_of(".")) {
+      integral = false;
+      digits(begin);
     }
-    const std::string_view spelled = text_.substr(begin, at_ - begin);
-    const char* end = spelled.data() + spelled.size();
-    if (spelled.find_first_of(".eE") == std::string_view::npos) {
-      std::int64_t integer = 0;
-      const auto parsed = std::from_chars(spelled.data(), end, integer);
-      if (parsed.ec == std::errc{} && parsed.ptr == end) return integer;
+    if (skip_one_of("eE")) {
+      integral = false;
+      skip_one_of("+-");
+      digits(begin);
     }
+    const char* first = text_.data() + begin;
+    const char* last = text_.data() + at_;
+    std::int64_t integer = 0;
+    if (integral && std::from_chars(first, last, integer).ec == std::errc{}) return integer;
     double real = 0;
-    const auto parsed = std::from_chars(spelled.data(), end, real);
-    if (parsed.ec != std::errc{} || parsed.ptr != end || spelled.empty()) {
+    if (std::from_chars(first, last, real).ec != std::errc{}) {
       at_ = begin;
-      broken("not a number");
+      broken("a number beyond the range of a double");
     }
     return real;
+  }
+
+  bool skip_one_of(std::string_view characters) {
+    if (at_ == text_.size() || characters.find(text_[at_]) == characters.npos) return false;
+    ++at_;
+    return true;
+  }
+
+  void digits(std::size_t begin_of_number) {
+    const std::size_t begin = at_;
+    while (skip_one_of("0123456789")) {
+    }
+    if (at_ != begin) return;
+    at_ = begin_of_number;
+    broken("not a value");
   }
 
   std::string string() {
@@ -148,15 +168,21 @@ class Parser {
     if (const auto found = kFrom.find(c); found != kFrom.npos) {
       out.push_back(kTo[found]);
     } else if (c == 'u') {
-      std::uint32_t point = hex4();
-      if (point >= 0xD800 && point < 0xDC00 && text_.substr(at_, 2) == "\\u") {
-        at_ += 2;
-        point = 0x10000 + ((point - 0xD800) << 10) + ((hex4() - 0xDC00) & 0x3FF);
-      }
-      append_utf8(out, point);
+      append_utf8(out, code_point());
     } else {
       broken("an unknown escape");
     }
+  }
+
+  // One \u escape, or the two that a character beyond 16 bits takes.
+  std::uint32_t code_point() {
+    const std::uint32_t high = hex4();
+    if (high < 0xD800 || high > 0xDFFF) return high;
+    if (high > 0xDBFF || text_.substr(at_, 2) != "\\u") broken("half of a surrogate pair");
+    at_ += 2;
+    const std::uint32_t low = hex4();
+    if (low < 0xDC00 || low > 0xDFFF) broken("half of a surrogate pair");
+    return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
   }
 
   std::uint32_t hex4() {
@@ -195,17 +221,19 @@ std::string spell_double(double value) {
   return text;
 }
 
-constexpr const char* kTypeNames[] = {"null", "a boolean", "an integer", "a number", "a string",
-                                      "an array", "an object"};
+constexpr const char* kTypeNames[] = {"null",     "a boolean", "an integer", "a number",
+                                      "a string", "an array",  "an object"};
 
 }  // namespace
 
-Json Json::parse(std::string_view text, std::string_view name) { return Parser(text, name).whole(); }
+Json Json::parse(std::string_view text, std::string_view name) {
+  return Parser(text, name).whole();
+}
 
 namespace {
 template <typename T, typename Variant>
-const T& get_or_fail(const Variant& value, const char* wanted) {
-  if (const T* found = std::get_if<T>(&value)) return *found;
+auto& get_or_fail(Variant& value, const char* wanted) {
+  if (auto* found = std::get_if<T>(&value)) return *found;
   fail(ErrorCode::kInvalidArgument, "JSON: expected {}, found {}", wanted,
        kTypeNames[value.index()]);
 }
@@ -214,7 +242,7 @@ const T& get_or_fail(const Variant& value, const char* wanted) {
 bool Json::as_bool() const { return get_or_fail<bool>(value_, "a boolean"); }
 std::int64_t Json::as_integer() const { return get_or_fail<std::int64_t>(value_, "an integer"); }
 double Json::as_number() const {
-  if (const auto* integer = std::get_if<std::int64_t>(&value_)) return static_cast<double>(*integer);
+  if (is_integer()) return static_cast<double>(as_integer());
   return get_or_fail<double>(value_, "a number");
 }
 const std::string& Json::as_string() const { return get_or_fail<std::string>(value_, "a string"); }
@@ -237,7 +265,7 @@ const Json& Json::at(std::string_view key) const {
 
 Json& Json::set(std::string_view key, Json value) {
   if (is_null()) value_ = Object{};
-  auto& members = std::get<Object>(value_);
+  auto& members = get_or_fail<Object>(value_, "an object");
   for (auto& [name, old] : members) {
     if (name == key) {
       old = std::move(value);
@@ -250,7 +278,7 @@ Json& Json::set(std::string_view key, Json value) {
 
 Json& Json::push(Json value) {
   if (is_null()) value_ = Array{};
-  std::get<Array>(value_).push_back(std::move(value));
+  get_or_fail<Array>(value_, "an array").push_back(std::move(value));
   return *this;
 }
 

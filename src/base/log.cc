@@ -50,8 +50,7 @@ void log_line(LogLevel level, std::string_view module, std::string_view text) {
   {
     const std::lock_guard lock(capture_mutex);
     if (captured) {
-      captured->push_back(
-          format("{} {}: {}", kLevelNames[static_cast<int>(level)], module, text));
+      captured->push_back(format("{} {}: {}", kLevelNames[static_cast<int>(level)], module, text));
       return;
     }
   }

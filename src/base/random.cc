@@ -73,10 +73,10 @@ void fill_random(std::uint64_t key, std::uint32_t a, std::uint64_t b,
 
 Random::result_type Random::operator()() {
   if (used_ == 4) {
-    numbers_ = philox({static_cast<std::uint32_t>(block_), static_cast<std::uint32_t>(block_ >> 32),
-                       static_cast<std::uint32_t>(stream_),
-                       static_cast<std::uint32_t>(stream_ >> 32)},
-                      key_);
+    numbers_ =
+        philox({static_cast<std::uint32_t>(block_), static_cast<std::uint32_t>(block_ >> 32),
+                static_cast<std::uint32_t>(stream_), static_cast<std::uint32_t>(stream_ >> 32)},
+               key_);
     ++block_;
     used_ = 0;
   }
@@ -95,7 +95,8 @@ std::uint64_t Random::below(std::uint64_t bound) {
 float Random::uniform() { return static_cast<float>((*this)() >> 8) * 0x1.0p-24f; }
 
 float Random::normal() {
-  const double radius = std::sqrt(-2.0 * std::log((static_cast<double>((*this)()) + 1.0) * 0x1.0p-32));
+  const double radius =
+      std::sqrt(-2.0 * std::log((static_cast<double>((*this)()) + 1.0) * 0x1.0p-32));
   const double angle = 2.0 * std::numbers::pi * static_cast<double>((*this)()) * 0x1.0p-32;
   return static_cast<float>(radius * std::cos(angle));
 }

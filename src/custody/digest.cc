@@ -31,7 +31,8 @@ Sha256& Sha256::update(ByteSpan bytes) {
 
 Digest Sha256::finish() {
   Digest digest;
-  require(EVP_DigestFinal_ex(context_->raw, reinterpret_cast<unsigned char*>(digest.data()), nullptr));
+  require(
+      EVP_DigestFinal_ex(context_->raw, reinterpret_cast<unsigned char*>(digest.data()), nullptr));
   return digest;
 }
 

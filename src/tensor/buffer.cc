@@ -1,5 +1,6 @@
 #include <harmonics/tensor/buffer.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdlib>
@@ -10,6 +11,12 @@
 #include <harmonics/base/error.h>
 
 namespace harmonics {
+namespace {
+
+// Blocks of 2^0 to 2^47 bytes; the address space of a process ends there.
+constexpr std::size_t kSizeClasses = 48;
+
+}  // namespace
 
 Buffer::Buffer(void* data, std::size_t size, Device device, Release release)
     : data_(static_cast<std::byte*>(data)),
@@ -55,7 +62,7 @@ struct BufferPool::Shelves {
 
   const std::size_t keep_limit;
   mutable std::mutex mutex;
-  std::array<std::vector<void*>, 64> shelves;
+  std::array<std::vector<void*>, kSizeClasses> shelves;
   std::size_t kept = 0;
   std::uint64_t reused = 0;
 };
@@ -64,16 +71,22 @@ BufferPool::BufferPool(std::size_t keep_limit_bytes)
     : shelves_(std::make_shared<Shelves>(keep_limit_bytes)) {}
 
 BufferPtr BufferPool::take(std::size_t size) {
-  const std::size_t rounded = std::bit_ceil(std::max(size, kBufferAlignment));
-  const auto size_class = static_cast<std::size_t>(std::countr_zero(rounded));
-  void* block = size_class < 48 ? shelves_->take(size_class) : nullptr;
-  if (block == nullptr && size_class < 48) block = std::aligned_alloc(kBufferAlignment, rounded);
-  if (block == nullptr) {
-    fail(ErrorCode::kResourceExhausted, "out of memory: cannot allocate a tensor of {} bytes", size);
+  const auto size_class =
+      static_cast<std::size_t>(std::bit_width(std::max(size, kBufferAlignment) - 1));
+  void* block = nullptr;
+  if (size_class < kSizeClasses) {
+    block = shelves_->take(size_class);
+    if (block == nullptr) {
+      block = std::aligned_alloc(kBufferAlignment, std::size_t{1} << size_class);
+    }
   }
-  return std::make_shared<Buffer>(
-      block, size, Device{},
-      [shelves = shelves_, block, size_class] { shelves->give_back(block, size_class); });
+  if (block == nullptr) {
+    fail(ErrorCode::kResourceExhausted, "out of memory: cannot allocate a tensor of {} bytes",
+         size);
+  }
+  return std::make_shared<Buffer>(block, size, Device{}, [shelves = shelves_, block, size_class] {
+    shelves->give_back(block, size_class);
+  });
 }
 
 std::size_t BufferPool::kept_bytes() const {

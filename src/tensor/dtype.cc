@@ -41,12 +41,14 @@ std::optional<DType> dtype_from_name(std::string_view name) {
 }
 
 std::int64_t element_count(const Shape& shape) {
-  constexpr std::int64_t kLimit = std::int64_t{1} << 62;
   std::int64_t count = 1;
   for (const std::int64_t axis : shape) {
-    if (axis < 0) fail(ErrorCode::kInvalidArgument, "shape {} has a negative axis", shape_text(shape));
-    if (axis != 0 && count > kLimit / axis) {
-      fail(ErrorCode::kInvalidArgument, "shape {} has too many elements", shape_text(shape));
+    if (axis < 0) {
+      fail(ErrorCode::kInvalidArgument, "shape {} has a negative axis", shape_text(shape));
+    }
+    if (axis != 0 && count > kMaxElements / axis) {
+      fail(ErrorCode::kInvalidArgument, "shape {} has more than {} elements", shape_text(shape),
+           kMaxElements);
     }
     count *= axis;
   }

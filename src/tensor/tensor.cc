@@ -68,6 +68,9 @@ Tensor concat_rows(std::span<const Tensor> parts) {
       fail(ErrorCode::kInvalidArgument, "cannot join {} and {} along the first axis",
            spec_text(parts[0].spec()), spec_text(part.spec()));
     }
+    if (part.device().kind != DeviceKind::kCpu) {
+      fail(ErrorCode::kFailedPrecondition, "tensors on a GPU cannot be joined on the CPU");
+    }
     shape[0] += part.shape()[0];
   }
   Tensor out = Tensor::empty(std::move(shape), parts[0].dtype());

@@ -34,6 +34,9 @@ at::Tensor to_torch(const Tensor& tensor) {
 
 Tensor from_torch(const at::Tensor& tensor) {
   if (!tensor.defined()) return {};
+  if (tensor.layout() != at::kStrided) {
+    fail(ErrorCode::kInvalidArgument, "only dense torch tensors are supported; call to_dense()");
+  }
   const at::Tensor whole = tensor.detach().contiguous();
   if (!whole.is_cpu() && !whole.is_cuda()) {
     fail(ErrorCode::kInvalidArgument, "tensors on torch device '{}' are not supported",

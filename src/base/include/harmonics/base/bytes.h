@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace harmonics {
@@ -23,11 +24,14 @@ using ByteSpan = std::span<const std::byte>;
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
+/// What ByteWriter and ByteReader take as one number.
+template <typename T>
+concept Arithmetic = std::is_arithmetic_v<T>;
+
 /// Appends values to a growing byte vector.
 class ByteWriter {
  public:
-  template <typename T>
-    requires std::is_arithmetic_v<T>
+  template <Arithmetic T>
   void number(T value) {
     const auto raw = std::as_bytes(std::span(&value, 1));
     out_.insert(out_.end(), raw.begin(), raw.end());
@@ -50,8 +54,7 @@ class ByteReader {
   ByteReader(ByteSpan bytes, std::string format_name)
       : bytes_(bytes), format_name_(std::move(format_name)) {}
 
-  template <typename T>
-    requires std::is_arithmetic_v<T>
+  template <Arithmetic T>
   T number() {
     T value;
     std::memcpy(&value, take(sizeof(T)).data(), sizeof(T));
@@ -59,8 +62,8 @@ class ByteReader {
   }
   /// A text written by ByteWriter::text; longer than `limit` is an error.
   std::string text(std::size_t limit);
-  /// A u32 count of items that take at least `item_bytes` each: one that cannot fit in what is left,
-  /// or is above `limit`, is an error before anything is allocated.
+  /// A u32 count of items that take at least `item_bytes` each: one that cannot fit in what is
+  /// left, or is above `limit`, is an error before anything is allocated.
   std::uint32_t count(std::size_t limit, std::size_t item_bytes);
   ByteSpan take(std::size_t count);
 

@@ -31,10 +31,18 @@ class Channel {
     return true;
   }
 
+  /// A timeout from here on never passes (added to the present it could leave the clock's range).
+  static constexpr std::chrono::nanoseconds kForever = std::chrono::hours(24 * 365);
+
   /// Nothing when the channel is closed and empty, or when `timeout` passed first.
   std::optional<T> pop(std::chrono::nanoseconds timeout) {
     std::unique_lock lock(mutex_);
-    has_value_.wait_for(lock, timeout, [&] { return closed_ || !values_.empty(); });
+    const auto ready = [&] { return closed_ || !values_.empty(); };
+    if (timeout >= kForever) {
+      has_value_.wait(lock, ready);
+    } else {
+      has_value_.wait_for(lock, timeout, ready);
+    }
     if (values_.empty()) return std::nullopt;
     std::optional<T> value(std::move(values_.front()));
     values_.pop_front();

@@ -1,7 +1,8 @@
 // The one exception type of the public API.
 //
-// Every error says what was wrong, where (file, line, layer, peer) and what to do about it. Exceptions
-// of third-party libraries are turned into `Error` in the file that includes the library.
+// Every error says what was wrong, where (file, line, layer, peer) and what to do about it.
+// Exceptions of third-party libraries are turned into `Error` in the file that includes the
+// library.
 #pragma once
 
 #include <stdexcept>
@@ -47,7 +48,7 @@ class Error : public std::runtime_error {
   ErrorCode code_;
 };
 
-/// Throws an `Error` whose message is formatted: `fail(ErrorCode::kNotFound, "no layer '{}'", name)`.
+/// Throws an `Error` with a formatted message: `fail(ErrorCode::kNotFound, "no layer '{}'", name)`.
 template <typename... Args>
 [[noreturn]] void fail(ErrorCode code, FormatString<Args...> text, Args&&... args) {
   throw Error(code, format(text, std::forward<Args>(args)...));

@@ -14,10 +14,11 @@ namespace harmonics {
 [[nodiscard]] std::string read_text_file(const std::filesystem::path& path,
                                          std::size_t limit_bytes = std::size_t{1} << 30);
 
-/// A file that appears whole or not at all: bytes go to a temporary name beside the target, `commit`
-/// syncs it, renames it over the target and syncs the folder. Without `commit`, or after an error, the
-/// temporary file is removed and the target is untouched. Temporary files that a killed process left
-/// behind for the same target are removed when the next one starts. One thread; errors name the path.
+/// A file that appears whole or not at all: bytes go to a temporary name beside the target,
+/// `commit` syncs it, renames it over the target and syncs the folder. Without `commit`, or after
+/// an error, the temporary file is removed and the target is untouched. Temporary files that a
+/// killed process left behind for the same target are removed when the next one starts. One thread;
+/// errors name the path.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path target);

@@ -1,10 +1,11 @@
 // A small JSON value: for checkpoint headers, metrics lines and the output of commands.
 //
 // Objects keep the order in which keys were added, so that output is stable. Numbers are kept as
-// int64 when they were written without fraction or exponent, as double otherwise. Parsing is bounded
-// in depth and refuses duplicate keys; errors carry the byte offset.
+// int64 when they were written without fraction or exponent and fit, as double otherwise. Parsing
+// is strict (RFC 8259), bounded in depth and refuses duplicate keys; errors carry the byte offset.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -14,6 +15,10 @@
 
 namespace harmonics {
 
+/// How deeply arrays and objects may be nested in a text that is parsed.
+inline constexpr int kMaxJsonDepth = 64;
+
+/// A value that owns all below it. Threads: like an int.
 class Json {
  public:
   using Array = std::vector<Json>;
@@ -24,6 +29,7 @@ class Json {
   Json(bool value) : value_(value) {}
   Json(int value) : value_(std::int64_t{value}) {}
   Json(std::int64_t value) : value_(value) {}
+  /// Kept as the int64 of the same bits: from 2^63 on it is written as a negative number.
   Json(std::uint64_t value) : value_(static_cast<std::int64_t>(value)) {}
   Json(double value) : value_(value) {}
   Json(const char* value) : value_(std::string(value)) {}
@@ -56,9 +62,9 @@ class Json {
   [[nodiscard]] const Json* find(std::string_view key) const;
   /// Member of an object; a missing one is an Error that names the key.
   [[nodiscard]] const Json& at(std::string_view key) const;
-  /// Adds or replaces a member; a null value becomes an object first.
+  /// Adds or replaces a member; null becomes an object first, another type is an Error.
   Json& set(std::string_view key, Json value);
-  /// Appends to an array; a null value becomes an array first.
+  /// Appends to an array; null becomes an array first, another type is an Error.
   Json& push(Json value);
 
   /// One line, or with `indent` spaces per level. Non-finite numbers are written as null.

@@ -1,7 +1,7 @@
 // Logging for every module: one line per event on standard error, named by module.
 //
-// Thread safe. The level comes from HARMONICS_LOG (trace, debug, info, warn, error, off; default warn)
-// and can be changed at run time; tests capture lines through `LogCapture`.
+// Thread safe. The level comes from HARMONICS_LOG (trace, debug, info, warn, error, off; default
+// warn) and can be changed at run time; tests capture lines through `LogCapture`.
 #pragma once
 
 #include <string>
@@ -41,8 +41,8 @@ void log_warn(std::string_view module, FormatString<Args...> text, Args&&... arg
   }
 }
 
-/// While it lives, lines of every level go into it instead of standard error. For tests; at most one
-/// at a time.
+/// While it lives, lines of every level go into it instead of standard error. For tests; at most
+/// one at a time.
 class LogCapture {
  public:
   LogCapture();

@@ -16,16 +16,16 @@ namespace harmonics {
 [[nodiscard]] std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
                                                   std::uint64_t key);
 
-/// A 64-bit key from a seed and a name (FNV-1a, then mixed): one stream per layer, parameter or use.
+/// A 64-bit key from a seed and a name (FNV-1a, then mixed): one stream per layer, parameter or
+/// use.
 [[nodiscard]] std::uint64_t random_key(std::uint64_t seed, std::string_view name);
 
 /// Fills `out` with the numbers of blocks (0..n/4) of the stream (key, a, b): a and b are, for
 /// instance, step and sample index. Vectorised; out.size() need not be a multiple of four.
-void fill_random(std::uint64_t key, std::uint32_t a, std::uint64_t b,
-                 std::span<std::uint32_t> out);
+void fill_random(std::uint64_t key, std::uint32_t a, std::uint64_t b, std::span<std::uint32_t> out);
 
-/// A sequence of numbers from one key; satisfies UniformRandomBitGenerator. A small value: copy it to
-/// fork the sequence. Not thread safe.
+/// A sequence of numbers from one key; satisfies UniformRandomBitGenerator. A small value: copy it
+/// to fork the sequence. Not thread safe.
 class Random {
  public:
   using result_type = std::uint32_t;

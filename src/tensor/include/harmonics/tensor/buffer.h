@@ -43,15 +43,15 @@ class Buffer {
 
 using BufferPtr = std::shared_ptr<Buffer>;
 
-/// Hands out 64-byte aligned CPU buffers and keeps returned ones for reuse, in size classes of powers
-/// of two. Keeps at most `keep_limit_bytes`; what comes back beyond that is freed. Thread safe. Buffers
-/// may outlive the pool.
+/// Hands out 64-byte aligned CPU buffers and keeps returned ones for reuse, in size classes of
+/// powers of two. Keeps at most `keep_limit_bytes`; what comes back beyond that is freed. Thread
+/// safe. Buffers may outlive the pool.
 class BufferPool {
  public:
   explicit BufferPool(std::size_t keep_limit_bytes = std::size_t{1} << 30);
 
-  /// A buffer of at least `size` bytes (its size() is exactly `size`), not cleared. Out of memory is
-  /// an Error (kResourceExhausted) that names the size.
+  /// A buffer of at least `size` bytes (its size() is exactly `size`), not cleared. Out of memory
+  /// is an Error (kResourceExhausted) that names the size.
   [[nodiscard]] BufferPtr take(std::size_t size);
 
   [[nodiscard]] std::size_t kept_bytes() const;

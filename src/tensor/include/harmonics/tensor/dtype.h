@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,24 +34,41 @@ inline constexpr int kDTypeCount = 9;
 template <typename T>
 struct DTypeOf;  // the dtype of a C++ type; bfloat16 and float16 have none and travel as raw bits
 template <>
-struct DTypeOf<float> { static constexpr DType value = DType::kFloat32; };
+struct DTypeOf<float> {
+  static constexpr DType value = DType::kFloat32;
+};
 template <>
-struct DTypeOf<double> { static constexpr DType value = DType::kFloat64; };
+struct DTypeOf<double> {
+  static constexpr DType value = DType::kFloat64;
+};
 template <>
-struct DTypeOf<std::int64_t> { static constexpr DType value = DType::kInt64; };
+struct DTypeOf<std::int64_t> {
+  static constexpr DType value = DType::kInt64;
+};
 template <>
-struct DTypeOf<std::int32_t> { static constexpr DType value = DType::kInt32; };
+struct DTypeOf<std::int32_t> {
+  static constexpr DType value = DType::kInt32;
+};
 template <>
-struct DTypeOf<std::int8_t> { static constexpr DType value = DType::kInt8; };
+struct DTypeOf<std::int8_t> {
+  static constexpr DType value = DType::kInt8;
+};
 template <>
-struct DTypeOf<std::uint8_t> { static constexpr DType value = DType::kUInt8; };
+struct DTypeOf<std::uint8_t> {
+  static constexpr DType value = DType::kUInt8;
+};
 template <>
-struct DTypeOf<bool> { static constexpr DType value = DType::kBool; };
+struct DTypeOf<bool> {
+  static constexpr DType value = DType::kBool;
+};
 
 /// Axis lengths, outermost first; empty for a scalar.
 using Shape = std::vector<std::int64_t>;
 
-/// Number of elements. Throws `Error` for a negative axis or a product above 2^62.
+/// The largest tensor: its size in bytes fits 64 bits with room to spare, whatever the dtype.
+inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 56;
+
+/// Number of elements. Throws `Error` for a negative axis or a product above kMaxElements.
 [[nodiscard]] std::int64_t element_count(const Shape& shape);
 /// "{3, 224, 224}"; "{}" for a scalar.
 [[nodiscard]] std::string shape_text(const Shape& shape);

@@ -1,9 +1,12 @@
 // Tensor: a small value handle over shared, contiguous memory.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <span>
-#include <vector>
+#include <utility>
 
 #include <harmonics/base/bytes.h>
 #include <harmonics/base/error.h>
@@ -12,8 +15,8 @@
 
 namespace harmonics {
 
-/// Shape, dtype and a contiguous (row-major) window into a buffer. Copying a handle shares the bytes.
-/// A default-made tensor is undefined: `defined()` is false and it has no elements.
+/// Shape, dtype and a contiguous (row-major) window into a buffer. Copying a handle shares the
+/// bytes. A default-made tensor is undefined: `defined()` is false and it has no elements.
 ///
 /// Threads: a handle is like an int; the bytes are never changed once a tensor has been handed on.
 class Tensor {
@@ -86,7 +89,7 @@ class Tensor {
   std::size_t offset_ = 0;
 };
 
-/// Joins CPU tensors of one dtype along the first axis; all other axes must agree.
+/// Joins CPU tensors of one dtype along the first axis; all other axes must agree, else an Error.
 [[nodiscard]] Tensor concat_rows(std::span<const Tensor> parts);
 
 }  // namespace harmonics

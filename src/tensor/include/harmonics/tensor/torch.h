@@ -15,8 +15,8 @@ namespace harmonics {
 /// A torch tensor over the same bytes. The buffer lives as long as either handle.
 [[nodiscard]] at::Tensor to_torch(const Tensor& tensor);
 
-/// A Tensor over the same bytes (made contiguous first if it is not). An unsupported dtype or device
-/// is an Error.
+/// A Tensor over the same bytes (made contiguous first if it is not), which live as long as either
+/// handle. An unsupported dtype, layout or device is an Error.
 [[nodiscard]] Tensor from_torch(const at::Tensor& tensor);
 
 }  // namespace harmonics
