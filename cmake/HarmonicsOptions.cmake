@@ -1,14 +1,21 @@
 # Compiler settings, build options and the third-party packages that every part shares.
+include(GNUInstallDirs)
+
 option(HARMONICS_BUILD_TESTS "Build the tests and benchmarks" ON)
 option(HARMONICS_BUILD_EXAMPLES "Build the example programs" ON)
 option(HARMONICS_WERROR "Treat warnings as errors" OFF)
+option(HARMONICS_FUZZ "Build the fuzzers (needs clang)" OFF)
 set(HARMONICS_SANITIZE "" CACHE STRING "Sanitizers to compile with, for instance address,undefined")
+
+# Optional parts. AUTO builds a part where its library is found, ON insists, OFF leaves it out.
+set(HARMONICS_WITH_TORCH ON CACHE STRING
+    "libtorch: tensor_torch, runtime, place, schedule, harmonics-torch (AUTO, ON or OFF)")
+set_property(CACHE HARMONICS_WITH_TORCH PROPERTY STRINGS AUTO ON OFF)
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
-set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 # Programs land in the build folder itself, where the guides look for them.
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 
@@ -16,14 +23,24 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
 
-add_compile_options(-Wall -Wextra)
+# One flag for libraries and programs alike (instead of -fPIC for one and -fPIE for the other), since
+# a precompiled header serves only files that are compiled with the very same flags.
+add_compile_options(-fPIC -fno-semantic-interposition -Wall -Wextra)
 if(HARMONICS_WERROR)
-  add_compile_options(-Werror)
+  # g++ 12 raises these for correct uses of the standard library once it has inlined them.
+  add_compile_options(-Werror -Wno-error=array-bounds -Wno-error=maybe-uninitialized
+    -Wno-error=restrict -Wno-error=stringop-overflow -Wno-error=stringop-overread)
 endif()
 if(HARMONICS_SANITIZE)
   add_compile_options(-fsanitize=${HARMONICS_SANITIZE} -fno-omit-frame-pointer
                       -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${HARMONICS_SANITIZE})
+endif()
+if(HARMONICS_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "HARMONICS_FUZZ needs clang: use the preset 'fuzz' (make fuzz)")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
 find_program(HARMONICS_CCACHE ccache)
@@ -38,18 +55,10 @@ find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
-
-# libtorch serves tensor_torch, runtime and dispatch. Debian keeps its own headers; a libtorch 2.x
-# is found through CMAKE_PREFIX_PATH.
-find_package(Torch REQUIRED)
-add_library(harmonics_torch INTERFACE)
-target_link_libraries(harmonics_torch INTERFACE ${TORCH_LIBRARIES})
-target_include_directories(harmonics_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
-separate_arguments(harmonics_torch_flags UNIX_COMMAND "${TORCH_CXX_FLAGS}")
-target_compile_options(harmonics_torch INTERFACE ${harmonics_torch_flags})
-
 if(HARMONICS_BUILD_TESTS)
   find_package(GTest REQUIRED)
   find_package(benchmark)
   enable_testing()
 endif()
+
+include(HarmonicsTorch)

@@ -9,6 +9,8 @@ void ByteWriter::text(std::string_view value) {
   raw(bytes_of(value));
 }
 
+void ByteWriter::raw(ByteSpan value) { out_.insert(out_.end(), value.begin(), value.end()); }
+
 std::string ByteReader::text(std::size_t limit) {
   const std::uint32_t size = count(limit, 1);
   const ByteSpan raw = take(size);

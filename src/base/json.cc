@@ -48,8 +48,11 @@ class Parser {
   }
 
   Json any(int depth) {
-    if (depth > kMaxJsonDepth) broken(format("nested more than {} levels deep", kMaxJsonDepth));
-    switch (peek()) {
+    const char first = peek();
+    if (depth == kMaxJsonDepth && (first == '{' || first == '[')) {
+      broken(format("nested more than {} levels deep", kMaxJsonDepth));
+    }
+    switch (first) {
       case '{': return object(depth);
       case '[': return array(depth);
       case '"': return string();

@@ -2,6 +2,8 @@
 
 #include <openssl/evp.h>
 
+#include <utility>
+
 #include <harmonics/base/error.h>
 
 namespace harmonics {
@@ -25,14 +27,16 @@ Sha256::Sha256(Sha256&&) noexcept = default;
 Sha256& Sha256::operator=(Sha256&&) noexcept = default;
 
 Sha256& Sha256::update(ByteSpan bytes) {
+  if (context_ == nullptr) fail(ErrorCode::kFailedPrecondition, "a SHA-256 digest was used again");
   require(EVP_DigestUpdate(context_->raw, bytes.data(), bytes.size()));
   return *this;
 }
 
 Digest Sha256::finish() {
+  update({});
+  const std::unique_ptr<Context> last = std::move(context_);
   Digest digest;
-  require(
-      EVP_DigestFinal_ex(context_->raw, reinterpret_cast<unsigned char*>(digest.data()), nullptr));
+  require(EVP_DigestFinal_ex(last->raw, reinterpret_cast<unsigned char*>(digest.data()), nullptr));
   return digest;
 }
 

@@ -33,12 +33,11 @@ class ByteWriter {
  public:
   template <Arithmetic T>
   void number(T value) {
-    const auto raw = std::as_bytes(std::span(&value, 1));
-    out_.insert(out_.end(), raw.begin(), raw.end());
+    raw(std::as_bytes(std::span(&value, 1)));
   }
   /// Length as u32, then the bytes.
   void text(std::string_view value);
-  void raw(ByteSpan value) { out_.insert(out_.end(), value.begin(), value.end()); }
+  void raw(ByteSpan value);
 
   [[nodiscard]] const Bytes& bytes() const { return out_; }
   [[nodiscard]] Bytes take() { return std::move(out_); }

@@ -21,7 +21,7 @@ class Sha256 {
   Sha256& operator=(Sha256&&) noexcept;
 
   Sha256& update(ByteSpan bytes);
-  /// The digest of everything so far. Call once; afterwards the object may only be destroyed.
+  /// The digest of everything so far. Ends the object: using it again is an Error.
   [[nodiscard]] Digest finish();
 
  private:

@@ -1,0 +1,26 @@
+# Finds libtorch and gives it one target, harmonics_torch. Debian keeps its own headers; a libtorch
+# 2.x is found through CMAKE_PREFIX_PATH. Sets HARMONICS_HAS_TORCH; the installed package includes
+# this file too.
+if(NOT DEFINED HARMONICS_WITH_TORCH)
+  set(HARMONICS_WITH_TORCH ON)
+endif()
+set(HARMONICS_HAS_TORCH OFF)
+if(HARMONICS_WITH_TORCH STREQUAL "AUTO")
+  find_package(Torch QUIET)
+elseif(HARMONICS_WITH_TORCH)
+  find_package(Torch REQUIRED)
+endif()
+
+if(HARMONICS_WITH_TORCH AND Torch_FOUND)
+  set(HARMONICS_HAS_TORCH ON)
+  if(TORCH_CXX_FLAGS MATCHES "_GLIBCXX_USE_CXX11_ABI=0")
+    message(FATAL_ERROR "This libtorch (${TORCH_INSTALL_PREFIX}) was built with the old C++ ABI, "
+      "which the other libraries do not share: take the cxx11-ABI download of libtorch instead.")
+  endif()
+  add_library(harmonics_torch INTERFACE)
+  target_link_libraries(harmonics_torch INTERFACE ${TORCH_LIBRARIES})
+  target_include_directories(harmonics_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+else()
+  message(STATUS "harmonics: built without libtorch (HARMONICS_WITH_TORCH=${HARMONICS_WITH_TORCH}):"
+    " no tensor_torch, runtime, place, schedule and harmonics-torch")
+endif()
