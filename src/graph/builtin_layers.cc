@@ -84,9 +84,8 @@ LayerShape infer_conv2d(const LayerQuery& q) {
                     out));
   }
   const Shape kernel = pair_of(q, "kernel", 1);
-  const Shape size =
-      window_output(q, kernel, pair_of(q, "stride", 1), pair_of(q, "padding", 0));
-  const std::int64_t fan_in = in / groups * kernel[0] * kernel[1];
+  const Shape size = window_output(q, kernel, pair_of(q, "stride", 1), pair_of(q, "padding", 0));
+  const std::int64_t fan_in = element_count({in / groups, kernel[0], kernel[1]});
   LayerShape result;
   result.output = {{out, size[0], size[1]}, q.inputs[0].dtype};
   result.parameters.push_back(
@@ -153,7 +152,8 @@ LayerShape infer_reshape(const LayerQuery& q) {
 LayerShape infer_batch_norm(const LayerQuery& q) {
   need_floating(q);
   const std::size_t rank = q.inputs[0].shape.size();
-  if (rank != 1 && rank != 3) q.refuse("needs an input of shape {features} or {channels, height, width}");
+  if (rank != 1 && rank != 3)
+    q.refuse("needs an input of shape {features} or {channels, height, width}");
   const std::int64_t channels = q.inputs[0].shape[0];
   LayerShape result{q.inputs[0], {}, 8.0 * elements(q.inputs[0].shape)};
   result.parameters = {{"weight", {channels}, Init::kConstant, 1},
@@ -224,8 +224,7 @@ LayerShape infer_elementwise(const LayerQuery& q) {
                       spec_text(q.inputs[0])));
     }
   }
-  return {q.inputs[0], {},
-          elements(q.inputs[0].shape) * static_cast<double>(q.inputs.size() - 1)};
+  return {q.inputs[0], {}, elements(q.inputs[0].shape) * static_cast<double>(q.inputs.size() - 1)};
 }
 
 LayerShape infer_concat(const LayerQuery& q) {
@@ -266,7 +265,8 @@ LayerShape infer_class_token(const LayerQuery& q) {
 LayerShape infer_position(const LayerQuery& q) {
   need_floating(q);
   need_rank(q, 2, "{length, width}");
-  return {q.inputs[0], {{"weight", q.inputs[0].shape, Init::kNormal, 0.02}},
+  return {q.inputs[0],
+          {{"weight", q.inputs[0].shape, Init::kNormal, 0.02}},
           elements(q.inputs[0].shape)};
 }
 
@@ -276,7 +276,8 @@ LayerShape infer_select(const LayerQuery& q) {
   if (index < 0 || index >= q.inputs[0].shape[0]) {
     q.refuse(format("index={} is outside the first axis", index));
   }
-  return {{Shape(q.inputs[0].shape.begin() + 1, q.inputs[0].shape.end()), q.inputs[0].dtype}, {}, 0};
+  return {
+      {Shape(q.inputs[0].shape.begin() + 1, q.inputs[0].shape.end()), q.inputs[0].dtype}, {}, 0};
 }
 
 LayerShape infer_mean(const LayerQuery& q) {
@@ -293,7 +294,9 @@ std::vector<LayerType> window_layer_types() {
        {required("out"), required("kernel"), with_default("stride", std::int64_t{1}),
         with_default("padding", std::int64_t{0}), with_default("groups", std::int64_t{1}),
         with_default("bias", std::int64_t{1})},
-       1, 1, infer_conv2d},
+       1,
+       1,
+       infer_conv2d},
       {"max_pool", pool, 1, 1, infer_pool},
       {"avg_pool", pool, 1, 1, infer_pool},
       {"adaptive_avg_pool", {required("size")}, 1, 1, infer_adaptive_pool},
@@ -313,16 +316,23 @@ std::vector<LayerType> builtin_layer_types() {
           {"flatten", {}, 1, 1, infer_flatten},
           {"reshape", {required("shape")}, 1, 1, infer_reshape},
           {"batch_norm",
-           {with_default("eps", 1e-5), with_default("momentum", 0.1)}, 1, 1, infer_batch_norm},
+           {with_default("eps", 1e-5), with_default("momentum", 0.1)},
+           1,
+           1,
+           infer_batch_norm},
           {"layer_norm", {with_default("eps", 1e-5)}, 1, 1, infer_layer_norm},
           {"dropout", {with_default("p", 0.5)}, 1, 1, infer_dropout},
           {"embedding",
-           {required("rows"), required("width"), with_default("scale", 1.0)}, 1, 1,
+           {required("rows"), required("width"), with_default("scale", 1.0)},
+           1,
+           1,
            infer_embedding},
           {"attention",
            {required("heads"), with_default("causal", std::int64_t{0}),
             with_default("project", std::int64_t{1})},
-           1, 1, infer_attention},
+           1,
+           1,
+           infer_attention},
           {"add", {}, 2, kMany, infer_elementwise},
           {"mul", {}, 2, kMany, infer_elementwise},
           {"concat", {with_default("axis", std::int64_t{0})}, 2, kMany, infer_concat},
@@ -353,7 +363,8 @@ std::string same_shape(const TensorSpec& prediction, const TensorSpec& target) {
   return {};
 }
 
-// Class ids {…} or {…, 1} for a prediction {…, classes}, or probabilities of the prediction's shape.
+// Class ids {…} or {…, 1} for a prediction {…, classes}, or probabilities of the prediction's
+// shape.
 std::string check_cross_entropy(const TensorSpec& prediction, const TensorSpec& target) {
   if (prediction.shape.empty()) return "the prediction needs an axis of classes";
   if (is_floating(target.dtype)) {

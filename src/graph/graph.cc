@@ -1,6 +1,7 @@
 #include <harmonics/graph/graph.h>
 
 #include <algorithm>
+#include <cmath>
 #include <queue>
 #include <set>
 #include <utility>
@@ -9,6 +10,9 @@
 
 namespace harmonics {
 namespace {
+
+// A width of kMaxTensorElements times this still fits in 64 bits.
+constexpr std::int64_t kMaxRatioTerm = 1'000'000;
 
 bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_name_part(char c) { return is_name_start(c) || (c >= '0' && c <= '9') || c == '.'; }
@@ -41,6 +45,55 @@ Attributes complete_attributes(const LayerNode& layer, const LayerType& type) {
   return full;
 }
 
+void check_attribute(const LayerNode& layer, const std::string& name, const Attribute& value) {
+  const auto* real = std::get_if<double>(&value);
+  const auto* text = std::get_if<std::string>(&value);
+  const auto* list = std::get_if<Shape>(&value);
+  if ((real != nullptr && !std::isfinite(*real)) ||
+      (text != nullptr && text->size() > kMaxAttributeTextLength) ||
+      (list != nullptr && list->size() > kMaxShapeAxes)) {
+    fail(ErrorCode::kInvalidArgument,
+         "layer '{}' ({}): '{}' must be a finite number, a text of at most {} characters or a list "
+         "of at most {} numbers",
+         layer.name, layer.type, name, kMaxAttributeTextLength, kMaxShapeAxes);
+  }
+}
+
+// Refuses a tensor that is empty or larger than kMaxTensorElements; `owner` is "layer 'x'
+// (linear)".
+void check_size(const std::string& owner, const Shape& shape) {
+  if (shape.size() > kMaxShapeAxes) {
+    fail(ErrorCode::kInvalidArgument, "{} has a tensor with {} axes; at most {} are possible",
+         owner, shape.size(), kMaxShapeAxes);
+  }
+  std::int64_t count = 1;
+  for (const std::int64_t axis : shape) {
+    if (axis < 1 || axis > kMaxTensorElements / count) {
+      fail(ErrorCode::kInvalidArgument,
+           "{} has a tensor of shape {}; every axis must be positive and all together at most {}",
+           owner, shape_text(shape), kMaxTensorElements);
+    }
+    count *= axis;
+  }
+}
+
+// What the layer's type answers. Every error names the layer, also one that its type did not
+// phrase.
+LayerShape infer_layer(const LayerNode& layer, const LayerType& type, const LayerQuery& query) {
+  const std::string owner = format("layer '{}' ({})", layer.name, layer.type);
+  LayerShape shape;
+  try {
+    shape = type.infer(query);
+  } catch (const Error& error) {
+    const std::string what = error.what();
+    if (what.find(owner) != std::string::npos) throw;
+    throw Error(error.code(), owner + ": " + what);
+  }
+  check_size(owner, shape.output.shape);
+  for (const ParameterSpec& parameter : shape.parameters) check_size(owner, parameter.shape);
+  return shape;
+}
+
 void check_activation(const std::string& owner, const std::string& activation) {
   if (!activation.empty() && find_activation_type(activation) == nullptr) {
     fail(ErrorCode::kInvalidArgument, "'{}' uses the unknown activation '{}'; there are: {}", owner,
@@ -56,6 +109,7 @@ bool is_user_name(std::string_view name) {
 }
 
 bool is_boundary_name(std::string_view name) {
+  if (name.size() > kMaxBoundaryNameLength) return false;
   const std::size_t at = name.rfind('@');
   if (at == std::string_view::npos || at + 1 == name.size()) return false;
   const std::string_view part = name.substr(at + 1);
@@ -102,6 +156,7 @@ GraphBuilder& GraphBuilder::add(TrainingTap tap) {
 
 HarmonicGraph GraphBuilder::build() const {
   HarmonicGraph graph = graph_;
+  graph.check_limits();
   graph.check_names();
   graph.check_references();
   graph.sort_layers();
@@ -110,10 +165,33 @@ HarmonicGraph GraphBuilder::build() const {
   return graph;
 }
 
-void HarmonicGraph::check_names() const {
+void HarmonicGraph::check_limits() const {
+  if (name_.size() > kMaxNameLength) {
+    fail(ErrorCode::kInvalidArgument, "a graph's name may have {} characters, this one has {}",
+         kMaxNameLength, name_.size());
+  }
   if (producers_.size() + layers_.size() + consumers_.size() + taps_.size() > kMaxGraphNodes) {
     fail(ErrorCode::kInvalidArgument, "graph '{}' has more than {} nodes", name_, kMaxGraphNodes);
   }
+  std::size_t edges = 0;
+  for (const LayerNode& layer : layers_) {
+    edges += layer.inputs.size();
+    if (layer.inputs.size() > kMaxLayerInputs) {
+      fail(ErrorCode::kInvalidArgument, "layer '{}' has {} inputs; at most {} are possible",
+           layer.name, layer.inputs.size(), kMaxLayerInputs);
+    }
+    if (layer.group.size() > kMaxNameLength) {
+      fail(ErrorCode::kInvalidArgument, "layer '{}': its group's name is longer than {} characters",
+           layer.name, kMaxNameLength);
+    }
+  }
+  if (edges > kMaxGraphEdges) {
+    fail(ErrorCode::kInvalidArgument, "graph '{}' has {} connections; at most {} are possible",
+         name_, edges, kMaxGraphEdges);
+  }
+}
+
+void HarmonicGraph::check_names() const {
   std::set<std::string_view> seen;
   const auto claim = [&](const char* kind, const std::string& name) {
     if (!is_user_name(name) && !is_boundary_name(name)) {
@@ -131,6 +209,28 @@ void HarmonicGraph::check_names() const {
   for (const auto& node : consumers_) claim("consumer", node.name);
 }
 
+void HarmonicGraph::check_layer(const LayerNode& layer) const {
+  const LayerType* type = find_layer_type(layer.type);
+  if (type == nullptr) {
+    fail(ErrorCode::kInvalidArgument, "layer '{}' has the unknown type '{}'; there are: {}",
+         layer.name, layer.type, listed(layer_type_names()));
+  }
+  if (layer.inputs.size() < type->min_inputs || layer.inputs.size() > type->max_inputs) {
+    fail(ErrorCode::kInvalidArgument, "layer '{}' ({}) takes {} input{}, it has {}", layer.name,
+         layer.type,
+         type->max_inputs == type->min_inputs ? format("{}", type->min_inputs)
+                                              : format("at least {}", type->min_inputs),
+         type->max_inputs == 1 ? "" : "s", layer.inputs.size());
+  }
+  check_activation(layer.name, layer.activation);
+  for (const auto& [name, value] : layer.attributes) check_attribute(layer, name, value);
+  complete_attributes(layer, *type);  // a missing or unknown attribute is an error at once
+  if (layer.ratio && layer.type != "linear") {
+    fail(ErrorCode::kInvalidArgument, "layer '{}' ({}): only a linear layer takes a ratio",
+         layer.name, layer.type);
+  }
+}
+
 void HarmonicGraph::check_references() const {
   std::set<std::string_view> tensors;
   for (const auto& node : producers_) tensors.insert(node.name);
@@ -142,21 +242,9 @@ void HarmonicGraph::check_references() const {
     }
   };
   for (const LayerNode& layer : layers_) {
-    const LayerType* type = find_layer_type(layer.type);
-    if (type == nullptr) {
-      fail(ErrorCode::kInvalidArgument, "layer '{}' has the unknown type '{}'; there are: {}",
-           layer.name, layer.type, listed(layer_type_names()));
-    }
     for (const std::string& input : layer.inputs) need(layer.name, input);
     if (layer.ratio) need(layer.name, layer.ratio->of);
-    if (layer.inputs.size() < type->min_inputs || layer.inputs.size() > type->max_inputs) {
-      fail(ErrorCode::kInvalidArgument, "layer '{}' ({}) takes {} input{}, it has {}", layer.name,
-           layer.type,
-           type->max_inputs == type->min_inputs ? format("{}", type->min_inputs)
-                                                : format("at least {}", type->min_inputs),
-           type->max_inputs == 1 ? "" : "s", layer.inputs.size());
-    }
-    check_activation(layer.name, layer.activation);
+    check_layer(layer);
   }
   for (const ConsumerNode& consumer : consumers_) {
     need(consumer.name, consumer.input);
@@ -172,8 +260,8 @@ void HarmonicGraph::check_references() const {
   }
 }
 
-// Kahn's algorithm, always taking the ready layer that was declared first: stable, so that a part cut
-// out of a sorted graph keeps its order.
+// Kahn's algorithm, always taking the ready layer that was declared first: stable, so that a part
+// cut out of a sorted graph keeps its order.
 void HarmonicGraph::sort_layers() {
   std::map<std::string_view, std::size_t> index;
   for (std::size_t i = 0; i < layers_.size(); ++i) index[layers_[i].name] = i;
@@ -226,10 +314,7 @@ void HarmonicGraph::infer_shapes() {
       unresolved_.push_back(producer.name);
       continue;
     }
-    if (element_count(*producer.shape) == 0) {
-      fail(ErrorCode::kInvalidArgument, "producer '{}' has the empty shape {}", producer.name,
-           shape_text(*producer.shape));
-    }
+    check_size(format("producer '{}'", producer.name), *producer.shape);
     specs_[producer.name] = {*producer.shape, producer.dtype};
   }
   if (!resolved()) return;
@@ -240,7 +325,7 @@ void HarmonicGraph::infer_shapes() {
     if (layer.type == "linear") complete_linear(i, attributes);
     std::vector<TensorSpec> inputs;
     for (const std::string& input : layer.inputs) inputs.push_back(specs_.at(input));
-    LayerShape shape = type.infer({layer.name, layer.type, inputs, attributes});
+    LayerShape shape = infer_layer(layer, type, {layer.name, layer.type, inputs, attributes});
     if (!layer.activation.empty()) {
       for (ParameterSpec parameter : find_activation_type(layer.activation)->parameters) {
         parameter.name = layer.activation + "." + parameter.name;
@@ -253,7 +338,8 @@ void HarmonicGraph::infer_shapes() {
   }
 }
 
-// Works out the width of a linear layer that has no `out`: its ratio, else its target, else its input.
+// Works out the width of a linear layer that has no `out`: its ratio, else its target, else its
+// input.
 void HarmonicGraph::complete_linear(std::size_t index, Attributes& attributes) {
   const LayerNode& layer = layers_[index];
   if (attributes.contains("out")) {
@@ -274,14 +360,16 @@ void HarmonicGraph::complete_linear(std::size_t index, Attributes& attributes) {
   std::int64_t width = 0;
   if (layer.ratio) {
     const Shape& of = specs_.at(layer.ratio->of).shape;
-    if (layer.ratio->denominator <= 0 || layer.ratio->numerator <= 0 || of.empty()) {
+    if (layer.ratio->denominator <= 0 || layer.ratio->numerator <= 0 ||
+        layer.ratio->numerator > kMaxRatioTerm || of.empty()) {
       fail(ErrorCode::kInvalidArgument, "layer '{}' has the impossible ratio {}/{} {}", layer.name,
            layer.ratio->numerator, layer.ratio->denominator, layer.ratio->of);
     }
     width = of.back() * layer.ratio->numerator / layer.ratio->denominator;
     if (target_width && width != *target_width) {
-      warnings_.push_back(format("layer '{}': its ratio gives a width of {}, its target has {}; {} is used",
-                                 layer.name, width, *target_width, *target_width));
+      warnings_.push_back(
+          format("layer '{}': its ratio gives a width of {}, its target has {}; {} is used",
+                 layer.name, width, *target_width, *target_width));
       width = *target_width;
     }
   } else if (target_width) {
@@ -330,11 +418,15 @@ HarmonicGraph HarmonicGraph::resolved_with(const std::map<std::string, TensorSpe
     const auto index = producer_index(name);
     if (!index) fail(ErrorCode::kNotFound, "graph '{}' has no producer '{}'", name_, name);
     ProducerNode& producer = builder.graph_.producers_[*index];
-    if (producer.shape && *producer.shape != spec.shape) {
+    // A dtype that nobody chose (float32) gives way to the data's, together with an unknown shape.
+    const bool free_dtype = !producer.shape && producer.dtype == DType::kFloat32;
+    const TensorSpec declared{producer.shape.value_or(spec.shape),
+                              free_dtype ? spec.dtype : producer.dtype};
+    if (declared != spec) {
       fail(ErrorCode::kInvalidArgument, "producer '{}' is declared as {}, its data has {}", name,
-           shape_text(*producer.shape), shape_text(spec.shape));
+           spec_text(declared), spec_text(spec));
     }
-    if (!producer.shape) producer.dtype = spec.dtype;
+    producer.dtype = spec.dtype;
     producer.shape = spec.shape;
   }
   return builder.build();
@@ -344,7 +436,8 @@ const TensorSpec& HarmonicGraph::spec(std::string_view tensor) const {
   const auto found = specs_.find(tensor);
   if (found != specs_.end()) return found->second;
   if (!resolved()) {
-    fail(ErrorCode::kFailedPrecondition, "the shape of producer '{}' is not known yet: declare it or bind data",
+    fail(ErrorCode::kFailedPrecondition,
+         "the shape of producer '{}' is not known yet: declare it or bind data",
          unresolved_.front());
   }
   fail(ErrorCode::kNotFound, "graph '{}' has no producer or layer '{}'", name_, tensor);

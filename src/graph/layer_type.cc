@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <harmonics/base/error.h>
+#include <harmonics/graph/graph.h>
 
 #include "builtin.h"
 
@@ -127,9 +128,36 @@ void LayerQuery::refuse(const std::string& what) const {
        seen.empty() ? "nothing" : seen);
 }
 
-void register_layer_type(LayerType type) { tables().layers.add(std::move(type)); }
-void register_activation_type(ActivationType type) { tables().activations.add(std::move(type)); }
-void register_loss_type(LossType type) { tables().losses.add(std::move(type)); }
+namespace {
+void need_name(std::string_view kind, std::string_view name) {
+  if (!is_user_name(name)) {
+    fail(ErrorCode::kInvalidArgument,
+         "'{}' cannot name a {}: use a letter or _, then letters, digits, _ or dots", name, kind);
+  }
+}
+}  // namespace
+
+void register_layer_type(LayerType type) {
+  need_name("layer type", type.name);
+  for (const AttributeSpec& attribute : type.attributes) need_name("attribute", attribute.name);
+  if (!type.infer || type.min_inputs < 1 || type.max_inputs < type.min_inputs) {
+    fail(ErrorCode::kInvalidArgument,
+         "layer type '{}' needs an infer function and a range of inputs that starts at 1",
+         type.name);
+  }
+  tables().layers.add(std::move(type));
+}
+void register_activation_type(ActivationType type) {
+  need_name("activation", type.name);
+  tables().activations.add(std::move(type));
+}
+void register_loss_type(LossType type) {
+  need_name("loss", type.name);
+  if (!type.check) {
+    fail(ErrorCode::kInvalidArgument, "loss '{}' needs a check function", type.name);
+  }
+  tables().losses.add(std::move(type));
+}
 const LayerType* find_layer_type(std::string_view name) { return tables().layers.find(name); }
 const ActivationType* find_activation_type(std::string_view name) {
   return tables().activations.find(name);

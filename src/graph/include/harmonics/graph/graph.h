@@ -16,12 +16,19 @@ namespace harmonics {
 /// Ceilings of a graph; a larger one is refused by the builder and by every decoder.
 inline constexpr std::size_t kMaxGraphNodes = 100'000;
 inline constexpr std::size_t kMaxLayerInputs = 1'024;
+inline constexpr std::size_t kMaxGraphEdges = 1'000'000;
 inline constexpr std::size_t kMaxNameLength = 200;
+inline constexpr std::size_t kMaxBoundaryNameLength = 240;
+inline constexpr std::size_t kMaxAttributeTextLength = 1'000;
+inline constexpr std::size_t kMaxShapeAxes = 64;
+/// Numbers of one tensor (a sample, or a parameter): keeps every size computed from them in range.
+inline constexpr std::int64_t kMaxTensorElements = std::int64_t{1} << 40;
 
 /// A tensor that enters the graph.
 struct ProducerNode {
   std::string name;
-  /// Without the batch axis. Unset: learnt from the data that is bound (HarmonicGraph::resolved_with).
+  /// Without the batch axis. Unset: learnt from the data that is bound
+  /// (HarmonicGraph::resolved_with).
   std::optional<Shape> shape = std::nullopt;
   DType dtype = DType::kFloat32;
   /// Boundaries only: how many gradients travel back, one per use in this part; 0 means none.
@@ -41,8 +48,8 @@ struct LayerNode {
   std::string name;
   std::string type = "linear";
   Attributes attributes = {};
-  /// Only for linear without `out`: its width. With neither, a linear layer is as wide as its input,
-  /// or as its target when it is the prediction of a tap whose target has its own width.
+  /// Only for linear without `out`: its width. With neither, a linear layer is as wide as its
+  /// input, or as its target when it is the prediction of a tap whose target has its own width.
   std::optional<Ratio> ratio = std::nullopt;
   /// Producers or layers, in the order in which the layer takes them.
   std::vector<std::string> inputs = {};
@@ -65,7 +72,8 @@ struct ConsumerNode {
   bool operator==(const ConsumerNode&) const = default;
 };
 
-/// `prediction <-(loss)- target`: makes a graph learn. Targets are constants: no gradient flows there.
+/// `prediction <-(loss)- target`: makes a graph learn. Targets are constants: no gradient flows
+/// there.
 struct TrainingTap {
   std::string loss;
   std::string prediction;
@@ -96,8 +104,8 @@ class HarmonicGraph {
   /// The same graph with these producers' shapes and dtypes filled in (known ones are checked).
   [[nodiscard]] HarmonicGraph resolved_with(const std::map<std::string, TensorSpec>& specs) const;
 
-  /// Shape and dtype of a producer or of a layer's output, without the batch axis. The graph must be
-  /// resolved; an unknown name is an Error that lists near names.
+  /// Shape and dtype of a producer or of a layer's output, without the batch axis. The graph must
+  /// be resolved; an unknown name is an Error that lists near names.
   [[nodiscard]] const TensorSpec& spec(std::string_view tensor) const;
   /// Shape, parameters and cost of layer number `index`; the graph must be resolved. Parameters of
   /// its activation are included.
@@ -121,8 +129,10 @@ class HarmonicGraph {
 
  private:
   friend class GraphBuilder;
+  void check_limits() const;
   void check_names() const;
   void check_references() const;
+  void check_layer(const LayerNode& layer) const;
   void sort_layers();
   void infer_shapes();
   void complete_linear(std::size_t index, Attributes& attributes);
@@ -173,7 +183,7 @@ class GraphBuilder {
 
 /// True for a name that a user may give: a letter or _, then letters, digits, _ and dots.
 [[nodiscard]] bool is_user_name(std::string_view name);
-/// True for the name of a boundary, "<layer>@<part>".
+/// True for the name of a boundary, "<layer>@<part>", of at most kMaxBoundaryNameLength.
 [[nodiscard]] bool is_boundary_name(std::string_view name);
 
 }  // namespace harmonics

@@ -1,0 +1,264 @@
+#include "harp_binder.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace harmonics {
+namespace {
+
+// How many single-character edits turn `a` into `b`; names are at most kMaxNameLength long.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replace = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replace});
+    }
+  }
+  return row.back();
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+class Binder {
+ public:
+  Binder(const HarpSource& source, HarpTree tree) : source_(source), tree_(std::move(tree)) {}
+
+  HarmonicGraph run() {
+    declare();
+    for (const HarpArrow& arrow : tree_.arrows) {
+      if (arrow.is_tap) {
+        bind_tap(arrow);
+      } else {
+        bind_forward(arrow);
+      }
+    }
+    check_complete();
+    return build();
+  }
+
+ private:
+  using Index = std::map<std::string, std::size_t, std::less<>>;
+
+  void declare() {
+    for (std::size_t i = 0; i < tree_.producers.size(); ++i) {
+      claim_tensor(producers_, tree_.producers[i].node.name, i, tree_.producers[i].offset);
+    }
+    for (std::size_t i = 0; i < tree_.layers.size(); ++i) {
+      claim_tensor(layers_, tree_.layers[i].node.name, i, tree_.layers[i].offset);
+    }
+    for (std::size_t i = 0; i < tree_.consumers.size(); ++i) {
+      const auto [earlier, fresh] = consumers_.emplace(tree_.consumers[i].node.name, i);
+      if (!fresh) {
+        refuse_twice(earlier->first, tree_.consumers[i].offset,
+                     tree_.consumers[earlier->second].offset);
+      }
+    }
+    for (const HarpProducer& producer : tree_.producers) {
+      const HarpName& other = producer.aligned_with;
+      if (!other.text.empty() && !producers_.contains(other.text)) {
+        source_.refuse(other.offset,
+                       format("'{}' is to advance with '{}', which is no producer{}",
+                              producer.node.name, other.text, suggestion(other.text)));
+      }
+    }
+    for (const HarpLayer& layer : tree_.layers) {
+      if (layer.node.ratio) need_tensor({layer.node.ratio->of, layer.ratio_offset});
+    }
+  }
+
+  void claim_tensor(Index& index, const std::string& name, std::size_t position,
+                    std::size_t offset) {
+    if (const auto earlier = offset_of(name)) refuse_twice(name, offset, *earlier);
+    index.emplace(name, position);
+  }
+
+  [[noreturn]] void refuse_twice(std::string_view name, std::size_t offset,
+                                 std::size_t earlier) const {
+    source_.refuse(offset, format("'{}' is declared twice; the first time at {}", name,
+                                  source_.place(earlier)));
+  }
+
+  // Where a producer or layer was declared.
+  [[nodiscard]] std::optional<std::size_t> offset_of(std::string_view name) const {
+    if (const auto found = layers_.find(name); found != layers_.end()) {
+      return tree_.layers[found->second].offset;
+    }
+    if (const auto found = producers_.find(name); found != producers_.end()) {
+      return tree_.producers[found->second].offset;
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::string suggestion(std::string_view name) const {
+    std::string best;
+    std::size_t distance = 1 + name.size() / 3;
+    for (const Index* index : {&layers_, &producers_, &consumers_}) {
+      for (const auto& [known, position] : *index) {
+        const std::size_t found = edit_distance(name, known);
+        if (found <= distance && (best.empty() || found < distance)) {
+          distance = found;
+          best = known;
+        }
+      }
+    }
+    return best.empty() ? "" : format("; did you mean '{}'?", best);
+  }
+
+  void need_tensor(const HarpName& name) const {
+    if (!name.says_consumer && offset_of(name.text)) return;
+    if (consumers_.contains(name.text)) {
+      source_.refuse(name.offset,
+                     format("'{}' is a consumer: nothing can be taken from it", name.text));
+    }
+    refuse_unknown(name);
+  }
+
+  [[noreturn]] void refuse_unknown(const HarpName& name) const {
+    source_.refuse(name.offset, format("'{}' is not declared{}", name.text, suggestion(name.text)),
+                   ErrorCode::kNotFound);
+  }
+
+  void bind_forward(const HarpArrow& arrow) {
+    for (const HarpName& from : arrow.sources) need_tensor(from);
+    if (!arrow.function.text.empty() && find_activation_type(arrow.function.text) == nullptr) {
+      source_.refuse(arrow.function.offset,
+                     format("unknown activation '{}'; there are: {}", arrow.function.text,
+                            listed(activation_type_names())));
+    }
+    const std::string& target = arrow.target.text;
+    const auto layer = layers_.find(target);
+    const auto consumer = consumers_.find(target);
+    const bool is_layer = layer != layers_.end() && !arrow.target.says_consumer;
+    if (is_layer && consumer != consumers_.end()) {
+      source_.refuse(arrow.target.offset,
+                     format("'{0}' is a layer and a consumer; rename one, or write 'consumer {0}' "
+                            "where the consumer is meant",
+                            target));
+    }
+    if (is_layer) {
+      bind_layer(arrow, tree_.layers[layer->second].node);
+    } else if (consumer != consumers_.end()) {
+      bind_consumer(arrow, tree_.consumers[consumer->second].node);
+    } else if (producers_.contains(target)) {
+      source_.refuse(arrow.target.offset,
+                     format("'{}' is a producer: nothing can flow into it", target));
+    } else {
+      refuse_unknown(arrow.target);
+    }
+  }
+
+  void bind_layer(const HarpArrow& arrow, LayerNode& node) {
+    const std::size_t most = find_layer_type(node.type)->max_inputs;
+    for (const HarpName& from : arrow.sources) {
+      if (node.inputs.size() == most) {
+        source_.refuse(
+            from.offset,
+            format("layer '{}' ({}) takes {} input{}, and it has '{}' already", node.name,
+                   node.type, most, most == 1 ? "" : "s", node.inputs.back()));
+      }
+      node.inputs.push_back(from.text);
+    }
+    if (arrow.function.text.empty()) return;
+    const auto [earlier, fresh] = activations_.emplace(node.name, arrow.function.offset);
+    if (!fresh && node.activation != arrow.function.text) {
+      source_.refuse(arrow.function.offset,
+                     format("layer '{}' has the activation '{}' here and '{}' at {}", node.name,
+                            arrow.function.text, node.activation, source_.place(earlier->second)));
+    }
+    node.activation = arrow.function.text;
+  }
+
+  void bind_consumer(const HarpArrow& arrow, ConsumerNode& node) {
+    if (!node.input.empty() || arrow.sources.size() != 1) {
+      source_.refuse(
+          arrow.sources.back().offset,
+          format("consumer '{}' takes one tensor{}", node.name,
+                 node.input.empty() ? "" : format(", and it has '{}' already", node.input)));
+    }
+    node.input = arrow.sources.front().text;
+    node.activation = arrow.function.text;
+  }
+
+  void bind_tap(const HarpArrow& arrow) {
+    need_tensor(arrow.sources.front());
+    need_tensor(arrow.target);
+    if (find_loss_type(arrow.function.text) == nullptr) {
+      source_.refuse(arrow.function.offset, format("unknown loss '{}'; there are: {}",
+                                                   arrow.function.text, listed(loss_type_names())));
+    }
+    taps_.push_back(
+        {arrow.function.text, arrow.sources.front().text, arrow.target.text, arrow.weight});
+  }
+
+  void check_complete() const {
+    for (const HarpLayer& layer : tree_.layers) {
+      const std::size_t least = find_layer_type(layer.node.type)->min_inputs;
+      if (layer.node.inputs.size() < least) {
+        source_.refuse(
+            layer.offset,
+            format("layer '{}' ({}) needs {} input{}, the cycle gives it {}", layer.node.name,
+                   layer.node.type, least, least == 1 ? "" : "s", layer.node.inputs.size()));
+      }
+    }
+    for (const HarpConsumer& consumer : tree_.consumers) {
+      if (consumer.node.input.empty()) {
+        source_.refuse(consumer.offset,
+                       format("nothing in the cycle flows into consumer '{}'", consumer.node.name));
+      }
+    }
+  }
+
+  HarmonicGraph build() {
+    GraphBuilder builder(tree_.name);
+    for (HarpProducer& producer : tree_.producers) builder.add(std::move(producer.node));
+    for (HarpLayer& layer : tree_.layers) builder.add(std::move(layer.node));
+    for (HarpConsumer& consumer : tree_.consumers) builder.add(std::move(consumer.node));
+    for (TrainingTap& tap : taps_) builder.add(std::move(tap));
+    try {
+      return builder.build();
+    } catch (const Error& error) {
+      source_.refuse(blamed(error.what()), error.what(), error.code());
+    }
+  }
+
+  // The declaration of the first node that a builder's message names in quotes.
+  [[nodiscard]] std::size_t blamed(std::string_view message) const {
+    for (std::size_t open = message.find('\''); open != std::string_view::npos;) {
+      const std::size_t close = message.find('\'', open + 1);
+      if (close == std::string_view::npos) break;
+      const std::string_view name = message.substr(open + 1, close - open - 1);
+      if (const auto consumer = consumers_.find(name); consumer != consumers_.end()) {
+        return tree_.consumers[consumer->second].offset;
+      }
+      if (const auto offset = offset_of(name)) return *offset;
+      open = message.find('\'', close + 1);
+    }
+    return 0;
+  }
+
+  const HarpSource& source_;
+  HarpTree tree_;
+  Index producers_;
+  Index layers_;
+  Index consumers_;
+  std::vector<TrainingTap> taps_;
+  /// Where a layer's activation was given.
+  std::map<std::string, std::size_t, std::less<>> activations_;
+};
+
+}  // namespace
+
+HarmonicGraph bind_harp(const HarpSource& source, HarpTree tree) {
+  return Binder(source, std::move(tree)).run();
+}
+
+}  // namespace harmonics

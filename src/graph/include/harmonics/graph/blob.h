@@ -1,0 +1,24 @@
+// Graphs as bytes: how partitions are shipped. docs/formats/graph_blob.md is the reference.
+#pragma once
+
+#include <cstdint>
+
+#include <harmonics/base/bytes.h>
+#include <harmonics/graph/graph.h>
+
+namespace harmonics {
+
+/// The version that encode_graph writes and the only one that decode_graph reads.
+inline constexpr std::uint16_t kGraphBlobVersion = 1;
+
+/// The same graph always gives the same bytes, resolved or not.
+[[nodiscard]] Bytes encode_graph(const HarmonicGraph& graph);
+
+/// decode_graph(encode_graph(g)) == g. The bytes may come from anywhere: every count is checked
+/// before memory is taken, and the graph is validated like one from a builder. Damaged, cut off or
+/// overlong bytes are an Error (kDataLoss) with the offset, another version is kUnimplemented, a
+/// graph that does not hold together (or uses layers that this program lacks) is what
+/// GraphBuilder::build throws.
+[[nodiscard]] HarmonicGraph decode_graph(ByteSpan bytes);
+
+}  // namespace harmonics
