@@ -1,0 +1,95 @@
+#include <harmonics/graph/units.h>
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include <harmonics/base/error.h>
+
+#include "tensor_life.h"
+
+namespace harmonics {
+namespace {
+
+std::int64_t trainable_elements(const LayerShape& shape) {
+  std::int64_t count = 0;
+  for (const ParameterSpec& parameter : shape.parameters) {
+    if (parameter.trainable) count += element_count(parameter.shape);
+  }
+  return count;
+}
+
+// Sum over a set of tensors, each counted once.
+std::int64_t total_elements(const HarmonicGraph& graph, const std::set<std::string_view>& tensors) {
+  std::int64_t total = 0;
+  for (const std::string_view tensor : tensors) total += element_count(graph.spec(tensor).shape);
+  return total;
+}
+
+}  // namespace
+
+std::vector<Unit> graph_units(const HarmonicGraph& graph) {
+  require_resolved(graph, "split into units");
+  std::vector<Unit> units;
+  std::set<std::string_view> groups;
+  for (std::size_t i = 0; i < graph.layers().size(); ++i) {
+    const LayerNode& layer = graph.layers()[i];
+    const bool grouped = !layer.group.empty();
+    if (!grouped || i == 0 || graph.layers()[i - 1].group != layer.group) {
+      if (grouped && !groups.insert(layer.group).second) {
+        fail(ErrorCode::kInvalidArgument,
+             "group '{}' is not in one piece: '{}' belongs to it, but '{}' right before it does "
+             "not; "
+             "declare the group's layers one after another, behind everything they use",
+             layer.group, layer.name, graph.layers()[i - 1].name);
+      }
+      units.push_back({grouped ? layer.group : layer.name, i, i, 0, 0});
+    }
+    Unit& unit = units.back();
+    unit.last_layer = i;
+    unit.flops += graph.layer_shape(i).flops;
+    unit.parameters += trainable_elements(graph.layer_shape(i));
+  }
+  return units;
+}
+
+double layer_cost(const HarmonicGraph& graph, std::size_t layer) {
+  require_resolved(graph, "costed");
+  return graph.layer_shape(layer).flops + kLayerOverheadFlops;
+}
+
+std::int64_t input_elements(const HarmonicGraph& graph) {
+  require_resolved(graph, "measured");
+  std::set<std::string_view> used;
+  for (const LayerNode& layer : graph.layers()) {
+    for (const std::string& input : layer.inputs) {
+      if (!graph.layer_index(input)) used.insert(input);
+    }
+  }
+  return total_elements(graph, used);
+}
+
+std::vector<std::int64_t> crossing_elements(const HarmonicGraph& graph) {
+  const std::vector<Unit> units = graph_units(graph);
+  if (units.empty()) return {};
+  std::vector<std::size_t> unit_of(graph.layers().size());
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    for (std::size_t i = units[u].first_layer; i <= units[u].last_layer; ++i) unit_of[i] = u;
+  }
+  // What begins (+) and ends (-) to be alive after each unit; its running sum is the answer.
+  std::vector<std::int64_t> crossing(units.size(), 0);
+  for (const TensorLife& life : tensor_lives(graph)) {
+    std::size_t last = life.owner;
+    for (const TensorUse& use : life.uses) last = std::max(last, use.layer);
+    const std::int64_t size = element_count(graph.spec(life.name).shape);
+    crossing[unit_of[life.owner]] += size;
+    crossing[unit_of[last]] -= size;
+  }
+  for (std::size_t u = 1; u < units.size(); ++u) crossing[u] += crossing[u - 1];
+  std::set<std::string_view> leaving;
+  for (const ConsumerNode& consumer : graph.consumers()) leaving.insert(consumer.input);
+  crossing.back() = total_elements(graph, leaving);
+  return crossing;
+}
+
+}  // namespace harmonics
