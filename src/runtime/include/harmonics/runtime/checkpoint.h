@@ -1,0 +1,43 @@
+// Checkpoints: everything that training needs to go on as if it had never stopped.
+//
+// One safetensors file: "model.<parameter>", "optim.<parameter>.<slot>", and one JSON string in the
+// metadata with counters, precision and the producers' positions. docs/formats/checkpoint.md is the page
+// of this format. A file does not depend on how the graph was cut: it resumes in any number of parts.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include <harmonics/data/producer.h>
+#include <harmonics/runtime/stage_chain.h>
+
+namespace harmonics {
+
+/// Where a run stands in its data, with the sums of the epoch under way.
+struct TrainingProgress {
+  std::int64_t epochs_done = 0;
+  std::int64_t batches_in_epoch = 0;
+  std::int64_t samples_in_epoch = 0;
+  TapReport taps_in_epoch;
+  /// Best evaluation so far and how many epochs ago, for early stopping.
+  double best_loss = 0;
+  std::int64_t epochs_since_best = -1;
+  std::map<std::string, ProducerPosition> positions;
+};
+
+/// Writes weights, optimiser state and counters to `path`, whole or not at all.
+void save_checkpoint(const std::filesystem::path& path, const StageChain& chain,
+                     const TrainingProgress& progress);
+
+/// Restores what save_checkpoint wrote. A file that is truncated, damaged, of another kind or of
+/// another graph (naming the first layer that differs) is an Error and changes nothing.
+[[nodiscard]] TrainingProgress load_checkpoint(const std::filesystem::path& path,
+                                               StageChain& chain);
+
+/// Start weights from any safetensors file (a checkpoint too). `names` maps our parameter names to
+/// those in the file; names that are not in the map are taken as they are, with or without "model.".
+void load_weights(const std::filesystem::path& path, StageChain& chain,
+                  const std::map<std::string, std::string>& names = {});
+
+}  // namespace harmonics

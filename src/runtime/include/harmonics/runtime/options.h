@@ -1,0 +1,83 @@
+// How a runtime computes and learns: one struct of defaults each.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <harmonics/graph/deployment.h>
+
+namespace harmonics {
+
+enum class OptimizerKind { kSgd, kAdam, kAdamW };
+
+/// "sgd", "adam", "adamw"; another name is an Error that lists them.
+[[nodiscard]] OptimizerKind optimizer_from_name(std::string_view name);
+[[nodiscard]] std::string_view optimizer_name(OptimizerKind kind);
+
+/// The update rules are PyTorch's of the same names.
+struct OptimizerOptions {
+  OptimizerKind kind = OptimizerKind::kAdam;
+  double learning_rate = 1e-3;
+  double momentum = 0.0;  ///< sgd only
+  double weight_decay = 0.0;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+};
+
+enum class ScheduleKind { kConstant, kStep, kCosine };
+
+[[nodiscard]] ScheduleKind schedule_from_name(std::string_view name);
+[[nodiscard]] std::string_view schedule_name(ScheduleKind kind);
+
+/// The learning rate of each step, as a factor of the optimiser's rate: a linear warm-up over
+/// `warmup_steps`, then constant, or times `factor` every `every_steps`, or a half cosine that falls
+/// to `floor` at `total_steps` and stays there.
+struct LearningRateSchedule {
+  ScheduleKind kind = ScheduleKind::kConstant;
+  std::int64_t warmup_steps = 0;
+  std::int64_t every_steps = 1000;
+  double factor = 0.1;
+  std::int64_t total_steps = 0;
+  double floor = 0.0;
+
+  /// Factor for a step that counts from 0.
+  [[nodiscard]] double at(std::int64_t step) const;
+};
+
+/// What arithmetic a runtime uses. Weights, optimiser state, norms and losses are always kept in the
+/// graph's own precision; the mixed policies run matrix products and convolutions in 16 bits. fp16
+/// scales the loss dynamically and skips steps that overflow; it needs a GPU. Automatic means bf16 on
+/// a GPU that has it and full precision elsewhere.
+enum class PrecisionPolicy { kFull, kBf16, kFp16, kAuto };
+
+[[nodiscard]] PrecisionPolicy precision_from_name(std::string_view name);
+[[nodiscard]] std::string_view precision_name(PrecisionPolicy policy);
+
+struct RuntimeOptions {
+  /// Start weights and dropout are functions of this seed and of names alone, so that a graph learns
+  /// the same whole or in parts.
+  std::uint64_t seed = 1;
+  /// Threads inside one operation; 0 leaves libtorch's own choice. Process-wide.
+  int threads = 0;
+  /// Refuse operations that have no deterministic form. Process-wide.
+  bool deterministic = true;
+  /// A batch is cut into this many micro-batches whose gradients are added up.
+  int micro_batches = 1;
+  OptimizerOptions optimizer = {};
+  LearningRateSchedule schedule = {};
+  /// Largest norm of all gradients together; 0 switches clipping off.
+  double clip_norm = 0.0;
+  PrecisionPolicy precision = PrecisionPolicy::kFull;
+  Backend backend = Backend::CPU;
+  std::optional<std::uint32_t> device_index = std::nullopt;
+  /// A backend that this machine lacks is an error instead of a warning and the CPU.
+  bool strict = false;
+
+  /// Throws an Error that names the first value that makes no sense.
+  void check() const;
+};
+
+}  // namespace harmonics

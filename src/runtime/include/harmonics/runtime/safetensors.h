@@ -1,0 +1,30 @@
+// safetensors files: named tensors with a JSON header, readable by any tool of that ecosystem.
+//
+// Layout: u64 header length, JSON header, data. https://github.com/huggingface/safetensors describes it.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include <harmonics/runtime/stage.h>
+
+namespace harmonics {
+
+inline constexpr std::size_t kMaxSafetensorsHeader = std::size_t{100} << 20;
+
+struct Safetensors {
+  NamedTensors tensors;
+  std::map<std::string, std::string> metadata;
+};
+
+/// Writes atomically: the file is whole under its name or the old one is untouched. With `checksum`,
+/// metadata gets "sha256": 64 digits over the whole file with those digits as zeros.
+void write_safetensors(const std::filesystem::path& path, const Safetensors& content,
+                       bool checksum = false);
+
+/// Reads and checks a file: bounds, overlaps, dtypes and, where there is one, the checksum. Anything
+/// wrong is an Error (kDataLoss) that says what.
+[[nodiscard]] Safetensors read_safetensors(const std::filesystem::path& path);
+
+}  // namespace harmonics

@@ -1,0 +1,81 @@
+// StageChain: runs stages one after another, micro-batch by micro-batch (the Sequential order).
+//
+// A whole graph is a chain of one; the parts of a cut graph are a chain of several. Outputs, gradients
+// and weights are the same bit for bit.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <harmonics/runtime/stage.h>
+
+namespace harmonics {
+
+/// What one batch did.
+struct BatchReport {
+  std::int64_t samples = 0;
+  TapReport taps;
+  /// Norm of all gradients before clipping; only measured when clipping is on.
+  double gradient_norm = 0;
+  double learning_rate = 0;
+  /// False when an fp16 overflow made all parts skip the update.
+  bool updated = true;
+};
+
+/// Numbers that a chain needs to go on after a restart.
+struct LearningState {
+  /// Batches trained on, and updates made (smaller only after fp16 overflows).
+  std::int64_t steps = 0;
+  std::int64_t updates = 0;
+  double loss_scale = 65536.0;
+  std::int64_t steps_since_overflow = 0;
+};
+
+/// Owns its stages. One thread.
+class StageChain {
+ public:
+  /// The parts of one graph in order, cut by partition_graph or made by hand; every boundary must have
+  /// both of its ends here, otherwise an Error names it.
+  StageChain(const std::vector<HarmonicGraph>& parts, const std::vector<RuntimeOptions>& options);
+
+  [[nodiscard]] std::vector<Stage>& stages() { return stages_; }
+  [[nodiscard]] const std::vector<Stage>& stages() const { return stages_; }
+  /// Producers and consumers that are no boundaries between the parts.
+  [[nodiscard]] const std::vector<ProducerNode>& producers() const { return producers_; }
+  [[nodiscard]] const std::vector<ConsumerNode>& consumers() const { return consumers_; }
+  /// True when some part has a tap.
+  [[nodiscard]] bool learns() const { return learns_; }
+  /// Producers that are only the target of taps are not needed for `infer`.
+  [[nodiscard]] bool is_target_only(std::string_view producer) const;
+
+  /// One step of learning. A loss that is not finite is an Error with the step and the first layer
+  /// whose output is not finite; the weights keep their values from before the batch (running
+  /// statistics of batch_norm excepted). `outputs`, if given, receives what the consumers saw.
+  BatchReport train(const NamedTensors& batch, NamedTensors* outputs = nullptr);
+  [[nodiscard]] NamedTensors infer(const NamedTensors& batch);
+  [[nodiscard]] NamedTensors evaluate(const NamedTensors& batch, BatchReport& report);
+
+  [[nodiscard]] const LearningState& state() const { return state_; }
+  void set_state(const LearningState& state) { state_ = state; }
+  /// All parameters, or all optimiser slots, of all stages by name.
+  [[nodiscard]] NamedTensors parameters() const;
+  [[nodiscard]] NamedTensors optimizer_state() const;
+
+ private:
+  void check_boundaries();
+  TapReport forward(const MicroBatch& micro_batch, const NamedTensors& slice, NamedTensors& outputs);
+  void backward(const MicroBatch& micro_batch);
+  void finish(BatchReport& report);
+  [[nodiscard]] NamedTensors drop_boundaries(NamedTensors outputs) const;
+  [[noreturn]] void report_non_finite_loss();
+
+  RuntimeOptions options_;
+  std::vector<Stage> stages_;
+  std::vector<ProducerNode> producers_;
+  std::vector<ConsumerNode> consumers_;
+  bool learns_ = false;
+  LearningState state_;
+};
+
+}  // namespace harmonics

@@ -1,0 +1,120 @@
+// Trainer: pulls batches from bound producers, lets a chain of stages learn, and keeps count.
+//
+// CycleRuntime and the schedulers are built on it, so that epochs, evaluation, metrics and checkpoints
+// mean the same everywhere.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include <harmonics/data/producer.h>
+#include <harmonics/runtime/checkpoint.h>
+#include <harmonics/runtime/stage_chain.h>
+
+namespace harmonics {
+
+using NamedProducers = std::map<std::string, ProducerPtr, std::less<>>;
+
+/// One batch, as a callback sees it. Steps and epochs count from 1.
+struct StepReport {
+  std::int64_t step = 0;
+  std::int64_t epoch = 0;
+  /// Batches of this epoch so far, and in all where the data has a size.
+  std::int64_t batch = 0;
+  std::optional<std::int64_t> batches_in_epoch;
+  std::int64_t samples = 0;
+  /// Mean over the batch's samples; not set when the graph only infers.
+  std::optional<double> loss;
+  /// Share of right predictions, where a cross_entropy tap judges.
+  std::optional<double> accuracy;
+  double learning_rate = 0;
+  double gradient_norm = 0;
+  bool updated = true;
+};
+
+struct Evaluation {
+  std::int64_t samples = 0;
+  double loss = 0;
+  std::optional<double> accuracy;
+};
+
+struct EpochReport {
+  std::int64_t epoch = 0;
+  std::int64_t steps = 0;
+  std::int64_t samples = 0;
+  std::optional<double> train_loss;
+  std::optional<double> train_accuracy;
+  std::optional<Evaluation> evaluation;
+};
+
+struct FitOptions {
+  /// A second binding of all producers: measured after every epoch.
+  NamedProducers evaluation = {};
+  /// Stop after this many epochs without a better evaluation loss; 0 never stops early.
+  int patience = 0;
+  std::function<void(const StepReport&)> on_step = {};
+  std::function<void(const EpochReport&)> on_epoch = {};
+  /// JSON lines, one per step and epoch, appended. Empty: none.
+  std::filesystem::path metrics = {};
+  /// Written every `checkpoint_every` steps (0: at the end only) and when fit ends. Empty: none.
+  std::filesystem::path checkpoint = {};
+  std::int64_t checkpoint_every = 0;
+  /// When it becomes true, fit finishes the step under way, saves and returns.
+  const std::atomic<bool>* stop = nullptr;
+};
+
+struct FitReport {
+  /// Since the run began, also over restarts.
+  std::int64_t epochs = 0;
+  std::int64_t steps = 0;
+  /// Of the last whole epoch.
+  EpochReport last_epoch;
+  bool stopped_early = false;
+  bool interrupted = false;
+};
+
+/// One thread. The chain must outlive it.
+class Trainer {
+ public:
+  Trainer(StageChain& chain, std::uint64_t seed) : chain_(chain), seed_(seed) {}
+
+  /// A name that the graph does not have or that is bound already is an Error that lists what there
+  /// is. Data whose samples have as many elements as declared are viewed in the declared shape.
+  void bind_producer(const std::string& name, ProducerPtr producer);
+  void bind_consumer(const std::string& name, ConsumerPtr consumer);
+
+  /// One batch; past the end of the data the next epoch begins. Returns what happened.
+  StepReport step();
+  /// `epochs` passes over the sized producers; an epoch that a checkpoint broke off in counts as one.
+  /// With nothing sized an epoch is one step.
+  FitReport fit(std::int64_t epochs, const FitOptions& options = {});
+  /// Loss and accuracy over one pass of these producers, which must bind every producer.
+  [[nodiscard]] Evaluation evaluate(const NamedProducers& producers);
+
+  void save(const std::filesystem::path& path) const;
+  void load(const std::filesystem::path& path);
+  [[nodiscard]] const TrainingProgress& progress() const { return progress_; }
+
+ private:
+  const ProducerNode& declared(const std::string& name) const;
+  void check_bindings(const NamedProducers& producers) const;
+  void begin_epoch();
+  std::optional<NamedTensors> pull(const NamedProducers& producers) const;
+  std::optional<StepReport> try_step();
+  EpochReport end_epoch(const FitOptions& options);
+  bool should_stop_early(const EpochReport& report, int patience);
+
+  StageChain& chain_;
+  std::uint64_t seed_;
+  NamedProducers producers_;
+  std::map<std::string, ConsumerPtr, std::less<>> consumers_;
+  TrainingProgress progress_;
+  bool in_epoch_ = false;
+};
+
+}  // namespace harmonics

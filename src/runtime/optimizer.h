@@ -1,0 +1,42 @@
+// SGD, Adam and AdamW over a list of parameters (private to runtime).
+#pragma once
+
+#include <torch/torch.h>
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <harmonics/runtime/options.h>
+#include <harmonics/runtime/stage.h>
+
+namespace harmonics {
+
+/// Holds the state of each parameter in named slots ("momentum", "mean", "square"), made at its first
+/// update. The rules are those of torch.optim.SGD, Adam and AdamW.
+class Optimizer {
+ public:
+  explicit Optimizer(const OptimizerOptions& options) : options_(options) {}
+
+  /// Changes `parameter` by `gradient`. Call it without autograd recording.
+  void apply(const std::string& name, at::Tensor& parameter, at::Tensor gradient,
+             const Update& update);
+
+  /// The slots that this kind of optimiser keeps once a parameter has been updated.
+  [[nodiscard]] std::vector<std::string_view> slots() const;
+  [[nodiscard]] const std::map<std::string, at::Tensor>& state() const { return state_; }
+  void set_state(std::map<std::string, at::Tensor> state) { state_ = std::move(state); }
+
+ private:
+  void apply_sgd(const std::string& name, at::Tensor& parameter, const at::Tensor& gradient,
+                 double rate);
+  void apply_adam(const std::string& name, at::Tensor& parameter, const at::Tensor& gradient,
+                  const Update& update);
+  at::Tensor& slot(const std::string& name, std::string_view slot, const at::Tensor& like);
+
+  OptimizerOptions options_;
+  std::map<std::string, at::Tensor> state_;  // "<parameter>.<slot>"
+};
+
+}  // namespace harmonics

@@ -1,0 +1,71 @@
+// A graph turned into a list of calls (private to runtime).
+//
+// Every tensor has a slot: producers first, then layers in graph order. In training, a tensor that
+// bears gradients has one alias per use ("use number"), so that gradient sums have a fixed order.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <harmonics/graph/graph.h>
+#include <harmonics/runtime/torch_layer.h>
+
+namespace harmonics {
+
+inline constexpr std::uint32_t kNoUse = 0xffffffff;
+
+/// One reading of a tensor. `use` numbers the readings that send a gradient back; kNoUse for others.
+struct Use {
+  std::uint32_t slot = 0;
+  std::uint32_t use = kNoUse;
+};
+
+struct LayerStep {
+  std::string name;
+  LayerForward forward;
+  TorchActivation activation;  // empty for none
+  std::uint64_t key = 0;       // for chance
+  std::vector<Use> inputs;
+  std::uint32_t output = 0;
+  Shape output_shape;
+  /// The layer's parameters are [first, first + own + of_activation) of the stage's list.
+  std::size_t first_parameter = 0;
+  std::size_t own_parameters = 0;
+  std::size_t activation_parameters = 0;
+  /// Slots that nobody reads after this step in inference.
+  std::vector<std::uint32_t> last_reads;
+};
+
+struct ConsumerStep {
+  std::string name;
+  TorchActivation activation;  // empty for none
+  std::uint32_t slot = 0;
+  /// First of the `gradient_slots` use numbers of a boundary; kNoUse when none come back.
+  std::uint32_t first_use = kNoUse;
+  std::uint32_t gradient_slots = 0;
+};
+
+struct TapStep {
+  TorchLoss loss;
+  Use prediction;
+  std::uint32_t target = 0;
+  double weight = 1;
+  bool judges = false;  // counts right and wrong predictions
+  std::string prediction_name;
+};
+
+struct Program {
+  Program(const HarmonicGraph& graph, std::uint64_t seed);
+
+  std::vector<LayerStep> layers;
+  std::vector<ConsumerStep> consumers;
+  std::vector<TapStep> taps;
+  /// How many gradient-bearing uses each slot has.
+  std::vector<std::uint32_t> use_counts;
+  /// True for producers that something other than a tap's target reads.
+  std::vector<bool> needed_for_inference;
+  std::size_t slot_count = 0;
+};
+
+}  // namespace harmonics

@@ -1,0 +1,66 @@
+#include <harmonics/runtime/torch_layer.h>
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include <harmonics/base/error.h>
+
+#include "kernels.h"
+
+namespace harmonics {
+namespace {
+
+template <typename Function>
+using Named = std::map<std::string, Function, std::less<>>;
+
+struct Tables {
+  std::mutex mutex;
+  Named<TorchLayer> layers;
+  Named<TorchActivation> activations;
+  Named<TorchLoss> losses;
+
+  Tables() : layers(builtin_layers()), activations(builtin_activations()), losses(builtin_losses()) {}
+};
+
+Tables& tables() {
+  static Tables instance;
+  return instance;
+}
+
+template <typename Function>
+Function look_up(Named<Function>& table, std::string_view name, const char* what) {
+  const std::lock_guard lock(tables().mutex);
+  const auto found = table.find(name);
+  if (found == table.end()) {
+    fail(ErrorCode::kUnimplemented,
+         "{} '{}' has no libtorch implementation: register one with register_torch_{}", what, name,
+         what);
+  }
+  return found->second;
+}
+
+}  // namespace
+
+void register_torch_layer(std::string type, TorchLayer layer) {
+  const std::lock_guard lock(tables().mutex);
+  tables().layers[std::move(type)] = std::move(layer);
+}
+void register_torch_activation(std::string name, TorchActivation activation) {
+  const std::lock_guard lock(tables().mutex);
+  tables().activations[std::move(name)] = std::move(activation);
+}
+void register_torch_loss(std::string name, TorchLoss loss) {
+  const std::lock_guard lock(tables().mutex);
+  tables().losses[std::move(name)] = std::move(loss);
+}
+
+LayerForward make_layer_forward(const LayerQuery& query) {
+  return look_up(tables().layers, query.type, "layer")(query);
+}
+TorchActivation torch_activation(std::string_view name) {
+  return look_up(tables().activations, name, "activation");
+}
+TorchLoss torch_loss(std::string_view name) { return look_up(tables().losses, name, "loss"); }
+
+}  // namespace harmonics

@@ -1,0 +1,268 @@
+#include <harmonics/runtime/trainer.h>
+
+#include <fstream>
+#include <utility>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/json.h>
+
+#include "metrics.h"
+
+namespace harmonics {
+namespace {
+
+template <typename Nodes>
+std::string names_of(const Nodes& nodes) {
+  std::string all;
+  for (const auto& node : nodes) all += (all.empty() ? "" : ", ") + node.name;
+  return all.empty() ? "none" : all;
+}
+
+std::optional<double> mean_loss(const TapReport& taps, std::int64_t samples) {
+  if (samples == 0) return std::nullopt;
+  return taps.loss_sum / static_cast<double>(samples);
+}
+
+std::optional<double> accuracy(const TapReport& taps) {
+  if (taps.judged == 0) return std::nullopt;
+  return static_cast<double>(taps.correct) / static_cast<double>(taps.judged);
+}
+
+}  // namespace
+
+const ProducerNode& Trainer::declared(const std::string& name) const {
+  for (const ProducerNode& node : chain_.producers()) {
+    if (node.name == name) return node;
+  }
+  fail(ErrorCode::kNotFound, "the graph has no producer '{}'; it has: {}", name,
+       names_of(chain_.producers()));
+}
+
+void Trainer::bind_producer(const std::string& name, ProducerPtr producer) {
+  const ProducerNode& node = declared(name);
+  if (producers_.contains(name)) {
+    fail(ErrorCode::kAlreadyExists, "producer '{}' is bound already", name);
+  }
+  const TensorSpec data = producer->sample_spec();
+  if (element_count(data.shape) != element_count(*node.shape)) {
+    fail(ErrorCode::kInvalidArgument, "producer '{}' is declared as {}, its data has samples of {}",
+         name, shape_text(*node.shape), shape_text(data.shape));
+  }
+  if (is_floating(data.dtype) != is_floating(node.dtype)) {
+    fail(ErrorCode::kInvalidArgument,
+         "producer '{}' is declared as {}, its data is {}: read it as {} (csv: add dtype={})", name,
+         dtype_name(node.dtype), dtype_name(data.dtype), dtype_name(node.dtype),
+         dtype_name(node.dtype));
+  }
+  producers_.emplace(name, std::move(producer));
+}
+
+void Trainer::bind_consumer(const std::string& name, ConsumerPtr consumer) {
+  bool known = false;
+  for (const ConsumerNode& node : chain_.consumers()) known |= node.name == name;
+  if (!known) {
+    fail(ErrorCode::kNotFound, "the graph has no consumer '{}'; it has: {}", name,
+         names_of(chain_.consumers()));
+  }
+  if (!consumers_.emplace(name, std::move(consumer)).second) {
+    fail(ErrorCode::kAlreadyExists, "consumer '{}' is bound already", name);
+  }
+}
+
+void Trainer::check_bindings(const NamedProducers& producers) const {
+  const std::pair<const std::string, ProducerPtr>* first = nullptr;
+  for (const ProducerNode& node : chain_.producers()) {
+    const auto bound = producers.find(node.name);
+    if (bound == producers.end()) {
+      if (!chain_.learns() && chain_.is_target_only(node.name)) continue;
+      fail(ErrorCode::kFailedPrecondition,
+           "producer '{}' has no data: bind it (the graph has: {})", node.name,
+           names_of(chain_.producers()));
+    }
+    if (!bound->second->size()) continue;
+    if (bound->second->sample_count() == 0) {
+      fail(ErrorCode::kInvalidArgument, "the data of producer '{}' is empty", node.name);
+    }
+    if (first == nullptr) first = &*bound;
+    if (first->second->size() != bound->second->size() ||
+        first->second->sample_count() != bound->second->sample_count()) {
+      fail(ErrorCode::kInvalidArgument,
+           "producers '{}' and '{}' must be equally long: an epoch has {} samples in {} batches there "
+           "and {} in {} here",
+           first->first, node.name, first->second->sample_count().value_or(0),
+           first->second->size().value_or(0), bound->second->sample_count().value_or(0),
+           bound->second->size().value_or(0));
+    }
+  }
+}
+
+void Trainer::begin_epoch() {
+  check_bindings(producers_);
+  const SampleOrder order{seed_, static_cast<std::uint64_t>(progress_.epochs_done)};
+  for (const auto& [name, producer] : producers_) {
+    const auto restored = progress_.positions.find(name);
+    if (restored != progress_.positions.end()) {
+      producer->seek(restored->second);
+    } else {
+      producer->begin_epoch(order);
+    }
+  }
+  progress_.positions.clear();
+  in_epoch_ = true;
+}
+
+// The next batch of every producer, viewed in the declared shapes; nothing at the end of the data.
+std::optional<NamedTensors> Trainer::pull(const NamedProducers& producers) const {
+  NamedTensors batch;
+  std::string ended;
+  for (const auto& [name, producer] : producers) {
+    std::optional<Tensor> tensor = producer->next();
+    if (!tensor) {
+      ended = name;
+      continue;
+    }
+    Shape shape = *declared(name).shape;
+    shape.insert(shape.begin(), producer->batched() ? tensor->shape().at(0) : 1);
+    batch.emplace(name, tensor->reshaped(std::move(shape)));
+  }
+  if (ended.empty()) return batch;
+  for (const auto& [name, tensor] : batch) {
+    if (producers.find(name)->second->size()) {
+      fail(ErrorCode::kInvalidArgument, "the data of producer '{}' ended before that of '{}'", ended,
+           name);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<StepReport> Trainer::try_step() {
+  if (!in_epoch_) begin_epoch();
+  const std::optional<NamedTensors> batch = pull(producers_);
+  if (!batch) return std::nullopt;
+  NamedTensors outputs;
+  BatchReport done;
+  if (chain_.learns()) {
+    done = chain_.train(*batch, consumers_.empty() ? nullptr : &outputs);
+  } else {
+    outputs = chain_.infer(*batch);
+    done.samples = batch->begin()->second.shape().at(0);
+  }
+  for (const auto& [name, consumer] : consumers_) consumer->push(outputs.at(name));
+  ++progress_.batches_in_epoch;
+  progress_.samples_in_epoch += done.samples;
+  progress_.taps_in_epoch += done.taps;
+
+  StepReport report;
+  report.step = chain_.state().steps;
+  report.epoch = progress_.epochs_done + 1;
+  report.batch = progress_.batches_in_epoch;
+  for (const auto& [name, producer] : producers_) {
+    if (producer->size()) report.batches_in_epoch = producer->size();
+  }
+  report.samples = done.samples;
+  if (chain_.learns()) report.loss = mean_loss(done.taps, done.samples);
+  report.accuracy = accuracy(done.taps);
+  report.learning_rate = done.learning_rate;
+  report.gradient_norm = done.gradient_norm;
+  report.updated = done.updated;
+  return report;
+}
+
+EpochReport Trainer::end_epoch(const FitOptions& options) {
+  EpochReport report;
+  ++progress_.epochs_done;
+  report.epoch = progress_.epochs_done;
+  report.steps = chain_.state().steps;
+  report.samples = progress_.samples_in_epoch;
+  if (chain_.learns()) report.train_loss = mean_loss(progress_.taps_in_epoch, report.samples);
+  report.train_accuracy = accuracy(progress_.taps_in_epoch);
+  progress_.batches_in_epoch = 0;
+  progress_.samples_in_epoch = 0;
+  progress_.taps_in_epoch = {};
+  in_epoch_ = false;
+  if (!options.evaluation.empty()) report.evaluation = evaluate(options.evaluation);
+  return report;
+}
+
+StepReport Trainer::step() {
+  if (std::optional<StepReport> report = try_step()) return *report;
+  end_epoch({});
+  if (std::optional<StepReport> report = try_step()) return *report;
+  fail(ErrorCode::kInvalidArgument, "the bound data is empty");
+}
+
+bool Trainer::should_stop_early(const EpochReport& report, int patience) {
+  if (!report.evaluation) return false;
+  if (progress_.epochs_since_best < 0 || report.evaluation->loss < progress_.best_loss) {
+    progress_.best_loss = report.evaluation->loss;
+    progress_.epochs_since_best = 0;
+  } else {
+    ++progress_.epochs_since_best;
+  }
+  return patience > 0 && progress_.epochs_since_best >= patience;
+}
+
+FitReport Trainer::fit(std::int64_t epochs, const FitOptions& options) {
+  MetricsFile metrics(options.metrics);
+  FitReport fit;
+  const std::int64_t last = progress_.epochs_done + epochs;
+  while (progress_.epochs_done < last && !fit.stopped_early && !fit.interrupted) {
+    bool epoch_over = false;
+    if (const std::optional<StepReport> step = try_step()) {
+      metrics.write(*step);
+      if (options.on_step) options.on_step(*step);
+      epoch_over = !step->batches_in_epoch;  // nothing sized: an epoch is one step
+      if (!options.checkpoint.empty() && options.checkpoint_every > 0 &&
+          step->step % options.checkpoint_every == 0) {
+        save(options.checkpoint);
+      }
+    } else {
+      if (progress_.batches_in_epoch == 0) {
+        fail(ErrorCode::kInvalidArgument, "the bound data is empty");
+      }
+      epoch_over = true;
+    }
+    if (epoch_over) {
+      fit.last_epoch = end_epoch(options);
+      metrics.write(fit.last_epoch);
+      if (options.on_epoch) options.on_epoch(fit.last_epoch);
+      fit.stopped_early = should_stop_early(fit.last_epoch, options.patience);
+    }
+    fit.interrupted = options.stop != nullptr && options.stop->load();
+  }
+  if (!options.checkpoint.empty()) save(options.checkpoint);
+  fit.epochs = progress_.epochs_done;
+  fit.steps = chain_.state().steps;
+  return fit;
+}
+
+Evaluation Trainer::evaluate(const NamedProducers& producers) {
+  check_bindings(producers);
+  for (const auto& [name, producer] : producers) producer->begin_epoch({seed_, 0});
+  Evaluation evaluation;
+  TapReport taps;
+  while (const std::optional<NamedTensors> batch = pull(producers)) {
+    BatchReport report;
+    static_cast<void>(chain_.evaluate(*batch, report));
+    evaluation.samples += report.samples;
+    taps += report.taps;
+  }
+  evaluation.loss = mean_loss(taps, evaluation.samples).value_or(0);
+  evaluation.accuracy = accuracy(taps);
+  return evaluation;
+}
+
+void Trainer::save(const std::filesystem::path& path) const {
+  TrainingProgress progress = progress_;
+  if (in_epoch_) {
+    for (const auto& [name, producer] : producers_) progress.positions[name] = producer->position();
+  }
+  save_checkpoint(path, chain_, progress);
+}
+
+void Trainer::load(const std::filesystem::path& path) {
+  progress_ = load_checkpoint(path, chain_);
+  in_epoch_ = false;
+}
+
+}  // namespace harmonics
