@@ -1,0 +1,98 @@
+#include <harmonics/schedule/distributed_scheduler.h>
+
+#include <utility>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/log.h>
+#include <harmonics/runtime/stage_chain.h>
+
+namespace harmonics {
+namespace {
+
+// The options of each part: the shared ones with its own backend and device.
+std::vector<RuntimeOptions> options_per_part(std::size_t parts, const DeploymentDescriptor& deploy,
+                                             const RuntimeOptions& shared) {
+  if (!deploy.partitions.empty() && deploy.partitions.size() != parts) {
+    fail(ErrorCode::kInvalidArgument,
+         "the deployment describes {} partitions, but there are {} parts: give one entry per part",
+         deploy.partitions.size(), parts);
+  }
+  if (deploy.secure) {
+    fail(ErrorCode::kUnimplemented,
+         "secure runs are not built into this version: leave deploy.secure off");
+  }
+  std::vector<RuntimeOptions> options(parts, shared);
+  for (std::size_t i = 0; i < deploy.partitions.size(); ++i) {
+    const PartitionOptions& partition = deploy.partitions[i];
+    if (!partition.target.empty()) {
+      fail(ErrorCode::kUnimplemented,
+           "part {} has the target '{}': parts in other processes are not built into this version", i,
+           partition.target);
+    }
+    options[i].backend = partition.backend == Backend::Auto ? deploy.backend : partition.backend;
+    options[i].device_index = partition.device_index;
+    options[i].strict = deploy.strict;
+    log_info("schedule", "part {} runs on {} with weight {}", i, backend_name(options[i].backend),
+             partition_weight(partition, options[i].backend));
+  }
+  return options;
+}
+
+}  // namespace
+
+struct DistributedScheduler::State {
+  State(const std::vector<HarmonicGraph>& parts, const DeploymentDescriptor& deploy,
+        const RuntimeOptions& options)
+      : chain(parts, options_per_part(parts.size(), deploy, options)),
+        trainer(chain, options.seed) {}
+
+  StageChain chain;
+  Trainer trainer;
+};
+
+DistributedScheduler::DistributedScheduler(const std::vector<HarmonicGraph>& parts,
+                                           const DeploymentDescriptor& deploy,
+                                           const RuntimeOptions& options)
+    : state_(std::make_unique<State>(parts, deploy, options)) {}
+DistributedScheduler::~DistributedScheduler() = default;
+DistributedScheduler::DistributedScheduler(DistributedScheduler&&) noexcept = default;
+DistributedScheduler& DistributedScheduler::operator=(DistributedScheduler&&) noexcept = default;
+
+void DistributedScheduler::bindProducer(const std::string& name, ProducerPtr producer) {
+  if (producer == nullptr) fail(ErrorCode::kInvalidArgument, "producer '{}' is bound to nothing", name);
+  state_->trainer.bind_producer(name, std::move(producer));
+}
+void DistributedScheduler::bindConsumer(const std::string& name, ConsumerPtr consumer) {
+  if (consumer == nullptr) fail(ErrorCode::kInvalidArgument, "consumer '{}' is bound to nothing", name);
+  state_->trainer.bind_consumer(name, std::move(consumer));
+}
+StepReport DistributedScheduler::step() { return state_->trainer.step(); }
+FitReport DistributedScheduler::fit(std::int64_t epochs, const FitOptions& options) {
+  return state_->trainer.fit(epochs, options);
+}
+Evaluation DistributedScheduler::evaluate(const NamedProducers& producers) {
+  return state_->trainer.evaluate(producers);
+}
+NamedTensors DistributedScheduler::infer(const NamedTensors& inputs) {
+  return state_->chain.infer(inputs);
+}
+void DistributedScheduler::save_checkpoint(const std::filesystem::path& path) const {
+  state_->trainer.save(path);
+}
+void DistributedScheduler::load_checkpoint(const std::filesystem::path& path) {
+  state_->trainer.load(path);
+}
+void DistributedScheduler::load_weights(const std::filesystem::path& path,
+                                        const std::map<std::string, std::string>& names) {
+  harmonics::load_weights(path, state_->chain, names);
+}
+std::size_t DistributedScheduler::part_count() const { return state_->chain.stages().size(); }
+NamedTensors DistributedScheduler::parameters() const { return state_->chain.parameters(); }
+std::string DistributedScheduler::weights_digest() const {
+  return harmonics::weights_digest(parameters());
+}
+const TrainingProgress& DistributedScheduler::progress() const {
+  return state_->trainer.progress();
+}
+
+}  // namespace harmonics

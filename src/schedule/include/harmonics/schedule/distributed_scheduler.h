@@ -1,0 +1,63 @@
+// DistributedScheduler: the parts of a graph in one process, connected by their boundaries.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <harmonics/data/producer.h>
+#include <harmonics/graph/deployment.h>
+#include <harmonics/graph/graph.h>
+#include <harmonics/runtime/options.h>
+#include <harmonics/runtime/trainer.h>
+
+namespace harmonics {
+
+/// Runs parts made by partition_graph or auto_partition, in order, each on its own backend. Outputs,
+/// gradients and weights equal those of the uncut graph bit for bit; checkpoints are the same files, so
+/// a run may go on in another number of parts. One thread; the order is Sequential: a micro-batch
+/// passes through all parts, forward and back, before the next one starts.
+///
+///     DistributedScheduler scheduler(partition_graph(graph, 2));
+///     scheduler.bindProducer("image", images);
+///     scheduler.bindProducer("label", labels);
+///     scheduler.fit(30);
+class DistributedScheduler {
+ public:
+  /// `deploy.partitions` is empty or has one entry per part. A boundary whose other end is missing, a
+  /// target (parts in other processes) or `secure` is an Error: this version does not have them yet.
+  explicit DistributedScheduler(const std::vector<HarmonicGraph>& parts,
+                                const DeploymentDescriptor& deploy = {},
+                                const RuntimeOptions& options = {});
+  ~DistributedScheduler();
+  DistributedScheduler(DistributedScheduler&&) noexcept;
+  DistributedScheduler& operator=(DistributedScheduler&&) noexcept;
+
+  /// A name that no part has, or that is bound already, is an Error that lists what there is.
+  void bindProducer(const std::string& name, ProducerPtr producer);
+  void bindConsumer(const std::string& name, ConsumerPtr consumer);
+
+  /// One batch through all parts; learns when a part has a training tap.
+  StepReport step();
+  FitReport fit(std::int64_t epochs, const FitOptions& options = {});
+  [[nodiscard]] Evaluation evaluate(const NamedProducers& producers);
+  [[nodiscard]] NamedTensors infer(const NamedTensors& inputs);
+
+  void save_checkpoint(const std::filesystem::path& path) const;
+  void load_checkpoint(const std::filesystem::path& path);
+  void load_weights(const std::filesystem::path& path,
+                    const std::map<std::string, std::string>& names = {});
+
+  [[nodiscard]] std::size_t part_count() const;
+  /// Parameters and buffers of all parts by name; they share the scheduler's memory.
+  [[nodiscard]] NamedTensors parameters() const;
+  [[nodiscard]] std::string weights_digest() const;
+  [[nodiscard]] const TrainingProgress& progress() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace harmonics
