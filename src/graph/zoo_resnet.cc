@@ -46,13 +46,11 @@ class Resnet {
   // A convolution without bias and the batch norm behind it; returns the norm's name.
   std::string convolve(const std::string& conv, const std::string& norm, const Conv& shape,
                        const std::string& input, const std::string& activation) {
-    builder_.layer(conv, "conv2d",
-                   {{"out", shape.out},
-                    {"kernel", shape.kernel},
-                    {"stride", shape.stride},
-                    {"padding", shape.kernel / 2},
-                    {"bias", std::int64_t{0}}},
-                   {input});
+    Attributes attributes = {
+        {"out", shape.out}, {"kernel", shape.kernel}, {"bias", std::int64_t{0}}};
+    if (shape.stride != 1) attributes["stride"] = shape.stride;
+    if (shape.kernel != 1) attributes["padding"] = shape.kernel / 2;
+    builder_.layer(conv, "conv2d", attributes, {input});
     builder_.layer(norm, "batch_norm", {}, {conv}, activation);
     return norm;
   }

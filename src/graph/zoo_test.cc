@@ -1,11 +1,14 @@
 #include <harmonics/graph/zoo.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <map>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <harmonics/base/error.h>
+#include <harmonics/graph/harp.h>
 #include <harmonics/graph/units.h>
 
 namespace harmonics {
@@ -91,6 +94,23 @@ TEST(ZooTest, VitBaseCrossesWhatItsProfileSays) {
 
 TEST(ZooTest, VitLargeCrossesWhatItsProfileSays) {
   expect_profile("vit-large", 24, {403'456, 403'456, 1'008'640, 201'728});
+}
+
+TEST(ZooTest, EveryNetworkCanBeWrittenAndReadAsText) {
+  for (const std::string& name : zoo_names()) {
+    EXPECT_EQ(parse_harp(to_harp(zoo_graph(name))), zoo_graph(name)) << name;
+  }
+}
+
+// When a network changes on purpose: write to_harp(zoo_graph(name)) into its file.
+TEST(ZooTest, ExampleFilesHoldTheZoo) {
+  const char* source = std::getenv("HARMONICS_SOURCE_DIR");
+  if (source == nullptr) GTEST_SKIP() << "HARMONICS_SOURCE_DIR is not set";
+  const std::filesystem::path models = std::filesystem::path(source) / "examples" / "models";
+  for (const char* name : {"digits-mlp", "lenet", "resnet18", "resnet50", "transformer-small"}) {
+    const HarmonicGraph graph = zoo_graph(name);
+    EXPECT_EQ(load_harp(models / (graph.name() + ".harp")), graph) << name;
+  }
 }
 
 TEST(ZooTest, UnitsAddUpToTheGraph) {
