@@ -12,7 +12,8 @@
 namespace harmonics {
 
 /// The one sample order of a run: every producer that shuffles or draws at random derives its order
-/// from this and from nothing else, so that inputs and labels that are bound side by side never part.
+/// from this and from nothing else, so that inputs and labels that are bound side by side never
+/// part.
 struct SampleOrder {
   std::uint64_t seed = 0;
   std::uint64_t epoch = 0;
@@ -42,19 +43,27 @@ class Producer {
 
   /// Goes to the start of an epoch.
   virtual void begin_epoch(const SampleOrder& order) = 0;
-  /// The next sample or batch; nothing at the end of the epoch. A read error is an Error and leaves the
-  /// producer where it was.
+  /// The next sample or batch; nothing at the end of the epoch. A read error is an Error and leaves
+  /// the producer where it was.
   [[nodiscard]] virtual std::optional<Tensor> next() = 0;
+  /// Copies the next `count` samples one after another into `out`, which has exactly the room, and
+  /// answers how many there were: fewer only at the end of the epoch. Fills batches without a
+  /// tensor per sample. Not for a batched producer. Like next(), an Error leaves the producer where
+  /// it was.
+  [[nodiscard]] virtual std::int64_t next_rows(std::int64_t count, std::span<std::byte> out);
   /// Passes over the next `count` tensors (fewer at the end of the epoch) without making them.
   virtual void skip(std::int64_t count);
 
-  /// Where the producer stands, and going back there: the next tensor after `seek(position())` is the
-  /// very one that next() would have given.
+  /// Where the producer stands, and going back there: the next tensor after `seek(position())` is
+  /// the very one that next() would have given. A position past the end of the epoch is an Error:
+  /// the data is not what it was when the position was saved.
   [[nodiscard]] virtual ProducerPosition position() const = 0;
   void seek(const ProducerPosition& position);
 };
 
-/// A producer whose samples can be read in any order.
+/// A producer whose samples can be read in any order, the same in every epoch. `read`, `row_count`
+/// and `sample_spec` may be called from several threads at once (the two sides of a split share
+/// their source); the sequential members belong to one thread at a time.
 class IndexedProducer : public Producer {
  public:
   /// Copies the samples of these rows, one after another, into `out`, which has exactly the room.
@@ -67,8 +76,16 @@ class IndexedProducer : public Producer {
   // Sequential reading, in row order, on top of `read`.
   void begin_epoch(const SampleOrder& order) override;
   [[nodiscard]] std::optional<Tensor> next() override;
+  [[nodiscard]] std::int64_t next_rows(std::int64_t count, std::span<std::byte> out) override;
   void skip(std::int64_t count) override;
   [[nodiscard]] ProducerPosition position() const override { return position_; }
+
+ protected:
+  /// Reads the rows first..first+count-1, which exist, for the sequential members. A source that
+  /// can read ahead overrides it; here it calls `read`.
+  virtual void read_run(std::int64_t first, std::int64_t count, std::span<std::byte> out);
+  /// Throws an Error unless every row exists and `out` has exactly the room for them.
+  void check_read(std::span<const std::int64_t> rows, std::span<std::byte> out) const;
 
  private:
   ProducerPosition position_;
@@ -80,9 +97,15 @@ class Consumer {
   virtual ~Consumer() = default;
   /// Takes one batch, with its leading batch axis.
   virtual void push(const Tensor& batch) = 0;
+  /// Everything has been pushed: makes it final (a file appears). Pushing afterwards is an Error.
+  virtual void finish() {}
 };
 
+/// Bytes of one sample of that shape and dtype.
+[[nodiscard]] std::size_t sample_bytes(const TensorSpec& spec);
+
 using ProducerPtr = std::shared_ptr<Producer>;
+using IndexedProducerPtr = std::shared_ptr<IndexedProducer>;
 using ConsumerPtr = std::shared_ptr<Consumer>;
 
 }  // namespace harmonics

@@ -1,0 +1,194 @@
+#include <harmonics/data/idx_producer.h>
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "input_file.h"
+
+namespace harmonics {
+namespace {
+
+// Reads `count` big-endian elements from `in`; false when one does not fit.
+using Convert = bool (*)(const char* in, std::size_t count, double scale, std::byte* out);
+
+template <std::size_t kBytes>
+using UnsignedOf = std::conditional_t<
+    kBytes == 1, std::uint8_t,
+    std::conditional_t<kBytes == 2, std::uint16_t,
+                       std::conditional_t<kBytes == 4, std::uint32_t, std::uint64_t>>>;
+
+template <typename T>
+T from_big_endian(const char* at) {
+  UnsignedOf<sizeof(T)> value = 0;
+  for (std::size_t i = 0; i < sizeof(T); ++i) {
+    value = static_cast<decltype(value)>((std::uint64_t{value} << 8) |
+                                         static_cast<unsigned char>(at[i]));
+  }
+  return std::bit_cast<T>(value);
+}
+
+template <typename From, typename To>
+bool convert(const char* in, std::size_t count, double scale, std::byte* out) {
+  for (std::size_t i = 0; i < count; ++i, in += sizeof(From), out += sizeof(To)) {
+    const From value = from_big_endian<From>(in);
+    To element{};
+    if constexpr (std::is_floating_point_v<To>) {
+      element = scale == 1.0 ? static_cast<To>(value)
+                             : static_cast<To>(static_cast<double>(value) * scale);
+    } else if constexpr (std::is_floating_point_v<From>) {
+      // The bounds are powers of two, exact as floats; NaN fails both comparisons.
+      constexpr auto kPastEnd = 2 * static_cast<From>(std::numeric_limits<To>::max() / 2 + 1);
+      if (!(value >= static_cast<From>(std::numeric_limits<To>::min()) && value < kPastEnd) ||
+          value != std::trunc(value)) {
+        return false;
+      }
+      element = static_cast<To>(value);
+    } else {
+      element = static_cast<To>(value);
+      if (static_cast<std::int64_t>(element) != static_cast<std::int64_t>(value)) return false;
+    }
+    std::memcpy(out, &element, sizeof(To));
+  }
+  return true;
+}
+
+template <typename From>
+Convert convert_to(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32: return convert<From, float>;
+    case DType::kFloat64: return convert<From, double>;
+    case DType::kInt64: return convert<From, std::int64_t>;
+    case DType::kInt32: return convert<From, std::int32_t>;
+    case DType::kInt8: return convert<From, std::int8_t>;
+    case DType::kUInt8: return convert<From, std::uint8_t>;
+    case DType::kBFloat16:
+    case DType::kFloat16:
+    case DType::kBool: break;
+  }
+  return nullptr;
+}
+
+struct ElementType {
+  unsigned char code;
+  std::size_t bytes;
+  DType dtype;
+  Convert (*convert_to)(DType);
+};
+
+constexpr std::array<ElementType, 6> kElementTypes = {{
+    {0x08, 1, DType::kUInt8, convert_to<std::uint8_t>},
+    {0x09, 1, DType::kInt8, convert_to<std::int8_t>},
+    {0x0B, 2, DType::kInt32, convert_to<std::int16_t>},
+    {0x0C, 4, DType::kInt32, convert_to<std::int32_t>},
+    {0x0D, 4, DType::kFloat32, convert_to<float>},
+    {0x0E, 8, DType::kFloat64, convert_to<double>},
+}};
+
+const ElementType& element_type(const InputFile& file, const std::array<char, 4>& magic) {
+  if (magic[0] == '\x1f' && magic[1] == '\x8b') {
+    fail(ErrorCode::kInvalidArgument, "'{}' is compressed with gzip: unpack it first (gunzip)",
+         file.path());
+  }
+  if (magic[0] == 0 && magic[1] == 0) {
+    for (const ElementType& type : kElementTypes) {
+      if (type.code == static_cast<unsigned char>(magic[2])) return type;
+    }
+  }
+  fail(ErrorCode::kInvalidArgument, "'{}' is not an IDX file: it begins with {:02x} {:02x} {:02x}",
+       file.path(), static_cast<unsigned char>(magic[0]), static_cast<unsigned char>(magic[1]),
+       static_cast<unsigned char>(magic[2]));
+}
+
+}  // namespace
+
+struct IdxProducer::Table {
+  Table(const std::filesystem::path& path, const IdxOptions& options);
+
+  InputFile file;
+  double scale;
+  TensorSpec spec;
+  std::int64_t rows = 0;
+  std::uint64_t data_offset = 0;
+  std::size_t row_elements = 0;
+  std::size_t row_bytes = 0;  // in the file
+  Convert convert = nullptr;
+};
+
+IdxProducer::Table::Table(const std::filesystem::path& path, const IdxOptions& options)
+    : file(path), scale(options.scale) {
+  std::array<char, 4> magic{};
+  if (file.size() < magic.size()) {
+    fail(ErrorCode::kInvalidArgument, "'{}' is not an IDX file: it has {} bytes", file.path(),
+         file.size());
+  }
+  file.read_at(0, magic);
+  const ElementType& type = element_type(file, magic);
+  const std::size_t axes = static_cast<unsigned char>(magic[3]);
+  if (axes == 0 || axes > kMaxIdxAxes) {
+    fail(ErrorCode::kInvalidArgument, "'{}' has {} axes; 1 to {} can be read", file.path(), axes,
+         kMaxIdxAxes);
+  }
+  data_offset = magic.size() + 4 * axes;
+  std::array<char, 4 * kMaxIdxAxes> lengths{};
+  file.read_at(magic.size(), std::span(lengths).first(4 * axes));
+  Shape shape;
+  for (std::size_t i = 0; i < axes; ++i) {
+    shape.push_back(from_big_endian<std::uint32_t>(lengths.data() + 4 * i));
+  }
+  const auto bytes = static_cast<std::uint64_t>(element_count(shape));
+  if (bytes > (file.size() - data_offset) / type.bytes ||
+      bytes * type.bytes != file.size() - data_offset) {
+    fail(ErrorCode::kDataLoss,
+         "'{}' is truncated or foreign: shape {} of {}-byte elements does not come to its {} bytes",
+         file.path(), shape_text(shape), type.bytes, file.size());
+  }
+  rows = shape[0];
+  shape.erase(shape.begin());
+  if (shape.empty()) shape.push_back(1);
+  spec = {shape, options.dtype.value_or(scale == 1.0 ? type.dtype : DType::kFloat32)};
+  row_elements = static_cast<std::size_t>(element_count(shape));
+  row_bytes = row_elements * type.bytes;
+  convert = type.convert_to(spec.dtype);
+  if (convert == nullptr) {
+    fail(ErrorCode::kInvalidArgument,
+         "'{}' cannot be read as {}: use float32, float64, int64, int32, int8 or uint8",
+         file.path(), dtype_name(spec.dtype));
+  }
+  if (!std::isfinite(scale) || (scale != 1.0 && !is_floating(spec.dtype))) {
+    fail(ErrorCode::kInvalidArgument,
+         "'{}': a scale of {} with dtype {}; it must be finite and needs "
+         "a float dtype",
+         file.path(), scale, dtype_name(spec.dtype));
+  }
+}
+
+IdxProducer::IdxProducer(const std::filesystem::path& path, const IdxOptions& options)
+    : table_(std::make_unique<const Table>(path, options)) {}
+
+IdxProducer::~IdxProducer() = default;
+
+TensorSpec IdxProducer::sample_spec() const { return table_->spec; }
+std::int64_t IdxProducer::row_count() const { return table_->rows; }
+
+void IdxProducer::read(std::span<const std::int64_t> rows, std::span<std::byte> out) {
+  check_read(rows, out);
+  const Table& table = *table_;
+  std::vector<char> raw(table.row_bytes);
+  std::byte* to = out.data();
+  for (const std::int64_t row : rows) {
+    table.file.read_at(table.data_offset + static_cast<std::uint64_t>(row) * table.row_bytes, raw);
+    if (!table.convert(raw.data(), table.row_elements, table.scale, to)) {
+      fail(ErrorCode::kOutOfRange, "'{}' sample {}: a value is no {} or out of its range",
+           table.file.path(), row, dtype_name(table.spec.dtype));
+    }
+    to += sample_bytes(table.spec);
+  }
+}
+
+}  // namespace harmonics

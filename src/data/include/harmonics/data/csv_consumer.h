@@ -1,0 +1,48 @@
+// Batches written to a CSV file.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <harmonics/data/producer.h>
+
+namespace harmonics {
+
+struct CsvConsumerOptions {
+  /// Names for the first line; none: no header. Quoted where needed.
+  std::vector<std::string> header;
+  char delimiter = ',';
+};
+
+/// Writes each sample of a batch as one row of numbers, in the shortest form that reads back to the
+/// same value. The file appears whole on finish(); without it (an error on the way, a kill)
+/// whatever stood under that name is untouched. Rows go to disk as they come: their number has no
+/// limit.
+///
+/// A path that cannot be written is an Error of the constructor; samples of another size than the
+/// first, and float16, bfloat16 or GPU tensors, are Errors of push.
+class CsvConsumer final : public Consumer {
+ public:
+  explicit CsvConsumer(const std::filesystem::path& path, CsvConsumerOptions options = {});
+  ~CsvConsumer() override;
+
+  void push(const Tensor& batch) override;
+  void finish() override;
+
+  [[nodiscard]] std::int64_t rows() const { return rows_; }
+
+ private:
+  void write_out();
+
+  struct Output;
+  std::unique_ptr<Output> output_;  // until finish
+  std::string path_;
+  CsvConsumerOptions options_;
+  std::int64_t width_ = -1;  // of a row; unknown before the first
+  std::int64_t rows_ = 0;
+};
+
+}  // namespace harmonics
