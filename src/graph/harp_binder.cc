@@ -138,12 +138,6 @@ class Binder {
     const auto layer = layers_.find(target);
     const auto consumer = consumers_.find(target);
     const bool is_layer = layer != layers_.end() && !arrow.target.says_consumer;
-    if (is_layer && consumer != consumers_.end()) {
-      source_.refuse(arrow.target.offset,
-                     format("'{0}' is a layer and a consumer; rename one, or write 'consumer {0}' "
-                            "where the consumer is meant",
-                            target));
-    }
     if (is_layer) {
       bind_layer(arrow, tree_.layers[layer->second].node);
     } else if (consumer != consumers_.end()) {
@@ -162,8 +156,11 @@ class Binder {
       if (node.inputs.size() == most) {
         source_.refuse(
             from.offset,
-            format("layer '{}' ({}) takes {} input{}, and it has '{}' already", node.name,
-                   node.type, most, most == 1 ? "" : "s", node.inputs.back()));
+            format("layer '{}' ({}) takes {} input{}, and it has '{}' already{}", node.name,
+                   node.type, most, most == 1 ? "" : "s", node.inputs.back(),
+                   consumers_.contains(node.name)
+                       ? format("; for the consumer of that name write 'consumer {}'", node.name)
+                       : ""));
       }
       node.inputs.push_back(from.text);
     }

@@ -132,14 +132,14 @@ namespace {
 void need_name(std::string_view kind, std::string_view name) {
   if (!is_user_name(name)) {
     fail(ErrorCode::kInvalidArgument,
-         "'{}' cannot name a {}: use a letter or _, then letters, digits, _ or dots", name, kind);
+         "'{}' cannot name {}: use a letter or _, then letters, digits, _ or dots", name, kind);
   }
 }
 }  // namespace
 
 void register_layer_type(LayerType type) {
-  need_name("layer type", type.name);
-  for (const AttributeSpec& attribute : type.attributes) need_name("attribute", attribute.name);
+  need_name("a layer type", type.name);
+  for (const AttributeSpec& attribute : type.attributes) need_name("an attribute", attribute.name);
   if (!type.infer || type.min_inputs < 1 || type.max_inputs < type.min_inputs) {
     fail(ErrorCode::kInvalidArgument,
          "layer type '{}' needs an infer function and a range of inputs that starts at 1",
@@ -148,11 +148,11 @@ void register_layer_type(LayerType type) {
   tables().layers.add(std::move(type));
 }
 void register_activation_type(ActivationType type) {
-  need_name("activation", type.name);
+  need_name("an activation", type.name);
   tables().activations.add(std::move(type));
 }
 void register_loss_type(LossType type) {
-  need_name("loss", type.name);
+  need_name("a loss", type.name);
   if (!type.check) {
     fail(ErrorCode::kInvalidArgument, "loss '{}' needs a check function", type.name);
   }

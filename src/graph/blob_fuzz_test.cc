@@ -1,0 +1,35 @@
+// A fixed slice of what the fuzzer does, in every build: thousands of broken blobs through its
+// entry.
+#include <gtest/gtest.h>
+
+#include <harmonics/graph/blob.h>
+#include <harmonics/graph/zoo.h>
+
+#include "fuzz_mutation.h"
+#include "random_graph.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+namespace harmonics {
+namespace {
+
+std::string blob_text(const HarmonicGraph& graph) {
+  const Bytes bytes = encode_graph(graph);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+TEST(BlobFuzz, BrokenBlobsAreErrors) {
+  std::vector<std::string> seeds = {blob_text(zoo_graph("lenet")),
+                                    blob_text(zoo_graph("resnet18"))};
+  for (std::uint64_t seed = 0; seed < 8; ++seed) seeds.push_back(blob_text(random_graph(seed)));
+  FuzzMutation mutation(2, seeds,
+                        {std::string(4, '\xFF'), std::string(8, '\0'), std::string("\x01\0\0\0", 4),
+                         std::string(7, '\0') + '\x80', "linear", "add", "relu"});
+  for (int i = 0; i < 40'000; ++i) {
+    const std::string input = mutation.next();
+    LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());
+  }
+}
+
+}  // namespace
+}  // namespace harmonics
