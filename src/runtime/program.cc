@@ -58,16 +58,6 @@ class Compiler {
   std::set<std::string, std::less<>> leading_;
 };
 
-// The part number behind the last '@' of a boundary's name; hand-made names keep their order.
-std::uint64_t receiving_part(const std::string& name) {
-  std::uint64_t part = 0;
-  const std::size_t at = name.rfind('@');
-  if (at != std::string::npos) {
-    std::from_chars(name.data() + at + 1, name.data() + name.size(), part);
-  }
-  return part;
-}
-
 LayerStep make_layer(const HarmonicGraph& graph, std::size_t index, std::uint64_t seed) {
   const LayerNode& node = graph.layers()[index];
   std::vector<TensorSpec> inputs;
@@ -137,18 +127,13 @@ Program::Program(const HarmonicGraph& graph, std::uint64_t seed) {
     add_taps(i + 1);
   }
 
-  // Boundaries come last, by receiving part: those parts hold later layers.
-  std::vector<const ConsumerNode*> leaving;
-  for (const ConsumerNode& node : graph.consumers()) leaving.push_back(&node);
-  std::stable_sort(leaving.begin(), leaving.end(), [](const auto* a, const auto* b) {
-    return receiving_part(a->name) < receiving_part(b->name);
-  });
-  for (const ConsumerNode* node : leaving) {
-    ConsumerStep step{node->name, {}, compiler.slot(node->input), kNoUse, node->gradient_slots};
-    if (!node->activation.empty()) step.activation = torch_activation(node->activation);
-    if (node->gradient_slots > 0 && compiler.bears_gradient(node->input)) {
+  // Boundaries come last, as they stand: partition.h puts them in the order of later layers.
+  for (const ConsumerNode& node : graph.consumers()) {
+    ConsumerStep step{node.name, {}, compiler.slot(node.input), kNoUse, node.gradient_slots};
+    if (!node.activation.empty()) step.activation = torch_activation(node.activation);
+    if (node.gradient_slots > 0 && compiler.bears_gradient(node.input)) {
       step.first_use = use_counts[step.slot];
-      use_counts[step.slot] += node->gradient_slots;
+      use_counts[step.slot] += node.gradient_slots;
     }
     consumers.push_back(std::move(step));
   }

@@ -386,13 +386,17 @@ void Stage::update(const Update& update) {
     at::Tensor& parameter = state_->parameters[i];
     if (!parameter.grad().defined()) continue;
     state_->optimizer.apply(state_->names[i], parameter, parameter.grad(), update);
-    parameter.mutable_grad().reset();
   }
+  reset();
 }
 
 void Stage::reset() {
+  // Gradients keep their memory: fresh pages every step would cost more than clearing.
+  const torch::NoGradGuard no_grad;
   state_->flights.clear();
-  for (at::Tensor& parameter : state_->parameters) parameter.mutable_grad().reset();
+  for (at::Tensor& parameter : state_->parameters) {
+    if (parameter.grad().defined()) parameter.mutable_grad().zero_();
+  }
 }
 
 std::string Stage::first_non_finite() const {

@@ -79,9 +79,9 @@ class Stage {
 
   /// Sum of squares of each parameter's gradient in float64, by parameter name.
   [[nodiscard]] std::map<std::string, double> gradient_square_sums() const;
-  /// Changes the weights and forgets the gradients.
+  /// Changes the weights and sets the gradients to zero.
   void update(const Update& update);
-  /// Forgets gradients and micro-batches in flight.
+  /// Sets the gradients to zero and forgets micro-batches in flight.
   void reset();
   /// The first layer (or producer) whose values in a micro-batch in flight are not finite, or "".
   [[nodiscard]] std::string first_non_finite() const;
@@ -95,7 +95,7 @@ class Stage {
   /// updates were made, a missing optimiser slot) or another shape is an Error that names it.
   void set_parameters(const NamedTensors& values);
   void set_optimizer_state(const NamedTensors& values, std::int64_t updates_made);
-  /// Gradients by parameter name, for tests and tools; empty after update() or reset().
+  /// Gradients by parameter name, for tests and tools; zero after update() or reset().
   [[nodiscard]] NamedTensors gradients() const;
 
  private:

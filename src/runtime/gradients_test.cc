@@ -1,0 +1,254 @@
+// Numerical gradient checks: every layer, activation and loss, by parameters and by inputs, in float64.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include <harmonics/base/random.h>
+#include <harmonics/graph/graph.h>
+#include <harmonics/runtime/stage.h>
+
+namespace harmonics {
+namespace {
+
+constexpr std::int64_t kBatch = 3;
+
+Attributes with(std::initializer_list<std::pair<const std::string, Attribute>> items) {
+  return Attributes(items);
+}
+Attribute whole(std::int64_t value) { return value; }
+
+Tensor random_doubles(Shape shape, std::uint64_t seed) {
+  Tensor out = Tensor::empty(std::move(shape), DType::kFloat64);
+  Random random(seed, "gradients");
+  for (double& value : out.mutable_values<double>()) value = random.normal();
+  return out;
+}
+
+Tensor random_ids(Shape shape, std::int64_t bound, std::uint64_t seed) {
+  Tensor out = Tensor::empty(std::move(shape), DType::kInt64);
+  Random random(seed, "ids");
+  for (auto& value : out.mutable_values<std::int64_t>()) value = random.below(bound);
+  return out;
+}
+
+Shape batched(Shape shape) {
+  shape.insert(shape.begin(), kBatch);
+  return shape;
+}
+
+/// Compares what backward() says with central differences, for all parameters and for the inputs that
+/// are boundaries with a gradient slot.
+class GradientCheck {
+ public:
+  GradientCheck(const HarmonicGraph& graph, NamedTensors inputs)
+      : stage_(graph, {}), inputs_(std::move(inputs)) {
+    // Copies, so that differences never see a half-changed stage.
+    for (const auto& [name, value] : stage_.parameters()) weights_[name] = copy(value);
+  }
+
+  void run() {
+    TapReport report;
+    static_cast<void>(stage_.forward(kMicroBatch, inputs_, report));
+    const NamedTensors input_gradients = stage_.backward(kMicroBatch, {});
+    const NamedTensors gradients = stage_.gradients();
+    std::int64_t checked = 0;
+    for (const auto& [name, gradient] : gradients) {
+      checked += compare(name, gradient.values<double>(), weights_.at(name));
+    }
+    for (const auto& [name, gradient] : input_gradients) {
+      checked += compare(name, gradient.values<double>(), inputs_.at(name));
+    }
+    EXPECT_GT(checked, 0) << "nothing was compared";
+  }
+
+ private:
+  static constexpr MicroBatch kMicroBatch{7, 0, 0, kBatch};
+
+  static Tensor copy(const Tensor& from) {
+    Tensor to = Tensor::empty(from.shape(), from.dtype());
+    std::copy(from.bytes().begin(), from.bytes().end(), to.mutable_bytes().begin());
+    return to;
+  }
+
+  double loss() {
+    stage_.set_parameters(weights_);
+    TapReport report;
+    static_cast<void>(stage_.forward(kMicroBatch, inputs_, report));
+    return report.loss_sum / kBatch;
+  }
+
+  std::int64_t compare(const std::string& name, std::span<const double> analytic, Tensor& value) {
+    constexpr double kStep = 1e-6;
+    const std::span<double> numbers = value.mutable_values<double>();
+    // Every element of small tensors, a sample of large ones.
+    const std::size_t stride = std::max<std::size_t>(1, numbers.size() / 40);
+    for (std::size_t i = 0; i < numbers.size(); i += stride) {
+      const double kept = numbers[i];
+      numbers[i] = kept + kStep;
+      const double above = loss();
+      numbers[i] = kept - kStep;
+      const double below = loss();
+      numbers[i] = kept;
+      const double numeric = (above - below) / (2 * kStep);
+      EXPECT_NEAR(analytic[i], numeric, 1e-5 * (1 + std::abs(numeric)))
+          << name << " element " << i;
+    }
+    return static_cast<std::int64_t>(numbers.size() / stride);
+  }
+
+  Stage stage_;
+  NamedTensors inputs_;
+  NamedTensors weights_;
+};
+
+struct Case {
+  std::string label;
+  std::string type;
+  Attributes attributes;
+  std::vector<Shape> inputs;
+  std::string activation = {};
+};
+
+/// inputs -> the layer -> mse against a random target.
+void check_layer(const Case& item) {
+  SCOPED_TRACE(item.label);
+  GraphBuilder probe("probe");
+  std::vector<std::string> names;
+  NamedTensors inputs;
+  GraphBuilder builder("check");
+  for (std::size_t i = 0; i < item.inputs.size(); ++i) {
+    const std::string name = "x" + std::to_string(i) + "@1";
+    builder.add(ProducerNode{name, item.inputs[i], DType::kFloat64, 1});
+    probe.add(ProducerNode{name, item.inputs[i], DType::kFloat64});
+    names.push_back(name);
+    inputs[name] = random_doubles(batched(item.inputs[i]), 10 + i);
+  }
+  const LayerNode layer{"layer", item.type, item.attributes, {}, names, item.activation};
+  const Shape out = probe.add(layer).build().spec("layer").shape;
+  builder.add(layer).producer("target", out, DType::kFloat64).tap("mse", "layer", "target");
+  inputs["target"] = random_doubles(batched(out), 99);
+  GradientCheck(builder.build(), inputs).run();
+}
+
+std::vector<Case> layer_cases() {
+  return {
+      {"linear", "linear", with({{"out", whole(4)}}), {{5}}},
+      {"linear without bias, on tokens", "linear", with({{"out", whole(2)}, {"bias", whole(0)}}),
+       {{3, 4}}},
+      {"conv2d", "conv2d", with({{"out", whole(3)}, {"kernel", whole(3)}, {"padding", whole(1)}}),
+       {{2, 5, 5}}},
+      {"conv2d with stride and groups", "conv2d",
+       with({{"out", whole(4)},
+             {"kernel", Shape{2, 3}},
+             {"stride", whole(2)},
+             {"groups", whole(2)},
+             {"bias", whole(0)}}),
+       {{2, 6, 7}}},
+      {"max_pool", "max_pool", with({{"kernel", whole(2)}}), {{2, 4, 6}}},
+      {"avg_pool", "avg_pool",
+       with({{"kernel", whole(3)}, {"stride", whole(2)}, {"padding", whole(1)}}), {{2, 5, 5}}},
+      {"adaptive_avg_pool", "adaptive_avg_pool", with({{"size", whole(2)}}), {{2, 5, 5}}},
+      {"adaptive_max_pool", "adaptive_max_pool", with({{"size", Shape{2, 1}}}), {{2, 5, 5}}},
+      {"flatten", "flatten", {}, {{2, 3}}},
+      {"reshape", "reshape", with({{"shape", Shape{3, 4}}}), {{2, 6}}},
+      {"batch_norm of features", "batch_norm", {}, {{4}}},
+      {"batch_norm of images", "batch_norm", {}, {{2, 3, 3}}},
+      {"layer_norm", "layer_norm", {}, {{3, 5}}},
+      {"dropout", "dropout", with({{"p", 0.3}}), {{20}}},
+      {"attention", "attention", with({{"heads", whole(2)}}), {{4, 6}}},
+      {"causal attention without projection", "attention",
+       with({{"heads", whole(3)}, {"causal", whole(1)}, {"project", whole(0)}}), {{4, 6}}},
+      {"add", "add", {}, {{4}, {4}, {4}}},
+      {"mul", "mul", {}, {{4}, {4}, {4}}},
+      {"concat", "concat", with({{"axis", whole(1)}}), {{2, 3}, {2, 1}}},
+      {"identity", "identity", {}, {{4}}},
+      {"tokens", "tokens", {}, {{3, 2, 2}}},
+      {"class_token", "class_token", {}, {{3, 4}}},
+      {"position", "position", {}, {{3, 4}}},
+      {"select", "select", with({{"index", whole(1)}}), {{3, 4}}},
+      {"mean", "mean", {}, {{3, 4}}},
+  };
+}
+
+TEST(Gradients, EveryLayer) {
+  for (const Case& item : layer_cases()) check_layer(item);
+}
+
+TEST(Gradients, EveryActivation) {
+  for (const std::string& name : activation_type_names()) {
+    check_layer({name, "linear", with({{"out", whole(4)}}), {{5}}, name});
+  }
+}
+
+TEST(Gradients, Embedding) {
+  // Its parameters are float32 by definition; a float64 loss on top would not reach them exactly, so
+  // the check is exact by hand: each row collects the gradient of its uses.
+  GraphBuilder builder("embed");
+  builder.producer("ids", Shape{2}, DType::kInt64).producer("target", Shape{2, 3});
+  builder.layer("table", "embedding", with({{"rows", whole(5)}, {"width", whole(3)}}), {"ids"});
+  Stage stage(builder.tap("mse", "table", "target").build(), {});
+  const NamedTensors inputs = {{"ids", Tensor::of<std::int64_t>({1, 2}, {4, 4})},
+                               {"target", Tensor::zeros({1, 2, 3})}};
+  TapReport report;
+  static_cast<void>(stage.forward({0, 0, 0, 1}, inputs, report));
+  static_cast<void>(stage.backward({0, 0, 0, 1}, {}));
+  const NamedTensors weights = stage.parameters(), gradients = stage.gradients();
+  const auto weight = weights.at("table.weight").values<float>();
+  const auto gradient = gradients.at("table.weight").values<float>();
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(gradient[i], 0.0f) << i;
+  for (int i = 12; i < 15; ++i) EXPECT_NEAR(gradient[i], 2 * 2 * weight[i] / 6, 1e-6) << i;
+}
+
+TEST(Gradients, EveryLoss) {
+  for (const std::string& loss : loss_type_names()) {
+    SCOPED_TRACE(loss);
+    GraphBuilder builder("loss");
+    builder.add(ProducerNode{"x@1", Shape{4}, DType::kFloat64, 1});
+    builder.layer("p", "linear", with({{"out", whole(4)}}), {"x@1"}, loss == "bce" ? "sigmoid" : "");
+    builder.producer("target", Shape{4}, DType::kFloat64).tap(loss, "p", "target", 0.7);
+    Tensor target = random_doubles({kBatch, 4}, 5);
+    for (double& value : target.mutable_values<double>()) value = 1 / (1 + std::exp(-value));
+    GradientCheck(builder.build(), {{"x@1", random_doubles({kBatch, 4}, 6)}, {"target", target}})
+        .run();
+  }
+}
+
+TEST(Gradients, CrossEntropyOfClassIds) {
+  for (const Shape& ids : {Shape{3}, Shape{3, 1}}) {
+    GraphBuilder builder("ids");
+    builder.add(ProducerNode{"x@1", Shape{3, 4}, DType::kFloat64, 1});
+    builder.layer("p", "linear", with({{"out", whole(5)}}), {"x@1"});
+    builder.producer("target", ids, DType::kInt64).tap("cross_entropy", "p", "target");
+    GradientCheck(builder.build(), {{"x@1", random_doubles({kBatch, 3, 4}, 6)},
+                                    {"target", random_ids(batched(ids), 5, 7)}})
+        .run();
+  }
+}
+
+TEST(Gradients, ThroughFanOutAndTwoTaps) {
+  GraphBuilder builder("fan");
+  builder.add(ProducerNode{"x@1", Shape{4}, DType::kFloat64, 3});
+  builder.layer("a", "linear", with({{"out", whole(4)}}), {"x@1"}, "tanh");
+  builder.layer("b", "mul", {}, {"a", "a"}).layer("c", "add", {}, {"a", "b", "x@1"});
+  builder.layer("d", "add", {}, {"c", "x@1"});
+  builder.producer("target", Shape{4}, DType::kFloat64);
+  builder.tap("mse", "d", "target").tap("mse", "a", "target", 0.5);
+  const HarmonicGraph graph = builder.build();
+  Stage stage(graph, {});
+  const NamedTensors inputs = {{"x@1", random_doubles({kBatch, 4}, 1)},
+                               {"target", random_doubles({kBatch, 4}, 2)}};
+  TapReport report;
+  static_cast<void>(stage.forward({0, 0, 0, kBatch}, inputs, report));
+  const NamedTensors gradients = stage.backward({0, 0, 0, kBatch}, {});
+  EXPECT_EQ(gradients.at("x@1").shape(), (Shape{3, kBatch, 4})) << "one gradient per use";
+}
+
+TEST(Gradients, CoverEveryRegisteredLayer) {
+  std::set<std::string> covered = {"embedding"};
+  for (const Case& item : layer_cases()) covered.insert(item.type);
+  for (const std::string& name : layer_type_names()) EXPECT_TRUE(covered.contains(name)) << name;
+}
+
+}  // namespace
+}  // namespace harmonics
