@@ -39,6 +39,10 @@ function(harmonics_module name)
   endif()
 
   harmonics_check_headers(${name} ${ARG_HEADERS})
+  if(ARG_TORCH AND TARGET harmonics_${name}_headers)
+    # Without the precompiled header, which would hide what a header forgets to include.
+    target_link_libraries(harmonics_${name}_headers PRIVATE harmonics_torch)
+  endif()
   set_property(GLOBAL APPEND PROPERTY HARMONICS_BUILT_MODULES ${name})
   if(ARG_HEADERS)
     list(TRANSFORM ARG_HEADERS PREPEND include/harmonics/${name}/)

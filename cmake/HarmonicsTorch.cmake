@@ -1,9 +1,5 @@
 # Finds libtorch and gives it one target, harmonics_torch. Debian keeps its own headers; a libtorch
-# 2.x is found through CMAKE_PREFIX_PATH. Sets HARMONICS_HAS_TORCH; the installed package includes
-# this file too.
-if(NOT DEFINED HARMONICS_WITH_TORCH)
-  set(HARMONICS_WITH_TORCH ON)
-endif()
+# 2.x is found through CMAKE_PREFIX_PATH. Sets HARMONICS_HAS_TORCH.
 set(HARMONICS_HAS_TORCH OFF)
 if(HARMONICS_WITH_TORCH STREQUAL "AUTO")
   find_package(Torch QUIET)

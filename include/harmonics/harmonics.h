@@ -1,0 +1,42 @@
+// All of Harmonics: graphs, data, and, where it was built with libtorch, running and scheduling
+// them.
+//
+// Code that wants to compile faster includes the headers of the modules that it uses. Writing a
+// layer of one's own takes <harmonics/runtime/torch_layer.h> besides, the one header that includes
+// libtorch.
+#pragma once
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/log.h>
+#include <harmonics/base/random.h>
+#include <harmonics/data/augment_producer.h>
+#include <harmonics/data/batch_producer.h>
+#include <harmonics/data/cache_producer.h>
+#include <harmonics/data/csv_consumer.h>
+#include <harmonics/data/csv_producer.h>
+#include <harmonics/data/idx_producer.h>
+#include <harmonics/data/map_producer.h>
+#include <harmonics/data/memory_consumer.h>
+#include <harmonics/data/memory_producer.h>
+#include <harmonics/data/open_producer.h>
+#include <harmonics/data/prefetch_producer.h>
+#include <harmonics/data/producer.h>
+#include <harmonics/data/shuffle_producer.h>
+#include <harmonics/data/slice_producer.h>
+#include <harmonics/data/synthetic_producer.h>
+#include <harmonics/graph/blob.h>
+#include <harmonics/graph/deployment.h>
+#include <harmonics/graph/graph.h>
+#include <harmonics/graph/harp.h>
+#include <harmonics/graph/layer_type.h>
+#include <harmonics/graph/partition.h>
+#include <harmonics/graph/zoo.h>
+#include <harmonics/tensor/tensor.h>
+
+// Parts that need libtorch are missing from a build with HARMONICS_WITH_TORCH=OFF.
+#if __has_include(<harmonics/runtime/cycle_runtime.h>)
+#include <harmonics/place/place.h>
+#include <harmonics/runtime/cycle_runtime.h>
+#include <harmonics/runtime/devices.h>
+#include <harmonics/schedule/distributed_scheduler.h>
+#endif

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Runs the tests under AddressSanitizer + UndefinedBehaviorSanitizer, then those without libtorch
+# under ThreadSanitizer. Benchmarks and installations are left out: they would measure the sanitizer.
+#   scripts/sanitize.sh [ctest argument …]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+for preset in asan tsan; do
+  scripts/build.sh "$preset"
+  # libtorch keeps memory until the process ends, which the leak checker cannot tell from a leak.
+  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1 \
+    ctest --preset "$preset" --parallel "$(nproc)" --label-exclude 'bench' \
+      --exclude-regex '^(house|install)\.' "$@"
+done

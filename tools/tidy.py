@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+"""Checks the rules of the house that a compiler does not: sizes, names, libraries, paths, links.
+
+usage: tools/tidy.py [FOLDER]      (default: the repository that holds this file)
+
+Prints one line per finding, "file:line: rule: message", and exits with 1 if there is any.
+"""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import cpp_scan  # noqa: E402
+
+FILE_LINES, TEST_FILE_LINES = 600, 900
+FUNCTION_LINES, FUNCTION_PARAMETERS = 60, 5
+
+BANNED_WORDS = {'util', 'utils', 'helper', 'helpers', 'common', 'misc', 'manager', 'impl'}
+UNFINISHED = re.compile(r'\b(TO' r'DO|FIX' r'ME|XX' r'X|HA' r'CK)\b')
+MACHINE_PATH = re.compile(
+    r'(?<![\w.$})>/*-])/(?:ho' r'me|ro' r'ot|wo' r'rk|Us' r'ers|usr/lo' r'cal|o' r'pt)(?:/[\w.-]|\b)')
+SLEEP = re.compile(r'\b(?:sleep_for|sleep_until|usleep|nanosleep)\s*\(|\btime\.sleep\(')
+
+# Which library may be included where (the table in docs/ARCHITECTURE.md). Tests of a module count
+# as the module. A library that is not here may be included nowhere.
+TORCH_USERS = {'tensor_torch', 'runtime', 'dispatch', 'apps/harmonics-torch', 'bench'}
+TESTS, BENCHES, APPS = 'tests', 'bench', 'apps'
+LIBRARIES = {
+    'fmt/': {'base'}, 'spdlog/': {'base'},
+    'torch/': TORCH_USERS, 'ATen/': TORCH_USERS, 'c10/': TORCH_USERS,
+    'openssl/': {'custody', 'transport', 'server'}, 'sodium.h': {'custody'}, 'sodium/': {'custody'},
+    'yaml-cpp/': {'plan'}, 'zstd.h': {'transport'}, 'arrow/': {'transport'},
+    'grpcpp/': {'transport', 'rpc'}, 'google/protobuf/': {'rpc'},
+    'CL/': {'runtime'}, 'clblast.h': {'runtime'}, 'mpi.h': {'dispatch'},
+    'sqlite3.h': {'store'}, 'libpq-fe.h': {'store'},
+    'nlohmann/': {'server', 'worker'}, 'httplib.h': {'server'},
+    'CLI/': {APPS}, 'gtest/': {TESTS}, 'gmock/': {TESTS}, 'benchmark/': {BENCHES},
+}
+TORCH_HEADERS = ('torch/', 'ATen/', 'c10/')
+# Public headers that include torch on purpose: only who writes a layer of one's own includes them.
+TORCH_EXTENSION_POINTS = {'src/runtime/include/harmonics/runtime/torch_layer.h'}
+SYSTEM_HEADERS = re.compile(
+    r'(?:sys|linux|arpa|net|netinet)/\w+\.h|(?:cxxabi|dirent|dlfcn|errno|execinfo|fcntl|fenv|ifaddrs'
+    r'|immintrin|link|netdb|poll|pthread|pwd|sched|signal|spawn|stdlib|string|sysexits|termios|time'
+    r'|unistd|wait|wordexp|x86intrin)\.h')
+
+CODE = {'.cc', '.h'}
+SIZED = CODE | {'.py', '.sh', '.cmake'}
+TEXT = SIZED | {'.md', '.txt', '.harp', '.json', '.yml', '.yaml', '.in', ''}
+
+
+class Tree:
+    """The files of a repository and what was found in them."""
+
+    def __init__(self, root):
+        self.root = Path(root).resolve()
+        self.files = sorted(path for path in self._list() if (self.root / path).is_file())
+        self.findings = []
+        self.modules = self._modules()
+
+    def _list(self):
+        if (self.root / '.git').exists():
+            listed = subprocess.run(
+                ['git', 'ls-files', '--cached', '--others', '--exclude-standard', '-z'],
+                cwd=self.root, capture_output=True, check=True).stdout.decode()
+            return {Path(name) for name in listed.split('\0') if name}
+        return {path.relative_to(self.root) for path in self.root.rglob('*')
+                if not path.relative_to(self.root).parts[0].startswith(('build', '.git'))}
+
+    def _modules(self):
+        listing = self.root / 'src/CMakeLists.txt'
+        text = listing.read_text() if listing.exists() else ''
+        names = re.search(r'set\(HARMONICS_MODULES\s([^)]*)\)', text)
+        return names.group(1).split() if names else []
+
+    def read(self, path):
+        return (self.root / path).read_text(encoding='utf-8', errors='replace')
+
+    def report(self, path, line, rule, message):
+        self.findings.append((str(path), line, rule, message))
+
+
+def is_test(path):
+    return (path.parts[0] == 'tests' or path.stem.endswith(('_test', '_contract', '_testing'))
+            or path.name == 'random_graph.h')
+
+
+def module_of(path):
+    """The module that a file belongs to, or for files outside src/ a name that LIBRARIES knows."""
+    if path.parts[0] == 'src' and len(path.parts) > 2:
+        torch_file = path.parts[1] == 'tensor' and path.name in ('torch.cc', 'torch_test.cc')
+        return 'tensor_torch' if torch_file else path.parts[1]
+    return '/'.join(path.parts[:2]) if path.parts[0] == 'apps' else path.parts[0]
+
+
+def words_of(name):
+    spaced = re.sub(r'(?<=[a-z0-9])(?=[A-Z])', '_', name)
+    return {word.lower() for word in re.split(r'[^A-Za-z0-9]+', spaced)}
+
+
+def check_file_size(tree, path, text):
+    limit = TEST_FILE_LINES if is_test(path) else FILE_LINES
+    lines = text.count('\n')
+    if lines > limit:
+        tree.report(path, limit + 1, 'file-size', f'{lines} lines, at most {limit}: split the file')
+
+
+def check_function(tree, path, function):
+    if function.lines > FUNCTION_LINES:
+        tree.report(path, function.first_line, 'function-size',
+                    f"'{function.name}' has {function.lines} lines, at most {FUNCTION_LINES}")
+    if function.parameters > FUNCTION_PARAMETERS:
+        tree.report(path, function.first_line, 'parameters',
+                    f"'{function.name}' takes {function.parameters} parameters, at most "
+                    f'{FUNCTION_PARAMETERS}: group them in a struct')
+
+
+def python_functions(text):
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            given = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
+            count = sum(argument.arg not in ('self', 'cls') for argument in given)
+            yield cpp_scan.Function(node.name, node.lineno, node.end_lineno, count)
+
+
+def check_file_name(tree, path):
+    for word in sorted(words_of(path.stem) & BANNED_WORDS):
+        tree.report(path, 1, 'name', f"'{word}' in a file name says nothing: name what the file holds")
+
+
+def check_type_names(tree, path, code):
+    for line, name in cpp_scan.type_names(code):
+        for word in sorted(words_of(name) & BANNED_WORDS):
+            tree.report(path, line, 'name', f"'{word}' in '{name}': name what the thing is")
+
+
+def check_words(tree, path, text):
+    for number, line in enumerate(text.splitlines(), 1):
+        if UNFINISHED.search(line):
+            tree.report(path, number, 'unfinished', 'finish it, or write down an issue instead')
+        if MACHINE_PATH.search(line):
+            tree.report(path, number, 'machine-path', 'a path that exists on one machine only')
+        if is_test(path) and SLEEP.search(line):
+            tree.report(path, number, 'sleep', 'a test waits for the thing itself, it never sleeps')
+
+
+def check_header(tree, path, code):
+    if not re.search(r'^#pragma once$', tree.read(path), re.MULTILINE):
+        tree.report(path, 1, 'pragma-once', "the header lacks '#pragma once'")
+    for match in re.finditer(r'\busing\s+namespace\b', code):
+        line = code.count('\n', 0, match.start()) + 1
+        tree.report(path, line, 'using-namespace', 'a header must not open a namespace for its users')
+
+
+def allowed(path, users):
+    module = module_of(path)
+    if TESTS in users:
+        return is_test(path)
+    if BENCHES in users and path.stem.endswith('_bench'):
+        return True
+    return module in users or (APPS in users and module.startswith('apps/'))
+
+
+def check_house_include(tree, path, line, target):
+    module = module_of(path)
+    if module not in tree.modules:
+        return
+    used = target.split('/')[1]
+    if used not in tree.modules:
+        tree.report(path, line, 'layering', f"'{target}' belongs to no module")
+    elif tree.modules.index(used) > tree.modules.index(module):
+        tree.report(path, line, 'layering', f"'{module}' may not include '{target}': "
+                    f"'{used}' stands later in HARMONICS_MODULES")
+
+
+def check_include(tree, path, line, target):
+    if target.startswith('harmonics/'):
+        check_house_include(tree, path, line, target)
+        return
+    for prefix, users in LIBRARIES.items():
+        if target == prefix or (prefix.endswith('/') and target.startswith(prefix)):
+            if not allowed(path, users):
+                tree.report(path, line, 'library', f"'{target}' may be included in "
+                            f"{', '.join(sorted(users))} only")
+            elif (prefix in TORCH_HEADERS and 'include' in path.parts
+                  and path.as_posix() not in TORCH_EXTENSION_POINTS):
+                tree.report(path, line, 'library', 'torch stays out of public headers')
+            return
+    if '/' not in target and '.' not in target:
+        return
+    if not SYSTEM_HEADERS.fullmatch(target) and not is_beside(tree, path, target):
+        tree.report(path, line, 'library', f"'{target}' is of no library in the table of "
+                    'tools/tidy.py: add it there and to docs/ARCHITECTURE.md, or leave it out')
+
+
+def is_beside(tree, path, target):
+    """A private header in the same folder or, for a test, a test's header of any module."""
+    if (tree.root / path.parent / target).is_file():
+        return True
+    return is_test(path) and any(other.name == target and is_test(other) for other in tree.files)
+
+
+def check_includes(tree, path, text):
+    for number, line in enumerate(cpp_scan.without_comments(text).splitlines(), 1):
+        match = re.match(r'\s*#\s*include\s*(?:<([^>]+)>|"([^"]+)")', line)
+        if not match:
+            continue
+        if match.group(1):
+            check_include(tree, path, number, match.group(1))
+        elif '..' in match.group(2) or not is_beside(tree, path, match.group(2)):
+            tree.report(path, number, 'include', f"\"{match.group(2)}\" is not beside this file: "
+                        'include public headers as <harmonics/…>')
+
+
+def check_listed(tree):
+    """Every public header and every source stands in a CMakeLists.txt, and what stands there exists."""
+    for path in tree.files:
+        if path.parts[0] == 'src' and 'include' in path.parts:
+            folder, wanted = Path(*path.parts[:2]), path.name
+        elif (path.suffix == '.cc' and not path.stem.endswith('_fuzz')
+              and path.parts[0] in ('src', 'apps', 'bench', 'tests')):
+            folder, wanted = path.parent, path.name
+        else:
+            continue
+        listings = [tree.root / parent / 'CMakeLists.txt' for parent in (folder, *folder.parents)]
+        text = ' '.join(file.read_text() for file in listings if file.is_file())
+        if not re.search(rf'(?<![\w-]){re.escape(wanted)}(?![\w.])', text):
+            tree.report(path, 1, 'listed', f'not in {folder}/CMakeLists.txt: it is not built')
+
+
+def check_links(tree, path, text):
+    prose = re.sub(r'^```.*?^```', lambda m: '\n' * m.group(0).count('\n'), text,
+                   flags=re.MULTILINE | re.DOTALL)
+    for number, line in enumerate(prose.splitlines(), 1):
+        for target in re.findall(r'\]\(([^)\s]+)\)', re.sub(r'`[^`]*`', '', line)):
+            if re.match(r'[a-z]+:|#', target):
+                continue
+            if not (tree.root / path.parent / target.split('#')[0]).exists():
+                tree.report(path, number, 'link', f"'{target}' does not exist")
+
+
+def check_code(tree, path, text):
+    code = cpp_scan.bare(text)
+    for function in cpp_scan.functions(code):
+        check_function(tree, path, function)
+    check_type_names(tree, path, code)
+    check_includes(tree, path, text)
+    if path.suffix == '.h':
+        check_header(tree, path, code)
+
+
+def check(root):
+    """All findings in the tree at `root`, sorted."""
+    tree = Tree(root)
+    for path in tree.files:
+        check_file_name(tree, path)
+        if path.suffix not in TEXT or path.name == 'LICENSE':
+            continue
+        text = tree.read(path)
+        check_words(tree, path, text)
+        if path.suffix in SIZED or path.name == 'CMakeLists.txt':
+            check_file_size(tree, path, text)
+        if path.suffix in CODE:
+            check_code(tree, path, text)
+        elif path.suffix == '.py':
+            for function in python_functions(text):
+                check_function(tree, path, function)
+        elif path.suffix == '.md':
+            check_links(tree, path, text)
+    check_listed(tree)
+    return sorted(tree.findings)
+
+
+def main(arguments):
+    root = arguments[0] if arguments else Path(__file__).resolve().parent.parent
+    findings = check(root)
+    for path, line, rule, message in findings:
+        print(f'{path}:{line}: {rule}: {message}')
+    print(f'tidy: {len(findings)} finding(s)' if findings else 'tidy: clean')
+    return 1 if findings else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))
