@@ -1,7 +1,6 @@
 #include "program.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <set>
 #include <utility>
