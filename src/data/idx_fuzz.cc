@@ -1,0 +1,41 @@
+// Fuzzes the IDX decoder: the first byte picks options, the rest is the file. Whatever the bytes,
+// it answers with an Error or with as many samples as it promised.
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include <harmonics/data/idx_producer.h>
+
+#include "fuzz_file.h"
+
+namespace harmonics {
+namespace {
+
+void fuzz(std::string_view input) {
+  if (input.empty()) return;
+  constexpr std::array kDTypes = {DType::kFloat32, DType::kFloat64, DType::kInt64,
+                                  DType::kInt32,   DType::kInt8,    DType::kUInt8};
+  const auto choice = static_cast<unsigned char>(input[0]);
+  IdxOptions options;
+  if (choice % 2 == 1) options.dtype = kDTypes[choice / 2 % kDTypes.size()];
+  if (choice >= 128) options.scale = 0.5;
+  const FuzzFile file(input.substr(1));
+  try {
+    IdxProducer producer(file.path(), options);
+    // Samples without elements take no bytes, so a tiny file may promise billions of them.
+    const bool countable = sample_bytes(producer.sample_spec()) > 0;
+    std::int64_t samples = 0;
+    while (countable && producer.next()) ++samples;
+    if (countable && samples != producer.row_count()) std::abort();
+  } catch (const Error&) {
+  }
+}
+
+}  // namespace
+}  // namespace harmonics
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  harmonics::fuzz({reinterpret_cast<const char*>(data), size});
+  return 0;
+}

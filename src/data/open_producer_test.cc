@@ -1,0 +1,95 @@
+#include <harmonics/data/open_producer.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include <harmonics/data/synthetic_producer.h>
+
+#include "test_folder.h"
+
+namespace harmonics {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Lt;
+
+class OpenProducerTest : public ::testing::Test {
+ protected:
+  IndexedProducerPtr open(const std::string& spec) { return open_producer(spec, folder_.path()); }
+  std::string error(const std::string& spec) {
+    return error_of([&] { static_cast<void>(open(spec)); });
+  }
+
+  TestFolder folder_;
+};
+
+TEST_F(OpenProducerTest, Csv) {
+  folder_.write("a.csv", "w;h;x;y\n16;8;4;1\n");
+  const auto inputs = open("csv:a.csv?columns=w,h,2,3&scale=0.0625&shape=1x2x2&delimiter=;");
+  EXPECT_EQ(inputs->sample_spec(), (TensorSpec{{1, 2, 2}, DType::kFloat32}));
+  EXPECT_THAT(inputs->next()->values<float>(), ElementsAre(1, 0.5F, 0.25F, 0.0625F));
+  const auto labels = open("csv:a.csv?columns=3&dtype=int64&header=yes&delimiter=%3b");
+  EXPECT_THAT(labels->next()->values<std::int64_t>(), ElementsAre(1));
+  folder_.write("t.csv", "1\t2\n");
+  EXPECT_EQ(open("csv:t.csv?delimiter=tab&header=no")->row_count(), 1);
+  // An absolute path is not relative to anything.
+  EXPECT_EQ(open("csv:" + (folder_.path() / "t.csv").string() + "?delimiter=tab")->row_count(), 1);
+}
+
+TEST_F(OpenProducerTest, Idx) {
+  folder_.write("a.idx", std::string("\0\0\x08\x01\0\0\0\x02\x05\xff", 10));
+  EXPECT_THAT(open("idx:a.idx?dtype=int64")->next()->values<std::int64_t>(), ElementsAre(5));
+  EXPECT_THAT(open("idx:a.idx?scale=0.5")->next()->values<float>(), ElementsAre(2.5F));
+}
+
+TEST_F(OpenProducerTest, Synthetic) {
+  const auto images = open("synthetic:?shape=3x4x4&size=10&kind=normal&seed=3");
+  EXPECT_EQ(images->sample_spec(), (TensorSpec{{3, 4, 4}, DType::kFloat32}));
+  EXPECT_EQ(images->row_count(), 10);
+  const auto labels = open("synthetic:?size=100&kind=integers&below=7&dtype=uint8");
+  std::vector<int> seen(7);
+  while (const auto sample = labels->next()) ++seen.at(sample->values<std::uint8_t>()[0]);
+  EXPECT_THAT(seen, Each(::testing::Gt(0)));
+  const auto uniform = open("synthetic:?size=2&shape=500");
+  EXPECT_THAT(uniform->next()->values<float>(),
+              Each(::testing::AllOf(Lt(1.0F), ::testing::Ge(0.0F))));
+  EXPECT_FALSE(std::ranges::equal(open("synthetic:?size=1&shape=9&seed=1")->next()->bytes(),
+                                  open("synthetic:?size=1&shape=9&seed=2")->next()->bytes()));
+}
+
+TEST_F(OpenProducerTest, RefusalsListWhatThereIs) {
+  EXPECT_THAT(error("parquet:a"), HasSubstr("csv, idx, synthetic"));
+  EXPECT_THAT(error("a.csv"), HasSubstr("csv, idx, synthetic"));
+  EXPECT_THAT(error(""), HasSubstr("csv, idx, synthetic"));
+  EXPECT_THAT(
+      error("csv:a.csv?colums=1"),
+      HasSubstr("no setting 'colums'; there are columns, dtype, scale, shape, header, delimiter"));
+  EXPECT_THAT(error("idx:a?columns=1"), HasSubstr("there are dtype, scale"));
+  EXPECT_THAT(error("synthetic:?size=1&x=2"), HasSubstr("shape, size, kind, below, dtype, seed"));
+  EXPECT_THAT(error("csv:a.csv?dtype=float"), HasSubstr("dtype=float must be float32, float64"));
+  EXPECT_THAT(error("csv:a.csv?header=maybe"),
+              HasSubstr("header=maybe must be one of auto, yes, no"));
+  EXPECT_THAT(error("csv:a.csv?shape=8*8"),
+              HasSubstr("shape=8*8 must be axis lengths such as 1x8x8"));
+  EXPECT_THAT(error("csv:a.csv?shape=0"), HasSubstr("axis lengths"));
+  EXPECT_THAT(error("csv:a.csv?scale=x"), HasSubstr("scale=x must be a number"));
+  EXPECT_THAT(error("csv:a.csv?delimiter=ab"), HasSubstr("one character"));
+  EXPECT_THAT(error("csv:a.csv?scale=1&scale=2"), HasSubstr("sets 'scale' twice"));
+  EXPECT_THAT(error("csv:a.csv?scale"), HasSubstr("'scale' has no '='"));
+  EXPECT_THAT(error("csv:"), HasSubstr("names no file"));
+  EXPECT_THAT(error("csv:missing.csv"), HasSubstr("missing.csv"));
+  EXPECT_THAT(error("synthetic:"), HasSubstr("needs a size"));
+  EXPECT_THAT(error("synthetic:?size=-1"), HasSubstr("cannot have -1 samples"));
+  EXPECT_THAT(error("synthetic:?size=1&kind=integers&below=300&dtype=uint8"),
+              HasSubstr("1 to 256"));
+  EXPECT_THAT(error("synthetic:?size=1&dtype=int64"), HasSubstr("use float32 or float64"));
+  EXPECT_NE(error("csv:a.csv?shape=99999999999999999999"), "");
+}
+
+}  // namespace
+}  // namespace harmonics
