@@ -1,0 +1,45 @@
+// What a picture of a graph shows, before anything has a place: boxes and links.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <harmonics/graph/graph.h>
+
+namespace harmonics {
+
+enum class BoxKind : std::uint8_t { kProducer, kLayer, kConsumer, kLoss };
+
+struct Box {
+  BoxKind kind = BoxKind::kLayer;
+  std::string title;
+  /// Smaller lines below the title: type and shape, parameters.
+  std::vector<std::string> details;
+  std::string group;
+};
+
+/// An arrow between two boxes (indices). Every link leads to a later box.
+struct Link {
+  std::size_t from = 0;
+  std::size_t to = 0;
+  /// The activation on the way; empty for none.
+  std::string label;
+  /// From a target to its loss: no gradient flows here.
+  bool is_target = false;
+};
+
+struct BoxGraph {
+  std::vector<Box> boxes;
+  std::vector<Link> links;
+};
+
+/// Producers, layers in graph order, consumers, losses. The activation of a layer with one input is
+/// the label of its link; with several inputs it stands in the box.
+[[nodiscard]] BoxGraph boxes_of(const HarmonicGraph& graph);
+
+/// 12345 -> "12,345"
+[[nodiscard]] std::string grouped_digits(std::int64_t number);
+
+}  // namespace harmonics
