@@ -22,12 +22,14 @@ std::vector<std::string> describe_layers(const StageChain& chain) {
     const HarmonicGraph& graph = stage.graph();
     for (std::size_t i = 0; i < graph.layers().size(); ++i) {
       const LayerNode& layer = graph.layers()[i];
-      std::string line = layer.name + " " + layer.type + "(";
+      std::string line = format("{} {}(", layer.name, layer.type);
       for (const auto& [key, value] : graph.full_attributes(i)) {
-        line += (line.back() == '(' ? "" : ", ") + key + "=" + attribute_text(value);
+        line += format("{}{}={}", line.back() == '(' ? "" : ", ", key, attribute_text(value));
       }
-      line += ") " + layer.activation + " <-";
-      for (const std::string& input : layer.inputs) line += " " + input.substr(0, input.find('@'));
+      line += format(") {} <-", layer.activation);
+      for (const std::string& input : layer.inputs) {
+        line += format(" {}", input.substr(0, input.find('@')));  // the same in every cut
+      }
       lines.push_back(std::move(line));
     }
   }

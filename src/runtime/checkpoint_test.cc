@@ -1,0 +1,220 @@
+// Checkpoints: resuming is the same as never having stopped, and a bad file changes nothing.
+#include <harmonics/runtime/checkpoint.h>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include <harmonics/base/file.h>
+#include <harmonics/base/json.h>
+#include <harmonics/base/random.h>
+#include <harmonics/data/batch_producer.h>
+#include <harmonics/data/memory_producer.h>
+#include <harmonics/data/shuffle_producer.h>
+#include <harmonics/runtime/cycle_runtime.h>
+#include <harmonics/runtime/safetensors.h>
+
+namespace harmonics {
+namespace {
+
+namespace fs = std::filesystem;
+
+Attribute whole(std::int64_t value) { return value; }
+
+class CheckpointTest : public testing::Test {
+ protected:
+  CheckpointTest() {
+    folder_ = fs::temp_directory_path() /
+              format("harmonics_checkpoint_{}_{}", ::getpid(),
+                     testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::create_directories(folder_);
+    Random random(1, "rows");
+    for (float& value : rows_.mutable_values<float>()) value = random.normal();
+  }
+  ~CheckpointTest() override { fs::remove_all(folder_); }
+
+  static HarmonicGraph graph(std::int64_t width = 8, const std::string& activation = "relu") {
+    GraphBuilder builder("net");
+    builder.producer("x", Shape{4}).producer("y", Shape{4});
+    builder.layer("a", "linear", {{"out", whole(width)}}, {"x"}, activation);
+    builder.layer("norm", "batch_norm", {}, {"a"}).layer("drop", "dropout", {{"p", 0.3}}, {"norm"});
+    builder.layer("b", "linear", {{"out", whole(4)}}, {"drop"});
+    return builder.tap("mse", "b", "y").build();
+  }
+
+  static RuntimeOptions options(OptimizerKind kind = OptimizerKind::kAdam) {
+    RuntimeOptions made;
+    made.optimizer = {kind, 0.01, 0.9, 0.001};
+    made.micro_batches = 2;
+    made.threads = 1;
+    return made;
+  }
+
+  CycleRuntime runtime(OptimizerKind kind = OptimizerKind::kAdam) {
+    CycleRuntime made(graph(), options(kind));
+    for (const char* name : {"x", "y"}) {
+      auto memory = std::make_shared<MemoryProducer>(rows_);
+      made.bindProducer(name, std::make_shared<BatchProducer>(
+                                  std::make_shared<ShuffleProducer>(memory), 8));
+    }
+    return made;
+  }
+
+  template <typename Function>
+  static std::string error_of(Function&& function) {
+    try {
+      function();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  fs::path folder_;
+  Tensor rows_ = Tensor::empty({30, 4});
+};
+
+TEST_F(CheckpointTest, ResumeFromEveryStepIsTheSameRun) {
+  for (const OptimizerKind kind :
+       {OptimizerKind::kSgd, OptimizerKind::kAdam, OptimizerKind::kAdamW}) {
+    CycleRuntime straight = runtime(kind);
+    const FitReport expected = straight.fit(3);  // 4 batches an epoch, the last one partial
+    for (int stop = 1; stop < 12; ++stop) {
+      CycleRuntime first = runtime(kind);
+      for (int i = 0; i < stop; ++i) first.step();
+      const fs::path path = folder_ / "run.safetensors";
+      first.save_checkpoint(path);
+      CycleRuntime second = runtime(kind);
+      second.load_checkpoint(path);
+      const FitReport report = second.fit(3 - second.progress().epochs_done);
+      EXPECT_EQ(second.weights_digest(), straight.weights_digest()) << "stopped after " << stop;
+      EXPECT_EQ(report.steps, expected.steps);
+      EXPECT_EQ(report.last_epoch.train_loss, expected.last_epoch.train_loss);
+    }
+  }
+}
+
+TEST_F(CheckpointTest, FileIsPlainSafetensors) {
+  CycleRuntime made = runtime();
+  made.step();
+  const fs::path path = folder_ / "run.safetensors";
+  made.save_checkpoint(path);
+  const Safetensors content = read_safetensors(path);
+  EXPECT_EQ(content.tensors.at("model.a.weight").shape(), (Shape{8, 4}));
+  EXPECT_EQ(content.tensors.at("optim.a.weight.mean").shape(), (Shape{8, 4}));
+  EXPECT_TRUE(content.tensors.contains("model.norm.running_var"));
+  EXPECT_EQ(content.metadata.at("format"), "pt");
+  const Json json = Json::parse(content.metadata.at("harmonics"), "metadata");
+  EXPECT_EQ(json.at("steps").as_integer(), 1);
+  EXPECT_EQ(json.at("positions").at("x").as_array()[2].as_integer(), 1);
+}
+
+TEST_F(CheckpointTest, EveryDamagedByteIsNoticed) {
+  CycleRuntime made = runtime();
+  made.step();
+  const fs::path path = folder_ / "run.safetensors";
+  made.save_checkpoint(path);
+  const std::string good = read_text_file(path);
+  Random random(5, "damage");
+  for (int i = 0; i < 400; ++i) {
+    std::string bad = good;
+    const std::size_t at = i < 200 ? static_cast<std::size_t>(i) : random.below(bad.size());
+    bad[at] = static_cast<char>(bad[at] ^ (1 << random.below(8)));
+    write_text_file(path, bad);
+    CycleRuntime other = runtime();
+    const std::string before = other.weights_digest();
+    EXPECT_NE(error_of([&] { other.load_checkpoint(path); }), "no error") << "byte " << at;
+    EXPECT_EQ(other.weights_digest(), before);
+  }
+}
+
+TEST_F(CheckpointTest, EveryTruncationIsNoticed) {
+  CycleRuntime made = runtime();
+  const fs::path path = folder_ / "run.safetensors";
+  made.save_checkpoint(path);
+  const std::string good = read_text_file(path);
+  for (std::size_t size = 0; size < good.size(); size += 97) {
+    write_text_file(path, good.substr(0, size));
+    const std::string error = error_of([&] { made.load_checkpoint(path); });
+    EXPECT_NE(error.find("run.safetensors"), std::string::npos) << error;
+  }
+  write_text_file(path, good + "x");
+  EXPECT_NE(error_of([&] { made.load_checkpoint(path); }), "no error");
+}
+
+TEST_F(CheckpointTest, ForeignFilesAreRefusedByName) {
+  CycleRuntime made = runtime();
+  write_text_file(folder_ / "text", "this is no checkpoint at all, just some text");
+  EXPECT_NE(error_of([&] { made.load_checkpoint(folder_ / "text"); }).find("another kind"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { made.load_checkpoint(folder_ / "none"); }).find("No such file"),
+            std::string::npos);
+  write_safetensors(folder_ / "weights", {made.parameters(), {}});
+  EXPECT_NE(error_of([&] { made.load_checkpoint(folder_ / "weights"); }).find("start weights"),
+            std::string::npos);
+}
+
+TEST_F(CheckpointTest, AnotherGraphIsRefusedWithTheFirstDifference) {
+  CycleRuntime made = runtime();
+  const fs::path path = folder_ / "run.safetensors";
+  made.save_checkpoint(path);
+  CycleRuntime wider(graph(16), options());
+  const std::string error = error_of([&] { wider.load_checkpoint(path); });
+  EXPECT_NE(error.find("layer number 1"), std::string::npos) << error;
+  EXPECT_NE(error.find("out=8"), std::string::npos) << error;
+  EXPECT_NE(error.find("out=16"), std::string::npos) << error;
+  CycleRuntime other(graph(8, "tanh"), options());
+  EXPECT_NE(error_of([&] { other.load_checkpoint(path); }).find("tanh"), std::string::npos);
+}
+
+TEST_F(CheckpointTest, UnwritablePlacesLeaveNothingBehind) {
+  CycleRuntime made = runtime();
+  write_text_file(folder_ / "file", "x");
+  const std::string error = error_of([&] { made.save_checkpoint(folder_ / "file" / "run"); });
+  EXPECT_NE(error.find("cannot write"), std::string::npos) << error;
+  const std::string missing = error_of([&] { made.save_checkpoint(folder_ / "no" / "run"); });
+  EXPECT_NE(missing.find("No such file"), std::string::npos) << missing;
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator{}), 1);
+}
+
+TEST_F(CheckpointTest, StartWeightsByNameMap) {
+  CycleRuntime made = runtime();
+  made.step();
+  NamedTensors renamed;
+  std::map<std::string, std::string> names;
+  for (const auto& [name, value] : made.parameters()) {
+    renamed["theirs/" + name] = value;
+    names[name] = "theirs/" + name;
+  }
+  write_safetensors(folder_ / "weights", {renamed, {}});
+  CycleRuntime other = runtime();
+  other.load_weights(folder_ / "weights", names);
+  EXPECT_EQ(other.weights_digest(), made.weights_digest());
+  names.erase("a.bias");
+  const std::string error = error_of([&] { other.load_weights(folder_ / "weights", names); });
+  EXPECT_NE(error.find("a.bias"), std::string::npos) << error;
+  made.save_checkpoint(folder_ / "run");
+  CycleRuntime third = runtime();
+  third.load_weights(folder_ / "run");
+  EXPECT_EQ(third.weights_digest(), made.weights_digest());
+}
+
+TEST_F(CheckpointTest, SafetensorsHoldEveryDType) {
+  Safetensors content;
+  for (int i = 0; i < kDTypeCount; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    Tensor tensor = Tensor::zeros({3, 2}, dtype);
+    tensor.mutable_bytes()[1] = std::byte{1};
+    content.tensors[std::string(dtype_name(dtype))] = tensor;
+  }
+  content.tensors["empty"] = Tensor::zeros({0, 5});
+  content.tensors["scalar"] = Tensor::of<float>({}, {2.5f});
+  write_safetensors(folder_ / "all", content);
+  const Safetensors back = read_safetensors(folder_ / "all");
+  EXPECT_EQ(weights_digest(back.tensors), weights_digest(content.tensors));
+}
+
+}  // namespace
+}  // namespace harmonics
