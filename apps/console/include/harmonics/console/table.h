@@ -1,0 +1,36 @@
+// Numbers and tables for people.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace harmonics {
+
+enum class Align { kLeft, kRight };
+
+struct Column {
+  std::string title;
+  Align align = Align::kLeft;
+};
+
+/// Rows of text under titles. Every row has as many cells as there are columns.
+struct Table {
+  std::vector<Column> columns;
+  std::vector<std::vector<std::string>> rows;
+
+  /// Columns as wide as their widest cell, two spaces between them, one line per row; titles in
+  /// bold when `colour`.
+  [[nodiscard]] std::string text(bool colour) const;
+};
+
+/// 1234567 as "1,234,567".
+[[nodiscard]] std::string with_thousands(std::int64_t number);
+/// 2345678 as "2.35 M"; for quantities that only matter roughly.
+[[nodiscard]] std::string in_short(double number);
+/// 0.97531 as "97.53 %".
+[[nodiscard]] std::string as_percent(double share);
+/// 3725 s as "1:02:05", 65 s as "1:05".
+[[nodiscard]] std::string as_duration(double seconds);
+
+}  // namespace harmonics

@@ -1,0 +1,29 @@
+// What the standard streams are connected to, and the rim of a program: writing and failing.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace harmonics {
+
+enum class Stream { kOutput = 1, kError = 2 };
+
+[[nodiscard]] bool is_terminal(Stream stream);
+/// True on a terminal that shows colours, unless NO_COLOR is set.
+[[nodiscard]] bool wants_colour(Stream stream);
+/// Columns of the terminal; 80 where that cannot be known.
+[[nodiscard]] int terminal_width(Stream stream);
+
+/// `text` in bold, or as it is when `colour` is false.
+[[nodiscard]] std::string bold(std::string_view text, bool colour);
+
+/// Writes all of `text` at once; a stream that does not take it (a full disk, a closed pipe) is an
+/// Error.
+void write_text(Stream stream, std::string_view text);
+
+/// Runs the body of a program and gives its exit code. An exception becomes one message on standard
+/// error, "harmonics: …", and exit code 1.
+[[nodiscard]] int run_reporting_errors(const std::function<int()>& body);
+
+}  // namespace harmonics

@@ -1,0 +1,75 @@
+#include <harmonics/console/table.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <harmonics/base/format.h>
+#include <harmonics/console/terminal.h>
+
+namespace harmonics {
+namespace {
+
+// Characters on the screen, not bytes: continuation bytes of UTF-8 do not count.
+std::size_t width_of(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char byte) { return (byte & 0xc0) != 0x80; }));
+}
+
+std::string padded(const std::string& text, std::size_t width, Align align) {
+  const std::string space(width - width_of(text), ' ');
+  return align == Align::kLeft ? text + space : space + text;
+}
+
+}  // namespace
+
+std::string Table::text(bool colour) const {
+  std::vector<std::size_t> widths;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    std::size_t width = width_of(columns[i].title);
+    for (const auto& row : rows) width = std::max(width, width_of(row.at(i)));
+    widths.push_back(width);
+  }
+  const auto line = [&](const auto& cell_at) {
+    std::string out;
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      out += (i == 0 ? "" : "  ") + padded(cell_at(i), widths[i], columns[i].align);
+    }
+    while (out.ends_with(' ')) out.pop_back();
+    return out;
+  };
+  std::string out = bold(line([&](std::size_t i) { return columns[i].title; }), colour) + "\n";
+  for (const auto& row : rows) out += line([&](std::size_t i) { return row[i]; }) + "\n";
+  return out;
+}
+
+std::string with_thousands(std::int64_t number) {
+  std::string digits = std::to_string(number);
+  const std::ptrdiff_t first = number < 0 ? 1 : 0;
+  for (std::ptrdiff_t at = std::ssize(digits) - 3; at > first; at -= 3) {
+    digits.insert(static_cast<std::size_t>(at), 1, ',');
+  }
+  return digits;
+}
+
+std::string in_short(double number) {
+  constexpr std::array<const char*, 6> units = {"", " k", " M", " G", " T", " P"};
+  std::size_t unit = 0;
+  while (std::abs(number) >= 999.5 && unit + 1 < units.size()) {
+    number /= 1000;
+    ++unit;
+  }
+  if (unit == 0) return format("{:.0f}", number);
+  return format("{:.3g}{}", number, units[unit]);
+}
+
+std::string as_percent(double share) { return format("{:.2f} %", share * 100); }
+
+std::string as_duration(double seconds) {
+  const auto whole = static_cast<std::int64_t>(std::max(0.0, std::round(seconds)));
+  const std::int64_t hours = whole / 3600;
+  if (hours > 0) return format("{}:{:02}:{:02}", hours, whole / 60 % 60, whole % 60);
+  return format("{}:{:02}", whole / 60, whole % 60);
+}
+
+}  // namespace harmonics

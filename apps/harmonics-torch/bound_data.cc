@@ -1,0 +1,87 @@
+#include "bound_data.h"
+
+#include <memory>
+
+#include <harmonics/base/error.h>
+#include <harmonics/data/batch_producer.h>
+#include <harmonics/data/cache_producer.h>
+#include <harmonics/data/open_producer.h>
+#include <harmonics/data/prefetch_producer.h>
+#include <harmonics/data/shuffle_producer.h>
+#include <harmonics/data/slice_producer.h>
+
+namespace harmonics {
+namespace {
+
+// `spec` with dtype=… added, unless it has one.
+std::string with_dtype(const std::string& spec, DType dtype) {
+  const std::size_t query = spec.find('?');
+  if (query == std::string::npos) return format("{}?dtype={}", spec, dtype_name(dtype));
+  for (std::size_t at = query; at != std::string::npos; at = spec.find('&', at + 1)) {
+    if (spec.compare(at + 1, 6, "dtype=") == 0) return spec;
+  }
+  const bool empty = query + 1 == spec.size();
+  return format("{}{}dtype={}", spec, empty ? "" : "&", dtype_name(dtype));
+}
+
+// Batches of `source`: served from memory where it fits, else read ahead by another thread.
+ProducerPtr batches_of(const IndexedProducerPtr& source, const TrainSettings& settings,
+                       bool shuffled) {
+  const auto cached = std::make_shared<CacheProducer>(source);
+  ProducerPtr samples = cached;
+  if (shuffled) samples = std::make_shared<ShuffleProducer>(std::move(samples));
+  ProducerPtr batches = std::make_shared<BatchProducer>(std::move(samples), settings.batch_size);
+  if (cached->caches()) return batches;
+  return std::make_shared<PrefetchProducer>(std::move(batches));
+}
+
+}  // namespace
+
+NamedSources open_sources(const HarmonicGraph& graph, std::span<const SourceBinding> bindings) {
+  NamedSources sources;
+  for (const SourceBinding& binding : bindings) {
+    const ProducerNode& node = graph.producers()[graph.producer_index(binding.name).value()];
+    try {
+      sources[binding.name] = open_producer(with_dtype(binding.spec, node.dtype), binding.folder);
+    } catch (const Error& error) {
+      fail(error.code(), "{}: {}", binding.where, std::string_view(error.what()));
+    }
+  }
+  return sources;
+}
+
+HarmonicGraph resolve_graph(const HarmonicGraph& graph, const NamedSources& sources) {
+  std::map<std::string, TensorSpec> specs;
+  for (const std::string& name : graph.unresolved()) {
+    specs[name] = sources.find(name)->second->sample_spec();
+  }
+  return specs.empty() ? graph : graph.resolved_with(specs);
+}
+
+void require_sources(const HarmonicGraph& graph, const NamedSources& sources,
+                     std::span<const std::string> producers) {
+  for (const std::string& name : producers) {
+    if (sources.contains(name)) continue;
+    fail(ErrorCode::kFailedPrecondition,
+         "producer '{}' of graph '{}' has no data: add --bind {}=csv:PATH, or a line {} = "
+         "\"csv:PATH\"; to the data section of the file",
+         name, graph.name(), name, name);
+  }
+}
+
+TrainingData make_training_data(const NamedSources& sources, const TrainSettings& settings) {
+  TrainingData data;
+  for (const auto& [name, source] : sources) {
+    if (settings.test_split > 0) {
+      const Split split = train_test_split(source, settings.test_split);
+      data.train[name] = batches_of(split.train, settings, settings.shuffle);
+      data.test[name] = batches_of(split.test, settings, false);
+    } else {
+      data.train[name] = batches_of(source, settings, settings.shuffle);
+    }
+    data.batches_per_epoch = data.train[name]->size().value_or(0);
+  }
+  return data;
+}
+
+}  // namespace harmonics

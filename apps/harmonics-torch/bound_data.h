@@ -1,0 +1,44 @@
+// From bindings in text to producers: sources opened, the graph's open shapes filled in, the split
+// made.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <harmonics/data/producer.h>
+#include <harmonics/graph/graph.h>
+#include <harmonics/options/train_settings.h>
+#include <harmonics/runtime/trainer.h>
+
+namespace harmonics {
+
+using NamedSources = std::map<std::string, IndexedProducerPtr, std::less<>>;
+
+/// Opens every binding. One that does not name a dtype is read in the dtype that its producer
+/// declares. An Error says which binding it comes from.
+[[nodiscard]] NamedSources open_sources(const HarmonicGraph& graph,
+                                        std::span<const SourceBinding> bindings);
+
+/// The graph with the shapes that follow from the sources.
+[[nodiscard]] HarmonicGraph resolve_graph(const HarmonicGraph& graph, const NamedSources& sources);
+
+/// Throws an Error that says what to do unless every one of these producers has a source.
+void require_sources(const HarmonicGraph& graph, const NamedSources& sources,
+                     std::span<const std::string> producers);
+
+/// Two bindings of all producers; `test` is empty when nothing is held back.
+struct TrainingData {
+  NamedProducers train;
+  NamedProducers test;
+  std::int64_t batches_per_epoch = 0;
+};
+
+/// Splits every source alike (seed 0, whatever the run's seed is); the train part is shuffled where
+/// the settings say so, and both come in batches.
+[[nodiscard]] TrainingData make_training_data(const NamedSources& sources,
+                                              const TrainSettings& settings);
+
+}  // namespace harmonics

@@ -1,0 +1,34 @@
+// What needs libtorch. Started by the front with its own arguments; `--probe` is asked by the
+// doctor.
+#include <string_view>
+#include <type_traits>
+
+#include <harmonics/base/error.h>
+#include <harmonics/console/terminal.h>
+#include <harmonics/options/command_line.h>
+
+#include "subcommands.h"
+
+namespace harmonics {
+namespace {
+
+int torch_main(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == "--probe") return probe();
+  const auto parsed = parse_command_line(argc, argv);
+  if (const Answer* answer = std::get_if<Answer>(&parsed)) {
+    write_text(answer->exit_code == kExitDone ? Stream::kOutput : Stream::kError, answer->text);
+    return answer->exit_code;
+  }
+  const Command& command = std::get<Command>(parsed);
+  if (const auto* training = std::get_if<TrainCommand>(&command)) return train(*training);
+  if (const auto* running = std::get_if<RunCommand>(&command)) return run(*running);
+  fail(ErrorCode::kInvalidArgument,
+       "harmonics-torch only trains and runs; call 'harmonics' instead");
+}
+
+}  // namespace
+}  // namespace harmonics
+
+int main(int argc, char** argv) {
+  return harmonics::run_reporting_errors([&] { return harmonics::torch_main(argc, argv); });
+}

@@ -1,0 +1,19 @@
+// harmonics-torch --probe: tells `harmonics doctor` about libtorch.
+#include <harmonics/base/json.h>
+#include <harmonics/console/terminal.h>
+#include <harmonics/options/command_line.h>
+#include <harmonics/runtime/devices.h>
+
+#include "subcommands.h"
+
+namespace harmonics {
+
+int probe() {
+  Json json;
+  json.set("version", torch_version()).set("cuda", cuda_available());
+  json.set("cuda_devices", cuda_available() ? cuda_device_count() : 0);
+  write_text(Stream::kOutput, json.dump() + "\n");
+  return kExitDone;
+}
+
+}  // namespace harmonics

@@ -1,0 +1,166 @@
+// harmonics run: the outputs of a trained graph for all rows of its data.
+#include <algorithm>
+#include <chrono>
+
+#include <harmonics/base/clock.h>
+#include <harmonics/base/error.h>
+#include <harmonics/console/terminal.h>
+#include <harmonics/data/batch_producer.h>
+#include <harmonics/data/csv_consumer.h>
+#include <harmonics/graph/partition.h>
+#include <harmonics/options/command_line.h>
+#include <harmonics/runtime/checkpoint.h>
+#include <harmonics/runtime/stage_chain.h>
+
+#include "bound_data.h"
+#include "run_report.h"
+#include "subcommands.h"
+
+namespace harmonics {
+namespace {
+
+using NamedConsumers = std::map<std::string, ConsumerPtr, std::less<>>;
+
+NamedConsumers open_outputs(const HarmonicGraph& graph, const std::vector<Binding>& outputs) {
+  constexpr std::string_view scheme = "csv:";
+  NamedConsumers consumers;
+  for (const Binding& output : outputs) {
+    std::string names;
+    bool known = false;
+    for (const ConsumerNode& node : graph.consumers()) {
+      names += (names.empty() ? "" : ", ") + node.name;
+      known |= node.name == output.name;
+    }
+    if (!known) {
+      fail(ErrorCode::kNotFound, "--out {}: the graph has no such consumer; it has: {}",
+           output.name, names.empty() ? "none" : names);
+    }
+    if (!output.spec.starts_with(scheme) || output.spec.size() == scheme.size()) {
+      fail(ErrorCode::kInvalidArgument, "--out {}: '{}' is not of the form csv:PATH", output.name,
+           output.spec);
+    }
+    consumers[output.name] = std::make_shared<CsvConsumer>(output.spec.substr(scheme.size()));
+  }
+  return consumers;
+}
+
+// Producers that layers use must be bound; targets of taps only all together, to be measured.
+std::vector<std::string> needed_producers(const HarmonicGraph& graph, bool measured) {
+  std::vector<std::string> needed;
+  for (const ProducerNode& node : graph.producers()) {
+    const bool feeds = std::ranges::any_of(graph.layers(), [&](const LayerNode& layer) {
+      return std::ranges::find(layer.inputs, node.name) != layer.inputs.end();
+    });
+    const bool leaves = std::ranges::any_of(
+        graph.consumers(), [&](const ConsumerNode& sink) { return sink.input == node.name; });
+    if (feeds || leaves || measured || !node.shape) needed.push_back(node.name);
+  }
+  return needed;
+}
+
+bool has_all_targets(const HarmonicGraph& graph, const NamedSources& sources) {
+  return !graph.taps().empty() && std::ranges::all_of(graph.taps(), [&](const TrainingTap& tap) {
+    return sources.contains(tap.target) || graph.layer_index(tap.target).has_value();
+  });
+}
+
+// The next batch of every source in the declared shapes; nothing at the end.
+std::optional<NamedTensors> pull(const HarmonicGraph& graph, const NamedProducers& producers) {
+  NamedTensors batch;
+  for (const auto& [name, producer] : producers) {
+    const std::optional<Tensor> rows = producer->next();
+    if (!rows) return std::nullopt;
+    Shape shape = graph.spec(name).shape;
+    shape.insert(shape.begin(), rows->shape().at(0));
+    batch.emplace(name, rows->reshaped(std::move(shape)));
+  }
+  return batch;
+}
+
+// Sources of one length, viewed as their producers are declared.
+NamedProducers batches_of(const HarmonicGraph& graph, const NamedSources& sources,
+                          std::int64_t batch_size) {
+  if (sources.empty()) {
+    fail(ErrorCode::kFailedPrecondition, "graph '{}' takes no data: there are no rows to run over",
+         graph.name());
+  }
+  NamedProducers producers;
+  const auto& [first, first_source] = *sources.begin();
+  for (const auto& [name, source] : sources) {
+    const TensorSpec data = source->sample_spec();
+    const TensorSpec& declared = graph.spec(name);
+    if (element_count(data.shape) != element_count(declared.shape) ||
+        is_floating(data.dtype) != is_floating(declared.dtype)) {
+      fail(ErrorCode::kInvalidArgument,
+           "producer '{}' is declared as {}, its data has samples of {}", name, spec_text(declared),
+           spec_text(data));
+    }
+    if (source->row_count() != first_source->row_count()) {
+      fail(ErrorCode::kInvalidArgument, "the data of '{}' has {} rows, that of '{}' has {}", first,
+           first_source->row_count(), name, source->row_count());
+    }
+    producers[name] = std::make_shared<BatchProducer>(source, batch_size);
+  }
+  return producers;
+}
+
+StageChain make_chain(const HarmonicGraph& graph, const TrainSettings& settings) {
+  RuntimeOptions options;
+  options.threads = static_cast<int>(settings.threads);
+  options.backend = backend_from_name(settings.backend);
+  const auto parts = static_cast<std::size_t>(settings.parts);
+  return StageChain(partition_graph(graph, parts), std::vector(parts, options));
+}
+
+RunReport compute(StageChain& chain, const HarmonicGraph& graph, const NamedProducers& producers,
+                  const NamedConsumers& consumers, bool measured) {
+  RunReport report;
+  TapReport taps;
+  const SteadyClock clock;
+  const Nanoseconds started = clock.now();
+  while (const std::optional<NamedTensors> batch = pull(graph, producers)) {
+    BatchReport done;
+    const NamedTensors outputs = measured ? chain.evaluate(*batch, done) : chain.infer(*batch);
+    taps += done.taps;
+    report.add_rows(outputs, batch->begin()->second.shape().at(0));
+    for (const auto& [name, consumer] : consumers) consumer->push(outputs.at(name));
+  }
+  for (const auto& [name, consumer] : consumers) consumer->finish();
+  report.seconds = std::chrono::duration<double>(clock.now() - started).count();
+  if (measured && report.rows > 0) report.loss = taps.loss_sum / static_cast<double>(report.rows);
+  if (taps.judged > 0) {
+    report.accuracy = static_cast<double>(taps.correct) / static_cast<double>(taps.judged);
+  }
+  return report;
+}
+
+}  // namespace
+
+int run(const RunCommand& command) {
+  const HarpDocument document = load_harp_document(command.file);
+  const TrainSettings settings = merge_settings(document, command.file, command.settings);
+  const auto bindings = merge_bindings(document, command.file, command.bindings);
+  const NamedSources sources = open_sources(document.graph, bindings);
+  const bool measured = has_all_targets(document.graph, sources);
+  require_sources(document.graph, sources, needed_producers(document.graph, measured));
+  const HarmonicGraph graph = resolve_graph(document.graph, sources);
+  const NamedProducers producers = batches_of(graph, sources, settings.batch_size);
+  StageChain chain = make_chain(graph, settings);
+  load_weights(command.weights, chain);
+  const NamedConsumers consumers = open_outputs(graph, command.outputs);
+  RunReport report = compute(chain, graph, producers, consumers, measured);
+  report.graph = graph.name();
+  for (const Binding& output : command.outputs) report.files[output.name] = output.spec.substr(4);
+  switch (command.output) {
+    case OutputStyle::kTable:
+      write_text(Stream::kOutput, report_text(report, wants_colour(Stream::kOutput)));
+      break;
+    case OutputStyle::kJson: write_text(Stream::kOutput, report_json(report).dump() + "\n"); break;
+    case OutputStyle::kQuiet:
+      if (report.accuracy) write_text(Stream::kOutput, format("{}\n", *report.accuracy));
+      break;
+  }
+  return kExitDone;
+}
+
+}  // namespace harmonics

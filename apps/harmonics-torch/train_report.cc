@@ -1,0 +1,66 @@
+#include "train_report.h"
+
+#include <harmonics/base/format.h>
+#include <harmonics/console/table.h>
+#include <harmonics/console/terminal.h>
+
+namespace harmonics {
+namespace {
+
+Json number_or_null(std::optional<double> number) { return number ? Json(*number) : Json(); }
+
+std::string line(const std::string& title, const std::string& text) {
+  return format("  {:<11} {}\n", title, text);
+}
+
+std::string measured(std::optional<double> loss, std::optional<double> accuracy) {
+  std::string text;
+  if (loss) text = format("loss {:.4f}", *loss);
+  if (accuracy) text += format("{}accuracy {}", text.empty() ? "" : "  ", as_percent(*accuracy));
+  return text;
+}
+
+std::string headline(const TrainReport& report) {
+  if (report.was_complete) {
+    return format("{} was trained already: {} epochs, {} steps", report.graph, report.epochs,
+                  with_thousands(report.steps));
+  }
+  return format("{} {}: {} epochs, {} steps in {:.1f} s ({} samples/s){}",
+                report.interrupted ? "interrupted" : "trained", report.graph, report.epochs,
+                with_thousands(report.steps), report.seconds, in_short(report.samples_per_second),
+                report.parts > 1 ? format(", {} parts", report.parts) : std::string());
+}
+
+}  // namespace
+
+Json report_json(const TrainReport& report) {
+  Json json;
+  json.set("graph", report.graph).set("epochs", report.epochs).set("steps", report.steps);
+  json.set("train_loss", number_or_null(report.train_loss));
+  json.set("train_accuracy", number_or_null(report.train_accuracy));
+  if (report.test) {
+    json.set("test_loss", report.test->loss);
+    json.set("test_accuracy", number_or_null(report.test->accuracy));
+  }
+  json.set("weights_digest", report.weights_digest).set("seconds", report.seconds);
+  json.set("samples_per_second", report.samples_per_second);
+  json.set("parts", report.parts).set("seed", report.seed);
+  json.set("checkpoint", report.checkpoint.empty() ? Json() : Json(report.checkpoint));
+  json.set("stopped_early", report.stopped_early).set("interrupted", report.interrupted);
+  json.set("was_complete", report.was_complete);
+  return json;
+}
+
+std::string report_text(const TrainReport& report, bool colour) {
+  std::string text = bold(headline(report), colour) + "\n";
+  if (report.stopped_early) text += "  stopped early: the test loss no longer fell\n";
+  if (report.train_loss) {
+    text += line("train", measured(report.train_loss, report.train_accuracy));
+  }
+  if (report.test) text += line("test", measured(report.test->loss, report.test->accuracy));
+  text += line("weights", "sha256 " + report.weights_digest);
+  if (!report.checkpoint.empty()) text += line("checkpoint", report.checkpoint);
+  return text;
+}
+
+}  // namespace harmonics

@@ -1,0 +1,39 @@
+// What a training run ends with.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <harmonics/base/json.h>
+#include <harmonics/runtime/trainer.h>
+
+namespace harmonics {
+
+struct TrainReport {
+  std::string graph;
+  /// Since the run began, also over restarts.
+  std::int64_t epochs = 0;
+  std::int64_t steps = 0;
+  /// Of the last whole epoch; when there is none, of the part of it that was done. Not known for a
+  /// run that had ended before this process started.
+  std::optional<double> train_loss;
+  std::optional<double> train_accuracy;
+  /// After the last whole epoch.
+  std::optional<Evaluation> test;
+  std::string weights_digest;
+  double seconds = 0;
+  double samples_per_second = 0;
+  std::int64_t parts = 1;
+  std::int64_t seed = 0;
+  std::string checkpoint;
+  bool stopped_early = false;
+  bool interrupted = false;
+  /// There was nothing left to do.
+  bool was_complete = false;
+};
+
+[[nodiscard]] Json report_json(const TrainReport& report);
+[[nodiscard]] std::string report_text(const TrainReport& report, bool colour);
+
+}  // namespace harmonics

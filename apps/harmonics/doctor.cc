@@ -1,0 +1,132 @@
+// harmonics doctor: what this build and this machine can do.
+#include <array>
+#include <optional>
+#include <thread>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/json.h>
+#include <harmonics/console/table.h>
+#include <harmonics/console/terminal.h>
+
+#include "subcommands.h"
+#include "torch_program.h"
+
+namespace harmonics {
+namespace {
+
+struct Part {
+  std::string name;
+  bool built = false;
+  std::string note;
+};
+
+struct Findings {
+  std::vector<Part> parts;
+  std::vector<std::string> simd;
+  unsigned processors = 0;
+  /// What harmonics-torch says about libtorch; nothing when it could not be asked.
+  std::optional<Json> torch;
+};
+
+std::vector<std::string> find_simd() {
+  std::vector<std::string> found;
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("sse4.2")) found.push_back("sse4.2");
+  if (__builtin_cpu_supports("avx")) found.push_back("avx");
+  if (__builtin_cpu_supports("avx2")) found.push_back("avx2");
+  if (__builtin_cpu_supports("fma")) found.push_back("fma");
+  if (__builtin_cpu_supports("avx512f")) found.push_back("avx512f");
+#elif defined(__aarch64__)
+  found.push_back("neon");
+#endif
+  return found;
+}
+
+std::string torch_note(const Json& torch) {
+  const std::int64_t gpus = torch.at("cuda_devices").as_integer();
+  return format("libtorch {}, {}", torch.at("version").as_string(),
+                gpus == 0 ? std::string("no CUDA device") : format("{} CUDA device(s)", gpus));
+}
+
+Findings examine() {
+  Findings findings;
+  findings.simd = find_simd();
+  findings.processors = std::thread::hardware_concurrency();
+  Part torch{"torch", HARMONICS_HAS_TORCH != 0, {}};
+  if (!torch.built) {
+    torch.note = "left out when this was built (HARMONICS_WITH_TORCH): no train, no run";
+  } else {
+    try {
+      findings.torch = Json::parse(ask_torch_program("--probe"), "answer of harmonics-torch");
+      torch.note = torch_note(*findings.torch);
+    } catch (const Error& error) {
+      torch.built = false;
+      torch.note = error.what();
+    }
+  }
+  findings.parts.push_back(std::move(torch));
+  constexpr std::array<const char*, 7> later = {"grpc",  "flight", "mpi", "opencl",
+                                                "store", "zk",     "jvm"};
+  for (const char* name : later) {
+    findings.parts.push_back({name, false, "not part of this version"});
+  }
+  return findings;
+}
+
+std::string join(const std::vector<std::string>& words) {
+  std::string all;
+  for (const std::string& word : words) all += (all.empty() ? "" : " ") + word;
+  return all.empty() ? "none known" : all;
+}
+
+std::string table_text(const Findings& findings, bool colour) {
+  std::string text = bold("harmonics " HARMONICS_VERSION, colour) + "\n";
+  text += format("compiler    {}\n", HARMONICS_COMPILER);
+  text += format("build type  {}\n", HARMONICS_BUILD_TYPE);
+  text += format("processors  {}\n", findings.processors);
+  text += format("SIMD        {}\n\n", join(findings.simd));
+  Table table{{{"part"}, {"built"}, {"note"}}, {}};
+  for (const Part& part : findings.parts) {
+    table.rows.push_back({part.name, part.built ? "yes" : "no", part.note});
+  }
+  return text + table.text(colour);
+}
+
+Json findings_json(const Findings& findings) {
+  Json parts = Json::array();
+  for (const Part& part : findings.parts) {
+    parts.push(Json().set("name", part.name).set("built", part.built).set("note", part.note));
+  }
+  Json simd = Json::array();
+  for (const std::string& name : findings.simd) simd.push(name);
+  Json json;
+  json.set("version", HARMONICS_VERSION).set("compiler", HARMONICS_COMPILER);
+  json.set("build_type", HARMONICS_BUILD_TYPE);
+  json.set("processors", static_cast<std::int64_t>(findings.processors));
+  json.set("simd", std::move(simd)).set("parts", std::move(parts));
+  json.set("torch", findings.torch.value_or(Json()));
+  return json;
+}
+
+}  // namespace
+
+int doctor(const DoctorCommand& command) {
+  const Findings findings = examine();
+  switch (command.output) {
+    case OutputStyle::kTable:
+      write_text(Stream::kOutput, table_text(findings, wants_colour(Stream::kOutput)));
+      break;
+    case OutputStyle::kJson:
+      write_text(Stream::kOutput, findings_json(findings).dump(2) + "\n");
+      break;
+    case OutputStyle::kQuiet: {
+      std::string names;
+      for (const Part& part : findings.parts) names += part.built ? part.name + "\n" : "";
+      write_text(Stream::kOutput, names);
+      break;
+    }
+  }
+  return kExitDone;
+}
+
+}  // namespace harmonics

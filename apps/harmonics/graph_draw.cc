@@ -1,0 +1,22 @@
+// harmonics graph dot, harmonics graph svg: pictures of a graph.
+#include <harmonics/base/file.h>
+#include <harmonics/console/terminal.h>
+#include <harmonics/graph/export.h>
+#include <harmonics/graph/harp.h>
+
+#include "subcommands.h"
+
+namespace harmonics {
+
+int graph_draw(const GraphDrawCommand& command) {
+  const HarmonicGraph graph = load_harp(command.file);
+  const std::string picture = command.format == DrawingFormat::kDot ? to_dot(graph) : to_svg(graph);
+  if (command.out.empty()) {
+    write_text(Stream::kOutput, picture);
+  } else {
+    write_text_file(command.out, picture);
+  }
+  return kExitDone;
+}
+
+}  // namespace harmonics

@@ -1,0 +1,176 @@
+// harmonics graph show: the layers of a graph as a table.
+#include <harmonics/base/error.h>
+#include <harmonics/base/json.h>
+#include <harmonics/console/table.h>
+#include <harmonics/console/terminal.h>
+#include <harmonics/graph/harp.h>
+
+#include "subcommands.h"
+
+namespace harmonics {
+namespace {
+
+constexpr const char* kUnknown = "?";
+
+struct LayerRow {
+  const LayerNode& node;
+  std::optional<TensorSpec> output;
+  std::int64_t parameters = 0;
+  double flops = 0;
+};
+
+LayerRow row_of(const HarmonicGraph& graph, std::size_t index) {
+  LayerRow row{graph.layers()[index], std::nullopt, 0, 0};
+  if (!graph.resolved()) return row;
+  const LayerShape& shape = graph.layer_shape(index);
+  row.output = shape.output;
+  row.flops = shape.flops;
+  for (const ParameterSpec& parameter : shape.parameters) {
+    if (parameter.trainable) row.parameters += element_count(parameter.shape);
+  }
+  return row;
+}
+
+double total_flops(const HarmonicGraph& graph) {
+  double sum = 0;
+  for (std::size_t i = 0; graph.resolved() && i < graph.layers().size(); ++i) {
+    sum += graph.layer_shape(i).flops;
+  }
+  return sum;
+}
+
+std::string join(const std::vector<std::string>& words) {
+  std::string all;
+  for (const std::string& word : words) all += (all.empty() ? "" : ", ") + word;
+  return all;
+}
+
+std::string type_text(const LayerNode& node) {
+  return node.activation.empty() ? node.type : format("{} + {}", node.type, node.activation);
+}
+
+// "image: float32 {64}"
+std::string producer_text(const ProducerNode& node) {
+  return format("{} {} {}", node.name, dtype_name(node.dtype),
+                node.shape ? shape_text(*node.shape) : kUnknown);
+}
+
+std::string consumer_text(const ConsumerNode& node) {
+  if (node.activation.empty()) return format("{} = {}", node.name, node.input);
+  return format("{} = {}({})", node.name, node.activation, node.input);
+}
+
+std::string tap_text(const TrainingTap& tap) {
+  const std::string loss = format("{}({}, {})", tap.loss, tap.prediction, tap.target);
+  return tap.weight == 1.0 ? loss : format("{} * {}", loss, tap.weight);
+}
+
+template <typename Nodes, typename Text>
+std::string listing(const char* title, const Nodes& nodes, Text text) {
+  std::string lines;
+  for (const auto& node : nodes) lines += format("{:<10}{}\n", title, text(node));
+  return lines;
+}
+
+std::string table_text(const HarmonicGraph& graph, bool colour) {
+  bool grouped = false;
+  for (const LayerNode& node : graph.layers()) grouped |= !node.group.empty();
+  Table table{
+      {{"layer"}, {"type"}, {"output"}, {"parameters", Align::kRight}, {"flops", Align::kRight}},
+      {}};
+  if (grouped) table.columns.push_back({"group"});
+  for (std::size_t i = 0; i < graph.layers().size(); ++i) {
+    const LayerRow row = row_of(graph, i);
+    const bool known = row.output.has_value();
+    table.rows.push_back({row.node.name, type_text(row.node),
+                          known ? shape_text(row.output->shape) : kUnknown,
+                          known ? with_thousands(row.parameters) : kUnknown,
+                          known ? in_short(row.flops) : kUnknown});
+    if (grouped) table.rows.back().push_back(row.node.group);
+  }
+  std::string text = bold(graph.name(), colour) + "\n\n";
+  text += listing("producer", graph.producers(), producer_text);
+  text += listing("consumer", graph.consumers(), consumer_text);
+  text += listing("loss", graph.taps(), tap_text);
+  text += format("\n{}\n", table.text(colour));
+  if (graph.resolved()) {
+    return text + format("{} layers, {} parameters, {} flops per sample\n", graph.layers().size(),
+                         with_thousands(graph.parameter_count()), in_short(total_flops(graph)));
+  }
+  return text + format("{} layers; shapes follow from the data that is bound to {}\n",
+                       graph.layers().size(), join(graph.unresolved()));
+}
+
+Json shape_json(const Shape& shape) {
+  Json json = Json::array();
+  for (const std::int64_t axis : shape) json.push(axis);
+  return json;
+}
+
+Json layer_json(const LayerRow& row) {
+  Json json;
+  json.set("name", row.node.name).set("type", row.node.type);
+  json.set("activation", row.node.activation).set("group", row.node.group);
+  Json inputs = Json::array();
+  for (const std::string& input : row.node.inputs) inputs.push(input);
+  json.set("inputs", std::move(inputs));
+  if (row.output) {
+    json.set("output", shape_json(row.output->shape)).set("dtype", dtype_name(row.output->dtype));
+    json.set("parameters", row.parameters).set("flops", row.flops);
+  }
+  return json;
+}
+
+Json graph_json(const HarmonicGraph& graph) {
+  Json producers = Json::array();
+  for (const ProducerNode& node : graph.producers()) {
+    Json json;
+    json.set("name", node.name).set("dtype", dtype_name(node.dtype));
+    json.set("shape", node.shape ? shape_json(*node.shape) : Json());
+    producers.push(std::move(json));
+  }
+  Json layers = Json::array();
+  for (std::size_t i = 0; i < graph.layers().size(); ++i) layers.push(layer_json(row_of(graph, i)));
+  Json consumers = Json::array();
+  for (const ConsumerNode& node : graph.consumers()) {
+    consumers.push(
+        Json().set("name", node.name).set("input", node.input).set("activation", node.activation));
+  }
+  Json taps = Json::array();
+  for (const TrainingTap& tap : graph.taps()) {
+    taps.push(Json()
+                  .set("loss", tap.loss)
+                  .set("prediction", tap.prediction)
+                  .set("target", tap.target)
+                  .set("weight", tap.weight));
+  }
+  Json json;
+  json.set("name", graph.name()).set("resolved", graph.resolved());
+  json.set("producers", std::move(producers)).set("layers", std::move(layers));
+  json.set("consumers", std::move(consumers)).set("losses", std::move(taps));
+  if (graph.resolved()) {
+    json.set("parameters", graph.parameter_count()).set("flops", total_flops(graph));
+  }
+  return json;
+}
+
+}  // namespace
+
+int graph_show(const GraphShowCommand& command) {
+  const HarmonicGraph graph = load_harp(command.file);
+  switch (command.output) {
+    case OutputStyle::kTable:
+      write_text(Stream::kOutput, table_text(graph, wants_colour(Stream::kOutput)));
+      break;
+    case OutputStyle::kJson: write_text(Stream::kOutput, graph_json(graph).dump(2) + "\n"); break;
+    case OutputStyle::kQuiet: {
+      std::string names;
+      for (const LayerNode& node : graph.layers()) names += node.name + "\n";
+      write_text(Stream::kOutput, names);
+      break;
+    }
+  }
+  return kExitDone;
+}
+
+}  // namespace harmonics

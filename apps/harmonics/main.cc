@@ -1,0 +1,41 @@
+// The front: starts in milliseconds, never loads libtorch. What needs libtorch is checked here and
+// then handed to harmonics-torch, which lies beside this program.
+#include <string>
+
+#include <harmonics/console/terminal.h>
+#include <harmonics/options/command_line.h>
+
+#include "subcommands.h"
+#include "torch_program.h"
+
+namespace harmonics {
+namespace {
+
+struct Dispatch {
+  char** argv;
+
+  int operator()(const GraphShowCommand& command) const { return graph_show(command); }
+  int operator()(const GraphCheckCommand& command) const { return graph_check(command); }
+  int operator()(const GraphDrawCommand& command) const { return graph_draw(command); }
+  int operator()(const GraphZooCommand& command) const { return graph_zoo(command); }
+  int operator()(const DoctorCommand& command) const { return doctor(command); }
+  int operator()(const CompletionCommand& command) const { return completion(command); }
+  int operator()(const TrainCommand&) const { become_torch_program(argv); }
+  int operator()(const RunCommand&) const { become_torch_program(argv); }
+};
+
+int front(int argc, char** argv) {
+  const auto parsed = parse_command_line(argc, argv);
+  if (const Answer* answer = std::get_if<Answer>(&parsed)) {
+    write_text(answer->exit_code == kExitDone ? Stream::kOutput : Stream::kError, answer->text);
+    return answer->exit_code;
+  }
+  return std::visit(Dispatch{argv}, std::get<Command>(parsed));
+}
+
+}  // namespace
+}  // namespace harmonics
+
+int main(int argc, char** argv) {
+  return harmonics::run_reporting_errors([&] { return harmonics::front(argc, argv); });
+}

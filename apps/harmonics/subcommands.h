@@ -1,0 +1,17 @@
+// The subcommands that the front runs itself; each lies in the file of its name. They print to
+// standard output, give the exit code, and fail by throwing an Error.
+#pragma once
+
+#include <harmonics/options/command_line.h>
+#include <harmonics/options/commands.h>
+
+namespace harmonics {
+
+int graph_show(const GraphShowCommand& command);
+int graph_check(const GraphCheckCommand& command);
+int graph_draw(const GraphDrawCommand& command);
+int graph_zoo(const GraphZooCommand& command);
+int doctor(const DoctorCommand& command);
+int completion(const CompletionCommand& command);
+
+}  // namespace harmonics

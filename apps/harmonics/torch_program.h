@@ -1,0 +1,20 @@
+// harmonics-torch: the program beside the front that holds everything that needs libtorch.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace harmonics {
+
+/// Where it lies: in the folder of the running program. It need not exist.
+[[nodiscard]] std::filesystem::path torch_program();
+
+/// Replaces this process by harmonics-torch with the same arguments. When it is missing or does not
+/// start, an Error says how to get it.
+[[noreturn]] void become_torch_program(char** argv);
+
+/// Runs `harmonics-torch <flag>` and gives what it printed; at most 64 KiB. A program that is
+/// missing, fails or prints more is an Error.
+[[nodiscard]] std::string ask_torch_program(const std::string& flag);
+
+}  // namespace harmonics

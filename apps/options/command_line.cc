@@ -1,0 +1,167 @@
+#include <harmonics/options/command_line.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include <harmonics/base/format.h>
+
+#include "command_tree.h"
+
+namespace harmonics {
+namespace {
+
+// How many letters must be typed, deleted or replaced to turn `a` into `b`.
+std::size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row.back();
+}
+
+constexpr std::size_t kNearMiss = 2;
+
+// "; did you mean 'x'?" for a name that is nearly one of `names`, else "".
+std::string suggestion(const std::string& word, const std::vector<std::string>& names) {
+  const auto distance = [&](const std::string& name) { return edit_distance(word, name); };
+  const auto nearest = std::ranges::min_element(names, {}, distance);
+  if (nearest == names.end() || distance(*nearest) > kNearMiss ||
+      distance(*nearest) >= word.size()) {
+    return {};
+  }
+  return format("; did you mean '{}'?", *nearest);
+}
+
+std::vector<CLI::App*> subcommands_of(CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+std::vector<std::string> subcommand_names(CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : subcommands_of(app)) names.push_back(sub->get_name());
+  return names;
+}
+
+std::vector<std::string> flag_names(CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options([](const CLI::Option*) { return true; })) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+std::string join(const std::vector<std::string>& words) {
+  std::string all;
+  for (const std::string& word : words) all += (all.empty() ? "" : ", ") + word;
+  return all;
+}
+
+std::string path_of(const CLI::App* app) {
+  const std::string own = app->get_name();
+  return app->get_parent() == nullptr ? own : path_of(app->get_parent()) + " " + own;
+}
+
+Answer usage_error(const CLI::App* app, const std::string& what) {
+  return {kExitUsage, format("harmonics: {}\ntry '{} --help'\n", what, path_of(app))};
+}
+
+// The subcommand that the words lead to. A word that should name a subcommand and does not is wrong
+// usage, said better here than by CLI11, which only misses one.
+std::variant<CLI::App*, Answer> find_subcommand(CLI::App& root, int argc, const char* const* argv) {
+  CLI::App* app = &root;
+  for (int i = 1; i < argc && !subcommands_of(*app).empty(); ++i) {
+    const std::string word = argv[i];
+    if (word.starts_with('-')) continue;
+    const std::vector<std::string> names = subcommand_names(*app);
+    if (std::ranges::find(names, word) == names.end()) {
+      return usage_error(app, format("'{}' is no command, there are {}{}", word, join(names),
+                                     suggestion(word, names)));
+    }
+    app = app->get_subcommand(word);
+  }
+  return app;
+}
+
+std::string describe(const CLI::ParseError& error, CLI::App& root, CLI::App& app) {
+  const std::vector<std::string> rest = root.remaining(true);
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !rest.empty()) {
+    const std::string word = rest.front().substr(0, rest.front().find('='));
+    return word.starts_with('-')
+               ? format("'{}' has no flag '{}'{}", path_of(&app), word,
+                        suggestion(word, flag_names(app)))
+               : format("'{}' takes no further argument '{}'", path_of(&app), word);
+  }
+  if (!subcommands_of(app).empty()) {
+    return format("'{}' needs a command: {}", path_of(&app), join(subcommand_names(app)));
+  }
+  const std::string text = error.what();
+  if (text.find("At Most 1") != std::string::npos) {
+    return text.substr(0, text.find(':')) + " is given more than once";
+  }
+  if (text.ends_with(" missing")) return text.substr(0, text.find(':')) + " needs a value";
+  return text;
+}
+
+std::string last_line_break(std::string text) {
+  while (text.ends_with("\n\n")) text.pop_back();
+  return text.ends_with('\n') ? text : text + "\n";
+}
+
+ArgumentOutline outline_of(const CLI::Option& option) {
+  ArgumentOutline outline;
+  outline.help = option.get_description();
+  const std::string placeholder = option.get_type_name();
+  outline.takes_value = option.get_items_expected_max() > 0;
+  outline.takes_file = placeholder == "FILE";
+  if (placeholder.find('|') != std::string::npos) {
+    outline.choices = CLI::detail::split(placeholder, '|');
+  }
+  return outline;
+}
+
+CommandOutline outline_of(CLI::App& app) {
+  CommandOutline outline{app.get_name(), app.get_description(), {}, {}};
+  for (const CLI::Option* option : app.get_options([](const CLI::Option*) { return true; })) {
+    ArgumentOutline argument = outline_of(*option);
+    if (option->get_positional()) outline.arguments.push_back(argument);
+    for (const std::string& name : option->get_lnames()) {
+      argument.flag = "--" + name;
+      outline.arguments.push_back(argument);
+    }
+  }
+  for (CLI::App* sub : subcommands_of(app)) outline.subcommands.push_back(outline_of(*sub));
+  return outline;
+}
+
+}  // namespace
+
+std::variant<Command, Answer> parse_command_line(int argc, const char* const* argv) {
+  CommandTree tree;
+  const auto found = find_subcommand(tree.root(), argc, argv);
+  if (const Answer* answer = std::get_if<Answer>(&found)) return *answer;
+  CLI::App& app = *std::get<CLI::App*>(found);
+  try {
+    tree.root().parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return Answer{kExitDone, last_line_break(tree.root().help())};
+  } catch (const CLI::CallForVersion& version) {
+    return Answer{kExitDone, last_line_break(version.what())};
+  } catch (const CLI::ParseError& error) {
+    return usage_error(&app, describe(error, tree.root(), app));
+  }
+  return *tree.command();
+}
+
+CommandOutline command_outline() {
+  CommandTree tree;
+  return outline_of(tree.root());
+}
+
+}  // namespace harmonics

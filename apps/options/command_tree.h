@@ -1,0 +1,48 @@
+// The tree of subcommands in terms of CLI11; only command_tree.cc and command_line.cc see it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <harmonics/options/commands.h>
+#include <harmonics/options/train_settings.h>
+
+namespace harmonics {
+
+/// Declares every subcommand and flag once. Parse one command line with it, or walk it. The options
+/// point into it: it stays where it was made.
+class CommandTree {
+ public:
+  CommandTree();
+  CommandTree(const CommandTree&) = delete;
+  CommandTree& operator=(const CommandTree&) = delete;
+
+  [[nodiscard]] CLI::App& root() { return root_; }
+  /// The command, once root() has parsed a command line.
+  [[nodiscard]] const std::optional<Command>& command() const { return command_; }
+
+ private:
+  void add_graph();
+  void add_draw(CLI::App& graph, GraphDrawCommand& draw, const std::string& name);
+  void add_train();
+  void add_checkpoint_flags(CLI::App& train);
+  void add_run();
+  void add_doctor();
+  void add_completion();
+
+  CLI::App root_;
+  std::optional<Command> command_;
+  GraphShowCommand show_;
+  GraphCheckCommand check_;
+  GraphDrawCommand dot_{.format = DrawingFormat::kDot, .file = {}, .out = {}};
+  GraphDrawCommand svg_{.format = DrawingFormat::kSvg, .file = {}, .out = {}};
+  GraphZooCommand zoo_;
+  TrainCommand train_;
+  RunCommand run_;
+  DoctorCommand doctor_;
+  CompletionCommand completion_;
+};
+
+}  // namespace harmonics

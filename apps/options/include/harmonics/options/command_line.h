@@ -1,0 +1,47 @@
+// From the words of a command line to a Command; the only door to the argument parser.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <harmonics/options/commands.h>
+
+namespace harmonics {
+
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitUsage = 2;
+
+/// The command line was answered without running anything: --help and --version (kExitDone, for
+/// standard output) or wrong usage (kExitUsage, for standard error).
+struct Answer {
+  int exit_code = kExitDone;
+  std::string text;
+};
+
+/// Parses and checks everything that can be known without opening a file.
+[[nodiscard]] std::variant<Command, Answer> parse_command_line(int argc, const char* const* argv);
+
+/// What a shell can complete for one flag or positional argument.
+struct ArgumentOutline {
+  /// "--epochs"; empty for a positional argument.
+  std::string flag;
+  std::string help;
+  bool takes_value = false;
+  bool takes_file = false;
+  /// All possible values, where they are few.
+  std::vector<std::string> choices;
+};
+
+struct CommandOutline {
+  std::string name;
+  std::string help;
+  std::vector<ArgumentOutline> arguments;
+  std::vector<CommandOutline> subcommands;
+};
+
+/// The whole tree of subcommands and flags, for shell completion.
+[[nodiscard]] CommandOutline command_outline();
+
+}  // namespace harmonics

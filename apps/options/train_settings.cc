@@ -1,0 +1,217 @@
+#include <harmonics/options/train_settings.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/format.h>
+
+namespace harmonics {
+namespace {
+
+constexpr std::int64_t kMaxWhole = std::numeric_limits<std::int64_t>::max();
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
+
+using Apply = std::function<void(TrainSettings&, std::string_view)>;
+
+// True when all of `text` is one number.
+template <typename Number>
+bool read_number(std::string_view text, Number& value) {
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, value);
+  return parsed.ec == std::errc{} && parsed.ptr == end;
+}
+
+Apply whole(std::int64_t TrainSettings::*member, std::int64_t least, std::int64_t most) {
+  return [=](TrainSettings& settings, std::string_view text) {
+    std::int64_t value = 0;
+    if (!read_number(text, value) || value < least || value > most) {
+      fail(ErrorCode::kInvalidArgument, "'{}' is not a whole number {}", text,
+           most == kMaxWhole ? format("of at least {}", least)
+                             : format("from {} to {}", least, most));
+    }
+    settings.*member = value;
+  };
+}
+
+Apply real(double TrainSettings::*member, double below = kUnbounded) {
+  return [=](TrainSettings& settings, std::string_view text) {
+    double value = 0;
+    if (!read_number(text, value) || !std::isfinite(value) || value < 0 || value >= below) {
+      fail(ErrorCode::kInvalidArgument, "'{}' is not a number of at least 0{}", text,
+           below == kUnbounded ? std::string() : format(" and below {}", below));
+    }
+    settings.*member = value;
+  };
+}
+
+Apply truth(bool TrainSettings::*member) {
+  return [=](TrainSettings& settings, std::string_view text) {
+    if (text != "true" && text != "false") {
+      fail(ErrorCode::kInvalidArgument, "'{}' is neither true nor false", text);
+    }
+    settings.*member = text == "true";
+  };
+}
+
+// `choices` is "a|b|c".
+Apply choice(std::string TrainSettings::*member, std::string_view choices) {
+  return [=](TrainSettings& settings, std::string_view text) {
+    const std::string framed = format("|{}|", choices);
+    if (text.empty() || text.find('|') != std::string_view::npos ||
+        framed.find(format("|{}|", text)) == std::string::npos) {
+      fail(ErrorCode::kInvalidArgument, "'{}' is none of {}", text, choices);
+    }
+    settings.*member = text;
+  };
+}
+
+std::vector<TrainSettingRule> make_rules() {
+  using S = TrainSettings;
+  constexpr std::string_view optimizers = "sgd|adam|adamw";
+  constexpr std::string_view precisions = "full|bf16|fp16|auto";
+  constexpr std::string_view schedules = "constant|step|cosine";
+  constexpr std::string_view backends = "cpu|gpu|auto";
+  const auto text = [](std::string_view words) { return std::string(words); };
+  return {
+      {"epochs", "train", "N", "passes over the data (10)", whole(&S::epochs, 1, kMaxEpochs)},
+      {"batch_size", "train", "N", "samples per step (32)",
+       whole(&S::batch_size, 1, kMaxBatchRows)},
+      {"micro_batches", "train", "N", "slices of a batch, whose gradients are added up (1)",
+       whole(&S::micro_batches, 1, 65536)},
+      {"threads", "train", "N", "threads inside one operation (0: libtorch's choice)",
+       whole(&S::threads, 0, 4096)},
+      {"seed", "train", "N", "seed of start weights, dropout and sample order (1)",
+       whole(&S::seed, 0, kMaxWhole)},
+      {"parts", "train", "N", "cut the graph into so many parts (1)", whole(&S::parts, 1, 100'000)},
+      {"backend", "train", text(backends), "what computes (cpu)", choice(&S::backend, backends)},
+      {"lr", "train", "X", "learning rate (0.001)", real(&S::lr)},
+      {"optimizer", "train", text(optimizers), "update rule (adam)",
+       choice(&S::optimizer, optimizers)},
+      {"momentum", "train", "X", "momentum of sgd (0)", real(&S::momentum, 1.0)},
+      {"weight_decay", "train", "X", "weight decay (0)", real(&S::weight_decay)},
+      {"clip", "train", "X", "largest norm of all gradients together (0: off)", real(&S::clip)},
+      {"precision", "train", text(precisions), "arithmetic of matrix products (full)",
+       choice(&S::precision, precisions)},
+      {"schedule", "train", text(schedules), "course of the learning rate (constant)",
+       choice(&S::schedule, schedules)},
+      {"warmup", "train", "N", "steps in which the learning rate rises to its value (0)",
+       whole(&S::warmup, 0, kMaxWhole)},
+      {"step_every", "train", "N", "steps between two drops of the schedule 'step' (1000)",
+       whole(&S::step_every, 1, kMaxWhole)},
+      {"step_factor", "train", "X", "factor of each drop of the schedule 'step' (0.1)",
+       real(&S::step_factor)},
+      {"test_split", "data", "X", "share of the rows that is tested after every epoch (0)",
+       real(&S::test_split, 1.0)},
+      {"patience", "train", "N", "stop after so many epochs without a better test loss (0: never)",
+       whole(&S::patience, 0, kMaxEpochs)},
+      {"shuffle", "train", "true|false", "draw the order of the samples anew for every epoch (yes)",
+       truth(&S::shuffle)},
+  };
+}
+
+std::string keys_of(std::string_view section) {
+  std::string keys;
+  for (const TrainSettingRule& rule : train_setting_rules()) {
+    if (rule.section == section) keys += (keys.empty() ? "" : ", ") + rule.key;
+  }
+  return keys;
+}
+
+std::string producers_of(const HarmonicGraph& graph) {
+  std::string names;
+  for (const ProducerNode& node : graph.producers()) {
+    names += (names.empty() ? "" : ", ") + node.name;
+  }
+  return names.empty() ? "none" : names;
+}
+
+std::string place_of(const std::filesystem::path& file, const Setting& setting) {
+  return format("{}:{}", file.string(), setting.line);
+}
+
+void apply_from_file(TrainSettings& settings, const TrainSettingRule& rule, const Setting& setting,
+                     const std::filesystem::path& file) {
+  try {
+    rule.apply(settings, setting.value);
+  } catch (const Error& error) {
+    fail(error.code(), "{}: {}: {}", place_of(file, setting), setting.key,
+         std::string_view(error.what()));
+  }
+}
+
+bool is_data_setting(std::string_view key) {
+  const TrainSettingRule* rule = find_train_setting_rule(key);
+  return rule != nullptr && rule->section == "data";
+}
+
+}  // namespace
+
+std::span<const TrainSettingRule> train_setting_rules() {
+  static const std::vector<TrainSettingRule> rules = make_rules();
+  return rules;
+}
+
+const TrainSettingRule* find_train_setting_rule(std::string_view key) {
+  const auto rules = train_setting_rules();
+  const auto found = std::ranges::find(rules, key, &TrainSettingRule::key);
+  return found == rules.end() ? nullptr : &*found;
+}
+
+std::string flag_of(const TrainSettingRule& rule) {
+  std::string flag = "--" + rule.key;
+  std::ranges::replace(flag, '_', '-');
+  return flag;
+}
+
+TrainSettings merge_settings(const HarpDocument& document, const std::filesystem::path& file,
+                             std::span<const Setting> flags) {
+  TrainSettings settings;
+  for (const Setting& setting : document.train.entries) {
+    const TrainSettingRule* rule = find_train_setting_rule(setting.key);
+    if (rule == nullptr || rule->section != "train") {
+      fail(ErrorCode::kInvalidArgument, "{}: the train section has no setting '{}'; it has: {}",
+           place_of(file, setting), setting.key, keys_of("train"));
+    }
+    apply_from_file(settings, *rule, setting, file);
+  }
+  for (const Setting& setting : document.data.entries) {
+    if (is_data_setting(setting.key)) {
+      apply_from_file(settings, *find_train_setting_rule(setting.key), setting, file);
+    }
+  }
+  for (const Setting& flag : flags) {
+    find_train_setting_rule(flag.key)->apply(settings, flag.value);
+  }
+  return settings;
+}
+
+std::vector<SourceBinding> merge_bindings(const HarpDocument& document,
+                                          const std::filesystem::path& file,
+                                          std::span<const Binding> flags) {
+  const HarmonicGraph& graph = document.graph;
+  std::vector<SourceBinding> bindings;
+  for (const Setting& setting : document.data.entries) {
+    if (is_data_setting(setting.key)) continue;
+    if (!graph.producer_index(setting.key)) {
+      fail(
+          ErrorCode::kInvalidArgument,
+          "{}: '{}' is neither a producer of the graph ({}) nor a setting of the data section ({})",
+          place_of(file, setting), setting.key, producers_of(graph), keys_of("data"));
+    }
+    bindings.push_back({setting.key, setting.value, document.folder, place_of(file, setting)});
+  }
+  for (const Binding& flag : flags) {
+    if (!graph.producer_index(flag.name)) {
+      fail(ErrorCode::kNotFound, "--bind {}: the graph of '{}' has no such producer; it has: {}",
+           flag.name, file.string(), producers_of(graph));
+    }
+    std::erase_if(bindings, [&](const SourceBinding& old) { return old.name == flag.name; });
+    bindings.push_back({flag.name, flag.spec, {}, "--bind " + flag.name});
+  }
+  return bindings;
+}
+
+}  // namespace harmonics
