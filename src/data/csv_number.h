@@ -3,7 +3,9 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <string_view>
 #include <type_traits>
@@ -35,6 +37,30 @@ inline const char* read_digits(const char* at, std::uint64_t& value) {
   return at;
 }
 
+// The digits at the start of eight bytes, all of them at once: no branch depends on how many there
+// are, which in a column of numbers nobody can predict.
+struct DigitRun {
+  std::uint64_t value;
+  unsigned count;  // 8: there may be more
+};
+
+inline DigitRun read_run(const char* at) {
+  std::uint64_t bytes = 0;
+  std::memcpy(&bytes, at, sizeof bytes);
+  bytes ^= 0x3030303030303030;  // '0'..'9' become 0..9
+  // The high bit of every byte above 9. A carry may spoil bytes after the first of them, no more.
+  const std::uint64_t others = (bytes | (bytes + 0x7676767676767676)) & 0x8080808080808080;
+  const auto count = static_cast<unsigned>(std::countr_zero(others)) / 8;
+  if (count == 0) return {0, 0};
+  bytes <<= 64 - 8 * count;  // leading zeros in front
+  bytes = bytes * 10 + (bytes >> 8);
+  constexpr std::uint64_t kPairs = 0x000000FF000000FF;
+  const std::uint64_t value = ((bytes & kPairs) * (100 + (std::uint64_t{1000000} << 32)) +
+                               ((bytes >> 16) & kPairs) * (1 + (std::uint64_t{10000} << 32))) >>
+                              32;
+  return {value, count};
+}
+
 // Rounding a double on to float rounds twice. That is harmless unless the double lies exactly half
 // way between two floats: everywhere else it is on the same side of the midpoint as the true value.
 inline bool is_float_midpoint(double value) {
@@ -42,37 +68,63 @@ inline bool is_float_midpoint(double value) {
   return (std::bit_cast<std::uint64_t>(value) & kDroppedBits) == (std::uint64_t{1} << 28);
 }
 
+// Digits, a point among them, as one number and how many came after the point.
+struct Decimal {
+  std::uint64_t digits = 0;
+  unsigned fraction = 0;
+  const char* end = nullptr;  // null: no digits, or more than kMaxDigits
+};
+
+inline Decimal read_long_decimal(const char* const first) {
+  Decimal read;
+  const char* at = read_digits(first, read.digits);
+  auto digit_count = at - first;
+  if (*at == '.') {
+    const char* const point = at;
+    at = read_digits(at + 1, read.digits);
+    read.fraction = static_cast<unsigned>(at - point) - 1;
+    digit_count += read.fraction;
+  }
+  if (digit_count > 0 && digit_count <= kMaxDigits) read.end = at;
+  return read;
+}
+
+inline Decimal read_decimal(const char* first) {
+  const DigitRun whole = read_run(first);
+  if (whole.count == 8) return read_long_decimal(first);
+  const char* const point = first + whole.count;
+  if (*point != '.') return {whole.value, 0, whole.count == 0 ? nullptr : point};
+  const DigitRun part = read_run(point + 1);
+  if (part.count == 8) return read_long_decimal(first);
+  if (whole.count + part.count == 0) return {};
+  const auto power = static_cast<std::uint64_t>(kPowersOfTen[part.count]);
+  return {whole.value * power + part.value, part.count, point + 1 + part.count};
+}
+
 template <typename T>
 const char* parse_plain_float(const char* at, T& out) {
   const bool negative = *at == '-';
-  const char* const first = at + (negative ? 1 : 0);
-  std::uint64_t digits = 0;
-  at = read_digits(first, digits);
-  auto digit_count = at - first;
-  int fraction = 0;
-  if (*at == '.') {
-    const char* const point = at;
-    at = read_digits(at + 1, digits);
-    fraction = static_cast<int>(at - point) - 1;
-    digit_count += fraction;
+  const Decimal read = read_decimal(at + (negative ? 1 : 0));
+  if (read.end == nullptr || read.digits > kMaxExact) return nullptr;
+  // Whichever way it goes, one operation on exact operands rounds once, as it should.
+  T value = static_cast<T>(static_cast<std::int64_t>(read.digits));
+  if (read.fraction != 0) {
+    const double quotient = static_cast<double>(read.digits) / kPowersOfTen[read.fraction];
+    if (std::is_same_v<T, float> && is_float_midpoint(quotient)) return nullptr;
+    value = static_cast<T>(quotient);
   }
-  if (digit_count == 0 || digit_count > kMaxDigits || digits > kMaxExact) return nullptr;
-  // Both operands are exact, so the one division rounds once, as it should.
-  const double value = static_cast<double>(digits) / kPowersOfTen[fraction];
-  if constexpr (std::is_same_v<T, float>) {
-    if (is_float_midpoint(value)) return nullptr;
-  }
-  out = static_cast<T>(negative ? -value : value);
-  return at;
+  out = negative ? -value : value;
+  return read.end;
 }
 
 template <typename T>
 const char* parse_plain_integer(const char* at, T& out) {
   const bool negative = *at == '-';
   const char* const first = at + (negative ? 1 : 0);
-  std::uint64_t digits = 0;
-  at = read_digits(first, digits);
-  if (at == first || at - first > kMaxDigits) return nullptr;
+  auto [digits, count] = read_run(first);
+  const char* end = first + count;
+  if (count == 8) end = read_digits(end, digits);
+  if (end == first || end - first > kMaxDigits) return nullptr;
   const auto value =
       negative ? -static_cast<std::int64_t>(digits) : static_cast<std::int64_t>(digits);
   if (value < std::int64_t{std::numeric_limits<T>::min()} ||
@@ -80,13 +132,16 @@ const char* parse_plain_integer(const char* at, T& out) {
     return nullptr;
   }
   out = static_cast<T>(value);
-  return at;
+  return end;
 }
 
 }  // namespace csv_detail
 
+/// How many bytes after the text of a number must be readable; the first must be no digit.
+inline constexpr std::size_t kNumberPadding = 8;
+
 /// Reads a number of the plain form -12.5 that begins at `at` and answers where it ends; null where
-/// parse_number has to decide. Something that is no digit must follow within readable memory.
+/// parse_number has to decide. Looks up to kNumberPadding bytes past the end of the number.
 template <typename T>
 const char* parse_plain(const char* at, T& out) {
   static_assert(csv_detail::kMaxDigits <= csv_detail::kMaxPower);

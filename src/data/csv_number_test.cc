@@ -39,7 +39,7 @@ int plain_answers(const std::string& text) {
   std::from_chars(text.data(), text.data() + text.size(), expected);
   EXPECT_TRUE(same_bits(number<T>(text), expected)) << text;
   T plain{};
-  const std::string line = text + "\n";
+  const std::string line = text + std::string(kNumberPadding, '\n');
   const char* const end = parse_plain(line.data(), plain);
   if (end == nullptr) return 0;
   EXPECT_EQ(end, line.data() + text.size()) << text;

@@ -46,7 +46,7 @@ void check_options(const CsvOptions& options) {
 
 }  // namespace
 
-/// The bytes of some stretch of the file, with two line ends after them.
+/// The bytes of some stretch of the file, with kCsvPadding after them.
 class CsvProducer::Window {
  public:
   /// The bytes [begin, end) of the file; when they are not here, loads up to `until`.
@@ -54,10 +54,10 @@ class CsvProducer::Window {
                   std::uint64_t until) {
     if (begin < begin_ || end > end_) {
       end_ = begin_;  // holds nothing, should reading fail
-      bytes_.resize(static_cast<std::size_t>(until - begin) + 2);
-      const std::size_t length = bytes_.size() - 2;
+      const auto length = static_cast<std::size_t>(until - begin);
+      bytes_.resize(length + kCsvPadding);
       file.read_at(begin, std::span(bytes_).first(length));
-      bytes_[length] = bytes_[length + 1] = '\n';
+      std::fill_n(bytes_.begin() + static_cast<std::ptrdiff_t>(length), kCsvPadding, '\n');
       begin_ = begin;
       end_ = until;
     }

@@ -12,6 +12,7 @@ namespace harmonics {
 namespace {
 
 constexpr std::size_t kShownBytes = 40;
+static_assert(kCsvPadding >= kNumberPadding);
 
 bool is_space(char c) { return c == ' ' || c == '\t'; }
 
@@ -130,19 +131,21 @@ bool read_row(const CsvLayout& layout, CsvRowText row, std::byte* out, CsvFault&
     std::conditional_t<kScaled, double, T> value{};
     after = slot < 0 ? nullptr : parse_plain(at, value);
     if (after == nullptr || (*after != delimiter && !is_line_end(after))) {
-      after = read_field(at, row, layout, slot < 0 ? nullptr : &value, fault.what);
+      auto read = value;  // its own, so that `value` need not live in memory
+      after = read_field(at, row, layout, slot < 0 ? nullptr : &read, fault.what);
       if (after == nullptr) {
         fault.column = column;
         return false;
       }
+      value = read;
     }
     if (slot >= 0) {
       if constexpr (kScaled) value *= layout.scale;
       const T element = static_cast<T>(value);
       std::memcpy(out + static_cast<std::size_t>(slot) * sizeof(T), &element, sizeof(T));
     }
-    const bool more = after < row.end && *after == delimiter;
-    if (more == (column + 1 == columns)) {
+    const bool more = *after == delimiter && after < row.end;
+    if (more == (column + 1 == columns)) [[unlikely]] {
       fault = {column, ragged(column + 1, columns, more)};
       return false;
     }

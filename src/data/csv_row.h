@@ -12,8 +12,10 @@
 
 namespace harmonics {
 
-/// The bytes of one row, its line end (and blank lines after it) included. The two bytes from `end`
-/// on must be readable, and a line end must follow within the readable memory.
+/// So many line ends stand after the bytes of every block of a file that is in memory.
+inline constexpr std::size_t kCsvPadding = 8;
+
+/// The bytes of one row, its line end (and blank lines after it) included, in such a block.
 struct CsvRowText {
   const char* begin;
   const char* end;

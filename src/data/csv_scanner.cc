@@ -8,8 +8,7 @@
 namespace harmonics {
 namespace {
 
-constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
-constexpr std::size_t kSentinelBytes = 2;
+constexpr std::size_t kBlockBytes = std::size_t{256} << 10;
 
 const char* find(const char* begin, const char* end, char wanted) {
   if (begin == end) return end;
@@ -84,11 +83,11 @@ void CsvScanner::load_more() {
   check_length(kept, loaded_until_ - kept);
   const auto added = static_cast<std::size_t>(
       std::min<std::uint64_t>(std::max(kBlockBytes, kept), file_.size() - loaded_until_));
-  std::vector<char> block(kept + added + kSentinelBytes);
-  std::copy(begin_, end_, block.data());
-  file_.read_at(loaded_until_, std::span(block.data() + kept, added));
-  block[kept + added] = block[kept + added + 1] = '\n';
-  block_.swap(block);
+  // Moved first: growing keeps the front of the block and nothing else is wanted.
+  if (kept > 0) std::memmove(block_.data(), begin_, kept);
+  block_.resize(std::max(block_.size(), kept + added + kCsvPadding));
+  file_.read_at(loaded_until_, std::span(block_).subspan(kept, added));
+  std::fill_n(block_.data() + kept + added, kCsvPadding, '\n');
   loaded_until_ += added;
   begin_ = block_.data();
   end_ = begin_ + kept + added;

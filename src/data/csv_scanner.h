@@ -34,7 +34,7 @@ class CsvScanner {
 
   const InputFile& file_;
   const std::size_t row_bytes_limit_;
-  std::vector<char> block_;      // two line ends follow the loaded bytes
+  std::vector<char> block_;      // and kCsvPadding
   const char* begin_ = nullptr;  // of what has not been handed out
   const char* end_ = nullptr;
   const char* quote_ = nullptr;  // the first quote at or after begin_, end_ when there is none

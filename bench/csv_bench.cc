@@ -1,0 +1,118 @@
+// CPU seconds of reading a CSV file through CsvProducer and BatchProducer over a naive reader, on a
+// file of small integers (such as pixels) and one of decimals (such as measurements).
+#include <stdlib.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <harmonics/base/file.h>
+#include <harmonics/base/format.h>
+#include <harmonics/base/random.h>
+#include <harmonics/data/batch_producer.h>
+#include <harmonics/data/csv_producer.h>
+
+#include "reference/naive_csv.h"
+
+namespace {
+
+using namespace harmonics;
+
+constexpr double kBar = 5.0;
+
+double cpu_seconds() {
+  timespec now;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+std::string integers(int rows) {
+  std::string text;
+  Random random(1, "integers");
+  for (int i = 0; i < rows * 65; ++i) {
+    text += std::to_string(random.below(17));
+    text += i % 65 == 64 ? '\n' : ',';
+  }
+  return text;
+}
+
+std::string decimals(int rows) {
+  std::string text;
+  Random random(2, "decimals");
+  for (int i = 0; i < rows * 16; ++i) {
+    text += format("{:.6f}", random.normal());
+    text += i % 16 == 15 ? '\n' : ',';
+  }
+  return text;
+}
+
+// Opens the file anew, so that finding the rows counts too.
+void read_ours(const std::string& path, std::vector<float>& values) {
+  BatchProducer batches(std::make_shared<CsvProducer>(path), 256);
+  while (const auto batch = batches.next()) {
+    values.insert(values.end(), batch->values<float>().begin(), batch->values<float>().end());
+  }
+}
+
+struct Scene {
+  const char* name;
+  std::string text;
+};
+
+bool compare(const Scene& scene, const std::string& path, int rounds) {
+  write_text_file(path, scene.text);
+  const double megabytes = 1e-6 * static_cast<double>(scene.text.size());
+  std::vector<double> ours, references, ratios;
+  std::vector<float> mine, theirs;  // keep their room, so that only the first round pays for it
+  for (int round = 0; round < rounds; ++round) {
+    mine.clear();
+    theirs.clear();
+    const double start = cpu_seconds();
+    read_ours(path, mine);
+    const double middle = cpu_seconds();
+    reference::read_csv(path, theirs);
+    const double end = cpu_seconds();
+    if (mine != theirs) {
+      std::fprintf(stderr, "%s: the two readers disagree\n", scene.name);
+      std::exit(2);
+    }
+    ours.push_back(middle - start);
+    references.push_back(end - middle);
+    ratios.push_back(references.back() / ours.back());
+  }
+  std::printf("%s | %.0f MB/s | %.0f MB/s | %.1f | >= %.0f\n", scene.name, megabytes / median(ours),
+              megabytes / median(references), median(ratios), kBar);
+  return median(ratios) >= kBar;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bool short_run = false, check = false;
+  for (int i = 1; i < argc; ++i) {
+    short_run |= std::string_view(argv[i]) == "--short";
+    check |= std::string_view(argv[i]) == "--check";
+  }
+  std::string folder = (std::filesystem::temp_directory_path() / "harmonics-csv-XXXXXX").string();
+  if (::mkdtemp(folder.data()) == nullptr) return 2;
+  const int scale = short_run ? 1 : 40;
+  const Scene scenes[] = {
+      {"CSV, 65 small integers a row", integers(1000 * scale)},
+      {"CSV, 16 decimals a row", decimals(2000 * scale)},
+  };
+  std::printf("name | ours | reference | ratio | bar\n");
+  bool good = true;
+  for (const Scene& scene : scenes) good &= compare(scene, folder + "/data.csv", short_run ? 1 : 9);
+  std::filesystem::remove_all(folder);
+  return check && !good ? 1 : 0;
+}
