@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <limits>
@@ -264,8 +265,8 @@ data { seed = 7; }
 }
 
 TEST(Harp, LoadKnowsTheFolder) {
-  const std::filesystem::path folder = std::filesystem::temp_directory_path() /
-                                       format("harp_test_{}", static_cast<const void*>(&kMnist));
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / format("harp_test_{}", ::getpid());
   std::filesystem::create_directories(folder);
   write_text_file(folder / "mnist.harp", kMnist);
   EXPECT_EQ(load_harp_document(folder / "mnist.harp").folder, folder);
