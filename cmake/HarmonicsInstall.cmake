@@ -20,7 +20,7 @@ function(harmonics_umbrella)
   endif()
 endfunction()
 
-# Installs libraries, headers, programs and the CMake package. Call last.
+# Installs libraries, headers and the CMake package (programs install themselves). Call last.
 function(harmonics_install)
   get_property(modules GLOBAL PROPERTY HARMONICS_BUILT_MODULES)
   list(TRANSFORM modules PREPEND harmonics_)
@@ -31,11 +31,6 @@ function(harmonics_install)
   install(TARGETS ${modules} harmonics_harmonics EXPORT harmonics)
   install(FILES ${PROJECT_SOURCE_DIR}/include/harmonics/harmonics.h
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/harmonics)
-  foreach(program harmonics harmonics-torch)
-    if(TARGET ${program})
-      install(TARGETS ${program})
-    endif()
-  endforeach()
 
   set(package ${CMAKE_INSTALL_LIBDIR}/cmake/harmonics)
   install(EXPORT harmonics NAMESPACE harmonics:: FILE harmonics-targets.cmake

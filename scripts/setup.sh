@@ -3,14 +3,15 @@
 # Needs root or sudo only when something is missing; a second run does nothing.
 #   scripts/setup.sh           install what is missing
 #   scripts/setup.sh --check   only list what is missing (exit 1 if anything is)
+#   scripts/setup.sh --dev     also what `make lint` and `make fuzz` need
 set -euo pipefail
 
 # What the build and the tests need. libopenblas0-openmp matters for speed: without it libtorch falls
 # back to a reference BLAS that is about five times slower.
 required=(
-  g++ cmake ninja-build make python3 ccache
+  g++ cmake ninja-build make git python3 ccache
   libtorch-dev libopenblas0-openmp
-  libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libssl-dev
+  libfmt-dev libspdlog-dev libcli11-dev libssl-dev libyaml-cpp-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   clang-format
 )
@@ -22,7 +23,7 @@ for argument in "$@"; do
   case "$argument" in
     --check) check_only=1 ;;
     --dev) required+=("${developer[@]}") ;;
-    -h|--help) sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h|--help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "setup: unknown argument '$argument' (try --help)" >&2; exit 2 ;;
   esac
 done

@@ -1,12 +1,12 @@
 #include <harmonics/base/file.h>
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <system_error>
 
 #include <harmonics/base/error.h>

@@ -293,7 +293,7 @@ std::string Json::dump(int indent) const {
 
 void Json::write(std::string& out, int indent, int level) const {
   const auto new_line = [&](int depth) {
-    if (indent > 0) out.append("\n").append(static_cast<std::size_t>(indent * depth), ' ');
+    if (indent > 0) out.append("\n").append(static_cast<std::size_t>(indent) * depth, ' ');
   };
   const auto list = [&](const auto& items, char open, char close, auto&& one) {
     out.push_back(open);

@@ -1,0 +1,35 @@
+"""What the documents show must be true: their C++ is compiled by a test, the tests they name exist."""
+
+import os
+import re
+import textwrap
+import unittest
+from pathlib import Path
+
+ROOT = Path(os.environ.get('HARMONICS_SOURCE_DIR', Path(__file__).resolve().parents[2]))
+PAGES = {'CONTRIBUTING.md': 'tests/docs/contributing_test.cc', 'README.md': 'examples/consumer/consumer.cc'}
+
+
+def flat(text):
+    return re.sub(r'\s+', ' ', textwrap.dedent(text)).strip()
+
+
+class Docs(unittest.TestCase):
+    def test_every_block_is_compiled_by_a_test(self):
+        for page, source in PAGES.items():
+            compiled = flat((ROOT / source).read_text())
+            blocks = re.findall(r'^```cpp\n(.*?)^```', (ROOT / page).read_text(), re.M | re.S)
+            self.assertTrue(blocks, f'{page} has no C++ example')
+            for block in blocks:
+                self.assertIn(flat(block), compiled, f'{page}: this block is not in {source}')
+
+    def test_every_test_that_coverage_names_exists(self):
+        for line in (ROOT / 'docs/COVERAGE.md').read_text().splitlines():
+            sources = ''.join((ROOT / 'docs' / link).read_text()
+                              for link in re.findall(r'\]\(([^)]+_test\.cc)\)', line))
+            for suite, name in re.findall(r'`([A-Z]\w+)\.(\w+)`', line):
+                self.assertRegex(sources, rf'\({suite},\s+{name}\)', line)
+
+
+if __name__ == '__main__':
+    unittest.main()
