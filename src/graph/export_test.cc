@@ -140,8 +140,7 @@ TEST(Svg, TooManyBoxesAreAnError) {
       Error);
 }
 
-// --- the layout
-// ------------------------------------------------------------------------------------------
+// --- the layout ---
 
 Layout layout_of(const HarmonicGraph& graph) {
   const BoxGraph drawn = boxes_of(graph);
@@ -195,8 +194,7 @@ TEST(Boxes, DigitsAreGrouped) {
   EXPECT_EQ(grouped_digits(1'234'567), "1,234,567");
 }
 
-// --- Graphviz
-// --------------------------------------------------------------------------------------------
+// --- Graphviz ---
 
 TEST(Dot, HoldsNodesLinksAndClusters) {
   const std::string dot = to_dot(parse_harp(R"(

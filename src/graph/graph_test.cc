@@ -44,8 +44,7 @@ HarmonicGraph one_layer(const std::string& type, const Attributes& attributes,
 TensorSpec floats(Shape shape) { return {std::move(shape), DType::kFloat32}; }
 Attribute whole(std::int64_t value) { return value; }
 
-// --- every layer: what comes out, and how many numbers it trains
-// ------------------------------------
+// --- every layer: what comes out, and how many numbers it trains ---
 
 struct LayerCase {
   std::string type;
@@ -137,8 +136,7 @@ TEST(LayerTable, ActivationParametersBelongToTheLayer) {
   EXPECT_EQ(graph.layer_shape(0).parameters.back().name, "prelu.weight");
 }
 
-// --- what layers refuse: the message names the layer, what is wrong, and the input
-// ------------------
+// --- what layers refuse: the message names the layer, what is wrong, and the input ---
 
 struct RefusalCase {
   std::string type;
@@ -222,8 +220,7 @@ INSTANTIATE_TEST_SUITE_P(
             "lineer", {}, {floats({8})}, "unknown type 'lineer'; there are: adaptive_avg_pool"}),
     [](const auto& info) { return format("{}_{}", info.param.type, info.index); });
 
-// --- the graph
-// ---------------------------------------------------------------------------------------
+// --- the graph ---
 
 TEST(Graph, SortsLayersStably) {
   const HarmonicGraph graph = GraphBuilder("g")
@@ -407,8 +404,7 @@ TEST(Names, UsersAndBoundaries) {
     EXPECT_FALSE(is_boundary_name(bad)) << bad;
 }
 
-// --- one's own layers, activations and losses
-// ---------------------------------------------------------
+// --- one's own layers, activations and losses ---
 
 TEST(Registration, OwnLayerActivationAndLossAreUsed) {
   LayerType twice;
@@ -456,8 +452,7 @@ TEST(Registration, IncompleteTypesAreRefused) {
               HasSubstr("check function"));
 }
 
-// --- limits: the last that fits, and the first that does not
-// -------------------------------------------
+// --- limits: the last that fits, and the first that does not ---
 
 TEST(Limits, Nodes) {
   const auto chain = [](std::size_t layers) {

@@ -224,8 +224,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"producer x {4};\nlayer a dropout(many);\ncycle { x -> a; }",
                 "2:7: layer 'a' (dropout): 'p' must be a number, not many"}));
 
-// --- limits: what reaches them, and what goes past
-// ---------------------------------------------------------
+// --- limits: what reaches them, and what goes past ---
 
 TEST(HarpLimits, TextSize) {
   std::string text = "producer x {4};";

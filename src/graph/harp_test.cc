@@ -282,8 +282,7 @@ TEST(Harp, LoadKnowsTheFolder) {
   std::filesystem::remove_all(folder);
 }
 
-// --- the shipped examples
-// -------------------------------------------------------------------------------
+// --- the shipped examples ---
 
 std::filesystem::path examples() {
   const char* source = std::getenv("HARMONICS_SOURCE_DIR");
@@ -313,8 +312,38 @@ TEST(HarpExamples, MnistAndTransformerParse) {
   EXPECT_EQ(parse_harp(to_harp(transformer)), transformer);
 }
 
-// --- round trips
-// ----------------------------------------------------------------------------------------
+// --- the reference ---
+
+std::string reference() {
+  return read_text_file(examples().parent_path() / "docs" / "formats" / "harp.md");
+}
+
+TEST(HarpReference, ItsFirstExampleParses) {
+  const std::string text = reference();
+  const std::size_t begin = text.find("```\nharmonic") + 4;
+  const HarpDocument document =
+      parse_harp_document(text.substr(begin, text.find("```", begin) - begin), "harp.md");
+  EXPECT_TRUE(document.graph.resolved());
+  EXPECT_EQ(document.train.find("epochs")->value, "30");
+}
+
+TEST(HarpReference, NamesEveryLayerAttributeActivationAndLoss) {
+  const std::string text = reference();
+  const auto names = [&](const std::string& name) {
+    return text.find("`" + name) != std::string::npos;
+  };
+  for (const std::string& type : layer_type_names()) {
+    if (type.starts_with("test_")) continue;  // registered by a test above
+    EXPECT_TRUE(names(type)) << type;
+    for (const AttributeSpec& attribute : find_layer_type(type)->attributes) {
+      EXPECT_TRUE(names(attribute.name)) << type << " " << attribute.name;
+    }
+  }
+  for (const std::string& name : activation_type_names()) EXPECT_TRUE(names(name)) << name;
+  for (const std::string& name : loss_type_names()) EXPECT_TRUE(names(name)) << name;
+}
+
+// --- round trips ---
 
 TEST(HarpRoundTrip, RandomGraphsAndTheirParts) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
