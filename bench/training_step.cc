@@ -63,9 +63,8 @@ bool compare(const char* name, const HarmonicGraph& graph, torch::nn::Sequential
   const at::Tensor label = torch::randint(classes, {batch});
   CycleRuntime runtime(graph, sgd());
   const bool label_column = graph.spec("label").shape.size() == 1;
-  const NamedTensors inputs = {
-      {"image", from_torch(image)},
-      {"label", from_torch(label_column ? label.unsqueeze(1) : label)}};
+  const NamedTensors inputs = {{"image", from_torch(image)},
+                               {"label", from_torch(label_column ? label.unsqueeze(1) : label)}};
   torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9));
   const auto ours = [&] { runtime.chain().train(inputs); };
   const auto reference = [&] {

@@ -8,7 +8,8 @@
 namespace harmonics::reference {
 
 /// in -> width (relu) x hidden -> out.
-inline torch::nn::Sequential mlp(std::int64_t in, std::int64_t width, int hidden, std::int64_t out) {
+inline torch::nn::Sequential mlp(std::int64_t in, std::int64_t width, int hidden,
+                                 std::int64_t out) {
   torch::nn::Sequential net;
   std::int64_t from = in;
   for (int i = 0; i < hidden; ++i) {
@@ -34,8 +35,8 @@ struct BasicBlockImpl : torch::nn::Module {
         second(register_module("second", conv(out, out, 3, 1))),
         second_norm(register_module("second_norm", torch::nn::BatchNorm2d(out))) {
     if (in != out || stride != 1) {
-      shortcut = register_module("shortcut", torch::nn::Sequential(conv(in, out, 1, stride),
-                                                                   torch::nn::BatchNorm2d(out)));
+      shortcut = register_module(
+          "shortcut", torch::nn::Sequential(conv(in, out, 1, stride), torch::nn::BatchNorm2d(out)));
     }
   }
   torch::Tensor forward(const torch::Tensor& x) {

@@ -40,8 +40,8 @@ Json progress_json(const StageChain& chain, const TrainingProgress& progress) {
   const LearningState& state = chain.state();
   Json positions = Json::object();
   for (const auto& [name, position] : progress.positions) {
-    positions.set(name, Json(Json::Array{position.order.seed, position.order.epoch,
-                                         position.delivered}));
+    positions.set(name,
+                  Json(Json::Array{position.order.seed, position.order.epoch, position.delivered}));
   }
   Json layers = Json::array();
   for (const std::string& line : describe_layers(chain)) layers.push(line);
@@ -75,11 +75,11 @@ TrainingProgress progress_from(const Json& json) {
   progress.epochs_since_best = json.at("epochs_since_best").as_integer();
   for (const auto& [name, value] : json.at("positions").as_object()) {
     const auto& numbers = value.as_array();
-    if (numbers.size() != 3) fail(ErrorCode::kInvalidArgument, "the position of '{}' is damaged", name);
-    progress.positions[name] = {
-        {static_cast<std::uint64_t>(numbers[0].as_integer()),
-         static_cast<std::uint64_t>(numbers[1].as_integer())},
-        numbers[2].as_integer()};
+    if (numbers.size() != 3)
+      fail(ErrorCode::kInvalidArgument, "the position of '{}' is damaged", name);
+    progress.positions[name] = {{static_cast<std::uint64_t>(numbers[0].as_integer()),
+                                 static_cast<std::uint64_t>(numbers[1].as_integer())},
+                                numbers[2].as_integer()};
   }
   return progress;
 }
@@ -93,15 +93,16 @@ void refuse_another_graph(const std::filesystem::path& path, const StageChain& c
     const std::string here = i < ours.size() ? ours[i] : "nothing";
     if (here == there) continue;
     fail(ErrorCode::kFailedPrecondition,
-         "'{}' is a checkpoint of another graph: layer number {} is\n  {}\nin the file and\n  {}\nhere",
+         "'{}' is a checkpoint of another graph: layer number {} is\n  {}\nin the file and\n  "
+         "{}\nhere",
          path.string(), i + 1, there, here);
   }
 }
 
 NamedTensors with_prefix(const NamedTensors& tensors, std::string_view prefix) {
   NamedTensors found;
-  for (auto at = tensors.lower_bound(prefix);
-       at != tensors.end() && at->first.starts_with(prefix); ++at) {
+  for (auto at = tensors.lower_bound(prefix); at != tensors.end() && at->first.starts_with(prefix);
+       ++at) {
     found.emplace(at->first.substr(prefix.size()), at->second);
   }
   return found;
@@ -128,7 +129,8 @@ TrainingProgress load_checkpoint(const std::filesystem::path& path, StageChain& 
   const auto text = content.metadata.find(std::string(kMetadataKey));
   if (text == content.metadata.end()) {
     fail(ErrorCode::kInvalidArgument,
-         "'{}' is a safetensors file, but no checkpoint of Harmonics; load it as start weights instead",
+         "'{}' is a safetensors file, but no checkpoint of Harmonics; load it as start weights "
+         "instead",
          path.string());
   }
   const Json json = Json::parse(text->second, path.string());

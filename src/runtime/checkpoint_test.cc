@@ -56,8 +56,8 @@ class CheckpointTest : public testing::Test {
     CycleRuntime made(graph(), options(kind));
     for (const char* name : {"x", "y"}) {
       auto memory = std::make_shared<MemoryProducer>(rows_);
-      made.bindProducer(name, std::make_shared<BatchProducer>(
-                                  std::make_shared<ShuffleProducer>(memory), 8));
+      made.bindProducer(
+          name, std::make_shared<BatchProducer>(std::make_shared<ShuffleProducer>(memory), 8));
     }
     return made;
   }

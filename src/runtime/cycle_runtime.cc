@@ -29,7 +29,8 @@ struct CycleRuntime::State {
   Trainer& ready() {
     if (!trainer) {
       fail(ErrorCode::kFailedPrecondition,
-           "the shape of producer '{}' of graph '{}' is not known: declare it, or bind its data first",
+           "the shape of producer '{}' of graph '{}' is not known: declare it, or bind its data "
+           "first",
            graph.unresolved().front(), graph.name());
     }
     return *trainer;
@@ -48,7 +49,8 @@ CycleRuntime::CycleRuntime(CycleRuntime&&) noexcept = default;
 CycleRuntime& CycleRuntime::operator=(CycleRuntime&&) noexcept = default;
 
 void CycleRuntime::bindProducer(const std::string& name, ProducerPtr producer) {
-  if (producer == nullptr) fail(ErrorCode::kInvalidArgument, "producer '{}' is bound to nothing", name);
+  if (producer == nullptr)
+    fail(ErrorCode::kInvalidArgument, "producer '{}' is bound to nothing", name);
   if (state_->trainer) {
     state_->trainer->bind_producer(name, std::move(producer));
     return;
@@ -62,7 +64,8 @@ void CycleRuntime::bindProducer(const std::string& name, ProducerPtr producer) {
 }
 
 void CycleRuntime::bindConsumer(const std::string& name, ConsumerPtr consumer) {
-  if (consumer == nullptr) fail(ErrorCode::kInvalidArgument, "consumer '{}' is bound to nothing", name);
+  if (consumer == nullptr)
+    fail(ErrorCode::kInvalidArgument, "consumer '{}' is bound to nothing", name);
   if (state_->trainer) {
     state_->trainer->bind_consumer(name, std::move(consumer));
   } else {
@@ -84,7 +87,9 @@ NamedTensors CycleRuntime::infer(const NamedTensors& inputs) {
 void CycleRuntime::save_checkpoint(const std::filesystem::path& path) const {
   state_->ready().save(path);
 }
-void CycleRuntime::load_checkpoint(const std::filesystem::path& path) { state_->ready().load(path); }
+void CycleRuntime::load_checkpoint(const std::filesystem::path& path) {
+  state_->ready().load(path);
+}
 void CycleRuntime::load_weights(const std::filesystem::path& path,
                                 const std::map<std::string, std::string>& names) {
   harmonics::load_weights(path, chain(), names);

@@ -8,8 +8,8 @@
 namespace harmonics {
 
 /// `count` aliases of `value`, one per use. Backward adds the uses' gradients from the first to the
-/// last, ((g0 + g1) + g2) + …, wherever they were computed; autograd alone would add them in the order
-/// in which they happen to arrive, which differs between a whole graph and its parts.
+/// last, ((g0 + g1) + g2) + …, wherever they were computed; autograd alone would add them in the
+/// order in which they happen to arrive, which differs between a whole graph and its parts.
 std::vector<at::Tensor> fan_out(const at::Tensor& value, std::size_t count);
 
 }  // namespace harmonics

@@ -1,4 +1,5 @@
-// Numerical gradient checks: every layer, activation and loss, by parameters and by inputs, in float64.
+// Numerical gradient checks: every layer, activation and loss, by parameters and by inputs, in
+// float64.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -37,8 +38,8 @@ Shape batched(Shape shape) {
   return shape;
 }
 
-/// Compares what backward() says with central differences, for all parameters and for the inputs that
-/// are boundaries with a gradient slot.
+/// Compares what backward() says with central differences, for all parameters and for the inputs
+/// that are boundaries with a gradient slot.
 class GradientCheck {
  public:
   GradientCheck(const HarmonicGraph& graph, NamedTensors inputs)
@@ -91,8 +92,7 @@ class GradientCheck {
       const double below = loss();
       numbers[i] = kept;
       const double numeric = (above - below) / (2 * kStep);
-      EXPECT_NEAR(analytic[i], numeric, 1e-5 * (1 + std::abs(numeric)))
-          << name << " element " << i;
+      EXPECT_NEAR(analytic[i], numeric, 1e-5 * (1 + std::abs(numeric))) << name << " element " << i;
     }
     return static_cast<std::int64_t>(numbers.size() / stride);
   }
@@ -134,11 +134,16 @@ void check_layer(const Case& item) {
 std::vector<Case> layer_cases() {
   return {
       {"linear", "linear", with({{"out", whole(4)}}), {{5}}},
-      {"linear without bias, on tokens", "linear", with({{"out", whole(2)}, {"bias", whole(0)}}),
+      {"linear without bias, on tokens",
+       "linear",
+       with({{"out", whole(2)}, {"bias", whole(0)}}),
        {{3, 4}}},
-      {"conv2d", "conv2d", with({{"out", whole(3)}, {"kernel", whole(3)}, {"padding", whole(1)}}),
+      {"conv2d",
+       "conv2d",
+       with({{"out", whole(3)}, {"kernel", whole(3)}, {"padding", whole(1)}}),
        {{2, 5, 5}}},
-      {"conv2d with stride and groups", "conv2d",
+      {"conv2d with stride and groups",
+       "conv2d",
        with({{"out", whole(4)},
              {"kernel", Shape{2, 3}},
              {"stride", whole(2)},
@@ -146,8 +151,10 @@ std::vector<Case> layer_cases() {
              {"bias", whole(0)}}),
        {{2, 6, 7}}},
       {"max_pool", "max_pool", with({{"kernel", whole(2)}}), {{2, 4, 6}}},
-      {"avg_pool", "avg_pool",
-       with({{"kernel", whole(3)}, {"stride", whole(2)}, {"padding", whole(1)}}), {{2, 5, 5}}},
+      {"avg_pool",
+       "avg_pool",
+       with({{"kernel", whole(3)}, {"stride", whole(2)}, {"padding", whole(1)}}),
+       {{2, 5, 5}}},
       {"adaptive_avg_pool", "adaptive_avg_pool", with({{"size", whole(2)}}), {{2, 5, 5}}},
       {"adaptive_max_pool", "adaptive_max_pool", with({{"size", Shape{2, 1}}}), {{2, 5, 5}}},
       {"flatten", "flatten", {}, {{2, 3}}},
@@ -157,8 +164,10 @@ std::vector<Case> layer_cases() {
       {"layer_norm", "layer_norm", {}, {{3, 5}}},
       {"dropout", "dropout", with({{"p", 0.3}}), {{20}}},
       {"attention", "attention", with({{"heads", whole(2)}}), {{4, 6}}},
-      {"causal attention without projection", "attention",
-       with({{"heads", whole(3)}, {"causal", whole(1)}, {"project", whole(0)}}), {{4, 6}}},
+      {"causal attention without projection",
+       "attention",
+       with({{"heads", whole(3)}, {"causal", whole(1)}, {"project", whole(0)}}),
+       {{4, 6}}},
       {"add", "add", {}, {{4}, {4}, {4}}},
       {"mul", "mul", {}, {{4}, {4}, {4}}},
       {"concat", "concat", with({{"axis", whole(1)}}), {{2, 3}, {2, 1}}},
@@ -182,8 +191,8 @@ TEST(Gradients, EveryActivation) {
 }
 
 TEST(Gradients, Embedding) {
-  // Its parameters are float32 by definition; a float64 loss on top would not reach them exactly, so
-  // the check is exact by hand: each row collects the gradient of its uses.
+  // Its parameters are float32 by definition; a float64 loss on top would not reach them exactly,
+  // so the check is exact by hand: each row collects the gradient of its uses.
   GraphBuilder builder("embed");
   builder.producer("ids", Shape{2}, DType::kInt64).producer("target", Shape{2, 3});
   builder.layer("table", "embedding", with({{"rows", whole(5)}, {"width", whole(3)}}), {"ids"});
@@ -205,7 +214,8 @@ TEST(Gradients, EveryLoss) {
     SCOPED_TRACE(loss);
     GraphBuilder builder("loss");
     builder.add(ProducerNode{"x@1", Shape{4}, DType::kFloat64, 1});
-    builder.layer("p", "linear", with({{"out", whole(4)}}), {"x@1"}, loss == "bce" ? "sigmoid" : "");
+    builder.layer("p", "linear", with({{"out", whole(4)}}), {"x@1"},
+                  loss == "bce" ? "sigmoid" : "");
     builder.producer("target", Shape{4}, DType::kFloat64).tap(loss, "p", "target", 0.7);
     Tensor target = random_doubles({kBatch, 4}, 5);
     for (double& value : target.mutable_values<double>()) value = 1 / (1 + std::exp(-value));

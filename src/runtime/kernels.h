@@ -1,4 +1,5 @@
-// The libtorch implementations of the layers, activations and losses that ship (private to runtime).
+// The libtorch implementations of the layers, activations and losses that ship (private to
+// runtime).
 #pragma once
 
 #include <map>
@@ -12,8 +13,8 @@ std::map<std::string, TorchLayer, std::less<>> builtin_layers();
 std::map<std::string, TorchActivation, std::less<>> builtin_activations();
 std::map<std::string, TorchLoss, std::less<>> builtin_losses();
 
-/// Inverted dropout: zeroes elements with probability p and scales the rest by 1/(1-p). Which ones is
-/// a pure function of key, step and each row's sample number, on every device.
+/// Inverted dropout: zeroes elements with probability p and scales the rest by 1/(1-p). Which ones
+/// is a pure function of key, step and each row's sample number, on every device.
 at::Tensor counter_dropout(const at::Tensor& input, double p, const LayerCall& call);
 
 }  // namespace harmonics

@@ -110,7 +110,7 @@ LayerForward make_layer_norm(const LayerQuery& q) {
 LayerForward make_dropout(const LayerQuery& q) {
   return [p = q.number("p")](const LayerCall& call) {
     return call.training && p > 0 ? counter_dropout(call.inputs[0], p, call)
-                                   : at::alias(call.inputs[0]);
+                                  : at::alias(call.inputs[0]);
   };
 }
 
@@ -128,10 +128,10 @@ LayerForward make_attention(const LayerQuery& q) {
   return [heads, causal, project](const LayerCall& call) {
     const at::Tensor x = as(call.inputs[0], call.compute);
     const std::int64_t batch = x.size(0), length = x.size(1), width = x.size(2);
-    const at::Tensor qkv = at::linear(x, as(call.parameters[0], call.compute),
-                                      as(call.parameters[1], call.compute))
-                               .reshape({batch, length, 3, heads, width / heads})
-                               .permute({2, 0, 3, 1, 4});
+    const at::Tensor qkv =
+        at::linear(x, as(call.parameters[0], call.compute), as(call.parameters[1], call.compute))
+            .reshape({batch, length, 3, heads, width / heads})
+            .permute({2, 0, 3, 1, 4});
     const at::Tensor query = qkv[0], key = qkv[1], value = qkv[2];
     const double scale = 1.0 / std::sqrt(static_cast<double>(width / heads));
     at::Tensor scores = at::matmul(query * scale, key.transpose(-2, -1));

@@ -26,9 +26,8 @@ at::Tensor cross_entropy(const at::Tensor& prediction, const at::Tensor& target)
   at::Tensor ids = target.to(at::kLong);
   if (ids.dim() == prediction.dim()) ids = ids.squeeze(-1);
   const std::int64_t classes = prediction.size(-1);
-  const at::Tensor losses =
-      at::nll_loss(log_likelihood.reshape({-1, classes}), ids.reshape({-1}), {},
-                   at::Reduction::None);
+  const at::Tensor losses = at::nll_loss(log_likelihood.reshape({-1, classes}), ids.reshape({-1}),
+                                         {}, at::Reduction::None);
   return per_sample(losses.reshape(ids.sizes()));
 }
 
@@ -80,7 +79,8 @@ at::Tensor counter_dropout(const at::Tensor& input, double p, const LayerCall& c
   at::parallel_for(0, rows, 1, [&](std::int64_t begin, std::int64_t end) {
     std::vector<std::uint32_t> numbers(static_cast<std::size_t>(row_size));
     for (std::int64_t row = begin; row < end; ++row) {
-      fill_random(call.key, static_cast<std::uint32_t>(call.first_sample + row), call.step, numbers);
+      fill_random(call.key, static_cast<std::uint32_t>(call.first_sample + row), call.step,
+                  numbers);
       float* to = values + row * row_size;
       for (std::int64_t i = 0; i < row_size; ++i) to[i] = numbers[i] < threshold ? 0.0f : keep;
     }

@@ -73,8 +73,8 @@ TEST(OwnLayers, LayerActivationAndLossTrain) {
     return [](const LayerCall& call) { return call.inputs[0] * call.parameters[0]; };
   });
   register_activation_type({"square", {}});
-  register_torch_activation(
-      "square", [](const at::Tensor& x, std::span<const at::Tensor>) { return x * x; });
+  register_torch_activation("square",
+                            [](const at::Tensor& x, std::span<const at::Tensor>) { return x * x; });
   register_loss_type({"absolute", [](const TensorSpec& prediction, const TensorSpec& target) {
                         return prediction.shape == target.shape ? std::string()
                                                                 : std::string("shapes differ");
@@ -95,8 +95,9 @@ TEST(OwnLayers, LayerActivationAndLossTrain) {
 }
 
 TEST(OwnLayers, WithoutAnImplementationSaysHowToAddOne) {
-  register_layer_type({"unfinished", {}, 1, 1,
-                       [](const LayerQuery& q) { return LayerShape{q.inputs[0], {}, 0}; }});
+  register_layer_type({"unfinished", {}, 1, 1, [](const LayerQuery& q) {
+                         return LayerShape{q.inputs[0], {}, 0};
+                       }});
   GraphBuilder builder("own");
   builder.producer("x", Shape{1}).layer("l", "unfinished", {}, {"x"}).consumer("out", "l");
   try {
@@ -115,13 +116,15 @@ TEST(Transformer, OverfitsAToySequenceTask) {
   builder.layer("place", "position", {}, {"embed"});
   builder.layer("norm1", "layer_norm", {}, {"place"});
   builder.layer("attend", "attention", {{"heads", whole(4)}, {"causal", whole(1)}}, {"norm1"});
-  builder.layer("skip1", "add", {}, {"place", "attend"}).layer("norm2", "layer_norm", {}, {"skip1"});
+  builder.layer("skip1", "add", {}, {"place", "attend"})
+      .layer("norm2", "layer_norm", {}, {"skip1"});
   builder.layer("wide", "linear", {{"out", whole(64)}}, {"norm2"}, "gelu");
   builder.layer("narrow", "linear", {{"out", whole(32)}}, {"wide"});
   builder.layer("skip2", "add", {}, {"skip1", "narrow"});
   builder.layer("logits", "linear", {{"out", whole(11)}}, {"skip2"});
   builder.tap("cross_entropy", "logits", "next");
-  Tensor tokens = Tensor::empty({16, 8}, DType::kInt64), next = Tensor::empty({16, 8}, DType::kInt64);
+  Tensor tokens = Tensor::empty({16, 8}, DType::kInt64),
+         next = Tensor::empty({16, 8}, DType::kInt64);
   Random random(2, "toy");
   for (int row = 0; row < 16; ++row) {
     std::int64_t token = random.below(11);
@@ -135,7 +138,8 @@ TEST(Transformer, OverfitsAToySequenceTask) {
   options.optimizer.learning_rate = 0.01;
   CycleRuntime runtime(builder.build(), options);
   BatchReport report;
-  for (int i = 0; i < 100; ++i) report = runtime.chain().train({{"tokens", tokens}, {"next", next}});
+  for (int i = 0; i < 100; ++i)
+    report = runtime.chain().train({{"tokens", tokens}, {"next", next}});
   EXPECT_LT(report.taps.loss_sum / 16, 0.02);
   EXPECT_EQ(report.taps.correct, 16 * 8);
 }

@@ -8,8 +8,8 @@
 
 namespace harmonics {
 
-/// Appends one JSON object per step and epoch to a file; does nothing for an empty path. A file that
-/// cannot be written is an Error.
+/// Appends one JSON object per step and epoch to a file; does nothing for an empty path. A file
+/// that cannot be written is an Error.
 class MetricsFile {
  public:
   explicit MetricsFile(std::filesystem::path path);

@@ -13,8 +13,8 @@
 
 namespace harmonics {
 
-/// Holds the state of each parameter in named slots ("momentum", "mean", "square"), made at its first
-/// update. The rules are those of torch.optim.SGD, Adam and AdamW.
+/// Holds the state of each parameter in named slots ("momentum", "mean", "square"), made at its
+/// first update. The rules are those of torch.optim.SGD, Adam and AdamW.
 class Optimizer {
  public:
   explicit Optimizer(const OptimizerOptions& options) : options_(options) {}

@@ -36,7 +36,9 @@ bool finite_and_not_negative(double value) { return std::isfinite(value) && valu
 OptimizerKind optimizer_from_name(std::string_view name) {
   return from_name<OptimizerKind>(kOptimizers, name, "optimizer");
 }
-std::string_view optimizer_name(OptimizerKind kind) { return kOptimizers.at(static_cast<int>(kind)); }
+std::string_view optimizer_name(OptimizerKind kind) {
+  return kOptimizers.at(static_cast<int>(kind));
+}
 ScheduleKind schedule_from_name(std::string_view name) {
   return from_name<ScheduleKind>(kSchedules, name, "learning-rate schedule");
 }

@@ -15,7 +15,8 @@ namespace harmonics {
 
 inline constexpr std::uint32_t kNoUse = 0xffffffff;
 
-/// One reading of a tensor. `use` numbers the readings that send a gradient back; kNoUse for others.
+/// One reading of a tensor. `use` numbers the readings that send a gradient back; kNoUse for
+/// others.
 struct Use {
   std::uint32_t slot = 0;
   std::uint32_t use = kNoUse;

@@ -15,8 +15,8 @@ namespace harmonics {
 namespace {
 
 constexpr std::string_view kChecksumKey = "sha256";
-constexpr std::array<std::string_view, kDTypeCount> kDTypeNames = {"F32", "F64", "BF16", "F16", "I64",
-                                                                   "I32", "I8",  "U8",   "BOOL"};
+constexpr std::array<std::string_view, kDTypeCount> kDTypeNames = {
+    "F32", "F64", "BF16", "F16", "I64", "I32", "I8", "U8", "BOOL"};
 
 Json header_json(const Safetensors& content, bool checksum) {
   Json metadata = Json::object();
@@ -78,8 +78,9 @@ class Reader {
     std::uint64_t length = 0;
     take(&length, sizeof length);
     if (length > kMaxSafetensorsHeader || length > size_ - 8) {
-      broken(format("its header claims {} bytes, the file has {}; it is truncated or of another kind",
-                    length, size_));
+      broken(
+          format("its header claims {} bytes, the file has {}; it is truncated or of another kind",
+                 length, size_));
     }
     header_.resize(length);
     take(header_.data(), length);
@@ -103,16 +104,18 @@ class Reader {
     for (const Json& axis : entry.at("shape").as_array()) spec.shape.push_back(axis.as_integer());
     const std::string& dtype = entry.at("dtype").as_string();
     const auto known = std::find(kDTypeNames.begin(), kDTypeNames.end(), dtype);
-    if (known == kDTypeNames.end()) broken(format("tensor '{}' has the unknown dtype {}", name, dtype));
+    if (known == kDTypeNames.end())
+      broken(format("tensor '{}' has the unknown dtype {}", name, dtype));
     spec.dtype = static_cast<DType>(known - kDTypeNames.begin());
     const auto& offsets = entry.at("data_offsets").as_array();
     if (offsets.size() != 2) broken(format("tensor '{}' has no begin and end", name));
     const std::int64_t begin = offsets[0].as_integer(), end = offsets[1].as_integer();
-    const auto bytes = static_cast<std::int64_t>(dtype_size(spec.dtype)) * element_count(spec.shape);
+    const auto bytes =
+        static_cast<std::int64_t>(dtype_size(spec.dtype)) * element_count(spec.shape);
     if (begin < 0 || end < begin || static_cast<std::uint64_t>(end) > data_size_ ||
         end - begin != bytes) {
-      broken(format("tensor '{}' of {} claims bytes {} to {} of {}", name, spec_text(spec), begin, end,
-                    data_size_));
+      broken(format("tensor '{}' of {} claims bytes {} to {} of {}", name, spec_text(spec), begin,
+                    end, data_size_));
     }
     Tensor tensor = Tensor::empty(spec.shape, spec.dtype);
     file_.seekg(static_cast<std::streamoff>(8 + header_.size() + begin));
@@ -133,7 +136,8 @@ class Reader {
     const auto claimed = content.metadata.find(std::string(kChecksumKey));
     if (claimed == content.metadata.end()) return;
     const std::size_t digits = header_.find(claimed->second);
-    if (claimed->second.size() != 64 || digits == std::string::npos) broken("its checksum is damaged");
+    if (claimed->second.size() != 64 || digits == std::string::npos)
+      broken("its checksum is damaged");
     std::string zeroed = header_;
     zeroed.replace(digits, 64, 64, '0');
     digest_.update(bytes_of(zeroed));

@@ -8,30 +8,15 @@
 #include <utility>
 
 #include <harmonics/base/error.h>
-#include <harmonics/base/random.h>
-#include <harmonics/custody/digest.h>
 #include <harmonics/runtime/devices.h>
 #include <harmonics/tensor/torch.h>
 
 #include "fan_out.h"
-#include "optimizer.h"
-#include "program.h"
+#include "stage_state.h"
 #include "start_weights.h"
 
 namespace harmonics {
 namespace {
-
-using Tensors = std::vector<at::Tensor>;
-
-/// What a micro-batch leaves behind until its backward pass.
-struct Flight {
-  Tensors values;                // by slot
-  std::vector<Tensors> aliases;  // by slot, then use number
-  Tensors losses;                // by tap: sum over samples
-  std::int64_t batch_samples = 0;
-};
-
-enum class Mode { kInfer, kEvaluate, kTrain };
 
 at::Device torch_device(Device device) {
   return device.kind == DeviceKind::kCuda
@@ -77,51 +62,30 @@ TapReport& TapReport::operator+=(const TapReport& other) {
   return *this;
 }
 
-struct Stage::State {
-  State(HarmonicGraph g, const RuntimeOptions& o)
-      : graph(std::move(g)),
-        device(resolve_device(o.backend, o.device_index, o.strict)),
-        precision(decide(o.precision, device)),
-        program(graph, o.seed),
-        seed(o.seed),
-        optimizer(o.optimizer) {
-    for (std::size_t i = 0; i < graph.layers().size(); ++i) {
-      const LayerShape& shape = graph.layer_shape(i);
-      for (const ParameterSpec& spec : shape.parameters) {
-        const std::string name = graph.layers()[i].name + "." + spec.name;
-        at::Tensor value = to_torch(start_weights(spec, shape.output.dtype, seed, name))
-                               .clone()
-                               .to(torch_device(device));
-        value.set_requires_grad(spec.trainable);
-        names.push_back(name);
-        parameters.push_back(std::move(value));
-      }
+Stage::State::State(HarmonicGraph given, const RuntimeOptions& options)
+    : graph(std::move(given)),
+      device(resolve_device(options.backend, options.device_index, options.strict)),
+      precision(decide(options.precision, device)),
+      program(graph, options.seed),
+      optimizer(options.optimizer) {
+  for (std::size_t i = 0; i < graph.layers().size(); ++i) {
+    const LayerShape& shape = graph.layer_shape(i);
+    for (const ParameterSpec& spec : shape.parameters) {
+      const std::string name = graph.layers()[i].name + "." + spec.name;
+      at::Tensor value = to_torch(start_weights(spec, shape.output.dtype, options.seed, name))
+                             .clone()
+                             .to(torch_device(device));
+      value.set_requires_grad(spec.trainable);
+      names.push_back(name);
+      parameters.push_back(std::move(value));
     }
   }
-
-  at::Tensor enter(const ProducerNode& node, const Tensor& given) const;
-  Tensors collect(const NamedTensors& inputs, bool with_targets) const;
-  at::Tensor compute(const LayerStep& step, const MicroBatch& micro_batch, Mode mode,
-                     const Tensors& inputs) const;
-  Flight run(const MicroBatch& micro_batch, Tensors values, Mode mode) const;
-  void run_taps(Flight& flight, Mode mode, TapReport& report) const;
-  NamedTensors leave(const Flight& flight, Mode mode) const;
-
-  HarmonicGraph graph;
-  Device device;
-  PrecisionPolicy precision;
-  Program program;
-  std::uint64_t seed;
-  Optimizer optimizer;
-  std::vector<std::string> names;
-  Tensors parameters;
-  std::unordered_map<std::uint32_t, Flight> flights;
-};
+}
 
 at::Tensor Stage::State::enter(const ProducerNode& node, const Tensor& given) const {
   const Shape& shape = given.shape();
-  if (shape.empty() || !std::equal(shape.begin() + 1, shape.end(), node.shape->begin(),
-                                   node.shape->end())) {
+  if (shape.empty() ||
+      !std::equal(shape.begin() + 1, shape.end(), node.shape->begin(), node.shape->end())) {
     fail(ErrorCode::kInvalidArgument,
          "producer '{}' takes batches of {}, a tensor of shape {} came", node.name,
          shape_text(*node.shape), shape_text(shape));
@@ -136,8 +100,8 @@ at::Tensor Stage::State::enter(const ProducerNode& node, const Tensor& given) co
   if (device.kind != DeviceKind::kCpu || given.device().kind != DeviceKind::kCpu) {
     value = value.to(torch_device(device));
   }
-  const bool widen = given.dtype() != node.dtype && !is_boundary_name(node.name) &&
-                     is_floating(node.dtype);
+  const bool widen =
+      given.dtype() != node.dtype && !is_boundary_name(node.name) && is_floating(node.dtype);
   return widen ? value.to(node.dtype == DType::kFloat64 ? at::kDouble : at::kFloat) : value;
 }
 
@@ -237,9 +201,8 @@ void Stage::State::run_taps(Flight& flight, Mode mode, TapReport& report) const 
                                        ? flight.aliases[tap.prediction.slot][tap.prediction.use]
                                        : flight.values[tap.prediction.slot];
     const at::Tensor target = flight.values[tap.target].detach();
-    at::Tensor sum = guarded("the loss of", tap.prediction_name, [&] {
-      return tap.loss(prediction, target).sum();
-    });
+    at::Tensor sum = guarded("the loss of", tap.prediction_name,
+                             [&] { return tap.loss(prediction, target).sum(); });
     report.loss_sum += tap.weight * sum.item<double>();
     if (tap.judges) {
       const at::Tensor best = prediction.detach().argmax(-1);
@@ -268,9 +231,10 @@ NamedTensors Stage::State::leave(const Flight& flight, Mode mode) const {
 Stage::Stage(HarmonicGraph graph, const RuntimeOptions& options) {
   options.check();
   if (!graph.resolved()) {
-    fail(ErrorCode::kFailedPrecondition,
-         "the shape of producer '{}' of graph '{}' is not known: declare it, or bind its data first",
-         graph.unresolved().front(), graph.name());
+    fail(
+        ErrorCode::kFailedPrecondition,
+        "the shape of producer '{}' of graph '{}' is not known: declare it, or bind its data first",
+        graph.unresolved().front(), graph.name());
   }
   if (options.threads > 0) at::set_num_threads(options.threads);
   at::globalContext().setDeterministicAlgorithms(options.deterministic, /*warn_only=*/true);
@@ -369,124 +333,16 @@ NamedTensors Stage::backward(const MicroBatch& micro_batch, const NamedTensors& 
   return answer;
 }
 
-std::map<std::string, double> Stage::gradient_square_sums() const {
-  std::map<std::string, double> sums;
-  for (std::size_t i = 0; i < state_->parameters.size(); ++i) {
-    const at::Tensor& gradient = state_->parameters[i].grad();
-    if (gradient.defined()) {
-      sums[state_->names[i]] = gradient.to(at::kDouble).square().sum().item<double>();
-    }
-  }
-  return sums;
-}
-
-void Stage::update(const Update& update) {
-  const torch::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < state_->parameters.size(); ++i) {
-    at::Tensor& parameter = state_->parameters[i];
-    if (!parameter.grad().defined()) continue;
-    state_->optimizer.apply(state_->names[i], parameter, parameter.grad(), update);
-  }
-  reset();
-}
-
-void Stage::reset() {
-  // Gradients keep their memory: fresh pages every step would cost more than clearing.
-  const torch::NoGradGuard no_grad;
-  state_->flights.clear();
-  for (at::Tensor& parameter : state_->parameters) {
-    if (parameter.grad().defined()) parameter.mutable_grad().zero_();
-  }
-}
-
 std::string Stage::first_non_finite() const {
   for (const auto& [index, flight] : state_->flights) {
     for (std::size_t slot = 0; slot < flight.values.size(); ++slot) {
       if (all_finite(flight.values[slot])) continue;
       const std::size_t producers = state_->graph.producers().size();
-      return slot < producers
-                 ? format("producer '{}'", state_->graph.producers()[slot].name)
-                 : format("layer '{}'", state_->graph.layers()[slot - producers].name);
+      return slot < producers ? format("producer '{}'", state_->graph.producers()[slot].name)
+                              : format("layer '{}'", state_->graph.layers()[slot - producers].name);
     }
   }
   return {};
-}
-
-NamedTensors Stage::parameters() const {
-  NamedTensors all;
-  for (std::size_t i = 0; i < state_->parameters.size(); ++i) {
-    all.emplace(state_->names[i], from_torch(state_->parameters[i].cpu()));
-  }
-  return all;
-}
-
-NamedTensors Stage::optimizer_state() const {
-  NamedTensors all;
-  for (const auto& [name, value] : state_->optimizer.state()) {
-    all.emplace(name, from_torch(value.cpu()));
-  }
-  return all;
-}
-
-NamedTensors Stage::gradients() const {
-  NamedTensors all;
-  for (std::size_t i = 0; i < state_->parameters.size(); ++i) {
-    const at::Tensor& gradient = state_->parameters[i].grad();
-    if (gradient.defined()) all.emplace(state_->names[i], from_torch(gradient.cpu().clone()));
-  }
-  return all;
-}
-
-namespace {
-
-at::Tensor fitting(const NamedTensors& values, const std::string& name, const at::Tensor& like) {
-  const auto found = values.find(name);
-  if (found == values.end()) fail(ErrorCode::kNotFound, "there is no value for '{}'", name);
-  const Shape shape(like.sizes().begin(), like.sizes().end());
-  if (found->second.shape() != shape) {
-    fail(ErrorCode::kInvalidArgument, "'{}' has shape {} here and {} in the file", name,
-         shape_text(shape), shape_text(found->second.shape()));
-  }
-  return to_torch(found->second);
-}
-
-}  // namespace
-
-void Stage::set_parameters(const NamedTensors& values) {
-  const torch::NoGradGuard no_grad;
-  Tensors all;  // checked whole before anything changes
-  for (std::size_t i = 0; i < state_->parameters.size(); ++i) {
-    all.push_back(fitting(values, state_->names[i], state_->parameters[i]));
-  }
-  for (std::size_t i = 0; i < all.size(); ++i) state_->parameters[i].copy_(all[i]);
-}
-
-void Stage::set_optimizer_state(const NamedTensors& values, std::int64_t updates_made) {
-  std::map<std::string, at::Tensor> state;
-  for (std::size_t i = 0; i < state_->parameters.size(); ++i) {
-    const at::Tensor& parameter = state_->parameters[i];
-    if (!parameter.requires_grad() || updates_made == 0) continue;
-    for (const std::string_view slot : state_->optimizer.slots()) {
-      const std::string name = state_->names[i] + "." + std::string(slot);
-      // A parameter that no loss reaches never gets a slot.
-      if (!values.contains(name)) continue;
-      state[name] = fitting(values, name, parameter).to(parameter.options()).clone();
-    }
-  }
-  state_->optimizer.set_state(std::move(state));
-}
-
-std::string weights_digest(const NamedTensors& weights) {
-  Sha256 digest;
-  for (const auto& [name, value] : weights) {
-    ByteWriter head;
-    head.text(name);
-    head.text(dtype_name(value.dtype()));
-    head.number(static_cast<std::uint32_t>(value.shape().size()));
-    for (const std::int64_t axis : value.shape()) head.number(axis);
-    digest.update(head.bytes()).update(value.bytes());
-  }
-  return digest_text(digest.finish());
 }
 
 }  // namespace harmonics

@@ -48,8 +48,9 @@ std::int64_t rows_of(const NamedTensors& batch) {
 StageChain::StageChain(const std::vector<HarmonicGraph>& parts,
                        const std::vector<RuntimeOptions>& options) {
   if (parts.empty() || parts.size() != options.size()) {
-    fail(ErrorCode::kInvalidArgument, "{} parts and options for {}: they must agree and be at least 1",
-         parts.size(), options.size());
+    fail(ErrorCode::kInvalidArgument,
+         "{} parts and options for {}: they must agree and be at least 1", parts.size(),
+         options.size());
   }
   options_ = options.front();
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -67,8 +68,9 @@ void StageChain::check_boundaries() {
       if (from != sent.end()) {
         sent.erase(from);  // both ends are here
       } else if (is_boundary_name(node.name)) {
-        fail(ErrorCode::kFailedPrecondition, "boundary '{}' enters graph '{}', but no earlier part sends it",
-             node.name, stage.graph().name());
+        fail(ErrorCode::kFailedPrecondition,
+             "boundary '{}' enters graph '{}', but no earlier part sends it", node.name,
+             stage.graph().name());
       } else {
         producers_.push_back(node);
       }
@@ -77,8 +79,8 @@ void StageChain::check_boundaries() {
   }
   for (const auto& [name, node] : sent) {
     if (is_boundary_name(name)) {
-      fail(ErrorCode::kFailedPrecondition, "boundary '{}' leaves its part, but no later part takes it",
-           name);
+      fail(ErrorCode::kFailedPrecondition,
+           "boundary '{}' leaves its part, but no later part takes it", name);
     }
     consumers_.push_back(*node);
   }
@@ -102,7 +104,8 @@ bool StageChain::is_target_only(std::string_view producer) const {
 
 BatchReport StageChain::train(const NamedTensors& batch, NamedTensors* outputs) {
   if (!learns_) {
-    fail(ErrorCode::kFailedPrecondition, "the graph has no training tap, so there is nothing to learn");
+    fail(ErrorCode::kFailedPrecondition,
+         "the graph has no training tap, so there is nothing to learn");
   }
   BatchReport report;
   report.samples = rows_of(batch);
@@ -192,12 +195,13 @@ void StageChain::report_non_finite_loss() {
     if (!where.empty()) break;
   }
   for (Stage& stage : stages_) stage.reset();
-  fail(ErrorCode::kFailedPrecondition,
-       "the loss is not finite at step {}: {}; lower the learning rate, clip gradients or check the "
-       "data",
-       state_.steps + 1,
-       where.empty() ? "every layer's output is finite, so the loss itself overflowed"
-                     : "the first values that are not finite come from " + where);
+  fail(
+      ErrorCode::kFailedPrecondition,
+      "the loss is not finite at step {}: {}; lower the learning rate, clip gradients or check the "
+      "data",
+      state_.steps + 1,
+      where.empty() ? "every layer's output is finite, so the loss itself overflowed"
+                    : "the first values that are not finite come from " + where);
 }
 
 // What crossed between the parts stays inside.

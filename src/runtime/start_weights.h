@@ -9,8 +9,8 @@
 
 namespace harmonics {
 
-/// The start values of one parameter: a pure function of seed and full name, so that every part of a
-/// graph draws the same weights as the whole. `dtype` is float32 or float64.
+/// The start values of one parameter: a pure function of seed and full name, so that every part of
+/// a graph draws the same weights as the whole. `dtype` is float32 or float64.
 [[nodiscard]] Tensor start_weights(const ParameterSpec& spec, DType dtype, std::uint64_t seed,
                                    std::string_view full_name);
 

@@ -20,7 +20,8 @@ struct Tables {
   Named<TorchActivation> activations;
   Named<TorchLoss> losses;
 
-  Tables() : layers(builtin_layers()), activations(builtin_activations()), losses(builtin_losses()) {}
+  Tables()
+      : layers(builtin_layers()), activations(builtin_activations()), losses(builtin_losses()) {}
 };
 
 Tables& tables() {

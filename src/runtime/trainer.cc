@@ -75,9 +75,8 @@ void Trainer::check_bindings(const NamedProducers& producers) const {
     const auto bound = producers.find(node.name);
     if (bound == producers.end()) {
       if (!chain_.learns() && chain_.is_target_only(node.name)) continue;
-      fail(ErrorCode::kFailedPrecondition,
-           "producer '{}' has no data: bind it (the graph has: {})", node.name,
-           names_of(chain_.producers()));
+      fail(ErrorCode::kFailedPrecondition, "producer '{}' has no data: bind it (the graph has: {})",
+           node.name, names_of(chain_.producers()));
     }
     if (!bound->second->size()) continue;
     if (bound->second->sample_count() == 0) {
@@ -87,7 +86,8 @@ void Trainer::check_bindings(const NamedProducers& producers) const {
     if (first->second->size() != bound->second->size() ||
         first->second->sample_count() != bound->second->sample_count()) {
       fail(ErrorCode::kInvalidArgument,
-           "producers '{}' and '{}' must be equally long: an epoch has {} samples in {} batches there "
+           "producers '{}' and '{}' must be equally long: an epoch has {} samples in {} batches "
+           "there "
            "and {} in {} here",
            first->first, node.name, first->second->sample_count().value_or(0),
            first->second->size().value_or(0), bound->second->sample_count().value_or(0),
@@ -128,8 +128,8 @@ std::optional<NamedTensors> Trainer::pull(const NamedProducers& producers) const
   if (ended.empty()) return batch;
   for (const auto& [name, tensor] : batch) {
     if (producers.find(name)->second->size()) {
-      fail(ErrorCode::kInvalidArgument, "the data of producer '{}' ended before that of '{}'", ended,
-           name);
+      fail(ErrorCode::kInvalidArgument, "the data of producer '{}' ended before that of '{}'",
+           ended, name);
     }
   }
   return std::nullopt;

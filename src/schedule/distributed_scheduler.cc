@@ -26,8 +26,8 @@ std::vector<RuntimeOptions> options_per_part(std::size_t parts, const Deployment
     const PartitionOptions& partition = deploy.partitions[i];
     if (!partition.target.empty()) {
       fail(ErrorCode::kUnimplemented,
-           "part {} has the target '{}': parts in other processes are not built into this version", i,
-           partition.target);
+           "part {} has the target '{}': parts in other processes are not built into this version",
+           i, partition.target);
     }
     options[i].backend = partition.backend == Backend::Auto ? deploy.backend : partition.backend;
     options[i].device_index = partition.device_index;
@@ -59,11 +59,13 @@ DistributedScheduler::DistributedScheduler(DistributedScheduler&&) noexcept = de
 DistributedScheduler& DistributedScheduler::operator=(DistributedScheduler&&) noexcept = default;
 
 void DistributedScheduler::bindProducer(const std::string& name, ProducerPtr producer) {
-  if (producer == nullptr) fail(ErrorCode::kInvalidArgument, "producer '{}' is bound to nothing", name);
+  if (producer == nullptr)
+    fail(ErrorCode::kInvalidArgument, "producer '{}' is bound to nothing", name);
   state_->trainer.bind_producer(name, std::move(producer));
 }
 void DistributedScheduler::bindConsumer(const std::string& name, ConsumerPtr consumer) {
-  if (consumer == nullptr) fail(ErrorCode::kInvalidArgument, "consumer '{}' is bound to nothing", name);
+  if (consumer == nullptr)
+    fail(ErrorCode::kInvalidArgument, "consumer '{}' is bound to nothing", name);
   state_->trainer.bind_consumer(name, std::move(consumer));
 }
 StepReport DistributedScheduler::step() { return state_->trainer.step(); }

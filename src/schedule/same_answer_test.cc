@@ -1,5 +1,5 @@
-// DESIGN's promise "the same answer": outputs, gradients and weights of a cut graph equal those of the
-// whole graph bit for bit, for random graphs and every number of parts.
+// DESIGN's promise "the same answer": outputs, gradients and weights of a cut graph equal those of
+// the whole graph bit for bit, for random graphs and every number of parts.
 #include <gtest/gtest.h>
 
 #include <random_graph.h>

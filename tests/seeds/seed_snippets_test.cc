@@ -16,7 +16,8 @@ using namespace harmonics;
 class Seed : public testing::Test {
  protected:
   Seed() : before_(std::filesystem::current_path()) {
-    folder_ = std::filesystem::temp_directory_path() / ("harmonics_seed_" + std::to_string(::getpid()));
+    folder_ =
+        std::filesystem::temp_directory_path() / ("harmonics_seed_" + std::to_string(::getpid()));
     std::filesystem::create_directories(folder_);
     std::filesystem::current_path(folder_);
   }
@@ -32,8 +33,8 @@ class Seed : public testing::Test {
     options.columns = columns;
     options.dtype = dtype;
     options.scale = scale;
-    const auto file = std::filesystem::path(std::getenv("HARMONICS_SOURCE_DIR")) /
-                      "examples/data/digits.csv";
+    const auto file =
+        std::filesystem::path(std::getenv("HARMONICS_SOURCE_DIR")) / "examples/data/digits.csv";
     auto rows = std::make_shared<CsvProducer>(file, options);
     return std::make_shared<BatchProducer>(rows, 100);
   }
@@ -66,10 +67,9 @@ TEST_F(Seed, AutomaticPartitioning) {
   // ---- seed 000, Multi-Accelerator Scheduler
   harmonics::DeploymentDescriptor deploy;
   deploy.partitions = {
-      {harmonics::Backend::GPU, "", 0, std::nullopt, 1.5}, // GPU with higher weight
+      {harmonics::Backend::GPU, "", 0, std::nullopt, 1.5},  // GPU with higher weight
       {harmonics::Backend::FPGA},
-      {harmonics::Backend::CPU}
-  };
+      {harmonics::Backend::CPU}};
 
   auto parts = auto_partition(graph, deploy);
   harmonics::DistributedScheduler sched(parts, deploy);
@@ -88,11 +88,11 @@ TEST_F(Seed, DeploymentOptions) {
   harmonics::DeploymentDescriptor d;
   d.partitions.resize(2);
   d.partitions[0].backend = harmonics::Backend::GPU;
-  d.partitions[0].device_index = 1;   // second GPU
-  d.partitions[0].weight = 2.0;       // heavier load on the GPU
+  d.partitions[0].device_index = 1;  // second GPU
+  d.partitions[0].weight = 2.0;      // heavier load on the GPU
 
   d.partitions[1].backend = harmonics::Backend::FPGA;
-  d.partitions[1].fpga_device_index = 0; // first OpenCL device
+  d.partitions[1].fpga_device_index = 0;  // first OpenCL device
   // ----
   EXPECT_EQ(partition_weight(d.partitions[0], Backend::GPU), 2.0);
   EXPECT_EQ(partition_weight(d.partitions[1], Backend::FPGA), 2.0);

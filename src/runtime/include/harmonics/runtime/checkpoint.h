@@ -1,8 +1,9 @@
 // Checkpoints: everything that training needs to go on as if it had never stopped.
 //
 // One safetensors file: "model.<parameter>", "optim.<parameter>.<slot>", and one JSON string in the
-// metadata with counters, precision and the producers' positions. docs/formats/checkpoint.md is the page
-// of this format. A file does not depend on how the graph was cut: it resumes in any number of parts.
+// metadata with counters, precision and the producers' positions. docs/formats/checkpoint.md is the
+// page of this format. A file does not depend on how the graph was cut: it resumes in any number of
+// parts.
 #pragma once
 
 #include <filesystem>
@@ -36,7 +37,8 @@ void save_checkpoint(const std::filesystem::path& path, const StageChain& chain,
                                                StageChain& chain);
 
 /// Start weights from any safetensors file (a checkpoint too). `names` maps our parameter names to
-/// those in the file; names that are not in the map are taken as they are, with or without "model.".
+/// those in the file; names that are not in the map are taken as they are, with or without
+/// "model.".
 void load_weights(const std::filesystem::path& path, StageChain& chain,
                   const std::map<std::string, std::string>& names = {});
 

@@ -22,8 +22,8 @@ namespace harmonics {
 ///     runtime.fit(30);
 ///     runtime.save_checkpoint("digits.safetensors");
 ///
-/// A graph whose producers have no declared shape is completed from the data that is bound; until then
-/// everything but binding is an Error that names the producer.
+/// A graph whose producers have no declared shape is completed from the data that is bound; until
+/// then everything but binding is an Error that names the producer.
 class CycleRuntime {
  public:
   explicit CycleRuntime(HarmonicGraph graph, RuntimeOptions options = {});

@@ -16,8 +16,8 @@ namespace harmonics {
 /// The version of the libtorch in use, for instance "1.13.1".
 [[nodiscard]] std::string torch_version();
 
-/// The device a backend means here. A backend that this machine lacks is the CPU with one warning, or
-/// an Error under `strict`.
+/// The device a backend means here. A backend that this machine lacks is the CPU with one warning,
+/// or an Error under `strict`.
 [[nodiscard]] Device resolve_device(Backend backend, std::optional<std::uint32_t> device_index,
                                     bool strict);
 

@@ -33,8 +33,8 @@ enum class ScheduleKind { kConstant, kStep, kCosine };
 [[nodiscard]] std::string_view schedule_name(ScheduleKind kind);
 
 /// The learning rate of each step, as a factor of the optimiser's rate: a linear warm-up over
-/// `warmup_steps`, then constant, or times `factor` every `every_steps`, or a half cosine that falls
-/// to `floor` at `total_steps` and stays there.
+/// `warmup_steps`, then constant, or times `factor` every `every_steps`, or a half cosine that
+/// falls to `floor` at `total_steps` and stays there.
 struct LearningRateSchedule {
   ScheduleKind kind = ScheduleKind::kConstant;
   std::int64_t warmup_steps = 0;
@@ -47,18 +47,18 @@ struct LearningRateSchedule {
   [[nodiscard]] double at(std::int64_t step) const;
 };
 
-/// What arithmetic a runtime uses. Weights, optimiser state, norms and losses are always kept in the
-/// graph's own precision; the mixed policies run matrix products and convolutions in 16 bits. fp16
-/// scales the loss dynamically and skips steps that overflow; it needs a GPU. Automatic means bf16 on
-/// a GPU that has it and full precision elsewhere.
+/// What arithmetic a runtime uses. Weights, optimiser state, norms and losses are always kept in
+/// the graph's own precision; the mixed policies run matrix products and convolutions in 16 bits.
+/// fp16 scales the loss dynamically and skips steps that overflow; it needs a GPU. Automatic means
+/// bf16 on a GPU that has it and full precision elsewhere.
 enum class PrecisionPolicy { kFull, kBf16, kFp16, kAuto };
 
 [[nodiscard]] PrecisionPolicy precision_from_name(std::string_view name);
 [[nodiscard]] std::string_view precision_name(PrecisionPolicy policy);
 
 struct RuntimeOptions {
-  /// Start weights and dropout are functions of this seed and of names alone, so that a graph learns
-  /// the same whole or in parts.
+  /// Start weights and dropout are functions of this seed and of names alone, so that a graph
+  /// learns the same whole or in parts.
   std::uint64_t seed = 1;
   /// Threads inside one operation; 0 leaves libtorch's own choice. Process-wide.
   int threads = 0;

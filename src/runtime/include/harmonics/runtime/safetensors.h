@@ -1,6 +1,7 @@
 // safetensors files: named tensors with a JSON header, readable by any tool of that ecosystem.
 //
-// Layout: u64 header length, JSON header, data. https://github.com/huggingface/safetensors describes it.
+// Layout: u64 header length, JSON header, data. https://github.com/huggingface/safetensors
+// describes it.
 #pragma once
 
 #include <filesystem>
@@ -18,13 +19,13 @@ struct Safetensors {
   std::map<std::string, std::string> metadata;
 };
 
-/// Writes atomically: the file is whole under its name or the old one is untouched. With `checksum`,
-/// metadata gets "sha256": 64 digits over the whole file with those digits as zeros.
+/// Writes atomically: the file is whole under its name or the old one is untouched. With
+/// `checksum`, metadata gets "sha256": 64 digits over the whole file with those digits as zeros.
 void write_safetensors(const std::filesystem::path& path, const Safetensors& content,
                        bool checksum = false);
 
-/// Reads and checks a file: bounds, overlaps, dtypes and, where there is one, the checksum. Anything
-/// wrong is an Error (kDataLoss) that says what.
+/// Reads and checks a file: bounds, overlaps, dtypes and, where there is one, the checksum.
+/// Anything wrong is an Error (kDataLoss) that says what.
 [[nodiscard]] Safetensors read_safetensors(const std::filesystem::path& path);
 
 }  // namespace harmonics

@@ -1,7 +1,7 @@
 // Stage: one graph, or one part of it, with its weights, ready to compute micro-batches.
 //
-// The level below CycleRuntime and the schedulers: it knows no data source, no epoch and no other part.
-// Boundary tensors go in and out by name; gradients travel the same boundaries backwards.
+// The level below CycleRuntime and the schedulers: it knows no data source, no epoch and no other
+// part. Boundary tensors go in and out by name; gradients travel the same boundaries backwards.
 #pragma once
 
 #include <cstdint>
@@ -48,9 +48,9 @@ struct Update {
   std::int64_t updates_before = 0;
 };
 
-/// Owns weights and optimiser state. One thread at a time; several stages may run in several threads.
-/// Start weights depend on seed and parameter name alone. Inputs of another shape or dtype than the
-/// graph says, or missing ones, are an Error that names them.
+/// Owns weights and optimiser state. One thread at a time; several stages may run in several
+/// threads. Start weights depend on seed and parameter name alone. Inputs of another shape or dtype
+/// than the graph says, or missing ones, are an Error that names them.
 class Stage {
  public:
   /// The graph must be resolved.
@@ -72,8 +72,8 @@ class Stage {
   [[nodiscard]] NamedTensors forward(const MicroBatch& micro_batch, const NamedTensors& inputs,
                                      TapReport& report);
   /// Adds this micro-batch's gradients to those of the parameters. `gradients` holds, for every
-  /// consumer with gradient slots, one tensor {slots, batch, …}; the answer holds the same for every
-  /// producer with gradient slots. The losses are multiplied by `loss_scale`.
+  /// consumer with gradient slots, one tensor {slots, batch, …}; the answer holds the same for
+  /// every producer with gradient slots. The losses are multiplied by `loss_scale`.
   [[nodiscard]] NamedTensors backward(const MicroBatch& micro_batch, const NamedTensors& gradients,
                                       double loss_scale = 1.0);
 
@@ -86,13 +86,13 @@ class Stage {
   /// The first layer (or producer) whose values in a micro-batch in flight are not finite, or "".
   [[nodiscard]] std::string first_non_finite() const;
 
-  /// All parameters and buffers, by full name. They share the stage's memory: use or copy them before
-  /// the next update.
+  /// All parameters and buffers, by full name. They share the stage's memory: use or copy them
+  /// before the next update.
   [[nodiscard]] NamedTensors parameters() const;
   /// Optimiser state by "<parameter>.<slot>", likewise.
   [[nodiscard]] NamedTensors optimizer_state() const;
-  /// Copies values in. Names that this stage does not own are ignored; a missing parameter (or, once
-  /// updates were made, a missing optimiser slot) or another shape is an Error that names it.
+  /// Copies values in. Names that this stage does not own are ignored; a missing parameter (or,
+  /// once updates were made, a missing optimiser slot) or another shape is an Error that names it.
   void set_parameters(const NamedTensors& values);
   void set_optimizer_state(const NamedTensors& values, std::int64_t updates_made);
   /// Gradients by parameter name, for tests and tools; zero after update() or reset().
@@ -103,8 +103,8 @@ class Stage {
   std::unique_ptr<State> state_;
 };
 
-/// SHA-256 (64 hexadecimal digits) over name, dtype, shape and little-endian bytes of all tensors in
-/// name order: equal exactly when two sets of weights are.
+/// SHA-256 (64 hexadecimal digits) over name, dtype, shape and little-endian bytes of all tensors
+/// in name order: equal exactly when two sets of weights are.
 [[nodiscard]] std::string weights_digest(const NamedTensors& weights);
 
 }  // namespace harmonics

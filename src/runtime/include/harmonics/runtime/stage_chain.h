@@ -1,7 +1,7 @@
 // StageChain: runs stages one after another, micro-batch by micro-batch (the Sequential order).
 //
-// A whole graph is a chain of one; the parts of a cut graph are a chain of several. Outputs, gradients
-// and weights are the same bit for bit.
+// A whole graph is a chain of one; the parts of a cut graph are a chain of several. Outputs,
+// gradients and weights are the same bit for bit.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,8 @@ struct LearningState {
 /// Owns its stages. One thread.
 class StageChain {
  public:
-  /// The parts of one graph in order, cut by partition_graph or made by hand; every boundary must have
-  /// both of its ends here, otherwise an Error names it.
+  /// The parts of one graph in order, cut by partition_graph or made by hand; every boundary must
+  /// have both of its ends here, otherwise an Error names it.
   StageChain(const std::vector<HarmonicGraph>& parts, const std::vector<RuntimeOptions>& options);
 
   [[nodiscard]] std::vector<Stage>& stages() { return stages_; }
@@ -64,7 +64,8 @@ class StageChain {
 
  private:
   void check_boundaries();
-  TapReport forward(const MicroBatch& micro_batch, const NamedTensors& slice, NamedTensors& outputs);
+  TapReport forward(const MicroBatch& micro_batch, const NamedTensors& slice,
+                    NamedTensors& outputs);
   void backward(const MicroBatch& micro_batch);
   void finish(BatchReport& report);
   [[nodiscard]] NamedTensors drop_boundaries(NamedTensors outputs) const;

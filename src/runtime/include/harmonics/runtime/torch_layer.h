@@ -1,7 +1,8 @@
 // How layers, activations and losses are computed with libtorch, and how to add one's own.
 //
-// The one public header that includes libtorch: only code that writes a layer needs it. A new layer is
-// a LayerType (harmonics/graph/layer_type.h) plus a TorchLayer registered here under the same name.
+// The one public header that includes libtorch: only code that writes a layer needs it. A new layer
+// is a LayerType (harmonics/graph/layer_type.h) plus a TorchLayer registered here under the same
+// name.
 #pragma once
 
 #include <torch/types.h>

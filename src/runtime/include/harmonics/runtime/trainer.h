@@ -1,7 +1,7 @@
 // Trainer: pulls batches from bound producers, lets a chain of stages learn, and keeps count.
 //
-// CycleRuntime and the schedulers are built on it, so that epochs, evaluation, metrics and checkpoints
-// mean the same everywhere.
+// CycleRuntime and the schedulers are built on it, so that epochs, evaluation, metrics and
+// checkpoints mean the same everywhere.
 #pragma once
 
 #include <atomic>
@@ -90,8 +90,8 @@ class Trainer {
 
   /// One batch; past the end of the data the next epoch begins. Returns what happened.
   StepReport step();
-  /// `epochs` passes over the sized producers; an epoch that a checkpoint broke off in counts as one.
-  /// With nothing sized an epoch is one step.
+  /// `epochs` passes over the sized producers; an epoch that a checkpoint broke off in counts as
+  /// one. With nothing sized an epoch is one step.
   FitReport fit(std::int64_t epochs, const FitOptions& options = {});
   /// Loss and accuracy over one pass of these producers, which must bind every producer.
   [[nodiscard]] Evaluation evaluate(const NamedProducers& producers);

@@ -14,10 +14,10 @@
 
 namespace harmonics {
 
-/// Runs parts made by partition_graph or auto_partition, in order, each on its own backend. Outputs,
-/// gradients and weights equal those of the uncut graph bit for bit; checkpoints are the same files, so
-/// a run may go on in another number of parts. One thread; the order is Sequential: a micro-batch
-/// passes through all parts, forward and back, before the next one starts.
+/// Runs parts made by partition_graph or auto_partition, in order, each on its own backend.
+/// Outputs, gradients and weights equal those of the uncut graph bit for bit; checkpoints are the
+/// same files, so a run may go on in another number of parts. One thread; the order is Sequential:
+/// a micro-batch passes through all parts, forward and back, before the next one starts.
 ///
 ///     DistributedScheduler scheduler(partition_graph(graph, 2));
 ///     scheduler.bindProducer("image", images);
@@ -25,8 +25,9 @@ namespace harmonics {
 ///     scheduler.fit(30);
 class DistributedScheduler {
  public:
-  /// `deploy.partitions` is empty or has one entry per part. A boundary whose other end is missing, a
-  /// target (parts in other processes) or `secure` is an Error: this version does not have them yet.
+  /// `deploy.partitions` is empty or has one entry per part. A boundary whose other end is missing,
+  /// a target (parts in other processes) or `secure` is an Error: this version does not have them
+  /// yet.
   explicit DistributedScheduler(const std::vector<HarmonicGraph>& parts,
                                 const DeploymentDescriptor& deploy = {},
                                 const RuntimeOptions& options = {});
