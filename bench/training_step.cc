@@ -56,8 +56,16 @@ RuntimeOptions sgd() {
   return options;
 }
 
-bool compare(const char* name, const HarmonicGraph& graph, torch::nn::Sequential net,
-             const Shape& batch_shape, std::int64_t classes, int rounds) {
+struct Contest {
+  const char* name;
+  HarmonicGraph graph;
+  torch::nn::Sequential net;
+  Shape batch_shape;
+  std::int64_t classes;
+};
+
+bool compare(Contest contest, int rounds) {
+  auto& [name, graph, net, batch_shape, classes] = contest;
   const std::int64_t batch = batch_shape[0];
   const at::Tensor image = torch::randn(batch_shape);
   const at::Tensor label = torch::randint(classes, {batch});
@@ -128,9 +136,17 @@ int main(int argc, char** argv) {
   torch::manual_seed(1);
   std::printf("name | ours | reference | ratio | bar\n");
   bool good = cycle_overhead(short_run ? 50 : 5000);
-  good &= compare("training step, MLP 784-1024x7-10, batch 256", mlp_graph(),
-                  reference::mlp(784, 1024, 7, 10), {256, 784}, 10, short_run ? 1 : 15);
-  good &= compare("training step, ResNet-18, batch 8", zoo_graph("resnet18"),
-                  reference::resnet18(1000), {8, 3, 224, 224}, 1000, short_run ? 1 : 9);
+  good &= compare({"training step, MLP 784-1024x7-10, batch 256",
+                   mlp_graph(),
+                   reference::mlp(784, 1024, 7, 10),
+                   {256, 784},
+                   10},
+                  short_run ? 1 : 15);
+  good &= compare({"training step, ResNet-18, batch 8",
+                   zoo_graph("resnet18"),
+                   reference::resnet18(1000),
+                   {8, 3, 224, 224},
+                   1000},
+                  short_run ? 1 : 9);
   return check && !good ? 1 : 0;
 }

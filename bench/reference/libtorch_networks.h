@@ -28,8 +28,8 @@ inline torch::nn::Conv2d conv(std::int64_t in, std::int64_t out, std::int64_t ke
 }
 
 /// Two 3x3 convolutions around a shortcut.
-struct BasicBlockImpl : torch::nn::Module {
-  BasicBlockImpl(std::int64_t in, std::int64_t out, std::int64_t stride)
+struct ResidualBlock : torch::nn::Module {
+  ResidualBlock(std::int64_t in, std::int64_t out, std::int64_t stride)
       : first(register_module("first", conv(in, out, 3, stride))),
         first_norm(register_module("first_norm", torch::nn::BatchNorm2d(out))),
         second(register_module("second", conv(out, out, 3, 1))),
@@ -49,7 +49,7 @@ struct BasicBlockImpl : torch::nn::Module {
   torch::nn::BatchNorm2d second_norm;
   torch::nn::Sequential shortcut{nullptr};
 };
-TORCH_MODULE(BasicBlock);
+using BasicBlock = torch::nn::ModuleHolder<ResidualBlock>;
 
 /// ResNet-18 for 3 x 224 x 224 images (He et al., "Deep residual learning", CVPR 2016).
 inline torch::nn::Sequential resnet18(std::int64_t classes) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/listed.h>
 
 namespace harmonics {
 namespace {
@@ -16,12 +17,6 @@ constexpr std::int64_t kMaxRatioTerm = 1'000'000;
 
 bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_name_part(char c) { return is_name_start(c) || (c >= '0' && c <= '9') || c == '.'; }
-
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text.empty() ? "none" : text;
-}
 
 // Fills in defaults; a missing or unknown attribute is an error that lists what there is.
 Attributes complete_attributes(const LayerNode& layer, const LayerType& type) {

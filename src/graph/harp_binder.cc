@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include <harmonics/base/listed.h>
+
 namespace harmonics {
 namespace {
 
@@ -20,12 +22,6 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     }
   }
   return row.back();
-}
-
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
 }
 
 class Binder {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <harmonics/base/listed.h>
+
 namespace harmonics {
 
 HarpParser::HarpParser(const HarpSource& source) : source_(source), tokens_(harp_tokens(source)) {}
@@ -133,10 +135,8 @@ void HarpParser::layer() {
   if (type_token.kind == TokenKind::kName) made.node.type = expanded(next());
   const LayerType* type = find_layer_type(made.node.type);
   if (type == nullptr) {
-    std::string known;
-    for (const std::string& each : layer_type_names()) known += (known.empty() ? "" : ", ") + each;
     refuse(type_token, format("layer '{}' has the unknown type '{}'; there are: {}", name.text,
-                              made.node.type, known));
+                              made.node.type, listed(layer_type_names())));
   }
   if (accept("(")) made.node.attributes = attributes(*type);
   for (const AttributeSpec& spec : type->attributes) {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include <harmonics/base/listed.h>
+
 #include "harp_parser.h"
 
 namespace harmonics {
@@ -96,14 +98,12 @@ std::string HarpParser::expanded(const Token& token) const {
 }
 
 std::int64_t HarpParser::variable(std::string_view name, std::size_t offset) const {
-  std::string known;
   for (const Variable& each : variables_) {
     if (each.name == name) return each.value;
-    known += (known.empty() ? "" : ", ") + each.name;
   }
-  source_.refuse(offset, known.empty()
-                             ? format("'${}' is used outside of a repeat", name)
-                             : format("no repeat around counts '{}'; there are: {}", name, known));
+  source_.refuse(offset, variables_.empty() ? format("'${}' is used outside of a repeat", name)
+                                            : format("no repeat around counts '{}'; there are: {}",
+                                                     name, listed(variables_, &Variable::name)));
 }
 
 // variable [ (+ | - | *) number ]
@@ -239,10 +239,7 @@ Attribute HarpParser::value() {
 // After the '(': values by position, then by name.
 Attributes HarpParser::attributes(const LayerType& type) {
   Attributes made;
-  std::string known;
-  for (const AttributeSpec& spec : type.attributes) {
-    known += (known.empty() ? "" : ", ") + spec.name;
-  }
+  const std::string known = listed(type.attributes, &AttributeSpec::name);
   bool named = false;
   std::size_t index = 0;
   while (!accept(")")) {
@@ -261,8 +258,7 @@ Attributes HarpParser::attributes(const LayerType& type) {
     }
     const auto is_it = [&](const AttributeSpec& spec) { return spec.name == name; };
     if (std::none_of(type.attributes.begin(), type.attributes.end(), is_it)) {
-      refuse(token, format("{} has no attribute '{}'; it takes: {}", type.name, name,
-                           known.empty() ? "none" : known));
+      refuse(token, format("{} has no attribute '{}'; it takes: {}", type.name, name, known));
     }
     if (made.contains(name)) refuse(token, format("'{}' is given twice", name));
     made.emplace(name, value());

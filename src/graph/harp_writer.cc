@@ -1,5 +1,6 @@
 // A graph as .harp text.
 #include <harmonics/base/format.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/graph/harp.h>
 
 #include "harp_lexer.h"
@@ -74,9 +75,7 @@ std::string flows_text(const HarmonicGraph& graph) {
     if (last != nullptr && layer.inputs.size() == 1 && layer.inputs[0] == *last) {
       text += format("\n      {} {}", arrow_text(layer.activation), layer.name);
     } else {
-      std::string inputs;
-      for (const std::string& input : layer.inputs) inputs += (inputs.empty() ? "" : ", ") + input;
-      text += format("{}    {} {} {}", last == nullptr ? "" : ";\n", inputs,
+      text += format("{}    {} {} {}", last == nullptr ? "" : ";\n", listed(layer.inputs),
                      arrow_text(layer.activation), layer.name);
     }
     last = &layer.name;

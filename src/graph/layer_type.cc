@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/graph/graph.h>
 
 #include "builtin.h"
@@ -122,10 +123,8 @@ bool LayerQuery::has(std::string_view name) const {
 }
 
 void LayerQuery::refuse(const std::string& what) const {
-  std::string seen;
-  for (const TensorSpec& input : inputs) seen += (seen.empty() ? "" : ", ") + spec_text(input);
   fail(ErrorCode::kInvalidArgument, "layer '{}' ({}): {}; input is {}", layer, type, what,
-       seen.empty() ? "nothing" : seen);
+       listed(inputs, spec_text));
 }
 
 namespace {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/listed.h>
 
 #include "zoo_models.h"
 
@@ -50,12 +51,10 @@ std::vector<std::string> zoo_names() {
 }
 
 HarmonicGraph zoo_graph(std::string_view name) {
-  std::string known;
   for (const Entry& entry : entries()) {
     if (entry.name == name) return entry.make();
-    known += (known.empty() ? "" : ", ") + std::string(entry.name);
   }
-  fail(ErrorCode::kNotFound, "the zoo has no '{}'; it has: {}", name, known);
+  fail(ErrorCode::kNotFound, "the zoo has no '{}'; it has: {}", name, listed(zoo_names()));
 }
 
 HarmonicGraph finish_classifier(GraphBuilder& builder, const std::string& logits) {

@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/listed.h>
 
 namespace harmonics {
 namespace {
@@ -17,12 +18,10 @@ constexpr std::array<std::string_view, 4> kPrecisions = {"full", "bf16", "fp16",
 template <typename Kind, std::size_t N>
 Kind from_name(const std::array<std::string_view, N>& names, std::string_view name,
                const char* what) {
-  std::string all;
   for (std::size_t i = 0; i < N; ++i) {
     if (names[i] == name) return static_cast<Kind>(i);
-    all += (all.empty() ? "" : ", ") + std::string(names[i]);
   }
-  fail(ErrorCode::kInvalidArgument, "unknown {} '{}': use one of {}", what, name, all);
+  fail(ErrorCode::kInvalidArgument, "unknown {} '{}': use one of {}", what, name, listed(names));
 }
 
 void require(bool ok, std::string_view name, std::string_view rule) {

@@ -5,18 +5,12 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
+#include <harmonics/base/listed.h>
 
 #include "metrics.h"
 
 namespace harmonics {
 namespace {
-
-template <typename Nodes>
-std::string names_of(const Nodes& nodes) {
-  std::string all;
-  for (const auto& node : nodes) all += (all.empty() ? "" : ", ") + node.name;
-  return all.empty() ? "none" : all;
-}
 
 std::optional<double> mean_loss(const TapReport& taps, std::int64_t samples) {
   if (samples == 0) return std::nullopt;
@@ -35,7 +29,7 @@ const ProducerNode& Trainer::declared(const std::string& name) const {
     if (node.name == name) return node;
   }
   fail(ErrorCode::kNotFound, "the graph has no producer '{}'; it has: {}", name,
-       names_of(chain_.producers()));
+       listed(chain_.producers(), &ProducerNode::name));
 }
 
 void Trainer::bind_producer(const std::string& name, ProducerPtr producer) {
@@ -62,7 +56,7 @@ void Trainer::bind_consumer(const std::string& name, ConsumerPtr consumer) {
   for (const ConsumerNode& node : chain_.consumers()) known |= node.name == name;
   if (!known) {
     fail(ErrorCode::kNotFound, "the graph has no consumer '{}'; it has: {}", name,
-         names_of(chain_.consumers()));
+         listed(chain_.consumers(), &ConsumerNode::name));
   }
   if (!consumers_.emplace(name, std::move(consumer)).second) {
     fail(ErrorCode::kAlreadyExists, "consumer '{}' is bound already", name);
@@ -76,7 +70,7 @@ void Trainer::check_bindings(const NamedProducers& producers) const {
     if (bound == producers.end()) {
       if (!chain_.learns() && chain_.is_target_only(node.name)) continue;
       fail(ErrorCode::kFailedPrecondition, "producer '{}' has no data: bind it (the graph has: {})",
-           node.name, names_of(chain_.producers()));
+           node.name, listed(chain_.producers(), &ProducerNode::name));
     }
     if (!bound->second->size()) continue;
     if (bound->second->sample_count() == 0) {
