@@ -3,10 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <numeric>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -245,6 +249,27 @@ TEST_F(CsvProducerTest, AFileThatChangesUnderTheIndexIsAnError) {
               }
             }),
             "");
+}
+
+TEST_F(CsvProducerTest, SeveralThreadsReadAtOnce) {
+  std::string text;
+  for (int i = 0; i < 2000; ++i) text += format("{}\n", i);
+  const auto producer = open(text);  // the rows are not known yet: the threads meet there
+  std::array<bool, 4> good{};
+  {
+    std::vector<std::jthread> threads;
+    for (bool& mine : good) {
+      threads.emplace_back([&producer, &mine] {
+        std::vector<std::int64_t> numbers(2000);
+        std::iota(numbers.rbegin(), numbers.rend(), 0);
+        std::vector<float> values(2000);
+        producer->read(numbers, std::as_writable_bytes(std::span(values)));
+        mine = std::ranges::equal(values, numbers, {}, {},
+                                  [](std::int64_t n) { return static_cast<float>(n); });
+      });
+    }
+  }
+  EXPECT_THAT(good, ::testing::Each(true));
 }
 
 TEST_F(CsvProducerTest, RowsAcrossBlocks) {
