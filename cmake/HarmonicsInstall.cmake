@@ -33,6 +33,7 @@ function(harmonics_install)
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/harmonics)
 
   set(package ${CMAKE_INSTALL_LIBDIR}/cmake/harmonics)
+  get_property(HARMONICS_PACKAGES GLOBAL PROPERTY HARMONICS_PACKAGES)
   install(EXPORT harmonics NAMESPACE harmonics:: FILE harmonics-targets.cmake
           DESTINATION ${package})
   configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/harmonics-config.cmake.in

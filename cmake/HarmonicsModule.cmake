@@ -1,16 +1,17 @@
-# harmonics_module(name DEPS … LIBS … PUBLIC_LIBS … HEADERS … SOURCES … TESTS … [TORCH])
+# harmonics_module(name DEPS … PACKAGES … LIBS … PUBLIC_LIBS … HEADERS … SOURCES … TESTS … [TORCH])
 #
 # Declares one module of the architecture: the static library harmonics::<name>, whose public headers
 # lie in include/harmonics/<name>/. HARMONICS_MODULES (in src/CMakeLists.txt) is the order of the
 # house: naming a module in DEPS that does not stand earlier in that list stops the configuration.
 # A module sees only the include roots of its DEPS, so including a later module does not compile.
+#   PACKAGES     what find_package must find for LIBS; the installed package looks for it again
 #   LIBS         third-party libraries that only this module's .cc files may see
 #   PUBLIC_LIBS  third-party libraries that its public headers need too
 #   TORCH        compile with libtorch and the shared precompiled torch header
 #   TESTS        one test program and one ctest entry "<name>.<file>" per *_test.cc
 # With HARMONICS_FUZZ every *_fuzz.cc beside the sources becomes a fuzzer.
 function(harmonics_module name)
-  cmake_parse_arguments(ARG "TORCH" "" "DEPS;LIBS;PUBLIC_LIBS;HEADERS;SOURCES;TESTS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH" "" "DEPS;PACKAGES;LIBS;PUBLIC_LIBS;HEADERS;SOURCES;TESTS" ${ARGN})
   harmonics_module_position(${name} own)
   foreach(dep IN LISTS ARG_DEPS)
     harmonics_module_position(${dep} theirs)
@@ -24,6 +25,10 @@ function(harmonics_module name)
     endif()
   endforeach()
 
+  foreach(package IN LISTS ARG_PACKAGES)
+    find_package(${package} REQUIRED GLOBAL)
+    set_property(GLOBAL APPEND PROPERTY HARMONICS_PACKAGES ${package})
+  endforeach()
   add_library(harmonics_${name} STATIC ${ARG_SOURCES})
   add_library(harmonics::${name} ALIAS harmonics_${name})
   set_target_properties(harmonics_${name} PROPERTIES EXPORT_NAME ${name})

@@ -1,4 +1,5 @@
-# Compiler settings, build options and the third-party packages that every part shares.
+# Compiler settings, build options, and the packages that tests and torch need. Other third-party
+# packages are named by the module that uses them (harmonics_module … PACKAGES).
 include(GNUInstallDirs)
 
 option(HARMONICS_BUILD_TESTS "Build the tests and benchmarks" ON)
@@ -51,10 +52,6 @@ if(HARMONICS_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
       ${HARMONICS_CCACHE})
 endif()
 
-find_package(Threads REQUIRED)
-find_package(fmt REQUIRED)
-find_package(spdlog REQUIRED)
-find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 if(HARMONICS_BUILD_TESTS)
   find_package(GTest REQUIRED)
   find_package(benchmark)

@@ -52,7 +52,10 @@ if [ "$(id -u)" -ne 0 ]; then
   as_root=(sudo)
 fi
 echo "setup: installing them with apt-get (this can take a few minutes)"
-"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" apt-get update -qq || {
+  echo "setup: apt-get cannot reach its mirror; check the network and /etc/apt" >&2
+  exit 1
+}
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
   apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 echo "setup: done"
