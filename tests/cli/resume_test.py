@@ -49,9 +49,8 @@ class Metrics:
             line = self.next()
             if line is None:
                 raise AssertionError(f'the program ended before step {wanted}')
-            step = line.get('step') or line.get('steps')
-            if step >= wanted:
-                return step
+            if line.get('step', 0) >= wanted:
+                return line['step']
 
     def close(self):
         if self._descriptor >= 0:
@@ -115,7 +114,7 @@ class ResumeTest(program.CliTest):
             process.communicate(timeout=program.TIMEOUT_S)
             self.assertEqual(process.returncode, -signal.SIGKILL)
             while (line := metrics.next()) is not None:
-                step = line.get('step') or line.get('steps')
+                step = line.get('step', step)
             metrics.close()
             reached = step
             if step > 1:
