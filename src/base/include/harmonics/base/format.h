@@ -3,12 +3,24 @@
 
 #include <fmt/core.h>
 
+#include <string>
+#include <utility>
+
 namespace harmonics {
 
 template <typename... Args>
 using FormatString = fmt::format_string<Args...>;
 
+/// What `format` is: an object, because an unqualified call of a function of that name would also
+/// find std::format through its arguments.
+struct Format {
+  template <typename... Args>
+  [[nodiscard]] std::string operator()(FormatString<Args...> text, Args&&... args) const {
+    return fmt::format(text, std::forward<Args>(args)...);
+  }
+};
+
 /// format("{} layers", n): {} placeholders, checked at compile time.
-using fmt::format;
+inline constexpr Format format;
 
 }  // namespace harmonics
