@@ -11,7 +11,7 @@ set -euo pipefail
 required=(
   g++ cmake ninja-build make git python3 ccache
   libtorch-dev libopenblas0-openmp
-  libfmt-dev libspdlog-dev libcli11-dev libssl-dev libyaml-cpp-dev
+  libfmt-dev libspdlog-dev libcli11-dev libssl-dev libyaml-cpp-dev libzstd-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   clang-format
 )

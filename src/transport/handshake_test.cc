@@ -1,0 +1,113 @@
+#include "handshake.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "error_testing.h"
+
+namespace harmonics {
+namespace {
+
+using ::testing::HasSubstr;
+
+Greeting sample() {
+  Greeting greeting;
+  greeting.run = std::string(kMaxRunName, 'r');
+  greeting.boundary = std::string(kMaxBoundaryName, 'b');
+  greeting.instance = {1, 2};
+  greeting.peer = {3, 4};
+  greeting.progress = {9, 7};
+  greeting.window = {1000, kMaxWindowMessages};
+  greeting.compress = true;
+  greeting.max_message_size = 2147483647;
+  greeting.nonce = random_nonce();
+  return greeting;
+}
+
+std::string greeting_error(const Greeting& greeting) {
+  return error_of([&] { (void)decode_greeting(encode_greeting(greeting)); });
+}
+
+TEST(Handshake, GreetingRoundTripAtItsCeilings) {
+  const Greeting greeting = sample();
+  EXPECT_EQ(decode_greeting(encode_greeting(greeting)), greeting);
+  EXPECT_LE(encode_greeting(greeting).size(), kMaxGreetingBytes);
+}
+
+TEST(Handshake, GreetingsThatCannotBeAreRefused) {
+  const auto changed = [](auto change) {
+    Greeting greeting = sample();
+    change(greeting);
+    return greeting_error(greeting);
+  };
+  EXPECT_NE(changed([](Greeting& g) { g.run += 'r'; }), "no error");
+  EXPECT_NE(changed([](Greeting& g) { g.boundary += 'b'; }), "no error");
+  EXPECT_THAT(changed([](Greeting& g) { g.instance = {}; }), HasSubstr("who it is"));
+  EXPECT_THAT(changed([](Greeting& g) { g.progress = {1, 2}; }), HasSubstr("more was taken"));
+  EXPECT_THAT(changed([](Greeting& g) { g.window.bytes = 0; }), HasSubstr("window"));
+  EXPECT_THAT(changed([](Greeting& g) { g.window.messages = 0; }), HasSubstr("window"));
+  EXPECT_THAT(changed([](Greeting& g) { ++g.window.messages; }), HasSubstr("window"));
+  EXPECT_THAT(changed([](Greeting& g) { ++g.max_message_size; }), HasSubstr("max_message_size"));
+  Bytes longer = encode_greeting(sample());
+  longer.push_back(std::byte{0});
+  EXPECT_THAT(error_of([&] { (void)decode_greeting(longer); }), HasSubstr("bytes follow"));
+  longer.resize(40);
+  EXPECT_THAT(error_of([&] { (void)decode_greeting(longer); }), HasSubstr("data_loss"));
+}
+
+TEST(Handshake, RefusalRoundTripAndCleaning) {
+  const Refusal refusal{ErrorCode::kPermissionDenied, true, "no\x1b[31m way\n"};
+  const Refusal back = decode_refusal(encode_refusal(refusal));
+  EXPECT_EQ(back.code, refusal.code);
+  EXPECT_TRUE(back.passing);
+  EXPECT_EQ(back.reason, "no?[31m way?");
+  const Refusal endless{ErrorCode::kUnavailable, false, std::string(10'000, 'x')};
+  EXPECT_EQ(decode_refusal(encode_refusal(endless)).reason.size(), kMaxReason);
+  EXPECT_NE(error_of([] { (void)decode_refusal(Bytes(6, std::byte{0})); }), "no error");
+}
+
+TEST(Handshake, ChallengeAndProofRoundTrip) {
+  Challenge challenge;
+  challenge.nonce = random_nonce();
+  challenge.proof = sha256(bytes_of("x"));
+  const Challenge back = decode_challenge(encode_challenge(challenge));
+  EXPECT_EQ(back.nonce, challenge.nonce);
+  EXPECT_EQ(back.proof, challenge.proof);
+  EXPECT_EQ(decode_proof(encode_proof(challenge.proof)), challenge.proof);
+  EXPECT_NE(error_of([] { (void)decode_proof(Bytes(31)); }), "no error");
+  EXPECT_NE(error_of([] { (void)decode_challenge(Bytes(65)); }), "no error");
+}
+
+// Test cases 1, 2 and 6 of RFC 4231.
+TEST(Handshake, HmacKnownValues) {
+  EXPECT_EQ(digest_text(hmac_sha256(Bytes(20, std::byte{0x0b}), bytes_of("Hi There"))),
+            "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+  EXPECT_EQ(digest_text(hmac_sha256(bytes_of("Jefe"), bytes_of("what do ya want for nothing?"))),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+  EXPECT_EQ(
+      digest_text(hmac_sha256(Bytes(131, std::byte{0xaa}),
+                              bytes_of("Test Using Larger Than Block-Size Key - Hash Key First"))),
+      "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+}
+
+TEST(Handshake, AProofHoldsForOneTokenRoleAndGreeting) {
+  const Greeting hello = sample();
+  const Nonce nonce = random_nonce();
+  const Digest proof = token_proof("secret", Prover::kConnector, hello, nonce);
+  EXPECT_TRUE(same_digest(proof, token_proof("secret", Prover::kConnector, hello, nonce)));
+  EXPECT_FALSE(same_digest(proof, token_proof("Secret", Prover::kConnector, hello, nonce)));
+  EXPECT_FALSE(same_digest(proof, token_proof("secret", Prover::kListener, hello, nonce)));
+  EXPECT_FALSE(same_digest(proof, token_proof("secret", Prover::kConnector, sample(), nonce)));
+  EXPECT_FALSE(
+      same_digest(proof, token_proof("secret", Prover::kConnector, hello, random_nonce())));
+}
+
+TEST(Handshake, TheSmallerNonZeroSizeHolds) {
+  EXPECT_EQ(agreed_message_size(0, 0), kDefaultMaxMessageSize);
+  EXPECT_EQ(agreed_message_size(5, 0), 5u);
+  EXPECT_EQ(agreed_message_size(0, 5), 5u);
+  EXPECT_EQ(agreed_message_size(7, 5), 5u);
+}
+
+}  // namespace
+}  // namespace harmonics
