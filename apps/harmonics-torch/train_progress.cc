@@ -12,7 +12,7 @@ namespace harmonics {
 namespace {
 
 constexpr std::chrono::milliseconds kRedrawInterval(100);
-constexpr int kMinBarWidth = 10;
+constexpr int kMinBarWidth = 5;
 constexpr int kMaxBarWidth = 30;
 
 std::string bar(double share, int width, bool colour) {
@@ -68,7 +68,7 @@ void TrainProgress::on_step(const StepReport& step) {
   if (!live_ || (shown_ && clock_.now() - drawn_ < kRedrawInterval)) return;
   drawn_ = clock_.now();
   shown_ = true;
-  write_text(Stream::kError, "\r" + bar_line(step) + "\x1b[K");
+  write_text(Stream::kError, format("\r{}\x1b[K", bar_line(step)));
 }
 
 std::string TrainProgress::bar_line(const StepReport& step) const {
@@ -79,10 +79,10 @@ std::string TrainProgress::bar_line(const StepReport& step) const {
   const double steps_left = static_cast<double>(epochs_ - step.epoch + 1) * batches - batch;
   const double seconds = seconds_since(started_);
   const auto samples = static_cast<double>(epoch_samples_);
-  std::string rest =
-      measured("", step.loss ? std::optional(loss_sum_ / samples) : std::nullopt,
-               step.accuracy ? std::optional(accuracy_sum_ / samples) : std::nullopt);
-  rest += format("  {} samples/s  {} left", in_short(static_cast<double>(samples_) / seconds),
+  std::string rest;
+  if (step.loss) rest += format("  loss {:.4f}", loss_sum_ / samples);
+  if (step.accuracy) rest += format("  acc {:5.1f} %", 100 * accuracy_sum_ / samples);
+  rest += format("  {:>6} samples/s  {:>5} left", in_short(static_cast<double>(samples_) / seconds),
                  as_duration(seconds / steps_done * steps_left));
   const std::string head = epoch_number(step.epoch, epochs_) + " ";
   // A line as wide as the terminal would wrap and could not be drawn over.
