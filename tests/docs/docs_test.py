@@ -26,9 +26,11 @@ class Docs(unittest.TestCase):
     def test_every_test_that_coverage_names_exists(self):
         for line in (ROOT / 'docs/COVERAGE.md').read_text().splitlines():
             sources = ''.join((ROOT / 'docs' / link).read_text()
-                              for link in re.findall(r'\]\(([^)]+_test\.cc)\)', line))
+                              for link in re.findall(r'\]\(([^)]+_test\.(?:cc|py))\)', line))
             for suite, name in re.findall(r'`([A-Z]\w+)\.(\w+)`', line):
                 self.assertRegex(sources, rf'\({suite},\s+{name}\)', line)
+            for name in re.findall(r'`(test_\w+)`', line):
+                self.assertIn(f'def {name}(', sources, line)
 
 
 if __name__ == '__main__':
