@@ -19,10 +19,11 @@
 namespace harmonics {
 namespace {
 
+constexpr std::string_view kCsvScheme = "csv:";
+
 using NamedConsumers = std::map<std::string, ConsumerPtr, std::less<>>;
 
 NamedConsumers open_outputs(const HarmonicGraph& graph, const std::vector<Binding>& outputs) {
-  constexpr std::string_view scheme = "csv:";
   NamedConsumers consumers;
   for (const Binding& output : outputs) {
     std::string names;
@@ -35,11 +36,11 @@ NamedConsumers open_outputs(const HarmonicGraph& graph, const std::vector<Bindin
       fail(ErrorCode::kNotFound, "--out {}: the graph has no such consumer; it has: {}",
            output.name, names.empty() ? "none" : names);
     }
-    if (!output.spec.starts_with(scheme) || output.spec.size() == scheme.size()) {
+    if (!output.spec.starts_with(kCsvScheme) || output.spec.size() == kCsvScheme.size()) {
       fail(ErrorCode::kInvalidArgument, "--out {}: '{}' is not of the form csv:PATH", output.name,
            output.spec);
     }
-    consumers[output.name] = std::make_shared<CsvConsumer>(output.spec.substr(scheme.size()));
+    consumers[output.name] = std::make_shared<CsvConsumer>(output.spec.substr(kCsvScheme.size()));
   }
   return consumers;
 }
@@ -150,7 +151,9 @@ int run(const RunCommand& command) {
   const NamedConsumers consumers = open_outputs(graph, command.outputs);
   RunReport report = compute(chain, graph, producers, consumers, measured);
   report.graph = graph.name();
-  for (const Binding& output : command.outputs) report.files[output.name] = output.spec.substr(4);
+  for (const Binding& output : command.outputs) {
+    report.files[output.name] = output.spec.substr(kCsvScheme.size());
+  }
   switch (command.output) {
     case OutputStyle::kTable:
       write_text(Stream::kOutput, report_text(report, wants_colour(Stream::kOutput)));

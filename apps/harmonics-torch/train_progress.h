@@ -24,9 +24,6 @@ class TrainProgress {
   /// Wipes the bar, so that other text can follow; the destructor does it too.
   void clear();
 
-  /// Trained on by this process.
-  [[nodiscard]] std::int64_t samples() const { return samples_; }
-
  private:
   [[nodiscard]] std::string bar_line(const StepReport& step) const;
   [[nodiscard]] double seconds_since(Nanoseconds start) const;
@@ -39,8 +36,8 @@ class TrainProgress {
   const Nanoseconds started_;
   Nanoseconds drawn_{};
   Nanoseconds epoch_started_;
-  bool shown_ = false;  // a bar stands on the screen
-  std::int64_t samples_ = 0;
+  bool shown_ = false;            // a bar stands on the screen
+  std::int64_t samples_ = 0;      // trained on by this process
   std::int64_t first_batch_ = 0;  // of this process, when it began within an epoch
   // Sums over the epoch under way.
   std::int64_t epoch_samples_ = 0;
