@@ -16,6 +16,12 @@ if(HARMONICS_WITH_TORCH AND Torch_FOUND)
   add_library(harmonics_torch INTERFACE)
   target_link_libraries(harmonics_torch INTERFACE ${TORCH_LIBRARIES})
   target_include_directories(harmonics_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+  # libtorch 2.x brings fmt headers of its own, which hide the system's: code that sees them must not
+  # expect the system's library to fit. No fmt type crosses between modules.
+  find_path(HARMONICS_TORCH_FMT fmt/format-inl.h PATHS ${TORCH_INCLUDE_DIRS} NO_DEFAULT_PATH)
+  if(HARMONICS_TORCH_FMT AND NOT HARMONICS_TORCH_FMT IN_LIST CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES)
+    target_compile_definitions(harmonics_torch INTERFACE FMT_HEADER_ONLY)
+  endif()
 else()
   message(STATUS "harmonics: built without libtorch (HARMONICS_WITH_TORCH=${HARMONICS_WITH_TORCH}):"
     " no tensor_torch, runtime, place, schedule and harmonics-torch")

@@ -98,14 +98,15 @@ bool is_complete(const TrainingProgress& progress, const TrainSettings& settings
          (settings.patience > 0 && progress.epochs_since_best >= settings.patience);
 }
 
-// Fills in what fit measured; a run that broke off in its first epoch tells of that epoch so far.
+// Fills in what fit measured. A run that broke off before a whole epoch tells of the last one before it
+// was resumed, or else of its first epoch so far.
 void add_measurements(TrainReport& report, const FitReport& fit, const TrainingProgress& progress) {
   report.stopped_early = fit.stopped_early;
   report.interrupted = fit.interrupted;
-  report.train_loss = fit.last_epoch.train_loss;
-  report.train_accuracy = fit.last_epoch.train_accuracy;
+  report.train_loss = progress.last_train_loss;
+  report.train_accuracy = progress.last_train_accuracy;
   report.test = fit.last_epoch.evaluation;
-  if (fit.last_epoch.epoch > 0 || progress.samples_in_epoch == 0) return;
+  if (report.train_loss || progress.samples_in_epoch == 0) return;
   const TapReport& taps = progress.taps_in_epoch;
   report.train_loss = taps.loss_sum / static_cast<double>(progress.samples_in_epoch);
   if (taps.judged > 0) {
@@ -164,6 +165,8 @@ int train_with(Runtime& runtime, const Job& job) {
   if (is_complete(runtime.progress(), job.settings)) {
     report.was_complete = true;
     report.steps = runtime.fit(0).steps;
+    report.train_loss = runtime.progress().last_train_loss;
+    report.train_accuracy = runtime.progress().last_train_accuracy;
     if (!job.data.test.empty()) report.test = runtime.evaluate(job.data.test);
   } else {
     fit(runtime, job, watch, report);

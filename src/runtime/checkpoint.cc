@@ -56,6 +56,8 @@ Json progress_json(const StageChain& chain, const TrainingProgress& progress) {
   json.set("loss_sum_in_epoch", progress.taps_in_epoch.loss_sum);
   json.set("judged_in_epoch", progress.taps_in_epoch.judged);
   json.set("correct_in_epoch", progress.taps_in_epoch.correct);
+  if (progress.last_train_loss) json.set("last_train_loss", *progress.last_train_loss);
+  if (progress.last_train_accuracy) json.set("last_train_accuracy", *progress.last_train_accuracy);
   json.set("best_loss", progress.best_loss);
   json.set("epochs_since_best", progress.epochs_since_best);
   json.set("positions", std::move(positions));
@@ -71,6 +73,12 @@ TrainingProgress progress_from(const Json& json) {
   progress.taps_in_epoch = {json.at("loss_sum_in_epoch").as_number(),
                             json.at("judged_in_epoch").as_integer(),
                             json.at("correct_in_epoch").as_integer()};
+  if (const Json* loss = json.find("last_train_loss")) {
+    progress.last_train_loss = loss->as_number();
+  }
+  if (const Json* accuracy = json.find("last_train_accuracy")) {
+    progress.last_train_accuracy = accuracy->as_number();
+  }
   progress.best_loss = json.at("best_loss").as_number();
   progress.epochs_since_best = json.at("epochs_since_best").as_integer();
   for (const auto& [name, value] : json.at("positions").as_object()) {

@@ -170,6 +170,8 @@ EpochReport Trainer::end_epoch(const FitOptions& options) {
   report.samples = progress_.samples_in_epoch;
   if (chain_.learns()) report.train_loss = mean_loss(progress_.taps_in_epoch, report.samples);
   report.train_accuracy = accuracy(progress_.taps_in_epoch);
+  progress_.last_train_loss = report.train_loss;
+  progress_.last_train_accuracy = report.train_accuracy;
   progress_.batches_in_epoch = 0;
   progress_.samples_in_epoch = 0;
   progress_.taps_in_epoch = {};

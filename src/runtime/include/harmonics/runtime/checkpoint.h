@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 
 #include <harmonics/data/producer.h>
@@ -21,6 +22,9 @@ struct TrainingProgress {
   std::int64_t batches_in_epoch = 0;
   std::int64_t samples_in_epoch = 0;
   TapReport taps_in_epoch;
+  /// Means of the last whole epoch, once there was one.
+  std::optional<double> last_train_loss;
+  std::optional<double> last_train_accuracy;
   /// Best evaluation so far and how many epochs ago, for early stopping.
   double best_loss = 0;
   std::int64_t epochs_since_best = -1;
