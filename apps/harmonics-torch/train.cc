@@ -98,8 +98,8 @@ bool is_complete(const TrainingProgress& progress, const TrainSettings& settings
          (settings.patience > 0 && progress.epochs_since_best >= settings.patience);
 }
 
-// Fills in what fit measured. A run that broke off before a whole epoch tells of the last one before it
-// was resumed, or else of its first epoch so far.
+// Fills in what fit measured. A run that broke off before a whole epoch tells of the last one
+// before it was resumed, or else of its first epoch so far.
 void add_measurements(TrainReport& report, const FitReport& fit, const TrainingProgress& progress) {
   report.stopped_early = fit.stopped_early;
   report.interrupted = fit.interrupted;
