@@ -4,6 +4,7 @@
 
 #include <harmonics/base/clock.h>
 #include <harmonics/base/error.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/data/batch_producer.h>
 #include <harmonics/data/csv_consumer.h>
@@ -26,15 +27,11 @@ using NamedConsumers = std::map<std::string, ConsumerPtr, std::less<>>;
 NamedConsumers open_outputs(const HarmonicGraph& graph, const std::vector<Binding>& outputs) {
   NamedConsumers consumers;
   for (const Binding& output : outputs) {
-    std::string names;
-    bool known = false;
-    for (const ConsumerNode& node : graph.consumers()) {
-      names += (names.empty() ? "" : ", ") + node.name;
-      known |= node.name == output.name;
-    }
+    const bool known = std::ranges::any_of(
+        graph.consumers(), [&](const ConsumerNode& node) { return node.name == output.name; });
     if (!known) {
       fail(ErrorCode::kNotFound, "--out {}: the graph has no such consumer; it has: {}",
-           output.name, names.empty() ? "none" : names);
+           output.name, listed(graph.consumers(), &ConsumerNode::name));
     }
     if (!output.spec.starts_with(kCsvScheme) || output.spec.size() == kCsvScheme.size()) {
       fail(ErrorCode::kInvalidArgument, "--out {}: '{}' is not of the form csv:PATH", output.name,

@@ -1,6 +1,7 @@
 // harmonics graph show: the layers of a graph as a table.
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/graph/harp.h>
@@ -37,12 +38,6 @@ double total_flops(const HarmonicGraph& graph) {
     sum += graph.layer_shape(i).flops;
   }
   return sum;
-}
-
-std::string join(const std::vector<std::string>& words) {
-  std::string all;
-  for (const std::string& word : words) all += (all.empty() ? "" : ", ") + word;
-  return all;
 }
 
 std::string type_text(const LayerNode& node) {
@@ -98,7 +93,7 @@ std::string table_text(const HarmonicGraph& graph, bool colour) {
                          with_thousands(graph.parameter_count()), in_short(total_flops(graph)));
   }
   return text + format("{} layers; shapes follow from the data that is bound to {}\n",
-                       graph.layers().size(), join(graph.unresolved()));
+                       graph.layers().size(), listed(graph.unresolved()));
 }
 
 Json shape_json(const Shape& shape) {

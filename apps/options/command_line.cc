@@ -1,3 +1,4 @@
+#include <harmonics/base/listed.h>
 #include <harmonics/options/command_line.h>
 
 #include <algorithm>
@@ -57,12 +58,6 @@ std::vector<std::string> flag_names(CLI::App& app) {
   return names;
 }
 
-std::string join(const std::vector<std::string>& words) {
-  std::string all;
-  for (const std::string& word : words) all += (all.empty() ? "" : ", ") + word;
-  return all;
-}
-
 std::string path_of(const CLI::App* app) {
   const std::string own = app->get_name();
   return app->get_parent() == nullptr ? own : path_of(app->get_parent()) + " " + own;
@@ -81,7 +76,7 @@ std::variant<CLI::App*, Answer> find_subcommand(CLI::App& root, int argc, const 
     if (word.starts_with('-')) continue;
     const std::vector<std::string> names = subcommand_names(*app);
     if (std::ranges::find(names, word) == names.end()) {
-      return usage_error(app, format("'{}' is no command, there are {}{}", word, join(names),
+      return usage_error(app, format("'{}' is no command, there are {}{}", word, listed(names),
                                      suggestion(word, names)));
     }
     app = app->get_subcommand(word);
@@ -99,7 +94,7 @@ std::string describe(const CLI::ParseError& error, CLI::App& root, CLI::App& app
                : format("'{}' takes no further argument '{}'", path_of(&app), word);
   }
   if (!subcommands_of(app).empty()) {
-    return format("'{}' needs a command: {}", path_of(&app), join(subcommand_names(app)));
+    return format("'{}' needs a command: {}", path_of(&app), listed(subcommand_names(app)));
   }
   const std::string text = error.what();
   if (text.find("At Most 1") != std::string::npos) {

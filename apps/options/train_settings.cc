@@ -1,3 +1,4 @@
+#include <harmonics/base/listed.h>
 #include <harmonics/options/train_settings.h>
 
 #include <algorithm>
@@ -113,19 +114,15 @@ std::vector<TrainSettingRule> make_rules() {
 }
 
 std::string keys_of(std::string_view section) {
-  std::string keys;
+  std::vector<std::string> keys;
   for (const TrainSettingRule& rule : train_setting_rules()) {
-    if (rule.section == section) keys += (keys.empty() ? "" : ", ") + rule.key;
+    if (rule.section == section) keys.push_back(rule.key);
   }
-  return keys;
+  return listed(keys);
 }
 
 std::string producers_of(const HarmonicGraph& graph) {
-  std::string names;
-  for (const ProducerNode& node : graph.producers()) {
-    names += (names.empty() ? "" : ", ") + node.name;
-  }
-  return names.empty() ? "none" : names;
+  return listed(graph.producers(), &ProducerNode::name);
 }
 
 std::string place_of(const std::filesystem::path& file, const Setting& setting) {
