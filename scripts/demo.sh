@@ -21,7 +21,7 @@ run "$harmonics" graph show examples/digits.harp
 step "A picture of it"
 run "$harmonics" graph svg examples/digits.harp --out "$out/digits.svg"
 
-step "Learning to read 1,437 handwritten digits; the other 360 are the test"
+step "Learning to read 1,438 handwritten digits; the other 359 are the test"
 run "$harmonics" train examples/digits.harp --checkpoint "$out/digits.safetensors"
 
 step "The saved weights, loaded again, read the digits"

@@ -26,12 +26,14 @@
 #include <harmonics/data/synthetic_producer.h>
 #include <harmonics/graph/blob.h>
 #include <harmonics/graph/deployment.h>
+#include <harmonics/graph/export.h>
 #include <harmonics/graph/graph.h>
 #include <harmonics/graph/harp.h>
 #include <harmonics/graph/layer_type.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/graph/zoo.h>
 #include <harmonics/tensor/tensor.h>
+#include <harmonics/transport/binding.h>
 
 // Parts that need libtorch are missing from a build with HARMONICS_WITH_TORCH=OFF.
 #if __has_include(<harmonics/runtime/cycle_runtime.h>)

@@ -1,5 +1,5 @@
-// What layers, activations and losses there are, as far as a graph needs to know: attributes, number
-// of inputs, shapes, parameters and cost. How they are computed is the runtime's business.
+// What layers, activations and losses there are, as far as a graph needs to know: attributes,
+// number of inputs, shapes, parameters and cost. How they are computed is the runtime's business.
 //
 // To add a layer: register a LayerType here (or in builtin_layers.cc) and its forward function with
 // the runtime (harmonics/runtime/torch_layer.h). CONTRIBUTING.md shows one from start to end.
