@@ -1,0 +1,114 @@
+// The files that a plan is made from: models, device types, hosts and, optionally, links.
+//
+// docs/formats/planner_yaml.md describes them. Reading checks every rule of the format; errors name
+// file, line and key (kInvalidArgument), and what can be mended is mended with a warning in the
+// log.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace harmonics {
+
+// Ceilings of the files; larger ones are refused before anything is built from them.
+inline constexpr std::size_t kMaxPlannerFileBytes = std::size_t{16} << 20;
+inline constexpr std::size_t kMaxPlannerFileValues = 1'000'000;
+inline constexpr int kMaxPlannerFileDepth = 12;
+/// Layer sizes beyond this lose digits as doubles.
+inline constexpr std::int64_t kMaxParameters = std::int64_t{1} << 53;
+inline constexpr std::int64_t kMaxBatchSize = std::int64_t{1} << 31;
+
+/// One model: memory and output size of each layer.
+struct ModelProfile {
+  std::vector<double> memory_mb;
+  /// Numbers (not bytes) per sample: into the first layer, and out of each.
+  std::int64_t parameters_in = 0;
+  std::vector<std::int64_t> parameters_out;
+
+  [[nodiscard]] std::size_t layers() const { return memory_mb.size(); }
+  bool operator==(const ModelProfile&) const = default;
+};
+
+/// What was measured on one device type for one model: seconds per layer and micro-batch.
+struct LayerTimes {
+  std::int64_t batch_size = 1;
+  std::string dtype;
+  std::vector<double> time_s;
+
+  bool operator==(const LayerTimes&) const = default;
+};
+
+struct DeviceTypeProfile {
+  double bandwidth_mbps = 0;
+  double memory_mb = 0;
+  std::map<std::string, std::vector<LayerTimes>> models;
+
+  bool operator==(const DeviceTypeProfile&) const = default;
+};
+
+/// A limit on what flows between two ends. An end is a host, a group or a device type.
+struct LinkRule {
+  std::string first;
+  std::string second;
+  double bandwidth_mbps = 0;
+
+  bool operator==(const LinkRule&) const = default;
+};
+
+struct LinkTable {
+  std::map<std::string, std::vector<std::string>> groups;  // hosts by group
+  std::vector<LinkRule> rules;
+
+  bool operator==(const LinkTable&) const = default;
+};
+
+using ModelTable = std::map<std::string, ModelProfile>;
+using DeviceTypeTable = std::map<std::string, DeviceTypeProfile>;
+/// Hosts by device type.
+using HostTable = std::map<std::string, std::vector<std::string>>;
+
+/// Everything together.
+struct PlanInputs {
+  ModelTable models;
+  DeviceTypeTable types;
+  HostTable hosts;
+  LinkTable links;
+};
+
+/// Where the files are; an empty path of links means that there are none.
+struct PlanInputFiles {
+  std::filesystem::path models = "models.yml";
+  std::filesystem::path types = "device_types.yml";
+  std::filesystem::path hosts = "devices.yml";
+  std::filesystem::path links;
+};
+
+[[nodiscard]] PlanInputs read_plan_inputs(const PlanInputFiles& files);
+
+/// Each from its text; `name` is the file's name in errors. Layer times are compared with the
+/// number of layers of the models that are given, host types with the types.
+[[nodiscard]] ModelTable parse_models(std::string_view text, std::string_view name);
+[[nodiscard]] DeviceTypeTable parse_device_types(std::string_view text, std::string_view name,
+                                                 const ModelTable& models);
+[[nodiscard]] HostTable parse_hosts(std::string_view text, std::string_view name,
+                                    const DeviceTypeTable& types);
+[[nodiscard]] LinkTable parse_links(std::string_view text, std::string_view name,
+                                    const HostTable& hosts);
+
+/// The same as text that reads back to an equal value.
+[[nodiscard]] std::string models_to_yaml(const ModelTable& models);
+[[nodiscard]] std::string device_types_to_yaml(const DeviceTypeTable& types);
+[[nodiscard]] std::string hosts_to_yaml(const HostTable& hosts);
+[[nodiscard]] std::string links_to_yaml(const LinkTable& links);
+
+/// Bytes of one number of a PyTorch dtype such as "torch.float32". An unknown one is an `Error`
+/// that lists what there is.
+[[nodiscard]] std::int64_t plan_dtype_bytes(std::string_view dtype);
+
+}  // namespace harmonics

@@ -1,0 +1,88 @@
+// The planner: the best placement of a model's layers, with a proof of how good it is.
+//
+// Deterministic: the same problem and options give the same plan on every machine, since the search
+// is limited in steps of work and not in time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <harmonics/base/error.h>
+#include <harmonics/plan/cost_model.h>
+#include <harmonics/plan/placement.h>
+#include <harmonics/plan/problem.h>
+
+namespace harmonics {
+
+/// There is no plan; the message says which limit is to blame.
+class NoFeasiblePlan : public Error {
+ public:
+  explicit NoFeasiblePlan(const std::string& message)
+      : Error(ErrorCode::kFailedPrecondition, message) {}
+};
+
+enum class PlanGoal {
+  /// The shortest period: most micro-batches per second.
+  kThroughput,
+  /// The shortest way of one micro-batch through all stages.
+  kLatency,
+};
+
+/// What decides between plans that reach the goal equally well.
+enum class PlanPreference { kNone, kLatency, kFewestHosts };
+
+/// Steps of work for a problem without and with replication: below one and three seconds on a core
+/// of 2023.
+inline constexpr std::uint64_t kDefaultPlanWork = 130'000'000;
+inline constexpr std::uint64_t kDefaultReplicatedPlanWork = 450'000'000;
+
+struct PlannerOptions {
+  CostOptions costs;
+  PlanGoal goal = PlanGoal::kThroughput;
+  PlanPreference preference = PlanPreference::kLatency;
+  /// For the preference the period may grow by this share.
+  double tolerance = 0;
+  /// Stages may run on several hosts of one class, which take turns.
+  bool replicate = false;
+  /// Steps of work; 0 for the default. A quarter more goes into the preference.
+  std::uint64_t work = 0;
+};
+
+/// Proof that no plan has a period of `period_s` or less: give every host of class u the price
+/// price[u]; all hosts that a plan can use (without replication no more of a class than there are
+/// layers) together cost 1, but every way to place the layers with that period costs more. Whoever
+/// doubts it computes the cheapest placement.
+struct PeriodProof {
+  double period_s = 0;
+  std::vector<double> price;
+};
+
+struct PlanOutcome {
+  Placement placement;
+  double period_s = 0;
+  double latency_s = 0;
+  std::size_t hosts = 0;
+  /// No plan reaches a smaller value of the goal (seconds).
+  double lower_bound_s = 0;
+  /// The goal's value is the least one, shown by the relaxation and an exhaustive search.
+  bool proven = false;
+  std::optional<PeriodProof> proof;
+  /// Among plans that reach the goal as well, the preference's value is the least one.
+  bool preference_proven = false;
+  /// Steps of work done.
+  std::uint64_t work = 0;
+
+  /// The value of the goal.
+  [[nodiscard]] double objective_s(PlanGoal goal) const {
+    return goal == PlanGoal::kLatency ? latency_s : period_s;
+  }
+};
+
+/// Plans. Throws NoFeasiblePlan when there is no plan or none was found, `Error` for a problem that
+/// is not in order. A model without layers has an empty plan.
+[[nodiscard]] PlanOutcome make_plan(const PlanProblem& problem, const PlannerOptions& options);
+
+}  // namespace harmonics

@@ -1,0 +1,56 @@
+// One planning problem in plain numbers: a chain of layers and the hosts that may run it.
+//
+// Layers are numbered from 0 inside the planner. Cut i lies in front of layer i, so that a stage is
+// a pair of cuts (first, last] and a model of L layers has the cuts 0..L. Files and plans that
+// people read count layers from 1.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace harmonics {
+
+// Ceilings of what a problem may hold; the readers of the files enforce them too.
+inline constexpr std::size_t kMaxPlanLayers = 20'000;
+inline constexpr std::size_t kMaxHostClasses = 1'000;
+inline constexpr std::size_t kMaxPlanHosts = 60'000;
+
+/// Hosts that nothing in the problem tells apart: one device type, the same links, the same rules.
+struct HostClass {
+  std::string type;
+  std::vector<std::string> hosts;
+  double bandwidth_mbps = 0;
+  double memory_mb = 0;
+  /// Seconds per layer and micro-batch.
+  std::vector<double> layer_time_s;
+  /// Layers that these hosts must not run; empty when they may run all.
+  std::vector<bool> barred;
+};
+
+/// What the planner plans for. A value; checked by `check_problem`.
+struct PlanProblem {
+  std::string model;
+  std::string dtype;
+  std::int64_t batch_size = 1;
+  /// Memory of each layer, in megabytes of 1024 * 1024 bytes.
+  std::vector<double> layer_memory_mb;
+  /// Bytes per micro-batch that cross each cut: one more than there are layers.
+  std::vector<double> cut_bytes;
+  std::vector<HostClass> classes;
+  /// Bandwidth between a host of class u and another of class v at [u * classes.size() + v], on top
+  /// of what their own bandwidths allow; symmetric. Empty: no further limits.
+  std::vector<double> link_mbps;
+  /// When not empty, stages follow this order of classes, each of which has one host; a class may
+  /// be left out.
+  std::vector<std::size_t> order;
+
+  [[nodiscard]] std::size_t layers() const { return layer_memory_mb.size(); }
+};
+
+/// Throws an `Error` (kInvalidArgument) unless every list has its length, every number is finite
+/// and not negative, and the ceilings hold.
+void check_problem(const PlanProblem& problem);
+
+}  // namespace harmonics

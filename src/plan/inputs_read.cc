@@ -1,0 +1,197 @@
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/file.h>
+#include <harmonics/base/log.h>
+#include <harmonics/plan/inputs.h>
+#include <harmonics/plan/problem.h>
+
+#include "yaml_tree.h"
+
+namespace harmonics {
+namespace {
+
+ModelProfile read_model(const YamlValue& value) {
+  value.check_keys({"layers", "mem_MB", "parameters_in", "parameters_out"});
+  const auto layers = static_cast<std::size_t>(
+      value.at("layers").integer(0, static_cast<std::int64_t>(kMaxPlanLayers)));
+  ModelProfile model;
+  const YamlValue memory = value.at("mem_MB");
+  model.memory_mb = memory.numbers();
+  if (model.memory_mb.size() != layers) {
+    memory.broken(format("{} values for {} layers", model.memory_mb.size(), layers));
+  }
+  model.parameters_in = value.at("parameters_in").integer(0, kMaxParameters);
+  const YamlValue out = value.at("parameters_out");
+  model.parameters_out = out.integers(0, kMaxParameters);
+  const std::size_t given = model.parameters_out.size();
+  if (given > layers || (given == 0 && layers > 0)) {
+    out.broken(format("{} values for {} layers", given, layers));
+  }
+  if (given < layers) {
+    log_warn("plan", "{}: {} values for {} layers: they are repeated as a block", out.path(), given,
+             layers);
+    for (std::size_t k = given; k < layers; ++k) {
+      model.parameters_out.push_back(model.parameters_out[k - given]);
+    }
+  }
+  return model;
+}
+
+LayerTimes read_times(const YamlValue& value, const ModelProfile* model) {
+  value.check_keys({"batch_size", "dtype", "time_s"});
+  LayerTimes times;
+  times.batch_size = value.at("batch_size").integer(1, kMaxBatchSize);
+  times.dtype = value.at("dtype").text();
+  const YamlValue list = value.at("time_s");
+  times.time_s = list.numbers();
+  if (model != nullptr && times.time_s.size() != model->layers()) {
+    list.broken(
+        format("{} values, but the model has {} layers", times.time_s.size(), model->layers()));
+  }
+  return times;
+}
+
+DeviceTypeProfile read_type(const YamlValue& value, const ModelTable& models) {
+  value.check_keys({"bw_Mbps", "mem_MB", "model_profiles"});
+  DeviceTypeProfile type;
+  type.bandwidth_mbps = value.at("bw_Mbps").number();
+  type.memory_mb = value.at("mem_MB").number();
+  const YamlValue profiles = value.at("model_profiles");
+  profiles.expect_map();
+  std::size_t k = 0;
+  for (const YamlValue& list : profiles.entries()) {
+    const std::string& name = profiles.keys()[k++];
+    const auto model = models.find(name);
+    std::vector<LayerTimes>& times = type.models[name];
+    list.expect_sequence();
+    for (const YamlValue& one : list.entries()) {
+      times.push_back(read_times(one, model == models.end() ? nullptr : &model->second));
+      const LayerTimes& last = times.back();
+      const auto twin = std::find_if(times.begin(), times.end() - 1, [&](const LayerTimes& other) {
+        return other.batch_size == last.batch_size && other.dtype == last.dtype;
+      });
+      if (twin != times.end() - 1) {
+        one.broken(format("batch size {} and {} are there twice", last.batch_size, last.dtype));
+      }
+    }
+  }
+  return type;
+}
+
+template <typename Table, typename Parse>
+Table read_file(const std::filesystem::path& path, Parse parse) {
+  return parse(read_text_file(path, kMaxPlannerFileBytes), path.string());
+}
+
+}  // namespace
+
+ModelTable parse_models(std::string_view text, std::string_view name) {
+  const YamlNode root = parse_yaml(text, name);
+  const YamlValue top(root, name, "");
+  top.expect_map();
+  ModelTable models;
+  std::size_t k = 0;
+  for (const YamlValue& value : top.entries()) models[top.keys()[k++]] = read_model(value);
+  return models;
+}
+
+DeviceTypeTable parse_device_types(std::string_view text, std::string_view name,
+                                   const ModelTable& models) {
+  const YamlNode root = parse_yaml(text, name);
+  const YamlValue top(root, name, "");
+  top.expect_map();
+  DeviceTypeTable types;
+  std::size_t k = 0;
+  for (const YamlValue& value : top.entries()) types[top.keys()[k++]] = read_type(value, models);
+  return types;
+}
+
+HostTable parse_hosts(std::string_view text, std::string_view name, const DeviceTypeTable& types) {
+  const YamlNode root = parse_yaml(text, name);
+  const YamlValue top(root, name, "");
+  top.expect_map();
+  HostTable hosts;
+  std::set<std::string> seen;
+  std::size_t k = 0;
+  for (const YamlValue& list : top.entries()) {
+    const std::string& type = top.keys()[k++];
+    if (!types.contains(type)) list.broken("the file of device types does not know this type");
+    hosts[type] = list.texts();
+    for (const YamlValue& host : list.entries()) {
+      if (!seen.insert(host.text()).second) {
+        host.broken(format("the host '{}' is there twice", host.text()));
+      }
+      if (seen.size() > kMaxPlanHosts) host.broken(format("more than {} hosts", kMaxPlanHosts));
+    }
+  }
+  return hosts;
+}
+
+LinkTable parse_links(std::string_view text, std::string_view name, const HostTable& hosts) {
+  const YamlNode root = parse_yaml(text, name);
+  const YamlValue top(root, name, "");
+  top.check_keys({"groups", "links"});
+  std::set<std::string> known_hosts;
+  std::set<std::string> ends;
+  for (const auto& [type, list] : hosts) {
+    ends.insert(type);
+    known_hosts.insert(list.begin(), list.end());
+  }
+  ends.insert(known_hosts.begin(), known_hosts.end());
+  LinkTable links;
+  if (top.has("groups")) {
+    const YamlValue groups = top.at("groups");
+    groups.expect_map();
+    std::set<std::string> grouped;
+    std::size_t k = 0;
+    for (const YamlValue& list : groups.entries()) {
+      const std::string& group = groups.keys()[k++];
+      if (!ends.insert(group).second) list.broken("a host or a device type has this name already");
+      links.groups[group] = list.texts();
+      for (const YamlValue& host : list.entries()) {
+        if (!known_hosts.contains(host.text())) {
+          host.broken(format("there is no host '{}'", host.text()));
+        }
+        if (!grouped.insert(host.text()).second) {
+          host.broken(format("the host '{}' is in two groups", host.text()));
+        }
+      }
+    }
+  }
+  if (!top.has("links")) return links;
+  const YamlValue rules = top.at("links");
+  rules.expect_sequence();
+  for (const YamlValue& rule : rules.entries()) {
+    rule.check_keys({"between", "bw_Mbps"});
+    const YamlValue between = rule.at("between");
+    const std::vector<std::string> names = between.texts();
+    if (names.size() != 2) between.broken("must be a list of two names");
+    for (const std::string& end : names) {
+      if (!ends.contains(end)) between.broken(format("'{}' is no host, group or type", end));
+    }
+    links.rules.push_back({names[0], names[1], rule.at("bw_Mbps").number()});
+  }
+  return links;
+}
+
+PlanInputs read_plan_inputs(const PlanInputFiles& files) {
+  PlanInputs inputs;
+  inputs.models = read_file<ModelTable>(files.models, parse_models);
+  inputs.types = read_file<DeviceTypeTable>(files.types, [&](const auto& text, const auto& name) {
+    return parse_device_types(text, name, inputs.models);
+  });
+  inputs.hosts = read_file<HostTable>(files.hosts, [&](const auto& text, const auto& name) {
+    return parse_hosts(text, name, inputs.types);
+  });
+  if (!files.links.empty()) {
+    inputs.links = read_file<LinkTable>(files.links, [&](const auto& text, const auto& name) {
+      return parse_links(text, name, inputs.hosts);
+    });
+  }
+  return inputs;
+}
+
+}  // namespace harmonics

@@ -1,0 +1,96 @@
+#include <array>
+#include <string>
+#include <utility>
+
+#include <harmonics/base/error.h>
+#include <harmonics/plan/inputs.h>
+
+#include "yaml_text.h"
+
+namespace harmonics {
+namespace {
+
+template <typename Values>
+std::string number_list(std::string head, int indent, const Values& values) {
+  YamlFlowList list(std::move(head), indent);
+  for (const auto value : values) list.add(format("{}", value));
+  return list.finish();
+}
+
+std::string name_list(std::string head, int indent, const std::vector<std::string>& names) {
+  YamlFlowList list(std::move(head), indent);
+  for (const std::string& name : names) list.add(yaml_name(name));
+  return list.finish();
+}
+
+struct DtypeSize {
+  std::string_view name;
+  std::int64_t bytes;
+};
+constexpr std::array kDtypes = {DtypeSize{"torch.float32", 4}, DtypeSize{"torch.float16", 2},
+                                DtypeSize{"torch.bfloat16", 2}, DtypeSize{"torch.float64", 8},
+                                DtypeSize{"torch.int8", 1}};
+
+}  // namespace
+
+std::int64_t plan_dtype_bytes(std::string_view dtype) {
+  std::string known;
+  for (const DtypeSize& one : kDtypes) {
+    if (one.name == dtype) return one.bytes;
+    known += known.empty() ? "" : ", ";
+    known += one.name;
+  }
+  fail(ErrorCode::kInvalidArgument, "unknown dtype '{}'; there are: {}", dtype, known);
+}
+
+std::string models_to_yaml(const ModelTable& models) {
+  std::string text = models.empty() ? "{}\n" : "";
+  for (const auto& [name, model] : models) {
+    text += format("{}:\n  layers: {}\n", yaml_name(name), model.layers());
+    text += number_list("  mem_MB: ", 4, model.memory_mb);
+    text += format("  parameters_in: {}\n", model.parameters_in);
+    text += number_list("  parameters_out: ", 4, model.parameters_out);
+  }
+  return text;
+}
+
+std::string device_types_to_yaml(const DeviceTypeTable& types) {
+  std::string text = types.empty() ? "{}\n" : "";
+  for (const auto& [name, type] : types) {
+    text += format("{}:\n  bw_Mbps: {}\n  mem_MB: {}\n  model_profiles:\n", yaml_name(name),
+                   type.bandwidth_mbps, type.memory_mb);
+    for (const auto& [model, profiles] : type.models) {
+      text += format("    {}:{}\n", yaml_name(model), profiles.empty() ? " []" : "");
+      for (const LayerTimes& times : profiles) {
+        text += format("    - batch_size: {}\n      dtype: {}\n", times.batch_size,
+                       yaml_name(times.dtype));
+        text += number_list("      time_s: ", 8, times.time_s);
+      }
+    }
+  }
+  return text;
+}
+
+std::string hosts_to_yaml(const HostTable& hosts) {
+  std::string text = hosts.empty() ? "{}\n" : "";
+  for (const auto& [type, list] : hosts) {
+    text += format("{}:{}\n", yaml_name(type), list.empty() ? " []" : "");
+    for (const std::string& host : list) text += format("- {}\n", yaml_name(host));
+  }
+  return text;
+}
+
+std::string links_to_yaml(const LinkTable& links) {
+  std::string text = links.groups.empty() ? "groups: {}\n" : "groups:\n";
+  for (const auto& [group, hosts] : links.groups) {
+    text += name_list(format("  {}: ", yaml_name(group)), 4, hosts);
+  }
+  text += links.rules.empty() ? "links: []\n" : "links:\n";
+  for (const LinkRule& rule : links.rules) {
+    text += format("- between: [{}, {}]\n  bw_Mbps: {}\n", yaml_name(rule.first),
+                   yaml_name(rule.second), rule.bandwidth_mbps);
+  }
+  return text;
+}
+
+}  // namespace harmonics

@@ -1,0 +1,259 @@
+#include "period_search.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "candidate_periods.h"
+#include "host_prices.h"
+#include "node_search.h"
+#include "path_search.h"
+
+namespace harmonics {
+namespace {
+
+// How close the bisection of the relaxation comes. Replicated stages have so many possible periods
+// that the last digits do not matter.
+constexpr double kBisectionGap = 1e-7;
+constexpr double kReplicatedBisectionGap = 1e-4;
+// Bounds may take this share of the budget; the rest is for plans.
+constexpr double kBoundShare = 0.4;
+// Widths of the searches, one after the other: by number of stages, and node by node.
+constexpr std::array<std::size_t, 4> kWidths = {256, 2048, 16384, 131072};
+constexpr std::array<std::size_t, 4> kReplicatedWidths = {8, 64, 512, 4096};
+// Where stage times are too many to list, a grid between the bounds stands in for them.
+constexpr int kGridPoints = 64;
+constexpr double kGridGap = 1e-5;
+// Smaller positive periods are not told from 0.
+constexpr double kLeastPeriod = 1e-15;
+
+// One search; see find_least_period.
+class PeriodSearch {
+ public:
+  PeriodSearch(const PeriodQuestion& question, WorkBudget& budget)
+      : builder_(question.builder),
+        replicate_(question.replicate),
+        widths_(question.replicate ? kReplicatedWidths : kWidths),
+        budget_(budget),
+        pricing_(question.builder.capacity(), budget) {
+    if (!question.known.empty()) accept(question.known);
+  }
+
+  PeriodResult run() {
+    if (relaxation_refutes(kAnyPeriod)) {
+      result_.proven = true;
+      return std::move(result_);
+    }
+    bracket_relaxation();
+    bisect_relaxation();
+    climb();
+    if (result_.placement.empty() && !find_any()) return std::move(result_);
+    for (const std::size_t width : widths_) {
+      unknown_s_ = 0;
+      while (!result_.proven && !budget_.exhausted() && sweep(width)) {
+      }
+    }
+    return std::move(result_);
+  }
+
+ private:
+  StageGraph graph_for(double period_s) {
+    StageGraph graph = builder_.build({.period_s = period_s, .replicate = replicate_});
+    budget_.charge(graph.work);
+    return graph;
+  }
+
+  void accept(Placement placement) {
+    const double period = period_of(builder_.costs(), placement);
+    if (!result_.placement.empty() && period >= result_.period_s) return;
+    result_.period_s = period;
+    result_.placement = std::move(placement);
+  }
+
+  // No plan has this period; the prices say why when the relaxation showed it.
+  void refute(double period_s, const Relaxation* relaxation) {
+    refuted_s_ = std::max(refuted_s_, period_s);
+    result_.lower_bound_s = std::max(result_.lower_bound_s, period_s);
+    if (relaxation == nullptr) return;
+    if (result_.proof && result_.proof->period_s >= period_s) return;
+    result_.proof = PeriodProof{period_s, relaxation->proof.price};
+  }
+
+  // Whether there is a plan with this period, as far as a search of this width can tell.
+  SearchVerdict try_period(double period_s, std::size_t width) {
+    const StageGraph graph = graph_for(period_s);
+    const Relaxation relaxation = pricing_.solve(graph, RelaxationDepth::kBestPrices);
+    if (!relaxation.feasible) {
+      refute(period_s, &relaxation);
+      return SearchVerdict::kNone;
+    }
+    if (relaxation.path) {
+      accept(placement_of(graph, *relaxation.path));
+      return SearchVerdict::kFound;
+    }
+    const PathQuestion question{graph, builder_.capacity(), relaxation.prices, width};
+    const SearchResult found =
+        replicate_ ? search_by_node(question, budget_) : search_path(question, budget_);
+    if (found.verdict == SearchVerdict::kFound) accept(placement_of(graph, found.path));
+    if (found.verdict == SearchVerdict::kNone) refute(period_s, nullptr);
+    return found.verdict;
+  }
+
+  // The first plan, however slow. Without one, `proven` tells whether there is none.
+  bool find_any() {
+    for (const std::size_t width : widths_) {
+      const SearchVerdict verdict = try_period(kAnyPeriod, width);
+      if (verdict == SearchVerdict::kFound) return true;
+      if (verdict == SearchVerdict::kNone) result_.proven = true;
+      if (verdict == SearchVerdict::kNone || budget_.exhausted()) return false;
+    }
+    return false;
+  }
+
+  // About where the answer lies: all hosts busy all the time.
+  double ideal_period() const {
+    const CostModel& costs = builder_.costs();
+    double rate = 0;
+    for (std::size_t u = 0; u < costs.classes(); ++u) {
+      const double whole = costs.compute_s(u, 0, costs.layers());
+      if (whole > 0) rate += builder_.capacity()[u] / whole;
+    }
+    return rate > 0 ? 1 / rate : 0;
+  }
+
+  // Finds a period that the relaxation refutes and one, not much larger, that it allows. Small
+  // periods have small graphs, so it comes from below.
+  void bracket_relaxation() {
+    double period = ideal_period();
+    if (!(period > 0)) return;
+    while (!relaxation_refutes(period)) {
+      period = allowed_s_ / 4;
+      if (period < kLeastPeriod || budget_.spent_share(kBoundShare)) return;
+    }
+    while (period < allowed_s_ / 2 && !budget_.spent_share(kBoundShare)) {
+      period *= 1.5;
+      if (!relaxation_refutes(period)) return;
+    }
+  }
+
+  // Finds where the relaxation turns from refuting periods to allowing them.
+  void bisect_relaxation() {
+    const double gap = replicate_ ? kReplicatedBisectionGap : kBisectionGap;
+    while (refuted_s_ > 0 && allowed_s_ > refuted_s_ * (1 + gap) &&
+           !budget_.spent_share(kBoundShare)) {
+      const double middle = std::sqrt(refuted_s_ * allowed_s_);
+      if (middle <= refuted_s_ || middle >= allowed_s_) return;
+      static_cast<void>(relaxation_refutes(middle));
+    }
+  }
+
+  bool relaxation_refutes(double period_s) {
+    const StageGraph graph = graph_for(period_s);
+    const Relaxation relaxation = pricing_.solve(graph, RelaxationDepth::kAnswer);
+    if (!relaxation.feasible) {
+      refute(period_s, &relaxation);
+      return true;
+    }
+    allowed_s_ = std::min(allowed_s_, period_s);
+    if (relaxation.path) {
+      accept(placement_of(graph, *relaxation.path));
+      allowed_s_ = std::min(allowed_s_, result_.period_s);
+    }
+    return false;
+  }
+
+  // A good plan is usually close above what the relaxation allows.
+  void climb() {
+    const double first_step = replicate_ ? 1e-3 : 1e-4;
+    for (double step = 0; !budget_.exhausted(); step = step == 0 ? first_step : step * 4) {
+      const double period = allowed_s_ * (1 + step);
+      if (period >= kAnyPeriod || period <= kLeastPeriod) return;
+      if (!result_.placement.empty() && period >= result_.period_s) return;
+      if (try_period(period, widths_[0]) == SearchVerdict::kFound) return;
+    }
+  }
+
+  // The periods that are still in question, ascending.
+  std::vector<double> open_periods() {
+    std::optional<std::vector<double>> listed =
+        candidate_periods(builder_, replicate_, refuted_s_, result_.period_s, budget_);
+    if (listed) {
+      if (refuted_s_ == 0 && result_.period_s > 0) listed->insert(listed->begin(), 0.0);
+      if (listed->empty()) settle();
+      if (!listed->empty()) {
+        result_.lower_bound_s = std::max(result_.lower_bound_s, listed->front());
+      }
+      return std::move(*listed);
+    }
+    std::vector<double> grid;
+    const double low = std::max(refuted_s_, result_.period_s * 1e-9);
+    const double ratio = result_.period_s / low;
+    if (ratio < 1 + kGridGap) return grid;
+    for (int k = 1; k < kGridPoints; ++k) {
+      grid.push_back(low * std::pow(ratio, static_cast<double>(k) / kGridPoints));
+    }
+    return grid;
+  }
+
+  // All smaller periods are refuted.
+  void settle() {
+    result_.proven = true;
+    result_.lower_bound_s = result_.period_s;
+  }
+
+  // Bisects the open periods; true when that taught something new.
+  bool sweep(std::size_t width) {
+    const std::vector<double> open = open_periods();
+    auto first = std::ranges::upper_bound(open, unknown_s_);
+    auto last = open.end();
+    bool learned = false;
+    bool lowest = true;
+    while (first < last && !budget_.exhausted()) {
+      // The lowest one is worth a try of its own: often it is the answer.
+      const auto middle = lowest ? first : first + (last - first) / 2;
+      lowest = false;
+      const SearchVerdict verdict = try_period(*middle, width);
+      learned |= verdict != SearchVerdict::kUnknown;
+      if (verdict == SearchVerdict::kFound) {
+        last = middle;
+      } else {
+        if (verdict == SearchVerdict::kUnknown) unknown_s_ = std::max(unknown_s_, *middle);
+        first = middle + 1;
+      }
+    }
+    if (!learned || budget_.exhausted()) open_periods();  // sharpens the bound
+    return learned;
+  }
+
+  const StageGraphBuilder& builder_;
+  const bool replicate_;
+  const std::array<std::size_t, 4>& widths_;
+  WorkBudget& budget_;
+  HostPricing pricing_;
+  PeriodResult result_;
+  double refuted_s_ = 0;           // no plan has this period or less; 0: nothing refuted
+  double allowed_s_ = kAnyPeriod;  // the least period that the relaxation is known to allow
+  double unknown_s_ = 0;           // the largest period that the present width could not decide
+};
+
+}  // namespace
+
+PeriodResult find_least_period(const PeriodQuestion& question, WorkBudget& budget) {
+  return PeriodSearch(question, budget).run();
+}
+
+Placement placement_of(const StageGraph& graph, std::span<const std::uint32_t> path) {
+  Placement placement;
+  std::size_t cut = 0;
+  for (const std::uint32_t index : path) {
+    const StageArc& arc = graph.arcs[index];
+    if (arc.host_class == kNoHostClass) continue;
+    const auto end = static_cast<std::size_t>(graph.cut[static_cast<std::size_t>(arc.to)]);
+    placement.push_back({cut, end, arc.host_class, arc.hosts});
+    cut = end;
+  }
+  return placement;
+}
+
+}  // namespace harmonics

@@ -1,0 +1,73 @@
+#include <harmonics/plan/problem.h>
+
+#include <cmath>
+#include <span>
+#include <string_view>
+
+#include <harmonics/base/error.h>
+
+namespace harmonics {
+namespace {
+
+void check_numbers(std::span<const double> values, std::size_t wanted, std::string_view what) {
+  if (values.size() != wanted) {
+    fail(ErrorCode::kInvalidArgument, "{}: {} values, but {} are needed", what, values.size(),
+         wanted);
+  }
+  for (const double value : values) {
+    if (!std::isfinite(value) || value < 0) {
+      fail(ErrorCode::kInvalidArgument, "{}: {} is not a finite number of 0 or more", what, value);
+    }
+  }
+}
+
+void check_class(const HostClass& hosts, std::size_t layers) {
+  check_numbers(hosts.layer_time_s, layers, format("layer times of '{}'", hosts.type));
+  check_numbers(std::vector{hosts.bandwidth_mbps, hosts.memory_mb}, 2,
+                format("bandwidth and memory of '{}'", hosts.type));
+  if (!hosts.barred.empty() && hosts.barred.size() != layers) {
+    fail(ErrorCode::kInvalidArgument, "barred layers of '{}': {} values, but {} are needed",
+         hosts.type, hosts.barred.size(), layers);
+  }
+}
+
+void check_order(const PlanProblem& problem) {
+  std::vector<bool> seen(problem.classes.size());
+  for (const std::size_t u : problem.order) {
+    if (u >= seen.size() || seen[u] || problem.classes[u].hosts.size() != 1) {
+      fail(ErrorCode::kInvalidArgument,
+           "a host order names every class at most once, and each with a single host");
+    }
+    seen[u] = true;
+  }
+}
+
+}  // namespace
+
+void check_problem(const PlanProblem& problem) {
+  const std::size_t layers = problem.layers();
+  if (layers > kMaxPlanLayers) {
+    fail(ErrorCode::kResourceExhausted, "{} layers, at most {} can be planned: group layers",
+         layers, kMaxPlanLayers);
+  }
+  if (problem.classes.size() > kMaxHostClasses) {
+    fail(ErrorCode::kResourceExhausted, "{} kinds of hosts, at most {} can be planned",
+         problem.classes.size(), kMaxHostClasses);
+  }
+  check_numbers(problem.layer_memory_mb, layers, "layer memory");
+  check_numbers(problem.cut_bytes, layers + 1, "bytes at the cuts");
+  std::size_t hosts = 0;
+  for (const HostClass& one : problem.classes) {
+    check_class(one, layers);
+    hosts += one.hosts.size();
+  }
+  if (hosts > kMaxPlanHosts) {
+    fail(ErrorCode::kResourceExhausted, "{} hosts, at most {} can be planned", hosts,
+         kMaxPlanHosts);
+  }
+  const std::size_t pairs = problem.classes.size() * problem.classes.size();
+  check_numbers(problem.link_mbps, problem.link_mbps.empty() ? 0 : pairs, "link bandwidths");
+  check_order(problem);
+}
+
+}  // namespace harmonics

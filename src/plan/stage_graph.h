@@ -1,0 +1,106 @@
+// All stages that keep a given period, as arcs of a graph whose paths are the plans.
+//
+// Nodes stand for cuts (with what else a stage must know about its neighbour), in an order that
+// every arc follows; node 0 is the start of the model and the last node its end. An arc is a stage
+// on `hosts` hosts of one class. A path that takes no more hosts of any class than there are is a
+// plan with that period, and for every such plan there is a path that takes no more hosts of any
+// class.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include <harmonics/plan/cost_model.h>
+
+namespace harmonics {
+
+/// The most arcs that a graph may have: 8 bytes each.
+inline constexpr std::size_t kMaxStageArcs = 12'000'000;
+/// Two times count as equal when they differ by less than this share: sums of layer times carry
+/// rounding errors.
+inline constexpr double kTimeTolerance = 1e-12;
+
+struct StageArc {
+  std::int32_t to = 0;
+  std::uint16_t host_class = 0;
+  std::uint16_t hosts = 0;
+};
+/// The class of an arc that takes no host: it passes over one in a fixed order.
+inline constexpr std::uint16_t kNoHostClass = 0xffff;
+
+struct StageGraph {
+  std::vector<std::uint32_t> first_arc;  // per node, and one past the last
+  std::vector<StageArc> arcs;
+  std::vector<std::int32_t> cut;  // per node
+  /// With the same hosts left, going on from node v is as good as from any node in (covers[v], v].
+  /// Empty: nothing is known.
+  std::vector<std::int32_t> covers;
+  /// Nodes tell through which port they are entered.
+  bool knows_ports = false;
+  /// Visits of stages while it was built.
+  std::uint64_t work = 0;
+
+  [[nodiscard]] std::size_t nodes() const { return cut.size(); }
+  [[nodiscard]] std::int32_t end() const { return static_cast<std::int32_t>(cut.size()) - 1; }
+  [[nodiscard]] std::span<const StageArc> arcs_of(std::size_t node) const {
+    return {arcs.data() + first_arc[node], first_arc[node + 1] - first_arc[node]};
+  }
+};
+
+struct StageGraphOptions {
+  double period_s = std::numeric_limits<double>::infinity();
+  /// Stages may take several hosts of one class; otherwise every stage takes one.
+  bool replicate = false;
+  /// Leave out arcs that a better one makes needless. Right for questions of feasibility; a search
+  /// for the least weight needs all arcs.
+  bool only_best = true;
+  /// Let nodes know the receiving class, so that every transfer can be timed exactly. Always so
+  /// where a stage's time depends on its neighbours.
+  bool know_receiver = false;
+};
+
+/// Builds graphs over one cost model and given numbers of hosts. Read-only; any thread.
+class StageGraphBuilder {
+ public:
+  /// Keeps a reference to the costs. `capacity`: hosts of each class that may be used; `order` as
+  /// in PlanProblem.
+  StageGraphBuilder(const CostModel& costs, std::vector<std::uint16_t> capacity,
+                    std::vector<std::size_t> order);
+
+  [[nodiscard]] const CostModel& costs() const { return costs_; }
+  [[nodiscard]] std::span<const std::uint16_t> capacity() const { return capacity_; }
+  /// More arcs than kMaxStageArcs are an `Error` (kResourceExhausted).
+  [[nodiscard]] StageGraph build(const StageGraphOptions& options) const;
+
+  /// Whether every transfer of a cut takes the same time, whoever sends and receives.
+  [[nodiscard]] bool uniform_links() const;
+  /// Seconds from a stage's start to its output being at the next stage, for an arc of a graph that
+  /// knows receivers or where links are uniform.
+  [[nodiscard]] double latency_s(const StageGraph& graph, std::size_t from,
+                                 const StageArc& arc) const;
+  /// How a stage meets the next one: who receives and how fast each side counts.
+  struct Port {
+    std::size_t receiver = 0;
+    double bytes_per_s_in = 0;    // for the receiver's own time
+    double bytes_per_s_link = 0;  // of the transfer itself
+  };
+  [[nodiscard]] std::span<const Port> ports() const { return ports_; }
+  /// The port through which u hands over to v.
+  [[nodiscard]] std::size_t port_between(std::size_t u, std::size_t v) const {
+    return port_between_[u * costs_.classes() + v];
+  }
+
+ private:
+  void make_ports();
+
+  const CostModel& costs_;
+  std::vector<std::uint16_t> capacity_;
+  std::vector<std::size_t> order_;
+  std::vector<Port> ports_;
+  std::vector<std::size_t> port_between_;
+};
+
+}  // namespace harmonics

@@ -1,0 +1,42 @@
+// The three shapes of a stage graph; StageGraphBuilder picks one.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "stage_graph.h"
+
+namespace harmonics {
+
+/// Hosts that a stage of this time takes for a period; 0 when it cannot keep it with `limit` hosts.
+[[nodiscard]] std::uint16_t hosts_for(double stage_s, const StageGraphOptions& options,
+                                      std::uint16_t limit);
+
+/// Appends arcs node by node and guards the ceiling.
+class StageGraphWriter {
+ public:
+  explicit StageGraphWriter(StageGraph& graph) : graph_(graph) {}
+  void begin_node(std::int32_t cut);
+  void arc(std::size_t to, std::size_t host_class, std::uint16_t hosts);
+  /// After the last node.
+  void finish();
+
+ private:
+  StageGraph& graph_;
+};
+
+/// Nodes are cuts: where a stage's time does not depend on its neighbours.
+[[nodiscard]] StageGraph build_cut_graph(const CostModel& costs,
+                                         std::span<const std::uint16_t> capacity,
+                                         const StageGraphOptions& options);
+/// Nodes are cuts and places in the order: hosts in a fixed order, neighbours do not matter.
+[[nodiscard]] StageGraph build_ordered_graph(const CostModel& costs,
+                                             std::span<const std::uint16_t> capacity,
+                                             std::span<const std::size_t> order,
+                                             const StageGraphOptions& options);
+/// Nodes are cuts and ports: a stage's time depends on its neighbours, or they must be known.
+[[nodiscard]] StageGraph build_port_graph(const StageGraphBuilder& builder,
+                                          std::span<const std::size_t> order,
+                                          const StageGraphOptions& options);
+
+}  // namespace harmonics

@@ -1,0 +1,39 @@
+// The plan of least additive weight (latency, hosts, bytes to move) that keeps a period.
+#pragma once
+
+#include <functional>
+
+#include <harmonics/plan/placement.h>
+
+#include "stage_graph.h"
+#include "work_budget.h"
+
+namespace harmonics {
+
+/// The weight of one stage; not negative.
+using StageWeight =
+    std::function<double(const StageGraph& graph, std::size_t from, const StageArc& arc)>;
+
+struct WeightSearchQuestion {
+  const StageGraphBuilder& builder;
+  StageGraphOptions graph;
+  StageWeight weight;
+  /// A plan that keeps the period, and its weight.
+  Placement known;
+  double known_weight = 0;
+};
+
+struct WeightSearchResult {
+  Placement placement;
+  double weight = 0;
+  /// No plan that keeps the period weighs less.
+  double bound = 0;
+  bool proven = false;
+};
+
+/// Never worse than the known plan. A problem too large for a graph of all stages gives back the
+/// known plan, unproven.
+[[nodiscard]] WeightSearchResult find_least_weight(const WeightSearchQuestion& question,
+                                                   WorkBudget& budget);
+
+}  // namespace harmonics

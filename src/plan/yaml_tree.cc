@@ -1,0 +1,263 @@
+#include "yaml_tree.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <harmonics/base/error.h>
+#include <harmonics/plan/inputs.h>
+
+namespace harmonics {
+namespace {
+
+// Builds the tree from the parser's events and stops the parser as soon as a limit is passed.
+class TreeMaker final : public YAML::EventHandler {
+ public:
+  explicit TreeMaker(std::string_view file) : file_(file) {}
+
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override {
+    add({YamlNode::Kind::kNull, line_of(mark), {}, {}, {}});
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
+    refuse(mark, "aliases (*name) are not used in this format");
+  }
+  void OnAnchor(const YAML::Mark& mark, const std::string&) override {
+    refuse(mark, "anchors (&name) are not used in this format");
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+                const std::string& value) override {
+    check_tag(mark, tag);
+    add({YamlNode::Kind::kScalar, line_of(mark), value, {}, {}});
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {
+    check_tag(mark, tag);
+    open(YamlNode::Kind::kSequence, mark);
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {
+    check_tag(mark, tag);
+    open(YamlNode::Kind::kMap, mark);
+  }
+  void OnMapEnd() override {
+    check_duplicates(open_.back().node);
+    close();
+  }
+
+  YamlNode take() { return std::move(root_); }
+
+ private:
+  struct Open {
+    YamlNode node;
+    std::optional<std::string> key;  // of a map, waiting for its value
+  };
+
+  static int line_of(const YAML::Mark& mark) { return mark.line + 1; }
+  [[noreturn]] void refuse_line(int line, std::string_view what) const {
+    fail(ErrorCode::kInvalidArgument, "{}:{}: {}", file_, line, what);
+  }
+  [[noreturn]] void refuse(const YAML::Mark& mark, std::string_view what) const {
+    refuse_line(line_of(mark), what);
+  }
+  void check_tag(const YAML::Mark& mark, const std::string& tag) const {
+    if (!tag.empty() && tag != "?" && tag != "!") {
+      refuse(mark, "tags (!name) are not used in this format");
+    }
+  }
+
+  void open(YamlNode::Kind kind, const YAML::Mark& mark) {
+    if (open_.size() == static_cast<std::size_t>(kMaxPlannerFileDepth)) {
+      refuse(mark, format("nested deeper than {} levels", kMaxPlannerFileDepth));
+    }
+    open_.push_back({{kind, line_of(mark), {}, {}, {}}, {}});
+  }
+
+  void close() {
+    YamlNode node = std::move(open_.back().node);
+    open_.pop_back();
+    add(std::move(node));
+  }
+
+  void add(YamlNode node) {
+    if (++values_ > kMaxPlannerFileValues) {
+      refuse_line(node.line, format("more than {} values", kMaxPlannerFileValues));
+    }
+    if (open_.empty()) {
+      root_ = std::move(node);
+      return;
+    }
+    Open& parent = open_.back();
+    if (parent.node.kind == YamlNode::Kind::kMap && !parent.key) {
+      if (node.kind != YamlNode::Kind::kScalar) refuse_line(node.line, "a key must be a name");
+      parent.key = std::move(node.text);
+      return;
+    }
+    if (parent.key) {
+      parent.node.keys.push_back(std::move(*parent.key));
+      parent.key.reset();
+    }
+    parent.node.items.push_back(std::move(node));
+  }
+
+  void check_duplicates(const YamlNode& map) const {
+    std::vector<std::size_t> order(map.keys.size());
+    for (std::size_t k = 0; k < order.size(); ++k) order[k] = k;
+    std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
+      return map.keys[a] != map.keys[b] ? map.keys[a] < map.keys[b] : a < b;
+    });
+    for (std::size_t k = 1; k < order.size(); ++k) {
+      if (map.keys[order[k - 1]] == map.keys[order[k]]) {
+        refuse_line(map.items[order[k]].line,
+                    format("the key '{}' is there twice", map.keys[order[k]]));
+      }
+    }
+  }
+
+  std::string_view file_;
+  std::vector<Open> open_;
+  YamlNode root_;
+  std::size_t values_ = 0;
+};
+
+template <typename Number>
+bool parse_number(const std::string& text, Number& value) {
+  const char* first = text.data();
+  const char* last = first + text.size();
+  if (first != last && *first == '+') ++first;
+  const auto [end, error] = std::from_chars(first, last, value);
+  return error == std::errc() && end == last && first != last;
+}
+
+}  // namespace
+
+YamlNode parse_yaml(std::string_view text, std::string_view file) {
+  if (text.size() > kMaxPlannerFileBytes) {
+    fail(ErrorCode::kResourceExhausted, "{}: {} bytes, at most {} are read", file, text.size(),
+         kMaxPlannerFileBytes);
+  }
+  TreeMaker maker(file);
+  try {
+    std::istringstream stream{std::string(text)};
+    YAML::Parser parser(stream);
+    parser.HandleNextDocument(maker);
+    YamlNode root = maker.take();
+    TreeMaker rest(file);
+    if (parser.HandleNextDocument(rest)) {
+      fail(ErrorCode::kInvalidArgument, "{}:{}: a second document: there must be one per file",
+           file, rest.take().line);
+    }
+    return root;
+  } catch (const YAML::Exception& error) {
+    fail(ErrorCode::kInvalidArgument, "{}:{}: not in order as YAML: {}", file, error.mark.line + 1,
+         error.msg);
+  }
+}
+
+void YamlValue::broken(std::string_view what) const {
+  fail(ErrorCode::kInvalidArgument, "{}:{}: {}{}{}", file_, node_.line, path_,
+       path_.empty() ? "" : ": ", what);
+}
+
+void YamlValue::expect(YamlNode::Kind kind, std::string_view what) const {
+  if (!is_null() && node_.kind != kind) broken(format("must be {}", what));
+}
+
+void YamlValue::check_keys(const std::vector<std::string_view>& known) const {
+  expect_map();
+  for (std::size_t k = 0; k < node_.keys.size(); ++k) {
+    if (std::ranges::find(known, node_.keys[k]) != known.end()) continue;
+    std::string list;
+    for (const std::string_view name : known) {
+      list += list.empty() ? "" : ", ";
+      list += name;
+    }
+    item(k).broken(format("unknown key; there are: {}", list));
+  }
+}
+
+bool YamlValue::has(std::string_view key) const {
+  return std::ranges::find(node_.keys, key) != node_.keys.end();
+}
+
+YamlValue YamlValue::at(std::string_view key) const {
+  expect_map();
+  const auto found = std::ranges::find(node_.keys, key);
+  if (found == node_.keys.end()) broken(format("the key '{}' is missing", key));
+  return item(static_cast<std::size_t>(found - node_.keys.begin()));
+}
+
+YamlValue YamlValue::item(std::size_t k) const {
+  if (node_.kind == YamlNode::Kind::kMap) {
+    return {node_.items[k], file_, path_.empty() ? node_.keys[k] : path_ + "." + node_.keys[k]};
+  }
+  return {node_.items[k], file_, format("{}[{}]", path_, k + 1)};
+}
+
+std::vector<YamlValue> YamlValue::entries() const {
+  std::vector<YamlValue> result;
+  result.reserve(node_.items.size());
+  for (std::size_t k = 0; k < node_.items.size(); ++k) result.push_back(item(k));
+  return result;
+}
+
+const std::string& YamlValue::text() const {
+  if (node_.kind != YamlNode::Kind::kScalar || node_.text.empty()) broken("must be a name");
+  return node_.text;
+}
+
+double YamlValue::number() const {
+  double value = 0;
+  if (node_.kind != YamlNode::Kind::kScalar || !parse_number(node_.text, value)) {
+    broken("must be a number");
+  }
+  if (!std::isfinite(value)) broken(format("'{}' is not finite", node_.text));
+  if (value < 0) broken(format("'{}' is negative", node_.text));
+  return value;
+}
+
+std::int64_t YamlValue::integer(std::int64_t least, std::int64_t most) const {
+  std::int64_t value = 0;
+  if (node_.kind != YamlNode::Kind::kScalar || !parse_number(node_.text, value)) {
+    broken("must be a whole number");
+  }
+  if (value < least || value > most) broken(format("{} is not in {}..{}", value, least, most));
+  return value;
+}
+
+std::vector<double> YamlValue::numbers() const {
+  expect_sequence();
+  std::vector<double> values;
+  values.reserve(node_.items.size());
+  for (std::size_t k = 0; k < node_.items.size(); ++k) values.push_back(item(k).number());
+  return values;
+}
+
+std::vector<std::int64_t> YamlValue::integers(std::int64_t least, std::int64_t most) const {
+  expect_sequence();
+  std::vector<std::int64_t> values;
+  values.reserve(node_.items.size());
+  for (std::size_t k = 0; k < node_.items.size(); ++k) {
+    values.push_back(item(k).integer(least, most));
+  }
+  return values;
+}
+
+std::vector<std::string> YamlValue::texts() const {
+  expect_sequence();
+  std::vector<std::string> values;
+  values.reserve(node_.items.size());
+  for (std::size_t k = 0; k < node_.items.size(); ++k) values.push_back(item(k).text());
+  return values;
+}
+
+}  // namespace harmonics
