@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include <harmonics/base/error.h>
 
@@ -165,6 +166,43 @@ MessageMeta decode_meta(ByteSpan bytes) {
   meta.attachment.assign(attached.begin(), attached.end());
   if (in.left() != 0) in.broken("bytes follow the attachment");
   return meta;
+}
+
+std::uint64_t checked_tensor_bytes(const FrameHeader& header, const MessageMeta& meta,
+                                   std::uint64_t limit) {
+  const std::uint64_t raw =
+      meta.has_tensor
+          ? static_cast<std::uint64_t>(element_count(meta.spec.shape)) * dtype_size(meta.spec.dtype)
+          : 0;
+  if (raw > limit) {
+    fail(ErrorCode::kResourceExhausted,
+         "message {} announces a tensor of {} bytes, this boundary takes at most {}",
+         header.sequence, raw, limit);
+  }
+  const bool fits =
+      header.codec == Codec::kNone ? header.payload_bytes == raw : header.payload_bytes < raw;
+  if (!fits) {
+    fail(ErrorCode::kDataLoss, "message {} announces {} payload bytes for a tensor of {}",
+         header.sequence, header.payload_bytes, raw);
+  }
+  return raw;
+}
+
+Message assemble_message(const FrameHeader& header, MessageMeta meta, BufferPtr payload) {
+  Message out;
+  out.kind = meta.kind;
+  out.step = header.step;
+  out.micro_batch = header.micro_batch;
+  out.attachment = std::move(meta.attachment);
+  if (!meta.has_tensor) return out;
+  if (header.codec == Codec::kNone) {
+    out.tensor = Tensor(std::move(meta.spec), std::move(payload));
+    return out;
+  }
+  out.tensor = Tensor::empty(std::move(meta.spec.shape), meta.spec.dtype);
+  unpack({payload->data(), payload->size()}, dtype_size(out.tensor.dtype()),
+         out.tensor.mutable_bytes());
+  return out;
 }
 
 std::uint32_t boundary_id(std::string_view name) { return crc32c(bytes_of(name)); }

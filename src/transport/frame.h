@@ -79,6 +79,14 @@ struct MessageMeta {
 /// Every count is checked before memory is taken; what is wrong is an Error (kDataLoss).
 [[nodiscard]] MessageMeta decode_meta(ByteSpan bytes);
 
+/// How many bytes the tensor of a message has, by its meta. Above `limit` is an Error
+/// (kResourceExhausted); a payload length that does not fit it is kDataLoss.
+std::uint64_t checked_tensor_bytes(const FrameHeader& header, const MessageMeta& meta,
+                                   std::uint64_t limit);
+/// The message behind a header, a meta and a payload whose sizes were checked; decompresses.
+[[nodiscard]] Message assemble_message(const FrameHeader& header, MessageMeta meta,
+                                       BufferPtr payload);
+
 /// The id that frames of a boundary carry.
 [[nodiscard]] std::uint32_t boundary_id(std::string_view name);
 

@@ -89,21 +89,7 @@ void FrameDecoder::begin_payload() {
   chunk_crcs_.clear();
   if (header_.type == FrameType::kMessage) {
     meta_ = decode_meta(meta);
-    const std::uint64_t raw = meta_.has_tensor
-                                  ? static_cast<std::uint64_t>(element_count(meta_.spec.shape)) *
-                                        dtype_size(meta_.spec.dtype)
-                                  : 0;
-    if (raw > limits_.tensor_bytes) {
-      fail(ErrorCode::kResourceExhausted,
-           "message {} announces a tensor of {} bytes, this boundary takes at most {}",
-           header_.sequence, raw, limits_.tensor_bytes);
-    }
-    const bool fits =
-        header_.codec == Codec::kNone ? header_.payload_bytes == raw : header_.payload_bytes < raw;
-    if (!fits) {
-      fail(ErrorCode::kDataLoss, "message {} announces {} payload bytes for a tensor of {}",
-           header_.sequence, header_.payload_bytes, raw);
-    }
+    checked_tensor_bytes(header_, meta_, limits_.tensor_bytes);
     payload_ = BufferPool::shared().take(header_.payload_bytes);
     chunk_crcs_.reserve(chunk_count(header_.payload_bytes));
   }
@@ -131,19 +117,7 @@ void FrameDecoder::finish_message() {
            header_.sequence, i * kChunkBytes);
     }
   }
-  Message& out = frame_.message;
-  out.kind = meta_.kind;
-  out.step = header_.step;
-  out.micro_batch = header_.micro_batch;
-  out.attachment = std::move(meta_.attachment);
-  if (!meta_.has_tensor) return;
-  if (header_.codec == Codec::kNone) {
-    out.tensor = Tensor(std::move(meta_.spec), std::move(payload_));
-    return;
-  }
-  out.tensor = Tensor::empty(std::move(meta_.spec.shape), meta_.spec.dtype);
-  unpack({payload_->data(), payload_->size()}, dtype_size(out.tensor.dtype()),
-         out.tensor.mutable_bytes());
+  frame_.message = assemble_message(header_, std::move(meta_), std::move(payload_));
 }
 
 }  // namespace harmonics

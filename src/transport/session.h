@@ -84,6 +84,8 @@ class Session {
   /// Whether the other end should hear of our progress now rather than with the next message or
   /// sign of life: a quarter of the window was consumed, it asked, or its end arrived.
   [[nodiscard]] bool owes_progress() const;
+  /// Whether the other end has not heard of all our progress.
+  [[nodiscard]] bool untold() const { return received_ != told_; }
   /// The other end is being told `progress()` now.
   void told_progress();
 

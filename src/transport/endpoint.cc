@@ -1,0 +1,114 @@
+#include "endpoint.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include <harmonics/base/error.h>
+
+#include "message_check.h"
+#include "tcp_link.h"
+
+namespace harmonics {
+namespace {
+
+// A link counts as cut after this many periods without a sign of life.
+constexpr int kSilentBeats = 3;
+
+StreamPtr connect_any(const RemoteBinding& binding, TlsContext* tls, const TlsOptions& options,
+                      Deadline deadline, const WakeEvent& cancel) {
+  std::optional<Error> last;
+  for (const SocketAddress& address : resolve(binding.host, binding.port)) {
+    try {
+      Descriptor socket = connect_to(address, deadline, cancel);
+      if (tls == nullptr) return make_plain_stream(std::move(socket), address.text());
+      const std::string& name = options.server_name.empty() ? binding.host : options.server_name;
+      return tls->wrap(std::move(socket), name, deadline, &cancel);
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::kCancelled) throw;
+      last = error;
+    }
+  }
+  throw *last;
+}
+
+TransportPtr start_connecting(const RemoteBinding& binding, const TransportOptions& options,
+                              Route route) {
+  auto transport = std::make_unique<SessionTransport>(binding, options, std::move(route));
+  (void)transport->start();
+  return transport;
+}
+
+std::vector<SocketAddress> addresses_of(const RemoteBinding& binding) {
+  try {
+    return resolve(binding.host, binding.port);
+  } catch (const Error&) {
+    // A name that is not known yet may be once the other end is up; this end connects then.
+    if (binding.listen.value_or(false)) throw;
+    return {};
+  }
+}
+
+}  // namespace
+
+TransportPtr listen_or_connect(const SocketAddress& address, bool must_listen,
+                               const RemoteBinding& binding, const TransportOptions& options,
+                               Route route) {
+  if (auto listener = Listener::open(address, options.tls, options.handshake_timeout)) {
+    Route listening = route;
+    RemoteBinding bound = binding;
+    if (binding.port == 0) bound.port = listener->address().port();
+    listening.listener = std::move(listener);
+    auto transport = std::make_unique<SessionTransport>(bound, options, std::move(listening));
+    if (transport->start()) return transport;
+  }
+  if (must_listen) {
+    fail(
+        ErrorCode::kAlreadyExists,
+        "boundary '{}': cannot listen at {}, which another program or the same boundary has taken; "
+        "choose another port",
+        binding.name, address.text());
+  }
+  return start_connecting(binding, options, std::move(route));
+}
+
+TransportPtr make_tcp(const RemoteBinding& binding, const TransportOptions& options) {
+  Route route;
+  route.silence_limit = kSilentBeats * options.heartbeat;
+  std::shared_ptr<TlsContext> tls;
+  route.make_link = [](StreamPtr stream, const Agreement& agreement, Deadline) {
+    return make_stream_link(std::move(stream), DecoderLimits{agreement.max_message_size()});
+  };
+  if (options.tls.enabled()) {
+    tls = std::make_shared<TlsContext>(options.tls, TlsContext::Side::kConnecting);
+  }
+  route.connect = [binding, tls, options = options.tls](Deadline deadline,
+                                                        const WakeEvent& cancel) {
+    return connect_any(binding, tls.get(), options, deadline, cancel);
+  };
+
+  if (!binding.listen.value_or(true)) {
+    return start_connecting(binding, options, std::move(route));
+  }
+  const std::vector<SocketAddress> addresses = addresses_of(binding);
+  std::optional<Error> last;
+  for (const SocketAddress& address : addresses) {
+    if (!address.is_local()) continue;
+    try {
+      return listen_or_connect(address, binding.listen.has_value(), binding, options, route);
+    } catch (const Error& error) {
+      // A name may have addresses of a family that this machine does not use.
+      if (error.code() != ErrorCode::kUnavailable) throw;
+      last = error;
+    }
+  }
+  if (last) throw *last;
+  if (binding.listen.has_value()) {
+    // Told to listen at an address that is not ours: the name leads here from outside (NAT).
+    return listen_or_connect(SocketAddress::any(addresses.front()), true, binding, options,
+                             std::move(route));
+  }
+  return start_connecting(binding, options, std::move(route));
+}
+
+}  // namespace harmonics

@@ -1,0 +1,24 @@
+// Who listens: from a binding to a transport that listens or connects.
+#pragma once
+
+#include <functional>
+
+#include "session_transport.h"
+
+namespace harmonics {
+
+/// TCP between hosts: the end for which the host is local listens, the other connects; on one host
+/// whoever comes first listens.
+[[nodiscard]] TransportPtr make_tcp(const RemoteBinding& binding, const TransportOptions& options);
+
+/// Shared memory inside one host: whoever comes first listens, on a local socket.
+[[nodiscard]] TransportPtr make_shm(const RemoteBinding& binding, const TransportOptions& options);
+
+/// What listening at `address` leads to: this end listens there, or it has to connect because
+/// someone was first. `must_listen` makes the latter an Error (kAlreadyExists). `route` holds all
+/// but the listener.
+[[nodiscard]] TransportPtr listen_or_connect(const SocketAddress& address, bool must_listen,
+                                             const RemoteBinding& binding,
+                                             const TransportOptions& options, Route route);
+
+}  // namespace harmonics

@@ -1,0 +1,76 @@
+// Greeting over a stream: from a fresh connection to two ends that have agreed.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <harmonics/base/error.h>
+
+#include "handshake.h"
+#include "link.h"
+#include "stream.h"
+
+namespace harmonics {
+
+/// A refusal, by the other end or by us. A passing one is worth another attempt.
+class Refused : public Error {
+ public:
+  Refused(ErrorCode code, const std::string& reason, bool passing)
+      : Error(code, reason), passing_(passing) {}
+  [[nodiscard]] bool passing() const { return passing_; }
+
+ private:
+  bool passing_;
+};
+
+/// What two ends have agreed on.
+struct Agreement {
+  Greeting ours;
+  Greeting theirs;
+  /// Whether we were the listening end.
+  bool listening = false;
+
+  [[nodiscard]] Codec codec() const {
+    return ours.compress || theirs.compress ? Codec::kZstdPlanes : Codec::kNone;
+  }
+  [[nodiscard]] std::uint64_t max_message_size() const {
+    return agreed_message_size(ours.max_message_size, theirs.max_message_size);
+  }
+};
+
+/// Turns a greeted stream into a link; runs on the thread that greeted, within its deadline.
+using LinkMaker = std::function<LinkPtr(StreamPtr, const Agreement&, Deadline)>;
+
+/// The end that a greeting speaks for. Thread safe.
+class Greeter {
+ public:
+  virtual ~Greeter() = default;
+  /// What this end says about itself now.
+  [[nodiscard]] virtual Greeting greeting() = 0;
+  [[nodiscard]] virtual const std::string& token() const = 0;
+  /// Throws Refused when `theirs` cannot be this end's partner.
+  virtual void judge(const Greeting& theirs) = 0;
+  [[nodiscard]] virtual LinkPtr make_link(StreamPtr stream, const Agreement& agreement,
+                                          Deadline deadline) = 0;
+  /// The link is this end's from now on.
+  virtual void adopt(LinkPtr link, const Agreement& agreement) = 0;
+  /// Someone knocked and was sent away; for the error of whoever waits.
+  virtual void note_refusal(const std::string& reason) = 0;
+};
+
+/// The connecting end's part. Ends with `adopt`, or an Error; Refused if one end refused.
+void greet_as_connector(StreamPtr stream, Greeter& greeter, Deadline deadline,
+                        const WakeEvent* cancel);
+
+/// The first frame of a connection, which must be a hello.
+[[nodiscard]] Greeting read_hello(Stream& stream, Deadline deadline);
+/// The listening end's part after the hello. Ends with `adopt`, or with a refusal that was sent
+/// and thrown.
+void greet_as_listener(StreamPtr stream, const Greeting& hello, Greeter& greeter,
+                       Deadline deadline);
+
+/// Sends a refusal; a peer that does not take it is its own loss.
+void send_refusal(Stream& stream, const Refused& refused, Deadline deadline);
+
+}  // namespace harmonics

@@ -1,0 +1,58 @@
+// One live connection of a boundary, in terms of whole frames.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <harmonics/transport/transport.h>
+
+#include "frame_decoder.h"
+
+namespace harmonics {
+
+/// A frame that is ready to be written: `header` is final, `message` is null for a frame without
+/// payload.
+struct OutgoingFrame {
+  FrameHeader header;
+  std::shared_ptr<const OutgoingMessage> message;
+};
+
+/// What a link has carried.
+struct LinkCounts {
+  std::uint64_t socket_payload_sent = 0;
+  std::uint64_t socket_payload_received = 0;
+};
+
+/// Threads: one thread at a time writes (`write`, `finish_write`); the I/O thread alone waits and
+/// reads; the rest is for any thread. Nothing but `wait` waits. Any Error means that the link is of
+/// no use any more.
+class Link {
+ public:
+  virtual ~Link() = default;
+
+  /// Begins to write a frame. True when all of it is out. False when the rest waits for room: then
+  /// `wait` returns once there is some, and `finish_write` must have said true before the next
+  /// `write`.
+  virtual bool write(OutgoingFrame frame) = 0;
+  virtual bool finish_write() = 0;
+
+  /// Returns when there may be something to read, or room for an unfinished write, after `wake`, or
+  /// at `until`.
+  virtual void wait(Deadline until) = 0;
+  /// Appends the frames that have come.
+  virtual void read(std::vector<ReceivedFrame>& frames) = 0;
+
+  virtual void wake() = 0;
+  /// Ends the connection for both sides.
+  virtual void shut() = 0;
+
+  /// When the other end last gave a sign of life.
+  [[nodiscard]] virtual Deadline last_heard() const = 0;
+  [[nodiscard]] virtual LinkCounts counts() const = 0;
+  [[nodiscard]] virtual const std::string& peer() const = 0;
+};
+
+using LinkPtr = std::shared_ptr<Link>;
+
+}  // namespace harmonics

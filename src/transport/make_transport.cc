@@ -1,0 +1,48 @@
+#include <harmonics/base/error.h>
+#include <harmonics/transport/transport.h>
+
+#include "endpoint.h"
+#include "message_check.h"
+
+namespace harmonics {
+namespace {
+
+void check_options(const RemoteBinding& binding, const TransportOptions& options) {
+  check_binding(binding);
+  check_window(binding.name, options.window);
+  const auto wrong = [&](std::string_view what) {
+    fail(ErrorCode::kInvalidArgument, "boundary '{}': {}", binding.name, what);
+  };
+  if (options.run.size() > kMaxRunName) wrong("the name of the run is too long, at most 128 bytes");
+  if (options.token.size() > kMaxToken) wrong("the token is too long, at most 1024 bytes");
+  if (options.heartbeat <= Nanoseconds(0) || options.handshake_timeout <= Nanoseconds(0) ||
+      options.retry_first <= Nanoseconds(0) || options.retry_longest < options.retry_first) {
+    wrong(
+        "heartbeat, handshake_timeout and retry times must be positive, and retry_longest at "
+        "least retry_first");
+  }
+  if (binding.port == 0 && !binding.listen.value_or(true)) {
+    wrong("an end that connects needs a port");
+  }
+}
+
+[[noreturn]] void not_built(const RemoteBinding& binding, std::string_view option) {
+  fail(ErrorCode::kUnimplemented,
+       "boundary '{}': this build has no {} transport; configure with {}=ON, or choose tcp or shm",
+       binding.name, transport_name(binding.transport), option);
+}
+
+}  // namespace
+
+TransportPtr make_transport(const RemoteBinding& binding, const TransportOptions& options) {
+  check_options(binding, options);
+  switch (binding.transport) {
+    case RemoteTransport::TCP: return make_tcp(binding, options);
+    case RemoteTransport::SharedMemory: return make_shm(binding, options);
+    case RemoteTransport::GRPC: not_built(binding, "HARMONICS_WITH_GRPC");
+    case RemoteTransport::Flight: not_built(binding, "HARMONICS_WITH_FLIGHT");
+  }
+  fail(ErrorCode::kInvalidArgument, "boundary '{}': unknown transport", binding.name);
+}
+
+}  // namespace harmonics

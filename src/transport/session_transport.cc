@@ -1,0 +1,173 @@
+// What programs call: send, receive, close. The I/O thread's half is session_transport_io.cc.
+#include "session_transport.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <harmonics/base/log.h>
+
+#include "message_check.h"
+
+namespace harmonics {
+
+SessionTransport::SessionTransport(RemoteBinding binding, TransportOptions options, Route route)
+    : binding_(std::move(binding)),
+      options_(std::move(options)),
+      route_(std::move(route)),
+      boundary_id_(boundary_id(binding_.name)),
+      session_(options_.window),
+      jitter_(instance_.low, "reconnect") {}
+
+bool SessionTransport::start() {
+  if (route_.listener && !route_.listener->add(binding_.name, *this)) return false;
+  thread_ = std::thread([this] { run(); });
+  return true;
+}
+
+SessionTransport::~SessionTransport() { stop(); }
+
+void SessionTransport::stop() {
+  if (!thread_.joinable()) return;
+  if (route_.listener) route_.listener->remove(binding_.name);
+  {
+    Lock lock(mutex_);
+    stopping_ = true;
+    cancel_.signal();
+    io_.notify_all();
+    if (link_) link_->wake();
+  }
+  thread_.join();
+}
+
+std::string SessionTransport::where() const {
+  const std::string peer = link_ ? link_->peer() : format("{}:{}", binding_.host, binding_.port);
+  return format("boundary '{}' ({} to {})", binding_.name, transport_name(binding_.transport),
+                peer);
+}
+
+void SessionTransport::fail_deadline(const std::string& what) const {
+  fail(ErrorCode::kDeadlineExceeded, "{}: {} before the deadline; {}", where(), what,
+       link_ ? "the link is up" : "there is no link: " + trouble_);
+}
+
+void SessionTransport::check_usable() const {
+  if (closed_) fail(ErrorCode::kFailedPrecondition, "{}: used after close", where());
+  if (failure_) throw *failure_;
+}
+
+Codec SessionTransport::await_peer(Lock& lock, const Message& message, Deadline deadline) {
+  const bool came = room_.wait_until(lock, deadline,
+                                     [&] { return agreement_.has_value() || failure_ || closed_; });
+  check_usable();
+  if (!came)
+    fail_deadline(format("message {} was not sent: the peer did not come", session_.pushed() + 1));
+  check_size(binding_.name, message, agreement_->max_message_size());
+  return agreement_->codec();
+}
+
+void SessionTransport::await_credit(Lock& lock, std::uint64_t cost, Deadline deadline) {
+  for (;;) {
+    check_usable();
+    if (session_.peer_ended()) {
+      fail(ErrorCode::kUnavailable, "{}: the peer has closed; message {} was not sent", where(),
+           session_.pushed() + 1);
+    }
+    if (session_.may_push(cost)) return;
+    if (session_.must_ask(cost)) {
+      session_.asked();
+      ask_due_ = true;
+      flush(lock);
+      continue;  // the lock was let go meanwhile
+    }
+    if (room_.wait_until(lock, deadline) == std::cv_status::timeout && !session_.may_push(cost)) {
+      check_usable();
+      fail_deadline(format("message {} was not sent: the peer has not taken {} messages ({} bytes)",
+                           session_.pushed() + 1, session_.in_flight_messages(),
+                           session_.in_flight_bytes()));
+    }
+  }
+}
+
+void SessionTransport::send(const Message& message, Deadline deadline) {
+  check_attachment(binding_.name, message);
+  check_framable(binding_.name, message);
+  if (binding_.max_message_size != 0) {
+    check_size(binding_.name, message, static_cast<std::uint64_t>(binding_.max_message_size));
+  }
+  Lock lock(mutex_);
+  check_usable();
+  const Codec codec = await_peer(lock, message, deadline);
+  lock.unlock();
+  auto outgoing = std::make_shared<const OutgoingMessage>(encode_message(message, codec));
+  lock.lock();
+  await_credit(lock, outgoing->cost, deadline);
+  (void)session_.push(outgoing->cost);
+  ++stats_.messages_sent;
+  stats_.bytes_sent += outgoing->cost;
+  outbox_bytes_ += outgoing->cost;
+  outbox_.push_back(std::move(outgoing));
+  stats_.peak_retained_bytes = std::max(stats_.peak_retained_bytes, outbox_bytes_);
+  stats_.peak_retained_messages =
+      std::max<std::uint64_t>(stats_.peak_retained_messages, outbox_.size());
+  flush(lock);
+}
+
+std::optional<Message> SessionTransport::receive(Deadline deadline) {
+  Lock lock(mutex_);
+  const bool came = arrived_.wait_until(lock, deadline, [&] {
+    return !inbox_.empty() || session_.peer_ended() || failure_ || closed_;
+  });
+  if (closed_) check_usable();
+  if (inbox_.empty()) {
+    if (session_.peer_ended()) return std::nullopt;
+    check_usable();
+    if (!came) fail_deadline(format("message {} did not come", session_.progress().delivered + 1));
+  }
+  std::optional<Message> message(std::move(inbox_.front()));
+  inbox_.pop_front();
+  session_.consume();
+  ++stats_.messages_received;
+  stats_.bytes_received += message_bytes(*message);
+  if (session_.owes_progress()) flush(lock);
+  return message;
+}
+
+void SessionTransport::close(Deadline deadline) {
+  Lock lock(mutex_);
+  if (closed_) return;
+  closed_ = true;
+  for (; !inbox_.empty(); inbox_.pop_front()) session_.consume();
+  arrived_.notify_all();
+  room_.notify_all();
+  if (agreement_) {
+    const Sequence end = session_.push_end();
+    outbox_.push_back(nullptr);
+    flush(lock);
+    const bool done = room_.wait_until(lock, deadline, [&] {
+      return failure_ || session_.peer_delivered() >= end || (session_.peer_ended() && !link_);
+    });
+    if (!done) {
+      const std::string what =
+          format("the peer has {} of {} messages sent", session_.peer_delivered(), end - 1);
+      const Error late(ErrorCode::kDeadlineExceeded,
+                       format("{}: closed, but {} when the deadline came; {}", where(), what,
+                              link_ ? "the link is up" : "there is no link: " + trouble_));
+      lock.unlock();
+      stop();
+      throw late;
+    }
+  }
+  lock.unlock();
+  stop();
+}
+
+TransportStats SessionTransport::stats() const {
+  const Lock lock(mutex_);
+  TransportStats out = stats_;
+  const LinkCounts now = link_ ? link_->counts() : LinkCounts{};
+  out.socket_payload_sent = past_counts_.socket_payload_sent + now.socket_payload_sent;
+  out.socket_payload_received = past_counts_.socket_payload_received + now.socket_payload_received;
+  return out;
+}
+
+}  // namespace harmonics

@@ -1,0 +1,136 @@
+// The transport of every kind that connects two processes: a session over links that come and go.
+//
+// One I/O thread per end reads, keeps time (signs of life, silence) and, at the connecting end,
+// makes links anew. Whoever sends writes to the link himself as far as there is room; what does not
+// fit the I/O thread writes later, so that computing goes on meanwhile. All state is behind one
+// mutex, which nobody holds while bytes move.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <harmonics/base/random.h>
+
+#include "greet.h"
+#include "listener.h"
+#include "session.h"
+
+namespace harmonics {
+
+/// How one kind of transport finds its other end.
+struct Route {
+  /// Where this end listens; null at the connecting end.
+  std::shared_ptr<Listener> listener;
+  /// The connecting end: a fresh connection to the other one, or an Error.
+  std::function<StreamPtr(Deadline, const WakeEvent& cancel)> connect;
+  LinkMaker make_link;
+  /// Whether a link can break while both ends live. If not, a broken one is a dead peer.
+  bool may_reconnect = true;
+  /// A link that is silent this long counts as cut; zero: never.
+  Nanoseconds silence_limit{0};
+};
+
+class SessionTransport final : public Transport, private Greeter {
+ public:
+  /// Does nothing until `start`.
+  SessionTransport(RemoteBinding binding, TransportOptions options, Route route);
+  ~SessionTransport() override;
+
+  void send(const Message& message, Deadline deadline) override;
+  std::optional<Message> receive(Deadline deadline) override;
+  void close(Deadline deadline) override;
+  TransportStats stats() const override;
+  const RemoteBinding& binding() const override { return binding_; }
+
+  /// Registers at the listener, if this end has one, and starts the I/O thread. False when the name
+  /// is taken there; then this object is of no use.
+  [[nodiscard]] bool start();
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+
+  // Greeter: on the listener's threads, or on the I/O thread at the connecting end.
+  Greeting greeting() override;
+  const std::string& token() const override { return options_.token; }
+  void judge(const Greeting& theirs) override;
+  LinkPtr make_link(StreamPtr stream, const Agreement& agreement, Deadline deadline) override;
+  void adopt(LinkPtr link, const Agreement& agreement) override;
+  void note_refusal(const std::string& reason) override;
+
+  // The I/O thread.
+  void run();
+  LinkPtr next_link();
+  void try_to_connect(Lock& lock);
+  void take_over(Lock& lock);
+  void serve(const LinkPtr& link);
+  void turn(const LinkPtr& link, std::vector<ReceivedFrame>& frames);
+  void take_frame(ReceivedFrame& frame);
+  void finish_writing(Lock& lock);
+  void keep_time();
+  void link_broke(const LinkPtr& link, const Error& error);
+  void stop();
+
+  // Under the mutex.
+  void flush(Lock& lock);
+  [[nodiscard]] std::optional<OutgoingFrame> next_frame();
+  void lose_link(const std::string& reason);
+  void give_up(ErrorCode code, const std::string& what);
+  void forget_delivered();
+  [[nodiscard]] std::optional<InstanceId> known_peer() const;
+  [[nodiscard]] Codec await_peer(Lock& lock, const Message& message, Deadline deadline);
+  void await_credit(Lock& lock, std::uint64_t cost, Deadline deadline);
+  void check_usable() const;
+  [[noreturn]] void fail_deadline(const std::string& what) const;
+  [[nodiscard]] std::string where() const;
+
+  const RemoteBinding binding_;
+  const TransportOptions options_;
+  const Route route_;
+  const InstanceId instance_ = random_instance();
+  const std::uint32_t boundary_id_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable arrived_;  // for receivers
+  std::condition_variable room_;     // for senders and close
+  std::condition_variable io_;       // for the I/O thread without a link
+
+  Session session_;
+  std::deque<std::shared_ptr<const OutgoingMessage>> outbox_;  // null: the end
+  std::uint64_t outbox_bytes_ = 0;
+  std::deque<Message> inbox_;
+
+  LinkPtr link_;
+  bool residue_ = false;  // the link has an unfinished write
+  bool writing_ = false;  // some thread is writing to the link
+  bool beat_due_ = false;
+  bool wrote_since_beat_ = false;
+  Deadline next_beat_{};
+  struct Offer {
+    LinkPtr link;
+    Agreement agreement;
+  };
+  std::optional<Offer> offer_;  // a greeted link that the I/O thread has not taken over yet
+
+  std::optional<Agreement> agreement_;  // of the last link
+  std::optional<Error> failure_;
+  std::string trouble_ = "no connection yet";  // why there is no link
+  bool ask_due_ = false;
+  bool closed_ = false;
+  bool stopping_ = false;
+  int failed_attempts_ = 0;
+  Random jitter_;
+  TransportStats stats_;
+  LinkCounts past_counts_;  // of links that are gone
+
+  WakeEvent cancel_;
+  std::thread thread_;
+};
+
+}  // namespace harmonics

@@ -1,0 +1,402 @@
+// The I/O thread of a session transport, its greetings, and writing to the link.
+#include <algorithm>
+#include <utility>
+
+#include <harmonics/base/log.h>
+
+#include "session_transport.h"
+
+namespace harmonics {
+
+// --- greetings ---
+
+Greeting SessionTransport::greeting() {
+  const Lock lock(mutex_);
+  Greeting out;
+  out.run = options_.run;
+  out.boundary = binding_.name;
+  out.instance = instance_;
+  if (agreement_) out.peer = agreement_->theirs.instance;
+  out.progress = session_.progress();
+  out.window = options_.window;
+  out.compress = binding_.compress;
+  out.max_message_size = static_cast<std::uint64_t>(binding_.max_message_size);
+  out.nonce = random_nonce();
+  return out;
+}
+
+void SessionTransport::judge(const Greeting& theirs) {
+  const Lock lock(mutex_);
+  const auto refuse = [](ErrorCode code, const std::string& why, bool passing) {
+    throw Refused(code, why, passing);
+  };
+  if (theirs.run != options_.run) {
+    refuse(ErrorCode::kFailedPrecondition,
+           format("boundary '{}' belongs to run '{}' here and to run '{}' there", binding_.name,
+                  options_.run, theirs.run),
+           false);
+  }
+  if (theirs.boundary != binding_.name) {
+    refuse(ErrorCode::kFailedPrecondition,
+           format("this is boundary '{}', not '{}'", binding_.name, theirs.boundary), false);
+  }
+  if (stopping_ || failure_) refuse(ErrorCode::kUnavailable, "this end is shutting down", true);
+  if (theirs.instance == instance_) {
+    refuse(ErrorCode::kFailedPrecondition, "this end has connected to itself", false);
+  }
+  if (theirs.peer.known() && theirs.peer != instance_) {
+    refuse(ErrorCode::kAborted,
+           format("boundary '{}': this end was restarted and lost its state; restart the run from "
+                  "its last checkpoint",
+                  binding_.name),
+           false);
+  }
+  const std::optional<InstanceId> known = known_peer();
+  if (!known || *known == theirs.instance) return;
+  if (link_ || offer_) {
+    refuse(ErrorCode::kAlreadyExists, format("boundary '{}' has a peer already", binding_.name),
+           true);
+  }
+  give_up(ErrorCode::kAborted,
+          "the peer was restarted and lost its state; resume the run from its last checkpoint");
+  refuse(ErrorCode::kAborted, "the other life of this peer was in the middle of the run", true);
+}
+
+LinkPtr SessionTransport::make_link(StreamPtr stream, const Agreement& agreement,
+                                    Deadline deadline) {
+  return route_.make_link(std::move(stream), agreement, deadline);
+}
+
+void SessionTransport::adopt(LinkPtr link, const Agreement& agreement) {
+  const Lock lock(mutex_);
+  const std::optional<InstanceId> known = known_peer();
+  if (known && *known != agreement.theirs.instance) {
+    link->shut();  // two came at once, and the other one was first
+    return;
+  }
+  if (offer_) offer_->link->shut();
+  offer_ = Offer{std::move(link), agreement};
+  if (link_) link_->wake();
+  io_.notify_all();
+}
+
+void SessionTransport::note_refusal(const std::string& reason) {
+  const Lock lock(mutex_);
+  if (!link_) trouble_ = reason;
+}
+
+std::optional<InstanceId> SessionTransport::known_peer() const {
+  if (agreement_) return agreement_->theirs.instance;
+  if (offer_) return offer_->agreement.theirs.instance;
+  return std::nullopt;
+}
+
+// --- the I/O thread ---
+
+void SessionTransport::run() {
+  while (const LinkPtr link = next_link()) serve(link);
+  Lock lock(mutex_);
+  if (link_) {
+    // A last word for a peer that would wait otherwise; best effort.
+    if (!residue_ && !writing_ && !closed_) {
+      FrameHeader header;
+      header.type = FrameType::kAbandon;
+      header.boundary = boundary_id_;
+      header.progress = session_.progress();
+      try {
+        (void)link_->write({header, nullptr});
+      } catch (const Error&) {
+      }
+    }
+    lose_link("this end is shutting down");
+  }
+  if (offer_) offer_->link->shut();
+  offer_.reset();
+}
+
+LinkPtr SessionTransport::next_link() {
+  Lock lock(mutex_);
+  for (;;) {
+    if (stopping_) return nullptr;
+    if (offer_) {
+      take_over(lock);
+      if (link_) return link_;
+    } else if (failure_ || session_.peer_ended() || route_.listener) {
+      io_.wait(lock);
+    } else {
+      try_to_connect(lock);
+    }
+  }
+}
+
+void SessionTransport::try_to_connect(Lock& lock) {
+  // The first attempt comes at once, the next ones ever later, up to a limit, none at a fixed beat.
+  if (failed_attempts_ > 0) {
+    const int doublings = std::min(failed_attempts_ - 1, 20);
+    const Nanoseconds pause =
+        std::min(options_.retry_longest, options_.retry_first * (std::int64_t{1} << doublings));
+    const auto share = 0.5F + 0.5F * jitter_.uniform();
+    const auto wait = std::chrono::duration_cast<Nanoseconds>(pause * share);
+    if (io_.wait_for(lock, wait, [&] { return stopping_; })) return;
+  }
+  ++failed_attempts_;
+  lock.unlock();
+  std::optional<Error> permanent;
+  std::string reason;
+  try {
+    const Deadline deadline = deadline_in(options_.handshake_timeout);
+    greet_as_connector(route_.connect(deadline, cancel_), *this, deadline, &cancel_);
+  } catch (const Refused& refused) {
+    reason = refused.what();
+    if (!refused.passing()) permanent = refused;
+  } catch (const Error& error) {
+    reason = error.what();
+    // Whoever answers there is not one of us, or speaks another version: waiting does not help.
+    if (error.code() == ErrorCode::kInvalidArgument || error.code() == ErrorCode::kUnimplemented ||
+        error.code() == ErrorCode::kUnauthenticated) {
+      permanent = error;
+    }
+  }
+  lock.lock();
+  if (!reason.empty() && !offer_) trouble_ = reason;
+  if (permanent) give_up(permanent->code(), permanent->what());
+}
+
+void SessionTransport::take_over(Lock& lock) {
+  const Offer offer = std::move(*std::exchange(offer_, std::nullopt));
+  if (link_) lose_link("replaced by a new link");
+  if (failure_) {
+    offer.link->shut();
+    return;
+  }
+  try {
+    session_.resume(offer.agreement.theirs.progress, offer.agreement.theirs.window,
+                    offer.agreement.ours.progress);
+  } catch (const Error& error) {
+    offer.link->shut();
+    give_up(error.code(), error.what());
+    return;
+  }
+  if (agreement_) ++stats_.reconnects;
+  agreement_ = offer.agreement;
+  link_ = offer.link;
+  failed_attempts_ = 0;
+  next_beat_ = std::chrono::steady_clock::now() + options_.heartbeat;
+  log_debug("transport", "{}: link up", where());
+  forget_delivered();
+  room_.notify_all();
+  flush(lock);
+}
+
+void SessionTransport::serve(const LinkPtr& link) {
+  std::vector<ReceivedFrame> frames;
+  Deadline until;
+  try {
+    for (;;) {
+      {
+        const Lock lock(mutex_);
+        if (stopping_ || offer_ || link_ != link) return;
+        until = next_beat_;
+      }
+      link->wait(until);
+      frames.clear();
+      link->read(frames);
+      turn(link, frames);
+    }
+  } catch (const Error& error) {
+    // What came whole before the break still counts.
+    try {
+      turn(link, frames);
+    } catch (const Error&) {
+    }
+    link_broke(link, error);
+  }
+}
+
+void SessionTransport::turn(const LinkPtr& link, std::vector<ReceivedFrame>& frames) {
+  Lock lock(mutex_);
+  if (link_ != link) return;
+  try {
+    for (ReceivedFrame& frame : frames) take_frame(frame);
+  } catch (const Error& error) {
+    // The frames were whole, so it is the peer that breaks the rules: a new link would not help.
+    give_up(error.code(), error.what());
+    return;
+  }
+  if (!frames.empty()) {
+    forget_delivered();
+    room_.notify_all();
+    arrived_.notify_all();
+  }
+  frames.clear();
+  keep_time();
+  finish_writing(lock);
+  flush(lock);
+}
+
+void SessionTransport::take_frame(ReceivedFrame& frame) {
+  const FrameHeader& header = frame.header;
+  if (header.boundary != boundary_id_) {
+    fail(ErrorCode::kInvalidArgument, "the peer sent a frame of another boundary");
+  }
+  session_.peer_progress(header.progress);
+  if ((header.flags & kFlagAsk) != 0) session_.peer_asks();
+  switch (header.type) {
+    case FrameType::kMessage:
+      if (session_.arrive(header.sequence, message_bytes(frame.message)) ==
+          Session::Arrival::kRepeated) {
+        ++stats_.repeats_dropped;
+      } else if (closed_) {
+        session_.consume();
+      } else {
+        inbox_.push_back(std::move(frame.message));
+      }
+      break;
+    case FrameType::kEnd: (void)session_.arrive_end(header.sequence); break;
+    case FrameType::kProgress: break;
+    case FrameType::kAbandon: fail(ErrorCode::kAborted, "the peer went away without closing");
+    default:
+      fail(ErrorCode::kDataLoss, "the peer sent a frame of type {} after the greeting",
+           static_cast<int>(header.type));
+  }
+}
+
+void SessionTransport::keep_time() {
+  const Deadline now = std::chrono::steady_clock::now();
+  if (now < next_beat_) return;
+  next_beat_ = now + options_.heartbeat;
+  beat_due_ = !std::exchange(wrote_since_beat_, false) || session_.untold();
+  if (route_.silence_limit > Nanoseconds(0) && now - link_->last_heard() > route_.silence_limit) {
+    fail(ErrorCode::kUnavailable, "no sign of life from {} for {} ms", link_->peer(),
+         std::chrono::duration_cast<std::chrono::milliseconds>(route_.silence_limit).count());
+  }
+}
+
+void SessionTransport::link_broke(const LinkPtr& link, const Error& error) {
+  const Lock lock(mutex_);
+  if (link_ != link) return;
+  const bool hopeless = error.code() == ErrorCode::kResourceExhausted ||
+                        error.code() == ErrorCode::kInvalidArgument ||
+                        error.code() == ErrorCode::kUnimplemented;
+  if (hopeless) {
+    give_up(error.code(), error.what());
+  } else {
+    lose_link(error.what());
+  }
+}
+
+// --- under the mutex ---
+
+void SessionTransport::lose_link(const std::string& reason) {
+  if (!link_) return;
+  const LinkCounts counts = link_->counts();
+  past_counts_.socket_payload_sent += counts.socket_payload_sent;
+  past_counts_.socket_payload_received += counts.socket_payload_received;
+  link_->shut();
+  link_->wake();
+  link_.reset();
+  session_.cut();
+  residue_ = false;
+  ask_due_ = false;
+  trouble_ = reason;
+  io_.notify_all();
+  room_.notify_all();
+  if (!stopping_) log_debug("transport", "{}: link lost: {}", where(), reason);
+  if (!route_.may_reconnect && !session_.peer_ended() && !stopping_) {
+    give_up(ErrorCode::kUnavailable, "the peer died: " + reason);
+  }
+  arrived_.notify_all();
+}
+
+void SessionTransport::give_up(ErrorCode code, const std::string& what) {
+  if (failure_) return;
+  failure_ = Error(code, format("{}, after message {} received and {} sent: {}", where(),
+                                session_.progress().delivered, session_.pushed(), what));
+  lose_link(what);
+  arrived_.notify_all();
+  room_.notify_all();
+  io_.notify_all();
+}
+
+void SessionTransport::forget_delivered() {
+  const std::size_t keep = session_.pushed() - session_.peer_delivered();
+  for (; outbox_.size() > keep; outbox_.pop_front()) {
+    if (outbox_.front()) outbox_bytes_ -= outbox_.front()->cost;
+  }
+}
+
+std::optional<OutgoingFrame> SessionTransport::next_frame() {
+  OutgoingFrame frame;
+  if (const std::optional<Sequence> sequence = session_.next_to_write()) {
+    session_.written(*sequence);
+    frame.message = outbox_[*sequence - session_.peer_delivered() - 1];
+    if (frame.message) {
+      frame.header = frame.message->header;
+    } else {
+      frame.header.type = FrameType::kEnd;
+    }
+    frame.header.sequence = *sequence;
+  } else if (session_.owes_progress() || beat_due_ || ask_due_) {
+    frame.header.type = FrameType::kProgress;
+  } else {
+    return std::nullopt;
+  }
+  frame.header.flags = std::exchange(ask_due_, false) ? kFlagAsk : std::uint8_t{0};
+  frame.header.boundary = boundary_id_;
+  frame.header.progress = session_.progress();
+  session_.told_progress();
+  beat_due_ = false;
+  wrote_since_beat_ = true;
+  return frame;
+}
+
+void SessionTransport::flush(Lock& lock) {
+  if (writing_) return;  // whoever writes looks again before he stops
+  writing_ = true;
+  while (link_ && !residue_) {
+    std::optional<OutgoingFrame> frame = next_frame();
+    if (!frame) break;
+    const LinkPtr link = link_;
+    bool whole = true;
+    std::optional<Error> broken;
+    lock.unlock();
+    try {
+      whole = link->write(std::move(*frame));
+    } catch (const Error& error) {
+      broken = error;
+    }
+    lock.lock();
+    if (link != link_) continue;
+    if (broken) {
+      lose_link(broken->what());
+    } else if (!whole) {
+      residue_ = true;
+      link->wake();
+    }
+  }
+  writing_ = false;
+}
+
+void SessionTransport::finish_writing(Lock& lock) {
+  if (!residue_ || writing_) return;
+  writing_ = true;
+  const LinkPtr link = link_;
+  bool whole = false;
+  std::optional<Error> broken;
+  lock.unlock();
+  try {
+    whole = link->finish_write();
+  } catch (const Error& error) {
+    broken = error;
+  }
+  lock.lock();
+  writing_ = false;
+  if (link != link_) return;
+  if (broken) {
+    lose_link(broken->what());
+  } else if (whole) {
+    residue_ = false;
+  }
+}
+
+}  // namespace harmonics

@@ -1,0 +1,17 @@
+// A link inside one host: frames in a ring, payloads in blocks, the socket only for descriptors.
+#pragma once
+
+#include "greet.h"
+#include "link.h"
+
+namespace harmonics {
+
+/// Payloads up to this size travel in the ring itself; larger ones take a block.
+inline constexpr std::size_t kInlinePayload = std::size_t{8} << 10;
+
+/// Makes the link on a greeted local socket: the listening end makes the shared memory and passes
+/// it on, the connecting end takes it. A process of another user is refused (kPermissionDenied).
+[[nodiscard]] LinkPtr make_shm_link(StreamPtr stream, const Agreement& agreement,
+                                    Deadline deadline);
+
+}  // namespace harmonics

@@ -1,0 +1,70 @@
+#include "stream.h"
+
+#include <poll.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <harmonics/base/error.h>
+
+namespace harmonics {
+namespace {
+
+class PlainStream final : public Stream {
+ public:
+  PlainStream(Descriptor socket, std::string peer)
+      : socket_(std::move(socket)), peer_(std::move(peer)) {}
+
+  Transfer read_some(std::span<const iovec> pieces) override {
+    msghdr message = gather(pieces);
+    const ssize_t count = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT);
+    if (count == 0) fail(ErrorCode::kUnavailable, "{} closed the connection", peer_);
+    return result(count, POLLIN);
+  }
+
+  Transfer write_some(std::span<const iovec> pieces) override {
+    const msghdr message = gather(pieces);
+    return result(::sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL), POLLOUT);
+  }
+
+  int fd() const override { return socket_.get(); }
+  const std::string& peer() const override { return peer_; }
+  void shut() override { ::shutdown(socket_.get(), SHUT_RDWR); }
+
+ private:
+  static msghdr gather(std::span<const iovec> pieces) {
+    msghdr message{};
+    message.msg_iov = const_cast<iovec*>(pieces.data());
+    message.msg_iovlen = pieces.size();
+    return message;
+  }
+
+  Transfer result(ssize_t count, short wait) const {
+    if (count >= 0) return {static_cast<std::size_t>(count), 0};
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return {0, wait};
+    fail(ErrorCode::kUnavailable, "the connection to {} broke: {}", peer_, std::strerror(errno));
+  }
+
+  Descriptor socket_;
+  std::string peer_;
+};
+
+}  // namespace
+
+StreamPtr make_plain_stream(Descriptor socket, std::string peer) {
+  return std::make_unique<PlainStream>(std::move(socket), std::move(peer));
+}
+
+void write_all(Stream& stream, ByteSpan bytes, Deadline deadline, const WakeEvent* cancel) {
+  while (!bytes.empty()) {
+    const iovec piece{const_cast<std::byte*>(bytes.data()), bytes.size()};
+    const Transfer transfer = stream.write_some({&piece, 1});
+    bytes = bytes.subspan(transfer.bytes);
+    if (transfer.bytes == 0 && !wait_for(stream.fd(), transfer.wait, deadline, cancel)) {
+      fail(ErrorCode::kDeadlineExceeded, "{} took no bytes before the deadline", stream.peer());
+    }
+  }
+}
+
+}  // namespace harmonics

@@ -1,0 +1,49 @@
+// A connected byte stream that never blocks: a plain socket, or TLS on one.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include <harmonics/base/bytes.h>
+
+#include "socket.h"
+
+namespace harmonics {
+
+/// What came of one attempt to read or write.
+struct Transfer {
+  std::size_t bytes = 0;
+  /// When nothing moved: the poll event to wait for first.
+  short wait = 0;
+};
+
+/// One thread may read while another writes. A stream that ended or broke is an Error
+/// (kUnavailable).
+class Stream {
+ public:
+  virtual ~Stream() = default;
+
+  /// Fills the pieces in order, as far as bytes are there.
+  virtual Transfer read_some(std::span<const iovec> pieces) = 0;
+  /// Writes from the pieces in order, as far as there is room.
+  virtual Transfer write_some(std::span<const iovec> pieces) = 0;
+
+  [[nodiscard]] virtual int fd() const = 0;
+  /// The other end, for error texts.
+  [[nodiscard]] virtual const std::string& peer() const = 0;
+  /// Ends the connection: whoever reads or writes gets an Error soon. Any thread.
+  virtual void shut() = 0;
+};
+
+using StreamPtr = std::unique_ptr<Stream>;
+
+[[nodiscard]] StreamPtr make_plain_stream(Descriptor socket, std::string peer);
+
+/// Writes everything; for greetings. Errors as wait_for, kDeadlineExceeded at the deadline.
+void write_all(Stream& stream, ByteSpan bytes, Deadline deadline, const WakeEvent* cancel);
+
+}  // namespace harmonics

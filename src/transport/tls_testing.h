@@ -1,0 +1,28 @@
+// For tests: an authority and certificates of its own, made afresh in a temporary folder.
+#pragma once
+
+#include <filesystem>
+
+#include <harmonics/transport/transport.h>
+
+namespace harmonics {
+
+/// Key and certificate of an authority and of a host named "localhost" and 127.0.0.1, and of a
+/// stranger whom the authority does not know. Removed at the end.
+class TestCertificates {
+ public:
+  TestCertificates();
+  ~TestCertificates();
+  TestCertificates(const TestCertificates&) = delete;
+  TestCertificates& operator=(const TestCertificates&) = delete;
+
+  /// Certificate, key and authority, as both ends of a boundary would have them.
+  [[nodiscard]] TlsOptions options() const;
+  /// Like options, but with a certificate that nobody vouches for.
+  [[nodiscard]] TlsOptions stranger() const;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+}  // namespace harmonics

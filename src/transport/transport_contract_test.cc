@@ -1,0 +1,86 @@
+#include "transport_contract.h"
+
+#include <atomic>
+#include <memory>
+
+#include <harmonics/transport/bus.h>
+
+#include "endpoint_testing.h"
+#include "tls_testing.h"
+
+namespace harmonics {
+namespace {
+
+std::pair<TransportPtr, TransportPtr> bus(const PairWish& wish) {
+  return make_bus(wish.boundary, wish.window);
+}
+
+RemoteBinding binding_of(const PairWish& wish, RemoteTransport transport, bool compress) {
+  return {wish.boundary, "127.0.0.1", 0, transport, compress, wish.max_message_size};
+}
+
+// The ends of a boundary over TCP, made with these options.
+auto tcp(bool compress, TransportOptions options = {}) {
+  return [=](const PairWish& wish) {
+    TransportOptions with_window = options;
+    with_window.window = wish.window;
+    return tcp_pair(binding_of(wish, RemoteTransport::TCP, compress), with_window);
+  };
+}
+
+auto tcp_with_token() {
+  TransportOptions options;
+  options.run = "contract";
+  options.token = "open sesame";
+  return tcp(false, options);
+}
+
+auto tcp_with_tls() {
+  return [](const PairWish& wish) {
+    static const TestCertificates certificates;
+    TransportOptions options;
+    options.tls = certificates.options();
+    return tcp(false, options)(wish);
+  };
+}
+
+// One user's ends with one name and port meet wherever they are: the run keeps tests apart, and the
+// port keeps the pairs of one test program apart.
+auto shm(bool compress) {
+  return [=](const PairWish& wish) {
+    static std::atomic<int> next = 0;
+    TransportOptions options;
+    options.run = unique_name("contract");
+    options.window = wish.window;
+    RemoteBinding binding = binding_of(wish, RemoteTransport::SharedMemory, compress);
+    for (;;) {
+      binding.port = static_cast<std::uint16_t>(1 + (::getpid() * 131 + next++ * 7) % 65'000);
+      binding.listen = true;
+      TransportPtr first;
+      try {
+        first = make_transport(binding, options);
+      } catch (const Error& error) {
+        if (error.code() == ErrorCode::kAlreadyExists) continue;
+        throw;
+      }
+      binding.listen = false;
+      return std::pair(std::move(first), make_transport(binding, options));
+    }
+  };
+}
+
+const std::vector<TransportCase> kCases = {
+    {"Bus", bus, false},
+    {"Tcp", tcp(false)},
+    {"TcpCompressed", tcp(true)},
+    {"TcpWithToken", tcp_with_token()},
+    {"TcpWithTls", tcp_with_tls()},
+    {"SharedMemory", shm(false)},
+    {"SharedMemoryCompressed", shm(true)},
+};
+
+INSTANTIATE_TEST_SUITE_P(All, TransportContract, ::testing::ValuesIn(kCases),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace harmonics
