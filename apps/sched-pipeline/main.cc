@@ -1,0 +1,108 @@
+// sched-pipeline: reads the planner's files and prints a plan. Standard output carries the plan and
+// nothing else; everything else goes to standard error or to files.
+#include <cstdio>
+#include <ctime>
+#include <string>
+#include <string_view>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/file.h>
+#include <harmonics/plan/plan.h>
+#include <harmonics/plan/report.h>
+
+#include "options.h"
+
+namespace harmonics {
+namespace {
+
+double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+void write_stream(std::FILE* stream, std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stream) != text.size() || std::fflush(stream) != 0) {
+    fail(ErrorCode::kUnavailable, "cannot write all of the output: is the disk full?");
+  }
+}
+
+Plan read_plan(const std::filesystem::path& path) {
+  return parse_plan(read_text_file(path, kMaxPlannerFileBytes), path.string());
+}
+
+int compare_plans(const ScheduleOptions& options) {
+  const Plan before = read_plan(options.compared_plans[0]);
+  const Plan after = read_plan(options.compared_plans[1]);
+  write_stream(stdout, difference_to_text(plan_difference(before, after)));
+  return kExitDone;
+}
+
+// The report of the plan that is printed, with the sections that were asked for.
+PlanReport plan_and_report(const ScheduleOptions& options, Plan& plan) {
+  const double start = cpu_seconds();
+  const PlanInputs inputs = read_plan_inputs(options.files);
+  ProfilePlan best = plan_best_profile(inputs, options.request, options.planner, options.freedom);
+  PlanReport report;
+  if (options.current_plan.empty()) {
+    plan = name_hosts(best.problem, best.outcome.placement);
+    report = make_report(best.problem, options.planner, std::move(best.outcome), plan);
+  } else {
+    const Plan current = read_plan(options.current_plan);
+    ReplanOutcome moved = replan(best.problem, options.planner, current, options.migration);
+    plan = moved.plan;
+    report = make_report(best.problem, options.planner, moved.outcome, plan);
+    report.changes = plan_difference(current, plan);
+    report.replan = std::move(moved);
+  }
+  report.tried = std::move(best.tried);
+  if (options.fallbacks) report.fallbacks = plan_fallbacks(best.problem, options.planner, plan);
+  report.plan_seconds = cpu_seconds() - start;
+  return report;
+}
+
+void write_report(const ScheduleOptions& options, const PlanReport& report) {
+  if (!options.svg_file.empty()) write_text_file(options.svg_file, report_to_svg(report));
+  const bool to_file = !options.report_file.empty();
+  if (options.report == ReportStyle::kNone && !to_file) return;
+  const std::string text = options.report == ReportStyle::kJson
+                               ? report_to_json(report).dump(2) + "\n"
+                               : report_to_text(report);
+  if (to_file) {
+    write_text_file(options.report_file, text);
+  } else {
+    write_stream(stderr, text);
+  }
+}
+
+int schedule(const ScheduleOptions& options) {
+  if (!options.compared_plans.empty()) return compare_plans(options);
+  Plan plan;
+  const PlanReport report = plan_and_report(options, plan);
+  write_report(options, report);
+  write_stream(stdout, plan_to_yaml(plan));
+  return kExitDone;
+}
+
+int run(int argc, char** argv) {
+  const auto parsed = parse_schedule_options(argc, argv);
+  if (const UsageAnswer* answer = std::get_if<UsageAnswer>(&parsed)) {
+    write_stream(answer->exit_code == kExitDone ? stdout : stderr, answer->text);
+    return answer->exit_code;
+  }
+  return schedule(std::get<ScheduleOptions>(parsed));
+}
+
+int complain(const char* what, int exit_code) {
+  std::fprintf(stderr, "sched-pipeline: %s\n", what);
+  return exit_code;
+}
+
+}  // namespace
+}  // namespace harmonics
+
+int main(int argc, char** argv) {
+  try {
+    return harmonics::run(argc, argv);
+  } catch (const harmonics::NoFeasiblePlan& error) {
+    return harmonics::complain(error.what(), harmonics::kExitNoPlan);
+  } catch (const std::exception& error) {
+    return harmonics::complain(error.what(), harmonics::kExitFailed);
+  }
+}

@@ -1,0 +1,209 @@
+#include "options.h"
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <sstream>
+
+#include <harmonics/base/error.h>
+
+namespace harmonics {
+namespace {
+
+// Declares the options of one command line over the values that they set.
+class OptionTable {
+ public:
+  OptionTable()
+      : app_(
+            "Plans which host runs which layers of a model, and proves how good the plan "
+            "is. The plan goes to standard output.",
+            "sched-pipeline") {
+    app_.set_version_flag("--version", "sched-pipeline " HARMONICS_VERSION);
+    app_.get_formatter()->column_width(38);
+    app_.footer(
+        "\nExample:\n  sched-pipeline -m google/vit-base-patch16-224 --report text --svg plan.svg\n"
+        "\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 no feasible plan.");
+    add_inputs();
+    add_aims();
+    add_rules();
+    add_outputs();
+  }
+
+  std::variant<ScheduleOptions, UsageAnswer> parse(int argc, const char* const* argv) {
+    try {
+      app_.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+      std::ostringstream out;
+      std::ostringstream mistakes;
+      const bool answered = app_.exit(error, out, mistakes) == 0;
+      return UsageAnswer{answered ? kExitDone : kExitUsage, answered ? out.str() : mistakes.str()};
+    }
+    return options_;
+  }
+
+ private:
+  CLI::Option* add_path(const std::string& name, std::filesystem::path& path,
+                        const std::string& help) {
+    return app_
+        .add_option_function<std::string>(
+            name, [&path](const std::string& text) { path = text; }, help)
+        ->type_name("FILE");
+  }
+
+  // An option whose value is one of a few words.
+  template <typename Value>
+  void add_choice(const std::string& name, Value& value,
+                  const std::vector<std::pair<std::string, Value>>& choices,
+                  const std::string& help) {
+    std::string words;
+    for (const auto& [word, meaning] : choices) words += (words.empty() ? "" : "|") + word;
+    app_.add_option_function<std::string>(
+            name,
+            [&value, choices, words, name](const std::string& text) {
+              for (const auto& [word, meaning] : choices) {
+                if (word != text) continue;
+                value = meaning;
+                return;
+              }
+              throw CLI::ValidationError(name, format("'{}' is none of {}", text, words));
+            },
+            help)
+        ->type_name(words);
+  }
+
+  void add_inputs() {
+    app_.add_option_function<std::string>(
+            "-d,--dtype",
+            [this](const std::string& text) {
+              options_.freedom.dtype = text == "auto";
+              if (text != "auto") options_.request.dtype = text;
+            },
+            "data type, or 'auto' for the best measured one [torch.float32]")
+        ->type_name("DTYPE");
+    app_.add_option_function<std::string>(
+            "-b,--batch-size",
+            [this](const std::string& text) {
+              options_.freedom.batch_size = text == "auto";
+              if (text != "auto") options_.request.batch_size = batch_size(text);
+            },
+            "micro-batch size, or 'auto' for most samples per second [8]")
+        ->type_name("N");
+    const CLI::Range buffers(0, 1'000'000);
+    app_.add_option("-i,--buffers-in", options_.planner.costs.buffers_in,
+                    "receive buffers per stage [2]")
+        ->check(CLI::Validator(buffers).description(""))
+        ->type_name("N");
+    app_.add_option("-o,--buffers-out", options_.planner.costs.buffers_out,
+                    "send buffers per stage [2]")
+        ->check(CLI::Validator(buffers).description(""))
+        ->type_name("N");
+    app_.add_option("-m,--model-name", options_.request.model,
+                    "model in the models file [google/vit-base-patch16-224]")
+        ->type_name("NAME");
+    add_path("-M,--models-file", options_.files.models, "models [models.yml]");
+    add_path("-T,--dev-types-file", options_.files.types, "device types [device_types.yml]");
+    add_path("-D,--dev-file", options_.files.hosts, "hosts by device type [devices.yml]");
+    add_path("--links-file", options_.files.links, "bandwidth of single links (optional)");
+  }
+
+  static std::int64_t batch_size(const std::string& text) {
+    std::int64_t value = 0;
+    const char* last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data(), last, value);
+    if (error != std::errc() || end != last || value < 1 || value > kMaxBatchSize) {
+      throw CLI::ValidationError(
+          "--batch-size", format("'{}' is neither 'auto' nor in 1..{}", text, kMaxBatchSize));
+    }
+    return value;
+  }
+
+  void add_aims() {
+    PlannerOptions& planner = options_.planner;
+    add_choice<PlanGoal>("--goal", planner.goal,
+                         {{"throughput", PlanGoal::kThroughput}, {"latency", PlanGoal::kLatency}},
+                         "what to make best [throughput]");
+    add_choice<PlanPreference>("--then", planner.preference,
+                               {{"latency", PlanPreference::kLatency},
+                                {"hosts", PlanPreference::kFewestHosts},
+                                {"none", PlanPreference::kNone}},
+                               "what decides between equally fast plans [latency]");
+    app_.add_option("--tolerance", planner.tolerance,
+                    "share by which --then may slow the plan down [0]")
+        ->check(CLI::Validator(CLI::Range(0.0, 10.0)).description(""))
+        ->type_name("SHARE");
+    add_choice<Overlap>("--overlap", planner.costs.overlap,
+                        {{"full", Overlap::kFull}, {"none", Overlap::kNone}},
+                        "do compute and transfers overlap? [full]");
+    app_.add_flag("--replicate", planner.replicate,
+                  "let stages run on several hosts of a type, which take turns");
+    app_.add_option("--work", planner.work, "limit of the search in steps of work (0: default)")
+        ->type_name("STEPS");
+  }
+
+  void add_rules() {
+    app_.add_option_function<std::vector<std::string>>(
+            "--pin",
+            [this](const std::vector<std::string>& texts) {
+              for (const std::string& text : texts) {
+                try {
+                  options_.request.pins.push_back(parse_layer_pin(text));
+                } catch (const Error& error) {
+                  throw CLI::ValidationError("--pin", error.what());
+                }
+              }
+            },
+            "layers that must run on a host or type (repeatable)")
+        ->type_name("FIRST[-LAST]=WHERE")
+        ->allow_extra_args(false);
+    app_.add_option("--host-order", options_.request.host_order,
+                    "stages run on these hosts in this order, some may stay idle")
+        ->type_name("HOST,...")
+        ->delimiter(',')
+        ->allow_extra_args(false);
+    app_.add_option("--exclude", options_.request.excluded_hosts,
+                    "a host to leave out (repeatable)")
+        ->type_name("HOST")
+        ->allow_extra_args(false);
+    CLI::Option* current = add_path("--current", options_.current_plan,
+                                    "the plan in force: plan anew, counting what must be moved");
+    app_.add_option("--migration-cost", options_.migration.seconds_per_mb,
+                    "seconds to move a megabyte of layers [0.01]")
+        ->check(CLI::Validator(CLI::NonNegativeNumber).description(""))
+        ->type_name("S/MB")
+        ->needs(current);
+    app_.add_option("--horizon", options_.migration.horizon_batches,
+                    "micro-batches that the new plan will serve [10000]")
+        ->check(CLI::Validator(CLI::PositiveNumber).description(""))
+        ->type_name("N")
+        ->needs(current);
+  }
+
+  void add_outputs() {
+    app_.add_flag("--fallbacks", options_.fallbacks,
+                  "also plan for the loss of one host of each type (in the report)");
+    add_choice<ReportStyle>("--report", options_.report,
+                            {{"text", ReportStyle::kText}, {"json", ReportStyle::kJson}},
+                            "report on standard error, or to --report-file");
+    add_path("--report-file", options_.report_file, "write the report here (text unless --report)");
+    add_path("--svg", options_.svg_file, "draw the pipeline as a time line");
+    app_.add_option_function<std::vector<std::string>>(
+            "--diff",
+            [this](const std::vector<std::string>& paths) {
+              options_.compared_plans.assign(paths.begin(), paths.end());
+            },
+            "compare two plans and stop")
+        ->type_name("BEFORE AFTER")
+        ->expected(2);
+  }
+
+  CLI::App app_;
+  ScheduleOptions options_;
+};
+
+}  // namespace
+
+std::variant<ScheduleOptions, UsageAnswer> parse_schedule_options(int argc,
+                                                                  const char* const* argv) {
+  return OptionTable().parse(argc, argv);
+}
+
+}  // namespace harmonics

@@ -1,0 +1,52 @@
+// What a user can ask of sched-pipeline.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <harmonics/plan/choice.h>
+#include <harmonics/plan/inputs.h>
+#include <harmonics/plan/planner.h>
+#include <harmonics/plan/replan.h>
+#include <harmonics/plan/request.h>
+
+namespace harmonics {
+
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitNoPlan = 3;
+
+enum class ReportStyle { kNone, kText, kJson };
+
+struct ScheduleOptions {
+  PlanInputFiles files;
+  PlanRequest request;
+  ProfileFreedom freedom;
+  PlannerOptions planner;
+  MigrationCost migration;
+  /// A plan that is in force: plan anew with the cost of moving.
+  std::filesystem::path current_plan;
+  /// Two plans to compare; nothing is planned.
+  std::vector<std::filesystem::path> compared_plans;
+  bool fallbacks = false;
+  ReportStyle report = ReportStyle::kNone;
+  /// Empty: the report goes to standard error.
+  std::filesystem::path report_file;
+  std::filesystem::path svg_file;
+};
+
+/// The command line was answered without planning: --help and --version (kExitDone, for standard
+/// output) or wrong usage (kExitUsage, for standard error).
+struct UsageAnswer {
+  int exit_code = kExitDone;
+  std::string text;
+};
+
+[[nodiscard]] std::variant<ScheduleOptions, UsageAnswer> parse_schedule_options(
+    int argc, const char* const* argv);
+
+}  // namespace harmonics

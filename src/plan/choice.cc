@@ -1,0 +1,62 @@
+#include <harmonics/plan/choice.h>
+
+#include <optional>
+#include <utility>
+
+namespace harmonics {
+namespace {
+
+// Whether a is the better choice.
+bool better(const TriedProfile& a, const TriedProfile& b, PlanGoal goal) {
+  return goal == PlanGoal::kLatency ? a.latency_s < b.latency_s : a.samples_per_s > b.samples_per_s;
+}
+
+std::vector<ProfileKey> profiles_to_try(const PlanInputs& inputs, const PlanRequest& request,
+                                        const ProfileFreedom& freedom) {
+  if (!freedom.batch_size && !freedom.dtype) return {{request.batch_size, request.dtype}};
+  std::vector<ProfileKey> keys;
+  for (ProfileKey& key : measured_profiles(inputs, request.model)) {
+    if (!freedom.batch_size && key.batch_size != request.batch_size) continue;
+    if (!freedom.dtype && key.dtype != request.dtype) continue;
+    keys.push_back(std::move(key));
+  }
+  if (keys.empty()) keys.push_back({request.batch_size, request.dtype});
+  return keys;
+}
+
+}  // namespace
+
+ProfilePlan plan_best_profile(const PlanInputs& inputs, const PlanRequest& request,
+                              const PlannerOptions& options, const ProfileFreedom& freedom) {
+  std::vector<TriedProfile> tried;
+  std::optional<ProfilePlan> best;
+  TriedProfile best_figures;
+  std::optional<NoFeasiblePlan> refusal;
+  for (const ProfileKey& key : profiles_to_try(inputs, request, freedom)) {
+    PlanRequest one = request;
+    one.batch_size = key.batch_size;
+    one.dtype = key.dtype;
+    PlanProblem problem = make_problem(inputs, one);
+    TriedProfile figures{key, false, 0, 0};
+    try {
+      PlanOutcome outcome = make_plan(problem, options);
+      figures.feasible = true;
+      figures.latency_s = outcome.latency_s;
+      if (outcome.period_s > 0) {
+        figures.samples_per_s = static_cast<double>(key.batch_size) / outcome.period_s;
+      }
+      if (!best || better(figures, best_figures, options.goal)) {
+        best = ProfilePlan{key, std::move(problem), std::move(outcome), {}};
+        best_figures = figures;
+      }
+    } catch (const NoFeasiblePlan& error) {
+      if (!refusal) refusal = error;
+    }
+    tried.push_back(figures);
+  }
+  if (!best) throw NoFeasiblePlan(*refusal);
+  best->tried = std::move(tried);
+  return std::move(*best);
+}
+
+}  // namespace harmonics

@@ -1,0 +1,40 @@
+// Which batch size and dtype to plan with, of those that were measured.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <harmonics/plan/planner.h>
+#include <harmonics/plan/request.h>
+
+namespace harmonics {
+
+/// What is left to the planner; the rest is as the request says.
+struct ProfileFreedom {
+  bool batch_size = false;
+  bool dtype = false;
+};
+
+/// One profile that was tried.
+struct TriedProfile {
+  ProfileKey key;
+  bool feasible = false;
+  double samples_per_s = 0;
+  double latency_s = 0;
+};
+
+struct ProfilePlan {
+  ProfileKey key;
+  PlanProblem problem;
+  PlanOutcome outcome;
+  std::vector<TriedProfile> tried;
+};
+
+/// Plans for every profile that the freedom allows and takes the one with the most samples per
+/// second (or the least latency, by the goal); of equals the smaller batch. Throws NoFeasiblePlan
+/// when none has a plan.
+[[nodiscard]] ProfilePlan plan_best_profile(const PlanInputs& inputs, const PlanRequest& request,
+                                            const PlannerOptions& options,
+                                            const ProfileFreedom& freedom);
+
+}  // namespace harmonics

@@ -1,0 +1,70 @@
+// What there is to say about a plan: for people, for programs, and as a picture.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <harmonics/base/json.h>
+#include <harmonics/plan/choice.h>
+#include <harmonics/plan/plan.h>
+#include <harmonics/plan/planner.h>
+#include <harmonics/plan/replan.h>
+
+namespace harmonics {
+
+struct StageReport {
+  PlanStage stage;
+  std::string type;
+  StageCosts costs;
+  /// Which part of the stage takes longest: "compute", "receive" or "send".
+  std::string binds;
+};
+
+/// A plan with everything that is known about it.
+struct PlanReport {
+  std::string model;
+  std::string dtype;
+  std::int64_t batch_size = 1;
+  PlannerOptions options;
+  PlanOutcome outcome;
+  std::vector<StageReport> stages;
+  /// Which stage is the slowest, from 0; without stages 0.
+  std::size_t slowest_stage = 0;
+  /// Per class of the problem: type, how many hosts it has, how many are used.
+  struct ClassUse {
+    std::string type;
+    std::size_t hosts = 0;
+    std::size_t used = 0;
+  };
+  std::vector<ClassUse> classes;
+  /// CPU seconds that planning took; only for the reader, no part of the plan.
+  double plan_seconds = 0;
+
+  // Sections that were asked for.
+  std::vector<TriedProfile> tried;
+  std::vector<FallbackPlan> fallbacks;
+  std::vector<PlanChange> changes;
+  std::optional<ReplanOutcome> replan;
+
+  [[nodiscard]] double samples_per_s() const {
+    return outcome.period_s > 0 ? static_cast<double>(batch_size) / outcome.period_s : 0;
+  }
+  /// How far the plan may be from the best one: objective / lower bound - 1.
+  [[nodiscard]] double gap() const;
+};
+
+/// `plan` is the placement of the outcome with names.
+[[nodiscard]] PlanReport make_report(const PlanProblem& problem, const PlannerOptions& options,
+                                     PlanOutcome outcome, const Plan& plan);
+
+[[nodiscard]] std::string report_to_text(const PlanReport& report);
+[[nodiscard]] Json report_to_json(const PlanReport& report);
+
+/// The pipeline as a time line: a row per stage, the first micro-batches as bars. An SVG document.
+[[nodiscard]] std::string report_to_svg(const PlanReport& report);
+
+}  // namespace harmonics

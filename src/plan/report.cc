@@ -1,0 +1,146 @@
+#include <harmonics/plan/report.h>
+
+#include <algorithm>
+#include <utility>
+
+#include <harmonics/base/format.h>
+
+namespace harmonics {
+namespace {
+
+std::string binding_part(const StageCosts& costs) {
+  if (costs.compute_s >= costs.receive_s && costs.compute_s >= costs.send_s) return "compute";
+  return costs.receive_s >= costs.send_s ? "receive" : "send";
+}
+
+std::string hosts_text(const PlanStage& stage) {
+  if (stage.hosts.size() == 1) return stage.hosts.front();
+  return format("{} (+{})", stage.hosts.front(), stage.hosts.size() - 1);
+}
+
+std::string goal_name(PlanGoal goal) { return goal == PlanGoal::kLatency ? "latency" : "period"; }
+
+std::string stage_table(const PlanReport& report) {
+  std::size_t width = 4;
+  for (const StageReport& one : report.stages) {
+    width = std::max(width, hosts_text(one.stage).size());
+  }
+  std::string text =
+      format("  {:>5}  {:<{}}  {:>11}  {:>11}  {:>11}  {:>11}  {:>21}  {}\n", "stage", "host",
+             width, "layers", "compute s", "receive s", "send s", "memory MB", "binds");
+  for (std::size_t k = 0; k < report.stages.size(); ++k) {
+    const StageReport& one = report.stages[k];
+    const std::string layers = format("{}-{}", one.stage.first_layer, one.stage.last_layer);
+    const std::string memory =
+        format("{:.1f} of {:.1f}", one.costs.memory_bytes / kBytesPerMegabyte,
+               one.costs.capacity_bytes / kBytesPerMegabyte);
+    text += format("  {:>5}  {:<{}}  {:>11}  {:>11.6f}  {:>11.6f}  {:>11.6f}  {:>21}  {}{}\n",
+                   k + 1, hosts_text(one.stage), width, layers, one.costs.compute_s,
+                   one.costs.receive_s, one.costs.send_s, memory, one.binds,
+                   k == report.slowest_stage ? "  <- slowest" : "");
+  }
+  return text;
+}
+
+std::string bound_text(const PlanReport& report) {
+  const double objective = report.outcome.objective_s(report.options.goal);
+  std::string text = format("{} {:.6f} s, lower bound {:.6f} s: ", goal_name(report.options.goal),
+                            objective, report.outcome.lower_bound_s);
+  text += report.outcome.proven ? "proven optimal\n"
+                                : format("within {:.4f} % of the best plan\n", 100 * report.gap());
+  return text;
+}
+
+std::string proof_text(const PlanReport& report) {
+  if (!report.outcome.proof) return "";
+  std::string text =
+      format("certificate: no plan has a period of {:.9f} s or less; prices per host:",
+             report.outcome.proof->period_s);
+  for (std::size_t u = 0; u < report.classes.size(); ++u) {
+    text += format(" {} {:.9g}", report.classes[u].type, report.outcome.proof->price[u]);
+  }
+  return text + "\n";
+}
+
+std::string fallback_text(const FallbackPlan& fallback) {
+  std::string text = format("without {} ({}): ", fallback.lost_host, fallback.type);
+  if (!fallback.plan) return text + fallback.reason + "\n";
+  text += format("period {:.6f} s{}, {:.1f} MB to move\n", fallback.period_s,
+                 fallback.proven ? " (proven optimal)" : "", fallback.moved_mb);
+  for (const PlanStage& stage : fallback.plan->stages) {
+    for (const std::string& host : stage.hosts) {
+      text += format("  - {}: [{}, {}]\n", host, stage.first_layer, stage.last_layer);
+    }
+  }
+  return text;
+}
+
+std::string replan_text(const ReplanOutcome& replan) {
+  if (replan.stays) return "re-planning: the current plan stays; moving would not pay\n";
+  return format("re-planning: {:.1f} MB to move in {:.3f} s; {:.3f} s in all\n", replan.moved_mb,
+                replan.migration_s, replan.total_s);
+}
+
+}  // namespace
+
+double PlanReport::gap() const {
+  const double objective = outcome.objective_s(options.goal);
+  if (outcome.proven || objective <= outcome.lower_bound_s) return 0;
+  return outcome.lower_bound_s > 0 ? objective / outcome.lower_bound_s - 1
+                                   : std::numeric_limits<double>::infinity();
+}
+
+PlanReport make_report(const PlanProblem& problem, const PlannerOptions& options,
+                       PlanOutcome outcome, const Plan& plan) {
+  PlanReport report;
+  report.model = problem.model;
+  report.dtype = problem.dtype;
+  report.batch_size = problem.batch_size;
+  report.options = options;
+  for (const HostClass& one : problem.classes) {
+    report.classes.push_back({one.type, one.hosts.size(), 0});
+  }
+  const CostModel costs(problem, options.costs);
+  for (std::size_t k = 0; k < outcome.placement.size(); ++k) {
+    const PlacedStage& placed = outcome.placement[k];
+    const StageCosts stage = stage_costs(costs, outcome.placement, k);
+    report.classes[placed.host_class].used += placed.hosts;
+    report.stages.push_back(
+        {plan.stages[k], problem.classes[placed.host_class].type, stage, binding_part(stage)});
+    if (stage.period_s > report.stages[report.slowest_stage].costs.period_s) {
+      report.slowest_stage = k;
+    }
+  }
+  report.outcome = std::move(outcome);
+  return report;
+}
+
+std::string report_to_text(const PlanReport& report) {
+  std::string text =
+      format("plan for {} ({}, batch size {})\n", report.model, report.dtype, report.batch_size);
+  if (report.stages.empty()) return text + "the model has no layers\n";
+  text += bound_text(report);
+  text +=
+      format("{:.3f} samples/s, latency {:.6f} s, {} hosts in {} stages\n", report.samples_per_s(),
+             report.outcome.latency_s, report.outcome.hosts, report.stages.size());
+  text += stage_table(report);
+  const StageReport& slowest = report.stages[report.slowest_stage];
+  text += format("the {} of stage {} ({}) binds\n", slowest.binds, report.slowest_stage + 1,
+                 hosts_text(slowest.stage));
+  text += proof_text(report);
+  text += format("planned in {:.3f} CPU s ({} steps of work)\n", report.plan_seconds,
+                 report.outcome.work);
+  for (const TriedProfile& one : report.tried) {
+    if (report.tried.size() == 1) break;
+    text += format("tried batch size {} {}: {}\n", one.key.batch_size, one.key.dtype,
+                   one.feasible ? format("{:.3f} samples/s, latency {:.6f} s", one.samples_per_s,
+                                         one.latency_s)
+                                : "no plan");
+  }
+  if (report.replan) text += replan_text(*report.replan);
+  if (report.replan || !report.changes.empty()) text += difference_to_text(report.changes);
+  for (const FallbackPlan& one : report.fallbacks) text += fallback_text(one);
+  return text;
+}
+
+}  // namespace harmonics
