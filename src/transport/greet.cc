@@ -74,8 +74,8 @@ void challenge_peer(Stream& stream, const Greeting& hello, const std::string& to
 
 }  // namespace
 
-void greet_as_connector(StreamPtr stream, Greeter& greeter, Deadline deadline,
-                        const WakeEvent* cancel) {
+GreetedLink greet_as_connector(StreamPtr stream, Greeter& greeter, Deadline deadline,
+                               const WakeEvent* cancel) {
   Agreement agreement;
   agreement.ours = greeter.greeting();
   write_all(*stream, greeting_frame(FrameType::kHello, encode_greeting(agreement.ours)), deadline,
@@ -103,8 +103,7 @@ void greet_as_connector(StreamPtr stream, Greeter& greeter, Deadline deadline,
     }
     agreement.theirs = decode_greeting(answer.meta);
     greeter.judge(agreement.theirs);
-    greeter.adopt(greeter.make_link(std::move(stream), agreement, deadline), agreement);
-    return;
+    return {greeter.make_link(std::move(stream), agreement, deadline), agreement};
   }
 }
 
@@ -114,8 +113,8 @@ Greeting read_hello(Stream& stream, Deadline deadline) {
   return decode_greeting(first.meta);
 }
 
-void greet_as_listener(StreamPtr stream, const Greeting& hello, Greeter& greeter,
-                       Deadline deadline) {
+GreetedLink greet_as_listener(StreamPtr stream, const Greeting& hello, Greeter& greeter,
+                              Deadline deadline) {
   Agreement agreement;
   agreement.listening = true;
   agreement.theirs = hello;
@@ -131,7 +130,7 @@ void greet_as_listener(StreamPtr stream, const Greeting& hello, Greeter& greeter
   agreement.ours = greeter.greeting();
   write_all(*stream, greeting_frame(FrameType::kWelcome, encode_greeting(agreement.ours)), deadline,
             nullptr);
-  greeter.adopt(greeter.make_link(std::move(stream), agreement, deadline), agreement);
+  return {greeter.make_link(std::move(stream), agreement, deadline), agreement};
 }
 
 void send_refusal(Stream& stream, const Refused& refused, Deadline deadline) {

@@ -42,6 +42,12 @@ struct Agreement {
 /// Turns a greeted stream into a link; runs on the thread that greeted, within its deadline.
 using LinkMaker = std::function<LinkPtr(StreamPtr, const Agreement&, Deadline)>;
 
+/// A greeted link and what was agreed on it; the greeter has not adopted it yet.
+struct GreetedLink {
+  LinkPtr link;
+  Agreement agreement;
+};
+
 /// The end that a greeting speaks for. Thread safe.
 class Greeter {
  public:
@@ -54,21 +60,20 @@ class Greeter {
   [[nodiscard]] virtual LinkPtr make_link(StreamPtr stream, const Agreement& agreement,
                                           Deadline deadline) = 0;
   /// The link is this end's from now on.
-  virtual void adopt(LinkPtr link, const Agreement& agreement) = 0;
+  virtual void adopt(const GreetedLink& greeted) = 0;
   /// Someone knocked and was sent away; for the error of whoever waits.
   virtual void note_refusal(const std::string& reason) = 0;
 };
 
-/// The connecting end's part. Ends with `adopt`, or an Error; Refused if one end refused.
-void greet_as_connector(StreamPtr stream, Greeter& greeter, Deadline deadline,
-                        const WakeEvent* cancel);
+/// The connecting end's part. Refused if one end refused, other Errors if it came to nothing.
+[[nodiscard]] GreetedLink greet_as_connector(StreamPtr stream, Greeter& greeter, Deadline deadline,
+                                             const WakeEvent* cancel);
 
 /// The first frame of a connection, which must be a hello.
 [[nodiscard]] Greeting read_hello(Stream& stream, Deadline deadline);
-/// The listening end's part after the hello. Ends with `adopt`, or with a refusal that was sent
-/// and thrown.
-void greet_as_listener(StreamPtr stream, const Greeting& hello, Greeter& greeter,
-                       Deadline deadline);
+/// The listening end's part after the hello; a refusal is sent and thrown.
+[[nodiscard]] GreetedLink greet_as_listener(StreamPtr stream, const Greeting& hello,
+                                            Greeter& greeter, Deadline deadline);
 
 /// Sends a refusal; a peer that does not take it is its own loss.
 void send_refusal(Stream& stream, const Refused& refused, Deadline deadline);

@@ -93,7 +93,9 @@ void Listener::remove(const std::string& boundary) {
   const Greeter* greeter = found->second;
   boundaries_.erase(found);
   for (const auto& visit : visits_) {
-    if (visit->greeter == greeter) ::shutdown(visit->handle.get(), SHUT_RDWR);
+    if (visit->greeter == greeter && visit->handle.valid()) {
+      ::shutdown(visit->handle.get(), SHUT_RDWR);
+    }
   }
   left_.wait(lock, [&] {
     return std::ranges::none_of(visits_, [&](const auto& v) { return v->greeter == greeter; });
@@ -180,7 +182,13 @@ void Listener::greet_stream(Visit& visit, Descriptor socket) {
     send_refusal(*stream, refused, deadline);
     throw refused;
   }
-  greet_as_listener(std::move(stream), hello, *greeter, deadline);
+  const GreetedLink greeted = greet_as_listener(std::move(stream), hello, *greeter, deadline);
+  {
+    // From here on the connection is the greeter's: it alone may end it.
+    const std::lock_guard lock(mutex_);
+    visit.handle = Descriptor();
+  }
+  greeter->adopt(greeted);
 }
 
 }  // namespace harmonics

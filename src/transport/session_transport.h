@@ -61,7 +61,7 @@ class SessionTransport final : public Transport, private Greeter {
   const std::string& token() const override { return options_.token; }
   void judge(const Greeting& theirs) override;
   LinkPtr make_link(StreamPtr stream, const Agreement& agreement, Deadline deadline) override;
-  void adopt(LinkPtr link, const Agreement& agreement) override;
+  void adopt(const GreetedLink& greeted) override;
   void note_refusal(const std::string& reason) override;
 
   // The I/O thread.
@@ -112,11 +112,7 @@ class SessionTransport final : public Transport, private Greeter {
   bool beat_due_ = false;
   bool wrote_since_beat_ = false;
   Deadline next_beat_{};
-  struct Offer {
-    LinkPtr link;
-    Agreement agreement;
-  };
-  std::optional<Offer> offer_;  // a greeted link that the I/O thread has not taken over yet
+  std::optional<GreetedLink> offer_;  // that the I/O thread has not taken over yet
 
   std::optional<Agreement> agreement_;  // of the last link
   std::optional<Error> failure_;

@@ -67,15 +67,15 @@ LinkPtr SessionTransport::make_link(StreamPtr stream, const Agreement& agreement
   return route_.make_link(std::move(stream), agreement, deadline);
 }
 
-void SessionTransport::adopt(LinkPtr link, const Agreement& agreement) {
+void SessionTransport::adopt(const GreetedLink& greeted) {
   const Lock lock(mutex_);
   const std::optional<InstanceId> known = known_peer();
-  if (known && *known != agreement.theirs.instance) {
-    link->shut();  // two came at once, and the other one was first
+  if (known && *known != greeted.agreement.theirs.instance) {
+    greeted.link->shut();  // two came at once, and the other one was first
     return;
   }
   if (offer_) offer_->link->shut();
-  offer_ = Offer{std::move(link), agreement};
+  offer_ = greeted;
   if (link_) link_->wake();
   io_.notify_all();
 }
@@ -145,7 +145,7 @@ void SessionTransport::try_to_connect(Lock& lock) {
   std::string reason;
   try {
     const Deadline deadline = deadline_in(options_.handshake_timeout);
-    greet_as_connector(route_.connect(deadline, cancel_), *this, deadline, &cancel_);
+    adopt(greet_as_connector(route_.connect(deadline, cancel_), *this, deadline, &cancel_));
   } catch (const Refused& refused) {
     reason = refused.what();
     if (!refused.passing()) permanent = refused;
@@ -163,7 +163,7 @@ void SessionTransport::try_to_connect(Lock& lock) {
 }
 
 void SessionTransport::take_over(Lock& lock) {
-  const Offer offer = std::move(*std::exchange(offer_, std::nullopt));
+  const GreetedLink offer = std::move(*std::exchange(offer_, std::nullopt));
   if (link_) lose_link("replaced by a new link");
   if (failure_) {
     offer.link->shut();

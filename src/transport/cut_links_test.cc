@@ -1,0 +1,210 @@
+// Links that are cut and damaged at random, hundreds of times: nothing lost, nothing doubled, the
+// order kept, in both directions.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "endpoint_testing.h"
+#include "error_testing.h"
+#include "frame_testing.h"
+#include "rough_proxy_testing.h"
+#include "tls_testing.h"
+
+namespace harmonics {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+Deadline patient() { return deadline_in(std::chrono::minutes(4)); }
+
+// Content and size follow from direction and number, so that every mistake shows.
+Message expected(std::uint64_t direction, std::uint64_t number) {
+  Random random(random_key(direction, "cut links"), number);
+  Message message;
+  message.kind = direction == 0 ? MessageKind::kActivation : MessageKind::kGradient;
+  message.step = number;
+  message.tensor = Tensor::empty({static_cast<std::int64_t>(random.below(20'000))});
+  float value = static_cast<float>(number);
+  for (float& to : message.tensor.mutable_values<float>()) to = value++;
+  message.attachment.assign(random.below(100), static_cast<std::byte>(number));
+  return message;
+}
+
+struct Ends {
+  Ends(const Roughness& roughness, bool compress, const TransportOptions& options) {
+    RemoteBinding binding;
+    binding.name = "hidden@1";
+    binding.compress = compress;
+    listening = listening_end(binding, options);
+    proxy = std::make_unique<RoughProxy>(listening->binding().port, roughness);
+    binding = listening->binding();
+    binding.listen = false;
+    binding.port = proxy->port();
+    connecting = make_transport(binding, options);
+  }
+  TransportPtr listening;
+  std::unique_ptr<RoughProxy> proxy;
+  TransportPtr connecting;
+};
+
+TransportOptions quick() {
+  TransportOptions options;
+  options.window = {512 << 10, 8};
+  options.retry_first = std::chrono::milliseconds(1);
+  options.retry_longest = std::chrono::milliseconds(20);
+  return options;
+}
+
+// Sends both ways until `enough` says so, then one more that says how many there were.
+template <typename Enough>
+void run_through(Ends& ends, Enough enough) {
+  const auto send_all = [&](Transport& end, std::uint64_t direction) {
+    std::uint64_t number = 0;
+    while (!enough()) end.send(expected(direction, ++number), patient());
+    Message last;
+    last.kind = MessageKind::kEpochEnd;
+    last.step = number;
+    end.send(last, patient());
+  };
+  const auto receive_all = [&](Transport& end, std::uint64_t direction) {
+    for (std::uint64_t number = 1;; ++number) {
+      const std::optional<Message> message = end.receive(patient());
+      if (!message) fail(ErrorCode::kInternal, "direction {} ended early", direction);
+      if (message->kind == MessageKind::kEpochEnd) {
+        EXPECT_EQ(message->step, number - 1) << "direction " << direction;
+        return;
+      }
+      if (!same_message(*message, expected(direction, number))) {
+        fail(ErrorCode::kInternal, "direction {}: message {} is not what was sent", direction,
+             number);
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  const auto start = [&](auto work) {
+    threads.emplace_back([work] { EXPECT_EQ(error_of(work), "no error"); });
+  };
+  start([&] { send_all(*ends.listening, 0); });
+  start([&] { send_all(*ends.connecting, 1); });
+  start([&] { receive_all(*ends.listening, 1); });
+  start([&] { receive_all(*ends.connecting, 0); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+void close_both(Ends& ends) {
+  std::thread other(
+      [&] { EXPECT_EQ(error_of([&] { ends.listening->close(patient()); }), "no error"); });
+  EXPECT_EQ(error_of([&] { ends.connecting->close(patient()); }), "no error");
+  other.join();
+}
+
+void survive_cuts(std::uint64_t cuts, bool compress, const TransportOptions& options) {
+  Ends ends({7, 300'000, 0}, compress, options);
+  run_through(ends, [&] { return ends.proxy->cuts() >= cuts; });
+  const TransportStats stats = ends.connecting->stats();
+  EXPECT_GT(stats.reconnects, cuts / 4) << "a cut during the greeting makes no link";
+  EXPECT_LE(stats.peak_retained_bytes, options.window.bytes);
+  EXPECT_LE(stats.peak_retained_messages, options.window.messages);
+  close_both(ends);
+}
+
+TEST(CutLinks, NothingIsLostOrDoubledThroughHundredsOfCuts) { survive_cuts(1000, false, quick()); }
+
+TEST(CutLinks, NorWithCompression) { survive_cuts(100, true, quick()); }
+
+TEST(CutLinks, NorWithTlsAndToken) {
+  const TestCertificates certificates;
+  TransportOptions options = quick();
+  options.tls = certificates.options();
+  options.token = "secret";
+  survive_cuts(60, false, options);
+}
+
+// Most flips hit a frame and cost the link; those in the zeros before a payload mean nothing.
+TEST(CutLinks, DamageIsFoundAndSentAgain) {
+  Ends ends({9, 0, 500'000}, false, quick());
+  run_through(
+      ends, [&] { return ends.proxy->flips() >= 60 && ends.connecting->stats().reconnects >= 30; });
+  ends.proxy->be_gentle();
+  close_both(ends);
+}
+
+TEST(CutLinks, ASenderGoesOnWithinItsCreditsWhileThereIsNoLink) {
+  Ends ends({1, 0, 0}, false, quick());
+  ends.listening->send(expected(0, 1), patient());
+  ASSERT_TRUE(ends.connecting->receive(patient()));
+  ends.proxy->forbid();
+  Message small;
+  std::uint64_t sent = 0;
+  std::string error;
+  while ((error = error_of([&] { ends.listening->send(small, deadline_in(Nanoseconds(0))); })) ==
+         "no error") {
+    ++sent;
+  }
+  EXPECT_GE(sent, 7u);
+  EXPECT_LE(sent, 8u);
+  EXPECT_THAT(error, AllOf(HasSubstr("deadline_exceeded"), HasSubstr("hidden@1"),
+                           HasSubstr("there is no link")));
+  ends.proxy->allow();
+  for (std::uint64_t i = 0; i < sent; ++i) EXPECT_TRUE(ends.connecting->receive(patient()));
+  close_both(ends);
+}
+
+TEST(CutLinks, ClosingWaitsForALinkToDeliverTheRest) {
+  Ends ends({1, 0, 0}, false, quick());
+  ends.listening->send(expected(0, 1), patient());
+  ASSERT_TRUE(ends.connecting->receive(patient()));
+  ends.proxy->forbid();
+  ends.listening->send(expected(0, 2), patient());
+  std::thread closer(
+      [&] { EXPECT_EQ(error_of([&] { ends.listening->close(patient()); }), "no error"); });
+  ends.proxy->allow();
+  const std::optional<Message> message = ends.connecting->receive(patient());
+  EXPECT_TRUE(message && same_message(*message, expected(0, 2)));
+  EXPECT_FALSE(ends.connecting->receive(patient()).has_value());
+  closer.join();
+}
+
+TEST(CutLinks, ClosingWithoutALinkGivesUpAtTheDeadline) {
+  Ends ends({1, 0, 0}, false, quick());
+  ends.listening->send(expected(0, 1), patient());
+  ASSERT_TRUE(ends.connecting->receive(patient()));
+  ends.proxy->forbid();
+  ends.listening->send(expected(0, 2), patient());
+  EXPECT_THAT(error_of([&] { ends.listening->close(deadline_in(Nanoseconds(0))); }),
+              AllOf(HasSubstr("deadline_exceeded"), HasSubstr("hidden@1")));
+}
+
+// Killed and started again, a peer has lost what it had received: going on would lose messages.
+TEST(CutLinks, ARestartedPeerIsRefusedAndTheSurvivorToldSo) {
+  Ends ends({1, 0, 0}, false, quick());
+  ends.listening->send(expected(0, 1), patient());
+  ASSERT_TRUE(ends.connecting->receive(patient()));
+  ends.proxy->forbid();  // so that nothing of its going away gets through
+  RemoteBinding binding = ends.connecting->binding();
+  ends.connecting.reset();
+  ends.proxy->allow();
+  const TransportPtr restarted = make_transport(binding, quick());
+  EXPECT_THAT(error_of([&] { (void)ends.listening->receive(patient()); }),
+              AllOf(HasSubstr("aborted"), HasSubstr("restarted"), HasSubstr("checkpoint")));
+}
+
+TEST(CutLinks, ARestartedListenerIsNoticedByTheConnectingEnd) {
+  Ends ends({1, 0, 0}, false, quick());
+  ends.listening->send(expected(0, 1), patient());
+  ASSERT_TRUE(ends.connecting->receive(patient()));
+  ends.proxy->forbid();
+  RemoteBinding binding = ends.listening->binding();
+  ends.listening.reset();
+  const TransportPtr restarted = make_transport(binding, quick());
+  ends.proxy->allow();
+  EXPECT_THAT(error_of([&] { (void)ends.connecting->receive(patient()); }),
+              AllOf(HasSubstr("aborted"), HasSubstr("restarted"), HasSubstr("checkpoint")));
+}
+
+}  // namespace
+}  // namespace harmonics

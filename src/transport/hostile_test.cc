@@ -1,0 +1,263 @@
+// Peers that are no peers: they get no crash, no memory and no say in what others do.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <deque>
+#include <functional>
+#include <memory>
+
+#include <harmonics/base/log.h>
+#include <harmonics/base/random.h>
+
+#include "endpoint_testing.h"
+#include "error_testing.h"
+#include "frame_testing.h"
+#include "greet.h"
+#include "listener.h"
+
+namespace harmonics {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+Deadline patient() { return deadline_in(std::chrono::minutes(2)); }
+
+Message one() {
+  Message message;
+  message.tensor = Tensor::of<float>({1}, {5});
+  return message;
+}
+
+// A raw connection to a listening end.
+class Stranger {
+ public:
+  explicit Stranger(std::uint16_t port)
+      : socket_(connect_to(resolve("127.0.0.1", port).front(), patient(), WakeEvent())) {}
+  /// Takes over after the greeting.
+  explicit Stranger(const Stream& greeted) : socket_(::dup(greeted.fd())) {}
+
+  void say(ByteSpan bytes) {
+    while (!bytes.empty()) {
+      const ssize_t count = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (count <= 0 && errno == EAGAIN) {
+        (void)wait_for(socket_.get(), POLLOUT, patient(), nullptr);
+      } else if (count <= 0) {
+        return;
+      } else {
+        bytes = bytes.subspan(static_cast<std::size_t>(count));
+      }
+    }
+  }
+  void say(std::string_view text) { say(bytes_of(text)); }
+
+  /// What comes back until the other side hangs up.
+  std::string listen_to_the_end() {
+    std::string out;
+    char buffer[4096];
+    for (;;) {
+      const ssize_t count = ::recv(socket_.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
+      if (count > 0) {
+        out.append(buffer, static_cast<std::size_t>(count));
+      } else if (count == 0 || errno != EAGAIN) {
+        return out;
+      } else {
+        (void)wait_for(socket_.get(), POLLIN, patient(), nullptr);
+      }
+    }
+  }
+
+  [[nodiscard]] Descriptor release() { return std::move(socket_); }
+
+ private:
+  Descriptor socket_;
+};
+
+class Hostile : public ::testing::Test {
+ protected:
+  Hostile() {
+    TransportOptions options;
+    options.handshake_timeout = std::chrono::milliseconds(300);
+    RemoteBinding binding;
+    binding.name = "x";
+    binding.max_message_size = 1 << 20;
+    end_ = listening_end(binding, options);
+  }
+  [[nodiscard]] std::uint16_t port() const { return end_->binding().port; }
+
+  /// The rightful peer still gets through.
+  void expect_alive() {
+    const TransportPtr peer = connecting_end(*end_);
+    peer->send(one(), patient());
+    EXPECT_TRUE(same_message(end_->receive(patient()).value(), one()));
+  }
+  [[nodiscard]] std::string log() const {
+    std::string out;
+    for (const std::string& line : capture_.lines()) out += line + "\n";
+    return out;
+  }
+
+  LogCapture capture_;
+  TransportPtr end_;
+};
+
+TEST_F(Hostile, HttpIsToldApart) {
+  Stranger stranger(port());
+  stranger.say("GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: some browser of a user\r\n\r\n");
+  EXPECT_EQ(stranger.listen_to_the_end(), "");
+  expect_alive();
+  EXPECT_THAT(log(), HasSubstr("speaks HTTP"));
+}
+
+TEST_F(Hostile, RandomBytesAreRefused) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    Random random(seed, "hostile");
+    Bytes noise(64 + random.below(5000));
+    for (std::byte& byte : noise) byte = static_cast<std::byte>(random.below(256));
+    Stranger stranger(port());
+    stranger.say(noise);
+    EXPECT_EQ(stranger.listen_to_the_end(), "");
+  }
+  expect_alive();
+}
+
+TEST_F(Hostile, HugeLengthsInTheGreetingAreRefused) {
+  FrameHeader header;
+  header.type = FrameType::kHello;
+  header.meta_bytes = kMaxGreetingBytes + 1;
+  Stranger stranger(port());
+  stranger.say(encode_header(header));
+  EXPECT_EQ(stranger.listen_to_the_end(), "");
+  expect_alive();
+  EXPECT_THAT(log(), HasSubstr("bytes of meta, at most"));
+}
+
+TEST_F(Hostile, AMessageInsteadOfAGreetingIsRefused) {
+  Stranger stranger(port());
+  stranger.say(frame_bytes(one()));
+  EXPECT_EQ(stranger.listen_to_the_end(), "");
+  expect_alive();
+  EXPECT_THAT(log(), HasSubstr("before the greeting"));
+}
+
+TEST_F(Hostile, SilentVisitorsHoldUpNobodyForLong) {
+  std::deque<Stranger> crowd;
+  for (std::size_t i = 0; i < kMaxGreetings + 5; ++i) crowd.emplace_back(port());
+  expect_alive();
+  for (Stranger& stranger : crowd) EXPECT_EQ(stranger.listen_to_the_end(), "");
+}
+
+// A peer that greets well and then breaks the rules.
+class FalseFriend : public Hostile, private Greeter {
+ protected:
+  FalseFriend() {
+    Stranger stranger(port());
+    (void)greet_as_connector(make_plain_stream(stranger.release(), "the end under test"), *this,
+                             patient(), nullptr);
+  }
+
+  void send_message(const Message& message, Sequence sequence,
+                    const std::function<void(FrameHeader&)>& change = {}) {
+    OutgoingMessage out = encode_message(message, Codec::kNone);
+    out.header.boundary = boundary_id("x");
+    out.header.sequence = sequence;
+    if (change) change(out.header);
+    stranger_->say(frame_bytes(out));
+  }
+
+  std::string receive_error() {
+    return error_of([&] { (void)end_->receive(patient()); });
+  }
+
+  Greeting greeting() override {
+    Greeting out;
+    out.boundary = "x";
+    out.instance = {1, 1};
+    out.window = {1000, 4};
+    return out;
+  }
+  const std::string& token() const override { return token_; }
+  void judge(const Greeting&) override {}
+  LinkPtr make_link(StreamPtr stream, const Agreement&, Deadline) override {
+    stranger_ = std::make_unique<Stranger>(*stream);
+    stream_ = std::move(stream);
+    return nullptr;
+  }
+  void adopt(const GreetedLink&) override {}
+  void note_refusal(const std::string&) override {}
+
+  std::string token_;
+  StreamPtr stream_;
+  std::unique_ptr<Stranger> stranger_;
+};
+
+TEST_F(FalseFriend, GoodFramesArriveFirst) {
+  send_message(one(), 1);
+  EXPECT_TRUE(same_message(end_->receive(patient()).value(), one()));
+}
+
+TEST_F(FalseFriend, ATensorAboveTheLimitEndsIt) {
+  Message large;
+  large.tensor = Tensor::zeros({(1 << 18) + 1});
+  send_message(large, 1);
+  EXPECT_THAT(receive_error(), AllOf(HasSubstr("resource_exhausted"), HasSubstr("'x'"),
+                                     HasSubstr("at most 1048576")));
+}
+
+TEST_F(FalseFriend, AnnouncedBytesAreNotAllocatedUnlessTheyFit) {
+  rusage before{}, after{};
+  ::getrusage(RUSAGE_SELF, &before);
+  send_message(one(), 1, [](FrameHeader& header) { header.payload_bytes = 1ULL << 45; });
+  // The frame contradicts itself, so the link is dropped; the rightful peer has this instance.
+  (void)stranger_->listen_to_the_end();
+  ::getrusage(RUSAGE_SELF, &after);
+  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 64 << 10) << "kilobytes";
+}
+
+TEST_F(FalseFriend, AGapEndsIt) {
+  send_message(one(), 2);
+  EXPECT_THAT(receive_error(), HasSubstr("message 2 came where 1 was expected"));
+}
+
+TEST_F(FalseFriend, MoreThanItsCreditsEndsIt) {
+  Message message;
+  for (Sequence i = 1; i <= 65; ++i) send_message(message, i);
+  std::string error;
+  while ((error = receive_error()) == "no error") continue;
+  EXPECT_THAT(error, HasSubstr("breaks the credits"));
+}
+
+TEST_F(FalseFriend, AnotherBoundarysFrameEndsIt) {
+  send_message(one(), 1, [](FrameHeader& header) { header.boundary = boundary_id("y"); });
+  EXPECT_THAT(receive_error(), HasSubstr("another boundary"));
+}
+
+TEST_F(FalseFriend, ProgressThatCannotBeEndsIt) {
+  send_message(one(), 1, [](FrameHeader& header) { header.progress = {7, 7}; });
+  EXPECT_THAT(receive_error(), HasSubstr("acknowledges message 7"));
+}
+
+TEST_F(FalseFriend, AGreetingInTheMiddleEndsIt) {
+  FrameHeader header;
+  header.type = FrameType::kWelcome;
+  header.boundary = boundary_id("x");
+  stranger_->say(encode_header(header));
+  EXPECT_THAT(receive_error(), HasSubstr("after the greeting"));
+}
+
+// Damage may have happened on the way: the link goes, the boundary stays.
+TEST_F(FalseFriend, DamageCostsTheLinkOnly) {
+  Bytes bytes = frame_bytes(one());
+  bytes[70] ^= std::byte{1};
+  stranger_->say(bytes);
+  (void)stranger_->listen_to_the_end();
+  EXPECT_THAT(error_of([&] { (void)end_->receive(deadline_in(Nanoseconds(0))); }),
+              AllOf(HasSubstr("deadline_exceeded"), HasSubstr("CRC")));
+}
+
+}  // namespace
+}  // namespace harmonics
