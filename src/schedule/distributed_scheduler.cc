@@ -6,6 +6,8 @@
 #include <harmonics/base/log.h>
 #include <harmonics/runtime/stage_chain.h>
 
+#include "pipeline_runner.h"
+
 namespace harmonics {
 namespace {
 
@@ -42,9 +44,15 @@ std::vector<RuntimeOptions> options_per_part(std::size_t parts, const Deployment
 
 struct DistributedScheduler::State {
   State(const std::vector<HarmonicGraph>& parts, const DeploymentDescriptor& deploy,
-        const RuntimeOptions& options)
+        const RuntimeOptions& options, const PipelineOptions& pipeline)
       : chain(parts, options_per_part(parts.size(), deploy, options)),
-        trainer(chain, options.seed) {}
+        trainer(chain, options.seed) {
+    // With one part or one micro-batch there is nothing to overlap.
+    const bool overlaps = parts.size() > 1 && options.micro_batches > 1 && chain.learns();
+    if (overlaps && pipeline.order != PipelineOrder::Sequential) {
+      chain.set_runner(make_pipeline_runner(chain, pipeline, options.threads));
+    }
+  }
 
   StageChain chain;
   Trainer trainer;
@@ -52,8 +60,9 @@ struct DistributedScheduler::State {
 
 DistributedScheduler::DistributedScheduler(const std::vector<HarmonicGraph>& parts,
                                            const DeploymentDescriptor& deploy,
-                                           const RuntimeOptions& options)
-    : state_(std::make_unique<State>(parts, deploy, options)) {}
+                                           const RuntimeOptions& options,
+                                           const PipelineOptions& pipeline)
+    : state_(std::make_unique<State>(parts, deploy, options, pipeline)) {}
 DistributedScheduler::~DistributedScheduler() = default;
 DistributedScheduler::DistributedScheduler(DistributedScheduler&&) noexcept = default;
 DistributedScheduler& DistributedScheduler::operator=(DistributedScheduler&&) noexcept = default;

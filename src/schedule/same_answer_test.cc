@@ -1,6 +1,8 @@
 // DESIGN's promise "the same answer": outputs, gradients and weights of a cut graph equal those of
-// the whole graph bit for bit, for random graphs and every number of parts.
+// the whole graph bit for bit, for random graphs, every number of parts and every pipeline order.
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 #include <random_graph.h>
 
@@ -8,6 +10,8 @@
 #include <harmonics/graph/partition.h>
 #include <harmonics/graph/zoo.h>
 #include <harmonics/runtime/stage_chain.h>
+
+#include "pipeline_runner.h"
 
 namespace harmonics {
 namespace {
@@ -55,11 +59,15 @@ std::ostream& operator<<(std::ostream& out, const Outcome& outcome) {
              << outcome.outputs << " loss " << outcome.loss;
 }
 
-/// Trains a few steps and digests everything that can be seen.
-Outcome train(const HarmonicGraph& graph, std::size_t parts, std::uint64_t seed) {
-  const RuntimeOptions each = options(1 + static_cast<int>(seed % 3));
+/// Trains a few steps, each batch in 1 to 4 micro-batches, and digests everything that can be seen.
+Outcome train(const HarmonicGraph& graph, std::size_t parts, std::uint64_t seed,
+              PipelineOrder order = PipelineOrder::Sequential) {
+  const RuntimeOptions each = options(1 + static_cast<int>(seed % 4));
   const auto pieces = partition_graph(graph, parts);
   StageChain chain(pieces, std::vector<RuntimeOptions>(pieces.size(), each));
+  if (order != PipelineOrder::Sequential) {
+    chain.set_runner(make_pipeline_runner(chain, {order}, each.threads));
+  }
   Outcome outcome;
   NamedTensors outputs;
   for (std::uint64_t step = 0; step < 3; ++step) {
@@ -100,13 +108,31 @@ TEST(SameAnswer, RandomGraphsInAnyNumberOfParts) {
   }
 }
 
+constexpr auto kOverlapping = {PipelineOrder::OneForwardOneBackward, PipelineOrder::GPipe};
+
+TEST(SameAnswer, RandomGraphsInAPipeline) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const HarmonicGraph graph = random_graph(seed);
+    const Outcome whole = train(graph, 1, seed);
+    for (std::size_t parts = 2; parts <= std::min<std::size_t>(6, graph.layers().size()); ++parts) {
+      for (const PipelineOrder order : kOverlapping) {
+        ASSERT_EQ(train(graph, parts, seed, order), whole)
+            << "seed " << seed << ", " << parts << " parts, " << pipeline_order_name(order);
+      }
+    }
+  }
+}
+
 TEST(SameAnswer, RealNetworks) {
   for (const char* name : {"digits-mlp", "lenet-digits", "transformer-small"}) {
     const HarmonicGraph graph = zoo_graph(name);
-    const Outcome whole = train(graph, 1, 1);
-    for (std::size_t parts = 2; parts <= 5; ++parts) {
-      if (parts > graph.layers().size()) break;
-      EXPECT_EQ(train(graph, parts, 1), whole) << name << " in " << parts << " parts";
+    const Outcome whole = train(graph, 1, 2);
+    for (std::size_t parts = 2; parts <= std::min<std::size_t>(6, graph.layers().size()); ++parts) {
+      EXPECT_EQ(train(graph, parts, 2), whole) << name << " in " << parts << " parts";
+      for (const PipelineOrder order : kOverlapping) {
+        EXPECT_EQ(train(graph, parts, 2, order), whole)
+            << name << " in " << parts << " parts, " << pipeline_order_name(order);
+      }
     }
   }
 }

@@ -1,4 +1,4 @@
-// StageChain: runs stages one after another, micro-batch by micro-batch (the Sequential order).
+// StageChain: the stages of one graph, which learn together.
 //
 // A whole graph is a chain of one; the parts of a cut graph are a chain of several. Outputs,
 // gradients and weights are the same bit for bit.
@@ -6,8 +6,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include <harmonics/runtime/batch_runner.h>
 #include <harmonics/runtime/stage.h>
 
 namespace harmonics {
@@ -32,7 +35,15 @@ struct LearningState {
   std::int64_t steps_since_overflow = 0;
 };
 
-/// Owns its stages. One thread.
+/// A tensor that crosses from one part of a chain to a later one, and its gradient back.
+struct ChainBoundary {
+  std::string name;
+  std::size_t from = 0;
+  std::size_t to = 0;
+};
+
+/// Owns its stages and what runs them: one after another on the caller's thread, until set_runner
+/// says otherwise. One thread.
 class StageChain {
  public:
   /// The parts of one graph in order, cut by partition_graph or made by hand; every boundary must
@@ -44,6 +55,9 @@ class StageChain {
   /// Producers and consumers that are no boundaries between the parts.
   [[nodiscard]] const std::vector<ProducerNode>& producers() const { return producers_; }
   [[nodiscard]] const std::vector<ConsumerNode>& consumers() const { return consumers_; }
+  [[nodiscard]] const std::vector<ChainBoundary>& boundaries() const { return boundaries_; }
+  /// From now on `runner` takes the micro-batches through the stages.
+  void set_runner(std::unique_ptr<BatchRunner> runner) { runner_ = std::move(runner); }
   /// True when some part has a tap.
   [[nodiscard]] bool learns() const { return learns_; }
   /// Producers that are only the target of taps are not needed for `infer`.
@@ -51,7 +65,8 @@ class StageChain {
 
   /// One step of learning. A loss that is not finite is an Error with the step and the first layer
   /// whose output is not finite; the weights keep their values from before the batch (running
-  /// statistics of batch_norm excepted). `outputs`, if given, receives what the consumers saw.
+  /// statistics of batch_norm excepted), and the chain can go on. `outputs`, if given, receives
+  /// what the consumers saw.
   BatchReport train(const NamedTensors& batch, NamedTensors* outputs = nullptr);
   [[nodiscard]] NamedTensors infer(const NamedTensors& batch);
   [[nodiscard]] NamedTensors evaluate(const NamedTensors& batch, BatchReport& report);
@@ -64,9 +79,9 @@ class StageChain {
 
  private:
   void check_boundaries();
-  TapReport forward(const MicroBatch& micro_batch, const NamedTensors& slice,
-                    NamedTensors& outputs);
-  void backward(const MicroBatch& micro_batch);
+  [[nodiscard]] SliceResults run(const SlicedBatch& sliced);
+  [[nodiscard]] bool scales_loss() const;
+  [[nodiscard]] double gradient_square_sum();
   void finish(BatchReport& report);
   [[nodiscard]] NamedTensors drop_boundaries(NamedTensors outputs) const;
   [[noreturn]] void report_non_finite_loss();
@@ -75,6 +90,8 @@ class StageChain {
   std::vector<Stage> stages_;
   std::vector<ProducerNode> producers_;
   std::vector<ConsumerNode> consumers_;
+  std::vector<ChainBoundary> boundaries_;
+  std::unique_ptr<BatchRunner> runner_;
   bool learns_ = false;
   LearningState state_;
 };

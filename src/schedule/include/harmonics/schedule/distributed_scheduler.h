@@ -11,13 +11,19 @@
 #include <harmonics/graph/graph.h>
 #include <harmonics/runtime/options.h>
 #include <harmonics/runtime/trainer.h>
+#include <harmonics/schedule/pipeline.h>
 
 namespace harmonics {
 
 /// Runs parts made by partition_graph or auto_partition, in order, each on its own backend.
 /// Outputs, gradients and weights equal those of the uncut graph bit for bit; checkpoints are the
-/// same files, so a run may go on in another number of parts. One thread; the order is Sequential:
-/// a micro-batch passes through all parts, forward and back, before the next one starts.
+/// same files, so a run may go on in another number of parts. One thread calls it. With several
+/// parts and several micro-batches each part learns on a thread of its own (with `options.threads`
+/// inside its operations), in the order that `pipeline` says; otherwise, and in inference, the
+/// parts work one after another on the caller's thread.
+///
+/// What goes wrong in one part stops all parts within the step, with an Error that names the part;
+/// the weights are those from before the step, and the next step may be tried.
 ///
 ///     DistributedScheduler scheduler(partition_graph(graph, 2));
 ///     scheduler.bindProducer("image", images);
@@ -30,7 +36,8 @@ class DistributedScheduler {
   /// yet.
   explicit DistributedScheduler(const std::vector<HarmonicGraph>& parts,
                                 const DeploymentDescriptor& deploy = {},
-                                const RuntimeOptions& options = {});
+                                const RuntimeOptions& options = {},
+                                const PipelineOptions& pipeline = {});
   ~DistributedScheduler();
   DistributedScheduler(DistributedScheduler&&) noexcept;
   DistributedScheduler& operator=(DistributedScheduler&&) noexcept;

@@ -1,0 +1,77 @@
+// BatchRunner: in which order, and on which threads, the micro-batches of a batch pass the stages.
+//
+// StageChain cuts the batch, adds up reports, clips and updates; how the passes in between are run
+// is replaceable. Whatever the order, the answer is the same bit for bit.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <harmonics/runtime/stage.h>
+
+namespace harmonics {
+
+/// A batch cut into micro-batches. Rows are shared out as evenly as they go, the first
+/// micro-batches taking the odd ones.
+struct SlicedBatch {
+  std::vector<MicroBatch> micro_batches;
+  /// As many as there are micro-batches: the rows of the bound data, by producer.
+  std::vector<NamedTensors> slices;
+  /// The losses are multiplied by this in the backward pass.
+  double loss_scale = 1.0;
+  /// False: nobody reads SliceResults::outputs, so they need not be kept.
+  bool keep_outputs = false;
+};
+
+/// Rows of a batch. An empty batch, or tensors of unequal length, are an Error that names them.
+[[nodiscard]] std::int64_t batch_rows(const NamedTensors& batch);
+/// What a part reads: its producers, from `received` (what earlier parts sent) or from the data.
+[[nodiscard]] NamedTensors part_inputs(const HarmonicGraph& part, const NamedTensors& data,
+                                       const NamedTensors& received);
+
+/// Cuts a batch into `count` micro-batches, or one per row where it has fewer.
+[[nodiscard]] SlicedBatch slice_batch(const NamedTensors& batch, std::int64_t count,
+                                      std::uint64_t step);
+
+/// What the micro-batches of a batch came to, in their order.
+struct SliceResults {
+  /// What the taps of all stages saw, added up in the order of the stages.
+  std::vector<TapReport> taps;
+  /// Tensors that left the stages, by consumer; boundaries between the stages may be among them.
+  std::vector<NamedTensors> outputs;
+  /// False when a loss was not finite: the passes were broken off, and the stages still hold the
+  /// micro-batches in flight.
+  bool finite = true;
+};
+
+/// Runs passes. One thread calls it; an implementation may compute on others. It keeps no reference
+/// to the stages after a call.
+class BatchRunner {
+ public:
+  virtual ~BatchRunner() = default;
+
+  /// Takes every micro-batch forward and back through all stages. In each stage both passes happen
+  /// in the order of the micro-batches, so that gradients add up alike under every schedule. An
+  /// Error of a stage names its part and stops all others before it is thrown; the gradients that
+  /// the stages hold are then worthless.
+  [[nodiscard]] virtual SliceResults run(std::span<Stage> stages, const SlicedBatch& batch) = 0;
+
+  /// Calls `visit` once for each stage, each on the thread that computes it; returns when all are
+  /// done. Visits may run at the same time.
+  virtual void for_each(std::span<Stage> stages,
+                        const std::function<void(std::size_t, Stage&)>& visit) = 0;
+};
+
+/// One thread; a micro-batch passes all stages, forward and back, before the next one starts.
+[[nodiscard]] std::unique_ptr<BatchRunner> make_sequential_runner();
+
+/// Throws `error`, an Error of part `index` of `count`, with the part's name in front. Errors of a
+/// whole graph (a count of 1) stay as they are; so do exceptions that are no Error.
+[[noreturn]] void rethrow_for_part(const std::exception_ptr& error, std::size_t index,
+                                   std::size_t count, const HarmonicGraph& part);
+
+}  // namespace harmonics

@@ -1,0 +1,27 @@
+#include "part_thread.h"
+
+#include <utility>
+
+#include <harmonics/runtime/devices.h>
+
+namespace harmonics {
+
+PartThread::PartThread(int compute_threads)
+    : thread_([this, compute_threads] {
+        use_compute_threads(compute_threads);
+        while (auto work = mailbox_.pop(decltype(mailbox_)::kForever)) (*work)();
+      }) {}
+
+PartThread::~PartThread() {
+  mailbox_.close();
+  thread_.join();
+}
+
+std::future<void> PartThread::post(std::function<void()> work) {
+  std::packaged_task<void()> task(std::move(work));
+  std::future<void> done = task.get_future();
+  mailbox_.push(std::move(task));
+  return done;
+}
+
+}  // namespace harmonics

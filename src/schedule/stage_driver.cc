@@ -1,0 +1,82 @@
+#include "stage_driver.h"
+
+#include <cmath>
+#include <utility>
+
+#include <harmonics/base/error.h>
+
+namespace harmonics {
+
+SliceResults StageDriver::run(const std::vector<Pass>& passes, const SlicedBatch& batch,
+                              const std::stop_token& stop) {
+  SliceResults results;
+  for (const Pass& pass : passes) {
+    if (stop.stop_requested()) break;
+    const MicroBatch& micro_batch = batch.micro_batches.at(pass.micro_batch);
+    if (pass.direction == Pass::Direction::kForward) {
+      forward(micro_batch, batch, results);
+      results.finite = std::isfinite(results.taps.back().loss_sum);
+      if (!results.finite) break;
+    } else {
+      backward(micro_batch, batch.loss_scale);
+    }
+  }
+  return results;
+}
+
+void StageDriver::forward(const MicroBatch& micro_batch, const SlicedBatch& batch,
+                          SliceResults& results) {
+  NamedTensors received;
+  for (const auto& [name, end] : ends_.entering) {
+    received.emplace(name, receive(*end, MessageKind::kActivation, micro_batch));
+  }
+  TapReport taps;
+  NamedTensors outputs = stage_.forward(
+      micro_batch, part_inputs(stage_.graph(), batch.slices[micro_batch.index], received), taps);
+  for (const auto& [name, end] : ends_.leaving) {
+    auto leaving = outputs.extract(name);
+    send(*end, MessageKind::kActivation, micro_batch, std::move(leaving.mapped()));
+  }
+  results.taps.push_back(taps);
+  if (batch.keep_outputs) results.outputs.push_back(std::move(outputs));
+}
+
+void StageDriver::backward(const MicroBatch& micro_batch, double loss_scale) {
+  NamedTensors gradients;
+  for (const ConsumerNode& node : stage_.graph().consumers()) {
+    const auto end = ends_.leaving.find(node.name);
+    if (node.gradient_slots == 0 || end == ends_.leaving.end()) continue;
+    gradients.emplace(node.name, receive(*end->second, MessageKind::kGradient, micro_batch));
+  }
+  for (auto& [name, gradient] : stage_.backward(micro_batch, gradients, loss_scale)) {
+    const auto end = ends_.entering.find(name);
+    if (end == ends_.entering.end()) continue;
+    send(*end->second, MessageKind::kGradient, micro_batch, gradient);
+  }
+}
+
+void StageDriver::send(Transport& end, MessageKind kind, const MicroBatch& micro_batch,
+                       Tensor tensor) const {
+  end.send({kind, micro_batch.step, micro_batch.index, std::move(tensor), {}},
+           deadline_in(patience_));
+}
+
+Tensor StageDriver::receive(Transport& end, MessageKind kind, const MicroBatch& micro_batch) const {
+  std::optional<Message> message = end.receive(deadline_in(patience_));
+  if (!message) {
+    fail(ErrorCode::kAborted, "boundary '{}': the other part stopped in step {}",
+         end.binding().name, micro_batch.step + 1);
+  }
+  if (message->kind != kind || message->step != micro_batch.step ||
+      message->micro_batch != micro_batch.index) {
+    fail(
+        ErrorCode::kDataLoss,
+        "boundary '{}': {} of step {}, micro-batch {} was due, {} of step {}, micro-batch {} came; "
+        "the two parts are out of step: start both from the same checkpoint",
+        end.binding().name, message_kind_name(kind), micro_batch.step + 1, micro_batch.index,
+        message_kind_name(message->kind), message->step + 1, message->micro_batch);
+  }
+  return std::move(message->tensor);
+}
+
+}  // namespace harmonics
