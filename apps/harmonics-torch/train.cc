@@ -191,7 +191,8 @@ int train(const TrainCommand& command) {
     return train_with(runtime, job);
   }
   const auto parts = static_cast<std::size_t>(job.settings.parts);
-  DistributedScheduler scheduler(partition_graph(job.graph, parts), {}, options);
+  DistributedScheduler scheduler(partition_graph(job.graph, parts), {}, options,
+                                 {pipeline_order_from_name(job.settings.pipeline)});
   return train_with(scheduler, job);
 }
 

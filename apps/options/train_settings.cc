@@ -75,6 +75,7 @@ std::vector<TrainSettingRule> make_rules() {
   constexpr std::string_view precisions = "full|bf16|fp16|auto";
   constexpr std::string_view schedules = "constant|step|cosine";
   constexpr std::string_view backends = "cpu|gpu|auto";
+  constexpr std::string_view orders = "sequential|1f1b|gpipe";
   const auto text = [](std::string_view words) { return std::string(words); };
   return {
       {"epochs", "train", "N", "passes over the data (10)", whole(&S::epochs, 1, kMaxEpochs)},
@@ -87,6 +88,8 @@ std::vector<TrainSettingRule> make_rules() {
       {"seed", "train", "N", "seed of start weights, dropout and sample order (1)",
        whole(&S::seed, 0, kMaxWhole)},
       {"parts", "train", "N", "cut the graph into so many parts (1)", whole(&S::parts, 1, 100'000)},
+      {"pipeline", "train", text(orders), "order of the micro-batches in several parts (1f1b)",
+       choice(&S::pipeline, orders)},
       {"backend", "train", text(backends), "what computes (cpu)", choice(&S::backend, backends)},
       {"lr", "train", "X", "learning rate (0.001)", real(&S::lr)},
       {"optimizer", "train", text(optimizers), "update rule (adam)",

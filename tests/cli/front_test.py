@@ -9,7 +9,7 @@ import program
 
 COMMANDS = ['', 'graph', 'graph show', 'graph check', 'graph dot', 'graph svg', 'graph zoo', 'train',
             'run', 'doctor', 'completion']
-TRAIN_FLAGS = ('bind epochs batch-size micro-batches threads seed parts checkpoint checkpoint-every '
+TRAIN_FLAGS = ('bind epochs batch-size micro-batches threads seed parts pipeline checkpoint checkpoint-every '
                'resume lr optimizer momentum weight-decay clip precision test-split schedule warmup '
                'patience metrics weights shuffle no-shuffle output').split()
 

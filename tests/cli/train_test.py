@@ -88,6 +88,14 @@ class TrainTest(program.CliTest):
         for key in ('weights_digest', 'train_loss', 'test_loss'):
             self.assertEqual(len({report[key] for report in reports}), 1, key)
 
+    def test_the_same_weights_in_every_pipeline_order(self):
+        flags = ('--micro-batches', '4', '--clip', '1', '--threads', '1', '--parts', '3', '--pipeline')
+        reports = [self.train(*flags, order) for order in ('sequential', '1f1b', 'gpipe')]
+        for key in ('weights_digest', 'train_loss', 'test_loss'):
+            self.assertEqual(len({report[key] for report in reports}), 1, key)
+        self.assert_fails(self.call('train', self.net, '--pipeline', 'zigzag'),
+                          'sequential|1f1b|gpipe', code=2)
+
     def test_digits_train_with_no_further_arguments(self):
         result = self.call('train', program.EXAMPLES / 'digits.harp', '--output', 'json',
                            '--epochs', '2')
