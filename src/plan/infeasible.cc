@@ -20,28 +20,32 @@ std::string no_hosts(const PlanProblem& problem) {
       problem.model, problem.dtype, problem.batch_size);
 }
 
-// A layer that no host can run even alone.
+// Layers that no host can run even alone: the one that needs most.
 std::optional<std::string> lone_layer(const PlanProblem& problem, const CostModel& costs) {
+  std::optional<std::string> reason;
+  double most = -1;
   for (std::size_t i = 0; i < costs.layers(); ++i) {
     bool fits = false;
-    bool barred = true;
-    std::size_t largest = 0;
+    std::optional<std::size_t> largest;
     for (std::size_t u = 0; u < costs.classes(); ++u) {
+      if (problem.classes[u].hosts.empty()) continue;
       fits |= costs.allowed(u, i, i + 1);
-      const std::vector<bool>& rule = problem.classes[u].barred;
-      const bool here = !rule.empty() && rule[i];
-      barred &= here;
-      if (!here && costs.capacity_bytes(u) > costs.capacity_bytes(largest)) largest = u;
+      const std::vector<bool>& barred = problem.classes[u].barred;
+      if (!barred.empty() && barred[i]) continue;
+      if (!largest || costs.capacity_bytes(u) > costs.capacity_bytes(*largest)) largest = u;
     }
     if (fits) continue;
-    if (barred) return format("layer {} is pinned to hosts that are not available", i + 1);
-    return format(
+    if (!largest) return format("layer {} is pinned to hosts that are not available", i + 1);
+    const double needed = costs.memory_bytes(i, i + 1);
+    if (needed <= most) continue;
+    most = needed;
+    reason = format(
         "memory: layer {} with its buffers needs {:.1f} MB, but the largest device that may run it "
         "('{}') has {:.1f} MB and must have more than is needed",
-        i + 1, costs.memory_bytes(i, i + 1) / kBytesPerMegabyte, problem.classes[largest].type,
-        costs.capacity_bytes(largest) / kBytesPerMegabyte);
+        i + 1, needed / kBytesPerMegabyte, problem.classes[*largest].type,
+        costs.capacity_bytes(*largest) / kBytesPerMegabyte);
   }
-  return std::nullopt;
+  return reason;
 }
 
 std::string memory_totals(const PlanProblem& problem) {
@@ -87,13 +91,14 @@ std::string explain_infeasible(const PlanProblem& problem, const PlannerOptions&
     changed.link_mbps.clear();
     for (HostClass& one : changed.classes) one.bandwidth_mbps = 1e9;
   };
-  if (feasible_when(problem, options, without_memory)) return start + memory_totals(problem);
-  if (feasible_when(problem, options, without_pins)) {
-    return start + "the pinned layers need more hosts, or in another order, than there are";
-  }
+  // A network that works at all never makes a plan impossible, only slow.
   if (feasible_when(problem, options, with_network)) {
     return start + "the network: layers must be spread over hosts whose bandwidth is 0";
   }
+  if (feasible_when(problem, options, without_pins)) {
+    return start + "the pinned layers need more hosts, or in another order, than there are";
+  }
+  if (feasible_when(problem, options, without_memory)) return start + memory_totals(problem);
   return start + memory_totals(problem) +
          "; with enough memory there would still be too few hosts for the pins, the order or the "
          "network";

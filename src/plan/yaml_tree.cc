@@ -17,6 +17,63 @@
 namespace harmonics {
 namespace {
 
+// Open brackets that a text may have at one place, names and comments included.
+constexpr int kMaxOpenBrackets = 64;
+
+// The library's scanner keeps every token of a line or a bracket until it knows whether that is a
+// key, so a hostile text must be refused before it sees one: by counting what can make a token,
+// wherever it stands.
+class ShapeCheck {
+ public:
+  ShapeCheck(std::string_view text, std::string_view file) : text_(text), file_(file) {}
+
+  void run() {
+    for (std::size_t k = 0; k < text_.size(); ++k) {
+      const char letter = text_[k];
+      if (letter == '[' || letter == '{') {
+        if (++open_ > kMaxOpenBrackets) refuse("nested deeper than any file of this format");
+      } else if (letter == ']' || letter == '}') {
+        open_ = open_ > 0 ? open_ - 1 : 0;
+      }
+      if (makes_token(letter, k) && ++tokens_ > 2 * kMaxPlannerFileValues) {
+        refuse(format("more than {} values", kMaxPlannerFileValues));
+      }
+      if (letter == '\n') ++line_;
+    }
+  }
+
+ private:
+  static bool is_space(char letter) { return letter == ' ' || letter == '\n' || letter == '\t'; }
+
+  bool makes_token(char letter, std::size_t k) const {
+    const char before = k == 0 ? '\n' : text_[k - 1];
+    const char after = k + 1 == text_.size() ? '\n' : text_[k + 1];
+    switch (letter) {
+      case ',':
+      case '[':
+      case '{': return true;
+      case '\n': return !is_space(after) && after != '#';
+      case ':':
+      case '-':
+      case '?': return is_space(after) || before == '"' || before == '\'';
+      case '&':
+      case '*':
+      case '!': return is_space(before) || before == ',' || before == '[' || before == '{';
+      default: return false;
+    }
+  }
+
+  [[noreturn]] void refuse(std::string_view what) const {
+    fail(ErrorCode::kInvalidArgument, "{}:{}: {}", file_, line_, what);
+  }
+
+  std::string_view text_;
+  std::string_view file_;
+  int line_ = 1;
+  int open_ = 0;
+  std::size_t tokens_ = 0;
+};
+
 // Builds the tree from the parser's events and stops the parser as soon as a limit is passed.
 class TreeMaker final : public YAML::EventHandler {
  public:
@@ -145,6 +202,7 @@ YamlNode parse_yaml(std::string_view text, std::string_view file) {
     fail(ErrorCode::kResourceExhausted, "{}: {} bytes, at most {} are read", file, text.size(),
          kMaxPlannerFileBytes);
   }
+  ShapeCheck(text, file).run();
   TreeMaker maker(file);
   try {
     std::istringstream stream{std::string(text)};

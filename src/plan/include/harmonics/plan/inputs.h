@@ -18,7 +18,7 @@ namespace harmonics {
 
 // Ceilings of the files; larger ones are refused before anything is built from them.
 inline constexpr std::size_t kMaxPlannerFileBytes = std::size_t{16} << 20;
-inline constexpr std::size_t kMaxPlannerFileValues = 1'000'000;
+inline constexpr std::size_t kMaxPlannerFileValues = 500'000;
 inline constexpr int kMaxPlannerFileDepth = 12;
 /// Layer sizes beyond this lose digits as doubles.
 inline constexpr std::int64_t kMaxParameters = std::int64_t{1} << 53;

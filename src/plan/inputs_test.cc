@@ -1,0 +1,304 @@
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include <harmonics/base/log.h>
+#include <harmonics/plan/inputs.h>
+#include <harmonics/plan/problem.h>
+
+#include "plan_testing.h"
+
+namespace harmonics {
+namespace {
+
+using testing::AssertionResult;
+
+AssertionResult has(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "'" << text << "' does not hold '" << part << "'";
+}
+
+constexpr std::string_view kModel = R"(m:
+  layers: 3
+  mem_MB: [1, 2.5, 3]
+  parameters_in: 10
+  parameters_out: [4, 5, 6]
+)";
+constexpr std::string_view kType = R"(fast:
+  bw_Mbps: 1000
+  mem_MB: 2048
+  model_profiles:
+    m:
+    - batch_size: 8
+      dtype: torch.float32
+      time_s: [0.1, 0.2, 0.3]
+)";
+
+ModelTable models() { return parse_models(kModel, "models.yml"); }
+DeviceTypeTable types() { return parse_device_types(kType, "device_types.yml", models()); }
+
+std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
+  std::string result(text);
+  result.replace(result.find(from), from.size(), to);
+  return result;
+}
+
+TEST(PlanInputs, ReadsTheExampleFiles) {
+  const PlanInputs inputs = example_inputs();
+  EXPECT_EQ(inputs.models.at("google/vit-base-patch16-224").layers(), 48u);
+  EXPECT_EQ(inputs.models.at("google/vit-large-patch16-224").parameters_out[2], 1008640);
+  EXPECT_EQ(inputs.models.at("DummyModel").layers(), 0u);
+  EXPECT_TRUE(inputs.types.at("DummyDeviceType").models.empty());
+  EXPECT_EQ(inputs.types.at("RCC-VE-C2558").memory_mb, 8192);
+  EXPECT_TRUE(inputs.hosts.at("DummyDeviceType").empty());
+  EXPECT_EQ(inputs.hosts.at("Minnowboard-E3845").back(), "mb-3");
+}
+
+TEST(PlanInputs, WhatIsWrittenReadsBackEqual) {
+  const PlanInputs inputs = example_inputs();
+  const std::string text = models_to_yaml(inputs.models);
+  EXPECT_EQ(parse_models(text, "again"), inputs.models);
+  const std::string written = device_types_to_yaml(inputs.types);
+  EXPECT_EQ(parse_device_types(written, "again", inputs.models), inputs.types);
+  EXPECT_EQ(parse_hosts(hosts_to_yaml(inputs.hosts), "again", inputs.types), inputs.hosts);
+  for (std::size_t start = 0; start < text.size();) {
+    const std::size_t end = text.find('\n', start);
+    EXPECT_LE(end - start, 100u);
+    start = end + 1;
+  }
+}
+
+TEST(PlanInputs, OddNamesAreQuotedAndReadBack) {
+  HostTable hosts;
+  DeviceTypeTable known;
+  for (const char* name : {"a b", "null", "12", "1e5", "yes", "x: y", "#", "-", "\"q\"", "10.0.0.1",
+                           "host:5", "[a]", "tab\t", "ends "}) {
+    hosts["t"].push_back(name);
+  }
+  hosts["3.5"] = {"plain"};
+  known["t"] = known["3.5"] = {};
+  EXPECT_EQ(parse_hosts(hosts_to_yaml(hosts), "again", known), hosts);
+}
+
+TEST(PlanInputs, EmptyTablesReadBack) {
+  EXPECT_EQ(parse_models(models_to_yaml({}), "m"), ModelTable{});
+  EXPECT_EQ(parse_device_types(device_types_to_yaml({}), "t", {}), DeviceTypeTable{});
+  EXPECT_EQ(parse_hosts(hosts_to_yaml({}), "h", {}), HostTable{});
+  EXPECT_EQ(parse_links(links_to_yaml({}), "l", {}), LinkTable{});
+  EXPECT_EQ(parse_models("", "m"), ModelTable{});
+}
+
+TEST(PlanInputs, ErrorsNameFileLineAndKey) {
+  struct Case {
+    std::string_view from, to;
+    std::string expected;
+  };
+  const Case cases[] = {
+      {"[1, 2.5, 3]", "[1, 2.5]", "models.yml:3: m.mem_MB: 2 values for 3 layers"},
+      {"[1, 2.5, 3]", "[1, -2, 3]", "models.yml:3: m.mem_MB[2]: '-2' is negative"},
+      {"[1, 2.5, 3]", "[1, .nan, 3]", "models.yml:3: m.mem_MB[2]: must be a number"},
+      {"[1, 2.5, 3]", "[1, inf, 3]", "models.yml:3: m.mem_MB[2]: 'inf' is not finite"},
+      {"[1, 2.5, 3]", "[1, 1e999, 3]", "models.yml:3: m.mem_MB[2]: must be a number"},
+      {"[1, 2.5, 3]", "7", "models.yml:3: m.mem_MB: must be a list"},
+      {"layers: 3", "layers: -1", "models.yml:2: m.layers: -1 is not in 0..20000"},
+      {"layers: 3", "layers: 2.5", "models.yml:2: m.layers: must be a whole number"},
+      {"layers: 3", "layers: 20001", "models.yml:2: m.layers: 20001 is not in 0..20000"},
+      {"layers: 3", "layer: 3", "models.yml:2: m.layer: unknown key"},
+      {"  parameters_in: 10\n", "", "m: the key 'parameters_in' is missing"},
+      {"parameters_in: 10", "parameters_in: 1.5", "models.yml:4: m.parameters_in"},
+      {"[4, 5, 6]", "[4, 5, 6, 7]", "models.yml:5: m.parameters_out: 4 values for 3 layers"},
+      {"[4, 5, 6]", "[]", "models.yml:5: m.parameters_out: 0 values for 3 layers"},
+      {"[4, 5, 6]", "[4, 5, 6", "models.yml:"},
+      {"[4, 5, 6]", "[4, 5, 9007199254740993]", "m.parameters_out[3]"},
+      {"m:", "m: &a", "models.yml:1: anchors"},
+      {"[4, 5, 6]", "!tag [4, 5, 6]", "models.yml:5: tags"},
+      {"parameters_in: 10", "parameters_in: 10\n  layers: 3", "the key 'layers' is there twice"},
+  };
+  for (const Case& one : cases) {
+    const std::string message = plan_error_of(
+        [&] { static_cast<void>(parse_models(replaced(kModel, one.from, one.to), "models.yml")); });
+    EXPECT_TRUE(has(message, one.expected));
+  }
+}
+
+TEST(PlanInputs, DeviceTypesAreComparedWithTheModels) {
+  const auto error = [](std::string_view from, std::string_view to) {
+    return plan_error_of([&] {
+      static_cast<void>(
+          parse_device_types(replaced(kType, from, to), "device_types.yml", models()));
+    });
+  };
+  EXPECT_TRUE(
+      has(error("[0.1, 0.2, 0.3]", "[0.1, 0.2]"),
+          "device_types.yml:8: fast.model_profiles.m[1].time_s: 2 values, but the model has 3 "
+          "layers"));
+  EXPECT_TRUE(has(error("batch_size: 8", "batch_size: 0"),
+                  "device_types.yml:6: fast.model_profiles.m[1].batch_size: 0 is not in 1.."));
+  EXPECT_TRUE(has(error("bw_Mbps: 1000", "bw_Mbps: -1"), "device_types.yml:2: fast.bw_Mbps"));
+  EXPECT_TRUE(has(error("  mem_MB: 2048\n", ""), "the key 'mem_MB' is missing"));
+  EXPECT_EQ(error("    m:", "    other:"), "") << "a model that is not there needs no length";
+  const std::string twice = std::string(kType) +
+                            "    - batch_size: 8\n      dtype: torch.float32\n"
+                            "      time_s: [1, 2, 3]\n";
+  EXPECT_TRUE(has(plan_error_of([&] {
+                    static_cast<void>(parse_device_types(twice, "device_types.yml", models()));
+                  }),
+                  "batch size 8 and torch.float32 are there twice"));
+}
+
+TEST(PlanInputs, HostsAreUniqueAndOfKnownTypes) {
+  const auto error = [](std::string_view text) {
+    return plan_error_of([&] { static_cast<void>(parse_hosts(text, "devices.yml", types())); });
+  };
+  EXPECT_TRUE(has(error("fast: [a, b, a]"), "devices.yml:1: fast[3]: the host 'a' is there twice"));
+  EXPECT_TRUE(has(error("fast: [a]\nslow: [b]"), "devices.yml:2: slow: the file of device types"));
+  EXPECT_TRUE(has(error("fast: a"), "must be a list"));
+  EXPECT_TRUE(has(error("fast: [[a]]"), "must be a name"));
+  EXPECT_TRUE(has(error("fast: [a]\nfast: [b]"), "the key 'fast' is there twice"));
+  EXPECT_EQ(error("fast:"), "");
+}
+
+TEST(PlanInputs, ShortOutputListsAreRepeatedWithAWarning) {
+  LogCapture log;
+  const ModelTable table = parse_models(
+      "m:\n  layers: 5\n  mem_MB: [1, 1, 1, 1, 1]\n  parameters_in: 1\n  parameters_out: [7, 8]\n",
+      "models.yml");
+  EXPECT_EQ(table.at("m").parameters_out, (std::vector<std::int64_t>{7, 8, 7, 8, 7}));
+  ASSERT_EQ(log.lines().size(), 1u);
+  EXPECT_TRUE(has(log.lines()[0], "m.parameters_out: 2 values for 5 layers"));
+}
+
+TEST(PlanInputs, LinksAreCheckedAgainstHosts) {
+  const HostTable hosts = {{"fast", {"a", "b", "c"}}, {"slow", {"d"}}};
+  const LinkTable links = parse_links(
+      "groups:\n  lab: [a, b]\nlinks:\n- between: [lab, slow]\n  bw_Mbps: 10\n"
+      "- between: [c, d]\n  bw_Mbps: 2.5\n",
+      "links.yml", hosts);
+  EXPECT_EQ(links.rules.size(), 2u);
+  EXPECT_EQ(parse_links(links_to_yaml(links), "again", hosts), links);
+  const auto error = [&](std::string_view text) {
+    return plan_error_of([&] { static_cast<void>(parse_links(text, "links.yml", hosts)); });
+  };
+  EXPECT_TRUE(
+      has(error("links:\n- between: [a, x]\n  bw_Mbps: 1"), "'x' is no host, group or type"));
+  EXPECT_TRUE(has(error("links:\n- between: [a]\n  bw_Mbps: 1"), "a list of two names"));
+  EXPECT_TRUE(has(error("groups: {g: [a], h: [a]}"), "the host 'a' is in two groups"));
+  EXPECT_TRUE(has(error("groups: {fast: [a]}"), "has this name already"));
+  EXPECT_TRUE(has(error("groups: {g: [x]}"), "there is no host 'x'"));
+}
+
+TEST(PlanInputs, DtypesHaveSizes) {
+  EXPECT_EQ(plan_dtype_bytes("torch.float32"), 4);
+  EXPECT_EQ(plan_dtype_bytes("torch.float16"), 2);
+  EXPECT_EQ(plan_dtype_bytes("torch.bfloat16"), 2);
+  EXPECT_EQ(plan_dtype_bytes("torch.float64"), 8);
+  EXPECT_EQ(plan_dtype_bytes("torch.int8"), 1);
+  EXPECT_TRUE(has(plan_error_of([] { static_cast<void>(plan_dtype_bytes("float32")); }),
+                  "there are: torch.float32"));
+}
+
+TEST(PlanInputs, LimitsAreReachedAndHeld) {
+  const auto nested = [](int depth) {
+    return std::string(static_cast<std::size_t>(depth), '[') +
+           std::string(static_cast<std::size_t>(depth), ']');
+  };
+  EXPECT_TRUE(has(plan_error_of([&] {
+                    static_cast<void>(parse_models(nested(kMaxPlannerFileDepth + 1), "m"));
+                  }),
+                  "nested deeper than 12 levels"));
+  EXPECT_TRUE(has(
+      plan_error_of([&] { static_cast<void>(parse_models(nested(kMaxPlannerFileDepth), "m")); }),
+      "must be a map"));
+  std::string many = "[1";
+  for (std::size_t k = 0; k < kMaxPlannerFileValues; ++k) many += ",1";
+  EXPECT_TRUE(has(plan_error_of([&] { static_cast<void>(parse_models(many + "]", "m")); }),
+                  "more than 500000 values"));
+  std::string layers =
+      "m:\n  layers: 20000\n  parameters_in: 1\n  parameters_out: [1]\n  mem_MB: [";
+  for (std::size_t k = 0; k < kMaxPlanLayers; ++k) layers += k == 0 ? "1" : ",1";
+  LogCapture log;
+  EXPECT_EQ(parse_models(layers + "]\n", "m").at("m").layers(), kMaxPlanLayers);
+}
+
+TEST(PlanInputs, TooManyHostsAreRefused) {
+  std::string text = "fast:\n";
+  for (std::size_t k = 0; k < kMaxPlanHosts; ++k) text += format("- h{}\n", k);
+  EXPECT_EQ(parse_hosts(text, "h", types()).at("fast").size(), kMaxPlanHosts);
+  EXPECT_TRUE(has(
+      plan_error_of([&] { static_cast<void>(parse_hosts(text + "- one-more\n", "h", types())); }),
+      "more than 60000 hosts"));
+}
+
+// Reads a file as models in a process of its own that may use 256 MB of memory; gives its error.
+std::string error_within_memory_limit(const std::filesystem::path& path) {
+  int ends[2];
+  if (::pipe(ends) != 0) return "no pipe";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit limit{256u << 20, 256u << 20};
+    ::setrlimit(RLIMIT_AS, &limit);
+    std::string message = "read";
+    try {
+      message = plan_error_of([&] {
+        static_cast<void>(parse_models(read_text_file(path, kMaxPlannerFileBytes), path.string()));
+      });
+    } catch (const std::exception& error) {
+      message = error.what();
+    }
+    const bool written = ::write(ends[1], message.data(), message.size()) > 0;
+    ::_exit(written ? 0 : 1);
+  }
+  ::close(ends[1]);
+  std::string message(4096, '\0');
+  const ssize_t size = ::read(ends[0], message.data(), message.size());
+  ::close(ends[0]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  message.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+  return message;
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+TEST(PlanInputs, HostileFilesAreRefusedWithinAMemoryLimit) {
+  GTEST_SKIP() << "a sanitizer needs more address space than the limit leaves";
+}
+#else
+TEST(PlanInputs, HostileFilesAreRefusedWithinAMemoryLimit) {
+  const PlanTestFolder folder;
+  struct Case {
+    std::string name, piece;
+    std::size_t bytes;
+    std::string expected;
+  };
+  const Case cases[] = {
+      {"huge.yml", "a: [1, 2, 3]\n", std::size_t{50} << 20, "huge.yml"},
+      {"list.yml", "[a,", kMaxPlannerFileBytes - 16, "nested deeper"},
+      {"values.yml", "- 1\n", kMaxPlannerFileBytes - 16, "more than 500000 values"},
+      {"flow.yml", "{a: ", kMaxPlannerFileBytes - 16, "flow.yml:1: nested deeper"},
+      {"question.yml", "? ", 1 << 20, "nested deeper"},
+      {"dash.yml", "- ", 1 << 20, "nested deeper"},
+      {"dashes.yml", "- ", kMaxPlannerFileBytes - 16, "more than 500000 values"},
+      {"wide.yml", "[1],", kMaxPlannerFileBytes - 16, "more than 500000 values"},
+      {"anchor.yml", "&a ", kMaxPlannerFileBytes - 16, "more than 500000 values"},
+      {"tag.yml", "!a ", kMaxPlannerFileBytes - 16, "more than 500000 values"},
+      {"quoted.yml", "x: y \"\n", kMaxPlannerFileBytes - 16, "more than 500000 values"},
+      {"empty.yml", "\n", kMaxPlannerFileBytes - 16, ""},
+      {"words.yml", "word ", kMaxPlannerFileBytes - 16, "must be a map"},
+      {"bomb.yml", "a: &a [x,x]\nb: &b [*a,*a]\n", 1024, "anchors"},
+      {"documents.yml", "---\n", 4096, "second document"},
+  };
+  for (const Case& one : cases) {
+    std::string text;
+    text.reserve(one.bytes + one.piece.size());
+    while (text.size() < one.bytes) text += one.piece;
+    std::ofstream(folder.path() / one.name) << text;
+    EXPECT_TRUE(has(error_within_memory_limit(folder.path() / one.name), one.expected)) << one.name;
+  }
+}
+#endif
+
+}  // namespace
+}  // namespace harmonics

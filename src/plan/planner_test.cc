@@ -1,0 +1,200 @@
+// The planner on the example files, on larger problems, and where it must refuse.
+#include <gtest/gtest.h>
+
+#include <harmonics/plan/plan.h>
+#include <harmonics/plan/planner.h>
+#include <harmonics/plan/request.h>
+
+#include "plan_testing.h"
+#include "problem_testing.h"
+#include "stage_graph.h"
+
+namespace harmonics {
+namespace {
+
+constexpr const char* kBase = "google/vit-base-patch16-224";
+constexpr const char* kLarge = "google/vit-large-patch16-224";
+
+PlanProblem example(const std::string& model) {
+  PlanRequest request;
+  request.model = model;
+  return make_problem(example_inputs(), request);
+}
+
+std::string refusal(const PlanProblem& problem, const PlannerOptions& options) {
+  try {
+    static_cast<void>(make_plan(problem, options));
+  } catch (const NoFeasiblePlan& error) {
+    return error.what();
+  }
+  return "a plan was found";
+}
+
+TEST(Planner, SolvesTheExamplesToProvenOptimality) {
+  for (const auto& [model, period] : {std::pair(kBase, 1.539864), std::pair(kLarge, 5.091929)}) {
+    const PlanProblem problem = example(model);
+    const PlanOutcome outcome = make_plan(problem, {});
+    const NaiveCosts naive{problem, {}};
+    EXPECT_TRUE(naive.valid(outcome.placement));
+    EXPECT_NEAR(naive.period_s(outcome.placement), period, 5e-7);
+    EXPECT_NEAR(outcome.period_s, period, 5e-7);
+    EXPECT_TRUE(outcome.proven);
+    EXPECT_EQ(outcome.lower_bound_s, outcome.period_s);
+    ASSERT_TRUE(outcome.proof);
+    EXPECT_TRUE(proof_holds(naive, false, *outcome.proof));
+    EXPECT_GT(outcome.proof->period_s, period * (1 - 1e-5))
+        << "the certificate is as good as tight";
+    EXPECT_LT(outcome.work, 1'000'000u);
+  }
+}
+
+TEST(Planner, AProofOfMoreThanIsTrueDoesNotHold) {
+  const PlanProblem problem = example(kBase);
+  PlanOutcome outcome = make_plan(problem, {});
+  outcome.proof->period_s = outcome.period_s * 1.001;
+  EXPECT_FALSE(proof_holds({problem, {}}, false, *outcome.proof));
+}
+
+TEST(Planner, TheSameInputGivesTheSamePlan) {
+  Random random(7, "same");
+  const PlanProblem problem =
+      random_problem(random, {.tight_memory = true, .tight_network = true},
+                     {.most_layers = 60, .most_classes = 6, .most_hosts = 9});
+  const PlanOutcome first = make_plan(problem, {});
+  const PlanOutcome second = make_plan(problem, {});
+  EXPECT_EQ(first.placement, second.placement);
+  EXPECT_EQ(first.work, second.work);
+}
+
+TEST(Planner, ASmallBudgetStillGivesAPlanAndATrueBound) {
+  const PlanProblem problem = example(kLarge);
+  const double best = make_plan(problem, {}).period_s;
+  for (const std::uint64_t work : {1u, 1000u, 5000u, 20000u}) {
+    PlannerOptions options;
+    options.work = work;
+    const PlanOutcome outcome = make_plan(problem, options);
+    EXPECT_TRUE((NaiveCosts{problem, {}}.valid(outcome.placement)));
+    EXPECT_LE(outcome.lower_bound_s, best);
+    EXPECT_GE(outcome.period_s, best);
+  }
+}
+
+TEST(Planner, NoLayersNeedNoHosts) {
+  const PlanOutcome outcome = make_plan(example("DummyModel"), {});
+  EXPECT_TRUE(outcome.placement.empty());
+  EXPECT_TRUE(outcome.proven);
+  EXPECT_EQ(plan_to_yaml(name_hosts(example("DummyModel"), outcome.placement)), "[]\n");
+}
+
+TEST(Planner, SaysWhichLayerIsTooLarge) {
+  PlanProblem problem = example(kBase);
+  for (HostClass& one : problem.classes) one.memory_mb = 60;
+  const std::string why = refusal(problem, {});
+  EXPECT_NE(why.find("memory: layer 47 with its buffers needs 124.2 MB"), std::string::npos) << why;
+  EXPECT_NE(why.find("the largest device"), std::string::npos) << why;
+}
+
+TEST(Planner, SaysWhenMemoryAddsUpToTooLittle) {
+  PlanProblem problem = example(kBase);
+  for (HostClass& one : problem.classes) one.memory_mb = 170;
+  problem.classes[1].hosts.clear();
+  const std::string why = refusal(problem, {});
+  EXPECT_NE(why.find("memory: the layers take"), std::string::npos) << why;
+  EXPECT_NE(why.find("the 4 hosts have 680.0 MB in all"), std::string::npos) << why;
+}
+
+TEST(Planner, SaysWhenNothingWasMeasured) {
+  PlanRequest request;
+  request.batch_size = 9;
+  const std::string why = refusal(make_problem(example_inputs(), request), {});
+  EXPECT_NE(why.find("no device type with hosts was measured"), std::string::npos) << why;
+}
+
+TEST(Planner, SaysWhenPinsAreImpossible) {
+  PlanRequest request;
+  request.pins = {parse_layer_pin("1=mb-0"), parse_layer_pin("3=mb-0"), parse_layer_pin("2=mb-1")};
+  const std::string why = refusal(make_problem(example_inputs(), request), {});
+  EXPECT_NE(why.find("pinned layers need more hosts"), std::string::npos) << why;
+  request.pins = {parse_layer_pin("2=mb-1")};
+  request.excluded_hosts = {"mb-1"};
+  const std::string gone = refusal(make_problem(example_inputs(), request), {});
+  EXPECT_NE(gone.find("layer 2 is pinned to hosts that are not available"), std::string::npos);
+}
+
+TEST(Planner, SaysWhenTheNetworkIsMissing) {
+  PlanProblem problem = example(kBase);
+  for (HostClass& one : problem.classes) {
+    one.bandwidth_mbps = 0;
+    one.memory_mb = 400;
+  }
+  const std::string why = refusal(problem, {});
+  EXPECT_NE(why.find("bandwidth is 0"), std::string::npos) << why;
+}
+
+TEST(Planner, ReplicatesWhereThatHelps) {
+  PlanProblem problem = example(kBase);
+  const double single = make_plan(problem, {}).period_s;
+  PlannerOptions options;
+  options.replicate = true;
+  const PlanOutcome outcome = make_plan(problem, options);
+  EXPECT_LT(outcome.period_s, single);
+  EXPECT_TRUE((NaiveCosts{problem, {}}.valid(outcome.placement)));
+  ASSERT_TRUE(outcome.proof);
+  EXPECT_TRUE(proof_holds({problem, {}}, true, *outcome.proof));
+}
+
+TEST(Planner, RefusesATolerancePastItsRange) {
+  PlannerOptions options;
+  options.tolerance = 10;
+  EXPECT_EQ(plan_error_of([&] { static_cast<void>(make_plan(example(kBase), options)); }), "");
+  options.tolerance = 10.5;
+  EXPECT_NE(plan_error_of([&] { static_cast<void>(make_plan(example(kBase), options)); }), "");
+  options.tolerance = -0.1;
+  EXPECT_NE(plan_error_of([&] { static_cast<void>(make_plan(example(kBase), options)); }), "");
+}
+
+// Without limits every pair of cuts is a stage: enough layers and classes pass the ceiling.
+TEST(Planner, AGraphPastItsCeilingIsRefused) {
+  PlanProblem problem;
+  const std::size_t layers = 2000;
+  problem.layer_memory_mb.assign(layers, 1);
+  problem.cut_bytes.assign(layers + 1, 1);
+  for (int u = 0; u < 3; ++u) {
+    problem.classes.push_back(
+        {format("t{}", u), {format("h{}", u), "x"}, 1000, 1e9, std::vector<double>(layers, 1), {}});
+  }
+  const CostModel costs(problem, {.overlap = Overlap::kNone});
+  const StageGraphBuilder builder(costs, {2, 2, 2}, {});
+  const std::string message =
+      plan_error_of([&] { static_cast<void>(builder.build({.period_s = 1e300})); });
+  EXPECT_NE(message.find("more than 12000000 possible stages"), std::string::npos) << message;
+}
+
+TEST(Planner, TakesALargeProblemWithManyHosts) {
+  Random random(3, "large");
+  PlanProblem problem;
+  const std::size_t layers = 300;
+  problem.cut_bytes.push_back(1e6);
+  for (std::size_t k = 0; k < layers; ++k) {
+    problem.layer_memory_mb.push_back(20 + static_cast<double>(random.below(10)));
+    problem.cut_bytes.push_back(1e6 * static_cast<double>(1 + random.below(4)));
+  }
+  for (int u = 0; u < 6; ++u) {
+    HostClass one{format("t{}", u), {}, 1000, 400, {}, {}};
+    for (int k = 0; k < 20; ++k) one.hosts.push_back(format("t{}-{}", u, k));
+    for (std::size_t k = 0; k < layers; ++k) {
+      one.layer_time_s.push_back(0.1 * (1 + random.uniform()) / (1 + 0.5 * u));
+    }
+    problem.classes.push_back(std::move(one));
+  }
+  const PlanOutcome outcome = make_plan(problem, {});
+  const NaiveCosts naive{problem, {}};
+  EXPECT_TRUE(naive.valid(outcome.placement));
+  EXPECT_NEAR(naive.period_s(outcome.placement), outcome.period_s, 1e-9);
+  EXPECT_LE(outcome.period_s, outcome.lower_bound_s * 1.004);
+  ASSERT_TRUE(outcome.proof);
+  EXPECT_TRUE(proof_holds(naive, false, *outcome.proof));
+}
+
+}  // namespace
+}  // namespace harmonics
