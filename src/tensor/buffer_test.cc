@@ -18,7 +18,8 @@ TEST(Buffer, ReleasesWhatItWrapsExactlyOnce) {
   {
     const auto buffer =
         std::make_shared<Buffer>(memory, sizeof memory, Device{}, [&] { ++released; });
-    const BufferPtr second = buffer;
+    BufferPtr second = buffer;
+    second.reset();
     EXPECT_EQ(buffer->data(), memory);
     EXPECT_EQ(released, 0);
   }
