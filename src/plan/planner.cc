@@ -12,7 +12,10 @@
 namespace harmonics {
 namespace {
 
-constexpr std::uint64_t kPreferenceShare = 4;  // of the work, one part more
+// Of the work, one part more is for the preference; for the latency goal, one part is for a first
+// plan.
+constexpr std::uint64_t kPreferenceShare = 16;
+constexpr std::uint64_t kFirstPlanShare = 4;
 
 // Plans one problem; see make_plan.
 class Planner {
@@ -72,7 +75,7 @@ class Planner {
 
   // Any plan first, then the quickest way through.
   void find_least_latency() {
-    WorkBudget first_budget(budget_.limit() / kPreferenceShare);
+    WorkBudget first_budget(budget_.limit() / kFirstPlanShare);
     outcome_.placement = search_period(first_budget).placement;
     budget_.charge(first_budget.spent());
     const StageGraphOptions graph{.period_s = kAnyPeriod,

@@ -37,7 +37,7 @@ enum class PlanPreference { kNone, kLatency, kFewestHosts };
 /// Steps of work for a problem without and with replication: below one and three seconds on a core
 /// of 2023.
 inline constexpr std::uint64_t kDefaultPlanWork = 130'000'000;
-inline constexpr std::uint64_t kDefaultReplicatedPlanWork = 450'000'000;
+inline constexpr std::uint64_t kDefaultReplicatedPlanWork = 320'000'000;
 
 struct PlannerOptions {
   CostOptions costs;
@@ -47,7 +47,7 @@ struct PlannerOptions {
   double tolerance = 0;
   /// Stages may run on several hosts of one class, which take turns.
   bool replicate = false;
-  /// Steps of work; 0 for the default. A quarter more goes into the preference.
+  /// Steps of work; 0 for the default. A sixteenth more goes into the preference.
   std::uint64_t work = 0;
 };
 

@@ -1,0 +1,79 @@
+// A fixed slice of what the fuzzer does, in every build: thousands of broken files through its
+// entry.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <harmonics/base/random.h>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+namespace harmonics {
+namespace {
+
+void feed(const std::string& input) {
+  LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());
+}
+
+// The first byte picks the format.
+const std::vector<std::string>& seeds() {
+  static const std::vector<std::string> kSeeds = {
+      std::string(1, '\0') +
+          "m:\n  layers: 3\n  mem_MB: [1, 2.5, 3]\n  parameters_in: 10\n  parameters_out: [4, 5]\n"
+          "DummyModel:\n  layers: 0\n  mem_MB: []\n  parameters_in: 0\n  parameters_out: []\n",
+      "\x01t:\n  bw_Mbps: 1000\n  mem_MB: 2048\n  model_profiles:\n    m:\n    - batch_size: 8\n"
+      "      dtype: torch.float32\n      time_s: [0.1, 0.2, 3e-1]\nu:\n  bw_Mbps: 0\n  mem_MB: 0\n"
+      "  model_profiles:\n",
+      "\x02t: []\nu:\n- a\n- \"b c\"\n",
+      "\x03groups:\n  lab: [a, b]\nlinks:\n- between: [lab, u]\n  bw_Mbps: 10\n",
+      "\x04- a: [1, 6]\n- b: [7, 9]\n- c: [7, 9]\n"};
+  return kSeeds;
+}
+
+const std::vector<std::string>& words() {
+  static const std::vector<std::string> kWords = {
+      "[",    "]",        "{",       "}",           ": ",
+      "- ",   ", ",       "\n",      "\n  ",        "&a ",
+      "*a",   "!t ",      "? ",      "|\n",         ">\n",
+      "#",    "---\n",    "...\n",   "null",        "~",
+      "nan",  ".inf",     "-1",      "1e308",       "99999999999999999999",
+      "\"",   "'",        "\\",      "%YAML 1.2\n", "\t",
+      "\xC3", "layers: ", "mem_MB: "};
+  return kWords;
+}
+
+std::string damaged(Random& random) {
+  const auto pick = [&](std::size_t below) {
+    return static_cast<std::size_t>(random.below(below));
+  };
+  std::string input = seeds()[pick(seeds().size())];
+  for (std::size_t round = 1 + pick(5); round-- > 0;) {
+    const std::size_t at = pick(input.size() + 1);
+    switch (pick(5)) {
+      case 0: input.insert(at, words()[pick(words().size())]); break;
+      case 1: input.erase(at, pick(8)); break;
+      case 2:
+        if (at < input.size()) input[at] = static_cast<char>(pick(256));
+        break;
+      case 3: input.resize(at); break;
+      default: input.insert(pick(input.size() + 1), input.substr(at, pick(24)));
+    }
+  }
+  return input;
+}
+
+TEST(InputsFuzz, BrokenFilesAreErrors) {
+  Random random(1, "planner files");
+  for (int k = 0; k < 20'000; ++k) feed(damaged(random));
+}
+
+TEST(InputsFuzz, EveryPrefixIsReadOrAnError) {
+  for (const std::string& seed : seeds()) {
+    for (std::size_t size = 0; size <= seed.size(); ++size) feed(seed.substr(0, size));
+  }
+}
+
+}  // namespace
+}  // namespace harmonics
