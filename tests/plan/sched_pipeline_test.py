@@ -1,0 +1,218 @@
+"""sched-pipeline from outside: what it prints where, its exit codes, every option."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+PROGRAM = Path(os.environ['HARMONICS_BINARY_DIR']) / 'sched-pipeline'
+EXAMPLES = Path(os.environ['HARMONICS_SOURCE_DIR']) / 'examples/plan'
+LARGE = 'google/vit-large-patch16-224'
+
+
+def run(*arguments, cwd=EXAMPLES):
+    return subprocess.run([str(PROGRAM), *map(str, arguments)], cwd=cwd, capture_output=True,
+                          text=True, check=False)
+
+
+def stages(text):
+    """[(host, first, last)] of a plan, read by its documented form alone."""
+    result = []
+    for line in text.splitlines():
+        host, layers = line.removeprefix('- ').rsplit(': ', 1)
+        first, last = json.loads(layers)
+        result.append((host, first, last))
+    return result
+
+
+class SchedPipeline(unittest.TestCase):
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory(prefix='harmonics-sched-')
+        self.addCleanup(temporary.cleanup)
+        self.folder = Path(temporary.name)
+
+    def report(self, *arguments):
+        done = run('--report', 'json', *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stderr)
+
+    def files(self, **changed):
+        """The example files in a folder of their own, some with another text."""
+        for name in ('models', 'device_types', 'devices'):
+            text = changed.get(name, (EXAMPLES / f'{name}.yml').read_text())
+            (self.folder / f'{name}.yml').write_text(text)
+        return self.folder
+
+    def test_standard_output_is_the_plan_and_nothing_else(self):
+        done = run()
+        self.assertEqual((done.returncode, done.stderr), (0, ''))
+        plan = stages(done.stdout)
+        self.assertEqual([plan[0][1], plan[-1][2]], [1, 48])
+        for before, after in zip(plan, plan[1:]):
+            self.assertEqual(after[1], before[2] + 1)
+        self.assertEqual(len({host for host, _, _ in plan}), 8)
+
+    def test_the_examples_are_proven_optimal(self):
+        for model, period in (('google/vit-base-patch16-224', 1.539864), (LARGE, 5.091929)):
+            report = self.report('-m', model)
+            self.assertAlmostEqual(report['period_s'], period, delta=5e-7)
+            self.assertTrue(report['proven'])
+            self.assertEqual(report['gap'], 0)
+            self.assertLess(report['certificate']['period_s'], report['period_s'])
+
+    def test_the_same_plan_every_time(self):
+        self.assertEqual(run('-m', LARGE).stdout, run('-m', LARGE).stdout)
+
+    def test_long_and_short_names_of_the_original(self):
+        short = run('-d', 'torch.float32', '-b', 8, '-i', 2, '-o', 2, '-m', LARGE, '-M', 'models.yml',
+                    '-T', 'device_types.yml', '-D', 'devices.yml')
+        long = run('--dtype', 'torch.float32', '--batch-size', 8, '--buffers-in', 2, '--buffers-out', 2,
+                   '--model-name', LARGE, '--models-file', 'models.yml', '--dev-types-file',
+                   'device_types.yml', '--dev-file', 'devices.yml')
+        self.assertEqual(short.returncode, 0, short.stderr)
+        self.assertEqual(short.stdout, long.stdout)
+
+    def test_a_model_without_layers_has_an_empty_plan(self):
+        done = run('-m', 'DummyModel')
+        self.assertEqual((done.returncode, done.stdout), (0, '[]\n'))
+
+    def test_no_feasible_plan_is_exit_code_3_and_says_why(self):
+        types = (EXAMPLES / 'device_types.yml').read_text()
+        types = types.replace('mem_MB: 2048', 'mem_MB: 40').replace('mem_MB: 8192', 'mem_MB: 50')
+        done = run(cwd=self.files(device_types=types))
+        self.assertEqual((done.returncode, done.stdout), (3, ''))
+        self.assertIn('memory: layer 47', done.stderr)
+        self.assertIn("('RCC-VE-C2558') has 50.0 MB", done.stderr)
+
+    def test_types_without_a_profile_are_left_out_with_a_warning(self):
+        done = run('-b', 3)
+        self.assertEqual((done.returncode, done.stdout), (3, ''))
+        self.assertIn("'Minnowboard-E3845' is left out", done.stderr)
+        self.assertIn('batch size 3', done.stderr)
+
+    def test_mistakes_are_exit_code_1_with_file_and_line(self):
+        broken = (EXAMPLES / 'devices.yml').read_text() + '- mb-0\n'
+        done = run(cwd=self.files(devices=broken))
+        self.assertEqual((done.returncode, done.stdout), (1, ''))
+        self.assertRegex(done.stderr, r"devices\.yml:\d+: .*'mb-0' is there twice")
+        missing = run('-M', 'nowhere.yml')
+        self.assertEqual(missing.returncode, 1)
+        self.assertIn('nowhere.yml', missing.stderr)
+        unknown = run('-m', 'nothing')
+        self.assertEqual(unknown.returncode, 1)
+        self.assertIn(LARGE, unknown.stderr)
+
+    def test_wrong_usage_is_exit_code_2(self):
+        for arguments in (['--what'], ['-b', 'many'], ['-b', '0'], ['--goal', 'fun'], ['--pin', 'x'],
+                          ['--tolerance', '-1'], ['-i', '-1'], ['--horizon', '5'], ['extra']):
+            done = run(*arguments)
+            self.assertEqual((done.returncode, done.stdout), (2, ''), arguments)
+            self.assertNotEqual(done.stderr, '')
+
+    def test_help_and_version(self):
+        done = run('-h')
+        self.assertEqual(done.returncode, 0)
+        for flag in ('--dtype', '--batch-size', '--buffers-in', '--buffers-out', '--model-name',
+                     '--models-file', '--dev-types-file', '--dev-file', '--report', 'Example:'):
+            self.assertIn(flag, done.stdout)
+        self.assertRegex(run('--version').stdout, r'^sched-pipeline \d')
+
+    def test_reports_and_pictures_go_to_files(self):
+        text, svg = self.folder / 'report.txt', self.folder / 'plan.svg'
+        done = run('--report-file', text, '--svg', svg)
+        self.assertEqual((done.returncode, done.stderr), (0, ''))
+        self.assertIn('proven optimal', text.read_text())
+        self.assertTrue(svg.read_text().startswith('<svg'))
+
+    def test_a_report_that_cannot_be_written_is_an_error(self):
+        done = run('--svg', self.folder / 'no/such/folder.svg')
+        self.assertEqual((done.returncode, done.stdout), (1, ''))
+
+    def test_goals_and_tolerance(self):
+        best = self.report('-m', LARGE)
+        few = self.report('-m', LARGE, '--then', 'hosts', '--tolerance', 1)
+        self.assertLess(few['hosts'], best['hosts'])
+        self.assertLessEqual(few['period_s'], 2 * best['period_s'] + 1e-9)
+        quick = self.report('-m', LARGE, '--goal', 'latency')
+        self.assertTrue(quick['proven'])
+        self.assertLess(quick['latency_s'], best['latency_s'])
+        summed = self.report('-m', LARGE, '--overlap', 'none')
+        self.assertGreater(summed['period_s'], best['period_s'])
+
+    def test_replicated_stages_list_every_host(self):
+        done = run('--replicate', '--report', 'json')
+        report = json.loads(done.stderr)
+        self.assertLess(report['period_s'], 1.5398)
+        plan = stages(done.stdout)
+        self.assertEqual(len(plan), report['hosts'])
+        self.assertLess(len({(first, last) for _, first, last in plan}), len(plan))
+
+    def test_rules_for_hosts(self):
+        pinned = stages(run('--pin', '1-3=rcc-2', '--pin', '48=Minnowboard-E3845').stdout)
+        self.assertEqual(pinned[0][0], 'rcc-2')
+        self.assertTrue(pinned[-1][0].startswith('mb-'))
+        ordered = stages(run('--host-order', 'rcc-3,mb-0,rcc-1').stdout)
+        self.assertEqual([host for host, _, _ in ordered], ['rcc-3', 'mb-0', 'rcc-1'])
+        left_out = run('--exclude', 'mb-0', '--exclude', 'rcc-3').stdout
+        self.assertNotIn('mb-0', left_out)
+        self.assertNotIn('rcc-3', left_out)
+
+    def test_links_limit_the_plan(self):
+        links = self.folder / 'links.yml'
+        links.write_text('links:\n- between: [Minnowboard-E3845, RCC-VE-C2558]\n  bw_Mbps: 1\n')
+        hosts = [host.split('-')[0] for host, _, _ in stages(run('--links-file', links).stdout)]
+        changes = sum(a != b for a, b in zip(hosts, hosts[1:]))
+        self.assertLessEqual(changes, 1, 'the slow link is crossed once at most')
+
+    def test_batch_size_auto_takes_the_most_samples_per_second(self):
+        types = (EXAMPLES / 'device_types.yml').read_text()
+        doubled = types.replace('batch_size: 8', 'batch_size: 16')
+        profiles = []
+        for original, larger in zip(types.split('- batch_size')[1:], doubled.split('- batch_size')[1:]):
+            profiles.append((original, larger))
+        merged = types
+        for original, larger in profiles:
+            block = larger.split(']')[0] + ']\n'
+            merged = merged.replace('- batch_size' + original,
+                                    '- batch_size' + block + '    - batch_size' + original)
+        folder = self.files(device_types=merged)
+        done = run('-b', 'auto', '--report', 'json', cwd=folder)
+        report = json.loads(done.stderr)
+        self.assertEqual(report['batch_size'], 16)
+        self.assertEqual(len(report['tried']), 2)
+
+    def test_fallbacks(self):
+        report = self.report('--fallbacks')
+        self.assertEqual([one['lost_host'] for one in report['fallbacks']], ['mb-3', 'rcc-3'])
+        for one in report['fallbacks']:
+            self.assertGreater(one['period_s'], report['period_s'])
+
+    def test_replanning_and_differences(self):
+        current = self.folder / 'current.yml'
+        current.write_text(''.join(f'- {host}: [{1 + 6 * k}, {6 + 6 * k}]\n' for k, host in enumerate(
+            ['mb-0', 'mb-1', 'mb-2', 'mb-3', 'rcc-0', 'rcc-1', 'rcc-2', 'rcc-3'])))
+        stay = run('--current', current, '--migration-cost', 100, '--horizon', 10)
+        self.assertEqual(stay.stdout, current.read_text())
+        move = run('--current', current, '--migration-cost', 0, '--report', 'json')
+        report = json.loads(move.stderr)
+        self.assertFalse(report['replan']['stays'])
+        self.assertAlmostEqual(report['period_s'], 1.539864, delta=5e-7)
+        self.assertNotEqual(report['changes'], [])
+        after = self.folder / 'after.yml'
+        after.write_text(move.stdout)
+        done = run('--diff', current, after)
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(len(done.stdout.splitlines()), len(report['changes']))
+        self.assertEqual(run('--diff', after, after).stdout, 'no difference\n')
+
+    def test_starts_without_torch(self):
+        linked = subprocess.run(['ldd', PROGRAM], capture_output=True, text=True, check=True).stdout
+        self.assertNotIn('torch', linked)
+
+
+if __name__ == '__main__':
+    sys.exit(unittest.main())
