@@ -85,8 +85,8 @@ NamedTensors part_inputs(const HarmonicGraph& part, const NamedTensors& data,
   return inputs;
 }
 
-SlicedBatch slice_batch(const NamedTensors& batch, std::int64_t count, std::uint64_t step) {
-  const std::int64_t rows = batch_rows(batch);
+SlicedBatch slice_batch(const NamedTensors& batch, std::int64_t rows, std::int64_t count,
+                        std::uint64_t step) {
   count = std::min(count, rows);
   SlicedBatch sliced;
   for (std::int64_t i = 0; i < count; ++i) {
@@ -97,6 +97,15 @@ SlicedBatch slice_batch(const NamedTensors& batch, std::int64_t count, std::uint
     for (const auto& [name, tensor] : batch) slice.emplace(name, tensor.slice(first, first + size));
   }
   return sliced;
+}
+
+NamedTensors BatchRunner::infer(std::span<Stage> stages, const NamedTensors& data) {
+  if (stages.size() == 1) return stages.front().infer(data);
+  NamedTensors outputs;
+  for (Stage& stage : stages) {
+    outputs.merge(stage.infer(part_inputs(stage.graph(), data, outputs)));
+  }
+  return outputs;
 }
 
 std::unique_ptr<BatchRunner> make_sequential_runner() {

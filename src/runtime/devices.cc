@@ -27,6 +27,11 @@ void use_compute_threads(int threads) {
   }
 }
 
+Tensor cpu_tensor(const Tensor& tensor) {
+  if (tensor.device().kind == DeviceKind::kCpu) return tensor;
+  return from_torch(to_torch(tensor).cpu());
+}
+
 Device resolve_device(Backend backend, std::optional<std::uint32_t> device_index, bool strict) {
   if (backend == Backend::CPU) return {};
   if (backend == Backend::GPU || backend == Backend::Auto) {

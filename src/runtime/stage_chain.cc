@@ -16,8 +16,8 @@ constexpr std::int64_t kStepsBeforeScaleGrows = 2000;
 }  // namespace
 
 StageChain::StageChain(const std::vector<HarmonicGraph>& parts,
-                       const std::vector<RuntimeOptions>& options)
-    : runner_(make_sequential_runner()) {
+                       const std::vector<RuntimeOptions>& options, OpenBoundaries open)
+    : open_(std::move(open)), runner_(make_sequential_runner()) {
   if (parts.empty() || parts.size() != options.size()) {
     fail(ErrorCode::kInvalidArgument,
          "{} parts and options for {}: they must agree and be at least 1", parts.size(),
@@ -26,8 +26,9 @@ StageChain::StageChain(const std::vector<HarmonicGraph>& parts,
   options_ = options.front();
   for (std::size_t i = 0; i < parts.size(); ++i) {
     stages_.emplace_back(parts[i], options[i]);
-    learns_ = learns_ || !parts[i].taps().empty();
+    has_tap_ = has_tap_ || !parts[i].taps().empty();
   }
+  learns_ = has_tap_;
   check_boundaries();
 }
 
@@ -44,6 +45,8 @@ void StageChain::check_boundaries() {
       if (from != sent.end()) {  // both ends are here
         boundaries_.push_back({node.name, from->second.part, part});
         sent.erase(from);
+      } else if (open_.entering.contains(node.name)) {
+        learns_ = learns_ || node.gradient_slots > 0;
       } else if (is_boundary_name(node.name)) {
         fail(ErrorCode::kFailedPrecondition,
              "boundary '{}' enters graph '{}', but no earlier part sends it", node.name,
@@ -57,6 +60,10 @@ void StageChain::check_boundaries() {
     }
   }
   for (const auto& [name, sender] : sent) {
+    if (open_.leaving.contains(name)) {
+      learns_ = learns_ || sender.node->gradient_slots > 0;
+      continue;
+    }
     if (is_boundary_name(name)) {
       fail(ErrorCode::kFailedPrecondition,
            "boundary '{}' leaves its part, but no later part takes it", name);
@@ -82,12 +89,12 @@ bool StageChain::is_target_only(std::string_view producer) const {
 }
 
 BatchReport StageChain::train(const NamedTensors& batch, NamedTensors* outputs) {
-  if (!learns_) {
+  if (!learns()) {
     fail(ErrorCode::kFailedPrecondition,
          "the graph has no training tap, so there is nothing to learn");
   }
-  SlicedBatch sliced =
-      slice_batch(batch, options_.micro_batches, static_cast<std::uint64_t>(state_.steps));
+  SlicedBatch sliced = slice_batch(batch, runner_->rows(batch), options_.micro_batches,
+                                   static_cast<std::uint64_t>(state_.steps));
   sliced.keep_outputs = outputs != nullptr;
   if (scales_loss()) sliced.loss_scale = state_.loss_scale;
   BatchReport report;
@@ -163,7 +170,10 @@ double StageChain::gradient_square_sum() {
   std::map<std::string, double> squares;
   for (auto& part : own) squares.merge(part);
   double sum = 0;
-  for (const auto& [name, square] : squares) sum += square;
+  const auto step = static_cast<std::uint64_t>(state_.steps);
+  for (const auto& [name, square] : runner_->all_square_sums(std::move(squares), step)) {
+    sum += square;
+  }
   return sum;
 }
 
@@ -191,12 +201,7 @@ NamedTensors StageChain::drop_boundaries(NamedTensors outputs) const {
 }
 
 NamedTensors StageChain::infer(const NamedTensors& batch) {
-  if (stages_.size() == 1) return stages_.front().infer(batch);
-  NamedTensors outputs;
-  for (Stage& stage : stages_) {
-    outputs.merge(stage.infer(part_inputs(stage.graph(), batch, outputs)));
-  }
-  return drop_boundaries(std::move(outputs));
+  return drop_boundaries(runner_->infer(stages_, batch));
 }
 
 NamedTensors StageChain::evaluate(const NamedTensors& batch, BatchReport& report) {

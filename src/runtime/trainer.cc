@@ -131,7 +131,16 @@ std::optional<NamedTensors> Trainer::pull(const NamedProducers& producers) const
 
 std::optional<StepReport> Trainer::try_step() {
   if (!in_epoch_) begin_epoch();
-  const std::optional<NamedTensors> batch = pull(producers_);
+  BatchRunner& runner = chain_.runner();
+  const bool due = runner.await_batch(static_cast<std::uint64_t>(chain_.state().steps));
+  if (!due) check_epoch_is_over();
+  const std::optional<NamedTensors> batch = due ? pull(producers_) : std::nullopt;
+  if (due && !batch && runner.paces_epochs()) {
+    fail(ErrorCode::kInvalidArgument,
+         "the data bound here ended after {} batches, the other parts go on: the data of all parts "
+         "must be equally long",
+         progress_.batches_in_epoch);
+  }
   if (!batch) return std::nullopt;
   NamedTensors outputs;
   BatchReport done;
@@ -139,7 +148,7 @@ std::optional<StepReport> Trainer::try_step() {
     done = chain_.train(*batch, consumers_.empty() ? nullptr : &outputs);
   } else {
     outputs = chain_.infer(*batch);
-    done.samples = batch->begin()->second.shape().at(0);
+    done.samples = runner.rows(*batch);
   }
   for (const auto& [name, consumer] : consumers_) consumer->push(outputs.at(name));
   ++progress_.batches_in_epoch;
@@ -154,12 +163,23 @@ std::optional<StepReport> Trainer::try_step() {
     if (producer->size()) report.batches_in_epoch = producer->size();
   }
   report.samples = done.samples;
-  if (chain_.learns()) report.loss = mean_loss(done.taps, done.samples);
+  if (chain_.has_tap()) report.loss = mean_loss(done.taps, done.samples);
   report.accuracy = accuracy(done.taps);
   report.learning_rate = done.learning_rate;
   report.gradient_norm = done.gradient_norm;
   report.updated = done.updated;
   return report;
+}
+
+// The other parts' epoch has ended: so must the data that is bound here.
+void Trainer::check_epoch_is_over() const {
+  for (const auto& [name, producer] : producers_) {
+    if (!producer->size() || producer->size() == progress_.batches_in_epoch) continue;
+    fail(ErrorCode::kInvalidArgument,
+         "the epoch of the other parts ended after {} batches, the data of producer '{}' has {}: "
+         "the data of all parts must be equally long",
+         progress_.batches_in_epoch, name, *producer->size());
+  }
 }
 
 EpochReport Trainer::end_epoch(const FitOptions& options) {
@@ -168,7 +188,7 @@ EpochReport Trainer::end_epoch(const FitOptions& options) {
   report.epoch = progress_.epochs_done;
   report.steps = chain_.state().steps;
   report.samples = progress_.samples_in_epoch;
-  if (chain_.learns()) report.train_loss = mean_loss(progress_.taps_in_epoch, report.samples);
+  if (chain_.has_tap()) report.train_loss = mean_loss(progress_.taps_in_epoch, report.samples);
   report.train_accuracy = accuracy(progress_.taps_in_epoch);
   progress_.last_train_loss = report.train_loss;
   progress_.last_train_accuracy = report.train_accuracy;
@@ -176,6 +196,7 @@ EpochReport Trainer::end_epoch(const FitOptions& options) {
   progress_.samples_in_epoch = 0;
   progress_.taps_in_epoch = {};
   in_epoch_ = false;
+  chain_.runner().end_epoch();
   if (!options.evaluation.empty()) report.evaluation = evaluate(options.evaluation);
   return report;
 }
@@ -207,7 +228,8 @@ FitReport Trainer::fit(std::int64_t epochs, const FitOptions& options) {
     if (const std::optional<StepReport> step = try_step()) {
       metrics.write(*step);
       if (options.on_step) options.on_step(*step);
-      epoch_over = !step->batches_in_epoch;  // nothing sized: an epoch is one step
+      // Nothing sized: an epoch is one step, unless other parts say where it ends.
+      epoch_over = !step->batches_in_epoch && !chain_.runner().paces_epochs();
       if (!options.checkpoint.empty() && options.checkpoint_every > 0 &&
           step->step % options.checkpoint_every == 0) {
         save(options.checkpoint);

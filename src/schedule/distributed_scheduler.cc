@@ -3,50 +3,17 @@
 #include <utility>
 
 #include <harmonics/base/error.h>
-#include <harmonics/base/log.h>
 #include <harmonics/runtime/stage_chain.h>
 
+#include "part_options.h"
 #include "pipeline_runner.h"
 
 namespace harmonics {
-namespace {
-
-// The options of each part: the shared ones with its own backend and device.
-std::vector<RuntimeOptions> options_per_part(std::size_t parts, const DeploymentDescriptor& deploy,
-                                             const RuntimeOptions& shared) {
-  if (!deploy.partitions.empty() && deploy.partitions.size() != parts) {
-    fail(ErrorCode::kInvalidArgument,
-         "the deployment describes {} partitions, but there are {} parts: give one entry per part",
-         deploy.partitions.size(), parts);
-  }
-  if (deploy.secure) {
-    fail(ErrorCode::kUnimplemented,
-         "secure runs are not built into this version: leave deploy.secure off");
-  }
-  std::vector<RuntimeOptions> options(parts, shared);
-  for (std::size_t i = 0; i < deploy.partitions.size(); ++i) {
-    const PartitionOptions& partition = deploy.partitions[i];
-    if (!partition.target.empty()) {
-      fail(ErrorCode::kUnimplemented,
-           "part {} has the target '{}': parts in other processes are not built into this version",
-           i, partition.target);
-    }
-    options[i].backend = partition.backend == Backend::Auto ? deploy.backend : partition.backend;
-    options[i].device_index = partition.device_index;
-    options[i].strict = deploy.strict;
-    log_info("schedule", "part {} runs on {} with weight {}", i, backend_name(options[i].backend),
-             partition_weight(partition, options[i].backend));
-  }
-  return options;
-}
-
-}  // namespace
 
 struct DistributedScheduler::State {
   State(const std::vector<HarmonicGraph>& parts, const DeploymentDescriptor& deploy,
         const RuntimeOptions& options, const PipelineOptions& pipeline)
-      : chain(parts, options_per_part(parts.size(), deploy, options)),
-        trainer(chain, options.seed) {
+      : chain(parts, part_options(parts.size(), deploy, options)), trainer(chain, options.seed) {
     // With one part or one micro-batch there is nothing to overlap.
     const bool overlaps = parts.size() > 1 && options.micro_batches > 1 && chain.learns();
     if (overlaps && pipeline.order != PipelineOrder::Sequential) {

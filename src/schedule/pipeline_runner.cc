@@ -132,7 +132,7 @@ class PipelineRunner final : public BatchRunner {
   }
 
   SliceResults drive(std::size_t depth, Stage& stage, const SlicedBatch& batch,
-                     const std::stop_token& stop, const StageEnds& ends) const {
+                     const std::stop_token& stop, StageEnds& ends) const {
     const auto passes = pipeline_passes(
         options_.order, static_cast<std::uint32_t>(batch.micro_batches.size()), depth);
     return StageDriver(stage, ends, options_.deadline).run(passes, batch, stop);

@@ -19,12 +19,16 @@ namespace harmonics {
 struct StageEnds {
   std::map<std::string, Transport*, std::less<>> entering;
   std::map<std::string, Transport*, std::less<>> leaving;
+  /// First activations of a batch that were received already, by boundary.
+  std::map<std::string, Message, std::less<>> taken;
+  /// True when the transports carry only tensors in main memory.
+  bool host_only = false;
 };
 
 /// One thread. Every wait ends after `patience`, with an Error that names the boundary.
 class StageDriver {
  public:
-  StageDriver(Stage& stage, const StageEnds& ends, Nanoseconds patience)
+  StageDriver(Stage& stage, StageEnds& ends, Nanoseconds patience)
       : stage_(stage), ends_(ends), patience_(patience) {}
 
   /// Makes the passes in this order. Ends early, with what there is, when a loss is not finite or
@@ -35,12 +39,13 @@ class StageDriver {
  private:
   void forward(const MicroBatch& micro_batch, const SlicedBatch& batch, SliceResults& results);
   void backward(const MicroBatch& micro_batch, double loss_scale);
-  void send(Transport& end, MessageKind kind, const MicroBatch& micro_batch, Tensor tensor) const;
-  [[nodiscard]] Tensor receive(Transport& end, MessageKind kind,
-                               const MicroBatch& micro_batch) const;
+  void send(Transport& end, Message message) const;
+  [[nodiscard]] Tensor receive(const std::string& name, Transport& end, MessageKind kind,
+                               const MicroBatch& micro_batch);
 
   Stage& stage_;
-  const StageEnds& ends_;
+  StageEnds& ends_;
+  Bytes head_;  // rides with every activation
   const Nanoseconds patience_;
 };
 

@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <harmonics/runtime/stage.h>
@@ -33,9 +35,10 @@ struct SlicedBatch {
 [[nodiscard]] NamedTensors part_inputs(const HarmonicGraph& part, const NamedTensors& data,
                                        const NamedTensors& received);
 
-/// Cuts a batch into `count` micro-batches, or one per row where it has fewer.
-[[nodiscard]] SlicedBatch slice_batch(const NamedTensors& batch, std::int64_t count,
-                                      std::uint64_t step);
+/// Cuts a batch of `rows` into `count` micro-batches, or one per row where it has fewer. The batch
+/// may be empty: then all of its data comes from other parts.
+[[nodiscard]] SlicedBatch slice_batch(const NamedTensors& batch, std::int64_t rows,
+                                      std::int64_t count, std::uint64_t step);
 
 /// What the micro-batches of a batch came to, in their order.
 struct SliceResults {
@@ -64,6 +67,30 @@ class BatchRunner {
   /// done. Visits may run at the same time.
   virtual void for_each(std::span<Stage> stages,
                         const std::function<void(std::size_t, Stage&)>& visit) = 0;
+
+  /// Outputs of all stages in evaluation mode; boundaries between the stages may be among them.
+  [[nodiscard]] virtual NamedTensors infer(std::span<Stage> stages, const NamedTensors& data);
+
+  // What follows matters to a runner that has only some parts of the graph, the others being in
+  // other processes. The defaults are right where all parts are here.
+
+  /// Called before each batch: waits until the batch of that step is due. False: the epoch is over.
+  [[nodiscard]] virtual bool await_batch(std::uint64_t /*step*/) { return true; }
+  /// Rows of the batch that is due, of which `data` is what was read here.
+  [[nodiscard]] virtual std::int64_t rows(const NamedTensors& data) const {
+    return batch_rows(data);
+  }
+  /// The square sums of all parts' gradients, by parameter; `own` are those of the stages here.
+  [[nodiscard]] virtual std::map<std::string, double> all_square_sums(
+      std::map<std::string, double> own, std::uint64_t /*step*/) {
+    return own;
+  }
+  /// Called when an epoch has ended here.
+  virtual void end_epoch() {}
+  /// True when parts elsewhere learn, so that those here must as well.
+  [[nodiscard]] virtual bool learns() const { return false; }
+  /// True when await_batch says where an epoch ends, rather than the data that is bound here.
+  [[nodiscard]] virtual bool paces_epochs() const { return false; }
 };
 
 /// One thread; a micro-batch passes all stages, forward and back, before the next one starts.

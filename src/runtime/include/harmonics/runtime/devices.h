@@ -22,6 +22,9 @@ namespace harmonics {
 /// operation, and until it is told, a thread may use another one than its siblings.
 void use_compute_threads(int threads);
 
+/// The tensor itself when it lies in this machine's main memory, else a copy that does.
+[[nodiscard]] Tensor cpu_tensor(const Tensor& tensor);
+
 /// The device a backend means here. A backend that this machine lacks is the CPU with one warning,
 /// or an Error under `strict`.
 [[nodiscard]] Device resolve_device(Backend backend, std::optional<std::uint32_t> device_index,

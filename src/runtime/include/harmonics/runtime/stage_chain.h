@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,13 +43,20 @@ struct ChainBoundary {
   std::size_t to = 0;
 };
 
+/// Boundaries of a chain whose other ends are not in it.
+struct OpenBoundaries {
+  std::set<std::string, std::less<>> entering = {};
+  std::set<std::string, std::less<>> leaving = {};
+};
+
 /// Owns its stages and what runs them: one after another on the caller's thread, until set_runner
 /// says otherwise. One thread.
 class StageChain {
  public:
   /// The parts of one graph in order, cut by partition_graph or made by hand; every boundary must
-  /// have both of its ends here, otherwise an Error names it.
-  StageChain(const std::vector<HarmonicGraph>& parts, const std::vector<RuntimeOptions>& options);
+  /// have both of its ends here, otherwise an Error names it; `open` ones are left to the runner.
+  StageChain(const std::vector<HarmonicGraph>& parts, const std::vector<RuntimeOptions>& options,
+             OpenBoundaries open = {});
 
   [[nodiscard]] std::vector<Stage>& stages() { return stages_; }
   [[nodiscard]] const std::vector<Stage>& stages() const { return stages_; }
@@ -56,10 +64,13 @@ class StageChain {
   [[nodiscard]] const std::vector<ProducerNode>& producers() const { return producers_; }
   [[nodiscard]] const std::vector<ConsumerNode>& consumers() const { return consumers_; }
   [[nodiscard]] const std::vector<ChainBoundary>& boundaries() const { return boundaries_; }
+  [[nodiscard]] BatchRunner& runner() { return *runner_; }
   /// From now on `runner` takes the micro-batches through the stages.
   void set_runner(std::unique_ptr<BatchRunner> runner) { runner_ = std::move(runner); }
-  /// True when some part has a tap.
-  [[nodiscard]] bool learns() const { return learns_; }
+  /// True when some part here has a tap, which measures a loss.
+  [[nodiscard]] bool has_tap() const { return has_tap_; }
+  /// True when some part has a tap, or takes gradients from parts that are elsewhere.
+  [[nodiscard]] bool learns() const { return learns_ || runner_->learns(); }
   /// Producers that are only the target of taps are not needed for `infer`.
   [[nodiscard]] bool is_target_only(std::string_view producer) const;
 
@@ -91,7 +102,9 @@ class StageChain {
   std::vector<ProducerNode> producers_;
   std::vector<ConsumerNode> consumers_;
   std::vector<ChainBoundary> boundaries_;
+  OpenBoundaries open_;
   std::unique_ptr<BatchRunner> runner_;
+  bool has_tap_ = false;
   bool learns_ = false;
   LearningState state_;
 };

@@ -106,6 +106,7 @@ class Trainer {
   void begin_epoch();
   std::optional<NamedTensors> pull(const NamedProducers& producers) const;
   std::optional<StepReport> try_step();
+  void check_epoch_is_over() const;
   EpochReport end_epoch(const FitOptions& options);
   bool should_stop_early(const EpochReport& report, int patience);
 

@@ -1,0 +1,36 @@
+#include "part_options.h"
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/log.h>
+
+namespace harmonics {
+
+std::vector<RuntimeOptions> part_options(std::size_t parts, const DeploymentDescriptor& deploy,
+                                         const RuntimeOptions& shared) {
+  if (!deploy.partitions.empty() && deploy.partitions.size() != parts) {
+    fail(ErrorCode::kInvalidArgument,
+         "the deployment describes {} partitions, but there are {} parts: give one entry per part",
+         deploy.partitions.size(), parts);
+  }
+  if (deploy.secure) {
+    fail(ErrorCode::kUnimplemented,
+         "secure runs are not built into this version: leave deploy.secure off");
+  }
+  std::vector<RuntimeOptions> options(parts, shared);
+  for (std::size_t i = 0; i < deploy.partitions.size(); ++i) {
+    const PartitionOptions& partition = deploy.partitions[i];
+    if (!partition.target.empty()) {
+      fail(ErrorCode::kUnimplemented,
+           "part {} has the target '{}': parts in other processes are not built into this version",
+           i, partition.target);
+    }
+    options[i].backend = partition.backend == Backend::Auto ? deploy.backend : partition.backend;
+    options[i].device_index = partition.device_index;
+    options[i].strict = deploy.strict;
+    log_info("schedule", "part {} runs on {} with weight {}", i, backend_name(options[i].backend),
+             partition_weight(partition, options[i].backend));
+  }
+  return options;
+}
+
+}  // namespace harmonics
