@@ -32,8 +32,6 @@
 #include <harmonics/graph/layer_type.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/graph/zoo.h>
-#include <harmonics/plan/planner.h>
-#include <harmonics/plan/request.h>
 #include <harmonics/tensor/tensor.h>
 #include <harmonics/transport/binding.h>
 
