@@ -44,8 +44,8 @@ TORCH_HEADERS = ('torch/', 'ATen/', 'c10/')
 TORCH_EXTENSION_POINTS = {'src/runtime/include/harmonics/runtime/torch_layer.h'}
 SYSTEM_HEADERS = re.compile(
     r'(?:sys|linux|arpa|net|netinet)/\w+\.h|(?:cxxabi|dirent|dlfcn|errno|execinfo|fcntl|fenv|ifaddrs'
-    r'|immintrin|link|netdb|poll|pthread|pwd|sched|signal|spawn|stdlib|string|sysexits|termios|time'
-    r'|unistd|wait|wordexp|x86intrin)\.h')
+    r'|immintrin|link|malloc|netdb|poll|pthread|pwd|sched|signal|spawn|stdlib|string|sysexits|termios'
+    r'|time|unistd|wait|wordexp|x86intrin)\.h')
 
 CODE = {'.cc', '.h'}
 SIZED = CODE | {'.py', '.sh', '.cmake'}

@@ -18,10 +18,15 @@ struct Dispatch {
   int operator()(const GraphCheckCommand& command) const { return graph_check(command); }
   int operator()(const GraphDrawCommand& command) const { return graph_draw(command); }
   int operator()(const GraphZooCommand& command) const { return graph_zoo(command); }
+  int operator()(const PlanCommand& command) const { return plan(command); }
   int operator()(const DoctorCommand& command) const { return doctor(command); }
   int operator()(const CompletionCommand& command) const { return completion(command); }
   int operator()(const TrainCommand&) const { become_torch_program(argv); }
   int operator()(const RunCommand&) const { become_torch_program(argv); }
+  int operator()(const ProfileCommand& command) const {
+    if (!command.serve.empty()) return profile_serve(command);
+    become_torch_program(argv);
+  }
 };
 
 int front(int argc, char** argv) {

@@ -11,6 +11,9 @@ int graph_show(const GraphShowCommand& command);
 int graph_check(const GraphCheckCommand& command);
 int graph_draw(const GraphDrawCommand& command);
 int graph_zoo(const GraphZooCommand& command);
+int plan(const PlanCommand& command);
+/// Never returns but by an Error.
+int profile_serve(const ProfileCommand& command);
 int doctor(const DoctorCommand& command);
 int completion(const CompletionCommand& command);
 

@@ -6,55 +6,13 @@
 #include <harmonics/base/format.h>
 #include <harmonics/graph/zoo.h>
 
+#include "option_kinds.h"
+
 namespace harmonics {
 namespace {
 
-// Wraps a function that throws an Error as a CLI11 check.
-template <typename Check>
-std::function<std::string(const std::string&)> check_by(Check check) {
-  return [check](const std::string& text) {
-    try {
-      check(text);
-      return std::string();
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-  };
-}
-
-CLI::Option* add_path(CLI::App& app, const std::string& name, std::filesystem::path& path,
-                      const std::string& help) {
-  return app
-      .add_option_function<std::string>(
-          name, [&path](const std::string& text) { path = text; }, help)
-      ->type_name("FILE");
-}
-
 void add_model_file(CLI::App& app, std::filesystem::path& path) {
   add_path(app, "FILE", path, "a graph in .harp text")->required()->option_text("(required)");
-}
-
-// One option whose value is one of "a|b|c"; `value` gets the number of the choice.
-template <typename Value>
-CLI::Option* add_choice(CLI::App& app, const std::string& name, Value& value,
-                        const std::string& choices, const std::string& help) {
-  const std::vector<std::string> names = CLI::detail::split(choices, '|');
-  return app
-      .add_option_function<std::string>(
-          name,
-          [&value, names](const std::string& text) {
-            value = static_cast<Value>(std::ranges::find(names, text) - names.begin());
-          },
-          help)
-      ->type_name(choices)
-      ->check([names, choices](const std::string& text) {
-        if (std::ranges::find(names, text) != names.end()) return std::string();
-        return format("'{}' is none of {}", text, choices);
-      });
-}
-
-void add_output(CLI::App& app, OutputStyle& output) {
-  add_choice(app, "--output", output, "table|json|quiet", "how results are printed (table)");
 }
 
 Binding split_binding(const std::string& text) {
@@ -107,9 +65,6 @@ void add_setting(CLI::App& app, const TrainSettingRule& rule, std::vector<Settin
       }));
 }
 
-// Keeps the lines of an example as they are.
-std::string example(const std::string& lines) { return "Example:\n" + lines; }
-
 }  // namespace
 
 CommandTree::CommandTree() : root_("Plans, runs and watches neural-network work.", "harmonics") {
@@ -124,10 +79,12 @@ CommandTree::CommandTree() : root_("Plans, runs and watches neural-network work.
               "  harmonics run examples/digits.harp --weights digits.safetensors\n"
               "  harmonics graph svg examples/digits.harp --out digits.svg\n\n"
               "'harmonics COMMAND --help' explains a command. Exit codes: 0 done, 1 failed, "
-              "2 wrong usage."));
+              "2 wrong usage, 3 no feasible plan."));
   add_graph();
   add_train();
   add_run();
+  add_profile();
+  add_plan();
   add_doctor();
   add_completion();
 }

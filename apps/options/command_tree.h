@@ -1,4 +1,4 @@
-// The tree of subcommands in terms of CLI11; only command_tree.cc and command_line.cc see it.
+// The tree of subcommands in terms of CLI11; only command_tree*.cc and command_line.cc see it.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -29,6 +29,9 @@ class CommandTree {
   void add_train();
   void add_checkpoint_flags(CLI::App& train);
   void add_run();
+  void add_profile();
+  void add_profile_files(CLI::App& profile);
+  void add_plan();
   void add_doctor();
   void add_completion();
 
@@ -41,6 +44,8 @@ class CommandTree {
   GraphZooCommand zoo_;
   TrainCommand train_;
   RunCommand run_;
+  ProfileCommand profile_;
+  PlanCommand plan_;
   DoctorCommand doctor_;
   CompletionCommand completion_;
 };

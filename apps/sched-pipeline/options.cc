@@ -109,9 +109,9 @@ class OptionTable {
     std::int64_t value = 0;
     const char* last = text.data() + text.size();
     const auto [end, error] = std::from_chars(text.data(), last, value);
-    if (error != std::errc() || end != last || value < 1 || value > kMaxBatchSize) {
+    if (error != std::errc() || end != last || value < 1 || value > kMaxPlannedBatch) {
       throw CLI::ValidationError(
-          "--batch-size", format("'{}' is neither 'auto' nor in 1..{}", text, kMaxBatchSize));
+          "--batch-size", format("'{}' is neither 'auto' nor in 1..{}", text, kMaxPlannedBatch));
     }
     return value;
   }

@@ -32,12 +32,16 @@
 #include <harmonics/graph/layer_type.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/graph/zoo.h>
+#include <harmonics/place/plan_partition.h>
+#include <harmonics/plan/planner.h>
+#include <harmonics/plan/request.h>
 #include <harmonics/tensor/tensor.h>
 #include <harmonics/transport/binding.h>
 
 // Parts that need libtorch are missing from a build with HARMONICS_WITH_TORCH=OFF.
 #if __has_include(<harmonics/runtime/cycle_runtime.h>)
 #include <harmonics/place/place.h>
+#include <harmonics/place/profile.h>
 #include <harmonics/runtime/cycle_runtime.h>
 #include <harmonics/runtime/devices.h>
 #include <harmonics/schedule/distributed_scheduler.h>

@@ -43,7 +43,7 @@ ModelProfile read_model(const YamlValue& value) {
 LayerTimes read_times(const YamlValue& value, const ModelProfile* model) {
   value.check_keys({"batch_size", "dtype", "time_s"});
   LayerTimes times;
-  times.batch_size = value.at("batch_size").integer(1, kMaxBatchSize);
+  times.batch_size = value.at("batch_size").integer(1, kMaxPlannedBatch);
   times.dtype = value.at("dtype").text();
   const YamlValue list = value.at("time_s");
   times.time_s = list.numbers();

@@ -53,9 +53,9 @@ class ProblemMaker {
       fail(ErrorCode::kNotFound, "unknown model '{}'; there are: {}", request_.model,
            names_of(inputs_.models));
     }
-    if (request_.batch_size < 1 || request_.batch_size > kMaxBatchSize) {
+    if (request_.batch_size < 1 || request_.batch_size > kMaxPlannedBatch) {
       fail(ErrorCode::kInvalidArgument, "batch size {} is not in 1..{}", request_.batch_size,
-           kMaxBatchSize);
+           kMaxPlannedBatch);
     }
     const ModelProfile& model = found->second;
     const double bytes = static_cast<double>(plan_dtype_bytes(request_.dtype)) *

@@ -12,6 +12,7 @@ namespace harmonics {
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUsage = 2;
+inline constexpr int kExitNoPlan = 3;
 
 /// The command line was answered without running anything: --help and --version (kExitDone, for
 /// standard output) or wrong usage (kExitUsage, for standard error).

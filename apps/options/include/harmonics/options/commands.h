@@ -73,6 +73,64 @@ struct RunCommand {
   OutputStyle output = OutputStyle::kTable;
 };
 
+enum class ProfiledBackend { kCpu, kGpu, kFpga };
+enum class ProfiledOptimizer { kSgd, kAdam, kAdamW };
+
+/// harmonics profile
+struct ProfileCommand {
+  /// A .harp file or a name of the zoo; empty with `serve`.
+  std::filesystem::path graph;
+  ProfiledBackend backend = ProfiledBackend::kCpu;
+  std::int64_t device_index = 0;
+  std::vector<std::int64_t> batch_sizes = {8};
+  std::vector<std::string> dtypes = {"torch.float32"};
+  bool training = false;
+  ProfiledOptimizer optimizer = ProfiledOptimizer::kAdam;
+  std::int64_t in_flight = 4;
+  std::int64_t warmup = 2;
+  std::int64_t repeats = 5;
+  std::int64_t threads = 0;
+  /// 0: what is free.
+  double memory_mb = 0;
+  /// 0: measured with `peer`, or what is known about this type or machine.
+  double bandwidth_mbps = 0;
+  /// "host:port" of a machine that serves; empty: none.
+  std::string peer;
+  /// "[address:]port" to answer measurements on; empty: measure the graph.
+  std::string serve;
+  /// Empty: the processor's or card's name.
+  std::string type;
+  /// Empty: by the graph.
+  std::string model;
+  std::filesystem::path models_file = "models.yml";
+  std::filesystem::path types_file = "device_types.yml";
+  std::filesystem::path results_file = "profiler_results.yml";
+  OutputStyle output = OutputStyle::kTable;
+};
+
+/// harmonics plan
+struct PlanCommand {
+  /// A .harp file or a name of the zoo.
+  std::filesystem::path graph;
+  /// Empty: by the graph.
+  std::string model;
+  std::string dtype = "torch.float32";
+  /// 0: the best of those that were measured.
+  std::int64_t batch_size = 8;
+  std::int64_t buffers_in = 2;
+  std::int64_t buffers_out = 2;
+  bool least_latency = false;
+  std::vector<std::string> excluded_hosts;
+  std::filesystem::path models_file = "models.yml";
+  std::filesystem::path types_file = "device_types.yml";
+  std::filesystem::path hosts_file = "devices.yml";
+  /// Empty: none.
+  std::filesystem::path links_file;
+  /// Where the parts go; empty: nowhere.
+  std::filesystem::path out_dir;
+  OutputStyle output = OutputStyle::kTable;
+};
+
 /// harmonics doctor
 struct DoctorCommand {
   OutputStyle output = OutputStyle::kTable;
@@ -86,6 +144,7 @@ struct CompletionCommand {
 };
 
 using Command = std::variant<GraphShowCommand, GraphCheckCommand, GraphDrawCommand, GraphZooCommand,
-                             TrainCommand, RunCommand, DoctorCommand, CompletionCommand>;
+                             TrainCommand, RunCommand, ProfileCommand, PlanCommand, DoctorCommand,
+                             CompletionCommand>;
 
 }  // namespace harmonics

@@ -22,7 +22,7 @@ inline constexpr std::size_t kMaxPlannerFileValues = 500'000;
 inline constexpr int kMaxPlannerFileDepth = 12;
 /// Layer sizes beyond this lose digits as doubles.
 inline constexpr std::int64_t kMaxParameters = std::int64_t{1} << 53;
-inline constexpr std::int64_t kMaxBatchSize = std::int64_t{1} << 31;
+inline constexpr std::int64_t kMaxPlannedBatch = std::int64_t{1} << 31;
 
 /// One model: memory and output size of each layer.
 struct ModelProfile {

@@ -1,0 +1,159 @@
+// harmonics profile: measures a graph here and adds the figures to the planner's files.
+#include <algorithm>
+#include <cmath>
+
+#include <harmonics/base/clock.h>
+#include <harmonics/base/error.h>
+#include <harmonics/base/log.h>
+#include <harmonics/console/terminal.h>
+#include <harmonics/options/command_line.h>
+#include <harmonics/options/graph_argument.h>
+#include <harmonics/place/profile.h>
+#include <harmonics/place/profile_bandwidth.h>
+#include <harmonics/place/profile_files.h>
+#include <harmonics/place/profile_machine.h>
+#include <harmonics/plan/cost_model.h>
+
+#include "profile_progress.h"
+#include "profile_report.h"
+#include "subcommands.h"
+
+namespace harmonics {
+namespace {
+
+/// What a network is taken to do when neither the user nor the machine says anything.
+constexpr double kFallbackMbps = 1000;
+
+Backend backend_of(ProfiledBackend backend) {
+  switch (backend) {
+    case ProfiledBackend::kCpu: return Backend::CPU;
+    case ProfiledBackend::kGpu: return Backend::GPU;
+    case ProfiledBackend::kFpga: break;
+  }
+  return Backend::FPGA;
+}
+
+int optimizer_slots(ProfiledOptimizer optimizer) {
+  return optimizer == ProfiledOptimizer::kSgd ? 1 : 2;  // momentum; mean and square
+}
+
+ProfileOptions options_of(const ProfileCommand& command) {
+  ProfileOptions options;
+  options.mode = command.training ? ProfileMode::kTraining : ProfileMode::kInference;
+  options.backend = backend_of(command.backend);
+  options.device_index = static_cast<std::uint32_t>(command.device_index);
+  options.warmup = static_cast<int>(command.warmup);
+  options.repeats = static_cast<int>(command.repeats);
+  options.threads = static_cast<int>(command.threads);
+  options.training = {optimizer_slots(command.optimizer), static_cast<int>(command.in_flight)};
+  return options;
+}
+
+std::string type_name(const ProfileCommand& command) {
+  if (!command.type.empty()) return command.type;
+  return command.backend == ProfiledBackend::kGpu
+             ? gpu_type_name(static_cast<std::uint32_t>(command.device_index))
+             : cpu_type_name();
+}
+
+double memory_mb(const ProfileCommand& command) {
+  if (command.memory_mb > 0) return command.memory_mb;
+  const auto free = command.backend == ProfiledBackend::kGpu
+                        ? free_gpu_memory_bytes(static_cast<std::uint32_t>(command.device_index))
+                        : free_memory_bytes();
+  if (!free) {
+    fail(ErrorCode::kUnavailable,
+         "this machine does not say how much memory is free: give --mem-mb");
+  }
+  return std::floor(static_cast<double>(*free) / kBytesPerMegabyte);
+}
+
+/// Given, measured, on file for this type, or the interface's own word, in this order.
+double bandwidth_mbps(const ProfileCommand& command, const ProfileTables& tables,
+                      ProfileReport& report) {
+  if (command.bandwidth_mbps > 0) {
+    report.bandwidth_source = "given";
+    return command.bandwidth_mbps;
+  }
+  if (!command.peer.empty()) {
+    report.bandwidth_source = "measured to " + command.peer;
+    return std::max(
+        1.0, std::floor(measure_bandwidth_mbps(parse_host_port(command.peer), SteadyClock())));
+  }
+  const auto known = tables.types.find(report.machine.type);
+  if (known != tables.types.end()) {
+    report.bandwidth_source = "as on file";
+    return known->second.bandwidth_mbps;
+  }
+  if (const auto speed = interface_speed_mbps()) {
+    report.bandwidth_source = "as the network interface says";
+    return *speed;
+  }
+  report.bandwidth_source = "assumed";
+  log_warn("place",
+           "the network's bandwidth is not known, {} Mbps are assumed: give --bw-mbps or "
+           "measure it with --peer",
+           kFallbackMbps);
+  return kFallbackMbps;
+}
+
+std::vector<GraphProfile> measure(const ProfileCommand& command, const HarmonicGraph& graph) {
+  const SteadyClock clock;
+  ProfileOptions options = options_of(command);
+  ProfileBar bar(command.batch_sizes.size() * command.dtypes.size(),
+                 command.output == OutputStyle::kTable, clock);
+  std::vector<GraphProfile> profiles;
+  for (const std::string& dtype : command.dtypes) {
+    for (const std::int64_t batch_size : command.batch_sizes) {
+      options.dtype = dtype;
+      options.batch_size = batch_size;
+      bar.begin_run(format("{} x{}", graph.name(), batch_size));
+      profiles.push_back(
+          profile_graph(graph, options, clock,
+                        [&](std::size_t index, std::size_t units, const std::string& name) {
+                          bar.show(index, units, name);
+                        }));
+    }
+  }
+  return profiles;
+}
+
+void print(const ProfileReport& report, OutputStyle output) {
+  switch (output) {
+    case OutputStyle::kTable:
+      write_text(Stream::kOutput, report_text(report, wants_colour(Stream::kOutput)));
+      break;
+    case OutputStyle::kJson: write_text(Stream::kOutput, report_json(report).dump() + "\n"); break;
+    case OutputStyle::kQuiet:
+      for (const GraphProfile& profile : report.profiles) {
+        write_text(Stream::kOutput, format("{}\n", profile.total_s()));
+      }
+      break;
+  }
+}
+
+}  // namespace
+
+int profile(const ProfileCommand& command) {
+  const GraphArgument argument = open_graph_argument(command.graph);
+  ProfileReport report;
+  report.graph = argument.graph.name();
+  // Times of training must not replace those of inference.
+  report.model = argument.model + (command.training ? "-training" : "");
+  if (!command.model.empty()) report.model = command.model;
+  report.files = {command.models_file, command.types_file, command.results_file};
+  // Whatever may fail soon comes before what takes long.
+  report.machine.type = type_name(command);
+  report.machine.memory_mb = memory_mb(command);
+  report.machine.bandwidth_mbps =
+      bandwidth_mbps(command, read_profile_tables(report.files), report);
+  report.profiles = measure(command, argument.graph);
+  // Others may have written meanwhile.
+  ProfileTables tables = read_profile_tables(report.files);
+  merge_profiles(tables, report.model, report.machine, report.profiles);
+  write_profile_files(report.files, tables, results_to_yaml(report.model, report.profiles));
+  print(report, command.output);
+  return kExitDone;
+}
+
+}  // namespace harmonics

@@ -1,0 +1,65 @@
+#include "profile_progress.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include <harmonics/base/error.h>
+#include <harmonics/console/table.h>
+#include <harmonics/console/terminal.h>
+
+namespace harmonics {
+namespace {
+
+constexpr int kMinBarWidth = 5;
+constexpr int kMaxBarWidth = 30;
+
+std::string bar(double share, int width, bool colour) {
+  const int full = std::clamp(static_cast<int>(share * width), 0, width);
+  const std::string done(static_cast<std::size_t>(full), '#');
+  const std::string rest(static_cast<std::size_t>(width - full), '.');
+  return colour ? format("[\x1b[32m{}\x1b[0m{}]", done, rest) : format("[{}{}]", done, rest);
+}
+
+}  // namespace
+
+ProfileBar::ProfileBar(std::size_t runs, bool wanted, const Clock& clock)
+    : runs_(runs),
+      live_(wanted && is_terminal(Stream::kError)),
+      colour_(wants_colour(Stream::kError)),
+      clock_(clock),
+      started_(clock.now()) {}
+
+ProfileBar::~ProfileBar() {
+  try {
+    if (shown_) write_text(Stream::kError, "\r\x1b[K");
+  } catch (const Error&) {
+    // Standard error is gone: nobody sees the bar either.
+  }
+}
+
+void ProfileBar::begin_run(std::string title) {
+  title_ = std::move(title);
+  ++run_;
+}
+
+void ProfileBar::show(std::size_t index, std::size_t units, const std::string& name) {
+  if (!live_) return;
+  const double done = static_cast<double>((run_ - 1) * units + index);
+  const double share = done / static_cast<double>(runs_ * units);
+  const double seconds = std::chrono::duration<double>(clock_.now() - started_).count();
+  std::string rest = format("  {}/{}", index, units);
+  if (share > 0) rest += format("  {} left", as_duration(seconds / share * (1 - share)));
+  rest += "  " + name;
+  const int width = terminal_width(Stream::kError);
+  const int space = width - static_cast<int>(title_.size() + rest.size()) - 4;
+  // A line as wide as the terminal would wrap and could not be drawn over.
+  std::string line = (title_ + rest).substr(0, static_cast<std::size_t>(std::max(1, width - 1)));
+  if (space >= kMinBarWidth) {
+    line = title_ + " " + bar(share, std::min(space, kMaxBarWidth), colour_) + rest;
+  }
+  write_text(Stream::kError, format("\r{}\x1b[K", line));
+  shown_ = true;
+}
+
+}  // namespace harmonics

@@ -1,0 +1,26 @@
+// What a profile ends with.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <harmonics/base/json.h>
+#include <harmonics/place/profile_files.h>
+#include <harmonics/place/profile_result.h>
+
+namespace harmonics {
+
+struct ProfileReport {
+  std::string graph;
+  std::string model;
+  MeasuredMachine machine;
+  /// Where the bandwidth comes from, in words.
+  std::string bandwidth_source;
+  std::vector<GraphProfile> profiles;
+  ProfileFiles files;
+};
+
+[[nodiscard]] Json report_json(const ProfileReport& report);
+[[nodiscard]] std::string report_text(const ProfileReport& report, bool colour);
+
+}  // namespace harmonics

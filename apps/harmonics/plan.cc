@@ -1,0 +1,148 @@
+// harmonics plan: from a graph and measurements to the parts of each host.
+#include <ctime>
+#include <set>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/file.h>
+#include <harmonics/base/json.h>
+#include <harmonics/console/table.h>
+#include <harmonics/console/terminal.h>
+#include <harmonics/graph/harp.h>
+#include <harmonics/graph/units.h>
+#include <harmonics/options/graph_argument.h>
+#include <harmonics/place/plan_partition.h>
+#include <harmonics/plan/choice.h>
+#include <harmonics/plan/report.h>
+
+#include "plan_files.h"
+#include "subcommands.h"
+
+namespace harmonics {
+namespace {
+
+double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+std::string join(const std::vector<std::string>& words) {
+  std::string all;
+  for (const std::string& word : words) all += (all.empty() ? "" : " ") + word;
+  return all;
+}
+
+std::string milliseconds(double seconds) { return format("{:.3f}", seconds * 1e3); }
+
+std::string table_text(const PlanReport& report, bool colour) {
+  Table table{{{"host"},
+               {"type"},
+               {"layers", Align::kRight},
+               {"compute ms", Align::kRight},
+               {"transfer ms", Align::kRight},
+               {"memory MB", Align::kRight},
+               {"of MB", Align::kRight},
+               {"binds"}},
+              {}};
+  for (std::size_t k = 0; k < report.stages.size(); ++k) {
+    const StageReport& stage = report.stages[k];
+    const bool slowest = k == report.slowest_stage;
+    table.rows.push_back({join(stage.stage.hosts), stage.type,
+                          format("{}-{}", stage.stage.first_layer, stage.stage.last_layer),
+                          milliseconds(stage.costs.compute_s), milliseconds(stage.costs.transfer_s),
+                          format("{:.1f}", stage.costs.memory_bytes / kBytesPerMegabyte),
+                          format("{:.1f}", stage.costs.capacity_bytes / kBytesPerMegabyte),
+                          slowest ? format("{}, the bottleneck", stage.binds) : stage.binds});
+  }
+  const PlanGoal goal = report.options.goal;
+  const double objective = report.outcome.objective_s(goal);
+  std::string text = table.text(colour) + "\n";
+  text += format("{}: {} ms per micro-batch of {} ({:.1f} samples/s), {} ms from end to end\n",
+                 report.model, milliseconds(report.outcome.period_s), report.batch_size,
+                 report.samples_per_s(), milliseconds(report.outcome.latency_s));
+  text += report.outcome.proven
+              ? format("no plan has a shorter {} than {} ms: proven\n",
+                       goal == PlanGoal::kLatency ? "way" : "period", milliseconds(objective))
+              : format("no plan goes below {} ms: at most {:.3f} % are to be gained\n",
+                       milliseconds(report.outcome.lower_bound_s), 100 * report.gap());
+  return text;
+}
+
+void check_layers(const PlanInputs& inputs, const std::string& model, const HarmonicGraph& graph) {
+  const auto found = inputs.models.find(model);
+  const std::size_t units = graph_units(graph).size();
+  if (found == inputs.models.end() || found->second.layers() == units) return;
+  fail(ErrorCode::kFailedPrecondition,
+       "model '{}' was measured with {} layers, graph '{}' has {}: run 'harmonics profile' with "
+       "this graph, or name another model with --model-name",
+       model, found->second.layers(), graph.name(), units);
+}
+
+PlanRequest request_of(const PlanCommand& command, const std::string& model) {
+  PlanRequest request;
+  request.model = command.model.empty() ? model : command.model;
+  request.dtype = command.dtype;
+  request.batch_size = command.batch_size;
+  request.excluded_hosts = command.excluded_hosts;
+  return request;
+}
+
+PlannerOptions planner_options(const PlanCommand& command) {
+  PlannerOptions options;
+  options.costs.buffers_in = static_cast<int>(command.buffers_in);
+  options.costs.buffers_out = static_cast<int>(command.buffers_out);
+  if (command.least_latency) options.goal = PlanGoal::kLatency;
+  return options;
+}
+
+Json files_json(const std::vector<std::string>& files) {
+  Json json = Json::array();
+  for (const std::string& file : files) json.push(file);
+  return json;
+}
+
+void print(const PlanCommand& command, const PlanReport& report, const Plan& plan,
+           const std::vector<std::string>& files) {
+  switch (command.output) {
+    case OutputStyle::kTable: {
+      std::string text = plan_to_yaml(plan) + "\n";
+      text += table_text(report, wants_colour(Stream::kOutput));
+      for (const std::string& file : files) text += format("  -> {}\n", file);
+      write_text(Stream::kOutput, text);
+      break;
+    }
+    case OutputStyle::kJson: {
+      Json json = report_to_json(report);
+      json.set("files", files_json(files));
+      write_text(Stream::kOutput, json.dump(2) + "\n");
+      break;
+    }
+    case OutputStyle::kQuiet: write_text(Stream::kOutput, plan_to_yaml(plan)); break;
+  }
+}
+
+}  // namespace
+
+int plan(const PlanCommand& command) {
+  const GraphArgument argument = open_graph_argument(command.graph);
+  const PlanRequest request = request_of(command, argument.model);
+  const PlannerOptions options = planner_options(command);
+  const PlanInputs inputs = read_plan_inputs(
+      {command.models_file, command.types_file, command.hosts_file, command.links_file});
+  check_layers(inputs, request.model, argument.graph);
+  const double start = cpu_seconds();
+  const ProfileFreedom freedom{.batch_size = command.batch_size == 0, .dtype = false};
+  try {
+    ProfilePlan best = plan_best_profile(inputs, request, options, freedom);
+    const Plan plan = name_hosts(best.problem, best.outcome.placement);
+    PlanReport report = make_report(best.problem, options, std::move(best.outcome), plan);
+    report.tried = std::move(best.tried);
+    report.plan_seconds = cpu_seconds() - start;
+    const std::vector<HarmonicGraph> parts = partition_graph(argument.graph, plan);
+    std::vector<std::string> files;
+    if (!command.out_dir.empty()) files = write_plan_files(command.out_dir, plan, parts);
+    print(command, report, plan, files);
+    return kExitDone;
+  } catch (const NoFeasiblePlan& reason) {
+    write_text(Stream::kError, format("harmonics: {}\n", std::string_view(reason.what())));
+    return kExitNoPlan;
+  }
+}
+
+}  // namespace harmonics

@@ -1,0 +1,218 @@
+// harmonics profile and harmonics plan.
+#include <charconv>
+#include <cmath>
+
+#include <harmonics/place/profile.h>
+#include <harmonics/place/profile_bandwidth.h>
+#include <harmonics/plan/inputs.h>
+
+#include "command_tree.h"
+#include "option_kinds.h"
+
+namespace harmonics {
+namespace {
+
+constexpr std::int64_t kMaxThreads = 4096;
+constexpr std::int64_t kMaxDevices = 1024;
+constexpr std::int64_t kMaxBuffers = 1'000'000;
+/// Batch sizes and dtypes of one call.
+constexpr std::size_t kMaxProfileChoices = 64;
+constexpr const char* kDtypes = "torch.float32|torch.bfloat16|torch.float16";
+constexpr const char* kAuto = "auto";
+
+std::int64_t whole_number(const std::string& text, std::int64_t least, std::int64_t most) {
+  std::int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, value);
+  if (read.ec != std::errc() || read.ptr != end || value < least || value > most) {
+    fail(ErrorCode::kInvalidArgument, "'{}' is not a whole number from {} to {}", text, least,
+         most);
+  }
+  return value;
+}
+
+double positive_number(const std::string& text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, value);
+  if (read.ec != std::errc() || read.ptr != end || !std::isfinite(value) || value <= 0) {
+    fail(ErrorCode::kInvalidArgument, "'{}' is not a number above 0", text);
+  }
+  return value;
+}
+
+/// From..to, both included.
+struct Range {
+  std::int64_t least;
+  std::int64_t most;
+};
+
+void add_whole(CLI::App& app, const std::string& name, std::int64_t& value, Range range,
+               const std::string& help) {
+  app.add_option_function<std::string>(
+         name,
+         [&value, range](const std::string& text) {
+           value = whole_number(text, range.least, range.most);
+         },
+         help)
+      ->type_name("N")
+      ->check(check_by([range](const std::string& text) {
+        static_cast<void>(whole_number(text, range.least, range.most));
+      }));
+}
+
+void add_positive(CLI::App& app, const std::string& name, double& value, const std::string& help) {
+  app.add_option_function<std::string>(
+         name, [&value](const std::string& text) { value = positive_number(text); }, help)
+      ->type_name("N")
+      ->check(check_by([](const std::string& text) { static_cast<void>(positive_number(text)); }));
+}
+
+// "a,b,c" read piece by piece; the same twice is wrong.
+template <typename Value, typename Read>
+std::vector<Value> read_list(const std::string& text, Read read) {
+  if (text.ends_with(',')) fail(ErrorCode::kInvalidArgument, "'{}' ends with a comma", text);
+  std::vector<Value> values;
+  for (const std::string& piece : CLI::detail::split(text, ',')) {
+    Value value = read(piece);
+    if (std::ranges::find(values, value) != values.end()) {
+      fail(ErrorCode::kInvalidArgument, "'{}' is there twice", piece);
+    }
+    values.push_back(std::move(value));
+  }
+  if (values.size() > kMaxProfileChoices) {
+    fail(ErrorCode::kInvalidArgument, "{} values, at most {} are possible", values.size(),
+         kMaxProfileChoices);
+  }
+  return values;
+}
+
+template <typename Value, typename Read>
+void add_list(CLI::App& app, const std::string& name, std::vector<Value>& values, Read read,
+              const std::string& help) {
+  app.add_option_function<std::string>(
+         name, [&values, read](const std::string& text) { values = read_list<Value>(text, read); },
+         help)
+      ->check(check_by(
+          [read](const std::string& text) { static_cast<void>(read_list<Value>(text, read)); }));
+}
+
+std::string measured_dtype(const std::string& text) {
+  const std::vector<std::string> names = CLI::detail::split(kDtypes, '|');
+  if (std::ranges::find(names, text) == names.end()) {
+    fail(ErrorCode::kInvalidArgument, "'{}' is none of {}", text, kDtypes);
+  }
+  return text;
+}
+
+CLI::Option* add_graph_argument(CLI::App& app, std::filesystem::path& graph) {
+  return add_path(app, "GRAPH", graph, "a graph in .harp text, or a name of 'harmonics graph zoo'");
+}
+
+}  // namespace
+
+void CommandTree::add_profile() {
+  CLI::App& profile =
+      *root_.add_subcommand("profile", "measures the layers of a graph on this machine");
+  ProfileCommand& p = profile_;
+  CLI::Option* graph = add_graph_argument(profile, p.graph);
+  graph->option_text("(required)");
+  add_choice(profile, "--backend", p.backend, "cpu|gpu|fpga", "what computes (cpu)");
+  add_whole(profile, "--device", p.device_index, {0, kMaxDevices - 1}, "which GPU (0)");
+  add_list(
+      profile, "--batch-size", p.batch_sizes,
+      [](const std::string& text) { return whole_number(text, 1, kMaxProfileBatch); },
+      "samples of a micro-batch, or several: 1,8,32 (8)");
+  profile.get_option("--batch-size")->type_name("N[,N...]");
+  add_list(profile, "--dtype", p.dtypes, measured_dtype, "or several: a,b (torch.float32)");
+  profile.get_option("--dtype")->type_name(kDtypes);
+  add_choice(profile, "--mode", p.training, "inference|training",
+             "the forward pass, or backward too (inference)");
+  add_choice(profile, "--optimizer", p.optimizer, "sgd|adam|adamw",
+             "training: whose state counts as memory; sgd with momentum (adam)");
+  add_whole(profile, "--in-flight", p.in_flight, {1, kMaxInFlight},
+            "training: micro-batches whose activations count as memory (4)");
+  add_whole(profile, "--warmup", p.warmup, {0, kMaxProfileRepeats},
+            "passes before the first one that counts (2)");
+  add_whole(profile, "--repeats", p.repeats, {1, kMaxProfileRepeats},
+            "passes of which the median counts (5)");
+  add_whole(profile, "--threads", p.threads, {0, kMaxThreads},
+            "threads inside one operation (0: libtorch's choice)");
+  add_profile_files(profile);
+  const auto host_port = check_by([](const std::string& t) { (void)parse_host_port(t); });
+  CLI::Option* peer = add_text(profile, "--peer", p.peer, "HOST:PORT",
+                               "measure the bandwidth to a machine that serves");
+  peer->check(check_by([](const std::string& text) {
+    if (parse_host_port(text).host.empty()) {
+      fail(ErrorCode::kInvalidArgument, "'{}' is not of the form HOST:PORT", text);
+    }
+  }));
+  peer->excludes(profile.get_option("--bw-mbps"))->option_text("HOST:PORT");
+  add_text(profile, "--serve", p.serve, "[ADDRESS:]PORT",
+           "answer --peer of other machines until Ctrl-C, measure nothing")
+      ->check(host_port)
+      ->excludes(graph)
+      ->option_text("[ADDRESS:]PORT");
+  add_output(profile, p.output);
+  profile.footer(
+      example("  harmonics profile vit-base --batch-size 8 --bw-mbps 1000\n"
+              "  harmonics profile net.harp --mode training --batch-size 1,8 --type laptop\n\n"
+              "Adds to models.yml and device_types.yml, which 'harmonics plan' and sched-pipeline "
+              "read."));
+  profile.callback([this] {
+    if (profile_.graph.empty() && profile_.serve.empty()) throw CLI::RequiredError("GRAPH");
+    command_ = profile_;
+  });
+}
+
+void CommandTree::add_profile_files(CLI::App& profile) {
+  ProfileCommand& p = profile_;
+  add_positive(profile, "--mem-mb", p.memory_mb,
+               "memory that the planner may use here (what is free)");
+  add_positive(profile, "--bw-mbps", p.bandwidth_mbps,
+               "network bandwidth (the one on file, else the interface's)");
+  profile.get_option("--bw-mbps")->option_text("N");
+  add_text(profile, "--type", p.type, "NAME", "device type (the processor's or card's name)");
+  add_text(profile, "--model", p.model, "NAME", "model name in the files (the graph's)");
+  add_path(profile, "--models-file", p.models_file, "(models.yml)");
+  add_path(profile, "--dev-types-file", p.types_file, "(device_types.yml)");
+  add_path(profile, "--results-file", p.results_file,
+           "every shape and time of this run (profiler_results.yml)");
+}
+
+void CommandTree::add_plan() {
+  CLI::App& plan = *root_.add_subcommand("plan", "places the layers of a graph on machines");
+  PlanCommand& p = plan_;
+  add_graph_argument(plan, p.graph)->required()->option_text("(required)");
+  add_text(plan, "--model-name", p.model, "NAME", "model name in the files (the graph's)");
+  add_text(plan, "--dtype", p.dtype, "torch.float32|torch.float16|torch.bfloat16|torch.float64",
+           "which measurement counts (torch.float32)")
+      ->check(check_by([](const std::string& text) { (void)plan_dtype_bytes(text); }));
+  const auto batch = [](const std::string& text) {
+    return text == kAuto ? 0 : whole_number(text, 1, kMaxPlannedBatch);
+  };
+  plan.add_option_function<std::string>(
+          "--batch-size", [&p, batch](const std::string& text) { p.batch_size = batch(text); },
+          "micro-batch that was measured, or auto: the best one (8)")
+      ->type_name("N")
+      ->check(check_by([batch](const std::string& text) { (void)batch(text); }));
+  add_whole(plan, "--buffers-in", p.buffers_in, {0, kMaxBuffers}, "receive buffers (2)");
+  add_whole(plan, "--buffers-out", p.buffers_out, {0, kMaxBuffers}, "send buffers (2)");
+  add_choice(plan, "--goal", p.least_latency, "throughput|latency", "what to reach (throughput)");
+  add_list(
+      plan, "--exclude", p.excluded_hosts, [](const std::string& text) { return text; },
+      "hosts that are not to be used: a,b");
+  plan.get_option("--exclude")->type_name("HOST[,HOST...]");
+  add_path(plan, "--models-file", p.models_file, "(models.yml)");
+  add_path(plan, "--dev-types-file", p.types_file, "(device_types.yml)");
+  add_path(plan, "--dev-file", p.hosts_file, "hosts of each device type (devices.yml)");
+  add_path(plan, "--links-file", p.links_file, "bandwidths between hosts (none)");
+  add_path(plan, "--out-dir", p.out_dir, "write the plan and each host's part as .harp there");
+  add_output(plan, p.output);
+  plan.footer(
+      example("  harmonics plan vit-base --dev-file devices.yml --out-dir parts\n\n"
+              "Exit code 3: there is no plan; the message says which limit is to blame."));
+  plan.callback([this] { command_ = plan_; });
+}
+
+}  // namespace harmonics

@@ -1,0 +1,40 @@
+#include <harmonics/options/graph_argument.h>
+
+#include <algorithm>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/listed.h>
+#include <harmonics/graph/harp.h>
+#include <harmonics/graph/zoo.h>
+
+namespace harmonics {
+namespace {
+
+std::string published_name(const std::string& name) {
+  if (name == "vit-base") return "google/vit-base-patch16-224";
+  if (name == "vit-large") return "google/vit-large-patch16-224";
+  return name;
+}
+
+}  // namespace
+
+GraphArgument open_graph_argument(const std::filesystem::path& text) {
+  if (std::filesystem::exists(text)) {
+    HarmonicGraph graph = load_harp(text);
+    if (!graph.resolved()) {
+      fail(ErrorCode::kFailedPrecondition,
+           "{}: the shape of producer '{}' is not known: declare it in the file", text.string(),
+           graph.unresolved().front());
+    }
+    std::string name = graph.name();
+    return {std::move(graph), std::move(name)};
+  }
+  const std::vector<std::string> names = zoo_names();
+  if (std::ranges::find(names, text.string()) == names.end()) {
+    fail(ErrorCode::kNotFound, "there is no file '{}', and the zoo has only {}", text.string(),
+         listed(names));
+  }
+  return {zoo_graph(text.string()), published_name(text.string())};
+}
+
+}  // namespace harmonics

@@ -1,0 +1,23 @@
+// GRAPH on a command line: a file, or a network of the zoo.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include <harmonics/graph/graph.h>
+
+namespace harmonics {
+
+struct GraphArgument {
+  HarmonicGraph graph;
+  /// What the planner's files call it unless the user says otherwise: the name under which a vision
+  /// transformer is published, else the zoo's name, or the graph's for a file.
+  std::string model;
+};
+
+/// Reads the file of that name or, where there is none, takes the network of that name from the
+/// zoo. Neither is an Error, and so is a graph with producers of unknown shape, since nothing can
+/// be measured or cut then.
+[[nodiscard]] GraphArgument open_graph_argument(const std::filesystem::path& text);
+
+}  // namespace harmonics

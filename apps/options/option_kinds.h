@@ -1,0 +1,74 @@
+// Kinds of options that several subcommands have (private to options; CLI11 is seen here too).
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/format.h>
+#include <harmonics/options/commands.h>
+
+namespace harmonics {
+
+/// Wraps a function that throws an Error as a CLI11 check.
+template <typename Check>
+std::function<std::string(const std::string&)> check_by(Check check) {
+  return [check](const std::string& text) {
+    try {
+      check(text);
+      return std::string();
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+}
+
+/// An option whose value is the name of a file.
+inline CLI::Option* add_path(CLI::App& app, const std::string& name, std::filesystem::path& path,
+                             const std::string& help) {
+  return app
+      .add_option_function<std::string>(
+          name, [&path](const std::string& text) { path = text; }, help)
+      ->type_name("FILE");
+}
+
+/// An option whose value is text that is kept as it is.
+inline CLI::Option* add_text(CLI::App& app, const std::string& name, std::string& value,
+                             const std::string& placeholder, const std::string& help) {
+  return app
+      .add_option_function<std::string>(
+          name, [&value](const std::string& text) { value = text; }, help)
+      ->type_name(placeholder);
+}
+
+/// One option whose value is one of "a|b|c"; `value` gets the number of the choice.
+template <typename Value>
+CLI::Option* add_choice(CLI::App& app, const std::string& name, Value& value,
+                        const std::string& choices, const std::string& help) {
+  const std::vector<std::string> names = CLI::detail::split(choices, '|');
+  return app
+      .add_option_function<std::string>(
+          name,
+          [&value, names](const std::string& text) {
+            value = static_cast<Value>(std::ranges::find(names, text) - names.begin());
+          },
+          help)
+      ->type_name(choices)
+      ->check([names, choices](const std::string& text) {
+        if (std::ranges::find(names, text) != names.end()) return std::string();
+        return format("'{}' is none of {}", text, choices);
+      });
+}
+
+inline void add_output(CLI::App& app, OutputStyle& output) {
+  add_choice(app, "--output", output, "table|json|quiet", "how results are printed (table)");
+}
+
+/// Keeps the lines of an example as they are.
+inline std::string example(const std::string& lines) { return "Example:\n" + lines; }
+
+}  // namespace harmonics

@@ -1,0 +1,43 @@
+// What the profiler found: numbers only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <harmonics/place/profile_memory.h>
+#include <harmonics/plan/inputs.h>
+
+namespace harmonics {
+
+/// One unit (a group of layers) as it was measured.
+struct UnitProfile {
+  std::string name;
+  /// Median seconds per micro-batch: the forward pass, in training the backward pass too.
+  double time_s = 0;
+  UnitMemory memory;
+  /// Trainable numbers.
+  std::int64_t parameters = 0;
+  /// What enters and what leaves, without the batch axis.
+  std::vector<Shape> shapes_in;
+  std::vector<Shape> shapes_out;
+};
+
+/// All units of a graph under one choice of batch size and dtype.
+struct GraphProfile {
+  std::int64_t batch_size = 0;
+  std::string dtype;
+  ProfileMode mode = ProfileMode::kInference;
+  std::vector<UnitProfile> units;
+  /// Numbers per sample that enter the graph, and that are alive across the cut behind each unit.
+  std::int64_t parameters_in = 0;
+  std::vector<std::int64_t> parameters_out;
+
+  /// The same in the terms of models.yml and device_types.yml.
+  [[nodiscard]] ModelProfile model() const;
+  [[nodiscard]] LayerTimes times() const;
+  /// Seconds of all units.
+  [[nodiscard]] double total_s() const;
+};
+
+}  // namespace harmonics

@@ -1,0 +1,215 @@
+#include <harmonics/place/plan_partition.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/listed.h>
+#include <harmonics/base/log.h>
+#include <harmonics/graph/partition.h>
+#include <harmonics/graph/units.h>
+#include <harmonics/place/place.h>
+#include <harmonics/plan/planner.h>
+
+namespace harmonics {
+namespace {
+
+constexpr double kUnreachable = std::numeric_limits<double>::infinity();
+static_assert(kMaxPlanLayers <= std::numeric_limits<std::uint16_t>::max());
+
+template <typename Table>
+std::string names_of(const Table& table) {
+  return listed(table, [](const auto& entry) { return entry.first; });
+}
+
+const LayerTimes& times_of(const MeasuredCosts& measured, const std::string& type) {
+  const auto known = measured.types.find(type);
+  if (known == measured.types.end()) {
+    fail(ErrorCode::kNotFound, "device type '{}' was not measured; there are: {}", type,
+         names_of(measured.types));
+  }
+  const auto profiles = known->second.models.find(measured.model);
+  if (profiles != known->second.models.end()) {
+    for (const LayerTimes& times : profiles->second) {
+      if (times.dtype == measured.dtype && times.batch_size == measured.batch_size) return times;
+    }
+  }
+  fail(ErrorCode::kNotFound,
+       "device type '{}' was not measured for model '{}', {}, batch size {}: run 'harmonics "
+       "profile' "
+       "there",
+       type, measured.model, measured.dtype, measured.batch_size);
+}
+
+void check_deployment(const DeploymentDescriptor& deploy, const MeasuredCosts& measured,
+                      std::size_t units) {
+  const std::size_t parts = deploy.partitions.size();
+  if (parts == 0 || parts > kMaxPartitions || parts > units) {
+    fail(ErrorCode::kInvalidArgument,
+         "the deployment has {} partitions; a graph with {} units takes 1 to {}", parts, units,
+         std::min(units, kMaxPartitions));
+  }
+  if (measured.partition_types.size() != parts) {
+    fail(ErrorCode::kInvalidArgument,
+         "the deployment has {} partitions, but device types are given for {}: name one per "
+         "partition",
+         parts, measured.partition_types.size());
+  }
+}
+
+// What the partitions run on: a class per device type, and which one is whose.
+struct Deployment {
+  PlanProblem problem;
+  std::vector<std::size_t> class_of;  // by partition
+};
+
+void add_partition(const MeasuredCosts& measured, const std::string& type, Deployment& deployment) {
+  std::vector<HostClass>& classes = deployment.problem.classes;
+  const auto known = std::ranges::find(classes, type, &HostClass::type);
+  const auto number = static_cast<std::size_t>(known - classes.begin());
+  if (known == classes.end()) {
+    const LayerTimes& times = times_of(measured, type);
+    const DeviceTypeProfile& device = measured.types.at(type);
+    classes.push_back({.type = type,
+                       .hosts = {},
+                       .bandwidth_mbps = device.bandwidth_mbps,
+                       .memory_mb = device.memory_mb,
+                       .layer_time_s = times.time_s,
+                       .barred = {}});
+  }
+  classes[number].hosts.push_back(format("partition {}", deployment.class_of.size()));
+  deployment.class_of.push_back(number);
+}
+
+Deployment resolve_deployment(const MeasuredCosts& measured, std::size_t units) {
+  const auto found = measured.models.find(measured.model);
+  if (found == measured.models.end()) {
+    fail(ErrorCode::kNotFound, "model '{}' was not measured; there are: {}", measured.model,
+         names_of(measured.models));
+  }
+  const ModelProfile& model = found->second;
+  if (model.layers() != units) {
+    fail(ErrorCode::kFailedPrecondition,
+         "model '{}' was measured with {} layers, the graph has {} units: profile this graph",
+         measured.model, model.layers(), units);
+  }
+  Deployment deployment;
+  PlanProblem& problem = deployment.problem;
+  problem.model = measured.model;
+  problem.dtype = measured.dtype;
+  problem.batch_size = measured.batch_size;
+  problem.layer_memory_mb = model.memory_mb;
+  const double bytes = static_cast<double>(plan_dtype_bytes(measured.dtype)) *
+                       static_cast<double>(measured.batch_size);
+  problem.cut_bytes.push_back(static_cast<double>(model.parameters_in) * bytes);
+  for (const std::int64_t out : model.parameters_out) {
+    problem.cut_bytes.push_back(static_cast<double>(out) * bytes);
+  }
+  for (const std::string& type : measured.partition_types) {
+    add_partition(measured, type, deployment);
+  }
+  return deployment;
+}
+
+// Dynamic programme over (partition, cut): the shortest period of the first partitions up to a cut.
+class FixedOrderSearch {
+ public:
+  FixedOrderSearch(const CostModel& costs, const std::vector<std::size_t>& class_of)
+      : costs_(costs), class_of_(class_of), parts_(class_of.size()), cuts_(costs.layers() + 1) {}
+
+  /// The first unit of each partition, or nothing when no cut is possible.
+  std::vector<std::size_t> run() {
+    std::vector<double> before(cuts_, kUnreachable);
+    before[0] = 0;
+    for (std::size_t part = 0; part < parts_; ++part) before = advance(part, before);
+    period_s_ = before.back();
+    if (period_s_ == kUnreachable) return {};
+    std::vector<std::size_t> first_units(parts_);
+    std::size_t cut = cuts_ - 1;
+    for (std::size_t part = parts_; part-- > 0;) cut = first_units[part] = from_[part][cut];
+    return first_units;
+  }
+
+  [[nodiscard]] double period_s() const { return period_s_; }
+
+ private:
+  std::vector<double> advance(std::size_t part, const std::vector<double>& before) {
+    const bool last = part + 1 == parts_;
+    const std::size_t own = class_of_[part];
+    const double in = part == 0 ? 0 : costs_.bandwidth(class_of_[part - 1], own);
+    const double out = last ? 0 : costs_.bandwidth(own, class_of_[part + 1]);
+    std::vector<double> after(cuts_, kUnreachable);
+    std::vector<std::uint16_t>& from = from_.emplace_back(cuts_, 0);
+    // Every partition before and behind this one needs a unit of its own.
+    const std::size_t first = last ? cuts_ - 1 : part + 1;
+    for (std::size_t j = first; j + (parts_ - 1 - part) < cuts_; ++j) {
+      for (std::size_t i = j; i-- > part;) {
+        // Longer runs only compute longer.
+        if (costs_.compute_s(own, i, j) >= after[j]) break;
+        if (before[i] == kUnreachable || !costs_.allowed(own, i, j)) continue;
+        const double period = std::max(before[i], costs_.stage_s(own, i, j, in, out));
+        if (period >= after[j]) continue;
+        after[j] = period;
+        from[j] = static_cast<std::uint16_t>(i);
+      }
+    }
+    return after;
+  }
+
+  const CostModel& costs_;
+  const std::vector<std::size_t>& class_of_;
+  const std::size_t parts_;
+  const std::size_t cuts_;
+  std::vector<std::vector<std::uint16_t>>
+      from_;  // by partition and cut: where the partition begins
+  double period_s_ = 0;
+};
+
+}  // namespace
+
+std::vector<HarmonicGraph> partition_graph(const HarmonicGraph& graph, const Plan& plan) {
+  const std::vector<Unit> units = graph_units(graph);
+  std::vector<std::size_t> first_layers;
+  std::size_t next = 1;
+  for (const PlanStage& stage : plan.stages) {
+    if (stage.first_layer != next || stage.last_layer < stage.first_layer ||
+        stage.last_layer > units.size()) {
+      fail(ErrorCode::kInvalidArgument,
+           "the plan's stage [{}, {}] does not fit graph '{}': layer {} comes next, and there are "
+           "{}",
+           stage.first_layer, stage.last_layer, graph.name(), next, units.size());
+    }
+    first_layers.push_back(units[stage.first_layer - 1].first_layer);
+    next = stage.last_layer + 1;
+  }
+  if (next != units.size() + 1 || units.empty()) {
+    fail(ErrorCode::kInvalidArgument,
+         "the plan places {} layers, graph '{}' has {}: make the plan from a profile of this graph",
+         next - 1, graph.name(), units.size());
+  }
+  return cut_graph(graph, first_layers);
+}
+
+std::vector<HarmonicGraph> auto_partition(const HarmonicGraph& graph,
+                                          const DeploymentDescriptor& deploy,
+                                          const MeasuredCosts& measured) {
+  const std::vector<Unit> units = graph_units(graph);
+  check_deployment(deploy, measured, units.size());
+  const Deployment deployment = resolve_deployment(measured, units.size());
+  const CostModel costs(deployment.problem, measured.costs);
+  FixedOrderSearch search(costs, deployment.class_of);
+  std::vector<std::size_t> first_layers;
+  for (const std::size_t unit : search.run()) first_layers.push_back(units[unit].first_layer);
+  if (first_layers.empty()) {
+    throw NoFeasiblePlan(
+        format("graph '{}' cannot be cut for the device types {} in this order: no cut fits their "
+               "memory and network",
+               graph.name(), listed(measured.partition_types)));
+  }
+  log_info("place", "graph '{}' goes to {} partitions ({}), {:.6f} s per micro-batch", graph.name(),
+           first_layers.size(), listed(measured.partition_types), search.period_s());
+  return cut_graph(graph, first_layers);
+}
+
+}  // namespace harmonics

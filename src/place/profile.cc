@@ -1,0 +1,191 @@
+#include <harmonics/place/profile.h>
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include <harmonics/base/error.h>
+#include <harmonics/graph/partition.h>
+#include <harmonics/graph/units.h>
+#include <harmonics/plan/problem.h>
+#include <harmonics/runtime/devices.h>
+#include <harmonics/runtime/stage.h>
+
+#include "profile_inputs.h"
+
+namespace harmonics {
+namespace {
+
+PrecisionPolicy precision_of(const std::string& dtype) {
+  if (dtype == "torch.float32") return PrecisionPolicy::kFull;
+  if (dtype == "torch.bfloat16") return PrecisionPolicy::kBf16;
+  if (dtype == "torch.float16") return PrecisionPolicy::kFp16;
+  fail(ErrorCode::kInvalidArgument,
+       "dtype '{}' cannot be measured: there are torch.float32, torch.bfloat16 and torch.float16",
+       dtype);
+}
+
+RuntimeOptions runtime_options(const ProfileOptions& options) {
+  RuntimeOptions runtime;
+  runtime.threads = options.threads;
+  runtime.precision = precision_of(options.dtype);
+  runtime.backend = options.backend;
+  runtime.device_index = options.device_index;
+  runtime.strict = true;
+  return runtime;
+}
+
+void check_range(std::string_view what, std::int64_t value, std::int64_t least, std::int64_t most) {
+  if (value >= least && value <= most) return;
+  fail(ErrorCode::kInvalidArgument, "profile: {} is {}, it must lie in {}..{}", what, value, least,
+       most);
+}
+
+void check_options(const ProfileOptions& options) {
+  check_range("batch size", options.batch_size, 1, kMaxProfileBatch);
+  check_range("warm-up", options.warmup, 0, kMaxProfileRepeats);
+  check_range("repeats", options.repeats, 1, kMaxProfileRepeats);
+  check_range("optimiser slots", options.training.optimizer_slots, 0, kMaxOptimizerSlots);
+  check_range("micro-batches in flight", options.training.in_flight, 1, kMaxInFlight);
+}
+
+void check_graph(const HarmonicGraph& graph, std::size_t units, ProfileMode mode) {
+  if (units == 0) {
+    fail(ErrorCode::kInvalidArgument, "graph '{}' has no layers to measure", graph.name());
+  }
+  if (units > kMaxPlanLayers) {
+    fail(ErrorCode::kResourceExhausted,
+         "graph '{}' has {} units, at most {} can be planned: group layers", graph.name(), units,
+         kMaxPlanLayers);
+  }
+  if (mode == ProfileMode::kTraining && graph.taps().empty()) {
+    fail(ErrorCode::kFailedPrecondition,
+         "graph '{}' has no training tap, so there is no backward pass to measure: add a loss, or "
+         "measure inference",
+         graph.name());
+  }
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+// Bytes that malloc has given out; libtorch's CPU tensors come from there. Stays at 0 where another
+// allocator has taken its place (sanitizers).
+std::int64_t heap_bytes() {
+  const struct mallinfo2 info = ::mallinfo2();
+  return static_cast<std::int64_t>(info.uordblks + info.hblkhd);
+}
+
+/// One unit with its weights, alone in memory.
+class UnitMeasurement {
+ public:
+  UnitMeasurement(const HarmonicGraph& part, const ProfileOptions& options, const Clock& clock)
+      : options_(options),
+        clock_(clock),
+        device_(resolve_device(options.backend, options.device_index, /*strict=*/true)),
+        stage_(part, runtime_options(options)),
+        inputs_(synthetic_inputs(part, options.batch_size, device_)) {
+    if (options.mode == ProfileMode::kTraining) {
+      gradients_ = synthetic_gradients(part, options.batch_size, device_);
+    }
+    memory_ = part_memory(part, options.mode, options.batch_size, options.training);
+  }
+
+  double median_seconds() {
+    for (int i = 0; i < options_.warmup; ++i) pass();
+    std::vector<double> seconds;
+    for (int i = 0; i < options_.repeats; ++i) {
+      wait_for_device(device_);
+      const Nanoseconds start = clock_.now();
+      pass();
+      wait_for_device(device_);
+      seconds.push_back(std::chrono::duration<double>(clock_.now() - start).count());
+    }
+    return median(std::move(seconds));
+  }
+
+  /// In training what a micro-batch keeps is measured too, and the larger figure counts: libtorch
+  /// saves more than the graph shows (attention weights, for instance).
+  UnitMemory memory() {
+    if (options_.mode == ProfileMode::kInference || device_.kind != DeviceKind::kCpu)
+      return memory_;
+    TapReport report;
+    const std::int64_t before = heap_bytes();
+    const NamedTensors outputs = stage_.forward(micro_batch(), inputs_, report);
+    const std::int64_t grown = heap_bytes() - before;
+    stage_.reset();
+    const std::int64_t kept =
+        grown + entering_bytes(stage_.graph(), options_.mode) * options_.batch_size;
+    UnitMemory memory = memory_;
+    memory.activations = std::max(memory.activations, kept * options_.training.in_flight);
+    return memory;
+  }
+
+ private:
+  [[nodiscard]] MicroBatch micro_batch() const { return {0, 0, 0, options_.batch_size}; }
+
+  void pass() {
+    if (options_.mode == ProfileMode::kInference) {
+      static_cast<void>(stage_.infer(inputs_));
+      return;
+    }
+    TapReport report;
+    static_cast<void>(stage_.forward(micro_batch(), inputs_, report));
+    static_cast<void>(stage_.backward(micro_batch(), gradients_));
+  }
+
+  const ProfileOptions& options_;
+  const Clock& clock_;
+  const Device device_;
+  Stage stage_;
+  NamedTensors inputs_;
+  NamedTensors gradients_;
+  UnitMemory memory_;
+};
+
+UnitProfile describe(const Unit& unit, const HarmonicGraph& part, ProfileMode mode) {
+  UnitProfile profile;
+  profile.name = unit.name;
+  profile.parameters = unit.parameters;
+  for (const std::string& name : entering_tensors(part, mode)) {
+    profile.shapes_in.push_back(part.spec(name).shape);
+  }
+  for (const ConsumerNode& node : part.consumers()) {
+    profile.shapes_out.push_back(part.spec(node.input).shape);
+  }
+  return profile;
+}
+
+}  // namespace
+
+GraphProfile profile_graph(const HarmonicGraph& graph, const ProfileOptions& options,
+                           const Clock& clock, const ProfileProgress& progress) {
+  check_options(options);
+  const std::vector<Unit> units = graph_units(graph);
+  check_graph(graph, units.size(), options.mode);
+  GraphProfile profile;
+  profile.batch_size = options.batch_size;
+  profile.dtype = options.dtype;
+  profile.mode = options.mode;
+  profile.parameters_in = input_elements(graph);
+  profile.parameters_out = crossing_elements(graph);
+  std::vector<std::size_t> first_layers;
+  for (const Unit& unit : units) first_layers.push_back(unit.first_layer);
+  const std::vector<HarmonicGraph> parts = cut_graph(graph, first_layers);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (progress) progress(i, parts.size(), units[i].name);
+    UnitMeasurement measurement(parts[i], options, clock);
+    UnitProfile unit = describe(units[i], parts[i], options.mode);
+    unit.time_s = measurement.median_seconds();
+    unit.memory = measurement.memory();
+    profile.units.push_back(std::move(unit));
+  }
+  if (progress) progress(parts.size(), parts.size(), {});
+  return profile;
+}
+
+}  // namespace harmonics

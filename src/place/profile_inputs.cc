@@ -1,0 +1,88 @@
+#include "profile_inputs.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <harmonics/base/random.h>
+#include <harmonics/runtime/devices.h>
+
+namespace harmonics {
+namespace {
+
+constexpr std::uint64_t kSeed = 1;
+
+template <typename T, typename Draw>
+void fill(Tensor& tensor, Draw draw) {
+  for (T& value : tensor.mutable_values<T>()) value = static_cast<T>(draw());
+}
+
+Tensor synthetic(const std::string& name, Shape shape, DType dtype, std::int64_t limit) {
+  Tensor tensor = Tensor::zeros(std::move(shape), dtype);
+  Random random(kSeed, name);
+  const auto uniform = [&] { return random.uniform(); };
+  const auto id = [&] { return random.below(static_cast<std::uint64_t>(limit)); };
+  switch (dtype) {
+    case DType::kFloat32: fill<float>(tensor, uniform); break;
+    case DType::kFloat64: fill<double>(tensor, uniform); break;
+    case DType::kInt64: fill<std::int64_t>(tensor, id); break;
+    case DType::kInt32: fill<std::int32_t>(tensor, id); break;
+    // Too narrow for ids, or raw bits: zero is a valid value of all of them.
+    case DType::kInt8:
+    case DType::kUInt8:
+    case DType::kBool:
+    case DType::kBFloat16:
+    case DType::kFloat16: break;
+  }
+  return tensor;
+}
+
+}  // namespace
+
+std::int64_t id_limit(const HarmonicGraph& part, const std::string& producer) {
+  std::int64_t limit = std::numeric_limits<std::int32_t>::max();
+  bool known = false;
+  const auto narrow = [&](std::int64_t to) {
+    limit = std::min(limit, to);
+    known = true;
+  };
+  for (std::size_t i = 0; i < part.layers().size(); ++i) {
+    const LayerNode& layer = part.layers()[i];
+    if (std::ranges::find(layer.inputs, producer) == layer.inputs.end()) continue;
+    narrow(layer.type == "embedding" ? part.layer_shape(i).parameters.front().shape.front() : 1);
+  }
+  for (const TrainingTap& tap : part.taps()) {
+    if (tap.target != producer) continue;
+    const Shape& prediction = part.spec(tap.prediction).shape;
+    narrow(tap.loss == "cross_entropy" && !prediction.empty() ? prediction.back() : 1);
+  }
+  return known ? limit : 1;
+}
+
+NamedTensors synthetic_inputs(const HarmonicGraph& part, std::int64_t batch, Device device) {
+  NamedTensors inputs;
+  for (const ProducerNode& node : part.producers()) {
+    const TensorSpec& spec = part.spec(node.name);
+    Shape shape = spec.shape;
+    shape.insert(shape.begin(), batch);
+    const std::int64_t limit = is_floating(spec.dtype) ? 1 : id_limit(part, node.name);
+    inputs.emplace(
+        node.name,
+        copy_to_device(synthetic(node.name, std::move(shape), spec.dtype, limit), device));
+  }
+  return inputs;
+}
+
+NamedTensors synthetic_gradients(const HarmonicGraph& part, std::int64_t batch, Device device) {
+  NamedTensors gradients;
+  for (const ConsumerNode& node : part.consumers()) {
+    if (node.gradient_slots == 0) continue;
+    const TensorSpec& spec = part.spec(node.input);
+    Shape shape = spec.shape;
+    shape.insert(shape.begin(), {static_cast<std::int64_t>(node.gradient_slots), batch});
+    gradients.emplace(
+        node.name, copy_to_device(synthetic(node.name, std::move(shape), spec.dtype, 1), device));
+  }
+  return gradients;
+}
+
+}  // namespace harmonics

@@ -1,0 +1,94 @@
+#include <harmonics/place/profile_memory.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace harmonics {
+namespace {
+
+std::int64_t bytes_of(const TensorSpec& spec) {
+  return element_count(spec.shape) * static_cast<std::int64_t>(dtype_size(spec.dtype));
+}
+
+}  // namespace
+
+std::string_view profile_mode_name(ProfileMode mode) {
+  return mode == ProfileMode::kTraining ? "training" : "inference";
+}
+
+std::vector<std::string> entering_tensors(const HarmonicGraph& part, ProfileMode mode) {
+  std::set<std::string_view> used;
+  for (const LayerNode& layer : part.layers()) {
+    used.insert(layer.inputs.begin(), layer.inputs.end());
+  }
+  for (const ConsumerNode& consumer : part.consumers()) used.insert(consumer.input);
+  std::vector<std::string> names;
+  for (const ProducerNode& node : part.producers()) {
+    if (mode == ProfileMode::kTraining || used.contains(node.name)) names.push_back(node.name);
+  }
+  return names;
+}
+
+std::int64_t entering_bytes(const HarmonicGraph& part, ProfileMode mode) {
+  std::int64_t bytes = 0;
+  for (const std::string& name : entering_tensors(part, mode)) bytes += bytes_of(part.spec(name));
+  return bytes;
+}
+
+std::int64_t peak_activation_bytes(const HarmonicGraph& part) {
+  std::map<std::string_view, std::size_t> last_use;
+  for (std::size_t i = 0; i < part.layers().size(); ++i) {
+    for (const std::string& input : part.layers()[i].inputs) last_use[input] = i;
+  }
+  for (const ConsumerNode& node : part.consumers()) last_use[node.input] = part.layers().size();
+  std::int64_t alive = entering_bytes(part, ProfileMode::kInference);
+  std::int64_t peak = alive;
+  for (std::size_t i = 0; i < part.layers().size(); ++i) {
+    const LayerNode& layer = part.layers()[i];
+    const std::int64_t output = bytes_of(part.layer_shape(i).output);
+    alive += output;
+    peak = std::max(peak, alive + (layer.activation.empty() ? 0 : output));
+    const std::set<std::string_view> inputs(layer.inputs.begin(), layer.inputs.end());
+    for (const std::string_view input : inputs) {
+      if (last_use.at(input) == i) alive -= bytes_of(part.spec(input));
+    }
+    if (!last_use.contains(layer.name)) alive -= output;
+  }
+  return peak;
+}
+
+std::int64_t kept_activation_bytes(const HarmonicGraph& part) {
+  std::int64_t bytes = entering_bytes(part, ProfileMode::kTraining);
+  for (std::size_t i = 0; i < part.layers().size(); ++i) {
+    const std::int64_t output = bytes_of(part.layer_shape(i).output);
+    bytes += part.layers()[i].activation.empty() ? output : 2 * output;
+  }
+  return bytes;
+}
+
+UnitMemory part_memory(const HarmonicGraph& part, ProfileMode mode, std::int64_t batch,
+                       const TrainingMemory& training) {
+  UnitMemory memory;
+  std::int64_t trainable = 0;
+  for (std::size_t i = 0; i < part.layers().size(); ++i) {
+    const LayerShape& shape = part.layer_shape(i);
+    for (const ParameterSpec& parameter : shape.parameters) {
+      const std::int64_t bytes = bytes_of({parameter.shape, shape.output.dtype});
+      memory.weights += bytes;
+      if (parameter.trainable) trainable += bytes;
+    }
+  }
+  if (mode == ProfileMode::kInference) {
+    memory.activations = peak_activation_bytes(part) * batch;
+    return memory;
+  }
+  memory.gradients = trainable;
+  memory.optimizer = trainable * training.optimizer_slots;
+  memory.activations = kept_activation_bytes(part) * batch * training.in_flight;
+  return memory;
+}
+
+}  // namespace harmonics

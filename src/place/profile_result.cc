@@ -1,0 +1,29 @@
+#include <harmonics/place/profile_result.h>
+
+#include <harmonics/plan/cost_model.h>
+
+namespace harmonics {
+
+ModelProfile GraphProfile::model() const {
+  ModelProfile model;
+  for (const UnitProfile& unit : units) {
+    model.memory_mb.push_back(static_cast<double>(unit.memory.total()) / kBytesPerMegabyte);
+  }
+  model.parameters_in = parameters_in;
+  model.parameters_out = parameters_out;
+  return model;
+}
+
+LayerTimes GraphProfile::times() const {
+  LayerTimes times{batch_size, dtype, {}};
+  for (const UnitProfile& unit : units) times.time_s.push_back(unit.time_s);
+  return times;
+}
+
+double GraphProfile::total_s() const {
+  double total = 0;
+  for (const UnitProfile& unit : units) total += unit.time_s;
+  return total;
+}
+
+}  // namespace harmonics

@@ -1,0 +1,295 @@
+#include <harmonics/place/profile.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include <harmonics/base/error.h>
+#include <harmonics/graph/harp.h>
+#include <harmonics/graph/units.h>
+#include <harmonics/graph/zoo.h>
+#include <harmonics/place/plan_partition.h>
+#include <harmonics/place/profile_files.h>
+#include <harmonics/plan/planner.h>
+#include <harmonics/plan/request.h>
+#include <harmonics/runtime/devices.h>
+#include <harmonics/runtime/stage_chain.h>
+
+#include "profile_inputs.h"
+
+namespace harmonics {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::Gt;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+ProfileOptions quick() {
+  ProfileOptions options;
+  options.batch_size = 2;
+  options.warmup = 0;
+  options.repeats = 1;
+  options.threads = 1;
+  return options;
+}
+
+template <typename Call>
+void expect_error(ErrorCode code, const std::string& text, Call call) {
+  try {
+    call();
+    FAIL() << "no error; expected: " << text;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    EXPECT_THAT(error.what(), HasSubstr(text));
+  }
+}
+
+// Gives the times of a script, two looks per pass: its start and its end.
+class ScriptedClock final : public Clock {
+ public:
+  explicit ScriptedClock(std::vector<int> seconds) : seconds_(std::move(seconds)) {}
+  [[nodiscard]] Nanoseconds now() const override {
+    if (started_) now_ += std::chrono::seconds(seconds_.at(next_++));
+    started_ = !started_;
+    return now_;
+  }
+
+ private:
+  std::vector<int> seconds_;
+  mutable std::size_t next_ = 0;
+  mutable bool started_ = false;
+  mutable Nanoseconds now_{};
+};
+
+HarmonicGraph two_layers() {
+  return GraphBuilder("net")
+      .producer("in", Shape{8})
+      .layer("a", "linear", {{"out", std::int64_t{4}}}, {"in"}, "relu")
+      .layer("b", "linear", {{"out", std::int64_t{3}}}, {"a"})
+      .consumer("output", "b")
+      .build();
+}
+
+TEST(Profile, TakesTheMedianOfTheRepeats) {
+  ProfileOptions options = quick();
+  options.warmup = 3;  // never timed
+  options.repeats = 3;
+  const GraphProfile odd = profile_graph(two_layers(), options, ScriptedClock({5, 1, 9, 2, 2, 70}));
+  EXPECT_THAT(odd.times().time_s, ElementsAre(5.0, 2.0));
+  EXPECT_EQ(odd.total_s(), 7.0);
+  options.repeats = 2;
+  const GraphProfile even = profile_graph(two_layers(), options, ScriptedClock({5, 1, 2, 2}));
+  EXPECT_THAT(even.times().time_s, ElementsAre(3.0, 2.0));
+}
+
+TEST(Profile, DescribesEachUnit) {
+  const GraphProfile profile = profile_graph(two_layers(), quick(), SteadyClock());
+  ASSERT_THAT(profile.units, SizeIs(2));
+  EXPECT_EQ(profile.units[0].name, "a");
+  EXPECT_THAT(profile.units[0].shapes_in, ElementsAre(Shape{8}));
+  EXPECT_THAT(profile.units[0].shapes_out, ElementsAre(Shape{4}));
+  EXPECT_THAT(profile.units[1].shapes_out, ElementsAre(Shape{3}));
+  EXPECT_EQ(profile.units[1].parameters, 4 * 3 + 3);
+  EXPECT_EQ(profile.units[0].memory.weights, (8 + 1) * 4 * 4);
+  EXPECT_EQ(profile.units[0].memory.activations, 2 * (8 + 4 + 4) * 4);
+  EXPECT_EQ(profile.parameters_in, 8);
+  EXPECT_THAT(profile.parameters_out, ElementsAre(4, 3));
+  EXPECT_THAT(profile.times().time_s, Each(Gt(0.0)));
+}
+
+TEST(Profile, TellsHowFarItIs) {
+  std::vector<std::string> seen;
+  (void)profile_graph(two_layers(), quick(), SteadyClock(),
+                      [&](std::size_t index, std::size_t units, const std::string& name) {
+                        seen.push_back(format("{}/{} {}", index, units, name));
+                      });
+  EXPECT_THAT(seen, ElementsAre("0/2 a", "1/2 b", "2/2 "));
+}
+
+TEST(Profile, EveryNetworkOfTheZooThatIsSmallEnough) {
+  for (const char* name : {"digits-mlp", "lenet", "lenet-digits", "transformer-small"}) {
+    for (const ProfileMode mode : {ProfileMode::kInference, ProfileMode::kTraining}) {
+      SCOPED_TRACE(name);
+      ProfileOptions options = quick();
+      options.mode = mode;
+      const HarmonicGraph graph = zoo_graph(name);
+      const GraphProfile profile = profile_graph(graph, options, SteadyClock());
+      EXPECT_THAT(profile.units, SizeIs(graph_units(graph).size()));
+      EXPECT_EQ(profile.parameters_out, crossing_elements(graph));
+      EXPECT_THAT(profile.times().time_s, Each(Gt(0.0)));
+      EXPECT_THAT(profile.model().memory_mb, Each(Gt(0.0)));
+      // The target enters the last unit only where there is a loss to compute.
+      EXPECT_THAT(profile.units.back().shapes_in, SizeIs(mode == ProfileMode::kTraining ? 2 : 1));
+    }
+  }
+}
+
+TEST(Profile, TrainingCountsWhatLibtorchKeeps) {
+  ProfileOptions options = quick();
+  options.batch_size = 16;
+  options.mode = ProfileMode::kTraining;
+  const GraphProfile one = profile_graph(zoo_graph("transformer-small"), options, SteadyClock());
+  options.training.in_flight *= 2;
+  const GraphProfile two = profile_graph(zoo_graph("transformer-small"), options, SteadyClock());
+  options.mode = ProfileMode::kInference;
+  const GraphProfile inference =
+      profile_graph(zoo_graph("transformer-small"), options, SteadyClock());
+  for (std::size_t i = 0; i < one.units.size(); ++i) {
+    EXPECT_EQ(one.units[i].memory.weights, inference.units[i].memory.weights);
+    EXPECT_GT(one.units[i].memory.total(), inference.units[i].memory.total());
+    EXPECT_GT(two.units[i].memory.activations, one.units[i].memory.activations);
+    EXPECT_EQ(one.units[i].memory.optimizer, 2 * one.units[i].memory.gradients);
+  }
+}
+
+TEST(Profile, HalfPrecisionIsMeasuredToo) {
+  ProfileOptions options = quick();
+  options.dtype = "torch.bfloat16";
+  const GraphProfile profile = profile_graph(zoo_graph("lenet-digits"), options, SteadyClock());
+  EXPECT_EQ(profile.times().dtype, "torch.bfloat16");
+  EXPECT_THAT(profile.times().time_s, Each(Gt(0.0)));
+}
+
+TEST(Profile, VitBaseHasThePublishedSizes) {
+  ProfileOptions options = quick();
+  options.batch_size = 1;
+  const GraphProfile profile = profile_graph(zoo_graph("vit-base"), options, SteadyClock());
+  const ModelProfile model = profile.model();
+  EXPECT_EQ(model.layers(), 48u);
+  EXPECT_EQ(model.parameters_in, 150528);
+  std::vector<std::int64_t> published;
+  for (int block = 0; block < 12; ++block) {
+    for (const std::int64_t out : {302592, 302592, 756480, 151296}) published.push_back(out);
+  }
+  published.back() = 1000;
+  EXPECT_EQ(model.parameters_out, published);
+  EXPECT_THAT(profile.times().time_s, Each(Gt(0.0)));
+}
+
+TEST(Profile, WhatCannotBeMeasuredIsAnError) {
+  const auto invalid = ErrorCode::kInvalidArgument;
+  const auto refuse = [](const HarmonicGraph& graph, const ProfileOptions& options, ErrorCode code,
+                         const std::string& text) {
+    expect_error(code, text, [&] { (void)profile_graph(graph, options, SteadyClock()); });
+  };
+  ProfileOptions options = quick();
+  options.batch_size = 0;
+  refuse(two_layers(), options, invalid, "batch size is 0, it must lie in 1..1048576");
+  options.batch_size = kMaxProfileBatch + 1;
+  refuse(two_layers(), options, invalid, "batch size");
+  options = quick();
+  options.repeats = kMaxProfileRepeats + 1;
+  refuse(two_layers(), options, invalid, "repeats is 10001");
+  options = quick();
+  options.warmup = -1;
+  refuse(two_layers(), options, invalid, "warm-up");
+  options = quick();
+  options.training.in_flight = kMaxInFlight + 1;
+  refuse(two_layers(), options, invalid, "micro-batches in flight");
+  options = quick();
+  options.training.optimizer_slots = kMaxOptimizerSlots + 1;
+  refuse(two_layers(), options, invalid, "optimiser slots");
+  options = quick();
+  options.dtype = "torch.int8";
+  refuse(two_layers(), options, invalid, "'torch.int8' cannot be measured");
+  options = quick();
+  options.mode = ProfileMode::kTraining;
+  refuse(two_layers(), options, ErrorCode::kFailedPrecondition, "no training tap");
+  options = quick();
+  options.backend = Backend::FPGA;
+  refuse(two_layers(), options, ErrorCode::kUnavailable, "OpenCL");
+  if (!cuda_available()) {
+    options.backend = Backend::GPU;
+    refuse(two_layers(), options, ErrorCode::kUnavailable, "no GPU");
+  }
+  const HarmonicGraph empty =
+      GraphBuilder("net").producer("in", Shape{2}).consumer("output", "in").build();
+  refuse(empty, quick(), invalid, "no layers");
+}
+
+TEST(SyntheticInputs, IdsAreThoseThatTheirUsersAccept) {
+  const HarmonicGraph graph = zoo_graph("transformer-small");
+  EXPECT_GT(id_limit(graph, "tokens"), 1);
+  EXPECT_GT(id_limit(graph, "targets"), 1);
+  const NamedTensors inputs = synthetic_inputs(graph, 3, {});
+  EXPECT_EQ(inputs.at("tokens").shape(), (Shape{3, 32}));
+  for (const std::int64_t id : inputs.at("tokens").values<std::int64_t>()) {
+    EXPECT_GE(id, 0);
+    EXPECT_LT(id, id_limit(graph, "tokens"));
+  }
+  const HarmonicGraph counts = GraphBuilder("net")
+                                   .producer("count", Shape{2}, DType::kInt64)
+                                   .layer("same", "identity", {}, {"count"})
+                                   .consumer("output", "same")
+                                   .build();
+  EXPECT_EQ(id_limit(counts, "count"), 1);
+}
+
+// Whole and in the parts of a plan, after a way through .harp text: the same bytes.
+void expect_same_outputs(const HarmonicGraph& graph, const Plan& plan) {
+  std::vector<HarmonicGraph> parts;
+  for (const HarmonicGraph& part : partition_graph(graph, plan)) {
+    parts.push_back(parse_harp(to_harp(part)));
+  }
+  ASSERT_EQ(parts.size(), plan.stages.size());
+  RuntimeOptions options;
+  options.threads = 1;
+  StageChain whole({graph}, {options});
+  StageChain cut(parts, std::vector(parts.size(), options));
+  const NamedTensors batch = synthetic_inputs(graph, 5, {});
+  const NamedTensors expected = whole.infer(batch);
+  const NamedTensors got = cut.infer(batch);
+  ASSERT_EQ(got.size(), expected.size());
+  for (const auto& [name, tensor] : expected) {
+    ASSERT_EQ(got.at(name).byte_size(), tensor.byte_size());
+    EXPECT_EQ(std::memcmp(got.at(name).bytes().data(), tensor.bytes().data(), tensor.byte_size()),
+              0)
+        << name;
+  }
+}
+
+// A real profile of this machine, and two types that are said to be slower.
+TEST(ProfileToPlan, APlanFromARealProfileGivesTheSameOutputs) {
+  for (const char* name : {"lenet-digits", "transformer-small"}) {
+    SCOPED_TRACE(name);
+    const HarmonicGraph graph = zoo_graph(name);
+    const GraphProfile profile = profile_graph(graph, quick(), SteadyClock());
+    ProfileTables tables;
+    merge_profiles(tables, name, {"here", 10'000, 1'000}, std::vector{profile});
+    for (const auto& [type, factor] : {std::pair("slow", 2.0), std::pair("slower", 5.0)}) {
+      GraphProfile scaled = profile;
+      for (UnitProfile& unit : scaled.units) unit.time_s *= factor;
+      merge_profiles(tables, name, {type, 10'000, 1'000}, std::vector{scaled});
+    }
+    const PlanInputs inputs{tables.models,
+                            tables.types,
+                            {{"here", {"h0"}}, {"slow", {"s0", "s1"}}, {"slower", {"t0"}}},
+                            {}};
+    PlanRequest request;
+    request.model = name;
+    request.batch_size = profile.batch_size;
+    const PlanProblem problem = make_problem(inputs, request);
+    const PlanOutcome outcome = make_plan(problem, {});
+    expect_same_outputs(graph, name_hosts(problem, outcome.placement));
+
+    MeasuredCosts measured{tables.models,
+                           tables.types,
+                           name,
+                           profile.dtype,
+                           profile.batch_size,
+                           {"slow", "here", "slower"},
+                           {}};
+    DeploymentDescriptor deploy;
+    deploy.partitions.assign(3, {Backend::CPU});
+    EXPECT_THAT(auto_partition(graph, deploy, measured), SizeIs(3));
+    const std::size_t layers = profile.units.size();
+    expect_same_outputs(graph,
+                        Plan{{{{"s0"}, 1, 1}, {{"h0"}, 2, layers - 1}, {{"t0"}, layers, layers}}});
+  }
+}
+
+}  // namespace
+}  // namespace harmonics

@@ -1,0 +1,134 @@
+"""harmonics plan: from a real profile to parts that give the same outputs as the whole graph."""
+
+import json
+import re
+import unittest
+
+import program
+
+DEVICES = 'here: [h0, h1]\nslow: [s0]\nslower: [t0]\n'
+
+
+class PlanTest(program.CliTest):
+    def setUp(self):
+        super().setUp()
+        self.done('profile', self.net, '--batch-size', '8', '--type', 'here', '--bw-mbps', '10000',
+                  '--mem-mb', '1000', '--repeats', '1', '--threads', '1', '--output', 'quiet')
+        self.types = (self.folder / 'device_types.yml').read_text()
+        self.write('device_types.yml', self.types + self.slower('slow', 2) + self.slower('slower', 3))
+        self.write('devices.yml', DEVICES)
+
+    def slower(self, name, factor):
+        """The measured type under another name, with longer times."""
+        def scale(match):
+            times = [float(number) * factor for number in match.group(1).split(',')]
+            return 'time_s: [' + ', '.join(map(repr, times)) + ']'
+        text = re.sub(r'time_s: \[([^\]]*)\]', scale, self.types)
+        return re.sub(r'(?m)^here:', f'{name}:', text)
+
+    def even(self, layer_ms):
+        """Replaces the measured times, so that a plan is known beforehand."""
+        times = ', '.join([str(layer_ms / 1000)] * 5)
+        return re.sub(r'time_s: \[[^\]]*\]', f'time_s: [{times}]', self.types)
+
+    def test_parts_give_the_same_outputs_as_the_whole(self):
+        # A second a layer dwarfs the network, so that every host gets work.
+        self.write('device_types.yml', self.even(1000) + re.sub('here', 'slow', self.even(2000)) +
+                   re.sub('here', 'slower', self.even(3000)))
+        self.done('train', self.net, '--epochs', '1', '--checkpoint', 'w.safetensors')
+        self.done('run', self.net, '--weights', 'w.safetensors', '--out', 'prediction=csv:whole.csv',
+                  '--threads', '1')
+        report = json.loads(self.done('plan', self.net, '--out-dir', 'parts', '--output', 'json'))
+        self.assertGreaterEqual(len(report['stages']), 3)
+        files = report['files'][:-1]
+        self.assertEqual(len(files), len(report['stages']))
+        bound = ['--bind', 'point=csv:points.csv?columns=0-3']
+        for number, file in enumerate(files, 1):
+            # `run` takes whole graphs: boundaries become ordinary ends, the layers stay as they are.
+            text = (self.folder / file).read_text()
+            part = self.write(f'part{number}.harp',
+                              re.sub(r' gradients \d+', '', text.replace('@', '_to_')))
+            outputs = re.findall(r'consumer (\S+?)[ ;]', part.read_text())
+            self.assertEqual(len(outputs), 1, text)
+            table = f'out{number}.csv'
+            self.done('run', part, '--weights', 'w.safetensors', *bound, '--out',
+                      f'{outputs[0]}=csv:{table}', '--threads', '1')
+            bound = ['--bind', f'{outputs[0]}=csv:{table}']
+        self.assertEqual((self.folder / table).read_text(), (self.folder / 'whole.csv').read_text())
+
+    def test_a_real_profile_gives_a_plan_whose_parts_are_in_order(self):
+        report = json.loads(self.done('plan', self.net, '--out-dir', 'parts', '--output', 'json'))
+        self.assertTrue(report['proven'])
+        self.assertEqual(report['stages'][0]['layers'][0], 1)
+        self.assertEqual(report['stages'][-1]['layers'][1], 5)
+        for file in report['files'][:-1]:
+            self.assertIn('is in order', self.done('graph', 'check', file))
+
+    def test_files_are_named_by_stage_and_host(self):
+        self.write('device_types.yml', self.even(1000) + re.sub('here', 'slow', self.even(2000)) +
+                   re.sub('here', 'slower', self.even(9000)))
+        (self.folder / 'parts').mkdir()
+        self.write('parts/stage-09-old.harp', 'left by an earlier plan')
+        self.write('parts/notes.txt', 'mine')
+        self.done('plan', self.net, '--out-dir', 'parts')
+        names = sorted(path.name for path in (self.folder / 'parts').iterdir())
+        self.assertEqual(names[:2], ['notes.txt', 'plan.yml'])
+        for number, name in enumerate(names[2:], 1):
+            self.assertRegex(name, rf'^stage-0{number}-(h0|h1|s0|t0)\.harp$')
+        plan = (self.folder / 'parts' / 'plan.yml').read_text()
+        self.assertEqual(plan, self.done('plan', self.net, '--output', 'quiet'))
+        self.assertEqual(len(plan.splitlines()), len(names) - 2)
+
+    def test_table(self):
+        table = self.done('plan', self.net)
+        for text in ('- h', 'host', 'compute ms', 'transfer ms', 'memory MB', 'the bottleneck',
+                     'per micro-batch of 8', 'proven'):
+            self.assertIn(text, table)
+
+    def test_choices(self):
+        plan = self.done('plan', self.net, '--output', 'quiet', '--exclude', 'h0,h1,s0')
+        self.assertEqual(plan, '- t0: [1, 5]\n')
+        self.done('profile', self.net, '--batch-size', '2', '--type', 'here', '--repeats', '1',
+                  '--output', 'quiet')
+        report = json.loads(self.done('plan', self.net, '--batch-size', 'auto', '--output', 'json'))
+        self.assertIn(report['batch_size'], (2, 8))
+        report = json.loads(self.done('plan', self.net, '--goal', 'latency', '--output', 'json'))
+        self.assertEqual(report['goal'], 'latency')
+
+    def test_no_feasible_plan(self):
+        small = re.sub(r'(?m)^  mem_MB: \d+', '  mem_MB: 0.0001', self.types)
+        self.write('device_types.yml', small)
+        self.write('devices.yml', 'here: [h0]\n')
+        result = self.call('plan', self.net, '--out-dir', 'parts')
+        self.assert_fails(result, 'no feasible plan: memory', code=3)
+        self.assertNotIn('parts', self.names())
+        result = self.call('plan', self.net, '--batch-size', '3')
+        self.assert_fails(result, 'no device type with hosts was measured', code=3)
+
+    def test_failures(self):
+        cases = {
+            ('lenet',): "unknown model 'lenet'; there are: quadrant",
+            ('lenet', '--model-name', 'quadrant'): "was measured with 5 layers, graph 'lenet' has",
+            (self.net, '--dev-file', 'none.yml'): 'none.yml',
+            (self.net, '--exclude', 'nobody'): "no host 'nobody'",
+            (self.net, '--out-dir', 'points.csv'): 'points.csv',
+        }
+        for arguments, text in cases.items():
+            with self.subTest(arguments):
+                self.assert_fails(self.call('plan', *arguments), text)
+
+    def test_wrong_usage(self):
+        cases = {
+            'plan': 'GRAPH is required',
+            'plan net.harp --batch-size none': "'none' is not a whole number",
+            'plan net.harp --dtype float': "unknown dtype 'float'",
+            'plan net.harp --goal speed': "'speed' is none of throughput|latency",
+            'plan net.harp --buffers-in -1': 'from 0 to',
+        }
+        for line, text in cases.items():
+            with self.subTest(line):
+                self.assert_fails(self.call(*line.split()), text, "\ntry 'harmonics", code=2)
+
+
+if __name__ == '__main__':
+    unittest.main()
