@@ -1,5 +1,7 @@
 #include "remote_runner.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <utility>
 
@@ -8,6 +10,12 @@
 #include <harmonics/runtime/devices.h>
 
 namespace harmonics {
+namespace {
+
+// How long a part that has failed goes on for its neighbours' sake.
+constexpr Nanoseconds kFarewell = std::chrono::seconds(3);
+
+}  // namespace
 
 RemoteRunner::RemoteRunner(Peers peers, PartRecord own, const RemoteOptions& options)
     : peers_(std::move(peers)), own_(std::move(own)), options_(options) {}
@@ -17,7 +25,10 @@ RemoteRunner::~RemoteRunner() {
 }
 
 void RemoteRunner::abandon(const std::string& why) {
-  if (stopped_by_.empty()) stopped_by_ = why;
+  if (!stopped_by_.empty()) return;
+  stopped_by_ = why;
+  // A closed boundary is certain to be noticed, an abandoned one only if its link holds out.
+  if (map_) peers_.close(std::min<Nanoseconds>(options_.closing, kFarewell));
   peers_.abandon();
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -65,6 +66,17 @@ TEST(RemoteScheduler, TwoAndThreePartsLearnWhatOneProcessLearns) {
             << transport_name(transport) << (compress ? ", compressed, " : ", ") << count;
       }
     }
+  }
+}
+
+TEST(RemoteScheduler, ConvolutionsAndAttentionLearnWhatOneProcessLearns) {
+  for (const char* name : {"lenet-digits", "transformer-small"}) {
+    const HarmonicGraph graph = zoo_graph(name);
+    const std::size_t count = std::min<std::size_t>(6, graph.layers().size());
+    const NamedTensors apart =
+        train_apart(graph, count, 1, place(RemoteTransport::SharedMemory, true), test_remote());
+    EXPECT_EQ(weights_digest(apart), weights_digest(train_alone(graph, 1)))
+        << name << " in " << count << " parts";
   }
 }
 
