@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
+#include <string_view>
 
 #include <harmonics/base/error.h>
 #include <harmonics/graph/partition.h>
@@ -154,8 +156,12 @@ UnitProfile describe(const Unit& unit, const HarmonicGraph& part, ProfileMode mo
   for (const std::string& name : entering_tensors(part, mode)) {
     profile.shapes_in.push_back(part.spec(name).shape);
   }
+  // A tensor that several later units use leaves over several boundaries, but is one tensor.
+  std::set<std::string_view> leaving;
   for (const ConsumerNode& node : part.consumers()) {
-    profile.shapes_out.push_back(part.spec(node.input).shape);
+    if (leaving.insert(node.input).second) {
+      profile.shapes_out.push_back(part.spec(node.input).shape);
+    }
   }
   return profile;
 }

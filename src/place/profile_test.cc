@@ -2,10 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/file.h>
 #include <harmonics/graph/harp.h>
 #include <harmonics/graph/units.h>
 #include <harmonics/graph/zoo.h>
@@ -98,6 +101,20 @@ TEST(Profile, DescribesEachUnit) {
   EXPECT_EQ(profile.parameters_in, 8);
   EXPECT_THAT(profile.parameters_out, ElementsAre(4, 3));
   EXPECT_THAT(profile.times().time_s, Each(Gt(0.0)));
+}
+
+TEST(Profile, ATensorThatLeavesForTwoUnitsIsOne) {
+  const HarmonicGraph skip = GraphBuilder("net")
+                                 .producer("in", Shape{8})
+                                 .layer("a", "identity", {}, {"in"})
+                                 .layer("b", "identity", {}, {"a"})
+                                 .layer("sum", "add", {}, {"a", "b"})
+                                 .consumer("output", "sum")
+                                 .build();
+  const GraphProfile profile = profile_graph(skip, quick(), SteadyClock());
+  EXPECT_THAT(profile.units[0].shapes_out, ElementsAre(Shape{8}));
+  EXPECT_THAT(profile.units[2].shapes_in, ElementsAre(Shape{8}, Shape{8}));
+  EXPECT_THAT(profile.parameters_out, ElementsAre(8, 16, 8));
 }
 
 TEST(Profile, TellsHowFarItIs) {
@@ -289,6 +306,30 @@ TEST(ProfileToPlan, APlanFromARealProfileGivesTheSameOutputs) {
     expect_same_outputs(graph,
                         Plan{{{{"s0"}, 1, 1}, {{"h0"}, 2, layers - 1}, {{"t0"}, layers, layers}}});
   }
+}
+
+// README_Profiler.md shows the lines in the middle.
+TEST(ProfileToPlan, TheExampleOfTheReadme) {
+  std::string name = (std::filesystem::temp_directory_path() / "harmonics-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(name.data()), nullptr);
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(name);
+  write_text_file("net.harp", to_harp(two_layers()));
+  {
+    const HarmonicGraph graph = load_harp("net.harp");
+    const GraphProfile profile = profile_graph(graph, {.batch_size = 8}, SteadyClock());
+
+    ProfileTables tables = read_profile_tables({});
+    merge_profiles(tables, "net", {"laptop", 1000, 8192}, std::vector{profile});
+    write_profile_files({}, tables, results_to_yaml("net", std::vector{profile}));
+  }
+  write_text_file("devices.yml", "laptop: [desk]\n");
+  const PlanInputs inputs = read_plan_inputs({});
+  std::filesystem::current_path(before);
+  std::filesystem::remove_all(name);
+  const PlanProblem problem = make_problem(inputs, {.model = "net"});
+  const Plan plan = name_hosts(problem, make_plan(problem, {}).placement);
+  EXPECT_EQ(plan_to_yaml(plan), "- desk: [1, 2]\n");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@ import subprocess
 import unittest
 
 import program
+import progress_test
 
 QUICK = ('--warmup', '0', '--repeats', '1', '--threads', '1')
 VIT_BLOCK = [302592, 302592, 756480, 151296]
@@ -89,6 +90,19 @@ class ProfileTest(program.CliTest):
             self.assertIn(text, table)
         seconds = self.done('profile', self.net, *QUICK, '--output', 'quiet', '--batch-size', '1,2')
         self.assertEqual(len([float(line) for line in seconds.split()]), 2)
+
+    def test_bar_on_a_terminal(self):
+        shown, output = progress_test.ProgressTest.on_terminal(
+            self, 'profile', self.net, '--batch-size', '1,2', '--bw-mbps', '1')
+        bars = re.sub(r'\x1b\[[0-9;]*[mK]', '', shown).split('\r')
+        self.assertRegex(bars[1], r'^quadrant x1 \[\.+\]  0/5  wide$')
+        self.assertRegex(bars[5], r'^quadrant x1 \[#+\.+\]  4/5  \d+:\d\d left  output$')
+        self.assertRegex(bars[12], r'^quadrant x2 \[#+\]  5/5')
+        self.assertEqual(bars[13:], [''])  # wiped
+        self.assertNotIn('\x1b', output)
+        shown, _ = progress_test.ProgressTest.on_terminal(
+            self, 'profile', self.net, '--output', 'quiet', '--type', 'x', '--bw-mbps', '1')
+        self.assertEqual(shown, '')
 
     def serve(self):
         server = self.start('profile', '--serve', '127.0.0.1:0')

@@ -7,7 +7,8 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(os.environ.get('HARMONICS_SOURCE_DIR', Path(__file__).resolve().parents[2]))
-PAGES = {'CONTRIBUTING.md': 'tests/docs/contributing_test.cc', 'README.md': 'examples/consumer/consumer.cc'}
+PAGES = {'CONTRIBUTING.md': 'tests/docs/contributing_test.cc', 'README.md': 'examples/consumer/consumer.cc',
+         'docs/guides/planning.md': 'src/plan/plan_test.cc'}
 
 
 def flat(text):
