@@ -35,6 +35,12 @@
 #include <harmonics/place/plan_partition.h>
 #include <harmonics/plan/planner.h>
 #include <harmonics/plan/request.h>
+#include <harmonics/plan/choice.h>
+#include <harmonics/plan/plan.h>
+#include <harmonics/plan/planner.h>
+#include <harmonics/plan/replan.h>
+#include <harmonics/plan/report.h>
+#include <harmonics/plan/request.h>
 #include <harmonics/tensor/tensor.h>
 #include <harmonics/transport/binding.h>
 

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include <harmonics/plan/choice.h>
 #include <harmonics/plan/plan.h>
 #include <harmonics/plan/request.h>
@@ -65,6 +67,18 @@ TEST(Plan, DifferencesNameWhatMoves) {
   const std::vector<double> memory(12, 2.5);
   EXPECT_DOUBLE_EQ(moved_megabytes(memory, before, after), 3 * 2.5);
   EXPECT_DOUBLE_EQ(moved_megabytes(memory, {}, after), 12 * 2.5);
+}
+
+// The example of docs/guides/planning.md, which a test compares with this file.
+TEST(Plan, TheGuidesExampleRuns) {
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(example_folder());
+  const PlanInputs inputs = read_plan_inputs({.models = "models.yml"});
+  const PlanProblem problem = make_problem(inputs, {.model = "google/vit-base-patch16-224"});
+  const PlanOutcome outcome = make_plan(problem, {});
+  const Plan plan = name_hosts(problem, outcome.placement);
+  std::filesystem::current_path(before);
+  EXPECT_EQ(plan.stages.size(), 8u);
 }
 
 TEST(PlanRequest, ReadsPins) {

@@ -12,7 +12,7 @@ COMMANDS = 'mkdir partition/build; cd partition/build; cmake ..; cmake --build .
 def main():
     with tempfile.TemporaryDirectory(prefix='harmonics-partition-') as folder:
         tree = copy_source(folder)
-        subprocess.run(['sh', '-ec', COMMANDS], cwd=tree, env=build_environment(), check=True)
+        subprocess.run(['sh', '-ec', COMMANDS], cwd=tree, env=build_environment(tree), check=True)
         program = tree / 'partition/build/sched-pipeline'
         plan = subprocess.run([program], cwd=SOURCE / 'examples/plan', check=True,
                               capture_output=True, text=True).stdout

@@ -31,7 +31,7 @@ def main():
             return SKIPPED
         tree = copy_source(folder)
         subprocess.run([python, '-m', 'pip', 'install', '--quiet', '.'], cwd=tree, check=True,
-                       env=build_environment())
+                       env=build_environment(tree))
         environment = {'PATH': f'{folder}/venv/bin'}
         plan = subprocess.run(['sched-pipeline'], cwd=SOURCE / 'examples/plan', env=environment,
                               check=True, capture_output=True, text=True).stdout

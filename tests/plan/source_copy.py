@@ -15,11 +15,12 @@ def copy_source(folder):
     return target
 
 
-def build_environment():
-    """The environment for a build: with ccache where that is there, since the files are the same."""
+def build_environment(tree):
+    """The environment for a build of the copy: with ccache where that is there. Relative to the copy all
+    paths are the same each time, so that a second run compiles nothing."""
     environment = dict(os.environ)
     ccache = shutil.which('ccache')
     if ccache:
-        environment['CMAKE_CXX_COMPILER_LAUNCHER'] = ccache
-        environment['CCACHE_NOHASHDIR'] = '1'
+        environment.update(CMAKE_CXX_COMPILER_LAUNCHER=ccache, CCACHE_BASEDIR=str(tree.resolve()),
+                           CCACHE_NOHASHDIR='1')
     return environment

@@ -86,7 +86,7 @@ struct PlanInputFiles {
   std::filesystem::path models = "models.yml";
   std::filesystem::path types = "device_types.yml";
   std::filesystem::path hosts = "devices.yml";
-  std::filesystem::path links;
+  std::filesystem::path links = {};
 };
 
 [[nodiscard]] PlanInputs read_plan_inputs(const PlanInputFiles& files);
