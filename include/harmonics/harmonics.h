@@ -33,8 +33,6 @@
 #include <harmonics/graph/partition.h>
 #include <harmonics/graph/zoo.h>
 #include <harmonics/place/plan_partition.h>
-#include <harmonics/plan/planner.h>
-#include <harmonics/plan/request.h>
 #include <harmonics/plan/choice.h>
 #include <harmonics/plan/plan.h>
 #include <harmonics/plan/planner.h>

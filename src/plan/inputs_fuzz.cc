@@ -19,8 +19,8 @@ void expect(bool held) {
 }
 
 void read_one(unsigned format, std::string_view text) {
-  static const HostTable kHosts = {{"t", {"a", "b"}}, {"u", {"c"}}};
-  static const DeviceTypeTable kTypes = {{"t", {}}, {"u", {}}};
+  static const HostTable hosts = {{"t", {"a", "b"}}, {"u", {"c"}}};
+  static const DeviceTypeTable types = {{"t", {}}, {"u", {}}};
   switch (format % 5) {
     case 0: {
       const ModelTable table = parse_models(text, "f");
@@ -33,13 +33,13 @@ void read_one(unsigned format, std::string_view text) {
       break;
     }
     case 2: {
-      const HostTable table = parse_hosts(text, "f", kTypes);
-      expect(parse_hosts(hosts_to_yaml(table), "f", kTypes) == table);
+      const HostTable table = parse_hosts(text, "f", types);
+      expect(parse_hosts(hosts_to_yaml(table), "f", types) == table);
       break;
     }
     case 3: {
-      const LinkTable table = parse_links(text, "f", kHosts);
-      expect(parse_links(links_to_yaml(table), "f", kHosts) == table);
+      const LinkTable table = parse_links(text, "f", hosts);
+      expect(parse_links(links_to_yaml(table), "f", hosts) == table);
       break;
     }
     default: {
@@ -57,6 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     read_one(data[0], {reinterpret_cast<const char*>(data) + 1, size - 1});
   } catch (const Error&) {
+    return 0;
   }
   return 0;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <harmonics/base/random.h>
@@ -17,23 +18,32 @@ void feed(const std::string& input) {
   LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());
 }
 
-// The first byte picks the format.
+// One text per format; the first byte picks it.
+constexpr std::string_view kModels =
+    "m:\n  layers: 3\n  mem_MB: [1, 2.5, 3]\n  parameters_in: 10\n  parameters_out: [4, 5]\n"
+    "DummyModel:\n  layers: 0\n  mem_MB: []\n  parameters_in: 0\n  parameters_out: []\n";
+constexpr std::string_view kDeviceTypes =
+    "t:\n  bw_Mbps: 1000\n  mem_MB: 2048\n  model_profiles:\n    m:\n    - batch_size: 8\n"
+    "      dtype: torch.float32\n      time_s: [0.1, 0.2, 3e-1]\nu:\n  bw_Mbps: 0\n  mem_MB: 0\n"
+    "  model_profiles:\n";
+constexpr std::string_view kHosts = "t: []\nu:\n- a\n- \"b c\"\n";
+constexpr std::string_view kLinks =
+    "groups:\n  lab: [a, b]\nlinks:\n- between: [lab, u]\n  bw_Mbps: 10\n";
+constexpr std::string_view kPlan = "- a: [1, 6]\n- b: [7, 9]\n- c: [7, 9]\n";
+
 const std::vector<std::string>& seeds() {
-  static const std::vector<std::string> kSeeds = {
-      std::string(1, '\0') +
-          "m:\n  layers: 3\n  mem_MB: [1, 2.5, 3]\n  parameters_in: 10\n  parameters_out: [4, 5]\n"
-          "DummyModel:\n  layers: 0\n  mem_MB: []\n  parameters_in: 0\n  parameters_out: []\n",
-      "\x01t:\n  bw_Mbps: 1000\n  mem_MB: 2048\n  model_profiles:\n    m:\n    - batch_size: 8\n"
-      "      dtype: torch.float32\n      time_s: [0.1, 0.2, 3e-1]\nu:\n  bw_Mbps: 0\n  mem_MB: 0\n"
-      "  model_profiles:\n",
-      "\x02t: []\nu:\n- a\n- \"b c\"\n",
-      "\x03groups:\n  lab: [a, b]\nlinks:\n- between: [lab, u]\n  bw_Mbps: 10\n",
-      "\x04- a: [1, 6]\n- b: [7, 9]\n- c: [7, 9]\n"};
-  return kSeeds;
+  static const std::vector<std::string> all = [] {
+    std::vector<std::string> texts;
+    for (const std::string_view text : {kModels, kDeviceTypes, kHosts, kLinks, kPlan}) {
+      texts.push_back(static_cast<char>(texts.size()) + std::string(text));
+    }
+    return texts;
+  }();
+  return all;
 }
 
 const std::vector<std::string>& words() {
-  static const std::vector<std::string> kWords = {
+  static const std::vector<std::string> all = {
       "[",    "]",        "{",       "}",           ": ",
       "- ",   ", ",       "\n",      "\n  ",        "&a ",
       "*a",   "!t ",      "? ",      "|\n",         ">\n",
@@ -41,7 +51,7 @@ const std::vector<std::string>& words() {
       "nan",  ".inf",     "-1",      "1e308",       "99999999999999999999",
       "\"",   "'",        "\\",      "%YAML 1.2\n", "\t",
       "\xC3", "layers: ", "mem_MB: "};
-  return kWords;
+  return all;
 }
 
 std::string damaged(Random& random) {

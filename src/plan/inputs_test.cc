@@ -76,7 +76,7 @@ TEST(PlanInputs, OddNamesAreQuotedAndReadBack) {
   DeviceTypeTable known;
   for (const char* name : {"a b", "null", "12", "1e5", "yes", "x: y", "#", "-", "\"q\"", "10.0.0.1",
                            "host:5", "[a]", "tab\t", "ends "}) {
-    hosts["t"].push_back(name);
+    hosts["t"].emplace_back(name);
   }
   hosts["3.5"] = {"plain"};
   known["t"] = known["3.5"] = {};

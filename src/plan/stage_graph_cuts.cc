@@ -88,7 +88,9 @@ class CutGraph {
     graph_.covers.assign(layers_ + 1, -1);
     for (std::size_t u = 0; u < costs_.classes(); ++u) {
       for (std::size_t j = 1; j < layers_; ++j) {
-        for (std::size_t k = j; k-- > 0 && reach_[u].by_compute[k] > j;) {
+        for (std::size_t above = j; above > 0; --above) {
+          const std::size_t k = above - 1;
+          if (reach_[u].by_compute[k] <= j) break;
           if (static_cast<std::int32_t>(k) <= graph_.covers[j]) break;
           ++graph_.work;
           if (reach_[u].allowed[k] > j && !can_take_over(u, k, j)) {
@@ -103,8 +105,8 @@ class CutGraph {
 
   // Whether one of the ends already kept, all further, takes no more hosts and covers this one.
   bool needless(std::size_t j, std::uint16_t hosts) const {
-    for (std::size_t k = kept_.size(); k-- > 0 && kept_[k].hosts <= hosts;) {
-      if (graph_.covers[kept_[k].cut] < static_cast<std::int32_t>(j)) return true;
+    for (auto end = kept_.rbegin(); end != kept_.rend() && end->hosts <= hosts; ++end) {
+      if (graph_.covers[end->cut] < static_cast<std::int32_t>(j)) return true;
     }
     return false;
   }
