@@ -201,6 +201,35 @@ TEST_F(CheckpointTest, StartWeightsByNameMap) {
   EXPECT_EQ(third.weights_digest(), made.weights_digest());
 }
 
+TEST_F(CheckpointTest, MutatedFilesWithoutChecksumAreErrorsOrTensors) {
+  const Safetensors content{{{"a", Tensor::zeros({3, 2})}, {"b", Tensor::zeros({4})}},
+                            {{"k", "v"}}};
+  write_safetensors(folder_ / "good", content);
+  const std::string good = read_text_file(folder_ / "good");
+  Random random(9, "mutate");
+  int refused = 0;
+  for (int i = 0; i < 5000; ++i) {
+    std::string bad = good;
+    for (std::uint64_t edits = 1 + random.below(4); edits > 0; --edits) {
+      const std::size_t at = random.below(bad.size());
+      switch (random.below(3)) {
+        case 0: bad[at] = static_cast<char>(random.below(256)); break;
+        case 1: bad.insert(at, 1, "0123456789[]{}\",:"[random.below(18)]); break;
+        default: bad.erase(at, 1 + random.below(3)); break;
+      }
+      if (bad.empty()) bad = "x";
+    }
+    std::ofstream(folder_ / "bad", std::ios::binary) << bad;
+    try {
+      const Safetensors read = read_safetensors(folder_ / "bad");
+      for (const auto& [name, tensor] : read.tensors) EXPECT_LE(tensor.byte_size(), bad.size());
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 2000);
+}
+
 TEST_F(CheckpointTest, SafetensorsHoldEveryDType) {
   Safetensors content;
   for (int i = 0; i < kDTypeCount; ++i) {
