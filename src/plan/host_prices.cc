@@ -10,6 +10,8 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kMaxColumns = 600;
+// One relaxation may take this part of the budget; past it, its answer is that it refutes nothing.
+constexpr std::uint64_t kSolvesPerBudget = 32;
 // Below this the master problem counts as solved: its prices cannot improve enough to matter.
 constexpr double kOptimalGap = 1e-10;
 constexpr double kPivotFloor = 1e-11;
@@ -142,7 +144,8 @@ class ColumnGeneration {
   Relaxation run(std::vector<double> start, RelaxationDepth depth) {
     if (!try_prices(std::move(start))) return std::move(result_);
     MasterProblem master(capacity_, used_);
-    for (int round = 0; round < kMaxColumns && !budget_.exhausted(); ++round) {
+    const std::uint64_t last_step = budget_.spent() + budget_.limit() / kSolvesPerBudget;
+    for (int round = 0; round < kMaxColumns && budget_.spent() < last_step; ++round) {
       budget_.charge(master.work());
       std::vector<double> prices = master.prices();
       const auto lowest = std::ranges::min_element(prices);
@@ -182,6 +185,7 @@ class ColumnGeneration {
     bool fits = true;
     for (std::size_t u = 0; u < used_.size(); ++u) fits &= used_[u] <= capacity_[u];
     if (fits) result_.path = std::move(path);
+    if (result_.prices.size() == kMaxPriceVectors) result_.prices.erase(result_.prices.begin());
     result_.prices.push_back(std::move(prices));
     return true;
   }

@@ -7,6 +7,7 @@
 // found by column generation, where the cheapest path under trial prices is the next column.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -19,6 +20,9 @@ namespace harmonics {
 
 /// A path is refuted when it costs more than 1 by this much, far above rounding errors.
 inline constexpr double kPriceTolerance = 1e-9;
+
+/// The most price vectors that a relaxation leaves and a search uses.
+inline constexpr std::size_t kMaxPriceVectors = 24;
 
 struct HostPrices {
   std::vector<double> price;  // per class; capacity . price == 1

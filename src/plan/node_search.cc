@@ -23,19 +23,22 @@ class NodeSearch {
         capacity_(question.capacity),
         classes_(question.capacity.size()),
         width_(question.width),
+        max_labels_(question.max_labels),
         budget_(budget),
         prices_(graph_, capacity_, question.prices, false),
         buckets_(graph_.nodes()) {}
 
   SearchResult run() {
     buckets_[0].labels.push_back({kNone, 0, 0, 0});
+    waiting_ = 1;
     buckets_[0].used.assign(classes_, 0);
     for (std::size_t node = 0; node + 1 < graph_.nodes(); ++node) {
       Bucket bucket = std::move(buckets_[node]);
+      waiting_ -= bucket.labels.size();
       merge_equal(bucket);
       trim(bucket);
       for (const Label& label : bucket.labels) {
-        if (budget_.exhausted() || history_.size() >= kMaxSearchLabels) return {};
+        if (budget_.exhausted() || history_.size() + waiting_ > max_labels_) return {};
         history_.push_back({label.parent, label.arc});
         const std::uint32_t last = expand(node, {bucket.used.data() + label.used_at, classes_});
         if (last != kNone) return {SearchVerdict::kFound, path_to(last), 0, true};
@@ -113,9 +116,12 @@ class NodeSearch {
         std::uint16_t& count = bucket.used[at + arc.host_class];
         count = static_cast<std::uint16_t>(count + arc.hosts);
       }
+      ++waiting_;
       if (bucket.labels.size() > kSlack * width_ + classes_) {
+        waiting_ -= bucket.labels.size();
         merge_equal(bucket);
         trim(bucket);
+        waiting_ += bucket.labels.size();
       }
     }
     return kNone;
@@ -134,6 +140,8 @@ class NodeSearch {
   std::span<const std::uint16_t> capacity_;
   std::size_t classes_;
   std::size_t width_;
+  std::size_t max_labels_;
+  std::size_t waiting_ = 0;  // labels in buckets
   WorkBudget& budget_;
   PriceTable prices_;
   std::vector<Bucket> buckets_;

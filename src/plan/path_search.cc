@@ -16,6 +16,7 @@ constexpr double kBalanceWeight = 1e-4;
 // A step of the budget is about as long as one comparison of prices.
 constexpr std::uint64_t kWorkPerLabel = 16;
 constexpr std::uint64_t kWorkPerArc = 8;
+constexpr std::uint64_t kClassesPerStep = 16;  // when the use of hosts is copied
 
 // One search; see search_path.
 class PathSearch {
@@ -26,6 +27,7 @@ class PathSearch {
         weights_(question.weights),
         classes_(question.capacity.size()),
         width_(question.width),
+        max_labels_(question.max_labels),
         budget_(budget),
         prices_(graph_, capacity_, question.prices, false),
         weight_prices_(graph_, capacity_, question.weight_prices, true),
@@ -34,6 +36,7 @@ class PathSearch {
     for (std::size_t u = 0; u < classes_; ++u) {
       mix = (mix ^ (mix >> 29)) * 0xbf58476d1ce4e5b9;
       class_hash_.push_back(mix | 1);
+      capacity_capacity_ += static_cast<double>(capacity_[u]) * capacity_[u];
     }
   }
 
@@ -48,12 +51,13 @@ class PathSearch {
       const std::size_t rim_start = history_.size() - rim_.size();
       begin_next();
       for (std::size_t k = 0; k < rim_.size(); ++k) {
-        if (budget_.exhausted()) return answer(false);
+        if (budget_.exhausted() || history_.size() + next_.size() > max_labels_) {
+          return answer(false);
+        }
         expand(k, static_cast<std::uint32_t>(rim_start + k));
         if (found_ && weights_.empty()) return answer(true);
       }
       cut_off |= narrow();
-      if (history_.size() + chosen_.size() > kMaxSearchLabels) return answer(false);
       advance();
     }
     return answer(!cut_off);
@@ -81,9 +85,14 @@ class PathSearch {
     const std::span<const std::uint16_t> used(rim_used_.data() + k * classes_, classes_);
     prices_.spend(used, 0);
     weight_prices_.spend(used, rim_weight_[k]);
+    used_used_ = used_capacity_ = 0;
+    for (std::size_t u = 0; u < classes_; ++u) {
+      used_used_ += static_cast<double>(used[u]) * used[u];
+      used_capacity_ += static_cast<double>(used[u]) * capacity_[u];
+    }
     const auto node = static_cast<std::size_t>(rim_[k].node);
     const std::uint32_t last = graph_.first_arc[node + 1];
-    budget_.charge(kWorkPerLabel + kWorkPerArc * (last - graph_.first_arc[node]));
+    budget_.charge(classes_ + kWorkPerLabel + kWorkPerArc * (last - graph_.first_arc[node]));
     for (std::uint32_t a = graph_.first_arc[node]; a < last; ++a) {
       const StageArc& arc = graph_.arcs[a];
       const bool takes = arc.host_class != kNoHostClass;
@@ -122,15 +131,17 @@ class PathSearch {
     return bound + kBalanceWeight * imbalance(arc, used, prices_.done_at(arc.to));
   }
 
-  // How far the use of each class is from the share of the way that is done.
+  // How far the use of each class is from its share of the way: the sum over classes of
+  // (used - done * capacity) squared, in terms of the sums over the parent.
   double imbalance(const StageArc& arc, std::span<const std::uint16_t> used, double done) const {
-    double sum = 0;
-    for (std::size_t u = 0; u < classes_; ++u) {
-      const double now = used[u] + (u == arc.host_class ? arc.hosts : 0);
-      const double off = now - done * capacity_[u];
-      sum += off * off;
+    double used_used = used_used_;
+    double used_capacity = used_capacity_;
+    if (arc.host_class != kNoHostClass) {
+      const double before = used[arc.host_class];
+      used_used += arc.hosts * (2 * before + arc.hosts);
+      used_capacity += static_cast<double>(arc.hosts) * capacity_[arc.host_class];
     }
-    return sum;
+    return used_used - 2 * done * used_capacity + done * done * capacity_capacity_;
   }
 
   // Adds a label unless one with the same hosts makes it needless; takes the place of one that it
@@ -160,6 +171,7 @@ class PathSearch {
     next_weight_.push_back(weight);
     next_score_.push_back(score);
     next_used_.insert(next_used_.end(), used.begin(), used.end());
+    budget_.charge(classes_ / kClassesPerStep);
     if (takes) {
       std::uint16_t& count = next_used_[next_used_.size() - classes_ + arc.host_class];
       count = static_cast<std::uint16_t>(count + arc.hosts);
@@ -236,11 +248,15 @@ class PathSearch {
   std::span<const double> weights_;
   std::size_t classes_;
   std::size_t width_;
+  std::size_t max_labels_;
   WorkBudget& budget_;
 
   PriceTable prices_;         // refute a path
   PriceTable weight_prices_;  // bound its weight
   std::vector<std::uint64_t> class_hash_;
+  double capacity_capacity_ = 0;  // sum of squares
+  double used_used_ = 0;          // the same of the label that is expanded
+  double used_capacity_ = 0;
 
   bool found_ = false;
   double best_weight_;

@@ -14,8 +14,9 @@
 
 namespace harmonics {
 
-/// The most partial plans that one search keeps: 12 bytes each, and about 40 more in the rim.
-inline constexpr std::size_t kMaxSearchLabels = 8'000'000;
+/// The most partial plans that one search keeps: 40 bytes each and 2 per class while they are at
+/// the rim, 12 later.
+inline constexpr std::size_t kMaxSearchLabels = 3'000'000;
 
 struct PathQuestion {
   const StageGraph& graph;
@@ -31,6 +32,8 @@ struct PathQuestion {
   double weight_limit = std::numeric_limits<double>::infinity();
   /// Prices in units of weight (see weigh_hosts), for bounds on the weight of what is left.
   std::span<const HostPrices> weight_prices = {};
+  /// The search gives up (kUnknown) when it would keep more.
+  std::size_t max_labels = kMaxSearchLabels;
 };
 
 enum class SearchVerdict {

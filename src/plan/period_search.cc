@@ -20,8 +20,13 @@ constexpr double kReplicatedBisectionGap = 1e-4;
 // Bounds may take this share of the budget; the rest is for plans.
 constexpr double kBoundShare = 0.4;
 // Widths of the searches, one after the other: by number of stages, and node by node.
-constexpr std::array<std::size_t, 4> kWidths = {256, 2048, 16384, 131072};
+constexpr std::array<std::size_t, 4> kWidths = {256, 2048, 16384, 65536};
 constexpr std::array<std::size_t, 4> kReplicatedWidths = {8, 64, 512, 4096};
+// With more classes than this the relaxation is slow, and a plan is sought before it.
+constexpr std::size_t kFewClasses = 24;
+constexpr int kQuickTries = 24;
+constexpr double kQuickFactor = 1.25;
+constexpr std::size_t kQuickWidth = 16;
 // Where stage times are too many to list, a grid between the bounds stands in for them.
 constexpr int kGridPoints = 64;
 constexpr double kGridGap = 1e-5;
@@ -41,11 +46,8 @@ class PeriodSearch {
   }
 
   PeriodResult run() {
-    if (relaxation_refutes(kAnyPeriod)) {
-      result_.proven = true;
-      return std::move(result_);
-    }
-    bracket_relaxation();
+    if (builder_.costs().classes() > kFewClasses) find_quickly();
+    if (!bracket_relaxation()) return std::move(result_);
     bisect_relaxation();
     climb();
     if (result_.placement.empty() && !find_any()) return std::move(result_);
@@ -100,6 +102,25 @@ class PeriodSearch {
     return found.verdict;
   }
 
+  // A plan that is not too bad, without the relaxation: from the period of full use upwards, with
+  // the same price for every host.
+  void find_quickly() {
+    double period = ideal_period();
+    if (!(period > 0)) return;
+    for (int k = 0; k < kQuickTries && result_.placement.empty() && !budget_.exhausted(); ++k) {
+      const StageGraph graph = graph_for(period);
+      double hosts = 0;
+      for (const std::uint16_t count : builder_.capacity()) hosts += count;
+      HostPrices prices{std::vector<double>(builder_.capacity().size(), 1 / hosts), {}};
+      if (cheapest_way(graph, prices.price, prices.to_go, budget_) <= 1) {
+        const SearchResult found =
+            search_path({graph, builder_.capacity(), std::span(&prices, 1), kQuickWidth}, budget_);
+        if (found.verdict == SearchVerdict::kFound) accept(placement_of(graph, found.path));
+      }
+      period *= kQuickFactor;
+    }
+  }
+
   // The first plan, however slow. Without one, `proven` tells whether there is none.
   bool find_any() {
     for (const std::size_t width : widths_) {
@@ -122,19 +143,40 @@ class PeriodSearch {
     return rate > 0 ? 1 / rate : 0;
   }
 
-  // Finds a period that the relaxation refutes and one, not much larger, that it allows. Small
-  // periods have small graphs, so it comes from below.
-  void bracket_relaxation() {
-    double period = ideal_period();
-    if (!(period > 0)) return;
-    while (!relaxation_refutes(period)) {
+  // Longer than every stage that can be.
+  double longest_stage() const {
+    const CostModel& costs = builder_.costs();
+    double most = 0;
+    for (std::size_t u = 0; u < costs.classes(); ++u) {
+      double transfer = 0;
+      for (std::size_t v = 0; v < costs.classes(); ++v) {
+        const double bandwidth = costs.end_bandwidth(u, v);
+        if (!(bandwidth > 0)) continue;
+        for (std::size_t cut = 1; cut < costs.layers(); ++cut) {
+          transfer = std::max(transfer, costs.transfer_s(cut, bandwidth));
+        }
+      }
+      most = std::max(most, costs.compute_s(u, 0, costs.layers()) + 2 * transfer);
+    }
+    return most;
+  }
+
+  // Finds a period that the relaxation refutes and one, not much larger, that it allows; false when
+  // it refutes all. Small periods have small graphs, so it comes from below.
+  bool bracket_relaxation() {
+    const double longest = longest_stage();
+    double period = std::min(ideal_period(), longest);
+    while (period > kLeastPeriod && !budget_.spent_share(kBoundShare)) {
+      if (relaxation_refutes(period)) break;
       period = allowed_s_ / 4;
-      if (period < kLeastPeriod || budget_.spent_share(kBoundShare)) return;
     }
-    while (period < allowed_s_ / 2 && !budget_.spent_share(kBoundShare)) {
-      period *= 1.5;
-      if (!relaxation_refutes(period)) return;
+    while (allowed_s_ == kAnyPeriod && period < longest && !budget_.spent_share(kBoundShare)) {
+      period = std::max(period, kLeastPeriod) * 1.5;
+      static_cast<void>(relaxation_refutes(period));
     }
+    if (allowed_s_ < kAnyPeriod || !relaxation_refutes(kAnyPeriod)) return true;
+    result_.proven = true;
+    return false;
   }
 
   // Finds where the relaxation turns from refuting periods to allowing them.

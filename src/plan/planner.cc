@@ -66,7 +66,7 @@ class Planner {
         .period_s = found.period_s * (1 + options_.tolerance) * (1 + kTimeTolerance),
         .replicate = options_.replicate,
         .only_best = options_.preference == PlanPreference::kFewestHosts,
-        .know_receiver =
+        .know_neighbours =
             options_.preference == PlanPreference::kLatency && !builder_.uniform_links()};
     const WeightSearchResult better = least_weight(graph, options_.preference, preference_budget_);
     outcome_.placement = better.placement;
@@ -81,7 +81,7 @@ class Planner {
     const StageGraphOptions graph{.period_s = kAnyPeriod,
                                   .replicate = false,
                                   .only_best = false,
-                                  .know_receiver = !builder_.uniform_links()};
+                                  .know_neighbours = !builder_.uniform_links()};
     const WeightSearchResult best = least_weight(graph, PlanPreference::kLatency, budget_);
     outcome_.placement = best.placement;
     outcome_.lower_bound_s = best.proven ? best.weight : best.bound;

@@ -5,6 +5,10 @@
 #include <harmonics/plan/planner.h>
 #include <harmonics/plan/request.h>
 
+#include "candidate_periods.h"
+#include "host_prices.h"
+#include "node_search.h"
+#include "path_search.h"
 #include "plan_testing.h"
 #include "problem_testing.h"
 #include "stage_graph.h"
@@ -168,6 +172,69 @@ TEST(Planner, AGraphPastItsCeilingIsRefused) {
   const std::string message =
       plan_error_of([&] { static_cast<void>(builder.build({.period_s = 1e300})); });
   EXPECT_NE(message.find("more than 12000000 possible stages"), std::string::npos) << message;
+}
+
+TEST(Planner, AnOrderWithTooManyPlacesIsRefused) {
+  PlanProblem problem;
+  const std::size_t layers = 999;
+  problem.layer_memory_mb.assign(layers, 1);
+  problem.cut_bytes.assign(layers + 1, 1);
+  const auto add_hosts = [&](std::size_t count) {
+    while (problem.order.size() < count) {
+      const std::string name = format("h{}", problem.order.size());
+      problem.order.push_back(problem.classes.size());
+      problem.classes.push_back({name, {name}, 1000, 1e9, std::vector<double>(layers, 1), {}});
+    }
+  };
+  const auto error = [&] {
+    const CostModel costs(problem, {});
+    const std::vector<std::uint16_t> capacity(problem.classes.size(), 1);
+    const StageGraphBuilder builder(costs, capacity, problem.order);
+    return plan_error_of([&] { static_cast<void>(builder.build({.period_s = 1})); });
+  };
+  add_hosts(499);
+  EXPECT_EQ(error(), "") << "1000 cuts x 500 places";
+  add_hosts(500);
+  EXPECT_NE(error().find("more than 500000 places"), std::string::npos);
+}
+
+// A search that may keep only a few partial plans gives up, and says that it did.
+TEST(Planner, SearchesHoldTheirCeilingOfPartialPlans) {
+  const PlanProblem problem = example(kBase);
+  const CostModel costs(problem, {});
+  const std::vector<std::uint16_t> capacity = {4, 4};
+  const StageGraphBuilder builder(costs, capacity, {});
+  WorkBudget budget(1'000'000'000);
+  const StageGraph graph = builder.build({.period_s = 1.7, .only_best = false});
+  HostPricing pricing(builder.capacity(), budget);
+  const Relaxation relaxation = pricing.solve(graph, RelaxationDepth::kBestPrices);
+  ASSERT_FALSE(relaxation.prices.empty());
+  EXPECT_LE(relaxation.prices.size(), kMaxPriceVectors);
+  for (const auto& search : {search_path, search_by_node}) {
+    PathQuestion question{.graph = graph,
+                          .capacity = builder.capacity(),
+                          .prices = relaxation.prices,
+                          .width = 10'000};
+    EXPECT_EQ(search(question, budget).verdict, SearchVerdict::kFound);
+    question.max_labels = 20;
+    EXPECT_EQ(search(question, budget).verdict, SearchVerdict::kUnknown);
+    question.max_labels = kMaxSearchLabels;
+    WorkBudget nothing(1);
+    EXPECT_EQ(search(question, nothing).verdict, SearchVerdict::kUnknown);
+  }
+}
+
+TEST(Planner, ListsCandidatePeriodsUpToACeiling) {
+  const PlanProblem problem = example(kBase);
+  const CostModel costs(problem, {});
+  WorkBudget budget(1'000'000'000);
+  const StageGraphBuilder single(costs, {4, 4}, {});
+  const auto few = candidate_periods(single, false, 1.5, 1.6, budget);
+  ASSERT_TRUE(few);
+  EXPECT_TRUE(std::ranges::is_sorted(*few));
+  for (const double period : *few) EXPECT_TRUE(period > 1.5 && period < 1.6);
+  const StageGraphBuilder many(costs, {60'000, 60'000}, {});
+  EXPECT_FALSE(candidate_periods(many, true, 1e-6, 10, budget));
 }
 
 TEST(Planner, TakesALargeProblemWithManyHosts) {

@@ -12,17 +12,15 @@
 
 namespace harmonics {
 
-/// Up to `kMaxVectors` price vectors of one graph, laid out so that the innermost loops run over
+/// Up to kMaxPriceVectors price vectors of one graph, laid out so that the innermost loops run over
 /// them. Keeps a reference to neither graph nor prices. Not thread safe: `spend` sets what `bound`
 /// uses.
 class PriceTable {
  public:
-  static constexpr std::size_t kMaxVectors = 24;
-
   /// Takes the last vectors, which are the best. With `net`, bounds are less what all hosts cost.
   PriceTable(const StageGraph& graph, std::span<const std::uint16_t> capacity,
              std::span<const HostPrices> prices, bool net)
-      : vectors_(std::min(prices.size(), kMaxVectors)),
+      : vectors_(std::min(prices.size(), kMaxPriceVectors)),
         classes_(capacity.size()),
         price_((classes_ + 1) * vectors_, 0.0),
         to_go_(graph.nodes() * vectors_),

@@ -19,6 +19,10 @@ std::uint16_t hosts_for(double stage_s, const StageGraphOptions& options, std::u
 }
 
 void StageGraphWriter::begin_node(std::int32_t cut) {
+  if (graph_.nodes() == kMaxStageNodes) {
+    fail(ErrorCode::kResourceExhausted,
+         "more than {} places between stages: group layers, or order fewer hosts", kMaxStageNodes);
+  }
   graph_.first_arc.push_back(static_cast<std::uint32_t>(graph_.arcs.size()));
   graph_.cut.push_back(cut);
 }
@@ -46,11 +50,12 @@ StageGraphBuilder::StageGraphBuilder(const CostModel& costs, std::vector<std::ui
 void StageGraphBuilder::make_ports() {
   const std::size_t classes = costs_.classes();
   port_between_.resize(classes * classes);
-  for (std::size_t u = 0; u < classes; ++u) {
-    for (std::size_t v = 0; v < classes; ++v) {
+  for (std::size_t v = 0; v < classes; ++v) {
+    const auto first = static_cast<std::ptrdiff_t>(ports_.size());
+    for (std::size_t u = 0; u < classes; ++u) {
       const Port port{v, costs_.end_bandwidth(v, u), costs_.bandwidth(u, v)};
-      const auto same = std::ranges::find_if(ports_, [&](const Port& other) {
-        return other.receiver == v && other.bytes_per_s_in == port.bytes_per_s_in &&
+      const auto same = std::find_if(ports_.begin() + first, ports_.end(), [&](const Port& other) {
+        return other.bytes_per_s_in == port.bytes_per_s_in &&
                other.bytes_per_s_link == port.bytes_per_s_link;
       });
       port_between_[u * classes + v] = static_cast<std::size_t>(same - ports_.begin());
@@ -60,11 +65,18 @@ void StageGraphBuilder::make_ports() {
 }
 
 StageGraph StageGraphBuilder::build(const StageGraphOptions& options) const {
-  if (options.know_receiver || !costs_.independent_ends()) {
-    return build_port_graph(*this, order_, options);
+  const bool independent = costs_.independent_ends();
+  if (independent && !options.know_neighbours) {
+    if (!order_.empty()) return build_ordered_graph(costs_, capacity_, order_, options);
+    return build_cut_graph(costs_, capacity_, options);
   }
-  if (!order_.empty()) return build_ordered_graph(costs_, capacity_, order_, options);
-  return build_cut_graph(costs_, capacity_, options);
+  // With overlap and one host per stage, a transfer keeps the period or not whatever else its two
+  // stages do.
+  const bool separate_transfers = costs_.overlap() == Overlap::kFull && !options.replicate;
+  if (independent || separate_transfers) {
+    return build_hand_over_graph(costs_, capacity_, order_, options);
+  }
+  return build_port_graph(*this, order_, options);
 }
 
 bool StageGraphBuilder::uniform_links() const {
@@ -75,13 +87,18 @@ bool StageGraphBuilder::uniform_links() const {
 
 double StageGraphBuilder::latency_s(const StageGraph& graph, std::size_t from,
                                     const StageArc& arc) const {
-  if (arc.host_class == kNoHostClass) return 0;
+  const auto to = static_cast<std::size_t>(arc.to);
   const auto i = static_cast<std::size_t>(graph.cut[from]);
-  const auto j = static_cast<std::size_t>(graph.cut[static_cast<std::size_t>(arc.to)]);
+  const auto j = static_cast<std::size_t>(graph.cut[to]);
+  if (arc.host_class == kNoHostClass) {
+    if (graph.shape != StageGraphShape::kHandOver) return 0;
+    const std::size_t sender = hand_over_class(from, costs_.classes());
+    const std::size_t receiver = hand_over_class(to, costs_.classes());
+    return costs_.transfer_s(j, costs_.bandwidth(sender, receiver));
+  }
   const double compute = costs_.compute_s(arc.host_class, i, j);
-  if (j == costs_.layers()) return compute;
-  const std::size_t port =
-      graph.knows_ports ? (static_cast<std::size_t>(arc.to) - 1) % ports_.size() : 0;
+  if (j == costs_.layers() || graph.shape == StageGraphShape::kHandOver) return compute;
+  const std::size_t port = graph.shape == StageGraphShape::kPorts ? (to - 1) % ports_.size() : 0;
   return compute + costs_.transfer_s(j, ports_[port].bytes_per_s_link);
 }
 

@@ -17,8 +17,9 @@
 
 namespace harmonics {
 
-/// The most arcs that a graph may have: 8 bytes each.
+/// The most arcs (8 bytes each) and nodes (8 bytes, and 8 per price vector) that a graph may have.
 inline constexpr std::size_t kMaxStageArcs = 12'000'000;
+inline constexpr std::size_t kMaxStageNodes = 500'000;
 /// Two times count as equal when they differ by less than this share: sums of layer times carry
 /// rounding errors.
 inline constexpr double kTimeTolerance = 1e-12;
@@ -28,18 +29,21 @@ struct StageArc {
   std::uint16_t host_class = 0;
   std::uint16_t hosts = 0;
 };
-/// The class of an arc that takes no host: it passes over one in a fixed order.
+/// The class of an arc that is no stage: it passes over a host of a fixed order, or hands over to
+/// the next stage.
 inline constexpr std::uint16_t kNoHostClass = 0xffff;
 
+/// What the nodes of a graph stand for; see stage_graph_kinds.h.
+enum class StageGraphShape { kCuts, kOrder, kHandOver, kPorts };
+
 struct StageGraph {
+  StageGraphShape shape = StageGraphShape::kCuts;
   std::vector<std::uint32_t> first_arc;  // per node, and one past the last
   std::vector<StageArc> arcs;
   std::vector<std::int32_t> cut;  // per node
   /// With the same hosts left, going on from node v is as good as from any node in (covers[v], v].
   /// Empty: nothing is known.
   std::vector<std::int32_t> covers;
-  /// Nodes tell through which port they are entered.
-  bool knows_ports = false;
   /// Visits of stages while it was built.
   std::uint64_t work = 0;
 
@@ -57,9 +61,9 @@ struct StageGraphOptions {
   /// Leave out arcs that a better one makes needless. Right for questions of feasibility; a search
   /// for the least weight needs all arcs.
   bool only_best = true;
-  /// Let nodes know the receiving class, so that every transfer can be timed exactly. Always so
-  /// where a stage's time depends on its neighbours.
-  bool know_receiver = false;
+  /// Let nodes know who sends and who receives, so that every transfer can be timed exactly. Always
+  /// so where a stage's time depends on its neighbours.
+  bool know_neighbours = false;
 };
 
 /// Builds graphs over one cost model and given numbers of hosts. Read-only; any thread.
@@ -72,13 +76,13 @@ class StageGraphBuilder {
 
   [[nodiscard]] const CostModel& costs() const { return costs_; }
   [[nodiscard]] std::span<const std::uint16_t> capacity() const { return capacity_; }
-  /// More arcs than kMaxStageArcs are an `Error` (kResourceExhausted).
+  /// More arcs or nodes than the ceilings are an `Error` (kResourceExhausted).
   [[nodiscard]] StageGraph build(const StageGraphOptions& options) const;
 
   /// Whether every transfer of a cut takes the same time, whoever sends and receives.
   [[nodiscard]] bool uniform_links() const;
-  /// Seconds from a stage's start to its output being at the next stage, for an arc of a graph that
-  /// knows receivers or where links are uniform.
+  /// What an arc adds to the time of a micro-batch from end to end: compute, and transfer at the
+  /// smaller bandwidth. For a graph that knows neighbours, or where links are uniform.
   [[nodiscard]] double latency_s(const StageGraph& graph, std::size_t from,
                                  const StageArc& arc) const;
   /// How a stage meets the next one: who receives and how fast each side counts.

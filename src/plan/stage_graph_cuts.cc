@@ -30,11 +30,11 @@ class CutGraph {
 
  private:
   struct Reach {
-    // Per cut: the furthest cut that the time of compute lets a stage end at, and the furthest at
-    // which one really can (the cut itself when none can).
-    std::vector<std::size_t> by_compute;
+    // Per cut: the furthest cut to which compute and the layers' own memory let a stage run, and
+    // the furthest at which one really can end (the cut itself when none can).
+    std::vector<std::size_t> at_most;
     std::vector<std::size_t> allowed;
-    bool memory_binds = false;  // a stage within by_compute may not fit
+    bool memory_binds = false;  // with its buffers, a stage within at_most may not fit
   };
   struct End {
     std::size_t cut;
@@ -59,9 +59,12 @@ class CutGraph {
     for (std::size_t i = 0; i < layers_; ++i) {
       j = std::max(i, j);
       if (capacity_[u] > 0) {
-        while (j < layers_ && costs_.compute_s(u, i, j + 1) <= longest) ++j;
+        while (j < layers_ && costs_.compute_s(u, i, j + 1) <= longest &&
+               costs_.layer_memory_bytes(i, j + 1) < costs_.capacity_bytes(u)) {
+          ++j;
+        }
       }
-      reach.by_compute[i] = j;
+      reach.at_most[i] = j;
       reach.memory_binds |= costs_.most_memory_bytes(i, j) >= costs_.capacity_bytes(u);
       std::size_t end = j;
       while (end > i && hosts_of(u, i, end) == 0) --end;
@@ -90,7 +93,7 @@ class CutGraph {
       for (std::size_t j = 1; j < layers_; ++j) {
         for (std::size_t above = j; above > 0; --above) {
           const std::size_t k = above - 1;
-          if (reach_[u].by_compute[k] <= j) break;
+          if (reach_[u].at_most[k] <= j) break;
           if (static_cast<std::int32_t>(k) <= graph_.covers[j]) break;
           ++graph_.work;
           if (reach_[u].allowed[k] > j && !can_take_over(u, k, j)) {

@@ -1,4 +1,4 @@
-// The three shapes of a stage graph; StageGraphBuilder picks one.
+// The shapes of a stage graph; StageGraphBuilder picks one.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,19 @@ class StageGraphWriter {
                                              std::span<const std::uint16_t> capacity,
                                              std::span<const std::size_t> order,
                                              const StageGraphOptions& options);
-/// Nodes are cuts and ports: a stage's time depends on its neighbours, or they must be known.
+/// Nodes are cuts together with the class that sends there, or the one that receives; arcs are
+/// stages (from receiver to sender of the same class) and transfers (from sender to receiver). For
+/// stages whose time does not depend on their neighbours, or where a transfer can be judged by
+/// itself.
+[[nodiscard]] StageGraph build_hand_over_graph(const CostModel& costs,
+                                               std::span<const std::uint16_t> capacity,
+                                               std::span<const std::size_t> order,
+                                               const StageGraphOptions& options);
+/// The class that a node of such a graph sends or receives with; not for its first and last node.
+[[nodiscard]] inline std::size_t hand_over_class(std::size_t node, std::size_t classes) {
+  return (node - 1) % classes;
+}
+/// Nodes are cuts and ports: the time of a stage depends on both of its neighbours.
 [[nodiscard]] StageGraph build_port_graph(const StageGraphBuilder& builder,
                                           std::span<const std::size_t> order,
                                           const StageGraphOptions& options);

@@ -20,6 +20,7 @@ StageGraph build_ordered_graph(const CostModel& costs, std::span<const std::uint
       const double longest = options.period_s * (1 + kTimeTolerance);
       for (std::size_t j = i + 1; j <= layers && costs.compute_s(u, i, j) <= longest; ++j) {
         ++graph.work;
+        if (costs.layer_memory_bytes(i, j) >= costs.capacity_bytes(u)) break;
         if (!costs.allowed(u, i, j)) continue;
         const std::uint16_t hosts = hosts_for(costs.stage_s(u, i, j), options, capacity[u]);
         if (hosts > 0) writer.arc(j * places + k + 1, u, hosts);

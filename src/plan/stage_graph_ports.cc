@@ -19,7 +19,7 @@ class PortGraph {
   }
 
   StageGraph build() {
-    graph_.knows_ports = true;
+    graph_.shape = StageGraphShape::kPorts;
     StageGraphWriter writer(graph_);
     writer.begin_node(0);
     for (std::size_t u = 0; u < costs_.classes(); ++u) add_stages(writer, u, 0, 0);
@@ -49,6 +49,7 @@ class PortGraph {
         options_.period_s * (options_.replicate ? limit : 1) * (1 + kTimeTolerance);
     for (std::size_t j = i + 1; j <= layers_ && costs_.compute_s(u, i, j) <= longest; ++j) {
       ++graph_.work;
+      if (costs_.layer_memory_bytes(i, j) >= costs_.capacity_bytes(u)) break;
       if (!costs_.allowed(u, i, j)) continue;
       if (j == layers_) {
         const double stage = costs_.stage_s(u, i, j, bytes_per_s_in, 0);
@@ -57,6 +58,7 @@ class PortGraph {
         continue;
       }
       for (std::size_t v = 0; v < costs_.classes(); ++v) {
+        ++graph_.work;
         if (!may_follow(u, v)) continue;
         const double stage = costs_.stage_s(u, i, j, bytes_per_s_in, costs_.end_bandwidth(u, v));
         const std::uint16_t hosts = hosts_for(stage, options_, limit);

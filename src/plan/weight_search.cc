@@ -14,7 +14,7 @@
 namespace harmonics {
 namespace {
 
-constexpr std::size_t kWidths[] = {64, 1024, 16384, 131072};
+constexpr std::size_t kWidths[] = {64, 1024, 16384, 65536};
 
 std::vector<double> arc_weights(const StageGraph& graph, const StageWeight& weight) {
   std::vector<double> weights;

@@ -62,6 +62,10 @@ class CostModel {
     return cut_bytes_[cut] == 0 ? 0 : cut_bytes_[cut] / bytes_per_s;
   }
   [[nodiscard]] double memory_bytes(std::size_t i, std::size_t j) const;
+  /// Of its layers alone: what no stage over these layers can go below.
+  [[nodiscard]] double layer_memory_bytes(std::size_t i, std::size_t j) const {
+    return memory_before_[j] - memory_before_[i];
+  }
   /// An upper bound on the memory of every stage within these cuts: with the largest buffers.
   [[nodiscard]] double most_memory_bytes(std::size_t i, std::size_t j) const {
     return memory_before_[j] - memory_before_[i] + largest_buffers_;
