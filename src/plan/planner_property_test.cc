@@ -144,6 +144,18 @@ TEST_P(PlannerProperty, AgreesWithReplicatedStages) {
   EXPECT_GT(feasible_, 8);
 }
 
+// So many kinds that the planner looks for a first plan before it bounds anything.
+TEST_P(PlannerProperty, AgreesWithManyKindsOfHosts) {
+  const auto& [name, mix] = GetParam();
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    SCOPED_TRACE(format("seed {}", seed));
+    Random random(seed, "many " + name);
+    check(random_problem(random, mix, {.most_layers = 3, .most_classes = 40, .most_hosts = 1}), {});
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(feasible_, 2);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Mixes, PlannerProperty,
     testing::Values(
