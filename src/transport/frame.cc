@@ -5,8 +5,7 @@
 #include <utility>
 
 #include <harmonics/base/error.h>
-
-#include "crc32c.h"
+#include <harmonics/transport/crc32c.h>
 
 namespace harmonics {
 namespace {

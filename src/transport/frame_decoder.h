@@ -47,6 +47,8 @@ class FrameDecoder {
   bool got(std::size_t count);
   [[nodiscard]] ReceivedFrame take();
 
+  /// How many bytes the frame that has begun still needs at least.
+  [[nodiscard]] std::size_t needs() const { return midway() ? part_bytes_ - filled_ : 0; }
   /// Whether a frame has begun.
   [[nodiscard]] bool midway() const { return part_ != Part::kHeader || filled_ > 0; }
 

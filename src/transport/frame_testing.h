@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "crc32c.h"
+#include <harmonics/transport/crc32c.h>
+
 #include "frame_decoder.h"
 
 namespace harmonics {

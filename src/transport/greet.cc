@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "crc32c.h"
+#include <harmonics/transport/crc32c.h>
 
 namespace harmonics {
 namespace {

@@ -45,6 +45,7 @@ Bytes encode_greeting(const Greeting& greeting) {
   out.text(greeting.boundary);
   write_instance(out, greeting.instance);
   write_instance(out, greeting.peer);
+  out.number(greeting.attempt);
   out.number(greeting.progress.delivered);
   out.number(greeting.progress.consumed);
   out.number(greeting.window.bytes);
@@ -62,6 +63,7 @@ Greeting decode_greeting(ByteSpan bytes) {
   out.boundary = in.text(kMaxBoundaryName);
   out.instance = read_instance(in);
   out.peer = read_instance(in);
+  out.attempt = in.number<std::uint64_t>();
   out.progress.delivered = in.number<std::uint64_t>();
   out.progress.consumed = in.number<std::uint64_t>();
   out.window.bytes = in.number<std::uint64_t>();

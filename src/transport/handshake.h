@@ -43,6 +43,9 @@ struct Greeting {
   InstanceId instance;
   /// Whom this end has talked to before; unknown at first.
   InstanceId peer;
+  /// Counts the greetings of this instance: of two links the one with the higher number is newer,
+  /// in whatever order they get through.
+  std::uint64_t attempt = 0;
   Progress progress;
   Window window;
   bool compress = false;

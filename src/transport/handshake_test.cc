@@ -16,6 +16,7 @@ Greeting sample() {
   greeting.boundary = std::string(kMaxBoundaryName, 'b');
   greeting.instance = {1, 2};
   greeting.peer = {3, 4};
+  greeting.attempt = 5;
   greeting.progress = {9, 7};
   greeting.window = {1000, kMaxWindowMessages};
   greeting.compress = true;

@@ -82,6 +82,7 @@ class Hostile : public ::testing::Test {
   Hostile() {
     TransportOptions options;
     options.handshake_timeout = std::chrono::milliseconds(300);
+    options.window = {1 << 20, 64};
     RemoteBinding binding;
     binding.name = "x";
     binding.max_message_size = 1 << 20;
@@ -177,6 +178,7 @@ class FalseFriend : public Hostile, private Greeter {
     Greeting out;
     out.boundary = "x";
     out.instance = {1, 1};
+    out.attempt = 1;
     out.window = {1000, 4};
     return out;
   }
@@ -226,6 +228,7 @@ TEST_F(FalseFriend, AGapEndsIt) {
 TEST_F(FalseFriend, MoreThanItsCreditsEndsIt) {
   Message message;
   for (Sequence i = 1; i <= 65; ++i) send_message(message, i);
+  (void)stranger_->listen_to_the_end();
   std::string error;
   while ((error = receive_error()) == "no error") continue;
   EXPECT_THAT(error, HasSubstr("breaks the credits"));

@@ -24,9 +24,9 @@ struct LinkCounts {
   std::uint64_t socket_payload_received = 0;
 };
 
-/// Threads: one thread at a time writes (`write`, `finish_write`); the I/O thread alone waits and
-/// reads; the rest is for any thread. Nothing but `wait` waits. Any Error means that the link is of
-/// no use any more.
+/// Threads: one thread at a time writes (`write`, `finish_write`), one at a time works (`wait`,
+/// `read`), one dozes; the rest is for any thread. Nothing but `wait` and `doze` waits. Any Error
+/// means that the link is of no use any more.
 class Link {
  public:
   virtual ~Link() = default;
@@ -36,10 +36,16 @@ class Link {
   /// `write`.
   virtual bool write(OutgoingFrame frame) = 0;
   virtual bool finish_write() = 0;
+  /// Whether small frames of a stream wait for more of their kind. Then somebody has to `push`
+  /// within a moment, unless another frame is written.
+  [[nodiscard]] virtual bool holds_back() const { return false; }
+  virtual void push() {}
 
   /// Returns when there may be something to read, or room for an unfinished write, after `wake`, or
   /// at `until`.
   virtual void wait(Deadline until) = 0;
+  /// Returns after `wake`, or at `until`.
+  virtual void doze(Deadline until) = 0;
   /// Appends the frames that have come.
   virtual void read(std::vector<ReceivedFrame>& frames) = 0;
 

@@ -55,12 +55,35 @@ void SessionTransport::check_usable() const {
   if (failure_) throw *failure_;
 }
 
+// False once the deadline has passed. Returns for any reason: the caller looks again.
+bool SessionTransport::wait_for_change(Lock& lock, std::condition_variable& change,
+                                       Deadline deadline) {
+  if (link_) link_->push();
+  if (link_ && !working_) {
+    ++works_;
+    work(lock, std::min(deadline, next_beat_));
+    // Someone else who waits may have to go on with the work.
+    if (waiting_ > 0) {
+      arrived_.notify_all();
+      room_.notify_all();
+    }
+    if (deep_sleep_ && link_) link_->wake();
+    return std::chrono::steady_clock::now() < deadline;
+  }
+  ++waiting_;
+  const bool in_time = change.wait_until(lock, deadline) == std::cv_status::no_timeout;
+  --waiting_;
+  return in_time;
+}
+
 Codec SessionTransport::await_peer(Lock& lock, const Message& message, Deadline deadline) {
-  const bool came = room_.wait_until(lock, deadline,
-                                     [&] { return agreement_.has_value() || failure_ || closed_; });
+  while (!agreement_ && !failure_ && !closed_) {
+    if (!wait_for_change(lock, room_, deadline) && !agreement_) {
+      fail_deadline(
+          format("message {} was not sent: the peer did not come", session_.pushed() + 1));
+    }
+  }
   check_usable();
-  if (!came)
-    fail_deadline(format("message {} was not sent: the peer did not come", session_.pushed() + 1));
   check_size(binding_.name, message, agreement_->max_message_size());
   return agreement_->codec();
 }
@@ -79,7 +102,7 @@ void SessionTransport::await_credit(Lock& lock, std::uint64_t cost, Deadline dea
       flush(lock);
       continue;  // the lock was let go meanwhile
     }
-    if (room_.wait_until(lock, deadline) == std::cv_status::timeout && !session_.may_push(cost)) {
+    if (!wait_for_change(lock, room_, deadline) && !session_.may_push(cost)) {
       check_usable();
       fail_deadline(format("message {} was not sent: the peer has not taken {} messages ({} bytes)",
                            session_.pushed() + 1, session_.in_flight_messages(),
@@ -114,14 +137,14 @@ void SessionTransport::send(const Message& message, Deadline deadline) {
 
 std::optional<Message> SessionTransport::receive(Deadline deadline) {
   Lock lock(mutex_);
-  const bool came = arrived_.wait_until(lock, deadline, [&] {
-    return !inbox_.empty() || session_.peer_ended() || failure_ || closed_;
-  });
-  if (closed_) check_usable();
-  if (inbox_.empty()) {
+  while (inbox_.empty() || closed_) {
+    if (closed_) check_usable();
     if (session_.peer_ended()) return std::nullopt;
     check_usable();
-    if (!came) fail_deadline(format("message {} did not come", session_.progress().delivered + 1));
+    if (!wait_for_change(lock, arrived_, deadline) && inbox_.empty() && !session_.peer_ended()) {
+      check_usable();
+      fail_deadline(format("message {} did not come", session_.progress().delivered + 1));
+    }
   }
   std::optional<Message> message(std::move(inbox_.front()));
   inbox_.pop_front();
@@ -143,10 +166,12 @@ void SessionTransport::close(Deadline deadline) {
     const Sequence end = session_.push_end();
     outbox_.push_back(nullptr);
     flush(lock);
-    const bool done = room_.wait_until(lock, deadline, [&] {
+    const auto ended = [&] {
       return failure_ || session_.peer_delivered() >= end || (session_.peer_ended() && !link_);
-    });
-    if (!done) {
+    };
+    bool in_time = true;
+    while (!ended() && in_time) in_time = wait_for_change(lock, room_, deadline);
+    if (!ended()) {
       const std::string what =
           format("the peer has {} of {} messages sent", session_.peer_delivered(), end - 1);
       const Error late(ErrorCode::kDeadlineExceeded,

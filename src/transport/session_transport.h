@@ -1,9 +1,10 @@
 // The transport of every kind that connects two processes: a session over links that come and go.
 //
-// One I/O thread per end reads, keeps time (signs of life, silence) and, at the connecting end,
-// makes links anew. Whoever sends writes to the link himself as far as there is room; what does not
-// fit the I/O thread writes later, so that computing goes on meanwhile. All state is behind one
-// mutex, which nobody holds while bytes move.
+// Whoever waits does the work: a thread that waits for a message or for room reads from the link
+// himself and writes what is unfinished, so that a quick exchange wakes no other thread. While no
+// program thread waits, the I/O thread of the end does the same, so that bytes move while the
+// program computes. It also keeps time (signs of life, silence) and, at the connecting end, makes
+// links anew. All state is behind one mutex, which nobody holds while bytes move.
 #pragma once
 
 #include <condition_variable>
@@ -70,14 +71,16 @@ class SessionTransport final : public Transport, private Greeter {
   void try_to_connect(Lock& lock);
   void take_over(Lock& lock);
   void serve(const LinkPtr& link);
-  void turn(const LinkPtr& link, std::vector<ReceivedFrame>& frames);
-  void take_frame(ReceivedFrame& frame);
-  void finish_writing(Lock& lock);
-  void keep_time();
-  void link_broke(const LinkPtr& link, const Error& error);
   void stop();
 
-  // Under the mutex.
+  // Under the mutex, which those with a lock let go in between.
+  bool wait_for_change(Lock& lock, std::condition_variable& change, Deadline deadline);
+  void work(Lock& lock, Deadline until);
+  void turn(Lock& lock, const LinkPtr& link, const std::optional<Error>& broken);
+  void take_frame(ReceivedFrame& frame);
+  void keep_time(const LinkPtr& link);
+  void link_broke(const Error& error);
+  void finish_writing(Lock& lock);
   void flush(Lock& lock);
   [[nodiscard]] std::optional<OutgoingFrame> next_frame();
   void lose_link(const std::string& reason);
@@ -107,14 +110,22 @@ class SessionTransport final : public Transport, private Greeter {
   std::deque<Message> inbox_;
 
   LinkPtr link_;
-  bool residue_ = false;  // the link has an unfinished write
-  bool writing_ = false;  // some thread is writing to the link
+  bool residue_ = false;               // the link has an unfinished write
+  bool writing_ = false;               // some thread is writing to the link
+  bool working_ = false;               // some thread waits at the link and reads from it
+  bool io_works_ = false;              // it is the I/O thread
+  std::uint64_t works_ = 0;            // by program threads, so far
+  int waiting_ = 0;                    // program threads that wait for another one's work
+  bool deep_sleep_ = false;            // the I/O thread relies on a program thread's work
+  std::vector<ReceivedFrame> frames_;  // of the thread that works
   bool beat_due_ = false;
   bool wrote_since_beat_ = false;
   Deadline next_beat_{};
   std::optional<GreetedLink> offer_;  // that the I/O thread has not taken over yet
 
   std::optional<Agreement> agreement_;  // of the last link
+  std::uint64_t greetings_ = 0;         // of ours so far
+  std::uint64_t newest_attempt_ = 0;    // of the peer's, among the links adopted
   std::optional<Error> failure_;
   std::string trouble_ = "no connection yet";  // why there is no link
   bool ask_due_ = false;

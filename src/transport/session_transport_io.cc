@@ -7,6 +7,12 @@
 #include "session_transport.h"
 
 namespace harmonics {
+namespace {
+
+// How long the I/O thread leaves the link to program threads that come and go.
+constexpr auto kDoze = std::chrono::milliseconds(1);
+
+}  // namespace
 
 // --- greetings ---
 
@@ -17,6 +23,7 @@ Greeting SessionTransport::greeting() {
   out.boundary = binding_.name;
   out.instance = instance_;
   if (agreement_) out.peer = agreement_->theirs.instance;
+  out.attempt = ++greetings_;
   out.progress = session_.progress();
   out.window = options_.window;
   out.compress = binding_.compress;
@@ -74,6 +81,11 @@ void SessionTransport::adopt(const GreetedLink& greeted) {
     greeted.link->shut();  // two came at once, and the other one was first
     return;
   }
+  if (greeted.agreement.theirs.attempt <= newest_attempt_) {
+    greeted.link->shut();  // the peer has given this link up for a newer one already
+    return;
+  }
+  newest_attempt_ = greeted.agreement.theirs.attempt;
   if (offer_) offer_->link->shut();
   offer_ = greeted;
   if (link_) link_->wake();
@@ -142,6 +154,7 @@ void SessionTransport::try_to_connect(Lock& lock) {
   ++failed_attempts_;
   lock.unlock();
   std::optional<Error> permanent;
+  bool stranger = false;
   std::string reason;
   try {
     const Deadline deadline = deadline_in(options_.handshake_timeout);
@@ -152,14 +165,15 @@ void SessionTransport::try_to_connect(Lock& lock) {
   } catch (const Error& error) {
     reason = error.what();
     // Whoever answers there is not one of us, or speaks another version: waiting does not help.
-    if (error.code() == ErrorCode::kInvalidArgument || error.code() == ErrorCode::kUnimplemented ||
-        error.code() == ErrorCode::kUnauthenticated) {
-      permanent = error;
-    }
+    // Unless we have met before: then it was damage on the way.
+    stranger = error.code() == ErrorCode::kInvalidArgument ||
+               error.code() == ErrorCode::kUnimplemented ||
+               error.code() == ErrorCode::kUnauthenticated;
+    if (stranger) permanent = error;
   }
   lock.lock();
   if (!reason.empty() && !offer_) trouble_ = reason;
-  if (permanent) give_up(permanent->code(), permanent->what());
+  if (permanent && !(stranger && agreement_)) give_up(permanent->code(), permanent->what());
 }
 
 void SessionTransport::take_over(Lock& lock) {
@@ -189,48 +203,64 @@ void SessionTransport::take_over(Lock& lock) {
 }
 
 void SessionTransport::serve(const LinkPtr& link) {
-  std::vector<ReceivedFrame> frames;
-  Deadline until;
-  try {
-    for (;;) {
-      {
-        const Lock lock(mutex_);
-        if (stopping_ || offer_ || link_ != link) return;
-        until = next_beat_;
-      }
-      link->wait(until);
-      frames.clear();
-      link->read(frames);
-      turn(link, frames);
+  Lock lock(mutex_);
+  std::uint64_t works_seen = works_;
+  while (!stopping_ && !offer_ && link_ == link) {
+    link->push();
+    const bool program_works = std::exchange(works_seen, works_) != works_;
+    if (!working_ && !program_works) {
+      const bool awaited = waiting_ > 0;
+      io_works_ = true;
+      work(lock, next_beat_);
+      io_works_ = false;
+      // The program waits for what we read: it may as well read the next one itself.
+      if (awaited) ++works_;
+      continue;
     }
-  } catch (const Error& error) {
-    // What came whole before the break still counts.
-    try {
-      turn(link, frames);
-    } catch (const Error&) {
-    }
-    link_broke(link, error);
+    deep_sleep_ = working_ && !program_works;
+    const Deadline until = deep_sleep_ ? next_beat_ : std::min(next_beat_, deadline_in(kDoze));
+    lock.unlock();
+    link->doze(until);
+    lock.lock();
+    deep_sleep_ = false;
+    if (!working_ && link_ == link) turn(lock, link, std::nullopt);
   }
 }
 
-void SessionTransport::turn(const LinkPtr& link, std::vector<ReceivedFrame>& frames) {
-  Lock lock(mutex_);
-  if (link_ != link) return;
+void SessionTransport::work(Lock& lock, Deadline until) {
+  const LinkPtr link = link_;
+  std::optional<Error> broken;
+  working_ = true;
+  lock.unlock();
   try {
-    for (ReceivedFrame& frame : frames) take_frame(frame);
+    link->wait(until);
+    link->read(frames_);
   } catch (const Error& error) {
-    // The frames were whole, so it is the peer that breaks the rules: a new link would not help.
-    give_up(error.code(), error.what());
-    return;
+    broken = error;
   }
-  if (!frames.empty()) {
-    forget_delivered();
-    room_.notify_all();
-    arrived_.notify_all();
+  lock.lock();
+  working_ = false;
+  turn(lock, link, broken);
+}
+
+void SessionTransport::turn(Lock& lock, const LinkPtr& link, const std::optional<Error>& broken) {
+  if (link_ == link) {
+    try {
+      // What came whole before a break still counts.
+      for (ReceivedFrame& frame : frames_) take_frame(frame);
+    } catch (const Error& error) {
+      // The frames were whole, so it is the peer that breaks the rules: a new link would not help.
+      give_up(error.code(), error.what());
+    }
+    if (!frames_.empty()) {
+      forget_delivered();
+      room_.notify_all();
+      arrived_.notify_all();
+    }
   }
-  frames.clear();
-  keep_time();
-  finish_writing(lock);
+  frames_.clear();
+  if (link_ == link) keep_time(link);
+  if (link_ == link && broken) link_broke(*broken);
   flush(lock);
 }
 
@@ -261,23 +291,24 @@ void SessionTransport::take_frame(ReceivedFrame& frame) {
   }
 }
 
-void SessionTransport::keep_time() {
+void SessionTransport::keep_time(const LinkPtr& link) {
   const Deadline now = std::chrono::steady_clock::now();
   if (now < next_beat_) return;
   next_beat_ = now + options_.heartbeat;
   beat_due_ = !std::exchange(wrote_since_beat_, false) || session_.untold();
-  if (route_.silence_limit > Nanoseconds(0) && now - link_->last_heard() > route_.silence_limit) {
-    fail(ErrorCode::kUnavailable, "no sign of life from {} for {} ms", link_->peer(),
-         std::chrono::duration_cast<std::chrono::milliseconds>(route_.silence_limit).count());
+  if (route_.silence_limit > Nanoseconds(0) && now - link->last_heard() > route_.silence_limit) {
+    link_broke(Error(
+        ErrorCode::kUnavailable,
+        format(
+            "no sign of life from {} for {} ms", link->peer(),
+            std::chrono::duration_cast<std::chrono::milliseconds>(route_.silence_limit).count())));
   }
 }
 
-void SessionTransport::link_broke(const LinkPtr& link, const Error& error) {
-  const Lock lock(mutex_);
-  if (link_ != link) return;
-  const bool hopeless = error.code() == ErrorCode::kResourceExhausted ||
-                        error.code() == ErrorCode::kInvalidArgument ||
-                        error.code() == ErrorCode::kUnimplemented;
+void SessionTransport::link_broke(const Error& error) {
+  // A frame whose checksums are right and that is still too large will be so on every link;
+  // anything else may have happened on the way.
+  const bool hopeless = error.code() == ErrorCode::kResourceExhausted;
   if (hopeless) {
     give_up(error.code(), error.what());
   } else {
@@ -351,6 +382,7 @@ std::optional<OutgoingFrame> SessionTransport::next_frame() {
 }
 
 void SessionTransport::flush(Lock& lock) {
+  finish_writing(lock);
   if (writing_) return;  // whoever writes looks again before he stops
   writing_ = true;
   while (link_ && !residue_) {
@@ -371,7 +403,10 @@ void SessionTransport::flush(Lock& lock) {
       lose_link(broken->what());
     } else if (!whole) {
       residue_ = true;
-      link->wake();
+      if (working_) link->wake();  // who works has to wait for room as well
+    } else if (link->holds_back()) {
+      ++works_;  // so that the I/O thread looks at the link every now and then
+      if (io_works_) link->wake();
     }
   }
   writing_ = false;

@@ -19,9 +19,9 @@
 
 namespace harmonics {
 
-/// The most blocks of one direction: those in flight (kMaxWindowMessages) and those that the
-/// receiver holds (kMaxHeldBlocks), and some to spare.
-inline constexpr std::size_t kMaxBlocks = 2048;
+/// The most blocks of one direction: those in flight (kMaxShmMessages) and those that the receiver
+/// holds (kMaxHeldBlocks), and some to spare.
+inline constexpr std::size_t kMaxBlocks = 1024;
 /// The most blocks that a receiver's tensors may keep; beyond, payloads are copied out.
 inline constexpr std::size_t kMaxHeldBlocks = 512;
 

@@ -30,8 +30,10 @@ void check_host(const RemoteBinding& binding) {
 
 }  // namespace
 
-TransportPtr make_shm(const RemoteBinding& binding, const TransportOptions& options) {
+TransportPtr make_shm(const RemoteBinding& binding, const TransportOptions& asked) {
   check_host(binding);
+  TransportOptions options = asked;
+  options.window.messages = std::min(asked.window.messages, kMaxShmMessages);
   if (options.tls.enabled()) {
     fail(ErrorCode::kInvalidArgument,
          "boundary '{}': shared memory does not leave the host, so there is nothing for TLS to "

@@ -107,6 +107,10 @@ class ShmLink final : public Link {
 
   void wait(Deadline until) override { reader_.wait(until); }
 
+  void doze(Deadline until) override {
+    if (wait_for(wake_doze_.fd(), POLLIN, until, nullptr)) wake_doze_.clear();
+  }
+
   void read(std::vector<ReceivedFrame>& frames) override {
     const std::size_t before = frames.size();
     while (reader_.available() > 0) {
@@ -117,7 +121,10 @@ class ShmLink final : public Link {
     if (frames.size() == before) receiver_.read_notices();
   }
 
-  void wake() override { reader_.wake(); }
+  void wake() override {
+    reader_.wake();
+    wake_doze_.signal();
+  }
   void shut() override {
     stream_->shut();
     writer_.poke();
@@ -173,6 +180,7 @@ class ShmLink final : public Link {
   Control& control_;
   const std::uint64_t max_tensor_;
   const std::string peer_ = "a process of this host";
+  WakeEvent wake_doze_;
   ShmRingWriter writer_;
   ShmRingReader reader_;
   BlockSender sender_;
@@ -217,6 +225,10 @@ LinkPtr make_shm_link(StreamPtr stream, const Agreement& agreement, Deadline dea
   check_same_user(*stream);
   const Window& ours = agreement.ours.window;
   const Window& theirs = agreement.theirs.window;
+  if (ours.messages > kMaxShmMessages || theirs.messages > kMaxShmMessages) {
+    fail(ErrorCode::kInvalidArgument, "a window of {} messages over shared memory, at most {}",
+         std::max(ours.messages, theirs.messages), kMaxShmMessages);
+  }
   const Layout layout = agreement.listening ? Layout(theirs, ours) : Layout(ours, theirs);
   auto region = agreement.listening ? make_region(stream->fd(), layout, deadline)
                                     : take_region(stream->fd(), layout, deadline);

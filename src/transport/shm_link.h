@@ -9,6 +9,9 @@ namespace harmonics {
 /// Payloads up to this size travel in the ring itself; larger ones take a block.
 inline constexpr std::size_t kInlinePayload = std::size_t{8} << 10;
 
+/// The most messages in flight: the ring has room for that many of the longest.
+inline constexpr std::uint32_t kMaxShmMessages = 64;
+
 /// Makes the link on a greeted local socket: the listening end makes the shared memory and passes
 /// it on, the connecting end takes it. A process of another user is refused (kPermissionDenied).
 [[nodiscard]] LinkPtr make_shm_link(StreamPtr stream, const Agreement& agreement,

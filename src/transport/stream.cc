@@ -1,7 +1,10 @@
 #include "stream.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -10,6 +13,9 @@
 
 namespace harmonics {
 namespace {
+
+// As many bytes as stay in the cache between the kernel's copy and the checksum.
+constexpr std::size_t kMostTogether = std::size_t{128} << 10;
 
 class PlainStream final : public Stream {
  public:
@@ -23,9 +29,24 @@ class PlainStream final : public Stream {
     return result(count, POLLIN);
   }
 
-  Transfer write_some(std::span<const iovec> pieces) override {
+  Transfer write_some(std::span<const iovec> pieces, bool more) override {
     const msghdr message = gather(pieces);
-    return result(::sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL), POLLOUT);
+    const int flags = MSG_DONTWAIT | MSG_NOSIGNAL | (more ? MSG_MORE : 0);
+    return result(::sendmsg(socket_.get(), &message, flags), POLLOUT);
+  }
+
+  void push() override {
+    // Setting it again is what makes the kernel send what it holds.
+    const int on = 1;
+    (void)::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  }
+
+  void expect(std::size_t bytes) override {
+    const int wanted = static_cast<int>(std::clamp<std::size_t>(bytes, 1, kMostTogether));
+    if (wanted == low_water_) return;
+    // Without it the wait ends earlier, no more.
+    (void)::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVLOWAT, &wanted, sizeof(wanted));
+    low_water_ = wanted;
   }
 
   int fd() const override { return socket_.get(); }
@@ -48,6 +69,7 @@ class PlainStream final : public Stream {
 
   Descriptor socket_;
   std::string peer_;
+  int low_water_ = 1;
 };
 
 }  // namespace

@@ -29,8 +29,14 @@ class Stream {
 
   /// Fills the pieces in order, as far as bytes are there.
   virtual Transfer read_some(std::span<const iovec> pieces) = 0;
-  /// Writes from the pieces in order, as far as there is room.
-  virtual Transfer write_some(std::span<const iovec> pieces) = 0;
+  /// Writes from the pieces in order, as far as there is room. With `more`, the bytes may wait for
+  /// those of the next call, or for `push`.
+  virtual Transfer write_some(std::span<const iovec> pieces, bool more = false) = 0;
+  virtual void push() {}
+
+  /// The reader knows that at least this many bytes are still to come (0: nothing is known). A wait
+  /// for POLLIN may then take them together instead of waking for each segment.
+  virtual void expect(std::size_t /*bytes*/) {}
 
   [[nodiscard]] virtual int fd() const = 0;
   /// The other end, for error texts.

@@ -1,6 +1,7 @@
 #include "tcp_link.h"
 
 #include <poll.h>
+#include <time.h>
 
 #include <algorithm>
 #include <array>
@@ -9,16 +10,19 @@
 #include <utility>
 
 #include <harmonics/base/error.h>
+#include <harmonics/transport/crc32c.h>
 
-#include "crc32c.h"
+#include "gather.h"
 
 namespace harmonics {
 namespace {
 
 // Small frames come many at a time through this much memory; larger payloads bypass it.
 constexpr std::size_t kStagingBytes = std::size_t{64} << 10;
-// After this many reads the I/O thread looks after other things for a moment.
-constexpr int kReadsPerTurn = 32;
+// After this many bytes a thread hands on what it has read, while that is still in the cache.
+constexpr std::size_t kBytesPerTurn = kChunkBytes;
+// After this many it looks after other things for a moment, even in the middle of a message.
+constexpr std::size_t kMostPerTurn = 16 * kChunkBytes;
 
 // The bytes of one frame that are not written yet. Checksums of payload chunks are computed just
 // before their chunk is written, while writing brings it into the cache anyway.
@@ -98,14 +102,27 @@ class StreamLink final : public Link {
   }
 
   bool write(OutgoingFrame frame) override {
+    more_ = false;
+    if (frame.message) {
+      ++messages_sent_;
+      const std::size_t bytes = frame.message->payload.size() + frame.message->meta.size();
+      out_run_.moved(bytes, messages_received_, std::chrono::steady_clock::now());
+      more_ = out_run_.wanted() && (held_bytes_ += bytes) < Gather::kBytes;
+    }
+    if (!more_) held_bytes_ = 0;
     cursor_.start(std::move(frame));
     return finish_write();
+  }
+
+  bool holds_back() const override { return held_bytes_ > 0; }
+  void push() override {
+    if (held_bytes_.exchange(0) > 0) stream_->push();
   }
 
   bool finish_write() override {
     const std::size_t before = cursor_.payload_written();
     while (!cursor_.done()) {
-      const Transfer transfer = stream_->write_some(cursor_.pieces());
+      const Transfer transfer = stream_->write_some(cursor_.pieces(), more_);
       if (transfer.bytes == 0) {
         payload_sent_ += cursor_.payload_written() - before;
         pending_write_ = transfer.wait;
@@ -121,36 +138,59 @@ class StreamLink final : public Link {
 
   void wait(Deadline until) override {
     if (more_to_read_) return;
-    const auto events = static_cast<short>(read_event_ | pending_write_.load());
-    pollfd watched[2] = {{stream_->fd(), events, 0}, {wake_.fd(), POLLIN, 0}};
-    if (::poll(watched, 2, poll_timeout(until)) < 0 && errno != EINTR) {
-      fail_errno(errno, "cannot wait for a socket");
+    if (in_run_.wanted() && pending_write_ == 0) {
+      stream_->expect(Gather::kBytes);
+      if (poll_until(std::min(until, deadline_in(Gather::kTime)))) {
+        in_run_.paid();
+        return;
+      }
+      in_run_.wasted();
     }
-    if (watched[1].revents != 0) wake_.clear();
+    stream_->expect(decoder_.needs());
+    (void)poll_until(until);
+  }
+
+  void doze(Deadline until) override {
+    if (wait_for(wake_doze_.fd(), POLLIN, until, nullptr)) wake_doze_.clear();
   }
 
   void read(std::vector<ReceivedFrame>& frames) override {
-    more_to_read_ = true;
-    for (int i = 0; i < kReadsPerTurn; ++i) {
-      if (!read_once(frames)) {
-        more_to_read_ = false;
-        break;
-      }
-    }
-    if (!more_to_read_ && !heard_) return;
-    heard_ = false;
-    last_heard_ = std::chrono::steady_clock::now();
+    std::size_t bytes = 0;
+    do {
+      more_to_read_ = read_once(frames, bytes);
+    } while (more_to_read_ && bytes < (frames.empty() ? kMostPerTurn : kBytesPerTurn));
+    if (bytes == 0) return;
+    const Deadline now = std::chrono::steady_clock::now();
+    last_heard_ = now;
+    in_run_.moved(bytes, messages_sent_, now);
   }
 
-  void wake() override { wake_.signal(); }
+  void wake() override {
+    wake_.signal();
+    wake_doze_.signal();
+  }
   void shut() override { stream_->shut(); }
   Deadline last_heard() const override { return last_heard_; }
   LinkCounts counts() const override { return {payload_sent_, payload_received_}; }
   const std::string& peer() const override { return stream_->peer(); }
 
  private:
-  // False when nothing more is there.
-  bool read_once(std::vector<ReceivedFrame>& frames) {
+  // False when nothing happened until then.
+  bool poll_until(Deadline until) {
+    const auto events = static_cast<short>(read_event_ | pending_write_.load());
+    pollfd watched[2] = {{stream_->fd(), events, 0}, {wake_.fd(), POLLIN, 0}};
+    const auto left =
+        std::max<Nanoseconds>(until - std::chrono::steady_clock::now(), Nanoseconds(0));
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
+    const timespec timeout = {seconds.count(), (left - seconds).count()};
+    const int count = ::ppoll(watched, 2, &timeout, nullptr);
+    if (count < 0 && errno != EINTR) fail_errno(errno, "cannot wait for a socket");
+    if (watched[1].revents != 0) wake_.clear();
+    return count != 0;
+  }
+
+  // Adds to `bytes` what it read. False when nothing more was there.
+  bool read_once(std::vector<ReceivedFrame>& frames, std::size_t& bytes) {
     // At most a chunk at a time, so that its checksum finds it in the cache.
     std::span<std::byte> to = decoder_.want();
     const bool all = to.size() <= kChunkBytes;
@@ -162,7 +202,8 @@ class StreamLink final : public Link {
       read_event_ = transfer.wait;
       return false;
     }
-    heard_ = true;
+    bytes += transfer.bytes;
+    const std::size_t asked = to.size() + (all ? staging_.size() : 0);
     const std::size_t in_place = std::min(transfer.bytes, to.size());
     accept(in_place, frames);
     ByteSpan staged = ByteSpan(staging_).first(transfer.bytes - in_place);
@@ -173,31 +214,39 @@ class StreamLink final : public Link {
       staged = staged.subspan(count);
       accept(count, frames);
     }
-    return true;
+    return transfer.bytes == asked;
   }
 
   void accept(std::size_t count, std::vector<ReceivedFrame>& frames) {
     if (!decoder_.got(count)) return;
     frames.push_back(decoder_.take());
+    if (frames.back().header.type != FrameType::kMessage) return;
+    ++messages_received_;
     payload_received_ += frames.back().header.payload_bytes;
   }
 
   StreamPtr stream_;
-  WakeEvent wake_;
+  WakeEvent wake_;  // of who works
+  WakeEvent wake_doze_;
   std::atomic<Deadline> last_heard_;
   std::atomic<std::uint64_t> payload_sent_ = 0;
   std::atomic<std::uint64_t> payload_received_ = 0;
+  std::atomic<std::uint64_t> messages_sent_ = 0;
+  std::atomic<std::uint64_t> messages_received_ = 0;
+  std::atomic<std::size_t> held_bytes_ = 0;
 
-  // Of the writing thread; the event that it waits for is for the I/O thread.
+  // Of who writes; the event that it waits for is for who works.
   FrameCursor cursor_;
+  Gather out_run_;
+  bool more_ = false;
   std::atomic<short> pending_write_ = 0;
 
-  // Of the I/O thread.
+  // Of who works.
   FrameDecoder decoder_;
   Bytes staging_;
   short read_event_ = POLLIN;
   bool more_to_read_ = false;
-  bool heard_ = false;
+  Gather in_run_;
 };
 
 }  // namespace

@@ -93,7 +93,7 @@ class TlsStream final : public Stream {
     return total;
   }
 
-  Transfer write_some(std::span<const iovec> pieces) override {
+  Transfer write_some(std::span<const iovec> pieces, bool /*more*/) override {
     const std::lock_guard lock(mutex_);
     Transfer total;
     for (const iovec& piece : pieces) {

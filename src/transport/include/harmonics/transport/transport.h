@@ -24,11 +24,11 @@ using Deadline = std::chrono::steady_clock::time_point;
 /// alone, so a window never blocks one that max_message_size allows.
 struct Window {
   std::uint64_t bytes = std::uint64_t{256} << 20;
-  std::uint32_t messages = 64;
+  std::uint32_t messages = 1024;
   auto operator<=>(const Window&) const = default;
 };
 /// The most messages that a window may hold.
-inline constexpr std::uint32_t kMaxWindowMessages = 1024;
+inline constexpr std::uint32_t kMaxWindowMessages = 4096;
 
 /// Counters of one end since it was made.
 struct TransportStats {
@@ -111,7 +111,7 @@ struct TransportOptions {
   /// A secret that both ends must know; proven by challenge, never sent. Empty: none is asked for.
   std::string token = {};
   TlsOptions tls = {};
-  /// What this end lets the other have in flight.
+  /// What this end lets the other have in flight. Shared memory takes at most 64 messages of it.
   Window window = {};
   /// A sign of life is sent this often; after three silent periods a link counts as cut.
   Nanoseconds heartbeat = std::chrono::seconds(1);

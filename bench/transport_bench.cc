@@ -1,0 +1,274 @@
+// Transports against a hand-written socket loop, and the bus on its own: throughput, round trips
+// and CPU seconds per GB. Both ends run in this process; rounds of ours and of the reference
+// alternate.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <harmonics/base/format.h>
+#include <harmonics/transport/bus.h>
+#include <harmonics/transport/transport.h>
+
+#include "reference/raw_tcp.h"
+
+namespace {
+
+using namespace harmonics;
+
+constexpr std::size_t kKilo = 1 << 10;
+constexpr std::size_t kMega = 1 << 20;
+
+double seconds(clockid_t clock) {
+  timespec now;
+  clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+Deadline patient() { return deadline_in(std::chrono::minutes(5)); }
+
+// What one round took.
+struct Cost {
+  double wall = 0;
+  double cpu = 0;
+};
+
+Cost measured(const std::function<void()>& work) {
+  const double wall = seconds(CLOCK_MONOTONIC), cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
+  work();
+  return {seconds(CLOCK_MONOTONIC) - wall, seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu};
+}
+
+Message message_of(std::size_t bytes) {
+  Message message;
+  message.tensor = Tensor::zeros({static_cast<std::int64_t>(bytes / 4)});
+  return message;
+}
+
+using Ends = std::pair<TransportPtr, TransportPtr>;
+
+Ends tcp_ends() {
+  RemoteBinding binding{"bench", "127.0.0.1", 0};
+  binding.listen = true;
+  TransportPtr first = make_transport(binding);
+  binding.port = first->binding().port;
+  binding.listen = false;
+  return {std::move(first), make_transport(binding)};
+}
+
+Ends shm_ends() {
+  const RemoteBinding binding{format("bench.{}", ::getpid()), "127.0.0.1", 1,
+                              RemoteTransport::SharedMemory};
+  TransportPtr first = make_transport(binding);
+  return {std::move(first), make_transport(binding)};
+}
+
+// --- one way, as fast as it goes ---
+
+void stream_ours(Ends& ends, std::size_t bytes, int count) {
+  const Message message = message_of(bytes);
+  std::thread sender([&] {
+    for (int i = 0; i < count; ++i) ends.first->send(message, patient());
+  });
+  for (int i = 0; i < count; ++i) (void)ends.second->receive(patient());
+  sender.join();
+}
+
+struct RawLoop {
+  explicit RawLoop(std::size_t bytes)
+      : ends(reference::RawTcp::connect()), from(bytes), to(bytes + 64) {}
+
+  void stream(int count) {
+    std::thread sender([&] {
+      for (int i = 0; i < count; ++i) ends.first.send(from);
+    });
+    for (int i = 0; i < count; ++i) ends.second.receive(to);
+    sender.join();
+  }
+  void ping_pong(int count) {
+    std::thread other([&] {
+      std::vector<std::byte> mine(to.size());
+      for (int i = 0; i < count; ++i) {
+        ends.second.receive(mine);
+        ends.second.send(from);
+      }
+    });
+    for (int i = 0; i < count; ++i) {
+      ends.first.send(from);
+      ends.first.receive(to);
+    }
+    other.join();
+  }
+
+  std::pair<reference::RawTcp, reference::RawTcp> ends;
+  Bytes from;
+  std::vector<std::byte> to;
+};
+
+void ping_pong_ours(Ends& ends, std::size_t bytes, int count) {
+  const Message message = message_of(bytes);
+  std::thread other([&] {
+    for (int i = 0; i < count; ++i) {
+      (void)ends.second->receive(patient());
+      ends.second->send(message, patient());
+    }
+  });
+  for (int i = 0; i < count; ++i) {
+    ends.first->send(message, patient());
+    (void)ends.first->receive(patient());
+  }
+  other.join();
+}
+
+// Rounds of both in turn.
+struct Rounds {
+  std::vector<double> wall_ratio, cpu_ratio;
+  std::vector<double> our_wall, their_wall, our_cpu, their_cpu;
+
+  void add(const Cost& ours, const Cost& theirs) {
+    our_wall.push_back(ours.wall);
+    their_wall.push_back(theirs.wall);
+    our_cpu.push_back(ours.cpu);
+    their_cpu.push_back(theirs.cpu);
+    wall_ratio.push_back(ours.wall / theirs.wall);
+    cpu_ratio.push_back(ours.cpu / theirs.cpu);
+  }
+};
+
+Rounds alternate(int rounds, const std::function<void()>& ours,
+                 const std::function<void()>& theirs) {
+  ours();  // warms buffers and sockets
+  theirs();
+  Rounds out;
+  for (int i = 0; i < rounds; ++i) {
+    const Cost mine = measured(ours);
+    out.add(mine, measured(theirs));
+  }
+  return out;
+}
+
+bool print_row(const std::string& name, const std::string& ours, const std::string& theirs,
+               double ratio, const std::string& bar) {
+  std::printf("%s | %s | %s | %.2f | %s\n", name.c_str(), ours.c_str(), theirs.c_str(), ratio,
+              bar.c_str());
+  std::fflush(stdout);
+  if (bar.empty()) return true;
+  const double limit = std::stod(bar.substr(2));
+  return bar[0] == '>' ? ratio >= limit : ratio <= limit;
+}
+
+// One comparison: how much of what, and the bars.
+struct Scene {
+  std::string name;
+  std::size_t bytes;
+  int count;  // messages or round trips in a round
+  int rounds;
+  std::string speed_bar;
+  std::string cpu_bar;
+};
+
+bool stream_rows(Ends& ends, const Scene& scene) {
+  RawLoop raw(scene.bytes);
+  const Rounds result = alternate(
+      scene.rounds, [&] { stream_ours(ends, scene.bytes, scene.count); },
+      [&] { raw.stream(scene.count); });
+  const double gigabytes = 1e-9 * static_cast<double>(scene.bytes) * scene.count;
+  const auto speed = [&](const std::vector<double>& wall) {
+    return format("{:.2f} GB/s", gigabytes / median(wall));
+  };
+  const auto cost = [&](const std::vector<double>& cpu) {
+    return format("{:.2f} s/GB", median(cpu) / gigabytes);
+  };
+  bool good = print_row(scene.name + ", throughput", speed(result.our_wall),
+                        speed(result.their_wall), 1 / median(result.wall_ratio), scene.speed_bar);
+  good &= print_row(scene.name + ", CPU", cost(result.our_cpu), cost(result.their_cpu),
+                    median(result.cpu_ratio), scene.cpu_bar);
+  return good;
+}
+
+bool round_trip_rows(Ends& ends, const Scene& scene) {
+  RawLoop raw(scene.bytes);
+  const Rounds result = alternate(
+      scene.rounds, [&] { ping_pong_ours(ends, scene.bytes, scene.count); },
+      [&] { raw.ping_pong(scene.count); });
+  const auto each = [&](const std::vector<double>& total) {
+    return format("{:.1f} us", 1e6 * median(total) / scene.count);
+  };
+  bool good = print_row(scene.name + ", round trip", each(result.our_wall), each(result.their_wall),
+                        median(result.wall_ratio), scene.speed_bar);
+  good &= print_row(scene.name + ", CPU of a round trip", each(result.our_cpu),
+                    each(result.their_cpu), median(result.cpu_ratio), scene.cpu_bar);
+  return good;
+}
+
+// --- the bus ---
+
+bool bus_rows(int count) {
+  bool good = true;
+  for (const std::size_t bytes : {kKilo, 64 * kMega}) {
+    auto [a, b] = make_bus("bench");
+    const Message message = message_of(bytes);
+    std::vector<double> each;
+    for (int round = 0; round < 9; ++round) {
+      const Cost cost = measured([&, &a = a, &b = b] {
+        for (int i = 0; i < count; ++i) {
+          a->send(message, patient());
+          (void)b->receive(patient());
+        }
+      });
+      each.push_back(1e6 * cost.wall / count);
+    }
+    good &= print_row(format("bus, push + pop on one thread, {} KB", bytes / kKilo),
+                      format("{:.2f} us", median(each)), "2 us", median(each) / 2, "<= 1");
+  }
+  Ends ends = make_bus("bench");
+  std::vector<double> trips;
+  for (int i = 0; i < 9; ++i) {
+    trips.push_back(measured([&] { ping_pong_ours(ends, kKilo, count); }).wall / count / 2);
+  }
+  std::printf("bus between two threads: %.2f us one way (median of 9 rounds)\n",
+              1e6 * median(trips));
+  return good;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bool short_run = false, check = false;
+  for (int i = 1; i < argc; ++i) {
+    short_run |= std::string_view(argv[i]) == "--short";
+    check |= std::string_view(argv[i]) == "--check";
+  }
+  const int rounds = short_run ? 1 : 9;
+  const int scale = short_run ? 1 : 10;
+  std::printf("name | ours | reference | ratio | bar\n");
+  bool good = true;
+  const int large = short_run ? 2 : 12;
+  {
+    Ends ends = tcp_ends();
+    good &= round_trip_rows(ends, {"TCP, 1 KB", kKilo, 400 * scale, rounds, "<= 3", "<= 1.5"});
+    good &= stream_rows(ends, {"TCP, 1 KB", kKilo, 5000 * scale, rounds, "", "<= 1.5"});
+    good &= stream_rows(ends, {"TCP, 1 MB", kMega, 20 * scale, rounds, ">= 0.85", ""});
+    good &= stream_rows(ends, {"TCP, 64 MB", 64 * kMega, large, rounds, ">= 0.85", ""});
+  }
+  {
+    Ends ends = shm_ends();
+    good &= round_trip_rows(ends, {"shared memory, 1 KB", kKilo, 400 * scale, rounds, "", ""});
+    good &= stream_rows(ends, {"shared memory, 1 MB", kMega, 20 * scale, rounds, "", ""});
+    good &= stream_rows(ends, {"shared memory, 64 MB", 64 * kMega, large, rounds, "", ""});
+  }
+  good &= bus_rows(2000 * scale);
+  return check && !good ? 1 : 0;
+}
