@@ -246,9 +246,7 @@ TEST(SessionExploration, SixMessagesThreeCutsMessageCreditsBind) {
 TEST(SessionExploration, SixMessagesThreeCutsByteCreditsBind) {
   explore({{3, 8}, {6, 0}, 3}, 1000);
 }
-TEST(SessionExploration, BothWaysTwoAndTwoMessagesTwoCuts) {
-  explore({{3, 2}, {2, 2}, 2}, 10000);
-}
+TEST(SessionExploration, BothWaysTwoAndTwoMessagesTwoCuts) { explore({{3, 2}, {2, 2}, 2}, 10000); }
 TEST(SessionExploration, OneCreditThreeCuts) { explore({{1, 1}, {6, 0}, 3}, 1000); }
 
 }  // namespace

@@ -9,8 +9,10 @@
 namespace harmonics {
 namespace {
 
-// How long the I/O thread leaves the link to program threads that come and go.
-constexpr auto kDoze = std::chrono::milliseconds(1);
+// How long the I/O thread leaves the link to program threads that come and go: the longer they have
+// been at it without a pause, the longer.
+constexpr Nanoseconds kDoze = std::chrono::milliseconds(1);
+constexpr Nanoseconds kLongestDoze = std::chrono::milliseconds(8);
 
 }  // namespace
 
@@ -205,9 +207,12 @@ void SessionTransport::take_over(Lock& lock) {
 void SessionTransport::serve(const LinkPtr& link) {
   Lock lock(mutex_);
   std::uint64_t works_seen = works_;
+  Nanoseconds doze = kDoze;
   while (!stopping_ && !offer_ && link_ == link) {
+    const bool held_back = link->holds_back();
     link->push();
     const bool program_works = std::exchange(works_seen, works_) != works_;
+    if (!program_works || held_back) doze = kDoze;
     if (!working_ && !program_works) {
       const bool awaited = waiting_ > 0;
       io_works_ = true;
@@ -218,7 +223,8 @@ void SessionTransport::serve(const LinkPtr& link) {
       continue;
     }
     deep_sleep_ = working_ && !program_works;
-    const Deadline until = deep_sleep_ ? next_beat_ : std::min(next_beat_, deadline_in(kDoze));
+    const Deadline until = deep_sleep_ ? next_beat_ : std::min(next_beat_, deadline_in(doze));
+    doze = std::min(2 * doze, kLongestDoze);
     lock.unlock();
     link->doze(until);
     lock.lock();

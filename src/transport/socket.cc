@@ -38,7 +38,7 @@ Descriptor open_socket(int family) {
 
 // Inside one machine there is no distance to fill with bytes: what waits in the kernel should stay
 // in the cache. Between machines the kernel finds the right size by itself.
-constexpr int kLocalSendBuffer = 512 << 10;
+constexpr int kLocalSendBuffer = 2048 << 10;
 
 void tune(const Descriptor& socket, const SocketAddress& peer) {
   if (peer.family() == AF_UNIX) return;

@@ -15,7 +15,7 @@ namespace harmonics {
 namespace {
 
 // As many bytes as stay in the cache between the kernel's copy and the checksum.
-constexpr std::size_t kMostTogether = std::size_t{128} << 10;
+constexpr std::size_t kMostTogether = std::size_t{256} << 10;
 
 class PlainStream final : public Stream {
  public:
