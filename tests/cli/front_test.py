@@ -19,7 +19,7 @@ class FrontTest(program.CliTest):
         libraries = subprocess.run(['ldd', program.HARMONICS], capture_output=True, text=True,
                                    check=True, timeout=program.TIMEOUT_S).stdout
         self.assertIn('libc.so', libraries)
-        for name in ('torch', 'c10', 'blas'):
+        for name in ('torch', 'libc10', 'blas'):
             self.assertNotIn(name, libraries)
 
     def test_every_command_has_help_with_an_example(self):
