@@ -1,90 +1,25 @@
 // Transports against a hand-written socket loop, and the bus on its own: throughput, round trips
 // and CPU seconds per GB. Both ends run in this process; rounds of ours and of the reference
 // alternate.
-#include <unistd.h>
-
-#include <algorithm>
 #include <cstdio>
-#include <ctime>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include <harmonics/base/format.h>
 #include <harmonics/transport/bus.h>
-#include <harmonics/transport/transport.h>
 
 #include "reference/raw_tcp.h"
+#include "transport_rounds.h"
 
 namespace {
 
 using namespace harmonics;
+using namespace bench;
 
 constexpr std::size_t kKilo = 1 << 10;
 constexpr std::size_t kMega = 1 << 20;
-
-double seconds(clockid_t clock) {
-  timespec now;
-  clock_gettime(clock, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-Deadline patient() { return deadline_in(std::chrono::minutes(5)); }
-
-// What one round took.
-struct Cost {
-  double wall = 0;
-  double cpu = 0;
-};
-
-Cost measured(const std::function<void()>& work) {
-  const double wall = seconds(CLOCK_MONOTONIC), cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
-  work();
-  return {seconds(CLOCK_MONOTONIC) - wall, seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu};
-}
-
-Message message_of(std::size_t bytes) {
-  Message message;
-  message.tensor = Tensor::zeros({static_cast<std::int64_t>(bytes / 4)});
-  return message;
-}
-
-using Ends = std::pair<TransportPtr, TransportPtr>;
-
-Ends tcp_ends() {
-  RemoteBinding binding{"bench", "127.0.0.1", 0};
-  binding.listen = true;
-  TransportPtr first = make_transport(binding);
-  binding.port = first->binding().port;
-  binding.listen = false;
-  return {std::move(first), make_transport(binding)};
-}
-
-Ends shm_ends() {
-  const RemoteBinding binding{format("bench.{}", ::getpid()), "127.0.0.1", 1,
-                              RemoteTransport::SharedMemory};
-  TransportPtr first = make_transport(binding);
-  return {std::move(first), make_transport(binding)};
-}
-
-// --- one way, as fast as it goes ---
-
-void stream_ours(Ends& ends, std::size_t bytes, int count) {
-  const Message message = message_of(bytes);
-  std::thread sender([&] {
-    for (int i = 0; i < count; ++i) ends.first->send(message, patient());
-  });
-  for (int i = 0; i < count; ++i) (void)ends.second->receive(patient());
-  sender.join();
-}
 
 struct RawLoop {
   explicit RawLoop(std::size_t bytes)
@@ -130,43 +65,6 @@ void ping_pong_ours(Ends& ends, std::size_t bytes, int count) {
     (void)ends.first->receive(patient());
   }
   other.join();
-}
-
-// Rounds of both in turn.
-struct Rounds {
-  std::vector<double> wall_ratio, cpu_ratio;
-  std::vector<double> our_wall, their_wall, our_cpu, their_cpu;
-
-  void add(const Cost& ours, const Cost& theirs) {
-    our_wall.push_back(ours.wall);
-    their_wall.push_back(theirs.wall);
-    our_cpu.push_back(ours.cpu);
-    their_cpu.push_back(theirs.cpu);
-    wall_ratio.push_back(ours.wall / theirs.wall);
-    cpu_ratio.push_back(ours.cpu / theirs.cpu);
-  }
-};
-
-Rounds alternate(int rounds, const std::function<void()>& ours,
-                 const std::function<void()>& theirs) {
-  ours();  // warms buffers and sockets
-  theirs();
-  Rounds out;
-  for (int i = 0; i < rounds; ++i) {
-    const Cost mine = measured(ours);
-    out.add(mine, measured(theirs));
-  }
-  return out;
-}
-
-bool print_row(const std::string& name, const std::string& ours, const std::string& theirs,
-               double ratio, const std::string& bar) {
-  std::printf("%s | %s | %s | %.2f | %s\n", name.c_str(), ours.c_str(), theirs.c_str(), ratio,
-              bar.c_str());
-  std::fflush(stdout);
-  if (bar.empty()) return true;
-  const double limit = std::stod(bar.substr(2));
-  return bar[0] == '>' ? ratio >= limit : ratio <= limit;
 }
 
 // One comparison: how much of what, and the bars.

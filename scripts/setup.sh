@@ -12,7 +12,7 @@ required=(
   g++ cmake ninja-build make git python3 ccache
   libtorch-dev libopenblas0-openmp
   libfmt-dev libspdlog-dev libcli11-dev libssl-dev libyaml-cpp-dev libzstd-dev
-  libgtest-dev libgmock-dev libbenchmark-dev
+  libgtest-dev libgmock-dev libbenchmark-dev libgloo-dev
   clang-format
 )
 # What only `make lint` and `make fuzz` need; installed when asked for with --dev.

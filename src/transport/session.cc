@@ -146,4 +146,19 @@ void Session::cut() {
   peer_asks_ = false;
 }
 
+void Session::write_state(ByteWriter& out) const {
+  for (const bool flag : {linked_, asked_, peer_asks_}) out.number(flag);
+  for (const std::uint64_t number :
+       {granted_.bytes, std::uint64_t{granted_.messages}, peer_window_.bytes,
+        std::uint64_t{peer_window_.messages}, pushed_, written_, highest_written_, end_pushed_,
+        peer_.delivered, peer_.consumed, received_.delivered, received_.consumed, told_.delivered,
+        told_.consumed, consumed_since_told_, end_received_}) {
+    out.number(number);
+  }
+  for (const auto* sizes : {&in_flight_, &backlog_}) {
+    out.number(std::uint64_t{sizes->size()});
+    for (const std::uint64_t size : *sizes) out.number(size);
+  }
+}
+
 }  // namespace harmonics

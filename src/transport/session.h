@@ -14,6 +14,7 @@
 #include <deque>
 #include <optional>
 
+#include <harmonics/base/bytes.h>
 #include <harmonics/transport/transport.h>
 
 namespace harmonics {
@@ -101,7 +102,9 @@ class Session {
   /// The link is gone; what was on it may or may not have arrived.
   void cut();
 
-  auto operator<=>(const Session&) const = default;
+  /// Everything that decides how the session will behave, as bytes: two sessions with the same
+  /// bytes behave the same. For tests that explore states.
+  void write_state(ByteWriter& out) const;
 
  private:
   Window granted_;
