@@ -267,7 +267,9 @@ TEST(SessionExploration, SixMessagesThreeCutsMessageCreditsBind) {
 TEST(SessionExploration, SixMessagesThreeCutsByteCreditsBind) {
   explore({{3, 8}, {6, 0}, 3}, 1000);
 }
-TEST(SessionExploration, BothWaysTwoAndTwoMessagesOneCut) { explore({{3, 2}, {2, 2}, 1}, 1000); }
+TEST(SessionExploration, BothWaysTwoAndOneMessagesTwoCuts) {
+  explore({{3, 2}, {2, 1}, 2}, 100'000);
+}
 TEST(SessionExploration, OneCreditThreeCuts) { explore({{1, 1}, {6, 0}, 3}, 1000); }
 
 }  // namespace
