@@ -46,8 +46,10 @@ endif()
 
 find_program(HARMONICS_CCACHE ccache)
 if(HARMONICS_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # The sloppiness values are what ccache needs to reuse objects built with a precompiled header.
+  # The sloppiness values are what ccache needs to reuse objects built with a precompiled header; the
+  # base folder lets a second checkout use the objects of the first.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
       ${HARMONICS_CCACHE})
 endif()
