@@ -12,7 +12,11 @@ required=(
   g++ cmake ninja-build make git python3 ccache
   libtorch-dev libopenblas0-openmp
   libfmt-dev libspdlog-dev libcli11-dev libssl-dev libyaml-cpp-dev libzstd-dev
-  libgtest-dev libgmock-dev libbenchmark-dev libgloo-dev
+  libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc pkg-config
+  libsodium-dev libsqlite3-dev libpq-dev postgresql
+  libopenmpi-dev openmpi-bin ocl-icd-opencl-dev opencl-headers libclblast-dev pocl-opencl-icd
+  nlohmann-json3-dev libcpp-httplib-dev
+  libgtest-dev libgmock-dev libbenchmark-dev libgloo-dev iproute2
   clang-format
 )
 # What only `make lint` and `make fuzz` need; installed when asked for with --dev.

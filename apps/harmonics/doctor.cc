@@ -1,5 +1,4 @@
 // harmonics doctor: what this build and this machine can do.
-#include <array>
 #include <optional>
 #include <thread>
 
@@ -26,6 +25,16 @@ struct Findings {
   unsigned processors = 0;
   /// What harmonics-torch says about libtorch; nothing when it could not be asked.
   std::optional<Json> torch;
+};
+
+/// What the build found of the optional parts (cmake/HarmonicsParts.cmake).
+struct OptionalPart {
+  const char* name;
+  int built;
+  const char* note;
+};
+constexpr OptionalPart kOptionalParts[] = {
+#include "part_rows.inc"
 };
 
 std::vector<std::string> find_simd() {
@@ -65,10 +74,8 @@ Findings examine() {
     }
   }
   findings.parts.push_back(std::move(torch));
-  constexpr std::array<const char*, 7> later = {"grpc",  "flight", "mpi", "opencl",
-                                                "store", "zk",     "jvm"};
-  for (const char* name : later) {
-    findings.parts.push_back({name, false, "not part of this version"});
+  for (const OptionalPart& part : kOptionalParts) {
+    findings.parts.push_back({part.name, part.built != 0, part.note});
   }
   return findings;
 }

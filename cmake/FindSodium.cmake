@@ -1,0 +1,11 @@
+# Finds libsodium, which comes without a CMake package: the target sodium::sodium.
+find_path(SODIUM_INCLUDE_DIR sodium.h)
+find_library(SODIUM_LIBRARY sodium)
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(Sodium REQUIRED_VARS SODIUM_LIBRARY SODIUM_INCLUDE_DIR)
+if(Sodium_FOUND AND NOT TARGET sodium::sodium)
+  add_library(sodium::sodium UNKNOWN IMPORTED)
+  set_target_properties(sodium::sodium PROPERTIES IMPORTED_LOCATION ${SODIUM_LIBRARY}
+    INTERFACE_INCLUDE_DIRECTORIES ${SODIUM_INCLUDE_DIR})
+endif()
+mark_as_advanced(SODIUM_INCLUDE_DIR SODIUM_LIBRARY)
