@@ -1,6 +1,6 @@
 # Everything that a person types. `make` alone lists it; the scripts do the work.
 .DEFAULT_GOAL := help
-.PHONY: help all test demo bench lint format sanitize fuzz clean
+.PHONY: help all test demo bench lint format sanitize soak fuzz clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z]*\): ## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -26,6 +26,10 @@ format: ## bring all C++ files into the one format
 
 sanitize: ## run the tests under ASan + UBSan, and those with threads under TSan
 	scripts/sanitize.sh
+
+soak: ## run the campaigns at full length: every combination, every seed that the tests know
+	scripts/build.sh release
+	HARMONICS_SOAK=1 ctest --preset release -L soak --parallel "$$(nproc)"
 
 fuzz: ## run every fuzzer for FUZZ_SECONDS (default 60) each
 	scripts/fuzz.sh

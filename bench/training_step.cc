@@ -2,9 +2,6 @@
 // same network hand-written on libtorch, and the cost of one inference cycle of a tiny graph.
 #include <torch/torch.h>
 
-#include <ctime>
-
-#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <string_view>
@@ -15,27 +12,15 @@
 #include <harmonics/tensor/torch.h>
 
 #include "reference/libtorch_networks.h"
+#include "rounds.h"
 
 namespace {
 
 using namespace harmonics;
+using bench::measured;
+using bench::median;
 
-double cpu_seconds() {
-  timespec now;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-double timed(const std::function<void()>& work) {
-  const double start = cpu_seconds();
-  work();
-  return cpu_seconds() - start;
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
+double timed(const std::function<void()>& work) { return measured(work).cpu; }
 
 HarmonicGraph mlp_graph() {
   GraphBuilder builder("mlp");

@@ -4,9 +4,7 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <functional>
 #include <string>
 #include <thread>
@@ -15,6 +13,8 @@
 
 #include <harmonics/base/format.h>
 #include <harmonics/transport/transport.h>
+
+#include "rounds.h"
 
 namespace bench {
 
@@ -26,30 +26,7 @@ using harmonics::RemoteTransport;
 using harmonics::Tensor;
 using harmonics::TransportPtr;
 
-inline double seconds(clockid_t clock) {
-  timespec now;
-  clock_gettime(clock, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-inline double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 inline Deadline patient() { return harmonics::deadline_in(std::chrono::minutes(5)); }
-
-// What one round took.
-struct Cost {
-  double wall = 0;
-  double cpu = 0;
-};
-
-inline Cost measured(const std::function<void()>& work) {
-  const double wall = seconds(CLOCK_MONOTONIC), cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
-  work();
-  return {seconds(CLOCK_MONOTONIC) - wall, seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu};
-}
 
 inline Message message_of(std::size_t bytes) {
   Message message;
