@@ -39,9 +39,28 @@ macro(harmonics_part part what)
   string(TOLOWER ${part} part_name)
   string(REPLACE ";" " " part_note "${part_note}")
   string(COMPARE EQUAL "${HARMONICS_HAS_${part}}" ON part_built)
+  set(part_words false true)
+  list(GET part_words ${part_built} part_built)
   set_property(GLOBAL APPEND_STRING PROPERTY HARMONICS_PART_ROWS
     "    {\"${part_name}\", ${part_built}, \"${part_note}\"},\n")
 endmacro()
+
+# Writes the body of apps/harmonics/optional_parts.h.
+function(harmonics_write_parts file)
+  get_property(rows GLOBAL PROPERTY HARMONICS_PART_ROWS)
+  file(CONFIGURE OUTPUT ${file} @ONLY CONTENT "#include \"optional_parts.h\"
+
+namespace harmonics {
+
+std::span<const OptionalPart> optional_parts() {
+  static constexpr OptionalPart kParts[] = {
+@rows@  };
+  return kParts;
+}
+
+}  // namespace harmonics
+")
+endfunction()
 
 harmonics_part(GRPC "gRPC transport, cluster" PACKAGES Protobuf gRPC
   TARGETS gRPC::grpc++ protobuf::libprotobuf gRPC::grpc_cpp_plugin)

@@ -7,6 +7,7 @@
 #include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
 
+#include "optional_parts.h"
 #include "subcommands.h"
 #include "torch_program.h"
 
@@ -25,16 +26,6 @@ struct Findings {
   unsigned processors = 0;
   /// What harmonics-torch says about libtorch; nothing when it could not be asked.
   std::optional<Json> torch;
-};
-
-/// What the build found of the optional parts (cmake/HarmonicsParts.cmake).
-struct OptionalPart {
-  const char* name;
-  int built;
-  const char* note;
-};
-constexpr OptionalPart kOptionalParts[] = {
-#include "part_rows.inc"
 };
 
 std::vector<std::string> find_simd() {
@@ -74,8 +65,8 @@ Findings examine() {
     }
   }
   findings.parts.push_back(std::move(torch));
-  for (const OptionalPart& part : kOptionalParts) {
-    findings.parts.push_back({part.name, part.built != 0, part.note});
+  for (const OptionalPart& part : optional_parts()) {
+    findings.parts.push_back({part.name, part.built, part.note});
   }
   return findings;
 }

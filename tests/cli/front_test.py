@@ -114,13 +114,14 @@ class FrontTest(program.CliTest):
         self.assertTrue(parts['torch']['built'])
         self.assertIn('libtorch ' + report['torch']['version'], parts['torch']['note'])
         for name in ('grpc', 'flight', 'mpi', 'opencl', 'store', 'zk', 'jvm'):
-            self.assertFalse(parts[name]['built'])
-            self.assertNotEqual(parts[name]['note'], '')
+            self.assertIn(parts[name]['built'], (True, False))
+            self.assertEqual('left out' in parts[name]['note'], not parts[name]['built'], name)
         self.assertGreater(report['processors'], 0)
         table = self.done('doctor')
         for word in ('compiler', 'build type', 'SIMD', 'torch', 'opencl'):
             self.assertIn(word, table)
-        self.assertEqual(self.done('doctor', '--output', 'quiet'), 'torch\n')
+        built = [part['name'] for part in report['parts'] if part['built']]
+        self.assertEqual(self.done('doctor', '--output', 'quiet').split(), built)
 
     def test_output_that_cannot_be_written(self):
         with open('/dev/full', 'w') as full:
