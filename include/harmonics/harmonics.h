@@ -49,5 +49,6 @@
 #include <harmonics/runtime/cycle_runtime.h>
 #include <harmonics/runtime/devices.h>
 #include <harmonics/schedule/distributed_scheduler.h>
+#include <harmonics/schedule/reduction.h>
 #include <harmonics/schedule/remote_scheduler.h>
 #endif
