@@ -1,0 +1,67 @@
+// All that facts have made: the one interpreter of facts, for the living and the restarted server.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include <harmonics/cluster/fact.h>
+#include <harmonics/cluster/state.h>
+#include <harmonics/cluster/worker_pool.h>
+
+namespace harmonics {
+
+/// Tasks, workers, users and the queue. Owned by one thread; reading is const and cheap. A fact
+/// that cannot follow from this state (an end without a start) is an `Error` (kDataLoss): the
+/// journal is damaged or the code is wrong, and neither may be papered over.
+class ClusterState {
+ public:
+  ClusterState();
+  ~ClusterState();
+  ClusterState(ClusterState&&) noexcept;
+  ClusterState& operator=(ClusterState&&) noexcept;
+
+  void apply(const Fact& fact);
+  /// Hands out facts that make an equal state of an empty one.
+  void snapshot(const std::function<void(const Fact&)>& keep) const;
+  /// Equal in everything that facts determine (not who is connected).
+  [[nodiscard]] bool operator==(const ClusterState& other) const;
+
+  [[nodiscard]] Term term() const;
+  /// The id that the next submission gets.
+  [[nodiscard]] TaskId next_task() const;
+  [[nodiscard]] WorkerId next_worker() const;
+
+  [[nodiscard]] const TaskRecord* find_task(TaskId id) const;
+  /// Tasks that are kept, ended ones included.
+  [[nodiscard]] std::size_t task_count() const;
+  /// Calls `visit` for up to `limit` tasks from `from` on in order of id; true when there are more.
+  bool each_task(TaskId from, std::size_t limit,
+                 const std::function<void(const TaskRecord&)>& visit) const;
+  [[nodiscard]] std::optional<TaskId> find_key(std::string_view user, std::string_view key) const;
+
+  [[nodiscard]] const WorkerRecord* find_worker(WorkerId id) const;
+  [[nodiscard]] const WorkerRecord* find_worker(std::string_view name) const;
+  [[nodiscard]] std::vector<const WorkerRecord*> workers() const;  ///< Natural order of names.
+  /// The attempts with a member on that worker that has not ended, in order of task.
+  [[nodiscard]] std::vector<AttemptId> attempts_on(WorkerId id) const;
+
+  /// Null for a user who never submitted and has no quota.
+  [[nodiscard]] const UserRecord* find_user(std::string_view name) const;
+  [[nodiscard]] std::vector<const UserRecord*> users() const;
+
+  /// How many tasks are in each state, by index of the alternative in TaskState.
+  [[nodiscard]] const std::array<std::uint64_t, std::variant_size_v<TaskState>>& counts() const;
+
+ private:
+  friend class ServerReactor;
+  friend class Scheduler;
+  struct Tables;
+  std::unique_ptr<Tables> tables_;
+};
+
+}  // namespace harmonics

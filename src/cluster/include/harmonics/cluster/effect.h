@@ -1,0 +1,64 @@
+// What the server must do once the facts that came with it are stored, in this order.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <harmonics/base/error.h>
+#include <harmonics/cluster/fact.h>
+#include <harmonics/cluster/ids.h>
+#include <harmonics/cluster/message.h>
+
+namespace harmonics {
+
+struct Submitted {
+  TaskId first{};
+  std::uint32_t count = 1;
+  bool already = false;  ///< The idempotency key was known: nothing was added.
+};
+struct Done {};
+struct Refusal {
+  ErrorCode code = ErrorCode::kInvalidArgument;
+  std::string message{};
+};
+/// To whoever asked.
+struct Answer {
+  RequestId request{};
+  std::variant<Submitted, Done, Refusal> reply{};
+};
+/// The hello on `connection` is accepted: from now on it is the worker's session `epoch`, and an
+/// older session of the worker is over (close it).
+struct OpenSession {
+  RequestId connection{};
+  WorkerId worker{};
+  Epoch epoch{};
+};
+/// Tell the connection why, then close it.
+struct RefuseSession {
+  RequestId connection{};
+  std::string reason{};
+};
+/// Send it if that session still lives, else drop it: the next hello brings both sides together.
+struct SendToWorker {
+  WorkerId worker{};
+  Epoch epoch{};
+  ServerMessage message{};
+};
+/// A line for the log: a policy that failed, a worker that fell silent.
+struct Note {
+  std::string text{};
+};
+using ServerEffect = std::variant<Answer, OpenSession, RefuseSession, SendToWorker, Note>;
+
+/// What a reactor's step hands to the outside.
+struct Outbox {
+  std::vector<Fact> facts{};
+  std::vector<ServerEffect> effects{};
+  void clear() {
+    facts.clear();
+    effects.clear();
+  }
+};
+
+}  // namespace harmonics

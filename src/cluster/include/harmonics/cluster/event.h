@@ -1,0 +1,72 @@
+// What the server's reactor is told. Plain values, made by sessions and the command line.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <variant>
+
+#include <harmonics/cluster/ids.h>
+#include <harmonics/cluster/message.h>
+#include <harmonics/cluster/state.h>
+
+namespace harmonics {
+
+/// Who asks. `admin` may touch everybody's tasks, workers and quotas.
+struct Caller {
+  std::string user{};
+  bool admin = false;
+};
+
+struct SubmitRequest {
+  RequestId request{};
+  Caller caller{};
+  TaskSpec spec{};
+};
+/// An array's first id cancels all of it.
+struct CancelRequest {
+  RequestId request{};
+  Caller caller{};
+  TaskId task{};
+};
+struct DrainRequest {
+  RequestId request{};
+  Caller caller{};
+  std::string worker{};
+  bool drain = true;
+};
+/// Gives up on a worker that is away: its attempts count as lost at once. Only for a machine that
+/// is known to be dead, since nothing else keeps two attempts apart then.
+struct ForgetRequest {
+  RequestId request{};
+  Caller caller{};
+  std::string worker{};
+};
+struct QuotaRequest {
+  RequestId request{};
+  Caller caller{};
+  std::string user{};
+  Quota quota{};
+};
+
+/// A connection that has authenticated as a worker says hello. `connection` is the caller's own
+/// number for it; effects name it until the epoch is known.
+struct WorkerHello {
+  RequestId connection{};
+  HelloMessage hello{};
+};
+/// Any other message of a session.
+struct WorkerSays {
+  WorkerId worker{};
+  Epoch epoch{};
+  WorkerMessage message{};
+};
+/// The session's connection has ended. The lease goes on.
+struct WorkerGone {
+  WorkerId worker{};
+  Epoch epoch{};
+};
+
+using ServerEvent = std::variant<SubmitRequest, CancelRequest, DrainRequest, ForgetRequest,
+                                 QuotaRequest, WorkerHello, WorkerSays, WorkerGone>;
+
+}  // namespace harmonics

@@ -1,0 +1,118 @@
+// What has been decided: stored before it is acted on, and all that a restart needs.
+//
+// `ClusterState::apply` is the only interpreter: the living server applies a fact when it decides
+// it, a restarted one when it reads it back. A snapshot is a list of facts too (the *Kept ones).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <harmonics/cluster/state.h>
+
+namespace harmonics {
+
+/// A server took over; all epochs that it hands out carry this term.
+struct TermStarted {
+  Term term{};
+  Time at{};
+  bool operator==(const TermStarted&) const = default;
+};
+struct TasksSubmitted {
+  std::shared_ptr<const Submission> submission{};
+  bool operator==(const TasksSubmitted& other) const { return *submission == *other.submission; }
+};
+/// The next attempt of a pending task: its members hold their leases from here on.
+struct AttemptStarted {
+  AttemptId id{};
+  std::vector<Member> members{};
+  Time at{};
+  bool operator==(const AttemptStarted&) const = default;
+};
+struct MemberLaunched {
+  AttemptId id{};
+  std::uint32_t rank = 0;
+  bool operator==(const MemberLaunched&) const = default;
+};
+/// The devices of that member are free again.
+struct MemberEnded {
+  AttemptId id{};
+  std::uint32_t rank = 0;
+  EndResult result{};
+  bool operator==(const MemberEnded&) const = default;
+};
+/// The server wants the attempt gone; it ends when its members have.
+struct AttemptStopping {
+  AttemptId id{};
+  StopReason reason = StopReason::kCancelled;
+  bool operator==(const AttemptStopping&) const = default;
+};
+/// Every member has ended and the task is to be tried again, not before `not_before`.
+struct AttemptRequeued {
+  enum class Reason : std::uint8_t { kFailure, kLoss, kPreemption };
+  AttemptId id{};
+  Reason reason = Reason::kFailure;
+  Time not_before{};
+  bool operator==(const AttemptRequeued&) const = default;
+};
+/// The back-off of a delayed task is over.
+struct TaskReady {
+  TaskId task{};
+  bool operator==(const TaskReady&) const = default;
+};
+struct CancelRequested {
+  TaskId task{};
+  bool operator==(const CancelRequested&) const = default;
+};
+struct TaskEnded {
+  TaskId task{};
+  TaskOutcome outcome = TaskOutcome::kSucceeded;
+  std::optional<EndResult> last{};
+  Time at{};
+  bool operator==(const TaskEnded&) const = default;
+};
+/// Ended tasks beyond what is kept.
+struct TasksForgotten {
+  std::vector<TaskId> tasks{};
+  bool operator==(const TasksForgotten&) const = default;
+};
+/// A new worker, or a known one that now describes itself otherwise.
+struct WorkerRegistered {
+  WorkerRecord worker{};
+  bool operator==(const WorkerRegistered&) const = default;
+};
+struct WorkerDraining {
+  WorkerId worker{};
+  bool draining = true;
+  bool operator==(const WorkerDraining&) const = default;
+};
+struct WorkerForgotten {
+  WorkerId worker{};
+  bool operator==(const WorkerForgotten&) const = default;
+};
+struct QuotaSet {
+  std::string user{};
+  Quota quota{};
+  bool operator==(const QuotaSet&) const = default;
+};
+
+// What a snapshot is made of.
+struct CountersKept {
+  Term term{};
+  TaskId next_task{};
+  WorkerId next_worker{};
+  bool operator==(const CountersKept&) const = default;
+};
+/// A task as it was; tasks of one submission follow each other and share it.
+struct TaskKept {
+  TaskRecord task{};
+  bool operator==(const TaskKept&) const = default;
+};
+
+using Fact = std::variant<TermStarted, TasksSubmitted, AttemptStarted, MemberLaunched, MemberEnded,
+                          AttemptStopping, AttemptRequeued, TaskReady, CancelRequested, TaskEnded,
+                          TasksForgotten, WorkerRegistered, WorkerDraining, WorkerForgotten,
+                          QuotaSet, CountersKept, TaskKept>;
+
+}  // namespace harmonics

@@ -1,0 +1,99 @@
+// The server's decisions: (state, event, now) in, facts and effects out. No thread, clock or I/O.
+//
+// The loop around it:
+//   for each waiting event: reactor.handle(event, now, out)
+//   reactor.tick(now, out)                  expiries, then one pass over the queue
+//   store.append(out.facts)                 durable: one group commit for the whole batch
+//   carry out out.effects, in order         only now is anything acknowledged or sent
+//   sleep until the next event or reactor.deadline()
+// When the store fails the process must go down: the memory is ahead of the disk, and a restart
+// reads back what is true.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <harmonics/cluster/cluster_state.h>
+#include <harmonics/cluster/effect.h>
+#include <harmonics/cluster/event.h>
+#include <harmonics/cluster/policy.h>
+
+namespace harmonics {
+
+/// Durations and ceilings of a server.
+struct ServerOptions {
+  Nanoseconds lease = std::chrono::seconds(30);
+  Nanoseconds heartbeat = std::chrono::seconds(5);
+  /// How far a worker's clock may run behind the server's over one lease.
+  Nanoseconds drift = std::chrono::seconds(3);
+  Nanoseconds stop_grace = std::chrono::seconds(5);
+  /// A failed attempt waits this long before the next, twice as long after each further failure.
+  Nanoseconds backoff = std::chrono::seconds(1);
+  Nanoseconds max_backoff = std::chrono::minutes(5);
+  std::uint32_t max_losses = 5;        ///< A task that was lost with its worker this often fails.
+  std::uint32_t max_preemptions = 16;  ///< From then on it is left alone.
+  std::size_t max_tasks = 2'000'000;
+  std::size_t keep_ended = 1'000'000;  ///< Ended tasks beyond that are forgotten, oldest first.
+  std::size_t max_starts_per_tick = 4096;
+};
+
+/// Why a task is not running, for people and scripts.
+struct WhyPending {
+  enum class Reason {
+    kNotPending,    ///< It runs or has ended.
+    kDependencies,  ///< Waits for other tasks.
+    kBackoff,       ///< Waits before its next attempt.
+    kQuota,         ///< Its user has all that the quota allows.
+    kImpossible,    ///< No worker that is known could ever run it.
+    kNoWorkers,     ///< Those that could run it are away or draining.
+    kReserved,      ///< It would delay the task at the head of the queue.
+    kBusy,          ///< Those that could run it are busy; others are before it.
+    kNext,          ///< It fits and starts in the next pass.
+  };
+  Reason reason = Reason::kNext;
+  std::string text;          ///< One or two full sentences.
+  std::uint64_t before = 0;  ///< How many tasks stand before it in the queue.
+};
+[[nodiscard]] std::string_view to_string(WhyPending::Reason reason);
+
+/// A worker's session as the server sees it; not a fact, gone after a restart.
+struct SessionView {
+  bool connected = false;
+  Epoch epoch;
+  Time heard{};          ///< When its last message came; at a restart, when the server started.
+  bool expired = false;  ///< Lease + drift have passed in silence; its attempts are given up.
+};
+
+/// Owned by one thread. `policy` must outlive it and is asked only for new placements.
+class ServerReactor {
+ public:
+  /// `state` is what the store gave back. Records the start of a new term: append `out` before all
+  /// else. Every known worker gets a full lease + drift from `now` to come back.
+  ServerReactor(ClusterState state, WorkloadPolicy& policy, ServerOptions options, Time now,
+                Outbox& out);
+  ~ServerReactor();
+  ServerReactor(const ServerReactor&) = delete;
+  ServerReactor& operator=(const ServerReactor&) = delete;
+
+  /// Appends to `out`. Never throws for what an event says: a bad request is answered with a
+  /// `Refusal`, a stale message is dropped.
+  void handle(const ServerEvent& event, Time now, Outbox& out);
+  /// Gives up expired leases, ends back-offs, then starts what can start.
+  void tick(Time now, Outbox& out);
+  /// When `tick` has something to do even if no event comes; kNever if not.
+  [[nodiscard]] Time deadline() const;
+
+  [[nodiscard]] const ClusterState& state() const;
+  [[nodiscard]] const ServerOptions& options() const;
+  [[nodiscard]] SessionView session(WorkerId worker) const;
+  /// Throws kNotFound for an unknown task.
+  [[nodiscard]] WhyPending why(TaskId task, Time now) const;
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace harmonics

@@ -1,0 +1,125 @@
+// The cluster as the server knows it: tasks, workers, users. Changed by facts alone.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <harmonics/cluster/ids.h>
+#include <harmonics/cluster/message.h>
+#include <harmonics/cluster/task.h>
+#include <harmonics/cluster/worker.h>
+
+namespace harmonics {
+
+/// What was submitted: one task, or an array whose tasks share it.
+struct Submission {
+  TaskId first{};
+  TaskSpec spec{};
+  std::string user{};
+  Time at{};
+  bool operator==(const Submission&) const = default;
+};
+
+/// A worker's part in an attempt. Its devices are leased until `ended` is set.
+struct Member {
+  WorkerId worker{};
+  DeviceSet devices{};
+  bool launched = false;
+  std::optional<EndResult> ended{};
+  bool operator==(const Member&) const = default;
+};
+
+/// How a task ended, for good.
+enum class TaskOutcome : std::uint8_t {
+  kSucceeded,
+  kFailed,            ///< Its last attempt failed and no retry was left.
+  kCancelled,         ///< A user said so.
+  kDependencyFailed,  ///< A task that it depends on did not succeed.
+};
+[[nodiscard]] std::string_view to_string(TaskOutcome outcome);
+
+// The states of a task. Waiting -> Pending -> Active -> Ended, with Active -> Delayed -> Pending (a
+// retry backs off) and Active -> Pending (preempted).
+struct Waiting {
+  std::uint32_t dependencies = 0;  ///< Submissions that have not ended yet.
+  bool operator==(const Waiting&) const = default;
+};
+struct Pending {
+  bool operator==(const Pending&) const = default;
+};
+struct Delayed {
+  Time until{};
+  bool operator==(const Delayed&) const = default;
+};
+struct Active {
+  Time since{};
+  std::vector<Member> members{};         ///< In order of gang rank.
+  std::optional<StopReason> stopping{};  ///< The server has asked the members to stop.
+  bool operator==(const Active&) const = default;
+};
+struct Ended {
+  TaskOutcome outcome = TaskOutcome::kSucceeded;
+  Time at{};
+  std::unique_ptr<const EndResult> last{};  ///< Of the last attempt; null if there was none.
+
+  Ended() = default;
+  Ended(TaskOutcome outcome, Time at, const std::optional<EndResult>& last);
+  Ended(const Ended& other);
+  Ended(Ended&&) = default;
+  Ended& operator=(Ended other);
+  bool operator==(const Ended& other) const;
+};
+using TaskState = std::variant<Pending, Waiting, Delayed, Active, Ended>;
+/// "waiting", "pending", "delayed", "active" or, once ended, the outcome.
+[[nodiscard]] std::string_view state_name(const TaskState& state);
+
+struct TaskRecord {
+  TaskId id{};
+  std::shared_ptr<const Submission> submission{};
+  AttemptNumber attempts{};    ///< The latest; 0: never started.
+  std::uint32_t failures = 0;  ///< Attempts that used up a retry.
+  std::uint32_t losses = 0;    ///< Attempts that ended with their worker.
+  std::uint32_t preemptions = 0;
+  bool cancelled = false;  ///< Cancel was asked for; it ends as soon as it has stopped.
+  TaskState state{};
+
+  [[nodiscard]] const TaskSpec& spec() const { return submission->spec; }
+  [[nodiscard]] std::uint32_t array_index() const {
+    return static_cast<std::uint32_t>(id.value - submission->first.value);
+  }
+  bool operator==(const TaskRecord&) const;  ///< Submissions compare by value.
+};
+
+/// A worker that the server knows, here or away.
+struct WorkerRecord {
+  WorkerId id{};
+  WorkerSpec spec{};
+  bool draining = false;  ///< Gets no new tasks.
+  Time since{};
+  bool operator==(const WorkerRecord&) const = default;
+};
+
+/// What an administrator grants a user. Zero means: no limit.
+struct Quota {
+  std::uint32_t max_gpus = 0;     ///< Leased at once.
+  std::uint32_t max_active = 0;   ///< Tasks active at once.
+  std::uint32_t max_waiting = 0;  ///< Tasks that have neither started nor ended.
+  std::uint32_t weight = 1;       ///< Fair share: twice the weight, twice the devices. At least 1.
+  bool operator==(const Quota&) const = default;
+};
+
+struct UserRecord {
+  std::string name{};
+  Quota quota{};
+  std::uint32_t gpus = 0;    ///< Leased now.
+  std::uint32_t active = 0;  ///< Tasks active now.
+  std::uint64_t waiting = 0;
+  bool operator==(const UserRecord&) const = default;
+};
+
+}  // namespace harmonics

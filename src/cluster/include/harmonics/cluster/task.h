@@ -1,0 +1,83 @@
+// What a user submits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <harmonics/cluster/ids.h>
+
+namespace harmonics {
+
+// Ceilings of one task; `check_task` refuses what is above.
+inline constexpr std::size_t kMaxTaskNameBytes = 256;
+inline constexpr std::size_t kMaxTaskTextBytes = 64 << 10;  // one argument, value or path
+inline constexpr std::size_t kMaxTaskBytes = 256 << 10;     // all of its text together
+inline constexpr std::size_t kMaxTaskEntries = 1024;        // params, env, command, artifacts, each
+inline constexpr std::size_t kMaxTaskDependencies = 1024;
+inline constexpr std::uint32_t kMaxArrayTasks = 1'000'000;
+inline constexpr std::uint32_t kMaxGangWorkers = 1024;
+inline constexpr std::uint32_t kMaxTaskRetries = 1000;
+inline constexpr std::int32_t kMaxTaskPriority = 1'000'000;  // and its negative
+inline constexpr std::uint32_t kMaxTaskTimeoutSeconds = 366 * 24 * 3600;
+
+/// What a worker does with a running task when its lease ends because the server cannot be reached.
+enum class OnDisconnect : std::uint8_t {
+  kStop,      ///< Stop it; the server starts another attempt once that must have happened.
+  kContinue,  ///< Go on; the server waits for this worker for as long as it takes.
+};
+
+/// Keys in the order in which they were given.
+using TextPairs = std::vector<std::pair<std::string, std::string>>;
+
+/// A task as submitted: the fields of task JSON (docs/formats/task-json.md) with its defaults. A
+/// value; it never changes after submission.
+struct TaskSpec {
+  std::string name{};
+  std::uint32_t required_gpus = 1;  ///< Of each worker, if the task is a gang.
+  std::uint64_t min_gpu_memory_mb = 4096;
+  TextPairs params{};                  ///< Exported as HARMONICS_PARAM_*.
+  std::vector<std::string> command{};  ///< Empty: the built-in trainer, from `params`.
+  TextPairs env{};
+  std::string working_dir{};
+  std::uint32_t cpus = 0;       ///< Cores of each worker that no other task may have.
+  std::uint64_t memory_mb = 0;  ///< Host memory of each worker that no other task may have.
+  std::uint32_t timeout_s = 0;  ///< 0: no limit.
+  std::uint32_t max_retries = 0;
+  std::int32_t priority = 0;         ///< Larger goes first, and may displace smaller.
+  std::uint32_t gang = 1;            ///< That many different workers at once, or none.
+  std::uint32_t array = 0;           ///< 0: one task; n: tasks with index 0 to n - 1.
+  std::vector<TaskId> depends_on{};  ///< Must have succeeded; an array's first id means all of it.
+  std::string idempotency_key{};     ///< The same key from the same user is the same task.
+  std::vector<std::string> artifacts{};
+  OnDisconnect on_disconnect = OnDisconnect::kStop;
+
+  bool operator==(const TaskSpec&) const = default;
+  /// How many tasks this makes.
+  [[nodiscard]] std::uint32_t count() const { return array == 0 ? 1 : array; }
+};
+
+/// What one worker must have free for a task.
+struct Needs {
+  std::uint32_t gpus = 0;
+  std::uint64_t gpu_memory_mb = 0;
+  std::uint32_t cpus = 0;
+  std::uint64_t memory_mb = 0;
+  auto operator<=>(const Needs&) const = default;
+};
+[[nodiscard]] Needs needs_of(const TaskSpec& spec);
+
+/// Throws an `Error` (kInvalidArgument) that names the field when a value is outside its limits.
+void check_task(const TaskSpec& spec);
+
+/// Reads task JSON; `where` names the text in errors. An unknown key is an error that suggests the
+/// nearest known one. The result has passed `check_task`.
+[[nodiscard]] TaskSpec parse_task(std::string_view json, std::string_view where);
+/// Writes the fields that differ from their defaults, and always the seed's four. `parse_task` of
+/// the result equals `spec`.
+[[nodiscard]] std::string write_task(const TaskSpec& spec);
+
+}  // namespace harmonics

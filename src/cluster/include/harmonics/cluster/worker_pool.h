@@ -1,0 +1,114 @@
+// The workers that can be given tasks and what they have free, ordered so that a policy finds its
+// choice without looking at every worker.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <harmonics/cluster/ids.h>
+#include <harmonics/cluster/task.h>
+#include <harmonics/cluster/worker.h>
+
+namespace harmonics {
+
+/// One worker as a policy sees it.
+struct Worker {
+  WorkerId id;
+  WorkerSpec spec;
+  std::string order;  ///< natural_key(spec.name)
+  DeviceSet free;
+  std::uint32_t free_cpus = 0;
+  std::uint64_t free_memory_mb = 0;
+  std::uint32_t active_tasks = 0;
+  bool open = false;  ///< May be given tasks: connected, not draining, not set aside.
+
+  [[nodiscard]] bool fits(const Needs& needs) const;
+  /// The free devices with the least memory that is enough, lower ids first; as many as needed.
+  /// Call only when `fits`.
+  [[nodiscard]] DeviceSet choose(const Needs& needs) const;
+};
+
+/// Natural order of names.
+struct ByName {
+  bool operator()(const Worker* left, const Worker* right) const {
+    const int order = left->order.compare(right->order);
+    return order != 0 ? order < 0 : left->spec.name < right->spec.name;
+  }
+};
+
+/// Open workers that look the same to a policy, in natural order of their names.
+struct WorkerGroup {
+  /// What the members share. Memory that is free on the host only by its order of magnitude, so
+  /// `Worker::fits` must still be asked.
+  struct Key {
+    std::uint32_t devices = 0;
+    std::uint32_t active_tasks = 0;
+    std::vector<std::uint64_t> free_memories_mb;  ///< Of the free devices, rising.
+    std::uint32_t free_cpus = 0;
+    std::uint32_t memory_magnitude = 0;
+    auto operator<=>(const Key&) const = default;
+  };
+  Key key;
+  std::set<const Worker*, ByName> members;
+
+  /// Whether some member may fit, as far as the key tells.
+  [[nodiscard]] bool may_fit(const Needs& needs) const;
+  /// The first member that fits, or null. Looks at one member unless host memory decides.
+  [[nodiscard]] const Worker* first_fit(const Needs& needs) const;
+};
+
+/// Owns the workers. One thread.
+class WorkerPool {
+ public:
+  WorkerPool();
+  ~WorkerPool();
+  WorkerPool(const WorkerPool&) = delete;
+  WorkerPool& operator=(const WorkerPool&) = delete;
+
+  /// Adds a worker, closed and all free, or changes the spec of a known one that has no leases.
+  void put(WorkerId id, const WorkerSpec& spec);
+  void remove(WorkerId id);
+  void set_open(WorkerId id, bool open);
+  /// Takes what a member of a task needs; taking what is not free is a bug and throws kInternal.
+  void take(WorkerId id, DeviceSet devices, const Needs& needs);
+  void give_back(WorkerId id, DeviceSet devices, const Needs& needs);
+
+  [[nodiscard]] const Worker* find(WorkerId id) const;
+  [[nodiscard]] const Worker& at(WorkerId id) const;
+  /// Null when nobody has that name.
+  [[nodiscard]] const Worker* find(std::string_view name) const;
+  [[nodiscard]] std::size_t size() const;
+
+  /// Every worker, open or not, in natural order of names: what a policy of one's own walks over.
+  [[nodiscard]] std::vector<const Worker*> all() const;
+
+  /// The groups with `free` free devices. Never more than kMaxDevicesPerWorker + 1 such lists.
+  [[nodiscard]] const std::map<WorkerGroup::Key, WorkerGroup>& groups_with_free(
+      std::size_t free) const;
+  /// Load (active tasks per device) as an exact fraction that compares by value.
+  struct Load {
+    std::uint32_t active = 0;
+    std::uint32_t devices = 1;
+    std::weak_ordering operator<=>(const Load& other) const {
+      return std::uint64_t{active} * other.devices <=> std::uint64_t{other.active} * devices;
+    }
+    bool operator==(const Load& other) const { return (*this <=> other) == 0; }
+  };
+  /// Groups of equal load and equally many free devices, least load and most free devices first.
+  using Spread = std::map<std::pair<Load, std::int64_t>, std::set<const WorkerGroup*>>;
+  [[nodiscard]] const Spread& spread() const;
+
+ private:
+  struct Tables;
+  std::unique_ptr<Tables> tables_;
+};
+
+}  // namespace harmonics

@@ -1,0 +1,150 @@
+// The worker's decisions: leases, fencing, re-attachment. No thread, clock, process or I/O.
+//
+// The loop around it, for each event:
+//   reactor.handle(event, now, effects)
+//   carry out the effects, in order
+//   sleep until the next event or reactor.deadline(), then handle(WorkerTick{})
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <harmonics/cluster/ids.h>
+#include <harmonics/cluster/message.h>
+
+namespace harmonics {
+
+/// An attempt that this worker has a record of on disk.
+struct RecoveredAttempt {
+  AttemptReport report;
+  OnDisconnect on_disconnect = OnDisconnect::kStop;
+};
+
+// What the worker's reactor is told.
+/// A connection to the server stands; say hello.
+struct Connected {};
+/// The server opened the session.
+struct SessionOpened {
+  Epoch epoch;
+};
+/// The session's connection has ended.
+struct Disconnected {
+  Epoch epoch;  ///< 0: it never opened.
+};
+struct ServerSays {
+  Epoch epoch;
+  ServerMessage message;
+};
+/// The supervisor has written its record and started the process.
+struct ProcessLaunched {
+  AttemptId id;
+};
+/// The process is gone, and its whole tree (or it never started: kRefused).
+struct ProcessEnded {
+  AttemptId id;
+  EndResult result;
+};
+struct WorkerTick {};
+using WorkerEvent = std::variant<Connected, SessionOpened, Disconnected, ServerSays,
+                                 ProcessLaunched, ProcessEnded, WorkerTick>;
+
+// What the worker must do.
+/// Send on the current connection; drop it silently if there is none.
+struct SendToServer {
+  WorkerMessage message;
+};
+/// Write the attempt's record durably, then start its supervisor with the lease's end. Answer with
+/// ProcessLaunched or ProcessEnded. Never called twice for one attempt.
+struct Launch {
+  StartMessage start;
+  Time lease_end{};
+};
+/// TERM, then after `grace` KILL, the whole process tree; ProcessEnded says when it is done. May
+/// come again with a shorter grace.
+struct Stop {
+  AttemptId id;
+  EndKind as = EndKind::kStopped;  ///< What ProcessEnded should say if the stop ended it.
+  Nanoseconds grace{};
+};
+/// Tell every supervisor that its lease now ends at `until`: it must stop its task by itself then
+/// (unless the task continues on disconnect), so that tasks of a killed worker end in time too.
+struct ExtendLease {
+  Time until{};
+};
+/// The server has the result: drop the attempt's record.
+struct DropRecord {
+  AttemptId id;
+};
+/// Close the connection and connect again, after the rim's usual back-off.
+struct Reconnect {
+  std::string reason;
+};
+/// The server refuses this worker: tell the user and end (running tasks have been stopped).
+struct GiveUp {
+  std::string reason;
+};
+using WorkerEffect =
+    std::variant<SendToServer, Launch, Stop, ExtendLease, DropRecord, Reconnect, GiveUp>;
+
+/// One worker. Owned by one thread.
+class WorkerReactor {
+ public:
+  /// `recovered` is what the records on disk say after a restart; `lease_end` the end of the lease
+  /// that was last handed to the supervisors (0: none).
+  WorkerReactor(WorkerSpec spec, std::vector<RecoveredAttempt> recovered, Time lease_end);
+
+  /// Appends to `effects`. Never throws for what a message says.
+  void handle(const WorkerEvent& event, Time now, std::vector<WorkerEffect>& effects);
+  /// When a WorkerTick is due even if nothing else happens; kNever if not.
+  [[nodiscard]] Time deadline() const;
+
+  [[nodiscard]] const WorkerSpec& spec() const { return spec_; }
+  /// 0 while there is no session.
+  [[nodiscard]] Epoch epoch() const { return epoch_; }
+  [[nodiscard]] Time lease_end() const { return lease_end_; }
+  /// The attempts that it has records of.
+  [[nodiscard]] std::vector<AttemptReport> attempts() const;
+
+ private:
+  struct Attempt {
+    OnDisconnect on_disconnect = OnDisconnect::kStop;
+    bool launched = false;
+    bool stopping = false;
+    std::optional<EndResult> ended;
+  };
+  using Effects = std::vector<WorkerEffect>;
+
+  void on(const Connected&, Time now, Effects& out);
+  void on(const SessionOpened& event, Time now, Effects& out);
+  void on(const Disconnected& event, Time now, Effects& out);
+  void on(const ServerSays& event, Time now, Effects& out);
+  void on(const ProcessLaunched& event, Time now, Effects& out);
+  void on(const ProcessEnded& event, Time now, Effects& out);
+  void on(const WorkerTick&, Time now, Effects& out);
+  void obey(const WelcomeMessage& message, Time now, Effects& out);
+  void obey(const RefusedMessage& message, Time now, Effects& out);
+  void obey(const LeaseMessage& message, Time now, Effects& out);
+  void obey(const StartMessage& message, Time now, Effects& out);
+  void obey(const StopMessage& message, Time now, Effects& out);
+  void obey(const EndAckMessage& message, Time now, Effects& out);
+  void beat(Time now, Effects& out);
+  void stop_at_lease_end(Time now, Effects& out);
+  [[nodiscard]] Time stop_time() const;
+
+  WorkerSpec spec_;
+  std::map<AttemptId, Attempt> attempts_;
+  Epoch epoch_;
+  Time lease_end_{};
+  Nanoseconds lease_{};
+  Nanoseconds heartbeat_{};
+  Nanoseconds grace_{};
+  Time next_beat_ = kNever;
+  std::uint64_t beats_ = 0;
+  std::map<std::uint64_t, Time> unanswered_;  ///< Heartbeats of this session: number, when sent.
+};
+
+}  // namespace harmonics

@@ -1,0 +1,97 @@
+#include <harmonics/cluster/policy.h>
+
+#include <algorithm>
+
+#include <harmonics/base/error.h>
+
+namespace harmonics {
+namespace {
+
+[[noreturn]] void fail_nothing_fits(const TaskSpec& task) {
+  fail(ErrorCode::kResourceExhausted,
+       "no worker has {} free devices with {} MB each for the task '{}' now", task.required_gpus,
+       task.min_gpu_memory_mb, task.name);
+}
+
+/// Memory on the devices that the group's members would give, beyond what is asked for.
+std::uint64_t surplus_mb(const WorkerGroup& group, const Needs& needs) {
+  const auto& free = group.key.free_memories_mb;
+  auto device = std::ranges::lower_bound(free, needs.gpu_memory_mb);
+  std::uint64_t surplus = 0;
+  for (std::uint32_t i = 0; i < needs.gpus; ++i) surplus += *device++ - needs.gpu_memory_mb;
+  return surplus;
+}
+
+/// Of all groups with one number of free devices, the best worker.
+const Worker* least_surplus(const std::map<WorkerGroup::Key, WorkerGroup>& groups,
+                            const Needs& needs) {
+  const Worker* best = nullptr;
+  std::uint64_t least = 0;
+  for (const auto& [key, group] : groups) {
+    const Worker* worker = group.first_fit(needs);
+    if (worker == nullptr) continue;
+    const std::uint64_t surplus = surplus_mb(group, needs);
+    if (best == nullptr || surplus < least || (surplus == least && ByName{}(worker, best))) {
+      best = worker;
+      least = surplus;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+std::optional<Assignment> WorkloadPolicy::try_assign(const WorkerPool& workers,
+                                                     const TaskSpec& task) {
+  try {
+    return assign_task(workers, task);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kResourceExhausted) return std::nullopt;
+    throw;
+  }
+}
+
+std::optional<Assignment> SimplePolicy::try_assign(const WorkerPool& workers,
+                                                   const TaskSpec& task) {
+  const Needs needs = needs_of(task);
+  for (std::size_t free = needs.gpus; free <= kMaxDevicesPerWorker; ++free) {
+    const Worker* worker = least_surplus(workers.groups_with_free(free), needs);
+    if (worker != nullptr) return Assignment{worker->id, worker->choose(needs)};
+  }
+  return std::nullopt;
+}
+
+Assignment SimplePolicy::assign_task(const WorkerPool& workers, const TaskSpec& task) {
+  const std::optional<Assignment> assignment = try_assign(workers, task);
+  if (!assignment) fail_nothing_fits(task);
+  return *assignment;
+}
+
+std::optional<Assignment> BalancedPolicy::try_assign(const WorkerPool& workers,
+                                                     const TaskSpec& task) {
+  const Needs needs = needs_of(task);
+  for (const auto& [load_and_free, groups] : workers.spread()) {
+    const Worker* best = nullptr;
+    for (const WorkerGroup* group : groups) {
+      const Worker* worker = group->first_fit(needs);
+      if (worker != nullptr && (best == nullptr || ByName{}(worker, best))) best = worker;
+    }
+    if (best != nullptr) return Assignment{best->id, best->choose(needs)};
+  }
+  return std::nullopt;
+}
+
+Assignment BalancedPolicy::assign_task(const WorkerPool& workers, const TaskSpec& task) {
+  const std::optional<Assignment> assignment = try_assign(workers, task);
+  if (!assignment) fail_nothing_fits(task);
+  return *assignment;
+}
+
+std::unique_ptr<WorkloadPolicy> make_policy(std::string_view name) {
+  if (name == "simple") return std::make_unique<SimplePolicy>();
+  if (name == "balanced") return std::make_unique<BalancedPolicy>();
+  fail(ErrorCode::kInvalidArgument,
+       "unknown policy '{}'; choose simple, balanced or the path of a policy library (.so)", name);
+}
+
+}  // namespace harmonics

@@ -1,0 +1,213 @@
+// Both policies against naive twins that look at every worker.
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <tuple>
+
+#include <gtest/gtest.h>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/random.h>
+#include <harmonics/cluster/policy.h>
+
+namespace harmonics {
+namespace {
+
+/// All orderings of the workers that fit, written down as the issue says them.
+std::optional<Assignment> naive(const WorkerPool& pool, const TaskSpec& task,
+                                const std::function<bool(const Worker&, const Worker&)>& better) {
+  const Worker* best = nullptr;
+  for (const Worker* worker : pool.all()) {
+    if (!worker->open || !worker->fits(needs_of(task))) continue;
+    if (best == nullptr || better(*worker, *best)) best = worker;
+  }
+  if (best == nullptr) return std::nullopt;
+  return Assignment{best->id, best->choose(needs_of(task))};
+}
+
+std::optional<Assignment> naive_simple(const WorkerPool& pool, const TaskSpec& task) {
+  const auto surplus = [&](const Worker& worker) {
+    std::uint64_t sum = 0;
+    worker.choose(needs_of(task)).each([&](DeviceId id) {
+      sum += worker.spec.devices[id.value].memory_mb - task.min_gpu_memory_mb;
+    });
+    return sum;
+  };
+  return naive(pool, task, [&](const Worker& a, const Worker& b) {
+    if (a.free.size() != b.free.size()) return a.free.size() < b.free.size();
+    if (surplus(a) != surplus(b)) return surplus(a) < surplus(b);
+    return natural_less(a.spec.name, b.spec.name);
+  });
+}
+
+std::optional<Assignment> naive_balanced(const WorkerPool& pool, const TaskSpec& task) {
+  const auto load = [](const Worker& worker) {
+    return static_cast<double>(worker.active_tasks) /
+           static_cast<double>(std::max<std::size_t>(1, worker.spec.devices.size()));
+  };
+  return naive(pool, task, [&](const Worker& a, const Worker& b) {
+    if (load(a) != load(b)) return load(a) < load(b);
+    if (a.free.size() != b.free.size()) return a.free.size() > b.free.size();
+    return natural_less(a.spec.name, b.spec.name);
+  });
+}
+
+WorkerSpec random_worker(Random& random, std::uint32_t number) {
+  WorkerSpec spec{.name = "worker-" + std::to_string(number)};
+  const bool mixed = random.below(3) == 0;
+  const std::uint64_t memory_mb = 8192 << random.below(3);
+  for (std::uint64_t n = random.below(9); n > 0; --n) {
+    spec.devices.push_back({std::to_string(n), "", mixed ? 4096 << random.below(4) : memory_mb});
+  }
+  spec.cpus = static_cast<std::uint32_t>(random.below(17));
+  spec.memory_mb = random.below(1 << 14);
+  return spec;
+}
+
+TaskSpec random_task(Random& random) {
+  TaskSpec task{.name = "t"};
+  task.required_gpus = static_cast<std::uint32_t>(random.below(5));
+  task.min_gpu_memory_mb = random.below(20'000);
+  if (random.below(2) == 0) task.cpus = static_cast<std::uint32_t>(random.below(8));
+  if (random.below(2) == 0) task.memory_mb = random.below(6000);
+  return task;
+}
+
+struct Running {
+  Assignment assignment;
+  Needs needs;
+};
+
+/// Starts, ends, opens, closes and changes at random; every choice equals the twin's.
+void compare_with_twin(WorkloadPolicy& policy,
+                       std::optional<Assignment> (*twin)(const WorkerPool&, const TaskSpec&),
+                       std::uint64_t seed) {
+  Random random(seed, "policy");
+  WorkerPool pool;
+  const auto workers = static_cast<std::uint32_t>(1 + random.below(40));
+  for (std::uint32_t i = 1; i <= workers; ++i) {
+    pool.put(WorkerId{i}, random_worker(random, i));
+    pool.set_open(WorkerId{i}, true);
+  }
+  std::vector<Running> running;
+  for (int step = 0; step < 400; ++step) {
+    const WorkerId some{static_cast<std::uint32_t>(1 + random.below(workers))};
+    switch (random.below(8)) {
+      case 0: pool.set_open(some, random.below(4) != 0); break;
+      case 1:
+        if (pool.at(some).active_tasks == 0) pool.put(some, random_worker(random, some.value));
+        break;
+      case 2:
+      case 3:
+        if (!running.empty()) {
+          std::swap(running[random.below(running.size())], running.back());
+          const Running ended = running.back();
+          running.pop_back();
+          pool.give_back(ended.assignment.worker, ended.assignment.devices, ended.needs);
+        }
+        break;
+      default: {
+        const TaskSpec task = random_task(random);
+        const std::optional<Assignment> chosen = policy.try_assign(pool, task);
+        ASSERT_EQ(chosen, twin(pool, task)) << "seed " << seed << ", step " << step;
+        if (!chosen) break;
+        pool.take(chosen->worker, chosen->devices, needs_of(task));
+        running.push_back({*chosen, needs_of(task)});
+      }
+    }
+  }
+}
+
+TEST(Policy, SimpleChoosesWhatItsTwinChooses) {
+  SimplePolicy policy;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) compare_with_twin(policy, naive_simple, seed);
+}
+
+TEST(Policy, BalancedChoosesWhatItsTwinChooses) {
+  BalancedPolicy policy;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) compare_with_twin(policy, naive_balanced, seed);
+}
+
+WorkerSpec named(std::string name, std::vector<std::uint64_t> memories) {
+  WorkerSpec spec{.name = std::move(name)};
+  for (const std::uint64_t memory_mb : memories) {
+    spec.devices.push_back({std::to_string(spec.devices.size()), "RTX3090", memory_mb});
+  }
+  return spec;
+}
+
+class PolicyExamples : public testing::Test {
+ protected:
+  void add(std::uint32_t id, std::vector<std::uint64_t> memories) {
+    pool_.put(WorkerId{id}, named("worker-" + std::to_string(id), std::move(memories)));
+    pool_.set_open(WorkerId{id}, true);
+  }
+  static TaskSpec task(std::uint32_t gpus, std::uint64_t memory_mb) {
+    return {.name = "t", .required_gpus = gpus, .min_gpu_memory_mb = memory_mb};
+  }
+  WorkerPool pool_;
+};
+
+TEST_F(PolicyExamples, SimpleLeavesTheLeast) {
+  add(1, {24576, 24576, 24576, 24576});
+  add(2, {24576, 24576});
+  add(10, {16384, 24576});
+  SimplePolicy policy;
+  EXPECT_EQ(policy.assign_task(pool_, task(2, 8192)).worker, WorkerId{10}) << "less surplus memory";
+  EXPECT_EQ(policy.assign_task(pool_, task(2, 20000)).worker, WorkerId{2});
+  EXPECT_EQ(policy.assign_task(pool_, task(3, 1)).worker, WorkerId{1});
+  pool_.take(WorkerId{2}, DeviceSet{1}, Needs{.gpus = 1});
+  const Assignment one = policy.assign_task(pool_, task(1, 20000));
+  EXPECT_EQ(one.worker, WorkerId{2}) << "several tasks on one worker";
+  EXPECT_EQ(one.devices, DeviceSet{2});
+}
+
+TEST_F(PolicyExamples, BalancedSpreads) {
+  add(1, {24576, 24576});
+  add(2, {24576, 24576});
+  add(3, {24576, 24576, 24576, 24576});
+  BalancedPolicy policy;
+  std::vector<std::uint32_t> order;
+  for (int i = 0; i < 8; ++i) {
+    const Assignment chosen = policy.assign_task(pool_, task(1, 1));
+    pool_.take(chosen.worker, chosen.devices, Needs{.gpus = 1});
+    order.push_back(chosen.worker.value);
+  }
+  EXPECT_EQ(order, (std::vector<std::uint32_t>{3, 1, 2, 3, 3, 1, 2, 3}));
+  EXPECT_THROW(policy.assign_task(pool_, task(1, 1)), Error);
+}
+
+TEST_F(PolicyExamples, AWorkerWithoutDevicesRunsWhatNeedsNone) {
+  pool_.put(WorkerId{1}, {.name = "cpu", .cpus = 2});
+  pool_.set_open(WorkerId{1}, true);
+  BalancedPolicy policy;
+  TaskSpec spec = task(0, 0);
+  spec.cpus = 2;
+  EXPECT_EQ(policy.assign_task(pool_, spec).devices, DeviceSet{});
+  pool_.take(WorkerId{1}, {}, needs_of(spec));
+  EXPECT_EQ(policy.try_assign(pool_, spec), std::nullopt);
+}
+
+TEST_F(PolicyExamples, MistakesInThePoolAreLoud) {
+  add(1, {1});
+  pool_.take(WorkerId{1}, DeviceSet{1}, {});
+  EXPECT_THROW(pool_.take(WorkerId{1}, DeviceSet{1}, {}), Error);
+  EXPECT_THROW(pool_.put(WorkerId{1}, {}), Error);
+  pool_.give_back(WorkerId{1}, DeviceSet{1}, {});
+  EXPECT_THROW(pool_.give_back(WorkerId{1}, DeviceSet{1}, {}), Error);
+  EXPECT_THROW((void)pool_.at(WorkerId{9}), Error);
+}
+
+TEST(Policy, UnknownNamesListTheKnown) {
+  try {
+    (void)make_policy("fair");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("simple, balanced"), std::string::npos);
+  }
+  EXPECT_NE(make_policy("simple"), nullptr);
+  EXPECT_NE(make_policy("balanced"), nullptr);
+}
+
+}  // namespace
+}  // namespace harmonics

@@ -1,0 +1,100 @@
+#include <harmonics/cluster/task.h>
+
+#include <harmonics/base/error.h>
+
+namespace harmonics {
+namespace {
+
+/// Refuses what is too long, and adds up what it has seen.
+class TextLimits {
+ public:
+  void add(std::string_view field, std::string_view text) {
+    if (text.size() > kMaxTaskTextBytes) {
+      fail(ErrorCode::kInvalidArgument, "task: {}: {} bytes, at most {} are allowed", field,
+           text.size(), kMaxTaskTextBytes);
+    }
+    if (text.find('\0') != text.npos) {
+      fail(ErrorCode::kInvalidArgument, "task: {}: holds a zero byte; remove it", field);
+    }
+    total_ += text.size();
+    if (total_ > kMaxTaskBytes) {
+      fail(ErrorCode::kInvalidArgument,
+           "task: more than {} bytes of text in all; pass large data as a file", kMaxTaskBytes);
+    }
+  }
+  void add(std::string_view field, const TextPairs& pairs) {
+    for (const auto& [key, value] : pairs) {
+      if (key.empty()) fail(ErrorCode::kInvalidArgument, "task: {}: an empty key", field);
+      if (key.find('=') != key.npos) {
+        fail(ErrorCode::kInvalidArgument, "task: {}: the key '{}' holds '='", field, key);
+      }
+      add(field, key);
+      add(field, value);
+    }
+  }
+  void add(std::string_view field, const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) add(field, text);
+  }
+
+ private:
+  std::size_t total_ = 0;
+};
+
+void check_range(std::string_view field, std::int64_t value, std::int64_t low, std::int64_t high) {
+  if (value < low || value > high) {
+    fail(ErrorCode::kInvalidArgument, "task: {} is {}, must be {} to {}", field, value, low, high);
+  }
+}
+
+void check_count(std::string_view field, std::size_t count, std::size_t limit) {
+  if (count > limit) {
+    fail(ErrorCode::kInvalidArgument, "task: {} has {} entries, at most {} are allowed", field,
+         count, limit);
+  }
+}
+
+}  // namespace
+
+std::string to_string(AttemptId id) { return format("{}.{}", id.task.value, id.attempt.value); }
+
+Needs needs_of(const TaskSpec& spec) {
+  // Without devices the memory of devices does not matter; one spelling lets such tasks queue
+  // together.
+  return {spec.required_gpus, spec.required_gpus == 0 ? 0 : spec.min_gpu_memory_mb, spec.cpus,
+          spec.memory_mb};
+}
+
+void check_task(const TaskSpec& spec) {
+  constexpr std::int64_t kMaxMemory = std::int64_t{1} << 40;
+  if (spec.name.empty()) {
+    fail(ErrorCode::kInvalidArgument, "task: the name is missing; give it one (\"name\", --name)");
+  }
+  check_range("length of name", static_cast<std::int64_t>(spec.name.size()), 1, kMaxTaskNameBytes);
+  check_range("required_gpus", spec.required_gpus, 0, kMaxDevicesPerWorker);
+  check_range("min_gpu_memory", static_cast<std::int64_t>(spec.min_gpu_memory_mb), 0, kMaxMemory);
+  check_range("cpus", spec.cpus, 0, 1 << 16);
+  check_range("memory_mb", static_cast<std::int64_t>(spec.memory_mb), 0, kMaxMemory);
+  check_range("timeout_s", spec.timeout_s, 0, kMaxTaskTimeoutSeconds);
+  check_range("max_retries", spec.max_retries, 0, kMaxTaskRetries);
+  check_range("priority", spec.priority, -kMaxTaskPriority, kMaxTaskPriority);
+  check_range("gang", spec.gang, 1, kMaxGangWorkers);
+  check_range("array", spec.array, 0, kMaxArrayTasks);
+  check_count("params", spec.params.size(), kMaxTaskEntries);
+  check_count("env", spec.env.size(), kMaxTaskEntries);
+  check_count("command", spec.command.size(), kMaxTaskEntries);
+  check_count("artifacts", spec.artifacts.size(), kMaxTaskEntries);
+  check_count("depends_on", spec.depends_on.size(), kMaxTaskDependencies);
+  TextLimits texts;
+  texts.add("name", spec.name);
+  texts.add("params", spec.params);
+  texts.add("env", spec.env);
+  texts.add("command", spec.command);
+  texts.add("artifacts", spec.artifacts);
+  texts.add("working_dir", spec.working_dir);
+  texts.add("idempotency_key", spec.idempotency_key);
+  if (!spec.command.empty() && spec.command.front().empty()) {
+    fail(ErrorCode::kInvalidArgument, "task: command: the program's name is empty");
+  }
+}
+
+}  // namespace harmonics

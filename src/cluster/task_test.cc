@@ -1,0 +1,172 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/random.h>
+#include <harmonics/cluster/task.h>
+#include <harmonics/cluster/worker.h>
+
+namespace harmonics {
+namespace {
+
+using testing::HasSubstr;
+
+std::string error_of(const std::string& json) {
+  try {
+    (void)parse_task(json, "task.json");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    return error.what();
+  }
+  ADD_FAILURE() << "accepted: " << json;
+  return "";
+}
+
+TEST(TaskJson, ReadsTheSample) {
+  const TaskSpec spec = parse_task(R"({
+  "name": "ResNet50 Training",
+  "required_gpus": 2,
+  "min_gpu_memory": 8192,
+  "params": {
+    "model": "resnet50",
+    "dataset": "imagenet",
+    "batch_size": "64",
+    "weight_decay": "0.0001"
+  }
+})",
+                                   "sample_task.json");
+  EXPECT_EQ(spec.name, "ResNet50 Training");
+  EXPECT_EQ(spec.required_gpus, 2U);
+  EXPECT_EQ(spec.min_gpu_memory_mb, 8192U);
+  EXPECT_EQ(spec.params.at(3), (std::pair<std::string, std::string>("weight_decay", "0.0001")));
+  EXPECT_TRUE(spec.command.empty());
+  EXPECT_EQ(spec.gang, 1U);
+}
+
+TEST(TaskJson, DefaultsAreThoseOfTheSubmitCommand) {
+  const TaskSpec spec = parse_task(R"({"name": "a"})", "t");
+  EXPECT_EQ(spec.required_gpus, 1U);
+  EXPECT_EQ(spec.min_gpu_memory_mb, 4096U);
+  EXPECT_EQ(spec.count(), 1U);
+}
+
+TEST(TaskJson, EveryFieldComesBack) {
+  TaskSpec spec;
+  spec.name = "all \"of\" it";
+  spec.required_gpus = 3;
+  spec.min_gpu_memory_mb = 1;
+  spec.params = {{"z", "1"}, {"a", "ü"}};
+  spec.command = {"prog", "", "-x"};
+  spec.env = {{"HOME", "here"}};
+  spec.working_dir = "data/run";
+  spec.cpus = 4;
+  spec.memory_mb = 2048;
+  spec.timeout_s = 60;
+  spec.max_retries = 2;
+  spec.priority = -5;
+  spec.gang = 2;
+  spec.array = 10;
+  spec.depends_on = {TaskId{3}, TaskId{9}};
+  spec.idempotency_key = "k";
+  spec.artifacts = {"out/*.pt"};
+  spec.on_disconnect = OnDisconnect::kContinue;
+  EXPECT_EQ(parse_task(write_task(spec), "t"), spec);
+  EXPECT_EQ(parse_task(write_task({.name = "small"}), "t"), (TaskSpec{.name = "small"}));
+}
+
+TEST(TaskJson, ACommandAsTextIsForTheShell) {
+  EXPECT_EQ(parse_task(R"({"name":"a","command":"echo $X"})", "t").command,
+            (std::vector<std::string>{"/bin/sh", "-c", "echo $X"}));
+}
+
+TEST(TaskJson, UnknownKeysSuggestTheNearest) {
+  EXPECT_THAT(error_of(R"({"name":"a","require_gpus":1})"), HasSubstr("'required_gpus'"));
+  EXPECT_THAT(error_of(R"({"name":"a","pirority":1})"), HasSubstr("'priority'"));
+  EXPECT_THAT(error_of(R"({"nmae":"a"})"), HasSubstr("'name'"));
+  EXPECT_THAT(error_of(R"({"name":"a","zzzzzzzzz":1})"),
+              HasSubstr("known are name, required_gpus"));
+}
+
+TEST(TaskJson, BadValuesNameKeyAndPlace) {
+  EXPECT_THAT(error_of(R"({"name":"a","required_gpus":-1})"),
+              HasSubstr("task.json: required_gpus: is -1, must not be negative"));
+  EXPECT_THAT(error_of(R"({"name":"a","required_gpus":1.5})"), HasSubstr("whole number"));
+  EXPECT_THAT(error_of(R"({"name":"a","required_gpus":65})"), HasSubstr("must be 0 to 64"));
+  EXPECT_THAT(error_of(R"({"name":"a","array":5000000000})"), HasSubstr("too large"));
+  EXPECT_THAT(error_of(R"({"name":"a","params":{"x":64}})"), HasSubstr("write \"64\""));
+  EXPECT_THAT(error_of(R"({"name":"a","gang":0})"), HasSubstr("gang is 0, must be 1 to"));
+  EXPECT_THAT(error_of(R"({"name":"a","on_disconnect":"go"})"), HasSubstr("\"continue\""));
+  EXPECT_THAT(error_of(R"({"name":"a","env":{"A=B":"x"}})"), HasSubstr("holds '='"));
+  EXPECT_THAT(error_of(R"({"name":"a","command":[""]})"), HasSubstr("program's name"));
+  EXPECT_THAT(error_of(R"({"name":"a","command":["a\u0000b"]})"), HasSubstr("zero byte"));
+  EXPECT_THAT(error_of("{}"), HasSubstr("name is missing"));
+  EXPECT_THAT(error_of("[]"), HasSubstr("a task is an object"));
+  EXPECT_THAT(error_of("{\"name\""), HasSubstr("not valid JSON"));
+}
+
+TEST(TaskJson, CeilingsHold) {
+  TaskSpec spec{.name = std::string(kMaxTaskNameBytes, 'n')};
+  check_task(spec);
+  spec.name += 'n';
+  EXPECT_THROW(check_task(spec), Error);
+  spec.name = "a";
+  spec.artifacts.assign(4, std::string(kMaxTaskTextBytes - 1, 'x'));
+  check_task(spec);
+  spec.artifacts.emplace_back("four more bytes");
+  EXPECT_THROW(check_task(spec), Error) << "all text together";
+  spec.artifacts.assign(kMaxTaskEntries, "x");
+  check_task(spec);
+  spec.artifacts.emplace_back("x");
+  EXPECT_THROW(check_task(spec), Error) << "entries";
+  spec.artifacts = {std::string(kMaxTaskTextBytes + 1, 'x')};
+  EXPECT_THROW(check_task(spec), Error) << "one text";
+  spec.artifacts.clear();
+  spec.depends_on.resize(kMaxTaskDependencies + 1);
+  EXPECT_THROW(check_task(spec), Error);
+  EXPECT_THAT(error_of(std::string(8 * kMaxTaskBytes + 1, ' ')), HasSubstr("too many"));
+}
+
+TEST(Names, NaturalOrder) {
+  EXPECT_TRUE(natural_less("worker-2", "worker-10"));
+  EXPECT_FALSE(natural_less("worker-10", "worker-2"));
+  EXPECT_TRUE(natural_less("a9b2", "a9b10"));
+  EXPECT_TRUE(natural_less("a", "a1"));
+  EXPECT_TRUE(natural_less("a01", "a1")) << "same number: as text";
+  EXPECT_FALSE(natural_less("a1", "a1"));
+  EXPECT_TRUE(natural_less("a+1", "a0")) << "'+' stands before digits";
+  EXPECT_TRUE(natural_less("a9", "ab"));
+  EXPECT_TRUE(natural_less("n00000000000000000000000002", "n18446744073709551617"));
+}
+
+TEST(Names, NaturalOrderIsTotal) {
+  Random random(5, "names");
+  const auto draw = [&] {
+    std::string name;
+    for (std::uint64_t n = random.below(5); n > 0; --n) name += "01a-"[random.below(4)];
+    return name;
+  };
+  for (int i = 0; i < 20'000; ++i) {
+    const std::string a = draw();
+    const std::string b = draw();
+    const std::string c = draw();
+    EXPECT_EQ(natural_less(a, b) || natural_less(b, a), a != b);
+    EXPECT_TRUE(natural_less(a, c) || !natural_less(a, b) || !natural_less(b, c));
+  }
+}
+
+TEST(WorkerSpec, ChecksNamesAndCounts) {
+  WorkerSpec spec;
+  for (std::size_t i = 0; i < kMaxDevicesPerWorker; ++i) {
+    spec.devices.push_back({std::to_string(i), "", 1});
+  }
+  check_worker(spec);
+  spec.devices.back().name = "0";
+  EXPECT_THROW(check_worker(spec), Error);
+  spec.devices.back().name = "63";
+  spec.devices.push_back({"64", "", 1});
+  EXPECT_THROW(check_worker(spec), Error);
+  EXPECT_THROW(check_worker({.name = std::string(kMaxWorkerTextBytes + 1, 'x')}), Error);
+}
+
+}  // namespace
+}  // namespace harmonics

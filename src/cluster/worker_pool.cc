@@ -1,0 +1,215 @@
+#include <harmonics/cluster/worker_pool.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <unordered_map>
+
+#include <harmonics/base/error.h>
+
+namespace harmonics {
+namespace {
+
+std::uint32_t magnitude(std::uint64_t megabytes) {
+  return static_cast<std::uint32_t>(std::bit_width(megabytes));
+}
+
+WorkerGroup::Key key_of(const Worker& worker) {
+  WorkerGroup::Key key;
+  key.devices = static_cast<std::uint32_t>(worker.spec.devices.size());
+  key.active_tasks = worker.active_tasks;
+  key.free_memories_mb.reserve(worker.free.size());
+  worker.free.each([&](DeviceId id) {
+    key.free_memories_mb.push_back(worker.spec.devices[id.value].memory_mb);
+  });
+  std::ranges::sort(key.free_memories_mb);
+  key.free_cpus = worker.free_cpus;
+  key.memory_magnitude = magnitude(worker.free_memory_mb);
+  return key;
+}
+
+std::pair<WorkerPool::Load, std::int64_t> spread_key(const WorkerGroup::Key& key) {
+  return {{key.active_tasks, std::max(key.devices, 1U)},
+          -static_cast<std::int64_t>(key.free_memories_mb.size())};
+}
+
+}  // namespace
+
+bool Worker::fits(const Needs& needs) const {
+  if (free_cpus < needs.cpus || free_memory_mb < needs.memory_mb) return false;
+  std::uint32_t enough = 0;
+  free.each([&](DeviceId id) {
+    if (spec.devices[id.value].memory_mb >= needs.gpu_memory_mb) ++enough;
+  });
+  return enough >= needs.gpus;
+}
+
+DeviceSet Worker::choose(const Needs& needs) const {
+  std::vector<std::pair<std::uint64_t, DeviceId>> candidates;
+  free.each([&](DeviceId id) {
+    const std::uint64_t memory_mb = spec.devices[id.value].memory_mb;
+    if (memory_mb >= needs.gpu_memory_mb) candidates.emplace_back(memory_mb, id);
+  });
+  std::ranges::sort(candidates);
+  DeviceSet chosen;
+  for (std::uint32_t i = 0; i < needs.gpus; ++i) chosen.add(candidates.at(i).second);
+  return chosen;
+}
+
+bool WorkerGroup::may_fit(const Needs& needs) const {
+  if (key.free_cpus < needs.cpus || key.memory_magnitude < magnitude(needs.memory_mb)) return false;
+  const auto& free = key.free_memories_mb;
+  if (free.size() < needs.gpus) return false;
+  return needs.gpus == 0 || free[free.size() - needs.gpus] >= needs.gpu_memory_mb;
+}
+
+const Worker* WorkerGroup::first_fit(const Needs& needs) const {
+  if (!may_fit(needs)) return nullptr;
+  for (const Worker* worker : members) {
+    if (worker->free_memory_mb >= needs.memory_mb) return worker;
+  }
+  return nullptr;
+}
+
+struct WorkerPool::Tables {
+  struct Slot {
+    Worker worker;
+    WorkerGroup* group = nullptr;  ///< Null while the worker is closed.
+  };
+
+  std::unordered_map<WorkerId, std::unique_ptr<Slot>> slots;
+  std::set<const Worker*, ByName> by_name;
+  std::array<std::map<WorkerGroup::Key, WorkerGroup>, kMaxDevicesPerWorker + 1> by_free;
+  Spread spread;
+
+  Slot& at(WorkerId id) {
+    const auto found = slots.find(id);
+    if (found == slots.end()) fail(ErrorCode::kInternal, "no worker with number {}", id.value);
+    return *found->second;
+  }
+
+  void leave_group(Slot& slot) {
+    WorkerGroup* group = std::exchange(slot.group, nullptr);
+    if (group == nullptr) return;
+    group->members.erase(&slot.worker);
+    if (!group->members.empty()) return;
+    const auto place = spread.find(spread_key(group->key));
+    place->second.erase(group);
+    if (place->second.empty()) spread.erase(place);
+    auto& groups = by_free[group->key.free_memories_mb.size()];
+    groups.erase(groups.find(group->key));
+  }
+
+  void join_group(Slot& slot) {
+    if (!slot.worker.open) return;
+    WorkerGroup::Key key = key_of(slot.worker);
+    auto& groups = by_free[key.free_memories_mb.size()];
+    const auto [place, added] = groups.try_emplace(std::move(key));
+    WorkerGroup& group = place->second;
+    if (added) {
+      group.key = place->first;
+      spread[spread_key(group.key)].insert(&group);
+    }
+    group.members.insert(&slot.worker);
+    slot.group = &group;
+  }
+};
+
+WorkerPool::WorkerPool() : tables_(std::make_unique<Tables>()) {}
+WorkerPool::~WorkerPool() = default;
+
+void WorkerPool::put(WorkerId id, const WorkerSpec& spec) {
+  auto& slot = tables_->slots[id];
+  if (slot == nullptr) {
+    slot = std::make_unique<Tables::Slot>();
+    slot->worker.id = id;
+  } else {
+    tables_->leave_group(*slot);
+    tables_->by_name.erase(&slot->worker);
+  }
+  Worker& worker = slot->worker;
+  if (worker.active_tasks != 0) {
+    fail(ErrorCode::kInternal, "worker '{}' changed while it had tasks", worker.spec.name);
+  }
+  worker.spec = spec;
+  worker.order = natural_key(spec.name);
+  worker.free = first_devices(spec.devices.size());
+  worker.free_cpus = spec.cpus;
+  worker.free_memory_mb = spec.memory_mb;
+  tables_->by_name.insert(&worker);
+  tables_->join_group(*slot);
+}
+
+void WorkerPool::remove(WorkerId id) {
+  Tables::Slot& slot = tables_->at(id);
+  tables_->leave_group(slot);
+  tables_->by_name.erase(&slot.worker);
+  tables_->slots.erase(id);
+}
+
+void WorkerPool::set_open(WorkerId id, bool open) {
+  Tables::Slot& slot = tables_->at(id);
+  if (slot.worker.open == open) return;
+  tables_->leave_group(slot);
+  slot.worker.open = open;
+  tables_->join_group(slot);
+}
+
+void WorkerPool::take(WorkerId id, DeviceSet devices, const Needs& needs) {
+  Tables::Slot& slot = tables_->at(id);
+  Worker& worker = slot.worker;
+  if (!worker.free.contains(devices) || worker.free_cpus < needs.cpus ||
+      worker.free_memory_mb < needs.memory_mb) {
+    fail(ErrorCode::kInternal, "worker '{}' cannot give what is taken", worker.spec.name);
+  }
+  tables_->leave_group(slot);
+  worker.free = worker.free.without(devices);
+  worker.free_cpus -= needs.cpus;
+  worker.free_memory_mb -= needs.memory_mb;
+  ++worker.active_tasks;
+  tables_->join_group(slot);
+}
+
+void WorkerPool::give_back(WorkerId id, DeviceSet devices, const Needs& needs) {
+  Tables::Slot& slot = tables_->at(id);
+  Worker& worker = slot.worker;
+  if (worker.free.meets(devices) || worker.active_tasks == 0) {
+    fail(ErrorCode::kInternal, "worker '{}' got back what it did not give", worker.spec.name);
+  }
+  tables_->leave_group(slot);
+  worker.free = worker.free.with(devices);
+  worker.free_cpus += needs.cpus;
+  worker.free_memory_mb += needs.memory_mb;
+  --worker.active_tasks;
+  tables_->join_group(slot);
+}
+
+const Worker* WorkerPool::find(WorkerId id) const {
+  const auto found = tables_->slots.find(id);
+  return found == tables_->slots.end() ? nullptr : &found->second->worker;
+}
+
+const Worker& WorkerPool::at(WorkerId id) const { return tables_->at(id).worker; }
+
+const Worker* WorkerPool::find(std::string_view name) const {
+  Worker wanted;
+  wanted.spec.name = name;
+  wanted.order = natural_key(name);
+  const auto found = tables_->by_name.find(&wanted);
+  return found == tables_->by_name.end() ? nullptr : *found;
+}
+
+std::size_t WorkerPool::size() const { return tables_->slots.size(); }
+
+std::vector<const Worker*> WorkerPool::all() const {
+  return {tables_->by_name.begin(), tables_->by_name.end()};
+}
+
+const std::map<WorkerGroup::Key, WorkerGroup>& WorkerPool::groups_with_free(
+    std::size_t free) const {
+  return tables_->by_free.at(free);
+}
+
+const WorkerPool::Spread& WorkerPool::spread() const { return tables_->spread; }
+
+}  // namespace harmonics
