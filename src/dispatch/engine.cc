@@ -1,0 +1,360 @@
+#include <harmonics/dispatch/engine.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <limits>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include <harmonics/base/error.h>
+
+#include "emulated_engine.h"
+#include "run_state.h"
+#include "worker_layout.h"
+
+namespace harmonics {
+namespace {
+
+// One thread of a device.
+struct Worker {
+  WorkDevice device;
+  std::size_t device_index = 0;
+  std::size_t number = 0;
+  TraceLane* trace = nullptr;
+  std::condition_variable wake;
+  bool asleep = false;
+  std::thread thread;
+};
+
+// What became of a sub-batch.
+struct Outcome {
+  Nanoseconds ended{0};
+  std::exception_ptr error;
+};
+
+std::exception_ptr make_error(ErrorCode code, const std::string& text) {
+  return std::make_exception_ptr(Error(code, text));
+}
+
+}  // namespace
+
+struct DispatchEngine::Core {
+  Core(Scheduler& scheduler, DispatchOptions options, InitThread init_thread);
+
+  void spawn();
+  void join();
+  void thread_main(Worker& worker);
+  void work(Worker& worker, std::unique_lock<std::mutex>& lock);
+  void compute_one(Worker& worker, std::unique_lock<std::mutex>& lock);
+  [[nodiscard]] Outcome compute(Worker& worker, const Claim& claim);
+  void compute_unsafely(Worker& worker, const Claim& claim, ChunkPhases& phases);
+  void report(std::unique_lock<std::mutex>& lock);
+  void go_on(const Worker* self);
+  void run_in_caller(std::unique_lock<std::mutex>& lock);
+  void await_drained(std::unique_lock<std::mutex>& lock);
+  void sleep(Worker& worker, std::unique_lock<std::mutex>& lock);
+  void rouse(Worker& worker);
+  void rouse_device(std::size_t device);
+
+  Scheduler& scheduler;
+  const DispatchOptions options;
+  const InitThread init_thread;
+  const std::shared_ptr<Timeline> timeline;
+  std::vector<EmulatedEngine> emulated;
+  std::vector<std::unique_ptr<Worker>> workers;
+  /// First worker of each device, and one past the last.
+  std::vector<std::size_t> first_worker;
+
+  std::mutex mutex;
+  std::condition_variable changed;  // for the thread that called start, wait or the constructor
+  RunState state;
+  RunOptions run;
+  DispatchJob* job = nullptr;
+  Nanoseconds next_report{0};
+  bool reporting = false;
+  bool active = false;
+  bool shutdown = false;
+  std::size_t ready = 0;
+  std::exception_ptr init_error;
+  std::vector<std::size_t> assigned;
+};
+
+DispatchEngine::Core::Core(Scheduler& wanted, DispatchOptions given, InitThread init)
+    : scheduler(wanted),
+      options(std::move(given)),
+      init_thread(std::move(init)),
+      timeline(options.timeline ? options.timeline : std::make_shared<RealTimeline>()),
+      emulated(wanted.devices().size()),
+      state(wanted, row_caps(wanted, options), lanes_of(wanted.devices(), options)) {
+  for (const WorkDevice& device : worker_devices(wanted.devices(), options)) {
+    auto worker = std::make_unique<Worker>();
+    worker->device = device;
+    worker->number = workers.size();
+    if (device.lane == 0) first_worker.push_back(worker->number);
+    worker->device_index = first_worker.size() - 1;
+    if (options.trace) worker->trace = &options.trace->lane(device.name, device.lane);
+    workers.push_back(std::move(worker));
+  }
+  first_worker.push_back(workers.size());
+}
+
+// --- threads ---
+
+void DispatchEngine::Core::spawn() {
+  for (const auto& worker : workers) {
+    timeline->enter();
+    worker->thread = std::thread([this, one = worker.get()] { thread_main(*one); });
+  }
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return ready == workers.size(); });
+}
+
+void DispatchEngine::Core::thread_main(Worker& worker) {
+  std::exception_ptr error;
+  try {
+    if (init_thread) init_thread(worker.device);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  std::unique_lock lock(mutex);
+  if (error && !init_error) init_error = error;
+  ++ready;
+  changed.notify_all();
+  work(worker, lock);
+  timeline->leave();
+}
+
+void DispatchEngine::Core::join() {
+  {
+    const std::lock_guard lock(mutex);
+    if (active) state.stop(make_error(ErrorCode::kCancelled, "the dispatcher was destroyed"));
+    shutdown = true;
+    for (const auto& worker : workers) {
+      if (worker->asleep) rouse(*worker);
+    }
+  }
+  for (const auto& worker : workers) {
+    if (worker->thread.joinable()) worker->thread.join();
+  }
+}
+
+void DispatchEngine::Core::work(Worker& worker, std::unique_lock<std::mutex>& lock) {
+  for (;;) {
+    while (!shutdown && !state.has_queued(worker.device_index)) sleep(worker, lock);
+    if (!state.has_queued(worker.device_index)) return;
+    compute_one(worker, lock);
+  }
+}
+
+void DispatchEngine::Core::sleep(Worker& worker, std::unique_lock<std::mutex>& lock) {
+  worker.asleep = true;
+  timeline->block();
+  worker.wake.wait(lock, [&] { return !worker.asleep; });
+}
+
+void DispatchEngine::Core::rouse(Worker& worker) {
+  worker.asleep = false;
+  timeline->unblock();
+  worker.wake.notify_one();
+}
+
+void DispatchEngine::Core::rouse_device(std::size_t device) {
+  for (std::size_t w = first_worker[device]; w < first_worker[device + 1]; ++w) {
+    if (!workers[w]->asleep) continue;
+    rouse(*workers[w]);
+    return;
+  }
+}
+
+// --- a sub-batch ---
+
+void DispatchEngine::Core::compute_one(Worker& worker, std::unique_lock<std::mutex>& lock) {
+  const Claim claim = state.start(worker.device_index, timeline->now());
+  lock.unlock();
+  const Outcome outcome = compute(worker, claim);
+  lock.lock();
+  if (outcome.error) {
+    state.fail(worker.device_index, claim, outcome.error, outcome.ended);
+  } else {
+    state.finish(worker.device_index, claim, outcome.ended);
+  }
+  if (run.progress) report(lock);
+  go_on(&worker);
+}
+
+Outcome DispatchEngine::Core::compute(Worker& worker, const Claim& claim) {
+  Outcome outcome;
+  ChunkPhases phases;
+  try {
+    compute_unsafely(worker, claim, phases);
+  } catch (...) {
+    outcome.error = std::current_exception();
+    if (worker.device.emulated()) {
+      timeline->sleep_until(claim.started_at + worker.device.latency, worker.number);
+    }
+  }
+  outcome.ended = timeline->now();
+  if (worker.trace != nullptr) {
+    worker.trace->add({.begin_row = claim.rows.begin,
+                       .rows = claim.rows.size(),
+                       .started = claim.started_at,
+                       .prepared = std::max(phases.prepared, claim.started_at),
+                       .computed = std::max(phases.computed, claim.started_at),
+                       .ended = outcome.ended,
+                       .failed = outcome.error != nullptr});
+  }
+  return outcome;
+}
+
+void DispatchEngine::Core::compute_unsafely(Worker& worker, const Claim& claim,
+                                            ChunkPhases& phases) {
+  const std::size_t device = worker.device_index;
+  struct Leave {
+    Scheduler& scheduler;
+    std::size_t device, rows;
+    ~Leave() { scheduler.leave(device, rows); }
+  };
+  const bool waited = scheduler.enter(device, claim.rows.size());
+  const Leave leave{scheduler, device, claim.rows.size()};
+  const Nanoseconds submitted =
+      worker.device.emulated() && waited ? timeline->now() : claim.assigned_at;
+  job->run(worker.device, worker.number, claim.rows, worker.trace != nullptr ? &phases : nullptr);
+  if (!worker.device.emulated()) return;
+  const bool overlaps = first_worker[device + 1] - first_worker[device] > 1;
+  const Nanoseconds end =
+      emulated[device].book(worker.device, claim.rows.size(), submitted, overlaps);
+  timeline->sleep_until(end, worker.number);
+  phases.computed = end;
+}
+
+// Calls the progress function without the lock; the run cannot end meanwhile.
+void DispatchEngine::Core::report(std::unique_lock<std::mutex>& lock) {
+  const Nanoseconds now = timeline->now();
+  const DispatchProgress progress{state.done_rows(), state.total_rows()};
+  const bool last = progress.done_rows == progress.total_rows;
+  if (reporting || state.stopping() || (now < next_report && !last)) return;
+  next_report = now + run.progress_interval;
+  reporting = true;
+  lock.unlock();
+  std::exception_ptr error;
+  try {
+    if (!run.progress(progress)) {
+      error = make_error(ErrorCode::kCancelled,
+                         format("the progress function ended the run after {} of {} rows",
+                                progress.done_rows, progress.total_rows));
+    }
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  reporting = false;
+  if (error && !state.stopping()) state.stop(error);
+}
+
+// After any change: cancel, assign, wake whoever got something, and see whether the run is over.
+// `self` is the worker that calls, if it is one.
+void DispatchEngine::Core::go_on(const Worker* self) {
+  if (!active) return;
+  if (run.stop.stop_requested() && !state.stopping() && state.done_rows() < state.total_rows()) {
+    state.stop(make_error(ErrorCode::kCancelled, format("the run was stopped after {} of {} rows",
+                                                        state.done_rows(), state.total_rows())));
+  }
+  const Nanoseconds now = timeline->now();
+  assigned.clear();
+  state.refill(now, assigned);
+  for (const std::size_t device : assigned) {
+    if (self != nullptr && self->device_index == device) {
+      self = nullptr;  // looks into its queue next
+    } else {
+      rouse_device(device);
+    }
+  }
+  if (!state.over() || reporting) return;
+  state.end(now);
+  active = false;
+  changed.notify_all();
+}
+
+// Sub-batches of all devices in turn, as a single thread.
+void DispatchEngine::Core::run_in_caller(std::unique_lock<std::mutex>& lock) {
+  timeline->enter();
+  while (active) {
+    for (std::size_t d = 0; d + 1 < first_worker.size(); ++d) {
+      if (active && state.has_queued(d)) compute_one(*workers[first_worker[d]], lock);
+    }
+  }
+  timeline->leave();
+}
+
+void DispatchEngine::Core::await_drained(std::unique_lock<std::mutex>& lock) {
+  const auto drained = [&] { return !active; };
+  if (run.timeout >= std::chrono::hours(24 * 365)) {
+    changed.wait(lock, drained);
+    return;
+  }
+  if (changed.wait_for(lock, run.timeout, drained)) return;
+  std::string busy;
+  for (std::size_t d = 0; d < state.loads().size(); ++d) {
+    const DeviceLoad& load = state.loads()[d];
+    if (load.running == 0) continue;
+    busy += format("{}'{}' ({} rows)", busy.empty() ? "" : ", ", scheduler.devices()[d].name,
+                   load.running_rows);
+  }
+  const std::string text = format(
+      "the run took longer than its timeout of {:.1f} s: {} of {} rows done, still at work: {}",
+      std::chrono::duration<double>(run.timeout).count(), state.done_rows(), state.total_rows(),
+      busy.empty() ? "none" : busy);
+  state.stop(make_error(ErrorCode::kDeadlineExceeded, text));
+  go_on(nullptr);
+  if (changed.wait_for(lock, kDrainGrace, drained)) return;
+  fail(ErrorCode::kDeadlineExceeded, "{}; it has not come back since", text);
+}
+
+// --- the public face ---
+
+DispatchEngine::DispatchEngine(Scheduler& scheduler, DispatchOptions options,
+                               InitThread init_thread)
+    : core_(std::make_unique<Core>(scheduler, std::move(options), std::move(init_thread))) {
+  if (!core_->options.async) {
+    for (const std::size_t first : core_->first_worker) {
+      if (first < core_->workers.size() && core_->init_thread) {
+        core_->init_thread(core_->workers[first]->device);
+      }
+    }
+    return;
+  }
+  core_->spawn();
+  if (!core_->init_error) return;
+  core_->join();
+  std::rethrow_exception(core_->init_error);
+}
+
+DispatchEngine::~DispatchEngine() { core_->join(); }
+
+void DispatchEngine::start(DispatchJob& job, RowRange rows, RunOptions options) {
+  std::unique_lock lock(core_->mutex);
+  if (core_->active) {
+    fail(ErrorCode::kFailedPrecondition,
+         "a run of this dispatcher is still under way: wait for it first");
+  }
+  core_->run = std::move(options);
+  core_->job = &job;
+  core_->next_report = core_->timeline->now();
+  core_->state.begin(rows, core_->timeline->now());
+  core_->active = true;
+  core_->go_on(nullptr);
+  if (!core_->options.async) core_->run_in_caller(lock);
+}
+
+void DispatchEngine::wait() {
+  std::unique_lock lock(core_->mutex);
+  core_->await_drained(lock);
+  core_->state.rethrow();
+}
+
+std::size_t DispatchEngine::worker_count() const { return core_->workers.size(); }
+
+const Timeline& DispatchEngine::timeline() const { return *core_->timeline; }
+
+}  // namespace harmonics

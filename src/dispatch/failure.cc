@@ -1,0 +1,58 @@
+#include <harmonics/dispatch/failure.h>
+
+#include <new>
+
+namespace harmonics {
+namespace {
+
+ErrorCode code_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& known) {
+    return known.code();
+  } catch (const std::bad_alloc&) {
+    return ErrorCode::kResourceExhausted;
+  } catch (...) {
+    return ErrorCode::kUnknown;
+  }
+}
+
+ErrorCode shared_code(const std::vector<std::exception_ptr>& errors) {
+  const ErrorCode first = errors.empty() ? ErrorCode::kAborted : code_of(errors.front());
+  for (const std::exception_ptr& error : errors) {
+    if (code_of(error) != first) return ErrorCode::kAborted;
+  }
+  return first;
+}
+
+std::string listing(const std::vector<std::exception_ptr>& errors, std::size_t more) {
+  std::string text = format("{} sub-batches failed:", errors.size() + more);
+  for (const std::exception_ptr& error : errors) text += "\n  " + failure_text(error);
+  if (more > 0) text += format("\n  and {} more", more);
+  return text;
+}
+
+}  // namespace
+
+FailureKind failure_kind(const std::exception_ptr& error) {
+  switch (code_of(error)) {
+    case ErrorCode::kResourceExhausted: return FailureKind::kOutOfMemory;
+    case ErrorCode::kUnavailable: return FailureKind::kDeviceLost;
+    default: return FailureKind::kWork;
+  }
+}
+
+std::string failure_text(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& known) {
+    return known.what();
+  } catch (...) {
+    return "an exception that is no std::exception";
+  }
+}
+
+AggregateError::AggregateError(std::vector<std::exception_ptr> errors, std::size_t more)
+    : Error(shared_code(errors), listing(errors, more)), errors_(std::move(errors)) {}
+
+}  // namespace harmonics

@@ -1,0 +1,37 @@
+// What the tests of schedulers share.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <harmonics/base/error.h>
+#include <harmonics/dispatch/scheduler.h>
+
+#include "run_state.h"
+
+namespace harmonics {
+
+/// "code: text" of the Error that `action` throws.
+template <typename Action>
+std::string error_of(Action action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return std::string(error_code_name(error.code())) + ": " + error.what();
+  }
+  return "no error";
+}
+
+/// The books of a scheduler whose devices have no memory caps and one worker each.
+inline RunState state_of(Scheduler& scheduler) {
+  const std::size_t count = scheduler.devices().size();
+  return {scheduler, std::vector(count, DeviceLoad{}.room_rows), std::vector<int>(count, 1)};
+}
+
+inline std::vector<std::size_t> rows_of(const RunState& state) {
+  std::vector<std::size_t> rows;
+  for (const DeviceLoad& load : state.loads()) rows.push_back(load.rows());
+  return rows;
+}
+
+}  // namespace harmonics
