@@ -1,0 +1,264 @@
+#include "run_record.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+
+namespace harmonics {
+namespace {
+
+constexpr std::string_view kRunFormat = "harmonics-run 1";
+
+/// Texts that end in zero bytes: none of them can hold one, since they go through execve.
+class RecordWriter {
+ public:
+  void text(std::string_view value) {
+    out_.append(value);
+    out_.push_back('\0');
+  }
+  void number(std::uint64_t value) { text(std::to_string(value)); }
+  const std::string& bytes() const { return out_; }
+
+ private:
+  std::string out_;
+};
+
+class RecordReader {
+ public:
+  explicit RecordReader(std::string_view bytes) : rest_(bytes) {}
+
+  std::string text() {
+    const std::size_t end = rest_.find('\0');
+    if (end == rest_.npos) {
+      whole_ = false;
+      return {};
+    }
+    std::string value(rest_.substr(0, end));
+    rest_.remove_prefix(end + 1);
+    return value;
+  }
+  std::uint64_t number() {
+    const std::string digits = text();
+    std::uint64_t value = 0;
+    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (read.ec != std::errc() || read.ptr != digits.data() + digits.size()) whole_ = false;
+    return value;
+  }
+  /// A count of items that take a byte each at least.
+  std::uint64_t count() {
+    const std::uint64_t value = number();
+    if (value > rest_.size()) whole_ = false;
+    return whole_ ? value : 0;
+  }
+  bool whole() const { return whole_ && rest_.empty(); }
+
+ private:
+  std::string_view rest_;
+  bool whole_ = true;
+};
+
+constexpr std::array<std::string_view, 7> kEndNames = {
+    "exited", "signalled", "timed_out", "stopped", "lease_lost", "lost", "refused"};
+
+std::string_view name_of(RunEnd end) { return kEndNames[static_cast<std::size_t>(end)]; }
+
+std::optional<RunEnd> end_from(std::string_view name) {
+  for (std::size_t i = 0; i < kEndNames.size(); ++i) {
+    if (kEndNames[i] == name) return static_cast<RunEnd>(i);
+  }
+  return std::nullopt;
+}
+
+bool write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t wrote = ::write(descriptor, text.data(), text.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(wrote));
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<std::string> read_small_file(const std::string& path, std::size_t limit) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return std::nullopt;
+  std::string text;
+  std::array<char, 4096> chunk;
+  ssize_t got = 0;
+  while (text.size() <= limit && (got = ::read(descriptor, chunk.data(), chunk.size())) != 0) {
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) break;
+    text.append(chunk.data(), static_cast<std::size_t>(got));
+  }
+  ::close(descriptor);
+  if (got < 0 || text.size() > limit) return std::nullopt;
+  return text;
+}
+
+bool replace_file(const std::string& path, const std::string& text) {
+  const std::string temporary = path + "~";
+  const int descriptor =
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (descriptor < 0) return false;
+  bool done = write_all(descriptor, text);
+  const int reason = errno;
+  ::close(descriptor);
+  if (done) return ::rename(temporary.c_str(), path.c_str()) == 0;
+  ::unlink(temporary.c_str());
+  errno = reason;
+  return false;
+}
+
+bool write_run(const std::string& folder, const RunRecord& run) {
+  RecordWriter out;
+  out.text(kRunFormat);
+  out.text(run.attempt);
+  out.number(run.command.size());
+  for (const std::string& word : run.command) out.text(word);
+  out.number(run.environment.size());
+  for (const auto& [key, value] : run.environment) {
+    out.text(key);
+    out.text(value);
+  }
+  out.text(run.working_dir);
+  out.number(run.timeout_ms);
+  out.number(run.grace_ms);
+  out.number(run.lease_bound ? 1 : 0);
+  out.text(run.lease_file);
+  out.number(run.segment_bytes);
+  out.number(run.stream_bytes);
+  out.text(run.cgroup);
+  out.text(run.note);
+  return replace_file(folder + "/run", out.bytes());
+}
+
+std::optional<RunRecord> read_run(const std::string& folder) {
+  const auto bytes = read_small_file(folder + "/run", kMaxRunRecordBytes);
+  if (!bytes) return std::nullopt;
+  RecordReader in(*bytes);
+  RunRecord run;
+  if (in.text() != kRunFormat) return std::nullopt;
+  run.attempt = in.text();
+  for (std::uint64_t left = in.count(); left > 0; --left) run.command.push_back(in.text());
+  for (std::uint64_t left = in.count(); left > 0; --left) {
+    std::string key = in.text();
+    run.environment.emplace_back(std::move(key), in.text());
+  }
+  run.working_dir = in.text();
+  run.timeout_ms = in.number();
+  run.grace_ms = in.number();
+  run.lease_bound = in.number() != 0;
+  run.lease_file = in.text();
+  run.segment_bytes = in.number();
+  run.stream_bytes = in.number();
+  run.cgroup = in.text();
+  run.note = in.text();
+  if (!in.whole() || run.command.empty()) return std::nullopt;
+  return run;
+}
+
+bool write_supervisor(const std::string& folder, const SupervisorRecord& supervisor) {
+  RecordWriter out;
+  out.number(static_cast<std::uint64_t>(supervisor.pid));
+  out.number(supervisor.start_ticks);
+  out.text(supervisor.boot);
+  return replace_file(folder + "/supervisor", out.bytes());
+}
+
+std::optional<SupervisorRecord> read_supervisor(const std::string& folder) {
+  const auto bytes = read_small_file(folder + "/supervisor", kMaxEndMessageBytes);
+  if (!bytes) return std::nullopt;
+  RecordReader in(*bytes);
+  SupervisorRecord supervisor;
+  supervisor.pid = static_cast<pid_t>(in.number());
+  supervisor.start_ticks = in.number();
+  supervisor.boot = in.text();
+  if (!in.whole() || supervisor.pid <= 0) return std::nullopt;
+  return supervisor;
+}
+
+bool write_stop(const std::string& folder, const StopRequest& stop) {
+  RecordWriter out;
+  out.text(name_of(stop.as));
+  out.number(stop.grace_ms);
+  return replace_file(folder + "/stop", out.bytes());
+}
+
+std::optional<StopRequest> read_stop(const std::string& folder) {
+  const auto bytes = read_small_file(folder + "/stop", kMaxEndMessageBytes);
+  if (!bytes) return std::nullopt;
+  RecordReader in(*bytes);
+  const auto as = end_from(in.text());
+  StopRequest stop;
+  stop.grace_ms = in.number();
+  if (!in.whole() || !as) return std::nullopt;
+  stop.as = *as;
+  return stop;
+}
+
+bool write_end(const std::string& folder, const EndRecord& end) {
+  RecordWriter out;
+  out.text(name_of(end.kind));
+  out.number(static_cast<std::uint64_t>(end.exit_code));
+  out.number(static_cast<std::uint64_t>(end.signal));
+  out.text(std::string_view(end.message).substr(0, kMaxEndMessageBytes));
+  return replace_file(folder + "/end", out.bytes());
+}
+
+std::optional<EndRecord> read_end(const std::string& folder) {
+  const auto bytes = read_small_file(folder + "/end", 2 * kMaxEndMessageBytes);
+  if (!bytes) return std::nullopt;
+  RecordReader in(*bytes);
+  const auto kind = end_from(in.text());
+  EndRecord end;
+  end.exit_code = static_cast<int>(in.number());
+  end.signal = static_cast<int>(in.number());
+  end.message = in.text();
+  if (!in.whole() || !kind) return std::nullopt;
+  end.kind = *kind;
+  return end;
+}
+
+std::uint64_t process_start_ticks(pid_t pid) {
+  // The second field is the program's name in brackets, which may hold anything; the state is the
+  // first field after the last bracket, the start time the 20th.
+  const auto text = read_small_file("/proc/" + std::to_string(pid) + "/stat", 4096);
+  if (!text) return 0;
+  const std::size_t bracket = text->rfind(')');
+  if (bracket == text->npos || bracket + 2 >= text->size()) return 0;
+  const char state = (*text)[bracket + 2];
+  if (state == 'Z' || state == 'X') return 0;
+  constexpr int kFieldsBefore = 20;
+  std::size_t at = bracket;
+  for (int field = 0; field < kFieldsBefore; ++field) {
+    at = text->find(' ', at + 1);
+    if (at == text->npos) return 0;
+  }
+  std::uint64_t ticks = 0;
+  std::from_chars(text->data() + at + 1, text->data() + text->size(), ticks);
+  return ticks;
+}
+
+std::string boot_id() {
+  std::string id = read_small_file("/proc/sys/kernel/random/boot_id", 64).value_or("");
+  while (!id.empty() && id.back() == '\n') id.pop_back();
+  return id;
+}
+
+std::uint64_t boottime_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+}  // namespace harmonics

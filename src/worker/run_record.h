@@ -1,0 +1,88 @@
+// What a supervisor needs to know to run one attempt, and what it leaves behind: the files of an
+// attempt's folder. Standard library and POSIX alone, since the supervisor is a program that must
+// start in microseconds.
+//
+//   run         all of RunRecord; written by the worker before anything is started
+//   supervisor  pid, start time and boot of the supervisor; the attempt counts as started from then
+//   stop        the worker's wish that it ends (a StopRequest), announced by SIGUSR1
+//   end         how it ended (EndRecord); written last, by renaming
+//   out.N err.N what the task printed, from byte N of that stream on
+//   progress    the last line of progress that the task reported; metrics.N all of them
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace harmonics {
+
+inline constexpr std::size_t kMaxRunRecordBytes = 4 << 20;
+inline constexpr std::size_t kMaxEndMessageBytes = 4096;
+
+/// One attempt, ready to run.
+struct RunRecord {
+  std::string attempt;  ///< "17.2"; also in the task's environment, by which strays are found.
+  std::vector<std::string> command;
+  std::vector<std::pair<std::string, std::string>> environment;  ///< All of it.
+  std::string working_dir;        ///< Empty: the attempt's own folder.
+  std::uint64_t timeout_ms = 0;   ///< 0: no limit.
+  std::uint64_t grace_ms = 5000;  ///< From TERM to KILL.
+  bool lease_bound = true;        ///< Stops by itself when the worker's lease ends.
+  std::string lease_file;  ///< Eight bytes: when the lease ends, on CLOCK_BOOTTIME. Empty: none.
+  std::uint64_t segment_bytes = 4 << 20;  ///< Of one file of output.
+  std::uint64_t stream_bytes = 64 << 20;  ///< Kept of one stream; the oldest goes first.
+  std::string cgroup;  ///< A folder of cgroup v2 that the task enters; empty: none.
+  /// For the worker that reads the record after a restart: kept as it is.
+  std::string note;
+};
+
+/// Who supervises: a process is known by pid and start time, within one boot.
+struct SupervisorRecord {
+  pid_t pid = 0;
+  std::uint64_t start_ticks = 0;
+  std::string boot;
+};
+
+enum class RunEnd { kExited, kSignalled, kTimedOut, kStopped, kLeaseLost, kLost, kRefused };
+
+struct EndRecord {
+  RunEnd kind = RunEnd::kExited;
+  int exit_code = 0;
+  int signal = 0;
+  std::string message;
+};
+
+struct StopRequest {
+  RunEnd as = RunEnd::kStopped;
+  std::uint64_t grace_ms = 0;
+};
+
+// Each is written whole or not at all (a temporary name, then renamed; not synced: what runs does
+// not survive the machine either). Reading gives nothing when the file is not there or broken.
+bool write_run(const std::string& folder, const RunRecord& run);
+std::optional<RunRecord> read_run(const std::string& folder);
+bool write_supervisor(const std::string& folder, const SupervisorRecord& supervisor);
+std::optional<SupervisorRecord> read_supervisor(const std::string& folder);
+bool write_stop(const std::string& folder, const StopRequest& stop);
+std::optional<StopRequest> read_stop(const std::string& folder);
+bool write_end(const std::string& folder, const EndRecord& end);
+std::optional<EndRecord> read_end(const std::string& folder);
+
+/// The text of a small file; nothing when it cannot be read or is longer than `limit`.
+std::optional<std::string> read_small_file(const std::string& path, std::size_t limit);
+/// False (and errno) when it cannot be written.
+bool replace_file(const std::string& path, const std::string& text);
+
+/// When a process started, in clock ticks since boot; 0 when there is no such process (or it is a
+/// zombie, which runs nothing).
+std::uint64_t process_start_ticks(pid_t pid);
+/// The kernel's id of this boot.
+std::string boot_id();
+/// Now, on the clock that leases are measured by: it counts while the machine sleeps.
+std::uint64_t boottime_ns();
+
+}  // namespace harmonics

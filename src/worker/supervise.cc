@@ -1,0 +1,348 @@
+#include "supervise.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+#include "output_file.h"
+#include "process_tree.h"
+#include "run_record.h"
+#include "task_process.h"
+
+namespace harmonics {
+namespace {
+
+constexpr std::uint64_t kMillisecond = 1'000'000;
+constexpr std::uint64_t kForever = std::numeric_limits<std::uint64_t>::max();
+/// How often the tree is killed again until nothing is left of it.
+constexpr std::uint64_t kKillPeriod = 20 * kMillisecond;
+/// How often the newest line of progress is written down.
+constexpr std::uint64_t kProgressPeriod = 200 * kMillisecond;
+constexpr std::uint64_t kProgressSegmentBytes = 1 << 20;
+constexpr std::uint64_t kProgressStreamBytes = 8 << 20;
+constexpr std::size_t kMaxProgressLine = 4096;
+/// Read from one pipe before the others get their turn.
+constexpr std::size_t kMaxReadPerTurn = 1 << 20;
+
+/// The task's lines of progress; too long a line is dropped.
+class ProgressLines {
+ public:
+  ProgressLines(const std::string& folder)
+      : path_(folder + "/progress"),
+        all_(folder + "/metrics", kProgressSegmentBytes, kProgressStreamBytes) {}
+
+  void add(std::string_view bytes) {
+    for (std::size_t end = bytes.find('\n'); end != bytes.npos; end = bytes.find('\n')) {
+      line_.append(bytes.substr(0, std::min(end, kMaxProgressLine)));
+      if (line_.size() < kMaxProgressLine && !line_.empty()) {
+        last_ = line_ + "\n";
+        all_.append(last_);
+        fresh_ = true;
+      }
+      line_.clear();
+      bytes.remove_prefix(end + 1);
+    }
+    line_.append(bytes.substr(0, kMaxProgressLine - std::min(line_.size(), kMaxProgressLine)));
+  }
+  std::uint64_t due() const { return fresh_ ? written_at_ + kProgressPeriod : kForever; }
+  void write_down(std::uint64_t now) {
+    if (!fresh_) return;
+    replace_file(path_, last_);
+    fresh_ = false;
+    written_at_ = now;
+  }
+
+ private:
+  std::string path_;
+  OutputFile all_;
+  std::string line_;
+  std::string last_;
+  bool fresh_ = false;
+  std::uint64_t written_at_ = 0;
+};
+
+class Supervision {
+ public:
+  Supervision(std::string folder, RunRecord run, StartedTask task, LauncherEnds ends)
+      : folder_(std::move(folder)),
+        run_(std::move(run)),
+        main_(task.pid),
+        pipes_(task.pipes),
+        socket_(ends.socket),
+        out_(folder_ + "/out", run_.segment_bytes, run_.stream_bytes),
+        err_(folder_ + "/err", run_.segment_bytes, run_.stream_bytes),
+        progress_(folder_) {
+    if (run_.timeout_ms > 0) time_limit_ = boottime_ns() + run_.timeout_ms * kMillisecond;
+    if (run_.lease_bound && !run_.lease_file.empty()) {
+      lease_ = ::open(run_.lease_file.c_str(), O_RDONLY | O_CLOEXEC);
+    }
+  }
+
+  /// Until the whole tree is gone.
+  void watch(int signals, std::string notice) {
+    notice_ = std::move(notice);
+    while (true) {
+      tell_worker();
+      reap();
+      if (all_gone_) break;
+      wait_for_something(signals);
+      keep_limits(boottime_ns());
+    }
+    drain_pipes();
+    progress_.write_down(boottime_ns());
+  }
+
+  EndRecord result() const {
+    EndRecord end;
+    if (WIFEXITED(status_)) end.exit_code = WEXITSTATUS(status_);
+    if (WIFSIGNALED(status_)) end.signal = WTERMSIG(status_);
+    end.kind = stopped_as_.value_or(WIFSIGNALED(status_) ? RunEnd::kSignalled : RunEnd::kExited);
+    if (end.kind == RunEnd::kTimedOut) {
+      end.message = "stopped at its time limit of " + std::to_string(run_.timeout_ms / 1000) + " s";
+    }
+    const std::uint64_t dropped = out_.dropped_bytes() + err_.dropped_bytes();
+    if (dropped > 0) {
+      end.message += (end.message.empty() ? "" : "; ") + std::to_string(dropped) +
+                     " bytes of output could not be written";
+    }
+    return end;
+  }
+
+ private:
+  void tell_worker() {
+    if (socket_ < 0) return;
+    const ssize_t sent =
+        ::send(socket_, notice_.data(), notice_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    ::close(socket_);
+    socket_ = -1;
+  }
+
+  void reap() {
+    int status = 0;
+    pid_t pid = 0;
+    while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0) {
+      if (pid != main_) continue;
+      status_ = status;
+      main_ = -1;
+    }
+    all_gone_ = pid < 0 && errno == ECHILD;
+    // What the program left behind goes with it.
+    if (!all_gone_ && main_ < 0 && kill_at_ == kForever) {
+      stop_tree(boottime_ns() + run_.grace_ms * kMillisecond);
+    }
+  }
+
+  void wait_for_something(int signals) {
+    std::array<pollfd, 5> waits = {{{signals, POLLIN, 0},
+                                    {pipes_.out, POLLIN, 0},
+                                    {pipes_.err, POLLIN, 0},
+                                    {pipes_.progress, POLLIN, 0},
+                                    {socket_, POLLOUT, 0}}};
+    const std::uint64_t now = boottime_ns();
+    const std::uint64_t wake = next_wake();
+    timespec limit{};
+    if (wake != kForever) {
+      const std::uint64_t left = wake > now ? wake - now : 0;
+      limit.tv_sec = static_cast<time_t>(left / 1'000'000'000);
+      limit.tv_nsec = static_cast<long>(left % 1'000'000'000);
+    }
+    if (::ppoll(waits.data(), waits.size(), wake == kForever ? nullptr : &limit, nullptr) <= 0) {
+      return;
+    }
+    if (waits[0].revents != 0) read_signals(signals);
+    if (waits[1].revents != 0) pump(pipes_.out, [this](auto bytes) { out_.append(bytes); });
+    if (waits[2].revents != 0) pump(pipes_.err, [this](auto bytes) { err_.append(bytes); });
+    if (waits[3].revents != 0) pump(pipes_.progress, [this](auto bytes) { progress_.add(bytes); });
+  }
+
+  std::uint64_t lease_end() const {
+    std::uint64_t end = 0;
+    if (lease_ < 0 || ::pread(lease_, &end, sizeof end, 0) != sizeof end || end == 0) {
+      return kForever;
+    }
+    return end;
+  }
+
+  /// The moment from which there is just the grace left before the lease ends.
+  std::uint64_t lease_stop() const {
+    const std::uint64_t end = lease_end();
+    const std::uint64_t grace = run_.grace_ms * kMillisecond;
+    return end == kForever ? kForever : end - std::min(end, grace);
+  }
+
+  std::uint64_t next_wake() const {
+    if (kill_at_ != kForever) return std::min(kill_at_, progress_.due());
+    return std::min({time_limit_, lease_stop(), progress_.due()});
+  }
+
+  void keep_limits(std::uint64_t now) {
+    if (now >= progress_.due()) progress_.write_down(now);
+    if (kill_at_ == kForever && now >= time_limit_) begin_stop(RunEnd::kTimedOut, run_.grace_ms);
+    if (kill_at_ == kForever && now >= lease_stop()) {
+      const std::uint64_t end = lease_end();
+      begin_stop(RunEnd::kLeaseLost, end > now ? (end - now) / kMillisecond : 0);
+    }
+    if (now >= kill_at_) {
+      signal_tree(::getpid(), SIGKILL);
+      kill_at_ = now + kKillPeriod;
+    }
+  }
+
+  void begin_stop(RunEnd as, std::uint64_t grace_ms) {
+    // A program that had ended by itself keeps its own result.
+    if (main_ >= 0 && !stopped_as_) stopped_as_ = as;
+    stop_tree(boottime_ns() + grace_ms * kMillisecond);
+  }
+
+  void stop_tree(std::uint64_t kill_at) {
+    if (kill_at_ == kForever) {
+      signal_tree(::getpid(), SIGTERM);
+      signal_tree(::getpid(), SIGCONT);
+    }
+    kill_at_ = std::min(kill_at_, kill_at);
+  }
+
+  void read_signals(int signals) {
+    signalfd_siginfo info{};
+    while (::read(signals, &info, sizeof info) == sizeof info) {
+      if (info.ssi_signo == SIGUSR1) {
+        if (const auto stop = read_stop(folder_)) begin_stop(stop->as, stop->grace_ms);
+      } else if (info.ssi_signo != SIGCHLD) {
+        begin_stop(RunEnd::kLost, run_.grace_ms);
+      }
+    }
+  }
+
+  template <typename Take>
+  void pump(int& pipe, Take take) {
+    std::array<char, 64 << 10> chunk;
+    for (std::size_t total = 0; pipe >= 0 && total < kMaxReadPerTurn;) {
+      const ssize_t got = ::read(pipe, chunk.data(), chunk.size());
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0 && errno == EAGAIN) return;
+      if (got <= 0) {
+        ::close(pipe);
+        pipe = -1;
+        return;
+      }
+      take(std::string_view(chunk.data(), static_cast<std::size_t>(got)));
+      total += static_cast<std::size_t>(got);
+      if (static_cast<std::size_t>(got) < chunk.size()) return;
+    }
+  }
+
+  void drain_pipes() {
+    pump(pipes_.out, [this](auto bytes) { out_.append(bytes); });
+    pump(pipes_.err, [this](auto bytes) { err_.append(bytes); });
+    pump(pipes_.progress, [this](auto bytes) { progress_.add(bytes); });
+  }
+
+  std::string folder_;
+  RunRecord run_;
+  pid_t main_;  ///< -1 once it has ended.
+  TaskPipes pipes_;
+  int socket_;
+  int lease_ = -1;
+  std::string notice_;
+  OutputFile out_;
+  OutputFile err_;
+  ProgressLines progress_;
+  int status_ = 0;
+  bool all_gone_ = false;
+  std::optional<RunEnd> stopped_as_;
+  std::uint64_t time_limit_ = kForever;
+  std::uint64_t kill_at_ = kForever;
+};
+
+int block_signals() {
+  struct sigaction standard {};
+  standard.sa_handler = SIG_DFL;
+  ::sigaction(SIGCHLD, &standard, nullptr);
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1}) ::sigaddset(&set, signal);
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  return ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+std::string launch_notice(const std::string& attempt, const SupervisorRecord& self, bool launched) {
+  return attempt + " " + std::to_string(self.pid) + " " + std::to_string(self.start_ticks) +
+         (launched ? " 1" : " 0");
+}
+
+[[noreturn]] void refuse(const std::string& folder, int socket, const std::string& notice,
+                         const std::string& why) {
+  write_end(folder, {RunEnd::kRefused, 0, 0, why});
+  ::send(socket, notice.data(), notice.size(), MSG_NOSIGNAL);
+  ::_exit(1);
+}
+
+std::string last_part(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+}  // namespace
+
+void supervise(const std::string& folder, LauncherEnds ends) {
+  ::setsid();
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  ::prctl(PR_SET_NAME, "harm-supervise");
+  const int signals = block_signals();
+  const pid_t self = ::getpid();
+  const SupervisorRecord record{self, process_start_ticks(self), boot_id()};
+  const bool recorded = write_supervisor(folder, record);
+  const int reason = errno;
+  ::close(ends.lock);
+  const std::string name = last_part(folder);
+  auto run = read_run(folder);
+  if (!recorded || !run) {
+    refuse(folder, ends.socket, launch_notice(name, record, false),
+           recorded ? "its record cannot be read: '" + folder + "/run'"
+                    : std::string("its record cannot be written: ") + std::strerror(reason));
+  }
+  StartedTask task = start_task(*run, folder);
+  if (task.pid < 0) {
+    refuse(folder, ends.socket, launch_notice(name, record, false), task.failure);
+  }
+  Supervision supervision(folder, std::move(*run), task, ends);
+  supervision.watch(signals, launch_notice(name, record, true));
+  ::_exit(write_end(folder, supervision.result()) ? 0 : 1);
+}
+
+int launch_supervisors(LauncherEnds ends) {
+  // Supervisors that have ended vanish by themselves: their results lie on disk.
+  struct sigaction ignored {};
+  ignored.sa_handler = SIG_IGN;
+  ::sigaction(SIGCHLD, &ignored, nullptr);
+  ::sigaction(SIGPIPE, &ignored, nullptr);
+  ::sigaction(SIGINT, &ignored, nullptr);
+  ::prctl(PR_SET_NAME, "harm-launcher");
+  std::array<char, 4096> message;
+  while (true) {
+    const ssize_t got = ::recv(ends.socket, message.data(), message.size(), 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return 0;
+    const std::string folder(message.data(), static_cast<std::size_t>(got));
+    const pid_t child = ::fork();
+    if (child == 0) supervise(folder, ends);
+    if (child < 0) {
+      const std::string why = std::string("no process for its supervisor: ") + std::strerror(errno);
+      write_end(folder, {RunEnd::kRefused, 0, 0, why});
+      const std::string notice = launch_notice(last_part(folder), {}, false);
+      ::send(ends.socket, notice.data(), notice.size(), MSG_NOSIGNAL);
+    }
+  }
+}
+
+}  // namespace harmonics

@@ -1,0 +1,309 @@
+#include "supervisor_host.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <sstream>
+#include <thread>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/log.h>
+
+#include "process_tree.h"
+#include "supervise.h"
+
+namespace harmonics {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Descriptors of ours start here, clear of the numbers that the launcher gets.
+constexpr int kLowestDescriptor = 10;
+constexpr int kLauncherSocket = 3;
+constexpr int kLauncherLock = 4;
+constexpr int kKillRounds = 200;
+constexpr std::chrono::milliseconds kLockPeriod(5);
+
+int raised(int descriptor, const char* what) {
+  if (descriptor < 0) fail_errno(errno, format("worker: {}", what));
+  const int higher = ::fcntl(descriptor, F_DUPFD_CLOEXEC, kLowestDescriptor);
+  const int reason = errno;
+  ::close(descriptor);
+  if (higher < 0) fail_errno(reason, format("worker: {}", what));
+  return higher;
+}
+
+int process_descriptor(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
+
+void make_folder(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error)
+    fail_errno(error.value(), format("worker: cannot make the folder '{}'", path.string()));
+  fs::permissions(path, fs::perms::owner_all, error);
+}
+
+}  // namespace
+
+SupervisorHost::SupervisorHost(fs::path folder, fs::path program, Nanoseconds patience)
+    : folder_(fs::absolute(std::move(folder))), program_(std::move(program)) {
+  make_folder(folder_ / "attempts");
+  make_folder(folder_ / "kept");
+  take_lock(patience);
+  lease_ = raised(::open(lease_file().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR),
+                  "cannot open the lease file");
+  events_ = raised(::epoll_create1(EPOLL_CLOEXEC), "no epoll");
+  wake_ = raised(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "no eventfd");
+  epoll_event interest{};
+  interest.events = EPOLLIN;
+  interest.data.fd = wake_;
+  ::epoll_ctl(events_, EPOLL_CTL_ADD, wake_, &interest);
+  start_launcher();
+}
+
+SupervisorHost::~SupervisorHost() {
+  for (const auto& [descriptor, attempt] : by_descriptor_) ::close(descriptor);
+  for (const int descriptor : {launcher_, wake_, events_, lease_, lock_}) {
+    if (descriptor >= 0) ::close(descriptor);
+  }
+}
+
+void SupervisorHost::take_lock(Nanoseconds patience) {
+  const fs::path path = folder_ / "launcher.lock";
+  lock_ = raised(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR),
+                 "cannot open the launcher's lock");
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+    if (std::chrono::steady_clock::now() > end) {
+      fail(ErrorCode::kUnavailable,
+           "worker: '{}' is in use: another worker runs there, or the launcher of one that has "
+           "ended still does; choose another --state-dir or --id, or wait",
+           folder_.string());
+    }
+    std::this_thread::sleep_for(kLockPeriod);
+  }
+}
+
+void SupervisorHost::start_launcher() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    fail_errno(errno, "worker: no socket for the launcher");
+  }
+  launcher_ = raised(ends[0], "no socket for the launcher");
+  const int theirs = raised(ends[1], "no socket for the launcher");
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, theirs, kLauncherSocket);
+  ::posix_spawn_file_actions_adddup2(&actions, lock_, kLauncherLock);
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
+  std::string program = program_.string();
+  std::string socket = std::to_string(kLauncherSocket);
+  std::string lock = std::to_string(kLauncherLock);
+  std::array<char*, 4> argv = {program.data(), socket.data(), lock.data(), nullptr};
+  pid_t pid = 0;
+  const int failure =
+      ::posix_spawn(&pid, program.c_str(), &actions, &attributes, argv.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::posix_spawnattr_destroy(&attributes);
+  ::close(theirs);
+  if (failure != 0) {
+    fail_errno(failure,
+               format("worker: cannot start '{}', which belongs beside this program", program));
+  }
+  epoll_event interest{};
+  interest.events = EPOLLIN;
+  interest.data.fd = launcher_;
+  ::epoll_ctl(events_, EPOLL_CTL_ADD, launcher_, &interest);
+}
+
+std::string SupervisorHost::attempt_folder(const std::string& attempt) const {
+  return (folder_ / "attempts" / attempt).string();
+}
+
+fs::path SupervisorHost::folder_of(const fs::path& folder, const std::string& attempt) {
+  std::error_code error;
+  for (const char* part : {"attempts", "kept"}) {
+    const fs::path path = folder / part / attempt;
+    if (fs::is_directory(path, error)) return path;
+  }
+  return {};
+}
+
+void SupervisorHost::start(const RunRecord& run) {
+  const std::string folder = attempt_folder(run.attempt);
+  if (::mkdir(folder.c_str(), S_IRWXU) != 0 || !write_run(folder, run)) {
+    news_.push_back({run.attempt, EndRecord{RunEnd::kRefused, 0, 0,
+                                            format("the worker cannot write '{}': {}", folder,
+                                                   std::strerror(errno))}});
+    return;
+  }
+  watches_[run.attempt] = {};
+  while (::send(launcher_, folder.data(), folder.size(), MSG_NOSIGNAL) < 0) {
+    if (errno == EINTR) continue;
+    launcher_died();
+    return;
+  }
+}
+
+void SupervisorHost::stop(const std::string& attempt, const StopRequest& request) {
+  const auto watch = watches_.find(attempt);
+  if (watch == watches_.end()) return;
+  write_stop(attempt_folder(attempt), request);
+  // Without a descriptor the launch is awaited: `on_notice` looks for a stop that came before.
+  if (watch->second.descriptor >= 0) {
+    ::syscall(SYS_pidfd_send_signal, watch->second.descriptor, SIGUSR1, nullptr, 0);
+  }
+}
+
+void SupervisorHost::set_lease(std::uint64_t boottime_end_ns) {
+  if (::pwrite(lease_, &boottime_end_ns, sizeof boottime_end_ns, 0) !=
+      static_cast<ssize_t>(sizeof boottime_end_ns)) {
+    log_warn("worker", "cannot write '{}': {}", lease_file().string(), std::strerror(errno));
+  }
+}
+
+std::uint64_t SupervisorHost::lease() const {
+  std::uint64_t end = 0;
+  return ::pread(lease_, &end, sizeof end, 0) == static_cast<ssize_t>(sizeof end) ? end : 0;
+}
+
+bool SupervisorHost::attach(const std::string& attempt, const SupervisorRecord& supervisor) {
+  const int descriptor = process_descriptor(supervisor.pid);
+  if (descriptor < 0) return false;
+  // The descriptor holds on to whatever has that number now; only then is its start time certain.
+  if (process_start_ticks(supervisor.pid) != supervisor.start_ticks) {
+    ::close(descriptor);
+    return false;
+  }
+  epoll_event interest{};
+  interest.events = EPOLLIN;
+  interest.data.fd = descriptor;
+  ::epoll_ctl(events_, EPOLL_CTL_ADD, descriptor, &interest);
+  watches_[attempt].descriptor = descriptor;
+  by_descriptor_[descriptor] = attempt;
+  return true;
+}
+
+void SupervisorHost::on_notice(const std::string& text) {
+  std::istringstream words(text);
+  std::string attempt;
+  SupervisorRecord supervisor;
+  int launched = 0;
+  words >> attempt >> supervisor.pid >> supervisor.start_ticks >> launched;
+  if (watches_.find(attempt) == watches_.end()) return;
+  if (launched == 0) {
+    finish(attempt);
+    return;
+  }
+  news_.push_back({attempt, std::nullopt});
+  if (!attach(attempt, supervisor)) {
+    finish(attempt);
+  } else if (::access((attempt_folder(attempt) + "/stop").c_str(), F_OK) == 0) {
+    ::syscall(SYS_pidfd_send_signal, watches_[attempt].descriptor, SIGUSR1, nullptr, 0);
+  }
+}
+
+EndRecord SupervisorHost::settle(const std::string& attempt, const std::string& why_lost) {
+  const std::string folder = attempt_folder(attempt);
+  if (const auto end = read_end(folder)) return *end;
+  const auto run = read_run(folder);
+  EndRecord lost{RunEnd::kLost, 0, 0, why_lost};
+  if (run) {
+    const auto mark = std::ranges::find(run->environment, std::string(kAttemptMark),
+                                        &std::pair<std::string, std::string>::first);
+    if (mark != run->environment.end() && !kill_marked(mark->second, kKillRounds)) {
+      lost.message += "; some of its processes cannot be killed";
+    }
+  }
+  write_end(folder, lost);
+  return lost;
+}
+
+void SupervisorHost::finish(const std::string& attempt) {
+  const auto watch = watches_.find(attempt);
+  if (watch == watches_.end()) return;
+  if (watch->second.descriptor >= 0) {
+    by_descriptor_.erase(watch->second.descriptor);
+    ::close(watch->second.descriptor);
+  }
+  watches_.erase(watch);
+  news_.push_back({attempt, settle(attempt, "its supervisor was killed")});
+}
+
+void SupervisorHost::launcher_died() {
+  ::epoll_ctl(events_, EPOLL_CTL_DEL, launcher_, nullptr);
+  ::close(launcher_);
+  log_warn("worker", "the launcher of supervisors has ended; starting another");
+  start_launcher();
+  // Every supervisor that it had forked has told us before the socket closed.
+  std::vector<std::string> unstarted;
+  for (const auto& [attempt, watch] : watches_) {
+    if (watch.descriptor < 0) unstarted.push_back(attempt);
+  }
+  for (const std::string& attempt : unstarted) finish(attempt);
+}
+
+void SupervisorHost::hear_launcher() {
+  std::array<char, kMaxLaunchNotice> text;
+  while (true) {
+    const ssize_t got = ::recv(launcher_, text.data(), text.size(), MSG_DONTWAIT);
+    if (got > 0) {
+      on_notice(std::string(text.data(), static_cast<std::size_t>(got)));
+    } else if (got < 0 && errno == EINTR) {
+      continue;
+    } else if (got < 0 && errno == EAGAIN) {
+      return;
+    } else {
+      launcher_died();
+      return;
+    }
+  }
+}
+
+std::vector<SupervisorEvent> SupervisorHost::wait(Nanoseconds timeout) {
+  std::array<epoll_event, 256> ready;
+  const auto limit = std::chrono::ceil<std::chrono::milliseconds>(timeout);
+  constexpr std::int64_t kMaxWaitMs = 3600 * 1000;
+  const int patience =
+      news_.empty() ? static_cast<int>(std::clamp<std::int64_t>(limit.count(), 0, kMaxWaitMs)) : 0;
+  const int count = ::epoll_wait(events_, ready.data(), static_cast<int>(ready.size()), patience);
+  for (int i = 0; i < count; ++i) {
+    const int descriptor = ready[static_cast<std::size_t>(i)].data.fd;
+    if (descriptor == wake_) {
+      std::uint64_t value = 0;
+      static_cast<void>(::read(wake_, &value, sizeof value));
+    } else if (descriptor == launcher_) {
+      hear_launcher();
+    } else if (const auto known = by_descriptor_.find(descriptor); known != by_descriptor_.end()) {
+      finish(std::string(known->second));
+    }
+  }
+  return std::exchange(news_, {});
+}
+
+void SupervisorHost::wake() {
+  const std::uint64_t one = 1;
+  static_cast<void>(::write(wake_, &one, sizeof one));
+}
+
+}  // namespace harmonics

@@ -1,0 +1,104 @@
+// The worker's side of its supervisors: starts them, hears of them, finds them again.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <harmonics/base/clock.h>
+
+#include "run_record.h"
+
+namespace harmonics {
+
+/// What became of an attempt.
+struct SupervisorEvent {
+  std::string attempt;
+  std::optional<EndRecord> ended;  ///< Nothing: its program runs.
+};
+
+/// An attempt of an earlier life of this worker.
+struct RecoveredRun {
+  RunRecord run;
+  bool launched = false;
+  std::optional<EndRecord> ended;
+};
+
+/// Owns the attempts' folders below `<folder>/attempts` and the launcher, the small process that
+/// forks supervisors. One thread, except `wake`. An attempt in here is known by its name ("17.2").
+///
+/// Nothing is synced to disk: the records must outlive this process and the supervisors, not the
+/// machine (a worker comes back from a reboot with a new identity).
+class SupervisorHost {
+ public:
+  /// `program` is harmonics-supervisor. Waits up to `patience` for the launcher of an earlier
+  /// worker of this folder to end (it does as soon as that worker has). Throws an Error otherwise.
+  SupervisorHost(std::filesystem::path folder, std::filesystem::path program, Nanoseconds patience);
+  ~SupervisorHost();
+  SupervisorHost(const SupervisorHost&) = delete;
+  SupervisorHost& operator=(const SupervisorHost&) = delete;
+
+  /// What earlier lives left, call once before all else: attempts that still run are attached to,
+  /// those whose supervisor is gone have their strays killed and count as lost.
+  [[nodiscard]] std::vector<RecoveredRun> recover();
+
+  /// Writes the record and has a supervisor started; `wait` tells how that went. An attempt whose
+  /// record cannot be written ends as refused.
+  void start(const RunRecord& run);
+  /// Asks the supervisor to stop the task; nothing happens if it is gone already.
+  void stop(const std::string& attempt, const StopRequest& request);
+  /// When the lease ends, on CLOCK_BOOTTIME; every supervisor reads it.
+  void set_lease(std::uint64_t boottime_end_ns);
+  /// 0 when there was none.
+  [[nodiscard]] std::uint64_t lease() const;
+  /// The result has been handed on: the record goes. What the task printed is kept under
+  /// `<folder>/kept`, the newest `kMaxKeptAttempts` of them.
+  void drop(const std::string& attempt);
+
+  /// Waits until something happened, `wake` was called or `timeout` has passed.
+  [[nodiscard]] std::vector<SupervisorEvent> wait(Nanoseconds timeout);
+  /// Ends a `wait`. Any thread.
+  void wake();
+
+  [[nodiscard]] std::filesystem::path lease_file() const { return folder_ / "lease"; }
+  /// Where an attempt's files are, running, ended or kept; empty when it has none.
+  [[nodiscard]] static std::filesystem::path folder_of(const std::filesystem::path& folder,
+                                                       const std::string& attempt);
+
+  static constexpr std::size_t kMaxKeptAttempts = 2000;
+
+ private:
+  struct Watch {
+    int descriptor = -1;  ///< Of the supervisor's process; -1: its launch is awaited.
+  };
+
+  void take_lock(Nanoseconds patience);
+  void start_launcher();
+  void hear_launcher();
+  void on_notice(const std::string& text);
+  void launcher_died();
+  bool attach(const std::string& attempt, const SupervisorRecord& supervisor);
+  void on_exit(const std::string& attempt);
+  void finish(const std::string& attempt);
+  EndRecord settle(const std::string& attempt, const std::string& why_lost);
+  void forget_oldest();
+  [[nodiscard]] std::string attempt_folder(const std::string& attempt) const;
+
+  std::filesystem::path folder_;
+  std::filesystem::path program_;
+  int lock_ = -1;
+  int lease_ = -1;
+  int events_ = -1;  ///< epoll
+  int wake_ = -1;    ///< eventfd
+  int launcher_ = -1;
+  std::map<std::string, Watch> watches_;
+  std::map<int, std::string> by_descriptor_;
+  std::vector<SupervisorEvent> news_;
+  std::vector<std::string> kept_;  ///< Oldest first.
+};
+
+}  // namespace harmonics

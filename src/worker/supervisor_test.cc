@@ -1,0 +1,373 @@
+// Supervisors with real processes: what they run, keep, limit, survive and leave behind.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+
+#include <harmonics/base/error.h>
+
+#include "process_tree.h"
+#include "supervisor_host.h"
+
+namespace harmonics {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr seconds kPatience(60);
+
+std::string text_of(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+class SupervisorTest : public testing::Test {
+ protected:
+  SupervisorTest() {
+    std::string name = (fs::temp_directory_path() / "harmonics-supervisor-XXXXXX").string();
+    folder_ = ::mkdtemp(name.data());
+    program_ = fs::path(std::getenv("HARMONICS_BINARY_DIR")) / "harmonics-supervisor";
+    restart();
+    static_cast<void>(host_->recover());
+  }
+  ~SupervisorTest() override {
+    // Whatever a failed test left running carries its mark.
+    for (const std::string& mark : marks_) kill_marked(mark, 1000);
+    host_.reset();
+    fs::remove_all(folder_);
+  }
+
+  void restart() {
+    host_.reset();
+    host_ = std::make_unique<SupervisorHost>(folder_, program_, kPatience);
+  }
+
+  RunRecord script(const std::string& attempt, const std::string& text) {
+    RunRecord run;
+    run.attempt = attempt;
+    run.command = {"sh", "-c", text};
+    const std::string mark = folder_.filename().string() + "/" + attempt;
+    marks_.push_back(mark);
+    run.environment = {{"PATH", std::getenv("PATH")}, {kAttemptMark, mark}};
+    run.grace_ms = 60'000;
+    return run;
+  }
+
+  /// Waits until `done` says so; fails the test when it takes too long.
+  void until(const std::function<bool()>& done) {
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    while (!done()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), end) << "waited too long";
+      for (SupervisorEvent& event : host_->wait(milliseconds(10))) {
+        if (event.ended) {
+          EXPECT_FALSE(ends_.contains(event.attempt)) << "ended twice";
+          ends_[event.attempt] = *event.ended;
+        } else {
+          launched_.push_back(event.attempt);
+        }
+      }
+    }
+  }
+  EndRecord end_of(const std::string& attempt) {
+    until([&] { return ends_.contains(attempt); });
+    return ends_[attempt];
+  }
+  EndRecord run(const RunRecord& record) {
+    host_->start(record);
+    return end_of(record.attempt);
+  }
+  std::string file(const std::string& attempt, const std::string& name) const {
+    return text_of(folder_ / "attempts" / attempt / name);
+  }
+  void until_printed(const std::string& attempt, const std::string& text) {
+    until([&] { return file(attempt, "out.0").find(text) != std::string::npos; });
+  }
+  /// The numbers that a script printed, one per line.
+  std::vector<pid_t> printed_pids(const std::string& attempt, std::size_t count) {
+    std::vector<pid_t> pids;
+    until([&] {
+      pids.clear();
+      std::istringstream lines(file(attempt, "out.0"));
+      for (std::string line; std::getline(lines, line);) pids.push_back(std::stoi(line));
+      return pids.size() == count;
+    });
+    return pids;
+  }
+  void until_gone(const std::vector<pid_t>& pids) {
+    until([&] {
+      return std::ranges::all_of(pids, [](pid_t pid) { return process_start_ticks(pid) == 0; });
+    });
+  }
+
+  fs::path folder_;
+  fs::path program_;
+  std::unique_ptr<SupervisorHost> host_;
+  std::vector<std::string> marks_;
+  std::vector<std::string> launched_;
+  std::map<std::string, EndRecord> ends_;
+};
+
+TEST_F(SupervisorTest, RunsAProgramAndKeepsWhatItPrints) {
+  const EndRecord end = run(script("1.1", "echo hello; echo oops >&2"));
+  EXPECT_EQ(end.kind, RunEnd::kExited);
+  EXPECT_EQ(end.exit_code, 0);
+  EXPECT_EQ(launched_, std::vector<std::string>{"1.1"});
+  EXPECT_EQ(file("1.1", "out.0"), "hello\n");
+  EXPECT_EQ(file("1.1", "err.0"), "oops\n");
+  host_->drop("1.1");
+  EXPECT_EQ(text_of(SupervisorHost::folder_of(folder_, "1.1") / "out.0"), "hello\n");
+}
+
+TEST_F(SupervisorTest, TellsExitCodesAndSignals) {
+  EXPECT_EQ(run(script("1.1", "exit 3")).exit_code, 3);
+  const EndRecord killed = run(script("1.2", "kill -SEGV $$"));
+  EXPECT_EQ(killed.kind, RunEnd::kSignalled);
+  EXPECT_EQ(killed.signal, SIGSEGV);
+}
+
+TEST_F(SupervisorTest, LeavesNothingOfATaskThatPrintedNothing) {
+  EXPECT_EQ(run(script("1.1", "true")).kind, RunEnd::kExited);
+  host_->drop("1.1");
+  EXPECT_TRUE(SupervisorHost::folder_of(folder_, "1.1").empty());
+}
+
+TEST_F(SupervisorTest, RunsInItsFolderWithItsEnvironmentAlone) {
+  RunRecord record = script("1.1", "pwd; env | grep -v -e PWD -e SHLVL -e _= | sort");
+  record.environment.emplace_back("COLOUR", "blue");
+  record.working_dir = "/";
+  EXPECT_EQ(run(record).exit_code, 0);
+  EXPECT_EQ(file("1.1", "out.0"), format("/\nCOLOUR=blue\n{}={}\nPATH={}\n", kAttemptMark,
+                                         marks_.back(), std::getenv("PATH")));
+}
+
+TEST_F(SupervisorTest, StartsWithOpenSignalsAndFourDescriptors) {
+  const RunRecord record = script("1.1",
+                                  "grep SigBlk /proc/self/status; "
+                                  "grep -o 'SigIgn.*' /proc/self/status | grep -o '.......$'; "
+                                  "ls /proc/self/fd | wc -l");
+  EXPECT_EQ(run(record).exit_code, 0);
+  // The fifth is the folder that ls reads. Of the ignored signals, those below 29.
+  EXPECT_EQ(file("1.1", "out.0"), "SigBlk:\t0000000000000000\n0000000\n5\n");
+}
+
+TEST_F(SupervisorTest, RefusesWhatCannotStart) {
+  RunRecord record = script("1.1", "");
+  record.command = {"no-such-program"};
+  EndRecord end = run(record);
+  EXPECT_EQ(end.kind, RunEnd::kRefused);
+  EXPECT_THAT(end.message, testing::HasSubstr("no program 'no-such-program'"));
+  record.attempt = "1.2";
+  record.command = {"/"};
+  EXPECT_THAT(run(record).message, testing::HasSubstr("cannot start '/': Permission denied"));
+  record = script("1.3", "true");
+  record.working_dir = "/no/such/folder";
+  EXPECT_THAT(run(record).message,
+              testing::HasSubstr("working directory '/no/such/folder': No such file"));
+  EXPECT_TRUE(launched_.empty());
+  host_->start(script("1.3", "true"));  // a folder that is there already
+  until([&] { return ends_.size() == 3; });
+}
+
+TEST_F(SupervisorTest, StopsTheWholeTreeAlsoWhatHasASessionOfItsOwn) {
+  host_->start(script("1.1", "sleep 1000 & echo $!; setsid sleep 1000 & echo $!; echo $$; wait"));
+  const std::vector<pid_t> pids = printed_pids("1.1", 3);
+  host_->stop("1.1", {RunEnd::kStopped, 60'000});
+  EXPECT_EQ(end_of("1.1").kind, RunEnd::kStopped);
+  until_gone(pids);
+}
+
+TEST_F(SupervisorTest, KillsWhatDoesNotHeed) {
+  host_->start(script("1.1", "trap '' TERM; echo ready; while :; do sleep 1000; done"));
+  until_printed("1.1", "ready");
+  host_->stop("1.1", {RunEnd::kStopped, 60'000});
+  host_->stop("1.1", {RunEnd::kStopped, 0});  // a shorter grace counts
+  const EndRecord end = end_of("1.1");
+  EXPECT_EQ(end.kind, RunEnd::kStopped);
+  EXPECT_EQ(end.signal, SIGKILL);
+}
+
+TEST_F(SupervisorTest, AStopThatComesBeforeTheLaunchCounts) {
+  host_->start(script("1.1", "sleep 1000"));
+  host_->stop("1.1", {RunEnd::kStopped, 60'000});
+  EXPECT_EQ(end_of("1.1").kind, RunEnd::kStopped);
+}
+
+TEST_F(SupervisorTest, StopsAtTheTimeLimit) {
+  RunRecord record = script("1.1", "sleep 1000");
+  record.timeout_ms = 50;
+  const EndRecord end = run(record);
+  EXPECT_EQ(end.kind, RunEnd::kTimedOut);
+  EXPECT_THAT(end.message, testing::HasSubstr("time limit"));
+}
+
+TEST_F(SupervisorTest, TakesAlongWhatTheProgramLeftInTheBackground) {
+  const EndRecord end = run(script("1.1", "setsid sleep 1000 & echo $!; exit 5"));
+  EXPECT_EQ(end.kind, RunEnd::kExited);
+  EXPECT_EQ(end.exit_code, 5);
+  until_gone(printed_pids("1.1", 1));
+}
+
+TEST_F(SupervisorTest, StopsByItselfWhenTheLeaseEnds) {
+  host_->set_lease(boottime_ns() + 120'000'000'000u);
+  RunRecord bound = script("1.1", "echo ready; sleep 1000");
+  RunRecord free = script("1.2", "echo ready; while [ ! -e go ]; do sleep 0.01; done");
+  bound.grace_ms = free.grace_ms = 100;
+  bound.lease_file = free.lease_file = host_->lease_file();
+  free.lease_bound = false;
+  host_->start(bound);
+  host_->start(free);
+  until_printed("1.1", "ready");
+  until_printed("1.2", "ready");
+  // The worker is gone (no host), the lease runs out: the supervisor sees to it alone. It looks
+  // when the lease as it knew it ends, so a lease is never shortened: start another one under a
+  // short one.
+  host_->set_lease(boottime_ns() + 200'000'000u);
+  RunRecord late = script("1.3", "sleep 1000");
+  late.grace_ms = 100;
+  late.lease_file = host_->lease_file();
+  host_->start(late);
+  EXPECT_EQ(end_of("1.3").kind, RunEnd::kLeaseLost);
+  EXPECT_FALSE(ends_.contains("1.2"));
+  std::ofstream(folder_ / "attempts" / "1.2" / "go");
+  EXPECT_EQ(end_of("1.2").kind, RunEnd::kExited);
+  host_->stop("1.1", {RunEnd::kStopped, 0});
+  EXPECT_NE(end_of("1.1").kind, RunEnd::kExited);
+}
+
+TEST_F(SupervisorTest, AnExtendedLeaseIsSeen) {
+  host_->set_lease(boottime_ns() + 300'000'000u);
+  RunRecord record = script("1.1", "echo ready; while [ ! -e go ]; do sleep 0.01; done");
+  record.grace_ms = 100;
+  record.lease_file = host_->lease_file();
+  host_->start(record);
+  host_->set_lease(boottime_ns() + 600'000'000'000u);
+  until_printed("1.1", "ready");
+  const std::uint64_t passed = boottime_ns() + 400'000'000u;
+  until([&] { return boottime_ns() > passed; });
+  EXPECT_FALSE(ends_.contains("1.1"));
+  std::ofstream(folder_ / "attempts" / "1.1" / "go");
+  EXPECT_EQ(end_of("1.1").kind, RunEnd::kExited);
+}
+
+TEST_F(SupervisorTest, ANewWorkerFindsWhatRunsAndWhatHasEnded) {
+  host_->start(script("1.1", "echo ready; while [ ! -e go ]; do sleep 0.01; done; echo done"));
+  host_->start(script("1.2", "exit 7"));
+  until_printed("1.1", "ready");
+  end_of("1.2");
+  host_.reset();
+  ends_.clear();
+  restart();
+  std::vector<RecoveredRun> found = host_->recover();
+  std::ranges::sort(found, {}, [](const RecoveredRun& run) { return run.run.attempt; });
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_TRUE(found[0].launched);
+  EXPECT_FALSE(found[0].ended);
+  ASSERT_TRUE(found[1].ended);
+  EXPECT_EQ(found[1].ended->exit_code, 7);
+  std::ofstream(folder_ / "attempts" / "1.1" / "go");
+  EXPECT_EQ(end_of("1.1").kind, RunEnd::kExited);
+  EXPECT_EQ(file("1.1", "out.0"), "ready\ndone\n");
+}
+
+TEST_F(SupervisorTest, AKilledSupervisorTakesItsTaskAlong) {
+  host_->start(script("1.1", "sleep 1000 & echo $!; setsid sleep 1000 & echo $!; echo $$; wait"));
+  const std::vector<pid_t> pids = printed_pids("1.1", 3);
+  const auto supervisor = read_supervisor((folder_ / "attempts" / "1.1").string());
+  ASSERT_TRUE(supervisor);
+  ::kill(supervisor->pid, SIGKILL);
+  EXPECT_EQ(end_of("1.1").kind, RunEnd::kLost);
+  until_gone(pids);
+}
+
+TEST_F(SupervisorTest, ASupervisorKilledWhileTheWorkerIsAwayIsALoss) {
+  host_->start(script("1.1", "setsid sleep 1000 & echo $!; echo $$; wait"));
+  const std::vector<pid_t> pids = printed_pids("1.1", 2);
+  const auto supervisor = read_supervisor((folder_ / "attempts" / "1.1").string());
+  ASSERT_TRUE(supervisor);
+  host_.reset();
+  ::kill(supervisor->pid, SIGKILL);
+  restart();
+  const std::vector<RecoveredRun> found = host_->recover();
+  ASSERT_EQ(found.size(), 1u);
+  ASSERT_TRUE(found[0].ended);
+  EXPECT_EQ(found[0].ended->kind, RunEnd::kLost);
+  until_gone(pids);
+}
+
+TEST_F(SupervisorTest, ARecordThatNobodyStartedIsALoss) {
+  const fs::path folder = folder_ / "attempts" / "9.1";
+  fs::create_directory(folder);
+  ASSERT_TRUE(write_run(folder.string(), script("9.1", "true")));
+  fs::create_directory(folder_ / "attempts" / "9.2");
+  restart();
+  const std::vector<RecoveredRun> found = host_->recover();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_FALSE(found[0].launched);
+  ASSERT_TRUE(found[0].ended);
+  EXPECT_EQ(found[0].ended->kind, RunEnd::kLost);
+  EXPECT_FALSE(fs::exists(folder_ / "attempts" / "9.2"));
+}
+
+TEST_F(SupervisorTest, ASecondWorkerIsKeptOut) {
+  EXPECT_THROW(SupervisorHost(folder_, program_, milliseconds(0)), Error);
+}
+
+TEST_F(SupervisorTest, GoesOnAfterItsLauncherWasKilled) {
+  host_->start(script("1.1", "echo $PPID; while [ ! -e go ]; do sleep 0.01; done"));
+  const pid_t supervisor = printed_pids("1.1", 1)[0];
+  // The launcher is the supervisor's parent: the fourth field of its status line.
+  std::istringstream status(text_of(format("/proc/{}/stat", supervisor)));
+  std::string id, name, state;
+  pid_t launcher = 0;
+  status >> id >> name >> state >> launcher;
+  ASSERT_GT(launcher, 1);
+  ::kill(launcher, SIGKILL);
+  until([&] { return process_start_ticks(launcher) == 0; });
+  EXPECT_EQ(run(script("1.2", "exit 4")).exit_code, 4);
+  std::ofstream(folder_ / "attempts" / "1.1" / "go");
+  EXPECT_EQ(end_of("1.1").kind, RunEnd::kExited);
+}
+
+TEST_F(SupervisorTest, OutputStaysWithinItsCeiling) {
+  RunRecord record = script("1.1", "head -c 1000000 /dev/zero; echo end");
+  record.segment_bytes = 10'000;
+  record.stream_bytes = 50'000;
+  EXPECT_EQ(run(record).exit_code, 0);
+  std::uintmax_t bytes = 0;
+  for (const auto& entry : fs::directory_iterator(folder_ / "attempts" / "1.1")) {
+    if (entry.path().stem() == "out") bytes += entry.file_size();
+  }
+  EXPECT_LE(bytes, 50'000u);
+  EXPECT_THAT(file("1.1", "out.1000000"), testing::EndsWith("end\n"));
+}
+
+TEST_F(SupervisorTest, KeepsLinesOfProgress) {
+  const EndRecord end = run(script("1.1",
+                                   "echo '{\"progress\":0.5}' >&3; echo >&3; "
+                                   "head -c 10000 /dev/zero >&3; echo >&3; "
+                                   "printf '{\"progress\":1}\\nhalf a line' >&3"));
+  EXPECT_EQ(end.exit_code, 0);
+  EXPECT_EQ(file("1.1", "progress"), "{\"progress\":1}\n");
+  EXPECT_EQ(file("1.1", "metrics.0"), "{\"progress\":0.5}\n{\"progress\":1}\n");
+}
+
+TEST_F(SupervisorTest, ManyAtOnce) {
+  constexpr int kTasks = 200;
+  for (int i = 0; i < kTasks; ++i) host_->start(script(format("{}.1", i), "exit 1"));
+  until([&] { return ends_.size() == kTasks; });
+  EXPECT_EQ(launched_.size(), static_cast<std::size_t>(kTasks));
+  for (const auto& [attempt, end] : ends_) EXPECT_EQ(end.exit_code, 1) << attempt;
+}
+
+}  // namespace
+}  // namespace harmonics
