@@ -18,6 +18,8 @@ namespace harmonics {
 
 using NamedTensors = std::map<std::string, Tensor, std::less<>>;
 
+class StageBackend;
+
 /// Which slice of which batch is being computed. Chance and loss depend on these numbers alone.
 struct MicroBatch {
   std::uint64_t step = 0;
@@ -60,6 +62,8 @@ class Stage {
   Stage& operator=(Stage&&) noexcept;
 
   [[nodiscard]] const HarmonicGraph& graph() const;
+  /// What computes this stage.
+  [[nodiscard]] const StageBackend& backend() const { return *backend_; }
   /// Full precision, bf16 or fp16, after `auto` has been decided.
   [[nodiscard]] PrecisionPolicy precision() const;
 
@@ -99,8 +103,7 @@ class Stage {
   [[nodiscard]] NamedTensors gradients() const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<StageBackend> backend_;
 };
 
 /// SHA-256 (64 hexadecimal digits) over name, dtype, shape and little-endian bytes of all tensors

@@ -1,0 +1,54 @@
+#include "inputs.h"
+
+#include <algorithm>
+
+#include <harmonics/base/error.h>
+#include <harmonics/graph/partition.h>
+
+namespace harmonics {
+namespace {
+
+void check_input(const ProducerNode& node, const Tensor& given) {
+  const Shape& shape = given.shape();
+  if (shape.empty() ||
+      !std::equal(shape.begin() + 1, shape.end(), node.shape->begin(), node.shape->end())) {
+    fail(ErrorCode::kInvalidArgument,
+         "producer '{}' takes batches of {}, a tensor of shape {} came", node.name,
+         shape_text(*node.shape), shape_text(shape));
+  }
+  if (is_floating(node.dtype) != is_floating(given.dtype())) {
+    fail(ErrorCode::kInvalidArgument, "producer '{}' is declared as {}, a tensor of {} came",
+         node.name, dtype_name(node.dtype), dtype_name(given.dtype()));
+  }
+}
+
+}  // namespace
+
+std::vector<Tensor> take_inputs(const HarmonicGraph& graph, const Program& program,
+                                const NamedTensors& inputs, bool with_targets) {
+  std::vector<Tensor> taken(graph.producers().size());
+  std::int64_t rows = -1;
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    const ProducerNode& node = graph.producers()[i];
+    if (!with_targets && !program.needed_for_inference[i]) continue;
+    const auto given = inputs.find(node.name);
+    if (given == inputs.end()) {
+      fail(ErrorCode::kFailedPrecondition, "producer '{}' of graph '{}' has no data: bind it",
+           node.name, graph.name());
+    }
+    check_input(node, given->second);
+    taken[i] = given->second;
+    if (rows >= 0 && taken[i].shape()[0] != rows) {
+      fail(ErrorCode::kInvalidArgument, "producer '{}' brings a batch of {}, the others bring {}",
+           node.name, taken[i].shape()[0], rows);
+    }
+    rows = taken[i].shape()[0];
+  }
+  return taken;
+}
+
+bool needs_widening(const ProducerNode& node, const Tensor& given) {
+  return given.dtype() != node.dtype && !is_boundary_name(node.name) && is_floating(node.dtype);
+}
+
+}  // namespace harmonics

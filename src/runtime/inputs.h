@@ -1,0 +1,23 @@
+// What a stage is given, checked before anything computes (private to runtime).
+#pragma once
+
+#include <vector>
+
+#include <harmonics/graph/graph.h>
+#include <harmonics/runtime/stage.h>
+
+#include "program.h"
+
+namespace harmonics {
+
+/// The tensors of the graph's producers, in their order. Targets that only taps read are left
+/// undefined unless `with_targets`. A missing tensor, another shape or kind of dtype than declared,
+/// or unequal numbers of rows are an Error that names the producer.
+[[nodiscard]] std::vector<Tensor> take_inputs(const HarmonicGraph& graph, const Program& program,
+                                              const NamedTensors& inputs, bool with_targets);
+
+/// True when the values must be converted to the producer's own dtype. Boundary tensors of a
+/// mixed-precision run may stay narrower floats; whole numbers may be of any width.
+[[nodiscard]] bool needs_widening(const ProducerNode& node, const Tensor& given);
+
+}  // namespace harmonics

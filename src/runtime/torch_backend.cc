@@ -1,0 +1,297 @@
+#include "torch_backend.h"
+
+#include <torch/torch.h>
+
+#include <cmath>
+#include <utility>
+
+#include <harmonics/base/error.h>
+#include <harmonics/tensor/torch.h>
+
+#include "fan_out.h"
+#include "inputs.h"
+#include "start_weights.h"
+
+namespace harmonics {
+namespace {
+
+at::Device torch_device(Device device) {
+  return device.kind == DeviceKind::kCuda
+             ? at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device.index))
+             : at::Device(at::kCPU);
+}
+
+bool all_finite(const at::Tensor& tensor) {
+  if (!tensor.defined() || !at::isFloatingType(tensor.scalar_type())) return true;
+  return at::isfinite(tensor).all().item<bool>();
+}
+
+PrecisionPolicy decide(PrecisionPolicy policy, Device device) {
+  if (policy == PrecisionPolicy::kAuto) {
+    return device.kind == DeviceKind::kCuda ? PrecisionPolicy::kBf16 : PrecisionPolicy::kFull;
+  }
+  if (policy == PrecisionPolicy::kFp16 && device.kind == DeviceKind::kCpu) {
+    fail(ErrorCode::kUnimplemented,
+         "precision fp16 needs a GPU: libtorch has no fp16 matrix product on the CPU; use bf16 or "
+         "full");
+  }
+  return policy;
+}
+
+/// Turns libtorch's exceptions into ours, with the name of what was being computed.
+template <typename Function>
+auto guarded(const char* what, std::string_view name, Function&& function) {
+  try {
+    return function();
+  } catch (const c10::Error& error) {
+    std::string text = error.what_without_backtrace();
+    if (const auto end = text.find('\n'); end != std::string::npos) text.resize(end);
+    fail(ErrorCode::kInvalidArgument, "{} '{}': {}", what, name, text);
+  }
+}
+
+}  // namespace
+
+TorchBackend::TorchBackend(HarmonicGraph graph, const RuntimeOptions& options, Device device)
+    : graph_(std::move(graph)),
+      device_(device),
+      precision_(decide(options.precision, device_)),
+      program_(graph_, options.seed),
+      optimizer_(options.optimizer) {
+  for (std::size_t i = 0; i < graph_.layers().size(); ++i) {
+    const LayerShape& shape = graph_.layer_shape(i);
+    for (const ParameterSpec& spec : shape.parameters) {
+      const std::string name = graph_.layers()[i].name + "." + spec.name;
+      at::Tensor value = to_torch(start_weights(spec, shape.output.dtype, options.seed, name))
+                             .clone()
+                             .to(torch_device(device_));
+      value.set_requires_grad(spec.trainable);
+      names_.push_back(name);
+      parameters_.push_back(std::move(value));
+    }
+  }
+}
+
+at::Tensor TorchBackend::enter(const ProducerNode& node, const Tensor& given) const {
+  at::Tensor value = to_torch(given);
+  if (device_.kind != DeviceKind::kCpu || given.device().kind != DeviceKind::kCpu) {
+    value = value.to(torch_device(device_));
+  }
+  if (!needs_widening(node, given)) return value;
+  return value.to(node.dtype == DType::kFloat64 ? at::kDouble : at::kFloat);
+}
+
+Tensors TorchBackend::collect(const NamedTensors& inputs, bool with_targets) const {
+  const std::vector<Tensor> taken = take_inputs(graph_, program_, inputs, with_targets);
+  Tensors values(program_.slot_count);
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    if (taken[i].defined()) values[i] = enter(graph_.producers()[i], taken[i]);
+  }
+  return values;
+}
+
+at::Tensor TorchBackend::compute(const LayerStep& step, const MicroBatch& micro_batch, Mode mode,
+                                 const Tensors& inputs) const {
+  const std::span<const at::Tensor> all(parameters_);
+  LayerCall call;
+  call.inputs = inputs;
+  call.parameters = all.subspan(step.first_parameter, step.own_parameters);
+  call.training = mode == Mode::kTrain;
+  call.compute = precision_ == PrecisionPolicy::kBf16   ? at::kBFloat16
+                 : precision_ == PrecisionPolicy::kFp16 ? at::kHalf
+                 : call.parameters.empty()              ? at::kFloat
+                                                        : call.parameters[0].scalar_type();
+  call.key = step.key;
+  call.step = micro_batch.step;
+  call.first_sample = micro_batch.first_sample;
+  return guarded("layer", step.name, [&] {
+    at::Tensor value = step.forward(call);
+    if (step.activation) {
+      value = step.activation(value, all.subspan(step.first_parameter + step.own_parameters,
+                                                 step.activation_parameters));
+    }
+    if (value.dim() == 0 || value.sizes().slice(1) != c10::IntArrayRef(step.output_shape)) {
+      fail(ErrorCode::kInternal, "layer '{}' computed {} per sample, the graph expects {}",
+           step.name, c10::str(value.sizes()), shape_text(step.output_shape));
+    }
+    return value.contiguous();
+  });
+}
+
+Flight TorchBackend::run(const MicroBatch& micro_batch, Tensors values, Mode mode) const {
+  Flight flight;
+  flight.values = std::move(values);
+  flight.batch_samples = micro_batch.batch_samples;
+  const bool training = mode == Mode::kTrain;
+  if (training) {
+    flight.aliases.resize(program_.slot_count);
+    for (std::size_t slot = 0; slot < graph_.producers().size(); ++slot) {
+      for (std::uint32_t use = 0; use < program_.use_counts[slot]; ++use) {
+        flight.aliases[slot].push_back(flight.values[slot].detach().requires_grad_(true));
+      }
+    }
+  }
+  Tensors inputs;
+  for (const LayerStep& step : program_.layers) {
+    inputs.clear();
+    for (const Use& input : step.inputs) {
+      const at::Tensor& value = flight.values[input.slot];
+      if (!training) {
+        inputs.push_back(value);
+      } else {
+        inputs.push_back(input.use == kNoUse ? value.detach()
+                                             : flight.aliases[input.slot][input.use]);
+      }
+    }
+    at::Tensor output = compute(step, micro_batch, mode, inputs);
+    if (!training) {
+      for (const std::uint32_t slot : step.last_reads) flight.values[slot].reset();
+    } else if (const std::uint32_t uses = program_.use_counts[step.output]; uses > 0) {
+      if (output.requires_grad()) {
+        // A gradient that crosses a boundary is contiguous; so it is everywhere.
+        output.register_hook([](const at::Tensor& gradient) { return gradient.contiguous(); });
+      }
+      flight.aliases[step.output] =
+          uses > 1 && output.requires_grad() ? fan_out(output, uses) : Tensors(uses, output);
+    }
+    flight.values[step.output] = std::move(output);
+  }
+  return flight;
+}
+
+void TorchBackend::run_taps(Flight& flight, Mode mode, TapReport& report) const {
+  for (const TapStep& tap : program_.taps) {
+    const at::Tensor& prediction = mode == Mode::kTrain && tap.prediction.use != kNoUse
+                                       ? flight.aliases[tap.prediction.slot][tap.prediction.use]
+                                       : flight.values[tap.prediction.slot];
+    const at::Tensor target = flight.values[tap.target].detach();
+    at::Tensor sum = guarded("the loss of", tap.prediction_name,
+                             [&] { return tap.loss(prediction, target).sum(); });
+    report.loss_sum += tap.weight * sum.item<double>();
+    if (tap.judges) {
+      const at::Tensor best = prediction.detach().argmax(-1);
+      const at::Tensor right = at::isFloatingType(target.scalar_type())
+                                   ? target.argmax(-1)
+                                   : target.to(at::kLong).reshape(best.sizes());
+      report.correct += best.eq(right).sum().item<std::int64_t>();
+      report.judged += best.numel();
+    }
+    flight.losses.push_back(std::move(sum));
+  }
+}
+
+NamedTensors TorchBackend::leave(const Flight& flight, Mode mode) const {
+  NamedTensors outputs;
+  for (const ConsumerStep& step : program_.consumers) {
+    at::Tensor value = flight.values[step.slot];
+    if (mode == Mode::kTrain) value = value.detach();
+    if (step.activation) value = step.activation(value, {});
+    if (value.is_cuda() && !is_boundary_name(step.name)) value = value.cpu();
+    outputs.emplace(step.name, from_torch(value));
+  }
+  return outputs;
+}
+
+std::string TorchBackend::place() const {
+  return device_.kind == DeviceKind::kCuda ? format("cuda:{}", device_.index) : "cpu";
+}
+
+NamedTensors TorchBackend::infer(const NamedTensors& inputs) {
+  const c10::InferenceMode guard;
+  return leave(run({}, collect(inputs, false), Mode::kInfer), Mode::kInfer);
+}
+
+NamedTensors TorchBackend::evaluate(const NamedTensors& inputs, TapReport& report) {
+  const c10::InferenceMode guard;
+  Flight flight = run({}, collect(inputs, true), Mode::kEvaluate);
+  run_taps(flight, Mode::kEvaluate, report);
+  return leave(flight, Mode::kEvaluate);
+}
+
+NamedTensors TorchBackend::forward(const MicroBatch& micro_batch, const NamedTensors& inputs,
+                                   TapReport& report) {
+  Flight flight = run(micro_batch, collect(inputs, true), Mode::kTrain);
+  run_taps(flight, Mode::kTrain, report);
+  NamedTensors outputs = leave(flight, Mode::kTrain);
+  flights_.insert_or_assign(micro_batch.index, std::move(flight));
+  return outputs;
+}
+
+namespace {
+
+// The slices of a boundary's gradient message, one per use in the receiving part.
+void add_boundary_roots(const ConsumerStep& step, const Flight& flight, const Tensor& message,
+                        Tensors& roots, Tensors& root_gradients) {
+  const at::Tensor all = to_torch(message);
+  if (all.dim() == 0 || all.size(0) != step.gradient_slots) {
+    fail(ErrorCode::kInvalidArgument, "boundary '{}' sent back {} gradients, {} were expected",
+         step.name, all.dim() == 0 ? 0 : all.size(0), step.gradient_slots);
+  }
+  for (std::uint32_t i = 0; i < step.gradient_slots; ++i) {
+    const at::Tensor& root = flight.aliases[step.slot][step.first_use + i];
+    if (!root.requires_grad()) continue;
+    roots.push_back(root);
+    root_gradients.push_back(all[i].to(root.options()));
+  }
+}
+
+}  // namespace
+
+NamedTensors TorchBackend::backward(const MicroBatch& micro_batch, const NamedTensors& gradients,
+                                    double loss_scale) {
+  const auto found = flights_.find(micro_batch.index);
+  if (found == flights_.end()) {
+    fail(ErrorCode::kFailedPrecondition, "micro-batch {} has had no forward pass",
+         micro_batch.index);
+  }
+  const Flight flight = std::move(found->second);
+  flights_.erase(found);
+  Tensors roots, root_gradients;
+  for (const ConsumerStep& step : program_.consumers) {
+    if (step.first_use == kNoUse) continue;
+    const auto message = gradients.find(step.name);
+    if (message == gradients.end()) {
+      fail(ErrorCode::kFailedPrecondition, "no gradient came back over boundary '{}'", step.name);
+    }
+    add_boundary_roots(step, flight, message->second, roots, root_gradients);
+  }
+  for (std::size_t i = 0; i < flight.losses.size(); ++i) {
+    if (!flight.losses[i].requires_grad()) continue;
+    const double weight = program_.taps[i].weight * loss_scale;
+    roots.push_back(flight.losses[i]);
+    root_gradients.push_back(
+        at::full_like(flight.losses[i], weight / static_cast<double>(flight.batch_samples)));
+  }
+  if (!roots.empty()) {
+    guarded("the backward pass of graph", graph_.name(), [&] {
+      torch::autograd::backward(roots, root_gradients);
+      return 0;
+    });
+  }
+  NamedTensors answer;
+  for (std::size_t slot = 0; slot < graph_.producers().size(); ++slot) {
+    const Tensors& leaves = flight.aliases[slot];
+    if (leaves.empty()) continue;
+    Tensors slices;
+    for (const at::Tensor& leaf : leaves) {
+      slices.push_back(leaf.grad().defined() ? leaf.grad().contiguous() : at::zeros_like(leaf));
+    }
+    const at::Tensor message = slices.size() == 1 ? slices[0].unsqueeze(0) : at::stack(slices);
+    answer.emplace(graph_.producers()[slot].name, from_torch(message));
+  }
+  return answer;
+}
+
+std::string TorchBackend::first_non_finite() const {
+  for (const auto& [index, flight] : flights_) {
+    for (std::size_t slot = 0; slot < flight.values.size(); ++slot) {
+      if (all_finite(flight.values[slot])) continue;
+      const std::size_t producers = graph_.producers().size();
+      return slot < producers ? format("producer '{}'", graph_.producers()[slot].name)
+                              : format("layer '{}'", graph_.layers()[slot - producers].name);
+    }
+  }
+  return {};
+}
+
+}  // namespace harmonics

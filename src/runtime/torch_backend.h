@@ -1,0 +1,77 @@
+// TorchBackend: a stage on the CPU or a CUDA device, computed by libtorch (private to runtime).
+//
+// torch_backend.cc computes; torch_backend_weights.cc changes, saves and restores weights.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <harmonics/runtime/stage_backend.h>
+
+#include "optimizer.h"
+#include "program.h"
+
+namespace harmonics {
+
+using Tensors = std::vector<at::Tensor>;
+
+/// What a micro-batch leaves behind until its backward pass.
+struct Flight {
+  Tensors values;                // by slot
+  std::vector<Tensors> aliases;  // by slot, then use number
+  Tensors losses;                // by tap: sum over samples
+  std::int64_t batch_samples = 0;
+};
+
+enum class Mode { kInfer, kEvaluate, kTrain };
+
+class TorchBackend final : public StageBackend {
+ public:
+  /// `device` is where it computes; the graph must be resolved.
+  TorchBackend(HarmonicGraph graph, const RuntimeOptions& options, Device device);
+
+  [[nodiscard]] const HarmonicGraph& graph() const override { return graph_; }
+  [[nodiscard]] std::string place() const override;
+  [[nodiscard]] PrecisionPolicy precision() const override { return precision_; }
+
+  [[nodiscard]] NamedTensors infer(const NamedTensors& inputs) override;
+  [[nodiscard]] NamedTensors evaluate(const NamedTensors& inputs, TapReport& report) override;
+  [[nodiscard]] NamedTensors forward(const MicroBatch& micro_batch, const NamedTensors& inputs,
+                                     TapReport& report) override;
+  [[nodiscard]] NamedTensors backward(const MicroBatch& micro_batch, const NamedTensors& gradients,
+                                      double loss_scale) override;
+
+  [[nodiscard]] std::map<std::string, double> gradient_square_sums() const override;
+  void update(const Update& update) override;
+  void reset() override;
+  [[nodiscard]] std::string first_non_finite() const override;
+
+  [[nodiscard]] NamedTensors parameters() const override;
+  [[nodiscard]] NamedTensors optimizer_state() const override;
+  [[nodiscard]] NamedTensors gradients() const override;
+  void set_parameters(const NamedTensors& values) override;
+  void set_optimizer_state(const NamedTensors& values, std::int64_t updates_made) override;
+
+ private:
+  at::Tensor enter(const ProducerNode& node, const Tensor& given) const;
+  Tensors collect(const NamedTensors& inputs, bool with_targets) const;
+  at::Tensor compute(const LayerStep& step, const MicroBatch& micro_batch, Mode mode,
+                     const Tensors& inputs) const;
+  Flight run(const MicroBatch& micro_batch, Tensors values, Mode mode) const;
+  void run_taps(Flight& flight, Mode mode, TapReport& report) const;
+  NamedTensors leave(const Flight& flight, Mode mode) const;
+
+  HarmonicGraph graph_;
+  Device device_;
+  PrecisionPolicy precision_;
+  Program program_;
+  Optimizer optimizer_;
+  std::vector<std::string> names_;
+  Tensors parameters_;
+  std::unordered_map<std::uint32_t, Flight> flights_;
+};
+
+}  // namespace harmonics

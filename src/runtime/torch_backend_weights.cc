@@ -1,0 +1,106 @@
+#include <torch/torch.h>
+
+#include <utility>
+
+#include <harmonics/base/error.h>
+#include <harmonics/tensor/torch.h>
+
+#include "torch_backend.h"
+
+namespace harmonics {
+
+std::map<std::string, double> TorchBackend::gradient_square_sums() const {
+  std::map<std::string, double> sums;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const at::Tensor& gradient = parameters_[i].grad();
+    if (gradient.defined()) {
+      sums[names_[i]] = gradient.to(at::kDouble).square().sum().item<double>();
+    }
+  }
+  return sums;
+}
+
+void TorchBackend::update(const Update& update) {
+  const torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    at::Tensor& parameter = parameters_[i];
+    if (!parameter.grad().defined()) continue;
+    optimizer_.apply(names_[i], parameter, parameter.grad(), update);
+  }
+  reset();
+}
+
+void TorchBackend::reset() {
+  // Gradients keep their memory: fresh pages every step would cost more than clearing.
+  const torch::NoGradGuard no_grad;
+  flights_.clear();
+  for (at::Tensor& parameter : parameters_) {
+    if (parameter.grad().defined()) parameter.mutable_grad().zero_();
+  }
+}
+
+NamedTensors TorchBackend::parameters() const {
+  NamedTensors all;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    all.emplace(names_[i], from_torch(parameters_[i].cpu()));
+  }
+  return all;
+}
+
+NamedTensors TorchBackend::optimizer_state() const {
+  NamedTensors all;
+  for (const auto& [name, value] : optimizer_.state()) {
+    all.emplace(name, from_torch(value.cpu()));
+  }
+  return all;
+}
+
+NamedTensors TorchBackend::gradients() const {
+  NamedTensors all;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const at::Tensor& gradient = parameters_[i].grad();
+    if (gradient.defined()) all.emplace(names_[i], from_torch(gradient.cpu().clone()));
+  }
+  return all;
+}
+
+namespace {
+
+at::Tensor fitting(const NamedTensors& values, const std::string& name, const at::Tensor& like) {
+  const auto found = values.find(name);
+  if (found == values.end()) fail(ErrorCode::kNotFound, "there is no value for '{}'", name);
+  const Shape shape(like.sizes().begin(), like.sizes().end());
+  if (found->second.shape() != shape) {
+    fail(ErrorCode::kInvalidArgument, "'{}' has shape {} here and {} in the file", name,
+         shape_text(shape), shape_text(found->second.shape()));
+  }
+  return to_torch(found->second);
+}
+
+}  // namespace
+
+void TorchBackend::set_parameters(const NamedTensors& values) {
+  const torch::NoGradGuard no_grad;
+  Tensors all;  // checked whole before anything changes
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    all.push_back(fitting(values, names_[i], parameters_[i]));
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) parameters_[i].copy_(all[i]);
+}
+
+void TorchBackend::set_optimizer_state(const NamedTensors& values, std::int64_t updates_made) {
+  std::map<std::string, at::Tensor> state;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const at::Tensor& parameter = parameters_[i];
+    if (!parameter.requires_grad() || updates_made == 0) continue;
+    for (const std::string_view slot : optimizer_.slots()) {
+      const std::string name = names_[i] + "." + std::string(slot);
+      // A parameter that no loss reaches never gets a slot.
+      if (!values.contains(name)) continue;
+      state[name] = fitting(values, name, parameter).to(parameter.options()).clone();
+    }
+  }
+  optimizer_.set_state(std::move(state));
+}
+
+}  // namespace harmonics
