@@ -19,6 +19,9 @@ struct Dispatch {
   int operator()(const GraphDrawCommand& command) const { return graph_draw(command); }
   int operator()(const GraphZooCommand& command) const { return graph_zoo(command); }
   int operator()(const PlanCommand& command) const { return plan(command); }
+  int operator()(const KeysNewCommand& command) const { return keys_new(command); }
+  int operator()(const KeysShowCommand& command) const { return keys_show(command); }
+  int operator()(const VerifyCommand& command) const { return verify(command); }
   int operator()(const DoctorCommand& command) const { return doctor(command); }
   int operator()(const CompletionCommand& command) const { return completion(command); }
   int operator()(const TrainCommand&) const { become_torch_program(argv); }

@@ -14,6 +14,9 @@ int graph_zoo(const GraphZooCommand& command);
 int plan(const PlanCommand& command);
 /// Never returns but by an Error.
 int profile_serve(const ProfileCommand& command);
+int keys_new(const KeysNewCommand& command);
+int keys_show(const KeysShowCommand& command);
+int verify(const VerifyCommand& command);
 int doctor(const DoctorCommand& command);
 int completion(const CompletionCommand& command);
 

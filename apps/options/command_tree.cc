@@ -85,6 +85,8 @@ CommandTree::CommandTree() : root_("Plans, runs and watches neural-network work.
   add_run();
   add_profile();
   add_plan();
+  add_keys();
+  add_verify();
   add_doctor();
   add_completion();
 }

@@ -32,6 +32,8 @@ class CommandTree {
   void add_profile();
   void add_profile_files(CLI::App& profile);
   void add_plan();
+  void add_keys();
+  void add_verify();
   void add_doctor();
   void add_completion();
 
@@ -46,6 +48,9 @@ class CommandTree {
   RunCommand run_;
   ProfileCommand profile_;
   PlanCommand plan_;
+  KeysNewCommand keys_new_;
+  KeysShowCommand keys_show_;
+  VerifyCommand verify_;
   DoctorCommand doctor_;
   CompletionCommand completion_;
 };

@@ -131,6 +131,32 @@ struct PlanCommand {
   OutputStyle output = OutputStyle::kTable;
 };
 
+/// harmonics keys new
+struct KeysNewCommand {
+  std::string name;
+  /// Empty: the user's folder.
+  std::filesystem::path folder;
+};
+
+/// harmonics keys show
+struct KeysShowCommand {
+  std::filesystem::path folder;
+  OutputStyle output = OutputStyle::kTable;
+};
+
+/// harmonics verify
+struct VerifyCommand {
+  /// The chain files of one run.
+  std::vector<std::filesystem::path> files;
+  /// Empty: the user's folder.
+  std::filesystem::path keys;
+  /// Tensors as files named by their root; empty: none.
+  std::filesystem::path tensors;
+  bool explain = false;
+  bool allow_unknown = false;
+  OutputStyle output = OutputStyle::kTable;
+};
+
 /// harmonics doctor
 struct DoctorCommand {
   OutputStyle output = OutputStyle::kTable;
@@ -144,7 +170,7 @@ struct CompletionCommand {
 };
 
 using Command = std::variant<GraphShowCommand, GraphCheckCommand, GraphDrawCommand, GraphZooCommand,
-                             TrainCommand, RunCommand, ProfileCommand, PlanCommand, DoctorCommand,
-                             CompletionCommand>;
+                             TrainCommand, RunCommand, ProfileCommand, PlanCommand, KeysNewCommand,
+                             KeysShowCommand, VerifyCommand, DoctorCommand, CompletionCommand>;
 
 }  // namespace harmonics

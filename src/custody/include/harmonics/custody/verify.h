@@ -1,0 +1,71 @@
+// Verifying a chain: a pure function of the chain, the keys one knows, and the tensors one has.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <harmonics/custody/chain.h>
+#include <harmonics/custody/keys.h>
+
+namespace harmonics {
+
+/// What one stage did, all of it signed by `signer`.
+struct StageReport {
+  std::string stage;
+  std::string signer;
+  PublicKey key{};
+  /// The roster has this key, under this name.
+  bool known = false;
+  std::uint64_t heads = 0;
+  std::uint64_t sent = 0;
+  std::uint64_t received = 0;
+  std::uint64_t weight_marks = 0;
+};
+
+/// What went over one boundary.
+struct BoundaryReport {
+  BoundaryEntry boundary;
+  std::uint64_t forward = 0;
+  std::uint64_t backward = 0;
+  /// Of the first activation.
+  std::uint8_t dtype = 0;
+  std::vector<std::int64_t> shape;
+};
+
+struct VerifyReport {
+  Digest run{};
+  std::vector<StageReport> stages;
+  std::vector<BoundaryReport> boundaries;
+  std::uint64_t links = 0;
+  std::uint64_t tensors_checked = 0;
+  std::uint64_t proofs_checked = 0;
+  /// Every signer is in the roster.
+  bool signers_known = false;
+};
+
+struct VerifyOptions {
+  /// Gives the bytes of the tensor of a link, or nothing when one does not have them. Not set: no
+  /// tensors are checked.
+  std::function<std::optional<Bytes>(const Link&)> tensor;
+  /// Checks the proof that a link names; throws a CustodyError when it does not hold. Not set: a
+  /// link that names a proof is a CustodyError (kWrongProof).
+  std::function<void(const Link&, ByteSpan proof)> proof;
+};
+
+/// Checks everything: every record follows the one before it, every step of every stage is signed,
+/// every link was received by its neighbour as it was sent, no stage has two histories, nothing is
+/// missing at the end. Several chains are the files of the stages of one run. Throws a CustodyError
+/// at the first breach; keys that the roster does not have are no breach but `signers_known` false.
+[[nodiscard]] VerifyReport verify_chain(std::span<const Chain> chains, const Roster& roster,
+                                        const VerifyOptions& options = {});
+
+/// One line: what is proven and by whom.
+[[nodiscard]] std::string summary_text(const VerifyReport& report);
+/// Who handed what to whom, a line per stage and boundary.
+[[nodiscard]] std::string explain_text(const VerifyReport& report);
+
+}  // namespace harmonics

@@ -1,0 +1,228 @@
+#include <harmonics/custody/keys.h>
+
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/rand.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/file.h>
+
+#include "hex.h"
+
+namespace harmonics {
+namespace {
+
+constexpr std::string_view kPublicMark = "harmonics-ed25519-public ";
+constexpr std::string_view kSecretMark = "harmonics-ed25519-secret ";
+constexpr std::size_t kSeedBytes = 32;
+constexpr std::size_t kMaxKeyFileBytes = 4096;
+
+using KeyHandle = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
+using ContextHandle = std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)>;
+
+const unsigned char* raw(ByteSpan bytes) {
+  return reinterpret_cast<const unsigned char*>(bytes.data());
+}
+
+// "<mark><64 digits>\n" and nothing else.
+std::array<std::byte, 32> read_key_line(const std::filesystem::path& file, std::string_view mark) {
+  std::string text = read_text_file(file, kMaxKeyFileBytes);
+  std::array<std::byte, 32> value;
+  const bool good = text.starts_with(mark) && text.ends_with('\n') &&
+                    from_hex(std::string_view(text).substr(mark.size(), 64), value) &&
+                    text.size() == mark.size() + 65;
+  OPENSSL_cleanse(text.data(), text.size());
+  if (!good) {
+    fail(ErrorCode::kDataLoss, "'{}' is no key file: one line '{}' and 64 digits was expected",
+         file.string(), mark);
+  }
+  return value;
+}
+
+void write_new_file(const std::filesystem::path& file, std::string_view text, mode_t mode) {
+  const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+  if (descriptor < 0 && errno == EEXIST) {
+    fail(ErrorCode::kAlreadyExists, "'{}' exists already: choose another name", file.string());
+  }
+  if (descriptor < 0) fail_errno(errno, format("cannot write '{}'", file.string()));
+  const ssize_t written = ::write(descriptor, text.data(), text.size());
+  const bool whole = written == static_cast<ssize_t>(text.size()) && ::fsync(descriptor) == 0;
+  const int reason = errno;
+  ::close(descriptor);
+  if (whole) return;
+  ::unlink(file.c_str());
+  fail_errno(written < 0 ? reason : ENOSPC, format("cannot write '{}'", file.string()));
+}
+
+void require_private(const std::filesystem::path& file) {
+  struct stat facts {};
+  if (::stat(file.c_str(), &facts) != 0) {
+    fail_errno(errno, format("cannot read '{}'", file.string()));
+  }
+  if ((facts.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    fail(ErrorCode::kPermissionDenied,
+         "'{}' is a secret key that others may read (mode {:o}): chmod 600 it, and make a new one "
+         "if it may have been read",
+         file.string(), facts.st_mode & 0777u);
+  }
+}
+
+}  // namespace
+
+struct SigningKey::Secret {
+  std::array<std::byte, kSeedBytes> seed{};
+  KeyHandle key{nullptr, EVP_PKEY_free};
+  ~Secret() { OPENSSL_cleanse(seed.data(), seed.size()); }
+};
+
+SigningKey SigningKey::make(std::string name) {
+  std::array<std::byte, kSeedBytes> seed;
+  if (RAND_priv_bytes(reinterpret_cast<unsigned char*>(seed.data()), seed.size()) != 1) {
+    fail(ErrorCode::kUnavailable, "OpenSSL has no randomness for a new key");
+  }
+  SigningKey key = from_seed(std::move(name), seed);
+  OPENSSL_cleanse(seed.data(), seed.size());
+  return key;
+}
+
+SigningKey SigningKey::from_seed(std::string name, ByteSpan seed) {
+  if (const std::string problem = key_name_problem(name); !problem.empty()) {
+    fail(ErrorCode::kInvalidArgument, "'{}' cannot name a key: {}", name, problem);
+  }
+  if (seed.size() != kSeedBytes) {
+    fail(ErrorCode::kInvalidArgument, "the seed of a key has {} bytes, not {}", kSeedBytes,
+         seed.size());
+  }
+  auto secret = std::make_shared<Secret>();
+  std::memcpy(secret->seed.data(), seed.data(), kSeedBytes);
+  secret->key.reset(
+      EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nullptr, raw(seed), seed.size()));
+  SigningKey made;
+  std::size_t size = made.public_key_.size();
+  if (secret->key == nullptr ||
+      EVP_PKEY_get_raw_public_key(secret->key.get(),
+                                  reinterpret_cast<unsigned char*>(made.public_key_.data()),
+                                  &size) != 1) {
+    fail(ErrorCode::kInternal, "OpenSSL could not make an Ed25519 key");
+  }
+  made.name_ = std::move(name);
+  made.secret_ = std::move(secret);
+  return made;
+}
+
+SigningKey SigningKey::load(const std::filesystem::path& file) {
+  require_private(file);
+  std::array<std::byte, kSeedBytes> seed = read_key_line(file, kSecretMark);
+  SigningKey key = from_seed(file.stem().string(), seed);
+  OPENSSL_cleanse(seed.data(), seed.size());
+  return key;
+}
+
+Signature SigningKey::sign(ByteSpan message) const {
+  const ContextHandle context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
+  Signature signature;
+  std::size_t size = signature.size();
+  if (context == nullptr ||
+      EVP_DigestSignInit(context.get(), nullptr, nullptr, nullptr, secret_->key.get()) != 1 ||
+      EVP_DigestSign(context.get(), reinterpret_cast<unsigned char*>(signature.data()), &size,
+                     raw(message), message.size()) != 1) {
+    fail(ErrorCode::kInternal, "OpenSSL could not sign with key '{}'", name_);
+  }
+  return signature;
+}
+
+void SigningKey::save(const std::filesystem::path& folder) const {
+  if (!std::filesystem::exists(folder)) {
+    std::filesystem::create_directories(folder);
+    std::filesystem::permissions(folder, std::filesystem::perms::owner_all);
+  }
+  std::string secret = format("{}{}\n", kSecretMark, to_hex(secret_->seed));
+  const std::filesystem::path public_file = folder / (name_ + ".pub");
+  if (std::filesystem::exists(public_file)) {
+    fail(ErrorCode::kAlreadyExists, "'{}' exists already: choose another name",
+         public_file.string());
+  }
+  write_new_file(folder / (name_ + ".key"), secret, 0600);
+  OPENSSL_cleanse(secret.data(), secret.size());
+  write_new_file(public_file, format("{}{}\n", kPublicMark, key_text(public_key_)), 0644);
+}
+
+std::string key_name_problem(std::string_view name) {
+  if (name.empty()) return "it is empty";
+  if (name.size() > kMaxCustodyName) return format("it is longer than {}", kMaxCustodyName);
+  if (name.front() == '.') return "it begins with a dot";
+  for (const char c : name) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    if (!letter && std::string_view("._-@").find(c) == std::string_view::npos) {
+      return "only letters, digits and . _ - @ are possible";
+    }
+  }
+  return "";
+}
+
+bool verify_signature(const PublicKey& key, ByteSpan message, const Signature& signature) {
+  const KeyHandle handle(
+      EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr, raw(key), key.size()), EVP_PKEY_free);
+  const ContextHandle context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
+  return handle != nullptr && context != nullptr &&
+         EVP_DigestVerifyInit(context.get(), nullptr, nullptr, nullptr, handle.get()) == 1 &&
+         EVP_DigestVerify(context.get(), raw(signature), signature.size(), raw(message),
+                          message.size()) == 1;
+}
+
+Roster Roster::load(const std::filesystem::path& folder) {
+  Roster roster;
+  if (!std::filesystem::exists(folder)) return roster;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != ".pub") continue;
+    if (roster.keys_.size() == kMaxRosterKeys) {
+      fail(ErrorCode::kResourceExhausted, "'{}' holds more than {} public keys", folder.string(),
+           kMaxRosterKeys);
+    }
+    roster.add(entry.path().stem().string(), read_key_line(entry.path(), kPublicMark));
+  }
+  return roster;
+}
+
+void Roster::add(std::string name, const PublicKey& key) {
+  keys_.insert_or_assign(std::move(name), key);
+}
+
+const PublicKey* Roster::find(std::string_view name) const {
+  const auto found = keys_.find(name);
+  return found == keys_.end() ? nullptr : &found->second;
+}
+
+std::optional<std::string> Roster::name_of(const PublicKey& key) const {
+  for (const auto& [name, known] : keys_) {
+    if (known == key) return name;
+  }
+  return std::nullopt;
+}
+
+std::filesystem::path default_key_folder() {
+  const auto set = [](const char* name) {
+    const char* value = std::getenv(name);
+    return value != nullptr && *value != '\0' ? value : nullptr;
+  };
+  if (const char* folder = set("HARMONICS_KEYS")) return folder;
+  if (const char* config = set("XDG_CONFIG_HOME")) {
+    return std::filesystem::path(config) / "harmonics" / "keys";
+  }
+  if (const char* home = set("HOME")) {
+    return std::filesystem::path(home) / ".config" / "harmonics" / "keys";
+  }
+  fail(ErrorCode::kFailedPrecondition,
+       "no folder for keys: set HARMONICS_KEYS, XDG_CONFIG_HOME or HOME, or pass --keys");
+}
+
+std::string key_text(const PublicKey& key) { return to_hex(key); }
+
+}  // namespace harmonics

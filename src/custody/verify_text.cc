@@ -1,0 +1,58 @@
+// What a verification found, in words.
+#include <harmonics/base/format.h>
+#include <harmonics/custody/verify.h>
+
+namespace harmonics {
+namespace {
+
+std::string signer_text(const StageReport& stage) {
+  return format("'{}'{}", stage.signer, stage.known ? "" : " (unknown)");
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (const std::int64_t extent : shape) text += (text.empty() ? "" : "x") + format("{}", extent);
+  return text.empty() ? "scalar" : text;
+}
+
+}  // namespace
+
+std::string summary_text(const VerifyReport& report) {
+  std::string who;
+  std::uint64_t heads = 0;
+  for (const StageReport& stage : report.stages) {
+    who += format("{}{} by {}", who.empty() ? "" : ", ", stage.stage, signer_text(stage));
+    heads += stage.heads;
+  }
+  std::string text = format(
+      "{}: {} hand-over(s) over {} boundar{} in {} signed step(s) are as they were sent and "
+      "received; signed for {}",
+      report.signers_known ? "verified" : "consistent, signers unknown", report.links,
+      report.boundaries.size(), report.boundaries.size() == 1 ? "y" : "ies", heads, who);
+  if (report.tensors_checked > 0) text += format("; {} tensor(s) match", report.tensors_checked);
+  if (report.proofs_checked > 0) {
+    text += format("; {} zero-knowledge proof(s) hold", report.proofs_checked);
+  }
+  return text;
+}
+
+std::string explain_text(const VerifyReport& report) {
+  std::string text = format("run {}\n", digest_text(report.run));
+  for (const StageReport& stage : report.stages) {
+    text += format("\n{}  signed by {}, key {}\n", stage.stage, signer_text(stage),
+                   key_text(stage.key).substr(0, 16));
+    text += format("  {} head(s), {} weight root(s), {} sent, {} received\n", stage.heads,
+                   stage.weight_marks, stage.sent, stage.received);
+    for (const BoundaryReport& row : report.boundaries) {
+      if (row.boundary.from != stage.stage) continue;
+      text += format("  --[{}]--> {}: {} activation(s), first {}\n", row.boundary.name,
+                     row.boundary.to, row.forward, shape_text(row.shape));
+      if (row.backward == 0) continue;
+      text += format("  <--[{}]-- {}: {} gradient(s)\n", row.boundary.name, row.boundary.to,
+                     row.backward);
+    }
+  }
+  return text;
+}
+
+}  // namespace harmonics
