@@ -1,0 +1,75 @@
+// What the files of the C interface share: its opaque objects and the place where exceptions stop.
+#pragma once
+
+#include "harmonics.h"
+
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <harmonics/base/error.h>
+#include <harmonics/data/memory_consumer.h>
+#include <harmonics/data/producer.h>
+#include <harmonics/graph/graph.h>
+#include <harmonics/runtime/stage.h>
+#include <harmonics/transport/transport.h>
+
+struct hm_graph {
+  harmonics::HarmonicGraph graph;
+};
+struct hm_producer {
+  harmonics::ProducerPtr producer;
+};
+struct hm_consumer {
+  std::shared_ptr<harmonics::MemoryConsumer> consumer;
+};
+struct hm_end {
+  harmonics::TransportPtr transport;
+};
+struct hm_tensors {
+  explicit hm_tensors(harmonics::NamedTensors named);
+  std::vector<std::string> names;
+  std::vector<harmonics::Tensor> tensors;
+};
+
+namespace harmonics::border {
+
+/// Keeps the text for hm_last_error and answers the code.
+int remember(ErrorCode code, std::string_view text) noexcept;
+
+/// Runs `work`; what it throws becomes a code and a text.
+template <typename Work>
+int guarded(Work&& work) noexcept {
+  try {
+    work();
+    return 0;
+  } catch (const Error& error) {
+    return remember(error.code(), error.what());
+  } catch (const std::bad_alloc&) {
+    return remember(ErrorCode::kResourceExhausted, "out of memory");
+  } catch (const std::exception& error) {
+    return remember(ErrorCode::kInternal, error.what());
+  } catch (...) {
+    return remember(ErrorCode::kInternal, "something that is no exception was thrown");
+  }
+}
+
+/// The text; null is an Error that names the argument.
+[[nodiscard]] std::string_view text_of(const char* text, std::string_view argument);
+/// The object behind a handle; null is an Error that names the argument.
+template <typename Object>
+[[nodiscard]] Object& object_of(Object* object, std::string_view argument) {
+  if (object == nullptr) fail(ErrorCode::kInvalidArgument, "'{}' is null", argument);
+  return *object;
+}
+
+/// Memory that hm_free frees.
+[[nodiscard]] char* copy_text(std::string_view text);
+
+/// A tensor over the caller's memory, which is released when the last user is gone.
+[[nodiscard]] Tensor adopt(const hm_tensor& tensor);
+
+}  // namespace harmonics::border

@@ -1,0 +1,130 @@
+#include <filesystem>
+
+#include <harmonics/data/batch_producer.h>
+#include <harmonics/data/csv_producer.h>
+#include <harmonics/data/open_producer.h>
+#include <harmonics/data/shuffle_producer.h>
+#include <harmonics/data/slice_producer.h>
+
+#include "border.h"
+
+using namespace harmonics;
+using namespace harmonics::border;
+
+namespace {
+
+/// Samples that the caller's function makes.
+class CalledProducer final : public IndexedProducer {
+ public:
+  CalledProducer(TensorSpec spec, std::int64_t row_count, hm_read_rows read,
+                 std::shared_ptr<void> context)
+      : spec_(std::move(spec)), row_count_(row_count), read_(read), context_(std::move(context)) {}
+
+  [[nodiscard]] TensorSpec sample_spec() const override { return spec_; }
+  [[nodiscard]] std::int64_t row_count() const override { return row_count_; }
+  void read(std::span<const std::int64_t> rows, std::span<std::byte> out) override {
+    check_read(rows, out);
+    char error[512] = "";
+    if (read_(context_.get(), rows.data(), std::ssize(rows), out.data(), out.size(), error,
+              sizeof error) != 0) {
+      error[sizeof error - 1] = '\0';
+      fail(ErrorCode::kDataLoss, "samples could not be read: {}", error);
+    }
+  }
+
+ private:
+  const TensorSpec spec_;
+  const std::int64_t row_count_;
+  const hm_read_rows read_;
+  const std::shared_ptr<void> context_;
+};
+
+IndexedProducerPtr indexed(const hm_producer* source) {
+  auto found = std::dynamic_pointer_cast<IndexedProducer>(object_of(source, "source").producer);
+  if (!found) {
+    fail(ErrorCode::kInvalidArgument,
+         "only samples that can be read in any order can be shared out: do that before they are "
+         "shuffled or put into batches");
+  }
+  return found;
+}
+
+int make_producer(hm_producer** out, auto make) {
+  return guarded([&] { object_of(out, "out") = new hm_producer{make()}; });
+}
+
+}  // namespace
+
+extern "C" {
+
+int hm_producer_csv(const char* path, hm_producer** out) {
+  return make_producer(out, [&] { return std::make_shared<CsvProducer>(text_of(path, "path")); });
+}
+
+int hm_producer_open(const char* source, const char* folder, hm_producer** out) {
+  return make_producer(
+      out, [&] { return open_producer(text_of(source, "source"), text_of(folder, "folder")); });
+}
+
+int hm_producer_rows(const char* dtype, const int64_t* shape, int32_t rank, int64_t row_count,
+                     hm_read_rows read, void (*release)(void*), void* context, hm_producer** out) {
+  return make_producer(out, [&] {
+    std::shared_ptr<void> owned(context, [release](void* kept) {
+      if (release != nullptr) release(kept);
+    });
+    const auto type = dtype_from_name(text_of(dtype, "dtype"));
+    if (!type) fail(ErrorCode::kInvalidArgument, "there is no dtype '{}'", dtype);
+    if (row_count < 0) fail(ErrorCode::kInvalidArgument, "{} rows make no sense", row_count);
+    TensorSpec spec{Shape(shape, shape + rank), *type};
+    static_cast<void>(element_count(spec.shape));
+    return std::make_shared<CalledProducer>(std::move(spec), row_count, read, std::move(owned));
+  });
+}
+
+int hm_producer_shuffle(const hm_producer* source, hm_producer** out) {
+  return make_producer(
+      out, [&] { return std::make_shared<ShuffleProducer>(object_of(source, "source").producer); });
+}
+
+int hm_producer_batch(const hm_producer* source, int64_t batch_size, hm_producer** out) {
+  return make_producer(out, [&] {
+    return std::make_shared<BatchProducer>(object_of(source, "source").producer, batch_size);
+  });
+}
+
+int hm_producer_stride(const hm_producer* source, int64_t first, int64_t count, hm_producer** out) {
+  return make_producer(out, [&] {
+    const IndexedProducerPtr all = indexed(source);
+    if (count < 1 || first < 0 || first >= count) {
+      fail(ErrorCode::kInvalidArgument, "share {} of {} makes no sense", first, count);
+    }
+    std::vector<std::int64_t> rows;
+    for (std::int64_t row = first; row < all->row_count(); row += count) rows.push_back(row);
+    return std::make_shared<SliceProducer>(all, std::move(rows));
+  });
+}
+
+int hm_producer_samples(const hm_producer* producer, int64_t* out) {
+  return guarded([&] {
+    object_of(out, "out") = object_of(producer, "producer").producer->sample_count().value_or(-1);
+  });
+}
+
+void hm_producer_free(hm_producer* producer) { delete producer; }
+
+int hm_consumer_memory(hm_consumer** out) {
+  return guarded(
+      [&] { object_of(out, "out") = new hm_consumer{std::make_shared<MemoryConsumer>()}; });
+}
+
+int hm_consumer_take(const hm_consumer* consumer, hm_tensors** out) {
+  return guarded([&] {
+    NamedTensors named;
+    named["rows"] = object_of(consumer, "consumer").consumer->rows();
+    object_of(out, "out") = new hm_tensors(std::move(named));
+  });
+}
+
+void hm_consumer_free(hm_consumer* consumer) { delete consumer; }
+
+}  // extern "C"

@@ -1,0 +1,221 @@
+#include <atomic>
+
+#include <harmonics/base/json.h>
+#include <harmonics/runtime/cycle_runtime.h>
+#include <harmonics/schedule/distributed_scheduler.h>
+#include <harmonics/schedule/remote_scheduler.h>
+
+#include "border.h"
+#include "settings.h"
+
+using namespace harmonics;
+using namespace harmonics::border;
+
+/// What the runtime and the two schedulers can do alike.
+struct hm_engine {
+  virtual ~hm_engine() = default;
+  virtual void bind_producer(const std::string& name, const ProducerPtr& producer) = 0;
+  virtual void bind_consumer(const std::string& name, const ConsumerPtr& consumer) = 0;
+  virtual StepReport step() = 0;
+  virtual FitReport fit(std::int64_t epochs, const FitOptions& options) = 0;
+  virtual NamedTensors infer(const NamedTensors& inputs) = 0;
+  virtual void save(const std::string& path) const = 0;
+  virtual void load(const std::string& path) = 0;
+  virtual NamedTensors parameters() const = 0;
+  virtual const TrainingProgress& progress() const = 0;
+};
+
+namespace {
+
+template <typename Runtime>
+struct EngineOf final : hm_engine {
+  template <typename... Arguments>
+  explicit EngineOf(Arguments&&... arguments) : runtime(std::forward<Arguments>(arguments)...) {}
+
+  void bind_producer(const std::string& name, const ProducerPtr& producer) override {
+    runtime.bindProducer(name, producer);
+  }
+  void bind_consumer(const std::string& name, const ConsumerPtr& consumer) override {
+    runtime.bindConsumer(name, consumer);
+  }
+  StepReport step() override { return runtime.step(); }
+  FitReport fit(std::int64_t epochs, const FitOptions& options) override {
+    return runtime.fit(epochs, options);
+  }
+  NamedTensors infer(const NamedTensors& inputs) override { return runtime.infer(inputs); }
+  void save(const std::string& path) const override { runtime.save_checkpoint(path); }
+  void load(const std::string& path) override { runtime.load_checkpoint(path); }
+  NamedTensors parameters() const override { return runtime.parameters(); }
+  const TrainingProgress& progress() const override { return runtime.progress(); }
+
+  Runtime runtime;
+};
+
+std::string step_json(const StepReport& report) {
+  Json json;
+  json.set("step", report.step).set("epoch", report.epoch).set("samples", report.samples);
+  if (report.loss) json.set("loss", *report.loss);
+  if (report.accuracy) json.set("accuracy", *report.accuracy);
+  json.set("learning_rate", report.learning_rate).set("updated", report.updated);
+  return json.dump();
+}
+
+std::string fit_json(const FitReport& report) {
+  Json json;
+  json.set("epochs", report.epochs).set("steps", report.steps);
+  json.set("samples", report.last_epoch.samples);
+  if (report.last_epoch.train_loss) json.set("train_loss", *report.last_epoch.train_loss);
+  if (report.last_epoch.train_accuracy) {
+    json.set("train_accuracy", *report.last_epoch.train_accuracy);
+  }
+  json.set("interrupted", report.interrupted);
+  return json.dump();
+}
+
+FitOptions fit_options(const char* text) {
+  FitOptions options;
+  if (text == nullptr || *text == '\0') return options;
+  for (const auto& [key, value] : Json::parse(text, "options of fit").as_object()) {
+    if (key == "checkpoint") {
+      options.checkpoint = value.as_string();
+    } else if (key == "checkpoint_every") {
+      options.checkpoint_every = value.as_integer();
+    } else if (key == "metrics") {
+      options.metrics = value.as_string();
+    } else {
+      fail(ErrorCode::kInvalidArgument,
+           "fit: there is no option '{}'; there are checkpoint, checkpoint_every and metrics", key);
+    }
+  }
+  return options;
+}
+
+std::vector<RemoteBinding> bindings(const char* const* urls, size_t count) {
+  std::vector<RemoteBinding> made;
+  for (size_t i = 0; i < count; ++i) made.push_back(parse_binding(text_of(urls[i], "urls")));
+  return made;
+}
+
+EngineSettings settings_of(const char* text) {
+  return engine_settings(text == nullptr ? std::string_view() : text);
+}
+
+}  // namespace
+
+extern "C" {
+
+int hm_runtime_new(const hm_graph* graph, const char* settings, hm_engine** out) {
+  return guarded([&] {
+    object_of(out, "out") = new EngineOf<CycleRuntime>(object_of(graph, "graph").graph,
+                                                       settings_of(settings).remote.runtime);
+  });
+}
+
+int hm_distributed_new(const hm_graph* const* parts, size_t count, const char* settings,
+                       hm_engine** out) {
+  return guarded([&] {
+    std::vector<HarmonicGraph> graphs;
+    for (size_t i = 0; i < count; ++i) graphs.push_back(object_of(parts[i], "parts").graph);
+    const EngineSettings made = settings_of(settings);
+    object_of(out, "out") = new EngineOf<DistributedScheduler>(
+        graphs, made.deploy, made.remote.runtime, made.remote.pipeline);
+  });
+}
+
+int hm_remote_new(const hm_graph* part, const char* const* producers, size_t producer_count,
+                  const char* const* consumers, size_t consumer_count, const char* settings,
+                  hm_engine** out) {
+  return guarded([&] {
+    const EngineSettings made = settings_of(settings);
+    object_of(out, "out") = new EngineOf<RemoteScheduler>(
+        object_of(part, "part").graph, bindings(producers, producer_count),
+        bindings(consumers, consumer_count), made.deploy, made.remote);
+  });
+}
+
+int hm_engine_bind_producer(hm_engine* engine, const char* name, const hm_producer* producer) {
+  return guarded([&] {
+    object_of(engine, "engine")
+        .bind_producer(std::string(text_of(name, "name")),
+                       object_of(producer, "producer").producer);
+  });
+}
+
+int hm_engine_bind_consumer(hm_engine* engine, const char* name, const hm_consumer* consumer) {
+  return guarded([&] {
+    object_of(engine, "engine")
+        .bind_consumer(std::string(text_of(name, "name")),
+                       object_of(consumer, "consumer").consumer);
+  });
+}
+
+int hm_engine_step(hm_engine* engine, char** report) {
+  return guarded([&] {
+    object_of(report, "report") = copy_text(step_json(object_of(engine, "engine").step()));
+  });
+}
+
+int hm_engine_fit(hm_engine* engine, int64_t epochs, const char* options, hm_on_step on_step,
+                  void* context, char** report) {
+  return guarded([&] {
+    FitOptions made = fit_options(options);
+    std::atomic<bool> stop = false;
+    made.stop = &stop;
+    if (on_step != nullptr) {
+      made.on_step = [&](const StepReport& step) {
+        if (on_step(context, step_json(step).c_str()) != 0) stop = true;
+      };
+    }
+    object_of(report, "report") =
+        copy_text(fit_json(object_of(engine, "engine").fit(epochs, made)));
+  });
+}
+
+int hm_engine_infer(hm_engine* engine, const hm_tensor* inputs, size_t count, hm_tensors** out) {
+  return guarded([&] {
+    NamedTensors named;
+    for (size_t i = 0; i < count; ++i) {
+      named[std::string(text_of(inputs[i].name, "inputs"))] = adopt(inputs[i]);
+    }
+    object_of(out, "out") = new hm_tensors(object_of(engine, "engine").infer(named));
+  });
+}
+
+int hm_engine_save(const hm_engine* engine, const char* path) {
+  return guarded([&] { object_of(engine, "engine").save(std::string(text_of(path, "path"))); });
+}
+
+int hm_engine_load(hm_engine* engine, const char* path) {
+  return guarded([&] { object_of(engine, "engine").load(std::string(text_of(path, "path"))); });
+}
+
+int hm_engine_parameters(const hm_engine* engine, hm_tensors** out) {
+  return guarded([&] {
+    NamedTensors copies;
+    for (const auto& [name, tensor] : object_of(engine, "engine").parameters()) {
+      copies[name] = concat_rows(std::vector<Tensor>{tensor.reshaped({1, tensor.size()})})
+                         .reshaped(tensor.shape());
+    }
+    object_of(out, "out") = new hm_tensors(std::move(copies));
+  });
+}
+
+int hm_engine_digest(const hm_engine* engine, char** digest) {
+  return guarded([&] {
+    object_of(digest, "digest") =
+        copy_text(weights_digest(object_of(engine, "engine").parameters()));
+  });
+}
+
+int hm_engine_progress(const hm_engine* engine, char** json) {
+  return guarded([&] {
+    const TrainingProgress& progress = object_of(engine, "engine").progress();
+    Json text;
+    text.set("epochs", progress.epochs_done).set("batches", progress.batches_in_epoch);
+    object_of(json, "json") = copy_text(text.dump());
+  });
+}
+
+void hm_engine_free(hm_engine* engine) { delete engine; }
+
+}  // extern "C"

@@ -1,0 +1,138 @@
+/* Harmonics for other languages: the thin border that their bindings cross.
+ *
+ * Objects are opaque and freed by the caller with the function of their kind. Texts go in and out
+ * as UTF-8; what a function hands out through `char**` is freed with hm_free. Every function that
+ * can fail answers 0, or the number of a harmonics::ErrorCode; hm_last_error then says what went
+ * wrong on this thread. No exception crosses. An object is used by one thread at a time.
+ */
+#ifndef HARMONICS_C_H
+#define HARMONICS_C_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct hm_graph hm_graph;
+typedef struct hm_producer hm_producer;
+typedef struct hm_consumer hm_consumer;
+typedef struct hm_engine hm_engine;   /* a CycleRuntime or one of the schedulers */
+typedef struct hm_end hm_end;         /* one end of a boundary */
+typedef struct hm_tensors hm_tensors; /* tensors with names, in name order */
+
+/* A tensor in main memory. dtype is a name such as "float32". */
+typedef struct hm_tensor {
+  const char* name;
+  const char* dtype;
+  int32_t rank;
+  const int64_t* shape;
+  void* data;
+  uint64_t size;
+  /* Of tensors that go in: called with `owner` once nobody uses `data` any more; may be null, and
+   * then the memory must outlive the call. */
+  void (*release)(void* owner);
+  void* owner;
+} hm_tensor;
+
+/* What went wrong last on this thread: "" if nothing did. Valid until the next call. */
+const char* hm_last_error(void);
+const char* hm_version(void);
+void hm_free(void* memory);
+
+/* Graphs. */
+int hm_graph_load(const char* path, hm_graph** out);
+int hm_graph_parse(const char* text, hm_graph** out);
+int hm_graph_zoo(const char* name, hm_graph** out);
+int hm_graph_decode(const void* bytes, uint64_t size, hm_graph** out);
+int hm_graph_encode(const hm_graph* graph, void** bytes, uint64_t* size);
+/* Completes producers without a shape from the data that will be bound to them. */
+int hm_graph_resolve(const hm_graph* graph, const char* const* names, hm_producer* const* producers,
+                     size_t count, hm_graph** out);
+/* Fills `out`, which has room for `parts`. */
+int hm_graph_partition(const hm_graph* graph, size_t parts, hm_graph** out);
+/* {"name", "layers", "producers": [{"name", "boundary"}], "consumers": [...], "learns"} */
+int hm_graph_describe(const hm_graph* graph, char** json);
+void hm_graph_free(hm_graph* graph);
+
+/* Data. A producer may be bound several times; freeing it here takes nothing from where it is
+ * bound. */
+int hm_producer_csv(const char* path, hm_producer** out);
+/* A source such as "csv:digits.csv?columns=0-63"; paths are relative to `folder`. */
+int hm_producer_open(const char* source, const char* folder, hm_producer** out);
+/* Copies `count` samples, the numbers of which stand in `rows`, to `out`; 0 when that went well,
+ * otherwise a text for the error may be put into `error`. Called from any thread. */
+typedef int (*hm_read_rows)(void* context, const int64_t* rows, int64_t count, void* out,
+                            uint64_t size, char* error, size_t error_size);
+/* Samples that the caller makes. `release` is called with `context` when nobody needs it. */
+int hm_producer_rows(const char* dtype, const int64_t* shape, int32_t rank, int64_t row_count,
+                     hm_read_rows read, void (*release)(void*), void* context, hm_producer** out);
+int hm_producer_shuffle(const hm_producer* source, hm_producer** out);
+int hm_producer_batch(const hm_producer* source, int64_t batch_size, hm_producer** out);
+/* Every count-th of the samples, from the number `first` on. */
+int hm_producer_stride(const hm_producer* source, int64_t first, int64_t count, hm_producer** out);
+/* Samples in one epoch; -1 for an endless source. */
+int hm_producer_samples(const hm_producer* producer, int64_t* out);
+void hm_producer_free(hm_producer* producer);
+
+/* Keeps all that is pushed to it. */
+int hm_consumer_memory(hm_consumer** out);
+/* All rows so far as one tensor named "rows". */
+int hm_consumer_take(const hm_consumer* consumer, hm_tensors** out);
+void hm_consumer_free(hm_consumer* consumer);
+
+/* Engines. `settings` is a JSON object with the keys of a .harp file's train section ("lr",
+ * "micro_batches", "seed", "threads" …), "deploy" (a list of backends, or of objects with backend,
+ * device and weight), "secure", and for remote ones "run", "token", "first_contact_s",
+ * "deadline_s". An unknown key is an error that lists the keys. */
+int hm_runtime_new(const hm_graph* graph, const char* settings, hm_engine** out);
+int hm_distributed_new(const hm_graph* const* parts, size_t count, const char* settings,
+                       hm_engine** out);
+/* `producers` and `consumers`: endpoint URLs of the boundaries that enter and leave the part. */
+int hm_remote_new(const hm_graph* part, const char* const* producers, size_t producer_count,
+                  const char* const* consumers, size_t consumer_count, const char* settings,
+                  hm_engine** out);
+int hm_engine_bind_producer(hm_engine* engine, const char* name, const hm_producer* producer);
+int hm_engine_bind_consumer(hm_engine* engine, const char* name, const hm_consumer* consumer);
+/* One batch; the report as JSON. */
+int hm_engine_step(hm_engine* engine, char** report);
+/* Told after every step, with the step's report as JSON; anything but 0 ends the run after it. */
+typedef int (*hm_on_step)(void* context, const char* report);
+/* `options`: JSON with "checkpoint", "checkpoint_every", "metrics", all optional. */
+int hm_engine_fit(hm_engine* engine, int64_t epochs, const char* options, hm_on_step on_step,
+                  void* context, char** report);
+int hm_engine_infer(hm_engine* engine, const hm_tensor* inputs, size_t count, hm_tensors** out);
+int hm_engine_save(const hm_engine* engine, const char* path);
+int hm_engine_load(hm_engine* engine, const char* path);
+/* Parameters and buffers; they are copies. */
+int hm_engine_parameters(const hm_engine* engine, hm_tensors** out);
+int hm_engine_digest(const hm_engine* engine, char** digest);
+/* {"epochs": those done, "batches": of the epoch under way} */
+int hm_engine_progress(const hm_engine* engine, char** json);
+void hm_engine_free(hm_engine* engine);
+
+/* Boundaries. */
+int hm_end_open(const char* url, const char* settings, hm_end** out);
+/* A boundary inside this process: whoever asks for a name first and second get its two ends. */
+int hm_bus_open(const char* name, hm_end** out);
+int hm_end_send(hm_end* end, const hm_tensor* tensor, uint64_t step, int64_t timeout_ms);
+/* The next tensor, named "tensor"; *out is null once the other end has closed. */
+int hm_end_receive(hm_end* end, int64_t timeout_ms, uint64_t* step, hm_tensors** out);
+int hm_end_close(hm_end* end, int64_t timeout_ms);
+/* Counters as JSON. */
+int hm_end_stats(const hm_end* end, char** json);
+int hm_end_port(const hm_end* end, int32_t* port);
+void hm_end_free(hm_end* end);
+
+/* Tensors that came out. */
+size_t hm_tensors_count(const hm_tensors* tensors);
+/* A view that lives as long as `tensors`; an index past the end gives all zeros. */
+hm_tensor hm_tensors_at(const hm_tensors* tensors, size_t index);
+void hm_tensors_free(hm_tensors* tensors);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* HARMONICS_C_H */

@@ -1,0 +1,92 @@
+#include <cstdlib>
+
+#include <harmonics/tensor/tensor.h>
+
+#include "border.h"
+
+namespace harmonics::border {
+namespace {
+
+thread_local std::string last_error;
+
+}  // namespace
+
+int remember(ErrorCode code, std::string_view text) noexcept {
+  try {
+    last_error = text;
+  } catch (...) {
+    last_error.clear();
+  }
+  return static_cast<int>(code);
+}
+
+std::string_view text_of(const char* text, std::string_view argument) {
+  if (text == nullptr) fail(ErrorCode::kInvalidArgument, "'{}' is null", argument);
+  return text;
+}
+
+char* copy_text(std::string_view text) {
+  auto* copy = static_cast<char*>(std::malloc(text.size() + 1));
+  if (copy == nullptr) throw std::bad_alloc();
+  std::memcpy(copy, text.data(), text.size());
+  copy[text.size()] = '\0';
+  return copy;
+}
+
+Tensor adopt(const hm_tensor& tensor) {
+  // First of all, so that an Error below releases the memory too.
+  auto buffer = std::make_shared<Buffer>(tensor.data, tensor.size, Device{},
+                                         [release = tensor.release, owner = tensor.owner] {
+                                           if (release != nullptr) release(owner);
+                                         });
+  const std::optional<DType> dtype = dtype_from_name(text_of(tensor.dtype, "dtype"));
+  if (!dtype) fail(ErrorCode::kInvalidArgument, "there is no dtype '{}'", tensor.dtype);
+  if (tensor.rank < 0) fail(ErrorCode::kInvalidArgument, "{} axes make no sense", tensor.rank);
+  Shape shape(tensor.shape, tensor.shape + tensor.rank);
+  Tensor made({std::move(shape), *dtype}, std::move(buffer));
+  if (made.byte_size() != tensor.size) {
+    fail(ErrorCode::kInvalidArgument, "a {} tensor of shape {} takes {} bytes, {} were given",
+         dtype_name(*dtype), shape_text(made.shape()), made.byte_size(), tensor.size);
+  }
+  return made;
+}
+
+}  // namespace harmonics::border
+
+using harmonics::border::last_error;
+
+hm_tensors::hm_tensors(harmonics::NamedTensors named) {
+  for (auto& [name, tensor] : named) {
+    names.push_back(name);
+    tensors.push_back(tensor);
+  }
+}
+
+extern "C" {
+
+const char* hm_last_error(void) { return last_error.c_str(); }
+
+const char* hm_version(void) { return HARMONICS_VERSION; }
+
+void hm_free(void* memory) { std::free(memory); }
+
+size_t hm_tensors_count(const hm_tensors* tensors) {
+  return tensors == nullptr ? 0 : tensors->tensors.size();
+}
+
+hm_tensor hm_tensors_at(const hm_tensors* tensors, size_t index) {
+  if (index >= hm_tensors_count(tensors)) return {};
+  const harmonics::Tensor& tensor = tensors->tensors[index];
+  hm_tensor view = {};
+  view.name = tensors->names[index].c_str();
+  view.dtype = harmonics::dtype_name(tensor.dtype()).data();
+  view.rank = static_cast<int32_t>(tensor.shape().size());
+  view.shape = tensor.shape().data();
+  view.data = const_cast<std::byte*>(tensor.bytes().data());
+  view.size = tensor.byte_size();
+  return view;
+}
+
+void hm_tensors_free(hm_tensors* tensors) { delete tensors; }
+
+}  // extern "C"

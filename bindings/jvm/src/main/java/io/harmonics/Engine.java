@@ -1,0 +1,82 @@
+package io.harmonics;
+
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Predicate;
+
+/** What {@link CycleRuntime} and the schedulers have in common. One thread at a time. */
+public abstract class Engine extends NativeObject {
+  Engine(long handle) {
+    super(handle, Native::engineFree);
+  }
+
+  static byte[] settings(Map<String, ?> settings) {
+    return Native.utf8(Json.write(settings));
+  }
+
+  public void bindProducer(String name, Producer producer) {
+    Native.engineBindProducer(handle(), Native.utf8(name), producer.handle());
+  }
+
+  public void bindConsumer(String name, MemoryConsumer consumer) {
+    Native.engineBindConsumer(handle(), Native.utf8(name), consumer.handle());
+  }
+
+  /** One batch. */
+  public Report step() {
+    return new Report(Native.text(Native.engineStep(handle())));
+  }
+
+  /** {@code epochs} passes over the data. */
+  public Report fit(long epochs) {
+    return fit(epochs, Map.of(), null);
+  }
+
+  /**
+   * The same with options ({@code checkpoint}, {@code checkpoint_every}, {@code metrics}); {@code
+   * goOn}, if given, is told of every step, and ends the run by answering false.
+   */
+  public Report fit(long epochs, Map<String, ?> options, Predicate<Report> goOn) {
+    Native.StepCall call =
+        goOn == null ? null : report -> goOn.test(new Report(Native.text(report)));
+    return new Report(Native.text(Native.engineFit(handle(), epochs, settings(options), call)));
+  }
+
+  /** The consumers' outputs; inputs have a leading batch axis and are used in place. */
+  public NamedTensors infer(Map<String, Tensor> inputs) {
+    List<String> names = new ArrayList<>(inputs.keySet());
+    List<String> dtypes = names.stream().map(name -> inputs.get(name).dtype()).toList();
+    long[][] shapes =
+        names.stream().map(name -> inputs.get(name).shape()).toArray(long[][]::new);
+    ByteBuffer[] data =
+        names.stream().map(name -> inputs.get(name).data()).toArray(ByteBuffer[]::new);
+    return new NamedTensors(
+        Native.engineInfer(handle(), Native.utf8(names), Native.utf8(dtypes), shapes, data));
+  }
+
+  public void saveCheckpoint(Path path) {
+    Native.engineSave(handle(), Native.utf8(path.toString()));
+  }
+
+  public void loadCheckpoint(Path path) {
+    Native.engineLoad(handle(), Native.utf8(path.toString()));
+  }
+
+  /** A copy of all parameters and buffers. */
+  public NamedTensors parameters() {
+    return new NamedTensors(Native.engineParameters(handle()));
+  }
+
+  /** SHA-256 over all parameters: equal exactly when the weights are. */
+  public String weightsDigest() {
+    return Native.text(Native.engineDigest(handle()));
+  }
+
+  /** Epochs done, and batches of the epoch under way. */
+  public Report progress() {
+    return new Report(Native.text(Native.engineProgress(handle())));
+  }
+}

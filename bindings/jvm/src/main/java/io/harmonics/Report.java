@@ -1,0 +1,54 @@
+package io.harmonics;
+
+import java.io.Serializable;
+import java.util.Map;
+
+/** What a step or a run came to, by name: {@code step}, {@code loss}, {@code samples} … */
+public final class Report implements Serializable {
+  private static final long serialVersionUID = 1L;
+
+  private final String json;
+  private transient Map<String, Object> values;
+
+  Report(String json) {
+    this.json = json;
+  }
+
+  /** A whole number; an exception that lists what there is when it is missing. */
+  public long number(String name) {
+    return ((Number) value(name)).longValue();
+  }
+
+  public double real(String name) {
+    return ((Number) value(name)).doubleValue();
+  }
+
+  public boolean has(String name) {
+    return values().containsKey(name);
+  }
+
+  /** The whole report. */
+  public String json() {
+    return json;
+  }
+
+  @Override
+  public String toString() {
+    return json;
+  }
+
+  private Map<String, Object> values() {
+    if (values == null) {
+      values = Json.object(json);
+    }
+    return values;
+  }
+
+  private Object value(String name) {
+    Object found = values().get(name);
+    if (found == null) {
+      throw new IllegalArgumentException("no '" + name + "' in " + json);
+    }
+    return found;
+  }
+}

@@ -1,0 +1,49 @@
+package io.harmonics;
+
+import java.nio.ByteBuffer;
+import java.time.Duration;
+import java.util.Map;
+
+/** One end of a boundary: tensors arrive in the order sent, each exactly once. */
+public class Transport extends NativeObject {
+  Transport(long handle) {
+    super(handle, Native::endFree);
+  }
+
+  /** Begins to listen or to connect. Settings: {@code run}, {@code token}. */
+  public static Transport open(RemoteBinding binding, Map<String, ?> settings) {
+    return new Transport(Native.endOpen(Native.utf8(binding.url()), Engine.settings(settings)));
+  }
+
+  public void send(Tensor tensor, long step, Duration timeout) {
+    Native.endSend(
+        handle(),
+        new byte[][] {Native.utf8("tensor")},
+        new byte[][] {Native.utf8(tensor.dtype())},
+        new long[][] {tensor.shape()},
+        new ByteBuffer[] {tensor.data()},
+        step,
+        timeout.toMillis());
+  }
+
+  /** The next tensor, named {@code tensor}; null once the other end has closed. */
+  public NamedTensors receive(Duration timeout) {
+    long tensors = Native.endReceive(handle(), timeout.toMillis(), new long[1]);
+    return tensors == 0 ? null : new NamedTensors(tensors);
+  }
+
+  /** Waits until the other end has everything that was sent, then lets go. */
+  public void finish(Duration timeout) {
+    Native.endClose(handle(), timeout.toMillis());
+  }
+
+  /** The port that a listening end got. */
+  public int port() {
+    return Native.endPort(handle());
+  }
+
+  /** Counters of this end. */
+  public Report stats() {
+    return new Report(Native.text(Native.endStats(handle())));
+  }
+}
