@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "call.h"
+#include "jni_call.h"
 
 using namespace harmonics::jni;
 
@@ -20,19 +20,18 @@ class JavaRows {
     read_ = env->GetMethodID(env->GetObjectClass(reader), "read", "([JLjava/nio/ByteBuffer;)V");
   }
 
-  static int read(void* context, const std::int64_t* rows, std::int64_t count, void* out,
-                  std::uint64_t size, char* error, std::size_t error_size) {
+  static int read(void* context, const hm_row_request* request) {
     const auto& self = *static_cast<JavaRows*>(context);
     JNIEnv* env = self.reader_.environment();
-    if (env == nullptr) return 1;
-    if (env->PushLocalFrame(16) != 0) return 1;
-    jobject buffer = env->NewDirectByteBuffer(out, static_cast<jlong>(size));
+    if (env == nullptr || env->PushLocalFrame(16) != 0) return 1;
+    jobject buffer = env->NewDirectByteBuffer(request->out, static_cast<jlong>(request->size));
     env->CallVoidMethod(self.reader_.get(), self.read_,
-                        numbers_of(env, rows, static_cast<std::size_t>(count)), buffer);
+                        numbers_of(env, request->rows, static_cast<std::size_t>(request->count)),
+                        buffer);
     const bool failed = env->ExceptionCheck();
     const std::string message = take_exception(env);
     env->PopLocalFrame(nullptr);
-    std::strncpy(error, message.c_str(), error_size - 1);
+    std::strncpy(request->error, message.c_str(), request->error_size - 1);
     return failed ? 1 : 0;
   }
   static void release(void* context) { delete static_cast<JavaRows*>(context); }
@@ -153,10 +152,16 @@ HARMONICS_NATIVE(jlong, producerOpen)
 HARMONICS_NATIVE(jlong, producerRows)
 (JNIEnv* env, jclass, jbyteArray dtype, jlongArray shape, jlong rows, jobject reader) {
   const std::vector<std::int64_t> axes = numbers(env, shape);
+  const std::string type = text(env, dtype);
+  const hm_rows samples = {type.c_str(),
+                           axes.data(),
+                           static_cast<std::int32_t>(axes.size()),
+                           rows,
+                           JavaRows::read,
+                           JavaRows::release,
+                           new JavaRows(env, reader)};
   hm_producer* producer = nullptr;
-  const int code = hm_producer_rows(text(env, dtype).c_str(), axes.data(),
-                                    static_cast<std::int32_t>(axes.size()), rows, JavaRows::read,
-                                    JavaRows::release, new JavaRows(env, reader), &producer);
+  const int code = hm_producer_rows(&samples, &producer);
   return made(env, code, producer);
 }
 
@@ -225,10 +230,11 @@ HARMONICS_NATIVE(jlong, remoteNew)
 (JNIEnv* env, jclass, jlong part, jobjectArray producers, jobjectArray consumers,
  jbyteArray settings) {
   const std::vector<std::string> entering = texts(env, producers), leaving = texts(env, consumers);
+  const std::vector<const char*> enter = pointers(entering), leave = pointers(leaving);
+  const hm_endpoints endpoints = {enter.data(), enter.size(), leave.data(), leave.size()};
   hm_engine* engine = nullptr;
   const int code =
-      hm_remote_new(object<hm_graph>(part), pointers(entering).data(), entering.size(),
-                    pointers(leaving).data(), leaving.size(), text(env, settings).c_str(), &engine);
+      hm_remote_new(object<hm_graph>(part), &endpoints, text(env, settings).c_str(), &engine);
   return made(env, code, engine);
 }
 
@@ -256,10 +262,11 @@ HARMONICS_NATIVE(jbyteArray, engineFit)
   if (listener != nullptr) {
     told.on_step = env->GetMethodID(env->GetObjectClass(listener), "onStep", "([B)Z");
   }
+  const std::string json = text(env, options);
+  const hm_fit fit = {epochs, json.c_str(), listener == nullptr ? nullptr : JavaListener::call,
+                      &told};
   char* report = nullptr;
-  const int code =
-      hm_engine_fit(object<hm_engine>(engine), epochs, text(env, options).c_str(),
-                    listener == nullptr ? nullptr : JavaListener::call, &told, &report);
+  const int code = hm_engine_fit(object<hm_engine>(engine), &fit, &report);
   if (told.thrown != nullptr) {
     hm_free(report);
     env->Throw(told.thrown);

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "../c/harmonics.h"
+#include "harmonics.h"
 
 namespace harmonics::jni {
 

@@ -5,8 +5,7 @@
  * can fail answers 0, or the number of a harmonics::ErrorCode; hm_last_error then says what went
  * wrong on this thread. No exception crosses. An object is used by one thread at a time.
  */
-#ifndef HARMONICS_C_H
-#define HARMONICS_C_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -14,6 +13,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef struct hm_graph hm_graph;
 typedef struct hm_producer hm_producer;
@@ -61,13 +61,29 @@ void hm_graph_free(hm_graph* graph);
 int hm_producer_csv(const char* path, hm_producer** out);
 /* A source such as "csv:digits.csv?columns=0-63"; paths are relative to `folder`. */
 int hm_producer_open(const char* source, const char* folder, hm_producer** out);
-/* Copies `count` samples, the numbers of which stand in `rows`, to `out`; 0 when that went well,
- * otherwise a text for the error may be put into `error`. Called from any thread. */
-typedef int (*hm_read_rows)(void* context, const int64_t* rows, int64_t count, void* out,
-                            uint64_t size, char* error, size_t error_size);
-/* Samples that the caller makes. `release` is called with `context` when nobody needs it. */
-int hm_producer_rows(const char* dtype, const int64_t* shape, int32_t rank, int64_t row_count,
-                     hm_read_rows read, void (*release)(void*), void* context, hm_producer** out);
+/* Samples that are asked for: those whose numbers stand in `rows` go to `out`, one after another.
+ */
+typedef struct hm_row_request {
+  const int64_t* rows;
+  int64_t count;
+  void* out;
+  uint64_t size;
+  /* Room for a text that says what went wrong. */
+  char* error;
+  size_t error_size;
+} hm_row_request;
+/* Samples that the caller makes. `read` answers 0 when all went well and may be called from any
+ * thread; `release` is called with `context` when nobody needs it any more. */
+typedef struct hm_rows {
+  const char* dtype;
+  const int64_t* shape;
+  int32_t rank;
+  int64_t row_count;
+  int (*read)(void* context, const hm_row_request* request);
+  void (*release)(void* context);
+  void* context;
+} hm_rows;
+int hm_producer_rows(const hm_rows* rows, hm_producer** out);
 int hm_producer_shuffle(const hm_producer* source, hm_producer** out);
 int hm_producer_batch(const hm_producer* source, int64_t batch_size, hm_producer** out);
 /* Every count-th of the samples, from the number `first` on. */
@@ -89,19 +105,29 @@ void hm_consumer_free(hm_consumer* consumer);
 int hm_runtime_new(const hm_graph* graph, const char* settings, hm_engine** out);
 int hm_distributed_new(const hm_graph* const* parts, size_t count, const char* settings,
                        hm_engine** out);
-/* `producers` and `consumers`: endpoint URLs of the boundaries that enter and leave the part. */
-int hm_remote_new(const hm_graph* part, const char* const* producers, size_t producer_count,
-                  const char* const* consumers, size_t consumer_count, const char* settings,
+/* Endpoint URLs of the boundaries that enter and leave a part. */
+typedef struct hm_endpoints {
+  const char* const* producers;
+  size_t producer_count;
+  const char* const* consumers;
+  size_t consumer_count;
+} hm_endpoints;
+int hm_remote_new(const hm_graph* part, const hm_endpoints* endpoints, const char* settings,
                   hm_engine** out);
 int hm_engine_bind_producer(hm_engine* engine, const char* name, const hm_producer* producer);
 int hm_engine_bind_consumer(hm_engine* engine, const char* name, const hm_consumer* consumer);
 /* One batch; the report as JSON. */
 int hm_engine_step(hm_engine* engine, char** report);
-/* Told after every step, with the step's report as JSON; anything but 0 ends the run after it. */
-typedef int (*hm_on_step)(void* context, const char* report);
-/* `options`: JSON with "checkpoint", "checkpoint_every", "metrics", all optional. */
-int hm_engine_fit(hm_engine* engine, int64_t epochs, const char* options, hm_on_step on_step,
-                  void* context, char** report);
+/* How to fit. `options`: JSON with "checkpoint", "checkpoint_every", "metrics", all optional.
+ * `on_step`, which may be null, is told of every step with its report as JSON; anything but 0 ends
+ * the run after it. */
+typedef struct hm_fit {
+  int64_t epochs;
+  const char* options;
+  int (*on_step)(void* context, const char* report);
+  void* context;
+} hm_fit;
+int hm_engine_fit(hm_engine* engine, const hm_fit* fit, char** report);
 int hm_engine_infer(hm_engine* engine, const hm_tensor* inputs, size_t count, hm_tensors** out);
 int hm_engine_save(const hm_engine* engine, const char* path);
 int hm_engine_load(hm_engine* engine, const char* path);
@@ -131,8 +157,7 @@ size_t hm_tensors_count(const hm_tensors* tensors);
 hm_tensor hm_tensors_at(const hm_tensors* tensors, size_t index);
 void hm_tensors_free(hm_tensors* tensors);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* HARMONICS_C_H */

@@ -1,4 +1,4 @@
-#include "call.h"
+#include "jni_call.h"
 
 namespace harmonics::jni {
 

@@ -42,7 +42,13 @@ struct EngineOf final : hm_engine {
   FitReport fit(std::int64_t epochs, const FitOptions& options) override {
     return runtime.fit(epochs, options);
   }
-  NamedTensors infer(const NamedTensors& inputs) override { return runtime.infer(inputs); }
+  NamedTensors infer(const NamedTensors& inputs) override {
+    if constexpr (requires { runtime.infer(inputs); }) {
+      return runtime.infer(inputs);
+    } else {
+      fail(ErrorCode::kUnimplemented, "a part on its own does not infer");
+    }
+  }
   void save(const std::string& path) const override { runtime.save_checkpoint(path); }
   void load(const std::string& path) override { runtime.load_checkpoint(path); }
   NamedTensors parameters() const override { return runtime.parameters(); }
@@ -75,7 +81,8 @@ std::string fit_json(const FitReport& report) {
 FitOptions fit_options(const char* text) {
   FitOptions options;
   if (text == nullptr || *text == '\0') return options;
-  for (const auto& [key, value] : Json::parse(text, "options of fit").as_object()) {
+  const Json json = Json::parse(text, "options of fit");
+  for (const auto& [key, value] : json.as_object()) {
     if (key == "checkpoint") {
       options.checkpoint = value.as_string();
     } else if (key == "checkpoint_every") {
@@ -122,14 +129,14 @@ int hm_distributed_new(const hm_graph* const* parts, size_t count, const char* s
   });
 }
 
-int hm_remote_new(const hm_graph* part, const char* const* producers, size_t producer_count,
-                  const char* const* consumers, size_t consumer_count, const char* settings,
+int hm_remote_new(const hm_graph* part, const hm_endpoints* endpoints, const char* settings,
                   hm_engine** out) {
   return guarded([&] {
     const EngineSettings made = settings_of(settings);
+    const hm_endpoints& ends = object_of(endpoints, "endpoints");
     object_of(out, "out") = new EngineOf<RemoteScheduler>(
-        object_of(part, "part").graph, bindings(producers, producer_count),
-        bindings(consumers, consumer_count), made.deploy, made.remote);
+        object_of(part, "part").graph, bindings(ends.producers, ends.producer_count),
+        bindings(ends.consumers, ends.consumer_count), made.deploy, made.remote);
   });
 }
 
@@ -155,19 +162,19 @@ int hm_engine_step(hm_engine* engine, char** report) {
   });
 }
 
-int hm_engine_fit(hm_engine* engine, int64_t epochs, const char* options, hm_on_step on_step,
-                  void* context, char** report) {
+int hm_engine_fit(hm_engine* engine, const hm_fit* fit, char** report) {
   return guarded([&] {
-    FitOptions made = fit_options(options);
+    const hm_fit& asked = object_of(fit, "fit");
+    FitOptions options = fit_options(asked.options);
     std::atomic<bool> stop = false;
-    made.stop = &stop;
-    if (on_step != nullptr) {
-      made.on_step = [&](const StepReport& step) {
-        if (on_step(context, step_json(step).c_str()) != 0) stop = true;
+    options.stop = &stop;
+    if (asked.on_step != nullptr) {
+      options.on_step = [&](const StepReport& step) {
+        if (asked.on_step(asked.context, step_json(step).c_str()) != 0) stop = true;
       };
     }
-    object_of(report, "report") =
-        copy_text(fit_json(object_of(engine, "engine").fit(epochs, made)));
+    const FitReport done = object_of(engine, "engine").fit(asked.epochs, options);
+    object_of(report, "report") = copy_text(fit_json(done));
   });
 }
 

@@ -16,26 +16,33 @@ namespace {
 /// Samples that the caller's function makes.
 class CalledProducer final : public IndexedProducer {
  public:
-  CalledProducer(TensorSpec spec, std::int64_t row_count, hm_read_rows read,
-                 std::shared_ptr<void> context)
-      : spec_(std::move(spec)), row_count_(row_count), read_(read), context_(std::move(context)) {}
+  /// `context` is released with the last copy of the pointer.
+  CalledProducer(const hm_rows& rows, std::shared_ptr<void> context)
+      : row_count_(rows.row_count), read_(rows.read), context_(std::move(context)) {
+    const auto dtype = dtype_from_name(text_of(rows.dtype, "dtype"));
+    if (!dtype) fail(ErrorCode::kInvalidArgument, "there is no dtype '{}'", rows.dtype);
+    if (row_count_ < 0) fail(ErrorCode::kInvalidArgument, "{} rows make no sense", row_count_);
+    spec_ = {Shape(rows.shape, rows.shape + rows.rank), *dtype};
+    static_cast<void>(element_count(spec_.shape));
+  }
 
   [[nodiscard]] TensorSpec sample_spec() const override { return spec_; }
   [[nodiscard]] std::int64_t row_count() const override { return row_count_; }
   void read(std::span<const std::int64_t> rows, std::span<std::byte> out) override {
     check_read(rows, out);
     char error[512] = "";
-    if (read_(context_.get(), rows.data(), std::ssize(rows), out.data(), out.size(), error,
-              sizeof error) != 0) {
+    const hm_row_request request = {rows.data(), std::ssize(rows), out.data(), out.size(),
+                                    error,       sizeof error};
+    if (read_(context_.get(), &request) != 0) {
       error[sizeof error - 1] = '\0';
       fail(ErrorCode::kDataLoss, "samples could not be read: {}", error);
     }
   }
 
  private:
-  const TensorSpec spec_;
+  TensorSpec spec_;
   const std::int64_t row_count_;
-  const hm_read_rows read_;
+  int (*const read_)(void* context, const hm_row_request* request);
   const std::shared_ptr<void> context_;
 };
 
@@ -66,18 +73,13 @@ int hm_producer_open(const char* source, const char* folder, hm_producer** out) 
       out, [&] { return open_producer(text_of(source, "source"), text_of(folder, "folder")); });
 }
 
-int hm_producer_rows(const char* dtype, const int64_t* shape, int32_t rank, int64_t row_count,
-                     hm_read_rows read, void (*release)(void*), void* context, hm_producer** out) {
+int hm_producer_rows(const hm_rows* rows, hm_producer** out) {
   return make_producer(out, [&] {
-    std::shared_ptr<void> owned(context, [release](void* kept) {
+    const hm_rows& given = object_of(rows, "rows");
+    std::shared_ptr<void> context(given.context, [release = given.release](void* kept) {
       if (release != nullptr) release(kept);
     });
-    const auto type = dtype_from_name(text_of(dtype, "dtype"));
-    if (!type) fail(ErrorCode::kInvalidArgument, "there is no dtype '{}'", dtype);
-    if (row_count < 0) fail(ErrorCode::kInvalidArgument, "{} rows make no sense", row_count);
-    TensorSpec spec{Shape(shape, shape + rank), *type};
-    static_cast<void>(element_count(spec.shape));
-    return std::make_shared<CalledProducer>(std::move(spec), row_count, read, std::move(owned));
+    return std::make_shared<CalledProducer>(given, std::move(context));
   });
 }
 

@@ -1,7 +1,7 @@
 // The native methods of io.harmonics.Native about boundaries and tensors.
 #include <cstring>
 
-#include "call.h"
+#include "jni_call.h"
 
 using namespace harmonics::jni;
 

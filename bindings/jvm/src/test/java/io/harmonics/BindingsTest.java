@@ -1,0 +1,248 @@
+package io.harmonics;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.net.ServerSocket;
+import java.net.URL;
+import java.net.URLClassLoader;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class BindingsTest {
+  private static final Duration PATIENCE = Duration.ofMinutes(2);
+
+  private static String alone(long epochs) {
+    try (HarmonicGraph graph = TestData.graph();
+        CycleRuntime runtime = new CycleRuntime(graph, TestData.SETTINGS)) {
+      TestData.bind(graph, runtime);
+      Report report = runtime.fit(epochs);
+      assertEquals(8 * epochs, report.number("steps"));
+      return runtime.weightsDigest();
+    }
+  }
+
+  @Test
+  void graphsTravelAsBytesAndComeApart() {
+    try (HarmonicGraph graph = TestData.graph();
+        HarmonicGraph again = HarmonicGraph.decode(graph.encode())) {
+      assertArrayEquals(graph.encode(), again.encode());
+      assertEquals("corners", again.name());
+      assertEquals(List.of("x", "label"), again.producers());
+      assertEquals(List.of("prediction"), again.consumers());
+      assertTrue(again.learns());
+      List<HarmonicGraph> parts = graph.partition(2);
+      assertEquals(parts.get(0).leaving(), parts.get(1).entering());
+      assertEquals(3, parts.get(0).layerCount() + parts.get(1).layerCount());
+    }
+  }
+
+  @Test
+  void aRuntimeLearns() {
+    try (HarmonicGraph graph = TestData.graph();
+        CycleRuntime runtime = new CycleRuntime(graph, TestData.SETTINGS)) {
+      TestData.bind(graph, runtime);
+      Report report = runtime.fit(20);
+      assertEquals(1.0, report.real("train_accuracy"));
+      Tensor corner = Tensor.of(new long[] {1, 2}, 1.0f, 0.0f);
+      try (NamedTensors out = runtime.infer(Map.of("x", corner))) {
+        float[] logits = out.get("prediction").floats();
+        assertArrayEquals(new long[] {1, 3}, out.get("prediction").shape());
+        assertTrue(logits[0] > logits[1] && logits[0] > logits[2]);
+      }
+    }
+  }
+
+  @Test
+  void partsInOneProcessGiveTheSameWeights() {
+    try (HarmonicGraph graph = TestData.graph();
+        DistributedScheduler scheduler =
+            new DistributedScheduler(graph.partition(3), TestData.SETTINGS)) {
+      TestData.bind(graph, scheduler);
+      scheduler.fit(2);
+      assertEquals(alone(2), scheduler.weightsDigest());
+    }
+  }
+
+  private static int freePort() throws Exception {
+    try (ServerSocket socket = new ServerSocket(0)) {
+      return socket.getLocalPort();
+    }
+  }
+
+  @Test
+  void remotePartsGiveTheSameWeights() throws Exception {
+    int port = freePort();
+    Map<String, byte[]> weights = new HashMap<>();
+    ExecutorService pool = Executors.newFixedThreadPool(2);
+    try (HarmonicGraph graph = TestData.graph()) {
+      List<Future<Map<String, byte[]>>> runs = new ArrayList<>();
+      for (HarmonicGraph part : graph.partition(2)) {
+        runs.add(pool.submit(() -> trainPart(part, port)));
+      }
+      for (Future<Map<String, byte[]>> run : runs) {
+        weights.putAll(run.get(PATIENCE.toSeconds(), TimeUnit.SECONDS));
+      }
+    } finally {
+      pool.shutdownNow();
+    }
+    try (HarmonicGraph graph = TestData.graph();
+        CycleRuntime runtime = new CycleRuntime(graph, TestData.SETTINGS)) {
+      TestData.bind(graph, runtime);
+      runtime.fit(2);
+      Map<String, byte[]> expected = bytes(runtime);
+      assertEquals(expected.keySet(), weights.keySet());
+      expected.forEach((name, values) -> assertArrayEquals(values, weights.get(name), name));
+    }
+  }
+
+  private static Map<String, byte[]> trainPart(HarmonicGraph part, int port) {
+    List<RemoteBinding> entering = bindings(part.entering(), port);
+    List<RemoteBinding> leaving = bindings(part.leaving(), port);
+    try (RemoteScheduler scheduler =
+        new RemoteScheduler(part, entering, leaving, TestData.SETTINGS)) {
+      TestData.bind(part, scheduler);
+      scheduler.fit(2);
+      return bytes(scheduler);
+    }
+  }
+
+  private static List<RemoteBinding> bindings(List<String> names, int port) {
+    return names.stream().map(name -> new RemoteBinding(name, "127.0.0.1", port)).toList();
+  }
+
+  private static Map<String, byte[]> bytes(Engine engine) {
+    Map<String, byte[]> copied = new HashMap<>();
+    try (NamedTensors parameters = engine.parameters()) {
+      parameters
+          .asMap()
+          .forEach(
+              (name, tensor) -> {
+                byte[] values = new byte[tensor.data().remaining()];
+                tensor.data().get(values);
+                copied.put(name, values);
+              });
+    }
+    return copied;
+  }
+
+  @Test
+  void aBusHandsTensorsOverInPlace() {
+    try (MessageBus first = MessageBus.open("here");
+        MessageBus second = MessageBus.open("here")) {
+      first.send(Tensor.of(new long[] {3}, 1, 2, 3), 7, PATIENCE);
+      try (NamedTensors received = second.receive(PATIENCE)) {
+        assertArrayEquals(new float[] {1, 2, 3}, received.get("tensor").floats());
+      }
+      assertEquals(0, first.stats().number("socket_payload_sent"));
+      Thread other = new Thread(() -> first.finish(PATIENCE));
+      other.start();
+      assertNull(second.receive(PATIENCE));
+    }
+  }
+
+  @Test
+  void checkpointsAndStoppingGoOnWhereTheyWere(@TempDir Path folder) {
+    Path file = folder.resolve("run.safetensors");
+    try (HarmonicGraph graph = TestData.graph();
+        CycleRuntime first = new CycleRuntime(graph, TestData.SETTINGS);
+        CycleRuntime second = new CycleRuntime(graph, TestData.SETTINGS)) {
+      TestData.bind(graph, first);
+      TestData.bind(graph, second);
+      Report broken =
+          first.fit(2, Map.of("checkpoint", file.toString()), step -> step.number("step") < 5);
+      assertEquals(5, broken.number("steps"));
+      assertTrue(Files.exists(file));
+      second.loadCheckpoint(file);
+      second.fit(2);
+      assertEquals(alone(2), second.weightsDigest());
+    }
+  }
+
+  @Test
+  void errorsKeepTheirWords() {
+    HarmonicsException error =
+        assertThrows(HarmonicsException.class, () -> HarmonicGraph.zoo("no-such-net"));
+    assertEquals("not_found", error.code());
+    assertTrue(error.getMessage().contains("digits-mlp"), error.getMessage());
+    try (HarmonicGraph graph = TestData.graph()) {
+      error =
+          assertThrows(
+              HarmonicsException.class, () -> new CycleRuntime(graph, Map.of("speed", 3)));
+      assertTrue(error.getMessage().contains("micro_batches"), error.getMessage());
+    }
+    error = assertThrows(HarmonicsException.class, () -> new CsvProducer("/no/such/äöü.csv"));
+    assertTrue(error.getMessage().contains("äöü"), error.getMessage());
+  }
+
+  @Test
+  void exceptionsOfJavaCodeComeThrough() {
+    RowReader broken =
+        (rows, out) -> {
+          throw new IllegalStateException("the disk is gone");
+        };
+    try (HarmonicGraph graph = TestData.graph();
+        CycleRuntime runtime = new CycleRuntime(graph, TestData.SETTINGS)) {
+      runtime.bindProducer(
+          "x", new BatchProducer(new RowProducer("float32", new long[] {2}, 10, broken), 5));
+      runtime.bindProducer("label", new BatchProducer(TestData.labels().share(0, 6), 5));
+      HarmonicsException error = assertThrows(HarmonicsException.class, runtime::step);
+      assertTrue(error.getMessage().contains("the disk is gone"), error.getMessage());
+    }
+    try (HarmonicGraph graph = TestData.graph();
+        CycleRuntime runtime = new CycleRuntime(graph, TestData.SETTINGS)) {
+      TestData.bind(graph, runtime);
+      IllegalStateException thrown =
+          assertThrows(
+              IllegalStateException.class,
+              () ->
+                  runtime.fit(
+                      1,
+                      Map.of(),
+                      step -> {
+                        throw new IllegalStateException("enough");
+                      }));
+      assertEquals("enough", thrown.getMessage());
+    }
+  }
+
+  @Test
+  void whatIsClosedIsRefused() {
+    HarmonicGraph graph = TestData.graph();
+    graph.close();
+    graph.close();
+    assertThrows(IllegalStateException.class, graph::encode);
+  }
+
+  @Test
+  void twoClassLoadersLoadTheLibrarySideBySide() throws Exception {
+    String digest = alone(1);
+    List<URL> places = new ArrayList<>();
+    for (String place : System.getProperty("java.class.path").split(":")) {
+      places.add(Path.of(place).toUri().toURL());
+    }
+    try (URLClassLoader loader =
+        new URLClassLoader(places.toArray(URL[]::new), ClassLoader.getPlatformClassLoader())) {
+      Class<?> other = loader.loadClass("io.harmonics.BindingsTest");
+      assertNotEquals(BindingsTest.class, other);
+      var method = other.getDeclaredMethod("alone", long.class);
+      method.setAccessible(true);
+      assertEquals(digest, method.invoke(null, 1L));
+    }
+  }
+}
