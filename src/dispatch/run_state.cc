@@ -84,6 +84,7 @@ Claim RunState::steal(const Assignment& assignment) {
     --load.queued;
     --queued_;
   }
+  load.last_queued_rows = queue.empty() ? 0 : queue.back().rows.size();
   return claim;
 }
 
@@ -91,6 +92,7 @@ void RunState::enqueue(std::size_t device, const Claim& claim) {
   queues_[device].push_back(claim);
   DeviceLoad& load = loads_[device];
   load.queued_rows += claim.rows.size();
+  load.last_queued_rows = claim.rows.size();
   ++load.queued;
   ++queued_;
   if (row_caps_[device] != DeviceLoad{}.room_rows) load.room_rows -= claim.rows.size();
@@ -102,6 +104,7 @@ Claim RunState::start(std::size_t device, Nanoseconds now) {
   claim.started_at = now;
   DeviceLoad& load = loads_[device];
   load.queued_rows -= claim.rows.size();
+  if (queues_[device].empty()) load.last_queued_rows = 0;
   load.running_rows += claim.rows.size();
   --load.queued;
   --queued_;
@@ -151,12 +154,10 @@ void RunState::fail(std::size_t device, const Claim& claim, const std::exception
   } catch (...) {
     stop(std::current_exception());
   }
-  if (recovery == Recovery::kStop || stopping()) {
-    stop(error);
-    return;
-  }
+  if (recovery == Recovery::kStop) stop(error);
+  if (stopping()) return;
   put_back(retried, recovery);
-  if (recovery == Recovery::kRequeue) drop_queue(device, true);
+  drop_queue(device, true);
 }
 
 void RunState::put_back(const Claim& claim, Recovery recovery) {
@@ -180,6 +181,7 @@ void RunState::drop_queue(std::size_t device, bool back_to_pool) {
   queued_ -= queues_[device].size();
   load.queued = 0;
   load.queued_rows = 0;
+  load.last_queued_rows = 0;
   queues_[device].clear();
 }
 

@@ -246,19 +246,21 @@ TEST(WorkDispatcher, ReportsProgressAndStopsWhenTold) {
 
 TEST(WorkDispatcher, ATimeoutNamesWhatIsStillAtWork) {
   SimpleScheduler scheduler("cpu", 10);
+  std::latch begun(1);
   bool slow = true;
-  WorkDispatcher<Slice, int> dispatcher(
-      scheduler, {.run = [&](Slice&&, const WorkDevice&) {
-        std::promise<void> never;
-        if (slow) {
-          never.get_future().wait_for(std::chrono::milliseconds(300));
-        }
-        return 1;
-      }});
+  WorkDispatcher<Slice, int> dispatcher(scheduler, {.run = [&](Slice&&, const WorkDevice&) {
+                                          if (!slow) return 1;
+                                          begun.count_down();
+                                          std::promise<void> never;
+                                          never.get_future().wait_for(std::chrono::seconds(1));
+                                          return 1;
+                                        }});
   SliceGenerator slices(0, 100);
-  EXPECT_THAT(
-      error_of([&] { (void)dispatcher.run(slices, {.timeout = std::chrono::milliseconds(1)}); }),
-      AllOf(HasSubstr("deadline_exceeded"), HasSubstr("'cpu' (10 rows)")));
+  std::future<std::vector<int>> result =
+      dispatcher.submit(slices, {.timeout = std::chrono::milliseconds(1)});
+  begun.wait();
+  EXPECT_THAT(error_of([&] { (void)result.get(); }),
+              AllOf(HasSubstr("deadline_exceeded"), HasSubstr("'cpu' (10 rows)")));
   slow = false;
   EXPECT_EQ(dispatcher.run(slices).size(), 10U);
 }

@@ -22,6 +22,8 @@ struct DeviceLoad {
   /// Sub-batches of each.
   std::size_t running = 0;
   std::size_t queued = 0;
+  /// Rows of the sub-batch at the end of its queue, the one that could be stolen.
+  std::size_t last_queued_rows = 0;
   /// When the sub-batch that has run longest was begun.
   Nanoseconds oldest_start{0};
   /// How many more rows fit under its memory cap.
@@ -71,7 +73,7 @@ struct FailedWork {
 enum class Recovery {
   /// The run ends with the exception.
   kStop,
-  /// They go back to those left, and so does all that waits at the device.
+  /// They go back to those left, and so does, here as below, all that waits at the device.
   kRequeue,
   /// They go back in two halves.
   kSplit,

@@ -1,0 +1,105 @@
+// AdaptiveScheduler: learns what each device can do while it runs. The one to use.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <harmonics/dispatch/rates.h>
+#include <harmonics/dispatch/scheduler.h>
+
+namespace harmonics {
+
+struct AdaptiveConfig {
+  std::vector<std::string> devices;
+  /// Sizes to begin with, one for all devices or one each, where nothing was learned; they may be
+  /// wrong. Empty: a small share of the batch.
+  std::vector<std::size_t> first_batches = {};
+  /// Under this name what was learned is kept in `rates_file`.
+  std::string model = "model";
+  /// Empty: nothing is kept. See default_rates_file().
+  std::filesystem::path rates_file = {};
+  /// The smallest sub-batch whose throughput comes this close to the best is used.
+  double efficiency = 0.97;
+  /// Shorter sub-batches than this are not worth their hand-over.
+  Nanoseconds least_time = std::chrono::milliseconds(5);
+  /// Rows that met so many lost devices end the run.
+  int max_attempts = 3;
+};
+
+/// What an AdaptiveScheduler knows about a device.
+struct DeviceKnowledge {
+  std::string device;
+  /// False: no sub-batch has been seen yet.
+  bool known = false;
+  double latency_s = 0;
+  double rows_per_second = 0;
+  /// The sub-batch that it would use in a long run.
+  std::size_t best_batch = 0;
+  /// The most rows that fit its memory; 0: no limit was met.
+  std::size_t ceiling_rows = 0;
+  bool quarantined = false;
+};
+
+/// Fits latency and rate per device from every sub-batch, and picks sizes itself: probes first,
+/// then the smallest sub-batches that come close to full throughput, and towards the end just so
+/// many rows that all devices finish together; a device that would only delay the end gets none. An
+/// idle device takes over rows that wait at another one when both then finish earlier. Out of
+/// memory: the sub-batch comes back in halves and the size is remembered as too large. A lost
+/// device is quarantined, its rows go elsewhere, and the next run begins with a probe of it.
+///
+/// Wrong configurations are an Error (kInvalidArgument), as are more first_batches than devices.
+class AdaptiveScheduler final : public Scheduler {
+ public:
+  explicit AdaptiveScheduler(AdaptiveConfig config);
+  explicit AdaptiveScheduler(std::vector<std::string> devices)
+      : AdaptiveScheduler(AdaptiveConfig{.devices = std::move(devices)}) {}
+  /// Saves what was learned since the last save; an error is logged.
+  ~AdaptiveScheduler() override;
+
+  [[nodiscard]] std::span<const WorkDevice> devices() const override { return devices_; }
+  void begin_run(const RunView& view) override;
+  [[nodiscard]] std::optional<Assignment> assign(const RunView& view) override;
+  void finished(const FinishedWork& work) override;
+  [[nodiscard]] Recovery failed(const FailedWork& work) override;
+  void end_run(const RunView& view) override;
+  [[nodiscard]] std::string stalled() const override;
+
+  /// What it knows now. Not during a run.
+  [[nodiscard]] std::vector<DeviceKnowledge> knowledge() const;
+  /// Writes what was learned to the rates file, if there is one.
+  void save();
+
+ private:
+  struct Learner {
+    RateModel rate;
+    std::size_t first_batch = 0;
+    std::size_t largest_seen = 0;
+    std::size_t ceiling_rows = 0;  // 0: none
+    Nanoseconds last_ended{0};
+    bool quarantined = false;
+    bool on_probation = false;
+    std::string reason;
+  };
+
+  [[nodiscard]] bool takes_more(std::size_t device, const DeviceLoad& load) const;
+  [[nodiscard]] std::size_t probe_rows(const Learner& learner, const RunView& view) const;
+  [[nodiscard]] std::size_t best_batch(const Learner& learner) const;
+  [[nodiscard]] double ready_s(std::size_t device, const RunView& view) const;
+  [[nodiscard]] std::optional<Assignment> probe(const RunView& view) const;
+  [[nodiscard]] std::optional<Assignment> share(const RunView& view) const;
+  [[nodiscard]] std::optional<Assignment> steal(const RunView& view) const;
+  [[nodiscard]] std::optional<Assignment> last_rows(const RunView& view) const;
+  [[nodiscard]] std::size_t fitting(const Learner& learner, const DeviceLoad& load,
+                                    double rows) const;
+  [[nodiscard]] LearnedRates learned() const;
+
+  AdaptiveConfig config_;
+  std::vector<WorkDevice> devices_;
+  std::vector<Learner> learners_;
+  LearnedRates saved_;
+};
+
+}  // namespace harmonics
