@@ -7,7 +7,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/log.h>
 
-#include "common_finish.h"
+#include "equal_finish.h"
 
 namespace harmonics {
 namespace {
@@ -157,7 +157,7 @@ std::optional<Assignment> AdaptiveScheduler::probe(const RunView& view) const {
   return std::nullopt;
 }
 
-// The common finish of all known devices says how much each should still take; a device with room
+// The equal finish of all known devices says how much each should still take; a device with room
 // gets the next piece of that.
 std::optional<Assignment> AdaptiveScheduler::share(const RunView& view) const {
   std::vector<Taker> takers;
@@ -178,7 +178,7 @@ std::optional<Assignment> AdaptiveScheduler::share(const RunView& view) const {
     takers.push_back(last_round ? Taker{ready_s(d, view) + rate.latency_s(), rate.row_s()}
                                 : Taker{ready_s(d, view), rate.row_s() + spread});
   }
-  const CommonFinish finish = common_finish(takers, left);
+  const EqualFinish finish = equal_finish(takers, left);
   std::optional<Assignment> earliest;
   double earliest_ready = std::numeric_limits<double>::infinity();
   for (std::size_t k = 0; k < known.size(); ++k) {

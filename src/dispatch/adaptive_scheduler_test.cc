@@ -12,8 +12,8 @@
 #include <harmonics/dispatch/adaptive_scheduler.h>
 #include <harmonics/dispatch/static_hybrid_scheduler.h>
 
-#include "common_finish.h"
 #include "emulation_testing.h"
+#include "equal_finish.h"
 #include "scheduler_testing.h"
 
 namespace harmonics {
@@ -102,7 +102,7 @@ TEST(Adaptive, StaysEfficientWhenTimesVary) {
         share = 0.3 * static_cast<double>(random.uniform());
       }
       const double extra = share * static_cast<double>(slice.size()) / device.rows_per_second;
-      timeline->sleep_until(timeline->now() + Nanoseconds(static_cast<std::int64_t>(1e9 * extra)),
+      timeline->pause_until(timeline->now() + Nanoseconds(static_cast<std::int64_t>(1e9 * extra)),
                             slice.start);
     };
     const double seconds = simulated_seconds(scheduler, rows, varies, timeline);
@@ -284,7 +284,7 @@ TEST(Rates, AFitTellsLatencyFromRate) {
   EXPECT_NEAR(rate.seconds(4000), 0.018, 1e-6) << "follows a device that slows down";
 }
 
-TEST(CommonFinish, IsTheBestSplit) {
+TEST(EqualFinish, IsTheBestSplit) {
   Random random(3, "finish");
   for (int round = 0; round < 200; ++round) {
     std::vector<Taker> takers;
@@ -292,7 +292,7 @@ TEST(CommonFinish, IsTheBestSplit) {
       takers.push_back({random.uniform(), 1e-3 + static_cast<double>(random.uniform())});
     }
     const double rows = 0.1 + 20 * static_cast<double>(random.uniform());
-    const CommonFinish finish = common_finish(takers, rows);
+    const EqualFinish finish = equal_finish(takers, rows);
     double sum = 0;
     for (std::size_t k = 0; k < takers.size(); ++k) {
       sum += finish.rows[k];

@@ -191,7 +191,7 @@ Outcome DispatchEngine::Core::compute(Worker& worker, const Claim& claim) {
   } catch (...) {
     outcome.error = std::current_exception();
     if (worker.device.emulated()) {
-      timeline->sleep_until(claim.started_at + worker.device.latency, worker.number);
+      timeline->pause_until(claim.started_at + worker.device.latency, worker.number);
     }
   }
   outcome.ended = timeline->now();
@@ -224,7 +224,7 @@ void DispatchEngine::Core::compute_unsafely(Worker& worker, const Claim& claim,
   const bool overlaps = first_worker[device + 1] - first_worker[device] > 1;
   const Nanoseconds end =
       emulated[device].book(worker.device, claim.rows.size(), submitted, overlaps);
-  timeline->sleep_until(end, worker.number);
+  timeline->pause_until(end, worker.number);
   phases.computed = end;
 }
 

@@ -19,7 +19,7 @@ void sleep_sharply() {
 
 }  // namespace
 
-void RealTimeline::sleep_until(Nanoseconds when, std::size_t /*order*/) {
+void RealTimeline::pause_until(Nanoseconds when, std::size_t /*order*/) {
   sleep_sharply();
   timespec until{};
   until.tv_sec = static_cast<time_t>(when.count() / 1'000'000'000);
@@ -44,7 +44,7 @@ void SimulatedTimeline::advance_if_quiet() {
   sleeper->wake.notify_one();
 }
 
-void SimulatedTimeline::sleep_until(Nanoseconds when, std::size_t order) {
+void SimulatedTimeline::pause_until(Nanoseconds when, std::size_t order) {
   std::unique_lock lock(mutex_);
   if (when <= now_) return;
   Sleeper sleeper;

@@ -18,7 +18,7 @@ class Timeline : public Clock {
  public:
   /// Returns at `when`; of several threads that sleep until the same time, the one with the lowest
   /// `order` goes first.
-  virtual void sleep_until(Nanoseconds when, std::size_t order) = 0;
+  virtual void pause_until(Nanoseconds when, std::size_t order) = 0;
 
   /// A thread begins, or ends, to take part.
   virtual void enter() {}
@@ -32,7 +32,7 @@ class Timeline : public Clock {
 class RealTimeline final : public Timeline {
  public:
   [[nodiscard]] Nanoseconds now() const override { return clock_.now(); }
-  void sleep_until(Nanoseconds when, std::size_t order) override;
+  void pause_until(Nanoseconds when, std::size_t order) override;
 
  private:
   SteadyClock clock_;
@@ -44,7 +44,7 @@ class RealTimeline final : public Timeline {
 class SimulatedTimeline final : public Timeline {
  public:
   [[nodiscard]] Nanoseconds now() const override;
-  void sleep_until(Nanoseconds when, std::size_t order) override;
+  void pause_until(Nanoseconds when, std::size_t order) override;
   void enter() override;
   void leave() override;
   void block() override;

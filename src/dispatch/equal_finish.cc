@@ -1,4 +1,4 @@
-#include "common_finish.h"
+#include "equal_finish.h"
 
 #include <algorithm>
 #include <limits>
@@ -6,7 +6,7 @@
 
 namespace harmonics {
 
-CommonFinish common_finish(std::span<const Taker> takers, double rows) {
+EqualFinish equal_finish(std::span<const Taker> takers, double rows) {
   std::vector<std::size_t> order(takers.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::sort(order, {}, [&](std::size_t i) { return takers[i].ready_s; });
@@ -24,7 +24,7 @@ CommonFinish common_finish(std::span<const Taker> takers, double rows) {
                                              : std::numeric_limits<double>::infinity();
     if (time <= next) break;
   }
-  CommonFinish finish{.time_s = time, .rows = std::vector<double>(takers.size(), 0.0)};
+  EqualFinish finish{.time_s = time, .rows = std::vector<double>(takers.size(), 0.0)};
   for (std::size_t i = 0; i < takers.size(); ++i) {
     finish.rows[i] = std::max(0.0, (time - takers[i].ready_s) / takers[i].row_s);
   }

@@ -13,7 +13,7 @@ struct Taker {
   double row_s = 1;
 };
 
-struct CommonFinish {
+struct EqualFinish {
   /// When all of them are done.
   double time_s = 0;
   /// Rows of each; 0 for a device that would be ready too late to help.
@@ -22,6 +22,6 @@ struct CommonFinish {
 
 /// Shares out `rows` so that the last device is done as early as possible: the water level over the
 /// devices' ready times. There is at least one taker, with finite numbers and row_s > 0.
-[[nodiscard]] CommonFinish common_finish(std::span<const Taker> takers, double rows);
+[[nodiscard]] EqualFinish equal_finish(std::span<const Taker> takers, double rows);
 
 }  // namespace harmonics
