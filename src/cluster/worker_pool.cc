@@ -44,6 +44,14 @@ bool Worker::fits(const Needs& needs) const {
   return enough >= needs.gpus;
 }
 
+bool could_ever_fit(const WorkerSpec& spec, const Needs& needs) {
+  if (spec.cpus < needs.cpus || spec.memory_mb < needs.memory_mb) return false;
+  const auto enough = std::ranges::count_if(spec.devices, [&](const DeviceSpec& device) {
+    return device.memory_mb >= needs.gpu_memory_mb;
+  });
+  return static_cast<std::uint64_t>(enough) >= needs.gpus;
+}
+
 DeviceSet Worker::choose(const Needs& needs) const {
   std::vector<std::pair<std::uint64_t, DeviceId>> candidates;
   free.each([&](DeviceId id) {

@@ -15,6 +15,8 @@
 
 namespace harmonics {
 
+struct StateTables;
+
 /// Tasks, workers, users and the queue. Owned by one thread; reading is const and cheap. A fact
 /// that cannot follow from this state (an end without a start) is an `Error` (kDataLoss): the
 /// journal is damaged or the code is wrong, and neither may be papered over.
@@ -42,6 +44,10 @@ class ClusterState {
   /// Calls `visit` for up to `limit` tasks from `from` on in order of id; true when there are more.
   bool each_task(TaskId from, std::size_t limit,
                  const std::function<void(const TaskRecord&)>& visit) const;
+  /// Pending tasks with a higher priority, or with the same and a smaller id.
+  [[nodiscard]] std::uint64_t count_before(const TaskRecord& task) const;
+  /// When the next back-off ends.
+  [[nodiscard]] std::optional<Time> next_ready() const;
   [[nodiscard]] std::optional<TaskId> find_key(std::string_view user, std::string_view key) const;
 
   [[nodiscard]] const WorkerRecord* find_worker(WorkerId id) const;
@@ -49,6 +55,9 @@ class ClusterState {
   [[nodiscard]] std::vector<const WorkerRecord*> workers() const;  ///< Natural order of names.
   /// The attempts with a member on that worker that has not ended, in order of task.
   [[nodiscard]] std::vector<AttemptId> attempts_on(WorkerId id) const;
+
+  /// What every worker has free. `Worker::open` is the reactor's, not a fact.
+  [[nodiscard]] const WorkerPool& pool() const;
 
   /// Null for a user who never submitted and has no quota.
   [[nodiscard]] const UserRecord* find_user(std::string_view name) const;
@@ -58,10 +67,8 @@ class ClusterState {
   [[nodiscard]] const std::array<std::uint64_t, std::variant_size_v<TaskState>>& counts() const;
 
  private:
-  friend class ServerReactor;
-  friend class Scheduler;
-  struct Tables;
-  std::unique_ptr<Tables> tables_;
+  friend class Decisions;  // Opens and closes workers in the pool.
+  std::unique_ptr<StateTables> tables_;
 };
 
 }  // namespace harmonics

@@ -45,11 +45,18 @@ struct SendToWorker {
   Epoch epoch{};
   ServerMessage message{};
 };
+/// Close that session's connection: the lease has ended, or it speaks for an older session. The
+/// worker connects and says hello again.
+struct CloseSession {
+  WorkerId worker{};
+  Epoch epoch{};
+};
 /// A line for the log: a policy that failed, a worker that fell silent.
 struct Note {
   std::string text{};
 };
-using ServerEffect = std::variant<Answer, OpenSession, RefuseSession, SendToWorker, Note>;
+using ServerEffect =
+    std::variant<Answer, OpenSession, RefuseSession, SendToWorker, CloseSession, Note>;
 
 /// What a reactor's step hands to the outside.
 struct Outbox {

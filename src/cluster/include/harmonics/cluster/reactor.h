@@ -3,7 +3,9 @@
 // The loop around it:
 //   for each waiting event: reactor.handle(event, now, out)
 //   reactor.tick(now, out)                  expiries, then one pass over the queue
-//   store.append(out.facts)                 durable: one group commit for the whole batch
+//   store.append(out.facts)                 durable: one group commit for the whole batch; also
+//   when
+//                                           there are none, to be sure that this server still leads
 //   carry out out.effects, in order         only now is anything acknowledged or sent
 //   sleep until the next event or reactor.deadline()
 // When the store fails the process must go down: the memory is ahead of the disk, and a restart
@@ -92,6 +94,8 @@ class ServerReactor {
   [[nodiscard]] WhyPending why(TaskId task, Time now) const;
 
  private:
+  [[nodiscard]] WhyPending why_queued(const TaskRecord& task) const;
+
   struct Parts;
   std::unique_ptr<Parts> parts_;
 };

@@ -36,6 +36,9 @@ struct Worker {
   [[nodiscard]] DeviceSet choose(const Needs& needs) const;
 };
 
+/// Whether a worker of that kind could run it when it has nothing else to do.
+[[nodiscard]] bool could_ever_fit(const WorkerSpec& spec, const Needs& needs);
+
 /// Natural order of names.
 struct ByName {
   bool operator()(const Worker* left, const Worker* right) const {

@@ -27,14 +27,9 @@ struct RecoveredAttempt {
 // What the worker's reactor is told.
 /// A connection to the server stands; say hello.
 struct Connected {};
-/// The server opened the session.
-struct SessionOpened {
-  Epoch epoch;
-};
-/// The session's connection has ended.
-struct Disconnected {
-  Epoch epoch;  ///< 0: it never opened.
-};
+/// The connection has ended.
+struct Disconnected {};
+/// A message of the present connection, with the epoch that the server put on it.
 struct ServerSays {
   Epoch epoch;
   ServerMessage message;
@@ -49,8 +44,8 @@ struct ProcessEnded {
   EndResult result;
 };
 struct WorkerTick {};
-using WorkerEvent = std::variant<Connected, SessionOpened, Disconnected, ServerSays,
-                                 ProcessLaunched, ProcessEnded, WorkerTick>;
+using WorkerEvent =
+    std::variant<Connected, Disconnected, ServerSays, ProcessLaunched, ProcessEnded, WorkerTick>;
 
 // What the worker must do.
 /// Send on the current connection; drop it silently if there is none.
@@ -83,12 +78,16 @@ struct DropRecord {
 struct Reconnect {
   std::string reason;
 };
-/// The server refuses this worker: tell the user and end (running tasks have been stopped).
+/// The server refuses this worker: tell the user and end. What runs is left to its supervisors,
+/// which stop it when the lease ends.
 struct GiveUp {
   std::string reason;
 };
 using WorkerEffect =
     std::variant<SendToServer, Launch, Stop, ExtendLease, DropRecord, Reconnect, GiveUp>;
+
+/// How many heartbeats may go unanswered before the oldest is forgotten.
+inline constexpr std::size_t kMaxUnansweredBeats = 64;
 
 /// One worker. Owned by one thread.
 class WorkerReactor {
@@ -113,14 +112,13 @@ class WorkerReactor {
   struct Attempt {
     OnDisconnect on_disconnect = OnDisconnect::kStop;
     bool launched = false;
-    bool stopping = false;
+    bool lease_stopped = false;
     std::optional<EndResult> ended;
   };
   using Effects = std::vector<WorkerEffect>;
 
   void on(const Connected&, Time now, Effects& out);
-  void on(const SessionOpened& event, Time now, Effects& out);
-  void on(const Disconnected& event, Time now, Effects& out);
+  void on(const Disconnected&, Time now, Effects& out);
   void on(const ServerSays& event, Time now, Effects& out);
   void on(const ProcessLaunched& event, Time now, Effects& out);
   void on(const ProcessEnded& event, Time now, Effects& out);
@@ -138,10 +136,12 @@ class WorkerReactor {
   WorkerSpec spec_;
   std::map<AttemptId, Attempt> attempts_;
   Epoch epoch_;
+  Epoch newest_;  ///< The largest ever seen; what is not larger is an old server's.
   Time lease_end_{};
   Nanoseconds lease_{};
   Nanoseconds heartbeat_{};
-  Nanoseconds grace_{};
+  Nanoseconds grace_ = std::chrono::seconds(5);
+  Time hello_sent_{};
   Time next_beat_ = kNever;
   std::uint64_t beats_ = 0;
   std::map<std::uint64_t, Time> unanswered_;  ///< Heartbeats of this session: number, when sent.

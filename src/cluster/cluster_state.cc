@@ -1,0 +1,126 @@
+#include <harmonics/cluster/cluster_state.h>
+
+#include <harmonics/base/error.h>
+
+#include "state_tables.h"
+
+namespace harmonics {
+
+ClusterState::ClusterState() : tables_(std::make_unique<StateTables>()) {}
+ClusterState::~ClusterState() = default;
+ClusterState::ClusterState(ClusterState&&) noexcept = default;
+ClusterState& ClusterState::operator=(ClusterState&&) noexcept = default;
+
+void ClusterState::apply(const Fact& fact) {
+  std::visit([&](const auto& one) { tables_->apply(one); }, fact);
+}
+
+void ClusterState::snapshot(const std::function<void(const Fact&)>& keep) const {
+  keep(CountersKept{tables_->term, tables_->next_task, tables_->next_worker});
+  for (const auto& [id, worker] : tables_->workers) keep(WorkerRegistered{worker});
+  for (const auto& [name, user] : tables_->users) keep(QuotaSet{name, user.quota});
+  tables_->tasks.each(TaskId{}, [&](const TaskRecord& task) {
+    keep(TaskKept{task});
+    return true;
+  });
+}
+
+bool ClusterState::operator==(const ClusterState& other) const {
+  const StateTables& a = *tables_;
+  const StateTables& b = *other.tables_;
+  if (a.term != b.term || a.next_task != b.next_task || a.next_worker != b.next_worker ||
+      a.tasks.size() != b.tasks.size() || a.workers != b.workers || a.users != b.users ||
+      a.counts != b.counts || a.delayed != b.delayed || a.ended != b.ended || a.keys != b.keys) {
+    return false;
+  }
+  bool equal = true;
+  a.tasks.each(TaskId{}, [&](const TaskRecord& task) {
+    const TaskRecord* twin = b.tasks.find(task.id);
+    equal = twin != nullptr && *twin == task;
+    return equal;
+  });
+  for (const Worker* worker : a.pool.all()) {
+    const Worker* twin = b.pool.find(worker->id);
+    equal = equal && twin != nullptr && twin->free == worker->free &&
+            twin->active_tasks == worker->active_tasks && twin->free_cpus == worker->free_cpus &&
+            twin->free_memory_mb == worker->free_memory_mb;
+  }
+  return equal;
+}
+
+Term ClusterState::term() const { return tables_->term; }
+TaskId ClusterState::next_task() const { return tables_->next_task; }
+WorkerId ClusterState::next_worker() const { return tables_->next_worker; }
+
+const TaskRecord* ClusterState::find_task(TaskId id) const { return tables_->tasks.find(id); }
+std::size_t ClusterState::task_count() const { return tables_->tasks.size(); }
+
+bool ClusterState::each_task(TaskId from, std::size_t limit,
+                             const std::function<void(const TaskRecord&)>& visit) const {
+  std::size_t seen = 0;
+  bool more = false;
+  tables_->tasks.each(from, [&](const TaskRecord& task) {
+    more = seen == limit;
+    if (more) return false;
+    visit(task);
+    ++seen;
+    return true;
+  });
+  return more;
+}
+
+std::uint64_t ClusterState::count_before(const TaskRecord& task) const {
+  return tables_->queue.count_before(task);
+}
+
+std::optional<Time> ClusterState::next_ready() const {
+  if (tables_->delayed.empty()) return std::nullopt;
+  return tables_->delayed.begin()->first;
+}
+
+std::optional<TaskId> ClusterState::find_key(std::string_view user, std::string_view key) const {
+  const auto found = tables_->keys.find(key_of(user, key));
+  if (found == tables_->keys.end()) return std::nullopt;
+  return found->second;
+}
+
+const WorkerRecord* ClusterState::find_worker(WorkerId id) const {
+  const auto found = tables_->workers.find(id);
+  return found == tables_->workers.end() ? nullptr : &found->second;
+}
+
+const WorkerRecord* ClusterState::find_worker(std::string_view name) const {
+  const Worker* worker = tables_->pool.find(name);
+  return worker == nullptr ? nullptr : find_worker(worker->id);
+}
+
+std::vector<const WorkerRecord*> ClusterState::workers() const {
+  std::vector<const WorkerRecord*> records;
+  for (const Worker* worker : tables_->pool.all()) records.push_back(find_worker(worker->id));
+  return records;
+}
+
+std::vector<AttemptId> ClusterState::attempts_on(WorkerId id) const {
+  const auto found = tables_->attempts.find(id);
+  if (found == tables_->attempts.end()) return {};
+  return {found->second.begin(), found->second.end()};
+}
+
+const WorkerPool& ClusterState::pool() const { return tables_->pool; }
+
+const UserRecord* ClusterState::find_user(std::string_view name) const {
+  const auto found = tables_->users.find(name);
+  return found == tables_->users.end() ? nullptr : &found->second;
+}
+
+std::vector<const UserRecord*> ClusterState::users() const {
+  std::vector<const UserRecord*> records;
+  for (const auto& [name, user] : tables_->users) records.push_back(&user);
+  return records;
+}
+
+const std::array<std::uint64_t, std::variant_size_v<TaskState>>& ClusterState::counts() const {
+  return tables_->counts;
+}
+
+}  // namespace harmonics

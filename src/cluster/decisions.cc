@@ -1,0 +1,172 @@
+#include "decisions.h"
+
+#include <algorithm>
+
+#include <harmonics/base/error.h>
+
+namespace harmonics {
+namespace {
+
+bool lost(EndKind kind) { return kind == EndKind::kLost || kind == EndKind::kLeaseLost; }
+
+/// The member that tells why the attempt ended: one that neither succeeded nor was told to stop.
+const EndResult& cause(const Active& active) {
+  const auto own = [](const Member& member) {
+    return member.ended->kind != EndKind::kSucceeded && member.ended->kind != EndKind::kStopped;
+  };
+  const auto stopped = [](const Member& member) { return member.ended->kind == EndKind::kStopped; };
+  auto found = std::ranges::find_if(active.members, own);
+  if (found == active.members.end()) found = std::ranges::find_if(active.members, stopped);
+  if (found == active.members.end()) found = active.members.begin();
+  return *found->ended;
+}
+
+}  // namespace
+
+void Decisions::record(Fact fact) {
+  std::visit([&](const auto& one) { tables_.apply(one); }, fact);
+  out_.facts.push_back(std::move(fact));
+}
+
+void Decisions::send(WorkerId worker, ServerMessage message) {
+  const SessionView* view = sessions_.find(worker);
+  if (view == nullptr || !view->connected) return;
+  effect(SendToWorker{worker, view->epoch, std::move(message)});
+}
+
+void Decisions::start(const TaskRecord& task, std::vector<Member> members) {
+  const AttemptId id{task.id, {task.attempts.value + 1}};
+  const auto count = static_cast<std::uint32_t>(members.size());
+  record(AttemptStarted{id, std::move(members), now_});
+  for (std::uint32_t rank = 0; rank < count; ++rank) send_start(task, rank);
+}
+
+void Decisions::send_start(const TaskRecord& task, std::uint32_t rank) {
+  const Active& active = std::get<Active>(task.state);
+  const Member& member = active.members[rank];
+  const SessionView* view = sessions_.find(member.worker);
+  if (view == nullptr || !view->connected) return;
+  StartMessage message;
+  message.id = {task.id, task.attempts};
+  // Shares the submission's life, so that nothing is copied.
+  message.spec = std::shared_ptr<const TaskSpec>(task.submission, &task.submission->spec);
+  message.user = task.submission->user;
+  message.array_index = task.array_index();
+  message.gang_rank = rank;
+  message.devices = member.devices;
+  if (active.members.size() > 1) {
+    for (const Member& peer : active.members) {
+      const WorkerSpec& spec = tables_.workers.at(peer.worker).spec;
+      message.peers.push_back({spec.name, spec.address});
+    }
+  }
+  send(member.worker, std::move(message));
+}
+
+void Decisions::stop(const TaskRecord& task, StopReason reason) {
+  const AttemptId id{task.id, task.attempts};
+  record(AttemptStopping{id, reason});
+  for (const Member& member : std::get<Active>(task.state).members) {
+    if (!member.ended) send(member.worker, StopMessage{id, reason});
+  }
+}
+
+void Decisions::launched(const TaskRecord& task, std::uint32_t rank) {
+  if (std::get<Active>(task.state).members[rank].launched) return;
+  record(MemberLaunched{{task.id, task.attempts}, rank});
+}
+
+void Decisions::end_member(const TaskRecord& task, std::uint32_t rank, EndResult result) {
+  const AttemptId id{task.id, task.attempts};
+  const bool success = result.kind == EndKind::kSucceeded;
+  record(MemberEnded{id, rank, std::move(result)});
+  const Active& active = std::get<Active>(task.state);
+  const bool all =
+      std::ranges::all_of(active.members, [](const Member& m) { return m.ended.has_value(); });
+  if (all) {
+    settle(task);
+  } else if (!success && !active.stopping) {
+    stop(task, StopReason::kGangPeer);
+  }
+}
+
+// Every member has ended: what becomes of the task.
+void Decisions::settle(const TaskRecord& task) {
+  const Active& active = std::get<Active>(task.state);
+  const AttemptId id{task.id, task.attempts};
+  const EndResult why = cause(active);
+  if (why.kind == EndKind::kSucceeded) {
+    end_task(task.id, TaskOutcome::kSucceeded, why);
+  } else if (task.cancelled) {
+    end_task(task.id, TaskOutcome::kCancelled, why);
+  } else if (active.stopping == StopReason::kPreempted && why.kind == EndKind::kStopped) {
+    record(AttemptRequeued{id, AttemptRequeued::Reason::kPreemption, Time{}});
+  } else if (lost(why.kind) && task.losses + 1 < options_.max_losses) {
+    record(AttemptRequeued{id, AttemptRequeued::Reason::kLoss, Time{}});
+  } else if (!lost(why.kind) && task.failures < task.spec().max_retries) {
+    const Time until = now_ + backoff(task.failures);
+    record(AttemptRequeued{id, AttemptRequeued::Reason::kFailure, until});
+  } else {
+    end_task(task.id, TaskOutcome::kFailed, why);
+  }
+}
+
+Nanoseconds Decisions::backoff(std::uint32_t failures) const {
+  const std::uint32_t doublings = std::min(failures, 30U);
+  const Nanoseconds longest = options_.max_backoff;
+  if (options_.backoff > longest / (std::int64_t{1} << doublings)) return longest;
+  return options_.backoff * (std::int64_t{1} << doublings);
+}
+
+void Decisions::end_task(TaskId task, TaskOutcome outcome, std::optional<EndResult> last) {
+  record(TaskEnded{task, outcome, std::move(last), now_});
+  if (outcome == TaskOutcome::kSucceeded) return;
+  // A list and not recursion: a chain of dependencies can be long.
+  std::vector<TaskId> failed{task};
+  while (!failed.empty()) {
+    const TaskId cause = failed.back();
+    failed.pop_back();
+    std::vector<TaskId> watchers;
+    for (const TaskId name : {cause, tables_.tasks.find(cause)->submission->first}) {
+      const auto found = tables_.dependents.find(name);
+      if (found == tables_.dependents.end()) continue;
+      watchers.insert(watchers.end(), found->second.begin(), found->second.end());
+    }
+    for (const TaskId first : watchers) {
+      const TaskRecord* head = tables_.tasks.find(first);
+      const std::uint32_t count = head == nullptr ? 0 : head->spec().count();
+      for (std::uint32_t i = 0; i < count; ++i) {
+        const TaskRecord* waiting = tables_.tasks.find(TaskId{first.value + i});
+        if (waiting == nullptr || !std::holds_alternative<Waiting>(waiting->state)) continue;
+        record(TaskEnded{waiting->id, TaskOutcome::kDependencyFailed, std::nullopt, now_});
+        failed.push_back(waiting->id);
+      }
+    }
+  }
+}
+
+std::optional<std::uint32_t> Decisions::live_rank(AttemptId id, WorkerId worker) const {
+  const TaskRecord* task = tables_.tasks.find(id.task);
+  if (task == nullptr || task->attempts != id.attempt) return std::nullopt;
+  const Active* active = std::get_if<Active>(&task->state);
+  if (active == nullptr) return std::nullopt;
+  for (std::uint32_t rank = 0; rank < active->members.size(); ++rank) {
+    const Member& member = active->members[rank];
+    if (member.worker == worker && !member.ended) return rank;
+  }
+  return std::nullopt;
+}
+
+bool Decisions::available(WorkerId worker) const {
+  const SessionView* view = sessions_.find(worker);
+  const auto record = tables_.workers.find(worker);
+  return view != nullptr && view->connected && record != tables_.workers.end() &&
+         !record->second.draining;
+}
+
+void Decisions::refresh(WorkerId worker) {
+  if (tables_.pool.find(worker) == nullptr) return;
+  tables_.pool.set_open(worker, available(worker));
+}
+
+}  // namespace harmonics

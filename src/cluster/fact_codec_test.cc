@@ -1,0 +1,75 @@
+#include <harmonics/cluster/fact_codec.h>
+
+#include <gtest/gtest.h>
+
+#include <harmonics/base/error.h>
+
+#include "fact_testing.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+namespace harmonics {
+namespace {
+
+std::vector<Fact> read_all(ByteSpan batch) {
+  std::vector<Fact> facts;
+  read_facts(batch, "test", [&](Fact&& fact) { facts.push_back(std::move(fact)); });
+  return facts;
+}
+
+TEST(FactCodec, EveryFactComesBack) {
+  Random random(1, "facts");
+  FactWriter writer;
+  for (int round = 0; round < 200; ++round) {
+    std::vector<Fact> facts;
+    for (int i = 0; i < 20; ++i) facts.push_back(random_fact(random));
+    for (const Fact& fact : facts) writer.add(fact);
+    EXPECT_EQ(read_all(writer.take()), facts);
+    EXPECT_TRUE(writer.empty());
+  }
+}
+
+TEST(FactCodec, TasksOfOneSubmissionShareIt) {
+  Random random(2, "facts");
+  const auto submission = random_submission(random);
+  FactWriter writer;
+  for (int i = 0; i < 3; ++i) writer.add(random_task(random, submission));
+  const std::vector<Fact> facts = read_all(writer.take());
+  EXPECT_EQ(std::get<TaskKept>(facts[0]).task.submission,
+            std::get<TaskKept>(facts[2]).task.submission);
+  writer.add(random_task(random, submission));
+  EXPECT_EQ(read_all(writer.take()).size(), 1U) << "a new batch can be read alone";
+}
+
+TEST(FactCodec, AShortBatchIsAnError) {
+  Random random(3, "facts");
+  FactWriter writer;
+  for (int i = 0; i < 30; ++i) writer.add(random_fact(random));
+  const Bytes whole = writer.take();
+  std::size_t accepted = 0;
+  for (std::size_t cut = 0; cut < whole.size(); ++cut) {
+    try {
+      (void)read_all(ByteSpan(whole).first(cut));
+      ++accepted;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
+    }
+  }
+  EXPECT_EQ(accepted, 30U) << "only where a fact ends";
+}
+
+TEST(FactCodec, DamagedBytesNeverCrash) {
+  Random random(4, "facts");
+  for (int round = 0; round < 3000; ++round) {
+    FactWriter writer;
+    for (int i = 0; i < 5; ++i) writer.add(random_fact(random));
+    Bytes batch = writer.take();
+    for (std::uint64_t n = 1 + random.below(4); n > 0; --n) {
+      batch[random.below(batch.size())] = static_cast<std::byte>(random.below(256));
+    }
+    LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(batch.data()), batch.size());
+  }
+}
+
+}  // namespace
+}  // namespace harmonics

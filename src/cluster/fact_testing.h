@@ -1,0 +1,138 @@
+// Facts drawn at random, each kind with each of its parts.
+#pragma once
+
+#include <harmonics/base/random.h>
+#include <harmonics/cluster/fact.h>
+
+namespace harmonics {
+
+inline std::string random_text(Random& random) {
+  std::string text(random.below(random.below(8) == 0 ? 300 : 12), ' ');
+  for (char& c : text) c = static_cast<char>(1 + random.below(255));
+  return text;
+}
+
+inline EndResult random_result(Random& random) {
+  EndResult result;
+  result.kind = static_cast<EndKind>(random.below(8));
+  result.exit_code = static_cast<std::int32_t>(random());
+  result.signal = static_cast<std::int32_t>(random.below(64));
+  result.message = random_text(random);
+  return result;
+}
+
+inline std::optional<EndResult> maybe_result(Random& random) {
+  if (random.below(2) == 0) return std::nullopt;
+  return random_result(random);
+}
+
+inline std::vector<Member> random_members(Random& random) {
+  std::vector<Member> members(random.below(4));
+  for (Member& member : members) {
+    member = {WorkerId{random()}, DeviceSet{std::uint64_t{random()} << 32 | random()},
+              random.below(2) == 0, maybe_result(random)};
+  }
+  return members;
+}
+
+inline std::shared_ptr<const Submission> random_submission(Random& random) {
+  auto submission = std::make_shared<Submission>();
+  submission->first = TaskId{std::uint64_t{random()} << random.below(30)};
+  submission->user = random_text(random).substr(0, 100);
+  submission->at = Time{static_cast<std::int64_t>(random()) - (1 << 30)};
+  TaskSpec& spec = submission->spec;
+  spec.name = "n" + random_text(random).substr(0, 100);
+  spec.required_gpus = static_cast<std::uint32_t>(random.below(65));
+  spec.min_gpu_memory_mb = random();
+  for (std::uint64_t n = random.below(3); n > 0; --n) {
+    spec.params.emplace_back("key", random_text(random));
+    spec.env.emplace_back("KEY", random_text(random));
+    spec.command.push_back("c" + random_text(random));
+    spec.artifacts.push_back(random_text(random));
+    spec.depends_on.push_back(TaskId{random()});
+  }
+  spec.working_dir = random_text(random);
+  spec.cpus = static_cast<std::uint32_t>(random.below(1 << 16));
+  spec.memory_mb = random();
+  spec.timeout_s = static_cast<std::uint32_t>(random.below(1000));
+  spec.max_retries = static_cast<std::uint32_t>(random.below(1000));
+  spec.priority = static_cast<std::int32_t>(random.below(2000)) - 1000;
+  spec.gang = static_cast<std::uint32_t>(1 + random.below(100));
+  spec.array = static_cast<std::uint32_t>(random.below(1000));
+  spec.idempotency_key = random_text(random);
+  spec.on_disconnect = static_cast<OnDisconnect>(random.below(2));
+  return submission;
+}
+
+inline TaskState random_state(Random& random) {
+  switch (random.below(5)) {
+    case 0: return Pending{};
+    case 1: return Waiting{static_cast<std::uint32_t>(random.below(9))};
+    case 2: return Delayed{Time{random()}};
+    case 3: {
+      Active active{Time{random()}, random_members(random), std::nullopt};
+      if (random.below(2) == 0) active.stopping = static_cast<StopReason>(random.below(4));
+      return active;
+    }
+    default:
+      return Ended(static_cast<TaskOutcome>(random.below(4)), Time{random()}, maybe_result(random));
+  }
+}
+
+inline WorkerRecord random_record(Random& random) {
+  WorkerRecord worker;
+  worker.id = WorkerId{random()};
+  worker.draining = random.below(2) == 0;
+  worker.since = Time{random()};
+  worker.spec.name = random_text(random).substr(0, 100);
+  worker.spec.address = random_text(random).substr(0, 100);
+  worker.spec.identity = random_text(random).substr(0, 100);
+  worker.spec.cpus = random();
+  worker.spec.memory_mb = random();
+  for (std::uint64_t n = random.below(4); n > 0; --n) {
+    worker.spec.devices.push_back({random_text(random).substr(0, 100), "m", random()});
+  }
+  return worker;
+}
+
+inline TaskKept random_task(Random& random, std::shared_ptr<const Submission> submission) {
+  TaskRecord task;
+  task.id = TaskId{submission->first.value + random.below(submission->spec.count())};
+  task.submission = std::move(submission);
+  task.attempts = AttemptNumber{random()};
+  task.failures = random();
+  task.losses = random();
+  task.preemptions = random();
+  task.cancelled = random.below(2) == 0;
+  task.state = random_state(random);
+  return {task};
+}
+
+inline Fact random_fact(Random& random) {
+  const AttemptId id{TaskId{random()}, AttemptNumber{random()}};
+  switch (random.below(17)) {
+    case 0: return TermStarted{Term{random()}, Time{random()}};
+    case 1: return TasksSubmitted{random_submission(random)};
+    case 2: return AttemptStarted{id, random_members(random), Time{random()}};
+    case 3: return MemberLaunched{id, random()};
+    case 4: return MemberEnded{id, random(), random_result(random)};
+    case 5: return AttemptStopping{id, static_cast<StopReason>(random.below(4))};
+    case 6:
+      return AttemptRequeued{id, static_cast<AttemptRequeued::Reason>(random.below(3)),
+                             Time{random()}};
+    case 7: return TaskReady{id.task};
+    case 8: return CancelRequested{id.task};
+    case 9:
+      return TaskEnded{id.task, static_cast<TaskOutcome>(random.below(4)), maybe_result(random),
+                       Time{random()}};
+    case 10: return TasksForgotten{{TaskId{random()}, TaskId{random()}}};
+    case 11: return WorkerRegistered{random_record(random)};
+    case 12: return WorkerDraining{WorkerId{random()}, random.below(2) == 0};
+    case 13: return WorkerForgotten{WorkerId{random()}};
+    case 14: return QuotaSet{random_text(random).substr(0, 100), {random(), random(), random(), 1}};
+    case 15: return CountersKept{Term{random()}, id.task, WorkerId{random()}};
+    default: return random_task(random, random_submission(random));
+  }
+}
+
+}  // namespace harmonics

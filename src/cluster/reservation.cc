@@ -1,0 +1,161 @@
+#include "reservation.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <tuple>
+
+namespace harmonics {
+namespace {
+
+/// An attempt on a worker and what its end would give back there.
+struct Tenant {
+  TaskId task;
+  std::int32_t priority = 0;
+  Time since{};
+  Time end = kNever;
+  bool preemptible = false;
+  DeviceSet devices;
+  Needs needs;
+};
+
+std::vector<Tenant> tenants_of(const Decisions& step, WorkerId worker) {
+  std::vector<Tenant> tenants;
+  const auto held = step.tables().attempts.find(worker);
+  if (held == step.tables().attempts.end()) return tenants;
+  for (const AttemptId id : held->second) {
+    const TaskRecord& task = *step.tables().tasks.find(id.task);
+    const Active& active = std::get<Active>(task.state);
+    Tenant tenant{task.id, task.spec().priority, active.since, kNever, !active.stopping, {}, {}};
+    if (active.stopping) {
+      tenant.end = step.now() + step.options().stop_grace;
+    } else if (task.spec().timeout_s != 0) {
+      tenant.end =
+          active.since + std::chrono::seconds(task.spec().timeout_s) + step.options().stop_grace;
+    }
+    if (task.preemptions >= step.options().max_preemptions) tenant.preemptible = false;
+    tenant.devices = active.members[*step.live_rank(id, worker)].devices;
+    tenant.needs = needs_of(task.spec());
+    tenants.push_back(tenant);
+  }
+  return tenants;
+}
+
+void evict(Worker& worker, const Tenant& tenant) {
+  worker.free = worker.free.with(tenant.devices);
+  worker.free_cpus += tenant.needs.cpus;
+  worker.free_memory_mb += tenant.needs.memory_mb;
+  --worker.active_tasks;
+}
+
+/// The fewest, least important and youngest tenants below `priority` that make room on `worker`.
+std::optional<std::vector<Tenant>> find_victims(const Decisions& step, const Worker& worker,
+                                                const TaskSpec& spec) {
+  const Needs needs = needs_of(spec);
+  std::vector<Tenant> tenants = tenants_of(step, worker.id);
+  std::erase_if(tenants,
+                [&](const Tenant& t) { return !t.preemptible || t.priority >= spec.priority; });
+  std::ranges::sort(tenants, [](const Tenant& a, const Tenant& b) {
+    return std::tuple(a.priority, -a.since.count(), a.task) <
+           std::tuple(b.priority, -b.since.count(), b.task);
+  });
+  Worker emptied = worker;
+  std::vector<Tenant> victims;
+  for (const Tenant& tenant : tenants) {
+    if (emptied.fits(needs)) break;
+    evict(emptied, tenant);
+    victims.push_back(tenant);
+  }
+  if (!emptied.fits(needs)) return std::nullopt;
+  // Spare those that turned out not to be needed, the most important first.
+  for (std::size_t i = victims.size(); i-- > 0;) {
+    Worker without = worker;
+    for (std::size_t j = 0; j < victims.size(); ++j) {
+      if (j != i) evict(without, victims[j]);
+    }
+    if (without.fits(needs)) victims.erase(victims.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  return victims;
+}
+
+}  // namespace
+
+std::optional<Opening> find_opening(const Decisions& step, const Worker& worker,
+                                    const Needs& needs) {
+  Opening opening{worker.id, step.now(), 0, worker};
+  std::vector<Tenant> tenants = tenants_of(step, worker.id);
+  std::ranges::sort(tenants, [](const Tenant& a, const Tenant& b) {
+    return std::tuple(a.end, a.task) < std::tuple(b.end, b.task);
+  });
+  for (const Tenant& tenant : tenants) {
+    if (opening.then.fits(needs)) break;
+    evict(opening.then, tenant);
+    opening.at = tenant.end;
+    ++opening.waits;
+  }
+  if (!opening.then.fits(needs)) return std::nullopt;
+  return opening;
+}
+
+std::vector<const Worker*> capable_workers(const Decisions& step, const Needs& needs) {
+  std::vector<const Worker*> capable;
+  for (std::size_t free = kMaxDevicesPerWorker + 1; free-- > 0;) {
+    for (const auto& [key, group] : step.tables().pool.groups_with_free(free)) {
+      if (key.devices < needs.gpus) continue;
+      for (const Worker* worker : group.members) {
+        if (capable.size() == kMaxReservationCandidates) return capable;
+        if (could_ever_fit(worker->spec, needs)) capable.push_back(worker);
+      }
+    }
+  }
+  return capable;
+}
+
+std::vector<Opening> find_openings(const Decisions& step, const TaskSpec& spec) {
+  const Needs needs = needs_of(spec);
+  std::vector<Opening> openings;
+  for (const Worker* worker : capable_workers(step, needs)) {
+    if (std::optional<Opening> opening = find_opening(step, *worker, needs)) {
+      openings.push_back(std::move(*opening));
+    }
+  }
+  if (openings.size() < spec.gang) return {};
+  std::ranges::stable_sort(openings, [](const Opening& a, const Opening& b) {
+    return std::tuple(a.at, a.waits) < std::tuple(b.at, b.waits);
+  });
+  openings.resize(spec.gang);
+  return openings;
+}
+
+std::optional<Preemption> find_preemption(const Decisions& step, const TaskRecord& task) {
+  const auto& active = step.tables().active_by_priority;
+  if (active.empty() || active.begin()->first >= task.spec().priority) return std::nullopt;
+  struct Choice {
+    WorkerId worker;
+    std::vector<Tenant> victims;
+    std::int32_t worst = 0;  ///< The highest priority among them.
+  };
+  std::vector<Choice> choices;
+  for (const Worker* worker : capable_workers(step, needs_of(task.spec()))) {
+    auto victims = find_victims(step, *worker, task.spec());
+    if (!victims) continue;
+    std::int32_t worst = std::numeric_limits<std::int32_t>::min();
+    for (const Tenant& victim : *victims) worst = std::max(worst, victim.priority);
+    choices.push_back({worker->id, std::move(*victims), worst});
+  }
+  const std::size_t gang = task.spec().gang;
+  if (choices.size() < gang) return std::nullopt;
+  std::ranges::stable_sort(choices, [](const Choice& a, const Choice& b) {
+    return std::tuple(a.worst, a.victims.size()) < std::tuple(b.worst, b.victims.size());
+  });
+  Preemption preemption;
+  std::set<TaskId> victims;
+  for (std::size_t i = 0; i < gang; ++i) {
+    preemption.workers.push_back(choices[i].worker);
+    for (const Tenant& victim : choices[i].victims) victims.insert(victim.task);
+  }
+  preemption.victims.assign(victims.begin(), victims.end());
+  return preemption;
+}
+
+}  // namespace harmonics

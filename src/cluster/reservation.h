@@ -1,0 +1,41 @@
+// Where and when the task at the head of the queue will start, and who must make room for it.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "decisions.h"
+
+namespace harmonics {
+
+/// How many workers are weighed for a reservation or a preemption; the first that could do.
+inline constexpr std::size_t kMaxReservationCandidates = 256;
+
+/// A worker and when it will have room, as far as time limits tell.
+struct Opening {
+  WorkerId worker{};
+  Time at{};              ///< kNever: something without a time limit must end first.
+  std::size_t waits = 0;  ///< How many attempts must end before.
+  Worker then{};          ///< What it has free at that time.
+};
+
+/// When `worker` has room for `needs`; nothing if it never has. Attempts end at their time limit
+/// plus the grace at the latest, stopping ones at the end of the grace.
+[[nodiscard]] std::optional<Opening> find_opening(const Decisions& step, const Worker& worker,
+                                                  const Needs& needs);
+
+/// Open workers that could run `needs` if they were empty, most free devices first.
+[[nodiscard]] std::vector<const Worker*> capable_workers(const Decisions& step, const Needs& needs);
+
+/// The workers that will have room for the task first: as many as its gang, or none.
+[[nodiscard]] std::vector<Opening> find_openings(const Decisions& step, const TaskSpec& spec);
+
+/// Attempts of lower priority whose end gives `task` room, on as many workers as its gang.
+struct Preemption {
+  std::vector<WorkerId> workers;
+  std::vector<TaskId> victims;
+};
+[[nodiscard]] std::optional<Preemption> find_preemption(const Decisions& step,
+                                                        const TaskRecord& task);
+
+}  // namespace harmonics

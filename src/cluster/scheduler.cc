@@ -1,0 +1,247 @@
+#include "scheduler.h"
+
+#include <algorithm>
+#include <exception>
+#include <queue>
+
+#include <harmonics/base/error.h>
+
+namespace harmonics {
+namespace {
+
+/// How long after a vain look for victims the next one may come, if nothing else has changed.
+constexpr Nanoseconds kRelook = std::chrono::seconds(1);
+
+/// A lane in line. Its key can only grow during a pass, since tasks only start.
+struct Turn {
+  std::int32_t priority = 0;
+  std::uint64_t held = 0;
+  std::uint32_t weight = 1;
+  TaskId front;
+  const LaneKey* lane = nullptr;
+
+  bool operator==(const Turn& other) const {
+    return held == other.held && weight == other.weight && front == other.front;
+  }
+};
+
+struct Later {
+  bool operator()(const Turn& a, const Turn& b) const {
+    if (a.priority != b.priority) return a.priority < b.priority;
+    const std::uint64_t share_a = a.held * b.weight;
+    const std::uint64_t share_b = b.held * a.weight;
+    if (share_a != share_b) return share_a > share_b;
+    return a.front > b.front;
+  }
+};
+
+Turn turn_of(const StateTables& tables, const LaneKey& lane, const IdRanges& ids) {
+  const UserRecord& user = tables.users.find(lane.user)->second;
+  return {lane.priority, held_by(user), user.quota.weight, ids.front(), &lane};
+}
+
+using Line = std::priority_queue<Turn, std::vector<Turn>, Later>;
+
+Line line_up(const StateTables& tables) {
+  std::vector<Turn> turns;
+  turns.reserve(tables.queue.lanes().size());
+  for (const auto& [lane, ids] : tables.queue.lanes()) turns.push_back(turn_of(tables, lane, ids));
+  return Line(Later{}, std::move(turns));
+}
+
+bool fits_exactly(const WorkerPool& pool, const Assignment& assignment, const Needs& needs) {
+  const Worker* worker = pool.find(assignment.worker);
+  if (worker == nullptr || !worker->open || !worker->fits(needs)) return false;
+  if (assignment.devices.size() != needs.gpus || !worker->free.contains(assignment.devices)) {
+    return false;
+  }
+  bool enough = true;
+  assignment.devices.each([&](DeviceId id) {
+    enough = enough && worker->spec.devices[id.value].memory_mb >= needs.gpu_memory_mb;
+  });
+  return enough;
+}
+
+}  // namespace
+
+std::uint64_t held_by(const UserRecord& user) { return std::max(user.gpus, user.active); }
+
+bool over_quota(const UserRecord& user, const Needs& needs, std::uint32_t gang) {
+  const Quota& quota = user.quota;
+  if (quota.max_active != 0 && user.active >= quota.max_active) return true;
+  return quota.max_gpus != 0 && user.gpus + std::uint64_t{needs.gpus} * gang > quota.max_gpus;
+}
+
+bool Scheduler::pass(Decisions& step) {
+  const StateTables& tables = step.tables();
+  Line line = line_up(tables);
+  std::size_t started = 0;
+  head_ = nullptr;
+  blocked_.clear();
+  in_vain_ = 0;
+  openings_.clear();
+  relook_ = kNever;
+  complained_ = false;
+  while (!line.empty() && started < step.options().max_starts_per_tick &&
+         in_vain_ < kMaxBlockedLanes) {
+    const Turn turn = line.top();
+    line.pop();
+    const auto lane = tables.queue.lanes().find(*turn.lane);
+    const Turn now = turn_of(tables, lane->first, lane->second);
+    if (!(now == turn)) {
+      line.push(now);
+      continue;
+    }
+    const bool last = lane->second.size() == 1;
+    if (!take_turn(step, lane->first, *tables.tasks.find(turn.front))) continue;
+    ++started;
+    if (!last) line.push(turn_of(tables, lane->first, lane->second));
+  }
+  for (const Opening& opening : openings_) step.refresh(opening.worker);
+  if (head_ == nullptr) reservation_.reset();
+  return started == step.options().max_starts_per_tick;
+}
+
+bool Scheduler::take_turn(Decisions& step, const LaneKey& lane, const TaskRecord& task) {
+  const UserRecord& user = step.tables().users.find(lane.user)->second;
+  if (over_quota(user, lane.needs, lane.gang)) return false;
+  // A reservation is made only when somebody else could start at the head's expense. A head that
+  // no worker here could ever run has none, and the next one takes its place.
+  if (head_ != nullptr && openings_.empty()) {
+    reserve(step, *head_);
+    if (openings_.empty()) head_ = nullptr;
+  }
+  if (try_start(step, lane, task)) return true;
+  ++in_vain_;
+  if (head_ == nullptr) {
+    head_ = &task;
+    preempt(step, task);
+  }
+  return false;
+}
+
+bool Scheduler::try_start(Decisions& step, const LaneKey& lane, const TaskRecord& task) {
+  const std::pair kind(lane.needs, lane.gang);
+  if (!blocked_.contains(kind)) {
+    if (std::optional<std::vector<Member>> members = place(step, task.spec())) {
+      step.start(task, std::move(*members));
+      return true;
+    }
+    blocked_.insert(kind);
+  }
+  if (std::optional<Member> member = place_beside_head(step, task.spec())) {
+    step.start(task, {std::move(*member)});
+    return true;
+  }
+  return false;
+}
+
+std::optional<std::vector<Member>> Scheduler::place(Decisions& step, const TaskSpec& spec) {
+  std::vector<Member> members;
+  while (members.size() < spec.gang) {
+    const std::optional<Assignment> assignment = ask(step, spec);
+    if (!assignment) break;
+    members.push_back({assignment->worker, assignment->devices, false, std::nullopt});
+    if (spec.gang > 1) step.set_aside(assignment->worker);
+  }
+  if (spec.gang > 1) {
+    for (const Member& member : members) step.refresh(member.worker);
+  }
+  if (members.size() < spec.gang) return std::nullopt;
+  return members;
+}
+
+std::optional<Assignment> Scheduler::ask(Decisions& step, const TaskSpec& spec) {
+  const WorkerPool& pool = step.tables().pool;
+  std::string trouble = "it chose what is not free";
+  try {
+    const std::optional<Assignment> assignment = policy_.try_assign(pool, spec);
+    if (!assignment || fits_exactly(pool, *assignment, needs_of(spec))) return assignment;
+  } catch (const std::exception& error) {
+    trouble = error.what();
+  }
+  if (!std::exchange(complained_, true)) {
+    step.note("the policy failed for task '{}': {}; 'balanced' decides instead", spec.name,
+              trouble);
+  }
+  return fallback_.try_assign(pool, spec);
+}
+
+// On a worker that is kept for the head: only what has gone by then, or leaves it enough.
+std::optional<Member> Scheduler::place_beside_head(Decisions& step, const TaskSpec& spec) {
+  if (spec.gang > 1 || openings_.empty()) return std::nullopt;
+  const Needs needs = needs_of(spec);
+  const TaskRecord& head = *step.tables().tasks.find(reservation_->head);
+  Time at{};
+  for (const Opening& opening : openings_) at = std::max(at, opening.at);
+  if (at == kNever) return std::nullopt;
+  for (Opening& opening : openings_) {
+    const Worker& worker = step.tables().pool.at(opening.worker);
+    if (!worker.fits(needs)) continue;
+    const DeviceSet devices = worker.choose(needs);
+    const Time end = step.now() + std::chrono::seconds(spec.timeout_s) + step.options().stop_grace;
+    const bool gone = spec.timeout_s != 0 && end <= at;
+    if (gone) return Member{opening.worker, devices, false, std::nullopt};
+    Worker left = opening.then;
+    if (left.free_cpus < needs.cpus || left.free_memory_mb < needs.memory_mb) continue;
+    left.free = left.free.without(devices);
+    left.free_cpus -= needs.cpus;
+    left.free_memory_mb -= needs.memory_mb;
+    if (!left.fits(needs_of(head.spec()))) continue;
+    opening.then = left;
+    return Member{opening.worker, devices, false, std::nullopt};
+  }
+  return std::nullopt;
+}
+
+bool Scheduler::holds(const Decisions& step, const TaskRecord& head) const {
+  if (!reservation_ || reservation_->head != head.id) return false;
+  return !reservation_->workers.empty() &&
+         std::ranges::all_of(reservation_->workers,
+                             [&](WorkerId worker) { return step.available(worker); });
+}
+
+void Scheduler::reserve(Decisions& step, const TaskRecord& head) {
+  const Needs needs = needs_of(head.spec());
+  openings_.clear();
+  if (holds(step, head)) {
+    for (const WorkerId worker : reservation_->workers) {
+      auto opening = find_opening(step, step.tables().pool.at(worker), needs);
+      if (opening) openings_.push_back(std::move(*opening));
+    }
+  }
+  if (openings_.size() < head.spec().gang) {
+    openings_ = find_openings(step, head.spec());
+    reservation_ = Reservation{head.id, {}};
+    for (const Opening& opening : openings_) reservation_->workers.push_back(opening.worker);
+  }
+  for (const Opening& opening : openings_) step.set_aside(opening.worker);
+}
+
+void Scheduler::preempt(Decisions& step, const TaskRecord& head) {
+  if (looked_for_ == head.id && step.now() < looked_ + kRelook) {
+    relook_ = looked_ + kRelook;
+    return;
+  }
+  looked_for_ = head.id;
+  looked_ = step.now();
+  // Victims that were asked to stop for this head are on their way out: do not ask others too.
+  if (holds(step, head)) {
+    for (const WorkerId worker : reservation_->workers) {
+      const auto held = step.tables().attempts.find(worker);
+      if (held == step.tables().attempts.end()) continue;
+      for (const AttemptId id : held->second) {
+        const Active& active = std::get<Active>(step.tables().tasks.find(id.task)->state);
+        if (active.stopping == StopReason::kPreempted) return;
+      }
+    }
+  }
+  const std::optional<Preemption> preemption = find_preemption(step, head);
+  if (!preemption) return;
+  reservation_ = Reservation{head.id, preemption->workers};
+  for (const TaskId victim : preemption->victims) {
+    step.stop(*step.tables().tasks.find(victim), StopReason::kPreempted);
+  }
+}
+
+}  // namespace harmonics

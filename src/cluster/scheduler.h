@@ -1,0 +1,69 @@
+// One pass over the queue: who starts now, and where.
+//
+// Order: higher priority first; within a priority the user who holds the least for their weight;
+// then the oldest task. The first task that finds no place is the head: it gets a reservation, and
+// what comes after it may start only where that cannot delay it.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <harmonics/cluster/policy.h>
+
+#include "decisions.h"
+#include "reservation.h"
+
+namespace harmonics {
+
+/// How many lanes may find no place before a pass ends: bounds the work of one pass.
+inline constexpr std::size_t kMaxBlockedLanes = 1000;
+
+class Scheduler {
+ public:
+  explicit Scheduler(WorkloadPolicy& policy) : policy_(policy) {}
+
+  /// Starts what can start. True when it stopped early because it had started enough.
+  bool pass(Decisions& step);
+  /// When another pass is worth its while although nothing happens; kNever if not.
+  [[nodiscard]] Time deadline() const { return relook_; }
+
+  /// The head of the queue of the last pass, if it had to wait, and the workers kept for it.
+  struct Reservation {
+    TaskId head{};
+    std::vector<WorkerId> workers;
+  };
+  [[nodiscard]] const std::optional<Reservation>& reservation() const { return reservation_; }
+
+ private:
+  bool take_turn(Decisions& step, const LaneKey& lane, const TaskRecord& task);
+  bool try_start(Decisions& step, const LaneKey& lane, const TaskRecord& task);
+  std::optional<std::vector<Member>> place(Decisions& step, const TaskSpec& spec);
+  std::optional<Assignment> ask(Decisions& step, const TaskSpec& spec);
+  std::optional<Member> place_beside_head(Decisions& step, const TaskSpec& spec);
+  void reserve(Decisions& step, const TaskRecord& head);
+  void preempt(Decisions& step, const TaskRecord& head);
+  [[nodiscard]] bool holds(const Decisions& step, const TaskRecord& head) const;
+
+  WorkloadPolicy& policy_;
+  BalancedPolicy fallback_;
+  std::optional<Reservation> reservation_;
+  // Of the pass under way: the head, the workers reserved for it, and what is known not to fit.
+  const TaskRecord* head_ = nullptr;
+  std::vector<Opening> openings_;
+  std::set<std::pair<Needs, std::uint32_t>> blocked_;
+  std::size_t in_vain_ = 0;
+  TaskId looked_for_{};  ///< For whom victims were last looked for,
+  Time looked_{};        ///< and when.
+  Time relook_ = kNever;
+  bool complained_ = false;
+};
+
+/// Devices or tasks, whichever are more: what a user holds, to be divided by their weight.
+[[nodiscard]] std::uint64_t held_by(const UserRecord& user);
+/// Whether one more task of that kind would pass the user's quota.
+[[nodiscard]] bool over_quota(const UserRecord& user, const Needs& needs, std::uint32_t gang);
+
+}  // namespace harmonics

@@ -1,0 +1,335 @@
+// The one interpreter of facts.
+#include <algorithm>
+
+#include <harmonics/base/error.h>
+
+#include "state_tables.h"
+
+namespace harmonics {
+namespace {
+
+template <typename... Args>
+[[noreturn]] void damaged(FormatString<Args...> text, Args&&... args) {
+  fail(ErrorCode::kDataLoss, "cluster state: {}; the journal is damaged or was written by a bug",
+       format(text, std::forward<Args>(args)...));
+}
+
+bool is_array(const TaskRecord& task) { return task.spec().count() > 1; }
+
+}  // namespace
+
+std::string key_of(std::string_view user, std::string_view key) {
+  std::string joined(user);
+  joined += '\0';
+  joined += key;
+  return joined;
+}
+
+TaskRecord& StateTables::task(TaskId id) {
+  TaskRecord* found = tasks.find(id);
+  if (found == nullptr) damaged("no task {}", id.value);
+  return *found;
+}
+
+std::pair<TaskRecord&, Active&> StateTables::active(AttemptId id) {
+  TaskRecord& record = task(id.task);
+  Active* active = std::get_if<Active>(&record.state);
+  if (active == nullptr || record.attempts != id.attempt) {
+    damaged("attempt {} is not active", to_string(id));
+  }
+  return {record, *active};
+}
+
+UserRecord& StateTables::user(const std::string& name) {
+  const auto [place, added] = users.try_emplace(name);
+  if (added) place->second.name = name;
+  return place->second;
+}
+
+bool StateTables::finished(TaskId dependency) const {
+  const TaskRecord* record = tasks.find(dependency);
+  if (record == nullptr) return true;  // Forgotten, so it had ended.
+  const auto array = arrays.find(dependency);
+  if (array != arrays.end()) return array->second.unfinished == 0;
+  return std::holds_alternative<Ended>(record->state);
+}
+
+std::vector<TaskId> StateTables::open_dependencies(const TaskSpec& spec) const {
+  std::vector<TaskId> open;
+  for (const TaskId id : spec.depends_on) {
+    if (!finished(id)) open.push_back(id);
+  }
+  std::ranges::sort(open);
+  open.erase(std::ranges::unique(open).begin(), open.end());
+  return open;
+}
+
+void StateTables::change(TaskRecord& task, TaskState next) {
+  leave(task);
+  task.state = std::move(next);
+  enter(task);
+}
+
+void StateTables::enter(TaskRecord& task) {
+  UserRecord& owner = user(task.submission->user);
+  ++counts[task.state.index()];
+  if (const auto* delay = std::get_if<Delayed>(&task.state)) delayed.emplace(delay->until, task.id);
+  if (const auto* end = std::get_if<Ended>(&task.state)) {
+    ended.emplace(end->at, task.id);
+  } else if (const auto* running = std::get_if<Active>(&task.state)) {
+    ++owner.active;
+    ++active_by_priority[task.spec().priority];
+    for (const Member& member : running->members) {
+      if (!member.ended) lease(task, member);
+    }
+  } else {
+    ++owner.waiting;
+  }
+  if (std::holds_alternative<Pending>(task.state)) queue.add(*task.submission, task.id, task.id);
+}
+
+void StateTables::leave(TaskRecord& task) {
+  UserRecord& owner = user(task.submission->user);
+  --counts[task.state.index()];
+  if (const auto* delay = std::get_if<Delayed>(&task.state)) delayed.erase({delay->until, task.id});
+  if (const auto* end = std::get_if<Ended>(&task.state)) {
+    ended.erase({end->at, task.id});
+  } else if (std::holds_alternative<Active>(task.state)) {
+    --owner.active;
+    const auto count = active_by_priority.find(task.spec().priority);
+    if (--count->second == 0) active_by_priority.erase(count);
+  } else {
+    --owner.waiting;
+  }
+  if (std::holds_alternative<Pending>(task.state)) queue.remove(*task.submission, task.id);
+}
+
+void StateTables::lease(const TaskRecord& task, const Member& member) {
+  pool.take(member.worker, member.devices, needs_of(task.spec()));
+  attempts[member.worker].insert({task.id, task.attempts});
+  user(task.submission->user).gpus += static_cast<std::uint32_t>(member.devices.size());
+}
+
+void StateTables::release(const TaskRecord& task, const Member& member) {
+  pool.give_back(member.worker, member.devices, needs_of(task.spec()));
+  attempts[member.worker].erase({task.id, task.attempts});
+  user(task.submission->user).gpus -= static_cast<std::uint32_t>(member.devices.size());
+}
+
+void StateTables::count_end(const TaskRecord& task, bool success) {
+  if (!is_array(task)) {
+    if (success) satisfy(task.id);
+    return;
+  }
+  Progress& progress = arrays.at(task.submission->first);
+  --progress.unfinished;
+  if (!success) ++progress.unsuccessful;
+  if (success && task.id != task.submission->first) satisfy(task.id);
+  if (progress.unfinished == 0 && progress.unsuccessful == 0) satisfy(task.submission->first);
+}
+
+void StateTables::satisfy(TaskId dependency) {
+  const auto node = dependents.extract(dependency);
+  if (node.empty()) return;
+  for (const TaskId first : node.mapped()) {
+    const TaskRecord* head = tasks.find(first);
+    if (head == nullptr) continue;
+    const std::uint64_t end = first.value + head->spec().count();
+    for (std::uint64_t id = first.value; id < end; ++id) {
+      TaskRecord* dependent = tasks.find(TaskId{id});
+      if (dependent == nullptr) continue;
+      Waiting* waiting = std::get_if<Waiting>(&dependent->state);
+      if (waiting != nullptr && --waiting->dependencies == 0) change(*dependent, Pending{});
+    }
+  }
+}
+
+void StateTables::watch_dependencies(const Submission& submission) {
+  for (const TaskId dependency : open_dependencies(submission.spec)) {
+    std::vector<TaskId>& watchers = dependents[dependency];
+    if (watchers.empty() || watchers.back() != submission.first) {
+      watchers.push_back(submission.first);
+    }
+  }
+}
+
+void StateTables::apply(const TermStarted& fact) {
+  if (fact.term <= term) damaged("term {} after term {}", fact.term.value, term.value);
+  term = fact.term;
+}
+
+void StateTables::apply(const TasksSubmitted& fact) {
+  const Submission& submission = *fact.submission;
+  const std::uint32_t count = submission.spec.count();
+  if (submission.first != next_task) {
+    damaged("task {} where {} was next", submission.first.value, next_task.value);
+  }
+  next_task.value += count;
+  if (count > 1) arrays[submission.first] = {count, count, 0};
+  if (!submission.spec.idempotency_key.empty()) {
+    keys[key_of(submission.user, submission.spec.idempotency_key)] = submission.first;
+  }
+  const auto open = static_cast<std::uint32_t>(open_dependencies(submission.spec).size());
+  for (std::uint32_t i = 0; i < count; ++i) {
+    TaskRecord record;
+    record.id = TaskId{submission.first.value + i};
+    record.submission = fact.submission;
+    if (open > 0) record.state = Waiting{open};
+    tasks.add(std::move(record));
+  }
+  user(submission.user).waiting += count;
+  if (open > 0) {
+    counts[TaskState(Waiting{}).index()] += count;
+    watch_dependencies(submission);
+  } else {
+    counts[TaskState(Pending{}).index()] += count;
+    queue.add(submission, submission.first, TaskId{next_task.value - 1});
+  }
+}
+
+void StateTables::apply(const AttemptStarted& fact) {
+  TaskRecord& record = task(fact.id.task);
+  if (!std::holds_alternative<Pending>(record.state) ||
+      fact.id.attempt.value != record.attempts.value + 1) {
+    damaged("attempt {} starts while its task is {}", to_string(fact.id), state_name(record.state));
+  }
+  leave(record);
+  record.attempts = fact.id.attempt;
+  record.state = Active{fact.at, fact.members, std::nullopt};
+  enter(record);
+}
+
+void StateTables::apply(const MemberLaunched& fact) {
+  auto [record, running] = active(fact.id);
+  if (fact.rank >= running.members.size()) damaged("attempt {}: no such rank", to_string(fact.id));
+  running.members[fact.rank].launched = true;
+}
+
+void StateTables::apply(const MemberEnded& fact) {
+  auto [record, running] = active(fact.id);
+  if (fact.rank >= running.members.size() || running.members[fact.rank].ended) {
+    damaged("attempt {}: rank {} ends a second time", to_string(fact.id), fact.rank);
+  }
+  Member& member = running.members[fact.rank];
+  release(record, member);
+  member.ended = fact.result;
+}
+
+void StateTables::apply(const AttemptStopping& fact) {
+  active(fact.id).second.stopping = fact.reason;
+}
+
+void StateTables::apply(const AttemptRequeued& fact) {
+  auto [record, running] = active(fact.id);
+  if (!std::ranges::all_of(running.members, [](const Member& m) { return m.ended.has_value(); })) {
+    damaged("attempt {} is queued again while it runs", to_string(fact.id));
+  }
+  switch (fact.reason) {
+    case AttemptRequeued::Reason::kFailure: ++record.failures; break;
+    case AttemptRequeued::Reason::kLoss: ++record.losses; break;
+    case AttemptRequeued::Reason::kPreemption: ++record.preemptions; break;
+  }
+  if (fact.not_before == Time{}) {
+    change(record, Pending{});
+  } else {
+    change(record, Delayed{fact.not_before});
+  }
+}
+
+void StateTables::apply(const TaskReady& fact) {
+  TaskRecord& record = task(fact.task);
+  if (!std::holds_alternative<Delayed>(record.state))
+    damaged("task {} backs off not", record.id.value);
+  change(record, Pending{});
+}
+
+void StateTables::apply(const CancelRequested& fact) { task(fact.task).cancelled = true; }
+
+void StateTables::apply(const TaskEnded& fact) {
+  TaskRecord& record = task(fact.task);
+  if (std::holds_alternative<Ended>(record.state)) damaged("task {} ends twice", record.id.value);
+  if (const auto* running = std::get_if<Active>(&record.state)) {
+    for (const Member& member : running->members) {
+      if (!member.ended) damaged("task {} ends while it runs", record.id.value);
+    }
+  }
+  change(record, Ended(fact.outcome, fact.at, fact.last));
+  count_end(record, fact.outcome == TaskOutcome::kSucceeded);
+}
+
+void StateTables::apply(const TasksForgotten& fact) {
+  for (const TaskId id : fact.tasks) {
+    TaskRecord& record = task(id);
+    if (!std::holds_alternative<Ended>(record.state)) damaged("task {} has not ended", id.value);
+    leave(record);
+    dependents.erase(id);
+    const Submission& submission = *record.submission;
+    const auto array = arrays.find(submission.first);
+    if (array != arrays.end() && --array->second.kept == 0) arrays.erase(array);
+    if (!submission.spec.idempotency_key.empty() && id == submission.first) {
+      keys.erase(key_of(submission.user, submission.spec.idempotency_key));
+    }
+    tasks.erase(id);
+  }
+}
+
+void StateTables::apply(const WorkerRegistered& fact) {
+  const WorkerRecord& now = fact.worker;
+  const auto known = workers.find(now.id);
+  const bool same = known != workers.end() && known->second.spec.devices == now.spec.devices &&
+                    known->second.spec.cpus == now.spec.cpus &&
+                    known->second.spec.memory_mb == now.spec.memory_mb;
+  if (known != workers.end()) identities.erase(known->second.spec.identity);
+  if (!same) pool.put(now.id, now.spec);
+  workers[now.id] = now;
+  identities[now.spec.identity] = now.id;
+  next_worker.value = std::max(next_worker.value, now.id.value + 1);
+}
+
+void StateTables::apply(const WorkerDraining& fact) {
+  const auto known = workers.find(fact.worker);
+  if (known == workers.end()) damaged("no worker {}", fact.worker.value);
+  known->second.draining = fact.draining;
+}
+
+void StateTables::apply(const WorkerForgotten& fact) {
+  const auto known = workers.find(fact.worker);
+  if (known == workers.end()) damaged("no worker {}", fact.worker.value);
+  const auto held = attempts.find(fact.worker);
+  if (held != attempts.end() && !held->second.empty()) {
+    damaged("worker {} is forgotten while it has tasks", known->second.spec.name);
+  }
+  attempts.erase(fact.worker);
+  identities.erase(known->second.spec.identity);
+  pool.remove(fact.worker);
+  workers.erase(known);
+}
+
+void StateTables::apply(const QuotaSet& fact) { user(fact.user).quota = fact.quota; }
+
+void StateTables::apply(const CountersKept& fact) {
+  term = fact.term;
+  next_task = fact.next_task;
+  next_worker = fact.next_worker;
+}
+
+void StateTables::apply(const TaskKept& fact) {
+  const Submission& submission = *fact.task.submission;
+  if (tasks.find(fact.task.id) != nullptr) damaged("task {} is there twice", fact.task.id.value);
+  TaskRecord& record = tasks.add(fact.task);
+  const bool unfinished = !std::holds_alternative<Ended>(record.state);
+  if (is_array(record)) {
+    Progress& progress = arrays[submission.first];
+    ++progress.kept;
+    if (unfinished) ++progress.unfinished;
+    const auto* end = std::get_if<Ended>(&record.state);
+    if (end != nullptr && end->outcome != TaskOutcome::kSucceeded) ++progress.unsuccessful;
+  }
+  if (!submission.spec.idempotency_key.empty()) {
+    keys[key_of(submission.user, submission.spec.idempotency_key)] = submission.first;
+  }
+  enter(record);
+  if (std::holds_alternative<Waiting>(record.state)) watch_dependencies(submission);
+}
+
+}  // namespace harmonics

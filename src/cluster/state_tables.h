@@ -1,0 +1,85 @@
+// The insides of ClusterState, for the files of this module.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <harmonics/cluster/cluster_state.h>
+
+#include "task_queue.h"
+#include "task_table.h"
+
+namespace harmonics {
+
+/// How far the tasks of one submission are.
+struct Progress {
+  std::uint32_t kept = 0;  ///< Tasks that are not forgotten.
+  std::uint32_t unfinished = 0;
+  std::uint32_t unsuccessful = 0;
+};
+
+struct StateTables {
+  Term term{};
+  TaskId next_task{1};
+  WorkerId next_worker{1};
+  TaskTable tasks;
+  TaskQueue queue;
+  std::map<TaskId, Progress> arrays;          ///< Only submissions of more than one task.
+  std::set<std::pair<Time, TaskId>> delayed;  ///< By the end of their back-off.
+  std::set<std::pair<Time, TaskId>> ended;    ///< By when they ended.
+  /// What waits for a task (or, by its first id, for an array): first ids of submissions.
+  std::unordered_map<TaskId, std::vector<TaskId>> dependents;
+  std::unordered_map<std::string, TaskId> keys;  ///< By user, a zero byte and the key.
+  std::map<WorkerId, WorkerRecord> workers;
+  std::unordered_map<std::string, WorkerId> identities;
+  std::map<WorkerId, std::set<AttemptId>> attempts;  ///< With a member there that has not ended.
+  std::map<std::int32_t, std::uint64_t> active_by_priority;
+  std::map<std::string, UserRecord, std::less<>> users;
+  std::array<std::uint64_t, std::variant_size_v<TaskState>> counts{};
+  WorkerPool pool;
+
+  void apply(const TermStarted& fact);
+  void apply(const TasksSubmitted& fact);
+  void apply(const AttemptStarted& fact);
+  void apply(const MemberLaunched& fact);
+  void apply(const MemberEnded& fact);
+  void apply(const AttemptStopping& fact);
+  void apply(const AttemptRequeued& fact);
+  void apply(const TaskReady& fact);
+  void apply(const CancelRequested& fact);
+  void apply(const TaskEnded& fact);
+  void apply(const TasksForgotten& fact);
+  void apply(const WorkerRegistered& fact);
+  void apply(const WorkerDraining& fact);
+  void apply(const WorkerForgotten& fact);
+  void apply(const QuotaSet& fact);
+  void apply(const CountersKept& fact);
+  void apply(const TaskKept& fact);
+
+  /// The task, or an `Error` (kDataLoss): a fact names what is not there.
+  TaskRecord& task(TaskId id);
+  /// The task with its current attempt running.
+  std::pair<TaskRecord&, Active&> active(AttemptId id);
+  UserRecord& user(const std::string& name);
+  /// Distinct ids that the submission waits for and that have not ended.
+  [[nodiscard]] std::vector<TaskId> open_dependencies(const TaskSpec& spec) const;
+  [[nodiscard]] bool finished(TaskId dependency) const;
+
+  /// Leaves the indexes of the old state, then enters those of the new one.
+  void change(TaskRecord& task, TaskState next);
+  void enter(TaskRecord& task);
+  void leave(TaskRecord& task);
+  void lease(const TaskRecord& task, const Member& member);
+  void release(const TaskRecord& task, const Member& member);
+  void count_end(const TaskRecord& task, bool success);
+  void satisfy(TaskId dependency);
+  void watch_dependencies(const Submission& submission);
+};
+
+[[nodiscard]] std::string key_of(std::string_view user, std::string_view key);
+
+}  // namespace harmonics

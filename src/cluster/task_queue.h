@@ -1,0 +1,42 @@
+// Pending tasks in lanes: tasks of one user and priority that need the same for as long.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include <harmonics/cluster/state.h>
+
+#include "id_ranges.h"
+
+namespace harmonics {
+
+/// What the tasks of a lane, oldest first, have in common. If the first of them finds no place,
+/// none does.
+struct LaneKey {
+  std::int32_t priority = 0;
+  std::string user{};
+  Needs needs{};
+  std::uint32_t gang = 1;
+  std::uint32_t timeout_s = 0;  ///< What ends soon may start beside a reservation.
+  auto operator<=>(const LaneKey&) const = default;
+};
+[[nodiscard]] LaneKey lane_of(const Submission& submission);
+
+class TaskQueue {
+ public:
+  using Lanes = std::map<LaneKey, IdRanges>;
+
+  void add(const Submission& submission, TaskId first, TaskId last);
+  void remove(const Submission& submission, TaskId id);
+
+  [[nodiscard]] const Lanes& lanes() const { return lanes_; }
+  /// How many tasks have a higher priority, or the same and a smaller id.
+  [[nodiscard]] std::uint64_t count_before(const TaskRecord& task) const;
+
+ private:
+  Lanes lanes_;  ///< None of them empty.
+};
+
+}  // namespace harmonics

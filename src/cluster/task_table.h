@@ -1,0 +1,89 @@
+// Tasks by id: pages of a vector, since ids are dense and are forgotten oldest first.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <harmonics/cluster/state.h>
+
+namespace harmonics {
+
+/// Owns the records; one stays where it is until it is erased.
+class TaskTable {
+ public:
+  [[nodiscard]] TaskRecord* find(TaskId id) {
+    Page* page = page_of(id);
+    if (page == nullptr) return nullptr;
+    std::optional<TaskRecord>& slot = page->slots[id.value % kPageTasks];
+    return slot ? &*slot : nullptr;
+  }
+  [[nodiscard]] const TaskRecord* find(TaskId id) const {
+    return const_cast<TaskTable*>(this)->find(id);
+  }
+
+  /// The id must be free.
+  TaskRecord& add(TaskRecord record) {
+    const std::uint64_t number = record.id.value / kPageTasks;
+    if (pages_.empty()) first_page_ = number;
+    while (number < first_page_) {
+      pages_.insert(pages_.begin(), nullptr);
+      --first_page_;
+    }
+    if (number - first_page_ >= pages_.size()) pages_.resize(number - first_page_ + 1);
+    std::unique_ptr<Page>& page = pages_[number - first_page_];
+    if (page == nullptr) page = std::make_unique<Page>();
+    std::optional<TaskRecord>& slot = page->slots[record.id.value % kPageTasks];
+    slot.emplace(std::move(record));
+    ++page->used;
+    ++size_;
+    return *slot;
+  }
+
+  /// The id must be there.
+  void erase(TaskId id) {
+    const std::uint64_t index = id.value / kPageTasks - first_page_;
+    Page& page = *pages_[index];
+    page.slots[id.value % kPageTasks].reset();
+    --size_;
+    if (--page.used == 0) pages_[index].reset();
+  }
+
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+  /// Calls `visit` in order of id from `from` on until it returns false.
+  template <typename Visit>
+  void each(TaskId from, Visit visit) const {
+    const std::uint64_t start = std::max(from.value, first_page_ * kPageTasks);
+    for (std::uint64_t p = start / kPageTasks - first_page_; p < pages_.size(); ++p) {
+      if (pages_[p] == nullptr) continue;
+      for (const std::optional<TaskRecord>& slot : pages_[p]->slots) {
+        if (slot && slot->id >= from && !visit(*slot)) return;
+      }
+    }
+  }
+
+ private:
+  static constexpr std::size_t kPageTasks = 1024;
+  struct Page {
+    std::array<std::optional<TaskRecord>, kPageTasks> slots;
+    std::size_t used = 0;
+  };
+
+  [[nodiscard]] Page* page_of(TaskId id) const {
+    const std::uint64_t number = id.value / kPageTasks;
+    if (number < first_page_ || number - first_page_ >= pages_.size()) return nullptr;
+    return pages_[number - first_page_].get();
+  }
+
+  std::uint64_t first_page_ = 0;
+  std::vector<std::unique_ptr<Page>> pages_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace harmonics

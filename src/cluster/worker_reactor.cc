@@ -1,0 +1,155 @@
+#include <harmonics/cluster/worker_reactor.h>
+
+#include <algorithm>
+
+namespace harmonics {
+
+WorkerReactor::WorkerReactor(WorkerSpec spec, std::vector<RecoveredAttempt> recovered,
+                             Time lease_end)
+    : spec_(std::move(spec)), lease_end_(lease_end) {
+  for (RecoveredAttempt& one : recovered) {
+    Attempt& attempt = attempts_[one.report.id];
+    attempt.on_disconnect = one.on_disconnect;
+    attempt.launched = one.report.launched;
+    attempt.ended = std::move(one.report.ended);
+  }
+}
+
+void WorkerReactor::handle(const WorkerEvent& event, Time now, std::vector<WorkerEffect>& effects) {
+  std::visit([&](const auto& one) { on(one, now, effects); }, event);
+}
+
+std::vector<AttemptReport> WorkerReactor::attempts() const {
+  std::vector<AttemptReport> reports;
+  reports.reserve(attempts_.size());
+  for (const auto& [id, attempt] : attempts_) {
+    reports.push_back({id, attempt.launched, attempt.ended});
+  }
+  return reports;
+}
+
+// The whole tree must be dead when the lease ends, so stopping begins a grace earlier.
+Time WorkerReactor::stop_time() const { return lease_end_ - grace_; }
+
+Time WorkerReactor::deadline() const {
+  const bool leased = std::ranges::any_of(attempts_, [](const auto& entry) {
+    const Attempt& attempt = entry.second;
+    return !attempt.ended && !attempt.lease_stopped && attempt.on_disconnect == OnDisconnect::kStop;
+  });
+  return std::min(next_beat_, leased ? stop_time() : kNever);
+}
+
+void WorkerReactor::on(const Connected&, Time now, Effects& out) {
+  epoch_ = {};
+  next_beat_ = kNever;
+  unanswered_.clear();
+  hello_sent_ = now;
+  out.push_back(SendToServer{HelloMessage{spec_, attempts()}});
+}
+
+void WorkerReactor::on(const Disconnected&, Time, Effects&) {
+  epoch_ = {};
+  next_beat_ = kNever;
+  unanswered_.clear();
+}
+
+void WorkerReactor::on(const ServerSays& event, Time now, Effects& out) {
+  if (std::holds_alternative<WelcomeMessage>(event.message)) {
+    if (event.epoch <= newest_) return;
+    epoch_ = newest_ = event.epoch;
+  } else if (event.epoch != epoch_ && !std::holds_alternative<RefusedMessage>(event.message)) {
+    return;
+  }
+  std::visit([&](const auto& message) { obey(message, now, out); }, event.message);
+}
+
+void WorkerReactor::on(const ProcessLaunched& event, Time, Effects& out) {
+  const auto found = attempts_.find(event.id);
+  if (found == attempts_.end()) return;
+  found->second.launched = true;
+  if (epoch_ != Epoch{}) out.push_back(SendToServer{LaunchedMessage{event.id}});
+}
+
+void WorkerReactor::on(const ProcessEnded& event, Time, Effects& out) {
+  const auto found = attempts_.find(event.id);
+  if (found == attempts_.end() || found->second.ended) return;
+  found->second.ended = event.result;
+  if (epoch_ != Epoch{}) out.push_back(SendToServer{EndedMessage{event.id, event.result}});
+}
+
+void WorkerReactor::on(const WorkerTick&, Time now, Effects& out) {
+  if (next_beat_ <= now) beat(now, out);
+  if (stop_time() <= now) stop_at_lease_end(now, out);
+}
+
+// The hello that was welcomed counts as the first heartbeat: the server heard it no earlier than it
+// was sent.
+void WorkerReactor::obey(const WelcomeMessage& message, Time now, Effects& out) {
+  spec_.name = message.name;
+  lease_ = message.lease;
+  heartbeat_ = message.heartbeat;
+  grace_ = message.stop_grace;
+  lease_end_ = std::max(lease_end_, hello_sent_ + lease_);
+  out.push_back(ExtendLease{lease_end_});
+  beat(now, out);
+}
+
+void WorkerReactor::obey(const RefusedMessage& message, Time, Effects& out) {
+  out.push_back(GiveUp{message.reason});
+}
+
+void WorkerReactor::obey(const LeaseMessage& message, Time, Effects& out) {
+  const auto sent = unanswered_.find(message.number);
+  if (sent == unanswered_.end()) return;
+  const Time end = sent->second + lease_;
+  unanswered_.erase(unanswered_.begin(), std::next(sent));
+  if (end <= lease_end_) return;
+  lease_end_ = end;
+  out.push_back(ExtendLease{lease_end_});
+}
+
+void WorkerReactor::obey(const StartMessage& message, Time now, Effects& out) {
+  if (attempts_.contains(message.id)) return;
+  // Too late to run anything under this lease; the next hello does not list it, and the server
+  // sends it again.
+  if (stop_time() <= now) return;
+  attempts_[message.id].on_disconnect = message.spec->on_disconnect;
+  out.push_back(Launch{message, lease_end_});
+}
+
+void WorkerReactor::obey(const StopMessage& message, Time, Effects& out) {
+  const auto found = attempts_.find(message.id);
+  if (found == attempts_.end() || found->second.ended) return;
+  out.push_back(Stop{message.id, EndKind::kStopped, grace_});
+}
+
+void WorkerReactor::obey(const EndAckMessage& message, Time, Effects& out) {
+  const auto found = attempts_.find(message.id);
+  if (found == attempts_.end() || !found->second.ended) return;
+  attempts_.erase(found);
+  out.push_back(DropRecord{message.id});
+}
+
+void WorkerReactor::beat(Time now, Effects& out) {
+  unanswered_[++beats_] = now;
+  if (unanswered_.size() > kMaxUnansweredBeats) unanswered_.erase(unanswered_.begin());
+  next_beat_ = now + heartbeat_;
+  out.push_back(SendToServer{HeartbeatMessage{beats_}});
+}
+
+void WorkerReactor::stop_at_lease_end(Time now, Effects& out) {
+  bool stopped = false;
+  for (auto& [id, attempt] : attempts_) {
+    if (attempt.ended || attempt.lease_stopped || attempt.on_disconnect != OnDisconnect::kStop) {
+      continue;
+    }
+    attempt.lease_stopped = stopped = true;
+    const Nanoseconds left = std::max(lease_end_ - now, Nanoseconds{});
+    out.push_back(Stop{id, EndKind::kLeaseLost, std::min(grace_, left)});
+  }
+  if (stopped && epoch_ != Epoch{}) {
+    out.push_back(Reconnect{"the server has not answered for the length of the lease"});
+  }
+}
+
+}  // namespace harmonics

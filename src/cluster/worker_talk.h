@@ -1,0 +1,16 @@
+// What workers say and what their silence means.
+#pragma once
+
+#include <harmonics/cluster/event.h>
+
+#include "decisions.h"
+
+namespace harmonics {
+
+void decide(Decisions& step, const WorkerHello& event);
+void decide(Decisions& step, const WorkerSays& event);
+void decide(Decisions& step, const WorkerGone& event);
+/// Lease and drift have passed in silence.
+void give_up_worker(Decisions& step, WorkerId worker);
+
+}  // namespace harmonics

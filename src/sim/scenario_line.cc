@@ -1,0 +1,185 @@
+#include "scenario_line.h"
+
+#include <charconv>
+#include <sstream>
+
+#include <harmonics/base/error.h>
+
+namespace harmonics {
+namespace {
+
+std::vector<std::string> split(std::string_view text, char at) {
+  std::vector<std::string> parts;
+  std::istringstream in{std::string(text)};
+  for (std::string part; std::getline(in, part, at);) {
+    if (!part.empty()) parts.push_back(part);
+  }
+  return parts;
+}
+
+}  // namespace
+
+ScenarioLine::ScenarioLine(std::string_view text, std::size_t number)
+    : words_(split(text, ' ')), line_(number) {}
+
+void ScenarioLine::broken(std::string_view what) const {
+  fail(ErrorCode::kInvalidArgument, "scenario, line {}: {}", line_, what);
+}
+
+std::string ScenarioLine::word() {
+  if (done()) broken("a word is missing at the end");
+  return words_[next_++];
+}
+
+std::uint64_t ScenarioLine::to_number(std::string_view text) const {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) {
+    broken(format("'{}' is not a number", text));
+  }
+  return value;
+}
+
+std::uint64_t ScenarioLine::number() { return to_number(word()); }
+
+AttemptId ScenarioLine::attempt() {
+  const std::vector<std::string> parts = split(word(), '.');
+  if (parts.size() != 2) broken("an attempt is TASK.ATTEMPT");
+  return {TaskId{to_number(parts[0])}, {static_cast<std::uint32_t>(to_number(parts[1]))}};
+}
+
+Nanoseconds ScenarioLine::duration() {
+  std::string text = word();
+  if (text.ends_with("ms")) {
+    return std::chrono::milliseconds(to_number(text.substr(0, text.size() - 2)));
+  }
+  if (!text.ends_with('s')) broken("a duration ends with s or ms");
+  return std::chrono::seconds(to_number(text.substr(0, text.size() - 1)));
+}
+
+bool ScenarioLine::option(std::string& key, std::string& value) {
+  if (done()) return false;
+  const std::string text = word();
+  const std::size_t at = text.find('=');
+  if (at == text.npos) broken(format("'{}' is not key=value", text));
+  key = text.substr(0, at);
+  value = text.substr(at + 1);
+  return true;
+}
+
+TaskSpec ScenarioLine::task() {
+  TaskSpec spec;
+  spec.name = word();
+  spec.command = {"true"};
+  std::string key;
+  std::string value;
+  while (option(key, value)) {
+    if (key == "after") {
+      for (const std::string& id : split(value, ',')) spec.depends_on.push_back({to_number(id)});
+      continue;
+    }
+    if (key == "key") {
+      spec.idempotency_key = value;
+      continue;
+    }
+    if (key == "on_disconnect") {
+      spec.on_disconnect = value == "continue" ? OnDisconnect::kContinue : OnDisconnect::kStop;
+      continue;
+    }
+    const auto number = static_cast<std::uint32_t>(to_number(value));
+    if (key == "gpus")
+      spec.required_gpus = number;
+    else if (key == "memory")
+      spec.min_gpu_memory_mb = number;
+    else if (key == "cpus")
+      spec.cpus = number;
+    else if (key == "host")
+      spec.memory_mb = number;
+    else if (key == "timeout")
+      spec.timeout_s = number;
+    else if (key == "retries")
+      spec.max_retries = number;
+    else if (key == "priority")
+      spec.priority = static_cast<std::int32_t>(number);
+    else if (key == "gang")
+      spec.gang = number;
+    else if (key == "array")
+      spec.array = number;
+    else
+      broken(format("unknown '{}'", key));
+  }
+  return spec;
+}
+
+Quota ScenarioLine::quota() {
+  Quota quota;
+  std::string key;
+  std::string value;
+  while (option(key, value)) {
+    const auto number = static_cast<std::uint32_t>(to_number(value));
+    if (key == "gpus")
+      quota.max_gpus = number;
+    else if (key == "active")
+      quota.max_active = number;
+    else if (key == "waiting")
+      quota.max_waiting = number;
+    else if (key == "weight")
+      quota.weight = number;
+    else
+      broken(format("unknown '{}'", key));
+  }
+  return quota;
+}
+
+HelloMessage ScenarioLine::hello() {
+  HelloMessage hello;
+  std::uint64_t gpus = 1;
+  std::uint64_t memory_mb = 24576;
+  hello.spec.identity = hello.spec.name;
+  std::string key;
+  std::string value;
+  while (option(key, value)) {
+    if (key == "gpus")
+      gpus = to_number(value);
+    else if (key == "memory")
+      memory_mb = to_number(value);
+    else if (key == "cpus")
+      hello.spec.cpus = static_cast<std::uint32_t>(to_number(value));
+    else if (key == "host")
+      hello.spec.memory_mb = to_number(value);
+    else if (key == "identity")
+      hello.spec.identity = value;
+    else if (key == "has") {
+      for (const std::string& one : split(value, ',')) hello.attempts.push_back(report(one));
+    } else
+      broken(format("unknown '{}'", key));
+  }
+  for (std::uint64_t i = 0; i < gpus; ++i) {
+    hello.spec.devices.push_back({std::to_string(i), "RTX3090", memory_mb});
+  }
+  return hello;
+}
+
+AttemptReport ScenarioLine::report(std::string_view text) {
+  const std::vector<std::string> parts = split(text, ':');
+  ScenarioLine id(parts.at(0), line_);
+  AttemptReport report{id.attempt(), parts.size() > 1, std::nullopt};
+  if (parts.size() > 1 && parts[1] != "launched")
+    report.ended = ScenarioLine(parts[1], line_).result();
+  return report;
+}
+
+EndResult ScenarioLine::result() {
+  const std::string name = word();
+  for (int kind = 0; kind <= static_cast<int>(EndKind::kRefused); ++kind) {
+    const auto candidate = static_cast<EndKind>(kind);
+    if (to_string(candidate) != name) continue;
+    EndResult result;
+    result.kind = candidate;
+    result.exit_code = candidate == EndKind::kFailed ? 1 : 0;
+    return result;
+  }
+  broken(format("'{}' is not a way to end", name));
+}
+
+}  // namespace harmonics
