@@ -71,6 +71,36 @@ void Stage::set_optimizer_state(const NamedTensors& values, std::int64_t updates
   backend_->set_optimizer_state(values, updates_made);
 }
 
+void Stage::set_gradients(const NamedTensors& values) { backend_->set_gradients(values); }
+NamedTensors Stage::buffers() const { return backend_->buffers(); }
+void Stage::set_buffers(const NamedTensors& values) { backend_->set_buffers(values); }
+
+void StageBackend::set_gradients(const NamedTensors& /*values*/) {
+  fail(ErrorCode::kUnimplemented, "a stage on {} takes no gradients from replicas: use the CPU",
+       place());
+}
+
+NamedTensors StageBackend::buffers() const {
+  const NamedTensors all = parameters();
+  NamedTensors found;
+  for (std::size_t i = 0; i < graph().layers().size(); ++i) {
+    for (const ParameterSpec& spec : graph().layer_shape(i).parameters) {
+      if (spec.trainable) continue;
+      const std::string name = graph().layers()[i].name + "." + spec.name;
+      found.emplace(name, concat_rows(std::vector<Tensor>{all.at(name)}));
+    }
+  }
+  return found;
+}
+
+void StageBackend::set_buffers(const NamedTensors& values) {
+  NamedTensors all = parameters();
+  for (const auto& [name, tensor] : buffers()) {
+    if (const auto given = values.find(name); given != values.end()) all.at(name) = given->second;
+  }
+  set_parameters(all);
+}
+
 std::string weights_digest(const NamedTensors& weights) {
   Sha256 digest;
   for (const auto& [name, value] : weights) {

@@ -93,8 +93,9 @@ BatchReport StageChain::train(const NamedTensors& batch, NamedTensors* outputs) 
     fail(ErrorCode::kFailedPrecondition,
          "the graph has no training tap, so there is nothing to learn");
   }
-  SlicedBatch sliced = slice_batch(batch, runner_->rows(batch), options_.micro_batches,
-                                   static_cast<std::uint64_t>(state_.steps));
+  SlicedBatch sliced =
+      slice_batch(batch, runner_->rows(batch), runner_->micro_batches(options_.micro_batches),
+                  static_cast<std::uint64_t>(state_.steps));
   sliced.keep_outputs = outputs != nullptr;
   if (scales_loss()) sliced.loss_scale = state_.loss_scale;
   BatchReport report;

@@ -53,6 +53,9 @@ class TorchBackend final : public StageBackend {
   [[nodiscard]] NamedTensors optimizer_state() const override;
   [[nodiscard]] NamedTensors gradients() const override;
   void set_parameters(const NamedTensors& values) override;
+  void set_gradients(const NamedTensors& values) override;
+  [[nodiscard]] NamedTensors buffers() const override;
+  void set_buffers(const NamedTensors& values) override;
   void set_optimizer_state(const NamedTensors& values, std::int64_t updates_made) override;
 
  private:

@@ -71,13 +71,41 @@ at::Tensor fitting(const NamedTensors& values, const std::string& name, const at
   if (found == values.end()) fail(ErrorCode::kNotFound, "there is no value for '{}'", name);
   const Shape shape(like.sizes().begin(), like.sizes().end());
   if (found->second.shape() != shape) {
-    fail(ErrorCode::kInvalidArgument, "'{}' has shape {} here and {} in the file", name,
+    fail(ErrorCode::kInvalidArgument, "'{}' has shape {} here, the values that came have {}", name,
          shape_text(shape), shape_text(found->second.shape()));
   }
   return to_torch(found->second);
 }
 
 }  // namespace
+
+void TorchBackend::set_gradients(const NamedTensors& values) {
+  const torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    at::Tensor& parameter = parameters_[i];
+    if (!parameter.requires_grad() || !values.contains(names_[i])) continue;
+    const at::Tensor value = fitting(values, names_[i], parameter);
+    if (!parameter.grad().defined()) parameter.mutable_grad() = at::empty_like(parameter);
+    parameter.mutable_grad().copy_(value);
+  }
+}
+
+NamedTensors TorchBackend::buffers() const {
+  NamedTensors all;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (parameters_[i].requires_grad()) continue;
+    all.emplace(names_[i], from_torch(parameters_[i].cpu().clone()));
+  }
+  return all;
+}
+
+void TorchBackend::set_buffers(const NamedTensors& values) {
+  const torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (parameters_[i].requires_grad() || !values.contains(names_[i])) continue;
+    parameters_[i].copy_(fitting(values, names_[i], parameters_[i]));
+  }
+}
 
 void TorchBackend::set_parameters(const NamedTensors& values) {
   const torch::NoGradGuard no_grad;

@@ -7,13 +7,16 @@
 
 #include "part_options.h"
 #include "pipeline_runner.h"
+#include "replica_runner.h"
 
 namespace harmonics {
 
 struct DistributedScheduler::State {
   State(const std::vector<HarmonicGraph>& parts, const DeploymentDescriptor& deploy,
-        const RuntimeOptions& options, const PipelineOptions& pipeline)
-      : chain(parts, part_options(parts.size(), deploy, options)), trainer(chain, options.seed) {
+        const RuntimeOptions& given, const PipelineOptions& pipeline)
+      : options(given),
+        chain(parts, part_options(parts.size(), deploy, options)),
+        trainer(chain, options.seed) {
     // With one part or one micro-batch there is nothing to overlap.
     const bool overlaps = parts.size() > 1 && options.micro_batches > 1 && chain.learns();
     if (overlaps && pipeline.order != PipelineOrder::Sequential) {
@@ -21,8 +24,10 @@ struct DistributedScheduler::State {
     }
   }
 
+  RuntimeOptions options;
   StageChain chain;
   Trainer trainer;
+  bool is_replica = false;
 };
 
 DistributedScheduler::DistributedScheduler(const std::vector<HarmonicGraph>& parts,
@@ -43,6 +48,15 @@ void DistributedScheduler::bindConsumer(const std::string& name, ConsumerPtr con
   if (consumer == nullptr)
     fail(ErrorCode::kInvalidArgument, "consumer '{}' is bound to nothing", name);
   state_->trainer.bind_consumer(name, std::move(consumer));
+}
+void DistributedScheduler::join_replicas(ReductionEnds ends, const ReductionOptions& reduction) {
+  if (state_->is_replica) {
+    fail(ErrorCode::kFailedPrecondition, "this scheduler is a replica already");
+  }
+  Reducer reducer(std::move(ends), reduction);
+  state_->chain.set_runner(std::make_unique<ReplicaRunner>(state_->chain.take_runner(),
+                                                           std::move(reducer), state_->options));
+  state_->is_replica = true;
 }
 StepReport DistributedScheduler::step() { return state_->trainer.step(); }
 FitReport DistributedScheduler::fit(std::int64_t epochs, const FitOptions& options) {

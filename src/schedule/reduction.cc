@@ -36,8 +36,8 @@ void ReductionOptions::check() const {
 }
 
 struct Reducer::State {
-  State(ReductionEnds given, const ReductionOptions& wanted, std::string text)
-      : ends(std::move(given)), options(wanted), settings(std::move(text)) {
+  State(ReductionEnds given, const ReductionOptions& wanted)
+      : ends(std::move(given)), options(wanted) {
     options.check();
     for (const std::size_t peer : reduction_peers(options.order, ends.rank, ends.ranks)) {
       const auto end = ends.peers.find(peer);
@@ -230,8 +230,8 @@ struct Reducer::State {
   std::optional<ReductionChunks> chunks;
 };
 
-Reducer::Reducer(ReductionEnds ends, const ReductionOptions& options, std::string settings)
-    : state_(std::make_unique<State>(std::move(ends), options, std::move(settings))) {}
+Reducer::Reducer(ReductionEnds ends, const ReductionOptions& options)
+    : state_(std::make_unique<State>(std::move(ends), options)) {}
 Reducer::~Reducer() {
   if (state_ && state_->met && state_->stopped_by.empty()) state_->close(state_->options.closing);
 }
@@ -240,6 +240,8 @@ Reducer& Reducer::operator=(Reducer&&) noexcept = default;
 
 std::size_t Reducer::rank() const { return state_->ends.rank; }
 std::size_t Reducer::ranks() const { return state_->ends.ranks; }
+
+void Reducer::set_settings(std::string settings) { state_->settings = std::move(settings); }
 
 NamedTensors Reducer::sum(const NamedTensors& own, std::uint64_t step) {
   if (!state_->stopped_by.empty()) {

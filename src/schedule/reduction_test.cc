@@ -77,7 +77,8 @@ std::vector<std::vector<NamedTensors>> reduce(std::vector<ReductionEnds> ends,
   for (ReductionEnds& own : ends) {
     actions.push_back([&] {
       const std::size_t rank = own.rank;
-      Reducer reducer(std::move(own), options, "seed 1");
+      Reducer reducer(std::move(own), options);
+      reducer.set_settings("seed 1");
       for (std::uint64_t step = 0; step < steps; ++step) {
         sums[rank].push_back(reducer.sum(values_of(rank, step), step));
       }
@@ -207,15 +208,14 @@ std::vector<std::string> errors_of(const NamedTensors& a, const NamedTensors& b,
                                    std::uint64_t step_of_b = 0) {
   for (const Reduction order : kOrders) {
     auto ends = make_bus_ends(order, 2);
-    const auto errors =
-        at_the_same_time({[&] {
-                            Reducer reducer(std::move(ends[0]), options_for(order), "seed 1");
-                            static_cast<void>(reducer.sum(a, 0));
-                          },
-                          [&] {
-                            Reducer reducer(std::move(ends[1]), options_for(order), settings_of_b);
-                            static_cast<void>(reducer.sum(b, step_of_b));
-                          }});
+    const auto rank = [&](std::size_t number, const NamedTensors& own, const std::string& settings,
+                          std::uint64_t step) {
+      Reducer reducer(std::move(ends[number]), options_for(order));
+      reducer.set_settings(settings);
+      static_cast<void>(reducer.sum(own, step));
+    };
+    const auto errors = at_the_same_time(
+        {[&] { rank(0, a, "seed 1", 0); }, [&] { rank(1, b, settings_of_b, step_of_b); }});
     EXPECT_THAT(errors, Each(Not("")));
     if (order == Reduction::Ring) return errors;
   }

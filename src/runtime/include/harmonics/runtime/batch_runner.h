@@ -71,6 +71,10 @@ class BatchRunner {
   /// Outputs of all stages in evaluation mode; boundaries between the stages may be among them.
   [[nodiscard]] virtual NamedTensors infer(std::span<Stage> stages, const NamedTensors& data);
 
+  /// Into how many micro-batches the batch is cut where the options say `own`: more for a runner
+  /// that takes only some of them through its stages, the others being its copies' work.
+  [[nodiscard]] virtual std::int64_t micro_batches(std::int64_t own) const { return own; }
+
   // What follows matters to a runner that has only some parts of the graph, the others being in
   // other processes. The defaults are right where all parts are here.
 

@@ -99,8 +99,16 @@ class Stage {
   /// once updates were made, a missing optimiser slot) or another shape is an Error that names it.
   void set_parameters(const NamedTensors& values);
   void set_optimizer_state(const NamedTensors& values, std::int64_t updates_made);
-  /// Gradients by parameter name, for tests and tools; zero after update() or reset().
+  /// Copies of the gradients by parameter name; zero after update() or reset(). A parameter that no
+  /// loss has reached yet has none.
   [[nodiscard]] NamedTensors gradients() const;
+  /// Replaces the gradients of these parameters. Another shape is an Error that names it; names
+  /// that this stage does not train are ignored.
+  void set_gradients(const NamedTensors& values);
+  /// Copies of what is saved but not trained, such as running statistics.
+  [[nodiscard]] NamedTensors buffers() const;
+  /// Replaces those of these names, likewise.
+  void set_buffers(const NamedTensors& values);
 
  private:
   std::unique_ptr<StageBackend> backend_;

@@ -48,6 +48,12 @@ class StageBackend {
   [[nodiscard]] virtual NamedTensors gradients() const = 0;
   virtual void set_parameters(const NamedTensors& values) = 0;
   virtual void set_optimizer_state(const NamedTensors& values, std::int64_t updates_made) = 0;
+  /// A backend that cannot take gradients from elsewhere leaves this as it is: an Error
+  /// (kUnimplemented) that says so.
+  virtual void set_gradients(const NamedTensors& values);
+  /// As they stand, these go through all parameters.
+  [[nodiscard]] virtual NamedTensors buffers() const;
+  virtual void set_buffers(const NamedTensors& values);
 };
 
 }  // namespace harmonics

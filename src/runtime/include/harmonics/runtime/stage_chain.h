@@ -67,6 +67,8 @@ class StageChain {
   [[nodiscard]] BatchRunner& runner() { return *runner_; }
   /// From now on `runner` takes the micro-batches through the stages.
   void set_runner(std::unique_ptr<BatchRunner> runner) { runner_ = std::move(runner); }
+  /// Hands the runner out, for one that is built around it: set_runner must follow.
+  [[nodiscard]] std::unique_ptr<BatchRunner> take_runner() { return std::move(runner_); }
   /// True when some part here has a tap, which measures a loss.
   [[nodiscard]] bool has_tap() const { return has_tap_; }
   /// True when some part has a tap, or takes gradients from parts that are elsewhere.

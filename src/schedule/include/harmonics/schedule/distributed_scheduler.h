@@ -12,6 +12,7 @@
 #include <harmonics/runtime/options.h>
 #include <harmonics/runtime/trainer.h>
 #include <harmonics/schedule/pipeline.h>
+#include <harmonics/schedule/reduction.h>
 
 namespace harmonics {
 
@@ -45,6 +46,16 @@ class DistributedScheduler {
   /// A name that no part has, or that is bound already, is an Error that lists what there is.
   void bindProducer(const std::string& name, ProducerPtr producer);
   void bindConsumer(const std::string& name, ConsumerPtr consumer);
+
+  /// Makes this scheduler one of `ends.ranks` replicas that learn together, each a scheduler of the
+  /// same graph and settings with the same data bound, in a thread or process of its own
+  /// (docs/guides/data-parallel.md). Every replica reads each batch whole and computes its share of
+  /// the rows; gradients, losses and running statistics are summed over all before they are used,
+  /// so that the weights stay the same bits in all replicas. A batch is cut into `micro_batches`
+  /// times `ranks` micro-batches. Reports tell of the whole batch; a bound consumer sees this
+  /// replica's rows. Call it once, before the first step. What goes wrong in one replica is an
+  /// Error in all, after which all must be made anew.
+  void join_replicas(ReductionEnds ends, const ReductionOptions& reduction = {});
 
   /// One batch through all parts; learns when a part has a training tap.
   StepReport step();

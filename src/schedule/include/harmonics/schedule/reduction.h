@@ -89,9 +89,8 @@ struct ReductionEnds {
 /// every rank by the deadline. After an Error every later call is one: the ranks must be made anew.
 class Reducer {
  public:
-  /// `settings` is compared with that of the neighbours at the first sum: a text that differs is an
-  /// Error that shows both.
-  Reducer(ReductionEnds ends, const ReductionOptions& options, std::string settings = {});
+  /// A transport that reduction_peers names and `ends` lacks is an Error.
+  Reducer(ReductionEnds ends, const ReductionOptions& options);
   /// Waits until the neighbours have what was sent.
   ~Reducer();
   Reducer(Reducer&&) noexcept;
@@ -99,6 +98,10 @@ class Reducer {
 
   [[nodiscard]] std::size_t rank() const;
   [[nodiscard]] std::size_t ranks() const;
+
+  /// What all ranks must have in common. At the first sum it is compared with the neighbours': a
+  /// text that differs is an Error that shows both.
+  void set_settings(std::string settings);
 
   /// The sum of all ranks' tensors (float32 or float64 in main memory), in new memory. `own` is
   /// sent as it lies: its bytes must not change any more.

@@ -1,0 +1,62 @@
+// ReplicaRunner: makes a chain of stages one of several copies that learn together (private to
+// schedule).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <harmonics/runtime/batch_runner.h>
+#include <harmonics/runtime/options.h>
+#include <harmonics/schedule/reduction.h>
+
+namespace harmonics {
+
+/// Takes this replica's share of each batch through the stages with the runner that it is built
+/// around, and sums gradients, losses and running statistics over all replicas before it returns:
+/// clipping and the optimiser then see the whole batch's. After an Error every further step is one,
+/// save a loss that is not finite, which all replicas see in the same step.
+class ReplicaRunner final : public BatchRunner {
+ public:
+  /// `runtime` is compared with that of the other replicas, and so are the weights.
+  ReplicaRunner(std::unique_ptr<BatchRunner> inner, Reducer reducer, const RuntimeOptions& runtime);
+
+  [[nodiscard]] SliceResults run(std::span<Stage> stages, const SlicedBatch& batch) override;
+  [[nodiscard]] std::int64_t micro_batches(std::int64_t own) const override;
+
+  void for_each(std::span<Stage> stages,
+                const std::function<void(std::size_t, Stage&)>& visit) override {
+    inner_->for_each(stages, visit);
+  }
+  [[nodiscard]] NamedTensors infer(std::span<Stage> stages, const NamedTensors& data) override {
+    return inner_->infer(stages, data);
+  }
+  [[nodiscard]] bool await_batch(std::uint64_t step) override;
+  [[nodiscard]] std::int64_t rows(const NamedTensors& data) const override {
+    return inner_->rows(data);
+  }
+  [[nodiscard]] std::map<std::string, double> all_square_sums(std::map<std::string, double> own,
+                                                              std::uint64_t step) override {
+    return inner_->all_square_sums(std::move(own), step);
+  }
+  void end_epoch() override { inner_->end_epoch(); }
+  [[nodiscard]] bool learns() const override { return inner_->learns(); }
+  [[nodiscard]] bool paces_epochs() const override { return inner_->paces_epochs(); }
+
+ private:
+  /// `failed` becomes the first replica whose loss is not finite, if there is one: then nothing of
+  /// the batch was taken over.
+  [[nodiscard]] SliceResults run_share(std::span<Stage> stages, const SlicedBatch& batch,
+                                       std::optional<std::size_t>& failed);
+  /// One of the stages' named tensors, of all stages.
+  [[nodiscard]] NamedTensors collect(std::span<Stage> stages,
+                                     NamedTensors (Stage::*tensors)() const);
+
+  std::unique_ptr<BatchRunner> inner_;
+  Reducer reducer_;
+  const RuntimeOptions runtime_;
+  bool introduced_ = false;
+  std::string stopped_by_;
+};
+
+}  // namespace harmonics
