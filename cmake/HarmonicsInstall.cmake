@@ -41,5 +41,6 @@ function(harmonics_install)
   write_basic_package_version_file(${PROJECT_BINARY_DIR}/harmonics-config-version.cmake
     COMPATIBILITY SameMinorVersion)
   install(FILES ${PROJECT_BINARY_DIR}/harmonics-config.cmake
-                ${PROJECT_BINARY_DIR}/harmonics-config-version.cmake DESTINATION ${package})
+                ${PROJECT_BINARY_DIR}/harmonics-config-version.cmake
+                ${PROJECT_SOURCE_DIR}/cmake/FindSodium.cmake DESTINATION ${package})
 endfunction()

@@ -5,6 +5,7 @@
 #include <harmonics/base/json.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/custody/verify.h>
+#include <harmonics/custody/zk.h>
 
 #include "subcommands.h"
 
@@ -16,6 +17,7 @@ VerifyReport check(const VerifyCommand& command) {
   for (const std::filesystem::path& file : command.files) chains.push_back(read_chain(file));
   const Roster roster = Roster::load(command.keys.empty() ? default_key_folder() : command.keys);
   VerifyOptions options;
+  options.proof = check_link_proof;
   if (!command.tensors.empty()) {
     if (!std::filesystem::is_directory(command.tensors)) {
       fail(ErrorCode::kNotFound, "'{}' is no folder of tensors", command.tensors.string());

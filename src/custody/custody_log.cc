@@ -98,6 +98,15 @@ void CustodyLog::weights(std::uint64_t step, const Digest& root) {
   keep(RecordKind::kWeights, encode(mark));
 }
 
+void CustodyLog::committed_weights(std::uint64_t step, ByteSpan commitments) {
+  keep(RecordKind::kCommitments, Bytes(commitments.begin(), commitments.end()));
+  weights(step, sha256(commitments));
+}
+
+Digest CustodyLog::context_of(const Passage& passage) const {
+  return proof_context(run_, opening_.stages[stage_].graph, passage);
+}
+
 void CustodyLog::data(const std::string& producer, std::uint32_t micro_batch,
                       const TensorView& tensor) {
   data_[micro_batch].insert({LinkInput::Source::kData, producer, tensor_root(tensor.bytes)});

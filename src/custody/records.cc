@@ -100,6 +100,18 @@ Digest weight_mark_digest(ByteSpan encoded) { return marked_leaf('W', encoded); 
 Digest head_digest(ByteSpan encoded) { return marked_leaf('H', encoded); }
 Digest opening_digest(ByteSpan encoded) { return marked_leaf('O', encoded); }
 
+Digest proof_context(const Digest& run, const Digest& graph, const Passage& passage) {
+  ByteWriter out;
+  out.text("harmonics custody proof 1");
+  out.raw(run);
+  out.raw(graph);
+  out.text(passage.boundary);
+  out.number(static_cast<std::uint8_t>(passage.direction));
+  out.number(passage.step);
+  out.number(passage.micro_batch);
+  return sha256(out.bytes());
+}
+
 Bytes signed_text(std::string_view purpose, const Digest& digest) {
   ByteWriter out;
   out.text(purpose);

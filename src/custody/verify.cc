@@ -33,6 +33,8 @@ class Verification {
     }
     heads_.resize(opening.stages.size());
     proofs_.resize(opening.stages.size());
+    commitments_.resize(opening.stages.size());
+    waiting_.resize(opening.stages.size());
   }
 
   void check_signers(const Roster& roster);
@@ -45,7 +47,8 @@ class Verification {
   void take_link(std::uint16_t stage, const Link& link);
   void take_head(std::uint16_t stage, ByteSpan body);
   void check_tensor(const Link& link);
-  void check_proof(const Link& link, Bytes proof);
+  void check_proof(std::uint16_t stage, const Link& link, Bytes proof);
+  void take_weights(std::uint16_t stage, const WeightMark& mark);
   void match_flows() const;
   void match_heads() const;
   void note_boundary(const Link& link);
@@ -57,7 +60,9 @@ class Verification {
   std::vector<StageReport> reports_;
   std::vector<std::vector<Digest>> heads_;  // by stage; the first is head 1
   std::vector<std::pair<std::size_t, SeenHead>> seen_;
-  std::vector<std::optional<Bytes>> proofs_;  // by stage: waits for its link
+  std::vector<std::optional<Bytes>> proofs_;   // by stage: waits for its link
+  std::vector<std::optional<Bytes>> waiting_;  // by stage: commitments that wait for their mark
+  std::vector<Bytes> commitments_;             // by stage: of the weights that count now
   std::map<FlowName, std::vector<HandOver>> sent_;
   std::map<FlowName, std::vector<HandOver>> received_;
   std::map<std::string, BoundaryReport> boundaries_;
@@ -119,6 +124,10 @@ void Verification::take(const ChainRecord& record) {
   if (waiting && record.kind != RecordKind::kLink) {
     fail_custody(Breach::kWrongProof, "a proof of stage '{}' belongs to no link", trail.stage());
   }
+  if (waiting_[record.stage] && record.kind != RecordKind::kWeights) {
+    fail_custody(Breach::kWrongWeights, "commitments of stage '{}' belong to no weights",
+                 trail.stage());
+  }
   switch (record.kind) {
     case RecordKind::kLink: take_link(record.stage, decode_link(record.body)); break;
     case RecordKind::kReceipt: {
@@ -129,14 +138,23 @@ void Verification::take(const ChainRecord& record) {
       ++reports_[record.stage].received;
       break;
     }
-    case RecordKind::kWeights:
-      trail.take(decode_weight_mark(record.body));
-      ++reports_[record.stage].weight_marks;
-      break;
+    case RecordKind::kWeights: take_weights(record.stage, decode_weight_mark(record.body)); break;
     case RecordKind::kHead: take_head(record.stage, record.body); break;
     case RecordKind::kProof: waiting = record.body; break;
+    case RecordKind::kCommitments: waiting_[record.stage] = record.body; break;
     case RecordKind::kOpening: fail_custody(Breach::kMalformed, "a second opening");
   }
+}
+
+void Verification::take_weights(std::uint16_t stage, const WeightMark& mark) {
+  trails_[stage].take(mark);
+  ++reports_[stage].weight_marks;
+  std::optional<Bytes> commitments = std::exchange(waiting_[stage], std::nullopt);
+  if (commitments && sha256(*commitments) != mark.root) {
+    fail_custody(Breach::kWrongWeights, "the commitments of stage '{}' are not those it announced",
+                 trails_[stage].stage());
+  }
+  commitments_[stage] = std::move(commitments).value_or(Bytes());
 }
 
 void Verification::take_link(std::uint16_t stage, const Link& link) {
@@ -147,7 +165,7 @@ void Verification::take_link(std::uint16_t stage, const Link& link) {
   ++reports_[stage].sent;
   note_boundary(link);
   check_tensor(link);
-  check_proof(link, std::exchange(proofs_[stage], std::nullopt).value_or(Bytes()));
+  check_proof(stage, link, std::exchange(proofs_[stage], std::nullopt).value_or(Bytes()));
 }
 
 void Verification::check_tensor(const Link& link) {
@@ -161,7 +179,7 @@ void Verification::check_tensor(const Link& link) {
   ++tensors_;
 }
 
-void Verification::check_proof(const Link& link, Bytes proof) {
+void Verification::check_proof(std::uint16_t stage, const Link& link, Bytes proof) {
   if (link.proof == Digest{} && proof.empty()) return;
   if (proof.empty() || sha256(proof) != link.proof) {
     fail_custody(Breach::kWrongProof, "{}: the proof in the chain is not the one of link {}",
@@ -171,7 +189,7 @@ void Verification::check_proof(const Link& link, Bytes proof) {
     fail_custody(Breach::kWrongProof, "{}: link {} has a proof that cannot be checked here",
                  passage_text(link.passage), link.sequence);
   }
-  options_.proof(link, proof);
+  options_.proof(link, proof, commitments_[stage]);
   ++proofs_checked_;
 }
 
@@ -253,6 +271,10 @@ void Verification::finish() {
     reports_[i].heads = heads_[i].size();
     if (proofs_[i]) {
       fail_custody(Breach::kWrongProof, "a proof of stage '{}' belongs to no link",
+                   trails_[i].stage());
+    }
+    if (waiting_[i]) {
+      fail_custody(Breach::kWrongWeights, "commitments of stage '{}' belong to no weights",
                    trails_[i].stage());
     }
     if (trails_[i].closed()) continue;

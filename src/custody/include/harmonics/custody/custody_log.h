@@ -31,6 +31,11 @@ class CustodyLog {
   /// The root over the stage's weights, which counts from `step` on. Must be called before the
   /// first tensor leaves.
   void weights(std::uint64_t step, const Digest& root);
+  /// The same for weights that are committed to: their root is the digest of the commitments, which
+  /// the chain keeps for those who check proofs.
+  void committed_weights(std::uint64_t step, ByteSpan commitments);
+  /// What a proof of the tensor of this passage must be for.
+  [[nodiscard]] Digest context_of(const Passage& passage) const;
   /// Data of a producer that enters a micro-batch of this step.
   void data(const std::string& producer, std::uint32_t micro_batch, const TensorView& tensor);
   /// Links and signs a tensor that leaves. Gives the bytes that must travel with it. `proof` is a

@@ -182,6 +182,9 @@ struct Opening {
 [[nodiscard]] Digest head_digest(ByteSpan encoded_head);
 [[nodiscard]] Digest opening_digest(ByteSpan encoded_opening);
 
+/// What a zero-knowledge proof of a tensor is for: this passage of this stage in this run.
+[[nodiscard]] Digest proof_context(const Digest& run, const Digest& graph, const Passage& passage);
+
 /// What is signed for a link that travels and for a head: a purpose, so that neither passes for the
 /// other, and the digest.
 [[nodiscard]] Bytes signed_text(std::string_view purpose, const Digest& digest);

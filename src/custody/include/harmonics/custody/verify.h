@@ -51,9 +51,10 @@ struct VerifyOptions {
   /// Gives the bytes of the tensor of a link, or nothing when one does not have them. Not set: no
   /// tensors are checked.
   std::function<std::optional<Bytes>(const Link&)> tensor;
-  /// Checks the proof that a link names; throws a CustodyError when it does not hold. Not set: a
-  /// link that names a proof is a CustodyError (kWrongProof).
-  std::function<void(const Link&, ByteSpan proof)> proof;
+  /// Checks the proof that a link names, with the commitments to the stage's weights; throws a
+  /// CustodyError when it does not hold. Not set: a link that names a proof is a CustodyError
+  /// (kWrongProof). check_link_proof of zk.h is what to put here.
+  std::function<void(const Link&, ByteSpan proof, ByteSpan weights)> proof;
 };
 
 /// Checks everything: every record follows the one before it, every step of every stage is signed,

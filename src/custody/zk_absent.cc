@@ -1,0 +1,34 @@
+// What stands in for the proofs where libsodium was left out.
+#include <harmonics/base/error.h>
+#include <harmonics/custody/zk.h>
+
+namespace harmonics {
+namespace {
+
+[[noreturn]] void fail_absent() {
+  fail(ErrorCode::kUnimplemented,
+       "zero-knowledge proofs were left out of this build: install libsodium and configure with "
+       "-DHARMONICS_WITH_ZK=ON");
+}
+
+}  // namespace
+
+BlindingSeed new_blinding_seed() { fail_absent(); }
+Bytes commit_weights(const LinearShape&, std::span<const std::int8_t>, const BlindingSeed&) {
+  fail_absent();
+}
+Bytes prove_stage(const LinearShape&, const StageSecrets&, ByteSpan, const Digest&) {
+  fail_absent();
+}
+LinearShape verify_stage_proof(ByteSpan, ByteSpan, const Digest&) { fail_absent(); }
+void check_link_proof(const Link&, ByteSpan, ByteSpan) { fail_absent(); }
+void check_output_rows(ByteSpan, std::span<const std::int32_t>, const BlindingSeed&,
+                       std::span<const std::uint32_t>) {
+  fail_absent();
+}
+void check_input_rows(ByteSpan, std::span<const std::int8_t>, const BlindingSeed&,
+                      std::span<const std::uint32_t>) {
+  fail_absent();
+}
+
+}  // namespace harmonics
