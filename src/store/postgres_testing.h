@@ -1,0 +1,36 @@
+// A PostgreSQL server of the test's own, in a temporary folder, reached through a socket there.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include <sys/types.h>
+
+namespace harmonics {
+
+/// Runs until it is destroyed (or the test dies). Root starts it as the user postgres.
+class TestPostgres {
+ public:
+  /// Null, with the reason, where PostgreSQL is not installed.
+  static std::unique_ptr<TestPostgres> start(std::string& why_not);
+  ~TestPostgres();
+  TestPostgres(const TestPostgres&) = delete;
+  TestPostgres& operator=(const TestPostgres&) = delete;
+
+  /// The URL of a fresh database.
+  [[nodiscard]] std::string make_database();
+  /// Ends every connection to that database, as a cut network would.
+  void cut_connections(const std::string& url);
+
+ private:
+  TestPostgres(std::filesystem::path folder, pid_t process) : folder_(folder), process_(process) {}
+
+  void run_sql(const std::string& sql);
+
+  std::filesystem::path folder_;
+  pid_t process_;
+  int databases_ = 0;
+};
+
+}  // namespace harmonics
