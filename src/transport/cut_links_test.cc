@@ -35,9 +35,11 @@ Message expected(std::uint64_t direction, std::uint64_t number) {
 }
 
 struct Ends {
-  Ends(const Roughness& roughness, bool compress, const TransportOptions& options) {
+  Ends(RemoteTransport transport, const Roughness& roughness, bool compress,
+       const TransportOptions& options) {
     RemoteBinding binding;
     binding.name = "hidden@1";
+    binding.transport = transport;
     binding.compress = compress;
     listening = listening_end(binding, options);
     proxy = std::make_unique<RoughProxy>(listening->binding().port, roughness);
@@ -102,22 +104,33 @@ void close_both(Ends& ends) {
   other.join();
 }
 
-void survive_cuts(std::uint64_t cuts, bool compress, const TransportOptions& options) {
-  // Compressed messages are short: so should be the life of a link.
-  Ends ends({7, compress ? 60'000U : 300'000U, 0}, compress, options);
-  run_through(ends, [&] { return ends.proxy->cuts() >= cuts; });
-  const TransportStats stats = ends.connecting->stats();
-  EXPECT_GT(stats.reconnects, cuts / 4) << "a cut during the greeting makes no link";
-  EXPECT_LE(stats.peak_retained_bytes, options.window.bytes);
-  EXPECT_LE(stats.peak_retained_messages, options.window.messages);
-  close_both(ends);
+// Over every transport whose links can break.
+class CutLinks : public ::testing::TestWithParam<RemoteTransport> {
+ protected:
+  static Ends ends_with(const Roughness& roughness, bool compress = false,
+                        const TransportOptions& options = quick()) {
+    return {GetParam(), roughness, compress, options};
+  }
+
+  static void survive_cuts(std::uint64_t cuts, bool compress, const TransportOptions& options) {
+    // Compressed messages are short: so should be the life of a link.
+    Ends ends = ends_with({7, compress ? 60'000U : 300'000U, 0}, compress, options);
+    run_through(ends, [&] { return ends.proxy->cuts() >= cuts; });
+    const TransportStats stats = ends.connecting->stats();
+    EXPECT_GT(stats.reconnects, cuts / 4) << "a cut during the greeting makes no link";
+    EXPECT_LE(stats.peak_retained_bytes, options.window.bytes);
+    EXPECT_LE(stats.peak_retained_messages, options.window.messages);
+    close_both(ends);
+  }
+};
+
+TEST_P(CutLinks, NothingIsLostOrDoubledThroughHundredsOfCuts) {
+  survive_cuts(GetParam() == RemoteTransport::TCP ? 1000 : 200, false, quick());
 }
 
-TEST(CutLinks, NothingIsLostOrDoubledThroughHundredsOfCuts) { survive_cuts(1000, false, quick()); }
+TEST_P(CutLinks, NorWithCompression) { survive_cuts(100, true, quick()); }
 
-TEST(CutLinks, NorWithCompression) { survive_cuts(100, true, quick()); }
-
-TEST(CutLinks, NorWithTlsAndToken) {
+TEST_P(CutLinks, NorWithTlsAndToken) {
   const TestCertificates certificates;
   TransportOptions options = quick();
   options.tls = certificates.options();
@@ -126,37 +139,38 @@ TEST(CutLinks, NorWithTlsAndToken) {
 }
 
 // Most flips hit a frame and cost the link; those in the zeros before a payload mean nothing.
-TEST(CutLinks, DamageIsFoundAndSentAgain) {
-  Ends ends({9, 0, 500'000}, false, quick());
+TEST_P(CutLinks, DamageIsFoundAndSentAgain) {
+  TransportOptions options = quick();
+  options.heartbeat = std::chrono::milliseconds(200);  // a flipped length makes a link fall silent
+  Ends ends = ends_with({9, 0, 500'000}, false, options);
   run_through(
       ends, [&] { return ends.proxy->flips() >= 60 && ends.connecting->stats().reconnects >= 30; });
   ends.proxy->be_gentle();
   close_both(ends);
 }
 
-TEST(CutLinks, ASenderGoesOnWithinItsCreditsWhileThereIsNoLink) {
-  Ends ends({1, 0, 0}, false, quick());
+TEST_P(CutLinks, ASenderGoesOnWithinItsCreditsWhileThereIsNoLink) {
+  Ends ends = ends_with({1, 0, 0});
   ends.listening->send(expected(0, 1), patient());
   ASSERT_TRUE(ends.connecting->receive(patient()));
   ends.proxy->forbid();
   Message small;
   std::uint64_t sent = 0;
   std::string error;
-  while ((error = error_of([&] { ends.listening->send(small, deadline_in(Nanoseconds(0))); })) ==
-         "no error") {
-    ++sent;
-  }
+  do {  // the end may notice the cut after it has filled its window
+    error = error_of([&] { ends.listening->send(small, deadline_in(Nanoseconds(0))); });
+    if (error == "no error") ++sent;
+  } while (error.find("there is no link") == std::string::npos);
   EXPECT_GE(sent, 7u);
   EXPECT_LE(sent, 8u);
-  EXPECT_THAT(error, AllOf(HasSubstr("deadline_exceeded"), HasSubstr("hidden@1"),
-                           HasSubstr("there is no link")));
+  EXPECT_THAT(error, AllOf(HasSubstr("deadline_exceeded"), HasSubstr("hidden@1")));
   ends.proxy->allow();
   for (std::uint64_t i = 0; i < sent; ++i) EXPECT_TRUE(ends.connecting->receive(patient()));
   close_both(ends);
 }
 
-TEST(CutLinks, ClosingWaitsForALinkToDeliverTheRest) {
-  Ends ends({1, 0, 0}, false, quick());
+TEST_P(CutLinks, ClosingWaitsForALinkToDeliverTheRest) {
+  Ends ends = ends_with({1, 0, 0});
   ends.listening->send(expected(0, 1), patient());
   ASSERT_TRUE(ends.connecting->receive(patient()));
   ends.proxy->forbid();
@@ -170,8 +184,8 @@ TEST(CutLinks, ClosingWaitsForALinkToDeliverTheRest) {
   closer.join();
 }
 
-TEST(CutLinks, ClosingWithoutALinkGivesUpAtTheDeadline) {
-  Ends ends({1, 0, 0}, false, quick());
+TEST_P(CutLinks, ClosingWithoutALinkGivesUpAtTheDeadline) {
+  Ends ends = ends_with({1, 0, 0});
   ends.listening->send(expected(0, 1), patient());
   ASSERT_TRUE(ends.connecting->receive(patient()));
   ends.proxy->forbid();
@@ -181,8 +195,8 @@ TEST(CutLinks, ClosingWithoutALinkGivesUpAtTheDeadline) {
 }
 
 // Killed and started again, a peer has lost what it had received: going on would lose messages.
-TEST(CutLinks, ARestartedPeerIsRefusedAndTheSurvivorToldSo) {
-  Ends ends({1, 0, 0}, false, quick());
+TEST_P(CutLinks, ARestartedPeerIsRefusedAndTheSurvivorToldSo) {
+  Ends ends = ends_with({1, 0, 0});
   ends.listening->send(expected(0, 1), patient());
   ASSERT_TRUE(ends.connecting->receive(patient()));
   ends.proxy->forbid();  // so that nothing of its going away gets through
@@ -194,8 +208,8 @@ TEST(CutLinks, ARestartedPeerIsRefusedAndTheSurvivorToldSo) {
               AllOf(HasSubstr("aborted"), HasSubstr("restarted"), HasSubstr("checkpoint")));
 }
 
-TEST(CutLinks, ARestartedListenerIsNoticedByTheConnectingEnd) {
-  Ends ends({1, 0, 0}, false, quick());
+TEST_P(CutLinks, ARestartedListenerIsNoticedByTheConnectingEnd) {
+  Ends ends = ends_with({1, 0, 0});
   ends.listening->send(expected(0, 1), patient());
   ASSERT_TRUE(ends.connecting->receive(patient()));
   ends.proxy->forbid();
@@ -206,6 +220,15 @@ TEST(CutLinks, ARestartedListenerIsNoticedByTheConnectingEnd) {
   EXPECT_THAT(error_of([&] { (void)ends.connecting->receive(patient()); }),
               AllOf(HasSubstr("aborted"), HasSubstr("restarted"), HasSubstr("checkpoint")));
 }
+
+INSTANTIATE_TEST_SUITE_P(All, CutLinks,
+                         ::testing::Values(RemoteTransport::TCP
+#if HARMONICS_HAS_GRPC
+                                           ,
+                                           RemoteTransport::GRPC
+#endif
+                                           ),
+                         [](const auto& info) { return std::string(transport_name(info.param)); });
 
 }  // namespace
 }  // namespace harmonics

@@ -8,6 +8,7 @@
 
 #include "message_check.h"
 #include "tcp_link.h"
+#include "tls.h"
 
 namespace harmonics {
 namespace {
@@ -54,7 +55,7 @@ std::vector<SocketAddress> addresses_of(const RemoteBinding& binding) {
 TransportPtr listen_or_connect(const SocketAddress& address, bool must_listen,
                                const RemoteBinding& binding, const TransportOptions& options,
                                Route route) {
-  if (auto listener = Listener::open(address, options.tls, options.handshake_timeout)) {
+  if (ListenerPtr listener = route.open_listener(address, options)) {
     Route listening = route;
     RemoteBinding bound = binding;
     if (binding.port == 0) bound.port = listener->address().port();
@@ -74,8 +75,8 @@ TransportPtr listen_or_connect(const SocketAddress& address, bool must_listen,
 
 TransportPtr make_tcp(const RemoteBinding& binding, const TransportOptions& options) {
   Route route;
-  route.silence_limit = kSilentBeats * options.heartbeat;
   std::shared_ptr<TlsContext> tls;
+  route.open_listener = open_socket_listener;
   route.make_link = [](StreamPtr stream, const Agreement& agreement, Deadline) {
     return make_stream_link(std::move(stream), DecoderLimits{agreement.max_message_size()});
   };
@@ -86,7 +87,12 @@ TransportPtr make_tcp(const RemoteBinding& binding, const TransportOptions& opti
                                                         const WakeEvent& cancel) {
     return connect_any(binding, tls.get(), options, deadline, cancel);
   };
+  return make_between_hosts(binding, options, std::move(route));
+}
 
+TransportPtr make_between_hosts(const RemoteBinding& binding, const TransportOptions& options,
+                                Route route) {
+  route.silence_limit = kSilentBeats * options.heartbeat;
   if (!binding.listen.value_or(true)) {
     return start_connecting(binding, options, std::move(route));
   }

@@ -18,7 +18,7 @@ inline std::string unique_name(const std::string& stem) {
   return format("{}.{}.{}", stem, ::getpid(), count++);
 }
 
-/// The listening end of a TCP boundary at a free port of this machine.
+/// The listening end of a boundary at a free port of this machine.
 inline TransportPtr listening_end(RemoteBinding binding, const TransportOptions& options = {}) {
   binding.host = "127.0.0.1";
   binding.port = 0;
@@ -34,9 +34,9 @@ inline TransportPtr connecting_end(const Transport& listening,
   return make_transport(binding, options);
 }
 
-/// Both ends of a TCP boundary.
-inline std::pair<TransportPtr, TransportPtr> tcp_pair(RemoteBinding binding,
-                                                      const TransportOptions& options = {}) {
+/// Both ends of a boundary.
+inline std::pair<TransportPtr, TransportPtr> local_pair(RemoteBinding binding,
+                                                        const TransportOptions& options = {}) {
   TransportPtr first = listening_end(std::move(binding), options);
   TransportPtr second = connecting_end(*first, options);
   return {std::move(first), std::move(second)};

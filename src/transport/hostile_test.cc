@@ -17,7 +17,7 @@
 #include "error_testing.h"
 #include "frame_testing.h"
 #include "greet.h"
-#include "listener.h"
+#include "reception.h"
 
 namespace harmonics {
 namespace {

@@ -25,8 +25,8 @@ struct LinkCounts {
 };
 
 /// Threads: one thread at a time writes (`write`, `finish_write`), one at a time works (`wait`,
-/// `read`), one dozes; the rest is for any thread. Nothing but `wait` and `doze` waits. Any Error
-/// means that the link is of no use any more.
+/// `read`), one dozes; the rest is for any thread. Nothing but `wait`, `doze` and `part` waits. Any
+/// Error means that the link is of no use any more.
 class Link {
  public:
   virtual ~Link() = default;
@@ -52,6 +52,9 @@ class Link {
   virtual void wake() = 0;
   /// Ends the connection for both sides.
   virtual void shut() = 0;
+  /// Nothing more is written: waits until the other end has what was, or has ended the connection,
+  /// or `until`. Drops what still comes. Only `shut` may follow.
+  virtual void part(Deadline /*until*/) {}
 
   /// When the other end last gave a sign of life.
   [[nodiscard]] virtual Deadline last_heard() const = 0;

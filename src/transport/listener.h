@@ -1,65 +1,50 @@
-// A listening socket and the ends behind it: boundaries share a port and are told apart by name.
+// What accepts connections at an address and hands them to its reception.
 #pragma once
 
-#include <condition_variable>
-#include <map>
+#include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
-#include <vector>
 
-#include "greet.h"
+#include "reception.h"
 #include "socket.h"
-#include "tls.h"
 
 namespace harmonics {
 
-/// The most connections that may be in the middle of their greeting at one listener; more are
-/// closed at once.
-inline constexpr std::size_t kMaxGreetings = 16;
-
-/// One per address and process. Accepts on a thread of its own and greets each connection on
-/// another one, so that a silent stranger holds up nobody. Thread safe.
+/// One per kind of transport, address and process. Thread safe. A kind derives from it and stops
+/// accepting in its destructor.
 class Listener {
  public:
-  /// The listener at that address, shared with whoever in this process listens there already;
-  /// nothing when another process does. `tls` must be the same for all that share it.
-  [[nodiscard]] static std::shared_ptr<Listener> open(const SocketAddress& address,
-                                                      const TlsOptions& tls,
-                                                      Nanoseconds handshake_timeout);
-  ~Listener();
+  virtual ~Listener() = default;
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  /// False when a boundary of that name is there already.
-  [[nodiscard]] bool add(const std::string& boundary, Greeter& greeter);
-  /// Returns when no greeting uses the greeter any more.
-  void remove(const std::string& boundary);
+  [[nodiscard]] Reception& reception() { return reception_; }
   [[nodiscard]] const SocketAddress& address() const { return address_; }
+  [[nodiscard]] const TlsOptions& tls() const { return tls_; }
+
+ protected:
+  Listener(SocketAddress address, TlsOptions tls, Nanoseconds handshake_timeout)
+      : address_(std::move(address)),
+        tls_(std::move(tls)),
+        reception_(address_.text(), handshake_timeout) {}
 
  private:
-  struct Visit;
-  Listener(Descriptor socket, const TlsOptions& tls, Nanoseconds handshake_timeout);
-
-  void accept_all();
-  void admit(Descriptor socket, std::string peer);
-  void greet(Visit& visit, Descriptor socket);
-  void greet_stream(Visit& visit, Descriptor socket);
-  void reap();
-
-  const Descriptor socket_;
   const SocketAddress address_;
   const TlsOptions tls_;
-  const std::unique_ptr<TlsContext> context_;
-  const Nanoseconds handshake_timeout_;
-
-  std::mutex mutex_;
-  std::condition_variable left_;
-  std::map<std::string, Greeter*> boundaries_;
-  std::vector<std::unique_ptr<Visit>> visits_;
-  WakeEvent stop_;
-  std::thread thread_;
+  Reception reception_;
 };
+
+using ListenerPtr = std::shared_ptr<Listener>;
+
+/// The listener of that kind at that address, shared with whoever in this process listens there
+/// already, else what `make` makes: nothing when another process has the address. The TLS options
+/// must be the same for all that share it (kInvalidArgument).
+[[nodiscard]] ListenerPtr shared_listener(std::string_view kind, const SocketAddress& address,
+                                          const TlsOptions& tls,
+                                          const std::function<ListenerPtr()>& make);
+
+/// A listener on a plain socket, TLS on it if the options say so.
+[[nodiscard]] ListenerPtr open_socket_listener(const SocketAddress& address,
+                                               const TransportOptions& options);
 
 }  // namespace harmonics

@@ -3,6 +3,7 @@
 
 #include "endpoint.h"
 #include "message_check.h"
+#include "replicas.h"
 
 namespace harmonics {
 namespace {
@@ -24,22 +25,35 @@ void check_options(const RemoteBinding& binding, const TransportOptions& options
   if (binding.port == 0 && !binding.listen.value_or(true)) {
     wrong("an end that connects needs a port");
   }
+  if (lists_hosts(binding)) {
+    if (binding.transport != RemoteTransport::GRPC) wrong("only a gRPC binding lists hosts");
+    if (binding.listen.value_or(false)) wrong("an end that lists hosts connects, it cannot listen");
+    if (binding.port == 0) wrong("an end that lists hosts needs their port");
+  }
 }
 
+#if !HARMONICS_HAS_GRPC || !HARMONICS_HAS_FLIGHT
 [[noreturn]] void not_built(const RemoteBinding& binding, std::string_view option) {
   fail(ErrorCode::kUnimplemented,
        "boundary '{}': this build has no {} transport; configure with {}=ON, or choose tcp or shm",
        binding.name, transport_name(binding.transport), option);
 }
+#endif
 
 }  // namespace
+
+#if !HARMONICS_HAS_GRPC
+TransportPtr make_grpc(const RemoteBinding& binding, const TransportOptions&) {
+  not_built(binding, "HARMONICS_WITH_GRPC");
+}
+#endif
 
 TransportPtr make_transport(const RemoteBinding& binding, const TransportOptions& options) {
   check_options(binding, options);
   switch (binding.transport) {
     case RemoteTransport::TCP: return make_tcp(binding, options);
     case RemoteTransport::SharedMemory: return make_shm(binding, options);
-    case RemoteTransport::GRPC: not_built(binding, "HARMONICS_WITH_GRPC");
+    case RemoteTransport::GRPC: return make_grpc(binding, options);
     case RemoteTransport::Flight: not_built(binding, "HARMONICS_WITH_FLIGHT");
   }
   fail(ErrorCode::kInvalidArgument, "boundary '{}': unknown transport", binding.name);

@@ -109,6 +109,8 @@ bool RoughProxy::forward(Pair& pair, int from) {
   if (!gentle_ && pair.flip_at > pair.forwarded && pair.flip_at <= after) {
     bytes[pair.flip_at - pair.forwarded - 1] ^= static_cast<char>(1 << random_.below(8));
     ++flips_;
+    // Another one later on, for the case that this one hit bytes that mean nothing.
+    pair.flip_at = after + 1 + random_.below(roughness_.flip_within_bytes);
   }
   const bool cuts = !gentle_ && pair.cut_at > pair.forwarded && pair.cut_at <= after;
   if (cuts) bytes = bytes.first(pair.cut_at - pair.forwarded);

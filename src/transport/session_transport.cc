@@ -19,7 +19,7 @@ SessionTransport::SessionTransport(RemoteBinding binding, TransportOptions optio
       jitter_(instance_.low, "reconnect") {}
 
 bool SessionTransport::start() {
-  if (route_.listener && !route_.listener->add(binding_.name, *this)) return false;
+  if (route_.listener && !route_.listener->reception().add(binding_.name, *this)) return false;
   thread_ = std::thread([this] { run(); });
   return true;
 }
@@ -28,7 +28,7 @@ SessionTransport::~SessionTransport() { stop(); }
 
 void SessionTransport::stop() {
   if (!thread_.joinable()) return;
-  if (route_.listener) route_.listener->remove(binding_.name);
+  if (route_.listener) route_.listener->reception().remove(binding_.name);
   {
     Lock lock(mutex_);
     stopping_ = true;

@@ -28,7 +28,9 @@ namespace harmonics {
 /// How one kind of transport finds its other end.
 struct Route {
   /// Where this end listens; null at the connecting end.
-  std::shared_ptr<Listener> listener;
+  ListenerPtr listener;
+  /// The listener at an address of this machine; null when another process has the address.
+  std::function<ListenerPtr(const SocketAddress&, const TransportOptions&)> open_listener;
   /// The connecting end: a fresh connection to the other one, or an Error.
   std::function<StreamPtr(Deadline, const WakeEvent& cancel)> connect;
   LinkMaker make_link;
@@ -71,6 +73,7 @@ class SessionTransport final : public Transport, private Greeter {
   void try_to_connect(Lock& lock);
   void take_over(Lock& lock);
   void serve(const LinkPtr& link);
+  void say_last_words(Lock& lock);
   void stop();
 
   // Under the mutex, which those with a lock let go in between.

@@ -13,6 +13,8 @@ namespace {
 // been at it without a pause, the longer.
 constexpr Nanoseconds kDoze = std::chrono::milliseconds(1);
 constexpr Nanoseconds kLongestDoze = std::chrono::milliseconds(8);
+// How long an end that is destroyed without having been closed tries to tell the other one.
+constexpr Nanoseconds kLastWords = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -111,21 +113,43 @@ void SessionTransport::run() {
   while (const LinkPtr link = next_link()) serve(link);
   Lock lock(mutex_);
   if (link_) {
-    // A last word for a peer that would wait otherwise; best effort.
-    if (!residue_ && !writing_ && !closed_) {
-      FrameHeader header;
-      header.type = FrameType::kAbandon;
-      header.boundary = boundary_id_;
-      header.progress = session_.progress();
-      try {
-        (void)link_->write({header, nullptr});
-      } catch (const Error&) {
-      }
-    }
+    if (!closed_) say_last_words(lock);
     lose_link("this end is shutting down");
   }
   if (offer_) offer_->link->shut();
   offer_.reset();
+}
+
+// Tells a peer that would wait otherwise. An end that was not closed is being destroyed, so no
+// program thread is here any more.
+void SessionTransport::say_last_words(Lock& lock) {
+  const LinkPtr link = link_;
+  const Deadline until = deadline_in(kLastWords);
+  FrameHeader header;
+  header.type = FrameType::kAbandon;
+  header.boundary = boundary_id_;
+  header.progress = session_.progress();
+  bool whole = !residue_;
+  bool said = false;
+  lock.unlock();
+  try {
+    while (!(whole && said) && std::chrono::steady_clock::now() < until) {
+      if (whole) {
+        said = true;
+        whole = link->write({header, nullptr});
+      } else {
+        link->wait(until);
+        link->read(frames_);  // else a peer that writes as well might never get to read
+        frames_.clear();
+        whole = link->finish_write();
+      }
+    }
+    link->part(until);
+  } catch (const Error&) {
+    // The link is gone, and with it whoever could have listened.
+  }
+  lock.lock();
+  frames_.clear();
 }
 
 LinkPtr SessionTransport::next_link() {

@@ -43,6 +43,7 @@ TransportPtr make_shm(const RemoteBinding& binding, const TransportOptions& aske
   const SocketAddress address = meeting_place(binding);
   Route route;
   route.may_reconnect = false;
+  route.open_listener = open_socket_listener;
   route.make_link = make_shm_link;
   route.connect = [address](Deadline deadline, const WakeEvent& cancel) {
     return make_plain_stream(connect_to(address, deadline, cancel), "the other process");

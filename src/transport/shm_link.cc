@@ -129,6 +129,17 @@ class ShmLink final : public Link {
     stream_->shut();
     writer_.poke();
   }
+  void part(Deadline until) override {
+    // The other end reads the ring and hangs up, unless it is parting as well.
+    while (std::chrono::steady_clock::now() < until) {
+      std::vector<ReceivedFrame> dropped;
+      read(dropped);
+      for (const ReceivedFrame& frame : dropped) {
+        if (frame.header.type == FrameType::kAbandon) return;
+      }
+      wait(until);
+    }
+  }
   Deadline last_heard() const override { return std::chrono::steady_clock::now(); }
   LinkCounts counts() const override { return {}; }
   const std::string& peer() const override { return peer_; }

@@ -129,6 +129,16 @@ std::uint16_t SocketAddress::port() const {
   return 0;
 }
 
+SocketAddress SocketAddress::with_port(std::uint16_t port) const {
+  SocketAddress out = *this;
+  if (family() == AF_INET) {
+    reinterpret_cast<sockaddr_in*>(&out.storage_)->sin_port = htons(port);
+  } else if (family() == AF_INET6) {
+    reinterpret_cast<sockaddr_in6*>(&out.storage_)->sin6_port = htons(port);
+  }
+  return out;
+}
+
 bool SocketAddress::same_host(const sockaddr* other) const {
   if (other == nullptr || other->sa_family != family()) return false;
   if (family() == AF_INET) {

@@ -56,6 +56,8 @@ class SocketAddress {
   [[nodiscard]] std::string text() const;
   /// 0 for AF_UNIX.
   [[nodiscard]] std::uint16_t port() const;
+  /// The same address with another port.
+  [[nodiscard]] SocketAddress with_port(std::uint16_t port) const;
   /// Whether it is an address of this machine: loopback, or of one of its interfaces.
   [[nodiscard]] bool is_local() const;
 

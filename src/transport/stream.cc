@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include <harmonics/base/error.h>
 
@@ -52,6 +53,10 @@ class PlainStream final : public Stream {
   int fd() const override { return socket_.get(); }
   const std::string& peer() const override { return peer_; }
   void shut() override { ::shutdown(socket_.get(), SHUT_RDWR); }
+  void part(Deadline until) override {
+    expect(1);
+    part_socket(socket_.get(), until);
+  }
 
  private:
   static msghdr gather(std::span<const iovec> pieces) {
@@ -76,6 +81,17 @@ class PlainStream final : public Stream {
 
 StreamPtr make_plain_stream(Descriptor socket, std::string peer) {
   return std::make_unique<PlainStream>(std::move(socket), std::move(peer));
+}
+
+void part_socket(int fd, Deadline until) {
+  ::shutdown(fd, SHUT_WR);
+  std::vector<std::byte> dropped(kMostTogether);
+  for (;;) {
+    const ssize_t count = ::recv(fd, dropped.data(), dropped.size(), MSG_DONTWAIT);
+    if (count > 0 && std::chrono::steady_clock::now() < until) continue;
+    if (count >= 0 || (errno != EAGAIN && errno != EINTR)) return;
+    if (!wait_for(fd, POLLIN, until, nullptr)) return;
+  }
 }
 
 void write_all(Stream& stream, ByteSpan bytes, Deadline deadline, const WakeEvent* cancel) {

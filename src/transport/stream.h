@@ -43,9 +43,16 @@ class Stream {
   [[nodiscard]] virtual const std::string& peer() const = 0;
   /// Ends the connection: whoever reads or writes gets an Error soon. Any thread.
   virtual void shut() = 0;
+  /// As Link::part says.
+  virtual void part(Deadline until) = 0;
 };
 
 using StreamPtr = std::unique_ptr<Stream>;
+
+/// Says that nothing more is written on a connected socket and drops what comes until the other end
+/// does the same, or `until`. A socket that is closed with bytes unread resets the connection, and
+/// the other end may lose what was written last.
+void part_socket(int fd, Deadline until);
 
 [[nodiscard]] StreamPtr make_plain_stream(Descriptor socket, std::string peer);
 

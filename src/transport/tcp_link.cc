@@ -170,6 +170,10 @@ class StreamLink final : public Link {
     wake_doze_.signal();
   }
   void shut() override { stream_->shut(); }
+  void part(Deadline until) override {
+    push();
+    stream_->part(until);
+  }
   Deadline last_heard() const override { return last_heard_; }
   LinkCounts counts() const override { return {payload_sent_, payload_received_}; }
   const std::string& peer() const override { return stream_->peer(); }

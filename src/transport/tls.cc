@@ -115,6 +115,7 @@ class TlsStream final : public Stream {
   int fd() const override { return socket_.get(); }
   const std::string& peer() const override { return peer_; }
   void shut() override { ::shutdown(socket_.get(), SHUT_RDWR); }
+  void part(Deadline until) override { part_socket(socket_.get(), until); }
 
  private:
   Transfer stopped(int code, Transfer total) {

@@ -300,6 +300,29 @@ TEST_P(TransportContract, AnEndThatGoesAwayWithoutClosingIsAnError) {
   EXPECT_THAT(error_of([&] { b_->send(numbered(1), patient()); }), ::testing::HasSubstr("aborted"));
 }
 
+// However much is under way in both directions.
+TEST_P(TransportContract, AnEndThatGoesAwayInTheMiddleOfTrafficIsAnError) {
+  for (int round = 0; round < 5; ++round) {
+    connect();
+    std::thread sender([&] {
+      std::string error;
+      while ((error = error_of([&] { a_->send(numbered(1, 100'000), patient()); })) == "no error") {
+        continue;
+      }
+      EXPECT_THAT(error, ::testing::HasSubstr("aborted"));
+    });
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      b_->send(numbered(i, 100'000), patient());
+      (void)received(*b_);
+    }
+    b_.reset();
+    sender.join();
+    std::string error;
+    while ((error = error_of([&] { (void)a_->receive(patient()); })) == "no error") continue;
+    EXPECT_THAT(error, ::testing::HasSubstr("aborted"));
+  }
+}
+
 TEST_P(TransportContract, AWaitingReceiverHearsOfTheEnd) {
   connect();
   a_->send(numbered(1), patient());

@@ -19,28 +19,28 @@ RemoteBinding binding_of(const PairWish& wish, RemoteTransport transport, bool c
   return {wish.boundary, "127.0.0.1", 0, transport, compress, wish.max_message_size};
 }
 
-// The ends of a boundary over TCP, made with these options.
-auto tcp(bool compress, TransportOptions options = {}) {
+// The ends of a boundary between hosts, made with these options.
+auto network(RemoteTransport transport, bool compress, TransportOptions options = {}) {
   return [=](const PairWish& wish) {
     TransportOptions with_window = options;
     with_window.window = wish.window;
-    return tcp_pair(binding_of(wish, RemoteTransport::TCP, compress), with_window);
+    return local_pair(binding_of(wish, transport, compress), with_window);
   };
 }
 
-auto tcp_with_token() {
+auto with_token(RemoteTransport transport) {
   TransportOptions options;
   options.run = "contract";
   options.token = "open sesame";
-  return tcp(false, options);
+  return network(transport, false, options);
 }
 
-auto tcp_with_tls() {
-  return [](const PairWish& wish) {
+auto with_tls(RemoteTransport transport) {
+  return [=](const PairWish& wish) {
     static const TestCertificates certificates;
     TransportOptions options;
     options.tls = certificates.options();
-    return tcp(false, options)(wish);
+    return network(transport, false, options)(wish);
   };
 }
 
@@ -71,10 +71,16 @@ auto shm(bool compress) {
 
 const std::vector<TransportCase> kCases = {
     {"Bus", bus, false},
-    {"Tcp", tcp(false)},
-    {"TcpCompressed", tcp(true)},
-    {"TcpWithToken", tcp_with_token()},
-    {"TcpWithTls", tcp_with_tls()},
+    {"Tcp", network(RemoteTransport::TCP, false)},
+    {"TcpCompressed", network(RemoteTransport::TCP, true)},
+    {"TcpWithToken", with_token(RemoteTransport::TCP)},
+    {"TcpWithTls", with_tls(RemoteTransport::TCP)},
+#if HARMONICS_HAS_GRPC
+    {"Grpc", network(RemoteTransport::GRPC, false)},
+    {"GrpcCompressed", network(RemoteTransport::GRPC, true)},
+    {"GrpcWithToken", with_token(RemoteTransport::GRPC)},
+    {"GrpcWithTls", with_tls(RemoteTransport::GRPC)},
+#endif
     {"SharedMemory", shm(false)},
     {"SharedMemoryCompressed", shm(true)},
 };

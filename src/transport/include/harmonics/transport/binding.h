@@ -27,7 +27,11 @@ inline constexpr std::uint64_t kDefaultMaxMessageSize = std::uint64_t{1} << 30;
 struct RemoteBinding {
   /// The boundary's name, the same at both ends.
   std::string name = {};
-  /// Name or address of the meeting place. A gRPC binding may list several, with commas between.
+  /// Name or address of the meeting place. A gRPC binding may list up to 64 with commas between:
+  /// this end connects to all of them. Activations and gradients go to one after the other in a
+  /// circle and are received in the same circle; epoch ends and control messages go to all, and
+  /// come from all and are handed on once. A host that is gone for good is an Error that names it,
+  /// at its turn and from then on.
   std::string host = {};
   /// 0: the listening end takes a free port (see Transport::binding).
   std::uint16_t port = 0;

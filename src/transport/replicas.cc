@@ -1,0 +1,148 @@
+#include "replicas.h"
+
+#include <algorithm>
+#include <mutex>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <harmonics/base/error.h>
+
+namespace harmonics {
+namespace {
+
+bool goes_to_all(MessageKind kind) {
+  return kind == MessageKind::kEpochEnd || kind == MessageKind::kControl;
+}
+
+bool alike(const Message& a, const Message& b) {
+  return a.kind == b.kind && a.step == b.step && a.micro_batch == b.micro_batch &&
+         a.attachment == b.attachment && a.tensor.spec() == b.tensor.spec() &&
+         std::ranges::equal(a.tensor.bytes(), b.tensor.bytes());
+}
+
+// Locks: the turn of each direction has one, so that messages of several threads keep whole turns.
+class ReplicaTransport final : public Transport {
+ public:
+  ReplicaTransport(RemoteBinding binding, std::vector<TransportPtr> replicas)
+      : binding_(std::move(binding)), replicas_(std::move(replicas)), told_(replicas_.size()) {}
+
+  void send(const Message& message, Deadline deadline) override {
+    const std::lock_guard lock(sending_);
+    if (!goes_to_all(message.kind)) {
+      replicas_[send_turn_]->send(message, deadline);
+      send_turn_ = next(send_turn_);
+      return;
+    }
+    // After a deadline in the middle, the call is made again: those who have it are left out.
+    for (std::size_t i = 0; i < replicas_.size(); ++i) {
+      if (told_[i]) continue;
+      replicas_[i]->send(message, deadline);
+      told_[i] = true;
+    }
+    told_.assign(replicas_.size(), false);
+  }
+
+  std::optional<Message> receive(Deadline deadline) override {
+    const std::lock_guard lock(receiving_);
+    while (heard_.size() < replicas_.size()) {
+      const std::size_t from = (receive_turn_ + heard_.size()) % replicas_.size();
+      std::optional<Message> message = replicas_[from]->receive(deadline);
+      if (heard_.empty()) {
+        if (!message) return std::nullopt;
+        if (!goes_to_all(message->kind)) {
+          receive_turn_ = next(receive_turn_);
+          return message;
+        }
+      } else if (!message || !alike(*message, heard_.front())) {
+        fail(ErrorCode::kFailedPrecondition,
+             "boundary '{}': {} sent {} where another replica sent '{}' of step {}; replicas must "
+             "agree on epoch ends and control messages",
+             binding_.name, replicas_[from]->binding().host,
+             message ? message_kind_name(message->kind) : "its end",
+             message_kind_name(heard_.front().kind), heard_.front().step);
+      }
+      heard_.push_back(std::move(*message));
+    }
+    Message out = std::move(heard_.front());
+    heard_.clear();
+    return out;
+  }
+
+  void close(Deadline deadline) override {
+    // All are closed, also when one of them cannot be.
+    std::optional<Error> first;
+    for (const TransportPtr& replica : replicas_) {
+      try {
+        replica->close(deadline);
+      } catch (const Error& error) {
+        if (!first) first = error;
+      }
+    }
+    if (first) throw *first;
+  }
+
+  TransportStats stats() const override {
+    TransportStats sum;
+    for (const TransportPtr& replica : replicas_) {
+      const TransportStats one = replica->stats();
+      sum.messages_sent += one.messages_sent;
+      sum.messages_received += one.messages_received;
+      sum.bytes_sent += one.bytes_sent;
+      sum.bytes_received += one.bytes_received;
+      sum.socket_payload_sent += one.socket_payload_sent;
+      sum.socket_payload_received += one.socket_payload_received;
+      sum.reconnects += one.reconnects;
+      sum.repeats_dropped += one.repeats_dropped;
+      sum.peak_retained_bytes += one.peak_retained_bytes;
+      sum.peak_retained_messages += one.peak_retained_messages;
+    }
+    return sum;
+  }
+
+  const RemoteBinding& binding() const override { return binding_; }
+
+ private:
+  [[nodiscard]] std::size_t next(std::size_t turn) const { return (turn + 1) % replicas_.size(); }
+
+  const RemoteBinding binding_;
+  const std::vector<TransportPtr> replicas_;
+
+  std::mutex sending_;
+  std::size_t send_turn_ = 0;
+  std::vector<bool> told_;  // of a message to all that is not with all of them yet
+
+  std::mutex receiving_;
+  std::size_t receive_turn_ = 0;
+  std::vector<Message> heard_;  // of a message from all, in the order of turns
+};
+
+}  // namespace
+
+bool lists_hosts(const RemoteBinding& binding) {
+  return binding.host.find(',') != std::string::npos;
+}
+
+TransportPtr make_replicas(
+    const RemoteBinding& binding, const TransportOptions& options,
+    const std::function<TransportPtr(const RemoteBinding&, const TransportOptions&)>& make) {
+  std::vector<TransportPtr> replicas;
+  std::string_view rest = binding.host;
+  while (true) {
+    const std::size_t comma = rest.find(',');
+    RemoteBinding one = binding;
+    one.host = rest.substr(0, comma);
+    one.listen = false;
+    if (one.host.empty() || replicas.size() == kMaxReplicas) {
+      fail(ErrorCode::kInvalidArgument,
+           "boundary '{}': '{}' is no list of 2 to {} hosts with commas between", binding.name,
+           binding.host, kMaxReplicas);
+    }
+    replicas.push_back(make(one, options));
+    if (comma == std::string_view::npos) break;
+    rest.remove_prefix(comma + 1);
+  }
+  return std::make_unique<ReplicaTransport>(binding, std::move(replicas));
+}
+
+}  // namespace harmonics
