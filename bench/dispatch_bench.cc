@@ -95,8 +95,8 @@ Counter::Functions counting(Fault fault = nullptr) {
               }};
 }
 
-double run_seconds(Scheduler& scheduler, std::size_t rows, const std::shared_ptr<Timeline>& time,
-                   Fault fault = nullptr) {
+double run_seconds(WorkScheduler& scheduler, std::size_t rows,
+                   const std::shared_ptr<Timeline>& time, Fault fault = nullptr) {
   Counter dispatcher(scheduler, counting(std::move(fault)), {.timeline = time});
   SliceGenerator slices(0, rows);
   const Nanoseconds start = time->now();
@@ -104,7 +104,7 @@ double run_seconds(Scheduler& scheduler, std::size_t rows, const std::shared_ptr
   return std::chrono::duration<double>(time->now() - start).count();
 }
 
-double full_rate(const Scheduler& scheduler) {
+double full_rate(const WorkScheduler& scheduler) {
   double rate = 0;
   for (const WorkDevice& device : scheduler.devices()) rate += device.rows_per_second;
   return rate;
@@ -112,24 +112,24 @@ double full_rate(const Scheduler& scheduler) {
 
 struct Usage {
   std::string name;
-  std::function<std::unique_ptr<Scheduler>()> make;
+  std::function<std::unique_ptr<WorkScheduler>()> make;
   std::string bar;
 };
 
 std::vector<Usage> usages() {
   const auto adaptive = [](Devices devices, std::size_t first) {
-    return [devices = std::move(devices), first]() -> std::unique_ptr<Scheduler> {
+    return [devices = std::move(devices), first]() -> std::unique_ptr<WorkScheduler> {
       return std::make_unique<AdaptiveScheduler>(
           AdaptiveConfig{.devices = devices, .first_batches = {first}});
     };
   };
   const auto fixed = [](Devices devices, std::vector<std::size_t> sizes) {
-    return
-        [devices = std::move(devices), sizes = std::move(sizes)]() -> std::unique_ptr<Scheduler> {
-          std::vector<std::size_t> capacities;
-          for (const std::size_t size : sizes) capacities.push_back(2 * size);
-          return std::make_unique<StaticHybridScheduler>(devices, sizes, capacities);
-        };
+    return [devices = std::move(devices),
+            sizes = std::move(sizes)]() -> std::unique_ptr<WorkScheduler> {
+      std::vector<std::size_t> capacities;
+      for (const std::size_t size : sizes) capacities.push_back(2 * size);
+      return std::make_unique<StaticHybridScheduler>(devices, sizes, capacities);
+    };
   };
   return {{"20:1, Adaptive from 64 rows", adaptive(kTwo, 64), ">= 0.95"},
           {"20:1, Adaptive from 1e6 rows", adaptive(kTwo, 1'000'000), ">= 0.95"},
@@ -145,7 +145,7 @@ bool usage(bool real, int rounds, double length_s) {
     std::vector<double> shares;
     double rate = 0;
     for (int round = 0; round < rounds; ++round) {
-      const std::unique_ptr<Scheduler> scheduler = one.make();
+      const std::unique_ptr<WorkScheduler> scheduler = one.make();
       rate = full_rate(*scheduler);
       std::shared_ptr<Timeline> time;
       if (real) {

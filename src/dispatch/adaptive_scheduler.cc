@@ -138,28 +138,28 @@ double AdaptiveScheduler::ready_s(std::size_t device, const RunView& view) const
 
 // --- who takes what ---
 
-std::optional<Assignment> AdaptiveScheduler::assign(const RunView& view) {
+std::optional<WorkAssignment> AdaptiveScheduler::assign(const RunView& view) {
   if (view.left_rows == 0) return steal(view);
   if (const auto probing = probe(view)) return probing;
   if (const auto sharing = share(view)) return sharing;
   return last_rows(view);
 }
 
-std::optional<Assignment> AdaptiveScheduler::probe(const RunView& view) const {
+std::optional<WorkAssignment> AdaptiveScheduler::probe(const RunView& view) const {
   for (std::size_t d = 0; d < devices_.size(); ++d) {
     const Learner& learner = learners_[d];
     if ((learner.rate.known() && !learner.on_probation) || !takes_more(d, view.devices[d])) {
       continue;
     }
     const std::size_t rows = std::min(probe_rows(learner, view), view.left_rows);
-    return Assignment{.device = d, .rows = std::min(rows, view.devices[d].room_rows)};
+    return WorkAssignment{.device = d, .rows = std::min(rows, view.devices[d].room_rows)};
   }
   return std::nullopt;
 }
 
 // The equal finish of all known devices says how much each should still take; a device with room
 // gets the next piece of that.
-std::optional<Assignment> AdaptiveScheduler::share(const RunView& view) const {
+std::optional<WorkAssignment> AdaptiveScheduler::share(const RunView& view) const {
   std::vector<Taker> takers;
   std::vector<std::size_t> known;
   double round = 0;
@@ -179,7 +179,7 @@ std::optional<Assignment> AdaptiveScheduler::share(const RunView& view) const {
                                 : Taker{ready_s(d, view), rate.row_s() + spread});
   }
   const EqualFinish finish = equal_finish(takers, left);
-  std::optional<Assignment> earliest;
+  std::optional<WorkAssignment> earliest;
   double earliest_ready = std::numeric_limits<double>::infinity();
   for (std::size_t k = 0; k < known.size(); ++k) {
     const std::size_t d = known[k];
@@ -191,15 +191,15 @@ std::optional<Assignment> AdaptiveScheduler::share(const RunView& view) const {
     const std::size_t rows =
         std::min(fitting(learners_[d], view.devices[d], wanted), view.left_rows);
     if (rows == 0) continue;
-    earliest = Assignment{.device = d, .rows = rows};
+    earliest = WorkAssignment{.device = d, .rows = rows};
     earliest_ready = takers[k].ready_s;
   }
   return earliest;
 }
 
 // So few rows that every share rounds to none: whoever is done first with them takes them.
-std::optional<Assignment> AdaptiveScheduler::last_rows(const RunView& view) const {
-  std::optional<Assignment> best;
+std::optional<WorkAssignment> AdaptiveScheduler::last_rows(const RunView& view) const {
+  std::optional<WorkAssignment> best;
   double soonest = std::numeric_limits<double>::infinity();
   for (std::size_t d = 0; d < devices_.size(); ++d) {
     const Learner& learner = learners_[d];
@@ -212,20 +212,20 @@ std::optional<Assignment> AdaptiveScheduler::last_rows(const RunView& view) cons
     // A device without room ends something first, and then this is asked again.
     best.reset();
     if (takes_more(d, view.devices[d])) {
-      best = Assignment{.device = d, .rows = std::min(rows, view.left_rows)};
+      best = WorkAssignment{.device = d, .rows = std::min(rows, view.left_rows)};
     }
   }
   return best;
 }
 
 // An idle device takes so much of what waits elsewhere that both finish together.
-std::optional<Assignment> AdaptiveScheduler::steal(const RunView& view) const {
+std::optional<WorkAssignment> AdaptiveScheduler::steal(const RunView& view) const {
   for (std::size_t thief = 0; thief < devices_.size(); ++thief) {
     const Learner& learner = learners_[thief];
     const DeviceLoad& load = view.devices[thief];
     if (learner.quarantined || learner.on_probation || !learner.rate.known()) continue;
     if (load.running + load.queued > 0) continue;
-    std::size_t victim = Assignment::kNobody;
+    std::size_t victim = WorkAssignment::kNobody;
     double latest = 0;
     for (std::size_t d = 0; d < devices_.size(); ++d) {
       if (d == thief || view.devices[d].queued == 0) continue;
@@ -234,14 +234,14 @@ std::optional<Assignment> AdaptiveScheduler::steal(const RunView& view) const {
       latest = ready;
       victim = d;
     }
-    if (victim == Assignment::kNobody) continue;
+    if (victim == WorkAssignment::kNobody) continue;
     const double both = learner.rate.row_s() + learners_[victim].rate.row_s();
     const double rows = std::floor((latest - learner.rate.latency_s()) / both);
     const std::size_t taken =
         std::min(fitting(learner, load, rows), view.devices[victim].last_queued_rows);
     const double gain = static_cast<double>(taken) * learners_[victim].rate.row_s();
     if (taken > 0 && gain > kLeastGain * latest) {
-      return Assignment{.device = thief, .rows = taken, .from = victim};
+      return WorkAssignment{.device = thief, .rows = taken, .from = victim};
     }
   }
   return std::nullopt;

@@ -27,7 +27,7 @@ const std::vector<std::string> kThree = {"emulated:2e6,1ms", "emulated:1e6,1ms",
                                          "emulated:1e5,100us"};
 
 // Rows per second over those of all devices alone with no latency, in simulated time.
-double efficiency(Scheduler& scheduler, double seconds, Fault fault = nullptr) {
+double efficiency(WorkScheduler& scheduler, double seconds, Fault fault = nullptr) {
   const auto rows = static_cast<std::size_t>(full_rate(scheduler) * seconds);
   return seconds / simulated_seconds(scheduler, rows, std::move(fault));
 }
@@ -218,7 +218,7 @@ TEST(Adaptive, AnIdleDeviceTakesOverWhatWaitsElsewhere) {
               .queued = 1,
               .last_queued_rows = 10'000};
   const RunView view{.now = Nanoseconds(0), .total_rows = 20'000, .left_rows = 0, .devices = loads};
-  const std::optional<Assignment> steal = scheduler.assign(view);
+  const std::optional<WorkAssignment> steal = scheduler.assign(view);
   ASSERT_TRUE(steal);
   EXPECT_EQ(steal->device, 1U);
   EXPECT_EQ(steal->from, 0U);

@@ -55,14 +55,14 @@ inline CountDispatcher::Functions counting(Fault fault = nullptr) {
 }
 
 /// Rows per second of all devices together.
-inline double full_rate(const Scheduler& scheduler) {
+inline double full_rate(const WorkScheduler& scheduler) {
   double rate = 0;
   for (const WorkDevice& device : scheduler.devices()) rate += device.rows_per_second;
   return rate;
 }
 
 /// Simulated seconds that a run over `rows` takes.
-inline double simulated_seconds(Scheduler& scheduler, std::size_t rows, Fault fault = nullptr,
+inline double simulated_seconds(WorkScheduler& scheduler, std::size_t rows, Fault fault = nullptr,
                                 std::shared_ptr<Timeline> timeline = nullptr) {
   if (!timeline) timeline = std::make_shared<SimulatedTimeline>();
   CountDispatcher dispatcher(scheduler, counting(std::move(fault)), {.timeline = timeline});

@@ -40,7 +40,7 @@ std::exception_ptr make_error(ErrorCode code, const std::string& text) {
 }  // namespace
 
 struct DispatchEngine::Core {
-  Core(Scheduler& scheduler, DispatchOptions options, InitThread init_thread);
+  Core(WorkScheduler& scheduler, DispatchOptions options, InitThread init_thread);
 
   void spawn();
   void join();
@@ -57,7 +57,7 @@ struct DispatchEngine::Core {
   void rouse(Worker& worker);
   void rouse_device(std::size_t device);
 
-  Scheduler& scheduler;
+  WorkScheduler& scheduler;
   const DispatchOptions options;
   const InitThread init_thread;
   const std::shared_ptr<Timeline> timeline;
@@ -80,7 +80,7 @@ struct DispatchEngine::Core {
   std::vector<std::size_t> assigned;
 };
 
-DispatchEngine::Core::Core(Scheduler& wanted, DispatchOptions given, InitThread init)
+DispatchEngine::Core::Core(WorkScheduler& wanted, DispatchOptions given, InitThread init)
     : scheduler(wanted),
       options(std::move(given)),
       init_thread(std::move(init)),
@@ -211,7 +211,7 @@ void DispatchEngine::Core::compute_unsafely(Worker& worker, const Claim& claim,
                                             ChunkPhases& phases) {
   const std::size_t device = worker.device_index;
   struct Leave {
-    Scheduler& scheduler;
+    WorkScheduler& scheduler;
     std::size_t device, rows;
     ~Leave() { scheduler.leave(device, rows); }
   };
@@ -313,7 +313,7 @@ void DispatchEngine::Core::await_drained(std::unique_lock<std::mutex>& lock) {
 
 // --- the public face ---
 
-DispatchEngine::DispatchEngine(Scheduler& scheduler, DispatchOptions options,
+DispatchEngine::DispatchEngine(WorkScheduler& scheduler, DispatchOptions options,
                                InitThread init_thread)
     : core_(std::make_unique<Core>(scheduler, std::move(options), std::move(init_thread))) {
   if (!core_->options.async) {

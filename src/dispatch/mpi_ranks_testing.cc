@@ -32,7 +32,7 @@ std::vector<std::string> emulated(int count) {
   return names;
 }
 
-double total(Scheduler& scheduler) {
+double total(WorkScheduler& scheduler) {
   WorkDispatcher<Slice, double, double> dispatcher(
       scheduler, {.run =
                       [](Slice&& slice, const WorkDevice&) {

@@ -62,7 +62,7 @@ struct Scenario {
   }
   double uniform() { return static_cast<double>(random.uniform()); }
 
-  [[nodiscard]] std::unique_ptr<Scheduler> scheduler() const {
+  [[nodiscard]] std::unique_ptr<WorkScheduler> scheduler() const {
     if (!adaptive) {
       return std::make_unique<StaticHybridScheduler>(devices, batches, capacities, priorities);
     }
@@ -95,7 +95,7 @@ class RandomRun {
 
   // Twice over one dispatcher: with the faults, then without.
   void check() {
-    const std::unique_ptr<Scheduler> scheduler = scenario_.scheduler();
+    const std::unique_ptr<WorkScheduler> scheduler = scenario_.scheduler();
     DispatchOptions options = scenario_.options;
     options.timeline = timeline_;
     RowDispatcher dispatcher(

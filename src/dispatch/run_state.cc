@@ -7,7 +7,7 @@
 
 namespace harmonics {
 
-RunState::RunState(Scheduler& scheduler, std::vector<std::size_t> row_caps,
+RunState::RunState(WorkScheduler& scheduler, std::vector<std::size_t> row_caps,
                    const std::vector<int>& lanes)
     : scheduler_(scheduler),
       row_caps_(std::move(row_caps)),
@@ -36,7 +36,7 @@ void RunState::begin(RowRange rows, Nanoseconds now) {
 void RunState::refill(Nanoseconds now, std::vector<std::size_t>& assigned) {
   if (stopping()) return;
   try {
-    while (const std::optional<Assignment> next = scheduler_.assign(view(now))) {
+    while (const std::optional<WorkAssignment> next = scheduler_.assign(view(now))) {
       assign(*next, now);
       assigned.push_back(next->device);
     }
@@ -49,9 +49,9 @@ void RunState::refill(Nanoseconds now, std::vector<std::size_t>& assigned) {
   }
 }
 
-void RunState::assign(const Assignment& assignment, Nanoseconds now) {
+void RunState::assign(const WorkAssignment& assignment, Nanoseconds now) {
   const std::size_t device = assignment.device;
-  const bool stealing = assignment.from != Assignment::kNobody;
+  const bool stealing = assignment.from != WorkAssignment::kNobody;
   const bool possible = device < loads_.size() && assignment.rows > 0 &&
                         assignment.rows <= loads_[device].room_rows &&
                         (stealing ? assignment.from < loads_.size() && assignment.from != device &&
@@ -69,7 +69,7 @@ void RunState::assign(const Assignment& assignment, Nanoseconds now) {
 }
 
 // The end of the victim's last sub-batch, so that what it does next stays where it is.
-Claim RunState::steal(const Assignment& assignment) {
+Claim RunState::steal(const WorkAssignment& assignment) {
   std::deque<Claim>& queue = queues_[assignment.from];
   Claim& victim = queue.back();
   const std::size_t rows = std::min(assignment.rows, victim.rows.size());

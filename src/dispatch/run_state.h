@@ -21,7 +21,8 @@ inline constexpr std::size_t kMaxKeptFailures = 16;
 class RunState {
  public:
   /// `row_caps`: the most rows that each device may hold. The scheduler stays the caller's.
-  RunState(Scheduler& scheduler, std::vector<std::size_t> row_caps, const std::vector<int>& lanes);
+  RunState(WorkScheduler& scheduler, std::vector<std::size_t> row_caps,
+           const std::vector<int>& lanes);
 
   void begin(RowRange rows, Nanoseconds now);
 
@@ -52,14 +53,14 @@ class RunState {
 
  private:
   [[nodiscard]] RunView view(Nanoseconds now) const;
-  void assign(const Assignment& assignment, Nanoseconds now);
-  [[nodiscard]] Claim steal(const Assignment& assignment);
+  void assign(const WorkAssignment& assignment, Nanoseconds now);
+  [[nodiscard]] Claim steal(const WorkAssignment& assignment);
   void enqueue(std::size_t device, const Claim& claim);
   void stop_running(std::size_t device, const Claim& claim);
   void put_back(const Claim& claim, Recovery recovery);
   void drop_queue(std::size_t device, bool back_to_pool);
 
-  Scheduler& scheduler_;
+  WorkScheduler& scheduler_;
   std::vector<std::size_t> row_caps_;
   std::vector<DeviceLoad> loads_;
   std::vector<std::deque<Claim>> queues_;

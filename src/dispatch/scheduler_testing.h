@@ -23,7 +23,7 @@ std::string error_of(Action action) {
 }
 
 /// The books of a scheduler whose devices have no memory caps and one worker each.
-inline RunState state_of(Scheduler& scheduler) {
+inline RunState state_of(WorkScheduler& scheduler) {
   const std::size_t count = scheduler.devices().size();
   return {scheduler, std::vector(count, DeviceLoad{}.room_rows), std::vector<int>(count, 1)};
 }

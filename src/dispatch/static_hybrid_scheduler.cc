@@ -39,14 +39,14 @@ StaticHybridScheduler::StaticHybridScheduler(StaticHybridConfig config)
                            [&](std::size_t d) { return priorities[d]; });
 }
 
-std::optional<Assignment> StaticHybridScheduler::assign(const RunView& view) {
+std::optional<WorkAssignment> StaticHybridScheduler::assign(const RunView& view) {
   if (view.left_rows == 0) return std::nullopt;
   for (const std::size_t d : order_) {
     const DeviceLoad& load = view.devices[d];
     if (load.rows() + batch_sizes_[d] > capacities_[d]) continue;
     const std::size_t rows = std::min(batch_sizes_[d], view.left_rows);
     if (rows > load.room_rows) continue;
-    return Assignment{.device = d, .rows = rows};
+    return WorkAssignment{.device = d, .rows = rows};
   }
   return std::nullopt;
 }

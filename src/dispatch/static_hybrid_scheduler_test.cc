@@ -122,16 +122,16 @@ TEST(RunState, KeepsSoManyFailuresAndCountsTheRest) {
 
 struct WrongScheduler : SimpleScheduler {
   using SimpleScheduler::SimpleScheduler;
-  std::optional<Assignment> assign(const RunView&) override { return answer; }
-  std::optional<Assignment> answer;
+  std::optional<WorkAssignment> assign(const RunView&) override { return answer; }
+  std::optional<WorkAssignment> answer;
 };
 
 TEST(RunState, ASchedulerThatIsWrongOrIdleEndsTheRun) {
   WrongScheduler scheduler("cpu", 1);
-  for (const std::optional<Assignment> answer :
-       {std::optional<Assignment>(), std::optional(Assignment{.device = 7, .rows = 1}),
-        std::optional(Assignment{.device = 0, .rows = 0}),
-        std::optional(Assignment{.device = 0, .rows = 1, .from = 0})}) {
+  for (const std::optional<WorkAssignment> answer :
+       {std::optional<WorkAssignment>(), std::optional(WorkAssignment{.device = 7, .rows = 1}),
+        std::optional(WorkAssignment{.device = 0, .rows = 0}),
+        std::optional(WorkAssignment{.device = 0, .rows = 1, .from = 0})}) {
     scheduler.answer = answer;
     RunState state = state_of(scheduler);
     state.begin({0, 100}, Nanoseconds(0));

@@ -56,7 +56,7 @@ std::vector<WorkDevice> worker_devices(std::span<const WorkDevice> devices,
   return workers;
 }
 
-std::vector<std::size_t> row_caps(const Scheduler& scheduler, const DispatchOptions& options) {
+std::vector<std::size_t> row_caps(const WorkScheduler& scheduler, const DispatchOptions& options) {
   const std::span<const WorkDevice> devices = scheduler.devices();
   std::vector<std::size_t> caps(devices.size(), std::numeric_limits<std::size_t>::max());
   for (const auto& [name, bytes] : options.memory_caps) {

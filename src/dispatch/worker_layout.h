@@ -19,7 +19,7 @@ namespace harmonics {
 
 /// The most rows that each device may hold under its memory cap. A cap for an unknown device, one
 /// without `row_bytes`, or one below a scheduler's fixed sub-batch is an Error (kInvalidArgument).
-[[nodiscard]] std::vector<std::size_t> row_caps(const Scheduler& scheduler,
+[[nodiscard]] std::vector<std::size_t> row_caps(const WorkScheduler& scheduler,
                                                 const DispatchOptions& options);
 
 }  // namespace harmonics

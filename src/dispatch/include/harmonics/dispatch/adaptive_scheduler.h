@@ -51,7 +51,7 @@ struct DeviceKnowledge {
 /// device is quarantined, its rows go elsewhere, and the next run begins with a probe of it.
 ///
 /// Wrong configurations are an Error (kInvalidArgument), as are more first_batches than devices.
-class AdaptiveScheduler final : public Scheduler {
+class AdaptiveScheduler final : public WorkScheduler {
  public:
   explicit AdaptiveScheduler(AdaptiveConfig config);
   explicit AdaptiveScheduler(std::vector<std::string> devices)
@@ -61,7 +61,7 @@ class AdaptiveScheduler final : public Scheduler {
 
   [[nodiscard]] std::span<const WorkDevice> devices() const override { return devices_; }
   void begin_run(const RunView& view) override;
-  [[nodiscard]] std::optional<Assignment> assign(const RunView& view) override;
+  [[nodiscard]] std::optional<WorkAssignment> assign(const RunView& view) override;
   void finished(const FinishedWork& work) override;
   [[nodiscard]] Recovery failed(const FailedWork& work) override;
   void end_run(const RunView& view) override;
@@ -88,10 +88,10 @@ class AdaptiveScheduler final : public Scheduler {
   [[nodiscard]] std::size_t probe_rows(const Learner& learner, const RunView& view) const;
   [[nodiscard]] std::size_t best_batch(const Learner& learner) const;
   [[nodiscard]] double ready_s(std::size_t device, const RunView& view) const;
-  [[nodiscard]] std::optional<Assignment> probe(const RunView& view) const;
-  [[nodiscard]] std::optional<Assignment> share(const RunView& view) const;
-  [[nodiscard]] std::optional<Assignment> steal(const RunView& view) const;
-  [[nodiscard]] std::optional<Assignment> last_rows(const RunView& view) const;
+  [[nodiscard]] std::optional<WorkAssignment> probe(const RunView& view) const;
+  [[nodiscard]] std::optional<WorkAssignment> share(const RunView& view) const;
+  [[nodiscard]] std::optional<WorkAssignment> steal(const RunView& view) const;
+  [[nodiscard]] std::optional<WorkAssignment> last_rows(const RunView& view) const;
   [[nodiscard]] std::size_t fitting(const Learner& learner, const DeviceLoad& load,
                                     double rows) const;
   [[nodiscard]] LearnedRates learned() const;

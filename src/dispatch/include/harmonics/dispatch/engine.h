@@ -79,7 +79,7 @@ class DispatchEngine {
 
   /// `init_thread` has run on every worker when the constructor returns; its exception leaves the
   /// constructor. The scheduler stays the caller's and outlives the engine.
-  DispatchEngine(Scheduler& scheduler, DispatchOptions options, InitThread init_thread);
+  DispatchEngine(WorkScheduler& scheduler, DispatchOptions options, InitThread init_thread);
   /// Stops a run that is under way, waits for what is at work, and ends the threads.
   ~DispatchEngine();
   DispatchEngine(const DispatchEngine&) = delete;

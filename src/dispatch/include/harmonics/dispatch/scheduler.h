@@ -45,7 +45,7 @@ struct RunView {
 
 /// `rows` of those left go to `device`. With `from`, a sub-batch that waits at that device goes
 /// instead: the last one in its queue, of which no more than `rows` move.
-struct Assignment {
+struct WorkAssignment {
   static constexpr std::size_t kNobody = std::numeric_limits<std::size_t>::max();
   std::size_t device = 0;
   std::size_t rows = 0;
@@ -82,11 +82,11 @@ enum class Recovery {
 /// Decides for a dispatcher. It is called by one thread at a time (the dispatcher holds its lock),
 /// except `enter` and `leave`. A scheduler may serve several dispatchers one after the other, not
 /// at the same time. An exception out of it ends the run.
-class Scheduler {
+class WorkScheduler {
  public:
-  virtual ~Scheduler() = default;
+  virtual ~WorkScheduler() = default;
 
-  /// Fixed from construction on; `Assignment::device` counts in this order.
+  /// Fixed from construction on; `WorkAssignment::device` counts in this order.
   [[nodiscard]] virtual std::span<const WorkDevice> devices() const = 0;
 
   /// The largest sub-batch that a device is ever given, where that is fixed; 0: it is not.
@@ -95,7 +95,7 @@ class Scheduler {
   virtual void begin_run(const RunView& /*view*/) {}
   /// Who takes rows now. Asked again until it answers nothing, and again after every change. With
   /// rows left, nothing at work and no answer, the run ends with an Error that quotes `stalled`.
-  [[nodiscard]] virtual std::optional<Assignment> assign(const RunView& view) = 0;
+  [[nodiscard]] virtual std::optional<WorkAssignment> assign(const RunView& view) = 0;
   virtual void finished(const FinishedWork& /*work*/) {}
   [[nodiscard]] virtual Recovery failed(const FailedWork& /*work*/) { return Recovery::kStop; }
   virtual void end_run(const RunView& /*view*/) {}

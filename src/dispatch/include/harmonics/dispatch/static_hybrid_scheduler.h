@@ -23,7 +23,7 @@ struct StaticHybridConfig {
 /// batch size under its capacity. Wrong configurations (a capacity below the batch size, a size of
 /// zero, a device twice or unknown, lists of other lengths, a priority that is no number) are an
 /// Error (kInvalidArgument).
-class StaticHybridScheduler : public Scheduler {
+class StaticHybridScheduler : public WorkScheduler {
  public:
   explicit StaticHybridScheduler(StaticHybridConfig config);
   StaticHybridScheduler(std::vector<std::string> devices, std::vector<std::size_t> batch_sizes,
@@ -36,7 +36,7 @@ class StaticHybridScheduler : public Scheduler {
   [[nodiscard]] std::size_t fixed_batch(std::size_t device) const override {
     return batch_sizes_[device];
   }
-  [[nodiscard]] std::optional<Assignment> assign(const RunView& view) override;
+  [[nodiscard]] std::optional<WorkAssignment> assign(const RunView& view) override;
 
   [[nodiscard]] std::size_t capacity(std::size_t device) const { return capacities_[device]; }
 

@@ -58,7 +58,7 @@ class WorkDispatcher {
   using Functions = WorkFunctions<Input, Output, Result, RawInput, Part>;
 
   /// Missing functions are an Error (kInvalidArgument) that names them.
-  WorkDispatcher(Scheduler& scheduler, Functions functions, DispatchOptions options = {})
+  WorkDispatcher(WorkScheduler& scheduler, Functions functions, DispatchOptions options = {})
       : job_(checked(std::move(functions))),
         engine_(scheduler, std::move(options), job_.functions.init_thread) {
     job_.timeline = &engine_.timeline();

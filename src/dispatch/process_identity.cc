@@ -1,0 +1,58 @@
+#include "process_identity.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <string>
+#include <string_view>
+
+#include <harmonics/base/format.h>
+
+namespace harmonics {
+namespace {
+
+struct Status {
+  char state = 'X';
+  std::uint64_t started = 0;
+};
+
+// Fields 3 and 22 of /proc/PID/stat. The name before them may hold spaces and brackets itself.
+Status read_status(std::int32_t pid) {
+  const std::string path = format("/proc/{}/stat", pid);
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return {};
+  std::array<char, 1024> buffer{};
+  const ssize_t size = ::read(file, buffer.data(), buffer.size());
+  ::close(file);
+  if (size <= 0) return {};
+  std::string_view text(buffer.data(), static_cast<std::size_t>(size));
+  const std::size_t bracket = text.rfind(')');
+  if (bracket == std::string_view::npos || bracket + 2 >= text.size()) return {};
+  text.remove_prefix(bracket + 2);
+  Status status{.state = text.front()};
+  constexpr int kFieldsToStart = 19;
+  for (int field = 0; field < kFieldsToStart; ++field) {
+    const std::size_t space = text.find(' ');
+    if (space == std::string_view::npos) return {};
+    text.remove_prefix(space + 1);
+  }
+  std::from_chars(text.data(), text.data() + text.size(), status.started);
+  return status;
+}
+
+}  // namespace
+
+ProcessIdentity this_process() {
+  const std::int32_t pid = ::getpid();
+  return {pid, read_status(pid).started};
+}
+
+bool is_alive(const ProcessIdentity& process) {
+  if (process.nobody()) return false;
+  const Status status = read_status(process.pid);
+  return status.state != 'X' && status.state != 'Z' && status.started == process.started;
+}
+
+}  // namespace harmonics
