@@ -1,0 +1,96 @@
+#include <harmonics/runtime/parameter_set.h>
+
+#include <torch/torch.h>
+
+#include <utility>
+
+#include <harmonics/base/error.h>
+#include <harmonics/tensor/torch.h>
+
+#include "optimizer.h"
+
+namespace harmonics {
+namespace {
+
+/// The value of that name, which must have the shape of `like`.
+at::Tensor fitting(const NamedTensors& values, const std::string& name, const at::Tensor& like) {
+  const auto found = values.find(name);
+  if (found == values.end()) fail(ErrorCode::kNotFound, "there is no value for '{}'", name);
+  const Shape shape(like.sizes().begin(), like.sizes().end());
+  if (found->second.shape() != shape) {
+    fail(ErrorCode::kInvalidArgument, "'{}' has shape {} here, the value that came has {}", name,
+         shape_text(shape), shape_text(found->second.shape()));
+  }
+  return to_torch(found->second).to(like.options());
+}
+
+}  // namespace
+
+struct ParameterSet::State {
+  std::map<std::string, at::Tensor> values;
+  Optimizer optimizer;
+};
+
+ParameterSet::ParameterSet(const NamedTensors& start, const OptimizerOptions& optimizer)
+    : state_(new State{{}, Optimizer(optimizer)}) {
+  for (const auto& [name, tensor] : start) {
+    if (tensor.dtype() != DType::kFloat32 && tensor.dtype() != DType::kFloat64) {
+      fail(ErrorCode::kInvalidArgument, "parameter '{}' is {}: only float32 and float64 are learnt",
+           name, dtype_name(tensor.dtype()));
+    }
+    state_->values.emplace(name, to_torch(tensor).clone());
+  }
+}
+ParameterSet::~ParameterSet() = default;
+ParameterSet::ParameterSet(ParameterSet&&) noexcept = default;
+ParameterSet& ParameterSet::operator=(ParameterSet&&) noexcept = default;
+
+NamedTensors ParameterSet::values() const {
+  NamedTensors copies;
+  for (const auto& [name, value] : state_->values) copies.emplace(name, from_torch(value.clone()));
+  return copies;
+}
+
+NamedTensors ParameterSet::optimizer_state() const {
+  NamedTensors copies;
+  for (const auto& [name, value] : state_->optimizer.state()) {
+    copies.emplace(name, from_torch(value.clone()));
+  }
+  return copies;
+}
+
+void ParameterSet::restore(const NamedTensors& values, const NamedTensors& optimizer_state) {
+  std::map<std::string, at::Tensor> fresh;
+  std::map<std::string, at::Tensor> slots;
+  for (const auto& [name, value] : state_->values) {
+    fresh.emplace(name, fitting(values, name, value).clone());
+    for (const std::string_view slot : state_->optimizer.slots()) {
+      const std::string full = name + "." + std::string(slot);
+      if (!optimizer_state.contains(full)) continue;
+      slots.emplace(full, fitting(optimizer_state, full, value).clone());
+    }
+  }
+  state_->values = std::move(fresh);
+  state_->optimizer.set_state(std::move(slots));
+}
+
+void ParameterSet::update(const NamedTensors& gradients, const Update& update) {
+  const torch::NoGradGuard no_grad;
+  std::map<std::string, at::Tensor> all;  // checked whole before anything changes
+  for (const auto& [name, value] : state_->values) {
+    all.emplace(name, fitting(gradients, name, value));
+  }
+  for (auto& [name, value] : state_->values) {
+    state_->optimizer.apply(name, value, all.at(name), update);
+  }
+}
+
+std::map<std::string, double> ParameterSet::square_sums(const NamedTensors& gradients) {
+  std::map<std::string, double> sums;
+  for (const auto& [name, tensor] : gradients) {
+    sums[name] = to_torch(tensor).to(at::kDouble).square().sum().item<double>();
+  }
+  return sums;
+}
+
+}  // namespace harmonics
