@@ -49,6 +49,9 @@
 #include <harmonics/runtime/cycle_runtime.h>
 #include <harmonics/runtime/devices.h>
 #include <harmonics/schedule/distributed_scheduler.h>
+#include <harmonics/schedule/parameter_client.h>
+#include <harmonics/schedule/parameter_server.h>
 #include <harmonics/schedule/reduction.h>
 #include <harmonics/schedule/remote_scheduler.h>
+#include <harmonics/schedule/replica_scheduler.h>
 #endif
