@@ -22,18 +22,6 @@ using ::testing::HasSubstr;
 
 constexpr auto kPatience = std::chrono::minutes(2);
 
-/// True when this build has the transport.
-bool is_built(RemoteTransport transport) {
-  try {
-    RemoteBinding binding{"probe", "127.0.0.1", 0, transport};
-    binding.listen = true;
-    static_cast<void>(make_transport(binding));
-    return true;
-  } catch (const Error& error) {
-    return error.code() != ErrorCode::kUnimplemented;
-  }
-}
-
 RemoteBinding somewhere(RemoteTransport transport = RemoteTransport::TCP) {
   RemoteBinding place;
   place.host = "127.0.0.1";

@@ -99,7 +99,12 @@ NamedTensors added_in_order(std::size_t ranks, std::uint64_t step) {
   return sum;
 }
 
-class ReductionOver : public testing::TestWithParam<Meeting> {};
+class ReductionOver : public testing::TestWithParam<Meeting> {
+ protected:
+  void SetUp() override {
+    if (GetParam() && !is_built(*GetParam())) GTEST_SKIP() << "this build lacks the transport";
+  }
+};
 
 TEST_P(ReductionOver, EveryRankGetsTheSameBitsInEveryRun) {
   for (const Reduction order : kOrders) {
@@ -170,6 +175,7 @@ TEST_P(ReductionOver, ARankThatDiesIsAnErrorEverywhere) {
 
 INSTANTIATE_TEST_SUITE_P(Transports, ReductionOver,
                          testing::Values(Meeting{}, Meeting{RemoteTransport::TCP},
+                                         Meeting{RemoteTransport::GRPC},
                                          Meeting{RemoteTransport::SharedMemory}),
                          [](const auto& info) {
                            return info.param ? std::string(transport_name(*info.param))

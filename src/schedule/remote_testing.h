@@ -39,6 +39,18 @@ inline std::uint16_t free_port() {
   return ntohs(address.sin_port);
 }
 
+/// True when this build has the transport.
+inline bool is_built(RemoteTransport transport) {
+  try {
+    RemoteBinding binding{"probe", "127.0.0.1", 0, transport};
+    binding.listen = true;
+    static_cast<void>(make_transport(binding));
+    return true;
+  } catch (const Error& error) {
+    return error.code() != ErrorCode::kUnimplemented;
+  }
+}
+
 inline constexpr std::int64_t kTestRows = 44;  // five batches of eight and one of four
 inline constexpr std::int64_t kTestBatch = 8;
 

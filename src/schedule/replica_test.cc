@@ -4,11 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 
 #include <harmonics/data/memory_consumer.h>
+#include <harmonics/data/open_producer.h>
 #include <harmonics/graph/harp.h>
 #include <harmonics/graph/zoo.h>
 #include <harmonics/schedule/distributed_scheduler.h>
+#include <harmonics/schedule/replica_scheduler.h>
 
 #include <random_graph.h>
 
@@ -157,6 +161,35 @@ TEST(Replicas, InAChainLearnBitForBitWhatOneProcessLearnsInAsManyMicroBatches) {
       EXPECT_EQ(weights_digest(trained(together[0].weights)),
                 weights_digest(trained(alone.weights)));
     }
+  }
+}
+
+// The digits of the examples, two hundred steps at a batch of 64.
+TEST(Replicas, TwoHundredStepsOfDigits) {
+  const HarmonicGraph graph = zoo_graph("digits-mlp");
+  const char* source = std::getenv("HARMONICS_SOURCE_DIR");
+  const std::filesystem::path folder =
+      std::filesystem::path(source == nullptr ? "." : source) / "examples" / "data";
+  const auto learn = [&](auto& scheduler) {
+    const auto bind = [&](const char* name, const char* spec) {
+      const auto rows = std::make_shared<ShuffleProducer>(open_producer(spec, folder));
+      scheduler.bindProducer(name, std::make_shared<BatchProducer>(rows, 64));
+    };
+    bind("image", "csv:digits.csv?columns=0-63&scale=0.0625");
+    bind("label", "csv:digits.csv?columns=64&dtype=int64");
+    for (int step = 0; step < 200; ++step) scheduler.step();
+    return scheduler.parameters();
+  };
+  RuntimeOptions options;
+  options.threads = 1;
+  CycleRuntime alone(graph, options);
+  const NamedTensors expected = learn(alone);
+  for (const std::size_t replicas : {2, 4}) {
+    ReplicaScheduler first({graph}, {.replicas = replicas}, options);
+    ReplicaScheduler second({graph}, {.replicas = replicas}, options);
+    const NamedTensors weights = learn(first);
+    EXPECT_LT(relative_distance(weights, expected), 1e-5) << replicas;
+    EXPECT_EQ(weights_digest(weights), weights_digest(learn(second)));
   }
 }
 
