@@ -1,0 +1,151 @@
+#include <harmonics/rpc/client.h>
+
+#include "connection.h"
+#include "wire.h"
+
+namespace harmonics {
+
+using std::chrono::milliseconds;
+using std::chrono::system_clock;
+
+struct ClusterClient::Parts {
+  ClientOptions options;
+  std::unique_ptr<wire::Cluster::Stub> stub;
+
+  /// One call: `method` of the stub with a fresh context.
+  template <typename Request, typename Reply>
+  Reply call(grpc::Status (wire::Cluster::Stub::*method)(grpc::ClientContext*, const Request&,
+                                                         Reply*),
+             const Request& request) {
+    grpc::ClientContext context;
+    context.set_deadline(system_clock::now() + options.timeout);
+    add_token(context, options.token);
+    Reply reply;
+    check((stub.get()->*method)(&context, request, &reply), options.server);
+    return reply;
+  }
+};
+
+namespace {
+
+wire::TaskRef reference(TaskId id) {
+  wire::TaskRef ref;
+  ref.set_task(id.value);
+  return ref;
+}
+
+}  // namespace
+
+ClusterClient::ClusterClient(ClientOptions options) : parts_(std::make_unique<Parts>()) {
+  parts_->options = std::move(options);
+  parts_->stub = wire::Cluster::NewStub(open_channel(parts_->options.server, parts_->options.tls));
+}
+ClusterClient::~ClusterClient() = default;
+
+Submitted ClusterClient::submit(const TaskSpec& spec) {
+  wire::TaskSpec request;
+  encode(spec, request);
+  const auto reply = parts_->call(&wire::Cluster::Stub::Submit, request);
+  return {TaskId{reply.first_task()}, reply.count(), reply.already()};
+}
+
+void ClusterClient::cancel(TaskId task) {
+  parts_->call(&wire::Cluster::Stub::Cancel, reference(task));
+}
+
+void ClusterClient::drain(const std::string& worker, bool drain) {
+  wire::DrainRequest request;
+  request.set_worker(worker);
+  request.set_drain(drain);
+  parts_->call(&wire::Cluster::Stub::Drain, request);
+}
+
+void ClusterClient::forget(const std::string& worker) {
+  wire::WorkerRef request;
+  request.set_worker(worker);
+  parts_->call(&wire::Cluster::Stub::Forget, request);
+}
+
+void ClusterClient::set_quota(const std::string& user, const Quota& quota) {
+  wire::QuotaRequest request;
+  request.set_user(user);
+  request.set_max_gpus(quota.max_gpus);
+  request.set_max_active(quota.max_active);
+  request.set_max_waiting(quota.max_waiting);
+  request.set_weight(quota.weight);
+  parts_->call(&wire::Cluster::Stub::SetQuota, request);
+}
+
+TaskPage ClusterClient::list_tasks(const ListTasksQuery& query) {
+  wire::ListTasksRequest request;
+  request.set_from(query.from.value);
+  request.set_limit(query.limit);
+  for (const std::string& state : query.states) request.add_states(state);
+  request.set_worker(query.worker);
+  return decode(parts_->call(&wire::Cluster::Stub::ListTasks, request));
+}
+
+TaskView ClusterClient::task(TaskId id) {
+  return decode(parts_->call(&wire::Cluster::Stub::GetTask, reference(id)));
+}
+
+WhyPending ClusterClient::why(TaskId id) {
+  return decode(parts_->call(&wire::Cluster::Stub::Why, reference(id)));
+}
+
+WaitResult ClusterClient::wait(TaskId id, milliseconds timeout) {
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  while (true) {
+    const auto left = std::chrono::ceil<milliseconds>(end - std::chrono::steady_clock::now());
+    wire::WaitRequest request;
+    request.set_task(id.value);
+    const milliseconds part = std::clamp(left, milliseconds(0), kMaxWaitPerCall);
+    request.set_timeout_ms(static_cast<std::uint64_t>(part.count()));
+    grpc::ClientContext context;
+    context.set_wait_for_ready(true);
+    context.set_deadline(system_clock::now() + part + parts_->options.timeout);
+    add_token(context, parts_->options.token);
+    wire::WaitReply reply;
+    const grpc::Status status = parts_->stub->Wait(&context, request, &reply);
+    // A server that goes down cuts the call: ask the next one.
+    if (status.error_code() == grpc::StatusCode::UNAVAILABLE && left > milliseconds(0)) continue;
+    check(status, parts_->options.server);
+    if (reply.ended() || left <= milliseconds(0)) return decode(reply);
+  }
+}
+
+std::vector<WorkerView> ClusterClient::workers() {
+  std::vector<WorkerView> workers;
+  const auto reply = parts_->call(&wire::Cluster::Stub::ListWorkers, wire::Empty());
+  for (const wire::WorkerView& worker : reply.workers()) workers.push_back(decode(worker));
+  return workers;
+}
+
+ClusterStatus ClusterClient::status() {
+  return decode(parts_->call(&wire::Cluster::Stub::Status, wire::Empty()));
+}
+
+void ClusterClient::read_log(const LogQuery& query,
+                             const std::function<bool(const LogPiece&)>& take) {
+  wire::LogRequest request;
+  request.set_task(query.task.value);
+  request.set_attempt(query.attempt.value);
+  request.set_rank(query.rank);
+  request.set_stream(query.stream);
+  request.set_offset(query.offset);
+  request.set_follow(query.follow);
+  grpc::ClientContext context;
+  if (!query.follow) context.set_deadline(system_clock::now() + parts_->options.timeout);
+  add_token(context, parts_->options.token);
+  const auto reader = parts_->stub->ReadLog(&context, request);
+  wire::LogChunk chunk;
+  bool stopped = false;
+  while (!stopped && reader->Read(&chunk)) {
+    stopped = !take({chunk.offset(), std::move(*chunk.mutable_data())});
+  }
+  if (stopped) context.TryCancel();
+  const grpc::Status status = reader->Finish();
+  if (!stopped) check(status, parts_->options.server);
+}
+
+}  // namespace harmonics

@@ -1,0 +1,219 @@
+#include <algorithm>
+
+#include <harmonics/base/error.h>
+
+#include "wire.h"
+
+namespace harmonics {
+namespace {
+
+template <typename Field>
+TextPairs decode_pairs(const Field& from) {
+  TextPairs pairs;
+  for (const auto& pair : from) pairs.emplace_back(pair.key(), pair.value());
+  return pairs;
+}
+
+template <typename Field>
+std::vector<std::string> decode_texts(const Field& from) {
+  return {from.begin(), from.end()};
+}
+
+template <typename Field>
+std::vector<DeviceSpec> decode_devices(const Field& from) {
+  if (static_cast<std::size_t>(from.size()) > kMaxDevicesPerWorker) {
+    fail(ErrorCode::kInvalidArgument, "a worker with {} devices: at most {} are possible",
+         from.size(), kMaxDevicesPerWorker);
+  }
+  std::vector<DeviceSpec> devices;
+  for (const auto& device : from) {
+    devices.push_back({device.name(), device.model(), device.memory_mb()});
+  }
+  return devices;
+}
+
+/// A number that an enumeration with `count` values must have.
+template <typename Enum>
+Enum decode_enum(std::uint32_t value, std::uint32_t count, const char* what) {
+  if (value >= count) fail(ErrorCode::kInvalidArgument, "{} {} is unknown", what, value);
+  return static_cast<Enum>(value);
+}
+
+constexpr std::uint32_t kEndKinds = static_cast<std::uint32_t>(EndKind::kRefused) + 1;
+constexpr std::uint32_t kStopReasons = static_cast<std::uint32_t>(StopReason::kUnknown) + 1;
+
+HelloMessage decode_hello(const wire::Hello& from) {
+  HelloMessage hello;
+  hello.spec = {from.name(), from.address(),   decode_devices(from.devices()),
+                from.cpus(), from.memory_mb(), from.identity()};
+  for (const wire::AttemptReport& report : from.attempts()) {
+    AttemptReport& out = hello.attempts.emplace_back();
+    out.id = decode(report.id());
+    out.launched = report.launched();
+    if (report.has_ended()) out.ended = decode(report.ended());
+  }
+  return hello;
+}
+
+StartMessage decode_start(const wire::Start& from) {
+  StartMessage start;
+  start.id = decode(from.id());
+  start.spec = std::make_shared<const TaskSpec>(decode(from.spec()));
+  start.user = from.user();
+  start.array_index = from.array_index();
+  start.gang_rank = from.gang_rank();
+  for (const wire::PeerPlace& peer : from.peers()) {
+    start.peers.push_back({peer.worker_name(), peer.address()});
+  }
+  start.devices = {from.devices()};
+  return start;
+}
+
+}  // namespace
+
+TaskSpec decode(const wire::TaskSpec& from) {
+  TaskSpec spec;
+  spec.name = from.name();
+  spec.required_gpus = from.required_gpus();
+  spec.min_gpu_memory_mb = from.min_gpu_memory_mb();
+  spec.params = decode_pairs(from.params());
+  spec.command = decode_texts(from.command());
+  spec.env = decode_pairs(from.env());
+  spec.working_dir = from.working_dir();
+  spec.cpus = from.cpus();
+  spec.memory_mb = from.memory_mb();
+  spec.timeout_s = from.timeout_s();
+  spec.max_retries = from.max_retries();
+  spec.priority = from.priority();
+  spec.gang = from.gang();
+  spec.array = from.array();
+  for (const std::uint64_t id : from.depends_on()) spec.depends_on.push_back(TaskId{id});
+  spec.idempotency_key = from.idempotency_key();
+  spec.artifacts = decode_texts(from.artifacts());
+  spec.on_disconnect = from.on_disconnect() == wire::ON_DISCONNECT_CONTINUE
+                           ? OnDisconnect::kContinue
+                           : OnDisconnect::kStop;
+  return spec;
+}
+
+EndResult decode(const wire::EndResult& from) {
+  EndResult result;
+  result.kind =
+      decode_enum<EndKind>(static_cast<std::uint32_t>(from.kind()), kEndKinds, "end of a task");
+  result.exit_code = from.exit_code();
+  result.signal = from.signal();
+  result.message = from.message().substr(0, kMaxTaskTextBytes);
+  return result;
+}
+
+TaskView decode(const wire::TaskView& from) {
+  TaskView view;
+  view.id = {from.id()};
+  view.first = {from.first()};
+  view.spec = decode(from.spec());
+  view.user = from.user();
+  view.state = from.state();
+  view.attempts = from.attempts();
+  view.failures = from.failures();
+  view.losses = from.losses();
+  view.preemptions = from.preemptions();
+  view.submitted = Time(from.submitted_ns());
+  view.changed = Time(from.changed_ns());
+  for (const wire::MemberView& member : from.members()) {
+    view.members.push_back({member.worker(), decode_texts(member.devices()), member.launched()});
+  }
+  if (from.has_last()) view.last = decode(from.last());
+  view.progress = from.progress();
+  return view;
+}
+
+TaskPage decode(const wire::ListTasksReply& from) {
+  TaskPage page;
+  for (const wire::TaskView& task : from.tasks()) page.tasks.push_back(decode(task));
+  page.next = {from.next()};
+  return page;
+}
+
+WorkerView decode(const wire::WorkerView& from) {
+  WorkerView view;
+  view.spec = {from.name(), from.address(),   decode_devices(from.devices()),
+               from.cpus(), from.memory_mb(), {}};
+  view.state = from.state();
+  view.draining = from.draining();
+  view.heard = Time(from.heard_ns());
+  for (const std::uint64_t task : from.tasks()) view.tasks.push_back(TaskId{task});
+  view.free_devices = decode_texts(from.free_devices());
+  return view;
+}
+
+WhyPending decode(const wire::WhyReply& from) {
+  using Reason = WhyPending::Reason;
+  WhyPending why{Reason::kNotPending, from.text(), from.before()};
+  for (auto reason = Reason::kNotPending; reason <= Reason::kNext;
+       reason = static_cast<Reason>(static_cast<int>(reason) + 1)) {
+    if (to_string(reason) == from.reason()) why.reason = reason;
+  }
+  return why;
+}
+
+WaitResult decode(const wire::WaitReply& from) {
+  return {from.ended(),     from.succeeded(),         from.failed(),
+          from.cancelled(), from.dependency_failed(), from.unfinished()};
+}
+
+ClusterStatus decode(const wire::StatusReply& from) {
+  ClusterStatus status;
+  status.version = from.version();
+  status.policy = from.policy();
+  status.term = from.term();
+  status.waiting = from.waiting();
+  status.pending = from.pending();
+  status.delayed = from.delayed();
+  status.active = from.active();
+  status.ended = from.ended();
+  status.workers = from.workers();
+  status.workers_connected = from.workers_connected();
+  status.devices = from.devices();
+  status.devices_leased = from.devices_leased();
+  status.now = Time(from.now_ns());
+  return status;
+}
+
+AttemptId decode(const wire::AttemptId& from) {
+  return {TaskId{from.task()}, AttemptNumber{from.attempt()}};
+}
+
+WorkerMessage decode(const wire::WorkerMessage& from) {
+  switch (from.kind_case()) {
+    case wire::WorkerMessage::kHello: return decode_hello(from.hello());
+    case wire::WorkerMessage::kHeartbeat: return HeartbeatMessage{from.heartbeat()};
+    case wire::WorkerMessage::kLaunched: return LaunchedMessage{decode(from.launched())};
+    case wire::WorkerMessage::kEnded:
+      return EndedMessage{decode(from.ended().id()), decode(from.ended().result())};
+    default:
+      fail(ErrorCode::kInvalidArgument, "a message of a worker that this server does not know");
+  }
+}
+
+ServerMessage decode(const wire::ServerMessage& from) {
+  switch (from.kind_case()) {
+    case wire::ServerMessage::kWelcome: {
+      const wire::Welcome& welcome = from.welcome();
+      return WelcomeMessage{WorkerId{welcome.worker()}, welcome.name(),
+                            Nanoseconds(welcome.lease_ns()), Nanoseconds(welcome.heartbeat_ns()),
+                            Nanoseconds(welcome.stop_grace_ns())};
+    }
+    case wire::ServerMessage::kRefused: return RefusedMessage{from.refused()};
+    case wire::ServerMessage::kLease: return LeaseMessage{from.lease()};
+    case wire::ServerMessage::kStart: return decode_start(from.start());
+    case wire::ServerMessage::kStop:
+      return StopMessage{
+          decode(from.stop().id()),
+          decode_enum<StopReason>(from.stop().reason(), kStopReasons, "reason of a stop")};
+    case wire::ServerMessage::kEndAck: return EndAckMessage{decode(from.end_ack())};
+    default:
+      fail(ErrorCode::kInvalidArgument, "a message of a server that this worker does not know");
+  }
+}
+
+}  // namespace harmonics

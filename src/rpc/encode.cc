@@ -1,0 +1,214 @@
+#include "wire.h"
+
+namespace harmonics {
+namespace {
+
+template <typename Field>
+void encode_pairs(const TextPairs& from, Field& to) {
+  for (const auto& [key, value] : from) {
+    auto* pair = to.Add();
+    pair->set_key(key);
+    pair->set_value(value);
+  }
+}
+
+template <typename Field>
+void encode_devices(const std::vector<DeviceSpec>& from, Field& to) {
+  for (const DeviceSpec& device : from) {
+    auto* out = to.Add();
+    out->set_name(device.name);
+    out->set_model(device.model);
+    out->set_memory_mb(device.memory_mb);
+  }
+}
+
+void encode(AttemptId from, wire::AttemptId& to) {
+  to.set_task(from.task.value);
+  to.set_attempt(from.attempt.value);
+}
+
+struct WorkerMessageEncoder {
+  wire::WorkerMessage& to;
+
+  void operator()(const HelloMessage& message) const {
+    wire::Hello& hello = *to.mutable_hello();
+    hello.set_name(message.spec.name);
+    hello.set_address(message.spec.address);
+    encode_devices(message.spec.devices, *hello.mutable_devices());
+    hello.set_cpus(message.spec.cpus);
+    hello.set_memory_mb(message.spec.memory_mb);
+    hello.set_identity(message.spec.identity);
+    for (const AttemptReport& report : message.attempts) {
+      wire::AttemptReport& out = *hello.add_attempts();
+      encode(report.id, *out.mutable_id());
+      out.set_launched(report.launched);
+      if (report.ended) harmonics::encode(*report.ended, *out.mutable_ended());
+    }
+  }
+  void operator()(const HeartbeatMessage& message) const { to.set_heartbeat(message.number); }
+  void operator()(const LaunchedMessage& message) const {
+    encode(message.id, *to.mutable_launched());
+  }
+  void operator()(const EndedMessage& message) const {
+    encode(message.id, *to.mutable_ended()->mutable_id());
+    harmonics::encode(message.result, *to.mutable_ended()->mutable_result());
+  }
+};
+
+struct ServerMessageEncoder {
+  wire::ServerMessage& to;
+
+  void operator()(const WelcomeMessage& message) const {
+    wire::Welcome& welcome = *to.mutable_welcome();
+    welcome.set_worker(message.worker.value);
+    welcome.set_name(message.name);
+    welcome.set_lease_ns(message.lease.count());
+    welcome.set_heartbeat_ns(message.heartbeat.count());
+    welcome.set_stop_grace_ns(message.stop_grace.count());
+  }
+  void operator()(const RefusedMessage& message) const { to.set_refused(message.reason); }
+  void operator()(const LeaseMessage& message) const { to.set_lease(message.number); }
+  void operator()(const StartMessage& message) const {
+    wire::Start& start = *to.mutable_start();
+    encode(message.id, *start.mutable_id());
+    harmonics::encode(*message.spec, *start.mutable_spec());
+    start.set_user(message.user);
+    start.set_array_index(message.array_index);
+    start.set_gang_rank(message.gang_rank);
+    for (const PeerPlace& peer : message.peers) {
+      wire::PeerPlace& out = *start.add_peers();
+      out.set_worker_name(peer.worker_name);
+      out.set_address(peer.address);
+    }
+    start.set_devices(message.devices.bits);
+  }
+  void operator()(const StopMessage& message) const {
+    encode(message.id, *to.mutable_stop()->mutable_id());
+    to.mutable_stop()->set_reason(static_cast<std::uint32_t>(message.reason));
+  }
+  void operator()(const EndAckMessage& message) const { encode(message.id, *to.mutable_end_ack()); }
+};
+
+}  // namespace
+
+void encode(const TaskSpec& from, wire::TaskSpec& to) {
+  to.set_name(from.name);
+  to.set_required_gpus(from.required_gpus);
+  to.set_min_gpu_memory_mb(from.min_gpu_memory_mb);
+  encode_pairs(from.params, *to.mutable_params());
+  for (const std::string& word : from.command) to.add_command(word);
+  encode_pairs(from.env, *to.mutable_env());
+  to.set_working_dir(from.working_dir);
+  to.set_cpus(from.cpus);
+  to.set_memory_mb(from.memory_mb);
+  to.set_timeout_s(from.timeout_s);
+  to.set_max_retries(from.max_retries);
+  to.set_priority(from.priority);
+  to.set_gang(from.gang);
+  to.set_array(from.array);
+  for (const TaskId id : from.depends_on) to.add_depends_on(id.value);
+  to.set_idempotency_key(from.idempotency_key);
+  for (const std::string& path : from.artifacts) to.add_artifacts(path);
+  to.set_on_disconnect(from.on_disconnect == OnDisconnect::kContinue ? wire::ON_DISCONNECT_CONTINUE
+                                                                     : wire::ON_DISCONNECT_STOP);
+}
+
+void encode(const EndResult& from, wire::EndResult& to) {
+  to.set_kind(static_cast<wire::EndKind>(from.kind));
+  to.set_exit_code(from.exit_code);
+  to.set_signal(from.signal);
+  to.set_message(from.message);
+}
+
+void encode(const TaskView& from, wire::TaskView& to) {
+  to.set_id(from.id.value);
+  to.set_first(from.first.value);
+  encode(from.spec, *to.mutable_spec());
+  to.set_user(from.user);
+  to.set_state(from.state);
+  to.set_attempts(from.attempts);
+  to.set_failures(from.failures);
+  to.set_losses(from.losses);
+  to.set_preemptions(from.preemptions);
+  to.set_submitted_ns(from.submitted.count());
+  to.set_changed_ns(from.changed.count());
+  for (const MemberView& member : from.members) {
+    wire::MemberView& out = *to.add_members();
+    out.set_worker(member.worker);
+    for (const std::string& device : member.devices) out.add_devices(device);
+    out.set_launched(member.launched);
+  }
+  if (from.last) encode(*from.last, *to.mutable_last());
+  to.set_progress(from.progress);
+}
+
+void encode(const TaskPage& from, wire::ListTasksReply& to) {
+  for (const TaskView& task : from.tasks) encode(task, *to.add_tasks());
+  to.set_next(from.next.value);
+}
+
+void encode(const WorkerView& from, wire::WorkerView& to) {
+  to.set_name(from.spec.name);
+  to.set_address(from.spec.address);
+  encode_devices(from.spec.devices, *to.mutable_devices());
+  to.set_cpus(from.spec.cpus);
+  to.set_memory_mb(from.spec.memory_mb);
+  to.set_state(from.state);
+  to.set_draining(from.draining);
+  to.set_heard_ns(from.heard.count());
+  for (const TaskId task : from.tasks) to.add_tasks(task.value);
+  for (const std::string& device : from.free_devices) to.add_free_devices(device);
+}
+
+void encode(const std::vector<WorkerView>& from, wire::ListWorkersReply& to) {
+  for (const WorkerView& worker : from) encode(worker, *to.add_workers());
+}
+
+void encode(const Submitted& from, wire::SubmitReply& to) {
+  to.set_first_task(from.first.value);
+  to.set_count(from.count);
+  to.set_already(from.already);
+}
+
+void encode(const Done&, wire::Empty&) {}
+
+void encode(const WhyPending& from, wire::WhyReply& to) {
+  to.set_reason(std::string(to_string(from.reason)));
+  to.set_text(from.text);
+  to.set_before(from.before);
+}
+
+void encode(const WaitResult& from, wire::WaitReply& to) {
+  to.set_ended(from.ended);
+  to.set_succeeded(from.succeeded);
+  to.set_failed(from.failed);
+  to.set_cancelled(from.cancelled);
+  to.set_dependency_failed(from.dependency_failed);
+  to.set_unfinished(from.unfinished);
+}
+
+void encode(const ClusterStatus& from, wire::StatusReply& to) {
+  to.set_version(from.version);
+  to.set_policy(from.policy);
+  to.set_term(from.term);
+  to.set_waiting(from.waiting);
+  to.set_pending(from.pending);
+  to.set_delayed(from.delayed);
+  to.set_active(from.active);
+  to.set_ended(from.ended);
+  to.set_workers(from.workers);
+  to.set_workers_connected(from.workers_connected);
+  to.set_devices(from.devices);
+  to.set_devices_leased(from.devices_leased);
+  to.set_now_ns(from.now.count());
+}
+
+void encode(const WorkerMessage& from, wire::WorkerMessage& to) {
+  std::visit(WorkerMessageEncoder{to}, from);
+}
+
+void encode(const ServerMessage& from, wire::ServerMessage& to) {
+  std::visit(ServerMessageEncoder{to}, from);
+}
+
+}  // namespace harmonics

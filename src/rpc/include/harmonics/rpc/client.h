@@ -1,0 +1,56 @@
+// A client of a cluster: every call waits for its answer, with a deadline.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <harmonics/rpc/tls.h>
+#include <harmonics/rpc/views.h>
+
+namespace harmonics {
+
+struct ClientOptions {
+  std::string server = "localhost:50051";
+  std::string token;
+  std::optional<TlsFiles> tls;
+  /// Of each call; waiting and following take longer.
+  std::chrono::milliseconds timeout{30'000};
+};
+
+/// Members may be called from any thread. Each throws an Error: what the server said, or
+/// kUnavailable with what to do when it cannot be reached.
+class ClusterClient {
+ public:
+  explicit ClusterClient(ClientOptions options);
+  ~ClusterClient();
+  ClusterClient(const ClusterClient&) = delete;
+  ClusterClient& operator=(const ClusterClient&) = delete;
+
+  /// Returns once the task is on the server's disk.
+  Submitted submit(const TaskSpec& spec);
+  void cancel(TaskId task);
+  void drain(const std::string& worker, bool drain);
+  void forget(const std::string& worker);
+  void set_quota(const std::string& user, const Quota& quota);
+  [[nodiscard]] TaskPage list_tasks(const ListTasksQuery& query);
+  [[nodiscard]] TaskView task(TaskId id);
+  [[nodiscard]] WhyPending why(TaskId id);
+  /// Until the task (all of an array, by its first id) has ended or `timeout` has passed. A server
+  /// that restarts meanwhile is waited for.
+  [[nodiscard]] WaitResult wait(TaskId id, std::chrono::milliseconds timeout);
+  [[nodiscard]] std::vector<WorkerView> workers();
+  [[nodiscard]] ClusterStatus status();
+  /// Hands out pieces in order until the end (or, with `follow`, until the attempt has ended);
+  /// `take` says whether to go on.
+  void read_log(const LogQuery& query, const std::function<bool(const LogPiece&)>& take);
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace harmonics

@@ -1,0 +1,138 @@
+// What clients may ask a cluster and what they are told: plain values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <harmonics/cluster/effect.h>
+#include <harmonics/cluster/event.h>
+#include <harmonics/cluster/reactor.h>
+
+namespace harmonics {
+
+/// How many tasks one page of a listing holds at most.
+inline constexpr std::uint32_t kMaxTasksPerPage = 1000;
+/// The longest that one question waits for tasks to end; ask again after it.
+inline constexpr std::chrono::milliseconds kMaxWaitPerCall{30'000};
+
+struct MemberView {
+  std::string worker;
+  std::vector<std::string> devices;
+  bool launched = false;
+};
+
+struct TaskView {
+  TaskId id;
+  TaskId first;  ///< Of its array.
+  TaskSpec spec;
+  std::string user;
+  std::string state;  ///< As `state_name` says it.
+  std::uint32_t attempts = 0;
+  std::uint32_t failures = 0;
+  std::uint32_t losses = 0;
+  std::uint32_t preemptions = 0;
+  Time submitted{};
+  Time changed{};  ///< Started, delayed until, or ended; 0 while it waits.
+  std::vector<MemberView> members;
+  std::optional<EndResult> last;
+  std::string progress;  ///< The newest line that it reported, JSON; empty: none.
+};
+
+struct WorkerView {
+  WorkerSpec spec;
+  std::string state;  ///< "ready", "draining", "away", "expired"
+  bool draining = false;
+  Time heard{};
+  std::vector<TaskId> tasks;
+  std::vector<std::string> free_devices;
+};
+
+struct ClusterStatus {
+  std::string version;
+  std::string policy;
+  std::uint32_t term = 0;
+  std::uint64_t waiting = 0;
+  std::uint64_t pending = 0;
+  std::uint64_t delayed = 0;
+  std::uint64_t active = 0;
+  std::uint64_t ended = 0;
+  std::uint32_t workers = 0;
+  std::uint32_t workers_connected = 0;
+  std::uint32_t devices = 0;
+  std::uint32_t devices_leased = 0;
+  Time now{};
+};
+
+/// How a task, or all of an array, ended.
+struct WaitResult {
+  bool ended = false;
+  std::uint32_t succeeded = 0;
+  std::uint32_t failed = 0;
+  std::uint32_t cancelled = 0;
+  std::uint32_t dependency_failed = 0;
+  std::uint32_t unfinished = 0;
+};
+
+// What only looks. `viewer` sees everybody's tasks if `sees_all`, else its own.
+struct Viewer {
+  std::string user;
+  bool sees_all = false;
+};
+struct ListTasksQuery {
+  Viewer viewer;
+  TaskId from{};
+  std::uint32_t limit = kMaxTasksPerPage;
+  std::vector<std::string> states;  ///< Empty: all.
+  std::string worker;               ///< Empty: all.
+};
+struct TaskPage {
+  std::vector<TaskView> tasks;
+  TaskId next{};  ///< 0: that was all.
+};
+struct TaskQuery {
+  Viewer viewer;
+  TaskId task;
+};
+struct WhyQuery {
+  Viewer viewer;
+  TaskId task;
+};
+struct WaitQuery {
+  Viewer viewer;
+  TaskId task;
+  std::chrono::milliseconds timeout{};
+};
+struct WorkersQuery {};
+struct StatusQuery {};
+
+/// A piece of a task's output.
+struct LogQuery {
+  Viewer viewer;
+  TaskId task;
+  AttemptNumber attempt;  ///< 0: the latest.
+  std::uint32_t rank = 0;
+  std::string stream = "out";  ///< "out", "err" or "metrics"
+  std::uint64_t offset = 0;
+  bool follow = false;  ///< Until the attempt has ended.
+};
+/// Where a task's output lies: ask there, with that token.
+struct LogPlace {
+  std::string address;
+  std::string token;
+  AttemptId attempt;
+};
+struct LogPiece {
+  std::uint64_t offset = 0;
+  std::string data;
+};
+
+using ClientRequest = std::variant<SubmitRequest, CancelRequest, DrainRequest, ForgetRequest,
+                                   QuotaRequest, ListTasksQuery, TaskQuery, WhyQuery, WaitQuery,
+                                   WorkersQuery, StatusQuery, LogQuery>;
+using ClientReply = std::variant<Refusal, Submitted, Done, TaskPage, TaskView, WhyPending,
+                                 WaitResult, std::vector<WorkerView>, ClusterStatus, LogPlace>;
+
+}  // namespace harmonics

@@ -1,0 +1,120 @@
+#include "log_relay.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "connection.h"
+
+namespace harmonics {
+namespace {
+
+class LogRelay final : public grpc::ServerWriteReactor<wire::LogChunk> {
+ public:
+  explicit LogRelay(std::atomic<int>* readers) : readers_(readers) {}
+
+  void begin(const ClientReply& reply, wire::LogRequest request) {
+    if (const Refusal* refusal = std::get_if<Refusal>(&reply)) {
+      Finish(status_of(refusal->code, refusal->message));
+      return;
+    }
+    const LogPlace* place = std::get_if<LogPlace>(&reply);
+    if (place == nullptr) {
+      Finish(status_of(ErrorCode::kInternal, "the server gave an answer of another kind"));
+      return;
+    }
+    request.set_task(place->attempt.task.value);
+    request.set_attempt(place->attempt.attempt.value);
+    thread_ = std::thread([this, place = *place, request] { Finish(relay(place, request)); });
+  }
+  void refuse(const grpc::Status& status) { Finish(status); }
+
+  void OnWriteDone(bool ok) override {
+    const std::lock_guard lock(mutex_);
+    writing_ = false;
+    broken_ = broken_ || !ok;
+    changed_.notify_all();
+  }
+  void OnCancel() override {
+    const std::lock_guard lock(mutex_);
+    broken_ = true;
+    if (upstream_ != nullptr) upstream_->TryCancel();
+    changed_.notify_all();
+  }
+  void OnDone() override {
+    if (thread_.joinable()) thread_.join();
+    if (readers_ != nullptr) --*readers_;
+    delete this;
+  }
+
+ private:
+  grpc::Status relay(const LogPlace& place, const wire::LogRequest& request) {
+    const auto stub = wire::WorkerLogs::NewStub(open_channel(place.address, std::nullopt));
+    grpc::ClientContext context;
+    add_token(context, place.token);
+    {
+      const std::lock_guard lock(mutex_);
+      if (broken_) return grpc::Status::CANCELLED;
+      upstream_ = &context;
+    }
+    const auto reader = stub->Read(&context, request);
+    while (reader->Read(&chunk_) && write_chunk()) {
+    }
+    context.TryCancel();
+    const grpc::Status status = reader->Finish();
+    const std::lock_guard lock(mutex_);
+    upstream_ = nullptr;
+    if (broken_ || status.error_code() == grpc::StatusCode::CANCELLED) return grpc::Status::OK;
+    if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return status;
+    return status_of(ErrorCode::kUnavailable,
+                     format("the worker that has this output does not answer at {}: is it running, "
+                            "and can the server reach its --addr?",
+                            place.address));
+  }
+  bool write_chunk() {
+    std::unique_lock lock(mutex_);
+    if (broken_) return false;
+    writing_ = true;
+    StartWrite(&chunk_);
+    changed_.wait(lock, [this] { return !writing_; });
+    return !broken_;
+  }
+
+  std::atomic<int>* readers_;
+  std::thread thread_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  wire::LogChunk chunk_;
+  bool writing_ = false;
+  bool broken_ = false;
+  grpc::ClientContext* upstream_ = nullptr;
+};
+
+}  // namespace
+
+grpc::ServerWriteReactor<wire::LogChunk>* start_relay(ClusterBackend& backend, Viewer viewer,
+                                                      const wire::LogRequest& request,
+                                                      std::atomic<int>& readers) {
+  if (++readers > kMaxLogReaders) {
+    --readers;
+    return refused_relay(
+        status_of(ErrorCode::kResourceExhausted,
+                  format("{} readers of output are the limit: try again later", kMaxLogReaders)));
+  }
+  auto* relay = new LogRelay(&readers);
+  LogQuery query;
+  query.viewer = std::move(viewer);
+  query.task = {request.task()};
+  query.attempt = {request.attempt()};
+  query.rank = request.rank();
+  backend.ask(query, [relay, request](const ClientReply& reply) { relay->begin(reply, request); });
+  return relay;
+}
+
+grpc::ServerWriteReactor<wire::LogChunk>* refused_relay(const grpc::Status& status) {
+  auto* relay = new LogRelay(nullptr);
+  relay->refuse(status);
+  return relay;
+}
+
+}  // namespace harmonics

@@ -1,0 +1,20 @@
+// A task's output on its way from the worker through the server to a client (private to rpc).
+#pragma once
+
+#include <atomic>
+
+#include <harmonics/rpc/service.h>
+
+#include "wire.h"
+
+namespace harmonics {
+
+/// A reactor that owns itself: asks `backend` where the output lies, reads it there and passes it
+/// on. `readers` counts those under way, at most kMaxLogReaders.
+grpc::ServerWriteReactor<wire::LogChunk>* start_relay(ClusterBackend& backend, Viewer viewer,
+                                                      const wire::LogRequest& request,
+                                                      std::atomic<int>& readers);
+/// One that ends at once.
+grpc::ServerWriteReactor<wire::LogChunk>* refused_relay(const grpc::Status& status);
+
+}  // namespace harmonics

@@ -1,0 +1,90 @@
+#include <harmonics/rpc/log_service.h>
+
+#include <atomic>
+
+#include "connection.h"
+#include "wire.h"
+
+namespace harmonics {
+namespace {
+
+constexpr int kThreadsBesideReaders = 8;
+
+class Reader final : public wire::WorkerLogs::Service {
+ public:
+  Reader(std::string token, LogService::Read read)
+      : token_(std::move(token)), read_(std::move(read)) {}
+
+  grpc::Status Read(grpc::ServerContext* context, const wire::LogRequest* in,
+                    grpc::ServerWriter<wire::LogChunk>* out) override {
+    if (token_of(*context) != token_) {
+      return status_of(ErrorCode::kUnauthenticated, "only the server reads output from a worker");
+    }
+    if (in->stream() != "out" && in->stream() != "err" && in->stream() != "metrics") {
+      return status_of(ErrorCode::kInvalidArgument,
+                       format("there is no stream '{}': out, err or metrics", in->stream()));
+    }
+    LogQuery query;
+    query.task = {in->task()};
+    query.attempt = {in->attempt()};
+    query.stream = in->stream();
+    query.offset = in->offset();
+    query.follow = in->follow();
+    try {
+      read_({query.task, query.attempt}, query, [&](const LogPiece& piece) {
+        wire::LogChunk chunk;
+        chunk.set_offset(piece.offset);
+        chunk.set_data(piece.data);
+        // An empty piece only asks whether anyone still listens.
+        return !stopping_ && !context->IsCancelled() && (piece.data.empty() || out->Write(chunk));
+      });
+    } catch (const Error& error) {
+      return status_of(error.code(), error.what());
+    }
+    return grpc::Status::OK;
+  }
+  void stop() { stopping_ = true; }
+
+ private:
+  const std::string token_;
+  const LogService::Read read_;
+  std::atomic<bool> stopping_{false};
+};
+
+}  // namespace
+
+struct LogService::Parts {
+  Parts(const Options& options, Read read) : reader(options.token, std::move(read)) {}
+  Reader reader;
+  std::string host;
+  int port = 0;
+  std::unique_ptr<grpc::Server> server;
+};
+
+LogService::LogService(const Options& options, Read read)
+    : parts_(std::make_unique<Parts>(options, std::move(read))) {
+  parts_->host = options.address.substr(0, options.address.rfind(':'));
+  grpc::ServerBuilder builder;
+  grpc::ResourceQuota quota("logs");
+  quota.SetMaxThreads(kMaxLogReaders + kThreadsBesideReaders);
+  builder.SetResourceQuota(quota);
+  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
+  builder.AddListeningPort(options.address, listening_credentials(options.tls), &parts_->port);
+  builder.RegisterService(&parts_->reader);
+  set_server_limits(builder);
+  parts_->server = builder.BuildAndStart();
+  if (!parts_->server || parts_->port == 0) {
+    fail(ErrorCode::kUnavailable, "cannot serve logs at {}: choose another --addr",
+         options.address);
+  }
+}
+
+LogService::~LogService() {
+  parts_->reader.stop();
+  parts_->server->Shutdown(std::chrono::system_clock::now());
+  parts_->server->Wait();
+}
+
+std::string LogService::address() const { return format("{}:{}", parts_->host, parts_->port); }
+
+}  // namespace harmonics

@@ -1,0 +1,188 @@
+#include "session_call.h"
+
+#include <deque>
+#include <mutex>
+
+#include <harmonics/base/log.h>
+
+#include "connection.h"
+
+namespace harmonics {
+namespace {
+
+/// Messages that go into one frame.
+constexpr std::size_t kMaxFrameMessages = 256;
+constexpr std::size_t kMaxFrameBytes = 1 << 20;
+
+class SessionCall;
+
+/// What the backend holds: outlives the call, after which it does nothing.
+class Link final : public SessionLink {
+ public:
+  explicit Link(SessionCall* call) : call_(call) {}
+  void open(Epoch epoch) override;
+  void send(const ServerMessage& message) override;
+  void close() override;
+  void detach() {
+    const std::lock_guard lock(mutex_);
+    call_ = nullptr;
+  }
+
+ private:
+  std::mutex mutex_;
+  SessionCall* call_;
+};
+
+class SessionCall final : public grpc::ServerBidiReactor<wire::WorkerFrame, wire::ServerFrame> {
+ public:
+  SessionCall(ClusterBackend& backend, RequestId connection, const grpc::Status& verdict)
+      : backend_(backend), connection_(connection), link_(std::make_shared<Link>(this)) {
+    if (!verdict.ok()) {
+      finished_ = true;
+      Finish(verdict);
+      return;
+    }
+    StartRead(&in_);
+  }
+
+  void set_epoch(Epoch epoch) {
+    const std::lock_guard lock(mutex_);
+    epoch_ = epoch;
+  }
+  void queue(const ServerMessage& message) {
+    wire::ServerMessage encoded;
+    encode(message, encoded);
+    const std::lock_guard lock(mutex_);
+    if (closing_) return;
+    if (queue_.size() >= kMaxQueuedMessages) {
+      log_warn("rpc", "a worker does not take its messages ({} wait): closing its session",
+               queue_.size());
+      queue_.clear();
+      begin_closing();
+      return;
+    }
+    queue_.push_back(std::move(encoded));
+    write_next();
+  }
+  void close_after_queue() {
+    const std::lock_guard lock(mutex_);
+    begin_closing();
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok || !take_frame()) {
+      const std::lock_guard lock(mutex_);
+      queue_.clear();
+      begin_closing();
+      return;
+    }
+    StartRead(&in_);
+  }
+  void OnWriteDone(bool ok) override {
+    const std::lock_guard lock(mutex_);
+    writing_ = false;
+    if (!ok) {
+      queue_.clear();
+      closing_ = true;
+    }
+    write_next();
+  }
+  void OnDone() override {
+    link_->detach();
+    if (greeted_) backend_.gone(connection_);
+    delete this;
+  }
+
+ private:
+  /// False: the worker broke the rules, end the call.
+  bool take_frame() {
+    std::vector<WorkerMessage> messages;
+    std::vector<ProgressLine> progress;
+    try {
+      for (const wire::WorkerMessage& message : in_.messages()) {
+        if (message.has_hello() && !greeted_) {
+          greeted_ = true;
+          backend_.hello(connection_, link_, std::get<HelloMessage>(decode(message)),
+                         message.hello().log_token());
+        } else if (!greeted_ || message.has_hello()) {
+          fail(ErrorCode::kInvalidArgument, "a session begins with one hello");
+        } else {
+          messages.push_back(decode(message));
+        }
+      }
+      for (const wire::Progress& line : in_.progress()) {
+        progress.push_back({decode(line.id()), line.line()});
+      }
+    } catch (const Error& error) {
+      log_warn("rpc", "closing a worker's session: {}", error.what());
+      return false;
+    }
+    if (!messages.empty() || !progress.empty()) {
+      backend_.says(connection_, std::move(messages), std::move(progress));
+    }
+    return true;
+  }
+
+  // All below under mutex_.
+  void begin_closing() {
+    closing_ = true;
+    write_next();
+  }
+  void write_next() {
+    if (writing_ || finished_) return;
+    if (queue_.empty()) {
+      if (closing_) {
+        finished_ = true;
+        Finish(grpc::Status::OK);
+      }
+      return;
+    }
+    out_.Clear();
+    out_.set_epoch(epoch_.value);
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < kMaxFrameMessages && bytes < kMaxFrameBytes && !queue_.empty();
+         ++i) {
+      bytes += queue_.front().ByteSizeLong();
+      *out_.add_messages() = std::move(queue_.front());
+      queue_.pop_front();
+    }
+    writing_ = true;
+    StartWrite(&out_);
+  }
+
+  ClusterBackend& backend_;
+  const RequestId connection_;
+  const std::shared_ptr<Link> link_;
+  wire::WorkerFrame in_;
+  bool greeted_ = false;
+
+  std::mutex mutex_;
+  Epoch epoch_;
+  std::deque<wire::ServerMessage> queue_;
+  wire::ServerFrame out_;
+  bool writing_ = false;
+  bool closing_ = false;
+  bool finished_ = false;
+};
+
+void Link::open(Epoch epoch) {
+  const std::lock_guard lock(mutex_);
+  if (call_ != nullptr) call_->set_epoch(epoch);
+}
+void Link::send(const ServerMessage& message) {
+  const std::lock_guard lock(mutex_);
+  if (call_ != nullptr) call_->queue(message);
+}
+void Link::close() {
+  const std::lock_guard lock(mutex_);
+  if (call_ != nullptr) call_->close_after_queue();
+}
+
+}  // namespace
+
+grpc::ServerBidiReactor<wire::WorkerFrame, wire::ServerFrame>* start_session(
+    ClusterBackend& backend, RequestId connection, const grpc::Status& verdict) {
+  return new SessionCall(backend, connection, verdict);
+}
+
+}  // namespace harmonics

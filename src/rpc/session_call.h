@@ -1,0 +1,14 @@
+// A worker's session as a call (private to rpc).
+#pragma once
+
+#include <harmonics/rpc/service.h>
+
+#include "wire.h"
+
+namespace harmonics {
+
+/// A reactor that owns itself. With a bad `verdict` it ends at once.
+grpc::ServerBidiReactor<wire::WorkerFrame, wire::ServerFrame>* start_session(
+    ClusterBackend& backend, RequestId connection, const grpc::Status& verdict);
+
+}  // namespace harmonics

@@ -1,0 +1,109 @@
+#include <harmonics/rpc/worker_link.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include <harmonics/base/log.h>
+
+#include "connection.h"
+#include "wire.h"
+
+namespace harmonics {
+
+struct WorkerLink::Parts {
+  std::string server;
+  std::string log_token;
+  std::function<void(LinkEvent)> hear;
+  std::unique_ptr<wire::Cluster::Stub> stub;
+  grpc::ClientContext context;
+  std::unique_ptr<grpc::ClientReaderWriter<wire::WorkerFrame, wire::ServerFrame>> stream;
+  std::thread reader;
+  std::thread writer;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  wire::WorkerFrame next;  ///< What the writer sends in its next turn.
+  bool over = false;
+
+  void read() {
+    wire::ServerFrame frame;
+    try {
+      while (stream->Read(&frame)) {
+        LinkSays says{{frame.epoch()}, {}};
+        for (const wire::ServerMessage& message : frame.messages()) {
+          says.messages.push_back(decode(message));
+        }
+        hear(std::move(says));
+      }
+    } catch (const Error& error) {
+      log_warn("rpc", "cutting the connection to {}: {}", server, error.what());
+      context.TryCancel();
+    }
+    {
+      const std::lock_guard lock(mutex);
+      over = true;
+      changed.notify_all();
+    }
+    writer.join();
+    const grpc::Status status = stream->Finish();
+    const bool refused = status.error_code() == grpc::StatusCode::UNAUTHENTICATED ||
+                         status.error_code() == grpc::StatusCode::PERMISSION_DENIED;
+    hear(LinkClosed{status.ok() ? "the server closed the session" : status.error_message(),
+                    refused});
+  }
+
+  void write() {
+    wire::WorkerFrame frame;
+    while (true) {
+      {
+        std::unique_lock lock(mutex);
+        changed.wait(
+            lock, [this] { return over || next.messages_size() > 0 || next.progress_size() > 0; });
+        if (over) return;
+        frame.Clear();
+        frame.Swap(&next);
+      }
+      if (!stream->Write(frame)) return;
+    }
+  }
+};
+
+WorkerLink::WorkerLink(const ClientOptions& options, std::string log_token,
+                       std::function<void(LinkEvent)> hear)
+    : parts_(std::make_unique<Parts>()) {
+  parts_->server = options.server;
+  parts_->log_token = std::move(log_token);
+  parts_->hear = std::move(hear);
+  parts_->stub = wire::Cluster::NewStub(open_channel(options.server, options.tls));
+  add_token(parts_->context, options.token);
+  parts_->stream = parts_->stub->Session(&parts_->context);
+  parts_->writer = std::thread([this] { parts_->write(); });
+  parts_->reader = std::thread([this] { parts_->read(); });
+}
+
+WorkerLink::~WorkerLink() {
+  parts_->context.TryCancel();
+  parts_->reader.join();
+}
+
+void WorkerLink::send(const WorkerMessage& message) {
+  const std::lock_guard lock(parts_->mutex);
+  if (parts_->over) return;
+  wire::WorkerMessage& out = *parts_->next.add_messages();
+  encode(message, out);
+  if (out.has_hello()) out.mutable_hello()->set_log_token(parts_->log_token);
+  parts_->changed.notify_one();
+}
+
+void WorkerLink::report(const ProgressLine& progress) {
+  const std::lock_guard lock(parts_->mutex);
+  if (parts_->over) return;
+  wire::Progress& out = *parts_->next.add_progress();
+  out.mutable_id()->set_task(progress.id.task.value);
+  out.mutable_id()->set_attempt(progress.id.attempt.value);
+  out.set_line(progress.line);
+  parts_->changed.notify_one();
+}
+
+}  // namespace harmonics

@@ -1,0 +1,133 @@
+#include "http_page.h"
+
+#include <httplib.h>
+
+#include <future>
+#include <thread>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/json.h>
+
+namespace harmonics {
+namespace {
+
+constexpr std::chrono::seconds kPatience(5);
+
+/// The loop's own view, or nothing when it does not answer in time.
+std::optional<ClusterStatus> ask_status(ServerLoop& loop) {
+  const auto promise = std::make_shared<std::promise<ClientReply>>();
+  auto answer = promise->get_future();
+  loop.ask(StatusQuery{}, [promise](ClientReply reply) { promise->set_value(std::move(reply)); });
+  if (answer.wait_for(kPatience) != std::future_status::ready) return std::nullopt;
+  const ClientReply reply = answer.get();
+  const auto* status = std::get_if<ClusterStatus>(&reply);
+  return status == nullptr ? std::nullopt : std::optional(*status);
+}
+
+class Metrics {
+ public:
+  void family(const char* name, const char* kind, const char* help) {
+    text_ += format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, kind);
+  }
+  void value(const std::string& name, std::uint64_t number) {
+    text_ += format("{} {}\n", name, number);
+  }
+  void value(const std::string& name, double number) { text_ += format("{} {}\n", name, number); }
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace
+
+std::string metrics_text(const ClusterStatus& status, const LoopCounters& counters) {
+  Metrics out;
+  out.family("harmonics_tasks", "gauge", "Tasks by state.");
+  out.value("harmonics_tasks{state=\"waiting\"}", status.waiting);
+  out.value("harmonics_tasks{state=\"pending\"}", status.pending);
+  out.value("harmonics_tasks{state=\"delayed\"}", status.delayed);
+  out.value("harmonics_tasks{state=\"active\"}", status.active);
+  out.value("harmonics_tasks{state=\"ended\"}", status.ended);
+  out.family("harmonics_workers", "gauge", "Workers that the server knows.");
+  out.value("harmonics_workers", std::uint64_t{status.workers});
+  out.family("harmonics_workers_connected", "gauge", "Workers with a session.");
+  out.value("harmonics_workers_connected", std::uint64_t{status.workers_connected});
+  out.family("harmonics_devices", "gauge", "Devices of all workers.");
+  out.value("harmonics_devices", std::uint64_t{status.devices});
+  out.family("harmonics_devices_leased", "gauge", "Devices that tasks hold.");
+  out.value("harmonics_devices_leased", std::uint64_t{status.devices_leased});
+  out.family("harmonics_tasks_submitted_total", "counter", "Tasks accepted since the start.");
+  out.value("harmonics_tasks_submitted_total", counters.submitted.load());
+  out.family("harmonics_attempts_started_total", "counter", "Attempts started since the start.");
+  out.value("harmonics_attempts_started_total", counters.started.load());
+  out.family("harmonics_tasks_ended_total", "counter", "Tasks ended since the start, by outcome.");
+  for (const TaskOutcome outcome : {TaskOutcome::kSucceeded, TaskOutcome::kFailed,
+                                    TaskOutcome::kCancelled, TaskOutcome::kDependencyFailed}) {
+    out.value(format("harmonics_tasks_ended_total{{outcome=\"{}\"}}", to_string(outcome)),
+              counters.ended[static_cast<std::size_t>(outcome)].load());
+  }
+  out.family("harmonics_commits_total", "counter", "Group commits of the store.");
+  out.value("harmonics_commits_total", counters.commits.load());
+  out.family("harmonics_facts_total", "counter", "Facts stored.");
+  out.value("harmonics_facts_total", counters.facts.load());
+  out.family("harmonics_commit_seconds_total", "counter", "Time spent in group commits.");
+  out.value("harmonics_commit_seconds_total",
+            static_cast<double>(counters.commit_ns.load()) * 1e-9);
+  return out.take();
+}
+
+std::string status_text(const ClusterStatus& status) {
+  Json tasks;
+  tasks.set("waiting", status.waiting).set("pending", status.pending);
+  tasks.set("delayed", status.delayed).set("active", status.active).set("ended", status.ended);
+  Json json;
+  json.set("version", status.version).set("policy", status.policy);
+  json.set("term", std::uint64_t{status.term}).set("tasks", std::move(tasks));
+  json.set("workers", std::uint64_t{status.workers});
+  json.set("workers_connected", std::uint64_t{status.workers_connected});
+  json.set("devices", std::uint64_t{status.devices});
+  json.set("devices_leased", std::uint64_t{status.devices_leased});
+  return json.dump(2) + "\n";
+}
+
+struct HttpPage::Parts {
+  httplib::Server server;
+  int port = 0;
+  std::thread thread;
+};
+
+HttpPage::HttpPage(const std::string& host, std::uint16_t port, ServerLoop& loop)
+    : parts_(std::make_unique<Parts>()) {
+  const auto serve = [this, &loop](const char* path, const char* type, auto text) {
+    parts_->server.Get(path, [&loop, type, text](const httplib::Request&, httplib::Response& out) {
+      if (const auto status = ask_status(loop)) {
+        out.set_content(text(*status), type);
+      } else {
+        out.status = 503;
+        out.set_content("the server is busy or stopping\n", "text/plain");
+      }
+    });
+  };
+  serve("/metrics", "text/plain; version=0.0.4",
+        [&loop](const ClusterStatus& status) { return metrics_text(status, loop.counters()); });
+  serve("/status", "application/json",
+        [](const ClusterStatus& status) { return status_text(status); });
+  parts_->server.new_task_queue = [] { return new httplib::ThreadPool(2); };
+  const bool bound = port == 0 ? (parts_->port = parts_->server.bind_to_any_port(host.c_str())) > 0
+                               : parts_->server.bind_to_port(host.c_str(), port);
+  if (!bound) {
+    fail(ErrorCode::kUnavailable, "cannot serve HTTP on {}:{}: choose another --http", host, port);
+  }
+  if (port != 0) parts_->port = port;
+  parts_->thread = std::thread([this] { parts_->server.listen_after_bind(); });
+}
+
+HttpPage::~HttpPage() {
+  parts_->server.stop();
+  parts_->thread.join();
+}
+
+int HttpPage::port() const { return parts_->port; }
+
+}  // namespace harmonics

@@ -1,0 +1,32 @@
+// Metrics for Prometheus and a status for scripts, over plain HTTP (private to server).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "server_loop.h"
+
+namespace harmonics {
+
+/// Serves /metrics and /status from construction on; `loop` must outlive it. What it shows needs no
+/// token: counts and names of workers, nothing of tasks.
+class HttpPage {
+ public:
+  HttpPage(const std::string& host, std::uint16_t port, ServerLoop& loop);
+  ~HttpPage();
+  HttpPage(const HttpPage&) = delete;
+  HttpPage& operator=(const HttpPage&) = delete;
+  [[nodiscard]] int port() const;
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+/// The text of /metrics.
+[[nodiscard]] std::string metrics_text(const ClusterStatus& status, const LoopCounters& counters);
+/// The text of /status.
+[[nodiscard]] std::string status_text(const ClusterStatus& status);
+
+}  // namespace harmonics

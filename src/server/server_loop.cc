@@ -1,0 +1,321 @@
+#include "server_loop.h"
+
+#include <harmonics/base/log.h>
+
+#include "state_views.h"
+
+#ifndef HARMONICS_VERSION
+#define HARMONICS_VERSION "unknown"
+#endif
+
+namespace harmonics {
+namespace {
+
+Time wall_now() {
+  return std::chrono::duration_cast<Time>(std::chrono::system_clock::now().time_since_epoch());
+}
+
+Refusal stopping() {
+  return {ErrorCode::kUnavailable, "the server is stopping: try again when it is back"};
+}
+
+}  // namespace
+
+ServerLoop::ServerLoop(std::unique_ptr<Store> store, Tokens tokens, Options options)
+    : store_(std::move(store)),
+      tokens_(std::move(tokens)),
+      options_(std::move(options)),
+      started_wall_(wall_now()),
+      started_steady_(clock_.now()) {
+  thread_ = std::thread([this] { run(); });
+}
+
+ServerLoop::~ServerLoop() { stop(); }
+
+void ServerLoop::stop() {
+  inbox_.close();
+  if (thread_.joinable()) thread_.join();
+}
+
+Time ServerLoop::now() const { return started_wall_ + (clock_.now() - started_steady_); }
+
+void ServerLoop::ask(ClientRequest request, std::function<void(ClientReply)> reply) {
+  if (!inbox_.push(Question{std::move(request), reply})) reply(stopping());
+}
+
+void ServerLoop::hello(RequestId connection, std::shared_ptr<SessionLink> link, HelloMessage hello,
+                       std::string log_token) {
+  inbox_.push(Greeting{connection, std::move(link), std::move(hello), std::move(log_token)});
+}
+
+void ServerLoop::says(RequestId connection, std::vector<WorkerMessage> messages,
+                      std::vector<ProgressLine> progress) {
+  inbox_.push(Speech{connection, std::move(messages), std::move(progress)});
+}
+
+void ServerLoop::gone(RequestId connection) { inbox_.push(Farewell{connection}); }
+
+std::optional<Identity> ServerLoop::identify(std::string_view token) {
+  return tokens_.identify(token);
+}
+
+std::string ServerLoop::wait_for_failure(Nanoseconds timeout) {
+  std::unique_lock lock(mutex_);
+  failed_.wait_for(lock, timeout, [this] { return !failure_.empty(); });
+  return failure_;
+}
+
+void ServerLoop::run() {
+  try {
+    const auto policy = make_policy(options_.policy);
+    ClusterState state;
+    store_->load([&](Fact&& fact) {
+      state.apply(fact);
+      if (const auto* started = std::get_if<AttemptStarted>(&fact)) {
+        auto& places = places_[started->id.task];
+        places.clear();
+        for (const Member& member : started->members) places.push_back(member.worker);
+      }
+    });
+    Outbox out;
+    ServerReactor reactor(std::move(state), *policy, options_.reactor, now(), out);
+    commit(reactor, out);
+    while (!inbox_.closed()) turn(reactor, out);
+    waiters_.release(reactor.state());
+  } catch (const std::exception& error) {
+    const std::lock_guard lock(mutex_);
+    failure_ = error.what();
+    failed_.notify_all();
+  }
+  // Nobody is left unanswered; what was not stored was never promised.
+  inbox_.close();
+  for (auto& [request, reply] : replies_) reply(stopping());
+  while (auto job = inbox_.pop(Nanoseconds(0))) {
+    if (auto* question = std::get_if<Question>(&*job)) question->reply(stopping());
+  }
+}
+
+void ServerLoop::turn(ServerReactor& reactor, Outbox& out) {
+  const Time wake = std::min(reactor.deadline(), waiters_.deadline());
+  const Time before = now();
+  const Nanoseconds patience = wake == kNever ? Channel<Job>::kForever : wake - before;
+  auto job = inbox_.pop(std::max(patience, Nanoseconds(0)));
+  const Time at = now();
+  for (std::size_t taken = 0; job; ++taken) {
+    handle(reactor, *job, at, out);
+    if (taken == kMaxBatch) break;
+    job = inbox_.pop(Nanoseconds(0));
+  }
+  reactor.tick(at, out);
+  commit(reactor, out);
+  for (Question& question : std::exchange(questions_, {})) answer(reactor, question, at);
+  waiters_.expire(reactor.state(), at);
+  if (should_compact(store_->sizes())) store_->compact(reactor.state());
+}
+
+void ServerLoop::commit(ServerReactor& reactor, Outbox& out) {
+  if (!out.facts.empty() || !out.effects.empty()) {
+    // Also without facts: it tells whether this server still leads.
+    const Nanoseconds begin = clock_.now();
+    store_->append(out.facts);
+    counters_.commit_ns += static_cast<std::uint64_t>((clock_.now() - begin).count());
+    ++counters_.commits;
+    counters_.facts += out.facts.size();
+  }
+  for (const ServerEffect& effect : out.effects) carry_out(effect);
+  for (const Fact& fact : out.facts) learn(reactor, fact);
+  out.clear();
+}
+
+void ServerLoop::handle(ServerReactor& reactor, Job& job, Time now, Outbox& out) {
+  std::visit([&](auto& kind) { on(reactor, kind, now, out); }, job);
+}
+
+void ServerLoop::on(ServerReactor& reactor, Question& question, Time now, Outbox& out) {
+  const RequestId id{++requests_};
+  const auto change = [&](auto& request) {
+    request.request = id;
+    replies_.emplace(id, std::move(question.reply));
+    reactor.handle(std::move(request), now, out);
+  };
+  if (auto* submit = std::get_if<SubmitRequest>(&question.request)) {
+    change(*submit);
+  } else if (auto* cancel = std::get_if<CancelRequest>(&question.request)) {
+    change(*cancel);
+  } else if (auto* drain = std::get_if<DrainRequest>(&question.request)) {
+    change(*drain);
+  } else if (auto* forget = std::get_if<ForgetRequest>(&question.request)) {
+    change(*forget);
+  } else if (auto* quota = std::get_if<QuotaRequest>(&question.request)) {
+    change(*quota);
+  } else {
+    questions_.push_back(std::move(question));
+  }
+}
+
+void ServerLoop::on(ServerReactor& reactor, Greeting& greeting, Time now, Outbox& out) {
+  connections_[greeting.connection] = {
+      std::move(greeting.link), std::move(greeting.log_token), {}, {}};
+  reactor.handle(WorkerHello{greeting.connection, std::move(greeting.hello)}, now, out);
+}
+
+void ServerLoop::on(ServerReactor& reactor, Speech& speech, Time now, Outbox& out) {
+  const auto known = connections_.find(speech.connection);
+  if (known == connections_.end() || known->second.epoch == Epoch{}) return;
+  const Connection& connection = known->second;
+  for (WorkerMessage& message : speech.messages) {
+    reactor.handle(WorkerSays{connection.worker, connection.epoch, std::move(message)}, now, out);
+  }
+  for (ProgressLine& progress : speech.progress) {
+    const bool room = progress_.size() < kMaxProgressLines || progress_.contains(progress.id.task);
+    if (room) progress_[progress.id.task] = std::move(progress.line);
+  }
+}
+
+void ServerLoop::on(ServerReactor& reactor, Farewell& farewell, Time now, Outbox& out) {
+  const auto known = connections_.find(farewell.connection);
+  if (known == connections_.end()) return;
+  const Connection connection = std::move(known->second);
+  connections_.erase(known);
+  if (connection.epoch == Epoch{}) return;
+  const auto session = sessions_.find(connection.worker);
+  if (session != sessions_.end() && session->second == farewell.connection)
+    sessions_.erase(session);
+  reactor.handle(WorkerGone{connection.worker, connection.epoch}, now, out);
+}
+
+void ServerLoop::learn(const ServerReactor& reactor, const Fact& fact) {
+  if (const auto* submitted = std::get_if<TasksSubmitted>(&fact)) {
+    counters_.submitted += submitted->submission->spec.count();
+  } else if (const auto* started = std::get_if<AttemptStarted>(&fact)) {
+    ++counters_.started;
+    auto& places = places_[started->id.task];
+    places.clear();
+    for (const Member& member : started->members) places.push_back(member.worker);
+    progress_.erase(started->id.task);
+  } else if (const auto* ended = std::get_if<TaskEnded>(&fact)) {
+    ++counters_.ended[static_cast<std::size_t>(ended->outcome)];
+    waiters_.on_end(reactor.state(), ended->task);
+  } else if (const auto* forgotten = std::get_if<TasksForgotten>(&fact)) {
+    for (const TaskId task : forgotten->tasks) {
+      places_.erase(task);
+      progress_.erase(task);
+    }
+  }
+}
+
+void ServerLoop::carry_out(const ServerEffect& effect) {
+  if (const auto* answer = std::get_if<Answer>(&effect)) {
+    const auto known = replies_.find(answer->request);
+    if (known == replies_.end()) return;
+    std::visit([&](const auto& reply) { known->second(reply); }, answer->reply);
+    replies_.erase(known);
+  } else if (const auto* open = std::get_if<OpenSession>(&effect)) {
+    const auto known = connections_.find(open->connection);
+    if (known == connections_.end()) return;
+    Connection& connection = known->second;
+    connection.worker = open->worker;
+    connection.epoch = open->epoch;
+    connection.link->open(open->epoch);
+    log_tokens_[open->worker] = connection.log_token;
+    const auto old = sessions_.find(open->worker);
+    if (old != sessions_.end() && old->second != open->connection) {
+      const auto older = connections_.find(old->second);
+      if (older != connections_.end()) older->second.link->close();
+    }
+    sessions_[open->worker] = open->connection;
+  } else if (const auto* refuse = std::get_if<RefuseSession>(&effect)) {
+    const auto known = connections_.find(refuse->connection);
+    if (known == connections_.end()) return;
+    known->second.link->send(RefusedMessage{refuse->reason});
+    known->second.link->close();
+  } else if (const auto* send = std::get_if<SendToWorker>(&effect)) {
+    const auto session = sessions_.find(send->worker);
+    if (session == sessions_.end()) return;
+    const auto known = connections_.find(session->second);
+    if (known == connections_.end() || known->second.epoch != send->epoch) return;
+    known->second.link->send(send->message);
+  } else if (const auto* close = std::get_if<CloseSession>(&effect)) {
+    const auto session = sessions_.find(close->worker);
+    if (session == sessions_.end()) return;
+    const auto known = connections_.find(session->second);
+    if (known != connections_.end() && known->second.epoch == close->epoch) {
+      known->second.link->close();
+    }
+  } else if (const auto* note = std::get_if<Note>(&effect)) {
+    log_warn("server", "{}", note->text);
+  }
+}
+
+void ServerLoop::answer(const ServerReactor& reactor, Question& question, Time now) {
+  if (const auto* wait = std::get_if<WaitQuery>(&question.request)) {
+    waiters_.add(reactor.state(), *wait, now, std::move(question.reply));
+    return;
+  }
+  question.reply(look(reactor, question.request, now));
+}
+
+ClientReply ServerLoop::look(const ServerReactor& reactor, const ClientRequest& request, Time now) {
+  const ClusterState& state = reactor.state();
+  const auto progress = [this](TaskId task) {
+    const auto known = progress_.find(task);
+    return known == progress_.end() ? std::string() : known->second;
+  };
+  const auto seen = [&](const Viewer& viewer, TaskId id) {
+    const TaskRecord* task = state.find_task(id);
+    return task != nullptr && may_see(viewer, *task) ? task : nullptr;
+  };
+  const auto unknown = [](TaskId id) {
+    return Refusal{ErrorCode::kNotFound, format("there is no task {}", id.value)};
+  };
+  if (const auto* list = std::get_if<ListTasksQuery>(&request)) {
+    return list_tasks(state, *list, progress);
+  }
+  if (const auto* query = std::get_if<TaskQuery>(&request)) {
+    const TaskRecord* task = seen(query->viewer, query->task);
+    return task == nullptr ? ClientReply(unknown(query->task)) : view_task(state, *task, progress);
+  }
+  if (const auto* query = std::get_if<WhyQuery>(&request)) {
+    if (seen(query->viewer, query->task) == nullptr) return unknown(query->task);
+    return reactor.why(query->task, now);
+  }
+  if (const auto* query = std::get_if<LogQuery>(&request)) {
+    if (seen(query->viewer, query->task) == nullptr) return unknown(query->task);
+    return find_log(reactor, *query);
+  }
+  if (std::holds_alternative<WorkersQuery>(request)) return view_workers(reactor);
+  ClusterStatus status = view_status(reactor);
+  status.version = HARMONICS_VERSION;
+  status.policy = options_.policy;
+  status.now = now;
+  return status;
+}
+
+ClientReply ServerLoop::find_log(const ServerReactor& reactor, const LogQuery& query) {
+  const TaskRecord& task = *reactor.state().find_task(query.task);
+  if (task.attempts.value == 0) {
+    return Refusal{ErrorCode::kFailedPrecondition,
+                   format("task {} has not started yet: 'harmonics why {}' says why", task.id.value,
+                          task.id.value)};
+  }
+  const auto places = places_.find(query.task);
+  if (places == places_.end()) {
+    return Refusal{ErrorCode::kNotFound,
+                   format("where task {} ran is not known any more", task.id.value)};
+  }
+  if (query.rank >= places->second.size()) {
+    return Refusal{ErrorCode::kInvalidArgument,
+                   format("task {} has ranks 0 to {}", task.id.value, places->second.size() - 1)};
+  }
+  const WorkerRecord* worker = reactor.state().find_worker(places->second[query.rank]);
+  const auto token = log_tokens_.find(places->second[query.rank]);
+  if (worker == nullptr || token == log_tokens_.end()) {
+    return Refusal{ErrorCode::kUnavailable,
+                   format("the worker that ran task {} is away: its output comes back with it",
+                          task.id.value)};
+  }
+  const AttemptNumber attempt = query.attempt.value == 0 ? task.attempts : query.attempt;
+  return LogPlace{worker->spec.address, token->second, {task.id, attempt}};
+}
+
+}  // namespace harmonics

@@ -1,0 +1,137 @@
+// The loop that owns the cluster's state (private to server).
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <variant>
+
+#include <harmonics/base/channel.h>
+#include <harmonics/rpc/service.h>
+#include <harmonics/store/store.h>
+
+#include "tokens.h"
+#include "waiters.h"
+
+namespace harmonics {
+
+/// Events that wait for the loop; whoever brings more has to wait too.
+inline constexpr std::size_t kMaxInbox = 65'536;
+/// Events that one group commit covers.
+inline constexpr std::size_t kMaxBatch = 4096;
+/// Tasks whose newest line of progress is remembered.
+inline constexpr std::size_t kMaxProgressLines = 100'000;
+
+/// Counted since the start; for the metrics page.
+struct LoopCounters {
+  std::atomic<std::uint64_t> submitted{0};
+  std::atomic<std::uint64_t> started{0};
+  std::atomic<std::uint64_t> ended[4]{};  ///< By TaskOutcome.
+  std::atomic<std::uint64_t> commits{0};
+  std::atomic<std::uint64_t> commit_ns{0};
+  std::atomic<std::uint64_t> facts{0};
+};
+
+/// The server's one thread that decides: takes events in batches, lets the reactor decide, stores
+/// the facts, and only then answers and sends. When the store fails it stops for good, without a
+/// word to anyone (`wait_for_failure`). All public members may be called from any thread.
+class ServerLoop final : public ClusterBackend {
+ public:
+  struct Options {
+    std::string policy;
+    ServerOptions reactor;
+  };
+  /// `store` leads already.
+  ServerLoop(std::unique_ptr<Store> store, Tokens tokens, Options options);
+  /// Ends the thread; what waits is answered as unavailable.
+  ~ServerLoop() override;
+
+  void ask(ClientRequest request, std::function<void(ClientReply)> reply) override;
+  void hello(RequestId connection, std::shared_ptr<SessionLink> link, HelloMessage hello,
+             std::string log_token) override;
+  void says(RequestId connection, std::vector<WorkerMessage> messages,
+            std::vector<ProgressLine> progress) override;
+  void gone(RequestId connection) override;
+  std::optional<Identity> identify(std::string_view token) override;
+
+  [[nodiscard]] std::string wait_for_failure(Nanoseconds timeout);
+  [[nodiscard]] const LoopCounters& counters() const { return counters_; }
+  /// Ends what is under way; after it every question is refused.
+  void stop();
+
+ private:
+  using Reply = std::function<void(ClientReply)>;
+  struct Question {
+    ClientRequest request;
+    Reply reply;
+  };
+  struct Greeting {
+    RequestId connection;
+    std::shared_ptr<SessionLink> link;
+    HelloMessage hello;
+    std::string log_token;
+  };
+  struct Speech {
+    RequestId connection;
+    std::vector<WorkerMessage> messages;
+    std::vector<ProgressLine> progress;
+  };
+  struct Farewell {
+    RequestId connection;
+  };
+  using Job = std::variant<Question, Greeting, Speech, Farewell>;
+
+  struct Connection {
+    std::shared_ptr<SessionLink> link;
+    std::string log_token;
+    WorkerId worker;
+    Epoch epoch;  ///< 0: the hello has not been accepted.
+  };
+
+  void run();
+  void turn(ServerReactor& reactor, Outbox& out);
+  void commit(ServerReactor& reactor, Outbox& out);
+  void handle(ServerReactor& reactor, Job& job, Time now, Outbox& out);
+  void on(ServerReactor& reactor, Question& question, Time now, Outbox& out);
+  void on(ServerReactor& reactor, Greeting& greeting, Time now, Outbox& out);
+  void on(ServerReactor& reactor, Speech& speech, Time now, Outbox& out);
+  void on(ServerReactor& reactor, Farewell& farewell, Time now, Outbox& out);
+  void answer(const ServerReactor& reactor, Question& question, Time now);
+  ClientReply look(const ServerReactor& reactor, const ClientRequest& request, Time now);
+  ClientReply find_log(const ServerReactor& reactor, const LogQuery& query);
+  void learn(const ServerReactor& reactor, const Fact& fact);
+  void carry_out(const ServerEffect& effect);
+  [[nodiscard]] Time now() const;
+
+  std::unique_ptr<Store> store_;
+  const Tokens tokens_;
+  const Options options_;
+  const Time started_wall_;
+  const Nanoseconds started_steady_;
+  SteadyClock clock_;
+  LoopCounters counters_;
+  Channel<Job> inbox_{kMaxInbox};
+
+  // The thread's own.
+  std::uint64_t requests_ = 0;
+  std::unordered_map<RequestId, Reply> replies_;
+  std::vector<Question> questions_;  ///< Looked at once the batch is stored.
+  std::unordered_map<RequestId, Connection> connections_;
+  std::unordered_map<WorkerId, RequestId> sessions_;
+  std::unordered_map<WorkerId, std::string> log_tokens_;
+  std::unordered_map<TaskId, std::string> progress_;
+  /// Where the latest attempt of a task ran, by rank.
+  std::unordered_map<TaskId, std::vector<WorkerId>> places_;
+  Waiters waiters_;
+
+  std::mutex mutex_;
+  std::condition_variable failed_;
+  std::string failure_;
+  std::thread thread_;
+};
+
+}  // namespace harmonics

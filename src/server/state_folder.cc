@@ -1,0 +1,118 @@
+#include <harmonics/server/state_folder.h>
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+
+#include <harmonics/base/bytes.h>
+#include <harmonics/base/error.h>
+#include <harmonics/base/file.h>
+
+namespace harmonics {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kTokenBytes = 32;
+constexpr std::size_t kMaxTokenFile = 4096;
+
+}  // namespace
+
+fs::path default_state_folder() {
+  if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state != '\0') {
+    return fs::path(state) / "harmonics";
+  }
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || *home == '\0') {
+    fail(ErrorCode::kFailedPrecondition,
+         "neither XDG_STATE_HOME nor HOME is set: say where to keep the state with --state-dir");
+  }
+  return fs::path(home) / ".local" / "state" / "harmonics";
+}
+
+void make_state_folder(const fs::path& folder) {
+  std::error_code error;
+  const bool made = fs::create_directories(folder, error);
+  if (error) {
+    fail_errno(error.value(), format("cannot make the state folder '{}'", folder.string()));
+  }
+  if (made) fs::permissions(folder, fs::perms::owner_all);
+}
+
+FolderLock::FolderLock(const fs::path& folder, const std::string& who) {
+  const fs::path path = folder / (who + ".lock");
+  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (descriptor_ < 0) fail_errno(errno, format("cannot open '{}'", path.string()));
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+    ::close(descriptor_);
+    fail(ErrorCode::kFailedPrecondition,
+         "another {} uses the state folder '{}': stop it, or choose another --state-dir", who,
+         folder.string());
+  }
+}
+
+FolderLock::~FolderLock() { ::close(descriptor_); }
+
+std::string random_token() {
+  std::array<std::byte, kTokenBytes> bytes;
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    fail_errno(errno, "the system gives no random numbers");
+  }
+  return to_hex(bytes);
+}
+
+std::string make_token_file(const fs::path& folder) {
+  const fs::path path = folder / "token";
+  if (!fs::exists(path)) {
+    // Made unreadable to others first: at no moment does it lie open.
+    const fs::path temporary = folder / "token~";
+    const int descriptor =
+        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    const std::string line = random_token() + "\n";
+    if (descriptor < 0 ||
+        ::write(descriptor, line.data(), line.size()) != static_cast<ssize_t>(line.size()) ||
+        ::fsync(descriptor) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0) {
+      fail_errno(errno, format("cannot write the token file '{}'", path.string()));
+    }
+    ::close(descriptor);
+  }
+  return read_token_file(path);
+}
+
+std::string read_token_file(const fs::path& file) {
+  struct stat status {};
+  if (::stat(file.c_str(), &status) != 0) {
+    fail_errno(errno, format("cannot read the token file '{}'; the server makes it on its first "
+                             "start, and --token-file names another",
+                             file.string()));
+  }
+  if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    fail(ErrorCode::kPermissionDenied,
+         "the token file '{}' is open to other users: chmod 600 it, and make a new token if others "
+         "may have read it",
+         file.string());
+  }
+  std::string token = read_text_file(file, kMaxTokenFile);
+  while (!token.empty() && (token.back() == '\n' || token.back() == ' ')) token.pop_back();
+  if (token.empty()) {
+    fail(ErrorCode::kInvalidArgument,
+         "the token file '{}' is empty: remove it, and the server "
+         "makes a new one when it starts",
+         file.string());
+  }
+  return token;
+}
+
+std::string user_name() {
+  if (const passwd* entry = ::getpwuid(::geteuid()); entry != nullptr) return entry->pw_name;
+  return format("uid-{}", ::geteuid());
+}
+
+}  // namespace harmonics

@@ -1,0 +1,27 @@
+// The cluster's state as clients see it (private to server). Pure.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include <harmonics/rpc/views.h>
+
+namespace harmonics {
+
+/// The newest line of progress of a task; empty: none.
+using ProgressOf = std::function<std::string(TaskId)>;
+
+[[nodiscard]] TaskView view_task(const ClusterState& state, const TaskRecord& task,
+                                 const ProgressOf& progress);
+/// Looks at no more than kMaxTasksScanned tasks: a page may be short, and `next` goes on.
+inline constexpr std::size_t kMaxTasksScanned = 100'000;
+[[nodiscard]] TaskPage list_tasks(const ClusterState& state, const ListTasksQuery& query,
+                                  const ProgressOf& progress);
+[[nodiscard]] std::vector<WorkerView> view_workers(const ServerReactor& reactor);
+[[nodiscard]] ClusterStatus view_status(const ServerReactor& reactor);
+/// Of one task, or of all of an array by its first id.
+[[nodiscard]] WaitResult view_ends(const ClusterState& state, const TaskRecord& task);
+/// Whether `viewer` may know of the task.
+[[nodiscard]] bool may_see(const Viewer& viewer, const TaskRecord& task);
+
+}  // namespace harmonics

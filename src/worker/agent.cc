@@ -1,0 +1,271 @@
+#include <harmonics/worker/agent.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <harmonics/base/channel.h>
+#include <harmonics/base/error.h>
+#include <harmonics/base/file.h>
+#include <harmonics/base/log.h>
+#include <harmonics/base/random.h>
+#include <harmonics/cluster/worker_reactor.h>
+#include <harmonics/rpc/log_service.h>
+#include <harmonics/rpc/worker_link.h>
+
+#include "log_reader.h"
+#include "supervisor_host.h"
+#include "task_run.h"
+
+namespace harmonics {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::size_t kMaxLinkEvents = 4096;
+constexpr std::chrono::seconds kLauncherPatience(30);
+constexpr milliseconds kFirstReconnect(50);
+constexpr milliseconds kLastReconnect(2000);
+constexpr milliseconds kProgressPeriod(500);
+constexpr std::size_t kMaxProgressBytes = 4096;
+/// The server's default; a welcome brings the real one.
+constexpr std::uint64_t kDefaultGraceMs = 5000;
+
+std::vector<std::pair<std::string, std::string>> own_environment() {
+  std::vector<std::pair<std::string, std::string>> variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const std::size_t equals = text.find('=');
+    if (equals == text.npos || equals == 0) continue;
+    variables.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return variables;
+}
+
+std::string hex_number() {
+  std::array<std::uint32_t, 4> words{};
+  if (::getentropy(words.data(), sizeof words) != 0) fail_errno(errno, "no random numbers");
+  return to_hex(std::as_bytes(std::span(words)));
+}
+
+/// Drawn once for the folder, and another after each boot: what ran before is gone then, whatever
+/// the records (which are not synced) still say.
+std::string identity_of(const std::filesystem::path& folder) {
+  const auto file = folder / "identity";
+  if (!std::filesystem::exists(file)) write_text_file(file, hex_number());
+  return read_text_file(file, 256) + "@" + boot_id();
+}
+
+Time wall_now() {
+  return std::chrono::duration_cast<Time>(std::chrono::system_clock::now().time_since_epoch());
+}
+
+}  // namespace
+
+struct WorkerAgent::Parts {
+  explicit Parts(WorkerSettings given)
+      : settings(std::move(given)),
+        host(settings.state_dir, settings.supervisor, kLauncherPatience),
+        log_token(hex_number()),
+        logs(LogService::Options{settings.spec.address, log_token, settings.server.tls},
+             [this](AttemptId attempt, const LogQuery& query, const LogService::Take& take) {
+               read_output(settings.state_dir, attempt, query, take);
+             }) {
+    settings.spec.address = logs.address();
+    settings.spec.identity = identity_of(settings.state_dir);
+    around = {settings.spec,      own_environment(), settings.trainer, host.lease_file().string(),
+              settings.log_bytes, kDefaultGraceMs};
+    recover();
+  }
+
+  void recover() {
+    std::vector<RecoveredAttempt> recovered;
+    for (const RecoveredRun& found : host.recover()) {
+      RecoveredAttempt attempt;
+      attempt.report.id = attempt_from(found.run.attempt);
+      attempt.report.launched = found.launched;
+      if (found.ended) attempt.report.ended = end_result(*found.ended);
+      attempt.on_disconnect = found.run.lease_bound ? OnDisconnect::kStop : OnDisconnect::kContinue;
+      if (!found.ended) running.insert(found.run.attempt);
+      recovered.push_back(std::move(attempt));
+    }
+    const std::uint64_t lease = host.lease();
+    const Time lease_end =
+        lease == 0 ? Time{} : now() + Nanoseconds(static_cast<std::int64_t>(lease - boottime_ns()));
+    reactor = std::make_unique<WorkerReactor>(settings.spec, std::move(recovered), lease_end);
+  }
+
+  Time now() const { return started_wall + (clock.now() - started_steady); }
+
+  // What the loop is made of.
+  void connect();
+  void cut();
+  void hear(LinkEvent event, Time at);
+  void hear_supervisors(std::vector<SupervisorEvent> events, Time at);
+  void report_progress(Time at);
+  void carry_out(const WorkerEffect& effect);
+  void launch(const Launch& effect);
+  void schedule_reconnect(const std::string& reason);
+  std::string run();
+
+  WorkerSettings settings;
+  SteadyClock clock;
+  const Time started_wall = wall_now();
+  const Nanoseconds started_steady = clock.now();
+  SupervisorHost host;
+  std::string log_token;
+  LogService logs;
+  TaskSurroundings around;
+  std::unique_ptr<WorkerReactor> reactor;
+  std::set<std::string> running;
+  std::map<std::string, std::string> told_progress;  ///< The line last sent, by attempt.
+
+  /// Each connection has its own: what the last one said is not heard after it was cut.
+  std::shared_ptr<Channel<LinkEvent>> inbox;
+  std::unique_ptr<WorkerLink> link;
+  Time reconnect_at{};  ///< While there is no link.
+  milliseconds backoff = kFirstReconnect;
+  Random chance{random_key(static_cast<std::uint64_t>(started_steady.count()), "reconnect")};
+  Time next_progress{};
+  std::vector<WorkerEffect> effects;
+  std::string gave_up;
+  std::atomic<bool> stopping{false};
+};
+
+void WorkerAgent::Parts::connect() {
+  inbox = std::make_shared<Channel<LinkEvent>>(kMaxLinkEvents);
+  link = std::make_unique<WorkerLink>(settings.server, log_token,
+                                      [this, inbox = inbox](LinkEvent event) {
+                                        inbox->push(std::move(event));
+                                        host.wake();
+                                      });
+  reactor->handle(Connected{}, now(), effects);
+}
+
+void WorkerAgent::Parts::cut() {
+  inbox->close();  // before the link ends: its thread may wait for room
+  link.reset();
+}
+
+void WorkerAgent::Parts::schedule_reconnect(const std::string& reason) {
+  cut();
+  reactor->handle(Disconnected{}, now(), effects);
+  const auto spread = milliseconds(chance.below(static_cast<std::uint64_t>(backoff.count())));
+  reconnect_at = now() + backoff + spread;
+  log_info("worker", "no session with {} ({}): trying again", settings.server.server, reason);
+  backoff = std::min(backoff * 2, kLastReconnect);
+}
+
+void WorkerAgent::Parts::hear(LinkEvent event, Time at) {
+  if (const auto* closed = std::get_if<LinkClosed>(&event)) {
+    if (closed->refused) gave_up = closed->reason;
+    schedule_reconnect(closed->reason);
+    return;
+  }
+  LinkSays& says = std::get<LinkSays>(event);
+  for (ServerMessage& message : says.messages) {
+    if (const auto* welcome = std::get_if<WelcomeMessage>(&message)) {
+      backoff = kFirstReconnect;
+      around.worker.name = welcome->name;
+      around.grace_ms = static_cast<std::uint64_t>(
+          std::chrono::duration_cast<milliseconds>(welcome->stop_grace).count());
+      log_info("worker", "{} is connected to {}", welcome->name, settings.server.server);
+    }
+    reactor->handle(ServerSays{says.epoch, std::move(message)}, at, effects);
+  }
+}
+
+void WorkerAgent::Parts::hear_supervisors(std::vector<SupervisorEvent> events, Time at) {
+  for (const SupervisorEvent& event : events) {
+    const AttemptId id = attempt_from(event.attempt);
+    if (!event.ended) {
+      reactor->handle(ProcessLaunched{id}, at, effects);
+      continue;
+    }
+    running.erase(event.attempt);
+    told_progress.erase(event.attempt);
+    reactor->handle(ProcessEnded{id, end_result(*event.ended)}, at, effects);
+  }
+}
+
+void WorkerAgent::Parts::report_progress(Time at) {
+  next_progress = at + kProgressPeriod;
+  if (!link) return;
+  for (const std::string& attempt : running) {
+    const auto folder = SupervisorHost::folder_of(settings.state_dir, attempt);
+    auto line = read_small_file((folder / "progress").string(), kMaxProgressBytes);
+    if (!line || told_progress[attempt] == *line) continue;
+    told_progress[attempt] = *line;
+    line->pop_back();  // its end of line
+    link->report({attempt_from(attempt), std::move(*line)});
+  }
+}
+
+void WorkerAgent::Parts::launch(const Launch& effect) {
+  const RunRecord run = make_run(effect.start, around);
+  running.insert(run.attempt);
+  host.start(run);
+}
+
+void WorkerAgent::Parts::carry_out(const WorkerEffect& effect) {
+  if (const auto* send = std::get_if<SendToServer>(&effect)) {
+    if (link) link->send(send->message);
+  } else if (const auto* start = std::get_if<Launch>(&effect)) {
+    launch(*start);
+  } else if (const auto* stop = std::get_if<Stop>(&effect)) {
+    const auto grace = std::chrono::duration_cast<milliseconds>(stop->grace).count();
+    host.stop(to_string(stop->id), {run_end(stop->as), static_cast<std::uint64_t>(grace)});
+  } else if (const auto* lease = std::get_if<ExtendLease>(&effect)) {
+    const Nanoseconds left = lease->until - now();
+    host.set_lease(boottime_ns() +
+                   static_cast<std::uint64_t>(std::max(left, Nanoseconds(0)).count()));
+  } else if (const auto* drop = std::get_if<DropRecord>(&effect)) {
+    host.drop(to_string(drop->id));
+  } else if (const auto* reconnect = std::get_if<Reconnect>(&effect)) {
+    if (link) schedule_reconnect(reconnect->reason);
+  } else if (const auto* give_up = std::get_if<GiveUp>(&effect)) {
+    gave_up = give_up->reason;
+  }
+}
+
+std::string WorkerAgent::Parts::run() {
+  connect();
+  while (!stopping && gave_up.empty()) {
+    // Effects may bring more effects (a reconnection does).
+    for (std::size_t i = 0; i < effects.size(); ++i) carry_out(WorkerEffect(effects[i]));
+    effects.clear();
+    Time wake = reactor->deadline();
+    if (!link) wake = std::min(wake, reconnect_at);
+    if (!running.empty()) wake = std::min(wake, next_progress);
+    const Nanoseconds patience =
+        wake == kNever ? Channel<LinkEvent>::kForever : std::max(wake - now(), Nanoseconds(0));
+    auto events = host.wait(patience);
+    const Time at = now();
+    hear_supervisors(std::move(events), at);
+    while (link) {
+      auto event = inbox->pop(Nanoseconds(0));
+      if (!event) break;
+      hear(std::move(*event), at);
+    }
+    if (at >= reactor->deadline()) reactor->handle(WorkerTick{}, at, effects);
+    if (at >= next_progress) report_progress(at);
+    if (!link && at >= reconnect_at && gave_up.empty()) connect();
+  }
+  if (link) cut();
+  return gave_up;
+}
+
+WorkerAgent::WorkerAgent(WorkerSettings settings)
+    : parts_(std::make_unique<Parts>(std::move(settings))) {}
+WorkerAgent::~WorkerAgent() = default;
+
+std::string WorkerAgent::run() { return parts_->run(); }
+
+void WorkerAgent::stop() {
+  parts_->stopping = true;
+  parts_->host.wake();
+}
+
+}  // namespace harmonics

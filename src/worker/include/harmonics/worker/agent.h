@@ -1,0 +1,49 @@
+// The worker: runs what the server assigns to this machine's devices.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include <harmonics/cluster/worker.h>
+#include <harmonics/rpc/client.h>
+
+namespace harmonics {
+
+struct WorkerSettings {
+  /// The server, this worker's token, TLS.
+  ClientOptions server;
+  /// What it offers; name (empty: the server picks one) and address ("localhost:0") as wished.
+  WorkerSpec spec;
+  /// Its own folder, locked while it lives; a worker that starts there again finds its tasks.
+  std::filesystem::path state_dir;
+  /// harmonics-supervisor.
+  std::filesystem::path supervisor;
+  /// What a task without a command runs; the task's parameters are in its environment.
+  std::vector<std::string> trainer;
+  /// Kept of each stream of a task's output.
+  std::uint64_t log_bytes = 64 << 20;
+};
+
+/// Runs until the server refuses it for good or `stop` is called. Tasks outlive it: a worker that
+/// comes back re-attaches to them.
+class WorkerAgent {
+ public:
+  /// Throws an Error: the folder is in use, the supervisor is missing, the address is taken.
+  explicit WorkerAgent(WorkerSettings settings);
+  ~WorkerAgent();
+  WorkerAgent(const WorkerAgent&) = delete;
+  WorkerAgent& operator=(const WorkerAgent&) = delete;
+
+  /// Empty after `stop`; else why the server wants nothing of this worker.
+  [[nodiscard]] std::string run();
+  /// Any thread, and signal handlers.
+  void stop();
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace harmonics

@@ -1,0 +1,17 @@
+// Reads what supervisors keep of a task's output (private to worker).
+#pragma once
+
+#include <filesystem>
+#include <functional>
+
+#include <harmonics/rpc/log_service.h>
+
+namespace harmonics {
+
+/// Hands out the stream from `query.offset` on, or from the oldest byte that is kept if that is
+/// later. With `query.follow` it waits for more until the attempt has ended; an empty piece then
+/// asks whether anyone still listens. Any thread. No such attempt here is an Error (kNotFound).
+void read_output(const std::filesystem::path& worker_folder, AttemptId attempt,
+                 const LogQuery& query, const LogService::Take& take);
+
+}  // namespace harmonics

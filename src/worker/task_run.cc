@@ -1,0 +1,123 @@
+#include "task_run.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstring>
+#include <map>
+
+#include <harmonics/base/error.h>
+
+#include "process_tree.h"
+#include "task_process.h"
+
+namespace harmonics {
+namespace {
+
+constexpr std::uint64_t kSegmentBytes = 4 << 20;
+
+std::string device_list(const StartMessage& start, const WorkerSpec& worker) {
+  std::string names;
+  start.devices.each([&](DeviceId id) {
+    if (id.value >= worker.devices.size()) return;
+    names += (names.empty() ? "" : ",") + worker.devices[id.value].name;
+  });
+  return names;
+}
+
+std::string peer_list(const StartMessage& start) {
+  std::string peers;
+  for (const PeerPlace& peer : start.peers) {
+    peers += (peers.empty() ? "" : ",") + peer.worker_name + "=" + peer.address;
+  }
+  return peers;
+}
+
+}  // namespace
+
+std::string param_variable(std::string_view key) {
+  std::string name = "HARMONICS_PARAM_";
+  for (const char letter : key) {
+    const auto byte = static_cast<unsigned char>(letter);
+    name += std::isalnum(byte) != 0 ? static_cast<char>(std::toupper(byte)) : '_';
+  }
+  return name;
+}
+
+RunRecord make_run(const StartMessage& start, const TaskSurroundings& around) {
+  const TaskSpec& spec = *start.spec;
+  std::map<std::string, std::string> environment;
+  for (const auto& [key, value] : around.environment) {
+    // What belongs to the worker or to a task around it is not passed down.
+    if (!key.starts_with("HARMONICS_")) environment[key] = value;
+  }
+  for (const auto& [key, value] : spec.env) environment[key] = value;
+  for (const auto& [key, value] : spec.params) environment[param_variable(key)] = value;
+  environment["HARMONICS_TASK_ID"] = std::to_string(start.id.task.value);
+  environment["HARMONICS_TASK_NAME"] = spec.name;
+  environment["HARMONICS_ATTEMPT"] = std::to_string(start.id.attempt.value);
+  environment["HARMONICS_USER"] = start.user;
+  environment["HARMONICS_WORKER"] = around.worker.name;
+  environment["HARMONICS_ARRAY_INDEX"] = std::to_string(start.array_index);
+  environment["HARMONICS_GANG_RANK"] = std::to_string(start.gang_rank);
+  environment["HARMONICS_GANG_SIZE"] = std::to_string(spec.gang);
+  environment["HARMONICS_GANG_PEERS"] = peer_list(start);
+  environment["HARMONICS_DEVICES"] = device_list(start, around.worker);
+  environment["CUDA_VISIBLE_DEVICES"] = environment["HARMONICS_DEVICES"];
+  environment["HARMONICS_PROGRESS_FD"] = std::to_string(kProgressDescriptor);
+  environment[kAttemptMark] = around.worker.identity + "/" + to_string(start.id);
+  RunRecord run;
+  run.attempt = to_string(start.id);
+  run.command = spec.command.empty() ? around.trainer : spec.command;
+  run.environment.assign(environment.begin(), environment.end());
+  run.working_dir = spec.working_dir;
+  run.timeout_ms = std::uint64_t{spec.timeout_s} * 1000;
+  run.grace_ms = around.grace_ms;
+  run.lease_bound = spec.on_disconnect == OnDisconnect::kStop;
+  run.lease_file = around.lease_file;
+  run.stream_bytes = around.log_bytes;
+  run.segment_bytes = std::min(kSegmentBytes, std::max<std::uint64_t>(around.log_bytes / 4, 1));
+  run.note = start.user;
+  return run;
+}
+
+AttemptId attempt_from(const std::string& name) {
+  AttemptId id;
+  const char* end = name.data() + name.size();
+  const auto task = std::from_chars(name.data(), end, id.task.value);
+  if (task.ec == std::errc() && task.ptr != end && *task.ptr == '.') {
+    const auto attempt = std::from_chars(task.ptr + 1, end, id.attempt.value);
+    if (attempt.ec == std::errc() && attempt.ptr == end) return id;
+  }
+  fail(ErrorCode::kDataLoss, "worker: '{}' does not name an attempt", name);
+}
+
+EndResult end_result(const EndRecord& end) {
+  EndResult result{EndKind::kLost, end.exit_code, end.signal, end.message};
+  switch (end.kind) {
+    case RunEnd::kExited:
+      result.kind = end.exit_code == 0 ? EndKind::kSucceeded : EndKind::kFailed;
+      if (result.message.empty() && end.exit_code != 0) {
+        result.message = format("exit code {}", end.exit_code);
+      }
+      break;
+    case RunEnd::kSignalled:
+      result.kind = EndKind::kSignalled;
+      if (result.message.empty()) {
+        result.message = format("killed by signal {} ({})", end.signal, ::strsignal(end.signal));
+      }
+      break;
+    case RunEnd::kTimedOut: result.kind = EndKind::kTimedOut; break;
+    case RunEnd::kStopped: result.kind = EndKind::kStopped; break;
+    case RunEnd::kLeaseLost: result.kind = EndKind::kLeaseLost; break;
+    case RunEnd::kLost: break;
+    case RunEnd::kRefused: result.kind = EndKind::kRefused; break;
+  }
+  return result;
+}
+
+RunEnd run_end(EndKind kind) {
+  return kind == EndKind::kLeaseLost ? RunEnd::kLeaseLost : RunEnd::kStopped;
+}
+
+}  // namespace harmonics

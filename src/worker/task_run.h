@@ -1,0 +1,38 @@
+// From an assignment to a process: what exactly is run, and with which environment (private to
+// worker). Pure.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <harmonics/cluster/message.h>
+
+#include "run_record.h"
+
+namespace harmonics {
+
+/// What of the worker itself goes into every task.
+struct TaskSurroundings {
+  WorkerSpec worker;
+  std::vector<std::pair<std::string, std::string>> environment;  ///< The worker's own.
+  std::vector<std::string> trainer;
+  std::string lease_file;
+  std::uint64_t log_bytes = 0;
+  std::uint64_t grace_ms = 0;
+};
+
+/// HARMONICS_PARAM_LEARNING_RATE for "learning-rate".
+[[nodiscard]] std::string param_variable(std::string_view key);
+
+/// The task's variables win over the worker's, ours over both.
+[[nodiscard]] RunRecord make_run(const StartMessage& start, const TaskSurroundings& around);
+
+/// "17.2" and back; an Error for anything else.
+[[nodiscard]] AttemptId attempt_from(const std::string& name);
+
+/// What a supervisor wrote, in the cluster's words, and the other way round.
+[[nodiscard]] EndResult end_result(const EndRecord& end);
+[[nodiscard]] RunEnd run_end(EndKind kind);
+
+}  // namespace harmonics
