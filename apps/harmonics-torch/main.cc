@@ -15,7 +15,7 @@ namespace {
 int torch_main(int argc, char** argv) {
   if (argc == 2 && std::string_view(argv[1]) == "--probe") return probe();
   const auto parsed = parse_command_line(argc, argv);
-  if (const Answer* answer = std::get_if<Answer>(&parsed)) {
+  if (const UsageAnswer* answer = std::get_if<UsageAnswer>(&parsed)) {
     write_text(answer->exit_code == kExitDone ? Stream::kOutput : Stream::kError, answer->text);
     return answer->exit_code;
   }

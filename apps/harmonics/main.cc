@@ -5,6 +5,7 @@
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
 
+#include "cluster_program.h"
 #include "subcommands.h"
 #include "torch_program.h"
 
@@ -30,11 +31,16 @@ struct Dispatch {
     if (!command.serve.empty()) return profile_serve(command);
     become_torch_program(argv);
   }
+  /// All others speak with a cluster.
+  template <typename ClusterCommand>
+  int operator()(const ClusterCommand&) const {
+    become_cluster_program(argv);
+  }
 };
 
 int front(int argc, char** argv) {
   const auto parsed = parse_command_line(argc, argv);
-  if (const Answer* answer = std::get_if<Answer>(&parsed)) {
+  if (const UsageAnswer* answer = std::get_if<UsageAnswer>(&parsed)) {
     write_text(answer->exit_code == kExitDone ? Stream::kOutput : Stream::kError, answer->text);
     return answer->exit_code;
   }

@@ -63,13 +63,14 @@ std::string path_of(const CLI::App* app) {
   return app->get_parent() == nullptr ? own : path_of(app->get_parent()) + " " + own;
 }
 
-Answer usage_error(const CLI::App* app, const std::string& what) {
+UsageAnswer usage_error(const CLI::App* app, const std::string& what) {
   return {kExitUsage, format("harmonics: {}\ntry '{} --help'\n", what, path_of(app))};
 }
 
 // The subcommand that the words lead to. A word that should name a subcommand and does not is wrong
 // usage, said better here than by CLI11, which only misses one.
-std::variant<CLI::App*, Answer> find_subcommand(CLI::App& root, int argc, const char* const* argv) {
+std::variant<CLI::App*, UsageAnswer> find_subcommand(CLI::App& root, int argc,
+                                                     const char* const* argv) {
   CLI::App* app = &root;
   for (int i = 1; i < argc && !subcommands_of(*app).empty(); ++i) {
     const std::string word = argv[i];
@@ -137,17 +138,17 @@ CommandOutline outline_of(CLI::App& app) {
 
 }  // namespace
 
-std::variant<Command, Answer> parse_command_line(int argc, const char* const* argv) {
+std::variant<Command, UsageAnswer> parse_command_line(int argc, const char* const* argv) {
   CommandTree tree;
   const auto found = find_subcommand(tree.root(), argc, argv);
-  if (const Answer* answer = std::get_if<Answer>(&found)) return *answer;
+  if (const UsageAnswer* answer = std::get_if<UsageAnswer>(&found)) return *answer;
   CLI::App& app = *std::get<CLI::App*>(found);
   try {
     tree.root().parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    return Answer{kExitDone, last_line_break(tree.root().help())};
+    return UsageAnswer{kExitDone, last_line_break(tree.root().help())};
   } catch (const CLI::CallForVersion& version) {
-    return Answer{kExitDone, last_line_break(version.what())};
+    return UsageAnswer{kExitDone, last_line_break(version.what())};
   } catch (const CLI::ParseError& error) {
     return usage_error(&app, describe(error, tree.root(), app));
   }

@@ -77,7 +77,8 @@ CommandTree::CommandTree() : root_("Plans, runs and watches neural-network work.
   root_.footer(
       example("  harmonics train examples/digits.harp --checkpoint digits.safetensors\n"
               "  harmonics run examples/digits.harp --weights digits.safetensors\n"
-              "  harmonics graph svg examples/digits.harp --out digits.svg\n\n"
+              "  harmonics graph svg examples/digits.harp --out digits.svg\n"
+              "  harmonics submit --name hello --gpus 0 -- echo hello\n\n"
               "'harmonics COMMAND --help' explains a command. Exit codes: 0 done, 1 failed, "
               "2 wrong usage, 3 no feasible plan."));
   add_graph();

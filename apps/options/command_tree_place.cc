@@ -20,17 +20,6 @@ constexpr std::size_t kMaxProfileChoices = 64;
 constexpr const char* kDtypes = "torch.float32|torch.bfloat16|torch.float16";
 constexpr const char* kAuto = "auto";
 
-std::int64_t whole_number(const std::string& text, std::int64_t least, std::int64_t most) {
-  std::int64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, value);
-  if (read.ec != std::errc() || read.ptr != end || value < least || value > most) {
-    fail(ErrorCode::kInvalidArgument, "'{}' is not a whole number from {} to {}", text, least,
-         most);
-  }
-  return value;
-}
-
 double positive_number(const std::string& text) {
   double value = 0;
   const char* end = text.data() + text.size();
@@ -39,26 +28,6 @@ double positive_number(const std::string& text) {
     fail(ErrorCode::kInvalidArgument, "'{}' is not a number above 0", text);
   }
   return value;
-}
-
-/// From..to, both included.
-struct Range {
-  std::int64_t least;
-  std::int64_t most;
-};
-
-void add_whole(CLI::App& app, const std::string& name, std::int64_t& value, Range range,
-               const std::string& help) {
-  app.add_option_function<std::string>(
-         name,
-         [&value, range](const std::string& text) {
-           value = whole_number(text, range.least, range.most);
-         },
-         help)
-      ->type_name("N")
-      ->check(check_by([range](const std::string& text) {
-        static_cast<void>(whole_number(text, range.least, range.most));
-      }));
 }
 
 void add_positive(CLI::App& app, const std::string& name, double& value, const std::string& help) {

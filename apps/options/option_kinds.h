@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -62,6 +63,37 @@ CLI::Option* add_choice(CLI::App& app, const std::string& name, Value& value,
         if (std::ranges::find(names, text) != names.end()) return std::string();
         return format("'{}' is none of {}", text, choices);
       });
+}
+
+inline std::int64_t whole_number(const std::string& text, std::int64_t least, std::int64_t most) {
+  std::int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, value);
+  if (read.ec != std::errc() || read.ptr != end || value < least || value > most) {
+    fail(ErrorCode::kInvalidArgument, "'{}' is not a whole number from {} to {}", text, least,
+         most);
+  }
+  return value;
+}
+
+/// From..to, both included.
+struct Range {
+  std::int64_t least;
+  std::int64_t most;
+};
+
+inline void add_whole(CLI::App& app, const std::string& name, std::int64_t& value, Range range,
+                      const std::string& help) {
+  app.add_option_function<std::string>(
+         name,
+         [&value, range](const std::string& text) {
+           value = whole_number(text, range.least, range.most);
+         },
+         help)
+      ->type_name("N")
+      ->check(check_by([range](const std::string& text) {
+        static_cast<void>(whole_number(text, range.least, range.most));
+      }));
 }
 
 inline void add_output(CLI::App& app, OutputStyle& output) {

@@ -16,13 +16,14 @@ inline constexpr int kExitNoPlan = 3;
 
 /// The command line was answered without running anything: --help and --version (kExitDone, for
 /// standard output) or wrong usage (kExitUsage, for standard error).
-struct Answer {
+struct UsageAnswer {
   int exit_code = kExitDone;
   std::string text;
 };
 
 /// Parses and checks everything that can be known without opening a file.
-[[nodiscard]] std::variant<Command, Answer> parse_command_line(int argc, const char* const* argv);
+[[nodiscard]] std::variant<Command, UsageAnswer> parse_command_line(int argc,
+                                                                    const char* const* argv);
 
 /// What a shell can complete for one flag or positional argument.
 struct ArgumentOutline {

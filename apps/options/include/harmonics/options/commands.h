@@ -8,10 +8,10 @@
 #include <vector>
 
 #include <harmonics/graph/harp.h>
+#include <harmonics/options/cluster_commands.h>
+#include <harmonics/options/output_style.h>
 
 namespace harmonics {
-
-enum class OutputStyle { kTable, kJson, kQuiet };
 
 /// `NAME=SPEC`: a producer with its source, or a consumer with its destination.
 struct Binding {
@@ -171,6 +171,9 @@ struct CompletionCommand {
 
 using Command = std::variant<GraphShowCommand, GraphCheckCommand, GraphDrawCommand, GraphZooCommand,
                              TrainCommand, RunCommand, ProfileCommand, PlanCommand, KeysNewCommand,
-                             KeysShowCommand, VerifyCommand, DoctorCommand, CompletionCommand>;
+                             KeysShowCommand, VerifyCommand, DoctorCommand, CompletionCommand,
+                             ServerCommand, WorkerCommand, SubmitCommand, MonitorCommand,
+                             TasksCommand, TaskCommand, LogsCommand, CancelCommand, WaitCommand,
+                             WorkersCommand, DrainCommand, QuotaCommand>;
 
 }  // namespace harmonics

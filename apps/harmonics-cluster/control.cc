@@ -1,0 +1,111 @@
+// harmonics logs, cancel, wait, drain, quota.
+#include <harmonics/base/error.h>
+#include <harmonics/base/json.h>
+#include <harmonics/console/terminal.h>
+#include <harmonics/options/command_line.h>
+#include <harmonics/rpc/client.h>
+
+#include "access.h"
+#include "subcommands.h"
+
+namespace harmonics {
+namespace {
+
+TaskId task_id(std::int64_t number) { return {static_cast<std::uint64_t>(number)}; }
+
+std::string wait_text(const WaitCommand& command, const WaitResult& all) {
+  if (command.output == OutputStyle::kQuiet) return {};
+  if (command.output == OutputStyle::kJson) {
+    return Json()
+               .set("ended", all.ended)
+               .set("succeeded", std::int64_t{all.succeeded})
+               .set("failed", std::int64_t{all.failed})
+               .set("cancelled", std::int64_t{all.cancelled})
+               .set("dependency_failed", std::int64_t{all.dependency_failed})
+               .set("unfinished", std::int64_t{all.unfinished})
+               .dump() +
+           "\n";
+  }
+  return format(
+      "{} succeeded, {} failed, {} cancelled, {} without what they depend on, {} "
+      "unfinished\n",
+      all.succeeded, all.failed, all.cancelled, all.dependency_failed, all.unfinished);
+}
+
+}  // namespace
+
+int logs(const LogsCommand& command) {
+  ClusterClient client(client_options(command.access));
+  LogQuery query;
+  query.task = task_id(command.task);
+  query.attempt = {static_cast<std::uint32_t>(command.attempt)};
+  query.rank = static_cast<std::uint32_t>(command.rank);
+  query.stream = command.stream;
+  query.follow = command.follow;
+  client.read_log(query, [&](const LogPiece& piece) {
+    if (piece.offset > query.offset) {
+      write_text(Stream::kError,
+                 format("[{} bytes are no longer kept]\n", piece.offset - query.offset));
+    }
+    query.offset = piece.offset + piece.data.size();
+    write_text(Stream::kOutput, piece.data);
+    return true;
+  });
+  return kExitDone;
+}
+
+int cancel(const CancelCommand& command) {
+  ClusterClient client(client_options(command.access));
+  for (const std::int64_t task : command.tasks) client.cancel(task_id(task));
+  return kExitDone;
+}
+
+int wait(const WaitCommand& command) {
+  using std::chrono::milliseconds;
+  ClusterClient client(client_options(command.access));
+  const auto limit = command.timeout_s < 0
+                         ? milliseconds(std::chrono::hours(24 * 365))
+                         : milliseconds(static_cast<std::int64_t>(command.timeout_s * 1000));
+  const auto end = std::chrono::steady_clock::now() + limit;
+  WaitResult all;
+  all.ended = true;
+  for (const std::int64_t task : command.tasks) {
+    const auto left = std::chrono::ceil<milliseconds>(end - std::chrono::steady_clock::now());
+    const WaitResult one = client.wait(task_id(task), std::max(left, milliseconds(0)));
+    all.ended = all.ended && one.ended;
+    all.succeeded += one.succeeded;
+    all.failed += one.failed;
+    all.cancelled += one.cancelled;
+    all.dependency_failed += one.dependency_failed;
+    all.unfinished += one.unfinished;
+  }
+  write_text(Stream::kOutput, wait_text(command, all));
+  const bool good =
+      all.ended && all.failed == 0 && all.cancelled == 0 && all.dependency_failed == 0;
+  return good ? kExitDone : kExitFailed;
+}
+
+int drain(const DrainCommand& command) {
+  ClusterClient client(client_options(command.access));
+  if (command.forget) {
+    client.forget(command.worker);
+  } else {
+    client.drain(command.worker, !command.undo);
+  }
+  return kExitDone;
+}
+
+int quota(const QuotaCommand& command) {
+  const auto number = [](std::int64_t value) {
+    if (!std::in_range<std::uint32_t>(value)) {
+      fail(ErrorCode::kInvalidArgument, "quota: {} is too large", value);
+    }
+    return static_cast<std::uint32_t>(value);
+  };
+  ClusterClient client(client_options(command.access));
+  client.set_quota(command.user, {number(command.max_gpus), number(command.max_active),
+                                  number(command.max_waiting), number(command.weight)});
+  return kExitDone;
+}
+
+}  // namespace harmonics

@@ -1,0 +1,48 @@
+// What speaks gRPC: the cluster's server, its workers and its clients. Started by the front with
+// its own arguments.
+#include <variant>
+
+#include <harmonics/base/error.h>
+#include <harmonics/console/terminal.h>
+#include <harmonics/options/command_line.h>
+
+#include "subcommands.h"
+
+namespace harmonics {
+namespace {
+
+struct Dispatch {
+  int operator()(const ServerCommand& command) const { return server(command); }
+  int operator()(const WorkerCommand& command) const { return worker(command); }
+  int operator()(const SubmitCommand& command) const { return submit(command); }
+  int operator()(const MonitorCommand& command) const { return monitor(command); }
+  int operator()(const TasksCommand& command) const { return tasks(command); }
+  int operator()(const TaskCommand& command) const { return task(command); }
+  int operator()(const LogsCommand& command) const { return logs(command); }
+  int operator()(const CancelCommand& command) const { return cancel(command); }
+  int operator()(const WaitCommand& command) const { return wait(command); }
+  int operator()(const WorkersCommand& command) const { return workers(command); }
+  int operator()(const DrainCommand& command) const { return drain(command); }
+  int operator()(const QuotaCommand& command) const { return quota(command); }
+  template <typename Other>
+  int operator()(const Other&) const {
+    fail(ErrorCode::kInvalidArgument,
+         "harmonics-cluster only knows the cluster's commands; call 'harmonics' instead");
+  }
+};
+
+int cluster_main(int argc, char** argv) {
+  const auto parsed = parse_command_line(argc, argv);
+  if (const UsageAnswer* answer = std::get_if<UsageAnswer>(&parsed)) {
+    write_text(answer->exit_code == kExitDone ? Stream::kOutput : Stream::kError, answer->text);
+    return answer->exit_code;
+  }
+  return std::visit(Dispatch{}, std::get<Command>(parsed));
+}
+
+}  // namespace
+}  // namespace harmonics
+
+int main(int argc, char** argv) {
+  return harmonics::run_reporting_errors([&] { return harmonics::cluster_main(argc, argv); });
+}

@@ -1,0 +1,160 @@
+// harmonics monitor: workers, devices, queue and tasks, drawn anew every second.
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+
+#include <harmonics/base/error.h>
+#include <harmonics/console/table.h>
+#include <harmonics/console/terminal.h>
+#include <harmonics/options/command_line.h>
+#include <harmonics/rpc/client.h>
+
+#include "access.h"
+#include "signals.h"
+#include "subcommands.h"
+#include "task_text.h"
+
+namespace harmonics {
+namespace {
+
+constexpr std::uint32_t kShownTasks = 40;
+constexpr int kBarWidth = 20;
+
+struct Picture {
+  ClusterStatus status;
+  std::vector<WorkerView> workers;
+  std::vector<TaskView> active;
+  std::vector<TaskView> queue;
+};
+
+Picture look(ClusterClient& client, const std::string& worker) {
+  Picture picture{client.status(), client.workers(), {}, {}};
+  if (!worker.empty()) {
+    std::erase_if(picture.workers, [&](const WorkerView& one) { return one.spec.name != worker; });
+    if (picture.workers.empty()) {
+      fail(ErrorCode::kNotFound, "there is no worker '{}': 'harmonics workers' lists them", worker);
+    }
+  }
+  ListTasksQuery query;
+  query.states = {"active"};
+  query.worker = worker;
+  query.limit = kShownTasks;
+  picture.active = client.list_tasks(query).tasks;
+  query.states = {"pending", "waiting", "delayed"};
+  query.worker.clear();
+  if (worker.empty()) picture.queue = client.list_tasks(query).tasks;
+  return picture;
+}
+
+std::string bar(double share) {
+  const int full = static_cast<int>(share * kBarWidth + 0.5);
+  std::string text = "[";
+  for (int i = 0; i < kBarWidth; ++i) text += i < full ? "#" : ".";
+  return text + "]";
+}
+
+std::string devices_text(const WorkerView& worker) {
+  std::string text;
+  for (const DeviceSpec& device : worker.spec.devices) {
+    const bool free =
+        std::ranges::find(worker.free_devices, device.name) != worker.free_devices.end();
+    text += format("{}{} {}", text.empty() ? "" : ", ", device.name, free ? "free" : "busy");
+  }
+  return text.empty() ? "none" : text;
+}
+
+std::string draw(const Picture& picture, bool colour) {
+  const ClusterStatus& status = picture.status;
+  std::string text = bold(format("harmonics {}, policy {}", status.version, status.policy), colour);
+  text += format(
+      "\n{} of {} workers connected, {} of {} devices leased; tasks: {} active, {} pending, "
+      "{} waiting, {} delayed, {} ended\n\n",
+      status.workers_connected, status.workers, status.devices_leased, status.devices,
+      status.active, status.pending, status.waiting, status.delayed, status.ended);
+  Table workers{{{"worker"}, {"state"}, {"devices"}, {"tasks", Align::kRight}}, {}};
+  for (const WorkerView& worker : picture.workers) {
+    workers.rows.push_back({worker.spec.name, worker.state, devices_text(worker),
+                            std::to_string(worker.tasks.size())});
+  }
+  text += workers.text(colour);
+  if (!picture.active.empty()) {
+    Table tasks{{{"id", Align::kRight}, {"name"}, {"where"}, {"for", Align::kRight}, {"progress"}},
+                {}};
+    for (const TaskView& task : picture.active) {
+      const auto share = progress_share(task.progress);
+      tasks.rows.push_back({std::to_string(task.id.value), task.spec.name, place_text(task),
+                            age_text(task.changed, status.now),
+                            (share ? bar(*share) + " " : "") + progress_text(task.progress)});
+    }
+    text += "\n" + tasks.text(colour);
+  }
+  if (!picture.queue.empty()) {
+    Table queue{{{"id", Align::kRight}, {"name"}, {"state"}, {"since", Align::kRight}}, {}};
+    for (const TaskView& task : picture.queue) {
+      queue.rows.push_back({std::to_string(task.id.value), task.spec.name, task.state,
+                            age_text(task.submitted, status.now)});
+    }
+    text += "\n" + queue.text(colour);
+  }
+  return text;
+}
+
+Json picture_json(const Picture& picture) {
+  Json json = status_json(picture.status);
+  Json workers = Json::array();
+  for (const WorkerView& worker : picture.workers) workers.push(worker_json(worker));
+  Json active = Json::array();
+  for (const TaskView& task : picture.active) active.push(task_json(task));
+  Json queue = Json::array();
+  for (const TaskView& task : picture.queue) queue.push(task_json(task));
+  json.set("worker_list", std::move(workers)).set("active", std::move(active));
+  return json.set("queue", std::move(queue));
+}
+
+void watch_live(ClusterClient& client, const MonitorCommand& command) {
+  std::mutex mutex;
+  std::condition_variable ended;
+  bool over = false;
+  const SignalWatch watch([&] {
+    const std::lock_guard lock(mutex);
+    over = true;
+    ended.notify_all();
+  });
+  const bool colour = wants_colour(Stream::kOutput);
+  const auto period = std::chrono::duration<double>(std::max(command.refresh_s, 0.05));
+  std::unique_lock lock(mutex);
+  while (!over) {
+    std::string text;
+    try {
+      text = draw(look(client, command.worker), colour);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kUnavailable) throw;
+      text = format("{}\n", error.what());
+    }
+    write_text(Stream::kOutput, "\x1b[H\x1b[2J" + text);
+    ended.wait_for(lock, period, [&] { return over; });
+  }
+}
+
+}  // namespace
+
+int monitor(const MonitorCommand& command) {
+  ClusterClient client(client_options(command.access));
+  if (command.output == OutputStyle::kTable && is_terminal(Stream::kOutput)) {
+    watch_live(client, command);
+    return kExitDone;
+  }
+  const Picture picture = look(client, command.worker);
+  if (command.output == OutputStyle::kJson) {
+    write_text(Stream::kOutput, picture_json(picture).dump(2) + "\n");
+  } else if (command.output == OutputStyle::kTable) {
+    write_text(Stream::kOutput, draw(picture, false));
+  } else {
+    write_text(Stream::kOutput,
+               format("{} active, {} pending\n", picture.status.active, picture.status.pending));
+  }
+  return kExitDone;
+}
+
+}  // namespace harmonics

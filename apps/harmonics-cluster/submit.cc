@@ -1,0 +1,102 @@
+// harmonics submit: a task from a file and flags; acknowledged once it is on the server's disk.
+#include <harmonics/base/error.h>
+#include <harmonics/base/file.h>
+#include <harmonics/base/json.h>
+#include <harmonics/console/terminal.h>
+#include <harmonics/options/command_line.h>
+#include <harmonics/rpc/client.h>
+
+#include "access.h"
+#include "subcommands.h"
+#include "task_text.h"
+
+namespace harmonics {
+namespace {
+
+/// Sets a field that a flag was given for; one that is too large for the field is an Error.
+template <typename Field>
+void apply(const std::optional<std::int64_t>& flag, const char* name, Field& field) {
+  if (!flag) return;
+  if (!std::in_range<Field>(*flag)) {
+    fail(ErrorCode::kInvalidArgument, "{}: {} is too large", name, *flag);
+  }
+  field = static_cast<Field>(*flag);
+}
+
+void put(TextPairs& pairs, const std::pair<std::string, std::string>& pair) {
+  for (auto& [key, value] : pairs) {
+    if (key != pair.first) continue;
+    value = pair.second;
+    return;
+  }
+  pairs.push_back(pair);
+}
+
+TaskSpec spec_of(const SubmitCommand& command) {
+  TaskSpec spec;
+  if (!command.config.empty()) {
+    spec = parse_task(read_text_file(command.config, 8 * kMaxTaskBytes), command.config.string());
+  }
+  if (!command.name.empty()) spec.name = command.name;
+  if (spec.name.empty() && !command.command.empty()) {
+    spec.name = std::filesystem::path(command.command.front()).filename().string();
+  }
+  apply(command.gpus, "--gpus", spec.required_gpus);
+  apply(command.memory_mb, "--memory", spec.min_gpu_memory_mb);
+  apply(command.cpus, "--cpus", spec.cpus);
+  apply(command.host_memory_mb, "--host-memory", spec.memory_mb);
+  apply(command.priority, "--priority", spec.priority);
+  apply(command.timeout_s, "--timeout", spec.timeout_s);
+  apply(command.retries, "--retries", spec.max_retries);
+  apply(command.gang, "--gang", spec.gang);
+  apply(command.array, "--array", spec.array);
+  for (const std::int64_t id : command.after) {
+    spec.depends_on.push_back(TaskId{static_cast<std::uint64_t>(id)});
+  }
+  for (const auto& pair : command.params) put(spec.params, pair);
+  for (const auto& pair : command.env) put(spec.env, pair);
+  if (!command.command.empty()) spec.command = command.command;
+  if (!command.working_dir.empty()) {
+    spec.working_dir = std::filesystem::absolute(command.working_dir).string();
+  }
+  if (!command.key.empty()) spec.idempotency_key = command.key;
+  check_task(spec);
+  return spec;
+}
+
+std::string submitted_text(const SubmitCommand& command, const Submitted& submitted) {
+  const std::uint64_t first = submitted.first.value;
+  switch (command.output) {
+    case OutputStyle::kJson:
+      return Json()
+                 .set("task", first)
+                 .set("count", std::int64_t{submitted.count})
+                 .set("already", submitted.already)
+                 .dump() +
+             "\n";
+    case OutputStyle::kQuiet: return format("{}\n", first);
+    case OutputStyle::kTable: break;
+  }
+  const std::string what = submitted.count == 1
+                               ? format("task {}", first)
+                               : format("tasks {} to {}", first, first + submitted.count - 1);
+  return format("{} {}\n", submitted.already ? "already there:" : "submitted", what);
+}
+
+}  // namespace
+
+int submit(const SubmitCommand& command) {
+  const TaskSpec spec = spec_of(command);
+  if (spec.command.empty() && spec.params.empty() && command.output != OutputStyle::kQuiet) {
+    write_text(Stream::kError,
+               "no command and no parameters: the task trains the shipped digits model\n");
+  }
+  ClusterClient client(client_options(command.access));
+  const Submitted submitted = client.submit(spec);
+  write_text(Stream::kOutput, submitted_text(command, submitted));
+  if (!command.wait) return kExitDone;
+  const WaitResult ends = client.wait(submitted.first, std::chrono::hours(24 * 365));
+  return ends.succeeded == submitted.count ? kExitDone : kExitFailed;
+}
+
+}  // namespace harmonics

@@ -1,0 +1,147 @@
+#include "task_text.h"
+
+#include <algorithm>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/format.h>
+#include <harmonics/console/table.h>
+
+namespace harmonics {
+namespace {
+
+double seconds(Time time) { return std::chrono::duration<double>(time).count(); }
+
+Json texts(const std::vector<std::string>& items) {
+  Json list = Json::array();
+  for (const std::string& item : items) list.push(item);
+  return list;
+}
+
+/// The line as JSON; null when it is none.
+Json parsed(const std::string& line) {
+  if (line.empty()) return {};
+  try {
+    return Json::parse(line, "progress");
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+}  // namespace
+
+Time wall_time() {
+  return std::chrono::duration_cast<Time>(std::chrono::system_clock::now().time_since_epoch());
+}
+
+Json task_json(const TaskView& task) {
+  Json json;
+  json.set("id", task.id.value).set("name", task.spec.name).set("state", task.state);
+  json.set("user", task.user).set("first", task.first.value);
+  json.set("attempts", std::int64_t{task.attempts}).set("failures", std::int64_t{task.failures});
+  json.set("losses", std::int64_t{task.losses});
+  json.set("preemptions", std::int64_t{task.preemptions});
+  json.set("submitted", seconds(task.submitted));
+  if (task.changed != Time{}) json.set("changed", seconds(task.changed));
+  Json members = Json::array();
+  for (const MemberView& member : task.members) {
+    members.push(Json()
+                     .set("worker", member.worker)
+                     .set("devices", texts(member.devices))
+                     .set("launched", member.launched));
+  }
+  json.set("members", std::move(members));
+  if (task.last) {
+    json.set("end", Json()
+                        .set("kind", to_string(task.last->kind))
+                        .set("exit_code", std::int64_t{task.last->exit_code})
+                        .set("signal", std::int64_t{task.last->signal})
+                        .set("message", task.last->message));
+  }
+  json.set("progress", parsed(task.progress));
+  json.set("spec", Json::parse(write_task(task.spec), "task"));
+  return json;
+}
+
+Json worker_json(const WorkerView& worker) {
+  Json json;
+  json.set("name", worker.spec.name).set("state", worker.state);
+  json.set("address", worker.spec.address).set("cpus", std::int64_t{worker.spec.cpus});
+  json.set("memory_mb", worker.spec.memory_mb).set("draining", worker.draining);
+  json.set("heard", seconds(worker.heard));
+  Json devices = Json::array();
+  for (const DeviceSpec& device : worker.spec.devices) {
+    const bool free =
+        std::ranges::find(worker.free_devices, device.name) != worker.free_devices.end();
+    devices.push(Json()
+                     .set("name", device.name)
+                     .set("model", device.model)
+                     .set("memory_mb", device.memory_mb)
+                     .set("free", free));
+  }
+  json.set("devices", std::move(devices));
+  Json tasks = Json::array();
+  for (const TaskId task : worker.tasks) tasks.push(task.value);
+  json.set("tasks", std::move(tasks));
+  return json;
+}
+
+Json status_json(const ClusterStatus& status) {
+  Json tasks;
+  tasks.set("waiting", status.waiting).set("pending", status.pending);
+  tasks.set("delayed", status.delayed).set("active", status.active).set("ended", status.ended);
+  Json json;
+  json.set("version", status.version).set("policy", status.policy);
+  json.set("term", std::int64_t{status.term}).set("tasks", std::move(tasks));
+  json.set("workers", std::int64_t{status.workers});
+  json.set("workers_connected", std::int64_t{status.workers_connected});
+  json.set("devices", std::int64_t{status.devices});
+  json.set("devices_leased", std::int64_t{status.devices_leased});
+  return json;
+}
+
+std::string end_text(const EndResult& end) {
+  if (!end.message.empty()) return end.message;
+  return std::string(to_string(end.kind));
+}
+
+std::string place_text(const TaskView& task) {
+  std::string text;
+  for (const MemberView& member : task.members) {
+    text += (text.empty() ? "" : " ") + member.worker;
+    for (std::size_t i = 0; i < member.devices.size(); ++i) {
+      text += (i == 0 ? ":" : ",") + member.devices[i];
+    }
+  }
+  return text.empty() ? "-" : text;
+}
+
+std::string age_text(Time since, Time now) {
+  if (since == Time{}) return "-";
+  return as_duration(std::max(0.0, seconds(now - since)));
+}
+
+std::optional<double> progress_share(const std::string& line) {
+  const Json json = parsed(line);
+  const Json* share = json.is_object() ? json.find("progress") : nullptr;
+  if (share == nullptr) return std::nullopt;
+  try {
+    return std::clamp(share->as_number(), 0.0, 1.0);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::string progress_text(const std::string& line) {
+  const Json json = parsed(line);
+  if (!json.is_object()) return {};
+  std::string text;
+  if (const auto share = progress_share(line)) text = format("{:.0f} %", *share * 100);
+  for (const auto& [key, value] : json.as_object()) {
+    if (key == "progress" || value.is_object() || value.is_array()) continue;
+    text += (text.empty() ? "" : "  ") + key + " " +
+            (value.is_string() ? value.as_string() : value.dump());
+  }
+  return text;
+}
+
+}  // namespace harmonics

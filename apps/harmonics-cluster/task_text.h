@@ -1,0 +1,27 @@
+// Tasks and workers as JSON and for people.
+#pragma once
+
+#include <string>
+
+#include <harmonics/base/json.h>
+#include <harmonics/rpc/views.h>
+
+namespace harmonics {
+
+[[nodiscard]] Json task_json(const TaskView& task);
+[[nodiscard]] Json worker_json(const WorkerView& worker);
+[[nodiscard]] Json status_json(const ClusterStatus& status);
+/// "exit code 3", "killed by signal 9 …", or the message.
+[[nodiscard]] std::string end_text(const EndResult& end);
+/// "worker-1: 0,1" or "-".
+[[nodiscard]] std::string place_text(const TaskView& task);
+/// "3:05" since then; "-" for a moment that never was.
+[[nodiscard]] std::string age_text(Time since, Time now);
+/// "45 %  epoch 3" of a line of progress; empty when there is none.
+[[nodiscard]] std::string progress_text(const std::string& line);
+/// 0 to 1; nothing when the line says none.
+[[nodiscard]] std::optional<double> progress_share(const std::string& line);
+/// Now, as the server counts.
+[[nodiscard]] Time wall_time();
+
+}  // namespace harmonics

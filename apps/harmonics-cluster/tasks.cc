@@ -1,0 +1,154 @@
+// harmonics tasks, task, why, workers: what the cluster has and does.
+#include <harmonics/base/error.h>
+#include <harmonics/console/table.h>
+#include <harmonics/console/terminal.h>
+#include <harmonics/options/command_line.h>
+#include <harmonics/rpc/client.h>
+
+#include "access.h"
+#include "subcommands.h"
+#include "task_text.h"
+
+namespace harmonics {
+namespace {
+
+/// The newest `limit` tasks, oldest first.
+std::vector<TaskView> newest_tasks(ClusterClient& client, const TasksCommand& command) {
+  std::vector<TaskView> found;
+  ListTasksQuery query;
+  query.states = command.states;
+  query.worker = command.worker;
+  const auto limit = static_cast<std::size_t>(command.limit);
+  do {
+    TaskPage page = client.list_tasks(query);
+    for (TaskView& task : page.tasks) found.push_back(std::move(task));
+    if (found.size() > limit) {
+      found.erase(found.begin(), found.end() - static_cast<std::ptrdiff_t>(limit));
+    }
+    query.from = page.next;
+  } while (query.from != TaskId{});
+  return found;
+}
+
+std::string task_table(const std::vector<TaskView>& tasks, bool colour) {
+  Table table{{{"id", Align::kRight},
+               {"name"},
+               {"user"},
+               {"state"},
+               {"tries", Align::kRight},
+               {"where"},
+               {"since", Align::kRight},
+               {"progress or end"}},
+              {}};
+  const Time now = wall_time();
+  for (const TaskView& task : tasks) {
+    table.rows.push_back({std::to_string(task.id.value), task.spec.name, task.user, task.state,
+                          std::to_string(task.attempts), place_text(task),
+                          age_text(task.changed == Time{} ? task.submitted : task.changed, now),
+                          task.last ? end_text(*task.last) : progress_text(task.progress)});
+  }
+  return table.text(colour);
+}
+
+std::string quiet_ids(const std::vector<TaskView>& tasks) {
+  std::string text;
+  for (const TaskView& task : tasks) text += format("{}\n", task.id.value);
+  return text;
+}
+
+std::string task_text(const TaskView& task) {
+  const Time now = wall_time();
+  std::string text =
+      format("task {}  {}\nstate       {}\nuser        {}\nsubmitted   {} ago\n", task.id.value,
+             task.spec.name, task.state, task.user, age_text(task.submitted, now));
+  text += format("attempts    {} ({} failed, {} lost, {} preempted)\n", task.attempts,
+                 task.failures, task.losses, task.preemptions);
+  if (!task.members.empty()) text += format("where       {}\n", place_text(task));
+  if (task.last) text += format("last end    {}\n", end_text(*task.last));
+  if (!task.progress.empty()) text += format("progress    {}\n", progress_text(task.progress));
+  return text + write_task(task.spec) + "\n";
+}
+
+int show_why(const TaskCommand& command, ClusterClient& client) {
+  const WhyPending why = client.why({static_cast<std::uint64_t>(command.task)});
+  switch (command.output) {
+    case OutputStyle::kJson:
+      write_text(Stream::kOutput, Json().set("reason", to_string(why.reason))
+                                          .set("text", why.text)
+                                          .set("before", why.before)
+                                          .dump() +
+                                      "\n");
+      break;
+    case OutputStyle::kQuiet:
+      write_text(Stream::kOutput, format("{}\n", to_string(why.reason)));
+      break;
+    case OutputStyle::kTable: write_text(Stream::kOutput, why.text + "\n"); break;
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+int tasks(const TasksCommand& command) {
+  ClusterClient client(client_options(command.access));
+  const std::vector<TaskView> found = newest_tasks(client, command);
+  if (command.output == OutputStyle::kJson) {
+    Json list = Json::array();
+    for (const TaskView& task : found) list.push(task_json(task));
+    write_text(Stream::kOutput, list.dump(2) + "\n");
+  } else if (command.output == OutputStyle::kQuiet) {
+    write_text(Stream::kOutput, quiet_ids(found));
+  } else {
+    write_text(Stream::kOutput, task_table(found, wants_colour(Stream::kOutput)));
+  }
+  return kExitDone;
+}
+
+int task(const TaskCommand& command) {
+  ClusterClient client(client_options(command.access));
+  if (command.why) return show_why(command, client);
+  const TaskView view = client.task({static_cast<std::uint64_t>(command.task)});
+  if (command.output == OutputStyle::kJson) {
+    write_text(Stream::kOutput, task_json(view).dump(2) + "\n");
+  } else if (command.output == OutputStyle::kQuiet) {
+    write_text(Stream::kOutput, view.state + "\n");
+  } else {
+    write_text(Stream::kOutput, task_text(view));
+  }
+  return kExitDone;
+}
+
+int workers(const WorkersCommand& command) {
+  ClusterClient client(client_options(command.access));
+  const std::vector<WorkerView> found = client.workers();
+  if (command.output == OutputStyle::kJson) {
+    Json list = Json::array();
+    for (const WorkerView& worker : found) list.push(worker_json(worker));
+    write_text(Stream::kOutput, list.dump(2) + "\n");
+    return kExitDone;
+  }
+  Table table{{{"worker"},
+               {"state"},
+               {"devices", Align::kRight},
+               {"free", Align::kRight},
+               {"cpus", Align::kRight},
+               {"memory MB", Align::kRight},
+               {"tasks", Align::kRight},
+               {"heard", Align::kRight}},
+              {}};
+  std::string names;
+  for (const WorkerView& worker : found) {
+    names += worker.spec.name + "\n";
+    table.rows.push_back(
+        {worker.spec.name, worker.state, std::to_string(worker.spec.devices.size()),
+         std::to_string(worker.free_devices.size()), std::to_string(worker.spec.cpus),
+         std::to_string(worker.spec.memory_mb), std::to_string(worker.tasks.size()),
+         age_text(worker.heard, wall_time())});
+  }
+  write_text(Stream::kOutput, command.output == OutputStyle::kQuiet
+                                  ? names
+                                  : table.text(wants_colour(Stream::kOutput)));
+  return kExitDone;
+}
+
+}  // namespace harmonics

@@ -1,0 +1,98 @@
+// harmonics worker: runs until Ctrl-C or until the server refuses it.
+#include <unistd.h>
+
+#include <optional>
+
+#include <harmonics/base/error.h>
+#include <harmonics/console/terminal.h>
+#include <harmonics/options/command_line.h>
+#include <harmonics/server/state_folder.h>
+#include <harmonics/worker/agent.h>
+#include <harmonics/worker/machine.h>
+
+#include "access.h"
+#include "signals.h"
+#include "subcommands.h"
+
+namespace harmonics {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Workers of one user on one machine.
+constexpr int kMaxSlots = 256;
+
+struct OwnFolder {
+  fs::path path;
+  std::unique_ptr<FolderLock> lock;
+};
+
+/// The folder of the worker's name, or the first that no other worker uses: a worker that comes
+/// back alone finds the tasks of its earlier life.
+OwnFolder find_folder(const WorkerCommand& command) {
+  const fs::path all = state_folder(command.access.state_dir) / "workers";
+  if (!command.id.empty()) {
+    if (command.id.find('/') != command.id.npos || command.id.starts_with('.')) {
+      fail(ErrorCode::kInvalidArgument, "--id: '{}' is no name for a worker", command.id);
+    }
+    const fs::path folder = all / ("id-" + command.id);
+    make_state_folder(folder);
+    return {folder, std::make_unique<FolderLock>(folder, "worker")};
+  }
+  for (int slot = 1; slot <= kMaxSlots; ++slot) {
+    const fs::path folder = all / format("slot-{}", slot);
+    make_state_folder(folder);
+    try {
+      return {folder, std::make_unique<FolderLock>(folder, "worker")};
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kFailedPrecondition) throw;
+    }
+  }
+  fail(ErrorCode::kResourceExhausted, "{} workers run here already", kMaxSlots);
+}
+
+WorkerSettings settings_of(const WorkerCommand& command, const fs::path& folder) {
+  WorkerSettings settings;
+  settings.server = client_options(command.access, "worker");
+  const bool named = !command.gpus.empty() || !command.models.empty() || !command.memories.empty();
+  settings.spec.devices =
+      named ? devices_from_lists(command.gpus, command.models, command.memories) : find_gpus();
+  settings.spec.name = command.id;
+  settings.spec.address = command.address;
+  settings.spec.cpus = command.cpus < 0 ? count_cpus() : static_cast<std::uint32_t>(command.cpus);
+  settings.spec.memory_mb =
+      command.memory_mb < 0 ? host_memory_mb() : static_cast<std::uint64_t>(command.memory_mb);
+  check_worker(settings.spec);
+  settings.state_dir = folder;
+  settings.supervisor = program_folder() / "harmonics-supervisor";
+  settings.trainer = {(program_folder() / "harmonics").string(), "train-task"};
+  settings.log_bytes = static_cast<std::uint64_t>(command.log_mb) << 20;
+  return settings;
+}
+
+}  // namespace
+
+int worker(const WorkerCommand& command) {
+  WorkerAgent* running = nullptr;
+  const OwnFolder folder = find_folder(command);
+  // The agent is made after the watch (which must come before any thread), so it is looked up.
+  std::atomic<bool> signalled{false};
+  std::atomic<WorkerAgent*> agent_pointer{nullptr};
+  const SignalWatch watch([&] {
+    signalled = true;
+    if (WorkerAgent* agent = agent_pointer.load()) agent->stop();
+  });
+  WorkerAgent agent(settings_of(command, folder.path));
+  running = &agent;
+  agent_pointer = running;
+  if (signalled) return kExitDone;
+  write_text(Stream::kOutput, format("worker for {}, state in '{}'\n", command.access.scheduler,
+                                     folder.path.string()));
+  const std::string refused = agent.run();
+  agent_pointer = nullptr;
+  if (refused.empty()) return kExitDone;
+  fail(ErrorCode::kFailedPrecondition, "the server at {} refuses this worker: {}",
+       command.access.scheduler, refused);
+}
+
+}  // namespace harmonics

@@ -1,0 +1,308 @@
+// The subcommands of the cluster.
+#include <cmath>
+
+#include "command_tree.h"
+#include "option_kinds.h"
+
+namespace harmonics {
+namespace {
+
+constexpr std::int64_t kMaxPort = 65535;
+constexpr std::int64_t kMaxNumber = std::int64_t{1} << 40;
+constexpr std::int64_t kMaxLeaseSeconds = 3600;
+constexpr const char* kTaskStates =
+    "waiting|pending|delayed|active|succeeded|failed|cancelled|dependency_failed";
+
+void add_access(CLI::App& app, ServerAccess& access) {
+  add_text(app, "--scheduler", access.scheduler, "HOST:PORT", "the server (localhost:50051)");
+  add_path(app, "--token-file", access.token_file, "who you are (the server's state folder's)");
+  add_path(app, "--state-dir", access.state_dir, "the state folder (~/.local/state/harmonics)");
+  add_path(app, "--tls", access.tls, "folder of 'harmonics server --init': speak TLS");
+}
+
+void add_optional(CLI::App& app, const std::string& name, std::optional<std::int64_t>& value,
+                  Range range, const std::string& help) {
+  app.add_option_function<std::string>(
+         name,
+         [&value, range](const std::string& text) {
+           value = whole_number(text, range.least, range.most);
+         },
+         help)
+      ->type_name("N")
+      ->check(check_by([range](const std::string& text) {
+        static_cast<void>(whole_number(text, range.least, range.most));
+      }));
+}
+
+void add_task_id(CLI::App& app, std::int64_t& task) {
+  add_whole(app, "ID", task, {1, kMaxNumber}, "the task");
+  app.get_option("ID")->required()->option_text("(required)");
+}
+
+void add_task_ids(CLI::App& app, const std::string& name, std::vector<std::int64_t>& tasks,
+                  const std::string& help) {
+  app.add_option_function<std::vector<std::string>>(
+         name,
+         [&tasks](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) tasks.push_back(whole_number(text, 1, kMaxNumber));
+         },
+         help)
+      ->type_name("ID")
+      ->check(check_by(
+          [](const std::string& text) { static_cast<void>(whole_number(text, 1, kMaxNumber)); }));
+}
+
+std::pair<std::string, std::string> split_pair(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == text.npos || equals == 0) {
+    fail(ErrorCode::kInvalidArgument, "'{}' is not of the form KEY=VALUE", text);
+  }
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+void add_pairs(CLI::App& app, const std::string& name,
+               std::vector<std::pair<std::string, std::string>>& pairs, const std::string& help) {
+  app.add_option_function<std::vector<std::string>>(
+         name,
+         [&pairs](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) pairs.push_back(split_pair(text));
+         },
+         help)
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false)
+      ->check(check_by([](const std::string& text) { static_cast<void>(split_pair(text)); }));
+}
+
+double seconds_from(const std::string& text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, value);
+  if (read.ec != std::errc() || read.ptr != end || !std::isfinite(value) || value < 0 ||
+      value > 1e9) {
+    fail(ErrorCode::kInvalidArgument, "'{}' is not a number of seconds", text);
+  }
+  return value;
+}
+
+void add_seconds(CLI::App& app, const std::string& name, double& value, const std::string& help) {
+  app.add_option_function<std::string>(
+         name, [&value](const std::string& text) { value = seconds_from(text); }, help)
+      ->type_name("SECONDS")
+      ->check(check_by([](const std::string& text) { static_cast<void>(seconds_from(text)); }));
+}
+
+}  // namespace
+
+void CommandTree::add_cluster() {
+  add_server();
+  add_worker();
+  add_submit();
+  add_monitor();
+  add_tasks();
+  add_task(task_, "task", "shows one task");
+  add_task(why_, "why", "says why a task is not running");
+  add_logs();
+  add_cancel_and_wait();
+  add_workers();
+  add_drain();
+  add_quota();
+}
+
+void CommandTree::add_server() {
+  CLI::App& app = *root_.add_subcommand("server", "runs the scheduler of a cluster");
+  ServerCommand& c = server_;
+  add_whole(app, "--port", c.port, {0, kMaxPort}, "where it listens; 0 picks one (50051)");
+  add_text(app, "--policy", c.policy, "balanced|simple|PATH.so", "who gets a task (balanced)");
+  add_text(app, "--host", c.host, "ADDRESS", "on which address (127.0.0.1)");
+  add_path(app, "--state-dir", c.state_dir, "what survives it (~/.local/state/harmonics)");
+  add_text(app, "--store", c.store, "FILE|postgres://…",
+           "where tasks are kept (cluster.sqlite in the state folder)");
+  add_whole(app, "--http", c.http_port, {0, kMaxPort}, "serve /metrics and /status there");
+  add_path(app, "--tls", c.tls, "folder of --init: speak TLS only");
+  add_path(app, "--tokens", c.tokens_file, "more tokens: lines of 'ROLES USER TOKEN'");
+  app.add_flag("--insecure", c.insecure, "listen on a public address without TLS")
+      ->option_text(" ");
+  add_path(app, "--init", c.init, "make certificates and tokens in this folder, then end");
+  app.add_option("--init-host", c.init_hosts, "a name or address of the server (repeatable)")
+      ->type_name("HOST")
+      ->option_text("HOST")
+      ->allow_extra_args(false);
+  add_whole(app, "--lease", c.lease_s, {1, kMaxLeaseSeconds},
+            "seconds without the server until a worker stops its tasks (30)");
+  app.footer(
+      example("  harmonics server --port 50051 --policy balanced\n"
+              "  harmonics server --init certificates --init-host gpu-1.example\n"
+              "  harmonics server --host 0.0.0.0 --tls certificates --http 9090"));
+  app.callback([this] { command_ = server_; });
+}
+
+void CommandTree::add_worker() {
+  CLI::App& app = *root_.add_subcommand("worker", "runs tasks on this machine");
+  WorkerCommand& c = worker_;
+  add_access(app, c.access);
+  add_text(app, "--gpus", c.gpus, "ID[,ID...]", "its GPUs (what nvidia-smi lists)");
+  add_text(app, "--models", c.models, "NAME[,NAME...]", "their models");
+  add_text(app, "--memories", c.memories, "MB[,MB...]", "their memory sizes");
+  add_text(app, "--addr", c.address, "HOST:PORT", "where it serves logs (localhost:0)");
+  add_text(app, "--id", c.id, "NAME", "its name (the server picks worker-1, worker-2 …)");
+  add_whole(app, "--cpus", c.cpus, {0, kMaxNumber}, "cores that tasks may have (all)");
+  add_whole(app, "--memory", c.memory_mb, {0, kMaxNumber}, "MB that tasks may have (all)");
+  add_whole(app, "--log-mb", c.log_mb, {1, kMaxNumber}, "MB kept of each stream of a task (64)");
+  app.footer(
+      example("  harmonics worker --scheduler localhost:50051 --gpus 0,1 \\\n"
+              "    --models RTX3090,RTX3090 --memories 24576,24576\n\n"
+              "Without GPUs it takes tasks that need none. Tasks outlive it: started again in the "
+              "same state folder, it finds them."));
+  app.callback([this] { command_ = worker_; });
+}
+
+void CommandTree::add_submit_needs(CLI::App& app) {
+  SubmitCommand& c = submit_;
+  add_optional(app, "--gpus", c.gpus, {0, kMaxNumber}, "GPUs (1)");
+  add_optional(app, "--memory", c.memory_mb, {0, kMaxNumber}, "MB of each GPU at least (4096)");
+  add_optional(app, "--cpus", c.cpus, {0, kMaxNumber}, "cores (0: does not matter)");
+  add_optional(app, "--host-memory", c.host_memory_mb, {0, kMaxNumber}, "MB of main memory (0)");
+  add_optional(app, "--priority", c.priority, {-kMaxNumber, kMaxNumber}, "larger goes first (0)");
+  add_optional(app, "--timeout", c.timeout_s, {0, kMaxNumber}, "seconds it may run (no limit)");
+  add_optional(app, "--retries", c.retries, {0, kMaxNumber}, "further attempts if it fails (0)");
+  add_optional(app, "--gang", c.gang, {1, kMaxNumber}, "workers at once, all or none (1)");
+  add_optional(app, "--array", c.array, {1, kMaxNumber}, "that many tasks, told apart by index");
+}
+
+void CommandTree::add_submit() {
+  CLI::App& app = *root_.add_subcommand("submit", "hands a task to the cluster");
+  SubmitCommand& c = submit_;
+  add_access(app, c.access);
+  add_text(app, "--name", c.name, "NAME", "what to call it");
+  add_path(app, "--config", c.config, "a task as JSON; flags win over it");
+  add_submit_needs(app);
+  add_task_ids(app, "--after", c.after, "only once this task has succeeded (repeatable)");
+  app.get_option("--after")->allow_extra_args(false);
+  add_pairs(app, "--param", c.params, "a parameter, HARMONICS_PARAM_KEY in the task (repeatable)");
+  add_pairs(app, "--env", c.env, "a variable of its environment (repeatable)");
+  add_text(app, "--workdir", c.working_dir, "FOLDER", "where it runs (a fresh folder)");
+  add_text(app, "--key", c.key, "TEXT", "the same key is the same task, however often it is sent");
+  app.add_flag("--wait", c.wait, "wait for its end; exit code 1 unless it succeeds")
+      ->option_text(" ");
+  app.add_option("COMMAND", c.command, "what to run (the built-in trainer)")
+      ->type_name("COMMAND")
+      ->option_text("[-- PROGRAM ARGUMENT …]");
+  add_output(app, c.output);
+  app.footer(
+      example("  harmonics submit --scheduler localhost:50051 --name \"ResNet50 Training\" \\\n"
+              "    --gpus 2 --memory 8192\n"
+              "  harmonics submit --config examples/sample_task.json\n"
+              "  harmonics submit --name sweep --gpus 1 --array 100 -- python3 train.py"));
+  app.callback([this] { command_ = submit_; });
+}
+
+void CommandTree::add_monitor() {
+  CLI::App& app = *root_.add_subcommand("monitor", "watches workers, devices, queue and tasks");
+  add_access(app, monitor_.access);
+  add_text(app, "--worker", monitor_.worker, "NAME", "only this worker");
+  add_seconds(app, "--refresh", monitor_.refresh_s, "how often (1)");
+  add_output(app, monitor_.output);
+  app.footer(
+      example("  harmonics monitor --scheduler localhost:50051 --worker worker-1 --refresh 1\n\n"
+              "On a terminal until Ctrl-C; elsewhere, and with --output json or quiet, once."));
+  app.callback([this] { command_ = monitor_; });
+}
+
+void CommandTree::add_tasks() {
+  CLI::App& app = *root_.add_subcommand("tasks", "lists tasks, the newest last");
+  add_access(app, tasks_.access);
+  app.add_option("--state", tasks_.states, "only tasks in this state (repeatable)")
+      ->type_name(kTaskStates)
+      ->option_text("STATE")
+      ->allow_extra_args(false)
+      ->check(CLI::Validator(CLI::IsMember(CLI::detail::split(kTaskStates, '|'))).description(""));
+  add_text(app, "--worker", tasks_.worker, "NAME", "only tasks on this worker");
+  add_whole(app, "--limit", tasks_.limit, {1, 1'000'000}, "how many at most (50)");
+  add_output(app, tasks_.output);
+  app.footer(example("  harmonics tasks --state active --state pending --output json"));
+  app.callback([this] { command_ = tasks_; });
+}
+
+void CommandTree::add_task(TaskCommand& task, const std::string& name, const std::string& help) {
+  CLI::App& app = *root_.add_subcommand(name, help);
+  add_access(app, task.access);
+  add_task_id(app, task.task);
+  add_output(app, task.output);
+  task.why = name == "why";
+  app.footer(example(format("  harmonics {} 17", name)));
+  app.callback([this, &task] { command_ = task; });
+}
+
+void CommandTree::add_logs() {
+  CLI::App& app = *root_.add_subcommand("logs", "prints what a task prints");
+  add_access(app, logs_.access);
+  add_task_id(app, logs_.task);
+  app.add_flag("-f,--follow", logs_.follow, "go on until the task has ended")->option_text(" ");
+  app.add_option_function<std::string>(
+         "--stream", [this](const std::string& text) { logs_.stream = text; }, "which one (out)")
+      ->type_name("out|err|metrics")
+      ->check(CLI::Validator(CLI::IsMember({"out", "err", "metrics"})).description(""));
+  add_whole(app, "--attempt", logs_.attempt, {0, kMaxNumber}, "of which attempt (0: the latest)");
+  add_whole(app, "--rank", logs_.rank, {0, kMaxNumber}, "of which member of a gang (0)");
+  app.footer(example("  harmonics logs -f 17\n  harmonics logs 17 --stream err"));
+  app.callback([this] { command_ = logs_; });
+}
+
+void CommandTree::add_cancel_and_wait() {
+  CLI::App& cancel = *root_.add_subcommand("cancel", "stops tasks, or takes them off the queue");
+  add_access(cancel, cancel_.access);
+  add_task_ids(cancel, "ID", cancel_.tasks, "the tasks; the first id of an array means all of it");
+  cancel.get_option("ID")->required()->option_text("(required)");
+  cancel.footer(example("  harmonics cancel 17 18"));
+  cancel.callback([this] { command_ = cancel_; });
+
+  CLI::App& wait = *root_.add_subcommand("wait", "waits until tasks have ended");
+  add_access(wait, wait_.access);
+  add_task_ids(wait, "ID", wait_.tasks, "the tasks; the first id of an array means all of it");
+  wait.get_option("ID")->required()->option_text("(required)");
+  add_seconds(wait, "--timeout", wait_.timeout_s, "give up after that time (never)");
+  add_output(wait, wait_.output);
+  wait.footer(
+      example("  harmonics wait 17 && echo done\n\n"
+              "Exit code 0 when all have succeeded, 1 otherwise."));
+  wait.callback([this] { command_ = wait_; });
+}
+
+void CommandTree::add_workers() {
+  CLI::App& app = *root_.add_subcommand("workers", "lists workers and their devices");
+  add_access(app, workers_.access);
+  add_output(app, workers_.output);
+  app.footer(example("  harmonics workers --output json"));
+  app.callback([this] { command_ = workers_; });
+}
+
+void CommandTree::add_drain() {
+  CLI::App& app = *root_.add_subcommand("drain", "gives a worker no further tasks");
+  add_access(app, drain_.access);
+  add_text(app, "WORKER", drain_.worker, "NAME", "the worker")
+      ->required()
+      ->option_text("(required)");
+  CLI::Option* undo = app.add_flag("--undo", drain_.undo, "give it tasks again");
+  undo->option_text(" ");
+  app.add_flag("--forget", drain_.forget,
+               "the machine is dead: count its tasks as lost and forget it")
+      ->excludes(undo)
+      ->option_text(" ");
+  app.footer(example("  harmonics drain worker-2\n  harmonics drain worker-2 --undo"));
+  app.callback([this] { command_ = drain_; });
+}
+
+void CommandTree::add_quota() {
+  CLI::App& app = *root_.add_subcommand("quota", "limits what a user may have at once");
+  QuotaCommand& c = quota_;
+  add_access(app, c.access);
+  add_text(app, "USER", c.user, "USER", "the user")->required()->option_text("(required)");
+  add_whole(app, "--gpus", c.max_gpus, {0, kMaxNumber}, "GPUs at once (0: no limit)");
+  add_whole(app, "--active", c.max_active, {0, kMaxNumber}, "active tasks (0: no limit)");
+  add_whole(app, "--waiting", c.max_waiting, {0, kMaxNumber}, "tasks in the queue (0: no limit)");
+  add_whole(app, "--weight", c.weight, {1, kMaxNumber}, "fair share: twice as much, twice as many");
+  app.footer(example("  harmonics quota alice --gpus 8 --weight 2"));
+  app.callback([this] { command_ = quota_; });
+}
+
+}  // namespace harmonics

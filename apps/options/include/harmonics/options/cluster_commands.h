@@ -1,0 +1,158 @@
+// What a user can ask of a cluster: one struct per subcommand, filled by parse_command_line.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <harmonics/options/output_style.h>
+
+namespace harmonics {
+
+/// How a client or worker finds the server and shows who it is.
+struct ServerAccess {
+  std::string scheduler = "localhost:50051";
+  /// Empty: HARMONICS_TOKEN_FILE, the token in `tls`, or the one of the user's state folder.
+  std::filesystem::path token_file;
+  /// Where the server's state folder is, for its token; empty: the default.
+  std::filesystem::path state_dir;
+  /// Folder of 'server --init'; empty: no TLS.
+  std::filesystem::path tls;
+};
+
+/// harmonics server
+struct ServerCommand {
+  std::int64_t port = 50051;
+  std::string host = "127.0.0.1";
+  std::string policy = "balanced";
+  std::filesystem::path state_dir;
+  std::string store;
+  /// -1: none.
+  std::int64_t http_port = -1;
+  std::filesystem::path tls;
+  std::filesystem::path tokens_file;
+  bool insecure = false;
+  /// Not empty: make certificates and tokens there and end.
+  std::filesystem::path init;
+  /// More names or addresses for the certificate of `init`.
+  std::vector<std::string> init_hosts;
+  std::int64_t lease_s = 30;
+};
+
+/// harmonics worker
+struct WorkerCommand {
+  ServerAccess access;
+  std::string gpus;
+  std::string models;
+  std::string memories;
+  std::string address = "localhost:0";
+  std::string id;
+  /// -1: what the machine has.
+  std::int64_t cpus = -1;
+  std::int64_t memory_mb = -1;
+  std::int64_t log_mb = 64;
+};
+
+/// harmonics submit
+struct SubmitCommand {
+  ServerAccess access;
+  std::filesystem::path config;
+  std::string name;
+  std::vector<std::string> command;
+  // Where given, they win over the file.
+  std::optional<std::int64_t> gpus;
+  std::optional<std::int64_t> memory_mb;
+  std::optional<std::int64_t> cpus;
+  std::optional<std::int64_t> host_memory_mb;
+  std::optional<std::int64_t> priority;
+  std::optional<std::int64_t> timeout_s;
+  std::optional<std::int64_t> retries;
+  std::optional<std::int64_t> gang;
+  std::optional<std::int64_t> array;
+  std::vector<std::int64_t> after;
+  std::vector<std::pair<std::string, std::string>> params;
+  std::vector<std::pair<std::string, std::string>> env;
+  std::string working_dir;
+  std::string key;
+  bool wait = false;
+  OutputStyle output = OutputStyle::kTable;
+};
+
+/// harmonics monitor
+struct MonitorCommand {
+  ServerAccess access;
+  std::string worker;
+  double refresh_s = 1;
+  OutputStyle output = OutputStyle::kTable;
+};
+
+/// harmonics tasks
+struct TasksCommand {
+  ServerAccess access;
+  std::vector<std::string> states;
+  std::string worker;
+  std::int64_t limit = 50;
+  OutputStyle output = OutputStyle::kTable;
+};
+
+/// harmonics task, harmonics why
+struct TaskCommand {
+  ServerAccess access;
+  std::int64_t task = 0;
+  bool why = false;
+  OutputStyle output = OutputStyle::kTable;
+};
+
+/// harmonics logs
+struct LogsCommand {
+  ServerAccess access;
+  std::int64_t task = 0;
+  bool follow = false;
+  std::string stream = "out";
+  std::int64_t attempt = 0;
+  std::int64_t rank = 0;
+};
+
+/// harmonics cancel
+struct CancelCommand {
+  ServerAccess access;
+  std::vector<std::int64_t> tasks;
+};
+
+/// harmonics wait
+struct WaitCommand {
+  ServerAccess access;
+  std::vector<std::int64_t> tasks;
+  /// -1: as long as it takes.
+  double timeout_s = -1;
+  OutputStyle output = OutputStyle::kTable;
+};
+
+/// harmonics workers
+struct WorkersCommand {
+  ServerAccess access;
+  OutputStyle output = OutputStyle::kTable;
+};
+
+/// harmonics drain
+struct DrainCommand {
+  ServerAccess access;
+  std::string worker;
+  bool undo = false;
+  bool forget = false;
+};
+
+/// harmonics quota
+struct QuotaCommand {
+  ServerAccess access;
+  std::string user;
+  std::int64_t max_gpus = 0;
+  std::int64_t max_active = 0;
+  std::int64_t max_waiting = 0;
+  std::int64_t weight = 1;
+};
+
+}  // namespace harmonics
