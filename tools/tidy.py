@@ -34,6 +34,7 @@ LIBRARIES = {
     'openssl/': {'custody', 'transport', 'server'}, 'sodium.h': {'custody'}, 'sodium/': {'custody'},
     'yaml-cpp/': {'plan'}, 'zstd.h': {'transport'}, 'arrow/': {'transport'},
     'grpcpp/': {'transport', 'rpc'}, 'grpc/': {'transport', 'rpc'}, 'google/protobuf/': {'rpc'},
+    'cluster.grpc.pb.h': {'rpc'},
     'CL/': {'runtime'}, 'clblast.h': {'runtime'}, 'mpi.h': {'dispatch'},
     'sqlite3.h': {'store'}, 'libpq-fe.h': {'store'},
     'nlohmann/': {'server', 'worker'}, 'httplib.h': {'server'},

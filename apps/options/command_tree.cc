@@ -88,6 +88,7 @@ CommandTree::CommandTree() : root_("Plans, runs and watches neural-network work.
   add_plan();
   add_keys();
   add_verify();
+  add_cluster();
   add_doctor();
   add_completion();
 }

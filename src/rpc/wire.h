@@ -2,10 +2,10 @@
 // message that passes a ceiling of the cluster's types is an Error (kInvalidArgument).
 #pragma once
 
+#include <cluster.grpc.pb.h>
+
 #include <harmonics/rpc/service.h>
 #include <harmonics/rpc/views.h>
-
-#include "harmonics/cluster/v1/cluster.grpc.pb.h"
 
 namespace harmonics {
 

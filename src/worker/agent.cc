@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <deque>
 #include <map>
 #include <set>
 
@@ -30,6 +32,9 @@ constexpr milliseconds kFirstReconnect(50);
 constexpr milliseconds kLastReconnect(2000);
 constexpr milliseconds kProgressPeriod(500);
 constexpr std::size_t kMaxProgressBytes = 4096;
+/// Tasks that run at once here, whatever they say they need, and those of them in the making.
+constexpr std::size_t kMaxRunning = 4096;
+constexpr std::size_t kMaxStarting = 64;
 /// The server's default; a welcome brings the real one.
 constexpr std::uint64_t kDefaultGraceMs = 5000;
 
@@ -106,7 +111,8 @@ struct WorkerAgent::Parts {
   void hear_supervisors(std::vector<SupervisorEvent> events, Time at);
   void report_progress(Time at);
   void carry_out(const WorkerEffect& effect);
-  void launch(const Launch& effect);
+  void launch_waiting();
+  bool drop_waiting(const Stop& stop);
   void schedule_reconnect(const std::string& reason);
   std::string run();
 
@@ -120,6 +126,8 @@ struct WorkerAgent::Parts {
   TaskSurroundings around;
   std::unique_ptr<WorkerReactor> reactor;
   std::set<std::string> running;
+  std::set<std::string> starting;    ///< Of those, the ones whose launch is awaited.
+  std::deque<StartMessage> waiting;  ///< Not started yet: too many are at once.
   std::map<std::string, std::string> told_progress;  ///< The line last sent, by attempt.
 
   /// Each connection has its own: what the last one said is not heard after it was cut.
@@ -180,6 +188,7 @@ void WorkerAgent::Parts::hear(LinkEvent event, Time at) {
 void WorkerAgent::Parts::hear_supervisors(std::vector<SupervisorEvent> events, Time at) {
   for (const SupervisorEvent& event : events) {
     const AttemptId id = attempt_from(event.attempt);
+    starting.erase(event.attempt);
     if (!event.ended) {
       reactor->handle(ProcessLaunched{id}, at, effects);
       continue;
@@ -203,18 +212,33 @@ void WorkerAgent::Parts::report_progress(Time at) {
   }
 }
 
-void WorkerAgent::Parts::launch(const Launch& effect) {
-  const RunRecord run = make_run(effect.start, around);
-  running.insert(run.attempt);
-  host.start(run);
+void WorkerAgent::Parts::launch_waiting() {
+  while (!waiting.empty() && starting.size() < kMaxStarting && running.size() < kMaxRunning) {
+    const RunRecord run = make_run(waiting.front(), around);
+    waiting.pop_front();
+    running.insert(run.attempt);
+    starting.insert(run.attempt);
+    host.start(run);
+  }
+}
+
+/// Whether the attempt to stop had not even started.
+bool WorkerAgent::Parts::drop_waiting(const Stop& stop) {
+  const auto found = std::ranges::find(waiting, stop.id, &StartMessage::id);
+  if (found == waiting.end()) return false;
+  waiting.erase(found);
+  reactor->handle(ProcessEnded{stop.id, {stop.as, 0, 0, "stopped before it was started"}}, now(),
+                  effects);
+  return true;
 }
 
 void WorkerAgent::Parts::carry_out(const WorkerEffect& effect) {
   if (const auto* send = std::get_if<SendToServer>(&effect)) {
     if (link) link->send(send->message);
   } else if (const auto* start = std::get_if<Launch>(&effect)) {
-    launch(*start);
+    waiting.push_back(start->start);
   } else if (const auto* stop = std::get_if<Stop>(&effect)) {
+    if (drop_waiting(*stop)) return;
     const auto grace = std::chrono::duration_cast<milliseconds>(stop->grace).count();
     host.stop(to_string(stop->id), {run_end(stop->as), static_cast<std::uint64_t>(grace)});
   } else if (const auto* lease = std::get_if<ExtendLease>(&effect)) {
@@ -236,6 +260,7 @@ std::string WorkerAgent::Parts::run() {
     // Effects may bring more effects (a reconnection does).
     for (std::size_t i = 0; i < effects.size(); ++i) carry_out(WorkerEffect(effects[i]));
     effects.clear();
+    launch_waiting();
     Time wake = reactor->deadline();
     if (!link) wake = std::min(wake, reconnect_at);
     if (!running.empty()) wake = std::min(wake, next_progress);

@@ -102,6 +102,8 @@ class Supervision {
     }
     drain_pipes();
     progress_.write_down(boottime_ns());
+    // Over before the worker had room for the news: now there is time to wait for that.
+    if (socket_ >= 0) ::send(socket_, notice_.data(), notice_.size(), MSG_NOSIGNAL);
   }
 
   EndRecord result() const {

@@ -1,0 +1,182 @@
+"""One test for each thing that the cluster does for a task."""
+
+import json
+import pathlib
+import re
+import unittest
+import urllib.request
+
+from cluster import SOURCE_DIR, ClusterTest
+
+
+class Features(ClusterTest):
+    def setUp(self):
+        super().setUp()
+        self.server = self.start_server('--http', 0)
+
+    def test_output_exit_codes_and_environment(self):
+        self.start_worker()
+        good = self.script('echo to-out; echo to-err >&2; echo $CUDA_VISIBLE_DEVICES $HARMONICS_PARAM_LR',
+                           gpus=2, flags=['--param', 'lr=0.1', '--env', 'COLOUR=blue'])
+        bad = self.script('exit 3')
+        self.assertEqual(self.wait(good)['succeeded'], 1)
+        self.assertEqual(self.wait(bad)['failed'], 1)
+        self.assertEqual(self.done('logs', good), 'to-out\n0,1 0.1\n')
+        self.assertEqual(self.done('logs', good, '--stream', 'err'), 'to-err\n')
+        self.assertEqual(self.task(bad)['end']['exit_code'], 3)
+
+    def test_following_a_log_until_the_end(self):
+        self.start_worker()
+        task = self.script(f'echo one; {self.held()} echo two')
+        self.until_launched(task)
+        follower = self.start('logs', *self.access(), '-f', task)
+        self.until(lambda: self.printed(follower) == 'one\n', 'the first line')
+        self.release()
+        self.assertEqual(follower.wait(timeout=60), 0)
+        self.assertEqual(self.printed(follower), 'one\ntwo\n')
+
+    def test_cancel_kills_the_tree_and_frees_the_device(self):
+        self.start_worker(gpus=1)
+        task = self.script('setsid sleep 1000 & echo $!; trap "" TERM; wait; sleep 1000', gpus=1)
+        self.until_launched(task)
+        pid = int(self.until(lambda: self.done('logs', task).strip(), 'the pid'))
+        self.done('cancel', task)
+        self.assertEqual(self.wait(task)['cancelled'], 1)
+        self.until(lambda: not pathlib.Path(f'/proc/{pid}').exists(), 'the grandchild to be gone')
+        self.assertEqual(self.wait(self.script('true', gpus=1))['succeeded'], 1)
+
+    def test_time_limit(self):
+        self.start_worker()
+        task = self.script('sleep 1000', flags=['--timeout', 1])
+        self.assertEqual(self.wait(task)['failed'], 1)
+        self.assertIn('time limit', self.task(task)['end']['message'])
+
+    def test_retries_until_it_succeeds(self):
+        self.start_worker()
+        marks = self.folder / 'marks'
+        task = self.script(f'echo x >> {marks}; [ $(wc -l < {marks}) = 2 ]', flags=['--retries', 3])
+        self.assertEqual(self.wait(task)['succeeded'], 1)
+        view = self.task(task)
+        self.assertEqual((view['attempts'], view['failures']), (2, 1))
+        self.assertEqual(self.done('logs', task, '--attempt', 1), '')
+
+    def test_array(self):
+        self.start_worker()
+        first = self.script(f'echo $HARMONICS_ARRAY_INDEX > {self.folder}/index-$HARMONICS_ARRAY_INDEX',
+                            flags=['--array', 20])
+        self.assertEqual(self.wait(first)['succeeded'], 20)
+        for index in range(20):
+            self.assertEqual((self.folder / f'index-{index}').read_text(), f'{index}\n')
+
+    def test_dependencies(self):
+        self.start_worker()
+        first = self.script(self.held())
+        second = self.script('true', flags=['--after', first])
+        self.assertEqual(self.state_of(second), 'waiting')
+        self.assertEqual(self.json('why', second)['reason'], 'dependencies')
+        bad = self.script(self.held('fail', 'false'))
+        orphan = self.script('true', flags=['--after', bad])
+        self.release('fail')
+        self.assertEqual(self.wait(orphan)['dependency_failed'], 1)
+        self.release()
+        self.assertEqual(self.wait(first, second)['succeeded'], 2)
+
+    def test_gang_is_all_or_nothing(self):
+        self.start_worker(gpus=1)
+        gang = self.script('echo $HARMONICS_GANG_RANK of $HARMONICS_GANG_SIZE', gpus=1,
+                           flags=['--gang', 2])
+        self.assertEqual(self.state_of(gang), 'pending')
+        self.start_worker(gpus=1)
+        self.assertEqual(self.wait(gang)['succeeded'], 1)
+        said = {self.done('logs', gang, '--rank', rank) for rank in (0, 1)}
+        self.assertEqual(said, {'0 of 2\n', '1 of 2\n'})
+
+    def test_priority_preempts_and_the_displaced_runs_again(self):
+        self.start_worker(gpus=1)
+        low = self.script(self.held(), gpus=1)
+        self.until_launched(low)
+        high = self.script('true', gpus=1, flags=['--priority', 10])
+        self.assertEqual(self.wait(high)['succeeded'], 1)
+        self.release()
+        self.assertEqual(self.wait(low)['succeeded'], 1)
+        self.assertEqual(self.task(low)['preemptions'], 1)
+
+    def test_small_tasks_fill_gaps_without_delaying_the_head(self):
+        self.start_worker(gpus=2)
+        running = self.script(self.held(), gpus=1, flags=['--timeout', 600])
+        self.until_launched(running)
+        head = self.script('true', gpus=2)
+        self.assertEqual(self.json('why', head)['reason'], 'busy')
+        # It ends before the running one can, so the head loses nothing.
+        filler = self.script('true', gpus=1, flags=['--timeout', 10])
+        self.assertEqual(self.wait(filler)['succeeded'], 1)
+        self.assertEqual(self.state_of(head), 'pending')
+        endless = self.script('true', gpus=1)
+        self.assertEqual(self.json('why', endless)['reason'], 'reserved')
+        self.release()
+        self.assertEqual(self.wait(running, head, endless)['succeeded'], 3)
+
+    def test_quota_holds_tasks_back(self):
+        self.start_worker(gpus=4)
+        user = self.task(self.script('true'))['user']
+        self.done('quota', user, '--gpus', 1)
+        tasks = [self.script(self.held(), gpus=1) for _ in range(3)]
+        self.until_launched(tasks[0])
+        self.assertEqual([self.state_of(task) for task in tasks], ['active', 'pending', 'pending'])
+        self.assertEqual(self.json('why', tasks[1])['reason'], 'quota')
+        self.release()
+        self.assertEqual(self.wait(*tasks)['succeeded'], 3)
+
+    def test_drain_and_back(self):
+        self.start_worker(gpus=1)
+        running = self.script(self.held())
+        self.until_launched(running)
+        self.done('drain', 'worker-1')
+        held = self.script('true')
+        self.assertEqual(self.state_of(held), 'pending')
+        self.release()
+        self.assertEqual(self.wait(running)['succeeded'], 1)
+        self.assertEqual(self.state_of(held), 'pending')
+        self.done('drain', 'worker-1', '--undo')
+        self.assertEqual(self.wait(held)['succeeded'], 1)
+
+    def test_the_same_key_is_the_same_task(self):
+        first = self.script('true', flags=['--key', 'nightly'])
+        self.assertEqual(self.script('true', flags=['--key', 'nightly']), first)
+        self.assertNotEqual(self.script('true', flags=['--key', 'other']), first)
+
+    def test_why_says_what_can_never_be(self):
+        self.start_worker(gpus=1)
+        task = self.submit('true', gpus=9)
+        self.assertEqual(self.json('why', task)['reason'], 'impossible')
+
+    def test_progress_and_metrics(self):
+        self.start_worker(gpus=0)
+        task = self.script('echo \'{"progress": 0.5, "loss": 0.25}\' >&$HARMONICS_PROGRESS_FD; '
+                           + self.held())
+        self.until(lambda: (self.task(task)['progress'] or {}).get('loss') == 0.25, 'progress')
+        self.assertIn('50 %', self.done('monitor'))
+        self.release()
+        self.wait(task)
+        self.assertEqual(json.loads(self.done('logs', task, '--stream', 'metrics'))['progress'], 0.5)
+
+    def test_metrics_page_and_status(self):
+        self.start_worker()
+        self.wait(self.script('true'))
+        url = re.search(r'(http://\S+)/metrics', self.printed(self.server)).group(1)
+        with urllib.request.urlopen(url + '/metrics', timeout=60) as page:
+            text = page.read().decode()
+        self.assertIn('harmonics_tasks_ended_total{outcome="succeeded"} 1\n', text)
+        self.assertIn('harmonics_workers_connected 1\n', text)
+        with urllib.request.urlopen(url + '/status', timeout=60) as page:
+            self.assertEqual(json.load(page)['tasks']['ended'], 1)
+
+    def test_task_file_of_the_seed_is_taken_as_it_is(self):
+        sample = SOURCE_DIR / 'examples' / 'sample_task.json'
+        task = int(self.done('submit', '--config', sample, '--output', 'quiet'))
+        spec = self.task(task)['spec']
+        self.assertEqual(spec, json.loads(sample.read_text()))
+
+
+if __name__ == '__main__':
+    unittest.main()
