@@ -8,7 +8,9 @@ import unittest
 import program
 
 COMMANDS = ['', 'graph', 'graph show', 'graph check', 'graph dot', 'graph svg', 'graph zoo', 'train',
-            'run', 'profile', 'plan', 'keys', 'keys new', 'keys show', 'verify', 'doctor', 'completion']
+            'run', 'profile', 'plan', 'keys', 'keys new', 'keys show', 'verify', 'server', 'worker', 'submit',
+            'monitor', 'tasks', 'task', 'why', 'logs', 'cancel', 'wait', 'workers', 'drain', 'quota', 'doctor',
+            'completion']
 TRAIN_FLAGS = ('bind epochs batch-size micro-batches threads seed parts pipeline checkpoint checkpoint-every '
                'resume lr optimizer momentum weight-decay clip precision test-split schedule warmup '
                'patience metrics weights shuffle no-shuffle output').split()
@@ -39,7 +41,9 @@ class FrontTest(program.CliTest):
 
     def test_wrong_usage(self):
         cases = {
-            '': "needs a command: graph, train, run, profile, plan, keys, verify, doctor, completion",
+            '': 'needs a command: graph, train, run, profile, plan, keys, verify, server, worker, submit, '
+                'monitor, tasks, task, why, logs, cancel, wait, workers, drain, quota, doctor, '
+                'completion',
             'graph': "needs a command: show, check, dot, svg, zoo",
             'trian net.harp': "did you mean 'train'?",
             'graph shwo net.harp': "did you mean 'show'?",
