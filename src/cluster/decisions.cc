@@ -56,8 +56,12 @@ void Decisions::send_start(const TaskRecord& task, std::uint32_t rank) {
   message.devices = member.devices;
   if (active.members.size() > 1) {
     for (const Member& peer : active.members) {
-      const WorkerSpec& spec = tables_.workers.at(peer.worker).spec;
-      message.peers.push_back({spec.name, spec.address});
+      const auto known = tables_.workers.find(peer.worker);
+      if (known == tables_.workers.end()) {
+        message.peers.push_back({});  // It has ended there, and the worker was forgotten since.
+      } else {
+        message.peers.push_back({known->second.spec.name, known->second.spec.address});
+      }
     }
   }
   send(member.worker, std::move(message));

@@ -45,6 +45,10 @@ void WorkerReactor::on(const Connected&, Time now, Effects& out) {
   unanswered_.clear();
   hello_sent_ = now;
   out.push_back(SendToServer{HelloMessage{spec_, attempts()}});
+  for (auto& [id, attempt] : attempts_) {
+    attempt.launch_told = attempt.launched;
+    attempt.end_told = attempt.ended.has_value();
+  }
 }
 
 void WorkerReactor::on(const Disconnected&, Time, Effects&) {
@@ -67,14 +71,27 @@ void WorkerReactor::on(const ProcessLaunched& event, Time, Effects& out) {
   const auto found = attempts_.find(event.id);
   if (found == attempts_.end()) return;
   found->second.launched = true;
-  if (epoch_ != Epoch{}) out.push_back(SendToServer{LaunchedMessage{event.id}});
+  tell(event.id, found->second, out);
 }
 
 void WorkerReactor::on(const ProcessEnded& event, Time, Effects& out) {
   const auto found = attempts_.find(event.id);
   if (found == attempts_.end() || found->second.ended) return;
   found->second.ended = event.result;
-  if (epoch_ != Epoch{}) out.push_back(SendToServer{EndedMessage{event.id, event.result}});
+  tell(event.id, found->second, out);
+}
+
+// Between the hello and the welcome nothing can be said; the welcome makes up for it.
+void WorkerReactor::tell(AttemptId id, Attempt& attempt, Effects& out) {
+  if (epoch_ == Epoch{}) return;
+  if (attempt.launched && !attempt.launch_told && !attempt.ended) {
+    out.push_back(SendToServer{LaunchedMessage{id}});
+    attempt.launch_told = true;
+  }
+  if (attempt.ended && !attempt.end_told) {
+    out.push_back(SendToServer{EndedMessage{id, *attempt.ended}});
+    attempt.end_told = true;
+  }
 }
 
 void WorkerReactor::on(const WorkerTick&, Time now, Effects& out) {
@@ -92,6 +109,7 @@ void WorkerReactor::obey(const WelcomeMessage& message, Time now, Effects& out) 
   lease_end_ = std::max(lease_end_, hello_sent_ + lease_);
   out.push_back(ExtendLease{lease_end_});
   beat(now, out);
+  for (auto& [id, attempt] : attempts_) tell(id, attempt, out);
 }
 
 void WorkerReactor::obey(const RefusedMessage& message, Time, Effects& out) {

@@ -106,6 +106,22 @@ TEST_F(WorkerTest, LaunchesOnceReportsUntilAcknowledged) {
   EXPECT_TRUE(reactor_.attempts().empty());
 }
 
+TEST_F(WorkerTest, WhatHappensBetweenHelloAndWelcomeIsToldAfterIt) {
+  welcome();
+  says(start_of(kFirst));
+  says(start_of(kSecond));
+  feed(Disconnected{});
+  feed(Connected{});
+  feed(ProcessLaunched{kFirst});
+  feed(ProcessEnded{kSecond, {EndKind::kFailed, 1, 0, ""}});
+  EXPECT_TRUE(effects_.empty());
+  says(WelcomeMessage{WorkerId{3}, "worker-3", seconds(30), seconds(5), seconds(4)}, 8);
+  ASSERT_EQ(sent<LaunchedMessage>().size(), 1U);
+  EXPECT_EQ(sent<LaunchedMessage>()[0].id, kFirst);
+  ASSERT_EQ(sent<EndedMessage>().size(), 1U);
+  EXPECT_EQ(sent<EndedMessage>()[0].id, kSecond);
+}
+
 TEST_F(WorkerTest, OldSessionsAreFenced) {
   welcome(8);
   says(start_of(kFirst), 7);

@@ -88,7 +88,7 @@ struct RefusedMessage {
 struct LeaseMessage {
   std::uint64_t number = 0;  ///< Of the heartbeat that it answers.
 };
-/// A gang's member knows its peers; a single task has one.
+/// Where a member of a gang runs; empty if it has ended and its worker is known no more.
 struct PeerPlace {
   std::string worker_name{};
   std::string address{};

@@ -113,6 +113,8 @@ class WorkerReactor {
     OnDisconnect on_disconnect = OnDisconnect::kStop;
     bool launched = false;
     bool lease_stopped = false;
+    bool launch_told = false;  ///< To the server, on the present connection.
+    bool end_told = false;
     std::optional<EndResult> ended;
   };
   using Effects = std::vector<WorkerEffect>;
@@ -129,6 +131,7 @@ class WorkerReactor {
   void obey(const StartMessage& message, Time now, Effects& out);
   void obey(const StopMessage& message, Time now, Effects& out);
   void obey(const EndAckMessage& message, Time now, Effects& out);
+  void tell(AttemptId id, Attempt& attempt, Effects& out);
   void beat(Time now, Effects& out);
   void stop_at_lease_end(Time now, Effects& out);
   [[nodiscard]] Time stop_time() const;

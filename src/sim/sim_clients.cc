@@ -1,0 +1,100 @@
+#include "sim_clients.h"
+
+#include <array>
+
+namespace harmonics {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::array<const char*, 3> kUsers{"ann", "bob", "eve"};
+
+}  // namespace
+
+SimClients::SimClients(World& world, Witness& witness, std::size_t machines,
+                       std::function<void(ServerEvent)> send)
+    : world_(world), witness_(witness), machines_(machines), send_(std::move(send)) {
+  if (world_.chance(0.5)) {
+    witness_.quota("ann", 2);
+    ask(QuotaRequest{RequestId{}, {"admin", true}, "ann", {2, 0, 0, 1}});
+  }
+  world_.after(milliseconds(100), [this] { submit(); });
+}
+
+TaskSpec SimClients::random_spec() {
+  TaskSpec spec;
+  spec.command = {"run"};
+  spec.name = "task";
+  spec.required_gpus = static_cast<std::uint32_t>(world_.below(3));
+  spec.cpus = static_cast<std::uint32_t>(world_.below(3));
+  if (world_.chance(0.2)) spec.gang = 2;
+  if (world_.chance(0.2)) spec.array = static_cast<std::uint32_t>(2 + world_.below(3));
+  if (world_.chance(0.3)) spec.priority = static_cast<std::int32_t>(world_.below(4));
+  if (world_.chance(0.5)) spec.max_retries = static_cast<std::uint32_t>(world_.below(4));
+  if (world_.chance(0.4)) spec.timeout_s = static_cast<std::uint32_t>(1 + world_.below(30));
+  if (world_.chance(0.2)) spec.on_disconnect = OnDisconnect::kContinue;
+  if (world_.chance(0.3) && !tasks_.empty()) {
+    spec.depends_on.push_back(tasks_[world_.below(tasks_.size())]);
+  }
+  return spec;
+}
+
+void SimClients::submit() {
+  if (stopped_) return;
+  if (!tasks_.empty() && world_.chance(0.1)) {
+    ask(CancelRequest{RequestId{}, {"admin", true}, tasks_[world_.below(tasks_.size())]});
+  } else {
+    SubmitRequest request{RequestId{}, {kUsers[world_.below(kUsers.size())], false}, random_spec()};
+    // A gang of users within a quota of two devices could never start with more.
+    if (request.caller.user == "ann" && request.spec.gang > 1) {
+      request.spec.required_gpus = std::min(request.spec.required_gpus, 1U);
+    }
+    request.spec.idempotency_key = std::to_string(requests_);
+    ask(request);
+  }
+  world_.after(world_.between(milliseconds(100), seconds(8)), [this] { submit(); });
+}
+
+void SimClients::ask(ServerEvent event) {
+  const RequestId request{++requests_};
+  std::visit(
+      [&](auto& one) {
+        if constexpr (requires { one.request; }) one.request = request;
+      },
+      event);
+  open_[request] = std::move(event);
+  repeat(request);
+}
+
+// A client that hears nothing asks again: the key of a task makes that harmless.
+void SimClients::repeat(RequestId request) {
+  const auto found = open_.find(request);
+  if (found == open_.end()) return;
+  send_(found->second);
+  world_.after(seconds(5), [this, request] { repeat(request); });
+}
+
+void SimClients::forget_later(const std::string& worker) {
+  world_.after(seconds(20), [this, worker] {
+    ask(ForgetRequest{RequestId{}, {"admin", true}, worker});
+  });
+}
+
+void SimClients::answered(const Answer& answer) {
+  const auto found = open_.find(answer.request);
+  if (found == open_.end()) return;
+  if (const auto* submitted = std::get_if<Submitted>(&answer.reply)) {
+    witness_.acknowledged(submitted->first, submitted->count);
+    tasks_.push_back(submitted->first);
+  }
+  const auto* refusal = std::get_if<Refusal>(&answer.reply);
+  const auto* forget = std::get_if<ForgetRequest>(&found->second);
+  const bool again =
+      refusal != nullptr && forget != nullptr && refusal->code == ErrorCode::kFailedPrecondition;
+  const std::string worker = again ? forget->worker : "";
+  open_.erase(found);
+  if (again) forget_later(worker);
+}
+
+}  // namespace harmonics

@@ -1,0 +1,48 @@
+// Users who submit, cancel and ask again when no answer comes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <harmonics/cluster/effect.h>
+#include <harmonics/cluster/event.h>
+
+#include "witness.h"
+#include "world.h"
+
+namespace harmonics {
+
+class SimClients {
+ public:
+  /// `send` carries an event to whoever leads now, or loses it.
+  SimClients(World& world, Witness& witness, std::size_t machines,
+             std::function<void(ServerEvent)> send);
+
+  void answered(const Answer& answer);
+  /// An administrator gives the worker up, again and again until the server knows it no more.
+  void forget_later(const std::string& worker);
+  /// No new tasks from now on.
+  void stop() { stopped_ = true; }
+  /// Every question has been answered.
+  [[nodiscard]] bool idle() const { return stopped_ && open_.empty(); }
+
+ private:
+  void submit();
+  TaskSpec random_spec();
+  void ask(ServerEvent event);
+  void repeat(RequestId request);
+
+  World& world_;
+  Witness& witness_;
+  std::size_t machines_;
+  std::function<void(ServerEvent)> send_;
+  std::uint64_t requests_ = 0;
+  std::map<RequestId, ServerEvent> open_;
+  std::vector<TaskId> tasks_;  ///< First ids of what was acknowledged.
+  bool stopped_ = false;
+};
+
+}  // namespace harmonics

@@ -1,0 +1,154 @@
+#include "witness.h"
+
+#include <algorithm>
+
+#include <harmonics/base/error.h>
+
+namespace harmonics {
+namespace {
+
+template <typename... Args>
+[[noreturn]] void promise_broken(FormatString<Args...> text, Args&&... args) {
+  fail(ErrorCode::kInternal, "promise broken: {}", format(text, std::forward<Args>(args)...));
+}
+
+}  // namespace
+
+void Witness::launched(std::size_t machine, AttemptId id, DeviceSet devices) {
+  if (!begun_.insert({machine, id}).second) {
+    promise_broken("attempt {} started twice on machine {}", to_string(id), machine);
+  }
+  for (const Process& other : alive_) {
+    if (other.id.task == id.task && other.id.attempt != id.attempt) {
+      promise_broken("task {}: attempts {} and {} run at once", id.task.value,
+                     other.id.attempt.value, id.attempt.value);
+    }
+    if (other.machine == machine && other.devices.meets(devices)) {
+      promise_broken("machine {}: attempts {} and {} share a device", machine, to_string(other.id),
+                     to_string(id));
+    }
+  }
+  const auto outcome = outcomes_.find(id.task);
+  if (outcome != outcomes_.end() && outcome->second == TaskOutcome::kSucceeded) {
+    promise_broken("attempt {} starts though its task has succeeded", to_string(id));
+  }
+  alive_.push_back({machine, id, devices});
+}
+
+void Witness::ended(std::size_t machine, AttemptId id, const EndResult& result) {
+  std::erase_if(alive_, [&](const Process& process) {
+    return process.machine == machine && process.id == id;
+  });
+  truth_.emplace(id, result.kind);
+}
+
+void Witness::stored(const std::vector<Fact>& facts) {
+  for (const Fact& fact : facts) {
+    std::visit([&](const auto& one) { see(one); }, fact);
+    state_.apply(fact);
+  }
+  for (const auto& [user, max_gpus] : quotas_) {
+    const UserRecord* record = state_.find_user(user);
+    if (max_gpus != 0 && record != nullptr && record->gpus > max_gpus) {
+      promise_broken("user {} has {} devices, the quota is {}", user, record->gpus, max_gpus);
+    }
+  }
+}
+
+void Witness::see(const TasksSubmitted& fact) {
+  if (fact.submission->first != state_.next_task()) promise_broken("a task id was used twice");
+}
+
+void Witness::see(const AttemptStarted& fact) {
+  const TaskRecord* task = state_.find_task(fact.id.task);
+  if (task == nullptr) promise_broken("attempt {} of no task", to_string(fact.id));
+  std::set<WorkerId> workers;
+  for (const Member& member : fact.members) workers.insert(member.worker);
+  if (workers.size() != task->spec().gang || fact.members.size() != task->spec().gang) {
+    promise_broken("attempt {} started on {} workers, its gang is {}", to_string(fact.id),
+                   workers.size(), task->spec().gang);
+  }
+  for (const Member& member : fact.members) {
+    if (!state_.pool().at(member.worker).free.contains(member.devices)) {
+      promise_broken("attempt {} was given a device that is leased", to_string(fact.id));
+    }
+  }
+  for (const TaskId id : task->spec().depends_on) {
+    const auto outcome = outcomes_.find(id);
+    if (outcome == outcomes_.end() || outcome->second != TaskOutcome::kSucceeded) {
+      promise_broken("attempt {} started before task {} had succeeded", to_string(fact.id),
+                     id.value);
+    }
+  }
+}
+
+void Witness::see(const MemberEnded& fact) {
+  if (!member_ends_.insert({fact.id, fact.rank}).second) {
+    promise_broken("attempt {} ended twice", to_string(fact.id));
+  }
+  if (fact.result.kind != EndKind::kSucceeded) return;
+  const auto [first, last] = truth_.equal_range(fact.id);
+  const bool true_success = std::any_of(
+      first, last, [](const auto& entry) { return entry.second == EndKind::kSucceeded; });
+  if (!true_success) promise_broken("attempt {} did not really succeed", to_string(fact.id));
+}
+
+void Witness::see(const TaskEnded& fact) {
+  if (!outcomes_.emplace(fact.task, fact.outcome).second) {
+    promise_broken("task {} ended twice", fact.task.value);
+  }
+  open_.erase(fact.task);
+}
+
+void Witness::acknowledged(TaskId first, std::uint32_t count) {
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const TaskId id{first.value + i};
+    if (state_.find_task(id) == nullptr) {
+      promise_broken("task {} was acknowledged before it was stored", id.value);
+    }
+    acknowledged_.insert(id);
+    if (!outcomes_.contains(id)) open_.insert(id);
+  }
+}
+
+bool Witness::all_ended() const { return open_.empty(); }
+
+std::string Witness::unfinished() const {
+  std::string text;
+  for (const TaskId id : open_) {
+    const TaskRecord* task = state_.find_task(id);
+    if (task == nullptr) {
+      text += format("task {} is gone; ", id.value);
+      continue;
+    }
+    text += format("task {} is {}", id.value, state_name(task->state));
+    const Active* active = std::get_if<Active>(&task->state);
+    for (const Member& member : active == nullptr ? std::vector<Member>{} : active->members) {
+      text +=
+          format(", on {} (launched {}, ended {})", state_.find_worker(member.worker)->spec.name,
+                 member.launched, member.ended.has_value());
+    }
+    text += "; ";
+  }
+  return text;
+}
+
+void Witness::check_rest(const ClusterState& state) const {
+  if (!(state == state_)) promise_broken("the disk holds another state than was stored");
+  for (const TaskId id : acknowledged_) {
+    const TaskRecord* task = state.find_task(id);
+    if (task == nullptr) promise_broken("acknowledged task {} is lost", id.value);
+    const Ended* ended = std::get_if<Ended>(&task->state);
+    if (ended == nullptr) promise_broken("task {} never ended", id.value);
+    if (ended->outcome == TaskOutcome::kSucceeded && task->attempts.value == 0) {
+      promise_broken("task {} succeeded without an attempt", id.value);
+    }
+  }
+  for (const Worker* worker : state.pool().all()) {
+    if (worker->free.size() != worker->spec.devices.size() || worker->active_tasks != 0) {
+      promise_broken("worker {} has leases left", worker->spec.name);
+    }
+  }
+}
+
+}  // namespace harmonics
