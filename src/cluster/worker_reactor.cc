@@ -128,9 +128,12 @@ void WorkerReactor::obey(const LeaseMessage& message, Time, Effects& out) {
 
 void WorkerReactor::obey(const StartMessage& message, Time now, Effects& out) {
   if (attempts_.contains(message.id)) return;
-  // Too late to run anything under this lease; the next hello does not list it, and the server
-  // sends it again.
-  if (stop_time() <= now) return;
+  // Too late to run anything under this lease. A new hello brings a new one, and since it does not
+  // list this attempt, the server sends it again.
+  if (stop_time() <= now) {
+    out.push_back(Reconnect{"a task was to start when the lease was about to end"});
+    return;
+  }
   attempts_[message.id].on_disconnect = message.spec->on_disconnect;
   out.push_back(Launch{message, lease_end_});
 }

@@ -159,6 +159,7 @@ TEST_F(WorkerTest, StartsNothingUnderALeaseThatEnds) {
   says(start_of(kFirst));
   EXPECT_TRUE(all<Launch>().empty());
   EXPECT_TRUE(reactor_.attempts().empty());
+  EXPECT_EQ(all<Reconnect>().size(), 1U) << "so that the server sends it again";
 }
 
 TEST_F(WorkerTest, ASilentServerIsLeftWhenTheLeaseEnds) {

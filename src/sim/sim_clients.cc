@@ -16,7 +16,6 @@ SimClients::SimClients(World& world, Witness& witness, std::size_t machines,
                        std::function<void(ServerEvent)> send)
     : world_(world), witness_(witness), machines_(machines), send_(std::move(send)) {
   if (world_.chance(0.5)) {
-    witness_.quota("ann", 2);
     ask(QuotaRequest{RequestId{}, {"admin", true}, "ann", {2, 0, 0, 1}});
   }
   world_.after(milliseconds(100), [this] { submit(); });

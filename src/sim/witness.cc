@@ -46,12 +46,15 @@ void Witness::stored(const std::vector<Fact>& facts) {
   for (const Fact& fact : facts) {
     std::visit([&](const auto& one) { see(one); }, fact);
     state_.apply(fact);
+    if (const auto* start = std::get_if<AttemptStarted>(&fact)) check_quota(start->id.task);
   }
-  for (const auto& [user, max_gpus] : quotas_) {
-    const UserRecord* record = state_.find_user(user);
-    if (max_gpus != 0 && record != nullptr && record->gpus > max_gpus) {
-      promise_broken("user {} has {} devices, the quota is {}", user, record->gpus, max_gpus);
-    }
+}
+
+void Witness::check_quota(TaskId started) const {
+  const UserRecord& user = *state_.find_user(state_.find_task(started)->submission->user);
+  const std::uint32_t most = user.quota.max_gpus;
+  if (most != 0 && user.gpus > most) {
+    promise_broken("user {} has {} devices, the quota is {}", user.name, user.gpus, most);
   }
 }
 

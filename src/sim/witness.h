@@ -27,7 +27,6 @@ class Witness {
   /// Facts as they become durable.
   void stored(const std::vector<Fact>& facts);
   void acknowledged(TaskId first, std::uint32_t count);
-  void quota(const std::string& user, std::uint32_t max_gpus) { quotas_[user] = max_gpus; }
 
   /// Whether every acknowledged task has ended.
   [[nodiscard]] bool all_ended() const;
@@ -44,6 +43,7 @@ class Witness {
     AttemptId id;
     DeviceSet devices;
   };
+  void check_quota(TaskId started) const;
   void see(const TasksSubmitted& fact);
   void see(const AttemptStarted& fact);
   void see(const MemberEnded& fact);
@@ -59,7 +59,6 @@ class Witness {
   std::set<std::pair<AttemptId, std::uint32_t>> member_ends_;
   std::set<TaskId> acknowledged_;
   std::set<TaskId> open_;  ///< Acknowledged and not ended.
-  std::map<std::string, std::uint32_t> quotas_;
 };
 
 }  // namespace harmonics
