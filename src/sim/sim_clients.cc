@@ -74,10 +74,8 @@ void SimClients::repeat(RequestId request) {
   world_.after(seconds(5), [this, request] { repeat(request); });
 }
 
-void SimClients::forget_later(const std::string& worker) {
-  world_.after(seconds(20), [this, worker] {
-    ask(ForgetRequest{RequestId{}, {"admin", true}, worker});
-  });
+void SimClients::forget(const std::string& worker) {
+  ask(ForgetRequest{RequestId{}, {"admin", true}, worker});
 }
 
 void SimClients::answered(const Answer& answer) {
@@ -87,13 +85,7 @@ void SimClients::answered(const Answer& answer) {
     witness_.acknowledged(submitted->first, submitted->count);
     tasks_.push_back(submitted->first);
   }
-  const auto* refusal = std::get_if<Refusal>(&answer.reply);
-  const auto* forget = std::get_if<ForgetRequest>(&found->second);
-  const bool again =
-      refusal != nullptr && forget != nullptr && refusal->code == ErrorCode::kFailedPrecondition;
-  const std::string worker = again ? forget->worker : "";
   open_.erase(found);
-  if (again) forget_later(worker);
 }
 
 }  // namespace harmonics

@@ -22,8 +22,8 @@ class SimClients {
              std::function<void(ServerEvent)> send);
 
   void answered(const Answer& answer);
-  /// An administrator gives the worker up, again and again until the server knows it no more.
-  void forget_later(const std::string& worker);
+  /// An administrator gives the worker up; refused while it is connected.
+  void forget(const std::string& worker);
   /// No new tasks from now on.
   void stop() { stopped_ = true; }
   /// Every question has been answered.

@@ -20,10 +20,14 @@ void SimWorker::start() {
   }
   WorkerSpec spec = setup_.spec;
   spec.name = name_;
-  spec.identity = format("machine {} disk {}", setup_.machine, wipes_);
+  spec.identity = identity();
   reactor_ = std::make_unique<WorkerReactor>(spec, std::move(recovered), lease_end_);
   reconnect(milliseconds(10));
   schedule_tick();
+}
+
+std::string SimWorker::identity() const {
+  return format("machine {} disk {}", setup_.machine, wipes_);
 }
 
 void SimWorker::kill() {

@@ -46,7 +46,8 @@ class SimWorker {
   /// The worker process starts, unless it runs.
   void start();
   [[nodiscard]] bool alive() const { return reactor_ != nullptr; }
-  [[nodiscard]] const std::string& name() const { return name_; }
+  /// Of its disk.
+  [[nodiscard]] std::string identity() const;
   [[nodiscard]] std::size_t machine() const { return setup_.machine; }
 
  private:

@@ -1,6 +1,6 @@
 #include "simulation.h"
 
-#include <array>
+#include <set>
 
 #include <harmonics/base/error.h>
 
@@ -43,7 +43,6 @@ class Simulation {
   void drop(Wire& wire, Nanoseconds patience);
   void fault();
   void cut(std::size_t machine);
-  void replace(SimWorker& machine);
   void make_peace();
   void mind();
   Nanoseconds latency() {
@@ -83,6 +82,7 @@ Simulation::Simulation(std::uint64_t seed, Plant plant) : world_(seed), plant_(p
         });
       });
   start_server();
+  mind();
 }
 
 void Simulation::add_machines() {
@@ -201,10 +201,16 @@ void Simulation::cut(std::size_t machine) {
   if (wire != wires_.end() && wire->second.up) drop(wire->second, seconds(40));
 }
 
-void Simulation::replace(SimWorker& machine) {
-  const std::string name = machine.name();
-  machine.wipe();
-  if (!name.empty()) clients_->forget_later(name);
+// An administrator looks now and then for workers whose disks are no more, and gives them up.
+void Simulation::mind() {
+  std::set<std::string> disks;
+  for (const auto& machine : machines_) disks.insert(machine->identity());
+  if (servers_.back()->alive()) {
+    for (const WorkerRecord* worker : servers_.back()->reactor().state().workers()) {
+      if (!disks.contains(worker->spec.identity)) clients_->forget(worker->spec.name);
+    }
+  }
+  world_.after(seconds(20), [this] { mind(); });
 }
 
 void Simulation::fault() {
@@ -237,7 +243,7 @@ void Simulation::fault() {
       break;
     case 6:
       if (world_.chance(0.3)) {
-        replace(machine);
+        machine.wipe();
         restart();
       }
       break;
