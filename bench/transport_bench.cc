@@ -10,6 +10,9 @@
 
 #include <harmonics/transport/bus.h>
 
+#if HARMONICS_HAS_GRPC
+#include "reference/grpc_stream.h"
+#endif
 #include "reference/raw_tcp.h"
 #include "transport_rounds.h"
 
@@ -77,8 +80,9 @@ struct Scene {
   std::string cpu_bar;
 };
 
+template <typename Reference = RawLoop>
 bool stream_rows(Ends& ends, const Scene& scene) {
-  RawLoop raw(scene.bytes);
+  Reference raw(scene.bytes);
   const Rounds result = alternate(
       scene.rounds, [&] { stream_ours(ends, scene.bytes, scene.count); },
       [&] { raw.stream(scene.count); });
@@ -155,12 +159,22 @@ int main(int argc, char** argv) {
   bool good = true;
   const int large = short_run ? 2 : 12;
   {
-    Ends ends = tcp_ends();
+    Ends ends = network_ends(RemoteTransport::TCP);
     good &= round_trip_rows(ends, {"TCP, 1 KB", kKilo, 400 * scale, rounds, "<= 3", "<= 1.5"});
     good &= stream_rows(ends, {"TCP, 1 KB", kKilo, 5000 * scale, rounds, "", "<= 1.5"});
     good &= stream_rows(ends, {"TCP, 1 MB", kMega, 20 * scale, rounds, ">= 0.85", ""});
     good &= stream_rows(ends, {"TCP, 64 MB", 64 * kMega, large, rounds, ">= 0.85", ""});
   }
+#if HARMONICS_HAS_GRPC
+  {
+    using reference::GrpcStream;
+    Ends ends = network_ends(RemoteTransport::GRPC);
+    good &= round_trip_rows(ends, {"gRPC against TCP, 1 KB", kKilo, 200 * scale, rounds, "", ""});
+    good &= stream_rows<GrpcStream>(ends, {"gRPC, 1 KB", kKilo, 2000 * scale, rounds, "", ""});
+    good &= stream_rows<GrpcStream>(ends, {"gRPC, 1 MB", kMega, 20 * scale, rounds, ">= 0.8", ""});
+    good &= stream_rows<GrpcStream>(ends, {"gRPC, 64 MB", 64 * kMega, large, rounds, ">= 0.8", ""});
+  }
+#endif
   {
     Ends ends = shm_ends();
     good &= round_trip_rows(ends, {"shared memory, 1 KB", kKilo, 400 * scale, rounds, "", ""});

@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
   const int count = short_run ? 2 : 12;
   const int rounds = short_run ? 1 : 9;
   std::printf("name | ours | reference | ratio | bar\n");
-  Ends tcp = tcp_ends();
+  Ends tcp = network_ends(RemoteTransport::TCP);
   bool good = rows(tcp, {"TCP over Gloo, 64 MB", count, rounds, true, ">= 1.5"});
   good &= rows(tcp, {"TCP over Gloo into one tensor, 64 MB", count, rounds, false, ""});
   Ends shm = shm_ends();

@@ -36,8 +36,8 @@ inline Message message_of(std::size_t bytes) {
 
 using Ends = std::pair<TransportPtr, TransportPtr>;
 
-inline Ends tcp_ends() {
-  RemoteBinding binding{"bench", "127.0.0.1", 0};
+inline Ends network_ends(RemoteTransport transport) {
+  RemoteBinding binding{"bench", "127.0.0.1", 0, transport};
   binding.listen = true;
   TransportPtr first = make_transport(binding);
   binding.port = first->binding().port;
