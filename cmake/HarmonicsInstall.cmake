@@ -33,6 +33,10 @@ function(harmonics_install)
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/harmonics)
 
   set(package ${CMAKE_INSTALL_LIBDIR}/cmake/harmonics)
+  set(HARMONICS_PYARROW_FOUND "")
+  if(HARMONICS_HAS_FLIGHT)
+    get_filename_component(HARMONICS_PYARROW_FOUND ${HARMONICS_FLIGHT_INCLUDE} DIRECTORY)
+  endif()
   get_property(HARMONICS_PACKAGES GLOBAL PROPERTY HARMONICS_PACKAGES)
   install(EXPORT harmonics NAMESPACE harmonics:: FILE harmonics-targets.cmake
           DESTINATION ${package})
@@ -42,5 +46,6 @@ function(harmonics_install)
     COMPATIBILITY SameMinorVersion)
   install(FILES ${PROJECT_BINARY_DIR}/harmonics-config.cmake
                 ${PROJECT_BINARY_DIR}/harmonics-config-version.cmake
-                ${PROJECT_SOURCE_DIR}/cmake/FindSodium.cmake DESTINATION ${package})
+                ${PROJECT_SOURCE_DIR}/cmake/FindSodium.cmake
+                ${PROJECT_SOURCE_DIR}/cmake/FindHarmonicsFlight.cmake DESTINATION ${package})
 endfunction()

@@ -45,6 +45,7 @@ done
 
 if [ ${#missing[@]} -eq 0 ]; then
   echo "setup: all ${#required[@]} packages are present"
+  [ $check_only -eq 1 ] || "$(dirname "$0")/arrow.sh"
   exit 0
 fi
 echo "setup: missing: ${missing[*]}"
@@ -62,4 +63,5 @@ echo "setup: installing them with apt-get (this can take a few minutes)"
 }
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
   apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+"$(dirname "$0")/arrow.sh"
 echo "setup: done"

@@ -33,7 +33,7 @@ LIBRARIES = {
     'torch/': TORCH_USERS, 'ATen/': TORCH_USERS, 'c10/': TORCH_USERS,
     'openssl/': {'custody', 'transport', 'server'}, 'sodium.h': {'custody'}, 'sodium/': {'custody'},
     'yaml-cpp/': {'plan'}, 'zstd.h': {'transport'}, 'arrow/': {'transport'},
-    'grpcpp/': {'transport', 'rpc'}, 'grpc/': {'transport', 'rpc'}, 'google/protobuf/': {'rpc'},
+    'grpcpp/': {'transport', 'rpc', BENCHES}, 'grpc/': {'transport', 'rpc'}, 'google/protobuf/': {'rpc'},
     'cluster.grpc.pb.h': {'rpc'},
     'CL/': {'runtime'}, 'clblast.h': {'runtime'}, 'mpi.h': {'dispatch'},
     'sqlite3.h': {'store'}, 'libpq-fe.h': {'store'},

@@ -227,6 +227,10 @@ INSTANTIATE_TEST_SUITE_P(All, CutLinks,
                                            ,
                                            RemoteTransport::GRPC
 #endif
+#if HARMONICS_HAS_FLIGHT
+                                           ,
+                                           RemoteTransport::Flight
+#endif
                                            ),
                          [](const auto& info) { return std::string(transport_name(info.param)); });
 

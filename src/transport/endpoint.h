@@ -16,6 +16,10 @@ namespace harmonics {
 /// Shared memory inside one host: whoever comes first listens, on a local socket.
 [[nodiscard]] TransportPtr make_shm(const RemoteBinding& binding, const TransportOptions& options);
 
+/// Arrow Flight between hosts, likewise.
+[[nodiscard]] TransportPtr make_flight(const RemoteBinding& binding,
+                                       const TransportOptions& options);
+
 /// The end for which the host is local listens, the other connects; on one host whoever comes first
 /// listens. `route` holds all but the listener and the limit of silence.
 [[nodiscard]] TransportPtr make_between_hosts(const RemoteBinding& binding,

@@ -80,7 +80,7 @@ class BoundaryService final : public grpc::CallbackGenericService {
     const AnsweredCall call = answer_grpc_call(*context);
     Visitor visitor;
     visitor.peer = call.pipe->peer();
-    visitor.open = [pipe = call.pipe](Deadline) { return make_grpc_stream(pipe); };
+    visitor.open = [pipe = call.pipe](Deadline) { return make_pipe_stream(pipe); };
     visitor.hang_up = [pipe = call.pipe] { pipe->shut(); };
     if (reception == nullptr || !reception->admit(std::move(visitor))) call.pipe->shut();
     return call.reactor;
@@ -182,7 +182,7 @@ Route grpc_route(const RemoteBinding& binding, const TransportOptions& options) 
   Route route;
   route.open_listener = open_grpc_listener;
   route.make_link = [](StreamPtr stream, const Agreement& agreement, Deadline) {
-    return make_grpc_link(std::move(stream), DecoderLimits{agreement.max_message_size()});
+    return make_pipe_link(std::move(stream), DecoderLimits{agreement.max_message_size()});
   };
   const std::string name = options.tls.server_name.empty() ? binding.host : options.tls.server_name;
   // One address of the host after the other, an attempt each.
@@ -190,7 +190,7 @@ Route grpc_route(const RemoteBinding& binding, const TransportOptions& options) 
   route.connect = [=, how = channel_credentials(options.tls)](Deadline, const WakeEvent&) {
     const std::vector<SocketAddress> addresses = resolve(binding.host, binding.port);
     const SocketAddress& address = addresses[(*attempts)++ % addresses.size()];
-    return make_grpc_stream(
+    return make_pipe_stream(
         start_grpc_call(open_channel(address, name, how, options), address.text()));
   };
   return route;

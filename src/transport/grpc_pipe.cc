@@ -7,10 +7,6 @@
 namespace harmonics {
 namespace {
 
-std::size_t piece_bytes(const GrpcPiece& piece) {
-  return piece.head.size() + piece.payload.size() + piece.tail.size();
-}
-
 // A slice that keeps its owner alive for as long as gRPC needs the bytes.
 template <typename Owner>
 grpc::Slice owned_slice(ByteSpan bytes, Owner owner) {
@@ -26,7 +22,7 @@ grpc::Slice slice_of(Bytes bytes) {
 // Each message begins with its number in the call: one that HTTP/2 lost to damage on the way shows.
 using MessageNumber = std::uint32_t;
 
-grpc::ByteBuffer message_of(GrpcPiece piece, MessageNumber number) {
+grpc::ByteBuffer message_of(Piece piece, MessageNumber number) {
   std::vector<grpc::Slice> slices;
   slices.emplace_back(&number, sizeof(number));
   if (!piece.head.empty()) slices.push_back(slice_of(std::move(piece.head)));
@@ -41,13 +37,13 @@ grpc::ByteBuffer message_of(GrpcPiece piece, MessageNumber number) {
 
 bool GrpcPipe::has_room() const {
   const Lock lock(mutex_);
-  return queued_bytes_ < kGrpcQueuedBytes || ending_;
+  return queued_bytes_ < kPipeQueuedBytes || ending_;
 }
 
-void GrpcPipe::write(GrpcPiece piece) {
+void GrpcPipe::write(Piece piece) {
   const Lock lock(mutex_);
   if (ending_) return;
-  const std::size_t bytes = piece_bytes(piece);
+  const std::size_t bytes = piece.size();
   queued_bytes_ += bytes;
   const bool small = !piece.owner && !outbox_.empty() && !outbox_.back().owner;
   if (small && outbox_.back().head.size() + bytes <= kGrpcGatherBytes) {
@@ -61,7 +57,7 @@ void GrpcPipe::write(GrpcPiece piece) {
 
 void GrpcPipe::write_next() {
   if (outbox_.empty() || ending_) return;
-  outgoing_bytes_ = piece_bytes(outbox_.front());
+  outgoing_bytes_ = outbox_.front().size();
   outgoing_ = message_of(std::move(outbox_.front()), messages_written_++);
   outbox_.pop_front();
   writing_ = true;
@@ -90,7 +86,7 @@ void GrpcPipe::begin() {
 }
 
 void GrpcPipe::read_next() {
-  if (reading_ || ending_ || inbox_.size() >= kGrpcWaitingMessages) return;
+  if (reading_ || ending_ || inbox_.size() >= kPipeWaitingMessages) return;
   reading_ = true;
   start_read(&incoming_);
 }
@@ -159,7 +155,7 @@ void GrpcPipe::wait(Deadline until, bool room) {
   Lock lock(mutex_);
   changed_.wait_until(lock, until, [&] {
     return awake_ || broken_ || !inbox_.empty() ||
-           (room && (ending_ || queued_bytes_ < kGrpcQueuedBytes));
+           (room && (ending_ || queued_bytes_ < kPipeQueuedBytes));
   });
   awake_ = false;
 }

@@ -319,7 +319,7 @@ class GrpcVisitors : public ::testing::Test {
         "the end under test");
   }
   static void say(GrpcPipe& pipe, Bytes bytes) {
-    GrpcPiece piece;
+    Piece piece;
     piece.head = std::move(bytes);
     pipe.write(std::move(piece));
   }

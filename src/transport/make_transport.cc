@@ -48,13 +48,19 @@ TransportPtr make_grpc(const RemoteBinding& binding, const TransportOptions&) {
 }
 #endif
 
+#if !HARMONICS_HAS_FLIGHT
+TransportPtr make_flight(const RemoteBinding& binding, const TransportOptions&) {
+  not_built(binding, "HARMONICS_WITH_FLIGHT");
+}
+#endif
+
 TransportPtr make_transport(const RemoteBinding& binding, const TransportOptions& options) {
   check_options(binding, options);
   switch (binding.transport) {
     case RemoteTransport::TCP: return make_tcp(binding, options);
     case RemoteTransport::SharedMemory: return make_shm(binding, options);
     case RemoteTransport::GRPC: return make_grpc(binding, options);
-    case RemoteTransport::Flight: not_built(binding, "HARMONICS_WITH_FLIGHT");
+    case RemoteTransport::Flight: return make_flight(binding, options);
   }
   fail(ErrorCode::kInvalidArgument, "boundary '{}': unknown transport", binding.name);
 }

@@ -81,6 +81,12 @@ const std::vector<TransportCase> kCases = {
     {"GrpcWithToken", with_token(RemoteTransport::GRPC)},
     {"GrpcWithTls", with_tls(RemoteTransport::GRPC)},
 #endif
+#if HARMONICS_HAS_FLIGHT
+    {"Flight", network(RemoteTransport::Flight, false)},
+    {"FlightCompressed", network(RemoteTransport::Flight, true)},
+    {"FlightWithToken", with_token(RemoteTransport::Flight)},
+    {"FlightWithTls", with_tls(RemoteTransport::Flight)},
+#endif
     {"SharedMemory", shm(false)},
     {"SharedMemoryCompressed", shm(true)},
 };

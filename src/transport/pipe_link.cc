@@ -1,4 +1,4 @@
-// Frames and greetings over a gRPC call.
+// Frames and greetings over a pipe.
 #include <poll.h>
 
 #include <algorithm>
@@ -7,23 +7,24 @@
 
 #include <harmonics/transport/crc32c.h>
 
-#include "grpc_pipe.h"
+#include "pipe.h"
+#include "tcp_link.h"
 
 namespace harmonics {
 namespace {
 
-// Payloads up to this are copied behind their header, so that many fit into one gRPC message.
+// Payloads up to this are copied behind their header, so that many fit into one message.
 constexpr std::size_t kSmallPayload = std::size_t{8} << 10;
 // After this many bytes a thread hands on what it has read.
-constexpr std::size_t kBytesPerTurn = kGrpcPieceBytes;
+constexpr std::size_t kBytesPerTurn = kPieceBytes;
 // How long a refusal may take to get through to whom it is meant for.
 constexpr Nanoseconds kLastWords = std::chrono::seconds(1);
 
 // For greetings: writes are taken over whole, they are short and few.
-class GrpcStream final : public Stream {
+class PipeStream final : public Stream {
  public:
-  explicit GrpcStream(GrpcPipePtr pipe) : pipe_(std::move(pipe)) {}
-  ~GrpcStream() override {
+  explicit PipeStream(PipePtr pipe) : pipe_(std::move(pipe)) {}
+  ~PipeStream() override {
     if (pipe_) pipe_->leave(deadline_in(kLastWords));
   }
 
@@ -33,7 +34,7 @@ class GrpcStream final : public Stream {
     return {pipe_->read(to), POLLIN};
   }
   Transfer write_some(std::span<const iovec> pieces, bool /*more*/) override {
-    GrpcPiece piece;
+    Piece piece;
     for (const iovec& from : pieces) {
       const auto* bytes = static_cast<const std::byte*>(from.iov_base);
       piece.head.insert(piece.head.end(), bytes, bytes + from.iov_len);
@@ -42,15 +43,15 @@ class GrpcStream final : public Stream {
     pipe_->write(std::move(piece));
     return {size, 0};
   }
-  int fd() const override { return pipe_->arrivals().fd(); }
+  int fd() const override { return pipe_->arrivals(); }
   const std::string& peer() const override { return pipe_->peer(); }
   void shut() override { pipe_->shut(); }
   void part(Deadline until) override { pipe_->part(until); }
 
-  GrpcPipePtr release() { return std::move(pipe_); }
+  PipePtr release() { return std::move(pipe_); }
 
  private:
-  GrpcPipePtr pipe_;
+  PipePtr pipe_;
 };
 
 // What of a frame is not written yet, piece by piece.
@@ -66,16 +67,15 @@ class PieceCursor {
   /// Bytes of the payload so far.
   [[nodiscard]] std::size_t written() const { return written_; }
 
-  GrpcPiece next() {
-    GrpcPiece piece;
+  Piece next() {
+    Piece piece;
     const ByteSpan all = frame_.message ? frame_.message->payload : ByteSpan();
     if (written_ == 0) {
       const HeaderBytes header = encode_header(frame_.header);
       piece.head.assign(header.begin(), header.end());
       if (frame_.message) append(piece.head, frame_.message->meta);
     }
-    const ByteSpan payload =
-        all.subspan(written_, std::min(kGrpcPieceBytes, all.size() - written_));
+    const ByteSpan payload = all.subspan(written_, std::min(kPieceBytes, all.size() - written_));
     for (std::size_t at = 0; at < payload.size(); at += kChunkBytes) {
       crcs_.push_back(crc32c(payload.subspan(at, std::min(kChunkBytes, payload.size() - at))));
     }
@@ -95,7 +95,7 @@ class PieceCursor {
   }
 
  private:
-  static_assert(kGrpcPieceBytes % kChunkBytes == 0);
+  static_assert(kPieceBytes % kChunkBytes == 0);
   static void append(Bytes& to, ByteSpan from) { to.insert(to.end(), from.begin(), from.end()); }
 
   OutgoingFrame frame_;
@@ -104,11 +104,10 @@ class PieceCursor {
   bool done_ = true;
 };
 
-class GrpcLink final : public Link {
+class PipeLink final : public Link {
  public:
-  GrpcLink(GrpcPipePtr pipe, const DecoderLimits& limits)
-      : pipe_(std::move(pipe)), decoder_(limits) {}
-  ~GrpcLink() override { pipe_->shut(); }
+  PipeLink(PipePtr pipe, const DecoderLimits& limits) : pipe_(std::move(pipe)), decoder_(limits) {}
+  ~PipeLink() override { pipe_->shut(); }
 
   bool write(OutgoingFrame frame) override {
     cursor_.start(std::move(frame));
@@ -121,7 +120,7 @@ class GrpcLink final : public Link {
         return false;
       }
       const std::size_t before = cursor_.written();
-      GrpcPiece piece = cursor_.next();
+      Piece piece = cursor_.next();
       payload_sent_ += cursor_.written() - before;
       pipe_->write(std::move(piece));
     }
@@ -155,7 +154,7 @@ class GrpcLink final : public Link {
   const std::string& peer() const override { return pipe_->peer(); }
 
  private:
-  const GrpcPipePtr pipe_;
+  const PipePtr pipe_;
   std::atomic<std::uint64_t> payload_sent_ = 0;
   std::atomic<std::uint64_t> payload_received_ = 0;
   PieceCursor cursor_;  // of who writes
@@ -165,14 +164,14 @@ class GrpcLink final : public Link {
 
 }  // namespace
 
-StreamPtr make_grpc_stream(GrpcPipePtr pipe) {
-  return std::make_unique<GrpcStream>(std::move(pipe));
-}
+StreamPtr make_pipe_stream(PipePtr pipe) { return std::make_unique<PipeStream>(std::move(pipe)); }
 
-LinkPtr make_grpc_link(StreamPtr stream, const DecoderLimits& limits) {
-  GrpcPipePtr pipe = static_cast<GrpcStream&>(*stream).release();
+LinkPtr make_pipe_link(StreamPtr stream, const DecoderLimits& limits) {
+  auto* const on_pipe = dynamic_cast<PipeStream*>(stream.get());
+  if (on_pipe == nullptr) return make_stream_link(std::move(stream), limits);
+  PipePtr pipe = on_pipe->release();
   pipe->stop_signalling();
-  return std::make_shared<GrpcLink>(std::move(pipe), limits);
+  return std::make_shared<PipeLink>(std::move(pipe), limits);
 }
 
 }  // namespace harmonics

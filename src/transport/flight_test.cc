@@ -1,0 +1,314 @@
+// What is Flight's own: who is let in, strangers, and clients that know nothing of Harmonics.
+#include <arrow/api.h>
+#include <arrow/extension/fixed_shape_tensor.h>
+#include <arrow/flight/client.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <thread>
+
+#include <harmonics/base/log.h>
+#include <harmonics/base/random.h>
+
+#include "endpoint_testing.h"
+#include "error_testing.h"
+#include "flight_tensor.h"
+#include "frame_testing.h"
+#include "socket.h"
+#include "tls_testing.h"
+
+namespace harmonics {
+namespace {
+
+namespace flight = arrow::flight;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+Deadline patient() { return deadline_in(std::chrono::minutes(2)); }
+Deadline soon() { return deadline_in(std::chrono::milliseconds(50)); }
+
+RemoteBinding named(const std::string& name) {
+  RemoteBinding binding;
+  binding.name = name;
+  binding.transport = RemoteTransport::Flight;
+  return binding;
+}
+
+Message one(float value = 1) {
+  Message message;
+  message.tensor = Tensor::of<float>({1}, {value});
+  return message;
+}
+
+void expect_talk(Transport& a, Transport& b) {
+  a.send(one(1), patient());
+  b.send(one(2), patient());
+  EXPECT_TRUE(same_message(b.receive(patient()).value(), one(1)));
+  EXPECT_TRUE(same_message(a.receive(patient()).value(), one(2)));
+}
+
+std::string receive_error(Transport& end, Deadline deadline = patient()) {
+  return error_of([&] { (void)end.receive(deadline); });
+}
+
+// The error of a wait that is made again until it says `what`.
+std::string error_with(Transport& end, const std::string& what) {
+  std::string error;
+  do {
+    error = receive_error(end, soon());
+  } while (error.find(what) == std::string::npos);
+  return error;
+}
+
+// --- a process that dies: first, while this program has a single thread ---
+
+TEST(FlightProcess, APeerThatIsKilledIsABrokenLink) {
+  int port_pipe[2];
+  ASSERT_EQ(::pipe(port_pipe), 0);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const TransportPtr end = listening_end(named("x"));
+    const std::uint16_t port = end->binding().port;
+    (void)!::write(port_pipe[1], &port, sizeof(port));
+    end->send(one(), patient());
+    (void)end->receive(patient());  // never comes
+    ::_exit(0);
+  }
+  std::uint16_t port = 0;
+  ASSERT_EQ(::read(port_pipe[0], &port, sizeof(port)), static_cast<ssize_t>(sizeof(port)));
+  ::close(port_pipe[0]);
+  ::close(port_pipe[1]);
+  RemoteBinding binding{"x", "127.0.0.1", port, RemoteTransport::Flight};
+  binding.listen = false;
+  const TransportPtr end = make_transport(binding);
+  EXPECT_TRUE(same_message(end->receive(patient()).value(), one()));
+  ::kill(child, SIGKILL);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_THAT(error_with(*end, "there is no link"),
+              AllOf(HasSubstr("deadline_exceeded"), HasSubstr("'x'"), HasSubstr("message 2")));
+}
+
+// --- who listens, who is let in ---
+
+TEST(FlightEndpoints, BoundariesShareAServerAndAPortOfAnotherProgramIsAnError) {
+  const TransportPtr a0 = listening_end(named("a"));
+  RemoteBinding b = a0->binding();
+  b.name = "b";
+  const TransportPtr b0 = make_transport(b);
+  const TransportPtr a1 = connecting_end(*a0);
+  const TransportPtr b1 = connecting_end(*b0);
+  expect_talk(*a0, *a1);
+  expect_talk(*b0, *b1);
+
+  const auto taken = listen_on(resolve("127.0.0.1", 0).front());
+  RemoteBinding binding{"x", "127.0.0.1", bound_address(*taken).port(), RemoteTransport::Flight};
+  binding.listen = true;
+  EXPECT_THAT(error_of([&] { (void)make_transport(binding); }), HasSubstr("already_exists"));
+}
+
+TEST(FlightGreeting, TokensAndRunsMustAgree) {
+  const LogCapture capture;
+  TransportOptions with, other, tuesday;
+  with.token = "secret";
+  other.token = "Secret";
+  tuesday = with;
+  tuesday.run = "tuesday";
+  const TransportPtr guarded = listening_end(named("x"), with);
+  EXPECT_THAT(receive_error(*connecting_end(*guarded)), HasSubstr("asks for a token"));
+  EXPECT_THAT(receive_error(*connecting_end(*guarded, other)), HasSubstr("another token"));
+  EXPECT_THAT(receive_error(*connecting_end(*guarded, tuesday)), HasSubstr("run 'tuesday'"));
+  const TransportPtr friendly = connecting_end(*guarded, with);
+  expect_talk(*guarded, *friendly);
+}
+
+TEST(FlightTls, AStrangersCertificateAndAWrongNameAreRefused) {
+  const LogCapture capture;
+  const TestCertificates certificates;
+  const auto with = [](const TlsOptions& tls) {
+    TransportOptions options;
+    options.tls = tls;
+    return options;
+  };
+  const TransportPtr strange = listening_end(named("x"), with(certificates.stranger()));
+  EXPECT_THAT(receive_error(*connecting_end(*strange, with(certificates.options()))),
+              HasSubstr("unauthenticated"));
+  const TransportPtr guarded = listening_end(named("x"), with(certificates.options()));
+  TlsOptions wrong_name = certificates.options();
+  wrong_name.server_name = "elsewhere.example";
+  EXPECT_THAT(receive_error(*connecting_end(*guarded, with(wrong_name))),
+              HasSubstr("unauthenticated"));
+  const TransportPtr right = connecting_end(*guarded, with(certificates.options()));
+  expect_talk(*guarded, *right);
+}
+
+TEST(FlightStrangers, PlainHttpAndNoiseAreHungUpOn) {
+  const TransportPtr end = listening_end(named("x"));
+  Random random(3, "flight strangers");
+  for (int i = 0; i < 10; ++i) {
+    std::string words = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    if (i > 0) {
+      words.resize(64 + random.below(2000));
+      for (char& c : words) c = static_cast<char>(random.below(256));
+    }
+    const Descriptor socket =
+        connect_to(resolve("127.0.0.1", end->binding().port).front(), patient(), WakeEvent());
+    (void)::send(socket.get(), words.data(), words.size(), MSG_NOSIGNAL);
+    std::array<char, 4096> dropped;
+    for (;;) {
+      const ssize_t count = ::recv(socket.get(), dropped.data(), dropped.size(), MSG_DONTWAIT);
+      if (count == 0 || (count < 0 && errno != EAGAIN)) break;
+      if (count < 0) (void)wait_for(socket.get(), POLLIN, patient(), nullptr);
+    }
+  }
+  const TransportPtr peer = connecting_end(*end);
+  expect_talk(*end, *peer);
+}
+
+// --- guests ---
+
+Message ramp(Shape shape, DType dtype) {
+  Message message;
+  message.kind = MessageKind::kGradient;
+  message.step = 5;
+  message.micro_batch = 2;
+  message.attachment = {std::byte{0}, std::byte{0xff}};
+  message.tensor = Tensor::empty(std::move(shape), dtype);
+  int value = 0;
+  for (std::byte& byte : message.tensor.mutable_bytes())
+    byte = static_cast<std::byte>(++value % 60);
+  return message;
+}
+
+TEST(FlightTensors, CrossIntoArrowAndBack) {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kInt64,
+                            DType::kInt32, DType::kInt8, DType::kUInt8}) {
+    for (const Shape& shape : {Shape{4}, Shape{2, 3}, Shape{0, 3}, Shape{5, 2, 1, 3}}) {
+      const Message message = ramp(shape, dtype);
+      const ArrowMessage out = arrow_message(message);
+      ASSERT_TRUE(out.batch->ValidateFull().ok());
+      EXPECT_TRUE(
+          same_message(message_from_arrow(out.batch.get(), out.metadata, 0, 1 << 20), message))
+          << spec_text(message.tensor.spec());
+    }
+  }
+}
+
+TEST(FlightTensors, WhatCannotCrossIsAnError) {
+  EXPECT_THAT(error_of([] { (void)arrow_message(ramp({2}, DType::kBFloat16)); }),
+              HasSubstr("bfloat16"));
+  const ArrowMessage out = arrow_message(ramp({2, 3}, DType::kFloat32));
+  EXPECT_THAT(error_of([&] { (void)message_from_arrow(out.batch.get(), "", 0, 23); }),
+              AllOf(HasSubstr("resource_exhausted"), HasSubstr("24 bytes")));
+  const auto two = arrow::RecordBatch::Make(
+      arrow::schema({out.batch->schema()->field(0), out.batch->schema()->field(0)}), 2,
+      {out.batch->column(0), out.batch->column(0)});
+  EXPECT_THAT(error_of([&] { (void)message_from_arrow(two.get(), "", 0, 100); }),
+              HasSubstr("2 columns"));
+  arrow::StringBuilder words;
+  ASSERT_TRUE(words.Append("hello").ok());
+  const auto text = arrow::RecordBatch::Make(arrow::schema({arrow::field("tensor", arrow::utf8())}),
+                                             1, {words.Finish().ValueOrDie()});
+  EXPECT_THAT(error_of([&] { (void)message_from_arrow(text.get(), "", 0, 100); }),
+              HasSubstr("string"));
+}
+
+// A client as anyone could write it.
+struct Guest {
+  Guest(const Transport& end, const std::string& boundary, const std::string& token = "")
+      : client(flight::FlightClient::Connect(
+                   flight::Location::ForGrpcTcp("127.0.0.1", end.binding().port).ValueOrDie())
+                   .ValueOrDie()) {
+    flight::FlightCallOptions options;
+    if (!token.empty()) options.headers = {{"harmonics-token", token}};
+    call = client->DoExchange(options, flight::FlightDescriptor::Path({boundary})).ValueOrDie();
+  }
+  arrow::Status send(const Message& message) {
+    const ArrowMessage out = arrow_message(message);
+    if (!begun) ARROW_RETURN_NOT_OK(call.writer->Begin(out.batch->schema()));
+    begun = true;
+    return call.writer->WriteWithMetadata(*out.batch, arrow::Buffer::FromString(out.metadata));
+  }
+  Message receive() {
+    const flight::FlightStreamChunk chunk = call.reader->Next().ValueOrDie();
+    return message_from_arrow(chunk.data.get(), chunk.app_metadata->ToString(), 0, 1 << 20);
+  }
+
+  // What the boundary says before it ends the exchange, or with its end.
+  std::string last_words() {
+    const arrow::Result<flight::FlightStreamChunk> chunk = call.reader->Next();
+    if (!chunk.ok()) return chunk.status().ToString();
+    return chunk->app_metadata ? chunk->app_metadata->ToString() : "";
+  }
+
+  std::unique_ptr<flight::FlightClient> client;
+  flight::FlightClient::DoExchangeResult call;
+  bool begun = false;
+};
+
+TEST(FlightGuests, ReadAndWriteABoundary) {
+  const TransportPtr end = listening_end(named("hidden@1"));
+  Guest guest(*end, "hidden@1");
+  ASSERT_TRUE(guest.send(ramp({2, 3}, DType::kFloat32)).ok());
+  EXPECT_TRUE(same_message(end->receive(patient()).value(), ramp({2, 3}, DType::kFloat32)));
+  end->send(ramp({4, 2, 2}, DType::kInt32), patient());
+  EXPECT_TRUE(same_message(guest.receive(), ramp({4, 2, 2}, DType::kInt32)));
+  ASSERT_TRUE(guest.call.writer->DoneWriting().ok());
+  EXPECT_FALSE(end->receive(patient()).has_value()) << "the guest has closed";
+  end->close(patient());
+  EXPECT_TRUE(guest.call.writer->Close().ok());
+}
+
+TEST(FlightGuests, AreToldOfTheEndAndLeave) {
+  const TransportPtr end = listening_end(named("x"));
+  Guest guest(*end, "x");
+  ASSERT_TRUE(guest.send(ramp({2}, DType::kFloat32)).ok());
+  EXPECT_TRUE(end->receive(patient()).has_value());
+  end->close(patient());
+  EXPECT_EQ(guest.call.reader->Next().ValueOrDie().app_metadata->ToString(), "kind=end");
+  ASSERT_TRUE(guest.call.writer->DoneWriting().ok());
+}
+
+TEST(FlightGuests, OneThatJustGoesAbandonsTheBoundary) {
+  const TransportPtr end = listening_end(named("x"));
+  {
+    Guest guest(*end, "x");
+    ASSERT_TRUE(guest.send(ramp({2}, DType::kFloat32)).ok());
+    EXPECT_TRUE(end->receive(patient()).has_value());
+    guest.call.reader->Cancel();
+  }
+  EXPECT_THAT(receive_error(*end), HasSubstr("aborted"));
+}
+
+TEST(FlightGuests, NeedTheToken) {
+  const LogCapture capture;
+  TransportOptions options;
+  options.token = "secret";
+  const TransportPtr end = listening_end(named("x"), options);
+  Guest stranger(*end, "x", "guess");
+  ASSERT_TRUE(stranger.send(ramp({2}, DType::kFloat32)).ok());
+  EXPECT_THAT(stranger.last_words(), HasSubstr("token"));
+  Guest friendly(*end, "x", "secret");
+  ASSERT_TRUE(friendly.send(ramp({2}, DType::kFloat32)).ok());
+  EXPECT_TRUE(end->receive(patient()).has_value());
+}
+
+TEST(FlightGuests, ATensorAboveTheLimitIsRefused) {
+  RemoteBinding binding = named("x");
+  binding.max_message_size = 16;
+  const TransportPtr end = listening_end(binding);
+  Guest guest(*end, "x");
+  ASSERT_TRUE(guest.send(ramp({5}, DType::kFloat32)).ok());
+  ASSERT_TRUE(guest.call.writer->DoneWriting().ok());
+  EXPECT_THAT(guest.call.writer->Close().ToString(),
+              AllOf(HasSubstr("20 bytes"), HasSubstr("'x'")));
+}
+
+}  // namespace
+}  // namespace harmonics

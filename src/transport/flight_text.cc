@@ -1,0 +1,103 @@
+// The application metadata of a guest's message, without Arrow.
+#include "flight_text.h"
+
+#include <array>
+#include <charconv>
+#include <utility>
+
+#include <harmonics/base/error.h>
+
+namespace harmonics {
+namespace {
+
+constexpr std::array<std::pair<MessageKind, std::string_view>, 4> kKinds = {{
+    {MessageKind::kActivation, "activation"},
+    {MessageKind::kGradient, "gradient"},
+    {MessageKind::kEpochEnd, "epoch_end"},
+    {MessageKind::kControl, "control"},
+}};
+
+[[noreturn]] void wrong(std::string_view key, std::string_view value) {
+  fail(ErrorCode::kInvalidArgument,
+       "metadata '{}={}' of a Flight message; write kind=activation|gradient|epoch_end|control "
+       "step=N micro_batch=N attachment=HEX, with spaces between",
+       key, value.substr(0, 64));
+}
+
+template <typename T>
+T number(std::string_view key, std::string_view value) {
+  T out{};
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), out);
+  if (error != std::errc() || end != value.data() + value.size()) wrong(key, value);
+  return out;
+}
+
+int digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return -1;
+}
+
+Bytes attachment(std::string_view key, std::string_view value) {
+  if (value.size() % 2 != 0 || value.size() / 2 > kMaxAttachmentBytes) wrong(key, value);
+  Bytes out;
+  out.reserve(value.size() / 2);
+  for (std::size_t i = 0; i < value.size(); i += 2) {
+    const int high = digit(value[i]), low = digit(value[i + 1]);
+    if (high < 0 || low < 0) wrong(key, value);
+    out.push_back(static_cast<std::byte>(high * 16 + low));
+  }
+  return out;
+}
+
+void read_setting(std::string_view key, std::string_view value, Message& message) {
+  if (key == "step") {
+    message.step = number<std::uint64_t>(key, value);
+  } else if (key == "micro_batch") {
+    message.micro_batch = number<std::uint32_t>(key, value);
+  } else if (key == "attachment") {
+    message.attachment = attachment(key, value);
+  } else if (key == "kind") {
+    for (const auto& [kind, name] : kKinds) {
+      if (name == value) {
+        message.kind = kind;
+        return;
+      }
+    }
+    wrong(key, value);
+  } else {
+    wrong(key, value);
+  }
+}
+
+}  // namespace
+
+std::string message_text(const Message& message) {
+  std::string_view kind;
+  for (const auto& [value, name] : kKinds) {
+    if (value == message.kind) kind = name;
+  }
+  std::string out =
+      format("kind={} step={} micro_batch={}", kind, message.step, message.micro_batch);
+  if (message.attachment.empty()) return out;
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  out += " attachment=";
+  for (const std::byte byte : message.attachment) {
+    out += kDigits[static_cast<std::size_t>(byte >> 4)];
+    out += kDigits[static_cast<std::size_t>(byte & std::byte{15})];
+  }
+  return out;
+}
+
+void read_message_text(std::string_view text, Message& message) {
+  while (!text.empty()) {
+    const std::size_t end = text.find(' ');
+    const std::string_view setting = text.substr(0, end);
+    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string_view::npos) wrong(setting.substr(0, 64), "");
+    read_setting(setting.substr(0, equals), setting.substr(equals + 1), message);
+  }
+}
+
+}  // namespace harmonics
