@@ -45,6 +45,19 @@ class GlooPair {
     sender.join();
   }
 
+  /// Both ranks sum their tensors, that many times.
+  void sum(int count) {
+    const auto reduce = [count](Group& group, at::Tensor& tensor) {
+      for (int i = 0; i < count; ++i) {
+        std::vector<at::Tensor> tensors = {tensor};
+        group->allreduce(tensors)->wait();
+      }
+    };
+    std::thread other([&] { reduce(second_, to_); });
+    reduce(first_, from_);
+    other.join();
+  }
+
  private:
   static constexpr int kTag = 7;
   using Group = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
