@@ -22,9 +22,10 @@ int torch_main(int argc, char** argv) {
   const Command& command = std::get<Command>(parsed);
   if (const auto* training = std::get_if<TrainCommand>(&command)) return train(*training);
   if (const auto* running = std::get_if<RunCommand>(&command)) return run(*running);
+  if (const auto* quantizing = std::get_if<QuantizeCommand>(&command)) return quantize(*quantizing);
   if (const auto* profiling = std::get_if<ProfileCommand>(&command)) return profile(*profiling);
   fail(ErrorCode::kInvalidArgument,
-       "harmonics-torch only trains, runs and profiles; call 'harmonics' instead");
+       "harmonics-torch only trains, runs, quantizes and profiles; call 'harmonics' instead");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // harmonics run: the outputs of a trained graph for all rows of its data.
 #include <algorithm>
 #include <chrono>
+#include <functional>
 
 #include <harmonics/base/clock.h>
 #include <harmonics/base/error.h>
@@ -11,9 +12,11 @@
 #include <harmonics/graph/partition.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/runtime/checkpoint.h>
+#include <harmonics/runtime/int8_network.h>
 #include <harmonics/runtime/stage_chain.h>
 
 #include "bound_data.h"
+#include "run_int8.h"
 #include "run_report.h"
 #include "subcommands.h"
 
@@ -110,25 +113,59 @@ StageChain make_chain(const HarmonicGraph& graph, const TrainSettings& settings)
   return StageChain(partition_graph(graph, parts), std::vector(parts, options));
 }
 
-RunReport compute(StageChain& chain, const HarmonicGraph& graph, const NamedProducers& producers,
-                  const NamedConsumers& consumers, bool measured) {
+// Computes one batch and adds what its taps saw.
+using Compute = std::function<NamedTensors(const NamedTensors& batch, TapReport& taps)>;
+
+RunReport compute(const Compute& batch_outputs, const HarmonicGraph& graph,
+                  const NamedProducers& producers, const NamedConsumers& consumers, bool measured) {
   RunReport report;
   TapReport taps;
   const SteadyClock clock;
   const Nanoseconds started = clock.now();
   while (const std::optional<NamedTensors> batch = pull(graph, producers)) {
-    BatchReport done;
-    const NamedTensors outputs = measured ? chain.evaluate(*batch, done) : chain.infer(*batch);
-    taps += done.taps;
+    const NamedTensors outputs = batch_outputs(*batch, taps);
     report.add_rows(outputs, batch->begin()->second.shape().at(0));
     for (const auto& [name, consumer] : consumers) consumer->push(outputs.at(name));
   }
   for (const auto& [name, consumer] : consumers) consumer->finish();
   report.seconds = std::chrono::duration<double>(clock.now() - started).count();
-  if (measured && report.rows > 0) report.loss = taps.loss_sum / static_cast<double>(report.rows);
+  if (measured && report.rows > 0 && taps.loss_sum != 0)
+    report.loss = taps.loss_sum / static_cast<double>(report.rows);
   if (taps.judged > 0) {
     report.accuracy = static_cast<double>(taps.correct) / static_cast<double>(taps.judged);
   }
+  return report;
+}
+
+RunReport compute_float(const RunCommand& command, const HarmonicGraph& graph,
+                        const TrainSettings& settings, const NamedProducers& producers,
+                        bool measured) {
+  if (command.secure.mode != SecureMode::kNone) {
+    fail(ErrorCode::kInvalidArgument,
+         "'{}' holds float weights, which cannot be proven: make an int8 network with 'harmonics "
+         "quantize' and pass it with --weights",
+         command.weights.string());
+  }
+  StageChain chain = make_chain(graph, settings);
+  load_weights(command.weights, chain);
+  return compute(
+      [&](const NamedTensors& batch, TapReport& taps) {
+        BatchReport done;
+        NamedTensors outputs = measured ? chain.evaluate(batch, done) : chain.infer(batch);
+        taps += done.taps;
+        return outputs;
+      },
+      graph, producers, open_outputs(graph, command.outputs), measured);
+}
+
+RunReport compute_int8(const RunCommand& command, const HarmonicGraph& graph,
+                       const TrainSettings& settings, const NamedProducers& producers,
+                       bool measured) {
+  Int8Run int8(command, graph, settings);
+  RunReport report =
+      compute([&](const NamedTensors& batch, TapReport& taps) { return int8.compute(batch, taps); },
+              graph, producers, open_outputs(graph, command.outputs), measured);
+  int8.close();
   return report;
 }
 
@@ -143,10 +180,9 @@ int run(const RunCommand& command) {
   require_sources(document.graph, sources, needed_producers(document.graph, measured));
   const HarmonicGraph graph = resolve_graph(document.graph, sources);
   const NamedProducers producers = batches_of(graph, sources, settings.batch_size);
-  StageChain chain = make_chain(graph, settings);
-  load_weights(command.weights, chain);
-  const NamedConsumers consumers = open_outputs(graph, command.outputs);
-  RunReport report = compute(chain, graph, producers, consumers, measured);
+  RunReport report = is_int8_network(command.weights)
+                         ? compute_int8(command, graph, settings, producers, measured)
+                         : compute_float(command, graph, settings, producers, measured);
   report.graph = graph.name();
   for (const Binding& output : command.outputs) {
     report.files[output.name] = output.spec.substr(kCsvScheme.size());

@@ -8,6 +8,7 @@ namespace harmonics {
 
 int train(const TrainCommand& command);
 int run(const RunCommand& command);
+int quantize(const QuantizeCommand& command);
 int profile(const ProfileCommand& command);
 /// What libtorch there is, as one JSON object; asked by `harmonics doctor`.
 int probe();

@@ -27,6 +27,7 @@ struct Dispatch {
   int operator()(const CompletionCommand& command) const { return completion(command); }
   int operator()(const TrainCommand&) const { become_torch_program(argv); }
   int operator()(const RunCommand&) const { become_torch_program(argv); }
+  int operator()(const QuantizeCommand&) const { become_torch_program(argv); }
   int operator()(const ProfileCommand& command) const {
     if (!command.serve.empty()) return profile_serve(command);
     become_torch_program(argv);

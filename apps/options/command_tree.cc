@@ -23,6 +23,8 @@ Binding split_binding(const std::string& text) {
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
+}  // namespace
+
 void add_bindings(CLI::App& app, const std::string& flag, std::vector<Binding>& bindings,
                   const std::string& help) {
   app.add_option_function<std::vector<std::string>>(
@@ -42,6 +44,8 @@ void add_bindings(CLI::App& app, const std::string& flag, std::vector<Binding>& 
       ->allow_extra_args(false)
       ->check(check_by([](const std::string& text) { static_cast<void>(split_binding(text)); }));
 }
+
+namespace {
 
 void add_setting(CLI::App& app, const TrainSettingRule& rule, std::vector<Setting>& settings) {
   const std::string flag = flag_of(rule);
@@ -86,6 +90,7 @@ CommandTree::CommandTree() : root_("Plans, runs and watches neural-network work.
   add_run();
   add_profile();
   add_plan();
+  add_quantize();
   add_keys();
   add_verify();
   add_cluster();
@@ -183,6 +188,7 @@ void CommandTree::add_run() {
   for (const char* key : {"batch_size", "parts", "threads", "backend"}) {
     add_setting(run, *find_train_setting_rule(key), run_.settings);
   }
+  add_secure(run, run_.secure, true);
   add_output(run, run_.output);
   run.footer(
       example("  harmonics run examples/digits.harp --weights digits.safetensors \\\n"

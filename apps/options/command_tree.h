@@ -32,6 +32,8 @@ class CommandTree {
   void add_profile();
   void add_profile_files(CLI::App& profile);
   void add_plan();
+  void add_quantize();
+  void add_secure(CLI::App& app, SecureFlags& secure, bool proves);
   void add_keys();
   void add_verify();
   void add_cluster();
@@ -59,6 +61,7 @@ class CommandTree {
   GraphZooCommand zoo_;
   TrainCommand train_;
   RunCommand run_;
+  QuantizeCommand quantize_;
   ProfileCommand profile_;
   PlanCommand plan_;
   KeysNewCommand keys_new_;

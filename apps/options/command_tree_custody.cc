@@ -35,6 +35,54 @@ void CommandTree::add_keys() {
   show.callback([this] { command_ = keys_show_; });
 }
 
+void CommandTree::add_secure(CLI::App& app, SecureFlags& secure, bool proves) {
+  const std::string choices = proves ? "zk" : "chain";
+  CLI::Option* on =
+      app.add_option_function<std::string>(
+             "--secure",
+             [&secure](const std::string& mode) {
+               secure.mode = mode == "zk" ? SecureMode::kZk : SecureMode::kChain;
+             },
+             proves ? "zk: every part of an int8 network proves what it computed"
+                    : "sign and check every tensor between parts")
+          ->type_name(choices)
+          ->check([choices](const std::string& mode) {
+            return mode == choices ? std::string() : format("'{}' is not {}", mode, choices);
+          });
+  if (!proves) on->expected(0, 1)->default_str("chain");
+  add_path(app, "--proof", secure.proof, "where the chain of a secure run goes")->needs(on);
+  app.get_option("--proof")->option_text("FILE");
+  add_text(app, "--key", secure.key, "NAME", "key to sign with (the only one there is)")
+      ->needs(on)
+      ->option_text("NAME");
+  add_path(app, "--keys", secure.keys, "folder of keys (the user's)")
+      ->needs(on)
+      ->option_text("DIR");
+}
+
+void CommandTree::add_quantize() {
+  CLI::App& quantize =
+      *root_.add_subcommand("quantize", "makes an int8 network whose parts can be proven");
+  add_path(quantize, "FILE", quantize_.file, "a graph in .harp text")
+      ->required()
+      ->option_text("(required)");
+  add_path(quantize, "--weights", quantize_.weights,
+           "weights: a checkpoint or any safetensors file")
+      ->required()
+      ->option_text("FILE (required)");
+  add_path(quantize, "--out", quantize_.out, "where the int8 network goes")
+      ->required()
+      ->option_text("FILE (required)");
+  add_bindings(quantize, "--bind", quantize_.bindings, "data of a producer (repeatable)");
+  add_output(quantize, quantize_.output);
+  quantize.footer(example(
+      "  harmonics quantize examples/digits.harp --weights digits.safetensors \\\n"
+      "    --out digits.int8\n\n"
+      "Ranges come from the data; accuracy is reported on the rows that --test-split of the "
+      "file holds back, else on all."));
+  quantize.callback([this] { command_ = quantize_; });
+}
+
 void CommandTree::add_verify() {
   CLI::App& verify = *root_.add_subcommand("verify", "checks the chain of custody of a secure run");
   verify

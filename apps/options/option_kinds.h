@@ -96,6 +96,10 @@ inline void add_whole(CLI::App& app, const std::string& name, std::int64_t& valu
       }));
 }
 
+/// NAME=SPEC, repeatable; a name that is given twice is wrong usage.
+void add_bindings(CLI::App& app, const std::string& flag, std::vector<Binding>& bindings,
+                  const std::string& help);
+
 inline void add_output(CLI::App& app, OutputStyle& output) {
   add_choice(app, "--output", output, "table|json|quiet", "how results are printed (table)");
 }

@@ -143,7 +143,7 @@ Bytes CustodyLog::sign_outgoing(const Passage& passage, const TensorView& tensor
   return out.take();
 }
 
-void CustodyLog::check_incoming(const Passage& due, const TensorView& tensor, ByteSpan attachment,
+Link CustodyLog::check_incoming(const Passage& due, const TensorView& tensor, ByteSpan attachment,
                                 ByteSpan proof) {
   const BoundaryEntry* boundary = opening_.boundary(due.boundary);
   if (boundary == nullptr || receiver_of(*boundary, due.direction) != trail_.stage()) {
@@ -167,6 +167,7 @@ void CustodyLog::check_incoming(const Passage& due, const TensorView& tensor, By
   const Receipt receipt{due, link.sequence, digest, link.root};
   trail_.take(receipt);
   keep(RecordKind::kReceipt, encode(receipt));
+  return link;
 }
 
 void CustodyLog::check_head(const Passage& due, ByteSpan encoded, const Signature& signature,

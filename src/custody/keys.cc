@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
@@ -205,6 +206,33 @@ std::optional<std::string> Roster::name_of(const PublicKey& key) const {
     if (known == key) return name;
   }
   return std::nullopt;
+}
+
+SigningKey find_signing_key(const std::filesystem::path& folder, const std::string& name) {
+  if (!name.empty()) {
+    const std::filesystem::path file = folder / (name + ".key");
+    if (key_name_problem(name).empty() && std::filesystem::exists(file)) {
+      return SigningKey::load(file);
+    }
+    fail(ErrorCode::kNotFound, "there is no key '{}' in '{}': 'harmonics keys new {}' makes one",
+         name, folder.string(), name);
+  }
+  std::vector<std::filesystem::path> found;
+  if (std::filesystem::exists(folder)) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (entry.path().extension() == ".key") found.push_back(entry.path());
+    }
+  }
+  if (found.size() == 1) return SigningKey::load(found.front());
+  std::string names;
+  for (const auto& file : found) names += (names.empty() ? "" : ", ") + file.stem().string();
+  if (found.empty()) {
+    fail(ErrorCode::kNotFound,
+         "there is no key to sign with in '{}': 'harmonics keys new NAME' makes one",
+         folder.string());
+  }
+  fail(ErrorCode::kNotFound, "'{}' holds several keys ({}): say which with --key", folder.string(),
+       names);
 }
 
 std::filesystem::path default_key_folder() {

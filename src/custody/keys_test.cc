@@ -101,6 +101,21 @@ TEST(Keys, AreNeverOverwritten) {
               HasSubstr("exists already"));
 }
 
+TEST(Keys, TheOnlyKeyOfAFolderSignsUnlessOneIsNamed) {
+  const CustodyFolder folder;
+  const auto found = [&](const std::string& name) {
+    return find_signing_key(folder.path(), name).name();
+  };
+  EXPECT_THAT(message_of([&] { (void)found(""); }), HasSubstr("harmonics keys new"));
+  EXPECT_THAT(message_of([&] { (void)found("../x"); }), HasSubstr("no key '../x'"));
+  SigningKey::make("alice").save(folder.path());
+  EXPECT_EQ(found(""), "alice");
+  SigningKey::make("bob").save(folder.path());
+  EXPECT_EQ(found("bob"), "bob");
+  EXPECT_THAT(message_of([&] { (void)found(""); }), HasSubstr("several keys"));
+  EXPECT_THAT(message_of([&] { (void)found("carol"); }), HasSubstr("no key 'carol'"));
+}
+
 TEST(Keys, TwoNewKeysDiffer) {
   EXPECT_NE(SigningKey::make("a").public_key(), SigningKey::make("a").public_key());
 }

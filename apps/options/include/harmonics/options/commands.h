@@ -62,6 +62,28 @@ struct TrainCommand {
   OutputStyle output = OutputStyle::kTable;
 };
 
+/// How a run is secured: not at all, by a chain of custody, or also by zero-knowledge proofs.
+enum class SecureMode { kNone, kChain, kZk };
+
+/// What secure runs sign with, and where the chain goes.
+struct SecureFlags {
+  SecureMode mode = SecureMode::kNone;
+  std::filesystem::path proof;
+  /// Empty: the only key that there is.
+  std::string key;
+  /// Empty: the user's folder.
+  std::filesystem::path keys;
+};
+
+/// harmonics quantize
+struct QuantizeCommand {
+  std::filesystem::path file;
+  std::filesystem::path weights;
+  std::filesystem::path out;
+  std::vector<Binding> bindings;
+  OutputStyle output = OutputStyle::kTable;
+};
+
 /// harmonics run
 struct RunCommand {
   std::filesystem::path file;
@@ -70,6 +92,7 @@ struct RunCommand {
   std::vector<Binding> outputs;
   /// batch_size, parts, threads and backend, where given.
   std::vector<Setting> settings;
+  SecureFlags secure = {};
   OutputStyle output = OutputStyle::kTable;
 };
 
@@ -170,10 +193,10 @@ struct CompletionCommand {
 };
 
 using Command = std::variant<GraphShowCommand, GraphCheckCommand, GraphDrawCommand, GraphZooCommand,
-                             TrainCommand, RunCommand, ProfileCommand, PlanCommand, KeysNewCommand,
-                             KeysShowCommand, VerifyCommand, DoctorCommand, CompletionCommand,
-                             ServerCommand, WorkerCommand, SubmitCommand, MonitorCommand,
-                             TasksCommand, TaskCommand, LogsCommand, CancelCommand, WaitCommand,
-                             WorkersCommand, DrainCommand, QuotaCommand>;
+                             TrainCommand, RunCommand, QuantizeCommand, ProfileCommand, PlanCommand,
+                             KeysNewCommand, KeysShowCommand, VerifyCommand, DoctorCommand,
+                             CompletionCommand, ServerCommand, WorkerCommand, SubmitCommand,
+                             MonitorCommand, TasksCommand, TaskCommand, LogsCommand, CancelCommand,
+                             WaitCommand, WorkersCommand, DrainCommand, QuotaCommand>;
 
 }  // namespace harmonics

@@ -43,8 +43,8 @@ class CustodyLog {
   [[nodiscard]] Bytes sign_outgoing(const Passage& passage, const TensorView& tensor,
                                     ByteSpan proof = {});
   /// Checks a tensor that came, with the bytes that travelled along, against what was due.
-  /// `proof` must be the one that its link names.
-  void check_incoming(const Passage& due, const TensorView& tensor, ByteSpan attachment,
+  /// `proof` must be the one that its link names. Gives the link.
+  Link check_incoming(const Passage& due, const TensorView& tensor, ByteSpan attachment,
                       ByteSpan proof = {});
   /// Signs the head of the step and hands the records of the step to the writer.
   void end_step();

@@ -76,6 +76,11 @@ class Roster {
   std::map<std::string, PublicKey, std::less<>> keys_;
 };
 
+/// The key to sign with: NAME.key of a folder, or with an empty name the only one that is there. An
+/// Error (kNotFound) says what there is and how to make one.
+[[nodiscard]] SigningKey find_signing_key(const std::filesystem::path& folder,
+                                          const std::string& name);
+
 /// Where the user's keys and roster lie: $HARMONICS_KEYS, else $XDG_CONFIG_HOME/harmonics/keys,
 /// else ~/.config/harmonics/keys. An Error when none of these is set.
 [[nodiscard]] std::filesystem::path default_key_folder();

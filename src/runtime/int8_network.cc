@@ -1,0 +1,119 @@
+#include <harmonics/runtime/int8_network.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include <harmonics/base/error.h>
+
+namespace harmonics {
+namespace {
+
+std::int8_t bias_value(std::uint32_t index, std::uint32_t count) {
+  return index + 1 == count ? kBiasFine : kBiasCoarse;
+}
+
+// Numbers that a layer takes per sample without its constants.
+std::size_t data_inputs(const Int8Layer& layer) {
+  return (layer.shape.inputs - layer.bias_inputs) * layer.shape.pixels();
+}
+
+void append_constants(const Int8Layer& layer, std::vector<std::int8_t>& out) {
+  for (std::uint32_t i = 0; i < layer.bias_inputs; ++i) {
+    out.insert(out.end(), layer.shape.pixels(), bias_value(i, layer.bias_inputs));
+  }
+}
+
+std::int8_t clamped(std::int64_t value) {
+  return static_cast<std::int8_t>(std::clamp<std::int64_t>(value, -127, 127));
+}
+
+}  // namespace
+
+LinearShape Int8Layer::shape_for(std::uint32_t batch) const {
+  LinearShape for_batch = shape;
+  for_batch.batch = batch;
+  return for_batch;
+}
+
+std::vector<std::int8_t> int8_input(const Int8Network& network, const Tensor& rows) {
+  const Int8Layer& layer = network.layers.front();
+  const std::span<const float> values = rows.values<float>();
+  const std::size_t per_row = data_inputs(layer);
+  if (rows.shape().empty() ||
+      values.size() != static_cast<std::size_t>(rows.shape()[0]) * per_row) {
+    fail(ErrorCode::kInvalidArgument, "producer '{}': rows of {} numbers are expected, {} came",
+         network.producer, per_row, spec_text(rows.spec()));
+  }
+  std::vector<std::int8_t> out;
+  for (std::size_t at = 0; at < values.size(); at += per_row) {
+    for (const float value : values.subspan(at, per_row)) {
+      if (!std::isfinite(value)) {
+        fail(ErrorCode::kInvalidArgument, "producer '{}': an input is not finite",
+             network.producer);
+      }
+      const double scaled = static_cast<double>(value) * network.input_factor;
+      out.push_back(
+          clamped(static_cast<std::int64_t>(std::clamp(std::round(scaled), -127.0, 127.0))));
+    }
+    append_constants(layer, out);
+  }
+  return out;
+}
+
+std::vector<std::int8_t> next_input(const Int8Network& network, std::size_t index,
+                                    std::span<const std::int32_t> sums) {
+  const Int8Layer& layer = network.layers.at(index);
+  const Int8Layer& next = network.layers.at(index + 1);
+  const std::size_t pixels = layer.shape.pixels();
+  const std::size_t per_row = layer.shape.outputs * pixels;
+  std::vector<std::int8_t> out;
+  for (std::size_t at = 0; at < sums.size(); at += per_row) {
+    for (std::size_t i = 0; i < per_row; ++i) {
+      std::int64_t sum = sums[at + i];
+      if (layer.relu) sum = std::max<std::int64_t>(sum, 0);
+      const std::int64_t scaled =
+          sum * layer.factors[i / pixels] + (std::int64_t{1} << (kFactorBits - 1));
+      out.push_back(clamped(scaled >> kFactorBits));
+    }
+    append_constants(next, out);
+  }
+  return out;
+}
+
+Tensor int8_output(const Int8Network& network, std::span<const std::int32_t> sums) {
+  const Int8Layer& layer = network.layers.back();
+  const std::size_t pixels = layer.shape.pixels();
+  const std::size_t per_row = layer.shape.outputs * pixels;
+  Shape shape = {static_cast<std::int64_t>(sums.size() / per_row), layer.shape.outputs};
+  if (layer.shape.kind == LinearShape::Kind::kConv3x3) {
+    shape.insert(shape.end(), {layer.shape.height, layer.shape.width});
+  }
+  Tensor out = Tensor::empty(shape);
+  const std::span<float> values = out.mutable_values<float>();
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const std::int32_t sum = layer.relu ? std::max(sums[i], 0) : sums[i];
+    values[i] = static_cast<float>(sum * network.output_scales[i / pixels % layer.shape.outputs]);
+  }
+  if (network.activation != "softmax") return out;
+  for (std::size_t at = 0; at < values.size(); at += per_row) {
+    const std::span<float> row = values.subspan(at, per_row);
+    const float top = *std::ranges::max_element(row);
+    double total = 0;
+    for (float& value : row) total += value = std::exp(value - top);
+    for (float& value : row) value = static_cast<float>(value / total);
+  }
+  return out;
+}
+
+Tensor infer(const Int8Network& network, const Tensor& rows) {
+  std::vector<std::int8_t> input = int8_input(network, rows);
+  const auto batch = static_cast<std::uint32_t>(rows.shape()[0]);
+  for (std::size_t i = 0;; ++i) {
+    const Int8Layer& layer = network.layers[i];
+    const auto sums = linear_product(layer.shape_for(batch), input, layer.weights);
+    if (i + 1 == network.layers.size()) return int8_output(network, sums);
+    input = next_input(network, i, sums);
+  }
+}
+
+}  // namespace harmonics

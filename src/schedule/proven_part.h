@@ -1,0 +1,65 @@
+// ProvenPart: one part of a proven pipeline (private to schedule).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <harmonics/custody/custody_log.h>
+#include <harmonics/runtime/int8_network.h>
+#include <harmonics/transport/transport.h>
+
+namespace harmonics {
+
+/// Sums that came over a boundary, checked, with the seed of their blindings.
+struct ProvenSums {
+  std::vector<std::int32_t> values;
+  BlindingSeed seed{};
+};
+
+/// The sending half of a part. One thread; does not own the transport.
+class ProvenSender {
+ public:
+  ProvenSender(const Int8Layer& layer, std::string boundary, CustodyLog& log, Transport& end,
+               Nanoseconds patience);
+
+  /// Tells the receiver what the weights are committed to as, and the chain.
+  void announce();
+  /// Multiplies, proves and sends.
+  void send(std::uint64_t step, const std::vector<std::int8_t>& input, const BlindingSeed& seed);
+
+ private:
+  const Int8Layer& layer_;
+  const std::string boundary_;
+  CustodyLog& log_;
+  Transport& end_;
+  const Nanoseconds patience_;
+  const BlindingSeed weight_seed_ = new_blinding_seed();
+  Bytes commitments_;
+};
+
+/// The receiving half: lets nothing through that does not verify.
+class ProvenReceiver {
+ public:
+  ProvenReceiver(const Int8Layer& sender, std::string boundary, CustodyLog& log, Transport& end,
+                 Nanoseconds patience);
+
+  [[nodiscard]] ProvenSums receive(std::uint64_t step, std::uint32_t batch);
+
+ private:
+  [[nodiscard]] Message next(MessageKind kind, std::uint64_t step);
+
+  const Int8Layer& layer_;
+  const std::string boundary_;
+  CustodyLog& log_;
+  Transport& end_;
+  const Nanoseconds patience_;
+  Bytes commitments_;
+};
+
+/// The seed of the input of the part that received sums with this seed: the sender can make these
+/// commitments again.
+[[nodiscard]] BlindingSeed input_seed_after(const BlindingSeed& seed);
+
+}  // namespace harmonics

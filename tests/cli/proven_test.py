@@ -1,0 +1,76 @@
+"""harmonics quantize, run --secure=zk and verify: inference that proves itself."""
+
+import json
+import os
+import unittest
+
+import program
+
+DIGITS = program.EXAMPLES / 'digits.harp'
+
+
+class ProvenTest(program.CliTest):
+    def setUp(self):
+        super().setUp()
+        self.keys = self.folder / 'keys'
+        self.done('keys', 'new', 'alice', '--keys', self.keys)
+
+    def quantized(self):
+        self.done('train', DIGITS, '--checkpoint', 'digits.safetensors', '--epochs', '10', '--threads', '1')
+        return json.loads(self.done('quantize', DIGITS, '--weights', 'digits.safetensors',
+                                    '--out', 'digits.int8', '--output', 'json'))
+
+    def test_digits_in_three_parts_are_proven(self):
+        report = self.quantized()
+        self.assertEqual(report['layers'], 3)
+        self.assertGreater(report['float_accuracy'], 0.93)
+        self.assertGreater(report['int8_accuracy'], report['float_accuracy'] - 0.01)
+        plain = json.loads(self.done('run', DIGITS, '--weights', 'digits.int8', '--output', 'json'))
+        proven = json.loads(self.done('run', DIGITS, '--weights', 'digits.int8', '--parts', '3',
+                                      '--batch-size', '512', '--secure=zk', '--proof', 'run.chain',
+                                      '--keys', self.keys, '--output', 'json'))
+        self.assertEqual(proven['accuracy'], plain['accuracy'])
+        text = self.done('verify', 'run.chain', '--keys', self.keys, '--explain')
+        self.assertIn('verified: 12 hand-over(s) over 3 boundaries', text)
+        self.assertIn('12 zero-knowledge proof(s) hold', text)
+        self.assertIn('--[hidden1@1]--> part1: 4 activation(s), first 512x256', text)
+        self.check_verdicts()
+
+    def check_verdicts(self):
+        unknown = self.call('verify', 'run.chain', '--keys', self.folder / 'nobody')
+        self.assertEqual(unknown.returncode, 1)
+        self.assertIn('consistent, signers unknown', unknown.stdout)
+        self.done('verify', 'run.chain', '--keys', self.folder / 'nobody', '--allow-unknown')
+        # Another key under the signer's name.
+        self.done('keys', 'new', 'alice', '--keys', self.folder / 'other')
+        self.assert_fails(self.call('verify', 'run.chain', '--keys', self.folder / 'other',
+                                    '--allow-unknown'), 're-signed chain')
+        chain = (self.folder / 'run.chain').read_bytes()
+        (self.folder / 'cut.chain').write_bytes(chain[:-200])
+        self.assert_fails(self.call('verify', 'cut.chain', '--keys', self.keys), 'truncated chain')
+        middle = len(chain) // 2
+        (self.folder / 'bad.chain').write_bytes(
+            chain[:middle] + bytes([chain[middle] ^ 1]) + chain[middle + 1:])
+        self.assert_fails(self.call('verify', 'bad.chain', '--keys', self.keys), 'malformed chain')
+        report = json.loads(self.done('verify', 'run.chain', '--keys', self.keys, '--output', 'json'))
+        self.assertTrue(report['signers_known'])
+        self.assertEqual(report['proofs_checked'], 12)
+        self.assert_fails(self.call('run', DIGITS, '--weights', 'digits.int8', '--secure=zk', '--proof',
+                                    'run.chain', '--keys', self.keys), 'exists already')
+
+    def test_what_cannot_be_proven_is_an_error(self):
+        self.quantized()
+        self.assert_fails(self.call('run', DIGITS, '--weights', 'digits.safetensors', '--secure=zk',
+                                    '--proof', 'x.chain', '--keys', self.keys), 'float weights')
+        self.assert_fails(self.call('run', DIGITS, '--weights', 'digits.int8', '--parts', '2'), '--parts')
+        self.assert_fails(self.call('run', DIGITS, '--weights', 'digits.int8', '--secure=zk',
+                                    '--keys', self.keys), '--proof')
+        self.assert_fails(self.call('run', DIGITS, '--weights', 'digits.int8', '--secure=zk', '--proof',
+                                    'x.chain', '--keys', self.folder / 'nobody'), 'harmonics keys new')
+        self.assertFalse(os.path.exists(self.folder / 'x.chain'))
+        self.assert_fails(self.call('quantize', self.net, '--weights', 'digits.safetensors',
+                                    '--out', 'x.int8'))
+
+
+if __name__ == '__main__':
+    unittest.main()
