@@ -1,12 +1,15 @@
 #include <harmonics/base/file.h>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <memory>
 #include <system_error>
 
 #include <harmonics/base/error.h>
@@ -18,15 +21,20 @@ constexpr std::string_view kTemporaryMark = ".part-";
 
 // Temporary names are "<target>.part-<process id>"; one whose process is gone is litter.
 void remove_litter(const std::filesystem::path& folder, const std::string& prefix) {
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    const std::string name = entry.path().filename().string();
+  std::vector<std::filesystem::path> entries;
+  try {
+    entries = list_folder(folder);
+  } catch (const Error&) {
+    return;  // a folder may be written to without being readable
+  }
+  for (const std::filesystem::path& entry : entries) {
+    const std::string name = entry.filename().string();
     if (!name.starts_with(prefix)) continue;
     pid_t owner = 0;
     const char* end = name.data() + name.size();
     const auto parsed = std::from_chars(name.data() + prefix.size(), end, owner);
     if (parsed.ec != std::errc{} || parsed.ptr != end || owner <= 0) continue;
-    if (::kill(owner, 0) != 0 && errno == ESRCH) std::filesystem::remove(entry.path(), ignored);
+    if (::kill(owner, 0) != 0 && errno == ESRCH) ::unlink(entry.c_str());
   }
 }
 
@@ -68,6 +76,23 @@ std::string read_text_file(const std::filesystem::path& path, std::size_t limit_
            path.string(), limit_bytes);
     }
   }
+}
+
+std::vector<std::filesystem::path> list_folder(const std::filesystem::path& folder) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), ::closedir);
+  if (!open && errno == ENOENT) return {};
+  if (!open) fail_errno(errno, format("cannot read the folder '{}'", folder.string()));
+  std::vector<std::filesystem::path> found;
+  while (true) {
+    errno = 0;
+    const dirent* entry = ::readdir(open.get());
+    if (entry == nullptr) break;
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") found.push_back(folder / name);
+  }
+  if (errno != 0) fail_errno(errno, format("cannot read the folder '{}'", folder.string()));
+  std::sort(found.begin(), found.end());
+  return found;
 }
 
 AtomicFile::AtomicFile(std::filesystem::path target) : target_(std::move(target)) {

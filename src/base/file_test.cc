@@ -86,6 +86,16 @@ TEST_F(FileTest, NamesTheFileThatCannotBeRead) {
   EXPECT_THAT(error_of([&] { (void)read_text_file(folder_); }).what(), HasSubstr(folder_.string()));
 }
 
+TEST_F(FileTest, ListsAFolderInOrder) {
+  write_text_file(folder_ / "b", "");
+  write_text_file(folder_ / "a", "");
+  std::filesystem::create_directory(folder_ / "c");
+  const std::vector<std::filesystem::path> expected = {folder_ / "a", folder_ / "b", folder_ / "c"};
+  EXPECT_EQ(list_folder(folder_), expected);
+  EXPECT_TRUE(list_folder(folder_ / "none").empty());
+  EXPECT_THROW(static_cast<void>(list_folder(folder_ / "a")), Error);
+}
+
 TEST_F(FileTest, WithoutCommitTheTargetIsUntouched) {
   put(folder_ / "a", "old");
   {

@@ -180,14 +180,13 @@ bool verify_signature(const PublicKey& key, ByteSpan message, const Signature& s
 
 Roster Roster::load(const std::filesystem::path& folder) {
   Roster roster;
-  if (!std::filesystem::exists(folder)) return roster;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() != ".pub") continue;
+  for (const std::filesystem::path& entry : list_folder(folder)) {
+    if (entry.extension() != ".pub") continue;
     if (roster.keys_.size() == kMaxRosterKeys) {
       fail(ErrorCode::kResourceExhausted, "'{}' holds more than {} public keys", folder.string(),
            kMaxRosterKeys);
     }
-    roster.add(entry.path().stem().string(), read_key_line(entry.path(), kPublicMark));
+    roster.add(entry.stem().string(), read_key_line(entry, kPublicMark));
   }
   return roster;
 }
@@ -218,10 +217,8 @@ SigningKey find_signing_key(const std::filesystem::path& folder, const std::stri
          name, folder.string(), name);
   }
   std::vector<std::filesystem::path> found;
-  if (std::filesystem::exists(folder)) {
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      if (entry.path().extension() == ".key") found.push_back(entry.path());
-    }
+  for (const std::filesystem::path& entry : list_folder(folder)) {
+    if (entry.extension() == ".key") found.push_back(entry);
   }
   if (found.size() == 1) return SigningKey::load(found.front());
   std::string names;

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <vector>
 
+#include <harmonics/base/file.h>
+
 namespace harmonics {
 namespace {
 
@@ -129,13 +131,8 @@ std::string cpu_type_name(const std::filesystem::path& root) {
 }
 
 std::string gpu_type_name(std::uint32_t index, const std::filesystem::path& root) {
-  std::error_code ignored;
-  std::vector<std::filesystem::path> cards;  // named by bus address, in which order they count
-  for (const auto& entry :
-       std::filesystem::directory_iterator(root / "proc/driver/nvidia/gpus", ignored)) {
-    cards.push_back(entry.path());
-  }
-  std::ranges::sort(cards);
+  // Named by bus address, in which order they count.
+  const std::vector<std::filesystem::path> cards = list_folder(root / "proc/driver/nvidia/gpus");
   std::string name;
   if (index < cards.size())
     name = device_type_name(value_of(cards[index] / "information", "Model"));
@@ -154,11 +151,10 @@ std::optional<std::int64_t> free_gpu_memory_bytes(std::uint32_t index) {
 }
 
 std::optional<double> interface_speed_mbps(const std::filesystem::path& root) {
-  std::error_code ignored;
   std::optional<double> fastest;
-  for (const auto& entry : std::filesystem::directory_iterator(root / "sys/class/net", ignored)) {
-    if (first_line(entry.path() / "operstate") != "up") continue;
-    const auto speed = leading_number(first_line(entry.path() / "speed"));
+  for (const std::filesystem::path& entry : list_folder(root / "sys/class/net")) {
+    if (first_line(entry / "operstate") != "up") continue;
+    const auto speed = leading_number(first_line(entry / "speed"));
     if (speed && *speed > 0) fastest = std::max(fastest.value_or(0), static_cast<double>(*speed));
   }
   return fastest;

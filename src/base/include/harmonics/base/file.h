@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include <harmonics/base/bytes.h>
 
@@ -13,6 +14,11 @@ namespace harmonics {
 /// Reads a file; one larger than `limit_bytes` is an error. Errors name the path.
 [[nodiscard]] std::string read_text_file(const std::filesystem::path& path,
                                          std::size_t limit_bytes = std::size_t{1} << 30);
+
+/// What lies in a folder, by path, in order; nothing where there is no such folder. One that cannot
+/// be read is an error. Use it instead of std::filesystem's iterators: the libtorch of PyPI brings
+/// functions of its own under their names, whose objects are laid out otherwise.
+[[nodiscard]] std::vector<std::filesystem::path> list_folder(const std::filesystem::path& folder);
 
 /// A file that appears whole or not at all: bytes go to a temporary name beside the target,
 /// `commit` syncs it, renames it over the target and syncs the folder. Without `commit`, or after
