@@ -135,15 +135,18 @@ class Supervision {
   void reap() {
     int status = 0;
     pid_t pid = 0;
+    bool ended = false;
     while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0) {
       if (pid != main_) continue;
       status_ = status;
       main_ = -1;
+      ended = true;
     }
     all_gone_ = pid < 0 && errno == ECHILD;
-    // What the program left behind goes with it.
-    if (!all_gone_ && main_ < 0 && kill_at_ == kForever) {
-      stop_tree(boottime_ns() + run_.grace_ms * kMillisecond);
+    // What the program left behind goes with it, also what it started while it was being stopped.
+    if (ended && !all_gone_) {
+      ask_tree_to_end();
+      kill_at_ = std::min(kill_at_, boottime_ns() + run_.grace_ms * kMillisecond);
     }
   }
 
@@ -210,11 +213,13 @@ class Supervision {
   }
 
   void stop_tree(std::uint64_t kill_at) {
-    if (kill_at_ == kForever) {
-      signal_tree(::getpid(), SIGTERM);
-      signal_tree(::getpid(), SIGCONT);
-    }
+    if (kill_at_ == kForever) ask_tree_to_end();
     kill_at_ = std::min(kill_at_, kill_at);
+  }
+
+  void ask_tree_to_end() {
+    signal_tree(::getpid(), SIGTERM);
+    signal_tree(::getpid(), SIGCONT);
   }
 
   void read_signals(int signals) {
