@@ -1,0 +1,364 @@
+// The cluster's core without processes or network: decisions of the policies beside a search over
+// all workers, tasks through the reactor with a durable store, single submits beside the disk's own
+// sync, a million pending tasks, and how fast they are read back.
+#include <fcntl.h>
+#include <malloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/format.h>
+#include <harmonics/base/random.h>
+#include <harmonics/cluster/policy.h>
+#include <harmonics/cluster/reactor.h>
+#include <harmonics/store/store.h>
+
+#include "reference/naive_policy.h"
+
+namespace {
+
+using namespace harmonics;
+
+double seconds(clockid_t clock) {
+  timespec now;
+  clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+double cpu_seconds() { return seconds(CLOCK_PROCESS_CPUTIME_ID); }
+double wall_seconds() { return seconds(CLOCK_MONOTONIC); }
+
+bool row(const std::string& name, const std::string& ours, const std::string& reference,
+         double ratio, const std::string& bar) {
+  std::printf("%s | %s | %s | %.3g | %s\n", name.c_str(), ours.c_str(), reference.c_str(), ratio,
+              bar.c_str());
+  std::fflush(stdout);
+  const double limit = std::strtod(bar.c_str() + 2, nullptr);
+  return bar.starts_with(">=") ? ratio >= limit : ratio <= limit;
+}
+
+/// Of the sizes that the goals name.
+struct Scale {
+  std::uint32_t workers = 10'000;
+  std::size_t decisions = 100'000;
+  std::size_t naive_decisions = 200;
+  std::uint32_t array = 200'000;
+  std::size_t submits = 4000;
+  std::uint64_t tasks = 1'000'000;
+};
+constexpr Scale kShort{.workers = 500,
+                       .decisions = 2000,
+                       .naive_decisions = 50,
+                       .array = 2000,
+                       .submits = 200,
+                       .tasks = 20'000};
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "harmonics-XXXXXX").string();
+    path_ = ::mkdtemp(pattern.data());
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+WorkerSpec worker_of(std::uint32_t number) {
+  constexpr std::uint64_t kMemories[] = {16384, 24576, 40960, 81920};
+  WorkerSpec spec;
+  spec.identity = std::to_string(number);
+  spec.cpus = 64;
+  spec.memory_mb = 512 << 10;
+  for (int gpu = 0; gpu < 8; ++gpu) {
+    spec.devices.push_back({std::to_string(gpu), "gpu", kMemories[number % 4]});
+  }
+  return spec;
+}
+
+TaskSpec draw_task(Random& random) {
+  TaskSpec spec;
+  spec.name = "task";
+  spec.required_gpus = static_cast<std::uint32_t>(1 + random.below(4));
+  spec.min_gpu_memory_mb = 8192 << random.below(4);
+  spec.cpus = static_cast<std::uint32_t>(random.below(9));
+  spec.memory_mb = random.below(32 << 10);
+  return spec;
+}
+
+/// A cluster about four fifths full, in which every decision starts a task and an old one ends.
+class Busy {
+ public:
+  Busy(std::uint32_t workers, std::uint64_t seed) : random_(seed, "cluster core") {
+    for (std::uint32_t i = 1; i <= workers; ++i) {
+      WorkerSpec spec = worker_of(i);
+      spec.name = format("worker-{}", i);
+      pool_.put(WorkerId{i}, spec);
+      pool_.set_open(WorkerId{i}, true);
+    }
+    BalancedPolicy balanced;
+    while (running_.size() < std::size_t{workers} * 5 / 2) {
+      const TaskSpec spec = draw_task(random_);
+      take(balanced.try_assign(pool_, spec), spec);
+    }
+  }
+
+  template <typename Choose>
+  double decisions_per_second(std::size_t count, Choose choose) {
+    const double start = cpu_seconds();
+    for (std::size_t i = 0; i < count; ++i) {
+      const TaskSpec spec = draw_task(random_);
+      const std::optional<Assignment> chosen = choose(pool_, spec);
+      take(chosen, spec);
+      if (!chosen) continue;
+      end_one();
+      ++placed_;
+    }
+    return static_cast<double>(count) / (cpu_seconds() - start);
+  }
+
+  /// How many decisions found a worker.
+  [[nodiscard]] std::size_t placed() const { return placed_; }
+
+ private:
+  struct Running {
+    Assignment assignment;
+    Needs needs;
+  };
+
+  void take(const std::optional<Assignment>& chosen, const TaskSpec& spec) {
+    if (!chosen) return;
+    pool_.take(chosen->worker, chosen->devices, needs_of(spec));
+    running_.push_back({*chosen, needs_of(spec)});
+  }
+  void end_one() {
+    std::swap(running_[random_.below(running_.size())], running_.back());
+    const Running ended = running_.back();
+    running_.pop_back();
+    pool_.give_back(ended.assignment.worker, ended.assignment.devices, ended.needs);
+  }
+
+  Random random_;
+  WorkerPool pool_;
+  std::vector<Running> running_;
+  std::size_t placed_ = 0;
+};
+
+bool decisions(const std::string& name, const Scale& scale,
+               std::optional<Assignment> (*naive)(const WorkerPool&, const TaskSpec&)) {
+  const std::unique_ptr<WorkloadPolicy> policy = make_policy(name);
+  const auto ours = [&](const WorkerPool& pool, const TaskSpec& spec) {
+    return policy->try_assign(pool, spec);
+  };
+  Busy cluster(scale.workers, 1);
+  const double fast = cluster.decisions_per_second(scale.decisions, ours);
+  const double placed =
+      static_cast<double>(cluster.placed()) / static_cast<double>(scale.decisions);
+  const double slow = Busy(scale.workers, 1).decisions_per_second(scale.naive_decisions, naive);
+  bool good = row(format("{}: decisions, {} workers x 8 GPUs", name, scale.workers),
+                  format("{:.0f}/s, {:.0f} % placed", fast, 100 * placed),
+                  format("{:.0f}/s by a search over all", slow), fast / slow,
+                  scale.workers < 1000 ? ">= 1" : ">= 20");
+  good &= row(format("{}: against the goal", name), format("{:.0f}/s", fast), "10000/s",
+              fast / 10'000, ">= 1");
+  return good;
+}
+
+/// A server's loop without a network: batches go through reactor and store, workers answer at once.
+class Loop {
+ public:
+  Loop(Store& store, std::uint32_t workers) : store_(store) {
+    store_.lead(std::chrono::seconds(10));
+    ServerOptions options;
+    options.max_tasks = 4'000'000;
+    reactor_ = std::make_unique<ServerReactor>(load_state(store_), policy_, options, now_, out_);
+    for (std::uint32_t i = 1; i <= workers; ++i) {
+      reactor_->handle(WorkerHello{RequestId{i}, {worker_of(i), {}}}, now_, out_);
+    }
+    turn();
+  }
+
+  void submit(TaskSpec spec) {
+    reactor_->handle(SubmitRequest{RequestId{1}, {"ann", false}, std::move(spec)}, now_, out_);
+  }
+  /// Ends the batch; what was started is launched and ends in the next.
+  void turn() {
+    now_ += std::chrono::milliseconds(1);
+    for (const SendToWorker& start : started_) {
+      const AttemptId id = std::get<StartMessage>(start.message).id;
+      reactor_->handle(WorkerSays{start.worker, start.epoch, LaunchedMessage{id}}, now_, out_);
+      reactor_->handle(WorkerSays{start.worker, start.epoch, EndedMessage{id, {}}}, now_, out_);
+    }
+    started_.clear();
+    reactor_->tick(now_, out_);
+    store_.append(out_.facts);
+    for (ServerEffect& effect : out_.effects) {
+      auto* send = std::get_if<SendToWorker>(&effect);
+      if (send == nullptr || !std::holds_alternative<StartMessage>(send->message)) continue;
+      started_.push_back(std::move(*send));
+    }
+    out_.clear();
+  }
+  [[nodiscard]] std::uint64_t ended() const { return reactor_->state().counts()[4]; }
+  [[nodiscard]] const ClusterState& state() const { return reactor_->state(); }
+
+ private:
+  Store& store_;
+  BalancedPolicy policy_;
+  Outbox out_;
+  Time now_ = std::chrono::hours(1);
+  std::unique_ptr<ServerReactor> reactor_;
+  std::vector<SendToWorker> started_;
+};
+
+bool array_tasks(const Scale& scale) {
+  const TemporaryFolder folder;
+  const auto store = open_sqlite_store(folder.path() / "cluster.db");
+  Loop loop(*store, 64);
+  const double cpu = cpu_seconds();
+  const double wall = wall_seconds();
+  TaskSpec spec;
+  spec.name = "true";
+  spec.command = {"true"};
+  spec.array = scale.array;
+  loop.submit(std::move(spec));
+  while (loop.ended() < scale.array) loop.turn();
+  const double per_cpu = scale.array / (cpu_seconds() - cpu);
+  const double per_wall = scale.array / (wall_seconds() - wall);
+  bool good = row(format("array of {}: through reactor and SQLite, per CPU second", scale.array),
+                  format("{:.0f} tasks/s", per_cpu), "20000 tasks/s", per_cpu / 20'000, ">= 1");
+  std::printf(
+      "array of %u: the same per second of this machine | %.0f tasks/s | 20000 tasks/s | %.3g "
+      "|\n",
+      scale.array, per_wall, per_wall / 20'000);
+  return good;
+}
+
+/// Median seconds of writing 4 KiB and syncing them, in the store's folder.
+double sync_seconds(const std::filesystem::path& folder, int rounds) {
+  const std::string file = (folder / "sync").string();
+  const int descriptor = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  const std::string block(4096, 'x');
+  std::vector<double> times;
+  for (int i = 0; i < rounds; ++i) {
+    const double start = wall_seconds();
+    if (::write(descriptor, block.data(), block.size()) < 0 || ::fdatasync(descriptor) != 0) {
+      fail_errno(errno, file);
+    }
+    times.push_back(wall_seconds() - start);
+  }
+  ::close(descriptor);
+  std::ranges::nth_element(times, times.begin() + rounds / 2);
+  return times[static_cast<std::size_t>(rounds) / 2];
+}
+
+TaskSpec single(std::uint64_t number) {
+  TaskSpec spec;
+  spec.name = format("experiment {}", number);
+  spec.command = {"python3", "train.py", "--seed", std::to_string(number)};
+  spec.params = {{"model", "resnet50"}, {"learning_rate", "0.001"}};
+  return spec;
+}
+
+/// What sixteen clients get who each wait for their answer: sixteen submits in a commit.
+struct Submits {
+  double rate = 0;
+  double cpu_each = 0;
+};
+Submits submit_singles(Loop& loop, std::size_t count) {
+  constexpr std::size_t kClients = 16;
+  const double cpu = cpu_seconds();
+  const double wall = wall_seconds();
+  for (std::size_t i = 0; i < count; i += kClients) {
+    for (std::size_t client = 0; client < kClients; ++client) loop.submit(single(i + client));
+    loop.turn();
+  }
+  const auto all = static_cast<double>(count);
+  return {all / (wall_seconds() - wall), (cpu_seconds() - cpu) / all};
+}
+
+std::uint64_t heap_bytes() { return mallinfo2().uordblks; }
+
+// Submits into an empty server and into a full one, then what a full one costs and how it is read
+// back. Nobody runs anything, so that all tasks stay pending.
+bool many_tasks(const Scale& scale) {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "cluster.db";
+  bool good = true;
+  const std::uint64_t before = heap_bytes();
+  auto store = open_sqlite_store(file);
+  auto loop = std::make_unique<Loop>(*store, 0);
+  (void)submit_singles(*loop, 1000);
+  const double sync = sync_seconds(folder.path(), 200);
+  const Submits few = submit_singles(*loop, scale.submits);
+  good &= row("single durable submits, 16 clients", format("{:.0f}/s", few.rate),
+              format("{:.0f}/s: 16 per sync of {:.0f} us", 16 / sync, 1e6 * sync),
+              few.rate * sync / 16, ">= 0.5");
+  good &= row("CPU of a single durable submit", format("{:.4f} ms", 1e3 * few.cpu_each), "0.2 ms",
+              few.cpu_each / 0.2e-3, "<= 1");
+  for (std::uint64_t made = loop->state().task_count(); made < scale.tasks;) {
+    for (int i = 0; i < 10'000; ++i) loop->submit(single(made++));
+    loop->turn();
+  }
+  const double bytes = static_cast<double>(heap_bytes() - before);
+  const auto tasks = static_cast<double>(loop->state().task_count());
+  good &= row(format("{:.0f} pending tasks in memory", tasks), format("{:.2f} GB", bytes / 1e9),
+              "1.5 GB a million", bytes / tasks / 1500, "<= 1");
+  const Submits many = submit_singles(*loop, scale.submits);
+  good &= row(format("CPU of a submit at {:.0f} tasks against 1000", tasks),
+              format("{:.4f} ms", 1e3 * many.cpu_each), format("{:.4f} ms", 1e3 * few.cpu_each),
+              many.cpu_each / few.cpu_each, "<= 1.2");
+  const auto read_back = [&](std::string_view what) {
+    store = open_sqlite_store(file);
+    store->lead(std::chrono::seconds(10));
+    const double cpu = cpu_seconds();
+    const ClusterState state = load_state(*store);
+    const double spent = cpu_seconds() - cpu;
+    if (state.task_count() < scale.tasks) std::exit(2);
+    const double limit = 5 * static_cast<double>(state.task_count()) / 1e6;
+    good &= row(format("{} of {} tasks read back, CPU", what, state.task_count()),
+                format("{:.2f} s", spent), format("{:.2f} s", limit), spent / limit, "<= 1");
+    return state.task_count();
+  };
+  loop.reset();
+  store.reset();
+  read_back("journal");
+  const ClusterState state = load_state(*store);
+  const double start = cpu_seconds();
+  store->compact(state);
+  std::printf("snapshot of %zu tasks written, CPU | %.2f s | | |\n", state.task_count(),
+              cpu_seconds() - start);
+  store.reset();
+  read_back("snapshot");
+  return good;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bool short_run = false;
+  bool check = false;
+  for (int i = 1; i < argc; ++i) {
+    short_run |= std::string_view(argv[i]) == "--short";
+    check |= std::string_view(argv[i]) == "--check";
+  }
+  const Scale scale = short_run ? kShort : Scale{};
+  std::printf("name | ours | reference | ratio | bar\n");
+  bool good = decisions("simple", scale, reference::naive_simple);
+  good &= decisions("balanced", scale, reference::naive_balanced);
+  good &= array_tasks(scale);
+  good &= many_tasks(scale);
+  return check && !good ? 1 : 0;
+}
