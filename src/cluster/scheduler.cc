@@ -12,42 +12,66 @@ namespace {
 /// How long after a vain look for victims the next one may come, if nothing else has changed.
 constexpr Nanoseconds kRelook = std::chrono::seconds(1);
 
-/// A lane in line. Its key can only grow during a pass, since tasks only start.
+/// The tasks of one user and priority, in line with those of others. A user's share can only grow
+/// during a pass, since tasks only start, so a turn that is out of date moves back.
 struct Turn {
-  std::int32_t priority = 0;
+  const std::pair<const std::pair<std::int32_t, std::string>, TaskQueue::Fronts>* group = nullptr;
+  const UserRecord* user = nullptr;
   std::uint64_t held = 0;
-  std::uint32_t weight = 1;
   TaskId front;
   const LaneKey* lane = nullptr;
-
-  bool operator==(const Turn& other) const {
-    return held == other.held && weight == other.weight && front == other.front;
-  }
 };
 
 struct Later {
   bool operator()(const Turn& a, const Turn& b) const {
-    if (a.priority != b.priority) return a.priority < b.priority;
-    const std::uint64_t share_a = a.held * b.weight;
-    const std::uint64_t share_b = b.held * a.weight;
+    const std::int32_t before_a = a.group->first.first;
+    const std::int32_t before_b = b.group->first.first;
+    if (before_a != before_b) return before_a > before_b;
+    const std::uint64_t share_a = a.held * b.user->quota.weight;
+    const std::uint64_t share_b = b.held * a.user->quota.weight;
     if (share_a != share_b) return share_a > share_b;
     return a.front > b.front;
   }
 };
 
-Turn turn_of(const StateTables& tables, const LaneKey& lane, const IdRanges& ids) {
-  const UserRecord& user = tables.users.find(lane.user)->second;
-  return {lane.priority, held_by(user), user.quota.weight, ids.front(), &lane};
-}
+class Line {
+ public:
+  explicit Line(const StateTables& tables) {
+    std::vector<Turn> turns;
+    turns.reserve(tables.queue.groups().size());
+    for (const auto& group : tables.queue.groups()) {
+      const UserRecord& user = tables.users.find(group.first.second)->second;
+      const auto& [front, lane] = *group.second.begin();
+      turns.push_back({&group, &user, held_by(user), front, lane});
+    }
+    turns_ = decltype(turns_)(Later{}, std::move(turns));
+  }
 
-using Line = std::priority_queue<Turn, std::vector<Turn>, Later>;
+  [[nodiscard]] bool empty() const { return turns_.empty(); }
+  /// Whose turn it is.
+  Turn take() {
+    while (true) {
+      Turn turn = turns_.top();
+      turns_.pop();
+      const std::uint64_t held = held_by(*turn.user);
+      if (held == turn.held) return turn;
+      turn.held = held;
+      turns_.push(turn);
+    }
+  }
+  /// The same user's next lane, if there is one: those whose first task is older had their turn.
+  void next(Turn turn) {
+    const auto after = turn.group->second.upper_bound(turn.front);
+    if (after == turn.group->second.end()) return;
+    turn.front = after->first;
+    turn.lane = after->second;
+    turn.held = held_by(*turn.user);
+    turns_.push(turn);
+  }
 
-Line line_up(const StateTables& tables) {
-  std::vector<Turn> turns;
-  turns.reserve(tables.queue.lanes().size());
-  for (const auto& [lane, ids] : tables.queue.lanes()) turns.push_back(turn_of(tables, lane, ids));
-  return Line(Later{}, std::move(turns));
-}
+ private:
+  std::priority_queue<Turn, std::vector<Turn>, Later> turns_;
+};
 
 bool fits_exactly(const WorkerPool& pool, const Assignment& assignment, const Needs& needs) {
   const Worker* worker = pool.find(assignment.worker);
@@ -74,7 +98,7 @@ bool over_quota(const UserRecord& user, const Needs& needs, std::uint32_t gang) 
 
 bool Scheduler::pass(Decisions& step) {
   const StateTables& tables = step.tables();
-  Line line = line_up(tables);
+  Line line(tables);
   std::size_t started = 0;
   head_ = nullptr;
   blocked_.clear();
@@ -84,18 +108,16 @@ bool Scheduler::pass(Decisions& step) {
   complained_ = false;
   while (!line.empty() && started < step.options().max_starts_per_tick &&
          in_vain_ < kMaxBlockedLanes) {
-    const Turn turn = line.top();
-    line.pop();
-    const auto lane = tables.queue.lanes().find(*turn.lane);
-    const Turn now = turn_of(tables, lane->first, lane->second);
-    if (!(now == turn)) {
-      line.push(now);
-      continue;
+    const Turn turn = line.take();
+    // A group is gone once its last task has started.
+    const bool last =
+        turn.group->second.size() == 1 && tables.queue.lanes().at(*turn.lane).size() == 1;
+    if (take_turn(step, *turn.lane, *tables.tasks.find(turn.front))) {
+      ++started;
+    } else {
+      ++in_vain_;
     }
-    const bool last = lane->second.size() == 1;
-    if (!take_turn(step, lane->first, *tables.tasks.find(turn.front))) continue;
-    ++started;
-    if (!last) line.push(turn_of(tables, lane->first, lane->second));
+    if (!last) line.next(turn);
   }
   for (const Opening& opening : openings_) step.refresh(opening.worker);
   if (head_ == nullptr) reservation_.reset();
@@ -112,7 +134,6 @@ bool Scheduler::take_turn(Decisions& step, const LaneKey& lane, const TaskRecord
     if (openings_.empty()) head_ = nullptr;
   }
   if (try_start(step, lane, task)) return true;
-  ++in_vain_;
   if (head_ == nullptr) {
     head_ = &task;
     preempt(step, task);

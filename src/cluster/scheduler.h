@@ -19,7 +19,7 @@
 namespace harmonics {
 
 /// How many lanes may find no place before a pass ends: bounds the work of one pass.
-inline constexpr std::size_t kMaxBlockedLanes = 1000;
+inline constexpr std::size_t kMaxBlockedLanes = 200;
 
 class Scheduler {
  public:

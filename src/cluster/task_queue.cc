@@ -9,15 +9,38 @@ LaneKey lane_of(const Submission& submission) {
   return {spec.priority, submission.user, needs_of(spec), spec.gang, spec.timeout_s};
 }
 
+void TaskQueue::leave_group(const LaneKey& lane, TaskId front) {
+  const auto group = groups_.find({-lane.priority, lane.user});
+  group->second.erase(front);
+  if (group->second.empty()) groups_.erase(group);
+}
+
+void TaskQueue::join_group(const LaneKey& lane, TaskId front) {
+  groups_[{-lane.priority, lane.user}].emplace(front, &lane);
+}
+
 void TaskQueue::add(const Submission& submission, TaskId first, TaskId last) {
-  lanes_[lane_of(submission)].add(first, last);
+  const auto [lane, added] = lanes_.try_emplace(lane_of(submission));
+  const TaskId before = added ? TaskId{} : lane->second.front();
+  lane->second.add(first, last);
+  const TaskId front = lane->second.front();
+  if (!added && front == before) return;
+  if (!added) leave_group(lane->first, before);
+  join_group(lane->first, front);
 }
 
 void TaskQueue::remove(const Submission& submission, TaskId id) {
   const auto lane = lanes_.find(lane_of(submission));
   if (lane == lanes_.end()) fail(ErrorCode::kInternal, "task {} is not queued", id.value);
+  const TaskId before = lane->second.front();
   lane->second.remove(id);
-  if (lane->second.empty()) lanes_.erase(lane);
+  if (!lane->second.empty() && lane->second.front() == before) return;
+  leave_group(lane->first, before);
+  if (lane->second.empty()) {
+    lanes_.erase(lane);
+  } else {
+    join_group(lane->first, lane->second.front());
+  }
 }
 
 std::uint64_t TaskQueue::count_before(const TaskRecord& task) const {

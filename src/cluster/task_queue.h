@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
 #include <harmonics/cluster/state.h>
 
@@ -27,16 +28,26 @@ struct LaneKey {
 class TaskQueue {
  public:
   using Lanes = std::map<LaneKey, IdRanges>;
+  /// The lanes of one user and priority by their first tasks.
+  using Fronts = std::map<TaskId, const LaneKey*>;
+  /// By falling priority and by user; none of them empty.
+  using Groups = std::map<std::pair<std::int32_t, std::string>, Fronts>;
 
   void add(const Submission& submission, TaskId first, TaskId last);
   void remove(const Submission& submission, TaskId id);
 
   [[nodiscard]] const Lanes& lanes() const { return lanes_; }
+  /// The first of each key is the priority's negative.
+  [[nodiscard]] const Groups& groups() const { return groups_; }
   /// How many tasks have a higher priority, or the same and a smaller id.
   [[nodiscard]] std::uint64_t count_before(const TaskRecord& task) const;
 
  private:
+  void leave_group(const LaneKey& lane, TaskId front);
+  void join_group(const LaneKey& lane, TaskId front);
+
   Lanes lanes_;  ///< None of them empty.
+  Groups groups_;
 };
 
 }  // namespace harmonics

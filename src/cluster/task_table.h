@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <harmonics/base/error.h>
 #include <harmonics/cluster/state.h>
 
 namespace harmonics {
@@ -31,6 +32,10 @@ class TaskTable {
   TaskRecord& add(TaskRecord record) {
     const std::uint64_t number = record.id.value / kPageTasks;
     if (pages_.empty()) first_page_ = number;
+    const std::uint64_t end = std::max(number, first_page_ + pages_.size());
+    if (end - std::min(number, first_page_) > kMaxPages) {
+      fail(ErrorCode::kDataLoss, "task {} is too far from the others", record.id.value);
+    }
     while (number < first_page_) {
       pages_.insert(pages_.begin(), nullptr);
       --first_page_;
@@ -70,6 +75,7 @@ class TaskTable {
 
  private:
   static constexpr std::size_t kPageTasks = 1024;
+  static constexpr std::uint64_t kMaxPages = 1 << 22;  ///< Four thousand million ids apart.
   struct Page {
     std::array<std::optional<TaskRecord>, kPageTasks> slots;
     std::size_t used = 0;

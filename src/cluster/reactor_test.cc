@@ -1,0 +1,212 @@
+// What scenarios do not show: ceilings, broken policies, deadlines.
+#include <harmonics/cluster/reactor.h>
+
+#include <gtest/gtest.h>
+
+#include <harmonics/base/error.h>
+
+#include "reservation.h"
+#include "scheduler.h"
+
+namespace harmonics {
+namespace {
+
+class Server {
+ public:
+  explicit Server(WorkloadPolicy& policy, ServerOptions options = {})
+      : reactor_(ClusterState{}, policy, options, now_, out_) {}
+
+  void feed(const ServerEvent& event) { reactor_.handle(event, now_, out_); }
+  WorkerId join(const std::string& name, std::size_t gpus) {
+    HelloMessage hello;
+    hello.spec.name = hello.spec.identity = name;
+    for (std::size_t i = 0; i < gpus; ++i)
+      hello.spec.devices.push_back({std::to_string(i), "", 8192});
+    feed(WorkerHello{RequestId{1}, hello});
+    const auto* worker = reactor_.state().find_worker(name);
+    return worker == nullptr ? WorkerId{} : worker->id;
+  }
+  void submit(std::uint32_t gpus, std::uint32_t array = 0, const std::string& user = "ann") {
+    TaskSpec spec;
+    spec.name = "t";
+    spec.required_gpus = gpus;
+    spec.array = array;
+    feed(SubmitRequest{RequestId{1}, {user, false}, spec});
+  }
+  void tick() { reactor_.tick(now_, out_); }
+  template <typename Effect>
+  [[nodiscard]] std::vector<Effect> effects() const {
+    std::vector<Effect> found;
+    for (const ServerEffect& effect : out_.effects) {
+      if (const auto* one = std::get_if<Effect>(&effect)) found.push_back(*one);
+    }
+    return found;
+  }
+  [[nodiscard]] std::size_t starts() const {
+    std::size_t count = 0;
+    for (const SendToWorker& send : effects<SendToWorker>()) {
+      if (std::holds_alternative<StartMessage>(send.message)) ++count;
+    }
+    return count;
+  }
+  [[nodiscard]] ServerReactor& reactor() { return reactor_; }
+  Outbox& out() { return out_; }
+  Time& now() { return now_; }
+
+ private:
+  Time now_ = std::chrono::hours(1);
+  Outbox out_;
+  ServerReactor reactor_;
+};
+
+TEST(Reactor, ANewTermIsTheFirstFact) {
+  BalancedPolicy policy;
+  Server server(policy);
+  ASSERT_EQ(server.out().facts.size(), 1U);
+  EXPECT_EQ(std::get<TermStarted>(server.out().facts[0]).term, Term{1});
+}
+
+TEST(Reactor, StartsSoManyPerTickAndGoesOnAtOnce) {
+  BalancedPolicy policy;
+  ServerOptions options;
+  options.max_starts_per_tick = 3;
+  Server server(policy, options);
+  server.join("w", 8);
+  server.submit(1, 7);
+  server.tick();
+  EXPECT_EQ(server.starts(), 3U);
+  EXPECT_EQ(server.reactor().deadline(), Time{}) << "more to do at once";
+  server.tick();
+  server.tick();
+  EXPECT_EQ(server.starts(), 7U);
+  EXPECT_GT(server.reactor().deadline(), server.now());
+}
+
+TEST(Reactor, APassLooksAtSoManyKindsInVain) {
+  BalancedPolicy policy;
+  Server server(policy);
+  server.join("w", 1);
+  for (std::uint32_t i = 0; i < kMaxBlockedLanes; ++i) {
+    TaskSpec spec;
+    spec.name = "never";
+    spec.memory_mb = 1000 + i;
+    server.feed(SubmitRequest{RequestId{1}, {"ann", false}, spec});
+  }
+  server.submit(1);
+  server.tick();
+  EXPECT_EQ(server.starts(), 0U) << "one kind too many before it";
+  server.feed(CancelRequest{RequestId{1}, {"ann", false}, TaskId{1}});
+  server.tick();
+  EXPECT_EQ(server.starts(), 1U);
+}
+
+TEST(Reactor, ReservationsWeighSoManyWorkers) {
+  BalancedPolicy policy;
+  Server server(policy);
+  for (std::size_t i = 0; i < kMaxReservationCandidates + 10; ++i) {
+    server.join("w" + std::to_string(i), 1);
+  }
+  server.submit(1, kMaxReservationCandidates + 10);
+  server.tick();
+  EXPECT_EQ(server.starts(), kMaxReservationCandidates + 10);
+  server.submit(1);
+  server.submit(0);
+  server.tick();
+  EXPECT_EQ(server.starts(), kMaxReservationCandidates + 11) << "beside the head";
+}
+
+TEST(Reactor, WorkersAreBounded) {
+  BalancedPolicy policy;
+  Server server(policy);
+  for (std::size_t i = 0; i < kMaxWorkers; ++i) server.join("w" + std::to_string(i), 0);
+  EXPECT_TRUE(server.effects<RefuseSession>().empty());
+  server.join("one more", 0);
+  ASSERT_EQ(server.effects<RefuseSession>().size(), 1U);
+  EXPECT_NE(server.effects<RefuseSession>()[0].reason.find("takes no more"), std::string::npos);
+}
+
+class Broken final : public WorkloadPolicy {
+ public:
+  Assignment assign_task(const WorkerPool&, const TaskSpec&) override {
+    switch (calls_++) {
+      case 0: throw std::runtime_error("no idea");
+      case 1: return {WorkerId{99}, DeviceSet{1}};
+      case 2: return {WorkerId{1}, DeviceSet{0xff}};
+      default: return {WorkerId{1}, DeviceSet{}};
+    }
+  }
+
+ private:
+  int calls_ = 0;
+};
+
+TEST(Reactor, ABrokenPolicyIsReplacedAndNamed) {
+  Broken policy;
+  Server server(policy);
+  server.join("w", 4);
+  for (std::size_t i = 1; i <= 4; ++i) {
+    server.submit(1);
+    server.tick();
+    EXPECT_EQ(server.starts(), i);
+    EXPECT_EQ(server.effects<Note>().size(), i) << "the log says so each time";
+  }
+  EXPECT_NE(server.effects<Note>()[0].text.find("no idea"), std::string::npos);
+}
+
+TEST(Reactor, RolesAreAsked) {
+  BalancedPolicy policy;
+  Server server(policy);
+  server.join("w", 1);
+  server.out().clear();
+  server.feed(DrainRequest{RequestId{1}, {"ann", false}, "w", true});
+  server.feed(ForgetRequest{RequestId{2}, {"ann", false}, "w"});
+  server.feed(QuotaRequest{RequestId{3}, {"ann", false}, "ann", {}});
+  server.feed(QuotaRequest{RequestId{4}, {"root", true}, "ann", {.weight = 0}});
+  server.feed(SubmitRequest{RequestId{5}, {"", false}, {.name = "x"}});
+  EXPECT_TRUE(server.out().facts.empty());
+  std::vector<ErrorCode> codes;
+  for (const Answer& answer : server.effects<Answer>()) {
+    codes.push_back(std::get<Refusal>(answer.reply).code);
+  }
+  const auto denied = ErrorCode::kPermissionDenied;
+  const auto invalid = ErrorCode::kInvalidArgument;
+  EXPECT_EQ(codes, (std::vector{denied, denied, denied, invalid, invalid}));
+}
+
+TEST(Reactor, DeadlinesAreThoseOfLeasesAndBackoffs) {
+  BalancedPolicy policy;
+  ServerOptions options;
+  Server server(policy, options);
+  server.tick();
+  EXPECT_EQ(server.reactor().deadline(), kNever);
+  const WorkerId worker = server.join("w", 1);
+  server.tick();
+  EXPECT_EQ(server.reactor().deadline(), server.now() + options.lease + options.drift);
+  TaskSpec spec;
+  spec.name = "t";
+  spec.max_retries = 1;
+  server.feed(SubmitRequest{RequestId{1}, {"ann", false}, spec});
+  server.tick();
+  const Epoch epoch = server.reactor().session(worker).epoch;
+  server.feed(
+      WorkerSays{worker, epoch, EndedMessage{{TaskId{1}, {1}}, {EndKind::kFailed, 1, 0, ""}}});
+  server.tick();
+  EXPECT_EQ(server.reactor().deadline(), server.now() + options.backoff);
+  EXPECT_THROW((void)server.reactor().why(TaskId{9}, server.now()), Error);
+}
+
+TEST(Reactor, OverlongMessagesOfWorkersAreCut) {
+  BalancedPolicy policy;
+  Server server(policy);
+  const WorkerId worker = server.join("w", 1);
+  server.submit(1);
+  server.tick();
+  const Epoch epoch = server.reactor().session(worker).epoch;
+  EndResult result{EndKind::kFailed, 1, 0, std::string(2 * kMaxTaskTextBytes, 'x')};
+  server.feed(WorkerSays{worker, epoch, EndedMessage{{TaskId{1}, {1}}, result}});
+  const TaskRecord* task = server.reactor().state().find_task(TaskId{1});
+  EXPECT_EQ(std::get<Ended>(task->state).last->message.size(), kMaxTaskTextBytes);
+}
+
+}  // namespace
+}  // namespace harmonics
