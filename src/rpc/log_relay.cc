@@ -11,7 +11,8 @@ namespace {
 
 class LogRelay final : public grpc::ServerWriteReactor<wire::LogChunk> {
  public:
-  explicit LogRelay(std::atomic<int>* readers) : readers_(readers) {}
+  LogRelay(std::atomic<int>* readers, std::optional<TlsFiles> tls)
+      : readers_(readers), tls_(std::move(tls)) {}
 
   void begin(const ClientReply& reply, wire::LogRequest request) {
     if (const Refusal* refusal = std::get_if<Refusal>(&reply)) {
@@ -49,7 +50,7 @@ class LogRelay final : public grpc::ServerWriteReactor<wire::LogChunk> {
 
  private:
   grpc::Status relay(const LogPlace& place, const wire::LogRequest& request) {
-    const auto stub = wire::WorkerLogs::NewStub(open_channel(place.address, std::nullopt));
+    const auto stub = wire::WorkerLogs::NewStub(open_channel(place.address, tls_));
     grpc::ClientContext context;
     add_token(context, place.token);
     {
@@ -66,7 +67,7 @@ class LogRelay final : public grpc::ServerWriteReactor<wire::LogChunk> {
     upstream_ = nullptr;
     if (broken_ || status.error_code() == grpc::StatusCode::CANCELLED) return grpc::Status::OK;
     if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return status;
-    return status_of(ErrorCode::kUnavailable,
+    return status_of(ErrorCode::kFailedPrecondition,
                      format("the worker that has this output does not answer at {}: is it running, "
                             "and can the server reach its --addr?",
                             place.address));
@@ -81,6 +82,7 @@ class LogRelay final : public grpc::ServerWriteReactor<wire::LogChunk> {
   }
 
   std::atomic<int>* readers_;
+  const std::optional<TlsFiles> tls_;
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -94,14 +96,14 @@ class LogRelay final : public grpc::ServerWriteReactor<wire::LogChunk> {
 
 grpc::ServerWriteReactor<wire::LogChunk>* start_relay(ClusterBackend& backend, Viewer viewer,
                                                       const wire::LogRequest& request,
-                                                      std::atomic<int>& readers) {
-  if (++readers > kMaxLogReaders) {
-    --readers;
+                                                      RelayTerms terms) {
+  if (++terms.readers > kMaxLogReaders) {
+    --terms.readers;
     return refused_relay(
         status_of(ErrorCode::kResourceExhausted,
                   format("{} readers of output are the limit: try again later", kMaxLogReaders)));
   }
-  auto* relay = new LogRelay(&readers);
+  auto* relay = new LogRelay(&terms.readers, terms.tls);
   LogQuery query;
   query.viewer = std::move(viewer);
   query.task = {request.task()};
@@ -112,7 +114,7 @@ grpc::ServerWriteReactor<wire::LogChunk>* start_relay(ClusterBackend& backend, V
 }
 
 grpc::ServerWriteReactor<wire::LogChunk>* refused_relay(const grpc::Status& status) {
-  auto* relay = new LogRelay(nullptr);
+  auto* relay = new LogRelay(nullptr, std::nullopt);
   relay->refuse(status);
   return relay;
 }

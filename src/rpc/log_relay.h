@@ -10,10 +10,14 @@
 namespace harmonics {
 
 /// A reactor that owns itself: asks `backend` where the output lies, reads it there and passes it
-/// on. `readers` counts those under way, at most kMaxLogReaders.
+/// on, over TLS if the cluster speaks it. `readers` counts those under way, at most kMaxLogReaders.
+struct RelayTerms {
+  const std::optional<TlsFiles>& tls;
+  std::atomic<int>& readers;
+};
 grpc::ServerWriteReactor<wire::LogChunk>* start_relay(ClusterBackend& backend, Viewer viewer,
                                                       const wire::LogRequest& request,
-                                                      std::atomic<int>& readers);
+                                                      RelayTerms terms);
 /// One that ends at once.
 grpc::ServerWriteReactor<wire::LogChunk>* refused_relay(const grpc::Status& status);
 

@@ -48,7 +48,8 @@ void finish(grpc::ServerUnaryReactor* call, Reply* out, const ClientReply& reply
 
 class Door final : public wire::Cluster::CallbackService {
  public:
-  explicit Door(ClusterBackend& backend) : backend_(backend) {}
+  Door(ClusterBackend& backend, std::optional<TlsFiles> tls)
+      : backend_(backend), tls_(std::move(tls)) {}
 
   using Context = grpc::CallbackServerContext;
   using Call = grpc::ServerUnaryReactor;
@@ -122,7 +123,7 @@ class Door final : public wire::Cluster::CallbackService {
     if (!who || !has(*who, Right::kView)) {
       return refused_relay(who ? refusal(*who, Right::kView) : unknown_token());
     }
-    return start_relay(backend_, viewer(*who), *in, readers_);
+    return start_relay(backend_, viewer(*who), *in, {tls_, readers_});
   }
   grpc::ServerBidiReactor<wire::WorkerFrame, wire::ServerFrame>* Session(
       Context* context) override {
@@ -166,6 +167,7 @@ class Door final : public wire::Cluster::CallbackService {
   }
 
   ClusterBackend& backend_;
+  const std::optional<TlsFiles> tls_;
   std::atomic<std::uint64_t> connections_{0};
   std::atomic<int> readers_{0};
 };
@@ -173,14 +175,14 @@ class Door final : public wire::Cluster::CallbackService {
 }  // namespace
 
 struct ClusterService::Parts {
-  explicit Parts(ClusterBackend& backend) : door(backend) {}
+  Parts(ClusterBackend& backend, const std::optional<TlsFiles>& tls) : door(backend, tls) {}
   Door door;
   int port = 0;
   std::unique_ptr<grpc::Server> server;
 };
 
 ClusterService::ClusterService(const ServiceOptions& options, ClusterBackend& backend)
-    : parts_(std::make_unique<Parts>(backend)) {
+    : parts_(std::make_unique<Parts>(backend, options.tls)) {
   grpc::ServerBuilder builder;
   builder.AddListeningPort(options.address, listening_credentials(options.tls), &parts_->port);
   builder.RegisterService(&parts_->door);

@@ -310,7 +310,7 @@ ClientReply ServerLoop::find_log(const ServerReactor& reactor, const LogQuery& q
   const WorkerRecord* worker = reactor.state().find_worker(places->second[query.rank]);
   const auto token = log_tokens_.find(places->second[query.rank]);
   if (worker == nullptr || token == log_tokens_.end()) {
-    return Refusal{ErrorCode::kUnavailable,
+    return Refusal{ErrorCode::kFailedPrecondition,
                    format("the worker that ran task {} is away: its output comes back with it",
                           task.id.value)};
   }

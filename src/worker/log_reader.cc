@@ -69,7 +69,7 @@ void read_output(const fs::path& worker_folder, AttemptId attempt, const LogQuer
     // Looked up anew each time: it moves when the attempt is over.
     const fs::path folder = SupervisorHost::folder_of(worker_folder, name);
     if (folder.empty()) return;  // it printed nothing, or that is long gone
-    const bool ended = fs::exists(folder / "end");
+    const bool ended = read_end(folder.string()).has_value();
     LogPiece piece = next_piece(folder, query.stream, offset);
     if (!piece.data.empty()) {
       offset = piece.offset + piece.data.size();

@@ -58,6 +58,8 @@ class RecordReader {
     return whole_ ? value : 0;
   }
   bool whole() const { return whole_ && rest_.empty(); }
+  bool good() const { return whole_; }
+  bool at_end() const { return rest_.empty() || !whole_; }
 
  private:
   std::string_view rest_;
@@ -84,6 +86,55 @@ bool write_all(int descriptor, std::string_view text) {
     text.remove_prefix(static_cast<std::size_t>(wrote));
   }
   return true;
+}
+
+bool write_file(const std::string& path, int how, std::string_view text) {
+  const int descriptor =
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, S_IRUSR | S_IWUSR);
+  if (descriptor < 0) return false;
+  const bool done = write_all(descriptor, text);
+  const int reason = errno;
+  ::close(descriptor);
+  errno = reason;
+  return done;
+}
+
+/// What the file `state` holds.
+struct StateRecords {
+  std::optional<SupervisorRecord> supervisor;
+  std::optional<EndRecord> end;
+};
+
+constexpr std::string_view kSupervisorTag = "supervisor";
+constexpr std::string_view kEndTag = "end";
+
+StateRecords read_state(const std::string& folder) {
+  StateRecords state;
+  const auto bytes = read_small_file(folder + "/state", 4 * kMaxEndMessageBytes);
+  if (!bytes) return state;
+  RecordReader in(*bytes);
+  while (!in.at_end()) {
+    const std::string tag = in.text();
+    if (tag == kSupervisorTag) {
+      SupervisorRecord supervisor;
+      supervisor.pid = static_cast<pid_t>(in.number());
+      supervisor.start_ticks = in.number();
+      supervisor.boot = in.text();
+      if (in.good() && supervisor.pid > 0) state.supervisor = supervisor;
+    } else if (tag == kEndTag) {
+      const auto kind = end_from(in.text());
+      EndRecord end;
+      end.exit_code = static_cast<int>(in.number());
+      end.signal = static_cast<int>(in.number());
+      end.message = in.text();
+      if (!in.good() || !kind) return state;
+      end.kind = *kind;
+      if (!state.end) state.end = end;
+    } else {
+      return state;
+    }
+  }
+  return state;
 }
 
 }  // namespace
@@ -138,7 +189,8 @@ bool write_run(const std::string& folder, const RunRecord& run) {
   out.number(run.stream_bytes);
   out.text(run.cgroup);
   out.text(run.note);
-  return replace_file(folder + "/run", out.bytes());
+  return write_file(folder + "/run", O_TRUNC, out.bytes()) &&
+         write_file(folder + "/state", O_TRUNC, {});
 }
 
 std::optional<RunRecord> read_run(const std::string& folder) {
@@ -168,22 +220,15 @@ std::optional<RunRecord> read_run(const std::string& folder) {
 
 bool write_supervisor(const std::string& folder, const SupervisorRecord& supervisor) {
   RecordWriter out;
+  out.text(kSupervisorTag);
   out.number(static_cast<std::uint64_t>(supervisor.pid));
   out.number(supervisor.start_ticks);
   out.text(supervisor.boot);
-  return replace_file(folder + "/supervisor", out.bytes());
+  return write_file(folder + "/state", O_APPEND, out.bytes());
 }
 
 std::optional<SupervisorRecord> read_supervisor(const std::string& folder) {
-  const auto bytes = read_small_file(folder + "/supervisor", kMaxEndMessageBytes);
-  if (!bytes) return std::nullopt;
-  RecordReader in(*bytes);
-  SupervisorRecord supervisor;
-  supervisor.pid = static_cast<pid_t>(in.number());
-  supervisor.start_ticks = in.number();
-  supervisor.boot = in.text();
-  if (!in.whole() || supervisor.pid <= 0) return std::nullopt;
-  return supervisor;
+  return read_state(folder).supervisor;
 }
 
 bool write_stop(const std::string& folder, const StopRequest& stop) {
@@ -207,26 +252,15 @@ std::optional<StopRequest> read_stop(const std::string& folder) {
 
 bool write_end(const std::string& folder, const EndRecord& end) {
   RecordWriter out;
+  out.text(kEndTag);
   out.text(name_of(end.kind));
   out.number(static_cast<std::uint64_t>(end.exit_code));
   out.number(static_cast<std::uint64_t>(end.signal));
   out.text(std::string_view(end.message).substr(0, kMaxEndMessageBytes));
-  return replace_file(folder + "/end", out.bytes());
+  return write_file(folder + "/state", O_APPEND, out.bytes());
 }
 
-std::optional<EndRecord> read_end(const std::string& folder) {
-  const auto bytes = read_small_file(folder + "/end", 2 * kMaxEndMessageBytes);
-  if (!bytes) return std::nullopt;
-  RecordReader in(*bytes);
-  const auto kind = end_from(in.text());
-  EndRecord end;
-  end.exit_code = static_cast<int>(in.number());
-  end.signal = static_cast<int>(in.number());
-  end.message = in.text();
-  if (!in.whole() || !kind) return std::nullopt;
-  end.kind = *kind;
-  return end;
-}
+std::optional<EndRecord> read_end(const std::string& folder) { return read_state(folder).end; }
 
 std::uint64_t process_start_ticks(pid_t pid) {
   // The second field is the program's name in brackets, which may hold anything; the state is the

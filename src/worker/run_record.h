@@ -2,10 +2,10 @@
 // attempt's folder. Standard library and POSIX alone, since the supervisor is a program that must
 // start in microseconds.
 //
-//   run         all of RunRecord; written by the worker before anything is started
-//   supervisor  pid, start time and boot of the supervisor; the attempt counts as started from then
+//   run         all of RunRecord; written by the worker before the folder gets the attempt's name
+//   state       first the supervisor's pid, start time and boot, from when on the attempt counts as
+//               started; then how it ended (EndRecord). One write each; half of one counts as none
 //   stop        the worker's wish that it ends (a StopRequest), announced by SIGUSR1
-//   end         how it ended (EndRecord); written last, by renaming
 //   out.N err.N what the task printed, from byte N of that stream on
 //   progress    the last line of progress that the task reported; metrics.N all of them
 #pragma once
@@ -61,8 +61,9 @@ struct StopRequest {
   std::uint64_t grace_ms = 0;
 };
 
-// Each is written whole or not at all (a temporary name, then renamed; not synced: what runs does
-// not survive the machine either). Reading gives nothing when the file is not there or broken.
+// Not synced: what runs does not survive the machine either. Reading gives nothing when the file is
+// not there or broken. Folders, and the files `run` and `state` in them, are used again and again,
+// since making new ones is what costs most (ext4 looks for inodes that were not freed lately).
 bool write_run(const std::string& folder, const RunRecord& run);
 std::optional<RunRecord> read_run(const std::string& folder);
 bool write_supervisor(const std::string& folder, const SupervisorRecord& supervisor);

@@ -61,6 +61,7 @@ SupervisorHost::SupervisorHost(fs::path folder, fs::path program, Nanoseconds pa
     : folder_(fs::absolute(std::move(folder))), program_(std::move(program)) {
   make_folder(folder_ / "attempts");
   make_folder(folder_ / "kept");
+  make_folder(folder_ / "spare");
   take_lock(patience);
   lease_ = raised(::open(lease_file().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR),
                   "cannot open the lease file");
@@ -151,7 +152,7 @@ fs::path SupervisorHost::folder_of(const fs::path& folder, const std::string& at
 
 void SupervisorHost::start(const RunRecord& run) {
   const std::string folder = attempt_folder(run.attempt);
-  if (::mkdir(folder.c_str(), S_IRWXU) != 0 || !write_run(folder, run)) {
+  if (!make_attempt_folder(folder, run)) {
     news_.push_back({run.attempt, EndRecord{RunEnd::kRefused, 0, 0,
                                             format("the worker cannot write '{}': {}", folder,
                                                    std::strerror(errno))}});
@@ -287,17 +288,23 @@ std::vector<SupervisorEvent> SupervisorHost::wait(Nanoseconds timeout) {
   const int patience =
       news_.empty() ? static_cast<int>(std::clamp<std::int64_t>(limit.count(), 0, kMaxWaitMs)) : 0;
   const int count = ::epoll_wait(events_, ready.data(), static_cast<int>(ready.size()), patience);
+  // First those that have ended, by name: what the launcher says opens descriptors, and a number
+  // that was closed a moment ago would come back as another attempt's.
+  std::vector<std::string> exited;
+  bool launcher_spoke = false;
   for (int i = 0; i < count; ++i) {
     const int descriptor = ready[static_cast<std::size_t>(i)].data.fd;
     if (descriptor == wake_) {
       std::uint64_t value = 0;
       static_cast<void>(::read(wake_, &value, sizeof value));
     } else if (descriptor == launcher_) {
-      hear_launcher();
+      launcher_spoke = true;
     } else if (const auto known = by_descriptor_.find(descriptor); known != by_descriptor_.end()) {
-      finish(std::string(known->second));
+      exited.push_back(known->second);
     }
   }
+  for (const std::string& attempt : exited) finish(attempt);
+  if (launcher_spoke) hear_launcher();
   return std::exchange(news_, {});
 }
 

@@ -70,6 +70,8 @@ class SupervisorHost {
                                                        const std::string& attempt);
 
   static constexpr std::size_t kMaxKeptAttempts = 2000;
+  /// Folders that wait to be used again.
+  static constexpr std::size_t kMaxSpareFolders = 256;
 
  private:
   struct Watch {
@@ -82,10 +84,10 @@ class SupervisorHost {
   void on_notice(const std::string& text);
   void launcher_died();
   bool attach(const std::string& attempt, const SupervisorRecord& supervisor);
-  void on_exit(const std::string& attempt);
   void finish(const std::string& attempt);
   EndRecord settle(const std::string& attempt, const std::string& why_lost);
   void forget_oldest();
+  bool make_attempt_folder(const std::string& folder, const RunRecord& run);
   [[nodiscard]] std::string attempt_folder(const std::string& attempt) const;
 
   std::filesystem::path folder_;
@@ -98,7 +100,9 @@ class SupervisorHost {
   std::map<std::string, Watch> watches_;
   std::map<int, std::string> by_descriptor_;
   std::vector<SupervisorEvent> news_;
-  std::vector<std::string> kept_;  ///< Oldest first.
+  std::vector<std::string> kept_;    ///< Oldest first.
+  std::vector<std::string> spares_;  ///< Paths.
+  std::uint64_t spare_names_ = 0;
 };
 
 }  // namespace harmonics

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <system_error>
 
 #include <harmonics/base/log.h>
@@ -19,7 +20,7 @@ bool holds_output(const fs::path& folder) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
-    if (name != "run" && name != "supervisor" && name != "stop" && name != "end") return true;
+    if (name != "run" && name != "state" && name != "stop") return true;
   }
   return false;
 }
@@ -58,6 +59,8 @@ std::vector<RecoveredRun> SupervisorHost::recover() {
     }
     found.push_back(std::move(recovered));
   }
+  std::error_code cleared;
+  for (const fs::path& folder : folders_in(folder_ / "spare")) fs::remove_all(folder, cleared);
   std::vector<std::pair<fs::file_time_type, std::string>> kept;
   for (const fs::path& folder : folders_in(folder_ / "kept")) {
     std::error_code error;
@@ -69,14 +72,33 @@ std::vector<RecoveredRun> SupervisorHost::recover() {
   return found;
 }
 
+// The name is given last: a folder with an attempt's name holds a whole record.
+bool SupervisorHost::make_attempt_folder(const std::string& folder, const RunRecord& run) {
+  std::string fresh = (folder_ / "spare" / std::to_string(++spare_names_)).string();
+  if (!spares_.empty()) {
+    fresh = std::move(spares_.back());
+    spares_.pop_back();
+  } else if (::mkdir(fresh.c_str(), S_IRWXU) != 0) {
+    return false;
+  }
+  if (::access(folder.c_str(), F_OK) == 0) {
+    errno = EEXIST;
+    return false;
+  }
+  return write_run(fresh, run) && ::rename(fresh.c_str(), folder.c_str()) == 0;
+}
+
 void SupervisorHost::drop(const std::string& attempt) {
   const fs::path folder = folder_ / "attempts" / attempt;
   std::error_code error;
   if (!holds_output(folder)) {
-    for (const char* name : {"run", "supervisor", "stop", "end"}) {
-      ::unlink((folder / name).c_str());
+    ::unlink((folder / "stop").c_str());
+    const std::string spare = (folder_ / "spare" / std::to_string(++spare_names_)).string();
+    if (spares_.size() < kMaxSpareFolders && ::rename(folder.c_str(), spare.c_str()) == 0) {
+      spares_.push_back(spare);
+    } else {
+      fs::remove_all(folder, error);
     }
-    ::rmdir(folder.c_str());
     return;
   }
   fs::rename(folder, folder_ / "kept" / attempt, error);

@@ -17,7 +17,9 @@ from cluster import HARMONICS, ClusterTest, environment
 
 POINTS = 300 if os.environ.get('HARMONICS_SOAK') else 12
 SEED = int(os.environ.get('HARMONICS_SEED', random.SystemRandom().randrange(1 << 32)))
-LEASE_S = 6
+# Long where a slow machine must not end it, short where its end is the point.
+LEASE_S = 60
+SHORT_LEASE_S = 4
 
 
 class Crash(ClusterTest):
@@ -26,8 +28,8 @@ class Crash(ClusterTest):
         self.runs = self.folder / 'runs'
         self.runs.mkdir()
 
-    def start_server(self, *arguments, port=None):
-        return super().start_server('--lease', LEASE_S, *arguments, port=port)
+    def start_server(self, *arguments, port=None, lease_s=LEASE_S):
+        return super().start_server('--lease', lease_s, *arguments, port=port)
 
     def counted(self, extra=''):
         """A script that notes each start and each end of the task."""
@@ -43,10 +45,10 @@ class Crash(ClusterTest):
     def supervisors(self):
         """Pids of the supervisors that run now."""
         found = []
-        for record in self.state.glob('workers/*/attempts/*/supervisor'):
+        for record in self.state.glob('workers/*/attempts/*/state'):
             try:
-                found.append(int(record.read_bytes().split(b'\0')[0]))
-            except (OSError, ValueError):
+                found.append(int(record.read_bytes().split(b'\0')[1]))
+            except (OSError, ValueError, IndexError):
                 pass
         return found
 
@@ -95,16 +97,34 @@ class Crash(ClusterTest):
         self.assertEqual((view['attempts'], view['losses']), (2, 1))
         self.assertEqual(len(self.lines(task, 'end')), 1)
 
-    def test_a_worker_without_a_server_stops_its_tasks_when_the_lease_ends(self):
-        server = self.start_server()
+    def test_tasks_of_a_lost_lease_stop_by_themselves_and_run_again(self):
+        server = self.start_server(lease_s=SHORT_LEASE_S)
         worker = self.start_worker('--id', 'w')
-        stops = self.script('echo $$; exec sleep 1000')
-        self.until_launched(stops)
-        pid = int(self.until(lambda: self.done('logs', stops).strip(), 'the pid'))
+        task = self.script(self.counted('echo $$; ' + self.held()))
+        self.until_launched(task)
+        pid = int(self.until(lambda: self.done('logs', task).strip(), 'the pid'))
         # Both are gone: the supervisor alone keeps the promise.
         self.kill(server)
         self.kill(worker)
         self.until(lambda: not pathlib.Path(f'/proc/{pid}').exists(), 'the end of the lease')
+        self.start_server(lease_s=SHORT_LEASE_S)
+        self.start_worker('--id', 'w')
+        self.release()
+        self.assertEqual(self.wait(task)['succeeded'], 1)
+        self.assertEqual(len(self.lines(task, 'start')), 2)
+        self.assertEqual(len(self.lines(task, 'end')), 1)
+
+    def test_a_server_that_was_away_for_longer_than_a_lease(self):
+        server = self.start_server(lease_s=SHORT_LEASE_S)
+        self.start_worker('--id', 'w')
+        task = self.script('echo $$; ' + self.held())
+        self.until_launched(task)
+        pid = int(self.until(lambda: self.done('logs', task).strip(), 'the pid'))
+        self.kill(server)
+        self.until(lambda: not pathlib.Path(f'/proc/{pid}').exists(), 'the end of the lease')
+        self.release()
+        self.start_server(lease_s=SHORT_LEASE_S)
+        self.assertEqual(self.wait(task)['succeeded'], 1)
 
     def submit_some(self, chance, acknowledged):
         """A few clients at once; some are killed before they could read the answer."""

@@ -1,0 +1,305 @@
+// A whole cluster on this machine, server, worker, supervisors and real processes: how many tasks a
+// second, at what CPU cost, and how soon they start. References: starting the same program bare,
+// and the disk's fsync, both in the same run.
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <harmonics/base/format.h>
+#include <harmonics/rpc/client.h>
+#include <harmonics/server/state_folder.h>
+
+#include "rounds.h"
+
+namespace {
+
+using namespace harmonics;
+namespace fs = std::filesystem;
+
+constexpr int kClients = 16;
+constexpr auto kPatience = std::chrono::minutes(4);
+
+/// CPU of all that is started in here, where cgroups may be made (cpuacct of v1, or v2).
+class CpuAccount {
+ public:
+  CpuAccount() {
+    for (const char* root : {"/sys/fs/cgroup/cpuacct", "/sys/fs/cgroup"}) {
+      const fs::path folder = fs::path(root) / format("harmonics-bench-{}", ::getpid());
+      std::error_code error;
+      if (!fs::exists(fs::path(root) / "cgroup.procs") || !fs::create_directory(folder, error)) {
+        continue;
+      }
+      folder_ = folder;
+      if (seconds()) return;
+      fs::remove(folder, error);
+      folder_.clear();
+    }
+  }
+  ~CpuAccount() {
+    std::error_code error;
+    if (!folder_.empty()) fs::remove(folder_, error);
+  }
+  void enter(pid_t pid) const {
+    if (!folder_.empty()) std::ofstream(folder_ / "cgroup.procs") << pid;
+  }
+  std::optional<double> seconds() const {
+    if (folder_.empty()) return std::nullopt;
+    double value = 0;
+    if (std::ifstream usage(folder_ / "cpuacct.usage"); usage >> value) return value * 1e-9;
+    std::ifstream stat(folder_ / "cpu.stat");
+    std::string key;
+    if (stat >> key >> value && key == "usage_usec") return value * 1e-6;
+    return std::nullopt;
+  }
+
+ private:
+  fs::path folder_;
+};
+
+/// A program of ours that ends with the benchmark.
+class Process {
+ public:
+  Process(const std::vector<std::string>& words, const fs::path& output) {
+    std::vector<char*> argv;
+    for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+    argv.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_addopen(&actions, 1, output.c_str(), O_WRONLY | O_CREAT, 0600);
+    ::posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    if (::posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ) != 0) pid_ = -1;
+    ::posix_spawn_file_actions_destroy(&actions);
+  }
+  ~Process() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGTERM);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// Waits for `done`; a cluster that does not come up ends the benchmark.
+template <typename Done>
+void await(Done done, const char* what) {
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  while (!done()) {
+    if (std::chrono::steady_clock::now() > end) {
+      std::fprintf(stderr, "waited too long for %s\n", what);
+      std::exit(2);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+/// Server and worker in a scratch folder.
+class Cluster {
+ public:
+  Cluster(const fs::path& program, const fs::path& folder, const CpuAccount& account)
+      : folder_(folder) {
+    ::setenv("XDG_STATE_HOME", folder.c_str(), 1);
+    server_.emplace(std::vector<std::string>{program, "server", "--port", "0"},
+                    folder / "server.out");
+    account.enter(server_->pid());
+    std::string port;
+    await(
+        [&] {
+          const std::string said = text_of(folder_ / "server.out");
+          const std::size_t at = said.find("127.0.0.1:");
+          if (said.find(", policy") == said.npos) return false;
+          port = said.substr(at + 10, said.find(',', at) - at - 10);
+          return true;
+        },
+        "the server");
+    options_.server = "127.0.0.1:" + port;
+    options_.token = read_token_file(folder / "harmonics" / "token");
+    worker_.emplace(std::vector<std::string>{program, "worker", "--scheduler", options_.server},
+                    folder / "worker.out");
+    account.enter(worker_->pid());
+    ClusterClient client(options_);
+    await([&] { return client.status().workers_connected == 1; }, "the worker");
+  }
+  const ClientOptions& options() const { return options_; }
+
+ private:
+  fs::path folder_;
+  ClientOptions options_;
+  std::optional<Process> server_;
+  std::optional<Process> worker_;
+};
+
+TaskSpec true_task() {
+  TaskSpec spec;
+  spec.name = "true";
+  spec.required_gpus = 0;
+  spec.command = {"/bin/true"};
+  return spec;
+}
+
+/// Submits `count` tasks one by one from kClients clients at once; the ids.
+std::vector<TaskId> submit_singly(const ClientOptions& options, TaskSpec spec, int count) {
+  std::vector<TaskId> ids(static_cast<std::size_t>(count));
+  std::atomic<int> next{0};
+  std::vector<std::thread> clients;
+  for (int c = 0; c < kClients; ++c) {
+    clients.emplace_back([&] {
+      ClusterClient client(options);
+      for (int i = next++; i < count; i = next++) {
+        ids[static_cast<std::size_t>(i)] = client.submit(spec).first;
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  return ids;
+}
+
+double bare_rate(int count) {
+  const double begin = bench::seconds(CLOCK_MONOTONIC);
+  for (int i = 0; i < count; ++i) {
+    pid_t pid = 0;
+    char program[] = "/bin/true";
+    char* argv[] = {program, nullptr};
+    if (::posix_spawn(&pid, program, nullptr, nullptr, argv, environ) == 0) {
+      ::waitpid(pid, nullptr, 0);
+    }
+  }
+  return count / (bench::seconds(CLOCK_MONOTONIC) - begin);
+}
+
+double median_fsync_seconds(const fs::path& folder, int count) {
+  const int file = ::open((folder / "fsync").c_str(), O_WRONLY | O_CREAT, 0600);
+  std::vector<double> times;
+  for (int i = 0; i < count; ++i) {
+    const double begin = bench::seconds(CLOCK_MONOTONIC);
+    if (::write(file, "x", 1) != 1 || ::fsync(file) != 0) std::exit(2);
+    times.push_back(bench::seconds(CLOCK_MONOTONIC) - begin);
+  }
+  ::close(file);
+  return bench::median(times);
+}
+
+struct Scale {
+  int tasks;
+  int starts;
+  int submits;
+};
+
+bool measure_execution(const Cluster& cluster, const CpuAccount& account, const Scale& scale) {
+  ClusterClient client(cluster.options());
+  const double bare = bare_rate(scale.tasks / 4);
+  bool good = true;
+  for (const bool array : {false, true}) {
+    const auto cpu = account.seconds();
+    const double begin = bench::seconds(CLOCK_MONOTONIC);
+    TaskSpec spec = true_task();
+    std::vector<TaskId> ids;
+    if (array) {
+      spec.array = static_cast<std::uint32_t>(scale.tasks);
+      ids.push_back(client.submit(spec).first);
+    } else {
+      ids = submit_singly(cluster.options(), spec, scale.tasks);
+    }
+    for (const TaskId id : ids) {
+      if (!client.wait(id, kPatience).ended) std::exit(2);
+    }
+    const double rate = scale.tasks / (bench::seconds(CLOCK_MONOTONIC) - begin);
+    const char* how = array ? "one array" : "one by one, 16 clients";
+    std::printf("true tasks end to end, %s | %.0f/s | bare %.0f/s | %.0f/s | >= 500/s\n", how, rate,
+                bare, rate);
+    good = good && rate >= 500;
+    if (cpu) {
+      const double each = (*account.seconds() - *cpu) / scale.tasks * 1e3;
+      std::printf("CPU of the whole stack per task, %s | %.2f ms | - | %.2f ms | <= 2 ms\n", how,
+                  each, each);
+      good = good && each <= 2;
+    }
+  }
+  return good;
+}
+
+bool measure_start(const Cluster& cluster, const fs::path& folder, const Scale& scale) {
+  ClusterClient client(cluster.options());
+  std::vector<double> latencies;
+  for (int i = 0; i < scale.starts; ++i) {
+    TaskSpec spec = true_task();
+    const fs::path mark = folder / format("started-{}", i);
+    // Counts the start of a shell and of date too.
+    spec.command = {"/bin/sh", "-c", "date +%s%N > " + mark.string()};
+    const double begin = bench::seconds(CLOCK_REALTIME);
+    const TaskId id = client.submit(spec).first;
+    if (!client.wait(id, kPatience).ended) std::exit(2);
+    latencies.push_back((std::stod(text_of(mark)) * 1e-9 - begin) * 1e3);
+  }
+  const double middle = bench::median(latencies);
+  std::printf("submit to running on an idle cluster, p50 | %.1f ms | - | %.1f ms | <= 10 ms\n",
+              middle, middle);
+  return middle <= 10;
+}
+
+/// No worker can run these, so they only queue.
+bool measure_submits(const Cluster& cluster, const fs::path& folder, const Scale& scale) {
+  TaskSpec spec = true_task();
+  spec.required_gpus = 8;
+  const double fsync_s = median_fsync_seconds(folder, 50);
+  const double wanted = 0.5 * kClients / fsync_s;
+  const double begin = bench::seconds(CLOCK_MONOTONIC);
+  submit_singly(cluster.options(), spec, scale.submits);
+  const double rate = scale.submits / (bench::seconds(CLOCK_MONOTONIC) - begin);
+  std::printf(
+      "durable submits, 16 clients | %.0f/s | fsync %.2f ms | %.2f of 0.5 x 16 / fsync | >= 1\n",
+      rate, fsync_s * 1e3, rate / wanted);
+  return rate >= wanted;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bool short_run = false, check = false;
+  for (int i = 1; i < argc; ++i) {
+    short_run |= std::string_view(argv[i]) == "--short";
+    check |= std::string_view(argv[i]) == "--check";
+  }
+  const Scale scale = short_run ? Scale{100, 5, 100} : Scale{2000, 51, 5000};
+  const fs::path program =
+      fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "harmonics";
+  std::string folder = (fs::temp_directory_path() / "harmonics-cluster-bench-XXXXXX").string();
+  if (::mkdtemp(folder.data()) == nullptr) return 2;
+  std::printf("name | ours | reference | ratio | bar\n");
+  bool good = true;
+  {
+    const CpuAccount account;
+    {
+      const Cluster cluster(program, folder, account);
+      good = measure_execution(cluster, account, scale) && good;
+      good = measure_start(cluster, folder, scale) && good;
+      good = measure_submits(cluster, folder, scale) && good;
+    }
+    if (!account.seconds())
+      std::printf("CPU per task is not measured: no cgroup may be made here\n");
+  }
+  fs::remove_all(folder);
+  return check && !good ? 1 : 0;
+}

@@ -1,0 +1,180 @@
+"""What is wrong is said clearly, and nothing is lost by it."""
+
+import json
+import os
+import socket
+import subprocess
+import unittest
+
+from cluster import HARMONICS, TIMEOUT_S, ClusterTest, environment
+
+
+class BadInput(ClusterTest):
+    def harmonics(self, *arguments):
+        return subprocess.run([str(HARMONICS), *map(str, arguments)], capture_output=True, text=True,
+                              timeout=TIMEOUT_S, cwd=self.folder, env=environment(self.folder))
+
+    def task_file(self, text):
+        path = self.folder / 'task.json'
+        path.write_text(text)
+        return path
+
+    def test_wrong_flags(self):
+        cases = {
+            'server --port 70000': "'70000' is not a whole number from 0 to 65535",
+            'server --port -1': "'-1' is not a whole number",
+            'server --polcy simple': "did you mean '--policy'?",
+            'submit --gpus -1': "'-1' is not a whole number",
+            'submit --env COLOUR': "'COLOUR' is not of the form KEY=VALUE",
+            'task': 'ID is required',
+            'task one': "'one' is not a whole number",
+            'logs 1 --stream both': 'both',
+            'monitor --refresh -1': "'-1' is not a number of seconds",
+            'drain': 'WORKER is required',
+        }
+        for line, text in cases.items():
+            with self.subTest(line):
+                self.assert_fails(self.harmonics(*line.split()), text, code=2)
+
+    def test_servers_that_do_not_start(self):
+        self.assert_fails(self.harmonics('server', '--port', 0, '--policy', 'fairest'), 'fairest',
+                          'balanced')
+        self.assert_fails(self.harmonics('server', '--port', 0, '--host', '0.0.0.0'), 'TLS',
+                          '--insecure')
+        self.assert_fails(self.harmonics('server', '--port', 0, '--store', '/no/such/folder/file'),
+                          '/no/such/folder')
+        tokens = self.folder / 'tokens'
+        tokens.write_text('king arthur 0123456789abcdef\n')
+        self.assert_fails(self.harmonics('server', '--port', 0, '--tokens', tokens), 'tokens:1',
+                          "unknown role 'king'")
+
+    def test_second_server_on_one_state_folder_or_port(self):
+        self.start_server()
+        self.assert_fails(self.harmonics('server', '--port', 0), 'another server', '--state-dir')
+        self.assert_fails(self.harmonics('server', '--port', self.port, '--state-dir', 'other'),
+                          f'cannot listen on 127.0.0.1:{self.port}')
+
+    def test_no_server(self):
+        with socket.socket() as free:
+            free.bind(('127.0.0.1', 0))
+            self.port = free.getsockname()[1]
+        self.state.mkdir(mode=0o700)
+        token = self.state / 'token'
+        self.assert_fails(self.call('tasks'), 'token', 'first start')
+        token.write_text('0' * 64)
+        token.chmod(0o600)
+        self.assert_fails(self.call('tasks'), 'no server answers', 'harmonics server')
+        token.chmod(0o644)
+        self.assert_fails(self.call('tasks'), 'open to other users')
+
+    def test_task_files(self):
+        self.start_server()
+        cases = {
+            '{': 'task.json',
+            '[]': 'a task is an object',
+            '{"name": "x", "required_gpu": 1}': "did you mean 'required_gpus'?",
+            '{"name": "x", "required_gpus": -1}': 'must not be negative',
+            '{"name": "x", "required_gpus": "two"}': 'must be a whole number',
+            '{"name": "x", "params": {"lr": 0.1}}': 'write "0.1"',
+            '{"name": "x", "depends_on": [77]}': '77',
+            '{"required_gpus": 1}': 'name',
+            json.dumps({'name': 'x', 'env': {'BIG': 'x' * 100_000}}): '100000 bytes',
+        }
+        for text, message in cases.items():
+            with self.subTest(text[:60]):
+                self.assert_fails(self.call('submit', '--config', self.task_file(text)), message)
+        self.assertEqual(self.json('tasks'), [])
+
+    def test_unknown_tasks_and_workers(self):
+        self.start_server()
+        for command in ('task', 'why', 'logs', 'cancel', 'wait'):
+            self.assert_fails(self.call(command, 99), '99')
+        self.assert_fails(self.call('drain', 'nobody'), 'nobody')
+        self.assert_fails(self.call('monitor', '--worker', 'nobody'), 'nobody')
+
+    def test_workers_that_are_refused(self):
+        self.start_server()
+        self.assert_fails(self.harmonics('worker', *self.access(), '--gpus', '0,1', '--models', 'A',
+                                         '--memories', '1,2'), '--gpus names 2 device(s), --models 1')
+        self.assert_fails(self.harmonics('worker', *self.access(), '--gpus', '0', '--models', 'A',
+                                         '--memories', '-5'), "'-5' is not a number of MB")
+        self.start_worker('--id', 'w')
+        # The name is taken by a worker that lives elsewhere, with another folder.
+        other = self.folder / 'other'
+        result = self.harmonics('worker', *self.access(), '--id', 'w', '--state-dir', other,
+                                '--token-file', self.state / 'token')
+        self.assert_fails(result, 'refuses this worker', "'w'")
+        self.assertEqual(self.wait(self.script('true'))['succeeded'], 1)
+
+    def test_wrong_token(self):
+        self.start_server()
+        wrong = self.folder / 'wrong'
+        wrong.write_text('f' * 64)
+        wrong.chmod(0o600)
+        for command in (['tasks'], ['submit', '--name', 'x', '--', 'true'], ['worker']):
+            result = self.harmonics(*command[:1], *self.access(), '--token-file', wrong, *command[1:])
+            self.assert_fails(result, 'does not know this token')
+        self.assertEqual(self.json('tasks'), [])
+
+    def test_roles(self):
+        tokens = self.folder / 'tokens'
+        lines = []
+        for role in ('submit', 'view', 'admin', 'worker'):
+            token = (role[0] * 32)
+            lines.append(f'{role} {role}-user {token}')
+            path = self.folder / f'{role}.token'
+            path.write_text(token)
+            path.chmod(0o600)
+        tokens.write_text('\n'.join(lines) + '\n')
+        self.start_server('--tokens', tokens)
+        self.start_worker('--token-file', self.folder / 'worker.token')
+        mine = self.script(self.held())
+
+        def as_role(role, command, *arguments):
+            return self.call(command, '--token-file', self.folder / f'{role}.token', *arguments)
+
+        self.assert_fails(as_role('submit', 'cancel', mine), 'an admin may cancel it')
+        self.assert_fails(as_role('submit', 'task', mine), f'no task {mine}')
+        self.assertEqual(as_role('view', 'task', mine).returncode, 0)
+        self.assert_fails(as_role('view', 'submit', '--name', 'x', '--', 'true'), "role 'submit'")
+        self.assert_fails(as_role('submit', 'drain', 'worker-1'), "role 'admin'")
+        self.assert_fails(as_role('worker', 'tasks'), "role 'view'")
+        theirs = as_role('submit', 'submit', '--name', 'x', '--gpus', 0, '--output', 'quiet', '--',
+                         'true')
+        self.assertEqual(as_role('submit', 'wait', theirs.stdout.strip()).returncode, 0)
+        self.assertEqual(as_role('admin', 'cancel', mine).returncode, 0)
+        self.assertEqual(self.wait(mine)['cancelled'], 1)
+
+    def test_tls_and_its_tokens(self):
+        made = self.harmonics('server', '--init', 'tls')
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.assert_fails(self.harmonics('server', '--init', 'tls'), 'never overwritten')
+        self.assertEqual(os.stat(self.folder / 'tls' / 'ca.key').st_mode & 0o777, 0o600)
+        self.start_server('--tls', 'tls')
+        self.assert_fails(self.call('tasks', '--token-file', 'tls/admin.token'))
+        self.start('worker', *self.access(), '--tls', 'tls')
+        secure = ('--tls', 'tls')
+        self.until(lambda: self.json('workers', *secure), 'the worker')
+        task = int(self.done('submit', *secure, '--output', 'quiet', '--name', 'x', '--gpus', 0, '--',
+                             'echo', 'hello'))
+        self.done('wait', *secure, task)
+        self.assertEqual(self.done('logs', *secure, task), 'hello\n')
+
+    def test_garbage_on_the_port_hurts_nobody(self):
+        self.start_server()
+        for garbage in (b'GET / HTTP/1.0\r\n\r\n', os.urandom(4096), b''):
+            with socket.create_connection(('127.0.0.1', self.port), timeout=TIMEOUT_S) as connection:
+                connection.sendall(garbage)
+        self.start_worker()
+        self.assertEqual(self.wait(self.script('true'))['succeeded'], 1)
+
+    def test_what_cannot_start_says_why(self):
+        self.start_server()
+        self.start_worker()
+        task = self.submit('no-such-program')
+        self.assertEqual(self.wait(task)['failed'], 1)
+        self.assertIn("no program 'no-such-program'", self.task(task)['end']['message'])
+
+
+if __name__ == '__main__':
+    unittest.main()
