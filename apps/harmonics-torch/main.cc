@@ -21,6 +21,7 @@ int torch_main(int argc, char** argv) {
   }
   const Command& command = std::get<Command>(parsed);
   if (const auto* training = std::get_if<TrainCommand>(&command)) return train(*training);
+  if (const auto* part = std::get_if<StageCommand>(&command)) return stage(*part);
   if (const auto* running = std::get_if<RunCommand>(&command)) return run(*running);
   if (const auto* quantizing = std::get_if<QuantizeCommand>(&command)) return quantize(*quantizing);
   if (const auto* profiling = std::get_if<ProfileCommand>(&command)) return profile(*profiling);

@@ -9,68 +9,6 @@
 #include "option_kinds.h"
 
 namespace harmonics {
-namespace {
-
-void add_model_file(CLI::App& app, std::filesystem::path& path) {
-  add_path(app, "FILE", path, "a graph in .harp text")->required()->option_text("(required)");
-}
-
-Binding split_binding(const std::string& text) {
-  const std::size_t equals = text.find('=');
-  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-    fail(ErrorCode::kInvalidArgument, "'{}' is not of the form NAME=csv:PATH", text);
-  }
-  return {text.substr(0, equals), text.substr(equals + 1)};
-}
-
-}  // namespace
-
-void add_bindings(CLI::App& app, const std::string& flag, std::vector<Binding>& bindings,
-                  const std::string& help) {
-  app.add_option_function<std::vector<std::string>>(
-         flag,
-         [&bindings, flag](const std::vector<std::string>& texts) {
-           for (const std::string& text : texts) {
-             Binding binding = split_binding(text);
-             for (const Binding& other : bindings) {
-               if (other.name != binding.name) continue;
-               throw CLI::ValidationError(flag, format("'{}' is given twice", binding.name));
-             }
-             bindings.push_back(std::move(binding));
-           }
-         },
-         help)
-      ->type_name("NAME=SPEC")
-      ->allow_extra_args(false)
-      ->check(check_by([](const std::string& text) { static_cast<void>(split_binding(text)); }));
-}
-
-namespace {
-
-void add_setting(CLI::App& app, const TrainSettingRule& rule, std::vector<Setting>& settings) {
-  const std::string flag = flag_of(rule);
-  const auto remember = [&rule, &settings](const std::string& text) {
-    settings.push_back({rule.key, text, 0});
-  };
-  if (rule.placeholder == "true|false") {
-    CLI::Option* yes = app.add_flag_callback(
-        flag, [remember] { remember("true"); }, rule.help);
-    CLI::Option* no = app.add_flag_callback(
-        "--no" + flag.substr(1), [remember] { remember("false"); }, "switches " + flag + " off");
-    no->excludes(yes);
-    for (CLI::Option* option : {yes, no}) option->option_text(" ");  // not "Excludes: …"
-    return;
-  }
-  app.add_option_function<std::string>(flag, remember, rule.help)
-      ->type_name(rule.placeholder)
-      ->check(check_by([&rule](const std::string& text) {
-        TrainSettings scratch;
-        rule.apply(scratch, text);
-      }));
-}
-
-}  // namespace
-
 CommandTree::CommandTree() : root_("Plans, runs and watches neural-network work.", "harmonics") {
   root_.get_formatter()->column_width(36);
   root_.get_formatter()->label("REQUIRED", "(required)");
@@ -87,6 +25,7 @@ CommandTree::CommandTree() : root_("Plans, runs and watches neural-network work.
               "2 wrong usage, 3 no feasible plan."));
   add_graph();
   add_train();
+  add_stage();
   add_run();
   add_profile();
   add_plan();
@@ -141,61 +80,6 @@ void CommandTree::add_draw(CLI::App& graph, GraphDrawCommand& draw, const std::s
   app.footer(
       example(format("  harmonics graph {} examples/lenet.harp --out lenet.{}", name, name)));
   app.callback([this, &draw] { command_ = draw; });
-}
-
-void CommandTree::add_train() {
-  CLI::App& train = *root_.add_subcommand("train", "trains a graph on data");
-  add_model_file(train, train_.file);
-  add_bindings(train, "--bind", train_.bindings, "data of a producer (repeatable)");
-  for (const TrainSettingRule& rule : train_setting_rules()) {
-    add_setting(train, rule, train_.settings);
-  }
-  add_checkpoint_flags(train);
-  add_path(train, "--metrics", train_.metrics, "append a JSON line per step and epoch to a file");
-  add_path(train, "--weights", train_.weights, "start weights from a safetensors file");
-  add_output(train, train_.output);
-  train.footer(example(
-      "  harmonics train net.harp --bind 'image=csv:digits.csv?columns=0-63&scale=0.0625' \\\n"
-      "    --bind 'label=csv:digits.csv?columns=64' --epochs 30 --test-split 0.2\n\n"
-      "Flags win over the data and train sections of the file. Ctrl-C finishes the step, "
-      "saves and ends with exit code 130."));
-  train.callback([this] { command_ = train_; });
-}
-
-void CommandTree::add_checkpoint_flags(CLI::App& train) {
-  CLI::Option* checkpoint = add_path(train, "--checkpoint", train_.checkpoint,
-                                     "save weights and progress here (safetensors)");
-  train
-      .add_option("--checkpoint-every", train_.checkpoint_every,
-                  "save every so many steps (0: only at the end)")
-      ->type_name("N")
-      ->option_text("N")
-      ->check(CLI::Validator(CLI::NonNegativeNumber).description(""))
-      ->needs(checkpoint);
-  train.add_flag("--resume", train_.resume, "go on from the checkpoint, if it exists")
-      ->option_text(" ")
-      ->needs(checkpoint);
-}
-
-void CommandTree::add_run() {
-  CLI::App& run = *root_.add_subcommand("run", "computes the outputs of a trained graph");
-  add_model_file(run, run_.file);
-  add_path(run, "--weights", run_.weights, "weights: a checkpoint or any safetensors file")
-      ->required()
-      ->option_text("FILE (required)");
-  add_bindings(run, "--bind", run_.bindings, "data of a producer (repeatable)");
-  add_bindings(run, "--out", run_.outputs, "write a consumer's rows to a file (repeatable)");
-  for (const char* key : {"batch_size", "parts", "threads", "backend"}) {
-    add_setting(run, *find_train_setting_rule(key), run_.settings);
-  }
-  add_secure(run, run_.secure, true);
-  add_output(run, run_.output);
-  run.footer(
-      example("  harmonics run examples/digits.harp --weights digits.safetensors \\\n"
-              "    --out prediction=csv:predictions.csv\n\n"
-              "Data that the file binds need not be bound again. With targets bound, loss and "
-              "accuracy are printed."));
-  run.callback([this] { command_ = run_; });
 }
 
 void CommandTree::add_doctor() {

@@ -27,7 +27,7 @@ class CommandTree {
   void add_graph();
   void add_draw(CLI::App& graph, GraphDrawCommand& draw, const std::string& name);
   void add_train();
-  void add_checkpoint_flags(CLI::App& train);
+  void add_stage();
   void add_run();
   void add_profile();
   void add_profile_files(CLI::App& profile);
@@ -60,6 +60,7 @@ class CommandTree {
   GraphDrawCommand svg_{.format = DrawingFormat::kSvg, .file = {}, .out = {}};
   GraphZooCommand zoo_;
   TrainCommand train_;
+  StageCommand stage_;
   RunCommand run_;
   QuantizeCommand quantize_;
   ProfileCommand profile_;

@@ -46,6 +46,23 @@ inline CLI::Option* add_text(CLI::App& app, const std::string& name, std::string
       ->type_name(placeholder);
 }
 
+/// The same, repeatable.
+inline CLI::Option* add_texts(CLI::App& app, const std::string& name,
+                              std::vector<std::string>& values, const std::string& placeholder,
+                              const std::string& help) {
+  return app.add_option(name, values, help)->type_name(placeholder)->allow_extra_args(false);
+}
+
+/// One option whose value is one of "a|b|c", kept as text.
+inline CLI::Option* add_name(CLI::App& app, const std::string& name, std::string& value,
+                             const std::string& choices, const std::string& help) {
+  return add_text(app, name, value, choices, help)->check([choices](const std::string& text) {
+    const std::vector<std::string> names = CLI::detail::split(choices, '|');
+    if (std::ranges::find(names, text) != names.end()) return std::string();
+    return format("'{}' is none of {}", text, choices);
+  });
+}
+
 /// One option whose value is one of "a|b|c"; `value` gets the number of the choice.
 template <typename Value>
 CLI::Option* add_choice(CLI::App& app, const std::string& name, Value& value,
@@ -102,6 +119,10 @@ void add_bindings(CLI::App& app, const std::string& flag, std::vector<Binding>& 
 
 inline void add_output(CLI::App& app, OutputStyle& output) {
   add_choice(app, "--output", output, "table|json|quiet", "how results are printed (table)");
+}
+
+inline void add_model_file(CLI::App& app, std::filesystem::path& path) {
+  add_path(app, "FILE", path, "a graph in .harp text")->required()->option_text("(required)");
 }
 
 /// Keeps the lines of an example as they are.

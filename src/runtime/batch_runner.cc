@@ -99,13 +99,18 @@ SlicedBatch slice_batch(const NamedTensors& batch, std::int64_t rows, std::int64
   return sliced;
 }
 
-NamedTensors BatchRunner::infer(std::span<Stage> stages, const NamedTensors& data) {
-  if (stages.size() == 1) return stages.front().infer(data);
-  NamedTensors outputs;
-  for (Stage& stage : stages) {
-    outputs.merge(stage.infer(part_inputs(stage.graph(), data, outputs)));
+std::vector<Computed> BatchRunner::compute(std::span<Stage> stages,
+                                           std::span<const NamedTensors> batches, bool measure) {
+  std::vector<Computed> all;
+  for (const NamedTensors& data : batches) {
+    Computed& one = all.emplace_back();
+    for (Stage& stage : stages) {
+      const NamedTensors inputs =
+          stages.size() == 1 ? data : part_inputs(stage.graph(), data, one.outputs);
+      one.outputs.merge(measure ? stage.evaluate(inputs, one.taps) : stage.infer(inputs));
+    }
   }
-  return outputs;
+  return all;
 }
 
 std::unique_ptr<BatchRunner> make_sequential_runner() {

@@ -1,7 +1,8 @@
 #include <harmonics/runtime/checkpoint.h>
 
-#include <cmath>
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
@@ -14,6 +15,8 @@ constexpr std::string_view kModel = "model.";
 constexpr std::string_view kOptimizer = "optim.";
 constexpr std::string_view kMetadataKey = "harmonics";
 constexpr int kVersion = 1;
+// A file alone says itself of which step it is.
+constexpr std::int64_t kAnyStep = -1;
 
 // One line per layer that says all that matters for its weights and its meaning.
 std::vector<std::string> describe_layers(const StageChain& chain) {
@@ -34,6 +37,26 @@ std::vector<std::string> describe_layers(const StageChain& chain) {
     }
   }
   return lines;
+}
+
+// The name of a tensor in the uncut graph.
+std::string uncut_name(const std::string& name) { return name.substr(0, name.find('@')); }
+
+bool owns_tap(const StageChain& chain, const std::string& prediction) {
+  for (const Stage& stage : chain.stages()) {
+    for (const TrainingTap& tap : stage.graph().taps()) {
+      if (uncut_name(tap.prediction) == prediction) return true;
+    }
+  }
+  return false;
+}
+
+// What the first tap here measures; "" without one.
+std::string first_tap(const StageChain& chain) {
+  for (const Stage& stage : chain.stages()) {
+    if (!stage.graph().taps().empty()) return uncut_name(stage.graph().taps().front().prediction);
+  }
+  return {};
 }
 
 Json progress_json(const StageChain& chain, const TrainingProgress& progress) {
@@ -60,6 +83,7 @@ Json progress_json(const StageChain& chain, const TrainingProgress& progress) {
   if (progress.last_train_accuracy) json.set("last_train_accuracy", *progress.last_train_accuracy);
   json.set("best_loss", progress.best_loss);
   json.set("epochs_since_best", progress.epochs_since_best);
+  json.set("tapped", first_tap(chain));
   json.set("positions", std::move(positions));
   json.set("layers", std::move(layers));
   return json;
@@ -92,12 +116,38 @@ TrainingProgress progress_from(const Json& json) {
   return progress;
 }
 
+// What a checkpoint holds, of however many files.
+struct Content {
+  NamedTensors tensors;
+  std::vector<Json> states;  // one of each file
+  std::vector<std::string> layers;
+};
+
+// "linear" of "fc linear(…) … <- image".
+std::string_view layer_name(std::string_view line) { return line.substr(0, line.find(' ')); }
+
+// The file's lines in the order of ours; lines that only the file has come last.
+std::vector<std::string> in_our_order(const std::vector<std::string>& theirs,
+                                      const std::vector<std::string>& ours, bool partial) {
+  std::vector<std::string> rest = theirs;
+  std::vector<std::string> ordered;
+  for (const std::string& line : ours) {
+    const auto found = std::ranges::find(rest, layer_name(line), layer_name);
+    ordered.push_back(found == rest.end() ? "nothing" : *found);
+    if (found != rest.end()) rest.erase(found);
+  }
+  if (!partial) ordered.insert(ordered.end(), rest.begin(), rest.end());
+  return ordered;
+}
+
 void refuse_another_graph(const std::filesystem::path& path, const StageChain& chain,
-                          const Json& json) {
-  const auto& theirs = json.at("layers").as_array();
+                          const Content& content) {
   const std::vector<std::string> ours = describe_layers(chain);
+  const bool whole = !chain.is_partial() && content.states.size() == 1;
+  const std::vector<std::string> theirs =
+      whole ? content.layers : in_our_order(content.layers, ours, chain.is_partial());
   for (std::size_t i = 0; i < std::max(ours.size(), theirs.size()); ++i) {
-    const std::string there = i < theirs.size() ? theirs[i].as_string() : "nothing";
+    const std::string there = i < theirs.size() ? theirs[i] : "nothing";
     const std::string here = i < ours.size() ? ours[i] : "nothing";
     if (here == there) continue;
     fail(ErrorCode::kFailedPrecondition,
@@ -105,6 +155,75 @@ void refuse_another_graph(const std::filesystem::path& path, const StageChain& c
          "{}\nhere",
          path.string(), i + 1, there, here);
   }
+}
+
+// The state of one file, of a version that this program reads.
+Json state_of(const std::filesystem::path& path, const Safetensors& file) {
+  const auto text = file.metadata.find(std::string(kMetadataKey));
+  if (text == file.metadata.end()) {
+    fail(ErrorCode::kInvalidArgument,
+         "'{}' is a safetensors file, but no checkpoint of Harmonics; load it as start weights "
+         "instead",
+         path.string());
+  }
+  Json json = Json::parse(text->second, path.string());
+  if (json.at("version").as_integer() != kVersion) {
+    fail(ErrorCode::kUnimplemented, "'{}' has checkpoint version {}, this program reads version {}",
+         path.string(), json.at("version").as_integer(), kVersion);
+  }
+  return json;
+}
+
+void check_digest(const std::filesystem::path& path, const Safetensors& file,
+                  const std::string& expected) {
+  const auto digest = file.metadata.find("sha256");
+  const std::string there = digest == file.metadata.end() ? "none" : digest->second;
+  if (expected.empty() || expected == there) return;
+  fail(ErrorCode::kDataLoss,
+       "'{}' is another file than the manifest names: its digest is {}, {} was expected",
+       path.string(), there, expected);
+}
+
+Content read_content(const std::filesystem::path& folder, const SavedStep& saved) {
+  Content content;
+  for (const StageFile& stage : saved.stages) {
+    const std::filesystem::path path = folder / stage.file;
+    Safetensors file = read_safetensors(path);
+    check_digest(path, file, stage.sha256);
+    const Json& state = content.states.emplace_back(state_of(path, file));
+    if (saved.step != kAnyStep && state.at("steps").as_integer() != saved.step) {
+      fail(ErrorCode::kDataLoss, "'{}' is of step {}, step {} was expected", path.string(),
+           state.at("steps").as_integer(), saved.step);
+    }
+    for (const Json& line : state.at("layers").as_array()) {
+      content.layers.push_back(line.as_string());
+    }
+    content.tensors.merge(file.tensors);
+  }
+  return content;
+}
+
+// The one step that is meant by a path.
+SavedStep latest_step(const std::filesystem::path& path) {
+  if (is_manifest(path)) return read_manifest(path).latest;
+  return {kAnyStep, {{"", path.filename().string(), ""}}};
+}
+
+// The counters are the same in all files. Sums of taps belong to the chain that has those taps;
+// producers' positions to whoever binds the producer.
+TrainingProgress joined_progress(const Content& content, const StageChain& chain) {
+  TrainingProgress progress = progress_from(content.states.front());
+  progress.taps_in_epoch = {};
+  progress.positions.clear();
+  for (const Json& state : content.states) {
+    const TrainingProgress one = progress_from(state);
+    progress.positions.insert(one.positions.begin(), one.positions.end());
+    const Json* tapped = state.find("tapped");
+    const bool ours = !chain.is_partial() ||
+                      (tapped == nullptr ? chain.has_tap() : owns_tap(chain, tapped->as_string()));
+    if (ours) progress.taps_in_epoch += one.taps_in_epoch;
+  }
+  return progress;
 }
 
 NamedTensors with_prefix(const NamedTensors& tensors, std::string_view prefix) {
@@ -118,8 +237,8 @@ NamedTensors with_prefix(const NamedTensors& tensors, std::string_view prefix) {
 
 }  // namespace
 
-void save_checkpoint(const std::filesystem::path& path, const StageChain& chain,
-                     const TrainingProgress& progress) {
+std::string save_checkpoint(const std::filesystem::path& path, const StageChain& chain,
+                            const TrainingProgress& progress) {
   Safetensors content;
   for (auto& [name, tensor] : chain.parameters()) {
     content.tensors.emplace(std::string(kModel) + name, tensor);
@@ -129,25 +248,19 @@ void save_checkpoint(const std::filesystem::path& path, const StageChain& chain,
   }
   content.metadata["format"] = "pt";  // what PyTorch's own loaders look for
   content.metadata[std::string(kMetadataKey)] = progress_json(chain, progress).dump();
-  write_safetensors(path, content, /*checksum=*/true);
+  return write_safetensors(path, content, /*checksum=*/true);
 }
 
 TrainingProgress load_checkpoint(const std::filesystem::path& path, StageChain& chain) {
-  const Safetensors content = read_safetensors(path);
-  const auto text = content.metadata.find(std::string(kMetadataKey));
-  if (text == content.metadata.end()) {
-    fail(ErrorCode::kInvalidArgument,
-         "'{}' is a safetensors file, but no checkpoint of Harmonics; load it as start weights "
-         "instead",
-         path.string());
-  }
-  const Json json = Json::parse(text->second, path.string());
-  if (json.at("version").as_integer() != kVersion) {
-    fail(ErrorCode::kUnimplemented, "'{}' has checkpoint version {}, this program reads version {}",
-         path.string(), json.at("version").as_integer(), kVersion);
-  }
-  refuse_another_graph(path, chain, json);
-  const TrainingProgress progress = progress_from(json);
+  return load_saved_step(path.parent_path(), latest_step(path), chain);
+}
+
+TrainingProgress load_saved_step(const std::filesystem::path& folder, const SavedStep& saved,
+                                 StageChain& chain) {
+  const Content content = read_content(folder, saved);
+  refuse_another_graph(folder / saved.stages.front().file, chain, content);
+  TrainingProgress progress = joined_progress(content, chain);
+  const Json& json = content.states.front();
   LearningState state;
   state.steps = json.at("steps").as_integer();
   state.updates = json.at("updates").as_integer();
@@ -161,16 +274,27 @@ TrainingProgress load_checkpoint(const std::filesystem::path& path, StageChain& 
   return progress;
 }
 
+std::int64_t checkpoint_steps(const std::filesystem::path& path) {
+  if (is_manifest(path)) return read_manifest(path).latest.step;
+  return state_of(path, read_safetensors(path)).at("steps").as_integer();
+}
+
+NamedTensors checkpoint_weights(const std::filesystem::path& path) {
+  return with_prefix(read_content(path.parent_path(), latest_step(path)).tensors, kModel);
+}
+
 void load_weights(const std::filesystem::path& path, StageChain& chain,
                   const std::map<std::string, std::string>& names) {
-  const Safetensors content = read_safetensors(path);
+  const NamedTensors tensors = is_manifest(path)
+                                   ? read_content(path.parent_path(), latest_step(path)).tensors
+                                   : read_safetensors(path).tensors;
   NamedTensors chosen;
   for (const auto& [name, own] : chain.parameters()) {
     const auto mapped = names.find(name);
     const std::string wanted = mapped == names.end() ? name : mapped->second;
-    auto found = content.tensors.find(wanted);
-    if (found == content.tensors.end()) found = content.tensors.find(std::string(kModel) + wanted);
-    if (found == content.tensors.end()) {
+    auto found = tensors.find(wanted);
+    if (found == tensors.end()) found = tensors.find(std::string(kModel) + wanted);
+    if (found == tensors.end()) {
       fail(ErrorCode::kNotFound,
            "'{}' has no tensor '{}' for parameter '{}': map the name to one that the file has",
            path.string(), wanted, name);

@@ -158,24 +158,27 @@ class Reader {
 
 }  // namespace
 
-void write_safetensors(const std::filesystem::path& path, const Safetensors& content,
-                       bool checksum) {
+std::string write_safetensors(const std::filesystem::path& path, const Safetensors& content,
+                              bool checksum) {
   std::string header = header_json(content, checksum).dump();
   header.append((8 - header.size() % 8) % 8, ' ');  // readers expect aligned data
   const std::uint64_t length = header.size();
   const auto length_bytes = std::as_bytes(std::span(&length, 1));
+  std::string digits;
   if (checksum) {
     Sha256 digest;
     digest.update(length_bytes).update(bytes_of(header));
     for (const auto& [name, tensor] : content.tensors) digest.update(tensor.bytes());
     const std::string key = format("\"{}\":\"", kChecksumKey);
-    header.replace(header.find(key) + key.size(), 64, digest_text(digest.finish()));
+    digits = digest_text(digest.finish());
+    header.replace(header.find(key) + key.size(), 64, digits);
   }
   AtomicFile file(path);
   file.write(length_bytes);
   file.write(bytes_of(header));
   for (const auto& [name, tensor] : content.tensors) file.write(tensor.bytes());
   file.commit();
+  return digits;
 }
 
 Safetensors read_safetensors(const std::filesystem::path& path) {

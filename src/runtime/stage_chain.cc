@@ -201,17 +201,21 @@ NamedTensors StageChain::drop_boundaries(NamedTensors outputs) const {
   return kept;
 }
 
+std::vector<Computed> StageChain::compute(std::span<const NamedTensors> batches, bool measure) {
+  std::vector<Computed> all = runner_->compute(stages_, batches, measure);
+  for (Computed& one : all) one.outputs = drop_boundaries(std::move(one.outputs));
+  return all;
+}
+
 NamedTensors StageChain::infer(const NamedTensors& batch) {
-  return drop_boundaries(runner_->infer(stages_, batch));
+  return std::move(compute({&batch, 1}, false).front().outputs);
 }
 
 NamedTensors StageChain::evaluate(const NamedTensors& batch, BatchReport& report) {
-  report.samples = batch_rows(batch);
-  NamedTensors outputs;
-  for (Stage& stage : stages_) {
-    outputs.merge(stage.evaluate(part_inputs(stage.graph(), batch, outputs), report.taps));
-  }
-  return drop_boundaries(std::move(outputs));
+  report.samples = runner_->rows(batch);
+  Computed computed = std::move(compute({&batch, 1}, true).front());
+  report.taps += computed.taps;
+  return std::move(computed.outputs);
 }
 
 NamedTensors StageChain::parameters() const {

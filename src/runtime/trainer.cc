@@ -129,18 +129,27 @@ std::optional<NamedTensors> Trainer::pull(const NamedProducers& producers) const
   return std::nullopt;
 }
 
-std::optional<StepReport> Trainer::try_step() {
-  if (!in_epoch_) begin_epoch();
+// The next batch of every producer, once the other parts are at it too; nothing at the end of the
+// epoch. `taken` batches came before.
+std::optional<NamedTensors> Trainer::next_batch(const NamedProducers& producers,
+                                                std::int64_t taken) {
   BatchRunner& runner = chain_.runner();
-  const bool due = runner.await_batch(static_cast<std::uint64_t>(chain_.state().steps));
-  if (!due) check_epoch_is_over();
-  const std::optional<NamedTensors> batch = due ? pull(producers_) : std::nullopt;
+  const bool due = runner.await_batch(steps());
+  if (!due) check_epoch_is_over(producers, taken);
+  std::optional<NamedTensors> batch = due ? pull(producers) : std::nullopt;
   if (due && !batch && runner.paces_epochs()) {
     fail(ErrorCode::kInvalidArgument,
          "the data bound here ended after {} batches, the other parts go on: the data of all parts "
          "must be equally long",
-         progress_.batches_in_epoch);
+         taken);
   }
+  return batch;
+}
+
+std::optional<StepReport> Trainer::try_step() {
+  if (!in_epoch_) begin_epoch();
+  BatchRunner& runner = chain_.runner();
+  const std::optional<NamedTensors> batch = next_batch(producers_, progress_.batches_in_epoch);
   if (!batch) return std::nullopt;
   NamedTensors outputs;
   BatchReport done;
@@ -172,38 +181,38 @@ std::optional<StepReport> Trainer::try_step() {
 }
 
 // The other parts' epoch has ended: so must the data that is bound here.
-void Trainer::check_epoch_is_over() const {
-  for (const auto& [name, producer] : producers_) {
-    if (!producer->size() || producer->size() == progress_.batches_in_epoch) continue;
+void Trainer::check_epoch_is_over(const NamedProducers& producers, std::int64_t taken) const {
+  for (const auto& [name, producer] : producers) {
+    if (!producer->size() || producer->size() == taken) continue;
     fail(ErrorCode::kInvalidArgument,
          "the epoch of the other parts ended after {} batches, the data of producer '{}' has {}: "
          "the data of all parts must be equally long",
-         progress_.batches_in_epoch, name, *producer->size());
+         taken, name, *producer->size());
   }
 }
 
-EpochReport Trainer::end_epoch(const FitOptions& options) {
+EpochReport Trainer::end_epoch() {
   EpochReport report;
+  chain_.runner().end_epoch();
+  const TapReport taps = chain_.runner().all_taps(progress_.taps_in_epoch, steps());
   ++progress_.epochs_done;
   report.epoch = progress_.epochs_done;
   report.steps = chain_.state().steps;
   report.samples = progress_.samples_in_epoch;
-  if (chain_.has_tap()) report.train_loss = mean_loss(progress_.taps_in_epoch, report.samples);
-  report.train_accuracy = accuracy(progress_.taps_in_epoch);
+  if (chain_.learns()) report.train_loss = mean_loss(taps, report.samples);
+  report.train_accuracy = accuracy(taps);
   progress_.last_train_loss = report.train_loss;
   progress_.last_train_accuracy = report.train_accuracy;
   progress_.batches_in_epoch = 0;
   progress_.samples_in_epoch = 0;
   progress_.taps_in_epoch = {};
   in_epoch_ = false;
-  chain_.runner().end_epoch();
-  if (!options.evaluation.empty()) report.evaluation = evaluate(options.evaluation);
   return report;
 }
 
 StepReport Trainer::step() {
   if (std::optional<StepReport> report = try_step()) return *report;
-  end_epoch({});
+  end_epoch();
   if (std::optional<StepReport> report = try_step()) return *report;
   fail(ErrorCode::kInvalidArgument, "the bound data is empty");
 }
@@ -219,36 +228,67 @@ bool Trainer::should_stop_early(const EpochReport& report, int patience) {
   return patience > 0 && progress_.epochs_since_best >= patience;
 }
 
+FitTerms Trainer::terms_of(std::int64_t epochs, const FitOptions& options) const {
+  FitTerms terms;
+  terms.last_epoch = progress_.epochs_done + epochs;
+  terms.epochs_are_steps = true;
+  for (const auto& [name, producer] : producers_) {
+    if (producer->size()) terms.epochs_are_steps = false;
+  }
+  terms.evaluates = !options.evaluation.empty();
+  terms.patience = options.patience;
+  terms.saves = !options.checkpoint.empty();
+  terms.save_every_steps = options.checkpoint_every;
+  terms.save_every_epochs = options.checkpoint_every_epochs;
+  return terms;
+}
+
+void Trainer::tell_step(const StepReport& step, const FitOptions& options, MetricsFile& metrics) {
+  metrics.write(step);
+  if (options.on_step) options.on_step(step);
+  if (!options.checkpoint.empty() && options.checkpoint_every > 0 &&
+      step.step % options.checkpoint_every == 0) {
+    save_together(options.checkpoint);
+  }
+}
+
+EpochReport Trainer::finish_epoch(const FitTerms& terms, const FitOptions& options,
+                                  MetricsFile& metrics) {
+  EpochReport report = end_epoch();
+  if (terms.evaluates) report.evaluation = evaluate(options.evaluation);
+  metrics.write(report);
+  if (options.on_epoch) options.on_epoch(report);
+  return report;
+}
+
 FitReport Trainer::fit(std::int64_t epochs, const FitOptions& options) {
   MetricsFile metrics(options.metrics);
   FitReport fit;
-  const std::int64_t last = progress_.epochs_done + epochs;
-  while (progress_.epochs_done < last && !fit.stopped_early && !fit.interrupted) {
-    bool epoch_over = false;
+  BatchRunner& runner = chain_.runner();
+  const FitTerms terms = runner.agree(terms_of(epochs, options), steps());
+  const auto ends_here = [&] {
+    return runner.ends_after(steps(), options.stop != nullptr && options.stop->load());
+  };
+  while (progress_.epochs_done < terms.last_epoch && !fit.stopped_early && !fit.interrupted) {
+    bool epoch_over = true;
     if (const std::optional<StepReport> step = try_step()) {
-      metrics.write(*step);
-      if (options.on_step) options.on_step(*step);
+      tell_step(*step, options, metrics);
       // Nothing sized: an epoch is one step, unless other parts say where it ends.
-      epoch_over = !step->batches_in_epoch && !chain_.runner().paces_epochs();
-      if (!options.checkpoint.empty() && options.checkpoint_every > 0 &&
-          step->step % options.checkpoint_every == 0) {
-        save(options.checkpoint);
-      }
-    } else {
-      if (progress_.batches_in_epoch == 0) {
-        fail(ErrorCode::kInvalidArgument, "the bound data is empty");
-      }
-      epoch_over = true;
+      epoch_over = !step->batches_in_epoch && !runner.paces_epochs();
+      if (!terms.epochs_are_steps) fit.interrupted = ends_here();
+    } else if (progress_.batches_in_epoch == 0) {
+      fail(ErrorCode::kInvalidArgument, "the bound data is empty");
     }
-    if (epoch_over) {
-      fit.last_epoch = end_epoch(options);
-      metrics.write(fit.last_epoch);
-      if (options.on_epoch) options.on_epoch(fit.last_epoch);
-      fit.stopped_early = should_stop_early(fit.last_epoch, options.patience);
+    if (!epoch_over) continue;
+    fit.last_epoch = finish_epoch(terms, options, metrics);
+    fit.stopped_early = should_stop_early(fit.last_epoch, options.patience);
+    if (terms.saves && options.checkpoint_every_epochs > 0 &&
+        fit.last_epoch.epoch % options.checkpoint_every_epochs == 0) {
+      save_together(options.checkpoint);
     }
-    fit.interrupted = options.stop != nullptr && options.stop->load();
+    fit.interrupted = fit.interrupted || ends_here();
   }
-  if (!options.checkpoint.empty()) save(options.checkpoint);
+  if (terms.saves) save_together(options.checkpoint);
   fit.epochs = progress_.epochs_done;
   fit.steps = chain_.state().steps;
   return fit;
@@ -257,29 +297,51 @@ FitReport Trainer::fit(std::int64_t epochs, const FitOptions& options) {
 Evaluation Trainer::evaluate(const NamedProducers& producers) {
   check_bindings(producers);
   for (const auto& [name, producer] : producers) producer->begin_epoch({seed_, 0});
+  BatchRunner& runner = chain_.runner();
   Evaluation evaluation;
   TapReport taps;
-  while (const std::optional<NamedTensors> batch = pull(producers)) {
-    BatchReport report;
-    static_cast<void>(chain_.evaluate(*batch, report));
-    evaluation.samples += report.samples;
-    taps += report.taps;
+  std::vector<NamedTensors> batches;
+  std::int64_t taken = 0;
+  for (bool more = true; more;) {
+    std::optional<NamedTensors> batch = next_batch(producers, taken);
+    more = batch.has_value();
+    if (more) {
+      ++taken;
+      evaluation.samples += runner.rows(*batch);
+      batches.push_back(std::move(*batch));
+    }
+    if (batches.empty() || (more && batches.size() < runner.batches_ahead())) continue;
+    for (const Computed& computed : chain_.compute(batches, true)) taps += computed.taps;
+    batches.clear();
   }
+  runner.end_epoch();
+  taps = runner.all_taps(taps, steps());
   evaluation.loss = mean_loss(taps, evaluation.samples).value_or(0);
   evaluation.accuracy = accuracy(taps);
   return evaluation;
 }
 
-void Trainer::save(const std::filesystem::path& path) const {
+// The state of all parts of the run, here and elsewhere.
+void Trainer::save_together(const std::filesystem::path& path) {
+  chain_.runner().save(path, steps(),
+                       [this](const std::filesystem::path& file) { return save(file); });
+}
+
+std::string Trainer::save(const std::filesystem::path& path) const {
   TrainingProgress progress = progress_;
   if (in_epoch_) {
     for (const auto& [name, producer] : producers_) progress.positions[name] = producer->position();
   }
-  save_checkpoint(path, chain_, progress);
+  return save_checkpoint(path, chain_, progress);
 }
 
 void Trainer::load(const std::filesystem::path& path) {
   progress_ = load_checkpoint(path, chain_);
+  in_epoch_ = false;
+}
+
+void Trainer::load(const std::filesystem::path& folder, const SavedStep& saved) {
+  progress_ = load_saved_step(folder, saved, chain_);
   in_epoch_ = false;
 }
 

@@ -64,27 +64,79 @@ void PartMap::check_gradients() const {
   }
 }
 
+std::string PartMap::home_of(std::size_t part) const {
+  const PartRecord& record = parts_[part];
+  return record.home.empty() ? part_key(record) : record.home;
+}
+
 std::size_t PartMap::diameter() const {
-  std::vector<std::vector<std::size_t>> near(parts_.size());
+  std::map<std::string, std::set<std::string>> near;
   for (const auto& [boundary, sender] : senders_) {
-    const std::size_t to = receivers_.at(boundary).part;
-    near[sender.part].push_back(to);
-    near[to].push_back(sender.part);
+    const std::string from = home_of(sender.part);
+    const std::string to = home_of(receivers_.at(boundary).part);
+    if (from == to) continue;
+    near[from].insert(to);
+    near[to].insert(from);
   }
   std::size_t farthest = 0;
-  for (std::size_t start = 0; start < parts_.size(); ++start) {
-    std::map<std::size_t, std::size_t> distance{{start, 0}};
-    std::deque<std::size_t> next{start};
+  for (const auto& [start, neighbours] : near) {
+    std::map<std::string, std::size_t> distance{{start, 0}};
+    std::deque<std::string> next{start};
     while (!next.empty()) {
-      const std::size_t here = next.front();
+      const std::string here = next.front();
       next.pop_front();
       farthest = std::max(farthest, distance[here]);
-      for (const std::size_t there : near[here]) {
+      for (const std::string& there : near[here]) {
         if (distance.emplace(there, distance[here] + 1).second) next.push_back(there);
       }
     }
   }
   return farthest;
+}
+
+std::set<std::string, std::less<>> PartMap::fed_from_outside(const std::string& home) const {
+  std::set<std::size_t> below;  // parts of this home, and all that they flow into
+  std::deque<std::size_t> next;
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    if (home_of(part) != home) continue;
+    below.insert(part);
+    next.push_back(part);
+  }
+  while (!next.empty()) {
+    const std::size_t here = next.front();
+    next.pop_front();
+    for (const BoundaryEnd& end : parts_[here].leaving) {
+      const std::size_t there = receivers_.at(end.name).part;
+      if (below.insert(there).second) next.push_back(there);
+    }
+  }
+  std::set<std::string, std::less<>> names;
+  for (const auto& [boundary, receiver] : receivers_) {
+    if (home_of(receiver.part) == home && !below.contains(senders_.at(boundary).part)) {
+      names.insert(boundary);
+    }
+  }
+  return names;
+}
+
+bool PartMap::all_boundaries_learn() const {
+  return std::ranges::all_of(senders_, [&](const auto& sent) {
+    const auto& [boundary, sender] = sent;
+    return sender.gradients > 0 || home_of(sender.part) == home_of(receivers_.at(boundary).part);
+  });
+}
+
+std::vector<std::string> PartMap::homes_in_order() const {
+  std::map<std::string, std::size_t> depths;  // of the earliest part of a home
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    std::size_t& depth = depths[home_of(part)];
+    depth = std::max(depth, depth_of(parts_[part]));
+  }
+  std::vector<std::string> homes;
+  for (const auto& [home, depth] : depths) homes.push_back(home);
+  std::ranges::stable_sort(homes, std::ranges::greater(),
+                           [&](const std::string& home) { return depths.at(home); });
+  return homes;
 }
 
 std::size_t PartMap::depth_of(const PartRecord& record) const {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,9 +27,16 @@ class PartMap {
   /// For a closed map: an Error when the ends of a boundary disagree about gradients.
   void check_gradients() const;
 
-  /// These need a closed map. The most boundaries between two parts, by the shortest way;
-  /// parts that nothing connects are not counted.
+  /// These need a closed map. The most boundaries between two homes, by the shortest way; homes
+  /// that nothing connects are not counted.
   [[nodiscard]] std::size_t diameter() const;
+  /// Boundaries that enter parts of this home from others which nothing of it flows into: what
+  /// comes over them does not wait for this home.
+  [[nodiscard]] std::set<std::string, std::less<>> fed_from_outside(const std::string& home) const;
+  /// True when a gradient comes back over every boundary between homes.
+  [[nodiscard]] bool all_boundaries_learn() const;
+  /// The homes from the first part to the last, each as its parts' key.
+  [[nodiscard]] std::vector<std::string> homes_in_order() const;
   /// Parts on the longest way from the one that owns these boundaries to a last one, both included.
   /// A way that comes back to where it began is an Error.
   [[nodiscard]] std::size_t depth_of(const PartRecord& record) const;
@@ -41,6 +49,7 @@ class PartMap {
   };
   using Claims = std::map<std::string, Claim>;  // by boundary
   void claim(Claims& claims, const BoundaryEnd& end, std::string_view does);
+  [[nodiscard]] std::string home_of(std::size_t part) const;
 
   std::vector<PartRecord> parts_;
   Claims senders_;

@@ -52,6 +52,31 @@ TEST(PartMap, ClosesOnlyWhenNothingIsMissing) {
   EXPECT_FALSE(map.learns());
 }
 
+// a and c in one process, b and d in another.
+TEST(PartMap, PartsOfOneProcessAreOneHome) {
+  PartMap map;
+  for (PartRecord record : {kA, kB, kC, kD}) {
+    record.home = record.name == "a" || record.name == "c" ? "one" : "two";
+    map.add(record);
+  }
+  EXPECT_TRUE(map.closed());
+  EXPECT_EQ(map.diameter(), 1u);
+  // What enters c waits for a, which is in the same process.
+  EXPECT_EQ(map.fed_from_outside("one"), (std::set<std::string, std::less<>>{}));
+  EXPECT_EQ(map.fed_from_outside("two"), (std::set<std::string, std::less<>>{"ab"}));
+  EXPECT_TRUE(map.all_boundaries_learn());
+  EXPECT_EQ(map.homes_in_order(), (std::vector<std::string>{"one", "two"}));
+}
+
+TEST(PartMap, KnowsWhatFeedsAPartAndWhatDoesNotLearn) {
+  PartMap map;
+  for (const PartRecord& record : {kD, kC, kB, kA}) map.add(record);
+  EXPECT_EQ(map.fed_from_outside(part_key(kC)), (std::set<std::string, std::less<>>{"ac", "bc"}));
+  EXPECT_FALSE(map.all_boundaries_learn()) << "nothing comes back over bd";
+  EXPECT_EQ(map.homes_in_order().front(), part_key(kA));
+  EXPECT_EQ(map.homes_in_order()[1], part_key(kB));
+}
+
 TEST(PartMap, APartWithoutBoundariesIsAWholeRun) {
   PartMap map;
   map.add(part("alone", {}, {}));
@@ -100,10 +125,13 @@ TEST(PartMap, HoldsNoMoreThanItsLimit) {
 TEST(Wire, RecordsNoticesAndHeadsComeBack) {
   EXPECT_EQ(decode_part_record(encode(kB)), kB);
   const Notice notice{{"a", std::string("\0\1", 2)}, {"b", ""}};
-  const Message message = notice_message(notice, 3, 1);
+  const NoticeTag tag{Topic::kTaps, 3, 1};
+  const Message message = notice_message(notice, tag);
   EXPECT_EQ(message.kind, MessageKind::kControl);
+  EXPECT_EQ(tag_of(message), tag);
+  EXPECT_EQ(decode_run_end(encode_run_end(17)), 17u);
   EXPECT_EQ(decode_notice(message), notice);
-  const BatchHead head{70, 4};
+  const BatchHead head{70, 4, 9};
   EXPECT_EQ(decode_batch_head(encode(head)), head);
 }
 
@@ -116,7 +144,7 @@ TEST(Wire, BrokenBytesAreAnError) {
   for (const BatchHead& wrong : {BatchHead{0, 1}, BatchHead{5, 0}, BatchHead{2, 3}}) {
     EXPECT_THROW(static_cast<void>(decode_batch_head(encode(wrong))), Error);
   }
-  Message message = notice_message({{"name", "text"}}, 0, 0);
+  Message message = notice_message({{"name", "text"}}, {});
   message.tensor = message.tensor.slice(0, message.tensor.shape()[0] - 1);
   EXPECT_THROW(static_cast<void>(decode_notice(message)), Error);
 }

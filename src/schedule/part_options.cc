@@ -19,11 +19,6 @@ std::vector<RuntimeOptions> part_options(std::size_t parts, const DeploymentDesc
   std::vector<RuntimeOptions> options(parts, shared);
   for (std::size_t i = 0; i < deploy.partitions.size(); ++i) {
     const PartitionOptions& partition = deploy.partitions[i];
-    if (!partition.target.empty()) {
-      fail(ErrorCode::kUnimplemented,
-           "part {} has the target '{}': parts in other processes are not built into this version",
-           i, partition.target);
-    }
     options[i].backend = partition.backend == Backend::Auto ? deploy.backend : partition.backend;
     options[i].device_index = partition.device_index;
     options[i].strict = deploy.strict;
@@ -31,6 +26,22 @@ std::vector<RuntimeOptions> part_options(std::size_t parts, const DeploymentDesc
              partition_weight(partition, options[i].backend));
   }
   return options;
+}
+
+RemoteBinding parse_target(const std::string& url, const std::string& boundary) {
+  const std::size_t question = url.find('?');
+  const std::string place = url.substr(0, question);
+  const std::size_t authority = place.find("://");
+  if (authority != std::string::npos && place.find('/', authority + 3) != std::string::npos) {
+    fail(ErrorCode::kInvalidArgument,
+         "target '{}' names a boundary: write it as tcp://host:port, since all open boundaries of "
+         "the part meet there",
+         url);
+  }
+  const std::string settings = question == std::string::npos ? "" : url.substr(question);
+  RemoteBinding binding = parse_binding(place + "/any" + settings);
+  binding.name = boundary;
+  return binding;
 }
 
 }  // namespace harmonics

@@ -1,10 +1,12 @@
 // What a deployment says about each part (private to schedule).
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include <harmonics/graph/deployment.h>
 #include <harmonics/runtime/options.h>
+#include <harmonics/transport/binding.h>
 
 namespace harmonics {
 
@@ -13,5 +15,9 @@ namespace harmonics {
 [[nodiscard]] std::vector<RuntimeOptions> part_options(std::size_t parts,
                                                        const DeploymentDescriptor& deploy,
                                                        const RuntimeOptions& shared);
+
+/// The meeting place of a boundary of a part whose target is `url`, an endpoint URL without a name.
+/// Anything else is an Error.
+[[nodiscard]] RemoteBinding parse_target(const std::string& url, const std::string& boundary);
 
 }  // namespace harmonics

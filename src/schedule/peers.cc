@@ -14,39 +14,34 @@ Transport* Peers::keep(const RemoteBinding& binding) {
 }
 
 void Peers::bind_entering(const RemoteBinding& binding) {
-  ends_.entering.emplace(binding.name, keep(binding));
+  ends_.entering.emplace(binding.name, BoundaryLink{keep(binding), true});
 }
 
 void Peers::bind_leaving(const RemoteBinding& binding) {
-  ends_.leaving.emplace(binding.name, keep(binding));
+  ends_.leaving.emplace(binding.name, BoundaryLink{keep(binding), true});
 }
 
-PartMap Peers::meet(const PartRecord& own, Nanoseconds patience) {
-  // A part is known by its boundaries: no two parts share one.
-  const auto key = [](const PartRecord& record) {
-    std::string text = record.name;
-    for (const BoundaryEnd& end : record.leaving) text += "\n>" + end.name;
-    for (const BoundaryEnd& end : record.entering) text += "\n<" + end.name;
-    return text;
-  };
+PartMap Peers::meet(const std::vector<PartRecord>& own, Nanoseconds patience) {
   PartMap map;
-  map.add(own);
-  Notice known{{key(own), encode(own)}};
+  Notice known;
+  for (const PartRecord& record : own) {
+    map.add(record);
+    known.emplace(part_key(record), encode(record));
+  }
   for (std::uint32_t round = 0; !map.closed() || round < map.diameter(); ++round) {
-    exchange(known, 0, round, patience);
+    exchange(known, {Topic::kMeeting, 0, round}, patience);
     for (const auto& [name, record] : known) map.add(decode_part_record(record));
   }
   return map;
 }
 
-Notice Peers::spread(Notice notice, std::uint64_t step, std::size_t rounds, Nanoseconds patience) {
-  for (std::uint32_t round = 0; round < rounds; ++round) exchange(notice, step, round, patience);
+Notice Peers::spread(Notice notice, NoticeTag tag, std::size_t rounds, Nanoseconds patience) {
+  for (tag.round = 0; tag.round < rounds; ++tag.round) exchange(notice, tag, patience);
   return notice;
 }
 
-void Peers::exchange(Notice& notice, std::uint64_t step, std::uint32_t round,
-                     Nanoseconds patience) {
-  const Message own = notice_message(notice, step, round);
+void Peers::exchange(Notice& notice, const NoticeTag& tag, Nanoseconds patience) {
+  const Message own = notice_message(notice, tag);
   for (const TransportPtr& end : transports_) end->send(own, deadline_in(patience));
   for (const TransportPtr& end : transports_) {
     const std::optional<Message> message = end->receive(deadline_in(patience));
@@ -54,14 +49,16 @@ void Peers::exchange(Notice& notice, std::uint64_t step, std::uint32_t round,
       fail(ErrorCode::kUnavailable, "boundary '{}': the part at the other end has closed",
            end->binding().name);
     }
-    if (message->kind != MessageKind::kControl || message->step != step ||
-        message->micro_batch != round) {
-      fail(
-          ErrorCode::kDataLoss,
-          "boundary '{}': control of step {}, round {} was due, {} of step {}, number {} came; the "
-          "two parts are out of step: start both from the same checkpoint",
-          end->binding().name, step + 1, round, message_kind_name(message->kind), message->step + 1,
-          message->micro_batch);
+    if (message->kind != MessageKind::kControl || tag_of(*message) != tag) {
+      const NoticeTag came = tag_of(*message);
+      const std::string_view what = message->kind == MessageKind::kControl
+                                        ? topic_name(came.topic)
+                                        : message_kind_name(message->kind);
+      fail(ErrorCode::kDataLoss,
+           "boundary '{}': {} of step {}, round {} was due, {} of step {}, number {} came; the two "
+           "parts are out of step: all parts must make the same calls, from the same checkpoint",
+           end->binding().name, topic_name(tag.topic), tag.step + 1, tag.round, what, came.step + 1,
+           came.round);
     }
     notice.merge(decode_notice(*message));
   }

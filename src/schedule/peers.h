@@ -15,21 +15,19 @@ namespace harmonics {
 /// Owns this part's ends of its boundaries. One thread.
 class Peers {
  public:
-  explicit Peers(TransportOptions options) : options_(std::move(options)) {
-    ends_.host_only = true;
-  }
+  explicit Peers(TransportOptions options) : options_(std::move(options)) {}
 
   /// Begins to listen or to connect; never waits. The caller has checked the name.
   void bind_entering(const RemoteBinding& binding);
   void bind_leaving(const RemoteBinding& binding);
-  [[nodiscard]] StageEnds& ends() { return ends_; }
+  [[nodiscard]] const StageEnds& ends() const { return ends_; }
 
-  /// Tells all parts of the run about this one and learns about all others. Facts walk one boundary
-  /// per round, so as many rounds as the run is wide are enough; how wide it is, every part knows
-  /// once its map is closed.
-  [[nodiscard]] PartMap meet(const PartRecord& own, Nanoseconds patience);
+  /// Tells all parts of the run about those here and learns about all others. Facts walk one
+  /// boundary per round, so as many rounds as the run is wide are enough; how wide it is, every
+  /// part knows once its map is closed.
+  [[nodiscard]] PartMap meet(const std::vector<PartRecord>& own, Nanoseconds patience);
   /// The union of all parts' notices. All parts must call it at the same point.
-  [[nodiscard]] Notice spread(Notice notice, std::uint64_t step, std::size_t rounds,
+  [[nodiscard]] Notice spread(Notice notice, NoticeTag tag, std::size_t rounds,
                               Nanoseconds patience);
 
   /// Waits until the others have what was sent, then lets go. What goes wrong is logged.
@@ -40,7 +38,7 @@ class Peers {
  private:
   Transport* keep(const RemoteBinding& binding);
   /// Sends `notice` to all neighbours and adds what they send.
-  void exchange(Notice& notice, std::uint64_t step, std::uint32_t round, Nanoseconds patience);
+  void exchange(Notice& notice, const NoticeTag& tag, Nanoseconds patience);
 
   TransportOptions options_;
   std::vector<TransportPtr> transports_;

@@ -7,13 +7,9 @@
 #include <optional>
 #include <stop_token>
 #include <utility>
-#include <vector>
 
 #include <harmonics/base/error.h>
 #include <harmonics/transport/bus.h>
-
-#include "part_thread.h"
-#include "stage_driver.h"
 
 namespace harmonics {
 namespace {
@@ -21,6 +17,10 @@ namespace {
 // What waits on a bus is a tensor that its sender keeps for the backward pass anyway: the order of
 // the pipeline bounds it, bytes need no bound of their own.
 constexpr Window kBusWindow = {std::numeric_limits<std::uint64_t>::max() / 2, kMaxWindowMessages};
+
+// Batches in flight in inference: enough to keep all parts busy.
+constexpr std::size_t kBatchesPerPart = 2;
+constexpr std::size_t kMostBatchesAhead = 64;
 
 // What stopped a batch first. Parts that stop because a neighbour did come later.
 class FirstStop {
@@ -46,129 +46,177 @@ class FirstStop {
   std::optional<Cause> cause_;
 };
 
-class PipelineRunner final : public BatchRunner {
- public:
-  PipelineRunner(const StageChain& chain, const PipelineOptions& options, int compute_threads)
-      : boundaries_(chain.boundaries()), options_(options) {
-    check_gradient_slots(chain);
-    if (chain.stages().size() > kMaxPipelineParts) {
-      fail(ErrorCode::kResourceExhausted,
-           "{} parts are too many to work at the same time, at most {}: choose the order "
-           "sequential, or cut into fewer parts",
-           chain.stages().size(), kMaxPipelineParts);
-    }
-    for (std::size_t i = 0; i < chain.stages().size(); ++i) {
-      threads_.push_back(std::make_unique<PartThread>(compute_threads));
-    }
-    connect();
+// Closing may fail where the other end is gone already: that is what it is closed for.
+void hang_up_quietly(Transport& end) {
+  try {
+    end.close(deadline_in({}));
+  } catch (const Error&) {
   }
-
-  SliceResults run(std::span<Stage> stages, const SlicedBatch& batch) override {
-    if (broken_) connect();
-    FirstStop first;
-    std::stop_source stop;
-    std::vector<SliceResults> results(stages.size());
-    for_each(stages, [&](std::size_t part, Stage& stage) {
-      try {
-        results[part] = drive(stages.size() - part, stage, batch, stop.get_token(), ends_[part]);
-        if (!results[part].finite) first.note(part, nullptr);
-      } catch (...) {
-        first.note(part, std::current_exception());
-      }
-      if (first.noted()) stop.request_stop();
-      if (stop.stop_requested()) hang_up(part);
-    });
-    if (const auto& cause = first.cause()) {
-      broken_ = true;
-      if (cause->error == nullptr) return {{}, {}, false};
-      rethrow_for_part(cause->error, cause->part, stages.size(), stages[cause->part].graph());
-    }
-    return joined(std::move(results), batch);
-  }
-
-  void for_each(std::span<Stage> stages,
-                const std::function<void(std::size_t, Stage&)>& visit) override {
-    std::vector<std::future<void>> done;
-    for (std::size_t part = 0; part < stages.size(); ++part) {
-      done.push_back(threads_[part]->post([&, part] { visit(part, stages[part]); }));
-    }
-    for (const std::future<void>& one : done) one.wait();  // all, before anything is thrown
-    for (std::size_t part = 0; part < stages.size(); ++part) {
-      try {
-        done[part].get();
-      } catch (...) {
-        rethrow_for_part(std::current_exception(), part, stages.size(), stages[part].graph());
-      }
-    }
-  }
-
- private:
-  void check_gradient_slots(const StageChain& chain) const {
-    for (const ChainBoundary& boundary : boundaries_) {
-      const HarmonicGraph& from = chain.stages()[boundary.from].graph();
-      const HarmonicGraph& to = chain.stages()[boundary.to].graph();
-      const auto awaited =
-          std::ranges::find(from.consumers(), boundary.name, &ConsumerNode::name)->gradient_slots;
-      const auto sent = to.producers()[*to.producer_index(boundary.name)].gradient_slots;
-      if (awaited == sent) continue;
-      fail(ErrorCode::kInvalidArgument,
-           "boundary '{}': part {} waits for {} gradients and part {} sends {}; declare the same "
-           "number at both ends",
-           boundary.name, boundary.from, awaited, boundary.to, sent);
-    }
-  }
-
-  void connect() {
-    buses_.clear();
-    ends_.assign(threads_.size(), {});
-    for (const ChainBoundary& boundary : boundaries_) {
-      auto [sender, receiver] = make_bus(boundary.name, kBusWindow);
-      ends_[boundary.from].leaving.emplace(boundary.name, sender.get());
-      ends_[boundary.to].entering.emplace(boundary.name, receiver.get());
-      buses_.push_back(std::move(sender));
-      buses_.push_back(std::move(receiver));
-    }
-    broken_ = false;
-  }
-
-  SliceResults drive(std::size_t depth, Stage& stage, const SlicedBatch& batch,
-                     const std::stop_token& stop, StageEnds& ends) const {
-    const auto passes = pipeline_passes(
-        options_.order, static_cast<std::uint32_t>(batch.micro_batches.size()), depth);
-    return StageDriver(stage, ends, options_.deadline).run(passes, batch, stop);
-  }
-
-  // Wakes the neighbours, which wait for tensors that will not come.
-  void hang_up(std::size_t part) {
-    for (const auto& [name, end] : ends_[part].entering) end->close(deadline_in({}));
-    for (const auto& [name, end] : ends_[part].leaving) end->close(deadline_in({}));
-  }
-
-  static SliceResults joined(std::vector<SliceResults> parts, const SlicedBatch& batch) {
-    SliceResults all;
-    all.taps.resize(batch.micro_batches.size());
-    if (batch.keep_outputs) all.outputs.resize(batch.micro_batches.size());
-    for (SliceResults& part : parts) {
-      for (std::size_t i = 0; i < all.taps.size(); ++i) all.taps[i] += part.taps[i];
-      for (std::size_t i = 0; i < all.outputs.size(); ++i) all.outputs[i].merge(part.outputs[i]);
-    }
-    return all;
-  }
-
-  const std::vector<ChainBoundary> boundaries_;
-  const PipelineOptions options_;
-  std::vector<std::unique_ptr<PartThread>> threads_;
-  std::vector<TransportPtr> buses_;
-  std::vector<StageEnds> ends_;  // by part
-  bool broken_ = false;
-};
+}
 
 }  // namespace
+
+PipelineRunner::PipelineRunner(const StageChain& chain, const PipelineOptions& options,
+                               int compute_threads, std::vector<PartPlace> places)
+    : boundaries_(chain.boundaries()), options_(options), places_(std::move(places)) {
+  check_gradient_slots(chain);
+  has_outside_ = std::ranges::any_of(places_, [](const PartPlace& place) {
+    return !place.outside.entering.empty() || !place.outside.leaving.empty();
+  });
+  if (chain.stages().size() > kMaxPipelineParts) {
+    fail(ErrorCode::kResourceExhausted,
+         "{} parts are too many to work at the same time, at most {}: choose the order "
+         "sequential, or cut into fewer parts",
+         chain.stages().size(), kMaxPipelineParts);
+  }
+  for (std::size_t i = 0; chain.stages().size() > 1 && i < chain.stages().size(); ++i) {
+    threads_.push_back(std::make_unique<PartThread>(compute_threads));
+  }
+  connect();
+}
+
+SliceResults PipelineRunner::run(std::span<Stage> stages, const SlicedBatch& batch) {
+  const auto count = static_cast<std::uint32_t>(batch.micro_batches.size());
+  // A micro-batch alone gains nothing from threads.
+  if (count == 1 && !has_outside_) return make_sequential_runner()->run(stages, batch);
+  auto results = drive_all(stages, [&](std::size_t part, StageDriver& driver, const auto& stop) {
+    const auto passes = pipeline_passes(options_.order, count, places_[part].depth);
+    return driver.run(passes, batch, stop);
+  });
+  if (!results) return {{}, {}, false};
+  SliceResults all;
+  all.taps.resize(count);
+  if (batch.keep_outputs) all.outputs.resize(count);
+  for (SliceResults& part : *results) {
+    for (std::size_t i = 0; i < all.taps.size(); ++i) all.taps[i] += part.taps[i];
+    for (std::size_t i = 0; i < all.outputs.size(); ++i) all.outputs[i].merge(part.outputs[i]);
+  }
+  return all;
+}
+
+std::vector<Computed> PipelineRunner::compute(std::span<Stage> stages,
+                                              std::span<const NamedTensors> batches, bool measure) {
+  // A batch alone gains nothing from threads.
+  if (batches.size() == 1) return BatchRunner::compute(stages, batches, measure);
+  SlicedBatch numbered;
+  for (const NamedTensors& batch : batches) {
+    const auto index = static_cast<std::uint32_t>(numbered.slices.size());
+    numbered.micro_batches.push_back({0, index, 0, batch_rows(batch)});
+    numbered.slices.push_back(batch);
+  }
+  return compute(stages, numbered, measure);
+}
+
+std::vector<Computed> PipelineRunner::compute(std::span<Stage> stages, const SlicedBatch& batches,
+                                              bool measure) {
+  auto results = drive_all(stages, [&](std::size_t, StageDriver& driver, const auto& stop) {
+    return driver.compute(batches, measure, stop);
+  });
+  std::vector<Computed> all(batches.slices.size());
+  for (SliceResults& part : *results) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      all[i].taps += part.taps[i];
+      all[i].outputs.merge(part.outputs[i]);
+    }
+  }
+  return all;
+}
+
+std::size_t PipelineRunner::batches_ahead() const {
+  if (threads_.empty()) return 1;
+  return std::min(kBatchesPerPart * threads_.size(), kMostBatchesAhead);
+}
+
+std::optional<std::vector<SliceResults>> PipelineRunner::drive_all(std::span<Stage> stages,
+                                                                   const Drive& drive) {
+  if (broken_) connect();
+  FirstStop first;
+  std::stop_source stop;
+  std::vector<SliceResults> results(stages.size());
+  for_each(stages, [&](std::size_t part, Stage& stage) {
+    try {
+      StageDriver driver(stage, ends_[part], options_.deadline, ends_after_);
+      results[part] = drive(part, driver, stop.get_token());
+      if (!results[part].finite) first.note(part, nullptr);
+    } catch (...) {
+      first.note(part, std::current_exception());
+    }
+    // Wakes the others, which wait for tensors that will not come.
+    if (first.noted() && stop.request_stop()) hang_up();
+  });
+  const auto& cause = first.cause();
+  if (!cause) return results;
+  broken_ = true;
+  if (cause->error == nullptr) return std::nullopt;
+  rethrow_for_part(cause->error, cause->part, stages.size(), stages[cause->part].graph());
+}
+
+void PipelineRunner::for_each(std::span<Stage> stages,
+                              const std::function<void(std::size_t, Stage&)>& visit) {
+  if (threads_.empty()) {
+    visit(0, stages.front());
+    return;
+  }
+  std::vector<std::future<void>> done;
+  for (std::size_t part = 0; part < stages.size(); ++part) {
+    done.push_back(threads_[part]->post([&, part] { visit(part, stages[part]); }));
+  }
+  for (const std::future<void>& one : done) one.wait();  // all, before anything is thrown
+  for (std::size_t part = 0; part < stages.size(); ++part) {
+    try {
+      done[part].get();
+    } catch (...) {
+      rethrow_for_part(std::current_exception(), part, stages.size(), stages[part].graph());
+    }
+  }
+}
+
+void PipelineRunner::check_gradient_slots(const StageChain& chain) const {
+  for (const ChainBoundary& boundary : boundaries_) {
+    const HarmonicGraph& from = chain.stages()[boundary.from].graph();
+    const HarmonicGraph& to = chain.stages()[boundary.to].graph();
+    const auto awaited =
+        std::ranges::find(from.consumers(), boundary.name, &ConsumerNode::name)->gradient_slots;
+    const auto sent = to.producers()[*to.producer_index(boundary.name)].gradient_slots;
+    if (awaited == sent) continue;
+    fail(ErrorCode::kInvalidArgument,
+         "boundary '{}': part {} waits for {} gradients and part {} sends {}; declare the same "
+         "number at both ends",
+         boundary.name, boundary.from, awaited, boundary.to, sent);
+  }
+}
+
+void PipelineRunner::connect() {
+  buses_.clear();
+  ends_.clear();
+  for (const PartPlace& place : places_) ends_.push_back(place.outside);
+  for (const ChainBoundary& boundary : boundaries_) {
+    auto [sender, receiver] = make_bus(boundary.name, kBusWindow);
+    ends_[boundary.from].leaving.emplace(boundary.name, BoundaryLink{sender.get()});
+    ends_[boundary.to].entering.emplace(boundary.name, BoundaryLink{receiver.get()});
+    buses_.push_back(std::move(sender));
+    buses_.push_back(std::move(receiver));
+  }
+  broken_ = false;
+}
+
+// A chain of one has nobody to wake here; whoever owns its boundaries says farewell to the others.
+void PipelineRunner::hang_up() {
+  if (threads_.empty()) return;
+  for (const StageEnds& ends : ends_) {
+    for (const auto& [name, link] : ends.entering) hang_up_quietly(*link.transport);
+    for (const auto& [name, link] : ends.leaving) hang_up_quietly(*link.transport);
+  }
+}
 
 std::unique_ptr<BatchRunner> make_pipeline_runner(const StageChain& chain,
                                                   const PipelineOptions& options,
                                                   int compute_threads) {
-  return std::make_unique<PipelineRunner>(chain, options, compute_threads);
+  std::vector<PartPlace> places(chain.stages().size());
+  for (std::size_t part = 0; part < places.size(); ++part) {
+    places[part].depth = places.size() - part;
+  }
+  return std::make_unique<PipelineRunner>(chain, options, compute_threads, std::move(places));
 }
 
 }  // namespace harmonics

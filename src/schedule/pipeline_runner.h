@@ -2,17 +2,74 @@
 // schedule).
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include <harmonics/runtime/stage_chain.h>
 #include <harmonics/schedule/pipeline.h>
 
+#include "part_thread.h"
+#include "stage_driver.h"
+#include "wire.h"
+
 namespace harmonics {
 
-/// A runner for the stages of `chain`: boundaries are buses, micro-batches flow in the given order.
-/// An Error or a loss that is not finite in one part stops all parts within the batch; the next
-/// batch starts afresh. Ends of a boundary that disagree about gradients, or more than
-/// kMaxPipelineParts parts, are an Error here.
+/// What a runner knows of each part, in the order of the chain.
+struct PartPlace {
+  /// Parts from this one to the last of the whole run, both included.
+  std::size_t depth = 1;
+  /// Boundaries to parts that are elsewhere.
+  StageEnds outside;
+};
+
+/// Boundaries between the parts here are buses. An Error or a loss that is not finite in one part
+/// stops all parts within the batch; unless parts are elsewhere, the next batch starts afresh. A
+/// chain of one part computes on the caller's thread.
+class PipelineRunner final : public BatchRunner {
+ public:
+  /// Ends of a boundary that disagree about gradients, or more than kMaxPipelineParts parts, are an
+  /// Error. `places` has one entry for each part; what they name must outlive the runner.
+  PipelineRunner(const StageChain& chain, const PipelineOptions& options, int compute_threads,
+                 std::vector<PartPlace> places);
+
+  [[nodiscard]] SliceResults run(std::span<Stage> stages, const SlicedBatch& batch) override;
+  [[nodiscard]] std::vector<Computed> compute(std::span<Stage> stages,
+                                              std::span<const NamedTensors> batches,
+                                              bool measure) override;
+  /// The same for batches whose numbers are known.
+  [[nodiscard]] std::vector<Computed> compute(std::span<Stage> stages, const SlicedBatch& batches,
+                                              bool measure);
+  [[nodiscard]] std::size_t batches_ahead() const override;
+  void for_each(std::span<Stage> stages,
+                const std::function<void(std::size_t, Stage&)>& visit) override;
+
+  [[nodiscard]] StageEnds& ends(std::size_t part) { return ends_[part]; }
+  /// Steps after which the run ends; kNoEnd while nobody wants that.
+  [[nodiscard]] std::atomic<std::uint64_t>& ends_after() { return ends_after_; }
+
+ private:
+  using Drive = std::function<SliceResults(std::size_t part, StageDriver&, const std::stop_token&)>;
+  /// What the parts' drivers gave, or nothing when a loss was not finite.
+  [[nodiscard]] std::optional<std::vector<SliceResults>> drive_all(std::span<Stage> stages,
+                                                                   const Drive& drive);
+  void check_gradient_slots(const StageChain& chain) const;
+  void connect();
+  void hang_up();
+
+  const std::vector<ChainBoundary> boundaries_;
+  const PipelineOptions options_;
+  const std::vector<PartPlace> places_;
+  std::vector<std::unique_ptr<PartThread>> threads_;  // none for a chain of one
+  std::vector<TransportPtr> buses_;
+  std::vector<StageEnds> ends_;  // by part
+  std::atomic<std::uint64_t> ends_after_{kNoEnd};
+  bool has_outside_ = false;
+  bool broken_ = false;
+};
+
+/// A runner for parts that are all here.
 [[nodiscard]] std::unique_ptr<BatchRunner> make_pipeline_runner(const StageChain& chain,
                                                                 const PipelineOptions& options,
                                                                 int compute_threads);

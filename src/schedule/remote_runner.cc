@@ -6,8 +6,11 @@
 #include <utility>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/base/log.h>
 #include <harmonics/runtime/devices.h>
+
+#include "fit_terms.h"
 
 namespace harmonics {
 namespace {
@@ -15,10 +18,23 @@ namespace {
 // How long a part that has failed goes on for its neighbours' sake.
 constexpr Nanoseconds kFarewell = std::chrono::seconds(3);
 
+// The name of the first part of a home.
+std::string title_of(const std::string& home) { return home.substr(0, home.find('\n')); }
+
 }  // namespace
 
-RemoteRunner::RemoteRunner(Peers peers, PartRecord own, const RemoteOptions& options)
-    : peers_(std::move(peers)), own_(std::move(own)), options_(options) {}
+RemoteRunner::RemoteRunner(const StageChain& chain, Peers peers, std::vector<PartRecord> own,
+                           const RemoteOptions& options)
+    : chain_(chain),
+      peers_(std::move(peers)),
+      own_(std::move(own)),
+      home_(part_key(own_.front())),
+      options_(options) {
+  for (std::size_t part = 0; part < own_.size(); ++part) {
+    own_[part].home = home_;
+    for (const BoundaryEnd& end : own_[part].entering) part_of_.emplace(end.name, part);
+  }
+}
 
 RemoteRunner::~RemoteRunner() {
   if (map_ && stopped_by_.empty()) peers_.close(options_.closing);
@@ -29,38 +45,71 @@ void RemoteRunner::abandon(const std::string& why) {
   stopped_by_ = why;
   // A closed boundary is certain to be noticed, an abandoned one only if its link holds out.
   if (map_) peers_.close(std::min<Nanoseconds>(options_.closing, kFarewell));
+  pipeline_.reset();
   peers_.abandon();
 }
 
 void RemoteRunner::check_alive() const {
   if (stopped_by_.empty()) return;
   fail(ErrorCode::kFailedPrecondition,
-       "part '{}' has stopped ({}); make a new scheduler and go on from a checkpoint", own_.name,
+       "part '{}' has stopped ({}); make a new scheduler and go on from a checkpoint", name(),
        stopped_by_);
 }
 
 void RemoteRunner::meet(std::uint64_t step) {
-  begun_ = true;
-  own_.steps = static_cast<std::int64_t>(step);
-  PartMap map = peers_.meet(own_, options_.first_contact);
-  if (map.learns()) map.check_gradients();
-  width_ = map.diameter();
-  depth_ = map.depth_of(own_);
-  log_info("schedule", "part '{}' has met {} others", own_.name, map.parts().size() - 1);
-  map_ = std::move(map);
-}
-
-bool RemoteRunner::await_batch(std::uint64_t step) {
   check_alive();
   // The caller may have changed threads since the last batch.
   use_compute_threads(options_.runtime.threads);
-  if (!map_) meet(step);
+  if (map_) return;
+  begun_ = true;
+  for (PartRecord& record : own_) record.steps = static_cast<std::int64_t>(step);
+  PartMap map = first_contact();
+  if (map.learns()) map.check_gradients();
+  width_ = map.diameter();
+  fed_ = map.fed_from_outside(home_);
+  log_info("schedule", "part '{}' has met {} others", name(), map.parts().size() - own_.size());
+  map_ = std::move(map);
+  pipeline_.emplace(chain_, options_.pipeline, options_.runtime.threads, places());
+}
+
+PartMap RemoteRunner::first_contact() {
+  try {
+    return peers_.meet(own_, options_.first_contact);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kDeadlineExceeded) throw;
+    fail(error.code(),
+         "part '{}' has not met the others: {} (a neighbour may take {} s to come: start it, or "
+         "wait longer)",
+         name(), error.what(), std::chrono::duration<double>(options_.first_contact).count());
+  }
+}
+
+std::vector<PartPlace> RemoteRunner::places() const {
+  std::vector<PartPlace> places;
+  for (const PartRecord& record : own_) {
+    PartPlace& place = places.emplace_back();
+    place.depth = map_->depth_of(record);
+    for (const BoundaryEnd& end : record.entering) {
+      const auto link = peers_.ends().entering.find(end.name);
+      if (link != peers_.ends().entering.end()) place.outside.entering.insert(*link);
+    }
+    for (const BoundaryEnd& end : record.leaving) {
+      const auto link = peers_.ends().leaving.find(end.name);
+      if (link != peers_.ends().leaving.end()) place.outside.leaving.insert(*link);
+    }
+  }
+  return places;
+}
+
+bool RemoteRunner::await_batch(std::uint64_t step) {
+  meet(step);
   step_ = step;
   head_.reset();
-  StageEnds& ends = peers_.ends();
   std::size_t ended = 0;
-  for (const auto& [name, end] : ends.entering) {
-    std::optional<Message> message = end->receive(deadline_in(patience()));
+  for (const std::string& name : fed_) {
+    StageEnds& ends = pipeline_->ends(part_of_.find(name)->second);
+    Transport& end = *ends.entering.find(name)->second.transport;
+    std::optional<Message> message = end.receive(deadline_in(patience()));
     if (!message) {
       fail(ErrorCode::kUnavailable, "boundary '{}': the part that sends it has closed", name);
     }
@@ -68,20 +117,26 @@ bool RemoteRunner::await_batch(std::uint64_t step) {
       ++ended;
       continue;
     }
+    if (message->kind != MessageKind::kActivation) {
+      fail(ErrorCode::kDataLoss,
+           "boundary '{}': a batch was due, {} came; the two parts are out of step: all parts must "
+           "make the same calls",
+           name, message_kind_name(message->kind));
+    }
     const BatchHead head = decode_batch_head(message->attachment);
-    if (head_ && *head_ != head) {
+    if (head_ && head_->batch_samples != head.batch_samples) {
       fail(ErrorCode::kInvalidArgument,
            "boundary '{}' brings a batch of {} rows, another boundary one of {}", name,
            head.batch_samples, head_->batch_samples);
     }
     head_ = head;
-    ends.taken.emplace(name, std::move(*message));
+    ends.taken.insert_or_assign(name, std::move(*message));
   }
   if (ended > 0 && head_) {
     fail(ErrorCode::kInvalidArgument,
          "the epoch of part '{}' ends on {} of {} boundaries only: the data of all parts must be "
          "equally long",
-         own_.name, ended, ends.entering.size());
+         name(), ended, fed_.size());
   }
   return ended == 0;
 }
@@ -104,30 +159,25 @@ SliceResults RemoteRunner::run(std::span<Stage> stages, const SlicedBatch& batch
     fail(ErrorCode::kInvalidArgument, "the other parts cut the batch in {}, this one in {}",
          head_->micro_batches, count);
   }
-  const auto passes = pipeline_passes(options_.pipeline.order, count, depth_);
-  return StageDriver(stages.front(), peers_.ends(), patience()).run(passes, batch, {});
+  return pipeline_->run(stages, batch);
 }
 
-NamedTensors RemoteRunner::infer(std::span<Stage> stages, const NamedTensors& data) {
+std::vector<Computed> RemoteRunner::compute(std::span<Stage> stages,
+                                            std::span<const NamedTensors> batches, bool measure) {
   check_alive();
-  StageEnds& ends = peers_.ends();
-  NamedTensors received;
-  for (auto& [name, message] : ends.taken) received.emplace(name, std::move(message.tensor));
-  ends.taken.clear();
-  Stage& stage = stages.front();
-  NamedTensors outputs = stage.infer(part_inputs(stage.graph(), data, received));
-  const Bytes head = encode(BatchHead{rows(data), 1});
-  for (const auto& [name, end] : ends.leaving) {
-    auto leaving = outputs.extract(name);
-    end->send({MessageKind::kActivation, step_, 0, cpu_tensor(leaving.mapped()), head},
-              deadline_in(patience()));
+  std::vector<Computed> all;
+  for (const NamedTensors& batch : batches) {
+    SlicedBatch one;
+    one.micro_batches.push_back({step_, 0, 0, rows(batch)});
+    one.slices.push_back(batch);
+    all.push_back(std::move(pipeline_->compute(stages, one, measure).front()));
   }
-  return outputs;
+  return all;
 }
 
 void RemoteRunner::for_each(std::span<Stage> stages,
                             const std::function<void(std::size_t, Stage&)>& visit) {
-  for (std::size_t part = 0; part < stages.size(); ++part) visit(part, stages[part]);
+  pipeline_->for_each(stages, visit);
 }
 
 std::map<std::string, double> RemoteRunner::all_square_sums(std::map<std::string, double> own,
@@ -137,8 +187,9 @@ std::map<std::string, double> RemoteRunner::all_square_sums(std::map<std::string
     const auto bytes = std::bit_cast<std::array<char, sizeof(double)>>(square);
     notice.emplace(name, std::string(bytes.begin(), bytes.end()));
   }
+  const NoticeTag tag{Topic::kSquareSums, step, 0};
   std::map<std::string, double> all;
-  for (const auto& [name, text] : peers_.spread(std::move(notice), step, width_, patience())) {
+  for (const auto& [name, text] : peers_.spread(std::move(notice), tag, width_, patience())) {
     ByteReader in(bytes_of(text), "square sum");
     all.emplace(name, in.number<double>());
   }
@@ -147,9 +198,102 @@ std::map<std::string, double> RemoteRunner::all_square_sums(std::map<std::string
 
 void RemoteRunner::end_epoch() {
   check_alive();
-  for (const auto& [name, end] : peers_.ends().leaving) {
-    end->send({MessageKind::kEpochEnd, step_, 0, {}, {}}, deadline_in(patience()));
+  for (const auto& [name, link] : peers_.ends().leaving) {
+    link.transport->send({MessageKind::kEpochEnd, step_, 0, {}, {}}, deadline_in(patience()));
   }
+  // What enters because of what left here ends now as well.
+  for (const auto& [name, link] : peers_.ends().entering) {
+    if (fed_.contains(name)) continue;
+    const std::optional<Message> message = link.transport->receive(deadline_in(patience()));
+    if (message && message->kind == MessageKind::kEpochEnd) continue;
+    fail(ErrorCode::kDataLoss,
+         "boundary '{}': the end of the epoch was due, {} came; the data of all parts must be "
+         "equally long",
+         name, message ? message_kind_name(message->kind) : "the end of the run");
+  }
+}
+
+std::map<std::string, std::string> RemoteRunner::gather(Topic topic, std::string own,
+                                                        std::uint64_t step) {
+  const Notice all = peers_.spread({{home_, std::move(own)}}, {topic, step, 0}, width_, patience());
+  return {all.begin(), all.end()};
+}
+
+FitTerms RemoteRunner::agree(const FitTerms& own, std::uint64_t step) {
+  meet(step);
+  pipeline_->ends_after() = kNoEnd;
+  FitTerms terms = own;
+  terms.epochs_are_steps = own.epochs_are_steps && fed_.empty();
+  // The files that this fit saves carry the mark of the first process.
+  const std::string mark = random_mark();
+  mark_.clear();
+  saves_ = 0;
+  if (!saved_ && step == 0) saved_ = SavedStep{};
+  for (const auto& [home, text] : gather(Topic::kTerms, mark + encode(terms), step)) {
+    if (mark_.empty()) mark_ = text.substr(0, mark.size());
+    join_terms(terms, decode_fit_terms(std::string_view(text).substr(mark_.size())),
+               title_of(home));
+  }
+  return terms;
+}
+
+TapReport RemoteRunner::all_taps(const TapReport& own, std::uint64_t step) {
+  TapReport all;
+  for (const auto& [home, text] : gather(Topic::kTaps, encode(own), step)) {
+    all += decode_tap_report(text);
+  }
+  return all;
+}
+
+bool RemoteRunner::ends_after(std::uint64_t steps, bool wished) {
+  std::atomic<std::uint64_t>& end = pipeline_->ends_after();
+  // The wish walks one boundary per step. Where no gradients come back it only walks forward: then
+  // those that nobody feeds decide.
+  if (wished && (fed_.empty() || map_->all_boundaries_learn())) lower(end, steps + width_ + 1);
+  return steps >= end.load();
+}
+
+void RemoteRunner::save(const std::filesystem::path& path, std::uint64_t step,
+                        const WriteState& write) {
+  check_alive();
+  const std::vector<std::string> homes = map_->homes_in_order();
+  const auto index = static_cast<std::size_t>(std::ranges::find(homes, home_) - homes.begin());
+  SavedStep saved{static_cast<std::int64_t>(step), {}};
+  const std::string file =
+      stage_file_name(path, {saved.step, mark_, ++saves_, index, homes.size()});
+  const StageFile own{title_of(home_), file, write(path.parent_path() / file)};
+  const auto all = gather(Topic::kCheckpoint, encode(own), step);
+  for (const std::string& home : homes) saved.stages.push_back(decode_stage_file(all.at(home)));
+  if (is_first_in_folder(path, saved, index)) complete_checkpoint(path, {saved, saved_});
+  static_cast<void>(gather(Topic::kCheckpointDone, "", step));
+  saved_ = std::move(saved);
+}
+
+SavedStep RemoteRunner::choose_saved_step(const std::filesystem::path& path, std::uint64_t step) {
+  meet(step);
+  std::vector<SavedStep> common = {SavedStep{}};
+  if (!path.empty()) common = usable_steps(path, title_of(home_), map_->homes_in_order().size());
+  std::string told;
+  for (const auto& [home, text] : gather(Topic::kResume, encode_ids(common), step)) {
+    const std::vector<std::string> theirs = decode_ids(text);
+    std::erase_if(common, [&](const SavedStep& saved) {
+      return std::ranges::find(theirs, saved_step_id(saved)) == theirs.end();
+    });
+    told += format("{}'{}' can go on from {}", told.empty() ? "" : "; ", title_of(home),
+                   theirs.empty() ? "nothing" : listed(theirs));
+  }
+  if (common.empty()) {
+    fail(ErrorCode::kFailedPrecondition,
+         "the parts have no checkpoint in common: {}; resume all parts or none, from files of one "
+         "run",
+         told);
+  }
+  // A checkpoint that is one file is replaced by the first manifest: nobody can go back to it.
+  SavedStep chosen = common.front();
+  const bool replaced = !chosen.stages.empty() && chosen.stages.front().sha256.empty();
+  saved_ = replaced ? std::nullopt : std::optional(chosen);
+  chosen.stages = files_to_read(chosen, title_of(home_), map_->homes_in_order().size());
+  return chosen;
 }
 
 }  // namespace harmonics

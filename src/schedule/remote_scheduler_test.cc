@@ -225,6 +225,8 @@ TEST(RemoteScheduler, APeerThatNeverComesIsAnErrorThatNamesTheBoundary) {
       }
     });
     EXPECT_NE(text.find(boundary), std::string::npos) << text;
+    EXPECT_NE(text.find("127.0.0.1"), std::string::npos) << "the peer: " << text;
+    EXPECT_NE(text.find("0.05 s"), std::string::npos) << "the deadline: " << text;
   }
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <harmonics/runtime/batch_runner.h>
 #include <harmonics/runtime/options.h>
@@ -28,9 +29,12 @@ class ReplicaRunner final : public BatchRunner {
                 const std::function<void(std::size_t, Stage&)>& visit) override {
     inner_->for_each(stages, visit);
   }
-  [[nodiscard]] NamedTensors infer(std::span<Stage> stages, const NamedTensors& data) override {
-    return inner_->infer(stages, data);
+  [[nodiscard]] std::vector<Computed> compute(std::span<Stage> stages,
+                                              std::span<const NamedTensors> batches,
+                                              bool measure) override {
+    return inner_->compute(stages, batches, measure);
   }
+  [[nodiscard]] std::size_t batches_ahead() const override { return inner_->batches_ahead(); }
   [[nodiscard]] bool await_batch(std::uint64_t step) override;
   [[nodiscard]] std::int64_t rows(const NamedTensors& data) const override {
     return inner_->rows(data);
@@ -42,6 +46,19 @@ class ReplicaRunner final : public BatchRunner {
   void end_epoch() override { inner_->end_epoch(); }
   [[nodiscard]] bool learns() const override { return inner_->learns(); }
   [[nodiscard]] bool paces_epochs() const override { return inner_->paces_epochs(); }
+  [[nodiscard]] FitTerms agree(const FitTerms& own, std::uint64_t step) override {
+    return inner_->agree(own, step);
+  }
+  [[nodiscard]] TapReport all_taps(const TapReport& own, std::uint64_t step) override {
+    return inner_->all_taps(own, step);
+  }
+  [[nodiscard]] bool ends_after(std::uint64_t steps, bool wished) override {
+    return inner_->ends_after(steps, wished);
+  }
+  void save(const std::filesystem::path& path, std::uint64_t step,
+            const WriteState& write) override {
+    inner_->save(path, step, write);
+  }
 
  private:
   /// `failed` becomes the first replica whose loss is not finite, if there is one: then nothing of

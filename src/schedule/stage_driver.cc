@@ -10,11 +10,19 @@
 
 namespace harmonics {
 
+void lower(std::atomic<std::uint64_t>& value, std::uint64_t other) {
+  std::uint64_t known = value.load();
+  while (other < known && !value.compare_exchange_weak(known, other)) {
+  }
+}
+
 SliceResults StageDriver::run(const std::vector<Pass>& passes, const SlicedBatch& batch,
                               const std::stop_token& stop) {
   SliceResults results;
+  const std::uint64_t ends_after = ends_after_.load();
   head_ = encode(BatchHead{batch.micro_batches.front().batch_samples,
-                           static_cast<std::uint32_t>(batch.micro_batches.size())});
+                           static_cast<std::uint32_t>(batch.micro_batches.size()), ends_after});
+  run_end_ = encode_run_end(ends_after);
   for (const Pass& pass : passes) {
     if (stop.stop_requested()) break;
     const MicroBatch& micro_batch = batch.micro_batches.at(pass.micro_batch);
@@ -29,20 +37,43 @@ SliceResults StageDriver::run(const std::vector<Pass>& passes, const SlicedBatch
   return results;
 }
 
+SliceResults StageDriver::compute(const SlicedBatch& batches, bool measure,
+                                  const std::stop_token& stop) {
+  SliceResults results;
+  for (const MicroBatch& batch : batches.micro_batches) {
+    if (stop.stop_requested()) break;
+    const NamedTensors inputs = inputs_of(batch, batches.slices[batch.index]);
+    TapReport& taps = results.taps.emplace_back();
+    NamedTensors outputs = measure ? stage_.evaluate(inputs, taps) : stage_.infer(inputs);
+    hand_on(batch, outputs, encode(BatchHead{batch.batch_samples, 1, ends_after_.load()}));
+    results.outputs.push_back(std::move(outputs));
+  }
+  return results;
+}
+
+NamedTensors StageDriver::inputs_of(const MicroBatch& micro_batch, const NamedTensors& data) {
+  NamedTensors received;
+  for (const auto& [name, link] : ends_.entering) {
+    received.emplace(name, receive(name, link, MessageKind::kActivation, micro_batch));
+  }
+  return part_inputs(stage_.graph(), data, received);
+}
+
+// What leaves over a boundary is sent and is no output.
+void StageDriver::hand_on(const MicroBatch& micro_batch, NamedTensors& outputs, const Bytes& head) {
+  for (const auto& [name, link] : ends_.leaving) {
+    auto leaving = outputs.extract(name);
+    send(link, {MessageKind::kActivation, micro_batch.step, micro_batch.index,
+                std::move(leaving.mapped()), head});
+  }
+}
+
 void StageDriver::forward(const MicroBatch& micro_batch, const SlicedBatch& batch,
                           SliceResults& results) {
-  NamedTensors received;
-  for (const auto& [name, end] : ends_.entering) {
-    received.emplace(name, receive(name, *end, MessageKind::kActivation, micro_batch));
-  }
   TapReport taps;
-  NamedTensors outputs = stage_.forward(
-      micro_batch, part_inputs(stage_.graph(), batch.slices[micro_batch.index], received), taps);
-  for (const auto& [name, end] : ends_.leaving) {
-    auto leaving = outputs.extract(name);
-    send(*end, {MessageKind::kActivation, micro_batch.step, micro_batch.index,
-                std::move(leaving.mapped()), head_});
-  }
+  NamedTensors outputs =
+      stage_.forward(micro_batch, inputs_of(micro_batch, batch.slices[micro_batch.index]), taps);
+  hand_on(micro_batch, outputs, head_);
   results.taps.push_back(taps);
   if (batch.keep_outputs) results.outputs.push_back(std::move(outputs));
 }
@@ -53,28 +84,28 @@ void StageDriver::backward(const MicroBatch& micro_batch, double loss_scale) {
     const auto end = ends_.leaving.find(node.name);
     if (node.gradient_slots == 0 || end == ends_.leaving.end()) continue;
     gradients.emplace(node.name,
-                      receive(node.name, *end->second, MessageKind::kGradient, micro_batch));
+                      receive(node.name, end->second, MessageKind::kGradient, micro_batch));
   }
   for (auto& [name, gradient] : stage_.backward(micro_batch, gradients, loss_scale)) {
     const auto end = ends_.entering.find(name);
     if (end == ends_.entering.end()) continue;
-    send(*end->second,
-         {MessageKind::kGradient, micro_batch.step, micro_batch.index, std::move(gradient), {}});
+    send(end->second, {MessageKind::kGradient, micro_batch.step, micro_batch.index,
+                       std::move(gradient), run_end_});
   }
 }
 
-void StageDriver::send(Transport& end, Message message) const {
-  if (ends_.host_only) message.tensor = cpu_tensor(message.tensor);
-  end.send(message, deadline_in(patience_));
+void StageDriver::send(const BoundaryLink& link, Message message) const {
+  if (link.host_only) message.tensor = cpu_tensor(message.tensor);
+  link.transport->send(message, deadline_in(patience_));
 }
 
-Tensor StageDriver::receive(const std::string& name, Transport& end, MessageKind kind,
+Tensor StageDriver::receive(const std::string& name, const BoundaryLink& link, MessageKind kind,
                             const MicroBatch& micro_batch) {
   std::optional<Message> message;
   if (kind == MessageKind::kActivation && ends_.taken.contains(name)) {
     message = std::move(ends_.taken.extract(name).mapped());
   } else {
-    message = end.receive(deadline_in(patience_));
+    message = link.transport->receive(deadline_in(patience_));
   }
   if (!message) {
     fail(ErrorCode::kAborted, "boundary '{}': the other part stopped in step {}", name,
@@ -89,6 +120,9 @@ Tensor StageDriver::receive(const std::string& name, Transport& end, MessageKind
         name, message_kind_name(kind), micro_batch.step + 1, micro_batch.index,
         message_kind_name(message->kind), message->step + 1, message->micro_batch);
   }
+  lower(ends_after_, kind == MessageKind::kGradient
+                         ? decode_run_end(message->attachment)
+                         : decode_batch_head(message->attachment).ends_after);
   return std::move(message->tensor);
 }
 

@@ -4,6 +4,7 @@
 // the same boundaries back. The driver does not know what carries them.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <stop_token>
 #include <string>
@@ -15,38 +16,56 @@
 
 namespace harmonics {
 
-/// This stage's ends of its boundaries, by name. Not owned.
+/// What carries a boundary. Not owned.
+struct BoundaryLink {
+  Transport* transport = nullptr;
+  /// True when it carries only tensors in main memory.
+  bool host_only = false;
+};
+
+/// This stage's ends of its boundaries, by name.
 struct StageEnds {
-  std::map<std::string, Transport*, std::less<>> entering;
-  std::map<std::string, Transport*, std::less<>> leaving;
+  std::map<std::string, BoundaryLink, std::less<>> entering;
+  std::map<std::string, BoundaryLink, std::less<>> leaving;
   /// First activations of a batch that were received already, by boundary.
   std::map<std::string, Message, std::less<>> taken;
-  /// True when the transports carry only tensors in main memory.
-  bool host_only = false;
 };
 
 /// One thread. Every wait ends after `patience`, with an Error that names the boundary.
 class StageDriver {
  public:
-  StageDriver(Stage& stage, StageEnds& ends, Nanoseconds patience)
-      : stage_(stage), ends_(ends), patience_(patience) {}
+  /// `ends_after`, the steps after which the run ends, rides along with what is sent, and becomes
+  /// smaller when another part wants the run to end sooner.
+  StageDriver(Stage& stage, StageEnds& ends, Nanoseconds patience,
+              std::atomic<std::uint64_t>& ends_after)
+      : stage_(stage), ends_(ends), patience_(patience), ends_after_(ends_after) {}
 
   /// Makes the passes in this order. Ends early, with what there is, when a loss is not finite or
   /// when `stop` is asked for. The outputs hold what left over no boundary.
   [[nodiscard]] SliceResults run(const std::vector<Pass>& passes, const SlicedBatch& batch,
                                  const std::stop_token& stop);
+  /// Takes whole batches, one in each place of a micro-batch, forward in evaluation mode.
+  [[nodiscard]] SliceResults compute(const SlicedBatch& batches, bool measure,
+                                     const std::stop_token& stop);
 
  private:
+  [[nodiscard]] NamedTensors inputs_of(const MicroBatch& micro_batch, const NamedTensors& data);
+  void hand_on(const MicroBatch& micro_batch, NamedTensors& outputs, const Bytes& head);
   void forward(const MicroBatch& micro_batch, const SlicedBatch& batch, SliceResults& results);
   void backward(const MicroBatch& micro_batch, double loss_scale);
-  void send(Transport& end, Message message) const;
-  [[nodiscard]] Tensor receive(const std::string& name, Transport& end, MessageKind kind,
+  void send(const BoundaryLink& link, Message message) const;
+  [[nodiscard]] Tensor receive(const std::string& name, const BoundaryLink& link, MessageKind kind,
                                const MicroBatch& micro_batch);
 
   Stage& stage_;
   StageEnds& ends_;
-  Bytes head_;  // rides with every activation
+  Bytes head_;     // rides with every activation
+  Bytes run_end_;  // rides with every gradient
   const Nanoseconds patience_;
+  std::atomic<std::uint64_t>& ends_after_;
 };
+
+/// `value` becomes the smaller of both.
+void lower(std::atomic<std::uint64_t>& value, std::uint64_t other);
 
 }  // namespace harmonics

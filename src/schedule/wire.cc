@@ -1,10 +1,16 @@
 #include "wire.h"
 
+#include <array>
 #include <cstring>
 #include <utility>
 
 namespace harmonics {
 namespace {
+
+constexpr std::array<std::string_view, 7> kTopicNames = {
+    "meeting", "terms", "square sums", "taps", "checkpoint", "checkpoint done", "resume",
+};
+constexpr int kRoundBits = 24;
 
 void write_ends(ByteWriter& out, const std::vector<BoundaryEnd>& ends) {
   out.number(static_cast<std::uint32_t>(ends.size()));
@@ -29,7 +35,26 @@ Bytes encode(const BatchHead& head) {
   ByteWriter out;
   out.number(head.batch_samples);
   out.number(head.micro_batches);
+  out.number(head.ends_after);
   return out.take();
+}
+
+Bytes encode_run_end(std::uint64_t ends_after) {
+  ByteWriter out;
+  out.number(ends_after);
+  return out.take();
+}
+
+std::uint64_t decode_run_end(ByteSpan bytes) {
+  ByteReader in(bytes, "end of the run");
+  const auto ends_after = in.number<std::uint64_t>();
+  if (in.left() != 0) in.broken("bytes after the end");
+  return ends_after;
+}
+
+std::string_view topic_name(Topic topic) {
+  const auto index = static_cast<std::size_t>(topic);
+  return index < kTopicNames.size() ? kTopicNames[index] : "unknown";
 }
 
 BatchHead decode_batch_head(ByteSpan bytes) {
@@ -37,6 +62,7 @@ BatchHead decode_batch_head(ByteSpan bytes) {
   BatchHead head;
   head.batch_samples = in.number<std::int64_t>();
   head.micro_batches = in.number<std::uint32_t>();
+  head.ends_after = in.number<std::uint64_t>();
   if (in.left() != 0) in.broken("bytes after the end");
   if (head.batch_samples < 1 || head.micro_batches < 1 || head.micro_batches > head.batch_samples) {
     in.broken("a batch has at least one row, and no more micro-batches than rows");
@@ -44,7 +70,7 @@ BatchHead decode_batch_head(ByteSpan bytes) {
   return head;
 }
 
-Message notice_message(const Notice& notice, std::uint64_t step, std::uint32_t round) {
+Message notice_message(const Notice& notice, const NoticeTag& tag) {
   ByteWriter out;
   out.number(static_cast<std::uint32_t>(notice.size()));
   for (const auto& [name, text] : notice) {
@@ -54,7 +80,13 @@ Message notice_message(const Notice& notice, std::uint64_t step, std::uint32_t r
   const Bytes bytes = out.take();
   Tensor tensor = Tensor::empty({static_cast<std::int64_t>(bytes.size())}, DType::kUInt8);
   std::memcpy(tensor.mutable_values<std::uint8_t>().data(), bytes.data(), bytes.size());
-  return {MessageKind::kControl, step, round, std::move(tensor), {}};
+  const std::uint32_t number = static_cast<std::uint32_t>(tag.topic) << kRoundBits | tag.round;
+  return {MessageKind::kControl, tag.step, number, std::move(tensor), {}};
+}
+
+NoticeTag tag_of(const Message& message) {
+  return {static_cast<Topic>(message.micro_batch >> kRoundBits), message.step,
+          message.micro_batch & ((1u << kRoundBits) - 1)};
 }
 
 Notice decode_notice(const Message& message) {
@@ -72,6 +104,7 @@ Notice decode_notice(const Message& message) {
 std::string encode(const PartRecord& record) {
   ByteWriter out;
   out.text(record.name);
+  out.text(record.home);
   write_ends(out, record.entering);
   write_ends(out, record.leaving);
   out.number(static_cast<std::uint8_t>(record.learns));
@@ -89,6 +122,7 @@ PartRecord decode_part_record(std::string_view text) {
   ByteReader in(bytes_of(text), "part record");
   PartRecord record;
   record.name = in.text(kMaxNoticeText);
+  record.home = in.text(kMaxNoticeText);
   record.entering = read_ends(in);
   record.leaving = read_ends(in);
   record.learns = in.number<std::uint8_t>() != 0;
@@ -100,6 +134,13 @@ PartRecord decode_part_record(std::string_view text) {
   record.steps = in.number<std::int64_t>();
   if (in.left() != 0) in.broken("bytes after the end");
   return record;
+}
+
+std::string part_key(const PartRecord& record) {
+  std::string text = record.name;
+  for (const BoundaryEnd& end : record.leaving) text += "\n>" + end.name;
+  for (const BoundaryEnd& end : record.entering) text += "\n<" + end.name;
+  return text;
 }
 
 }  // namespace harmonics

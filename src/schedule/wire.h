@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -18,21 +19,50 @@ inline constexpr std::size_t kMaxRemoteParts = 1024;
 inline constexpr std::size_t kMaxNoticeEntries = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxNoticeText = std::size_t{1} << 20;
 
+/// A number of steps that no run reaches: nobody wants it to end early.
+inline constexpr std::uint64_t kNoEnd = std::numeric_limits<std::uint64_t>::max();
+
 /// Rides with every activation: what a part without data of its own cannot know.
-/// i64 rows of the whole batch, u32 number of micro-batches.
+/// i64 rows of the whole batch, u32 number of micro-batches, u64 steps after which the run ends.
 struct BatchHead {
   std::int64_t batch_samples = 0;
   std::uint32_t micro_batches = 0;
+  std::uint64_t ends_after = kNoEnd;
   bool operator==(const BatchHead&) const = default;
 };
 [[nodiscard]] Bytes encode(const BatchHead& head);
 /// Bytes that are no head, or numbers that make no sense, are an Error (kDataLoss).
 [[nodiscard]] BatchHead decode_batch_head(ByteSpan bytes);
 
+/// Rides with every gradient: u64 steps after which the run ends.
+[[nodiscard]] Bytes encode_run_end(std::uint64_t ends_after);
+[[nodiscard]] std::uint64_t decode_run_end(ByteSpan bytes);
+
+/// What a notice is about. The numbers are part of the conversation: never renumber.
+enum class Topic : std::uint8_t {
+  kMeeting = 0,
+  kTerms = 1,
+  kSquareSums = 2,
+  kTaps = 3,
+  kCheckpoint = 4,
+  kCheckpointDone = 5,
+  kResume = 6,
+};
+[[nodiscard]] std::string_view topic_name(Topic topic);
+
 /// Facts that spread from part to part, by name.
 using Notice = std::map<std::string, std::string, std::less<>>;
-/// A control message: the notice is its tensor, bytes of u32 count, then name and text each.
-[[nodiscard]] Message notice_message(const Notice& notice, std::uint64_t step, std::uint32_t round);
+/// What a control message is about, and in which round of spreading it was sent.
+struct NoticeTag {
+  Topic topic = Topic::kMeeting;
+  std::uint64_t step = 0;
+  std::uint32_t round = 0;
+  bool operator==(const NoticeTag&) const = default;
+};
+/// A control message: the notice is its tensor, bytes of u32 count, then name and text each; the
+/// topic stands in the highest byte of the micro-batch, the round in the others.
+[[nodiscard]] Message notice_message(const Notice& notice, const NoticeTag& tag);
+[[nodiscard]] NoticeTag tag_of(const Message& message);
 [[nodiscard]] Notice decode_notice(const Message& message);
 
 /// This part's end of a boundary, and how many gradients come back over it per micro-batch.
@@ -45,6 +75,8 @@ struct BoundaryEnd {
 /// What the parts of a run tell each other when they meet.
 struct PartRecord {
   std::string name;
+  /// Parts of one process name the same home. Empty: the part is alone.
+  std::string home;
   std::vector<BoundaryEnd> entering;
   std::vector<BoundaryEnd> leaving;
   bool learns = false;
@@ -59,5 +91,7 @@ struct PartRecord {
 };
 [[nodiscard]] std::string encode(const PartRecord& record);
 [[nodiscard]] PartRecord decode_part_record(std::string_view text);
+/// Tells a part from all others: no two share a boundary.
+[[nodiscard]] std::string part_key(const PartRecord& record);
 
 }  // namespace harmonics

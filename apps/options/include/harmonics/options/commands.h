@@ -56,10 +56,38 @@ struct TrainCommand {
   /// Empty: none.
   std::filesystem::path checkpoint;
   std::int64_t checkpoint_every = 0;
+  std::int64_t checkpoint_every_epochs = 0;
   bool resume = false;
   std::filesystem::path metrics;
   std::filesystem::path weights;
+  /// A process for each part; `transport` then says what carries the boundaries.
+  bool processes = false;
+  std::string transport;
+  bool compress = false;
+  /// How often a run goes back to its last checkpoint because a process of it died.
+  std::int64_t restarts = 3;
   OutputStyle output = OutputStyle::kTable;
+};
+
+/// harmonics stage
+struct StageCommand {
+  TrainCommand training;
+  /// Which of the parts, from 0.
+  std::int64_t part = 0;
+  /// Endpoint URLs with the names of boundaries.
+  std::vector<std::string> boundaries;
+  /// An endpoint URL without a name, for all others; empty: none.
+  std::string meet;
+  std::string run;
+  /// Empty: the token is in the environment, if there is one.
+  std::filesystem::path token_file;
+  std::filesystem::path tls_certificate;
+  std::filesystem::path tls_key;
+  std::filesystem::path tls_authority;
+  std::int64_t first_contact_s = 60;
+  std::int64_t deadline_s = 600;
+  /// 0: as many as the data of this part has.
+  std::int64_t batches_per_epoch = 0;
 };
 
 /// How a run is secured: not at all, by a chain of custody, or also by zero-knowledge proofs.
@@ -192,11 +220,12 @@ struct CompletionCommand {
   Shell shell = Shell::kBash;
 };
 
-using Command = std::variant<GraphShowCommand, GraphCheckCommand, GraphDrawCommand, GraphZooCommand,
-                             TrainCommand, RunCommand, QuantizeCommand, ProfileCommand, PlanCommand,
-                             KeysNewCommand, KeysShowCommand, VerifyCommand, DoctorCommand,
-                             CompletionCommand, ServerCommand, WorkerCommand, SubmitCommand,
-                             MonitorCommand, TasksCommand, TaskCommand, LogsCommand, CancelCommand,
-                             WaitCommand, WorkersCommand, DrainCommand, QuotaCommand>;
+using Command =
+    std::variant<GraphShowCommand, GraphCheckCommand, GraphDrawCommand, GraphZooCommand,
+                 TrainCommand, StageCommand, RunCommand, QuantizeCommand, ProfileCommand,
+                 PlanCommand, KeysNewCommand, KeysShowCommand, VerifyCommand, DoctorCommand,
+                 CompletionCommand, ServerCommand, WorkerCommand, SubmitCommand, MonitorCommand,
+                 TasksCommand, TaskCommand, LogsCommand, CancelCommand, WaitCommand, WorkersCommand,
+                 DrainCommand, QuotaCommand>;
 
 }  // namespace harmonics

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -51,6 +52,30 @@ struct SliceResults {
   bool finite = true;
 };
 
+/// What a batch came to in evaluation mode.
+struct Computed {
+  /// By consumer; boundaries between the stages may be among them.
+  NamedTensors outputs;
+  /// What the taps of all stages saw; nothing unless it was asked for.
+  TapReport taps;
+};
+
+/// What all parts of a run must do alike while they fit.
+struct FitTerms {
+  /// Epochs of the whole run after which fit ends.
+  std::int64_t last_epoch = 0;
+  /// No data is sized: every epoch is one step.
+  bool epochs_are_steps = false;
+  bool evaluates = false;
+  int patience = 0;
+  bool saves = false;
+  std::int64_t save_every_steps = 0;
+  std::int64_t save_every_epochs = 0;
+};
+
+/// Writes the state of the stages here to a file and gives the file's digest.
+using WriteState = std::function<std::string(const std::filesystem::path&)>;
+
 /// Runs passes. One thread calls it; an implementation may compute on others. It keeps no reference
 /// to the stages after a call.
 class BatchRunner {
@@ -68,8 +93,13 @@ class BatchRunner {
   virtual void for_each(std::span<Stage> stages,
                         const std::function<void(std::size_t, Stage&)>& visit) = 0;
 
-  /// Outputs of all stages in evaluation mode; boundaries between the stages may be among them.
-  [[nodiscard]] virtual NamedTensors infer(std::span<Stage> stages, const NamedTensors& data);
+  /// Takes every batch forward through all stages in evaluation mode; the answers are in the order
+  /// of the batches. With `measure` the taps are computed, so that their targets must be there.
+  [[nodiscard]] virtual std::vector<Computed> compute(std::span<Stage> stages,
+                                                      std::span<const NamedTensors> batches,
+                                                      bool measure);
+  /// How many batches `compute` is best given at once.
+  [[nodiscard]] virtual std::size_t batches_ahead() const { return 1; }
 
   /// Into how many micro-batches the batch is cut where the options say `own`: more for a runner
   /// that takes only some of them through its stages, the others being its copies' work.
@@ -95,6 +125,26 @@ class BatchRunner {
   [[nodiscard]] virtual bool learns() const { return false; }
   /// True when await_batch says where an epoch ends, rather than the data that is bound here.
   [[nodiscard]] virtual bool paces_epochs() const { return false; }
+
+  // What all parts of a run decide together. All parts call these at the same points.
+
+  /// What the parts fit by; terms that contradict each other are an Error that names two parts.
+  /// One part that evaluates, or whose epochs are steps, makes all of them do so.
+  [[nodiscard]] virtual FitTerms agree(const FitTerms& own, std::uint64_t /*step*/) { return own; }
+  /// The sums of all parts' taps; `own` are those of the stages here.
+  [[nodiscard]] virtual TapReport all_taps(const TapReport& own, std::uint64_t /*step*/) {
+    return own;
+  }
+  /// Called after each step, of which there were `steps` so far: true when the run ends here.
+  /// `wished` says that someone wants it to end. Other parts need to hear of it, so that it may be
+  /// true some steps later, in all parts after the same one.
+  [[nodiscard]] virtual bool ends_after(std::uint64_t /*steps*/, bool wished) { return wished; }
+  /// Saves the state of all parts at this step under `path`: the file itself, or a manifest of the
+  /// parts' files, which counts when all of them are there.
+  virtual void save(const std::filesystem::path& path, std::uint64_t /*step*/,
+                    const WriteState& write) {
+    static_cast<void>(write(path));
+  }
 };
 
 /// One thread; a micro-batch passes all stages, forward and back, before the next one starts.

@@ -3,7 +3,8 @@
 // One safetensors file: "model.<parameter>", "optim.<parameter>.<slot>", and one JSON string in the
 // metadata with counters, precision and the producers' positions. docs/formats/checkpoint.md is the
 // page of this format. A file does not depend on how the graph was cut: it resumes in any number of
-// parts.
+// parts. Stages in several processes write a file each and a manifest (manifest.h) over them, which
+// is read wherever a checkpoint is.
 #pragma once
 
 #include <filesystem>
@@ -12,6 +13,7 @@
 #include <string>
 
 #include <harmonics/data/producer.h>
+#include <harmonics/runtime/manifest.h>
 #include <harmonics/runtime/stage_chain.h>
 
 namespace harmonics {
@@ -31,18 +33,29 @@ struct TrainingProgress {
   std::map<std::string, ProducerPosition> positions;
 };
 
-/// Writes weights, optimiser state and counters to `path`, whole or not at all.
-void save_checkpoint(const std::filesystem::path& path, const StageChain& chain,
-                     const TrainingProgress& progress);
+/// Writes weights, optimiser state and counters to `path`, whole or not at all, and gives the
+/// SHA-256 that stands in the file.
+std::string save_checkpoint(const std::filesystem::path& path, const StageChain& chain,
+                            const TrainingProgress& progress);
 
-/// Restores what save_checkpoint wrote. A file that is truncated, damaged, of another kind or of
-/// another graph (naming the first layer that differs) is an Error and changes nothing.
+/// Restores what save_checkpoint wrote, or the latest step of a manifest. A file that is truncated,
+/// damaged, of another kind or of another graph (naming the first layer that differs) is an Error
+/// and changes nothing. A chain with open boundaries takes what is its own.
 [[nodiscard]] TrainingProgress load_checkpoint(const std::filesystem::path& path,
                                                StageChain& chain);
+/// The same from the files of one saved step, which lie in `folder`; files whose digest is not the
+/// one that the step names, or that are not of one step, are an Error too.
+[[nodiscard]] TrainingProgress load_saved_step(const std::filesystem::path& folder,
+                                               const SavedStep& saved, StageChain& chain);
 
-/// Start weights from any safetensors file (a checkpoint too). `names` maps our parameter names to
-/// those in the file; names that are not in the map are taken as they are, with or without
-/// "model.".
+/// Steps done, as a checkpoint or the latest step of a manifest says.
+[[nodiscard]] std::int64_t checkpoint_steps(const std::filesystem::path& path);
+/// All parameters and buffers of a checkpoint, or of the latest step of a manifest, by name.
+[[nodiscard]] NamedTensors checkpoint_weights(const std::filesystem::path& path);
+
+/// Start weights from any safetensors file (a checkpoint or a manifest too). `names` maps our
+/// parameter names to those in the file; names that are not in the map are taken as they are, with
+/// or without "model.".
 void load_weights(const std::filesystem::path& path, StageChain& chain,
                   const std::map<std::string, std::string>& names = {});
 

@@ -20,9 +20,10 @@ struct Safetensors {
 };
 
 /// Writes atomically: the file is whole under its name or the old one is untouched. With
-/// `checksum`, metadata gets "sha256": 64 digits over the whole file with those digits as zeros.
-void write_safetensors(const std::filesystem::path& path, const Safetensors& content,
-                       bool checksum = false);
+/// `checksum`, metadata gets "sha256": 64 digits over the whole file with those digits as zeros,
+/// which are also the answer.
+std::string write_safetensors(const std::filesystem::path& path, const Safetensors& content,
+                              bool checksum = false);
 
 /// Reads and checks a file: bounds, overlaps, dtypes and, where there is one, the checksum.
 /// Anything wrong is an Error (kDataLoss) that says what.

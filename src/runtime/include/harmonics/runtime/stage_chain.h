@@ -69,6 +69,10 @@ class StageChain {
   void set_runner(std::unique_ptr<BatchRunner> runner) { runner_ = std::move(runner); }
   /// Hands the runner out, for one that is built around it: set_runner must follow.
   [[nodiscard]] std::unique_ptr<BatchRunner> take_runner() { return std::move(runner_); }
+  /// True when boundaries lead to parts that are elsewhere.
+  [[nodiscard]] bool is_partial() const {
+    return !open_.entering.empty() || !open_.leaving.empty();
+  }
   /// True when some part here has a tap, which measures a loss.
   [[nodiscard]] bool has_tap() const { return has_tap_; }
   /// True when some part has a tap, or takes gradients from parts that are elsewhere.
@@ -83,6 +87,9 @@ class StageChain {
   BatchReport train(const NamedTensors& batch, NamedTensors* outputs = nullptr);
   [[nodiscard]] NamedTensors infer(const NamedTensors& batch);
   [[nodiscard]] NamedTensors evaluate(const NamedTensors& batch, BatchReport& report);
+  /// The same for many batches, which a runner with several threads takes through its stages at the
+  /// same time; with `measure` the taps are computed.
+  [[nodiscard]] std::vector<Computed> compute(std::span<const NamedTensors> batches, bool measure);
 
   [[nodiscard]] const LearningState& state() const { return state_; }
   void set_state(const LearningState& state) { state_ = state; }

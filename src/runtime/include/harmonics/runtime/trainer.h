@@ -18,6 +18,8 @@
 
 namespace harmonics {
 
+class MetricsFile;
+
 using NamedProducers = std::map<std::string, ProducerPtr, std::less<>>;
 
 /// One batch, as a callback sees it. Steps and epochs count from 1.
@@ -61,9 +63,11 @@ struct FitOptions {
   std::function<void(const EpochReport&)> on_epoch = {};
   /// JSON lines, one per step and epoch, appended. Empty: none.
   std::filesystem::path metrics = {};
-  /// Written every `checkpoint_every` steps (0: at the end only) and when fit ends. Empty: none.
+  /// Written every `checkpoint_every` steps and `checkpoint_every_epochs` epochs (0: never), and
+  /// when fit ends. Empty: none.
   std::filesystem::path checkpoint = {};
   std::int64_t checkpoint_every = 0;
+  std::int64_t checkpoint_every_epochs = 0;
   /// When it becomes true, fit finishes the step under way, saves and returns.
   const std::atomic<bool>* stop = nullptr;
 };
@@ -96,8 +100,11 @@ class Trainer {
   /// Loss and accuracy over one pass of these producers, which must bind every producer.
   [[nodiscard]] Evaluation evaluate(const NamedProducers& producers);
 
-  void save(const std::filesystem::path& path) const;
+  /// Saves the stages here and gives the file's SHA-256, as it stands in the file.
+  std::string save(const std::filesystem::path& path) const;
   void load(const std::filesystem::path& path);
+  /// From the files of one saved step.
+  void load(const std::filesystem::path& folder, const SavedStep& saved);
   [[nodiscard]] const TrainingProgress& progress() const { return progress_; }
 
  private:
@@ -105,10 +112,19 @@ class Trainer {
   void check_bindings(const NamedProducers& producers) const;
   void begin_epoch();
   std::optional<NamedTensors> pull(const NamedProducers& producers) const;
+  std::optional<NamedTensors> next_batch(const NamedProducers& producers, std::int64_t taken);
   std::optional<StepReport> try_step();
-  void check_epoch_is_over() const;
-  EpochReport end_epoch(const FitOptions& options);
+  void check_epoch_is_over(const NamedProducers& producers, std::int64_t taken) const;
+  EpochReport end_epoch();
+  FitTerms terms_of(std::int64_t epochs, const FitOptions& options) const;
+  /// After a step, and after an epoch, of fit.
+  void tell_step(const StepReport& step, const FitOptions& options, MetricsFile& metrics);
+  EpochReport finish_epoch(const FitTerms& terms, const FitOptions& options, MetricsFile& metrics);
+  void save_together(const std::filesystem::path& path);
   bool should_stop_early(const EpochReport& report, int patience);
+  [[nodiscard]] std::uint64_t steps() const {
+    return static_cast<std::uint64_t>(chain_.state().steps);
+  }
 
   StageChain& chain_;
   std::uint64_t seed_;

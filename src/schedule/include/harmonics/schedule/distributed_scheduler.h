@@ -13,18 +13,25 @@
 #include <harmonics/runtime/trainer.h>
 #include <harmonics/schedule/pipeline.h>
 #include <harmonics/schedule/reduction.h>
+#include <harmonics/schedule/remote_options.h>
+#include <harmonics/transport/binding.h>
 
 namespace harmonics {
 
 /// Runs parts made by partition_graph or auto_partition, in order, each on its own backend.
 /// Outputs, gradients and weights equal those of the uncut graph bit for bit; checkpoints are the
-/// same files, so a run may go on in another number of parts. One thread calls it. With several
-/// parts and several micro-batches each part learns on a thread of its own (with `options.threads`
-/// inside its operations), in the order that `pipeline` says; otherwise, and in inference, the
-/// parts work one after another on the caller's thread.
+/// same files, so a run may go on in another number of parts. One thread calls it. Several parts
+/// work on several micro-batches (or, in inference, batches) at the same time, each part on a
+/// thread of its own with `options.threads` inside its operations, in the order that `pipeline`
+/// says; what is alone passes the parts on the caller's thread.
+///
+/// The parts may be any subset of a graph's: boundaries whose other end is not here stay open until
+/// they are bound to a meeting place, and the schedulers of all processes work as one run; then
+/// what RemoteScheduler says of waiting, epochs and errors holds here.
 ///
 /// What goes wrong in one part stops all parts within the step, with an Error that names the part;
-/// the weights are those from before the step, and the next step may be tried.
+/// while all parts are here, the weights are those from before the step, and the next step may be
+/// tried.
 ///
 ///     DistributedScheduler scheduler(partition_graph(graph, 2));
 ///     scheduler.bindProducer("image", images);
@@ -32,13 +39,15 @@ namespace harmonics {
 ///     scheduler.fit(30);
 class DistributedScheduler {
  public:
-  /// `deploy.partitions` is empty or has one entry per part. A boundary whose other end is missing,
-  /// a target (parts in other processes) or `secure` is an Error: this version does not have them
-  /// yet.
+  /// `deploy.partitions` is empty or has one entry per part. A part's target is an endpoint URL
+  /// without a name, `tcp://host:port`: its open boundaries meet the others there, unless they are
+  /// bound otherwise. `secure` is an Error: this version does not have it yet.
   explicit DistributedScheduler(const std::vector<HarmonicGraph>& parts,
                                 const DeploymentDescriptor& deploy = {},
                                 const RuntimeOptions& options = {},
                                 const PipelineOptions& pipeline = {});
+  DistributedScheduler(const std::vector<HarmonicGraph>& parts, const DeploymentDescriptor& deploy,
+                       const RemoteOptions& options);
   ~DistributedScheduler();
   DistributedScheduler(DistributedScheduler&&) noexcept;
   DistributedScheduler& operator=(DistributedScheduler&&) noexcept;
@@ -46,6 +55,9 @@ class DistributedScheduler {
   /// A name that no part has, or that is bound already, is an Error that lists what there is.
   void bindProducer(const std::string& name, ProducerPtr producer);
   void bindConsumer(const std::string& name, ConsumerPtr consumer);
+  /// Where an open boundary meets its other end; until the first step (or look at the weights).
+  void bindProducer(const RemoteBinding& binding);
+  void bindConsumer(const RemoteBinding& binding);
 
   /// Makes this scheduler one of `ends.ranks` replicas that learn together, each a scheduler of the
   /// same graph and settings with the same data bound, in a thread or process of its own
@@ -58,13 +70,19 @@ class DistributedScheduler {
   void join_replicas(ReductionEnds ends, const ReductionOptions& reduction = {});
 
   /// One batch through all parts; learns when a part has a training tap.
+  /// One batch through all parts; learns when a part has a training tap. An open boundary is an
+  /// Error that names it.
   StepReport step();
   FitReport fit(std::int64_t epochs, const FitOptions& options = {});
   [[nodiscard]] Evaluation evaluate(const NamedProducers& producers);
   [[nodiscard]] NamedTensors infer(const NamedTensors& inputs);
+  /// Many batches, which pass the parts at the same time; the same answers as one by one.
+  [[nodiscard]] std::vector<NamedTensors> infer(const std::vector<NamedTensors>& batches);
 
   void save_checkpoint(const std::filesystem::path& path) const;
   void load_checkpoint(const std::filesystem::path& path);
+  /// See RemoteScheduler::resume. With all parts here it loads the checkpoint, if there is one.
+  bool resume(const std::filesystem::path& path);
   void load_weights(const std::filesystem::path& path,
                     const std::map<std::string, std::string>& names = {});
 

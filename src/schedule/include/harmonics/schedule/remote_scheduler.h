@@ -1,7 +1,6 @@
 // RemoteScheduler: one part of a graph in this process, the other parts in others.
 #pragma once
 
-#include <chrono>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -11,24 +10,11 @@
 #include <harmonics/data/producer.h>
 #include <harmonics/graph/deployment.h>
 #include <harmonics/graph/graph.h>
-#include <harmonics/runtime/options.h>
 #include <harmonics/runtime/trainer.h>
-#include <harmonics/schedule/pipeline.h>
-#include <harmonics/transport/transport.h>
+#include <harmonics/schedule/remote_options.h>
+#include <harmonics/transport/binding.h>
 
 namespace harmonics {
-
-struct RemoteOptions {
-  /// Seed, micro-batches, clipping and precision must be the same in all parts.
-  RuntimeOptions runtime = {};
-  /// Order of the micro-batches, and the longest wait for one tensor of another part.
-  PipelineOptions pipeline = {};
-  TransportOptions transport = {};
-  /// How long the first step waits for each neighbour to come.
-  Nanoseconds first_contact = std::chrono::minutes(1);
-  /// How long destroying a scheduler waits for neighbours to take what was sent.
-  Nanoseconds closing = std::chrono::seconds(30);
-};
 
 /// Runs one part, made by partition_graph or by hand. Together the parts compute what the uncut
 /// graph computes, bit for bit: each process reads its own data in the run's one sample order,
@@ -48,7 +34,8 @@ class RemoteScheduler {
  public:
   /// `producers` bind tensors that enter the part, `consumers` those that leave it. A name that the
   /// part does not have, or that is bound twice, is an Error that lists what there is;
-  /// `deploy.partitions` is empty or has one entry.
+  /// `deploy.partitions` is empty or has one entry, whose target is where the boundaries meet that
+  /// are not bound otherwise.
   RemoteScheduler(HarmonicGraph part, const std::vector<RemoteBinding>& producers,
                   const std::vector<RemoteBinding>& consumers,
                   const DeploymentDescriptor& deploy = {}, const RemoteOptions& options = {});
@@ -65,18 +52,35 @@ class RemoteScheduler {
 
   /// One batch. A boundary that is not bound is an Error that names it.
   StepReport step();
-  /// FitOptions::evaluation must be empty: evaluate the saved weights instead.
+  /// All parts must fit alike (epochs, patience, checkpoints); where one evaluates, all do, each
+  /// with the data of its own producers. Losses and accuracies of epochs and evaluations are those
+  /// of the whole run in every part; those of a step are known where the taps are.
   FitReport fit(std::int64_t epochs, const FitOptions& options = {});
+  /// Loss and accuracy of the whole run over one pass; all parts must call it at the same point,
+  /// each with the data of its own producers.
+  [[nodiscard]] Evaluation evaluate(const NamedProducers& producers);
+  /// One batch in evaluation mode: what leaves the graph in this part. All parts must call it,
+  /// those without data with no inputs.
+  [[nodiscard]] NamedTensors infer(const NamedTensors& inputs);
 
   /// This part's weights and state: see checkpoint.h. All parts must go on from the same step.
   void save_checkpoint(const std::filesystem::path& path) const;
+  /// From this part's own file, a checkpoint of the whole graph, or a manifest.
   void load_checkpoint(const std::filesystem::path& path);
+  /// Goes on from the newest coordinated checkpoint that all parts have; all parts must call it
+  /// before their first step. `path` is what FitOptions::checkpoint was: fit writes a file of each
+  /// part beside it and, once all parts have theirs, the manifest, so that it names only what is
+  /// complete. It may also be a checkpoint of the whole graph; the run may have been cut otherwise.
+  /// False, with nothing changed, when all parts are at the beginning: there is no such file, or
+  /// the path is empty. Parts that have no step in common are an Error that says what each has.
+  bool resume(const std::filesystem::path& path);
   void load_weights(const std::filesystem::path& path,
                     const std::map<std::string, std::string>& names = {});
 
   [[nodiscard]] const HarmonicGraph& graph() const;
   /// Parameters and buffers of this part by name; they share the scheduler's memory.
   [[nodiscard]] NamedTensors parameters() const;
+  [[nodiscard]] std::string weights_digest() const;
   [[nodiscard]] const TrainingProgress& progress() const;
 
  private:

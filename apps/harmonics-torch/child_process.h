@@ -1,0 +1,64 @@
+// A child that runs this very program, and what it says.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace harmonics {
+
+/// The most bytes of a child's standard error that are kept: its last ones.
+inline constexpr std::size_t kMaxChildError = std::size_t{64} << 10;
+/// The longest line of a child's events.
+inline constexpr std::size_t kMaxEventLine = std::size_t{64} << 10;
+
+/// Set in the environment of a child: the descriptor that it writes events to, one JSON text a
+/// line, and the process that it belongs to.
+inline constexpr const char* kEventsVariable = "HARMONICS_STAGE_EVENTS";
+inline constexpr const char* kParentVariable = "HARMONICS_STAGE_PARENT";
+
+/// Owns one child process. Destroying it kills the child and waits for its end. The child is in a
+/// process group of its own, so that Ctrl-C reaches its parent alone. One thread.
+class ChildProcess {
+ public:
+  /// Starts this program with those arguments and, besides the variables above, `environment`
+  /// ("NAME=value"). What goes wrong is an Error.
+  ChildProcess(const std::vector<std::string>& arguments,
+               const std::vector<std::string>& environment);
+  ~ChildProcess();
+  ChildProcess(const ChildProcess&) = delete;
+  ChildProcess& operator=(const ChildProcess&) = delete;
+
+  /// Descriptors to poll; -1 once the child has closed its end.
+  [[nodiscard]] int events_descriptor() const { return events_; }
+  [[nodiscard]] int error_descriptor() const { return error_; }
+
+  /// What there is to read, without waiting: whole lines of events. One that is too long is an
+  /// Error.
+  [[nodiscard]] std::vector<std::string> read_events();
+  void read_error();
+  /// The end of what it wrote to standard error.
+  [[nodiscard]] const std::string& error_text() const { return error_text_; }
+
+  void signal(int number);
+  /// How it ended, as waitpid says; nothing while it runs. Does not wait.
+  [[nodiscard]] std::optional<int> ended();
+
+ private:
+  void start(const std::vector<std::string>& arguments, const std::vector<std::string>& environment,
+             int events_end, int error_end);
+
+  pid_t pid_ = -1;
+  int events_ = -1;
+  int error_ = -1;
+  std::string event_text_;
+  std::string error_text_;
+  std::optional<int> status_;
+};
+
+/// In a child: it dies with its parent, however that ends. Does nothing elsewhere.
+void die_with_parent();
+
+}  // namespace harmonics

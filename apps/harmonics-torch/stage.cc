@@ -1,0 +1,152 @@
+// harmonics stage: one part of a training run in this process, the other parts in others.
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <optional>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/file.h>
+#include <harmonics/base/listed.h>
+#include <harmonics/options/command_line.h>
+#include <harmonics/schedule/remote_scheduler.h>
+
+#include "checkpoint_stamp.h"
+#include "child_process.h"
+#include "stage_events.h"
+#include "subcommands.h"
+#include "training_job.h"
+
+namespace harmonics {
+namespace {
+
+constexpr std::size_t kMaxTokenFile = 4096;
+
+Nanoseconds seconds(std::int64_t count) { return std::chrono::seconds(count); }
+
+std::string token_of(const StageCommand& command) {
+  if (command.token_file.empty()) {
+    const char* token = std::getenv(kTokenVariable);
+    return token == nullptr ? "" : token;
+  }
+  std::string token = read_text_file(command.token_file, kMaxTokenFile);
+  while (!token.empty() && (token.back() == '\n' || token.back() == '\r')) token.pop_back();
+  if (token.empty()) {
+    fail(ErrorCode::kInvalidArgument, "'{}' holds no token", command.token_file.string());
+  }
+  return token;
+}
+
+RemoteOptions remote_options(const StageCommand& command, const TrainingJob& job) {
+  RemoteOptions options;
+  options.runtime = runtime_options(job);
+  options.pipeline.order = pipeline_order_from_name(job.settings.pipeline);
+  options.pipeline.deadline = seconds(command.deadline_s);
+  options.first_contact = seconds(command.first_contact_s);
+  options.transport.run = command.run;
+  options.transport.token = token_of(command);
+  options.transport.tls.certificate_file = command.tls_certificate.string();
+  options.transport.tls.key_file = command.tls_key.string();
+  options.transport.tls.authority_file = command.tls_authority.string();
+  return options;
+}
+
+/// The part's boundaries with their meeting places.
+struct Meetings {
+  std::vector<RemoteBinding> entering;
+  std::vector<RemoteBinding> leaving;
+};
+
+Meetings meetings_of(const StageCommand& command, const HarmonicGraph& part) {
+  Meetings meetings;
+  std::vector<std::string> known;
+  for (const ProducerNode& node : part.producers()) {
+    if (is_boundary_name(node.name)) known.push_back(node.name);
+  }
+  const std::size_t entering = known.size();
+  for (const ConsumerNode& node : part.consumers()) {
+    if (is_boundary_name(node.name)) known.push_back(node.name);
+  }
+  for (const std::string& url : command.boundaries) {
+    const RemoteBinding binding = parse_binding(url);
+    const auto found = std::ranges::find(known, binding.name);
+    if (found == known.end()) {
+      fail(ErrorCode::kNotFound, "--boundary {}: part '{}' has no boundary '{}'; it has: {}", url,
+           part.name(), binding.name, listed(known));
+    }
+    const bool enters = static_cast<std::size_t>(found - known.begin()) < entering;
+    (enters ? meetings.entering : meetings.leaving).push_back(binding);
+  }
+  return meetings;
+}
+
+DeploymentDescriptor deployment(const StageCommand& command, const TrainingJob& job) {
+  DeploymentDescriptor deploy;
+  deploy.partitions.resize(1);
+  deploy.partitions[0].backend = backend_from_name(job.settings.backend);
+  deploy.partitions[0].target = command.meet;
+  return deploy;
+}
+
+// Whether another part went away, so that going back to the last checkpoint may help.
+bool lost_others(const Error& error) {
+  return error.code() == ErrorCode::kAborted || error.code() == ErrorCode::kUnavailable;
+}
+
+void check(const StageCommand& command, const TrainingJob& job) {
+  if (job.settings.schedule == "cosine" && job.data.batches_per_epoch == 0) {
+    fail(ErrorCode::kInvalidArgument,
+         "part {} has no data of its own, so that it cannot know how long the schedule cosine is: "
+         "give --batches-per-epoch N",
+         command.part);
+  }
+}
+
+// Runs the part from the last checkpoint as often as other parts go away, up to the limit.
+TrainReport run_part(const StageCommand& command, const TrainCommand& first,
+                     const InterruptWatch& watch, StageEvents& events) {
+  TrainCommand training = first;
+  const CheckpointStamp before(training.checkpoint);
+  for (std::int64_t restart = 0;; ++restart) {
+    HarmonicGraph part;
+    TrainingJob job = prepare_part_job(training, command.part, part);
+    if (job.data.batches_per_epoch == 0) job.data.batches_per_epoch = command.batches_per_epoch;
+    check(command, job);
+    const Meetings meetings = meetings_of(command, part);
+    try {
+      RemoteScheduler scheduler(part, meetings.entering, meetings.leaving, deployment(command, job),
+                                remote_options(command, job));
+      return run_job(scheduler, job, watch, events.listener());
+    } catch (const Error& error) {
+      if (!lost_others(error) || restart >= training.restarts || watch.requested()) throw;
+      training.resume = first.resume || before.has_changed();
+      notice(training,
+             format("{}\nanother part went away: part {} goes back to {} and waits for it (restart "
+                    "{} of {})",
+                    error.what(), command.part,
+                    training.resume ? "the last checkpoint" : "the beginning", restart + 1,
+                    training.restarts));
+    }
+  }
+}
+
+}  // namespace
+
+int stage(const StageCommand& command) {
+  die_with_parent();
+  StageEvents events;
+  const InterruptWatch watch;
+  try {
+    const TrainReport report = run_part(command, command.training, watch, events);
+    events.tell(report);
+    return finish_job(report, command.training, watch);
+  } catch (const Error& error) {
+    // Who started this part looks for the one that failed first.
+    if (events.wanted() && lost_others(error)) {
+      notice(command.training, format("harmonics: {}", error.what()));
+      return kExitLostOthers;
+    }
+    throw;
+  }
+}
+
+}  // namespace harmonics

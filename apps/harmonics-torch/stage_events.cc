@@ -1,0 +1,157 @@
+#include "stage_events.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/json.h>
+
+#include "child_process.h"
+
+namespace harmonics {
+namespace {
+
+template <typename Number>
+void set_if(Json& json, std::string_view key, const std::optional<Number>& number) {
+  if (number) json.set(key, *number);
+}
+
+std::optional<double> number_of(const Json& json, std::string_view key) {
+  const Json* found = json.find(key);
+  return found == nullptr || found->is_null() ? std::nullopt : std::optional(found->as_number());
+}
+
+void set_evaluation(Json& json, const std::optional<Evaluation>& evaluation) {
+  if (!evaluation) return;
+  json.set("test_samples", evaluation->samples).set("test_loss", evaluation->loss);
+  set_if(json, "test_accuracy", evaluation->accuracy);
+}
+
+std::optional<Evaluation> evaluation_of(const Json& json) {
+  if (json.find("test_loss") == nullptr) return std::nullopt;
+  return Evaluation{json.at("test_samples").as_integer(), json.at("test_loss").as_number(),
+                    number_of(json, "test_accuracy")};
+}
+
+Json event_json(const StepReport& step) {
+  Json json;
+  json.set("event", "step").set("step", step.step).set("epoch", step.epoch);
+  json.set("batch", step.batch).set("samples", step.samples);
+  set_if(json, "batches", step.batches_in_epoch);
+  set_if(json, "loss", step.loss);
+  set_if(json, "accuracy", step.accuracy);
+  return json;
+}
+
+Json event_json(const EpochReport& epoch) {
+  Json json;
+  json.set("event", "epoch").set("epoch", epoch.epoch).set("steps", epoch.steps);
+  json.set("samples", epoch.samples);
+  set_if(json, "loss", epoch.train_loss);
+  set_if(json, "accuracy", epoch.train_accuracy);
+  set_evaluation(json, epoch.evaluation);
+  return json;
+}
+
+Json event_json(const TrainReport& report) {
+  Json json;
+  json.set("event", "done").set("graph", report.graph).set("epochs", report.epochs);
+  json.set("steps", report.steps);
+  set_if(json, "loss", report.train_loss);
+  set_if(json, "accuracy", report.train_accuracy);
+  set_evaluation(json, report.test);
+  json.set("seconds", report.seconds).set("samples_per_second", report.samples_per_second);
+  json.set("parts", report.parts).set("seed", report.seed);
+  json.set("stopped_early", report.stopped_early).set("interrupted", report.interrupted);
+  json.set("was_complete", report.was_complete);
+  return json;
+}
+
+StepReport step_of(const Json& json) {
+  StepReport step;
+  step.step = json.at("step").as_integer();
+  step.epoch = json.at("epoch").as_integer();
+  step.batch = json.at("batch").as_integer();
+  if (const Json* batches = json.find("batches")) step.batches_in_epoch = batches->as_integer();
+  step.samples = json.at("samples").as_integer();
+  step.loss = number_of(json, "loss");
+  step.accuracy = number_of(json, "accuracy");
+  return step;
+}
+
+EpochReport epoch_of(const Json& json) {
+  EpochReport epoch;
+  epoch.epoch = json.at("epoch").as_integer();
+  epoch.steps = json.at("steps").as_integer();
+  epoch.samples = json.at("samples").as_integer();
+  epoch.train_loss = number_of(json, "loss");
+  epoch.train_accuracy = number_of(json, "accuracy");
+  epoch.evaluation = evaluation_of(json);
+  return epoch;
+}
+
+TrainReport report_of(const Json& json) {
+  TrainReport report;
+  report.graph = json.at("graph").as_string();
+  report.epochs = json.at("epochs").as_integer();
+  report.steps = json.at("steps").as_integer();
+  report.train_loss = number_of(json, "loss");
+  report.train_accuracy = number_of(json, "accuracy");
+  report.test = evaluation_of(json);
+  report.seconds = json.at("seconds").as_number();
+  report.samples_per_second = json.at("samples_per_second").as_number();
+  report.parts = json.at("parts").as_integer();
+  report.seed = json.at("seed").as_integer();
+  report.stopped_early = json.at("stopped_early").as_bool();
+  report.interrupted = json.at("interrupted").as_bool();
+  report.was_complete = json.at("was_complete").as_bool();
+  return report;
+}
+
+}  // namespace
+
+std::string encode_event(const StageEvent& event) {
+  return std::visit([](const auto& one) { return event_json(one).dump(); }, event);
+}
+
+StageEvent decode_event(const std::string& line) {
+  const Json json = Json::parse(line, "event of a part");
+  const std::string& kind = json.at("event").as_string();
+  if (kind == "step") return step_of(json);
+  if (kind == "epoch") return epoch_of(json);
+  if (kind == "done") return report_of(json);
+  fail(ErrorCode::kInvalidArgument, "a part told of an unknown event '{}'", kind);
+}
+
+StageEvents::StageEvents() {
+  const char* text = std::getenv(kEventsVariable);
+  if (text == nullptr) return;
+  const char* end = text + std::strlen(text);
+  if (std::from_chars(text, end, descriptor_).ptr != end || descriptor_ < 0) {
+    fail(ErrorCode::kInvalidArgument, "{}='{}' is no descriptor: unset it", kEventsVariable, text);
+  }
+}
+
+TrainingListener StageEvents::listener() {
+  if (!wanted()) return {};
+  return {[this](const StepReport& step) { tell(step); },
+          [this](const EpochReport& epoch) { tell(epoch); }};
+}
+
+void StageEvents::tell(const StageEvent& event) {
+  if (!wanted()) return;
+  std::string line = encode_event(event) + "\n";
+  std::string_view rest = line;
+  while (!rest.empty()) {
+    const ssize_t written = ::write(descriptor_, rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail_errno(errno, "cannot tell the process that started this part");
+    rest.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+}  // namespace harmonics

@@ -1,0 +1,349 @@
+#include "train_processes.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <variant>
+
+#include <harmonics/base/clock.h>
+#include <harmonics/base/error.h>
+#include <harmonics/console/terminal.h>
+#include <harmonics/graph/partition.h>
+#include <harmonics/runtime/checkpoint.h>
+#include <harmonics/transport/transport.h>
+
+#include "checkpoint_stamp.h"
+#include "child_process.h"
+#include "stage_events.h"
+#include "subcommands.h"
+#include "train_progress.h"
+
+namespace harmonics {
+namespace {
+
+// How often the ends of children are looked for; their words wake this process at once.
+constexpr int kPollMilliseconds = 100;
+// When a part says that it lost another, how long that one may take to say why.
+constexpr std::chrono::seconds kForTheCause(10);
+// How long the parts may take to save and end once that was asked for.
+constexpr std::chrono::minutes kToEnd(10);
+constexpr std::int64_t kFirstContactSeconds = 600;
+
+// Ports below those that the system gives to outgoing connections.
+constexpr int kFirstPort = 20000;
+constexpr int kLastPort = 32000;
+constexpr int kPortAttempts = 1000;
+
+std::string random_text() {
+  std::random_device device;
+  std::string text;
+  for (int i = 0; i < 4; ++i) text += format("{:08x}", device());
+  return text;
+}
+
+bool is_free(std::uint16_t port) {
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (socket < 0) fail_errno(errno, "cannot make a socket");
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(port);
+  const bool free =
+      ::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  ::close(socket);
+  return free;
+}
+
+std::uint16_t free_port(std::set<std::uint16_t>& taken) {
+  std::random_device device;
+  std::uniform_int_distribution<int> ports(kFirstPort, kLastPort);
+  for (int i = 0; i < kPortAttempts; ++i) {
+    const auto port = static_cast<std::uint16_t>(ports(device));
+    if (is_free(port) && taken.insert(port).second) return port;
+  }
+  fail(ErrorCode::kUnavailable, "there is no free port from {} to {}", kFirstPort, kLastPort);
+}
+
+/// A folder that goes with the object.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "harmonics-run-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) fail_errno(errno, "cannot make a folder for the run");
+    path_ = name;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+void append_settings(std::vector<std::string>& words, const TrainCommand& command) {
+  for (const Binding& binding : command.bindings) {
+    words.insert(words.end(), {"--bind", format("{}={}", binding.name, binding.spec)});
+  }
+  for (const Setting& setting : command.settings) {
+    const TrainSettingRule& rule = *find_train_setting_rule(setting.key);
+    const std::string flag = flag_of(rule);
+    if (rule.placeholder == "true|false") {
+      words.push_back(setting.value == "true" ? flag : "--no" + flag.substr(1));
+    } else {
+      words.insert(words.end(), {flag, setting.value});
+    }
+  }
+}
+
+// Why an attempt came to nothing.
+struct Failure {
+  std::string what;
+  bool killed = false;  // so that another attempt may work
+};
+
+class ProcessRun {
+ public:
+  ProcessRun(const TrainingJob& job, const std::filesystem::path& checkpoint)
+      : job_(job),
+        checkpoint_(checkpoint),
+        parts_(partition_graph(job.graph, static_cast<std::size_t>(job.settings.parts))),
+        token_(random_text()) {
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      if (!parts_[i].taps().empty()) teller_ = i;
+    }
+  }
+
+  /// The report of the part with the (last) tap, or why there is none.
+  std::variant<TrainReport, Failure> attempt(bool resume, TrainProgress* progress,
+                                             const InterruptWatch& watch);
+
+ private:
+  void start(bool resume);
+  [[nodiscard]] std::vector<std::string> arguments(std::size_t part, bool resume) const;
+  void choose_places();
+  void wait_for_words();
+  void listen(TrainProgress* progress);
+  [[nodiscard]] bool all_are_done() const;
+  [[nodiscard]] std::optional<Failure> find_failure();
+  [[nodiscard]] Failure describe(std::size_t part, int status);
+
+  const TrainingJob& job_;
+  const std::filesystem::path checkpoint_;
+  const std::vector<HarmonicGraph> parts_;
+  const std::string token_;
+  std::size_t teller_ = 0;  // the part whose events are shown
+  std::string run_;
+  std::map<std::string, std::string, std::less<>> places_;  // URL by boundary
+  std::vector<std::unique_ptr<ChildProcess>> children_;
+  std::vector<std::optional<TrainReport>> reports_;
+  std::vector<std::optional<int>> ends_;  // how children ended whose last words were heard
+  std::optional<Deadline> cause_due_;
+};
+
+// Every boundary has a port (or a name of shared memory) of its own.
+void ProcessRun::choose_places() {
+  std::set<std::uint16_t> taken;
+  places_.clear();
+  run_ = "train-" + random_text().substr(0, 16);
+  for (const HarmonicGraph& part : parts_) {
+    for (const ConsumerNode& node : part.consumers()) {
+      if (!is_boundary_name(node.name)) continue;
+      RemoteBinding binding;
+      binding.name = node.name;
+      binding.host = "127.0.0.1";
+      binding.port = free_port(taken);
+      binding.transport = transport_from_name(job_.command.transport);
+      binding.compress = job_.command.compress;
+      places_[node.name] = binding_url(binding);
+    }
+  }
+}
+
+std::vector<std::string> ProcessRun::arguments(std::size_t part, bool resume) const {
+  const TrainCommand& command = job_.command;
+  std::vector<std::string> words = {"stage", command.file.string(), "--part", std::to_string(part)};
+  append_settings(words, command);
+  words.insert(words.end(), {"--run", run_, "--restarts", "0", "--first-contact",
+                             std::to_string(kFirstContactSeconds), "--batches-per-epoch",
+                             std::to_string(job_.data.batches_per_epoch), "--checkpoint",
+                             checkpoint_.string(), "--checkpoint-every",
+                             std::to_string(command.checkpoint_every), "--checkpoint-every-epochs",
+                             std::to_string(command.checkpoint_every_epochs), "--output", "json"});
+  if (resume) words.push_back("--resume");
+  if (!command.weights.empty()) {
+    words.insert(words.end(), {"--weights", command.weights.string()});
+  }
+  if (!command.metrics.empty() && part == teller_) {
+    words.insert(words.end(), {"--metrics", command.metrics.string()});
+  }
+  for (const auto& [name, url] : places_) {
+    const bool enters = parts_[part].producer_index(name).has_value();
+    const bool leaves = std::ranges::find(parts_[part].consumers(), name, &ConsumerNode::name) !=
+                        parts_[part].consumers().end();
+    if (enters || leaves) words.insert(words.end(), {"--boundary", url});
+  }
+  return words;
+}
+
+void ProcessRun::start(bool resume) {
+  choose_places();
+  children_.clear();
+  reports_.assign(parts_.size(), std::nullopt);
+  ends_.assign(parts_.size(), std::nullopt);
+  cause_due_.reset();
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    children_.push_back(std::make_unique<ChildProcess>(
+        arguments(part, resume), std::vector{format("{}={}", kTokenVariable, token_)}));
+  }
+}
+
+void ProcessRun::wait_for_words() {
+  std::vector<pollfd> watched;
+  for (const auto& child : children_) {
+    for (const int descriptor : {child->events_descriptor(), child->error_descriptor()}) {
+      if (descriptor >= 0) watched.push_back({descriptor, POLLIN, 0});
+    }
+  }
+  ::poll(watched.data(), watched.size(), kPollMilliseconds);
+}
+
+void ProcessRun::listen(TrainProgress* progress) {
+  // In this order: what a child said before it ended is heard before its end counts.
+  for (std::size_t part = 0; part < children_.size(); ++part) {
+    ends_[part] = children_[part]->ended();
+  }
+  for (std::size_t part = 0; part < children_.size(); ++part) {
+    children_[part]->read_error();
+    for (const std::string& line : children_[part]->read_events()) {
+      const StageEvent event = decode_event(line);
+      if (const auto* report = std::get_if<TrainReport>(&event)) reports_[part] = *report;
+      if (part != teller_ || progress == nullptr) continue;
+      if (const auto* step = std::get_if<StepReport>(&event)) progress->on_step(*step);
+      if (const auto* epoch = std::get_if<EpochReport>(&event)) progress->on_epoch(*epoch);
+    }
+  }
+}
+
+bool ProcessRun::all_are_done() const {
+  return std::ranges::all_of(reports_, [](const auto& report) { return report.has_value(); }) &&
+         std::ranges::all_of(ends_, [](const auto& end) { return end.has_value(); });
+}
+
+// The part that failed by itself, rather than because another one did.
+std::optional<Failure> ProcessRun::find_failure() {
+  std::optional<std::size_t> lost_others;
+  for (std::size_t part = 0; part < children_.size(); ++part) {
+    const std::optional<int> status = ends_[part];
+    if (!status || reports_[part]) continue;
+    if (WIFEXITED(*status) && WEXITSTATUS(*status) == kExitLostOthers) {
+      lost_others = part;
+      continue;
+    }
+    return describe(part, *status);
+  }
+  if (!lost_others) return std::nullopt;
+  if (!cause_due_) cause_due_ = deadline_in(kForTheCause);
+  const bool all_ended =
+      std::ranges::all_of(ends_, [](const auto& end) { return end.has_value(); });
+  if (!all_ended && std::chrono::steady_clock::now() < *cause_due_) return std::nullopt;
+  Failure failure = describe(*lost_others, *ends_[*lost_others]);
+  failure.killed = true;
+  return failure;
+}
+
+Failure ProcessRun::describe(std::size_t part, int status) {
+  children_[part]->read_error();
+  const std::string who = format("part {} of {}", part, parts_.size());
+  if (WIFSIGNALED(status)) {
+    return {format("{} was killed by signal {} ({})", who, WTERMSIG(status),
+                   ::strsignal(WTERMSIG(status))),
+            true};
+  }
+  std::string text = children_[part]->error_text();
+  while (text.ends_with('\n')) text.pop_back();
+  if (const std::size_t start = text.rfind("harmonics: "); start != std::string::npos) {
+    text = text.substr(start + std::string_view("harmonics: ").size());
+  }
+  return {format("{}: {}", who,
+                 text.empty() ? format("ended with exit code {}", WEXITSTATUS(status)) : text),
+          false};
+}
+
+std::variant<TrainReport, Failure> ProcessRun::attempt(bool resume, TrainProgress* progress,
+                                                       const InterruptWatch& watch) {
+  start(resume);
+  std::optional<Deadline> end_due;
+  while (!all_are_done()) {
+    wait_for_words();
+    listen(progress);
+    if (std::optional<Failure> failure = find_failure()) {
+      children_.clear();  // kills the others
+      return std::move(*failure);
+    }
+    if (watch.requested() && !end_due) {
+      for (const auto& child : children_) child->signal(SIGTERM);
+      end_due = deadline_in(kToEnd);
+    }
+    if (end_due && std::chrono::steady_clock::now() > *end_due) {
+      children_.clear();
+      return Failure{"the parts did not end when they were asked to, and were killed", false};
+    }
+  }
+  return *reports_[teller_];
+}
+
+}  // namespace
+
+int train_in_processes(const TrainingJob& job) {
+  const TrainCommand& command = job.command;
+  std::optional<ScratchFolder> scratch;
+  if (command.checkpoint.empty()) scratch.emplace();
+  const std::filesystem::path checkpoint =
+      scratch ? scratch->path() / "run" : std::filesystem::absolute(command.checkpoint);
+  const CheckpointStamp before(checkpoint);
+  const InterruptWatch watch;
+  const SteadyClock clock;
+  ProcessRun run(job, checkpoint);
+  std::optional<TrainProgress> progress;
+  if (command.output == OutputStyle::kTable) progress.emplace(job.settings.epochs, 0, clock);
+  bool resume = command.resume;
+  for (std::int64_t restart = 0;; ++restart) {
+    auto outcome = run.attempt(resume, progress ? &*progress : nullptr, watch);
+    if (progress) progress->clear();
+    if (auto* report = std::get_if<TrainReport>(&outcome)) {
+      report->weights_digest = weights_digest(checkpoint_weights(checkpoint));
+      report->checkpoint = command.checkpoint.string();
+      return finish_job(*report, command, watch);
+    }
+    const Failure& failure = std::get<Failure>(outcome);
+    if (!failure.killed || restart >= command.restarts || watch.requested()) {
+      fail(ErrorCode::kAborted, "{}{}", failure.what,
+           failure.killed && restart > 0 ? format(" (after {} restarts)", restart) : "");
+    }
+    resume = command.resume || before.has_changed();
+    notice(command,
+           format("{}: all parts start again from {} (restart {} of {})", failure.what,
+                  resume ? "the last checkpoint" : "the beginning", restart + 1, command.restarts));
+  }
+}
+
+}  // namespace harmonics

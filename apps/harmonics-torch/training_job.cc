@@ -1,0 +1,242 @@
+#include "training_job.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include <harmonics/base/clock.h>
+#include <harmonics/base/error.h>
+#include <harmonics/base/file.h>
+#include <harmonics/console/terminal.h>
+#include <harmonics/graph/partition.h>
+#include <harmonics/options/command_line.h>
+
+#include "train_progress.h"
+
+namespace harmonics {
+namespace {
+
+TrainingJob start_job(const TrainCommand& command, const HarpDocument& document) {
+  TrainingJob job{
+      command, merge_settings(document, command.file, command.settings), document.graph, {}};
+  if (job.graph.taps().empty()) {
+    fail(ErrorCode::kFailedPrecondition,
+         "the graph of '{}' has nothing to learn from: add a training tap, such as "
+         "'output <-(cross_entropy)- label;'",
+         command.file.string());
+  }
+  if (job.settings.patience > 0 && job.settings.test_split == 0) {
+    fail(ErrorCode::kInvalidArgument,
+         "patience looks at the test loss: hold back some rows with --test-split");
+  }
+  return job;
+}
+
+std::vector<std::string> producer_names(const HarmonicGraph& graph) {
+  std::vector<std::string> names;
+  for (const ProducerNode& node : graph.producers()) {
+    if (!is_boundary_name(node.name)) names.push_back(node.name);
+  }
+  return names;
+}
+
+// Goes on from the checkpoint; false when there is none.
+template <typename Runtime>
+bool resume(Runtime& runtime, const TrainCommand& command) {
+  if (!command.resume || !std::filesystem::exists(command.checkpoint)) return false;
+  runtime.load_checkpoint(command.checkpoint);
+  return true;
+}
+
+// All parts ask each other what they can go on from, also those that want to begin.
+bool resume(RemoteScheduler& runtime, const TrainCommand& command) {
+  return runtime.resume(command.resume ? command.checkpoint : std::filesystem::path());
+}
+
+// Puts the runtime where the run begins: at the checkpoint, at given weights, or at the start.
+template <typename Runtime>
+void restore(Runtime& runtime, const TrainCommand& command) {
+  if (!command.checkpoint.empty()) {
+    // A run of hours must not end with a place that cannot be written: try it now.
+    const AtomicFile trial(command.checkpoint);
+  }
+  if (resume(runtime, command)) return;
+  if (command.resume) {
+    notice(command, format("there is no checkpoint '{}' yet: starting from the beginning",
+                           command.checkpoint.string()));
+  }
+  if (!command.weights.empty()) runtime.load_weights(command.weights);
+}
+
+bool is_complete(const TrainingProgress& progress, const TrainSettings& settings) {
+  return progress.epochs_done >= settings.epochs ||
+         (settings.patience > 0 && progress.epochs_since_best >= settings.patience);
+}
+
+// Fills in what fit measured. A run that broke off before a whole epoch tells of the last one
+// before it was resumed, or else of its first epoch so far.
+void add_measurements(TrainReport& report, const FitReport& fit, const TrainingProgress& progress) {
+  report.stopped_early = fit.stopped_early;
+  report.interrupted = fit.interrupted;
+  report.train_loss = progress.last_train_loss;
+  report.train_accuracy = progress.last_train_accuracy;
+  report.test = fit.last_epoch.evaluation;
+  if (report.train_loss || progress.samples_in_epoch == 0) return;
+  const TapReport& taps = progress.taps_in_epoch;
+  report.train_loss = taps.loss_sum / static_cast<double>(progress.samples_in_epoch);
+  if (taps.judged > 0) {
+    report.train_accuracy = static_cast<double>(taps.correct) / static_cast<double>(taps.judged);
+  }
+}
+
+FitOptions fit_options(const TrainingJob& job, const InterruptWatch& watch) {
+  FitOptions options;
+  options.evaluation = job.data.test;
+  options.patience = static_cast<int>(job.settings.patience);
+  options.metrics = job.command.metrics;
+  options.checkpoint = job.command.checkpoint;
+  options.checkpoint_every = job.command.checkpoint_every;
+  options.checkpoint_every_epochs = job.command.checkpoint_every_epochs;
+  options.stop = &watch.requested();
+  return options;
+}
+
+template <typename Runtime>
+void fit(Runtime& runtime, const TrainingJob& job, FitOptions options,
+         const TrainingListener& listener, TrainReport& report) {
+  const SteadyClock clock;
+  const bool shows_progress = job.command.output == OutputStyle::kTable;
+  const std::int64_t epochs_done = runtime.progress().epochs_done;
+  TrainProgress progress(job.settings.epochs, epochs_done, clock);
+  std::int64_t samples = 0;
+  options.on_step = [&](const StepReport& step) {
+    samples += step.samples;
+    if (shows_progress) progress.on_step(step);
+    if (listener.on_step) listener.on_step(step);
+  };
+  options.on_epoch = [&](const EpochReport& epoch) {
+    if (shows_progress) progress.on_epoch(epoch);
+    if (listener.on_epoch) listener.on_epoch(epoch);
+  };
+  const Nanoseconds started = clock.now();
+  const FitReport done = runtime.fit(job.settings.epochs - epochs_done, options);
+  report.seconds = std::chrono::duration<double>(clock.now() - started).count();
+  report.samples_per_second = static_cast<double>(samples) / report.seconds;
+  report.steps = done.steps;
+  add_measurements(report, done, runtime.progress());
+}
+
+}  // namespace
+
+void notice(const TrainCommand& command, const std::string& text) {
+  if (command.output != OutputStyle::kQuiet) write_text(Stream::kError, text + "\n");
+}
+
+TrainingJob prepare_job(const TrainCommand& command) {
+  const HarpDocument document = load_harp_document(command.file);
+  TrainingJob job = start_job(command, document);
+  const auto bindings = merge_bindings(document, command.file, command.bindings);
+  const NamedSources sources = open_sources(job.graph, bindings);
+  require_sources(job.graph, sources, producer_names(job.graph));
+  job.graph = resolve_graph(job.graph, sources);
+  job.data = make_training_data(sources, job.settings);
+  return job;
+}
+
+TrainingJob prepare_part_job(const TrainCommand& command, std::int64_t part_number,
+                             HarmonicGraph& part) {
+  const HarpDocument document = load_harp_document(command.file);
+  TrainingJob job = start_job(command, document);
+  const std::int64_t count = job.settings.parts;
+  if (part_number >= count) {
+    fail(ErrorCode::kInvalidArgument, "--part {}: with --parts {} the parts are 0 to {}",
+         part_number, count, count - 1);
+  }
+  std::vector<SourceBinding> bindings = merge_bindings(document, command.file, command.bindings);
+  const auto open = [&](const std::vector<std::string>& names) {
+    std::vector<SourceBinding> wanted;
+    for (const SourceBinding& binding : bindings) {
+      if (std::ranges::find(names, binding.name) != names.end()) wanted.push_back(binding);
+    }
+    const NamedSources sources = open_sources(job.graph, wanted);
+    require_sources(job.graph, sources, names);
+    return sources;
+  };
+  const std::vector<std::string> unresolved = job.graph.unresolved();
+  if (!unresolved.empty()) job.graph = resolve_graph(job.graph, open(unresolved));
+  part = partition_graph(job.graph, static_cast<std::size_t>(count))
+             .at(static_cast<std::size_t>(part_number));
+  job.data = make_training_data(open(producer_names(part)), job.settings);
+  return job;
+}
+
+RuntimeOptions runtime_options(const TrainingJob& job) {
+  const TrainSettings& settings = job.settings;
+  RuntimeOptions options;
+  options.seed = static_cast<std::uint64_t>(settings.seed);
+  options.threads = static_cast<int>(settings.threads);
+  options.micro_batches = static_cast<int>(settings.micro_batches);
+  options.optimizer.kind = optimizer_from_name(settings.optimizer);
+  options.optimizer.learning_rate = settings.lr;
+  options.optimizer.momentum = settings.momentum;
+  options.optimizer.weight_decay = settings.weight_decay;
+  options.schedule.kind = schedule_from_name(settings.schedule);
+  options.schedule.warmup_steps = settings.warmup;
+  options.schedule.every_steps = settings.step_every;
+  options.schedule.factor = settings.step_factor;
+  options.schedule.total_steps = settings.epochs * job.data.batches_per_epoch;
+  options.clip_norm = settings.clip;
+  options.precision = precision_from_name(settings.precision);
+  options.backend = backend_from_name(settings.backend);
+  return options;
+}
+
+template <typename Runtime>
+TrainReport run_job(Runtime& runtime, const TrainingJob& job, const InterruptWatch& watch,
+                    const TrainingListener& listener) {
+  for (const auto& [name, producer] : job.data.train) runtime.bindProducer(name, producer);
+  restore(runtime, job.command);
+  TrainReport report;
+  report.graph = job.graph.name();
+  report.parts = job.settings.parts;
+  report.seed = job.settings.seed;
+  report.checkpoint = job.command.checkpoint.string();
+  if (is_complete(runtime.progress(), job.settings)) {
+    report.was_complete = true;
+    report.steps = runtime.fit(0).steps;
+    report.train_loss = runtime.progress().last_train_loss;
+    report.train_accuracy = runtime.progress().last_train_accuracy;
+    // A part without data of its own takes part in the evaluation too.
+    if (job.settings.test_split > 0) report.test = runtime.evaluate(job.data.test);
+  } else {
+    fit(runtime, job, fit_options(job, watch), listener, report);
+  }
+  report.epochs = runtime.progress().epochs_done;
+  report.weights_digest = runtime.weights_digest();
+  return report;
+}
+
+template TrainReport run_job(CycleRuntime&, const TrainingJob&, const InterruptWatch&,
+                             const TrainingListener&);
+template TrainReport run_job(DistributedScheduler&, const TrainingJob&, const InterruptWatch&,
+                             const TrainingListener&);
+template TrainReport run_job(RemoteScheduler&, const TrainingJob&, const InterruptWatch&,
+                             const TrainingListener&);
+
+int finish_job(const TrainReport& report, const TrainCommand& command,
+               const InterruptWatch& watch) {
+  std::string text;
+  switch (command.output) {
+    case OutputStyle::kTable: text = report_text(report, wants_colour(Stream::kOutput)); break;
+    case OutputStyle::kJson: text = report_json(report).dump() + "\n"; break;
+    case OutputStyle::kQuiet: text = report.weights_digest + "\n"; break;
+  }
+  write_text(Stream::kOutput, text);
+  if (!report.interrupted) return kExitDone;
+  notice(command,
+         report.checkpoint.empty()
+             ? "interrupted: nothing was saved (no --checkpoint)"
+             : format("interrupted: '{}' holds the run, --resume goes on", report.checkpoint));
+  return watch.exit_code();
+}
+
+}  // namespace harmonics

@@ -1,0 +1,57 @@
+// What `harmonics train` and `harmonics stage` have in common: from a command to a job, and a job
+// from its start to its report.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include <harmonics/graph/graph.h>
+#include <harmonics/options/commands.h>
+#include <harmonics/options/train_settings.h>
+#include <harmonics/runtime/cycle_runtime.h>
+#include <harmonics/schedule/distributed_scheduler.h>
+#include <harmonics/schedule/remote_scheduler.h>
+
+#include "bound_data.h"
+#include "interrupt.h"
+#include "train_report.h"
+
+namespace harmonics {
+
+struct TrainingJob {
+  const TrainCommand& command;
+  TrainSettings settings;
+  HarmonicGraph graph;
+  TrainingData data;
+};
+
+/// Reads the model, opens and splits its data. A graph without a tap, or producers without data,
+/// are an Error.
+[[nodiscard]] TrainingJob prepare_job(const TrainCommand& command);
+/// The same with the data of one part alone; sources of other parts are only looked at where the
+/// graph's shapes follow from them. `part` becomes that part.
+[[nodiscard]] TrainingJob prepare_part_job(const TrainCommand& command, std::int64_t part_number,
+                                           HarmonicGraph& part);
+
+[[nodiscard]] RuntimeOptions runtime_options(const TrainingJob& job);
+
+/// A line on standard error, unless the command is to be quiet.
+void notice(const TrainCommand& command, const std::string& text);
+
+/// Who is told of steps and epochs besides the person at the terminal. Empty: nobody.
+struct TrainingListener {
+  std::function<void(const StepReport&)> on_step = {};
+  std::function<void(const EpochReport&)> on_epoch = {};
+};
+
+/// Starts or resumes the run, fits, and tells how it went. For RemoteScheduler, all parts must do
+/// so; the digest is then that of the part. Instantiated for the three kinds of runtime.
+template <typename Runtime>
+[[nodiscard]] TrainReport run_job(Runtime& runtime, const TrainingJob& job,
+                                  const InterruptWatch& watch, const TrainingListener& listener);
+
+/// Prints the report in the command's style, and gives the exit code.
+int finish_job(const TrainReport& report, const TrainCommand& command, const InterruptWatch& watch);
+
+}  // namespace harmonics

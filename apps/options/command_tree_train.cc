@@ -1,0 +1,208 @@
+// harmonics train, harmonics stage and harmonics run.
+#include <charconv>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/format.h>
+
+#include "command_tree.h"
+#include "option_kinds.h"
+
+namespace harmonics {
+namespace {
+
+constexpr const char* kTransports = "bus|shm|tcp|grpc|flight";
+constexpr std::int64_t kMaxRestarts = 1'000'000;
+constexpr std::int64_t kMaxSeconds = 1'000'000'000;
+constexpr std::int64_t kMaxParts = 100'000;
+constexpr std::int64_t kMaxBatches = std::int64_t{1} << 50;
+
+Binding split_binding(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+    fail(ErrorCode::kInvalidArgument, "'{}' is not of the form NAME=csv:PATH", text);
+  }
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+}  // namespace
+
+void add_bindings(CLI::App& app, const std::string& flag, std::vector<Binding>& bindings,
+                  const std::string& help) {
+  app.add_option_function<std::vector<std::string>>(
+         flag,
+         [&bindings, flag](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) {
+             Binding binding = split_binding(text);
+             for (const Binding& other : bindings) {
+               if (other.name != binding.name) continue;
+               throw CLI::ValidationError(flag, format("'{}' is given twice", binding.name));
+             }
+             bindings.push_back(std::move(binding));
+           }
+         },
+         help)
+      ->type_name("NAME=SPEC")
+      ->allow_extra_args(false)
+      ->check(check_by([](const std::string& text) { static_cast<void>(split_binding(text)); }));
+}
+
+namespace {
+
+void add_setting(CLI::App& app, const TrainSettingRule& rule, std::vector<Setting>& settings) {
+  const std::string flag = flag_of(rule);
+  const auto remember = [&rule, &settings](const std::string& text) {
+    settings.push_back({rule.key, text, 0});
+  };
+  if (rule.placeholder == "true|false") {
+    CLI::Option* yes = app.add_flag_callback(
+        flag, [remember] { remember("true"); }, rule.help);
+    CLI::Option* no = app.add_flag_callback(
+        "--no" + flag.substr(1), [remember] { remember("false"); }, "switches " + flag + " off");
+    no->excludes(yes);
+    for (CLI::Option* option : {yes, no}) option->option_text(" ");  // not "Excludes: …"
+    return;
+  }
+  app.add_option_function<std::string>(flag, remember, rule.help)
+      ->type_name(rule.placeholder)
+      ->check(check_by([&rule](const std::string& text) {
+        TrainSettings scratch;
+        rule.apply(scratch, text);
+      }));
+}
+
+// A whole number from `least` to `most`.
+CLI::Option* add_count(CLI::App& app, const std::string& name, std::int64_t& value,
+                       std::pair<std::int64_t, std::int64_t> range, const std::string& help) {
+  return app.add_option(name, value, help)
+      ->type_name("N")
+      ->option_text("N")
+      ->check(check_by([range](const std::string& text) {
+        std::int64_t number = 0;
+        const char* end = text.data() + text.size();
+        const auto read = std::from_chars(text.data(), end, number);
+        if (read.ec == std::errc() && read.ptr == end && number >= range.first &&
+            number <= range.second) {
+          return;
+        }
+        fail(ErrorCode::kInvalidArgument, "'{}' is not a whole number from {} to {}", text,
+             range.first, range.second);
+      }));
+}
+
+// What train and stage have in common.
+void add_training(CLI::App& app, TrainCommand& command) {
+  add_model_file(app, command.file);
+  add_bindings(app, "--bind", command.bindings, "data of a producer (repeatable)");
+  for (const TrainSettingRule& rule : train_setting_rules()) {
+    add_setting(app, rule, command.settings);
+  }
+  CLI::Option* checkpoint = add_path(app, "--checkpoint", command.checkpoint,
+                                     "save weights and progress here (safetensors)");
+  add_count(app, "--checkpoint-every", command.checkpoint_every, {0, kMaxEpochs},
+            "save every so many steps (0: only at the end)")
+      ->needs(checkpoint);
+  add_count(app, "--checkpoint-every-epochs", command.checkpoint_every_epochs, {0, kMaxEpochs},
+            "save every so many epochs (0: only at the end)")
+      ->needs(checkpoint);
+  app.add_flag("--resume", command.resume, "go on from the checkpoint, if it exists")
+      ->option_text(" ")
+      ->needs(checkpoint);
+  add_path(app, "--metrics", command.metrics, "append a JSON line per step and epoch to a file");
+  add_path(app, "--weights", command.weights, "start weights from a safetensors file");
+  add_count(app, "--restarts", command.restarts, {0, kMaxRestarts},
+            "go back to the last checkpoint so often when a process of the run dies (3)");
+  add_output(app, command.output);
+}
+
+// Combinations that make no sense, and what follows from those that do.
+void check_processes(TrainCommand& command) {
+  if (!command.processes) {
+    if (!command.transport.empty() && command.transport != "bus") {
+      throw CLI::ValidationError(
+          "--transport", format("{} connects processes: add --processes", command.transport));
+    }
+    if (command.compress) throw CLI::ValidationError("--compress", "needs --processes");
+    return;
+  }
+  if (command.transport == "bus") {
+    throw CLI::ValidationError(
+        "--transport", "a bus connects parts of one process: choose shm, tcp, grpc or flight");
+  }
+  if (command.transport.empty()) command.transport = "shm";
+}
+
+}  // namespace
+
+void CommandTree::add_train() {
+  CLI::App& train = *root_.add_subcommand("train", "trains a graph on data");
+  add_training(train, train_);
+  train.add_flag("--processes", train_.processes, "run every part in a process of its own")
+      ->option_text(" ");
+  add_name(train, "--transport", train_.transport, kTransports,
+           "what carries tensors between the parts (bus; with --processes shm)");
+  train.add_flag("--compress", train_.compress, "compress tensors between processes")
+      ->option_text(" ");
+  train.footer(example(
+      "  harmonics train net.harp --bind 'image=csv:digits.csv?columns=0-63&scale=0.0625' \\\n"
+      "    --bind 'label=csv:digits.csv?columns=64' --epochs 30 --test-split 0.2\n"
+      "  harmonics train examples/digits.harp --parts 2 --processes --transport tcp\n\n"
+      "Flags win over the data and train sections of the file. Ctrl-C finishes the step, "
+      "saves and ends with exit code 130."));
+  train.callback([this] {
+    check_processes(train_);
+    command_ = train_;
+  });
+}
+
+void CommandTree::add_stage() {
+  CLI::App& stage = *root_.add_subcommand(
+      "stage", "trains one part of a graph, the other parts being in other processes");
+  add_training(stage, stage_.training);
+  add_count(stage, "--part", stage_.part, {0, kMaxParts}, "which of the --parts, from 0")
+      ->required()
+      ->option_text("N (required)");
+  add_texts(stage, "--boundary", stage_.boundaries, "URL",
+            "where one boundary meets its other end (repeatable)");
+  add_text(stage, "--meet", stage_.meet, "URL", "where all other boundaries meet theirs");
+  add_text(stage, "--run", stage_.run, "NAME", "name of the run, the same in all parts");
+  add_path(stage, "--token-file", stage_.token_file,
+           "a secret that all parts must know (or HARMONICS_TOKEN in the environment)");
+  add_path(stage, "--tls-certificate", stage_.tls_certificate, "PEM file of this end");
+  add_path(stage, "--tls-key", stage_.tls_key, "PEM file of its key");
+  add_path(stage, "--tls-authority", stage_.tls_authority, "PEM file to check the other end by");
+  add_count(stage, "--first-contact", stage_.first_contact_s, {1, kMaxSeconds},
+            "seconds to wait for other parts at the start (60)");
+  add_count(stage, "--deadline", stage_.deadline_s, {1, kMaxSeconds},
+            "seconds to wait for a tensor of another part (600)");
+  add_count(stage, "--batches-per-epoch", stage_.batches_per_epoch, {0, kMaxBatches},
+            "for schedules, where this part has no data of its own");
+  stage.footer(example(
+      "  harmonics stage digits.harp --parts 2 --part 0 --meet tcp://gpu-box:9000\n"
+      "  harmonics stage digits.harp --parts 2 --part 1 --boundary tcp://gpu-box:9000/fc1@1\n\n"
+      "Settings must be the same in all parts. When another part goes away, this one goes back to "
+      "the last checkpoint and waits for it."));
+  stage.callback([this] { command_ = stage_; });
+}
+
+void CommandTree::add_run() {
+  CLI::App& run = *root_.add_subcommand("run", "computes the outputs of a trained graph");
+  add_model_file(run, run_.file);
+  add_path(run, "--weights", run_.weights, "weights: a checkpoint or any safetensors file")
+      ->required()
+      ->option_text("FILE (required)");
+  add_bindings(run, "--bind", run_.bindings, "data of a producer (repeatable)");
+  add_bindings(run, "--out", run_.outputs, "write a consumer's rows to a file (repeatable)");
+  for (const char* key : {"batch_size", "parts", "threads", "backend"}) {
+    add_setting(run, *find_train_setting_rule(key), run_.settings);
+  }
+  add_secure(run, run_.secure, true);
+  add_output(run, run_.output);
+  run.footer(
+      example("  harmonics run examples/digits.harp --weights digits.safetensors \\\n"
+              "    --out prediction=csv:predictions.csv\n\n"
+              "Data that the file binds need not be bound again. With targets bound, loss and "
+              "accuracy are printed."));
+  run.callback([this] { command_ = run_; });
+}
+
+}  // namespace harmonics

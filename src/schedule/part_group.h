@@ -1,0 +1,104 @@
+// PartGroup: the parts of a graph that this process runs (private to schedule).
+//
+// DistributedScheduler and RemoteScheduler are faces of it: all parts here, some, or one.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <harmonics/graph/deployment.h>
+#include <harmonics/runtime/trainer.h>
+#include <harmonics/schedule/reduction.h>
+#include <harmonics/schedule/remote_scheduler.h>
+
+#include "peers.h"
+#include "remote_runner.h"
+
+namespace harmonics {
+
+/// Owns the parts, their data and their boundaries to other processes. Nothing waits for another
+/// process until the first step. An Error after that ends the run for all processes; then the group
+/// only lets its weights be read and saved. One thread at a time.
+class PartGroup {
+ public:
+  /// A deployment that does not fit is an Error. Boundaries of a part with a target are bound to
+  /// it, unless they are bound otherwise before the first step.
+  PartGroup(std::vector<HarmonicGraph> parts, const DeploymentDescriptor& deploy,
+            const RemoteOptions& options);
+
+  // A name that no part has, that joins two parts here, or that is bound already is an Error.
+  void bind_producer(const std::string& name, ProducerPtr producer);
+  void bind_consumer(const std::string& name, ConsumerPtr consumer);
+  void bind_producer(const RemoteBinding& binding);
+  void bind_consumer(const RemoteBinding& binding);
+
+  /// See DistributedScheduler.
+  void join_replicas(ReductionEnds ends, const ReductionOptions& reduction);
+
+  StepReport step();
+  FitReport fit(std::int64_t epochs, const FitOptions& options);
+  [[nodiscard]] Evaluation evaluate(const NamedProducers& producers);
+  [[nodiscard]] NamedTensors infer(const NamedTensors& inputs);
+  [[nodiscard]] std::vector<NamedTensors> infer(std::span<const NamedTensors> batches);
+
+  /// See RemoteScheduler.
+  bool resume(const std::filesystem::path& path);
+
+  [[nodiscard]] const std::vector<HarmonicGraph>& parts() const { return parts_; }
+  /// True when every boundary has both of its ends here.
+  [[nodiscard]] bool is_whole() const;
+  /// Everything built, once all boundaries are bound; one that is not is an Error that names it.
+  [[nodiscard]] Trainer& ready();
+  [[nodiscard]] StageChain& chain();
+
+ private:
+  struct Names {
+    std::string_view kind;
+    std::vector<std::string> all;  // that may be bound
+    std::set<std::string> bound;
+  };
+  void claim(Names& names, const std::string& name) const;
+  void check_not_started(const std::string& name) const;
+  void bind_targets();
+  [[nodiscard]] std::vector<std::string> open_boundaries() const;
+  [[nodiscard]] std::vector<PartRecord> records() const;
+  void build_chain();
+  void choose_runner();
+  [[nodiscard]] std::string title() const;
+
+  /// Runs `action`; once the others were called, its Error ends the run for all.
+  template <typename Action>
+  auto guarded(Action&& action) {
+    Trainer& trainer = ready();
+    try {
+      return action(trainer);
+    } catch (const std::exception& error) {
+      if (runner_ != nullptr && runner_->has_begun()) runner_->abandon(error.what());
+      throw;
+    }
+  }
+
+  const std::vector<HarmonicGraph> parts_;
+  const RemoteOptions options_;
+  const std::vector<RuntimeOptions> part_runtimes_;
+  std::vector<std::string> targets_;  // by part
+  std::unique_ptr<Peers> peers_;
+  OpenBoundaries open_;
+  Names producer_names_{"producer", {}, {}};
+  Names consumer_names_{"consumer", {}, {}};
+  NamedProducers producers_;
+  std::map<std::string, ConsumerPtr, std::less<>> consumers_;
+  std::optional<StageChain> chain_;
+  std::optional<Trainer> trainer_;
+  bool is_replica_ = false;
+  RemoteRunner* runner_ = nullptr;  // owned by the chain; null when all parts are here
+};
+
+}  // namespace harmonics

@@ -1,0 +1,138 @@
+#include "run_checkpoint.h"
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <system_error>
+
+#include <harmonics/base/bytes.h>
+#include <harmonics/base/error.h>
+#include <harmonics/base/log.h>
+#include <harmonics/runtime/checkpoint.h>
+
+namespace harmonics {
+namespace {
+
+constexpr std::string_view kStepMark = ".step-";
+constexpr std::string_view kExtension = ".safetensors";
+constexpr std::size_t kMaxText = 4096;
+constexpr std::size_t kMaxUsableSteps = 2;
+
+std::string text_of(ByteWriter& out) {
+  const Bytes bytes = out.take();
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+void remove_older(const std::filesystem::path& manifest, const Manifest& content) {
+  std::set<std::string> kept;
+  for (const StageFile& stage : content.latest.stages) kept.insert(stage.file);
+  if (content.previous) {
+    for (const StageFile& stage : content.previous->stages) kept.insert(stage.file);
+  }
+  const std::string prefix = manifest.filename().string() + std::string(kStepMark);
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_of(manifest), error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(prefix) || !name.ends_with(kExtension) || kept.contains(name)) continue;
+    std::filesystem::remove(entry.path(), error);
+    if (error)
+      log_warn("schedule", "cannot remove '{}': {}", entry.path().string(), error.message());
+  }
+}
+
+}  // namespace
+
+std::string stage_file_name(const std::filesystem::path& manifest, const StageFileName& name) {
+  return format("{}{}{}-{}-{}.{}-of-{}{}", manifest.filename().string(), kStepMark, name.step,
+                name.mark, name.number, name.index + 1, name.count, kExtension);
+}
+
+std::string random_mark() {
+  std::random_device device;
+  return format("{:08x}{:08x}", device(), device());
+}
+
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+bool is_first_in_folder(const std::filesystem::path& manifest, const SavedStep& saved,
+                        std::size_t index) {
+  for (std::size_t i = 0; i < index; ++i) {
+    if (std::filesystem::exists(folder_of(manifest) / saved.stages[i].file)) return false;
+  }
+  return true;
+}
+
+void complete_checkpoint(const std::filesystem::path& manifest, const Manifest& content) {
+  write_manifest(manifest, content);
+  remove_older(manifest, content);
+}
+
+std::vector<StageFile> files_to_read(const SavedStep& saved, const std::string& part,
+                                     std::size_t count) {
+  const auto own = std::ranges::find(saved.stages, part, &StageFile::stage);
+  if (own != saved.stages.end() && saved.stages.size() == count) return {*own};
+  return saved.stages;
+}
+
+std::vector<SavedStep> usable_steps(const std::filesystem::path& manifest, const std::string& part,
+                                    std::size_t count) {
+  if (!std::filesystem::exists(manifest)) return {SavedStep{}};
+  if (!is_manifest(manifest)) {
+    return {SavedStep{checkpoint_steps(manifest), {{"", manifest.filename().string(), ""}}}};
+  }
+  const Manifest content = read_manifest(manifest);
+  std::vector<SavedStep> steps = {content.latest};
+  if (content.previous) steps.push_back(*content.previous);
+  std::erase_if(steps, [&](const SavedStep& saved) {
+    return !std::ranges::all_of(files_to_read(saved, part, count), [&](const StageFile& stage) {
+      return std::filesystem::exists(folder_of(manifest) / stage.file);
+    });
+  });
+  return steps;
+}
+
+std::string encode(const StageFile& file) {
+  ByteWriter out;
+  out.text(file.stage);
+  out.text(file.file);
+  out.text(file.sha256);
+  return text_of(out);
+}
+
+StageFile decode_stage_file(std::string_view text) {
+  ByteReader in(bytes_of(text), "file of a stage");
+  StageFile file;
+  file.stage = in.text(kMaxText);
+  file.file = in.text(kMaxText);
+  file.sha256 = in.text(kMaxText);
+  if (in.left() != 0) in.broken("bytes after the end");
+  return file;
+}
+
+std::string saved_step_id(const SavedStep& saved) {
+  if (saved.stages.empty()) return "the beginning";
+  const std::string& file = saved.stages.front().file;
+  const std::size_t mark = file.rfind(kStepMark);
+  if (mark == std::string::npos) return format("step {}", saved.step);
+  const std::size_t start = mark + kStepMark.size();
+  return format("step {}", file.substr(start, file.find('.', start) - start));
+}
+
+std::string encode_ids(const std::vector<SavedStep>& steps) {
+  ByteWriter out;
+  out.number(static_cast<std::uint32_t>(steps.size()));
+  for (const SavedStep& saved : steps) out.text(saved_step_id(saved));
+  return text_of(out);
+}
+
+std::vector<std::string> decode_ids(std::string_view text) {
+  ByteReader in(bytes_of(text), "saved steps");
+  std::vector<std::string> ids(in.count(kMaxUsableSteps, sizeof(std::uint32_t)));
+  for (std::string& id : ids) id = in.text(kMaxText);
+  if (in.left() != 0) in.broken("bytes after the end");
+  return ids;
+}
+
+}  // namespace harmonics
