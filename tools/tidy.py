@@ -86,7 +86,7 @@ class Tree:
 
 def is_test(path):
     return (path.parts[0] == 'tests' or path.stem.endswith(('_test', '_contract', '_testing'))
-            or path.name == 'random_graph.h')
+            or path.name in ('fuzz_mutation.h', 'random_graph.h'))
 
 
 def module_of(path):

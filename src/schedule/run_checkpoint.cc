@@ -7,6 +7,7 @@
 
 #include <harmonics/base/bytes.h>
 #include <harmonics/base/error.h>
+#include <harmonics/base/file.h>
 #include <harmonics/base/log.h>
 #include <harmonics/runtime/checkpoint.h>
 
@@ -30,13 +31,12 @@ void remove_older(const std::filesystem::path& manifest, const Manifest& content
     for (const StageFile& stage : content.previous->stages) kept.insert(stage.file);
   }
   const std::string prefix = manifest.filename().string() + std::string(kStepMark);
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_of(manifest), error)) {
-    const std::string name = entry.path().filename().string();
+  for (const std::filesystem::path& path : list_folder(folder_of(manifest))) {
+    const std::string name = path.filename().string();
     if (!name.starts_with(prefix) || !name.ends_with(kExtension) || kept.contains(name)) continue;
-    std::filesystem::remove(entry.path(), error);
-    if (error)
-      log_warn("schedule", "cannot remove '{}': {}", entry.path().string(), error.message());
+    std::error_code error;
+    std::filesystem::remove(path, error);
+    if (error) log_warn("schedule", "cannot remove '{}': {}", path.string(), error.message());
   }
 }
 

@@ -115,8 +115,8 @@ TEST_F(RunCheckpoint, KeepsTwoStepsAndRemovesTheRest) {
   const Manifest manifest = read_manifest(folder_ / "run");
   ASSERT_TRUE(manifest.previous.has_value());
   std::size_t files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
-    files += entry.path().extension() == ".safetensors";
+  for (const std::filesystem::path& path : list_folder(folder_)) {
+    files += path.extension() == ".safetensors";
   }
   EXPECT_EQ(files, manifest.latest.stages.size() + manifest.previous->stages.size());
   EXPECT_EQ(files, 4u);
