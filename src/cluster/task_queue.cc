@@ -25,8 +25,8 @@ void TaskQueue::add(const Submission& submission, TaskId first, TaskId last) {
   lane->second.add(first, last);
   const TaskId front = lane->second.front();
   if (!added && front == before) return;
-  if (!added) leave_group(lane->first, before);
   join_group(lane->first, front);
+  if (!added) leave_group(lane->first, before);
 }
 
 void TaskQueue::remove(const Submission& submission, TaskId id) {
@@ -35,12 +35,11 @@ void TaskQueue::remove(const Submission& submission, TaskId id) {
   const TaskId before = lane->second.front();
   lane->second.remove(id);
   if (!lane->second.empty() && lane->second.front() == before) return;
+  // It joins before it leaves, so that a group that goes on stays where it is.
+  const bool last = lane->second.empty();
+  if (!last) join_group(lane->first, lane->second.front());
   leave_group(lane->first, before);
-  if (lane->second.empty()) {
-    lanes_.erase(lane);
-  } else {
-    join_group(lane->first, lane->second.front());
-  }
+  if (last) lanes_.erase(lane);
 }
 
 std::uint64_t TaskQueue::count_before(const TaskRecord& task) const {

@@ -37,7 +37,8 @@ class TaskQueue {
   void remove(const Submission& submission, TaskId id);
 
   [[nodiscard]] const Lanes& lanes() const { return lanes_; }
-  /// The first of each key is the priority's negative.
+  /// The first of each key is the priority's negative. A group stays in its place until its last
+  /// task has gone.
   [[nodiscard]] const Groups& groups() const { return groups_; }
   /// How many tasks have a higher priority, or the same and a smaller id.
   [[nodiscard]] std::uint64_t count_before(const TaskRecord& task) const;
