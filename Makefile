@@ -1,6 +1,6 @@
 # Everything that a person types. `make` alone lists it; the scripts do the work.
 .DEFAULT_GOAL := help
-.PHONY: help all test demo bench lint format sanitize soak fuzz clean
+.PHONY: help all test demo bench lint format sanitize soak fuzz clean server worker submit monitor
 
 help: ## list these targets
 	@sed -n 's/^\([a-z]*\): ## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -33,6 +33,23 @@ soak: ## run the campaigns at full length: every combination, every seed that th
 
 fuzz: ## run every fuzzer for FUZZ_SECONDS (default 60) each
 	scripts/fuzz.sh
+
+server: ## run the scheduler of a cluster on port 50051
+	scripts/build.sh release
+	build-Release/harmonics server --port=50051 --policy=balanced
+
+worker: ## run a worker that poses as two GPUs, for the server above
+	scripts/build.sh release
+	build-Release/harmonics worker --scheduler=localhost:50051 --gpus=0,1 --models=RTX3090,RTX3090 \
+	  --memories=24576,24576
+
+submit: ## hand that cluster a task that trains the shipped digits
+	scripts/build.sh release
+	build-Release/harmonics submit --scheduler=localhost:50051 --name="Digits Training" --gpus=1
+
+monitor: ## watch that cluster
+	scripts/build.sh release
+	build-Release/harmonics monitor --scheduler=localhost:50051 --refresh=1
 
 clean: ## remove all build folders
 	rm -rf build-*/

@@ -1,5 +1,6 @@
 // What speaks gRPC: the cluster's server, its workers and its clients. Started by the front with
 // its own arguments.
+#include <string_view>
 #include <variant>
 
 #include <harmonics/base/error.h>
@@ -7,9 +8,12 @@
 #include <harmonics/options/command_line.h>
 
 #include "subcommands.h"
+#include "train_task.h"
 
 namespace harmonics {
 namespace {
+
+constexpr std::string_view kTrainTask = "train-task";
 
 struct Dispatch {
   int operator()(const ServerCommand& command) const { return server(command); }
@@ -32,6 +36,8 @@ struct Dispatch {
 };
 
 int cluster_main(int argc, char** argv) {
+  // What a task without a command runs; not for people, so it is no subcommand.
+  if (argc == 2 && std::string_view(argv[1]) == kTrainTask) return train_task();
   const auto parsed = parse_command_line(argc, argv);
   if (const UsageAnswer* answer = std::get_if<UsageAnswer>(&parsed)) {
     write_text(answer->exit_code == kExitDone ? Stream::kOutput : Stream::kError, answer->text);

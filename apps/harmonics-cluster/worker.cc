@@ -65,7 +65,7 @@ WorkerSettings settings_of(const WorkerCommand& command, const fs::path& folder)
   check_worker(settings.spec);
   settings.state_dir = folder;
   settings.supervisor = program_folder() / "harmonics-supervisor";
-  settings.trainer = {(program_folder() / "harmonics").string(), "train-task"};
+  settings.trainer = {(program_folder() / "harmonics-cluster").string(), "train-task"};
   settings.log_bytes = static_cast<std::uint64_t>(command.log_mb) << 20;
   return settings;
 }
@@ -73,7 +73,6 @@ WorkerSettings settings_of(const WorkerCommand& command, const fs::path& folder)
 }  // namespace
 
 int worker(const WorkerCommand& command) {
-  WorkerAgent* running = nullptr;
   const OwnFolder folder = find_folder(command);
   // The agent is made after the watch (which must come before any thread), so it is looked up.
   std::atomic<bool> signalled{false};
@@ -83,8 +82,7 @@ int worker(const WorkerCommand& command) {
     if (WorkerAgent* agent = agent_pointer.load()) agent->stop();
   });
   WorkerAgent agent(settings_of(command, folder.path));
-  running = &agent;
-  agent_pointer = running;
+  agent_pointer = &agent;
   if (signalled) return kExitDone;
   write_text(Stream::kOutput, format("worker for {}, state in '{}'\n", command.access.scheduler,
                                      folder.path.string()));

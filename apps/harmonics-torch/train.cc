@@ -4,6 +4,7 @@
 #include <harmonics/schedule/distributed_scheduler.h>
 
 #include "interrupt.h"
+#include "progress_pipe.h"
 #include "subcommands.h"
 #include "train_processes.h"
 #include "training_job.h"
@@ -15,14 +16,18 @@ int train(const TrainCommand& command) {
   if (command.processes) return train_in_processes(job);
   const RuntimeOptions options = runtime_options(job);
   const InterruptWatch watch;
+  const SteadyClock clock;
+  ProgressPipe pipe(job.settings.epochs, clock);
+  const TrainingListener listener{[&](const StepReport& step) { pipe.on_step(step); },
+                                  [&](const EpochReport& epoch) { pipe.on_epoch(epoch); }};
   if (job.settings.parts == 1) {
     CycleRuntime runtime(job.graph, options);
-    return finish_job(run_job(runtime, job, watch, {}), command, watch);
+    return finish_job(run_job(runtime, job, watch, listener), command, watch);
   }
   const auto parts = static_cast<std::size_t>(job.settings.parts);
   DistributedScheduler scheduler(partition_graph(job.graph, parts), {}, options,
                                  {pipeline_order_from_name(job.settings.pipeline)});
-  return finish_job(run_job(scheduler, job, watch, {}), command, watch);
+  return finish_job(run_job(scheduler, job, watch, listener), command, watch);
 }
 
 }  // namespace harmonics

@@ -1,0 +1,211 @@
+#include "train_task.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/file.h>
+#include <harmonics/base/listed.h>
+#include <harmonics/console/terminal.h>
+#include <harmonics/graph/harp.h>
+#include <harmonics/graph/zoo.h>
+
+#include "access.h"
+
+namespace harmonics {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "HARMONICS_PARAM_";
+constexpr std::string_view kSynthetic = "synthetic:";
+constexpr const char* kSyntheticRows = "512";
+/// Made-up data sets: how many classes their labels have.
+constexpr std::array<std::pair<std::string_view, int>, 4> kSyntheticSets = {
+    {{"imagenet", 1000}, {"mnist", 10}, {"cifar10", 10}, {"digits", 10}}};
+/// Parameters that are flags of `harmonics train`.
+constexpr std::array<std::pair<const char*, const char*>, 6> kFlags = {
+    {{"batch_size", "--batch-size"},
+     {"learning_rate", "--lr"},
+     {"epochs", "--epochs"},
+     {"optimizer", "--optimizer"},
+     {"momentum", "--momentum"},
+     {"weight_decay", "--weight-decay"}}};
+
+const std::string* find(const TaskParams& params, const std::string& key) {
+  const auto found = params.find(key);
+  return found == params.end() ? nullptr : &found->second;
+}
+
+fs::path model_file(const TaskParams& params, const TrainPlaces& places) {
+  const std::string* model = find(params, "model");
+  if (model == nullptr) {
+    const fs::path digits = places.examples / "digits.harp";
+    if (!fs::exists(digits)) {
+      fail(ErrorCode::kNotFound,
+           "the task names no model, and the shipped digits are not at '{}': give it a 'model'",
+           digits.string());
+    }
+    return digits;
+  }
+  if (model->ends_with(".harp")) {
+    if (fs::exists(*model)) return fs::absolute(*model);
+    fail(ErrorCode::kNotFound, "model: there is no file '{}' on this worker", *model);
+  }
+  const std::vector<std::string> names = zoo_names();
+  if (std::ranges::find(names, *model) == names.end()) {
+    fail(ErrorCode::kNotFound, "model: '{}' is neither a .harp file nor a network of the zoo ({})",
+         *model, listed(names));
+  }
+  const fs::path file = places.scratch / (*model + ".harp");
+  write_text_file(file, to_harp(zoo_graph(*model)));
+  return file;
+}
+
+std::string shape_words(const Shape& shape) {
+  std::string text;
+  for (const std::int64_t size : shape) text += (text.empty() ? "" : "x") + std::to_string(size);
+  return text;
+}
+
+std::vector<std::string> synthetic_bindings(const HarmonicGraph& graph, const std::string& name,
+                                            const std::string& rows) {
+  const auto set = std::ranges::find(kSyntheticSets, std::string_view(name),
+                                     &std::pair<std::string_view, int>::first);
+  if (set == kSyntheticSets.end()) {
+    fail(ErrorCode::kNotFound, "dataset: there is no synthetic '{}': {}", name,
+         listed(kSyntheticSets, [](const auto& one) { return std::string(one.first); }));
+  }
+  std::vector<std::string> words;
+  for (const ProducerNode& producer : graph.producers()) {
+    const std::string shape = shape_words(producer.shape.value_or(Shape{1}));
+    const bool whole = producer.dtype == DType::kInt64;
+    words.push_back("--bind");
+    words.push_back(
+        whole ? format("{}=synthetic:?size={}&kind=integers&below={}&shape={}", producer.name, rows,
+                       set->second, shape)
+              : format("{}=synthetic:?size={}&kind=normal&shape={}", producer.name, rows, shape));
+  }
+  return words;
+}
+
+/// A CSV file whose columns are, in order, what the graph's producers take.
+std::vector<std::string> csv_bindings(const HarmonicGraph& graph, const fs::path& file) {
+  std::vector<std::string> words;
+  std::int64_t column = 0;
+  for (const ProducerNode& producer : graph.producers()) {
+    const std::int64_t count = producer.shape ? element_count(*producer.shape) : 1;
+    words.push_back("--bind");
+    words.push_back(format("{}=csv:{}?columns={}-{}{}", producer.name, file.string(), column,
+                           column + count - 1,
+                           producer.dtype == DType::kInt64 ? "&dtype=int64" : ""));
+    column += count;
+  }
+  return words;
+}
+
+std::vector<std::string> data_words(const TaskParams& params, const TrainPlaces& places,
+                                    const HarpDocument& document) {
+  const std::string* dataset = find(params, "dataset");
+  if (dataset == nullptr) {
+    if (!document.data.entries.empty()) return {};
+    fail(ErrorCode::kFailedPrecondition,
+         "the model binds no data: give the task a 'dataset', for instance synthetic:imagenet");
+  }
+  if (dataset->starts_with(kSynthetic)) {
+    const std::string* rows = find(params, "synthetic_size");
+    return synthetic_bindings(document.graph, dataset->substr(kSynthetic.size()),
+                              rows == nullptr ? kSyntheticRows : *rows);
+  }
+  for (const fs::path& file :
+       {fs::path(*dataset), places.data / *dataset, places.data / (*dataset + ".csv")}) {
+    if (fs::is_regular_file(file)) return csv_bindings(document.graph, fs::absolute(file));
+  }
+  fail(ErrorCode::kNotFound,
+       "dataset: '{}' is neither a file nor a name below the data folder ({}): put it there, set "
+       "HARMONICS_DATA_DIR for the worker, or train on made-up data with synthetic:{}",
+       *dataset, places.data.empty() ? "HARMONICS_DATA_DIR is not set" : places.data.string(),
+       *dataset);
+}
+
+TaskParams params_from_environment() {
+  TaskParams params;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::size_t equals = text.find('=');
+    if (!text.starts_with(kPrefix) || equals == text.npos) continue;
+    std::string key(text.substr(kPrefix.size(), equals - kPrefix.size()));
+    std::ranges::transform(key, key.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    params[key] = text.substr(equals + 1);
+  }
+  return params;
+}
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+/// Beside the program in a build folder, or below share/ where it was installed.
+fs::path examples_folder() {
+  for (const fs::path& folder :
+       {program_folder().parent_path() / "examples",
+        program_folder().parent_path() / "share" / "harmonics" / "examples"}) {
+    if (fs::exists(folder / "digits.harp")) return folder;
+  }
+  return program_folder().parent_path() / "examples";
+}
+
+}  // namespace
+
+std::vector<std::string> training_words(const TaskParams& params, const TrainPlaces& places) {
+  const fs::path model = model_file(params, places);
+  std::vector<std::string> words = {"train", model.string()};
+  for (std::string& word : data_words(params, places, load_harp_document(model))) {
+    words.push_back(std::move(word));
+  }
+  for (const auto& [key, flag] : kFlags) {
+    if (const std::string* value = find(params, key)) {
+      words.push_back(flag);
+      words.push_back(*value);
+    }
+  }
+  if (places.devices > 0) {
+    words.push_back("--backend");
+    words.push_back("auto");
+  }
+  return words;
+}
+
+int train_task() {
+  TrainPlaces places;
+  places.examples = examples_folder();
+  places.data = variable("HARMONICS_DATA_DIR");
+  places.scratch = fs::current_path();
+  const std::string devices = variable("HARMONICS_DEVICES");
+  places.devices = devices.empty() ? 0 : 1 + std::ranges::count(devices, ',');
+  const std::vector<std::string> words = training_words(params_from_environment(), places);
+  std::string line = "harmonics";
+  for (const std::string& word : words) line += " " + word;
+  write_text(Stream::kError, line + "\n");
+  if (places.devices > 1) {
+    write_text(Stream::kError,
+               format("the trainer uses one of the {} devices of this task\n", places.devices));
+  }
+  std::string program = (program_folder() / "harmonics").string();
+  std::vector<char*> argv = {program.data()};
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  ::execv(program.c_str(), argv.data());
+  fail_errno(errno, format("cannot start '{}'", program));
+}
+
+}  // namespace harmonics

@@ -1,0 +1,34 @@
+// What a task without a command runs: the built-in trainer, told by the task's parameters.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace harmonics {
+
+/// A task's parameters by key, as they were given ("learning_rate").
+using TaskParams = std::map<std::string, std::string>;
+
+struct TrainPlaces {
+  std::filesystem::path examples;  ///< The shipped models.
+  std::filesystem::path data;      ///< Where data sets lie by name; empty: nowhere.
+  std::filesystem::path scratch;   ///< Where a network of the zoo is written to.
+  std::size_t devices = 0;         ///< That the task has.
+};
+
+/// The words after `harmonics` that train what the parameters say. `model` is a .harp file or a
+/// name of the zoo, without it the shipped digits; `dataset` is a file, a name below `data`, or
+/// synthetic:imagenet (mnist, cifar10, digits). Honours batch_size, learning_rate, epochs,
+/// optimizer, momentum and weight_decay; other keys are the user's own. What is missing is an Error
+/// that says what to do.
+[[nodiscard]] std::vector<std::string> training_words(const TaskParams& params,
+                                                      const TrainPlaces& places);
+
+/// Reads parameters and devices from the environment that a worker gives to a task, says what it is
+/// going to train, and becomes that.
+int train_task();
+
+}  // namespace harmonics

@@ -1,0 +1,74 @@
+#include "progress_pipe.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+#include <harmonics/base/json.h>
+
+namespace harmonics {
+namespace {
+
+constexpr std::chrono::milliseconds kPeriod(250);
+
+int descriptor_from_environment() {
+  const char* text = std::getenv("HARMONICS_PROGRESS_FD");
+  if (text == nullptr) return -1;
+  const std::string_view digits(text);
+  int value = -1;
+  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (read.ec != std::errc() || read.ptr != digits.data() + digits.size() || value < 0) return -1;
+  const int flags = ::fcntl(value, F_GETFL);
+  if (flags < 0) return -1;
+  ::fcntl(value, F_SETFL, flags | O_NONBLOCK);
+  ::signal(SIGPIPE, SIG_IGN);
+  return value;
+}
+
+}  // namespace
+
+ProgressPipe::ProgressPipe(std::int64_t epochs, const Clock& clock)
+    : descriptor_(descriptor_from_environment()), epochs_(epochs), clock_(clock) {}
+
+void ProgressPipe::write(const std::string& line) {
+  // One write of less than PIPE_BUF bytes is whole or not at all.
+  if (::write(descriptor_, line.data(), line.size()) < 0 && errno == EPIPE) descriptor_ = -1;
+}
+
+void ProgressPipe::on_step(const StepReport& step) {
+  if (descriptor_ < 0 || clock_.now() - written_ < kPeriod) return;
+  written_ = clock_.now();
+  Json json;
+  if (step.batches_in_epoch && *step.batches_in_epoch > 0 && epochs_ > 0) {
+    const double done =
+        static_cast<double>(step.epoch) +
+        static_cast<double>(step.batch) / static_cast<double>(*step.batches_in_epoch);
+    json.set("progress", done / static_cast<double>(epochs_));
+  }
+  json.set("epoch", step.epoch).set("step", step.step);
+  if (step.loss) json.set("loss", *step.loss);
+  if (step.accuracy) json.set("accuracy", *step.accuracy);
+  write(json.dump() + "\n");
+}
+
+void ProgressPipe::on_epoch(const EpochReport& epoch) {
+  if (descriptor_ < 0) return;
+  Json json;
+  if (epochs_ > 0) {
+    json.set("progress", static_cast<double>(epoch.epoch + 1) / static_cast<double>(epochs_));
+  }
+  json.set("epoch", epoch.epoch);
+  if (epoch.train_loss) json.set("train_loss", *epoch.train_loss);
+  if (epoch.train_accuracy) json.set("train_accuracy", *epoch.train_accuracy);
+  if (epoch.evaluation) {
+    json.set("test_loss", epoch.evaluation->loss);
+    if (epoch.evaluation->accuracy) json.set("test_accuracy", *epoch.evaluation->accuracy);
+  }
+  write(json.dump() + "\n");
+}
+
+}  // namespace harmonics

@@ -1,0 +1,141 @@
+// What goes over the wire comes back the same, and random bytes never do harm.
+#include "wire.h"
+
+#include <gtest/gtest.h>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/random.h>
+
+namespace harmonics {
+namespace {
+
+TaskSpec full_spec() {
+  TaskSpec spec;
+  spec.name = "ResNet50 Training";
+  spec.required_gpus = 2;
+  spec.min_gpu_memory_mb = 8192;
+  spec.params = {{"model", "resnet50"}, {"lr", "0.1"}};
+  spec.command = {"sh", "-c", "true"};
+  spec.env = {{"A", "b"}};
+  spec.working_dir = "/tmp";
+  spec.cpus = 3;
+  spec.memory_mb = 4;
+  spec.timeout_s = 5;
+  spec.max_retries = 6;
+  spec.priority = -7;
+  spec.gang = 8;
+  spec.array = 9;
+  spec.depends_on = {TaskId{10}, TaskId{11}};
+  spec.idempotency_key = "key";
+  spec.artifacts = {"out"};
+  spec.on_disconnect = OnDisconnect::kContinue;
+  return spec;
+}
+
+template <typename Wire, typename Message>
+Message there_and_back(const Message& message) {
+  Wire wire;
+  encode(message, wire);
+  Wire copy;
+  EXPECT_TRUE(copy.ParseFromString(wire.SerializeAsString()));
+  return decode(copy);
+}
+
+TEST(Wire, TasksComeBack) {
+  EXPECT_EQ(there_and_back<wire::TaskSpec>(full_spec()), full_spec());
+  EXPECT_EQ(there_and_back<wire::TaskSpec>(TaskSpec{}), TaskSpec{});
+}
+
+TEST(Wire, EveryKindOfEndComesBack) {
+  for (auto kind = EndKind::kSucceeded; kind <= EndKind::kRefused;
+       kind = static_cast<EndKind>(static_cast<int>(kind) + 1)) {
+    const EndResult result{kind, 3, 9, "because"};
+    EXPECT_EQ(there_and_back<wire::EndResult>(result), result);
+  }
+}
+
+TEST(Wire, MessagesOfAWorkerComeBack) {
+  HelloMessage hello;
+  hello.spec = {"w", "localhost:1", {{"0", "T4", 16384}}, 4, 1000, "identity"};
+  hello.attempts = {{{TaskId{1}, AttemptNumber{2}}, true, std::nullopt},
+                    {{TaskId{3}, AttemptNumber{4}}, false, EndResult{EndKind::kLost, 0, 0, "x"}}};
+  const auto back =
+      std::get<HelloMessage>(there_and_back<wire::WorkerMessage>(WorkerMessage(hello)));
+  EXPECT_EQ(back.spec, hello.spec);
+  EXPECT_EQ(back.attempts, hello.attempts);
+  const EndedMessage ended{{TaskId{1}, AttemptNumber{2}}, {EndKind::kFailed, 1, 0, "no"}};
+  const auto end =
+      std::get<EndedMessage>(there_and_back<wire::WorkerMessage>(WorkerMessage(ended)));
+  EXPECT_EQ(end.id, ended.id);
+  EXPECT_EQ(end.result, ended.result);
+}
+
+TEST(Wire, MessagesOfTheServerComeBack) {
+  StartMessage start;
+  start.id = {TaskId{1}, AttemptNumber{2}};
+  start.spec = std::make_shared<const TaskSpec>(full_spec());
+  start.user = "ann";
+  start.array_index = 3;
+  start.gang_rank = 1;
+  start.peers = {{"a", "h:1"}, {"b", "h:2"}};
+  start.devices.add({63});
+  const auto back =
+      std::get<StartMessage>(there_and_back<wire::ServerMessage>(ServerMessage(start)));
+  EXPECT_EQ(back.id, start.id);
+  EXPECT_EQ(*back.spec, *start.spec);
+  EXPECT_EQ(back.peers.size(), 2u);
+  EXPECT_EQ(back.devices, start.devices);
+  const WelcomeMessage welcome{WorkerId{1}, "w", Nanoseconds(2), Nanoseconds(3), Nanoseconds(4)};
+  const auto greeted =
+      std::get<WelcomeMessage>(there_and_back<wire::ServerMessage>(ServerMessage(welcome)));
+  EXPECT_EQ(greeted.lease, welcome.lease);
+  EXPECT_EQ(greeted.stop_grace, welcome.stop_grace);
+}
+
+TEST(Wire, EveryReasonToWaitComesBack) {
+  for (auto reason = WhyPending::Reason::kNotPending; reason <= WhyPending::Reason::kNext;
+       reason = static_cast<WhyPending::Reason>(static_cast<int>(reason) + 1)) {
+    EXPECT_EQ(there_and_back<wire::WhyReply>(WhyPending{reason, "text", 3}).reason, reason);
+  }
+}
+
+TEST(Wire, WhatIsUnknownOrTooMuchIsRefused) {
+  EXPECT_THROW(static_cast<void>(decode(wire::WorkerMessage())), Error);
+  EXPECT_THROW(static_cast<void>(decode(wire::ServerMessage())), Error);
+  wire::EndResult end;
+  end.set_kind(static_cast<wire::EndKind>(99));
+  EXPECT_THROW(static_cast<void>(decode(end)), Error);
+  wire::WorkerMessage crowded;
+  for (std::size_t i = 0; i <= kMaxDevicesPerWorker; ++i) crowded.mutable_hello()->add_devices();
+  EXPECT_THROW(static_cast<void>(decode(crowded)), Error);
+}
+
+TEST(Wire, DamagedBytesNeverCrash) {
+  wire::WorkerFrame frame;
+  HelloMessage hello;
+  hello.spec = {"w", "localhost:1", {{"0", "T4", 16384}}, 4, 1000, "identity"};
+  hello.attempts = {{{TaskId{1}, AttemptNumber{2}}, true, EndResult{}}};
+  encode(WorkerMessage(hello), *frame.add_messages());
+  const std::string whole = frame.SerializeAsString();
+  Random random(7, "wire");
+  int parsed = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    std::string bytes = whole;
+    for (std::uint64_t n = 1 + random.below(4); n > 0; --n) {
+      bytes[random.below(bytes.size())] = static_cast<char>(random());
+    }
+    wire::WorkerFrame damaged;
+    if (!damaged.ParseFromString(bytes)) continue;
+    ++parsed;
+    for (const wire::WorkerMessage& message : damaged.messages()) {
+      try {
+        static_cast<void>(decode(message));
+      } catch (const Error&) {
+      }
+    }
+  }
+  EXPECT_GT(parsed, 0);
+}
+
+}  // namespace
+}  // namespace harmonics

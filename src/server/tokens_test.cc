@@ -1,0 +1,106 @@
+#include "tokens.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include <harmonics/base/error.h>
+#include <harmonics/server/certificates.h>
+#include <harmonics/server/state_folder.h>
+
+namespace harmonics {
+namespace {
+
+namespace fs = std::filesystem;
+
+class TokensTest : public testing::Test {
+ protected:
+  TokensTest() {
+    std::string name = (fs::temp_directory_path() / "harmonics-tokens-XXXXXX").string();
+    folder_ = ::mkdtemp(name.data());
+  }
+  ~TokensTest() override { fs::remove_all(folder_); }
+
+  fs::path write(const std::string& text) {
+    std::ofstream(folder_ / "tokens") << text;
+    return folder_ / "tokens";
+  }
+  static unsigned mode_of(const fs::path& path) {
+    struct stat status {};
+    ::stat(path.c_str(), &status);
+    return status.st_mode & 0777;
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(TokensTest, TheOwnTokenOpensEverythingAndOthersOpenWhatTheySay) {
+  Tokens tokens("0123456789abcdef", "ann");
+  tokens.add_file(
+      write("# a comment\n\nsubmit,view bob aaaaaaaaaaaaaaaa\nworker w bbbbbbbbbbbbbbbb\n"));
+  EXPECT_TRUE(tokens.identify("0123456789abcdef")->may_administer);
+  const auto bob = tokens.identify("aaaaaaaaaaaaaaaa");
+  ASSERT_TRUE(bob);
+  EXPECT_EQ(bob->user, "bob");
+  EXPECT_TRUE(bob->may_submit && bob->may_view);
+  EXPECT_FALSE(bob->may_administer || bob->may_work);
+  EXPECT_TRUE(tokens.identify("bbbbbbbbbbbbbbbb")->may_work);
+  for (const char* wrong : {"", "0123456789abcde", "0123456789abcdeff", "aaaaaaaaaaaaaaab"}) {
+    EXPECT_FALSE(tokens.identify(wrong)) << wrong;
+  }
+  EXPECT_FALSE(tokens.identify("0123456789abcdef0123456789abcdef"));
+}
+
+TEST_F(TokensTest, WrongLinesAreNamed) {
+  for (const char* line : {"king bob aaaaaaaaaaaaaaaa", "view bob", "view bob short",
+                           "view bob aaaaaaaaaaaaaaaa more"}) {
+    Tokens tokens("0123456789abcdef", "ann");
+    try {
+      tokens.add_file(write(std::string("# x\n") + line + "\n"));
+      FAIL() << line;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("tokens:2"), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST_F(TokensTest, CeilingHolds) {
+  std::string text;
+  for (std::size_t i = 0; i < kMaxTokens; ++i) text += "view u aaaaaaaaaaaaaaaa\n";
+  Tokens tokens("0123456789abcdef", "ann");
+  EXPECT_THROW(tokens.add_file(write(text)), Error);
+}
+
+TEST_F(TokensTest, ATokenFileIsPrivateAndStays) {
+  const std::string token = make_token_file(folder_);
+  EXPECT_EQ(token.size(), 64u);
+  EXPECT_EQ(mode_of(folder_ / "token"), 0600u);
+  EXPECT_EQ(make_token_file(folder_), token);
+  fs::permissions(folder_ / "token", fs::perms::group_read, fs::perm_options::add);
+  EXPECT_THROW(static_cast<void>(read_token_file(folder_ / "token")), Error);
+}
+
+TEST_F(TokensTest, ALockKeepsASecondServerOut) {
+  const FolderLock lock(folder_, "server");
+  EXPECT_THROW(FolderLock(folder_, "server"), Error);
+  const FolderLock other(folder_, "worker");
+}
+
+TEST_F(TokensTest, CertificatesArePrivateAndNeverOverwritten) {
+  make_certificates(folder_ / "tls", {"head.example", "10.0.0.1"});
+  for (const char* name :
+       {"ca.key", "server.key", "worker.key", "client.key", "admin.token", "tokens"}) {
+    EXPECT_EQ(mode_of(folder_ / "tls" / name), 0600u) << name;
+  }
+  Tokens tokens("0123456789abcdef", "ann");
+  tokens.add_file(folder_ / "tls" / "tokens");
+  EXPECT_TRUE(tokens.identify(read_token_file(folder_ / "tls" / "worker.token"))->may_work);
+  EXPECT_THROW(make_certificates(folder_ / "tls", {}), Error);
+  EXPECT_THROW(make_certificates(folder_ / "other", {"a,b"}), Error);
+}
+
+}  // namespace
+}  // namespace harmonics

@@ -1,0 +1,73 @@
+"""The seed's four commands as they are written, and the built-in trainer behind a task."""
+
+import subprocess
+import unittest
+
+from cluster import HARMONICS, SOURCE_DIR, TIMEOUT_S, ClusterTest, environment
+
+
+class Seed(ClusterTest):
+    def setUp(self):
+        super().setUp()
+        self.server = self.start('server', '--port=0', '--policy=balanced')
+        self.port = int(self.until(lambda: self.printed(self.server).partition('127.0.0.1:')[2]
+                                   .partition(',')[0], 'the server'))
+        self.scheduler = f'--scheduler=localhost:{self.port}'
+        for count in (1, 2):
+            self.start('worker', self.scheduler, '--gpus=0,1', '--models=RTX3090,RTX3090',
+                       '--memories=24576,24576', '--addr=localhost:0')
+            self.until(lambda wanted=count: len(self.ready_workers()) == wanted, 'the workers')
+
+    def harmonics(self, *arguments):
+        return subprocess.run([str(HARMONICS), *arguments], capture_output=True, text=True,
+                              timeout=TIMEOUT_S, cwd=SOURCE_DIR, env=environment(self.folder))
+
+    def train(self, **params):
+        """Runs a task without a command to its end; the task."""
+        flags = [word for pair in params.items() for word in ('--param', '='.join(pair))]
+        task = int(self.done('submit', '--output', 'quiet', '--name', 'train', '--gpus', 1, *flags))
+        self.wait(task)
+        return task
+
+    def test_the_four_commands(self):
+        submitted = self.harmonics('submit', self.scheduler, '--name=ResNet50 Training', '--gpus=2',
+                                   '--memory=8192')
+        self.assertEqual(submitted.returncode, 0, submitted.stderr)
+        self.assertIn('trains the shipped digits model', submitted.stderr)
+        self.assertEqual(submitted.stdout, 'submitted task 1\n')
+        watched = self.harmonics('monitor', self.scheduler, '--worker=worker-1', '--refresh=1')
+        self.assertIn('worker-1', watched.stdout)
+        self.assertEqual(self.wait(1)['succeeded'], 1)
+        self.assertIn('progress', self.done('logs', 1, '--stream', 'metrics'))
+        self.assertRegex(self.done('logs', 1), r'accuracy')
+
+    def test_the_sample_says_what_is_missing(self):
+        submitted = self.harmonics('submit', self.scheduler, '--config=examples/sample_task.json')
+        self.assertEqual(submitted.returncode, 0, submitted.stderr)
+        self.assertEqual(self.wait(1)['failed'], 1)
+        self.assertIn('synthetic:imagenet', self.done('logs', 1, '--stream', 'err'))
+
+    def test_parameters_are_honoured(self):
+        task = self.train(model=str(SOURCE_DIR / 'examples' / 'digits.harp'), batch_size='64',
+                          learning_rate='0.05', epochs='2', optimizer='sgd', momentum='0.9',
+                          weight_decay='0.0001')
+        said = self.done('logs', task, '--stream', 'err')
+        for flag in ('--batch-size 64', '--lr 0.05', '--epochs 2', '--optimizer sgd', '--momentum 0.9',
+                     '--weight-decay 0.0001'):
+            self.assertIn(flag, said)
+        self.assertEqual(self.state_of(task), 'succeeded')
+
+    def test_a_network_of_the_zoo_trains_on_made_up_data(self):
+        task = self.train(model='lenet', dataset='synthetic:mnist', epochs='1', synthetic_size='32')
+        self.assertEqual(self.state_of(task), 'succeeded', self.done('logs', task, '--stream', 'err'))
+
+    def test_wrong_parameters_say_what_there_is(self):
+        for params, text in (({'model': 'alexnet2'}, 'zoo'), ({'optimizer': 'lbfgs'}, 'lbfgs'),
+                             ({'dataset': 'synthetic:unicorns'}, 'imagenet')):
+            task = self.train(**params)
+            self.assertEqual(self.state_of(task), 'failed')
+            self.assertIn(text, self.done('logs', task, '--stream', 'err'))
+
+
+if __name__ == '__main__':
+    unittest.main()
