@@ -25,8 +25,11 @@ int torch_main(int argc, char** argv) {
   if (const auto* running = std::get_if<RunCommand>(&command)) return run(*running);
   if (const auto* quantizing = std::get_if<QuantizeCommand>(&command)) return quantize(*quantizing);
   if (const auto* profiling = std::get_if<ProfileCommand>(&command)) return profile(*profiling);
+  if (const auto* sweeping = std::get_if<DispatchSweepCommand>(&command)) {
+    return dispatch_sweep(*sweeping);
+  }
   fail(ErrorCode::kInvalidArgument,
-       "harmonics-torch only trains, runs, quantizes and profiles; call 'harmonics' instead");
+       "harmonics-torch only trains, runs, quantizes, profiles and sweeps; call 'harmonics'");
 }
 
 }  // namespace

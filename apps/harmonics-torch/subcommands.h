@@ -16,6 +16,7 @@ int stage(const StageCommand& command);
 int run(const RunCommand& command);
 int quantize(const QuantizeCommand& command);
 int profile(const ProfileCommand& command);
+int dispatch_sweep(const DispatchSweepCommand& command);
 /// What libtorch there is, as one JSON object; asked by `harmonics doctor`.
 int probe();
 

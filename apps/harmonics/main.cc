@@ -20,6 +20,7 @@ struct Dispatch {
   int operator()(const GraphDrawCommand& command) const { return graph_draw(command); }
   int operator()(const GraphZooCommand& command) const { return graph_zoo(command); }
   int operator()(const PlanCommand& command) const { return plan(command); }
+  int operator()(const DispatchTraceCommand& command) const { return dispatch_trace(command); }
   int operator()(const KeysNewCommand& command) const { return keys_new(command); }
   int operator()(const KeysShowCommand& command) const { return keys_show(command); }
   int operator()(const VerifyCommand& command) const { return verify(command); }
@@ -29,6 +30,7 @@ struct Dispatch {
   int operator()(const StageCommand&) const { become_torch_program(argv); }
   int operator()(const RunCommand&) const { become_torch_program(argv); }
   int operator()(const QuantizeCommand&) const { become_torch_program(argv); }
+  int operator()(const DispatchSweepCommand&) const { become_torch_program(argv); }
   int operator()(const ProfileCommand& command) const {
     if (!command.serve.empty()) return profile_serve(command);
     become_torch_program(argv);

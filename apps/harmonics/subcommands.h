@@ -12,6 +12,7 @@ int graph_check(const GraphCheckCommand& command);
 int graph_draw(const GraphDrawCommand& command);
 int graph_zoo(const GraphZooCommand& command);
 int plan(const PlanCommand& command);
+int dispatch_trace(const DispatchTraceCommand& command);
 /// Never returns but by an Error.
 int profile_serve(const ProfileCommand& command);
 int keys_new(const KeysNewCommand& command);

@@ -34,6 +34,8 @@ class CommandTree {
   void add_plan();
   void add_quantize();
   void add_secure(CLI::App& app, SecureFlags& secure, bool proves);
+  void add_dispatch_sweep();
+  void add_dispatch_trace();
   void add_keys();
   void add_verify();
   void add_cluster();
@@ -65,6 +67,8 @@ class CommandTree {
   QuantizeCommand quantize_;
   ProfileCommand profile_;
   PlanCommand plan_;
+  DispatchSweepCommand dispatch_sweep_;
+  DispatchTraceCommand dispatch_trace_;
   KeysNewCommand keys_new_;
   KeysShowCommand keys_show_;
   VerifyCommand verify_;

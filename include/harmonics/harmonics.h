@@ -24,6 +24,13 @@
 #include <harmonics/data/shuffle_producer.h>
 #include <harmonics/data/slice_producer.h>
 #include <harmonics/data/synthetic_producer.h>
+#include <harmonics/dispatch/adaptive_scheduler.h>
+#include <harmonics/dispatch/shared_batcher.h>
+#include <harmonics/dispatch/shared_scheduler.h>
+#include <harmonics/dispatch/simple_mpi_scheduler.h>
+#include <harmonics/dispatch/static_hybrid_scheduler.h>
+#include <harmonics/dispatch/tensor_results.h>
+#include <harmonics/dispatch/work_dispatcher.h>
 #include <harmonics/graph/blob.h>
 #include <harmonics/graph/deployment.h>
 #include <harmonics/graph/export.h>
@@ -44,6 +51,7 @@
 
 // Parts that need libtorch are missing from a build with HARMONICS_WITH_TORCH=OFF.
 #if __has_include(<harmonics/runtime/cycle_runtime.h>)
+#include <harmonics/dispatch/torch_work.h>
 #include <harmonics/place/place.h>
 #include <harmonics/place/profile.h>
 #include <harmonics/runtime/cycle_runtime.h>

@@ -15,6 +15,8 @@ namespace {
 constexpr double kDecay = 0.8;
 /// Sizes must spread by this share of their mean before latency and rate are told apart.
 constexpr double kLeastSpread = 0.1;
+/// How fast the shortest time ever seen is forgotten.
+constexpr double kForget = 1.02;
 constexpr double kLeastRowSeconds = 1e-15;
 constexpr std::size_t kMaxRatesFile = 4 << 20;
 constexpr int kVersion = 1;
@@ -34,6 +36,7 @@ RateModel::RateModel(double latency_s, double row_s)
 
 void RateModel::observe(std::size_t rows, double seconds) {
   const auto n = static_cast<double>(rows);
+  shortest_s_ = w_ == 0 ? seconds : std::min(shortest_s_ * kForget, seconds);
   w_ = w_ * kDecay + 1;
   n_ = n_ * kDecay + n;
   nn_ = nn_ * kDecay + n * n;
@@ -48,8 +51,9 @@ void RateModel::fit() {
   const double variance = nn_ / w_ - rows * rows;
   const double slope = variance > 0 ? (nt_ / w_ - rows * time) / variance : 0;
   if (std::sqrt(std::max(0.0, variance)) > kLeastSpread * rows && slope > 0) {
-    row_s_ = std::min(slope, time / rows);
-    latency_s_ = time - row_s_ * rows;
+    // No sub-batch is done before its latency is over, whatever a few late ones suggest.
+    latency_s_ = std::clamp(time - slope * rows, 0.0, 0.99 * shortest_s_);
+    row_s_ = (time - latency_s_) / rows;
     separated_ = true;
   } else {
     // Sizes alike: keep what is known of the latency, and put the rest on the rows.

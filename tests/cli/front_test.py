@@ -8,7 +8,8 @@ import unittest
 import program
 
 COMMANDS = ['', 'graph', 'graph show', 'graph check', 'graph dot', 'graph svg', 'graph zoo', 'train',
-            'stage', 'run', 'profile', 'plan', 'quantize', 'keys', 'keys new', 'keys show', 'verify', 'server', 'worker', 'submit',
+            'stage', 'run', 'profile', 'plan', 'quantize', 'dispatch-sweep', 'dispatch-trace', 'keys',
+            'keys new', 'keys show', 'verify', 'server', 'worker', 'submit',
             'monitor', 'tasks', 'task', 'why', 'logs', 'cancel', 'wait', 'workers', 'drain', 'quota', 'doctor',
             'completion']
 TRAIN_FLAGS = ('bind epochs batch-size micro-batches threads seed parts pipeline checkpoint checkpoint-every '
@@ -41,7 +42,8 @@ class FrontTest(program.CliTest):
 
     def test_wrong_usage(self):
         cases = {
-            '': 'needs a command: graph, train, stage, run, profile, plan, quantize, keys, verify, server, worker, submit, '
+            '': 'needs a command: graph, train, stage, run, profile, plan, quantize, dispatch-sweep, '
+                'dispatch-trace, keys, verify, server, worker, submit, '
                 'monitor, tasks, task, why, logs, cancel, wait, workers, drain, quota, doctor, '
                 'completion',
             'graph': "needs a command: show, check, dot, svg, zoo",

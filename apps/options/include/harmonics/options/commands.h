@@ -213,6 +213,35 @@ struct DoctorCommand {
   OutputStyle output = OutputStyle::kTable;
 };
 
+/// An argument of a TorchScript module and the shape of its rows.
+struct SweepInput {
+  std::string name;
+  std::vector<std::int64_t> shape;
+};
+
+/// harmonics dispatch-sweep
+struct DispatchSweepCommand {
+  /// A .harp file, a name of the zoo or a TorchScript module.
+  std::filesystem::path model;
+  std::string device = "cpu";
+  /// Empty: powers of two.
+  std::vector<std::int64_t> sizes;
+  std::int64_t milliseconds = 300;
+  /// 0: the usual.
+  std::int64_t lanes = 0;
+  std::vector<SweepInput> inputs;
+  OutputStyle output = OutputStyle::kTable;
+};
+
+/// harmonics dispatch-trace
+struct DispatchTraceCommand {
+  std::filesystem::path file;
+  bool svg = false;
+  /// Empty: standard output.
+  std::filesystem::path out;
+  OutputStyle output = OutputStyle::kTable;
+};
+
 enum class Shell { kBash, kZsh, kFish };
 
 /// harmonics completion
@@ -223,9 +252,10 @@ struct CompletionCommand {
 using Command =
     std::variant<GraphShowCommand, GraphCheckCommand, GraphDrawCommand, GraphZooCommand,
                  TrainCommand, StageCommand, RunCommand, QuantizeCommand, ProfileCommand,
-                 PlanCommand, KeysNewCommand, KeysShowCommand, VerifyCommand, DoctorCommand,
-                 CompletionCommand, ServerCommand, WorkerCommand, SubmitCommand, MonitorCommand,
-                 TasksCommand, TaskCommand, LogsCommand, CancelCommand, WaitCommand, WorkersCommand,
-                 DrainCommand, QuotaCommand>;
+                 PlanCommand, DispatchSweepCommand, DispatchTraceCommand, KeysNewCommand,
+                 KeysShowCommand, VerifyCommand, DoctorCommand, CompletionCommand, ServerCommand,
+                 WorkerCommand, SubmitCommand, MonitorCommand, TasksCommand, TaskCommand,
+                 LogsCommand, CancelCommand, WaitCommand, WorkersCommand, DrainCommand,
+                 QuotaCommand>;
 
 }  // namespace harmonics

@@ -39,6 +39,7 @@ class RateModel {
   double row_s_ = 0;
   // Decaying sums over observations: weight, rows, rows squared, seconds, rows times seconds.
   double w_ = 0, n_ = 0, nn_ = 0, t_ = 0, nt_ = 0;
+  double shortest_s_ = 0;
 };
 
 /// One line of the file.

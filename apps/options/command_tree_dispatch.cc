@@ -1,0 +1,106 @@
+// harmonics dispatch-sweep and harmonics dispatch-trace.
+#include <charconv>
+
+#include <harmonics/dispatch/device.h>
+
+#include "command_tree.h"
+#include "option_kinds.h"
+
+namespace harmonics {
+namespace {
+
+constexpr std::int64_t kMaxSweepRows = 1'000'000'000;
+constexpr std::size_t kMaxSweepSizes = 64;
+constexpr std::size_t kMaxSweepAxes = 16;
+constexpr std::int64_t kMaxSweepMilliseconds = 3'600'000;
+
+std::int64_t whole(const std::string& text, std::int64_t most) {
+  std::int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, value);
+  if (read.ec != std::errc() || read.ptr != end || value < 1 || value > most) {
+    fail(ErrorCode::kInvalidArgument, "'{}' is not a whole number from 1 to {}", text, most);
+  }
+  return value;
+}
+
+std::vector<std::int64_t> wholes(const std::string& text, char between, std::size_t most) {
+  std::vector<std::int64_t> values;
+  for (const std::string& piece : CLI::detail::split(text, between)) {
+    values.push_back(whole(piece, kMaxSweepRows));
+  }
+  if (values.empty() || values.size() > most) {
+    fail(ErrorCode::kInvalidArgument, "'{}' has {} numbers, 1 to {} are possible", text,
+         values.size(), most);
+  }
+  return values;
+}
+
+SweepInput sweep_input(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    fail(ErrorCode::kInvalidArgument, "'{}' is not of the form NAME=3x224x224", text);
+  }
+  return {text.substr(0, equals), wholes(text.substr(equals + 1), 'x', kMaxSweepAxes)};
+}
+
+void add_whole(CLI::App& app, const std::string& name, std::int64_t& value, std::int64_t most,
+               const std::string& help) {
+  app.add_option_function<std::string>(
+         name, [&value, most](const std::string& text) { value = whole(text, most); }, help)
+      ->type_name("N")
+      ->check(check_by([most](const std::string& text) { (void)whole(text, most); }));
+}
+
+}  // namespace
+
+void CommandTree::add_dispatch_sweep() {
+  CLI::App& sweep = *root_.add_subcommand(
+      "dispatch-sweep", "measures rows per second over sub-batch sizes of a model on a device");
+  DispatchSweepCommand& s = dispatch_sweep_;
+  add_path(sweep, "MODEL", s.model,
+           "a .harp file, a name of 'harmonics graph zoo', or a TorchScript module (.pt)")
+      ->required()
+      ->option_text("(required)");
+  add_text(sweep, "--device", s.device, "NAME", "cpu, cuda:0, emulated:2e6,1ms (cpu)")
+      ->check(check_by([](const std::string& text) { (void)parse_work_device(text); }));
+  sweep
+      .add_option_function<std::string>(
+          "--sizes", [&s](const std::string& text) { s.sizes = wholes(text, ',', kMaxSweepSizes); },
+          "sub-batch sizes to try (1 to 4096 in powers of two)")
+      ->type_name("N[,N...]")
+      ->check(check_by([](const std::string& text) { (void)wholes(text, ',', kMaxSweepSizes); }));
+  add_whole(sweep, "--milliseconds", s.milliseconds, kMaxSweepMilliseconds,
+            "how long to measure each size (300)");
+  add_whole(sweep, "--streams", s.lanes, kMaxLanes, "workers of the device (2 on a GPU, else 1)");
+  sweep
+      .add_option_function<std::vector<std::string>>(
+          "--input",
+          [&s](const std::vector<std::string>& texts) {
+            for (const std::string& text : texts) s.inputs.push_back(sweep_input(text));
+          },
+          "TorchScript: an argument and the shape of its rows, in order (repeatable)")
+      ->type_name("NAME=AxBxC")
+      ->allow_extra_args(false)
+      ->check(check_by([](const std::string& text) { (void)sweep_input(text); }));
+  add_output(sweep, s.output);
+  sweep.footer(
+      example("  harmonics dispatch-sweep lenet --device cpu --sizes 1,8,64,512\n"
+              "  harmonics dispatch-sweep model.pt --device cuda:0 --input x=3x224x224"));
+  sweep.callback([this] { command_ = dispatch_sweep_; });
+}
+
+void CommandTree::add_dispatch_trace() {
+  CLI::App& trace =
+      *root_.add_subcommand("dispatch-trace", "sums up or draws the trace of a dispatcher");
+  add_path(trace, "FILE", dispatch_trace_.file, "what a DispatchTrace wrote")
+      ->required()
+      ->option_text("(required)");
+  trace.add_flag("--svg", dispatch_trace_.svg, "draw it as an SVG picture")->option_text(" ");
+  add_path(trace, "--out", dispatch_trace_.out, "write to a file instead of standard output");
+  add_output(trace, dispatch_trace_.output);
+  trace.footer(example("  harmonics dispatch-trace trace.json --svg --out trace.svg"));
+  trace.callback([this] { command_ = dispatch_trace_; });
+}
+
+}  // namespace harmonics
