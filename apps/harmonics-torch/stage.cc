@@ -93,6 +93,11 @@ bool lost_others(const Error& error) {
 }
 
 void check(const StageCommand& command, const TrainingJob& job) {
+  if (job.settings.replicas > 1) {
+    fail(ErrorCode::kUnimplemented,
+         "a stage is no replica yet: use harmonics train --replicas in one process, or "
+         "RemoteScheduler::join_replicas (docs/guides/data-parallel.md)");
+  }
   if (job.settings.schedule == "cosine" && job.data.batches_per_epoch == 0) {
     fail(ErrorCode::kInvalidArgument,
          "part {} has no data of its own, so that it cannot know how long the schedule cosine is: "

@@ -20,6 +20,13 @@ std::string measured(std::optional<double> loss, std::optional<double> accuracy)
   return text;
 }
 
+std::string copies_and_parts(const TrainReport& report) {
+  std::string text;
+  if (report.replicas > 1) text += format(", {} replicas", report.replicas);
+  if (report.parts > 1) text += format(", {} parts", report.parts);
+  return text;
+}
+
 std::string headline(const TrainReport& report) {
   if (report.was_complete) {
     return format("{} was trained already: {} epochs, {} steps", report.graph, report.epochs,
@@ -28,7 +35,7 @@ std::string headline(const TrainReport& report) {
   return format("{} {}: {} epochs, {} steps in {:.1f} s ({} samples/s){}",
                 report.interrupted ? "interrupted" : "trained", report.graph, report.epochs,
                 with_thousands(report.steps), report.seconds, in_short(report.samples_per_second),
-                report.parts > 1 ? format(", {} parts", report.parts) : std::string());
+                copies_and_parts(report));
 }
 
 }  // namespace
@@ -44,7 +51,7 @@ Json report_json(const TrainReport& report) {
   }
   json.set("weights_digest", report.weights_digest).set("seconds", report.seconds);
   json.set("samples_per_second", report.samples_per_second);
-  json.set("parts", report.parts).set("seed", report.seed);
+  json.set("parts", report.parts).set("replicas", report.replicas).set("seed", report.seed);
   json.set("checkpoint", report.checkpoint.empty() ? Json() : Json(report.checkpoint));
   json.set("stopped_early", report.stopped_early).set("interrupted", report.interrupted);
   json.set("was_complete", report.was_complete);

@@ -25,6 +25,7 @@ struct TrainReport {
   double seconds = 0;
   double samples_per_second = 0;
   std::int64_t parts = 1;
+  std::int64_t replicas = 1;
   std::int64_t seed = 0;
   std::string checkpoint;
   bool stopped_early = false;

@@ -198,6 +198,7 @@ TrainReport run_job(Runtime& runtime, const TrainingJob& job, const InterruptWat
   TrainReport report;
   report.graph = job.graph.name();
   report.parts = job.settings.parts;
+  report.replicas = job.settings.replicas;
   report.seed = job.settings.seed;
   report.checkpoint = job.command.checkpoint.string();
   if (is_complete(runtime.progress(), job.settings)) {
@@ -218,6 +219,8 @@ TrainReport run_job(Runtime& runtime, const TrainingJob& job, const InterruptWat
 template TrainReport run_job(CycleRuntime&, const TrainingJob&, const InterruptWatch&,
                              const TrainingListener&);
 template TrainReport run_job(DistributedScheduler&, const TrainingJob&, const InterruptWatch&,
+                             const TrainingListener&);
+template TrainReport run_job(ReplicaScheduler&, const TrainingJob&, const InterruptWatch&,
                              const TrainingListener&);
 template TrainReport run_job(RemoteScheduler&, const TrainingJob&, const InterruptWatch&,
                              const TrainingListener&);

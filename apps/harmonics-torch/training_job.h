@@ -12,6 +12,7 @@
 #include <harmonics/runtime/cycle_runtime.h>
 #include <harmonics/schedule/distributed_scheduler.h>
 #include <harmonics/schedule/remote_scheduler.h>
+#include <harmonics/schedule/replica_scheduler.h>
 
 #include "bound_data.h"
 #include "interrupt.h"
@@ -46,7 +47,7 @@ struct TrainingListener {
 };
 
 /// Starts or resumes the run, fits, and tells how it went. For RemoteScheduler, all parts must do
-/// so; the digest is then that of the part. Instantiated for the three kinds of runtime.
+/// so; the digest is then that of the part. Instantiated for the kinds of runtime above.
 template <typename Runtime>
 [[nodiscard]] TrainReport run_job(Runtime& runtime, const TrainingJob& job,
                                   const InterruptWatch& watch, const TrainingListener& listener);

@@ -75,6 +75,7 @@ std::vector<TrainSettingRule> make_rules() {
   constexpr std::string_view precisions = "full|bf16|fp16|auto";
   constexpr std::string_view schedules = "constant|step|cosine";
   constexpr std::string_view backends = "cpu|gpu|auto";
+  constexpr std::string_view reductions = "chain|tree|ring";
   constexpr std::string_view orders = "sequential|1f1b|gpipe";
   const auto text = [](std::string_view words) { return std::string(words); };
   return {
@@ -88,6 +89,10 @@ std::vector<TrainSettingRule> make_rules() {
       {"seed", "train", "N", "seed of start weights, dropout and sample order (1)",
        whole(&S::seed, 0, kMaxWhole)},
       {"parts", "train", "N", "cut the graph into so many parts (1)", whole(&S::parts, 1, 100'000)},
+      {"replicas", "train", "N", "copies of the graph that share each batch (1)",
+       whole(&S::replicas, 1, 1024)},
+      {"reduction", "train", text(reductions), "how replicas sum their gradients (chain)",
+       choice(&S::reduction, reductions)},
       {"pipeline", "train", text(orders), "order of the micro-batches in several parts (1f1b)",
        choice(&S::pipeline, orders)},
       {"backend", "train", text(backends), "what computes (cpu)", choice(&S::backend, backends)},

@@ -34,6 +34,10 @@ void RemoteScheduler::bindConsumer(const RemoteBinding& binding) {
   state_->group.bind_consumer(binding);
 }
 
+void RemoteScheduler::join_replicas(ReductionEnds ends, const ReductionOptions& reduction) {
+  state_->group.join_replicas(std::move(ends), reduction);
+}
+
 StepReport RemoteScheduler::step() { return state_->group.step(); }
 FitReport RemoteScheduler::fit(std::int64_t epochs, const FitOptions& options) {
   return state_->group.fit(epochs, options);

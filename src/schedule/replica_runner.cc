@@ -38,6 +38,17 @@ bool ReplicaRunner::await_batch(std::uint64_t step) {
   return inner_->await_batch(step);
 }
 
+FitTerms ReplicaRunner::agree(const FitTerms& own, std::uint64_t step) {
+  wishes_end_ = false;
+  end_is_wished_ = false;
+  return inner_->agree(own, step);
+}
+
+bool ReplicaRunner::ends_after(std::uint64_t steps, bool wished) {
+  wishes_end_ = wished;
+  return inner_->ends_after(steps, end_is_wished_);
+}
+
 std::int64_t ReplicaRunner::micro_batches(std::int64_t own) const {
   return inner_->micro_batches(own) * static_cast<std::int64_t>(reducer_.ranks());
 }
@@ -89,17 +100,21 @@ SliceResults ReplicaRunner::run_share(std::span<Stage> stages, const SlicedBatch
 
   TapReport taps;
   for (const TapReport& one : results.taps) taps += one;
-  std::vector<double> failed(reducer_.ranks(), 0.0);
-  failed[reducer_.rank()] = results.finite ? 0.0 : 1.0;
+  // A flag of each replica whose loss is not finite, and the number of those that wish to end.
+  std::vector<double> flags(reducer_.ranks() + 1, 0.0);
+  flags[reducer_.rank()] = results.finite ? 0.0 : 1.0;
+  flags.back() = wishes_end_ ? 1.0 : 0.0;
   const NamedTensors reduced =
       reducer_.sum(sums.summands(collect(stages, &Stage::gradients),
-                                 collect(stages, &Stage::buffers), taps, failed),
+                                 collect(stages, &Stage::buffers), taps, flags),
                    batch.micro_batches.front().step);
 
-  failed = ReplicaSums::failed(reduced);
-  const auto first = std::ranges::find_if(failed, [](double flag) { return flag > 0; });
-  if (first != failed.end()) {
-    failed_rank = static_cast<std::size_t>(first - failed.begin());
+  flags = ReplicaSums::flags(reduced);
+  end_is_wished_ = flags.back() > 0;
+  flags.pop_back();
+  const auto first = std::ranges::find_if(flags, [](double flag) { return flag > 0; });
+  if (first != flags.end()) {
+    failed_rank = static_cast<std::size_t>(first - flags.begin());
     for (Stage& stage : stages) stage.set_buffers(before);
     return results;
   }

@@ -46,15 +46,12 @@ class ReplicaRunner final : public BatchRunner {
   void end_epoch() override { inner_->end_epoch(); }
   [[nodiscard]] bool learns() const override { return inner_->learns(); }
   [[nodiscard]] bool paces_epochs() const override { return inner_->paces_epochs(); }
-  [[nodiscard]] FitTerms agree(const FitTerms& own, std::uint64_t step) override {
-    return inner_->agree(own, step);
-  }
+  [[nodiscard]] FitTerms agree(const FitTerms& own, std::uint64_t step) override;
   [[nodiscard]] TapReport all_taps(const TapReport& own, std::uint64_t step) override {
     return inner_->all_taps(own, step);
   }
-  [[nodiscard]] bool ends_after(std::uint64_t steps, bool wished) override {
-    return inner_->ends_after(steps, wished);
-  }
+  /// A wish travels with the sums of the next step, so that all replicas hear of it in that step.
+  [[nodiscard]] bool ends_after(std::uint64_t steps, bool wished) override;
   void save(const std::filesystem::path& path, std::uint64_t step,
             const WriteState& write) override {
     inner_->save(path, step, write);
@@ -73,6 +70,8 @@ class ReplicaRunner final : public BatchRunner {
   Reducer reducer_;
   const RuntimeOptions runtime_;
   bool introduced_ = false;
+  bool wishes_end_ = false;
+  bool end_is_wished_ = false;  // by some replica
   std::string stopped_by_;
 };
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 
 #include <harmonics/graph/zoo.h>
@@ -82,6 +83,26 @@ TEST(ReplicaScheduler, EvaluatesStopsEarlyAndReportsOnce) {
   EXPECT_TRUE(report.stopped_early);
   EXPECT_EQ(report.epochs, expected.epochs);
   EXPECT_EQ(report.last_epoch.evaluation->loss, expected.last_epoch.evaluation->loss);
+}
+
+// The wish may come at any moment: all replicas end after the same step, and can go on.
+TEST(ReplicaScheduler, EndsOnDemandInAllReplicasAtOnce) {
+  const HarmonicGraph graph = zoo_graph("digits-mlp");
+  for (const int at : {1, 4, 9}) {
+    ReplicaScheduler scheduler = make_replicas(graph, 3);
+    std::atomic<bool> stop = false;
+    FitOptions options;
+    options.stop = &stop;
+    options.on_step = [&](const StepReport& step) { stop = step.step >= at; };
+    const FitReport report = scheduler.fit(1000, options);
+    EXPECT_TRUE(report.interrupted);
+    EXPECT_GE(report.steps, at);
+    EXPECT_LE(report.steps, at + 2);
+    for (std::int64_t step = report.steps; step < 12; ++step) scheduler.step();
+    ReplicaScheduler whole = make_replicas(graph, 3);
+    whole.fit(2);
+    EXPECT_EQ(scheduler.weights_digest(), whole.weights_digest());
+  }
 }
 
 TEST(ReplicaScheduler, GoesOnFromACheckpointWithAnyNumberOfReplicas) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kReached = "@reached";
 constexpr const char* kTaps = "@taps";
-constexpr const char* kFailed = "@failed";
+constexpr const char* kFlags = "@flags";
 constexpr const char* kBuffer = "@buffer.";
 
 Tensor doubles(std::span<const double> values) {
@@ -112,7 +112,7 @@ Tensor ReplicaSums::buffer_summand(const std::string& name, const Tensor& after)
 }
 
 NamedTensors ReplicaSums::summands(NamedTensors gradients, const NamedTensors& buffers,
-                                   const TapReport& taps, std::span<const double> failed) const {
+                                   const TapReport& taps, std::span<const double> flags) const {
   NamedTensors all;
   std::vector<double> reached;
   for (const auto& [name, spec] : trained_) {
@@ -128,7 +128,7 @@ NamedTensors ReplicaSums::summands(NamedTensors gradients, const NamedTensors& b
     all.emplace(kBuffer + name, buffer_summand(name, buffers.at(name)));
   }
   all.emplace(kReached, doubles(reached));
-  all.emplace(kFailed, doubles(failed));
+  all.emplace(kFlags, doubles(flags));
   const double weight = share_.idle() ? 0.0 : 1.0;
   const double counts[] = {share_.idle() ? 0.0 : taps.loss_sum,
                            weight * static_cast<double>(taps.judged),
@@ -171,9 +171,9 @@ TapReport ReplicaSums::taps(const NamedTensors& sums) {
   return {counts[0], static_cast<std::int64_t>(counts[1]), static_cast<std::int64_t>(counts[2])};
 }
 
-std::vector<double> ReplicaSums::failed(const NamedTensors& sums) {
-  const std::span<const double> flags = sums.at(kFailed).values<double>();
-  return {flags.begin(), flags.end()};
+std::vector<double> ReplicaSums::flags(const NamedTensors& sums) {
+  const std::span<const double> sum = sums.at(kFlags).values<double>();
+  return {sum.begin(), sum.end()};
 }
 
 }  // namespace harmonics

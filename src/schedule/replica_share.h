@@ -39,15 +39,16 @@ class ReplicaSums {
   /// `before` are the stages' buffers from before the passes. Replica 0 brings what there is once.
   ReplicaSums(std::span<const Stage> stages, const ReplicaShare& share, NamedTensors before);
 
-  /// This replica's summands. `gradients` and `buffers` are those after the passes.
+  /// This replica's summands. `gradients` and `buffers` are those after the passes, `flags` numbers
+  /// that are added up as they are.
   [[nodiscard]] NamedTensors summands(NamedTensors gradients, const NamedTensors& buffers,
-                                      const TapReport& taps, std::span<const double> failed) const;
+                                      const TapReport& taps, std::span<const double> flags) const;
 
   /// What the sums mean.
   [[nodiscard]] NamedTensors gradients(const NamedTensors& sums) const;
   [[nodiscard]] NamedTensors buffers(const NamedTensors& sums) const;
   [[nodiscard]] static TapReport taps(const NamedTensors& sums);
-  [[nodiscard]] static std::vector<double> failed(const NamedTensors& sums);
+  [[nodiscard]] static std::vector<double> flags(const NamedTensors& sums);
 
  private:
   struct Buffer {

@@ -12,6 +12,7 @@
 #include <harmonics/graph/harp.h>
 #include <harmonics/graph/zoo.h>
 #include <harmonics/schedule/distributed_scheduler.h>
+#include <harmonics/schedule/remote_scheduler.h>
 #include <harmonics/schedule/replica_scheduler.h>
 
 #include <random_graph.h>
@@ -245,6 +246,55 @@ TEST(Replicas, OfAPipelineLearnTheSame) {
       EXPECT_EQ(weights_digest(cut[0].weights), weights_digest(whole[0].weights)) << parts;
     }
   }
+}
+
+// Two pipelines of two parts, each part with a scheduler of its own: every part sums with its copy.
+// The last batch has one row, so that one pipeline has nothing to do.
+TEST(Replicas, OfPartsWithSchedulersOfTheirOwnLearnTheSame) {
+  const HarmonicGraph graph = zoo_graph("digits-mlp");
+  const auto parts = partition_graph(graph, 2);
+  RemoteOptions options = test_remote();
+  options.runtime.micro_batches = 1;
+  const auto somewhere = [] { return RemoteBinding{"", "127.0.0.1", free_port()}; };
+  const RemoteBinding meeting = somewhere();
+  const std::vector<RemoteBinding> pipelines = {somewhere(), somewhere()};
+  std::vector<NamedTensors> weights(4);
+  std::vector<std::function<void()>> actions;
+  for (std::size_t i = 0; i < 4; ++i) {
+    actions.push_back([&, i] {
+      const std::size_t replica = i / 2;
+      const HarmonicGraph& part = parts[i % 2];
+      std::vector<RemoteBinding> entering, leaving;
+      const auto at = [&](const std::string& name) {
+        RemoteBinding binding = pipelines[replica];
+        binding.name = name;
+        return binding;
+      };
+      for (const ProducerNode& node : part.producers()) {
+        if (is_boundary_name(node.name)) entering.push_back(at(node.name));
+      }
+      for (const ConsumerNode& node : part.consumers()) {
+        if (is_boundary_name(node.name)) leaving.push_back(at(node.name));
+      }
+      RemoteScheduler scheduler(part, entering, leaving, {}, options);
+      for (const ProducerNode& node : part.producers()) {
+        if (!is_boundary_name(node.name)) scheduler.bindProducer(node.name, test_data(node, 41));
+      }
+      Plan run;
+      scheduler.join_replicas(
+          make_remote_ends(Reduction::Chain, replica, {meeting, meeting}, format("part{}", i % 2)),
+          reduction_of(run));
+      EXPECT_EQ(scheduler.fit(2).steps, 12);
+      weights[i] = scheduler.parameters();
+    });
+  }
+  EXPECT_THAT(at_the_same_time(actions), Each(""));
+  EXPECT_EQ(weights_digest(weights[0]), weights_digest(weights[2]));
+  EXPECT_EQ(weights_digest(weights[1]), weights_digest(weights[3]));
+  weights[0].merge(weights[1]);
+  Plan run;
+  run.rows = 41;
+  EXPECT_EQ(weights_digest(weights[0]), weights_digest(train_one(graph, run, 2).weights));
 }
 
 // Batch norm, dropout, several taps, parameters that no loss reaches.

@@ -63,6 +63,8 @@ class FrontTest(program.CliTest):
             'train net.harp --micro-batches 65537': 'from 1 to 65536',
             'train net.harp --threads 4097': 'from 0 to 4096',
             'train net.harp --parts 100001': 'from 1 to 100000',
+            'train net.harp --replicas 1025': 'from 1 to 1024',
+            'train net.harp --reduction star': "'star' is none of chain|tree|ring",
             'train net.harp --seed -1': "'-1' is not a whole number of at least 0",
             'train net.harp --lr fast': "'fast' is not a number",
             'train net.harp --lr inf': "'inf' is not a number",

@@ -96,6 +96,36 @@ class TrainTest(program.CliTest):
         self.assert_fails(self.call('train', self.net, '--pipeline', 'zigzag'),
                           'sequential|1f1b|gpipe', code=2)
 
+    def test_replicas_learn_what_one_process_learns(self):
+        def digits(*flags):
+            result = self.call('train', program.EXAMPLES / 'digits.harp', '--output', 'json',
+                               '--epochs', '2', '--threads', '1', '--clip', '1', *flags)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            return json.loads(result.stdout)
+        for count in ('2', '4'):
+            alone = digits('--micro-batches', count)
+            together = digits('--replicas', count)
+            self.assertEqual(together['replicas'], int(count))
+            for key in ('weights_digest', 'steps', 'test_loss', 'test_accuracy'):
+                self.assertEqual(together[key], alone[key], key)
+            self.assertEqual(digits('--replicas', count, '--parts', '2')['weights_digest'],
+                             alone['weights_digest'])
+        for order in ('tree', 'ring'):
+            reports = [digits('--replicas', '3', '--reduction', order) for _ in range(2)]
+            self.assertEqual(reports[0]['weights_digest'], reports[1]['weights_digest'])
+            self.assertAlmostEqual(reports[0]['train_loss'], digits()['train_loss'], 4)
+
+    def test_replicas_stop_early_and_resume(self):
+        flags = ('--threads', '1', '--epochs', '4')
+        whole = self.train('--replicas', '2', *flags)
+        self.train('--replicas', '2', '--threads', '1', '--epochs', '2', '--checkpoint', 'c')
+        resumed = self.train('--replicas', '2', *flags, '--checkpoint', 'c', '--resume')
+        self.assertEqual(resumed['weights_digest'], whole['weights_digest'])
+        report = self.train('--replicas', '3', '--epochs', '50', '--lr', '0', '--patience', '2')
+        self.assertTrue(report['stopped_early'])
+        self.assert_fails(self.call('train', self.net, '--replicas', '2', '--processes'),
+                          'leave out --processes')
+
     def test_digits_train_with_no_further_arguments(self):
         result = self.call('train', program.EXAMPLES / 'digits.harp', '--output', 'json',
                            '--epochs', '2')

@@ -11,6 +11,7 @@
 #include <harmonics/graph/deployment.h>
 #include <harmonics/graph/graph.h>
 #include <harmonics/runtime/trainer.h>
+#include <harmonics/schedule/reduction.h>
 #include <harmonics/schedule/remote_options.h>
 #include <harmonics/transport/binding.h>
 
@@ -49,6 +50,10 @@ class RemoteScheduler {
   /// More boundaries, until the first step (or the first look at the weights).
   void bindProducer(const RemoteBinding& binding);
   void bindConsumer(const RemoteBinding& binding);
+
+  /// Makes this part one of several copies, each in a pipeline of its own: every part sums with its
+  /// own copies. See DistributedScheduler; call it once all boundaries are bound.
+  void join_replicas(ReductionEnds ends, const ReductionOptions& reduction = {});
 
   /// One batch. A boundary that is not bound is an Error that names it.
   StepReport step();
