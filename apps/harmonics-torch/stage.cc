@@ -87,16 +87,36 @@ DeploymentDescriptor deployment(const StageCommand& command, const TrainingJob& 
   return deploy;
 }
 
+// Where this part meets its copies, if it has any.
+void join_replicas(RemoteScheduler& scheduler, const StageCommand& command,
+                   const TrainingJob& job) {
+  if (command.replica_places.empty()) return;
+  std::vector<RemoteBinding> places;
+  for (const std::string& url : command.replica_places) places.push_back(parse_binding(url));
+  ReductionOptions reduction;
+  reduction.order = reduction_from_name(job.settings.reduction);
+  reduction.first_contact = seconds(command.first_contact_s);
+  reduction.deadline = seconds(command.deadline_s);
+  scheduler.join_replicas(
+      make_remote_ends(reduction.order, static_cast<std::size_t>(command.replica), places,
+                       format("replicas/part{}", command.part),
+                       remote_options(command, job).transport),
+      reduction);
+}
+
 // Whether another part went away, so that going back to the last checkpoint may help.
 bool lost_others(const Error& error) {
   return error.code() == ErrorCode::kAborted || error.code() == ErrorCode::kUnavailable;
 }
 
 void check(const StageCommand& command, const TrainingJob& job) {
-  if (job.settings.replicas > 1) {
-    fail(ErrorCode::kUnimplemented,
-         "a stage is no replica yet: use harmonics train --replicas in one process, or "
-         "RemoteScheduler::join_replicas (docs/guides/data-parallel.md)");
+  const auto places = static_cast<std::int64_t>(command.replica_places.size());
+  if (command.replica >= job.settings.replicas ||
+      places != (job.settings.replicas == 1 ? 0 : job.settings.replicas)) {
+    fail(ErrorCode::kInvalidArgument,
+         "replica {} of {} with {} places: give --replicas N, --replica from 0 to N - 1, and "
+         "--replica-place for each of them",
+         command.replica, job.settings.replicas, places);
   }
   if (job.settings.schedule == "cosine" && job.data.batches_per_epoch == 0) {
     fail(ErrorCode::kInvalidArgument,
@@ -110,6 +130,7 @@ void check(const StageCommand& command, const TrainingJob& job) {
 TrainReport run_part(const StageCommand& command, const TrainCommand& first,
                      const InterruptWatch& watch, StageEvents& events) {
   TrainCommand training = first;
+  training.saves = command.replica == 0;
   const CheckpointStamp before(training.checkpoint);
   for (std::int64_t restart = 0;; ++restart) {
     HarmonicGraph part;
@@ -120,6 +141,7 @@ TrainReport run_part(const StageCommand& command, const TrainCommand& first,
     try {
       RemoteScheduler scheduler(part, meetings.entering, meetings.leaving, deployment(command, job),
                                 remote_options(command, job));
+      join_replicas(scheduler, command, job);
       return run_job(scheduler, job, watch, events.listener());
     } catch (const Error& error) {
       if (!lost_others(error) || restart >= training.restarts || watch.requested()) throw;

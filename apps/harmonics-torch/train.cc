@@ -1,5 +1,4 @@
 // harmonics train: binds data, lets a graph learn, keeps checkpoints and tells how it went.
-#include <harmonics/base/error.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/runtime/cycle_runtime.h>
 #include <harmonics/schedule/distributed_scheduler.h>
@@ -30,11 +29,6 @@ int train_replicas(const TrainingJob& job, const RuntimeOptions& options,
 
 int train(const TrainCommand& command) {
   const TrainingJob job = prepare_job(command);
-  if (command.processes && job.settings.replicas > 1) {
-    fail(ErrorCode::kUnimplemented,
-         "replicas share one process: leave out --processes, or start each replica by hand "
-         "(docs/guides/data-parallel.md)");
-  }
   if (command.processes) return train_in_processes(job);
   const RuntimeOptions options = runtime_options(job);
   const InterruptWatch watch;

@@ -126,6 +126,7 @@ class ProcessRun {
       : job_(job),
         checkpoint_(checkpoint),
         parts_(partition_graph(job.graph, static_cast<std::size_t>(job.settings.parts))),
+        replicas_(static_cast<std::size_t>(job.settings.replicas)),
         token_(random_text()) {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       if (!parts_[i].taps().empty()) teller_ = i;
@@ -138,8 +139,11 @@ class ProcessRun {
 
  private:
   void start(bool resume);
-  [[nodiscard]] std::vector<std::string> arguments(std::size_t part, bool resume) const;
+  [[nodiscard]] std::vector<std::string> arguments(std::size_t child, bool resume) const;
   void choose_places();
+  [[nodiscard]] RemoteBinding free_place(const std::string& name);
+  /// Children are numbered replica by replica, in each part by part.
+  [[nodiscard]] std::size_t count() const { return parts_.size() * replicas_; }
   void wait_for_words();
   void listen(TrainProgress* progress);
   [[nodiscard]] bool all_are_done() const;
@@ -149,37 +153,50 @@ class ProcessRun {
   const TrainingJob& job_;
   const std::filesystem::path checkpoint_;
   const std::vector<HarmonicGraph> parts_;
+  const std::size_t replicas_;
   const std::string token_;
-  std::size_t teller_ = 0;  // the part whose events are shown
+  std::size_t teller_ = 0;  // the child whose events are shown: a part of the first replica
   std::string run_;
-  std::map<std::string, std::string, std::less<>> places_;  // URL by boundary
+  std::set<std::uint16_t> ports_;
+  std::vector<std::map<std::string, std::string, std::less<>>> places_;  // by replica: URL by name
+  std::vector<std::vector<std::string>> replica_places_;  // by part: URL of each replica
   std::vector<std::unique_ptr<ChildProcess>> children_;
   std::vector<std::optional<TrainReport>> reports_;
   std::vector<std::optional<int>> ends_;  // how children ended whose last words were heard
   std::optional<Deadline> cause_due_;
 };
 
-// Every boundary has a port (or a name of shared memory) of its own.
+// Every boundary has a port (or a name of shared memory) of its own, and so has every copy of a
+// part.
 void ProcessRun::choose_places() {
-  std::set<std::uint16_t> taken;
-  places_.clear();
+  ports_.clear();
+  places_.assign(replicas_, {});
+  replica_places_.assign(parts_.size(), {});
   run_ = "train-" + random_text().substr(0, 16);
-  for (const HarmonicGraph& part : parts_) {
-    for (const ConsumerNode& node : part.consumers()) {
+  for (std::size_t child = 0; child < count(); ++child) {
+    const std::size_t part = child % parts_.size();
+    for (const ConsumerNode& node : parts_[part].consumers()) {
       if (!is_boundary_name(node.name)) continue;
-      RemoteBinding binding;
-      binding.name = node.name;
-      binding.host = "127.0.0.1";
-      binding.port = free_port(taken);
-      binding.transport = transport_from_name(job_.command.transport);
-      binding.compress = job_.command.compress;
-      places_[node.name] = binding_url(binding);
+      places_[child / parts_.size()][node.name] = binding_url(free_place(node.name));
     }
+    if (replicas_ > 1) replica_places_[part].push_back(binding_url(free_place("replicas")));
   }
 }
 
-std::vector<std::string> ProcessRun::arguments(std::size_t part, bool resume) const {
+RemoteBinding ProcessRun::free_place(const std::string& name) {
+  RemoteBinding binding;
+  binding.name = name;
+  binding.host = "127.0.0.1";
+  binding.port = free_port(ports_);
+  binding.transport = transport_from_name(job_.command.transport);
+  binding.compress = job_.command.compress;
+  return binding;
+}
+
+std::vector<std::string> ProcessRun::arguments(std::size_t child, bool resume) const {
   const TrainCommand& command = job_.command;
+  const std::size_t part = child % parts_.size();
+  const std::size_t replica = child / parts_.size();
   std::vector<std::string> words = {"stage", command.file.string(), "--part", std::to_string(part)};
   append_settings(words, command);
   words.insert(words.end(), {"--run", run_, "--restarts", "0", "--first-contact",
@@ -192,10 +209,14 @@ std::vector<std::string> ProcessRun::arguments(std::size_t part, bool resume) co
   if (!command.weights.empty()) {
     words.insert(words.end(), {"--weights", command.weights.string()});
   }
-  if (!command.metrics.empty() && part == teller_) {
+  if (!command.metrics.empty() && child == teller_) {
     words.insert(words.end(), {"--metrics", command.metrics.string()});
   }
-  for (const auto& [name, url] : places_) {
+  if (replicas_ > 1) words.insert(words.end(), {"--replica", std::to_string(replica)});
+  for (const std::string& url : replica_places_[part]) {
+    words.insert(words.end(), {"--replica-place", url});
+  }
+  for (const auto& [name, url] : places_[replica]) {
     const bool enters = parts_[part].producer_index(name).has_value();
     const bool leaves = std::ranges::find(parts_[part].consumers(), name, &ConsumerNode::name) !=
                         parts_[part].consumers().end();
@@ -207,12 +228,12 @@ std::vector<std::string> ProcessRun::arguments(std::size_t part, bool resume) co
 void ProcessRun::start(bool resume) {
   choose_places();
   children_.clear();
-  reports_.assign(parts_.size(), std::nullopt);
-  ends_.assign(parts_.size(), std::nullopt);
+  reports_.assign(count(), std::nullopt);
+  ends_.assign(count(), std::nullopt);
   cause_due_.reset();
-  for (std::size_t part = 0; part < parts_.size(); ++part) {
+  for (std::size_t child = 0; child < count(); ++child) {
     children_.push_back(std::make_unique<ChildProcess>(
-        arguments(part, resume), std::vector{format("{}={}", kTokenVariable, token_)}));
+        arguments(child, resume), std::vector{format("{}={}", kTokenVariable, token_)}));
   }
 }
 
@@ -272,7 +293,8 @@ std::optional<Failure> ProcessRun::find_failure() {
 
 Failure ProcessRun::describe(std::size_t part, int status) {
   children_[part]->read_error();
-  const std::string who = format("part {} of {}", part, parts_.size());
+  std::string who = format("part {} of {}", part % parts_.size(), parts_.size());
+  if (replicas_ > 1) who += format(" in replica {}", part / parts_.size());
   if (WIFSIGNALED(status)) {
     return {format("{} was killed by signal {} ({})", who, WTERMSIG(status),
                    ::strsignal(WTERMSIG(status))),
@@ -332,6 +354,7 @@ int train_in_processes(const TrainingJob& job) {
     if (auto* report = std::get_if<TrainReport>(&outcome)) {
       report->weights_digest = weights_digest(checkpoint_weights(checkpoint));
       report->checkpoint = command.checkpoint.string();
+      report->replicas = job.settings.replicas;
       return finish_job(*report, command, watch);
     }
     const Failure& failure = std::get<Failure>(outcome);

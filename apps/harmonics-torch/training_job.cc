@@ -93,7 +93,7 @@ FitOptions fit_options(const TrainingJob& job, const InterruptWatch& watch) {
   options.evaluation = job.data.test;
   options.patience = static_cast<int>(job.settings.patience);
   options.metrics = job.command.metrics;
-  options.checkpoint = job.command.checkpoint;
+  if (job.command.saves) options.checkpoint = job.command.checkpoint;
   options.checkpoint_every = job.command.checkpoint_every;
   options.checkpoint_every_epochs = job.command.checkpoint_every_epochs;
   options.stop = &watch.requested();

@@ -14,6 +14,7 @@ constexpr const char* kTransports = "bus|shm|tcp|grpc|flight";
 constexpr std::int64_t kMaxRestarts = 1'000'000;
 constexpr std::int64_t kMaxSeconds = 1'000'000'000;
 constexpr std::int64_t kMaxParts = 100'000;
+constexpr std::int64_t kMaxReplicas = 1023;
 constexpr std::int64_t kMaxBatches = std::int64_t{1} << 50;
 
 Binding split_binding(const std::string& text) {
@@ -164,6 +165,10 @@ void CommandTree::add_stage() {
   add_texts(stage, "--boundary", stage_.boundaries, "URL",
             "where one boundary meets its other end (repeatable)");
   add_text(stage, "--meet", stage_.meet, "URL", "where all other boundaries meet theirs");
+  add_count(stage, "--replica", stage_.replica, {0, kMaxReplicas},
+            "which of the --replicas, from 0; the first one saves");
+  add_texts(stage, "--replica-place", stage_.replica_places, "URL",
+            "where this part's replicas are reached, one each, in order (repeatable)");
   add_text(stage, "--run", stage_.run, "NAME", "name of the run, the same in all parts");
   add_path(stage, "--token-file", stage_.token_file,
            "a secret that all parts must know (or HARMONICS_TOKEN in the environment)");

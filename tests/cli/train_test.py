@@ -123,8 +123,20 @@ class TrainTest(program.CliTest):
         self.assertEqual(resumed['weights_digest'], whole['weights_digest'])
         report = self.train('--replicas', '3', '--epochs', '50', '--lr', '0', '--patience', '2')
         self.assertTrue(report['stopped_early'])
-        self.assert_fails(self.call('train', self.net, '--replicas', '2', '--processes'),
-                          'leave out --processes')
+
+    def test_replicas_in_processes(self):
+        for flags in (('--replicas', '2'), ('--replicas', '2', '--parts', '2', '--clip', '1')):
+            here = self.train('--threads', '1', *flags)
+            for transport in ('shm', 'tcp'):
+                apart = self.train('--threads', '1', *flags, '--processes', '--transport', transport)
+                for key in ('weights_digest', 'steps', 'replicas', 'train_loss', 'test_loss'):
+                    self.assertEqual(apart[key], here[key], (key, flags, transport))
+        self.train('--threads', '1', '--replicas', '2', '--processes', '--epochs', '1',
+                   '--checkpoint', 'p')
+        resumed = self.train('--threads', '1', '--replicas', '2', '--processes', '--checkpoint', 'p',
+                             '--resume')
+        self.assertEqual(resumed['weights_digest'],
+                         self.train('--threads', '1', '--replicas', '2')['weights_digest'])
 
     def test_digits_train_with_no_further_arguments(self):
         result = self.call('train', program.EXAMPLES / 'digits.harp', '--output', 'json',

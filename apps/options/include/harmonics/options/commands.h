@@ -58,6 +58,8 @@ struct TrainCommand {
   std::int64_t checkpoint_every = 0;
   std::int64_t checkpoint_every_epochs = 0;
   bool resume = false;
+  /// False: the checkpoint is only read (copies of a part save it once).
+  bool saves = true;
   std::filesystem::path metrics;
   std::filesystem::path weights;
   /// A process for each part; `transport` then says what carries the boundaries.
@@ -74,6 +76,10 @@ struct StageCommand {
   TrainCommand training;
   /// Which of the parts, from 0.
   std::int64_t part = 0;
+  /// Which copy of the part this is, and where each copy is reached (endpoint URLs, in order);
+  /// none: there is one.
+  std::int64_t replica = 0;
+  std::vector<std::string> replica_places;
   /// Endpoint URLs with the names of boundaries.
   std::vector<std::string> boundaries;
   /// An endpoint URL without a name, for all others; empty: none.
