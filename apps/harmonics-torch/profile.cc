@@ -13,6 +13,7 @@
 #include <harmonics/place/profile_files.h>
 #include <harmonics/place/profile_machine.h>
 #include <harmonics/plan/cost_model.h>
+#include <harmonics/runtime/opencl_devices.h>
 
 #include "profile_progress.h"
 #include "profile_report.h"
@@ -49,8 +50,18 @@ ProfileOptions options_of(const ProfileCommand& command) {
   return options;
 }
 
+// The OpenCL device that is measured; there is one, since the profile itself comes first.
+OpenClDevice opencl_device() {
+  const std::vector<OpenClDevice> devices = list_opencl_devices();
+  const OpenClWish wish = opencl_wish(std::nullopt);
+  const auto chosen = choose_opencl_device(devices, wish);
+  if (!chosen) fail(ErrorCode::kUnavailable, "{}", opencl_lacking(devices, wish));
+  return devices[*chosen];
+}
+
 std::string type_name(const ProfileCommand& command) {
   if (!command.type.empty()) return command.type;
+  if (command.backend == ProfiledBackend::kFpga) return device_type_name(opencl_device().name);
   return command.backend == ProfiledBackend::kGpu
              ? gpu_type_name(static_cast<std::uint32_t>(command.device_index))
              : cpu_type_name();
@@ -58,6 +69,9 @@ std::string type_name(const ProfileCommand& command) {
 
 double memory_mb(const ProfileCommand& command) {
   if (command.memory_mb > 0) return command.memory_mb;
+  if (command.backend == ProfiledBackend::kFpga) {
+    return std::floor(static_cast<double>(opencl_device().memory_bytes) / kBytesPerMegabyte);
+  }
   const auto free = command.backend == ProfiledBackend::kGpu
                         ? free_gpu_memory_bytes(static_cast<std::uint32_t>(command.device_index))
                         : free_memory_bytes();

@@ -17,6 +17,7 @@ int run(const RunCommand& command);
 int quantize(const QuantizeCommand& command);
 int profile(const ProfileCommand& command);
 int dispatch_sweep(const DispatchSweepCommand& command);
+int devices(const DevicesCommand& command);
 /// What libtorch there is, as one JSON object; asked by `harmonics doctor`.
 int probe();
 

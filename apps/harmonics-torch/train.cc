@@ -1,5 +1,9 @@
 // harmonics train: binds data, lets a graph learn, keeps checkpoints and tells how it went.
+#include <algorithm>
+
+#include <harmonics/base/error.h>
 #include <harmonics/graph/partition.h>
+#include <harmonics/place/deployment.h>
 #include <harmonics/runtime/cycle_runtime.h>
 #include <harmonics/schedule/distributed_scheduler.h>
 #include <harmonics/schedule/replica_scheduler.h>
@@ -11,6 +15,32 @@
 #include "training_job.h"
 
 namespace harmonics {
+namespace {
+
+// The deployment that --deploy names; the parts of its graph then stand in job.settings.
+Deployment deployment_of(const TrainingJob& job) {
+  const auto given = [&](std::string_view key) {
+    return std::ranges::any_of(job.command.settings,
+                               [&](const Setting& setting) { return setting.key == key; });
+  };
+  if (given("parts") || given("backend") || job.settings.replicas > 1 || job.command.processes) {
+    fail(ErrorCode::kInvalidArgument,
+         "--deploy says how many parts there are and what computes them, in one process: leave out "
+         "--parts, --backend, --replicas and --processes");
+  }
+  Deployment deployment = load_deployment(job.command.deploy);
+  const std::int64_t slices = job.settings.micro_batches;
+  deployment.limits.micro_batch = (job.settings.batch_size + slices - 1) / slices;
+  return deployment;
+}
+
+std::vector<HarmonicGraph> deployed_parts(const HarmonicGraph& graph,
+                                          const Deployment& deployment) {
+  return deployment.is_limited() ? auto_partition(graph, deployment.descriptor, deployment.limits)
+                                 : auto_partition(graph, deployment.descriptor);
+}
+
+}  // namespace
 
 namespace {
 
@@ -28,7 +58,14 @@ int train_replicas(const TrainingJob& job, const RuntimeOptions& options,
 }  // namespace
 
 int train(const TrainCommand& command) {
-  const TrainingJob job = prepare_job(command);
+  TrainingJob job = prepare_job(command);
+  Deployment deployment;
+  std::vector<HarmonicGraph> parts;
+  if (!command.deploy.empty()) {
+    deployment = deployment_of(job);
+    parts = deployed_parts(job.graph, deployment);
+    job.settings.parts = static_cast<std::int64_t>(parts.size());
+  }
   if (command.processes) return train_in_processes(job);
   const RuntimeOptions options = runtime_options(job);
   const InterruptWatch watch;
@@ -37,12 +74,14 @@ int train(const TrainCommand& command) {
   const TrainingListener listener{[&](const StepReport& step) { pipe.on_step(step); },
                                   [&](const EpochReport& epoch) { pipe.on_epoch(epoch); }};
   if (job.settings.replicas > 1) return train_replicas(job, options, watch, listener);
-  if (job.settings.parts == 1) {
+  if (job.settings.parts == 1 && parts.empty()) {
     CycleRuntime runtime(job.graph, options);
     return finish_job(run_job(runtime, job, watch, listener), command, watch);
   }
-  const auto parts = static_cast<std::size_t>(job.settings.parts);
-  DistributedScheduler scheduler(partition_graph(job.graph, parts), {}, options,
+  if (parts.empty()) {
+    parts = partition_graph(job.graph, static_cast<std::size_t>(job.settings.parts));
+  }
+  DistributedScheduler scheduler(parts, deployment.descriptor, options,
                                  {pipeline_order_from_name(job.settings.pipeline)});
   return finish_job(run_job(scheduler, job, watch, listener), command, watch);
 }

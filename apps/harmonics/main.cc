@@ -26,6 +26,7 @@ struct Dispatch {
   int operator()(const VerifyCommand& command) const { return verify(command); }
   int operator()(const DoctorCommand& command) const { return doctor(command); }
   int operator()(const CompletionCommand& command) const { return completion(command); }
+  int operator()(const DevicesCommand&) const { become_torch_program(argv); }
   int operator()(const TrainCommand&) const { become_torch_program(argv); }
   int operator()(const StageCommand&) const { become_torch_program(argv); }
   int operator()(const RunCommand&) const { become_torch_program(argv); }

@@ -35,6 +35,7 @@ CommandTree::CommandTree() : root_("Plans, runs and watches neural-network work.
   add_keys();
   add_verify();
   add_cluster();
+  add_devices();
   add_doctor();
   add_completion();
 }
@@ -82,6 +83,14 @@ void CommandTree::add_draw(CLI::App& graph, GraphDrawCommand& draw, const std::s
   app.footer(
       example(format("  harmonics graph {} examples/lenet.harp --out lenet.{}", name, name)));
   app.callback([this, &draw] { command_ = draw; });
+}
+
+void CommandTree::add_devices() {
+  CLI::App& devices =
+      *root_.add_subcommand("devices", "lists the devices of this machine and their backends");
+  add_output(devices, devices_.output);
+  devices.footer(example("  harmonics devices --output json"));
+  devices.callback([this] { command_ = devices_; });
 }
 
 void CommandTree::add_doctor() {

@@ -51,6 +51,7 @@ class CommandTree {
   void add_workers();
   void add_drain();
   void add_quota();
+  void add_devices();
   void add_doctor();
   void add_completion();
 
@@ -85,6 +86,7 @@ class CommandTree {
   WorkersCommand workers_;
   DrainCommand drain_;
   QuotaCommand quota_;
+  DevicesCommand devices_;
   DoctorCommand doctor_;
   CompletionCommand completion_;
 };

@@ -143,6 +143,8 @@ void CommandTree::add_train() {
            "what carries tensors between the parts (bus; with --processes shm)");
   train.add_flag("--compress", train_.compress, "compress tensors between processes")
       ->option_text(" ");
+  add_text(train, "--deploy", train_.deploy, "FILE.yml|BACKEND,...",
+           "one part per backend of a file, or of a list such as gpu,fpga,cpu");
   train.footer(example(
       "  harmonics train net.harp --bind 'image=csv:digits.csv?columns=0-63&scale=0.0625' \\\n"
       "    --bind 'label=csv:digits.csv?columns=64' --epochs 30 --test-split 0.2\n"

@@ -74,7 +74,7 @@ std::vector<TrainSettingRule> make_rules() {
   constexpr std::string_view optimizers = "sgd|adam|adamw";
   constexpr std::string_view precisions = "full|bf16|fp16|auto";
   constexpr std::string_view schedules = "constant|step|cosine";
-  constexpr std::string_view backends = "cpu|gpu|auto";
+  constexpr std::string_view backends = "cpu|gpu|fpga|auto";
   constexpr std::string_view reductions = "chain|tree|ring";
   constexpr std::string_view orders = "sequential|1f1b|gpipe";
   const auto text = [](std::string_view words) { return std::string(words); };

@@ -7,6 +7,7 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/log.h>
+#include <harmonics/plan/deployment_file.h>
 #include <harmonics/plan/inputs.h>
 #include <harmonics/plan/plan.h>
 
@@ -21,7 +22,7 @@ void expect(bool held) {
 void read_one(unsigned format, std::string_view text) {
   static const HostTable hosts = {{"t", {"a", "b"}}, {"u", {"c"}}};
   static const DeviceTypeTable types = {{"t", {}}, {"u", {}}};
-  switch (format % 5) {
+  switch (format % 6) {
     case 0: {
       const ModelTable table = parse_models(text, "f");
       expect(parse_models(models_to_yaml(table), "f") == table);
@@ -40,6 +41,11 @@ void read_one(unsigned format, std::string_view text) {
     case 3: {
       const LinkTable table = parse_links(text, "f", hosts);
       expect(parse_links(links_to_yaml(table), "f", hosts) == table);
+      break;
+    }
+    case 4: {
+      const DeploymentFile file = parse_deployment(text, "f");
+      expect(parse_deployment(deployment_to_yaml(file), "f") == file);
       break;
     }
     default: {

@@ -29,12 +29,16 @@ constexpr std::string_view kDeviceTypes =
 constexpr std::string_view kHosts = "t: []\nu:\n- a\n- \"b c\"\n";
 constexpr std::string_view kLinks =
     "groups:\n  lab: [a, b]\nlinks:\n- between: [lab, u]\n  bw_Mbps: 10\n";
+constexpr std::string_view kDeployment =
+    "backend: auto\nstrict: true\npartitions:\n- {backend: gpu, device: 1, weight: 1.5}\n"
+    "- backend: fpga\n  mem_MB: 64\n";
 constexpr std::string_view kPlan = "- a: [1, 6]\n- b: [7, 9]\n- c: [7, 9]\n";
 
 const std::vector<std::string>& seeds() {
   static const std::vector<std::string> all = [] {
     std::vector<std::string> texts;
-    for (const std::string_view text : {kModels, kDeviceTypes, kHosts, kLinks, kPlan}) {
+    for (const std::string_view text :
+         {kModels, kDeviceTypes, kHosts, kLinks, kDeployment, kPlan}) {
       texts.push_back(static_cast<char>(texts.size()) + std::string(text));
     }
     return texts;

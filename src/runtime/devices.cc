@@ -6,6 +6,7 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/log.h>
+#include <harmonics/runtime/opencl_devices.h>
 #include <harmonics/tensor/torch.h>
 
 namespace harmonics {
@@ -32,21 +33,59 @@ Tensor cpu_tensor(const Tensor& tensor) {
   return from_torch(to_torch(tensor).cpu());
 }
 
-Device resolve_device(Backend backend, std::optional<std::uint32_t> device_index, bool strict) {
-  if (backend == Backend::CPU) return {};
-  if (backend == Backend::GPU || backend == Backend::Auto) {
-    const auto index = static_cast<std::int32_t>(device_index.value_or(0));
-    if (cuda_available() && index < cuda_device_count()) return {DeviceKind::kCuda, index};
-    if (backend == Backend::Auto) return {};
-  }
-  const std::string lacking =
-      backend == Backend::FPGA
-          ? std::string("this build has no OpenCL part, which the fpga backend needs")
-          : format("this machine has no GPU number {} that libtorch {} can use",
-                   device_index.value_or(0), torch_version());
+void use_deterministic_operations(bool deterministic) {
+  at::globalContext().setDeterministicAlgorithms(deterministic, /*warn_only=*/true);
+}
+
+Tensor convert_tensor(const Tensor& tensor, DType dtype) {
+  const Tensor here = cpu_tensor(tensor);
+  if (here.dtype() == dtype) return here;
+  return from_torch(to_torch(here).to(to_torch(Tensor::empty({0}, dtype)).scalar_type()));
+}
+
+Backend best_backend() {
+  if (cuda_available()) return Backend::GPU;
+  const bool found =
+      choose_opencl_accelerator(list_opencl_devices(), opencl_wish(std::nullopt)).has_value();
+  return found ? Backend::FPGA : Backend::CPU;
+}
+
+namespace {
+
+BackendChoice fall_back(const std::string& lacking, bool strict) {
   if (strict) fail(ErrorCode::kUnavailable, "{}; choose another backend or drop strict", lacking);
   log_warn("runtime", "{}: using the CPU instead", lacking);
   return {};
+}
+
+}  // namespace
+
+BackendChoice resolve_backend(const RuntimeOptions& options) {
+  const bool automatic = options.backend == Backend::Auto;
+  const Backend backend = automatic ? best_backend() : options.backend;
+  if (backend == Backend::CPU) return {};
+  if (backend == Backend::GPU) {
+    const auto index = static_cast<std::int32_t>(options.device_index.value_or(0));
+    if (cuda_available() && index < cuda_device_count()) {
+      return {Backend::GPU, {DeviceKind::kCuda, index}, 0};
+    }
+    return fall_back(format("this machine has no GPU number {} that libtorch {} can use", index,
+                            torch_version()),
+                     options.strict);
+  }
+  const std::vector<OpenClDevice> devices = list_opencl_devices();
+  const OpenClWish wish = opencl_wish(options.fpga_device_index);
+  const auto choose = automatic ? choose_opencl_accelerator : choose_opencl_device;
+  if (const auto chosen = choose(devices, wish)) return {Backend::FPGA, {}, *chosen};
+  return automatic ? BackendChoice{} : fall_back(opencl_lacking(devices, wish), options.strict);
+}
+
+Device resolve_device(Backend backend, std::optional<std::uint32_t> device_index, bool strict) {
+  RuntimeOptions options;
+  options.backend = backend;
+  options.device_index = device_index;
+  options.strict = strict;
+  return resolve_backend(options).device;
 }
 
 Tensor copy_to_device(const Tensor& tensor, Device device) {

@@ -9,15 +9,12 @@
 #include <harmonics/graph/graph.h>
 #include <harmonics/runtime/stage.h>
 
+#include "layer_cases_testing.h"
+
 namespace harmonics {
 namespace {
 
 constexpr std::int64_t kBatch = 3;
-
-Attributes with(std::initializer_list<std::pair<const std::string, Attribute>> items) {
-  return Attributes(items);
-}
-Attribute whole(std::int64_t value) { return value; }
 
 Tensor random_doubles(Shape shape, std::uint64_t seed) {
   Tensor out = Tensor::empty(std::move(shape), DType::kFloat64);
@@ -102,16 +99,8 @@ class GradientCheck {
   NamedTensors weights_;
 };
 
-struct Case {
-  std::string label;
-  std::string type;
-  Attributes attributes;
-  std::vector<Shape> inputs;
-  std::string activation = {};
-};
-
 /// inputs -> the layer -> mse against a random target.
-void check_layer(const Case& item) {
+void check_layer(const LayerCase& item) {
   SCOPED_TRACE(item.label);
   GraphBuilder probe("probe");
   std::vector<std::string> names;
@@ -131,57 +120,8 @@ void check_layer(const Case& item) {
   GradientCheck(builder.build(), inputs).run();
 }
 
-std::vector<Case> layer_cases() {
-  return {
-      {"linear", "linear", with({{"out", whole(4)}}), {{5}}},
-      {"linear without bias, on tokens",
-       "linear",
-       with({{"out", whole(2)}, {"bias", whole(0)}}),
-       {{3, 4}}},
-      {"conv2d",
-       "conv2d",
-       with({{"out", whole(3)}, {"kernel", whole(3)}, {"padding", whole(1)}}),
-       {{2, 5, 5}}},
-      {"conv2d with stride and groups",
-       "conv2d",
-       with({{"out", whole(4)},
-             {"kernel", Shape{2, 3}},
-             {"stride", whole(2)},
-             {"groups", whole(2)},
-             {"bias", whole(0)}}),
-       {{2, 6, 7}}},
-      {"max_pool", "max_pool", with({{"kernel", whole(2)}}), {{2, 4, 6}}},
-      {"avg_pool",
-       "avg_pool",
-       with({{"kernel", whole(3)}, {"stride", whole(2)}, {"padding", whole(1)}}),
-       {{2, 5, 5}}},
-      {"adaptive_avg_pool", "adaptive_avg_pool", with({{"size", whole(2)}}), {{2, 5, 5}}},
-      {"adaptive_max_pool", "adaptive_max_pool", with({{"size", Shape{2, 1}}}), {{2, 5, 5}}},
-      {"flatten", "flatten", {}, {{2, 3}}},
-      {"reshape", "reshape", with({{"shape", Shape{3, 4}}}), {{2, 6}}},
-      {"batch_norm of features", "batch_norm", {}, {{4}}},
-      {"batch_norm of images", "batch_norm", {}, {{2, 3, 3}}},
-      {"layer_norm", "layer_norm", {}, {{3, 5}}},
-      {"dropout", "dropout", with({{"p", 0.3}}), {{20}}},
-      {"attention", "attention", with({{"heads", whole(2)}}), {{4, 6}}},
-      {"causal attention without projection",
-       "attention",
-       with({{"heads", whole(3)}, {"causal", whole(1)}, {"project", whole(0)}}),
-       {{4, 6}}},
-      {"add", "add", {}, {{4}, {4}, {4}}},
-      {"mul", "mul", {}, {{4}, {4}, {4}}},
-      {"concat", "concat", with({{"axis", whole(1)}}), {{2, 3}, {2, 1}}},
-      {"identity", "identity", {}, {{4}}},
-      {"tokens", "tokens", {}, {{3, 2, 2}}},
-      {"class_token", "class_token", {}, {{3, 4}}},
-      {"position", "position", {}, {{3, 4}}},
-      {"select", "select", with({{"index", whole(1)}}), {{3, 4}}},
-      {"mean", "mean", {}, {{3, 4}}},
-  };
-}
-
 TEST(Gradients, EveryLayer) {
-  for (const Case& item : layer_cases()) check_layer(item);
+  for (const LayerCase& item : layer_cases()) check_layer(item);
 }
 
 TEST(Gradients, EveryActivation) {
@@ -256,7 +196,7 @@ TEST(Gradients, ThroughFanOutAndTwoTaps) {
 
 TEST(Gradients, CoverEveryRegisteredLayer) {
   std::set<std::string> covered = {"embedding"};
-  for (const Case& item : layer_cases()) covered.insert(item.type);
+  for (const LayerCase& item : layer_cases()) covered.insert(item.type);
   for (const std::string& name : layer_type_names()) EXPECT_TRUE(covered.contains(name)) << name;
 }
 

@@ -51,4 +51,15 @@ bool needs_widening(const ProducerNode& node, const Tensor& given) {
   return given.dtype() != node.dtype && !is_boundary_name(node.name) && is_floating(node.dtype);
 }
 
+bool computes_in_float32(const HarmonicGraph& graph) {
+  const auto fits = [](DType dtype) { return !is_floating(dtype) || dtype == DType::kFloat32; };
+  for (const ProducerNode& node : graph.producers()) {
+    if (!fits(node.dtype)) return false;
+  }
+  for (std::size_t i = 0; i < graph.layers().size(); ++i) {
+    if (!fits(graph.layer_shape(i).output.dtype)) return false;
+  }
+  return true;
+}
+
 }  // namespace harmonics

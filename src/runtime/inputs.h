@@ -20,4 +20,7 @@ namespace harmonics {
 /// mixed-precision run may stay narrower floats; whole numbers may be of any width.
 [[nodiscard]] bool needs_widening(const ProducerNode& node, const Tensor& given);
 
+/// True when every floating-point tensor of the graph is float32.
+[[nodiscard]] bool computes_in_float32(const HarmonicGraph& graph);
+
 }  // namespace harmonics

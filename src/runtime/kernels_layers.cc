@@ -94,8 +94,10 @@ LayerForward make_reshape(const LayerQuery& q) {
 
 LayerForward make_batch_norm(const LayerQuery& q) {
   return [eps = q.number("eps"), momentum = q.number("momentum")](const LayerCall& call) {
-    return at::batch_norm(as_parameter(call), call.parameters[0], call.parameters[1],
-                          call.parameters[2], call.parameters[3], call.training, momentum, eps,
+    // A GPU reads and writes 16 bits here but computes in those of the parameters.
+    const at::Tensor x = call.inputs[0].is_cuda() ? call.inputs[0] : as_parameter(call);
+    return at::batch_norm(x, call.parameters[0], call.parameters[1], call.parameters[2],
+                          call.parameters[3], call.training, momentum, eps,
                           /*cudnn_enabled=*/true);
   };
 }
@@ -133,6 +135,17 @@ LayerForward make_attention(const LayerQuery& q) {
             .reshape({batch, length, 3, heads, width / heads})
             .permute({2, 0, 3, 1, 4});
     const at::Tensor query = qkv[0], key = qkv[1], value = qkv[2];
+    const auto joined = [&](const at::Tensor& mixed) {
+      const at::Tensor rows = mixed.transpose(1, 2).reshape({batch, length, width});
+      return project
+                 ? at::linear(rows, as(call.parameters[2], call.compute), optional_bias(call, 3))
+                 : rows;
+    };
+#if TORCH_VERSION_MAJOR >= 2
+    // One fused kernel on a GPU; its softmax runs in float32.
+    if (x.is_cuda())
+      return joined(at::scaled_dot_product_attention(query, key, value, {}, 0.0, causal));
+#endif
     const double scale = 1.0 / std::sqrt(static_cast<double>(width / heads));
     at::Tensor scores = at::matmul(query * scale, key.transpose(-2, -1));
     if (causal) {
@@ -142,10 +155,7 @@ LayerForward make_attention(const LayerQuery& q) {
     }
     const at::ScalarType exact = call.parameters[0].scalar_type();
     const at::Tensor weights = as(at::softmax(as(scores, exact), -1), call.compute);
-    const at::Tensor mixed =
-        at::matmul(weights, value).transpose(1, 2).reshape({batch, length, width});
-    if (!project) return mixed;
-    return at::linear(mixed, as(call.parameters[2], call.compute), optional_bias(call, 3));
+    return joined(at::matmul(weights, value));
   };
 }
 

@@ -82,7 +82,7 @@ class Compiler {
   void add_tap(const TrainingTap& tap) {
     program_.taps.push_back({torch_loss(tap.loss), reading(tap.prediction, true),
                              slots_.at(tap.target), tap.weight, tap.loss == "cross_entropy",
-                             tap.prediction});
+                             tap.prediction, tap.loss});
   }
 
   void add_layer(std::size_t index) {

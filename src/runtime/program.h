@@ -54,6 +54,7 @@ struct TapStep {
   double weight = 1;
   bool judges = false;  // counts right and wrong predictions
   std::string prediction_name;
+  std::string loss_name;
 };
 
 struct Program {

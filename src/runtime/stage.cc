@@ -3,19 +3,33 @@
 #include <utility>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/log.h>
 #include <harmonics/custody/digest.h>
 #include <harmonics/runtime/devices.h>
 #include <harmonics/runtime/stage_backend.h>
 
-#include "torch_backend.h"
+#include "backends.h"
+#include "inputs.h"
 
 namespace harmonics {
 namespace {
 
 std::unique_ptr<StageBackend> make_stage_backend(HarmonicGraph graph,
                                                  const RuntimeOptions& options) {
-  const Device device = resolve_device(options.backend, options.device_index, options.strict);
-  return std::make_unique<TorchBackend>(std::move(graph), options, device);
+  const BackendChoice choice = resolve_backend(options);
+  if (choice.backend != Backend::FPGA) {
+    return make_torch_backend(std::move(graph), options, choice.device);
+  }
+  if (computes_in_float32(graph)) {
+    return make_opencl_backend(std::move(graph), options, choice.opencl_device);
+  }
+  const std::string lacking =
+      format("graph '{}' computes in float64, the fpga backend only in float32", graph.name());
+  if (options.strict) {
+    fail(ErrorCode::kUnavailable, "{}; choose another backend or drop strict", lacking);
+  }
+  log_warn("runtime", "{}: using the CPU instead", lacking);
+  return make_torch_backend(std::move(graph), options, {});
 }
 
 }  // namespace
@@ -35,8 +49,8 @@ Stage::Stage(HarmonicGraph graph, const RuntimeOptions& options) {
         "the shape of producer '{}' of graph '{}' is not known: declare it, or bind its data first",
         graph.unresolved().front(), graph.name());
   }
-  if (options.threads > 0) at::set_num_threads(options.threads);
-  at::globalContext().setDeterministicAlgorithms(options.deterministic, /*warn_only=*/true);
+  if (options.threads > 0) use_compute_threads(options.threads);
+  use_deterministic_operations(options.deterministic);
   backend_ = make_stage_backend(std::move(graph), options);
 }
 Stage::~Stage() = default;

@@ -8,9 +8,11 @@
 #include <harmonics/base/error.h>
 #include <harmonics/tensor/torch.h>
 
+#include "backends.h"
 #include "fan_out.h"
 #include "inputs.h"
 #include "start_weights.h"
+#include "torch_errors.h"
 
 namespace harmonics {
 namespace {
@@ -19,6 +21,19 @@ at::Device torch_device(Device device) {
   return device.kind == DeviceKind::kCuda
              ? at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device.index))
              : at::Device(at::kCPU);
+}
+
+// A copy between main memory and a GPU goes through page-locked memory: upwards it overlaps with
+// what the CPU does next, downwards it runs at the full speed of the bus.
+at::Tensor moved(const at::Tensor& value, at::Device device) {
+  if (value.device() == device) return value;
+  if (value.is_cpu()) {
+    return (value.is_pinned() ? value : value.pin_memory()).to(device, /*non_blocking=*/true);
+  }
+  if (!device.is_cpu()) return value.to(device, /*non_blocking=*/true);
+  at::Tensor staging =
+      at::empty(value.sizes(), at::TensorOptions().dtype(value.scalar_type()).pinned_memory(true));
+  return staging.copy_(value);
 }
 
 bool all_finite(const at::Tensor& tensor) {
@@ -36,18 +51,6 @@ PrecisionPolicy decide(PrecisionPolicy policy, Device device) {
          "full");
   }
   return policy;
-}
-
-/// Turns libtorch's exceptions into ours, with the name of what was being computed.
-template <typename Function>
-auto guarded(const char* what, std::string_view name, Function&& function) {
-  try {
-    return function();
-  } catch (const c10::Error& error) {
-    std::string text = error.what_without_backtrace();
-    if (const auto end = text.find('\n'); end != std::string::npos) text.resize(end);
-    fail(ErrorCode::kInvalidArgument, "{} '{}': {}", what, name, text);
-  }
 }
 
 }  // namespace
@@ -75,7 +78,7 @@ TorchBackend::TorchBackend(HarmonicGraph graph, const RuntimeOptions& options, D
 at::Tensor TorchBackend::enter(const ProducerNode& node, const Tensor& given) const {
   at::Tensor value = to_torch(given);
   if (device_.kind != DeviceKind::kCpu || given.device().kind != DeviceKind::kCpu) {
-    value = value.to(torch_device(device_));
+    value = moved(value, torch_device(device_));
   }
   if (!needs_widening(node, given)) return value;
   return value.to(node.dtype == DType::kFloat64 ? at::kDouble : at::kFloat);
@@ -186,10 +189,15 @@ NamedTensors TorchBackend::leave(const Flight& flight, Mode mode) const {
     at::Tensor value = flight.values[step.slot];
     if (mode == Mode::kTrain) value = value.detach();
     if (step.activation) value = step.activation(value, {});
-    if (value.is_cuda() && !is_boundary_name(step.name)) value = value.cpu();
+    if (value.is_cuda() && !is_boundary_name(step.name)) value = moved(value, at::kCPU);
     outputs.emplace(step.name, from_torch(value));
   }
   return outputs;
+}
+
+std::unique_ptr<StageBackend> make_torch_backend(HarmonicGraph graph, const RuntimeOptions& options,
+                                                 Device device) {
+  return std::make_unique<TorchBackend>(std::move(graph), options, device);
 }
 
 std::string TorchBackend::place() const {

@@ -31,11 +31,17 @@ void TorchBackend::update(const Update& update) {
 }
 
 void TorchBackend::reset() {
-  // Gradients keep their memory: fresh pages every step would cost more than clearing.
+  // On the CPU gradients keep their memory: fresh pages every step would cost more than clearing. A
+  // GPU's memory comes from libtorch's pool, and the next backward pass need not add to zeros.
   const torch::NoGradGuard no_grad;
   flights_.clear();
   for (at::Tensor& parameter : parameters_) {
-    if (parameter.grad().defined()) parameter.mutable_grad().zero_();
+    if (!parameter.grad().defined()) continue;
+    if (device_.kind == DeviceKind::kCuda) {
+      parameter.mutable_grad().reset();
+    } else {
+      parameter.mutable_grad().zero_();
+    }
   }
 }
 

@@ -21,6 +21,7 @@ std::vector<RuntimeOptions> part_options(std::size_t parts, const DeploymentDesc
     const PartitionOptions& partition = deploy.partitions[i];
     options[i].backend = partition.backend == Backend::Auto ? deploy.backend : partition.backend;
     options[i].device_index = partition.device_index;
+    options[i].fpga_device_index = partition.fpga_device_index;
     options[i].strict = deploy.strict;
     log_info("schedule", "part {} runs on {} with weight {}", i, backend_name(options[i].backend),
              partition_weight(partition, options[i].backend));

@@ -134,7 +134,6 @@ class ProfileTest(program.CliTest):
         before = self.names()
         cases = {
             ('nothing.harp',): "there is no file 'nothing.harp', and the zoo has only",
-            (self.net, '--backend', 'fpga'): 'OpenCL',
             (self.net, '--dtype', 'torch.float16'): 'fp16 needs a GPU',
             (self.write('open.harp', self.open_graph()),): "the shape of producer 'point'",
             (self.write('dull.harp', self.dull_graph()), '--mode', 'training'): 'no training tap',

@@ -68,6 +68,8 @@ struct TrainCommand {
   bool compress = false;
   /// How often a run goes back to its last checkpoint because a process of it died.
   std::int64_t restarts = 3;
+  /// A deployment file, or a list of backends; empty: by parts and backend.
+  std::string deploy;
   OutputStyle output = OutputStyle::kTable;
 };
 
@@ -214,6 +216,11 @@ struct VerifyCommand {
   OutputStyle output = OutputStyle::kTable;
 };
 
+/// harmonics devices
+struct DevicesCommand {
+  OutputStyle output = OutputStyle::kTable;
+};
+
 /// harmonics doctor
 struct DoctorCommand {
   OutputStyle output = OutputStyle::kTable;
@@ -259,9 +266,9 @@ using Command =
     std::variant<GraphShowCommand, GraphCheckCommand, GraphDrawCommand, GraphZooCommand,
                  TrainCommand, StageCommand, RunCommand, QuantizeCommand, ProfileCommand,
                  PlanCommand, DispatchSweepCommand, DispatchTraceCommand, KeysNewCommand,
-                 KeysShowCommand, VerifyCommand, DoctorCommand, CompletionCommand, ServerCommand,
-                 WorkerCommand, SubmitCommand, MonitorCommand, TasksCommand, TaskCommand,
-                 LogsCommand, CancelCommand, WaitCommand, WorkersCommand, DrainCommand,
+                 KeysShowCommand, VerifyCommand, DevicesCommand, DoctorCommand, CompletionCommand,
+                 ServerCommand, WorkerCommand, SubmitCommand, MonitorCommand, TasksCommand,
+                 TaskCommand, LogsCommand, CancelCommand, WaitCommand, WorkersCommand, DrainCommand,
                  QuotaCommand>;
 
 }  // namespace harmonics

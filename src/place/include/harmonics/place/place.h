@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <harmonics/graph/deployment.h>
@@ -12,8 +14,8 @@ namespace harmonics {
 /// Partitions of one deployment; more are an Error.
 inline constexpr std::size_t kMaxPartitions = 4'096;
 
-/// The best backend that works on this machine: GPU where a CUDA device answers, else CPU. Never
-/// FPGA: an OpenCL device has to be asked for by name. Any thread.
+/// The best backend that works on this machine: GPU where a CUDA device answers, else FPGA where an
+/// OpenCL device answers that is no CPU, else CPU. Any thread.
 [[nodiscard]] Backend select_accelerator_backend();
 
 /// Cuts the graph into one part per entry of deploy.partitions, in that order. Part i gets work in
@@ -27,5 +29,21 @@ inline constexpr std::size_t kMaxPartitions = 4'096;
 /// kMaxPartitions, a weight that is not above 0, a graph that is not resolved. Any thread.
 [[nodiscard]] std::vector<HarmonicGraph> auto_partition(const HarmonicGraph& graph,
                                                         const DeploymentDescriptor& deploy);
+
+/// Ceilings on what the parts may need.
+struct PartitionLimits {
+  /// Megabytes (10^6 bytes) per partition; nothing where there is no ceiling.
+  std::vector<std::optional<double>> memory_mb = {};
+  /// Samples of a micro-batch, for the activations.
+  std::int64_t micro_batch = 1;
+};
+
+/// The same, but part i needs at most its memory: weights, and with a training tap gradients, the
+/// state of Adam and the activations of every micro-batch that 1F1B keeps in flight; see
+/// profile_memory.h. Limits for another number of partitions are an Error; so is a graph that no
+/// cut makes fit (kResourceExhausted), which says what each part would need.
+[[nodiscard]] std::vector<HarmonicGraph> auto_partition(const HarmonicGraph& graph,
+                                                        const DeploymentDescriptor& deploy,
+                                                        const PartitionLimits& limits);
 
 }  // namespace harmonics

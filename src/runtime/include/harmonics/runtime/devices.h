@@ -6,6 +6,7 @@
 #include <string>
 
 #include <harmonics/graph/deployment.h>
+#include <harmonics/runtime/options.h>
 #include <harmonics/tensor/buffer.h>
 #include <harmonics/tensor/tensor.h>
 
@@ -22,11 +23,33 @@ namespace harmonics {
 /// operation, and until it is told, a thread may use another one than its siblings.
 void use_compute_threads(int threads);
 
+/// Whether operations that have no deterministic form are warned of. Process-wide.
+void use_deterministic_operations(bool deterministic);
+
 /// The tensor itself when it lies in this machine's main memory, else a copy that does.
 [[nodiscard]] Tensor cpu_tensor(const Tensor& tensor);
 
-/// The device a backend means here. A backend that this machine lacks is the CPU with one warning,
-/// or an Error under `strict`.
+/// The same values in another dtype, in main memory; the tensor itself where it has that dtype.
+[[nodiscard]] Tensor convert_tensor(const Tensor& tensor, DType dtype);
+
+/// What a backend means on this machine.
+struct BackendChoice {
+  /// CPU, GPU or FPGA.
+  Backend backend = Backend::CPU;
+  /// Where tensors enter and leave: main memory, but for the GPU.
+  Device device;
+  /// For FPGA: a number of list_opencl_devices().
+  std::size_t opencl_device = 0;
+};
+
+/// GPU where a CUDA device answers, else FPGA where an OpenCL device answers that is no CPU, else
+/// CPU: what Backend::Auto means here.
+[[nodiscard]] Backend best_backend();
+
+/// What the options' backend and device numbers mean here. A backend that this machine lacks is the
+/// CPU with one warning, or an Error (kUnavailable) under `strict`.
+[[nodiscard]] BackendChoice resolve_backend(const RuntimeOptions& options);
+/// The device of that choice.
 [[nodiscard]] Device resolve_device(Backend backend, std::optional<std::uint32_t> device_index,
                                     bool strict);
 

@@ -75,6 +75,11 @@ struct RuntimeOptions {
   std::optional<std::uint32_t> device_index = std::nullopt;
   /// A backend that this machine lacks is an error instead of a warning and the CPU.
   bool strict = false;
+  /// Which OpenCL device the fpga backend takes; chosen by the rules of opencl_devices.h when
+  /// unset.
+  std::optional<std::uint32_t> fpga_device_index = std::nullopt;
+  /// Most memory that this process takes of an OpenCL device; 0: all that it has.
+  std::uint64_t device_memory_bytes = 0;
 
   /// Throws an Error that names the first value that makes no sense.
   void check() const;

@@ -99,8 +99,8 @@ class Stage {
   /// once updates were made, a missing optimiser slot) or another shape is an Error that names it.
   void set_parameters(const NamedTensors& values);
   void set_optimizer_state(const NamedTensors& values, std::int64_t updates_made);
-  /// Copies of the gradients by parameter name; zero after update() or reset(). A parameter that no
-  /// loss has reached yet has none.
+  /// Copies of the gradients by parameter name; zero or absent after update() or reset(). A
+  /// parameter that no loss has reached yet has none.
   [[nodiscard]] NamedTensors gradients() const;
   /// Replaces the gradients of these parameters. Another shape is an Error that names it; names
   /// that this stage does not train are ignored.

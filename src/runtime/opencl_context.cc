@@ -1,0 +1,249 @@
+#include "opencl_context.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <harmonics/base/log.h>
+#include <harmonics/runtime/opencl_devices.h>
+
+#include "opencl_kernels.h"
+#include "opencl_program_cache.h"
+
+namespace harmonics {
+namespace {
+
+// The loader answers with this when no platform is installed (cl_khr_icd).
+constexpr cl_int kPlatformNotFound = -1001;
+constexpr std::size_t kGroupSize = 64;
+
+std::string text_of(cl_device_id device, cl_device_info what) {
+  std::size_t size = 0;
+  if (clGetDeviceInfo(device, what, 0, nullptr, &size) != CL_SUCCESS || size == 0) return {};
+  std::string text(size, '\0');
+  clGetDeviceInfo(device, what, size, text.data(), nullptr);
+  text.resize(text.find('\0') == std::string::npos ? size : text.find('\0'));
+  while (!text.empty() && text.back() == ' ') text.pop_back();
+  return text;
+}
+
+std::string text_of(cl_platform_id platform, cl_platform_info what) {
+  std::size_t size = 0;
+  if (clGetPlatformInfo(platform, what, 0, nullptr, &size) != CL_SUCCESS || size == 0) return {};
+  std::string text(size, '\0');
+  clGetPlatformInfo(platform, what, size, text.data(), nullptr);
+  text.resize(text.find('\0') == std::string::npos ? size : text.find('\0'));
+  return text;
+}
+
+template <typename Value>
+Value value_of(cl_device_id device, cl_device_info what) {
+  Value value{};
+  clGetDeviceInfo(device, what, sizeof value, &value, nullptr);
+  return value;
+}
+
+OpenClType type_of(cl_device_id device) {
+  const auto type = value_of<cl_device_type>(device, CL_DEVICE_TYPE);
+  if ((type & CL_DEVICE_TYPE_ACCELERATOR) != 0) return OpenClType::kAccelerator;
+  if ((type & CL_DEVICE_TYPE_GPU) != 0) return OpenClType::kGpu;
+  if ((type & CL_DEVICE_TYPE_CPU) != 0) return OpenClType::kCpu;
+  return OpenClType::kOther;
+}
+
+struct Found {
+  cl_device_id id;
+  OpenClDevice description;
+};
+
+std::vector<Found> find_devices() {
+  cl_uint count = 0;
+  const cl_int code = clGetPlatformIDs(0, nullptr, &count);
+  if (code == kPlatformNotFound || count == 0) return {};
+  check_opencl(code, "listing the platforms");
+  std::vector<cl_platform_id> platforms(count);
+  check_opencl(clGetPlatformIDs(count, platforms.data(), nullptr), "listing the platforms");
+  std::vector<Found> found;
+  for (std::size_t p = 0; p < platforms.size(); ++p) {
+    cl_uint devices = 0;
+    if (clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, 0, nullptr, &devices) != CL_SUCCESS) {
+      continue;  // a platform without devices
+    }
+    std::vector<cl_device_id> ids(devices);
+    check_opencl(clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, devices, ids.data(), nullptr),
+                 "listing the devices");
+    for (const cl_device_id id : ids) {
+      if (found.size() == kMaxOpenClDevices) return found;
+      found.push_back({id,
+                       {.platform = text_of(platforms[p], CL_PLATFORM_NAME),
+                        .platform_index = p,
+                        .name = text_of(id, CL_DEVICE_NAME),
+                        .driver = text_of(id, CL_DRIVER_VERSION),
+                        .type = type_of(id),
+                        .memory_bytes = value_of<cl_ulong>(id, CL_DEVICE_GLOBAL_MEM_SIZE)}});
+    }
+  }
+  return found;
+}
+
+std::string build_log(cl_program program, cl_device_id device) {
+  std::size_t size = 0;
+  clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size);
+  std::string text(size, '\0');
+  clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, size, text.data(), nullptr);
+  return text;
+}
+
+std::string binary_of(cl_program program) {
+  std::size_t size = 0;
+  if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, nullptr) !=
+      CL_SUCCESS) {
+    return {};
+  }
+  std::string binary(size, '\0');
+  auto* bytes = reinterpret_cast<unsigned char*>(binary.data());
+  if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof bytes, &bytes, nullptr) != CL_SUCCESS) {
+    return {};
+  }
+  return binary;
+}
+
+/// Builds the kernels for one device, from the cache where it has them.
+class ProgramBuilder {
+ public:
+  ProgramBuilder(cl_context context, cl_device_id device, std::size_t group_size)
+      : context_(context),
+        device_(device),
+        options_(format("-cl-std=CL1.2 -D GROUP={}", group_size)),
+        source_(opencl_kernel_source()),
+        cache_(ProgramCache::standard_folder()) {
+    cl_platform_id platform = value_of<cl_platform_id>(device, CL_DEVICE_PLATFORM);
+    const std::array<std::string, 7> parts = {source_,
+                                              options_,
+                                              text_of(platform, CL_PLATFORM_NAME),
+                                              text_of(platform, CL_PLATFORM_VERSION),
+                                              text_of(device, CL_DEVICE_NAME),
+                                              text_of(device, CL_DEVICE_VERSION),
+                                              text_of(device, CL_DRIVER_VERSION)};
+    key_ = ProgramCache::key(parts);
+  }
+
+  cl_program build() {
+    if (const auto binary = cache_.load(key_)) {
+      if (cl_program program = from_binary(*binary)) return program;
+      log_warn("runtime", "the driver refused a kept OpenCL program: it is built again");
+      cache_.remove(key_);
+    }
+    cl_program program = from_source();
+    if (const std::string binary = binary_of(program); !binary.empty()) cache_.store(key_, binary);
+    return program;
+  }
+
+ private:
+  cl_program from_binary(const std::string& binary) {
+    const std::size_t size = binary.size();
+    const auto* bytes = reinterpret_cast<const unsigned char*>(binary.data());
+    cl_int status = CL_SUCCESS, code = CL_SUCCESS;
+    cl_program program =
+        clCreateProgramWithBinary(context_, 1, &device_, &size, &bytes, &status, &code);
+    if (code != CL_SUCCESS || status != CL_SUCCESS) return nullptr;
+    if (clBuildProgram(program, 1, &device_, options_.c_str(), nullptr, nullptr) == CL_SUCCESS) {
+      return program;
+    }
+    clReleaseProgram(program);
+    return nullptr;
+  }
+
+  cl_program from_source() {
+    const char* text = source_.c_str();
+    const std::size_t size = source_.size();
+    cl_int code = CL_SUCCESS;
+    cl_program program = clCreateProgramWithSource(context_, 1, &text, &size, &code);
+    check_opencl(code, "making the program");
+    code = clBuildProgram(program, 1, &device_, options_.c_str(), nullptr, nullptr);
+    if (code != CL_SUCCESS) {
+      const std::string log = build_log(program, device_);
+      clReleaseProgram(program);
+      fail(ErrorCode::kInternal, "OpenCL device '{}' cannot build the kernels ({}):\n{}",
+           text_of(device_, CL_DEVICE_NAME), opencl_error_name(code), log);
+    }
+    return program;
+  }
+
+  cl_context context_;
+  cl_device_id device_;
+  std::string options_;
+  std::string source_;
+  ProgramCache cache_;
+  std::string key_;
+};
+
+}  // namespace
+
+bool opencl_is_built() { return true; }
+
+std::vector<OpenClDevice> list_opencl_devices() {
+  std::vector<OpenClDevice> devices;
+  for (Found& found : find_devices()) devices.push_back(std::move(found.description));
+  return devices;
+}
+
+std::string opencl_error_name(cl_int code) {
+  switch (code) {
+    case CL_DEVICE_NOT_AVAILABLE: return "CL_DEVICE_NOT_AVAILABLE";
+    case CL_MEM_OBJECT_ALLOCATION_FAILURE: return "CL_MEM_OBJECT_ALLOCATION_FAILURE";
+    case CL_OUT_OF_RESOURCES: return "CL_OUT_OF_RESOURCES";
+    case CL_OUT_OF_HOST_MEMORY: return "CL_OUT_OF_HOST_MEMORY";
+    case CL_BUILD_PROGRAM_FAILURE: return "CL_BUILD_PROGRAM_FAILURE";
+    case CL_INVALID_VALUE: return "CL_INVALID_VALUE";
+    case CL_INVALID_BINARY: return "CL_INVALID_BINARY";
+    case CL_INVALID_KERNEL_NAME: return "CL_INVALID_KERNEL_NAME";
+    case CL_INVALID_KERNEL_ARGS: return "CL_INVALID_KERNEL_ARGS";
+    case CL_INVALID_WORK_GROUP_SIZE: return "CL_INVALID_WORK_GROUP_SIZE";
+    case CL_INVALID_BUFFER_SIZE: return "CL_INVALID_BUFFER_SIZE";
+    default: return format("error {}", code);
+  }
+}
+
+OpenClContext::OpenClContext(cl_device_id given) : device(given) {
+  name = text_of(device, CL_DEVICE_NAME);
+  memory_bytes = value_of<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_SIZE);
+  max_allocation_bytes = value_of<cl_ulong>(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+  const auto most = value_of<std::size_t>(device, CL_DEVICE_MAX_WORK_GROUP_SIZE);
+  group_size = kGroupSize;
+  while (group_size > 1 && group_size > most) group_size /= 2;
+  cl_int code = CL_SUCCESS;
+  context = clCreateContext(nullptr, 1, &device, nullptr, nullptr, &code);
+  check_opencl(code, "opening the device");
+  try {
+    program = ProgramBuilder(context, device, group_size).build();
+  } catch (...) {
+    clReleaseContext(context);
+    throw;
+  }
+}
+
+OpenClContext::~OpenClContext() {
+  clReleaseProgram(program);
+  clReleaseContext(context);
+}
+
+std::shared_ptr<OpenClContext> OpenClContext::of_device(std::size_t number) {
+  // Never torn down: a driver may unload its own state before static destructors run.
+  static auto& contexts = *new std::map<cl_device_id, std::shared_ptr<OpenClContext>>();
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
+  const std::vector<Found> devices = find_devices();
+  if (number >= devices.size()) {
+    fail(ErrorCode::kUnavailable, "there is no OpenCL device {}: {} answer", number,
+         devices.size());
+  }
+  std::shared_ptr<OpenClContext>& context = contexts[devices[number].id];
+  if (context == nullptr) context = std::make_shared<OpenClContext>(devices[number].id);
+  return context;
+}
+
+}  // namespace harmonics
