@@ -103,18 +103,6 @@ struct Carrier {
   bool compress = false;
 };
 
-bool is_built(RemoteTransport transport) {
-  try {
-    RemoteBinding binding{"probe", "127.0.0.1", 0, transport};
-    binding.listen = true;
-    static_cast<void>(make_transport(binding));
-    return true;
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kUnimplemented) throw;
-    return false;
-  }
-}
-
 std::vector<Carrier> carriers() {
   std::vector<Carrier> all = {{}};
   for (const RemoteTransport transport : {RemoteTransport::SharedMemory, RemoteTransport::TCP,

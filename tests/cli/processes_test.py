@@ -13,7 +13,7 @@ import program
 from resume_test import Metrics
 
 SEED = int(os.environ.get('HARMONICS_PROCESSES_SEED', '20261'))
-ROUNDS = int(os.environ.get('HARMONICS_PROCESSES_ROUNDS', '2'))
+ROUNDS = 50 if os.environ.get('HARMONICS_SOAK') else 2
 MEASURED = ('seconds', 'samples_per_second', 'parts', 'checkpoint')
 
 
