@@ -1,9 +1,9 @@
 # Everything that a person types. `make` alone lists it; the scripts do the work.
 .DEFAULT_GOAL := help
-.PHONY: help all test demo bench lint format sanitize soak fuzz clean server worker submit monitor
+.PHONY: help all test demo bench lint format sanitize soak fuzz test-spark clean server worker submit monitor
 
 help: ## list these targets
-	@sed -n 's/^\([a-z]*\): ## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
+	@sed -n 's/^\([a-z-]*\): ## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
 
 all: ## set up and build everything into build-Release/
 	scripts/build.sh release
@@ -26,6 +26,10 @@ format: ## bring all C++ files into the one format
 
 sanitize: ## run the tests under ASan + UBSan, and those with threads under TSan
 	scripts/sanitize.sh
+
+test-spark: ## build the Java side and run its tests, Spark on this machine included
+	scripts/build.sh release
+	scripts/test-spark.sh
 
 soak: ## run the campaigns at full length: every combination, every seed that the tests know
 	scripts/build.sh release

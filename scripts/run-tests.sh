@@ -13,4 +13,5 @@ esac
 [ $# -eq 0 ] || shift
 
 scripts/build.sh "$preset"
-exec ctest --preset "$preset" --parallel "$(nproc)" "$@"
+ctest --preset "$preset" --parallel "$(nproc)" "$@"
+if [ "$preset" = release ] && [ $# -eq 0 ]; then scripts/test-spark.sh; fi

@@ -15,6 +15,7 @@ required=(
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc pkg-config
   libsodium-dev libsqlite3-dev libpq-dev postgresql
   libopenmpi-dev openmpi-bin ocl-icd-opencl-dev opencl-headers libclblast-dev pocl-opencl-icd
+  openjdk-17-jdk-headless maven
   nlohmann-json3-dev libcpp-httplib-dev
   libgtest-dev libgmock-dev libbenchmark-dev libgloo-dev iproute2
   clang-format

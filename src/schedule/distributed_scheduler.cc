@@ -48,6 +48,12 @@ void DistributedScheduler::bindProducer(const RemoteBinding& binding) {
 void DistributedScheduler::bindConsumer(const RemoteBinding& binding) {
   state_->group.bind_consumer(binding);
 }
+void DistributedScheduler::bindProducer(const std::string& boundary, TransportPtr end) {
+  state_->group.bind_producer(boundary, std::move(end));
+}
+void DistributedScheduler::bindConsumer(const std::string& boundary, TransportPtr end) {
+  state_->group.bind_consumer(boundary, std::move(end));
+}
 void DistributedScheduler::join_replicas(ReductionEnds ends, const ReductionOptions& reduction) {
   state_->group.join_replicas(std::move(ends), reduction);
 }

@@ -85,15 +85,29 @@ void PartGroup::bind_consumer(const std::string& name, ConsumerPtr consumer) {
 void PartGroup::bind_producer(const RemoteBinding& binding) {
   check_not_started(binding.name);
   claim(producer_names_, binding.name);
-  peers_->bind_entering(binding);
+  peers_->bind_entering(binding.name, peers_->make_end(binding));
   open_.entering.insert(binding.name);
 }
 
 void PartGroup::bind_consumer(const RemoteBinding& binding) {
   check_not_started(binding.name);
   claim(consumer_names_, binding.name);
-  peers_->bind_leaving(binding);
+  peers_->bind_leaving(binding.name, peers_->make_end(binding));
   open_.leaving.insert(binding.name);
+}
+
+void PartGroup::bind_producer(const std::string& boundary, TransportPtr end) {
+  check_not_started(boundary);
+  claim(producer_names_, boundary);
+  peers_->bind_entering(boundary, std::move(end));
+  open_.entering.insert(boundary);
+}
+
+void PartGroup::bind_consumer(const std::string& boundary, TransportPtr end) {
+  check_not_started(boundary);
+  claim(consumer_names_, boundary);
+  peers_->bind_leaving(boundary, std::move(end));
+  open_.leaving.insert(boundary);
 }
 
 void PartGroup::bind_targets() {

@@ -38,6 +38,8 @@ class PartGroup {
   void bind_consumer(const std::string& name, ConsumerPtr consumer);
   void bind_producer(const RemoteBinding& binding);
   void bind_consumer(const RemoteBinding& binding);
+  void bind_producer(const std::string& boundary, TransportPtr end);
+  void bind_consumer(const std::string& boundary, TransportPtr end);
 
   /// See DistributedScheduler.
   void join_replicas(ReductionEnds ends, const ReductionOptions& reduction);

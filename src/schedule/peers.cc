@@ -8,17 +8,21 @@
 
 namespace harmonics {
 
-Transport* Peers::keep(const RemoteBinding& binding) {
-  transports_.push_back(make_transport(binding, options_));
+TransportPtr Peers::make_end(const RemoteBinding& binding) const {
+  return make_transport(binding, options_);
+}
+
+Transport* Peers::keep(TransportPtr end) {
+  transports_.push_back(std::move(end));
   return transports_.back().get();
 }
 
-void Peers::bind_entering(const RemoteBinding& binding) {
-  ends_.entering.emplace(binding.name, BoundaryLink{keep(binding), true});
+void Peers::bind_entering(const std::string& boundary, TransportPtr end) {
+  ends_.entering.emplace(boundary, BoundaryLink{keep(std::move(end)), true});
 }
 
-void Peers::bind_leaving(const RemoteBinding& binding) {
-  ends_.leaving.emplace(binding.name, BoundaryLink{keep(binding), true});
+void Peers::bind_leaving(const std::string& boundary, TransportPtr end) {
+  ends_.leaving.emplace(boundary, BoundaryLink{keep(std::move(end)), true});
 }
 
 PartMap Peers::meet(const std::vector<PartRecord>& own, Nanoseconds patience) {

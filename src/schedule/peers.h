@@ -17,9 +17,11 @@ class Peers {
  public:
   explicit Peers(TransportOptions options) : options_(std::move(options)) {}
 
-  /// Begins to listen or to connect; never waits. The caller has checked the name.
-  void bind_entering(const RemoteBinding& binding);
-  void bind_leaving(const RemoteBinding& binding);
+  /// Begins to listen or to connect; never waits.
+  [[nodiscard]] TransportPtr make_end(const RemoteBinding& binding) const;
+  /// The caller has checked the name.
+  void bind_entering(const std::string& boundary, TransportPtr end);
+  void bind_leaving(const std::string& boundary, TransportPtr end);
   [[nodiscard]] const StageEnds& ends() const { return ends_; }
 
   /// Tells all parts of the run about those here and learns about all others. Facts walk one
@@ -36,7 +38,7 @@ class Peers {
   void abandon();
 
  private:
-  Transport* keep(const RemoteBinding& binding);
+  Transport* keep(TransportPtr end);
   /// Sends `notice` to all neighbours and adds what they send.
   void exchange(Notice& notice, const NoticeTag& tag, Nanoseconds patience);
 

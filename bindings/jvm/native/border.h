@@ -71,5 +71,7 @@ template <typename Object>
 
 /// A tensor over the caller's memory, which is released when the last user is gone.
 [[nodiscard]] Tensor adopt(const hm_tensor& tensor);
+/// The same for several, by name. All are taken over, also when one is an Error.
+[[nodiscard]] NamedTensors adopt(const hm_tensor* tensors, std::size_t count);
 
 }  // namespace harmonics::border

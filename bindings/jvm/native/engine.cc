@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <atomic>
+#include <filesystem>
 
 #include <harmonics/base/json.h>
 #include <harmonics/runtime/cycle_runtime.h>
@@ -16,16 +18,24 @@ struct hm_engine {
   virtual ~hm_engine() = default;
   virtual void bind_producer(const std::string& name, const ProducerPtr& producer) = 0;
   virtual void bind_consumer(const std::string& name, const ConsumerPtr& consumer) = 0;
+  virtual void bind_end(const std::string& boundary, bool entering, TransportPtr end) = 0;
+  virtual void join_replicas(ReductionEnds ends, const ReductionOptions& options) = 0;
   virtual StepReport step() = 0;
   virtual FitReport fit(std::int64_t epochs, const FitOptions& options) = 0;
   virtual NamedTensors infer(const NamedTensors& inputs) = 0;
   virtual void save(const std::string& path) const = 0;
   virtual void load(const std::string& path) = 0;
+  virtual bool resume(const std::string& path) = 0;
+  virtual void load_weights(const std::string& path) = 0;
   virtual NamedTensors parameters() const = 0;
   virtual const TrainingProgress& progress() const = 0;
 };
 
 namespace {
+
+[[noreturn]] void only_distributed(const std::string& what) {
+  fail(ErrorCode::kUnimplemented, "'{}': only a DistributedScheduler takes ends", what);
+}
 
 template <typename Runtime>
 struct EngineOf final : hm_engine {
@@ -38,19 +48,41 @@ struct EngineOf final : hm_engine {
   void bind_consumer(const std::string& name, const ConsumerPtr& consumer) override {
     runtime.bindConsumer(name, consumer);
   }
+  void bind_end(const std::string& boundary, bool entering, TransportPtr end) override {
+    if constexpr (std::is_same_v<Runtime, DistributedScheduler>) {
+      if (entering) {
+        runtime.bindProducer(boundary, std::move(end));
+      } else {
+        runtime.bindConsumer(boundary, std::move(end));
+      }
+    } else {
+      only_distributed(boundary);
+    }
+  }
+  void join_replicas(ReductionEnds ends, const ReductionOptions& options) override {
+    if constexpr (std::is_same_v<Runtime, DistributedScheduler>) {
+      runtime.join_replicas(std::move(ends), options);
+    } else {
+      only_distributed("replicas");
+    }
+  }
   StepReport step() override { return runtime.step(); }
   FitReport fit(std::int64_t epochs, const FitOptions& options) override {
     return runtime.fit(epochs, options);
   }
-  NamedTensors infer(const NamedTensors& inputs) override {
-    if constexpr (requires { runtime.infer(inputs); }) {
-      return runtime.infer(inputs);
-    } else {
-      fail(ErrorCode::kUnimplemented, "a part on its own does not infer");
-    }
-  }
+  NamedTensors infer(const NamedTensors& inputs) override { return runtime.infer(inputs); }
   void save(const std::string& path) const override { runtime.save_checkpoint(path); }
   void load(const std::string& path) override { runtime.load_checkpoint(path); }
+  bool resume(const std::string& path) override {
+    if constexpr (std::is_same_v<Runtime, CycleRuntime>) {
+      if (!std::filesystem::exists(path)) return false;
+      runtime.load_checkpoint(path);
+      return true;
+    } else {
+      return runtime.resume(path);
+    }
+  }
+  void load_weights(const std::string& path) override { runtime.load_weights(path); }
   NamedTensors parameters() const override { return runtime.parameters(); }
   const TrainingProgress& progress() const override { return runtime.progress(); }
 
@@ -124,8 +156,7 @@ int hm_distributed_new(const hm_graph* const* parts, size_t count, const char* s
     std::vector<HarmonicGraph> graphs;
     for (size_t i = 0; i < count; ++i) graphs.push_back(object_of(parts[i], "parts").graph);
     const EngineSettings made = settings_of(settings);
-    object_of(out, "out") = new EngineOf<DistributedScheduler>(
-        graphs, made.deploy, made.remote.runtime, made.remote.pipeline);
+    object_of(out, "out") = new EngineOf<DistributedScheduler>(graphs, made.deploy, made.remote);
   });
 }
 
@@ -156,6 +187,42 @@ int hm_engine_bind_consumer(hm_engine* engine, const char* name, const hm_consum
   });
 }
 
+int hm_engine_bind_end(hm_engine* engine, const char* boundary, int entering, hm_end* end) {
+  return guarded([&] {
+    const std::unique_ptr<hm_end> owned(end);
+    object_of(engine, "engine")
+        .bind_end(std::string(text_of(boundary, "boundary")), entering != 0,
+                  std::move(object_of(end, "end").transport));
+  });
+}
+
+int hm_engine_join_replicas(hm_engine* engine, const hm_replicas* replicas) {
+  return guarded([&] {
+    const hm_replicas& given = object_of(replicas, "replicas");
+    ReductionEnds ends;
+    ends.rank = static_cast<std::size_t>(given.rank);
+    ends.ranks = static_cast<std::size_t>(given.ranks);
+    for (size_t i = 0; i < given.count; ++i) {
+      const std::unique_ptr<hm_end> owned(given.ends[i]);
+      ends.peers[static_cast<std::size_t>(given.peers[i])] = std::move(owned->transport);
+    }
+    ReductionOptions options;
+    options.order = reduction_from_name(text_of(given.order, "order"));
+    object_of(engine, "engine").join_replicas(std::move(ends), options);
+  });
+}
+
+int hm_reduction_peers(const char* order, int32_t rank, int32_t ranks, int32_t* out,
+                       size_t* count) {
+  return guarded([&] {
+    const auto peers =
+        reduction_peers(reduction_from_name(text_of(order, "order")),
+                        static_cast<std::size_t>(rank), static_cast<std::size_t>(ranks));
+    object_of(count, "count") = peers.size();
+    std::copy(peers.begin(), peers.end(), out);
+  });
+}
+
 int hm_engine_step(hm_engine* engine, char** report) {
   return guarded([&] {
     object_of(report, "report") = copy_text(step_json(object_of(engine, "engine").step()));
@@ -180,10 +247,7 @@ int hm_engine_fit(hm_engine* engine, const hm_fit* fit, char** report) {
 
 int hm_engine_infer(hm_engine* engine, const hm_tensor* inputs, size_t count, hm_tensors** out) {
   return guarded([&] {
-    NamedTensors named;
-    for (size_t i = 0; i < count; ++i) {
-      named[std::string(text_of(inputs[i].name, "inputs"))] = adopt(inputs[i]);
-    }
+    const NamedTensors named = adopt(inputs, count);
     object_of(out, "out") = new hm_tensors(object_of(engine, "engine").infer(named));
   });
 }
@@ -194,6 +258,18 @@ int hm_engine_save(const hm_engine* engine, const char* path) {
 
 int hm_engine_load(hm_engine* engine, const char* path) {
   return guarded([&] { object_of(engine, "engine").load(std::string(text_of(path, "path"))); });
+}
+
+int hm_engine_resume(hm_engine* engine, const char* path, int* resumed) {
+  return guarded([&] {
+    object_of(resumed, "resumed") =
+        object_of(engine, "engine").resume(std::string(text_of(path, "path"))) ? 1 : 0;
+  });
+}
+
+int hm_engine_load_weights(hm_engine* engine, const char* path) {
+  return guarded(
+      [&] { object_of(engine, "engine").load_weights(std::string(text_of(path, "path"))); });
 }
 
 int hm_engine_parameters(const hm_engine* engine, hm_tensors** out) {

@@ -14,10 +14,17 @@ using namespace harmonics::border;
 namespace {
 
 template <typename Nodes>
-Json names_json(const Nodes& nodes) {
+Json nodes_json(const Nodes& nodes) {
   Json list = Json::array();
   for (const auto& node : nodes) {
-    list.push(Json().set("name", node.name).set("boundary", is_boundary_name(node.name)));
+    Json json = Json().set("name", node.name).set("boundary", is_boundary_name(node.name));
+    if constexpr (requires { node.dtype; }) json.set("dtype", dtype_name(node.dtype));
+    if (node.shape) {
+      Json shape = Json::array();
+      for (const std::int64_t axis : *node.shape) shape.push(axis);
+      json.set("shape", std::move(shape));
+    }
+    list.push(std::move(json));
   }
   return list;
 }
@@ -84,8 +91,8 @@ int hm_graph_describe(const hm_graph* graph, char** json) {
     Json text;
     text.set("name", described.name());
     text.set("layers", static_cast<std::int64_t>(described.layers().size()));
-    text.set("producers", names_json(described.producers()));
-    text.set("consumers", names_json(described.consumers()));
+    text.set("producers", nodes_json(described.producers()));
+    text.set("consumers", nodes_json(described.consumers()));
     text.set("learns", !described.taps().empty());
     text.set("resolved", described.resolved());
     object_of(json, "json") = copy_text(text.dump());

@@ -52,7 +52,8 @@ int hm_graph_resolve(const hm_graph* graph, const char* const* names, hm_produce
                      size_t count, hm_graph** out);
 /* Fills `out`, which has room for `parts`. */
 int hm_graph_partition(const hm_graph* graph, size_t parts, hm_graph** out);
-/* {"name", "layers", "producers": [{"name", "boundary"}], "consumers": [...], "learns"} */
+/* {"name", "layers", "producers": [{"name", "boundary", "dtype", "shape"}], "consumers": [...],
+ * "learns", "resolved"} */
 int hm_graph_describe(const hm_graph* graph, char** json);
 void hm_graph_free(hm_graph* graph);
 
@@ -116,6 +117,23 @@ int hm_remote_new(const hm_graph* part, const hm_endpoints* endpoints, const cha
                   hm_engine** out);
 int hm_engine_bind_producer(hm_engine* engine, const char* name, const hm_producer* producer);
 int hm_engine_bind_consumer(hm_engine* engine, const char* name, const hm_consumer* consumer);
+/* A boundary of a distributed engine over an end, which the engine takes over, also when it fails.
+ */
+int hm_engine_bind_end(hm_engine* engine, const char* boundary, int entering, hm_end* end);
+/* Makes a distributed engine one of `ranks` replicas that learn together. `ends` lead to the
+ * replicas in `peers` (those that hm_reduction_peers names) and are taken over, also when it fails.
+ */
+typedef struct hm_replicas {
+  const char* order; /* "chain", "tree", "ring" */
+  int32_t rank;
+  int32_t ranks;
+  const int32_t* peers;
+  hm_end* const* ends;
+  size_t count;
+} hm_replicas;
+int hm_engine_join_replicas(hm_engine* engine, const hm_replicas* replicas);
+/* The replicas that `rank` talks to, in rising order; `out` has room for `ranks`. */
+int hm_reduction_peers(const char* order, int32_t rank, int32_t ranks, int32_t* out, size_t* count);
 /* One batch; the report as JSON. */
 int hm_engine_step(hm_engine* engine, char** report);
 /* How to fit. `options`: JSON with "checkpoint", "checkpoint_every", "metrics", all optional.
@@ -131,6 +149,11 @@ int hm_engine_fit(hm_engine* engine, const hm_fit* fit, char** report);
 int hm_engine_infer(hm_engine* engine, const hm_tensor* inputs, size_t count, hm_tensors** out);
 int hm_engine_save(const hm_engine* engine, const char* path);
 int hm_engine_load(hm_engine* engine, const char* path);
+/* A scheduler's way back to the newest checkpoint that all parts of the run have; *resumed is 0
+ * when the run starts at the beginning. */
+int hm_engine_resume(hm_engine* engine, const char* path, int* resumed);
+/* Start weights from a safetensors file. */
+int hm_engine_load_weights(hm_engine* engine, const char* path);
 /* Parameters and buffers; they are copies. */
 int hm_engine_parameters(const hm_engine* engine, hm_tensors** out);
 int hm_engine_digest(const hm_engine* engine, char** digest);
@@ -150,6 +173,10 @@ int hm_end_close(hm_end* end, int64_t timeout_ms);
 int hm_end_stats(const hm_end* end, char** json);
 int hm_end_port(const hm_end* end, int32_t* port);
 void hm_end_free(hm_end* end);
+
+/* Sets of tensors as weights: their digest, and a safetensors file. */
+int hm_weights_digest(const hm_tensor* tensors, size_t count, char** digest);
+int hm_weights_save(const char* path, const hm_tensor* tensors, size_t count);
 
 /* Tensors that came out. */
 size_t hm_tensors_count(const hm_tensors* tensors);

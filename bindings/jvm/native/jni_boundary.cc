@@ -52,6 +52,23 @@ HARMONICS_NATIVE(jint, endPort)(JNIEnv* env, jclass, jlong end) {
 
 HARMONICS_NATIVE(void, endFree)(JNIEnv*, jclass, jlong end) { hm_end_free(object<hm_end>(end)); }
 
+HARMONICS_NATIVE(jbyteArray, weightsDigest)
+(JNIEnv* env, jclass, jobjectArray names, jobjectArray dtypes, jobjectArray shapes,
+ jobjectArray buffers) {
+  const TensorArguments weights(env, names, dtypes, shapes, buffers);
+  char* digest = nullptr;
+  return good(env, hm_weights_digest(weights.data(), weights.size(), &digest))
+             ? taken_text(env, digest)
+             : nullptr;
+}
+
+HARMONICS_NATIVE(void, weightsSave)
+(JNIEnv* env, jclass, jbyteArray path, jobjectArray names, jobjectArray dtypes, jobjectArray shapes,
+ jobjectArray buffers) {
+  const TensorArguments weights(env, names, dtypes, shapes, buffers);
+  good(env, hm_weights_save(text(env, path).c_str(), weights.data(), weights.size()));
+}
+
 HARMONICS_NATIVE(jint, tensorsCount)(JNIEnv*, jclass, jlong tensors) {
   return static_cast<jint>(hm_tensors_count(object<hm_tensors>(tensors)));
 }

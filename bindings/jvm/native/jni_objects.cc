@@ -250,6 +250,39 @@ HARMONICS_NATIVE(void, engineBindConsumer)
                                     object<hm_consumer>(consumer)));
 }
 
+HARMONICS_NATIVE(void, engineBindEnd)
+(JNIEnv* env, jclass, jlong engine, jbyteArray boundary, jboolean entering, jlong end) {
+  good(env, hm_engine_bind_end(object<hm_engine>(engine), text(env, boundary).c_str(), entering,
+                               object<hm_end>(end)));
+}
+
+HARMONICS_NATIVE(void, engineJoinReplicas)
+(JNIEnv* env, jclass, jlong engine, jbyteArray order, jint rank, jint ranks, jintArray peers,
+ jlongArray ends) {
+  const std::string name = text(env, order);
+  std::vector<std::int32_t> others(static_cast<std::size_t>(env->GetArrayLength(peers)));
+  env->GetIntArrayRegion(peers, 0, static_cast<jsize>(others.size()), others.data());
+  std::vector<hm_end*> owned;
+  for (const std::int64_t end : numbers(env, ends)) owned.push_back(object<hm_end>(end));
+  const hm_replicas replicas = {name.c_str(),  rank,         ranks,
+                                others.data(), owned.data(), owned.size()};
+  good(env, hm_engine_join_replicas(object<hm_engine>(engine), &replicas));
+}
+
+HARMONICS_NATIVE(jintArray, reductionPeers)
+(JNIEnv* env, jclass, jbyteArray order, jint rank, jint ranks) {
+  std::vector<std::int32_t> peers(static_cast<std::size_t>(std::max<jint>(ranks, 0)));
+  std::size_t count = 0;
+  if (!good(env, hm_reduction_peers(text(env, order).c_str(), rank, ranks, peers.data(), &count))) {
+    return nullptr;
+  }
+  jintArray made = env->NewIntArray(static_cast<jsize>(count));
+  if (made != nullptr) {
+    env->SetIntArrayRegion(made, 0, static_cast<jsize>(count), peers.data());
+  }
+  return made;
+}
+
 HARMONICS_NATIVE(jbyteArray, engineStep)(JNIEnv* env, jclass, jlong engine) {
   char* report = nullptr;
   return good(env, hm_engine_step(object<hm_engine>(engine), &report)) ? taken_text(env, report)
@@ -291,6 +324,16 @@ HARMONICS_NATIVE(void, engineSave)(JNIEnv* env, jclass, jlong engine, jbyteArray
 
 HARMONICS_NATIVE(void, engineLoad)(JNIEnv* env, jclass, jlong engine, jbyteArray path) {
   good(env, hm_engine_load(object<hm_engine>(engine), text(env, path).c_str()));
+}
+
+HARMONICS_NATIVE(jboolean, engineResume)(JNIEnv* env, jclass, jlong engine, jbyteArray path) {
+  int resumed = 0;
+  good(env, hm_engine_resume(object<hm_engine>(engine), text(env, path).c_str(), &resumed));
+  return resumed != 0 ? JNI_TRUE : JNI_FALSE;
+}
+
+HARMONICS_NATIVE(void, engineLoadWeights)(JNIEnv* env, jclass, jlong engine, jbyteArray path) {
+  good(env, hm_engine_load_weights(object<hm_engine>(engine), text(env, path).c_str()));
 }
 
 HARMONICS_NATIVE(jlong, engineParameters)(JNIEnv* env, jclass, jlong engine) {

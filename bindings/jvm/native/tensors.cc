@@ -1,5 +1,6 @@
 #include <cstdlib>
 
+#include <harmonics/runtime/safetensors.h>
 #include <harmonics/tensor/tensor.h>
 
 #include "border.h"
@@ -51,8 +52,24 @@ Tensor adopt(const hm_tensor& tensor) {
   return made;
 }
 
+NamedTensors adopt(const hm_tensor* tensors, std::size_t count) {
+  NamedTensors named;
+  std::exception_ptr error;
+  for (std::size_t i = 0; i < count; ++i) {
+    try {
+      Tensor tensor = adopt(tensors[i]);
+      named[std::string(text_of(tensors[i].name, "name"))] = std::move(tensor);
+    } catch (...) {
+      if (!error) error = std::current_exception();
+    }
+  }
+  if (error) std::rethrow_exception(error);
+  return named;
+}
+
 }  // namespace harmonics::border
 
+using namespace harmonics::border;
 using harmonics::border::last_error;
 
 hm_tensors::hm_tensors(harmonics::NamedTensors named) {
@@ -69,6 +86,20 @@ const char* hm_last_error(void) { return last_error.c_str(); }
 const char* hm_version(void) { return HARMONICS_VERSION; }
 
 void hm_free(void* memory) { std::free(memory); }
+
+int hm_weights_digest(const hm_tensor* tensors, size_t count, char** digest) {
+  return guarded([&] {
+    object_of(digest, "digest") = copy_text(harmonics::weights_digest(adopt(tensors, count)));
+  });
+}
+
+int hm_weights_save(const char* path, const hm_tensor* tensors, size_t count) {
+  return guarded([&] {
+    harmonics::Safetensors content;
+    content.tensors = adopt(tensors, count);
+    harmonics::write_safetensors(text_of(path, "path"), content);
+  });
+}
 
 size_t hm_tensors_count(const hm_tensors* tensors) {
   return tensors == nullptr ? 0 : tensors->tensors.size();

@@ -58,6 +58,10 @@ class DistributedScheduler {
   /// Where an open boundary meets its other end; until the first step (or look at the weights).
   void bindProducer(const RemoteBinding& binding);
   void bindConsumer(const RemoteBinding& binding);
+  /// The same over an end that was made already (a bus between two threads, a port that was chosen
+  /// before): the scheduler takes it over. The end may have a name of its own.
+  void bindProducer(const std::string& boundary, TransportPtr end);
+  void bindConsumer(const std::string& boundary, TransportPtr end);
 
   /// Makes this scheduler one of `ends.ranks` replicas that learn together, each a scheduler of the
   /// same graph and settings with the same data bound, in a thread or process of its own
@@ -69,7 +73,6 @@ class DistributedScheduler {
   /// Error in all, after which all must be made anew.
   void join_replicas(ReductionEnds ends, const ReductionOptions& reduction = {});
 
-  /// One batch through all parts; learns when a part has a training tap.
   /// One batch through all parts; learns when a part has a training tap. An open boundary is an
   /// Error that names it.
   StepReport step();

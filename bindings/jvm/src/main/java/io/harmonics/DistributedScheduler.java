@@ -14,4 +14,24 @@ public final class DistributedScheduler extends Engine {
         Native.distributedNew(
             parts.stream().mapToLong(HarmonicGraph::handle).toArray(), settings(settings)));
   }
+
+  /** A boundary that enters the parts here, over an end that the scheduler takes over. */
+  public void bindProducer(String boundary, Transport end) {
+    Native.engineBindEnd(handle(), Native.utf8(boundary), true, end.release());
+  }
+
+  /** A boundary that leaves the parts here, over an end that the scheduler takes over. */
+  public void bindConsumer(String boundary, Transport end) {
+    Native.engineBindEnd(handle(), Native.utf8(boundary), false, end.release());
+  }
+
+  /**
+   * Makes this one of several replicas that learn together; {@code peers} are the ends to those that
+   * {@link Reduction#peers} names, which the scheduler takes over.
+   */
+  public void joinReplicas(Reduction order, int rank, int ranks, Map<Integer, Transport> peers) {
+    int[] others = peers.keySet().stream().mapToInt(Integer::intValue).toArray();
+    long[] ends = peers.values().stream().mapToLong(NativeObject::release).toArray();
+    Native.engineJoinReplicas(handle(), order.label(), rank, ranks, others, ends);
+  }
 }

@@ -1,9 +1,6 @@
 package io.harmonics;
 
-import java.nio.ByteBuffer;
 import java.nio.file.Path;
-import java.util.ArrayList;
-import java.util.List;
 import java.util.Map;
 import java.util.function.Predicate;
 
@@ -47,14 +44,9 @@ public abstract class Engine extends NativeObject {
 
   /** The consumers' outputs; inputs have a leading batch axis and are used in place. */
   public NamedTensors infer(Map<String, Tensor> inputs) {
-    List<String> names = new ArrayList<>(inputs.keySet());
-    List<String> dtypes = names.stream().map(name -> inputs.get(name).dtype()).toList();
-    long[][] shapes =
-        names.stream().map(name -> inputs.get(name).shape()).toArray(long[][]::new);
-    ByteBuffer[] data =
-        names.stream().map(name -> inputs.get(name).data()).toArray(ByteBuffer[]::new);
+    Arguments all = new Arguments(inputs);
     return new NamedTensors(
-        Native.engineInfer(handle(), Native.utf8(names), Native.utf8(dtypes), shapes, data));
+        Native.engineInfer(handle(), all.names(), all.dtypes(), all.shapes(), all.data()));
   }
 
   public void saveCheckpoint(Path path) {
@@ -63,6 +55,19 @@ public abstract class Engine extends NativeObject {
 
   public void loadCheckpoint(Path path) {
     Native.engineLoad(handle(), Native.utf8(path.toString()));
+  }
+
+  /**
+   * Goes on from the newest checkpoint that all parts of the run have; false at the beginning. All
+   * parts call it before their first step, with what {@code fit} was told as {@code checkpoint}.
+   */
+  public boolean resume(Path path) {
+    return Native.engineResume(handle(), Native.utf8(path.toString()));
+  }
+
+  /** Start weights from a safetensors file. */
+  public void loadWeights(Path path) {
+    Native.engineLoadWeights(handle(), Native.utf8(path.toString()));
   }
 
   /** A copy of all parameters and buffers. */

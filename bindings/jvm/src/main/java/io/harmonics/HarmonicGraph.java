@@ -89,6 +89,29 @@ public final class HarmonicGraph extends NativeObject {
     return names("consumers", true);
   }
 
+  /** The dtype of a producer, for instance {@code float32}. */
+  public String dtype(String producer) {
+    return (String) node(producer).get("dtype");
+  }
+
+  /** The shape of a producer's samples; null while it is open. */
+  public long[] shape(String producer) {
+    List<?> axes = (List<?>) node(producer).get("shape");
+    return axes == null ? null : axes.stream().mapToLong(axis -> (Long) axis).toArray();
+  }
+
+  @SuppressWarnings("unchecked")
+  private Map<String, Object> node(String producer) {
+    return ((List<Map<String, Object>>) (List<?>) describe().get("producers"))
+        .stream()
+            .filter(node -> node.get("name").equals(producer))
+            .findFirst()
+            .orElseThrow(
+                () ->
+                    new IllegalArgumentException(
+                        "no producer '" + producer + "'; there are " + producers()));
+  }
+
   private Map<String, Object> describe() {
     return Json.object(Native.text(Native.graphDescribe(handle())));
   }

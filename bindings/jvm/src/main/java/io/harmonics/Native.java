@@ -57,6 +57,14 @@ final class Native {
 
   static native long runtimeNew(long graph, byte[] settings);
   static native long distributedNew(long[] parts, byte[] settings);
+  static native void engineBindEnd(long engine, byte[] name, boolean entering, long end);
+  static native void engineJoinReplicas(
+      long engine, byte[] order, int rank, int ranks, int[] peers, long[] ends);
+  static native int[] reductionPeers(byte[] order, int rank, int ranks);
+  static native byte[] weightsDigest(
+      byte[][] names, byte[][] dtypes, long[][] shapes, ByteBuffer[] data);
+  static native void weightsSave(
+      byte[] path, byte[][] names, byte[][] dtypes, long[][] shapes, ByteBuffer[] data);
   static native long remoteNew(
       long part, byte[][] producers, byte[][] consumers, byte[] settings);
   static native void engineBindProducer(long engine, byte[] name, long producer);
@@ -67,6 +75,8 @@ final class Native {
       long engine, byte[][] names, byte[][] dtypes, long[][] shapes, ByteBuffer[] data);
   static native void engineSave(long engine, byte[] path);
   static native void engineLoad(long engine, byte[] path);
+  static native boolean engineResume(long engine, byte[] path);
+  static native void engineLoadWeights(long engine, byte[] path);
   static native long engineParameters(long engine);
   static native byte[] engineDigest(long engine);
   static native byte[] engineProgress(long engine);

@@ -10,7 +10,8 @@ public final class Report implements Serializable {
   private final String json;
   private transient Map<String, Object> values;
 
-  Report(String json) {
+  /** Of a report that was written as JSON. */
+  public Report(String json) {
     this.json = json;
   }
 

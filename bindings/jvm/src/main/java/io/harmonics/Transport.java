@@ -1,6 +1,5 @@
 package io.harmonics;
 
-import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.Map;
 
@@ -16,14 +15,9 @@ public class Transport extends NativeObject {
   }
 
   public void send(Tensor tensor, long step, Duration timeout) {
+    Arguments all = new Arguments(Map.of("tensor", tensor));
     Native.endSend(
-        handle(),
-        new byte[][] {Native.utf8("tensor")},
-        new byte[][] {Native.utf8(tensor.dtype())},
-        new long[][] {tensor.shape()},
-        new ByteBuffer[] {tensor.data()},
-        step,
-        timeout.toMillis());
+        handle(), all.names(), all.dtypes(), all.shapes(), all.data(), step, timeout.toMillis());
   }
 
   /** The next tensor, named {@code tensor}; null once the other end has closed. */

@@ -1,0 +1,121 @@
+package io.harmonics.spark;
+
+import java.io.IOException;
+import java.net.InetAddress;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.UUID;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.TaskContext;
+
+/** One task of a gang: who it is, and how it meets the others. */
+final class GangMember {
+  /** Differs between Java machines, also when two of them have the same process id. */
+  private static final String PROCESS = UUID.randomUUID().toString();
+
+  private static final Duration PATIENCE = Duration.ofMinutes(2);
+
+  private final String job;
+  private final int index;
+  private final int size;
+  private final int attempt;
+  private int rounds;
+
+  GangMember(String job, int index, int size) {
+    this.job = job;
+    this.index = index;
+    this.size = size;
+    this.attempt = TaskContext.get().stageAttemptNumber();
+  }
+
+  int index() {
+    return index;
+  }
+
+  int size() {
+    return size;
+  }
+
+  int attempt() {
+    return attempt;
+  }
+
+  /** A name that this attempt of the job shares with no other. */
+  String run() {
+    return job + "." + attempt;
+  }
+
+  Address here() {
+    try {
+      String host = SparkEnv.get().rpcEnv().address() == null
+          ? InetAddress.getLocalHost().getHostAddress()
+          : SparkEnv.get().rpcEnv().address().host();
+      return new Address(host, machine(host), PROCESS, 0);
+    } catch (IOException error) {
+      throw new IllegalStateException("this host has no address", error);
+    }
+  }
+
+  /** Tells where this member is and learns where all are. All members call it equally often. */
+  Address[] meet(Address own) {
+    String round = Integer.toString(rounds++);
+    ask("arrived", round, Integer.toString(index), own.text());
+    long deadline = System.nanoTime() + PATIENCE.toNanos();
+    while (true) {
+      String[] all = ask("look", round, Integer.toString(size));
+      if (all.length == size) {
+        return Arrays.stream(all).map(Address::parse).toArray(Address[]::new);
+      }
+      if (System.nanoTime() > deadline) {
+        throw new IllegalStateException(
+            "not all " + size + " tasks of the job came within " + PATIENCE.toSeconds() + " s");
+      }
+      pause(5);
+    }
+  }
+
+  void tell(long step) {
+    ask("step", Integer.toString(index), Long.toString(step));
+  }
+
+  void failed(String error) {
+    ask("failed", error);
+  }
+
+  /** What another member said went wrong, or "" when nobody did within a few seconds. */
+  String whatFailed() {
+    for (int i = 0; i < 60; i++) {
+      String[] error = ask("what");
+      if (error.length > 0) {
+        return error[0];
+      }
+      pause(50);
+    }
+    return "";
+  }
+
+  private String[] ask(String kind, String... details) {
+    List<String> question = new ArrayList<>(List.of(kind, job, Integer.toString(attempt)));
+    question.addAll(List.of(details));
+    return HarmonicsPlugin.ask(question.toArray(String[]::new));
+  }
+
+  /** Boot id and host: shared memory reaches exactly who has both in common. */
+  private static String machine(String host) throws IOException {
+    Path boot = Path.of("/proc/sys/kernel/random/boot_id");
+    return host + "/" + (Files.exists(boot) ? Files.readString(boot).strip() : "");
+  }
+
+  private static void pause(long milliseconds) {
+    try {
+      Thread.sleep(milliseconds);
+    } catch (InterruptedException interrupted) {
+      Thread.currentThread().interrupt();
+      throw new IllegalStateException("the task was cancelled", interrupted);
+    }
+  }
+}

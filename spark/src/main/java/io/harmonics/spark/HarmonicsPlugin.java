@@ -1,0 +1,70 @@
+package io.harmonics.spark;
+
+import java.util.Map;
+import org.apache.spark.SparkContext;
+import org.apache.spark.api.plugin.DriverPlugin;
+import org.apache.spark.api.plugin.ExecutorPlugin;
+import org.apache.spark.api.plugin.PluginContext;
+import org.apache.spark.api.plugin.SparkPlugin;
+
+/**
+ * Lets tasks find each other through the driver. Switch it on with {@code
+ * spark.plugins=io.harmonics.spark.HarmonicsPlugin}.
+ */
+public final class HarmonicsPlugin implements SparkPlugin {
+  private static volatile PluginContext executor;
+  private static volatile MeetingBoard board;
+
+  @Override
+  public DriverPlugin driverPlugin() {
+    return new DriverPlugin() {
+      @Override
+      public Map<String, String> init(SparkContext context, PluginContext plugin) {
+        board = new MeetingBoard();
+        return Map.of();
+      }
+
+      @Override
+      public Object receive(Object message) {
+        return board().answer((String[]) message);
+      }
+    };
+  }
+
+  @Override
+  public ExecutorPlugin executorPlugin() {
+    return new ExecutorPlugin() {
+      @Override
+      public void init(PluginContext context, Map<String, String> extra) {
+        executor = context;
+      }
+    };
+  }
+
+  /** In the driver. */
+  static MeetingBoard board() {
+    MeetingBoard found = board;
+    if (found == null) {
+      throw new IllegalStateException(
+          "Harmonics needs its Spark plugin: start the session with"
+              + " spark.plugins=io.harmonics.spark.HarmonicsPlugin");
+    }
+    return found;
+  }
+
+  /** In a task. */
+  static String[] ask(String... question) {
+    PluginContext context = executor;
+    if (context == null) {
+      throw new IllegalStateException(
+          "this executor runs without spark.plugins=io.harmonics.spark.HarmonicsPlugin");
+    }
+    try {
+      return (String[]) context.ask(question);
+    } catch (RuntimeException error) {
+      throw error;
+    } catch (Exception error) {
+      throw new IllegalStateException("the driver does not answer: " + error.getMessage(), error);
+    }
+  }
+}

@@ -1,0 +1,98 @@
+package io.harmonics.spark;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.harmonics.HarmonicGraph;
+import java.util.List;
+import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.sql.SparkSession;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+
+/** Gangs on two executor processes. */
+class GangIT {
+  private static SparkSession session;
+
+  @BeforeAll
+  static void start() {
+    session = LocalCluster.start("local-cluster[2,1,1024]");
+  }
+
+  @AfterAll
+  static void stop() {
+    session.stop();
+  }
+
+  private static JavaRDD<Integer> seats(int count) {
+    List<Integer> numbers = java.util.stream.IntStream.range(0, count).boxed().toList();
+    return JavaSparkContext.fromSparkContext(session.sparkContext()).parallelize(numbers, count);
+  }
+
+  @Test
+  void membersMeetInTwoProcesses() {
+    List<String> processes =
+        Gang.run(
+            "meet",
+            seats(2),
+            (member, rows) -> {
+              Address own = member.here().listeningAt(1000 + member.index());
+              Address[] all = member.meet(own);
+              member.meet(own);
+              return String.join(
+                  " ",
+                  all[member.index()].process(),
+                  Long.toString(ProcessHandle.current().pid()),
+                  all[0].port() + "," + all[1].port(),
+                  Boolean.toString(all[0].sharesMachineWith(all[1])));
+            });
+    assertNotEquals(processes.get(0), processes.get(1));
+    for (String process : processes) {
+      String[] words = process.split(" ");
+      assertNotEquals(Long.toString(ProcessHandle.current().pid()), words[1]);
+      assertEquals("1000,1001", words[2]);
+      assertEquals("true", words[3]);
+    }
+  }
+
+  @Test
+  void anErrorInOneTaskEndsTheJobWithItsOwnWords() {
+    IllegalStateException error =
+        assertThrows(
+            IllegalStateException.class,
+            () ->
+                Gang.run(
+                    "wrong",
+                    seats(2),
+                    (member, rows) -> {
+                      if (member.index() == 1) {
+                        HarmonicGraph.zoo("no-such-network");
+                      }
+                      return "fine";
+                    }));
+    assertTrue(error.getMessage().contains("task 1"), error.getMessage());
+    assertTrue(error.getMessage().contains("digits-mlp"), error.getMessage());
+    assertEquals(1, HarmonicsPlugin.board().attemptsOf("wrong"));
+  }
+
+  @Test
+  void aDeadExecutorIsReplacedAndTheGangStartsAgain() {
+    List<Integer> attempts =
+        Gang.run(
+            "killed",
+            seats(2),
+            (member, rows) -> {
+              member.meet(member.here());
+              if (member.index() == 0 && member.attempt() == 0) {
+                Runtime.getRuntime().halt(9);
+              }
+              member.meet(member.here());
+              return member.attempt();
+            });
+    assertEquals(List.of(1, 1), attempts);
+  }
+}
