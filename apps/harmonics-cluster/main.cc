@@ -6,6 +6,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
+#include <harmonics/server/policy_process.h>
 
 #include "subcommands.h"
 #include "train_task.h"
@@ -38,6 +39,8 @@ struct Dispatch {
 int cluster_main(int argc, char** argv) {
   // What a task without a command runs; not for people, so it is no subcommand.
   if (argc == 2 && std::string_view(argv[1]) == kTrainTask) return train_task();
+  // What a policy library runs in.
+  if (argc == 3 && std::string_view(argv[1]) == "policy-host") return serve_policy(argv[2]);
   const auto parsed = parse_command_line(argc, argv);
   if (const UsageAnswer* answer = std::get_if<UsageAnswer>(&parsed)) {
     write_text(answer->exit_code == kExitDone ? Stream::kOutput : Stream::kError, answer->text);

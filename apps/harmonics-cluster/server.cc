@@ -22,6 +22,7 @@ ServerSettings settings_of(const ServerCommand& command) {
   settings.state_dir = state_folder(command.state_dir);
   settings.store = command.store;
   settings.policy = command.policy;
+  settings.policy_host = program_folder() / "harmonics-cluster";
   settings.host = command.host;
   settings.port = static_cast<std::uint16_t>(command.port);
   settings.tls = tls_files(command.tls, "server");

@@ -2,6 +2,7 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/log.h>
+#include <harmonics/server/policy_process.h>
 #include <harmonics/server/state_folder.h>
 
 #include "http_page.h"
@@ -22,6 +23,16 @@ void check_exposure(const ServerSettings& settings) {
       "certificates with 'harmonics server --init DIR' and start with --tls DIR, or say --insecure "
       "on a network that you trust",
       settings.host);
+}
+
+/// A decision of a library takes no longer than this, or the built-in policy makes it.
+constexpr std::chrono::milliseconds kPolicyTimeLimit(1000);
+
+std::unique_ptr<WorkloadPolicy> open_policy(const ServerSettings& settings) {
+  const bool is_path =
+      settings.policy.find('/') != settings.policy.npos || settings.policy.ends_with(".so");
+  if (!is_path) return make_policy(settings.policy);
+  return std::make_unique<PolicyProcess>(settings.policy_host, settings.policy, kPolicyTimeLimit);
 }
 
 std::unique_ptr<Store> lead_store(const ServerSettings& settings) {
@@ -54,12 +65,12 @@ struct ClusterServer::Parts {
 
 ClusterServer::ClusterServer(ServerSettings settings) : parts_(std::make_unique<Parts>()) {
   check_exposure(settings);
-  static_cast<void>(make_policy(settings.policy));  // a wrong name is said before anything is made
+  auto policy = open_policy(settings);  // a wrong name is said before anything is made
   make_state_folder(settings.state_dir);
   parts_->lock = std::make_unique<FolderLock>(settings.state_dir, "server");
-  parts_->loop =
-      std::make_unique<ServerLoop>(lead_store(settings), load_tokens(settings),
-                                   ServerLoop::Options{settings.policy, settings.reactor});
+  parts_->loop = std::make_unique<ServerLoop>(
+      lead_store(settings), load_tokens(settings),
+      ServerLoop::Options{settings.policy, settings.reactor}, std::move(policy));
   parts_->service = std::make_unique<ClusterService>(
       ServiceOptions{address_of(settings.host, settings.port), settings.tls}, *parts_->loop);
   if (settings.http_port) {

@@ -21,8 +21,10 @@ Refusal stopping() {
 
 }  // namespace
 
-ServerLoop::ServerLoop(std::unique_ptr<Store> store, Tokens tokens, Options options)
+ServerLoop::ServerLoop(std::unique_ptr<Store> store, Tokens tokens, Options options,
+                       std::unique_ptr<WorkloadPolicy> policy)
     : store_(std::move(store)),
+      policy_(std::move(policy)),
       tokens_(std::move(tokens)),
       options_(std::move(options)),
       started_wall_(wall_now()),
@@ -67,7 +69,6 @@ std::string ServerLoop::wait_for_failure(Nanoseconds timeout) {
 
 void ServerLoop::run() {
   try {
-    const auto policy = make_policy(options_.policy);
     ClusterState state;
     store_->load([&](Fact&& fact) {
       state.apply(fact);
@@ -78,7 +79,7 @@ void ServerLoop::run() {
       }
     });
     Outbox out;
-    ServerReactor reactor(std::move(state), *policy, options_.reactor, now(), out);
+    ServerReactor reactor(std::move(state), *policy_, options_.reactor, now(), out);
     commit(reactor, out);
     while (!inbox_.closed()) turn(reactor, out);
     waiters_.release(reactor.state());

@@ -42,11 +42,12 @@ struct LoopCounters {
 class ServerLoop final : public ClusterBackend {
  public:
   struct Options {
-    std::string policy;
+    std::string policy;  ///< Its name, for people.
     ServerOptions reactor;
   };
-  /// `store` leads already.
-  ServerLoop(std::unique_ptr<Store> store, Tokens tokens, Options options);
+  /// `store` leads already. `policy` is used by the loop's thread alone.
+  ServerLoop(std::unique_ptr<Store> store, Tokens tokens, Options options,
+             std::unique_ptr<WorkloadPolicy> policy);
   /// Ends the thread; what waits is answered as unavailable.
   ~ServerLoop() override;
 
@@ -108,6 +109,7 @@ class ServerLoop final : public ClusterBackend {
   [[nodiscard]] Time now() const;
 
   std::unique_ptr<Store> store_;
+  const std::unique_ptr<WorkloadPolicy> policy_;
   const Tokens tokens_;
   const Options options_;
   const Time started_wall_;

@@ -18,7 +18,10 @@ struct ServerSettings {
   std::filesystem::path state_dir;
   /// Empty: a SQLite file in `state_dir`; else what `open_store` takes.
   std::string store;
+  /// A built-in policy, or the path of a policy library (see policy_process.h).
   std::string policy = "balanced";
+  /// The program that a policy library runs in.
+  std::filesystem::path policy_host;
   /// "127.0.0.1" unless told otherwise. An address that others can reach needs TLS or `insecure`.
   std::string host = "127.0.0.1";
   std::uint16_t port = 50051;  ///< 0 picks one.

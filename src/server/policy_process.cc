@@ -1,0 +1,116 @@
+#include <harmonics/server/policy_process.h>
+
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/json.h>
+
+#include "policy_talk.h"
+
+namespace harmonics {
+
+PolicyProcess::PolicyProcess(std::filesystem::path host, std::filesystem::path library,
+                             std::chrono::milliseconds time_limit)
+    : host_(std::move(host)),
+      library_(std::filesystem::absolute(library)),
+      time_limit_(time_limit) {
+  start();
+}
+
+PolicyProcess::~PolicyProcess() { stop(); }
+
+void PolicyProcess::start() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    fail_errno(errno, "no socket for the policy library");
+  }
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDIN_FILENO);
+  std::string program = host_.string();
+  std::string verb = "policy-host";
+  std::string library = library_.string();
+  std::array<char*, 4> argv = {program.data(), verb.data(), library.data(), nullptr};
+  const int failure =
+      ::posix_spawn(&child_, program.c_str(), &actions, nullptr, argv.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::close(ends[1]);
+  socket_ = ends[0];
+  if (failure != 0) {
+    child_ = -1;
+    fail_errno(failure, format("cannot start '{}' for the policy library", program));
+  }
+  // The first line says whether the library could be loaded.
+  const Json greeting = Json::parse(exchange({}), "policy library");
+  if (const Json* error = greeting.find("error")) {
+    const std::string why = error->as_string();
+    stop();
+    fail(ErrorCode::kInvalidArgument, "policy library '{}': {}", library_.string(), why);
+  }
+}
+
+void PolicyProcess::stop() {
+  if (socket_ >= 0) ::close(socket_);
+  socket_ = -1;
+  if (child_ > 0) {
+    ::kill(child_, SIGKILL);
+    ::waitpid(child_, nullptr, 0);
+  }
+  child_ = -1;
+}
+
+/// Sends a line (none if it is empty) and gives the next line that comes back.
+std::string PolicyProcess::exchange(const std::string& question) {
+  const auto end = std::chrono::steady_clock::now() + time_limit_;
+  const auto broken = [this](const std::string& what) {
+    stop();
+    fail(ErrorCode::kInternal, "the policy library '{}' {}", library_.string(), what);
+  };
+  std::string_view rest = question;
+  std::string answer;
+  while (!answer.ends_with('\n')) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    pollfd wait{socket_, static_cast<short>(rest.empty() ? POLLIN : POLLIN | POLLOUT), 0};
+    const int ready = left.count() <= 0 ? 0 : ::poll(&wait, 1, static_cast<int>(left.count()));
+    if (ready == 0) broken(format("did not answer within {} ms", time_limit_.count()));
+    if (ready < 0) continue;
+    if (!rest.empty() && (wait.revents & POLLOUT) != 0) {
+      const ssize_t sent = ::send(socket_, rest.data(), rest.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+      if (sent > 0) rest.remove_prefix(static_cast<std::size_t>(sent));
+      if (sent < 0 && errno == EPIPE) broken("has crashed");
+    } else {
+      std::array<char, 4096> chunk;
+      const ssize_t got = ::recv(socket_, chunk.data(), chunk.size(), MSG_DONTWAIT);
+      if (got == 0 || (got < 0 && errno == ECONNRESET)) broken("has crashed");
+      if (got > 0) answer.append(chunk.data(), static_cast<std::size_t>(got));
+      if (answer.size() > kMaxPolicyAnswerBytes) broken("talks too much");
+    }
+  }
+  return answer;
+}
+
+Assignment PolicyProcess::assign_task(const WorkerPool& workers, const TaskSpec& task) {
+  if (child_ < 0) start();
+  const Json answer =
+      Json::parse(exchange(policy_question(workers, task) + "\n"), "answer of the policy library");
+  if (const Json* error = answer.find("error")) {
+    fail(ErrorCode::kInternal, "the policy library '{}' threw: {}", library_.string(),
+         error->as_string());
+  }
+  if (answer.find("none") != nullptr) {
+    fail(ErrorCode::kResourceExhausted, "the policy library finds no worker");
+  }
+  return {WorkerId{static_cast<std::uint32_t>(answer.at("worker").as_integer())},
+          DeviceSet{static_cast<std::uint64_t>(answer.at("devices").as_integer())}};
+}
+
+}  // namespace harmonics
