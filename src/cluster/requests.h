@@ -8,7 +8,7 @@
 namespace harmonics {
 
 // Each answers exactly once; what is refused changes nothing. They throw `Error` for a refusal,
-// which `answer_request` turns into the answer.
+// which the reactor turns into the answer.
 void decide(Decisions& step, const SubmitRequest& request);
 void decide(Decisions& step, const CancelRequest& request);
 void decide(Decisions& step, const DrainRequest& request);
