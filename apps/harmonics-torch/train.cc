@@ -40,10 +40,6 @@ std::vector<HarmonicGraph> deployed_parts(const HarmonicGraph& graph,
                                  : auto_partition(graph, deployment.descriptor);
 }
 
-}  // namespace
-
-namespace {
-
 int train_replicas(const TrainingJob& job, const RuntimeOptions& options,
                    const InterruptWatch& watch, const TrainingListener& listener) {
   ReplicaOptions replicas;
