@@ -33,9 +33,13 @@ function(harmonics_install)
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/harmonics)
 
   set(package ${CMAKE_INSTALL_LIBDIR}/cmake/harmonics)
-  set(HARMONICS_PYARROW_FOUND "")
+  # Debian has no Arrow, so the installed package brings what it needs of the wheel along.
+  set(HARMONICS_ARROW_FOLDER "")
   if(HARMONICS_HAS_FLIGHT)
-    get_filename_component(HARMONICS_PYARROW_FOUND ${HARMONICS_FLIGHT_INCLUDE} DIRECTORY)
+    set(HARMONICS_ARROW_FOLDER ${CMAKE_INSTALL_LIBDIR}/harmonics/arrow)
+    install(FILES ${HARMONICS_ARROW_LIBRARY} ${HARMONICS_FLIGHT_LIBRARY}
+            DESTINATION ${HARMONICS_ARROW_FOLDER})
+    install(DIRECTORY ${HARMONICS_FLIGHT_INCLUDE}/arrow DESTINATION ${HARMONICS_ARROW_FOLDER}/include)
   endif()
   get_property(HARMONICS_PACKAGES GLOBAL PROPERTY HARMONICS_PACKAGES)
   install(EXPORT harmonics NAMESPACE harmonics:: FILE harmonics-targets.cmake

