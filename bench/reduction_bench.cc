@@ -84,7 +84,8 @@ int main(int argc, char** argv) {
   bool good = true;
   for (const Reduction order : {Reduction::Ring, Reduction::Chain}) {
     const std::string name(reduction_name(order));
-    good &= rows(Ranks(order, network_ends(RemoteTransport::TCP)), name + " over TCP, 16 MB", short_run, "<= 1.6");
+    good &= rows(Ranks(order, network_ends(RemoteTransport::TCP)), name + " over TCP, 16 MB",
+                 short_run, "<= 1.6");
     good &=
         rows(Ranks(order, shm_ends()), name + " over shared memory, 16 MB", short_run, "<= 0.7");
   }
