@@ -22,6 +22,8 @@
 
 #include <harmonics/base/clock.h>
 #include <harmonics/base/error.h>
+#include <harmonics/base/file.h>
+#include <harmonics/base/log.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/runtime/checkpoint.h>
@@ -88,8 +90,11 @@ class ScratchFolder {
     path_ = name;
   }
   ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
+    try {
+      remove_tree(path_);
+    } catch (const Error& error) {
+      log_warn("train", "{}", error.what());
+    }
   }
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;

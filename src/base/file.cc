@@ -95,6 +95,21 @@ std::vector<std::filesystem::path> list_folder(const std::filesystem::path& fold
   return found;
 }
 
+void remove_tree(const std::filesystem::path& path) {
+  struct stat found {};
+  if (::lstat(path.c_str(), &found) != 0) {
+    if (errno == ENOENT) return;
+    fail_errno(errno, format("cannot remove '{}'", path.string()));
+  }
+  const bool folder = S_ISDIR(found.st_mode);
+  if (folder) {
+    for (const std::filesystem::path& entry : list_folder(path)) remove_tree(entry);
+  }
+  if ((folder ? ::rmdir(path.c_str()) : ::unlink(path.c_str())) != 0 && errno != ENOENT) {
+    fail_errno(errno, format("cannot remove '{}'", path.string()));
+  }
+}
+
 AtomicFile::AtomicFile(std::filesystem::path target) : target_(std::move(target)) {
   const std::string prefix = target_.filename().string() + std::string(kTemporaryMark);
   const std::filesystem::path folder = folder_of(target_);

@@ -96,6 +96,17 @@ TEST_F(FileTest, ListsAFolderInOrder) {
   EXPECT_THROW(static_cast<void>(list_folder(folder_ / "a")), Error);
 }
 
+TEST_F(FileTest, RemovesAFolderWithAllThatItHolds) {
+  const std::filesystem::path top = folder_ / "top";
+  std::filesystem::create_directories(top / "deep" / "deeper");
+  write_text_file(top / "deep" / "file", "x");
+  write_text_file(folder_ / "kept", "x");
+  std::filesystem::create_symlink(folder_ / "kept", top / "link");
+  remove_tree(top);
+  remove_tree(top);
+  EXPECT_EQ(list_folder(folder_), std::vector{folder_ / "kept"});
+}
+
 TEST_F(FileTest, WithoutCommitTheTargetIsUntouched) {
   put(folder_ / "a", "old");
   {

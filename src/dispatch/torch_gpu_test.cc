@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include <harmonics/base/file.h>
 #include <harmonics/base/log.h>
 #include <harmonics/dispatch/adaptive_scheduler.h>
 #include <harmonics/dispatch/static_hybrid_scheduler.h>
@@ -33,7 +34,7 @@ class DispatchGpu : public ::testing::Test {
     folder_ = name;
   }
   void TearDown() override {
-    if (!folder_.empty()) std::filesystem::remove_all(folder_);
+    if (!folder_.empty()) remove_tree(folder_);
   }
   std::filesystem::path script(const std::string& forward) {
     torch::jit::Module module("m");

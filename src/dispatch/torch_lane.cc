@@ -2,7 +2,10 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
 #include <cstring>
+#include <memory>
+#include <mutex>
 #include <thread>
 
 #include <harmonics/base/error.h>
@@ -131,15 +134,59 @@ c10::Device torch_device(const WorkDevice& device) {
   return {type, static_cast<c10::DeviceIndex>(index)};
 }
 
-TorchLane& torch_lane() {
-  thread_local TorchLane lane;
-  return lane;
+namespace {
+
+/// Lanes that their threads have left. Pinned memory cannot be given back while a thread ends, when
+/// libtorch's own state of that thread is gone already: the next worker of the device takes the
+/// lane over. So there are never more than worked at the same time. Lives as long as the process.
+class SpareLanes {
+ public:
+  static SpareLanes& shared() {
+    static auto* const the_one = new SpareLanes;
+    return *the_one;
+  }
+  std::unique_ptr<TorchLane> take(c10::Device device) {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(lanes_.begin(), lanes_.end(),
+                                    [&](const auto& lane) { return lane->device == device; });
+    if (found == lanes_.end()) return std::make_unique<TorchLane>();
+    std::unique_ptr<TorchLane> lane = std::move(*found);
+    lanes_.erase(found);
+    return lane;
+  }
+  void keep(std::unique_ptr<TorchLane> lane) {
+    if (!lane || lane->device.is_cpu()) return;
+    const std::lock_guard lock(mutex_);
+    lanes_.push_back(std::move(lane));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<TorchLane>> lanes_;
+};
+
+/// The calling thread's lane, which goes to the spare ones when the thread ends.
+struct OwnLane {
+  std::unique_ptr<TorchLane> lane = std::make_unique<TorchLane>();
+  ~OwnLane() { SpareLanes::shared().keep(std::move(lane)); }
+};
+
+OwnLane& own_lane() {
+  thread_local OwnLane own;
+  return own;
 }
 
+}  // namespace
+
+TorchLane& torch_lane() { return *own_lane().lane; }
+
 void init_torch_worker(const WorkDevice& device) {
-  TorchLane& lane = torch_lane();
-  lane = {};
-  lane.device = torch_device(device);
+  const c10::Device wanted = torch_device(device);
+  OwnLane& own = own_lane();
+  SpareLanes::shared().keep(std::move(own.lane));
+  own.lane = SpareLanes::shared().take(wanted);
+  TorchLane& lane = *own.lane;
+  lane.device = wanted;
   if (device.compute_threads > 0) use_compute_threads(device.compute_threads);
   if (lane.device.is_cpu()) return;
   with_torch_errors([&] {
@@ -148,8 +195,8 @@ void init_torch_worker(const WorkDevice& device) {
     if (!lane.device.is_cuda() && lane.device.type() != c10::DeviceType::XPU) return;
     lane.stream = guard.getStreamFromGlobalPool(lane.device, /*isHighPriority=*/false);
     guard.exchangeStream(*lane.stream);
-    lane.uploads.emplace(lane.device);
-    lane.downloads.emplace(lane.device);
+    if (!lane.uploads) lane.uploads.emplace(lane.device);
+    if (!lane.downloads) lane.downloads.emplace(lane.device);
   });
 }
 

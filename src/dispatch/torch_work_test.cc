@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include <harmonics/base/file.h>
 #include <harmonics/dispatch/adaptive_scheduler.h>
 #include <harmonics/dispatch/static_hybrid_scheduler.h>
 #include <harmonics/dispatch/torch_work.h>
@@ -30,7 +31,7 @@ class TorchWork : public ::testing::Test {
     ASSERT_NE(::mkdtemp(name.data()), nullptr);
     folder_ = name;
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void TearDown() override { remove_tree(folder_); }
 
   // A module whose forward has this text.
   std::filesystem::path script(const std::string& forward) {

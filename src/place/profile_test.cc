@@ -329,7 +329,7 @@ TEST(ProfileToPlan, TheExampleOfTheReadme) {
   write_text_file("devices.yml", "laptop: [desk]\n");
   const PlanInputs inputs = read_plan_inputs({});
   std::filesystem::current_path(before);
-  std::filesystem::remove_all(name);
+  remove_tree(name);
   const PlanProblem problem = make_problem(inputs, {.model = "net"});
   const Plan plan = name_hosts(problem, make_plan(problem, {}).placement);
   EXPECT_EQ(plan_to_yaml(plan), "- desk: [1, 2]\n");

@@ -33,7 +33,7 @@ class CheckpointTest : public testing::Test {
     Random random(1, "rows");
     for (float& value : rows_.mutable_values<float>()) value = random.normal();
   }
-  ~CheckpointTest() override { fs::remove_all(folder_); }
+  ~CheckpointTest() override { remove_tree(folder_); }
 
   static HarmonicGraph graph(std::int64_t width = 8, const std::string& activation = "relu") {
     GraphBuilder builder("net");

@@ -1,3 +1,4 @@
+#include <harmonics/base/file.h>
 #include <harmonics/runtime/int8_network.h>
 
 #include <gtest/gtest.h>
@@ -138,7 +139,7 @@ TEST(Int8Network, SurvivesItsFileAndDamageDoesNot) {
   file.metadata.clear();
   write_safetensors(folder / "bad", file);
   EXPECT_THROW((void)load_int8_network(folder / "bad"), Error);
-  std::filesystem::remove_all(folder);
+  remove_tree(folder);
 }
 
 }  // namespace

@@ -60,6 +60,9 @@ struct Found {
 };
 
 std::vector<Found> find_devices() {
+  // Drivers set themselves up at the first question, and PoCL does not survive two at once.
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
   cl_uint count = 0;
   const cl_int code = clGetPlatformIDs(0, nullptr, &count);
   if (code == kPlatformNotFound || count == 0) return {};

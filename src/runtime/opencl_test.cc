@@ -70,9 +70,9 @@ class CacheTest : public testing::Test {
   void SetUp() override {
     folder_ = std::filesystem::temp_directory_path() /
               ("harmonics_opencl_cache_" + std::to_string(::getpid()));
-    std::filesystem::remove_all(folder_);
+    remove_tree(folder_);
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void TearDown() override { remove_tree(folder_); }
 
   std::filesystem::path folder_;
 };

@@ -1,3 +1,4 @@
+#include <harmonics/base/file.h>
 #include <harmonics/schedule/parameter_server.h>
 
 #include <gmock/gmock.h>
@@ -299,7 +300,7 @@ TEST_P(ServerOver, AServerThatComesBackFromACheckpointGoesOn) {
   options.shards = 2;
   options.clip_norm = 0;
   EXPECT_THROW(ParameterServer(start, somewhere(), options), Error);
-  std::filesystem::remove_all(folder);
+  remove_tree(folder);
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, ServerOver,

@@ -1,4 +1,5 @@
 // An int8 network in three parts that prove what they compute.
+#include <harmonics/base/file.h>
 #include <harmonics/schedule/proven_pipeline.h>
 
 #include <gtest/gtest.h>
@@ -21,10 +22,7 @@ class ProvenPipelineTest : public ::testing::Test {
         (std::filesystem::temp_directory_path() / "harmonics-proven-XXXXXX").string();
     folder_ = ::mkdtemp(name.data());
   }
-  ~ProvenPipelineTest() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
+  ~ProvenPipelineTest() override { remove_tree(folder_); }
 
   // A convolution and two dense layers with random weights.
   void SetUp() override {

@@ -30,7 +30,7 @@ class RunCheckpoint : public testing::Test {
               format("harmonics_run_{}_{}", ::getpid(), serial++);
     std::filesystem::create_directories(folder_);
   }
-  ~RunCheckpoint() override { std::filesystem::remove_all(folder_); }
+  ~RunCheckpoint() override { remove_tree(folder_); }
 
   static RemoteBinding meeting() {
     RemoteBinding binding;
@@ -145,7 +145,7 @@ TEST_F(RunCheckpoint, FilesThatAreMissingDamagedOrOfAnotherStepAreErrors) {
 TEST_F(RunCheckpoint, PartsWithoutACommonStepAreToldWhatEachHas) {
   const HarmonicGraph graph = zoo_graph("digits-mlp");
   train(graph, 2, 7, true);
-  std::filesystem::remove_all(folder_ / "1");
+  remove_tree(folder_ / "1");
   const auto parts = partition_graph(graph, 2);
   const RemoteBinding where = meeting();
   const auto errors =

@@ -20,6 +20,10 @@ namespace harmonics {
 /// functions of its own under their names, whose objects are laid out otherwise.
 [[nodiscard]] std::vector<std::filesystem::path> list_folder(const std::filesystem::path& folder);
 
+/// Removes a file, or a folder with all that it holds; links are removed, not followed. What is not
+/// there is no error. For the same reason not std::filesystem::remove_all.
+void remove_tree(const std::filesystem::path& path);
+
 /// A file that appears whole or not at all: bytes go to a temporary name beside the target,
 /// `commit` syncs it, renames it over the target and syncs the folder. Without `commit`, or after
 /// an error, the temporary file is removed and the target is untouched. Temporary files that a
