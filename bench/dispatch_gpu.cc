@@ -70,7 +70,7 @@ std::filesystem::path compute_heavy(std::int64_t width, int layers) {
     text += format("  x = torch.relu(torch.mm(x, self.w{}))\n", layer);
   }
   module.define(text + "  return x\n");
-  return saved("compute", module);
+  return saved(format("compute-{}", width), module);
 }
 
 struct Load {
