@@ -94,6 +94,9 @@ class BoundaryFlights final : public flight::FlightServerBase {
   std::atomic<int> exchanges_ = 0;
 };
 
+/// How long a server that goes away waits for calls to end by themselves.
+constexpr std::chrono::milliseconds kLastCalls{200};
+
 class FlightListener final : public Listener {
  public:
   FlightListener(const SocketAddress& address, const TransportOptions& options,
@@ -103,8 +106,9 @@ class FlightListener final : public Listener {
   }
   ~FlightListener() override {
     reception().close();
-    const auto now = std::chrono::system_clock::now();
-    const arrow::Status status = server_->Shutdown(&now);
+    // A call whose other end is done as well gets to say so; the others are cancelled.
+    const auto until = std::chrono::system_clock::now() + kLastCalls;
+    const arrow::Status status = server_->Shutdown(&until);
     if (!status.ok()) log_warn("transport", "Flight at {}: {}", address().text(), status.message());
   }
 
