@@ -29,6 +29,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Launchers that may die, one after another, under one start.
+constexpr int kMaxLauncherDeaths = 3;
 /// Descriptors of ours start here, clear of the numbers that the launcher gets.
 constexpr int kLowestDescriptor = 10;
 constexpr int kLauncherSocket = 3;
@@ -158,12 +160,15 @@ void SupervisorHost::start(const RunRecord& run) {
                                                    std::strerror(errno))}});
     return;
   }
-  watches_[run.attempt] = {};
-  while (::send(launcher_, folder.data(), folder.size(), MSG_NOSIGNAL) < 0) {
+  // A launcher that is gone takes along what it was told before, but not this attempt.
+  for (int deaths = 0; ::send(launcher_, folder.data(), folder.size(), MSG_NOSIGNAL) < 0;) {
     if (errno == EINTR) continue;
     launcher_died();
+    if (++deaths < kMaxLauncherDeaths) continue;
+    news_.push_back({run.attempt, settle(run.attempt, "no launcher of supervisors stays alive")});
     return;
   }
+  watches_[run.attempt] = {};
 }
 
 void SupervisorHost::stop(const std::string& attempt, const StopRequest& request) {
