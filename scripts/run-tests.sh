@@ -13,5 +13,4 @@ esac
 [ $# -eq 0 ] || shift
 
 scripts/build.sh "$preset"
-ctest --preset "$preset" --parallel "$(nproc)" "$@"
-if [ "$preset" = release ] && [ $# -eq 0 ]; then scripts/test-spark.sh; fi
+exec ctest --preset "$preset" --parallel "$(nproc)" "$@"
