@@ -125,7 +125,9 @@ void FlightPipe::write_all(Writer& writer) {
     if (outbox_.empty()) {
       end_writes_ = false;
       lock.unlock();
-      status = end_writes(writer);
+      // A message without a byte asks the other side to go. DoneWriting would do on the calling
+      // side, but Arrow calls it as well when a read finds the end, and gRPC aborts at the second.
+      status = writer.WriteMetadata(std::make_shared<arrow::Buffer>(nullptr, 0));
       lock.lock();
       continue;
     }
@@ -289,11 +291,6 @@ void AnsweredExchange::hang_up() {
   changed_.notify_all();
 }
 
-// A message without a byte asks the calling side to go.
-arrow::Status AnsweredExchange::end_writes(Writer& writer) {
-  return writer.WriteMetadata(std::make_shared<arrow::Buffer>(nullptr, 0));
-}
-
 namespace {
 
 class CallingExchange final : public FlightPipe {
@@ -339,9 +336,6 @@ class CallingExchange final : public FlightPipe {
   void hang_up() override {
     cancelled_ = true;
     if (reader_ != nullptr) reader_->Cancel();
-  }
-  arrow::Status end_writes(Writer& writer) override {
-    return static_cast<flight::FlightStreamWriter&>(writer).DoneWriting();
   }
 
   flight::FlightStreamReader* reader_ = nullptr;

@@ -54,8 +54,6 @@ class FlightPipe : public Pipe {
 
   /// Under the mutex: makes the call end soon. May be called more than once.
   virtual void hang_up() = 0;
-  /// Tells the other end that nothing follows, on the thread that writes.
-  virtual arrow::Status end_writes(Writer& writer) = 0;
 
   /// Reads until the call is over; why it is.
   Error read_all(Reader& reader);
@@ -66,7 +64,7 @@ class FlightPipe : public Pipe {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  bool end_writes_ = false;  // once everything is written
+  bool end_writes_ = false;  // asks the other end to go, once everything is written
 
  private:
   struct Arrived {
@@ -118,7 +116,6 @@ class AnsweredExchange final : public FlightPipe {
 
  private:
   void hang_up() override;
-  arrow::Status end_writes(Writer& writer) override;
 };
 
 }  // namespace harmonics
