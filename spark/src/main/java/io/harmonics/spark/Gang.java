@@ -7,6 +7,7 @@ import java.util.Comparator;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Set;
+import org.apache.spark.TaskKilledException;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.rdd.RDD;
 import scala.jdk.javaapi.CollectionConverters;
@@ -89,6 +90,8 @@ final class Gang {
           throw error; // a peer died: Spark starts the stage again
         }
         return new Outcome<>(member.index(), null, cause);
+      } catch (TaskKilledException killed) {
+        throw killed;
       } catch (Exception error) {
         return told(member, error);
       }

@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.UUID;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
+import org.apache.spark.TaskKilledException;
 
 /** One task of a gang: who it is, and how it meets the others. */
 final class GangMember {
@@ -110,7 +111,12 @@ final class GangMember {
     return host + "/" + (Files.exists(boot) ? Files.readString(boot).strip() : "");
   }
 
+  /** Also where a task notices that Spark wants it to end, because another one of the gang is gone. */
   private static void pause(long milliseconds) {
+    TaskContext task = TaskContext.get();
+    if (task != null && task.isInterrupted()) {
+      throw new TaskKilledException("the gang starts again");
+    }
     try {
       Thread.sleep(milliseconds);
     } catch (InterruptedException interrupted) {
