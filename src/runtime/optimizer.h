@@ -13,15 +13,21 @@
 
 namespace harmonics {
 
+/// A parameter and the gradient that changes it.
+struct Learnt {
+  std::string name;
+  at::Tensor parameter;
+  at::Tensor gradient;
+};
+
 /// Holds the state of each parameter in named slots ("momentum", "mean", "square"), made at its
 /// first update. The rules are those of torch.optim.SGD, Adam and AdamW.
 class Optimizer {
  public:
   explicit Optimizer(const OptimizerOptions& options) : options_(options) {}
 
-  /// Changes `parameter` by `gradient`. Call it without autograd recording.
-  void apply(const std::string& name, at::Tensor& parameter, at::Tensor gradient,
-             const Update& update);
+  /// Changes each parameter by its gradient. Call it without autograd recording.
+  void apply(const std::vector<Learnt>& all, const Update& update);
 
   /// The slots that this kind of optimiser keeps once a parameter has been updated.
   [[nodiscard]] std::vector<std::string_view> slots() const;
@@ -29,11 +35,15 @@ class Optimizer {
   void set_state(std::map<std::string, at::Tensor> state) { state_ = std::move(state); }
 
  private:
-  void apply_sgd(const std::string& name, at::Tensor& parameter, const at::Tensor& gradient,
-                 double rate);
-  void apply_adam(const std::string& name, at::Tensor& parameter, const at::Tensor& gradient,
-                  const Update& update);
-  at::Tensor& slot(const std::string& name, std::string_view slot, const at::Tensor& like);
+  struct Group {
+    std::vector<std::string> names;
+    std::vector<at::Tensor> parameters, gradients;
+  };
+
+  void apply_group(Group group, const Update& update);
+  void apply_sgd(const Group& group, double rate);
+  void apply_adam(const Group& group, const Update& update);
+  std::vector<at::Tensor> slot(const Group& group, std::string_view slot);
 
   OptimizerOptions options_;
   std::map<std::string, at::Tensor> state_;  // "<parameter>.<slot>"

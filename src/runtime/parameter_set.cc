@@ -76,13 +76,11 @@ void ParameterSet::restore(const NamedTensors& values, const NamedTensors& optim
 
 void ParameterSet::update(const NamedTensors& gradients, const Update& update) {
   const torch::NoGradGuard no_grad;
-  std::map<std::string, at::Tensor> all;  // checked whole before anything changes
+  std::vector<Learnt> all;  // checked whole before anything changes
   for (const auto& [name, value] : state_->values) {
-    all.emplace(name, fitting(gradients, name, value));
+    all.push_back({name, value, fitting(gradients, name, value)});
   }
-  for (auto& [name, value] : state_->values) {
-    state_->optimizer.apply(name, value, all.at(name), update);
-  }
+  state_->optimizer.apply(all, update);
 }
 
 std::map<std::string, double> ParameterSet::square_sums(const NamedTensors& gradients) {

@@ -170,15 +170,18 @@ void TorchBackend::run_taps(Flight& flight, Mode mode, TapReport& report) const 
     const at::Tensor target = flight.values[tap.target].detach();
     at::Tensor sum = guarded("the loss of", tap.prediction_name,
                              [&] { return tap.loss(prediction, target).sum(); });
-    report.loss_sum += tap.weight * sum.item<double>();
+    at::Tensor correct;
     if (tap.judges) {
       const at::Tensor best = prediction.detach().argmax(-1);
       const at::Tensor right = at::isFloatingType(target.scalar_type())
                                    ? target.argmax(-1)
                                    : target.to(at::kLong).reshape(best.sizes());
-      report.correct += best.eq(right).sum().item<std::int64_t>();
+      correct = best.eq(right).sum();
       report.judged += best.numel();
     }
+    // Read last: a GPU has everything to do by then.
+    report.loss_sum += tap.weight * sum.item<double>();
+    if (correct.defined()) report.correct += correct.item<std::int64_t>();
     flight.losses.push_back(std::move(sum));
   }
 }

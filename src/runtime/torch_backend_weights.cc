@@ -22,11 +22,12 @@ std::map<std::string, double> TorchBackend::gradient_square_sums() const {
 
 void TorchBackend::update(const Update& update) {
   const torch::NoGradGuard no_grad;
+  std::vector<Learnt> all;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    at::Tensor& parameter = parameters_[i];
-    if (!parameter.grad().defined()) continue;
-    optimizer_.apply(names_[i], parameter, parameter.grad(), update);
+    const at::Tensor& gradient = parameters_[i].grad();
+    if (gradient.defined()) all.push_back({names_[i], parameters_[i], gradient});
   }
+  optimizer_.apply(all, update);
   reset();
 }
 
