@@ -20,8 +20,8 @@ TRACE = {'traceEvents': [
 
 class DispatchTest(program.CliTest):
     def test_sweep_of_a_graph_names_the_best_size(self):
-        report = json.loads(self.done('dispatch-sweep', 'digits-mlp', '--sizes', '1,64', '--milliseconds',
-                                      '20', '--output', 'json'))
+        report = json.loads(self.done('dispatch-sweep', 'digits-mlp', '--sizes', '1,64', '--streams', '2',
+                                      '--milliseconds', '20', '--output', 'json'))
         self.assertEqual([point['sub_batch'] for point in report['sizes']], [1, 64])
         for point in report['sizes']:
             self.assertGreater(point['rows_per_second'], 0)

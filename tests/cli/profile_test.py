@@ -83,6 +83,14 @@ class ProfileTest(program.CliTest):
         self.assertGreater(report['bw_Mbps'], 0)
         self.assertRegex(report['device_type'], r'^[\w.-]+$')
 
+    def test_files_and_names_can_be_chosen(self):
+        report = self.profile(self.net, '--backend', 'cpu', '--device', '0', '--model', 'acme/quadrant',
+                              '--models-file', 'm.yml', '--dev-types-file', 'd.yml', '--results-file',
+                              'r.yml', '--bw-mbps', '10', '--type', 'one')
+        self.assertEqual(report['model'], 'acme/quadrant')
+        self.assertEqual(self.names(), ['d.yml', 'm.yml', 'net.harp', 'points.csv', 'r.yml'])
+        self.assertTrue(self.read('m.yml').startswith('acme/quadrant:\n'))
+
     def test_outputs(self):
         table = self.done('profile', self.net, *QUICK, '--bw-mbps', '10', '--type', 'here')
         for text in ('torch.float32, batch size 8, inference', 'wide', '5 layers',

@@ -1,0 +1,118 @@
+"""The settings of `harmonics stage`, and those of train and run that few runs need."""
+
+import json
+import shutil
+import socket
+import subprocess
+import unittest
+
+import program
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(('127.0.0.1', 0))
+        return probe.getsockname()[1]
+
+
+class StageTest(program.CliTest):
+    def stages(self, *settings, each):
+        """Runs one stage for each list of arguments in `each`; all must succeed. Their reports."""
+        running = [self.start('stage', self.net, *settings, *own, '--output', 'json') for own in each]
+        reports = []
+        for stage in running:
+            output, error = stage.communicate(timeout=program.TIMEOUT_S)
+            self.assertEqual(stage.returncode, 0, error)
+            reports.append(json.loads(output))
+        return reports
+
+    def digest(self, saved, *settings):
+        """Of the weights that the stages saved."""
+        report = self.train(*settings, '--checkpoint', saved, '--resume')
+        self.assertTrue(report['was_complete'])
+        return report['weights_digest']
+
+    def test_every_setting_means_what_it_means_to_train(self):
+        settings = ('--epochs', '2', '--micro-batches', '2', '--pipeline', 'gpipe', '--backend', 'cpu',
+                    '--precision', 'full', '--optimizer', 'sgd', '--lr', '0.1', '--momentum', '0.9',
+                    '--weight-decay', '0.01', '--warmup', '3', '--schedule', 'step', '--step-every', '5',
+                    '--step-factor', '0.5', '--no-shuffle', '--seed', '7')
+        expected = self.train(*settings)
+        self.assertNotEqual(expected['weights_digest'], self.train('--epochs', '2')['weights_digest'])
+        saved = self.folder / 'run'
+        self.stages('--parts', '2', *settings, '--checkpoint', saved, '--meet',
+                    f'tcp://127.0.0.1:{free_port()}', '--run', 'settings', '--deadline', '60',
+                    each=(('--part', '0'), ('--part', '1')))
+        self.assertEqual(self.digest(saved, *settings), expected['weights_digest'])
+
+    def test_a_part_without_data_is_told_how_long_an_epoch_is(self):
+        settings = ('--epochs', '2', '--schedule', 'cosine')
+        meet = f'tcp://127.0.0.1:{free_port()}'
+        lonely = self.call('stage', self.net, '--parts', '3', '--part', '1', *settings, '--meet', meet)
+        self.assert_fails(lonely, '--batches-per-epoch N')
+        saved = self.folder / 'run'
+        self.stages('--parts', '3', *settings, '--checkpoint', saved, '--meet', meet, '--run', 'cosine',
+                    each=(('--part', '0'), ('--part', '1', '--batches-per-epoch', '6'), ('--part', '2')))
+        self.assertEqual(self.digest(saved, *settings), self.train(*settings)['weights_digest'])
+
+    def test_each_boundary_can_have_a_place_of_its_own(self):
+        wrong = self.call('stage', self.net, '--parts', '2', '--part', '0', '--boundary',
+                          'tcp://127.0.0.1:1/elsewhere')
+        self.assert_fails(wrong, "has no boundary 'elsewhere'; it has: ")
+        boundary = wrong.stderr.split('it has: ')[1].strip()
+        place = f'tcp://127.0.0.1:{free_port()}/{boundary}'
+        saved = self.folder / 'run'
+        self.stages('--parts', '2', '--epochs', '1', '--boundary', place, '--checkpoint', saved,
+                    each=(('--part', '0'), ('--part', '1')))
+        self.assertEqual(self.digest(saved, '--epochs', '1'),
+                         self.train('--epochs', '1')['weights_digest'])
+
+    def test_replicas_by_hand(self):
+        expected = self.train('--epochs', '2', '--replicas', '2')
+        places = [f'tcp://127.0.0.1:{free_port()}/replicas' for _ in range(2)]
+        saved = self.folder / 'run'
+        self.stages('--epochs', '2', '--replicas', '2', '--part', '0', '--checkpoint', saved,
+                    '--replica-place', places[0], '--replica-place', places[1],
+                    each=(('--replica', '0'), ('--replica', '1')))
+        self.assertEqual(self.digest(saved, '--epochs', '2', '--replicas', '2'),
+                         expected['weights_digest'])
+
+    @unittest.skipIf(shutil.which('openssl') is None, 'the program openssl is not installed')
+    def test_tls_between_stages(self):
+        key, certificate = self.folder / 'key.pem', self.folder / 'certificate.pem'
+        subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ed25519', '-nodes', '-days', '1', '-subj',
+                        '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost', '-keyout', key,
+                        '-out', certificate], check=True, capture_output=True,
+                       timeout=program.TIMEOUT_S)
+        tls = ('--tls-certificate', certificate, '--tls-key', key, '--tls-authority', certificate)
+        saved = self.folder / 'run'
+        self.stages('--parts', '2', '--epochs', '1', '--checkpoint', saved, '--meet',
+                    f'tcp://localhost:{free_port()}', *tls, each=(('--part', '0'), ('--part', '1')))
+        self.assertEqual(self.digest(saved, '--epochs', '1'),
+                         self.train('--epochs', '1')['weights_digest'])
+        missing = self.call('stage', self.net, '--parts', '2', '--part', '0', '--meet',
+                            'tcp://localhost:1', '--tls-authority', self.folder / 'none.pem')
+        self.assert_fails(missing, 'none.pem')
+
+
+class RareSettingsTest(program.CliTest):
+    def test_backend_and_precision(self):
+        full = self.train('--backend', 'auto', '--precision', 'full')
+        self.assertEqual(self.train('--backend', 'cpu')['weights_digest'], full['weights_digest'])
+        half = self.train('--precision', 'bf16')
+        self.assertNotEqual(half['weights_digest'], full['weights_digest'])
+        self.assertLess(abs(half['train_loss'] - full['train_loss']), 0.1)
+        refused = self.call('train', self.net, '--precision', 'fp16')
+        self.assert_fails(refused, 'fp16 needs a GPU')
+
+    def test_backend_of_run(self):
+        saved = self.folder / 'weights.safetensors'
+        self.train('--checkpoint', saved)
+        outputs = [self.done('run', self.net, '--weights', saved, '--backend', backend, '--output', 'json')
+                   for backend in ('cpu', 'auto')]
+        reports = [json.loads(output) for output in outputs]
+        self.assertEqual(reports[0]['loss'], reports[1]['loss'])
+
+
+if __name__ == '__main__':
+    unittest.main()
