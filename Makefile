@@ -1,6 +1,6 @@
 # Everything that a person types. `make` alone lists it; the scripts do the work.
 .DEFAULT_GOAL := help
-.PHONY: help all test demo bench lint format sanitize soak fuzz test-spark clean server worker submit monitor
+.PHONY: help all test demo bench reference lint format sanitize soak fuzz test-spark clean server worker submit monitor
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\): ## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -17,6 +17,11 @@ demo: ## set up, build, and watch a network learn to read digits
 bench: ## run the benchmarks and write bench/RESULTS.md
 	scripts/build.sh release
 	python3 tools/bench.py build-Release
+
+reference: ## write the reference of the public headers to build-reference/html
+	scripts/setup.sh
+	doxygen docs/Doxyfile
+	@echo "reference: open build-reference/html/index.html"
 
 lint: ## run tools/tidy.py, clang-format and clang-tidy over the tree
 	scripts/lint.sh

@@ -18,7 +18,7 @@ required=(
   openjdk-17-jdk-headless maven
   nlohmann-json3-dev libcpp-httplib-dev
   libgtest-dev libgmock-dev libbenchmark-dev libgloo-dev iproute2
-  clang-format
+  clang-format doxygen
 )
 # What only `make lint` and `make fuzz` need; installed when asked for with --dev.
 developer=(clang-19 libclang-rt-19-dev clang-tidy-19)

@@ -55,7 +55,7 @@ class MemoryDisk;
 
 /// One SQLite file (made when absent; its folder must exist).
 [[nodiscard]] std::unique_ptr<Store> open_sqlite_store(const std::filesystem::path& file);
-/// A PostgreSQL database, by URL (postgres://user@host:port/database).
+/// A PostgreSQL database, by URL (`postgres://user@host:port/database`).
 [[nodiscard]] std::unique_ptr<Store> open_postgres_store(const std::string& url);
 
 /// postgres://… or postgresql://… is PostgreSQL, "memory:" is a fresh memory store, all else is the
