@@ -23,27 +23,16 @@
 #include <harmonics/store/store.h>
 
 #include "reference/naive_policy.h"
+#include "rounds.h"
 
 namespace {
 
 using namespace harmonics;
+using bench::row;
+using bench::seconds;
 
-double seconds(clockid_t clock) {
-  timespec now;
-  clock_gettime(clock, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
 double cpu_seconds() { return seconds(CLOCK_PROCESS_CPUTIME_ID); }
 double wall_seconds() { return seconds(CLOCK_MONOTONIC); }
-
-bool row(const std::string& name, const std::string& ours, const std::string& reference,
-         double ratio, const std::string& bar) {
-  std::printf("%s | %s | %s | %.3g | %s\n", name.c_str(), ours.c_str(), reference.c_str(), ratio,
-              bar.c_str());
-  std::fflush(stdout);
-  const double limit = std::strtod(bar.c_str() + 2, nullptr);
-  return bar.starts_with(">=") ? ratio >= limit : ratio <= limit;
-}
 
 /// Of the sizes that the goals name.
 struct Scale {

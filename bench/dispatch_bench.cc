@@ -20,34 +20,18 @@
 #include <harmonics/dispatch/work_dispatcher.h>
 
 #include "reference/hand_over.h"
+#include "rounds.h"
 
 namespace {
 
 using namespace harmonics;
+using bench::median;
+using bench::row;
+using bench::seconds;
 
 using Devices = std::vector<std::string>;
 const Devices kTwo = {"emulated:2e6,1ms", "emulated:1e5,100us"};
 const Devices kThree = {"emulated:2e6,1ms", "emulated:1e6,1ms", "emulated:1e5,100us"};
-
-double seconds(clockid_t clock) {
-  timespec now;
-  clock_gettime(clock, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-bool row(const std::string& name, const std::string& ours, const std::string& reference,
-         double ratio, const std::string& bar) {
-  std::printf("%s | %s | %s | %.3f | %s\n", name.c_str(), ours.c_str(), reference.c_str(), ratio,
-              bar.c_str());
-  std::fflush(stdout);
-  const double limit = std::strtod(bar.c_str() + 2, nullptr);
-  return bar.starts_with(">=") ? ratio >= limit : ratio <= limit;
-}
 
 // --- the cost of a sub-batch ---
 

@@ -22,25 +22,15 @@
 #include <harmonics/dispatch/torch_work.h>
 #include <harmonics/tensor/torch.h>
 
+#include "rounds.h"
+
 namespace {
 
 using namespace harmonics;
+using bench::median;
+using bench::row;
 
 double now_s() { return std::chrono::duration<double>(SteadyClock().now()).count(); }
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-bool row(const std::string& name, const std::string& ours, const std::string& reference,
-         double ratio, const std::string& bar) {
-  std::printf("%s | %s | %s | %.3f | %s\n", name.c_str(), ours.c_str(), reference.c_str(), ratio,
-              bar.c_str());
-  std::fflush(stdout);
-  const double limit = std::strtod(bar.c_str() + 2, nullptr);
-  return bar.starts_with(">=") ? ratio >= limit : ratio <= limit;
-}
 
 // --- models ---
 

@@ -23,6 +23,7 @@
 #include <harmonics/runtime/cycle_runtime.h>
 #include <harmonics/schedule/remote_scheduler.h>
 
+#include "mlp_graph.h"
 #include "rounds.h"
 
 namespace {
@@ -30,19 +31,6 @@ namespace {
 using namespace harmonics;
 
 constexpr int kMicroBatches = 8;
-
-HarmonicGraph mlp() {
-  GraphBuilder builder("mlp");
-  builder.producer("image", Shape{784}).producer("label", Shape{}, DType::kInt64);
-  std::string from = "image";
-  for (int i = 1; i <= 7; ++i) {
-    const std::string name = "hidden" + std::to_string(i);
-    builder.layer(name, "linear", {{"out", std::int64_t{1024}}}, {from}, "relu");
-    from = name;
-  }
-  builder.layer("logits", "linear", {{"out", std::int64_t{10}}}, {from});
-  return builder.tap("cross_entropy", "logits", "label").build();
-}
 
 RuntimeOptions one_thread() {
   RuntimeOptions options;
@@ -74,8 +62,10 @@ void bind_data(const HarmonicGraph& graph, const NamedTensors& data, auto& sched
 class Side {
  public:
   Side(std::size_t part, std::int64_t batch, const RemoteBinding& place)
-      : data_(noise(batch)), whole_(mlp(), one_thread()), half_(make_half(part, place)) {
-    bind_data(mlp(), data_, whole_);
+      : data_(noise(batch)),
+        whole_(bench::mlp_graph(), one_thread()),
+        half_(make_half(part, place)) {
+    bind_data(bench::mlp_graph(), data_, whole_);
     bind_data(half_.graph(), data_, half_);
   }
 
@@ -84,7 +74,7 @@ class Side {
 
  private:
   static RemoteScheduler make_half(std::size_t part, const RemoteBinding& place) {
-    const HarmonicGraph graph = partition_graph(mlp(), 2).at(part);
+    const HarmonicGraph graph = partition_graph(bench::mlp_graph(), 2).at(part);
     std::vector<RemoteBinding> entering, leaving;
     const auto meet = [&](const std::string& name, std::vector<RemoteBinding>& ends) {
       if (!is_boundary_name(name)) return;
@@ -162,7 +152,7 @@ class Contest {
       : socket_(socket),
         side_(0, batch, place),
         data_(noise(batch)),
-        chain_(partition_graph(mlp(), 2), {one_thread(), one_thread()}) {
+        chain_(partition_graph(bench::mlp_graph(), 2), {one_thread(), one_thread()}) {
     round();  // the first one warms up
   }
 

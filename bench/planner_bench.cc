@@ -17,10 +17,12 @@
 #include <harmonics/plan/request.h>
 
 #include "reference/naive_plan.h"
+#include "rounds.h"
 
 namespace {
 
 using namespace harmonics;
+using bench::row;
 
 struct Draw {
   std::size_t layers = 500;
@@ -79,15 +81,6 @@ PlanProblem draw(const Draw& what, std::uint64_t seed) {
     }
   }
   return problem;
-}
-
-bool row(const std::string& name, const std::string& ours, const std::string& reference,
-         double ratio, const std::string& bar) {
-  std::printf("%s | %s | %s | %.3g | %s\n", name.c_str(), ours.c_str(), reference.c_str(), ratio,
-              bar.c_str());
-  std::fflush(stdout);
-  const double limit = std::strtod(bar.c_str() + 2, nullptr);
-  return bar.starts_with(">=") ? ratio >= limit : ratio <= limit;
 }
 
 // Our time against the dynamic programme's, where that one fits into memory.

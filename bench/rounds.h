@@ -1,9 +1,12 @@
-// What benchmarks share: clocks and medians.
+// What benchmarks share: clocks, medians and rows.
 #pragma once
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <functional>
+#include <string>
 #include <vector>
 
 namespace bench {
@@ -17,6 +20,16 @@ inline double seconds(clockid_t clock) {
 inline double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
+}
+
+// Prints a row; whether the ratio keeps the bar, ">= x" or "<= x".
+inline bool row(const std::string& name, const std::string& ours, const std::string& reference,
+                double ratio, const std::string& bar) {
+  std::printf("%s | %s | %s | %.3g | %s\n", name.c_str(), ours.c_str(), reference.c_str(), ratio,
+              bar.c_str());
+  std::fflush(stdout);
+  const double limit = bar.size() < 2 ? 0 : std::strtod(bar.c_str() + 2, nullptr);
+  return bar.starts_with("<=") ? ratio <= limit : ratio >= limit;
 }
 
 // What one round took.

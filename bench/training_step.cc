@@ -11,6 +11,7 @@
 #include <harmonics/runtime/cycle_runtime.h>
 #include <harmonics/tensor/torch.h>
 
+#include "mlp_graph.h"
 #include "reference/libtorch_networks.h"
 #include "rounds.h"
 
@@ -21,19 +22,6 @@ using bench::measured;
 using bench::median;
 
 double timed(const std::function<void()>& work) { return measured(work).cpu; }
-
-HarmonicGraph mlp_graph() {
-  GraphBuilder builder("mlp");
-  builder.producer("image", Shape{784}).producer("label", Shape{}, DType::kInt64);
-  std::string from = "image";
-  for (int i = 1; i <= 7; ++i) {
-    const std::string name = "hidden" + std::to_string(i);
-    builder.layer(name, "linear", {{"out", std::int64_t{1024}}}, {from}, "relu");
-    from = name;
-  }
-  builder.layer("logits", "linear", {{"out", std::int64_t{10}}}, {from});
-  return builder.tap("cross_entropy", "logits", "label").build();
-}
 
 RuntimeOptions sgd() {
   RuntimeOptions options;
@@ -122,7 +110,7 @@ int main(int argc, char** argv) {
   std::printf("name | ours | reference | ratio | bar\n");
   bool good = cycle_overhead(short_run ? 50 : 5000);
   good &= compare({"training step, MLP 784-1024x7-10, batch 256",
-                   mlp_graph(),
+                   bench::mlp_graph(),
                    reference::mlp(784, 1024, 7, 10),
                    {256, 784},
                    10},

@@ -9,6 +9,7 @@
 #include <harmonics/console/terminal.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/options/command_line.h>
+#include <harmonics/options/runtime_options.h>
 
 #include "train_progress.h"
 
@@ -170,23 +171,8 @@ TrainingJob prepare_part_job(const TrainCommand& command, std::int64_t part_numb
 }
 
 RuntimeOptions runtime_options(const TrainingJob& job) {
-  const TrainSettings& settings = job.settings;
-  RuntimeOptions options;
-  options.seed = static_cast<std::uint64_t>(settings.seed);
-  options.threads = static_cast<int>(settings.threads);
-  options.micro_batches = static_cast<int>(settings.micro_batches);
-  options.optimizer.kind = optimizer_from_name(settings.optimizer);
-  options.optimizer.learning_rate = settings.lr;
-  options.optimizer.momentum = settings.momentum;
-  options.optimizer.weight_decay = settings.weight_decay;
-  options.schedule.kind = schedule_from_name(settings.schedule);
-  options.schedule.warmup_steps = settings.warmup;
-  options.schedule.every_steps = settings.step_every;
-  options.schedule.factor = settings.step_factor;
-  options.schedule.total_steps = settings.epochs * job.data.batches_per_epoch;
-  options.clip_norm = settings.clip;
-  options.precision = precision_from_name(settings.precision);
-  options.backend = backend_from_name(settings.backend);
+  RuntimeOptions options = runtime_options(job.settings);
+  options.schedule.total_steps = job.settings.epochs * job.data.batches_per_epoch;
   return options;
 }
 

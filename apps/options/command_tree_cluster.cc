@@ -20,20 +20,6 @@ void add_access(CLI::App& app, ServerAccess& access) {
   add_path(app, "--tls", access.tls, "folder of 'harmonics server --init': speak TLS");
 }
 
-void add_optional(CLI::App& app, const std::string& name, std::optional<std::int64_t>& value,
-                  Range range, const std::string& help) {
-  app.add_option_function<std::string>(
-         name,
-         [&value, range](const std::string& text) {
-           value = whole_number(text, range.least, range.most);
-         },
-         help)
-      ->type_name("N")
-      ->check(check_by([range](const std::string& text) {
-        static_cast<void>(whole_number(text, range.least, range.most));
-      }));
-}
-
 void add_task_id(CLI::App& app, std::int64_t& task) {
   add_whole(app, "ID", task, {1, kMaxNumber}, "the task");
   app.get_option("ID")->required()->option_text("(required)");
@@ -158,15 +144,15 @@ void CommandTree::add_worker() {
 
 void CommandTree::add_submit_needs(CLI::App& app) {
   SubmitCommand& c = submit_;
-  add_optional(app, "--gpus", c.gpus, {0, kMaxNumber}, "GPUs (1)");
-  add_optional(app, "--memory", c.memory_mb, {0, kMaxNumber}, "MB of each GPU at least (4096)");
-  add_optional(app, "--cpus", c.cpus, {0, kMaxNumber}, "cores (0: does not matter)");
-  add_optional(app, "--host-memory", c.host_memory_mb, {0, kMaxNumber}, "MB of main memory (0)");
-  add_optional(app, "--priority", c.priority, {-kMaxNumber, kMaxNumber}, "larger goes first (0)");
-  add_optional(app, "--timeout", c.timeout_s, {0, kMaxNumber}, "seconds it may run (no limit)");
-  add_optional(app, "--retries", c.retries, {0, kMaxNumber}, "further attempts if it fails (0)");
-  add_optional(app, "--gang", c.gang, {1, kMaxNumber}, "workers at once, all or none (1)");
-  add_optional(app, "--array", c.array, {1, kMaxNumber}, "that many tasks, told apart by index");
+  add_whole(app, "--gpus", c.gpus, {0, kMaxNumber}, "GPUs (1)");
+  add_whole(app, "--memory", c.memory_mb, {0, kMaxNumber}, "MB of each GPU at least (4096)");
+  add_whole(app, "--cpus", c.cpus, {0, kMaxNumber}, "cores (0: does not matter)");
+  add_whole(app, "--host-memory", c.host_memory_mb, {0, kMaxNumber}, "MB of main memory (0)");
+  add_whole(app, "--priority", c.priority, {-kMaxNumber, kMaxNumber}, "larger goes first (0)");
+  add_whole(app, "--timeout", c.timeout_s, {0, kMaxNumber}, "seconds it may run (no limit)");
+  add_whole(app, "--retries", c.retries, {0, kMaxNumber}, "further attempts if it fails (0)");
+  add_whole(app, "--gang", c.gang, {1, kMaxNumber}, "workers at once, all or none (1)");
+  add_whole(app, "--array", c.array, {1, kMaxNumber}, "that many tasks, told apart by index");
 }
 
 void CommandTree::add_submit() {

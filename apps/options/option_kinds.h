@@ -99,8 +99,10 @@ struct Range {
   std::int64_t most;
 };
 
-inline void add_whole(CLI::App& app, const std::string& name, std::int64_t& value, Range range,
-                      const std::string& help) {
+/// `value` is an integer, or an optional one that stays empty when the flag is not given.
+template <typename Value>
+void add_whole(CLI::App& app, const std::string& name, Value& value, Range range,
+               const std::string& help) {
   app.add_option_function<std::string>(
          name,
          [&value, range](const std::string& text) {

@@ -6,7 +6,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
 #include <harmonics/base/listed.h>
-#include <harmonics/options/train_settings.h>
+#include <harmonics/options/runtime_options.h>
 
 namespace harmonics::border {
 namespace {
@@ -39,25 +39,6 @@ PartitionOptions partition(const Json& value) {
            "deploy: unknown key '{}'; there are backend, device and weight", key);
     }
   }
-  return options;
-}
-
-RuntimeOptions runtime_options(const TrainSettings& settings) {
-  RuntimeOptions options;
-  options.seed = static_cast<std::uint64_t>(settings.seed);
-  options.threads = static_cast<int>(settings.threads);
-  options.micro_batches = static_cast<int>(settings.micro_batches);
-  options.optimizer.kind = optimizer_from_name(settings.optimizer);
-  options.optimizer.learning_rate = settings.lr;
-  options.optimizer.momentum = settings.momentum;
-  options.optimizer.weight_decay = settings.weight_decay;
-  options.schedule.kind = schedule_from_name(settings.schedule);
-  options.schedule.warmup_steps = settings.warmup;
-  options.schedule.every_steps = settings.step_every;
-  options.schedule.factor = settings.step_factor;
-  options.clip_norm = settings.clip;
-  options.precision = precision_from_name(settings.precision);
-  options.backend = backend_from_name(settings.backend);
   return options;
 }
 

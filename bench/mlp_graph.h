@@ -1,0 +1,24 @@
+// The network of several benchmarks: 784 inputs, seven hidden layers of 1,024, ten classes.
+#pragma once
+
+#include <string>
+
+#include <harmonics/graph/graph.h>
+
+namespace bench {
+
+inline harmonics::HarmonicGraph mlp_graph() {
+  using namespace harmonics;
+  GraphBuilder builder("mlp");
+  builder.producer("image", Shape{784}).producer("label", Shape{}, DType::kInt64);
+  std::string from = "image";
+  for (int i = 1; i <= 7; ++i) {
+    const std::string name = "hidden" + std::to_string(i);
+    builder.layer(name, "linear", {{"out", std::int64_t{1024}}}, {from}, "relu");
+    from = name;
+  }
+  builder.layer("logits", "linear", {{"out", std::int64_t{10}}}, {from});
+  return builder.tap("cross_entropy", "logits", "label").build();
+}
+
+}  // namespace bench
