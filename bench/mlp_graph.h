@@ -8,9 +8,9 @@
 namespace bench {
 
 inline harmonics::HarmonicGraph mlp_graph() {
-  using namespace harmonics;
-  GraphBuilder builder("mlp");
-  builder.producer("image", Shape{784}).producer("label", Shape{}, DType::kInt64);
+  using harmonics::Shape;
+  harmonics::GraphBuilder builder("mlp");
+  builder.producer("image", Shape{784}).producer("label", Shape{}, harmonics::DType::kInt64);
   std::string from = "image";
   for (int i = 1; i <= 7; ++i) {
     const std::string name = "hidden" + std::to_string(i);
