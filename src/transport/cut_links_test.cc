@@ -88,7 +88,15 @@ void run_through(Ends& ends, Enough enough) {
   };
   std::vector<std::thread> threads;
   const auto start = [&](auto work) {
-    threads.emplace_back([work] { EXPECT_EQ(error_of(work), "no error"); });
+    threads.emplace_back([&ends, work] {
+      const std::string error = error_of(work);
+      if (error == "no error") return;
+      ADD_FAILURE() << error;
+      // The others would wait for what does not come.
+      for (Transport* end : {ends.listening.get(), ends.connecting.get()}) {
+        (void)error_of([&] { end->close(deadline_in(Nanoseconds(0))); });
+      }
+    });
   };
   start([&] { send_all(*ends.listening, 0); });
   start([&] { send_all(*ends.connecting, 1); });
@@ -136,6 +144,25 @@ TEST_P(CutLinks, NorWithTlsAndToken) {
   options.tls = certificates.options();
   options.token = "secret";
   survive_cuts(60, false, options);
+}
+
+// An end must not go while the other one waits to hear that everything arrived. Each life of a link
+// is a few frames long, so that cuts fall between an end, its acknowledgement and the parting.
+TEST_P(CutLinks, BothEndsCloseWhereverTheLinkIsCut) {
+  // What the protocol below says at the beginning of a link comes on top.
+  const std::uint64_t longest_life = GetParam() == RemoteTransport::TCP    ? 1'500
+                                     : GetParam() == RemoteTransport::GRPC ? 3'000
+                                                                           : 6'000;
+  std::vector<std::thread> threads;
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    threads.emplace_back([seed, longest_life] {
+      Ends ends = ends_with({seed, longest_life, 0});
+      ends.listening->send(Message{}, patient());
+      ends.connecting->send(Message{}, patient());
+      close_both(ends);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 // Most flips hit a frame and cost the link; those in the zeros before a payload mean nothing.

@@ -111,7 +111,7 @@ FrameHeader decode_header(std::span<const std::byte, kFrameHeaderBytes> bytes) {
     fail(ErrorCode::kDataLoss, "the header of a frame was damaged on its way (CRC)");
   }
   if (type < static_cast<std::uint8_t>(FrameType::kHello) ||
-      type > static_cast<std::uint8_t>(FrameType::kAbandon) ||
+      type > static_cast<std::uint8_t>(FrameType::kLeave) ||
       codec > static_cast<std::uint8_t>(Codec::kZstdPlanes) || (header.flags & ~kKnownFlags) != 0 ||
       backlog > header.progress.delivered) {
     fail(ErrorCode::kDataLoss, "a frame has an unknown type {}, codec {}, flags {} or progress",

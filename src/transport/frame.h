@@ -38,6 +38,7 @@ enum class FrameType : std::uint8_t {
   kProgress = 7,  // a sign of life; like every frame from here on it carries progress
   kEnd = 8,       // nothing follows; numbered like a message
   kAbandon = 9,   // the sender is gone for good without having ended
+  kLeave = 10,    // the sender has ended, knows that all it sent has arrived, and is gone
 };
 
 inline constexpr std::uint8_t kFlagAsk = 1;  // the sender waits for progress

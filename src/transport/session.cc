@@ -103,6 +103,11 @@ Session::Arrival Session::arrive_end(Sequence sequence) {
   return Arrival::kNew;
 }
 
+void Session::peer_leaves() {
+  if (end_received_ == 0) fail(ErrorCode::kDataLoss, "the peer leaves before its end");
+  peer_left_ = true;
+}
+
 void Session::consume() {
   if (backlog_.empty()) fail(ErrorCode::kInternal, "a message was consumed that never arrived");
   consumed_since_told_ += backlog_.front();
@@ -147,7 +152,7 @@ void Session::cut() {
 }
 
 void Session::write_state(ByteWriter& out) const {
-  for (const bool flag : {linked_, asked_, peer_asks_}) out.number(flag);
+  for (const bool flag : {linked_, asked_, peer_asks_, peer_left_}) out.number(flag);
   for (const std::uint64_t number :
        {granted_.bytes, std::uint64_t{granted_.messages}, peer_window_.bytes,
         std::uint64_t{peer_window_.messages}, pushed_, written_, highest_written_, end_pushed_,

@@ -79,6 +79,17 @@ class Session {
 
   [[nodiscard]] Progress progress() const { return received_; }
   [[nodiscard]] bool peer_ended() const { return end_received_ != 0; }
+  /// Whether the other end has all that we sent, our end included: then we may say that we leave,
+  /// and go.
+  [[nodiscard]] bool may_leave() const {
+    return end_pushed_ != 0 && peer_.delivered >= end_pushed_;
+  }
+  /// The other end says that it leaves: it knows that we have all it sent, and a link to it serves
+  /// nobody any more. Before its end that is an Error (kDataLoss).
+  void peer_leaves();
+  /// False when an end whose link is cut after the other one's end cannot know: the other one may
+  /// still wait to hear that everything arrived.
+  [[nodiscard]] bool peer_left() const { return peer_left_; }
   [[nodiscard]] std::uint64_t backlog_bytes() const { return backlog_bytes_; }
   /// The other end asks for our progress: the next message consumed is reported at once.
   void peer_asks() { peer_asks_ = true; }
@@ -125,6 +136,7 @@ class Session {
   std::uint64_t consumed_since_told_ = 0;  // bytes
   bool peer_asks_ = false;
   Sequence end_received_ = 0;
+  bool peer_left_ = false;
   std::deque<std::uint64_t> backlog_;  // sizes of consumed + 1 .. delivered
   std::uint64_t backlog_bytes_ = 0;
 };

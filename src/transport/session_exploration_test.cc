@@ -1,6 +1,7 @@
 // Every interleaving of two sessions and the link between them, up to six messages and three cuts:
 // nothing is lost, nothing doubled, the order is kept, credits are never exceeded, and from every
-// state there is a way on until both ends are done.
+// state there is a way on until both ends have left, each knowing that the other has everything or
+// that the other has left.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -22,6 +23,7 @@ struct Wire {
   Sequence sequence = 0;  // 0: progress alone
   bool end = false;
   bool ask = false;
+  bool leave = false;
   Progress progress;
 };
 
@@ -41,6 +43,7 @@ struct World {
   std::array<Session, 2> ends;
   std::array<std::deque<Wire>, 2> wires;  // wires[i] leads away from end i
   std::array<Sequence, 2> taken{};        // how many the program at end i received
+  std::array<bool, 2> left{};             // whether end i has gone
   int cuts_left;
   // A new link is being made: end 0 has left the old one and knows end 1's progress of then; end 1
   // goes on reading the old link until it takes the new one over.
@@ -54,7 +57,7 @@ struct World {
     for (const std::deque<Wire>& wire : wires) {
       out.number(wire.size());
       for (const Wire& one : wire) {
-        for (const bool flag : {one.end, one.ask}) out.number(flag);
+        for (const bool flag : {one.end, one.ask, one.leave}) out.number(flag);
         for (const Sequence number :
              {one.sequence, one.progress.delivered, one.progress.consumed}) {
           out.number(number);
@@ -62,6 +65,7 @@ struct World {
       }
     }
     for (const Sequence count : taken) out.number(count);
+    for (const bool gone : left) out.number(gone);
     out.number(cuts_left);
     out.number(greeting);
     out.number(snapshot.delivered);
@@ -102,19 +106,20 @@ class Exploration {
   [[nodiscard]] bool done(const World& world) const {
     for (int i = 0; i < 2; ++i) {
       if (world.taken[1 - i] != static_cast<Sequence>(scenario_.messages[i])) return false;
-      if (!world.ends[1 - i].peer_ended()) return false;
     }
-    return true;
+    return world.left[0] && world.left[1];
   }
 
   void expand(const World& world) {
     ways_ = 0;
     for (int i = 0; i < 2; ++i) {
+      if (!world.left[1 - i]) deliver(world, i);
+      if (world.left[i]) continue;
       push(world, i);
       write(world, i);
       report(world, i);
-      deliver(world, i);
       consume(world, i);
+      leave(world, i);
     }
     cut(world);
     take_over(world);
@@ -141,7 +146,7 @@ class Exploration {
         step(next);
       } else if (end.must_ask(bytes) && !world.greeting) {
         next.ends[i].asked();
-        next.wires[i].push_back({0, false, true, tell(next, i)});
+        next.wires[i].push_back({0, false, true, false, tell(next, i)});
         step(next);
       }
     } else if (static_cast<int>(end.pushed()) == scenario_.messages[i]) {
@@ -168,7 +173,7 @@ class Exploration {
     World next = world;
     next.ends[i].written(*sequence);
     const bool end = static_cast<int>(*sequence) > scenario_.messages[i];
-    next.wires[i].push_back({*sequence, end, false, tell(next, i)});
+    next.wires[i].push_back({*sequence, end, false, false, tell(next, i)});
     if (i == 1 && world.greeting) next.wires[i].clear();
     step(next);
   }
@@ -176,7 +181,7 @@ class Exploration {
   void report(const World& world, int i) {
     if (!world.ends[i].linked() || !world.ends[i].owes_progress()) return;
     World next = world;
-    next.wires[i].push_back({0, false, false, tell(next, i)});
+    next.wires[i].push_back({0, false, false, false, tell(next, i)});
     if (i == 1 && world.greeting) next.wires[i].clear();
     step(next);
   }
@@ -190,6 +195,7 @@ class Exploration {
     try {
       to.peer_progress(wire.progress);
       if (wire.ask) to.peer_asks();
+      if (wire.leave) to.peer_leaves();
       if (wire.sequence != 0) {
         const Sequence expected = to.progress().delivered + 1;
         const Session::Arrival arrival = wire.end
@@ -215,6 +221,23 @@ class Exploration {
     step(next);
   }
 
+  // An end whose program has taken everything goes once it knows that the other one has all, or has
+  // gone. One that has the other's end and no link waits for the other to come back; the transport
+  // ends that wait by time, here it ends when the other one is gone indeed.
+  void leave(const World& world, int i) {
+    const Session& end = world.ends[i];
+    if (static_cast<int>(world.taken[i]) != scenario_.messages[1 - i]) return;
+    const bool waits_in_vain = end.peer_ended() && world.greeting && world.left[1 - i];
+    if (!end.may_leave() && !end.peer_left() && !waits_in_vain) return;
+    ASSERT_TRUE(world.left[1 - i] || world.ends[1 - i].peer_ended());
+    World next = world;
+    next.left[i] = true;
+    if (end.linked() && !world.greeting) {
+      next.wires[i].push_back({0, false, false, true, tell(next, i)});
+    }
+    step(next);
+  }
+
   void cut(const World& world) {
     if (world.cuts_left == 0 || world.greeting) return;
     World next = world;
@@ -232,7 +255,7 @@ class Exploration {
   }
 
   void take_over(const World& world) {
-    if (!world.greeting) return;
+    if (!world.greeting || world.left[0] || world.left[1]) return;
     World next = world;
     next.wires = {};
     next.ends[1].cut();

@@ -223,6 +223,21 @@ TEST(Session, TheEndTakesANumberButNoCredit) {
   EXPECT_EQ(code_of([&] { (void)ends.b.arrive_end(3); }), ErrorCode::kDataLoss);
 }
 
+TEST(Session, AnEndMayLeaveOnceTheOtherHasEverything) {
+  Ends ends;
+  EXPECT_EQ(code_of([&] { ends.b.peer_leaves(); }), ErrorCode::kDataLoss) << "before its end";
+  EXPECT_FALSE(ends.a.may_leave());
+  (void)ends.a.push_end();
+  ends.a.written(1);
+  EXPECT_FALSE(ends.a.may_leave());
+  (void)ends.b.arrive_end(1);
+  EXPECT_FALSE(ends.b.peer_left()) << "it may wait for our progress";
+  ends.report();
+  EXPECT_TRUE(ends.a.may_leave());
+  ends.b.peer_leaves();
+  EXPECT_TRUE(ends.b.peer_left());
+}
+
 TEST(Session, ConsumingWhatNeverArrivedIsABug) {
   Session session(kWide);
   EXPECT_EQ(code_of([&] { session.consume(); }), ErrorCode::kInternal);

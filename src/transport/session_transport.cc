@@ -9,6 +9,12 @@
 #include "message_check.h"
 
 namespace harmonics {
+namespace {
+
+// How long an end that goes tries to tell the other one.
+constexpr Nanoseconds kLastWords = std::chrono::seconds(1);
+
+}  // namespace
 
 SessionTransport::SessionTransport(RemoteBinding binding, TransportOptions options, Route route)
     : binding_(std::move(binding)),
@@ -24,7 +30,10 @@ bool SessionTransport::start() {
   return true;
 }
 
-SessionTransport::~SessionTransport() { stop(); }
+SessionTransport::~SessionTransport() {
+  if (!closed_) last_words_until_ = deadline_in(kLastWords);
+  stop();
+}
 
 void SessionTransport::stop() {
   if (!thread_.joinable()) return;
@@ -166,12 +175,13 @@ void SessionTransport::close(Deadline deadline) {
     const Sequence end = session_.push_end();
     outbox_.push_back(nullptr);
     flush(lock);
-    const auto ended = [&] {
-      return failure_ || session_.peer_delivered() >= end || (session_.peer_ended() && !link_);
-    };
-    bool in_time = true;
-    while (!ended() && in_time) in_time = wait_for_change(lock, room_, deadline);
-    if (!ended()) {
+    const auto ended = [&] { return failure_ || session_.may_leave() || peer_is_gone(); };
+    while (!ended() && std::chrono::steady_clock::now() < deadline) {
+      const bool lingers = session_.peer_ended() && !link_;
+      (void)wait_for_change(lock, room_, lingers ? std::min(deadline, linger_until_) : deadline);
+    }
+    last_words_until_ = std::min(deadline, deadline_in(kLastWords));
+    if (!ended() && (link_ || !session_.peer_ended())) {
       const std::string what =
           format("the peer has {} of {} messages sent", session_.peer_delivered(), end - 1);
       const Error late(ErrorCode::kDeadlineExceeded,

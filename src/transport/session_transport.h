@@ -87,6 +87,7 @@ class SessionTransport final : public Transport, private Greeter {
   void flush(Lock& lock);
   [[nodiscard]] std::optional<OutgoingFrame> next_frame();
   void lose_link(const std::string& reason);
+  [[nodiscard]] bool peer_is_gone() const;
   void give_up(ErrorCode code, const std::string& what);
   void forget_delivered();
   [[nodiscard]] std::optional<InstanceId> known_peer() const;
@@ -134,6 +135,8 @@ class SessionTransport final : public Transport, private Greeter {
   bool ask_due_ = false;
   bool closed_ = false;
   bool stopping_ = false;
+  Deadline linger_until_{};  // without a link after the peer's end: when the peer counts as gone
+  Deadline last_words_until_{};
   int failed_attempts_ = 0;
   Random jitter_;
   TransportStats stats_;

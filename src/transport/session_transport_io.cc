@@ -13,8 +13,11 @@ namespace {
 // been at it without a pause, the longer.
 constexpr Nanoseconds kDoze = std::chrono::milliseconds(1);
 constexpr Nanoseconds kLongestDoze = std::chrono::milliseconds(8);
-// How long an end that is destroyed without having been closed tries to tell the other one.
-constexpr Nanoseconds kLastWords = std::chrono::seconds(1);
+// An end whose link is cut after the other one's end cannot tell whether that one knows that all
+// has arrived. It stays for that one to come back, so many limits of silence (in which the other
+// one may not have noticed the cut) and longest pauses between attempts.
+constexpr int kLingerSilences = 2;
+constexpr int kLingerRetries = 4;
 
 }  // namespace
 
@@ -113,42 +116,46 @@ void SessionTransport::run() {
   while (const LinkPtr link = next_link()) serve(link);
   Lock lock(mutex_);
   if (link_) {
-    if (!closed_) say_last_words(lock);
+    say_last_words(lock);
     lose_link("this end is shutting down");
   }
   if (offer_) offer_->link->shut();
   offer_.reset();
 }
 
-// Tells a peer that would wait otherwise. An end that was not closed is being destroyed, so no
-// program thread is here any more.
+// Tells a peer that would wait otherwise. Program threads that are still here find the end closed
+// and go; until then the link is theirs.
 void SessionTransport::say_last_words(Lock& lock) {
+  if (!io_.wait_until(lock, last_words_until_, [&] { return !working_ && !writing_; })) return;
   const LinkPtr link = link_;
-  const Deadline until = deadline_in(kLastWords);
+  if (!link) return;
   FrameHeader header;
-  header.type = FrameType::kAbandon;
+  header.type = session_.may_leave() ? FrameType::kLeave : FrameType::kAbandon;
   header.boundary = boundary_id_;
   header.progress = session_.progress();
   bool whole = !residue_;
   bool said = false;
+  const auto in_time = [&] { return std::chrono::steady_clock::now() < last_words_until_; };
+  working_ = writing_ = true;
   lock.unlock();
   try {
-    while (!(whole && said) && std::chrono::steady_clock::now() < until) {
+    do {
       if (whole) {
         said = true;
         whole = link->write({header, nullptr});
       } else {
-        link->wait(until);
+        link->wait(last_words_until_);
         link->read(frames_);  // else a peer that writes as well might never get to read
         frames_.clear();
         whole = link->finish_write();
       }
-    }
-    link->part(until);
+    } while (!(whole && said) && in_time());
+    if (in_time()) link->part(last_words_until_);
   } catch (const Error&) {
     // The link is gone, and with it whoever could have listened.
   }
   lock.lock();
+  working_ = writing_ = false;
   frames_.clear();
 }
 
@@ -159,7 +166,7 @@ LinkPtr SessionTransport::next_link() {
     if (offer_) {
       take_over(lock);
       if (link_) return link_;
-    } else if (failure_ || session_.peer_ended() || route_.listener) {
+    } else if (failure_ || peer_is_gone() || route_.listener) {
       io_.wait(lock);
     } else {
       try_to_connect(lock);
@@ -181,6 +188,7 @@ void SessionTransport::try_to_connect(Lock& lock) {
   lock.unlock();
   std::optional<Error> permanent;
   bool stranger = false;
+  bool nobody = false;
   std::string reason;
   try {
     const Deadline deadline = deadline_in(options_.handshake_timeout);
@@ -188,6 +196,7 @@ void SessionTransport::try_to_connect(Lock& lock) {
   } catch (const Refused& refused) {
     reason = refused.what();
     if (!refused.passing()) permanent = refused;
+    nobody = refused.code() == ErrorCode::kNotFound;
   } catch (const Error& error) {
     reason = error.what();
     // Whoever answers there is not one of us, or speaks another version: waiting does not help.
@@ -199,6 +208,10 @@ void SessionTransport::try_to_connect(Lock& lock) {
   }
   lock.lock();
   if (!reason.empty() && !offer_) trouble_ = reason;
+  if (nobody && session_.peer_ended()) {
+    linger_until_ = {};  // the place is there, the peer is not
+    room_.notify_all();
+  }
   if (permanent && !(stranger && agreement_)) give_up(permanent->code(), permanent->what());
 }
 
@@ -270,6 +283,7 @@ void SessionTransport::work(Lock& lock, Deadline until) {
   }
   lock.lock();
   working_ = false;
+  if (stopping_) io_.notify_all();
   turn(lock, link, broken);
 }
 
@@ -290,6 +304,7 @@ void SessionTransport::turn(Lock& lock, const LinkPtr& link, const std::optional
   }
   frames_.clear();
   if (link_ == link) keep_time(link);
+  if (link_ == link && session_.peer_left()) lose_link("the peer has closed");
   if (link_ == link && broken) link_broke(*broken);
   flush(lock);
 }
@@ -314,7 +329,11 @@ void SessionTransport::take_frame(ReceivedFrame& frame) {
       break;
     case FrameType::kEnd: (void)session_.arrive_end(header.sequence); break;
     case FrameType::kProgress: break;
-    case FrameType::kAbandon: fail(ErrorCode::kAborted, "the peer went away without closing");
+    case FrameType::kLeave: session_.peer_leaves(); break;
+    case FrameType::kAbandon:
+      if (!session_.peer_ended()) fail(ErrorCode::kAborted, "the peer went away without closing");
+      session_.peer_leaves();
+      break;
     default:
       fail(ErrorCode::kDataLoss, "the peer sent a frame of type {} after the greeting",
            static_cast<int>(header.type));
@@ -356,6 +375,10 @@ void SessionTransport::lose_link(const std::string& reason) {
   link_->shut();
   link_->wake();
   link_.reset();
+  if (route_.may_reconnect) {
+    linger_until_ = deadline_in(kLingerSilences * route_.silence_limit +
+                                kLingerRetries * options_.retry_longest);
+  }
   session_.cut();
   residue_ = false;
   ask_due_ = false;
@@ -367,6 +390,12 @@ void SessionTransport::lose_link(const std::string& reason) {
     give_up(ErrorCode::kUnavailable, "the peer died: " + reason);
   }
   arrived_.notify_all();
+}
+
+// Nothing comes from it any more, and nothing that is sent will be taken.
+bool SessionTransport::peer_is_gone() const {
+  if (!session_.peer_ended() || link_ || offer_) return false;
+  return session_.peer_left() || std::chrono::steady_clock::now() >= linger_until_;
 }
 
 void SessionTransport::give_up(ErrorCode code, const std::string& what) {
@@ -440,6 +469,7 @@ void SessionTransport::flush(Lock& lock) {
     }
   }
   writing_ = false;
+  if (stopping_) io_.notify_all();
 }
 
 void SessionTransport::finish_writing(Lock& lock) {

@@ -135,7 +135,7 @@ class ShmLink final : public Link {
       std::vector<ReceivedFrame> dropped;
       read(dropped);
       for (const ReceivedFrame& frame : dropped) {
-        if (frame.header.type == FrameType::kAbandon) return;
+        if (frame.header.type >= FrameType::kAbandon) return;
       }
       wait(until);
     }

@@ -90,10 +90,13 @@ void ShmRingReader::wait(Deadline until) {
     if (available() > 0) return;
     relax();
   }
-  const std::uint32_t before = state_.signal.load(std::memory_order_seq_cst);
   state_.sleeping.store(1, std::memory_order_seq_cst);
-  if (available() == 0 && !woken_.exchange(false)) futex_wait(state_.signal, before, until);
+  // A poke that came after the caller last looked has changed the signal: no sleep then.
+  if (available() == 0 && !woken_.exchange(false)) {
+    futex_wait(state_.signal, signal_seen_, until);
+  }
   state_.sleeping.store(0, std::memory_order_seq_cst);
+  signal_seen_ = state_.signal.load(std::memory_order_seq_cst);
 }
 
 void ShmRingReader::wake() {

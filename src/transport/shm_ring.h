@@ -53,7 +53,8 @@ class ShmRingReader {
   void take(std::span<std::byte> to);
   /// Gives the room of what was taken back to the writer.
   void release();
-  /// Returns when there is something to take, after a wake or a poke, or at `until`.
+  /// Returns when there is something to take, after a wake or a poke since the last wait, or at
+  /// `until`.
   void wait(Deadline until);
   void wake();
 
@@ -61,6 +62,7 @@ class ShmRingReader {
   ShmRingState& state_;
   std::span<std::byte> bytes_;
   std::uint64_t position_ = 0;
+  std::uint32_t signal_seen_ = 0;
   std::atomic<bool> woken_ = false;
 };
 

@@ -100,6 +100,14 @@ TEST(ShmRing, FullIsFull) {
   EXPECT_EQ(ring.writer.room(), 10u);
 }
 
+TEST(ShmRing, APokeBeforeTheWaitEndsIt) {
+  Ring ring(64);
+  const Deadline until = deadline_in(std::chrono::minutes(4));
+  ring.writer.poke();
+  ring.reader.wait(until);
+  EXPECT_LT(std::chrono::steady_clock::now(), until);
+}
+
 TEST(ShmRing, ClaimsThatCannotBeAreRefused) {
   Ring ring(64);
   ring.state.written = 65;
