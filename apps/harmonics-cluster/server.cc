@@ -32,6 +32,7 @@ ServerSettings settings_of(const ServerCommand& command) {
     settings.tokens_file = command.tls / "tokens";
   }
   if (command.http_port >= 0) settings.http_port = static_cast<std::uint16_t>(command.http_port);
+  settings.rate = static_cast<std::uint64_t>(command.rate);
   const auto lease = std::chrono::seconds(command.lease_s);
   // Six heartbeats in a lease; a tenth of it for clocks that run apart.
   settings.reactor.lease = lease;

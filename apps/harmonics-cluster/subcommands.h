@@ -13,6 +13,7 @@ int monitor(const MonitorCommand& command);
 int tasks(const TasksCommand& command);
 int task(const TaskCommand& command);
 int logs(const LogsCommand& command);
+int artifacts(const ArtifactsCommand& command);
 int cancel(const CancelCommand& command);
 int wait(const WaitCommand& command);
 int workers(const WorkersCommand& command);

@@ -56,11 +56,13 @@ TaskSpec spec_of(const SubmitCommand& command) {
   for (const auto& pair : command.params) put(spec.params, pair);
   for (const auto& pair : command.env) put(spec.env, pair);
   if (!command.command.empty()) spec.command = command.command;
+  for (const std::string& pattern : command.artifacts) spec.artifacts.push_back(pattern);
   if (!command.working_dir.empty()) {
     spec.working_dir = std::filesystem::absolute(command.working_dir).string();
   }
   if (!command.key.empty()) spec.idempotency_key = command.key;
   check_task(spec);
+  check_artifacts(spec);
   return spec;
 }
 

@@ -67,6 +67,9 @@ WorkerSettings settings_of(const WorkerCommand& command, const fs::path& folder)
   settings.supervisor = program_folder() / "harmonics-supervisor";
   settings.trainer = {(program_folder() / "harmonics-cluster").string(), "train-task"};
   settings.log_bytes = static_cast<std::uint64_t>(command.log_mb) << 20;
+  settings.artifact_bytes = static_cast<std::uint64_t>(command.artifact_mb) << 20;
+  settings.keep_bytes = static_cast<std::uint64_t>(command.keep_mb) << 20;
+  settings.cgroup = command.cgroup;
   return settings;
 }
 
@@ -86,6 +89,11 @@ int worker(const WorkerCommand& command) {
   if (signalled) return kExitDone;
   write_text(Stream::kOutput, format("worker for {}, state in '{}'\n", command.access.scheduler,
                                      folder.path.string()));
+  if (!agent.limits_lacking().empty()) {
+    write_text(Stream::kError,
+               format("the cpus and memory_mb of tasks are counted but not enforced: {}\n",
+                      agent.limits_lacking()));
+  }
   const std::string refused = agent.run();
   agent_pointer = nullptr;
   if (refused.empty()) return kExitDone;

@@ -47,6 +47,7 @@ class CommandTree {
   void add_tasks();
   void add_task(TaskCommand& task, const std::string& name, const std::string& help);
   void add_logs();
+  void add_artifacts();
   void add_cancel_and_wait();
   void add_workers();
   void add_drain();
@@ -81,6 +82,7 @@ class CommandTree {
   TaskCommand task_;
   TaskCommand why_;
   LogsCommand logs_;
+  ArtifactsCommand artifacts_;
   CancelCommand cancel_;
   WaitCommand wait_;
   WorkersCommand workers_;

@@ -88,6 +88,7 @@ void CommandTree::add_cluster() {
   add_task(task_, "task", "shows one task");
   add_task(why_, "why", "says why a task is not running");
   add_logs();
+  add_artifacts();
   add_cancel_and_wait();
   add_workers();
   add_drain();
@@ -115,6 +116,7 @@ void CommandTree::add_server() {
       ->allow_extra_args(false);
   add_whole(app, "--lease", c.lease_s, {1, kMaxLeaseSeconds},
             "seconds without the server until a worker stops its tasks (30)");
+  add_whole(app, "--rate", c.rate, {1, kMaxNumber}, "requests of one user in a second (20000)");
   app.footer(
       example("  harmonics server --port 50051 --policy balanced\n"
               "  harmonics server --init certificates --init-host gpu-1.example\n"
@@ -126,7 +128,7 @@ void CommandTree::add_worker() {
   CLI::App& app = *root_.add_subcommand("worker", "runs tasks on this machine");
   WorkerCommand& c = worker_;
   add_access(app, c.access);
-  add_text(app, "--gpus", c.gpus, "ID[,ID...]", "its GPUs (what nvidia-smi lists)");
+  add_text(app, "--gpus", c.gpus, "ID[,ID...]", "its GPUs (what NVML or nvidia-smi lists)");
   add_text(app, "--models", c.models, "NAME[,NAME...]", "their models");
   add_text(app, "--memories", c.memories, "MB[,MB...]", "their memory sizes");
   add_text(app, "--addr", c.address, "HOST:PORT", "where it serves logs (localhost:0)");
@@ -134,6 +136,10 @@ void CommandTree::add_worker() {
   add_whole(app, "--cpus", c.cpus, {0, kMaxNumber}, "cores that tasks may have (all)");
   add_whole(app, "--memory", c.memory_mb, {0, kMaxNumber}, "MB that tasks may have (all)");
   add_whole(app, "--log-mb", c.log_mb, {1, kMaxNumber}, "MB kept of each stream of a task (64)");
+  add_whole(app, "--artifact-mb", c.artifact_mb, {0, kMaxNumber},
+            "MB kept of its artifacts (4096)");
+  add_whole(app, "--keep-mb", c.keep_mb, {0, kMaxNumber}, "MB kept of all ended tasks (65536)");
+  add_path(app, "--cgroup", c.cgroup, "a folder of cgroup v2 for the limits of tasks");
   app.footer(
       example("  harmonics worker --scheduler localhost:50051 --gpus 0,1 \\\n"
               "    --models RTX3090,RTX3090 --memories 24576,24576\n\n"
@@ -166,6 +172,11 @@ void CommandTree::add_submit() {
   app.get_option("--after")->allow_extra_args(false);
   add_pairs(app, "--param", c.params, "a parameter, HARMONICS_PARAM_KEY in the task (repeatable)");
   add_pairs(app, "--env", c.env, "a variable of its environment (repeatable)");
+  app.add_option("--artifact", c.artifacts,
+                 "a file, folder or pattern below its working directory to keep (repeatable)")
+      ->type_name("PATTERN")
+      ->option_text("PATTERN")
+      ->allow_extra_args(false);
   add_text(app, "--workdir", c.working_dir, "FOLDER", "where it runs (a fresh folder)");
   add_text(app, "--key", c.key, "TEXT", "the same key is the same task, however often it is sent");
   app.add_flag("--wait", c.wait, "wait for its end; exit code 1 unless it succeeds")
@@ -232,6 +243,20 @@ void CommandTree::add_logs() {
   add_whole(app, "--rank", logs_.rank, {0, kMaxNumber}, "of which member of a gang (0)");
   app.footer(example("  harmonics logs -f 17\n  harmonics logs 17 --stream err"));
   app.callback([this] { command_ = logs_; });
+}
+
+void CommandTree::add_artifacts() {
+  CLI::App& app = *root_.add_subcommand("artifacts", "lists or fetches the files that a task left");
+  ArtifactsCommand& c = artifacts_;
+  add_access(app, c.access);
+  add_task_id(app, c.task);
+  app.add_option("PATH", c.paths, "only these of them")->type_name("PATH")->option_text("[PATH …]");
+  add_path(app, "--to", c.to, "fetch them into this folder");
+  add_whole(app, "--attempt", c.attempt, {0, kMaxNumber}, "of which attempt (0: the latest)");
+  add_whole(app, "--rank", c.rank, {0, kMaxNumber}, "of which member of a gang (0)");
+  add_output(app, c.output);
+  app.footer(example("  harmonics artifacts 17\n  harmonics artifacts 17 --to results"));
+  app.callback([this] { command_ = artifacts_; });
 }
 
 void CommandTree::add_cancel_and_wait() {

@@ -21,6 +21,9 @@ void ClusterState::snapshot(const std::function<void(const Fact&)>& keep) const 
   for (const auto& [name, user] : tables_->users) keep(QuotaSet{name, user.quota});
   tables_->tasks.each(TaskId{}, [&](const TaskRecord& task) {
     keep(TaskKept{task});
+    if (!task.places.empty() && !std::holds_alternative<Active>(task.state)) {
+      keep(PlacesKept{task.id, task.places});
+    }
     return true;
   });
 }

@@ -43,5 +43,7 @@ template <>
 inline constexpr std::uint8_t kFactTag<CountersKept> = 16;
 template <>
 inline constexpr std::uint8_t kFactTag<TaskKept> = 17;
+template <>
+inline constexpr std::uint8_t kFactTag<PlacesKept> = 18;
 
 }  // namespace harmonics

@@ -174,6 +174,11 @@ class Writer {
     number(task.state.index());
     std::visit([&](const auto& state) { write_state(state); }, task.state);
   }
+  void fact(const PlacesKept& fact) {
+    number(fact.task.value);
+    number(fact.places.size());
+    for (const WorkerId worker : fact.places) number(worker.value);
+  }
 
  private:
   void write_state(const Pending&) {}

@@ -244,6 +244,13 @@ Fact read_worker_fact(Reader& in, std::uint8_t tag) {
       in.read(fact.next_worker);
       return fact;
     }
+    case kFactTag<PlacesKept>: {
+      PlacesKept fact;
+      in.read(fact.task);
+      fact.places.resize(in.count(kMaxGangWorkers));
+      for (WorkerId& worker : fact.places) in.read(worker);
+      return fact;
+    }
     default: in.broken("a fact of an unknown kind");
   }
 }

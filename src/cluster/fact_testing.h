@@ -110,7 +110,7 @@ inline TaskKept random_task(Random& random, std::shared_ptr<const Submission> su
 
 inline Fact random_fact(Random& random) {
   const AttemptId id{TaskId{random()}, AttemptNumber{random()}};
-  switch (random.below(17)) {
+  switch (random.below(18)) {
     case 0: return TermStarted{Term{random()}, Time{random()}};
     case 1: return TasksSubmitted{random_submission(random)};
     case 2: return AttemptStarted{id, random_members(random), Time{random()}};
@@ -131,6 +131,7 @@ inline Fact random_fact(Random& random) {
     case 13: return WorkerForgotten{WorkerId{random()}};
     case 14: return QuotaSet{random_text(random).substr(0, 100), {random(), random(), random(), 1}};
     case 15: return CountersKept{Term{random()}, id.task, WorkerId{random()}};
+    case 16: return PlacesKept{id.task, {WorkerId{random()}, WorkerId{random()}}};
     default: return random_task(random, random_submission(random));
   }
 }

@@ -208,5 +208,36 @@ TEST(Reactor, OverlongMessagesOfWorkersAreCut) {
   EXPECT_EQ(std::get<Ended>(task->state).last->message.size(), kMaxTaskTextBytes);
 }
 
+TEST(Reactor, WhereAnEndedTaskRanOutlivesASnapshot) {
+  BalancedPolicy policy;
+  Server server(policy);
+  const WorkerId worker = server.join("w", 1);
+  server.submit(1);
+  server.tick();
+  const Epoch epoch = server.reactor().session(worker).epoch;
+  server.feed(WorkerSays{worker, epoch, EndedMessage{{TaskId{1}, {1}}, {}}});
+  const ClusterState& state = server.reactor().state();
+  EXPECT_EQ(state.find_task(TaskId{1})->places, std::vector<WorkerId>{worker});
+  ClusterState copy;
+  state.snapshot([&](const Fact& fact) { copy.apply(fact); });
+  EXPECT_EQ(copy.find_task(TaskId{1})->places, std::vector<WorkerId>{worker});
+  EXPECT_TRUE(copy == state);
+}
+
+TEST(Reactor, ArtifactsOutsideTheWorkingDirectoryAreRefused) {
+  BalancedPolicy policy;
+  Server server(policy);
+  for (const char* pattern : {"", "/etc/passwd", "../x", "a/../../b", ".."}) {
+    server.out().clear();
+    TaskSpec spec;
+    spec.name = "t";
+    spec.artifacts = {pattern};
+    server.feed(SubmitRequest{RequestId{1}, {"ann", false}, spec});
+    ASSERT_EQ(server.effects<Answer>().size(), 1U);
+    EXPECT_TRUE(std::holds_alternative<Refusal>(server.effects<Answer>()[0].reply)) << pattern;
+  }
+  EXPECT_EQ(server.reactor().state().task_count(), 0U);
+}
+
 }  // namespace
 }  // namespace harmonics

@@ -71,7 +71,7 @@ std::string_view state_name(const TaskState& state) {
 bool TaskRecord::operator==(const TaskRecord& other) const {
   return id == other.id && *submission == *other.submission && attempts == other.attempts &&
          failures == other.failures && losses == other.losses && preemptions == other.preemptions &&
-         cancelled == other.cancelled && state == other.state;
+         cancelled == other.cancelled && places == other.places && state == other.state;
 }
 
 }  // namespace harmonics

@@ -14,6 +14,12 @@ template <typename... Args>
        format(text, std::forward<Args>(args)...));
 }
 
+void set_places(TaskRecord& task, const std::vector<Member>& members) {
+  task.places.clear();
+  task.places.reserve(members.size());
+  for (const Member& member : members) task.places.push_back(member.worker);
+}
+
 bool is_array(const TaskRecord& task) { return task.spec().count() > 1; }
 
 }  // namespace
@@ -195,6 +201,7 @@ void StateTables::apply(const AttemptStarted& fact) {
   }
   leave(record);
   record.attempts = fact.id.attempt;
+  set_places(record, fact.members);
   record.state = Active{fact.at, fact.members, std::nullopt};
   enter(record);
 }
@@ -317,6 +324,9 @@ void StateTables::apply(const TaskKept& fact) {
   const Submission& submission = *fact.task.submission;
   if (tasks.find(fact.task.id) != nullptr) damaged("task {} is there twice", fact.task.id.value);
   TaskRecord& record = tasks.add(fact.task);
+  if (const auto* running = std::get_if<Active>(&record.state)) {
+    set_places(record, running->members);
+  }
   const bool unfinished = !std::holds_alternative<Ended>(record.state);
   if (is_array(record)) {
     Progress& progress = arrays[submission.first];
@@ -331,5 +341,7 @@ void StateTables::apply(const TaskKept& fact) {
   enter(record);
   if (std::holds_alternative<Waiting>(record.state)) watch_dependencies(submission);
 }
+
+void StateTables::apply(const PlacesKept& fact) { task(fact.task).places = fact.places; }
 
 }  // namespace harmonics

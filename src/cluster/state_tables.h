@@ -59,6 +59,7 @@ struct StateTables {
   void apply(const QuotaSet& fact);
   void apply(const CountersKept& fact);
   void apply(const TaskKept& fact);
+  void apply(const PlacesKept& fact);
 
   /// The task, or an `Error` (kDataLoss): a fact names what is not there.
   TaskRecord& task(TaskId id);

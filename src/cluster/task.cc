@@ -97,4 +97,14 @@ void check_task(const TaskSpec& spec) {
   }
 }
 
+void check_artifacts(const TaskSpec& spec) {
+  for (const std::string& pattern : spec.artifacts) {
+    // Part by part: a name may hold dots, "a..b" is one.
+    const bool leaves = ("/" + pattern + "/").find("/../") != std::string::npos;
+    if (!pattern.empty() && pattern.front() != '/' && !leaves) continue;
+    fail(ErrorCode::kInvalidArgument,
+         "task: artifacts: '{}' must be a path below the task's working directory", pattern);
+  }
+}
+
 }  // namespace harmonics

@@ -1,5 +1,9 @@
 #include <harmonics/rpc/client.h>
 
+#include <sstream>
+
+#include <harmonics/base/json.h>
+
 #include "connection.h"
 #include "wire.h"
 
@@ -27,6 +31,10 @@ struct ClusterClient::Parts {
 };
 
 namespace {
+
+/// Of a file that goes over the wire in one call.
+constexpr std::uint64_t kArtifactPart = 8 << 20;
+constexpr std::size_t kMaxArtifactListBytes = 64 << 20;
 
 wire::TaskRef reference(TaskId id) {
   wire::TaskRef ref;
@@ -134,6 +142,8 @@ void ClusterClient::read_log(const LogQuery& query,
   request.set_stream(query.stream);
   request.set_offset(query.offset);
   request.set_follow(query.follow);
+  request.set_path(query.path);
+  request.set_limit(query.limit);
   grpc::ClientContext context;
   if (!query.follow) context.set_deadline(system_clock::now() + parts_->options.timeout);
   add_token(context, parts_->options.token);
@@ -146,6 +156,48 @@ void ClusterClient::read_log(const LogQuery& query,
   if (stopped) context.TryCancel();
   const grpc::Status status = reader->Finish();
   if (!stopped) check(status, parts_->options.server);
+}
+
+std::vector<ArtifactView> ClusterClient::artifacts(LogQuery query) {
+  query.stream = "artifacts";
+  std::string text;
+  read_log(query, [&](const LogPiece& piece) {
+    text += piece.data;
+    return text.size() <= kMaxArtifactListBytes;
+  });
+  if (text.size() > kMaxArtifactListBytes) {
+    fail(ErrorCode::kResourceExhausted, "the list of artifacts of task {} is longer than {} bytes",
+         query.task.value, kMaxArtifactListBytes);
+  }
+  std::vector<ArtifactView> found;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const Json entry = Json::parse(line, "the worker's list of artifacts");
+    found.push_back(
+        {entry.at("path").as_string(), static_cast<std::uint64_t>(entry.at("bytes").as_integer())});
+  }
+  return found;
+}
+
+void ClusterClient::read_artifact(LogQuery query, const ArtifactView& artifact,
+                                  const std::function<void(std::string_view)>& take) {
+  query.stream = "artifact";
+  query.path = artifact.path;
+  query.limit = kArtifactPart;
+  query.offset = 0;
+  // Part by part, so that each has its own deadline however large the file is.
+  while (query.offset < artifact.bytes) {
+    const std::uint64_t before = query.offset;
+    read_log(query, [&](const LogPiece& piece) {
+      take(piece.data);
+      query.offset += piece.data.size();
+      return true;
+    });
+    if (query.offset == before) {
+      fail(ErrorCode::kDataLoss, "artifact '{}' of task {} ends after {} of {} bytes",
+           artifact.path, query.task.value, before, artifact.bytes);
+    }
+  }
 }
 
 }  // namespace harmonics

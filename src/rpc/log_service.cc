@@ -1,5 +1,6 @@
 #include <harmonics/rpc/log_service.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "connection.h"
@@ -20,9 +21,11 @@ class Reader final : public wire::WorkerLogs::Service {
     if (token_of(*context) != token_) {
       return status_of(ErrorCode::kUnauthenticated, "only the server reads output from a worker");
     }
-    if (in->stream() != "out" && in->stream() != "err" && in->stream() != "metrics") {
+    const auto names = {"out", "err", "metrics", "artifacts", "artifact"};
+    if (std::ranges::find(names, in->stream()) == names.end()) {
       return status_of(ErrorCode::kInvalidArgument,
-                       format("there is no stream '{}': out, err or metrics", in->stream()));
+                       format("there is no stream '{}': out, err, metrics, artifacts or artifact",
+                              in->stream()));
     }
     LogQuery query;
     query.task = {in->task()};
@@ -30,6 +33,8 @@ class Reader final : public wire::WorkerLogs::Service {
     query.stream = in->stream();
     query.offset = in->offset();
     query.follow = in->follow();
+    query.path = in->path();
+    query.limit = in->limit();
     try {
       read_({query.task, query.attempt}, query, [&](const LogPiece& piece) {
         wire::LogChunk chunk;

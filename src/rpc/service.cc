@@ -120,9 +120,7 @@ class Door final : public wire::Cluster::CallbackService {
   grpc::ServerWriteReactor<wire::LogChunk>* ReadLog(Context* context,
                                                     const wire::LogRequest* in) override {
     const auto who = backend_.identify(token_of(*context));
-    if (!who || !has(*who, Right::kView)) {
-      return refused_relay(who ? refusal(*who, Right::kView) : unknown_token());
-    }
+    if (const auto refused = verdict(who, Right::kView)) return refused_relay(*refused);
     return start_relay(backend_, viewer(*who), *in, {tls_, readers_});
   }
   grpc::ServerBidiReactor<wire::WorkerFrame, wire::ServerFrame>* Session(
@@ -149,12 +147,22 @@ class Door final : public wire::Cluster::CallbackService {
                             name_of(right)));
   }
 
+  /// Nothing: the request may come in.
+  std::optional<grpc::Status> verdict(const std::optional<Identity>& who, Right right) {
+    if (const auto much = backend_.refuse_rate(who ? who->user : std::string())) {
+      return status_of(ErrorCode::kResourceExhausted, *much);
+    }
+    if (!who) return unknown_token();
+    if (!has(*who, right)) return refusal(*who, right);
+    return std::nullopt;
+  }
+
   template <typename Value, typename Reply, typename Make>
   Call* answer(Context* context, Right right, Reply* out, Make make) {
     Call* call = context->DefaultReactor();
     const auto who = backend_.identify(token_of(*context));
-    if (!who || !has(*who, right)) {
-      call->Finish(who ? refusal(*who, right) : unknown_token());
+    if (const auto refused = verdict(who, right)) {
+      call->Finish(*refused);
       return call;
     }
     try {

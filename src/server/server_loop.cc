@@ -27,6 +27,7 @@ ServerLoop::ServerLoop(std::unique_ptr<Store> store, Tokens tokens, Options opti
       policy_(std::move(policy)),
       tokens_(std::move(tokens)),
       options_(std::move(options)),
+      rates_(options_.rate),
       started_wall_(wall_now()),
       started_steady_(clock_.now()) {
   thread_ = std::thread([this] { run(); });
@@ -61,6 +62,15 @@ std::optional<Identity> ServerLoop::identify(std::string_view token) {
   return tokens_.identify(token);
 }
 
+std::optional<std::string> ServerLoop::refuse_rate(const std::string& user) {
+  if (rates_.admit(user, clock_.now())) return std::nullopt;
+  return format(
+      "{} sent more than {} requests within a second: slow down, hand in an array instead of "
+      "single "
+      "tasks, or raise the server's --rate",
+      user.empty() ? std::string("clients with unknown tokens") : "'" + user + "'", options_.rate);
+}
+
 std::string ServerLoop::wait_for_failure(Nanoseconds timeout) {
   std::unique_lock lock(mutex_);
   failed_.wait_for(lock, timeout, [this] { return !failure_.empty(); });
@@ -70,14 +80,7 @@ std::string ServerLoop::wait_for_failure(Nanoseconds timeout) {
 void ServerLoop::run() {
   try {
     ClusterState state;
-    store_->load([&](Fact&& fact) {
-      state.apply(fact);
-      if (const auto* started = std::get_if<AttemptStarted>(&fact)) {
-        auto& places = places_[started->id.task];
-        places.clear();
-        for (const Member& member : started->members) places.push_back(member.worker);
-      }
-    });
+    store_->load([&](Fact&& fact) { state.apply(fact); });
     Outbox out;
     ServerReactor reactor(std::move(state), *policy_, options_.reactor, now(), out);
     commit(reactor, out);
@@ -190,18 +193,12 @@ void ServerLoop::learn(const ServerReactor& reactor, const Fact& fact) {
     counters_.submitted += submitted->submission->spec.count();
   } else if (const auto* started = std::get_if<AttemptStarted>(&fact)) {
     ++counters_.started;
-    auto& places = places_[started->id.task];
-    places.clear();
-    for (const Member& member : started->members) places.push_back(member.worker);
     progress_.erase(started->id.task);
   } else if (const auto* ended = std::get_if<TaskEnded>(&fact)) {
     ++counters_.ended[static_cast<std::size_t>(ended->outcome)];
     waiters_.on_end(reactor.state(), ended->task);
   } else if (const auto* forgotten = std::get_if<TasksForgotten>(&fact)) {
-    for (const TaskId task : forgotten->tasks) {
-      places_.erase(task);
-      progress_.erase(task);
-    }
+    for (const TaskId task : forgotten->tasks) progress_.erase(task);
   }
 }
 
@@ -299,17 +296,17 @@ ClientReply ServerLoop::find_log(const ServerReactor& reactor, const LogQuery& q
                    format("task {} has not started yet: 'harmonics why {}' says why", task.id.value,
                           task.id.value)};
   }
-  const auto places = places_.find(query.task);
-  if (places == places_.end()) {
+  if (task.places.empty()) {  // it ran under a server that did not keep that
     return Refusal{ErrorCode::kNotFound,
                    format("where task {} ran is not known any more", task.id.value)};
   }
-  if (query.rank >= places->second.size()) {
+  if (query.rank >= task.places.size()) {
     return Refusal{ErrorCode::kInvalidArgument,
-                   format("task {} has ranks 0 to {}", task.id.value, places->second.size() - 1)};
+                   format("task {} has ranks 0 to {}", task.id.value, task.places.size() - 1)};
   }
-  const WorkerRecord* worker = reactor.state().find_worker(places->second[query.rank]);
-  const auto token = log_tokens_.find(places->second[query.rank]);
+  const WorkerId place = task.places[query.rank];
+  const WorkerRecord* worker = reactor.state().find_worker(place);
+  const auto token = log_tokens_.find(place);
   if (worker == nullptr || token == log_tokens_.end()) {
     return Refusal{ErrorCode::kFailedPrecondition,
                    format("the worker that ran task {} is away: its output comes back with it",

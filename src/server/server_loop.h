@@ -12,8 +12,10 @@
 
 #include <harmonics/base/channel.h>
 #include <harmonics/rpc/service.h>
+#include <harmonics/server/server.h>
 #include <harmonics/store/store.h>
 
+#include "rate_limits.h"
 #include "tokens.h"
 #include "waiters.h"
 
@@ -44,6 +46,7 @@ class ServerLoop final : public ClusterBackend {
   struct Options {
     std::string policy;  ///< Its name, for people.
     ServerOptions reactor;
+    std::uint64_t rate = kDefaultRate;  ///< Requests of one user in a second.
   };
   /// `store` leads already. `policy` is used by the loop's thread alone.
   ServerLoop(std::unique_ptr<Store> store, Tokens tokens, Options options,
@@ -58,6 +61,7 @@ class ServerLoop final : public ClusterBackend {
             std::vector<ProgressLine> progress) override;
   void gone(RequestId connection) override;
   std::optional<Identity> identify(std::string_view token) override;
+  std::optional<std::string> refuse_rate(const std::string& user) override;
 
   [[nodiscard]] std::string wait_for_failure(Nanoseconds timeout);
   [[nodiscard]] const LoopCounters& counters() const { return counters_; }
@@ -112,6 +116,7 @@ class ServerLoop final : public ClusterBackend {
   const std::unique_ptr<WorkloadPolicy> policy_;
   const Tokens tokens_;
   const Options options_;
+  RateLimits rates_;
   const Time started_wall_;
   const Nanoseconds started_steady_;
   SteadyClock clock_;
@@ -126,8 +131,6 @@ class ServerLoop final : public ClusterBackend {
   std::unordered_map<WorkerId, RequestId> sessions_;
   std::unordered_map<WorkerId, std::string> log_tokens_;
   std::unordered_map<TaskId, std::string> progress_;
-  /// Where the latest attempt of a task ran, by rank.
-  std::unordered_map<TaskId, std::vector<WorkerId>> places_;
   Waiters waiters_;
 
   std::mutex mutex_;

@@ -13,8 +13,8 @@
 
 namespace harmonics {
 
-/// The version of the tables. 1 had no checksums.
-inline constexpr int kSchemaVersion = 2;
+/// The version of the tables. 1 had no checksums, 2 no facts of the kind PlacesKept.
+inline constexpr int kSchemaVersion = 3;
 /// A row is closed once it has this many bytes.
 inline constexpr std::size_t kRowBytes = std::size_t{4} << 20;
 

@@ -199,8 +199,11 @@ class PostgresStore final : public GuardedStore {
     if (version < 2) {
       connection_.run("ALTER TABLE harmonics_snapshot ADD COLUMN checksum bigint");
       connection_.run("ALTER TABLE harmonics_journal ADD COLUMN checksum bigint");
+    }
+    if (version < kSchemaVersion) {
+      static_assert(kSchemaVersion == 3);
       connection_.run("DELETE FROM harmonics_schema");
-      connection_.run("INSERT INTO harmonics_schema(version) VALUES(2)");
+      connection_.run("INSERT INTO harmonics_schema(version) VALUES(3)");
     }
     connection_.run("COMMIT");
   }

@@ -164,11 +164,11 @@ void migrate(Database& database) {
   if (version < 2) {
     database.run(
         "ALTER TABLE snapshot ADD COLUMN checksum INTEGER;"
-        "ALTER TABLE journal ADD COLUMN checksum INTEGER;"
-        "PRAGMA user_version = 2");
+        "ALTER TABLE journal ADD COLUMN checksum INTEGER");
   }
+  if (version < kSchemaVersion) database.run("PRAGMA user_version = 3");
 }
-static_assert(kApplicationId == 1212240461);
+static_assert(kApplicationId == 1212240461 && kSchemaVersion == 3);
 
 class SqliteStore final : public GuardedStore {
  public:

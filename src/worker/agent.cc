@@ -17,6 +17,7 @@
 #include <harmonics/rpc/log_service.h>
 #include <harmonics/rpc/worker_link.h>
 
+#include "cgroups.h"
 #include "log_reader.h"
 #include "supervisor_host.h"
 #include "task_run.h"
@@ -37,6 +38,8 @@ constexpr std::size_t kMaxRunning = 4096;
 constexpr std::size_t kMaxStarting = 64;
 /// The server's default; a welcome brings the real one.
 constexpr std::uint64_t kDefaultGraceMs = 5000;
+/// Of the identity, in the names of cgroups.
+constexpr std::size_t kMarkLetters = 8;
 
 std::vector<std::pair<std::string, std::string>> own_environment() {
   std::vector<std::pair<std::string, std::string>> variables;
@@ -55,12 +58,15 @@ std::string hex_number() {
   return to_hex(std::as_bytes(std::span(words)));
 }
 
-/// Drawn once for the folder, and another after each boot: what ran before is gone then, whatever
-/// the records (which are not synced) still say.
-std::string identity_of(const std::filesystem::path& folder) {
+/// Drawn once for the folder. With the boot's own id behind it it is another after each boot: what
+/// ran before is gone then, whatever the records (which are not synced) still say.
+std::string read_identity(const std::filesystem::path& folder) {
   const auto file = folder / "identity";
   if (!std::filesystem::exists(file)) write_text_file(file, hex_number());
-  return read_text_file(file, 256) + "@" + boot_id();
+  return read_text_file(file, 256);
+}
+std::string identity_of(const std::filesystem::path& folder) {
+  return read_identity(folder) + "@" + boot_id();
 }
 
 Time wall_now() {
@@ -72,7 +78,9 @@ Time wall_now() {
 struct WorkerAgent::Parts {
   explicit Parts(WorkerSettings given)
       : settings(std::move(given)),
-        host(settings.state_dir, settings.supervisor, kLauncherPatience),
+        host(settings.state_dir, settings.supervisor, kLauncherPatience, settings.keep_bytes),
+        cgroups(read_identity(settings.state_dir).substr(0, kMarkLetters),
+                {.given = settings.cgroup}),
         log_token(hex_number()),
         logs(LogService::Options{settings.spec.address, log_token, settings.server.tls},
              [this](AttemptId attempt, const LogQuery& query, const LogService::Take& take) {
@@ -80,8 +88,9 @@ struct WorkerAgent::Parts {
              }) {
     settings.spec.address = logs.address();
     settings.spec.identity = identity_of(settings.state_dir);
-    around = {settings.spec,      own_environment(), settings.trainer, host.lease_file().string(),
-              settings.log_bytes, kDefaultGraceMs};
+    around = {
+        settings.spec,      own_environment(), settings.trainer,       host.lease_file().string(),
+        settings.log_bytes, kDefaultGraceMs,   settings.artifact_bytes};
     recover();
   }
 
@@ -121,6 +130,7 @@ struct WorkerAgent::Parts {
   const Time started_wall = wall_now();
   const Nanoseconds started_steady = clock.now();
   SupervisorHost host;
+  Cgroups cgroups;
   std::string log_token;
   LogService logs;
   TaskSurroundings around;
@@ -214,8 +224,18 @@ void WorkerAgent::Parts::report_progress(Time at) {
 
 void WorkerAgent::Parts::launch_waiting() {
   while (!waiting.empty() && starting.size() < kMaxStarting && running.size() < kMaxRunning) {
-    const RunRecord run = make_run(waiting.front(), around);
+    const StartMessage start = std::move(waiting.front());
     waiting.pop_front();
+    RunRecord run = make_run(start, around);
+    try {
+      run.cgroups = cgroups.make(run.attempt, {start.spec->cpus, start.spec->memory_mb});
+      run.memory_mb = start.spec->memory_mb;
+    } catch (const Error& error) {
+      // It never started, so it ends as what the machine refused.
+      reactor->handle(ProcessEnded{start.id, {EndKind::kRefused, 0, 0, error.what()}}, now(),
+                      effects);
+      continue;
+    }
     running.insert(run.attempt);
     starting.insert(run.attempt);
     host.start(run);
@@ -264,6 +284,7 @@ std::string WorkerAgent::Parts::run() {
     Time wake = reactor->deadline();
     if (!link) wake = std::min(wake, reconnect_at);
     if (!running.empty()) wake = std::min(wake, next_progress);
+    if (!effects.empty()) wake = now();  // a launch that came to nothing has more to say
     const Nanoseconds patience =
         wake == kNever ? Channel<LinkEvent>::kForever : std::max(wake - now(), Nanoseconds(0));
     auto events = host.wait(patience);
@@ -285,6 +306,8 @@ std::string WorkerAgent::Parts::run() {
 WorkerAgent::WorkerAgent(WorkerSettings settings)
     : parts_(std::make_unique<Parts>(std::move(settings))) {}
 WorkerAgent::~WorkerAgent() = default;
+
+const std::string& WorkerAgent::limits_lacking() const { return parts_->cgroups.lacking(); }
 
 std::string WorkerAgent::run() { return parts_->run(); }
 

@@ -5,10 +5,12 @@
 
 #include <charconv>
 #include <chrono>
+#include <limits>
 #include <map>
 #include <thread>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/json.h>
 
 #include "run_record.h"
 #include "supervisor_host.h"
@@ -59,11 +61,46 @@ LogPiece next_piece(const fs::path& folder, const std::string& stream, std::uint
   return {segment->first, read_from(segment->second, 0)};
 }
 
+void read_artifact_list(const fs::path& folder, const LogQuery& query,
+                        const LogService::Take& take) {
+  LogPiece piece{query.offset, {}};
+  for (const Artifact& artifact : list_artifacts(folder.string())) {
+    piece.data += Json().set("path", artifact.path).set("bytes", artifact.bytes).dump() + "\n";
+    if (piece.data.size() < kMaxLogPieceBytes / 2) continue;
+    if (!take(piece)) return;
+    piece = {piece.offset + piece.data.size(), {}};
+  }
+  if (!piece.data.empty()) take(piece);
+}
+
+void read_artifact(const fs::path& folder, const LogQuery& query, const LogService::Take& take) {
+  const auto file = find_artifact(folder.string(), query.path);
+  if (!file) fail(ErrorCode::kNotFound, "the task left no artifact '{}'", query.path);
+  std::uint64_t left = query.limit == 0 ? std::numeric_limits<std::uint64_t>::max() : query.limit;
+  std::uint64_t offset = query.offset;
+  while (left > 0) {
+    LogPiece piece{offset, read_from(*file, offset)};
+    if (piece.data.size() > left) piece.data.resize(left);
+    if (piece.data.empty() || !take(piece)) return;
+    offset += piece.data.size();
+    left -= piece.data.size();
+  }
+}
+
 }  // namespace
 
 void read_output(const fs::path& worker_folder, AttemptId attempt, const LogQuery& query,
                  const LogService::Take& take) {
   const std::string name = to_string(attempt);
+  if (query.stream == "artifacts" || query.stream == "artifact") {
+    const fs::path folder = SupervisorHost::folder_of(worker_folder, name);
+    if (folder.empty() || !read_end(folder.string())) {
+      fail(ErrorCode::kNotFound, "attempt {} has not ended, or what it left is no longer kept",
+           name);
+    }
+    return query.stream == "artifacts" ? read_artifact_list(folder, query, take)
+                                       : read_artifact(folder, query, take);
+  }
   std::uint64_t offset = query.offset;
   while (true) {
     // Looked up anew each time: it moves when the attempt is over.

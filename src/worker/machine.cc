@@ -14,7 +14,9 @@
 #include <thread>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/log.h>
 
+#include "nvml.h"
 #include "run_record.h"
 
 namespace harmonics {
@@ -73,6 +75,11 @@ std::uint64_t host_memory_mb() {
 }
 
 std::vector<DeviceSpec> find_gpus() {
+  try {
+    if (const auto found = find_nvml_gpus()) return *found;
+  } catch (const Error& error) {
+    log_warn("worker", "{}; asking nvidia-smi instead", error.what());
+  }
   FILE* pipe = ::popen(
       "nvidia-smi --query-gpu=index,name,memory.total --format=csv,noheader,nounits 2>/dev/null",
       "r");

@@ -187,8 +187,14 @@ bool write_run(const std::string& folder, const RunRecord& run) {
   out.text(run.lease_file);
   out.number(run.segment_bytes);
   out.number(run.stream_bytes);
-  out.text(run.cgroup);
+  std::string cgroups;
+  for (const std::string& folder : run.cgroups) cgroups += folder + "\n";
+  out.text(cgroups);
   out.text(run.note);
+  out.number(run.memory_mb);
+  out.number(run.artifacts.max_bytes);
+  out.number(run.artifacts.patterns.size());
+  for (const std::string& pattern : run.artifacts.patterns) out.text(pattern);
   return write_file(folder + "/run", O_TRUNC, out.bytes()) &&
          write_file(folder + "/state", O_TRUNC, {});
 }
@@ -212,8 +218,19 @@ std::optional<RunRecord> read_run(const std::string& folder) {
   run.lease_file = in.text();
   run.segment_bytes = in.number();
   run.stream_bytes = in.number();
-  run.cgroup = in.text();
+  std::string cgroups = in.text();
+  for (std::size_t end; (end = cgroups.find('\n')) != cgroups.npos; cgroups.erase(0, end + 1)) {
+    run.cgroups.push_back(cgroups.substr(0, end));
+  }
   run.note = in.text();
+  // Records of earlier versions end here; what they describe may still run.
+  if (!in.at_end()) {
+    run.memory_mb = in.number();
+    run.artifacts.max_bytes = in.number();
+    for (std::uint64_t left = in.count(); left > 0; --left) {
+      run.artifacts.patterns.push_back(in.text());
+    }
+  }
   if (!in.whole() || run.command.empty()) return std::nullopt;
   return run;
 }

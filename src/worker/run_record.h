@@ -8,6 +8,7 @@
 //   stop        the worker's wish that it ends (a StopRequest), announced by SIGUSR1
 //   out.N err.N what the task printed, from byte N of that stream on
 //   progress    the last line of progress that the task reported; metrics.N all of them
+//   artifacts   a folder: the files that the task leaves for its user
 #pragma once
 
 #include <sys/types.h>
@@ -17,6 +18,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "artifacts.h"
 
 namespace harmonics {
 
@@ -35,9 +38,11 @@ struct RunRecord {
   std::string lease_file;  ///< Eight bytes: when the lease ends, on CLOCK_BOOTTIME. Empty: none.
   std::uint64_t segment_bytes = 4 << 20;  ///< Of one file of output.
   std::uint64_t stream_bytes = 64 << 20;  ///< Kept of one stream; the oldest goes first.
-  std::string cgroup;  ///< A folder of cgroup v2 that the task enters; empty: none.
+  std::vector<std::string> cgroups;       ///< Folders that the task enters, made with their limits.
+  std::uint64_t memory_mb = 0;            ///< The limit in there, for people.
   /// For the worker that reads the record after a restart: kept as it is.
   std::string note;
+  ArtifactWish artifacts;
 };
 
 /// Who supervises: a process is known by pid and start time, within one boot.

@@ -19,6 +19,7 @@
 #include "output_file.h"
 #include "process_tree.h"
 #include "run_record.h"
+#include "task_cgroup.h"
 #include "task_process.h"
 
 namespace harmonics {
@@ -106,6 +107,25 @@ class Supervision {
     if (socket_ >= 0) ::send(socket_, notice_.data(), notice_.size(), MSG_NOSIGNAL);
   }
 
+  /// Once it is over: how it ended, with its artifacts gathered and its cgroups gone.
+  EndRecord finish() const {
+    EndRecord end = result();
+    const auto add = [&end](const std::string& text) {
+      end.message += (end.message.empty() || text.empty() ? "" : "; ") + text;
+    };
+    if (memory_ran_out(run_.cgroups)) {
+      add("it needed more memory than its " + std::to_string(run_.memory_mb) +
+          " MB (memory_mb), and the kernel killed it");
+    }
+    remove_cgroups(run_.cgroups);
+    if (!run_.artifacts.patterns.empty()) {
+      add(keep_artifacts(run_.artifacts, run_.working_dir.empty() ? folder_ : run_.working_dir,
+                         folder_));
+    }
+    return end;
+  }
+
+ private:
   EndRecord result() const {
     EndRecord end;
     if (WIFEXITED(status_)) end.exit_code = WEXITSTATUS(status_);
@@ -122,7 +142,6 @@ class Supervision {
     return end;
   }
 
- private:
   void tell_worker() {
     if (socket_ < 0) return;
     const ssize_t sent =
@@ -320,11 +339,12 @@ void supervise(const std::string& folder, LauncherEnds ends) {
   }
   StartedTask task = start_task(*run, folder);
   if (task.pid < 0) {
+    remove_cgroups(run->cgroups);
     refuse(folder, ends.socket, launch_notice(name, record, false), task.failure);
   }
   Supervision supervision(folder, std::move(*run), task, ends);
   supervision.watch(signals, launch_notice(name, record, true));
-  ::_exit(write_end(folder, supervision.result()) ? 0 : 1);
+  ::_exit(write_end(folder, supervision.finish()) ? 0 : 1);
 }
 
 int launch_supervisors(LauncherEnds ends) {

@@ -23,6 +23,7 @@
 
 #include "process_tree.h"
 #include "supervise.h"
+#include "task_cgroup.h"
 
 namespace harmonics {
 namespace {
@@ -59,8 +60,11 @@ void make_folder(const fs::path& path) {
 
 }  // namespace
 
-SupervisorHost::SupervisorHost(fs::path folder, fs::path program, Nanoseconds patience)
-    : folder_(fs::absolute(std::move(folder))), program_(std::move(program)) {
+SupervisorHost::SupervisorHost(fs::path folder, fs::path program, Nanoseconds patience,
+                               std::uint64_t keep_bytes)
+    : folder_(fs::absolute(std::move(folder))),
+      program_(std::move(program)),
+      keep_bytes_(keep_bytes) {
   make_folder(folder_ / "attempts");
   make_folder(folder_ / "kept");
   make_folder(folder_ / "spare");
@@ -155,6 +159,7 @@ fs::path SupervisorHost::folder_of(const fs::path& folder, const std::string& at
 void SupervisorHost::start(const RunRecord& run) {
   const std::string folder = attempt_folder(run.attempt);
   if (!make_attempt_folder(folder, run)) {
+    remove_cgroups(run.cgroups);
     news_.push_back({run.attempt, EndRecord{RunEnd::kRefused, 0, 0,
                                             format("the worker cannot write '{}': {}", folder,
                                                    std::strerror(errno))}});
@@ -241,6 +246,7 @@ EndRecord SupervisorHost::settle(const std::string& attempt, const std::string& 
       lost.message += "; some of its processes cannot be killed";
     }
   }
+  if (run) remove_cgroups(run->cgroups);
   write_end(folder, lost);
   return lost;
 }

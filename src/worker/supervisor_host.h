@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -37,7 +38,9 @@ class SupervisorHost {
  public:
   /// `program` is harmonics-supervisor. Waits up to `patience` for the launcher of an earlier
   /// worker of this folder to end (it does as soon as that worker has). Throws an Error otherwise.
-  SupervisorHost(std::filesystem::path folder, std::filesystem::path program, Nanoseconds patience);
+  /// Of attempts that are over, at most `keep_bytes` are kept.
+  SupervisorHost(std::filesystem::path folder, std::filesystem::path program, Nanoseconds patience,
+                 std::uint64_t keep_bytes = kDefaultKeptBytes);
   ~SupervisorHost();
   SupervisorHost(const SupervisorHost&) = delete;
   SupervisorHost& operator=(const SupervisorHost&) = delete;
@@ -55,8 +58,9 @@ class SupervisorHost {
   void set_lease(std::uint64_t boottime_end_ns);
   /// 0 when there was none.
   [[nodiscard]] std::uint64_t lease() const;
-  /// The result has been handed on: the record goes. What the task printed is kept under
-  /// `<folder>/kept`, the newest `kMaxKeptAttempts` of them.
+  /// The result has been handed on: the record goes. What the task printed and left is kept under
+  /// `<folder>/kept`: of the newest `kMaxKeptAttempts`, and within `keep_bytes` (but always of the
+  /// very newest).
   void drop(const std::string& attempt);
 
   /// Waits until something happened, `wake` was called or `timeout` has passed.
@@ -70,6 +74,7 @@ class SupervisorHost {
                                                        const std::string& attempt);
 
   static constexpr std::size_t kMaxKeptAttempts = 2000;
+  static constexpr std::uint64_t kDefaultKeptBytes = std::uint64_t{64} << 30;
   /// Folders that wait to be used again.
   static constexpr std::size_t kMaxSpareFolders = 256;
 
@@ -86,7 +91,6 @@ class SupervisorHost {
   bool attach(const std::string& attempt, const SupervisorRecord& supervisor);
   void finish(const std::string& attempt);
   EndRecord settle(const std::string& attempt, const std::string& why_lost);
-  void forget_oldest();
   bool make_attempt_folder(const std::string& folder, const RunRecord& run);
   [[nodiscard]] std::string attempt_folder(const std::string& attempt) const;
 
@@ -100,7 +104,15 @@ class SupervisorHost {
   std::map<std::string, Watch> watches_;
   std::map<int, std::string> by_descriptor_;
   std::vector<SupervisorEvent> news_;
-  std::vector<std::string> kept_;    ///< Oldest first.
+  struct Kept {
+    std::string attempt;
+    std::uint64_t bytes = 0;
+  };
+  void keep(std::string attempt);
+
+  std::deque<Kept> kept_;  ///< Oldest first.
+  std::uint64_t kept_bytes_ = 0;
+  const std::uint64_t keep_bytes_;
   std::vector<std::string> spares_;  ///< Paths.
   std::uint64_t spare_names_ = 0;
 };

@@ -25,6 +25,23 @@ bool holds_output(const fs::path& folder) {
   return false;
 }
 
+/// Entries that are counted of one attempt; a folder with more counts for what they have.
+constexpr int kMaxCounted = 100'000;
+
+std::uint64_t bytes_in(const fs::path& folder) {
+  std::uint64_t bytes = 0;
+  std::error_code error;
+  auto entry = fs::recursive_directory_iterator(folder, error);
+  for (int n = 0; !error && entry != fs::recursive_directory_iterator() && n < kMaxCounted; ++n) {
+    std::error_code gone;
+    const bool file = fs::is_regular_file(entry->symlink_status(gone));
+    const std::uint64_t size = file ? entry->file_size(gone) : 0;
+    if (!gone) bytes += size;
+    entry.increment(error);
+  }
+  return bytes;
+}
+
 std::vector<fs::path> folders_in(const fs::path& folder) {
   std::vector<fs::path> found;
   std::error_code error;
@@ -67,8 +84,7 @@ std::vector<RecoveredRun> SupervisorHost::recover() {
     kept.emplace_back(fs::last_write_time(folder, error), folder.filename().string());
   }
   std::ranges::sort(kept);
-  for (auto& [when, name] : kept) kept_.push_back(std::move(name));
-  forget_oldest();
+  for (auto& [when, name] : kept) keep(std::move(name));
   return found;
 }
 
@@ -107,18 +123,19 @@ void SupervisorHost::drop(const std::string& attempt) {
     fs::remove_all(folder, error);
     return;
   }
-  kept_.push_back(attempt);
-  forget_oldest();
+  keep(attempt);
 }
 
-void SupervisorHost::forget_oldest() {
-  if (kept_.size() <= kMaxKeptAttempts) return;
-  const auto extra = static_cast<std::ptrdiff_t>(kept_.size() - kMaxKeptAttempts);
-  for (auto name = kept_.begin(); name != kept_.begin() + extra; ++name) {
+void SupervisorHost::keep(std::string attempt) {
+  const std::uint64_t bytes = bytes_in(folder_ / "kept" / attempt);
+  kept_.push_back({std::move(attempt), bytes});
+  kept_bytes_ += bytes;
+  while (kept_.size() > kMaxKeptAttempts || (kept_bytes_ > keep_bytes_ && kept_.size() > 1)) {
     std::error_code error;
-    fs::remove_all(folder_ / "kept" / *name, error);
+    fs::remove_all(folder_ / "kept" / kept_.front().attempt, error);
+    kept_bytes_ -= kept_.front().bytes;
+    kept_.pop_front();
   }
-  kept_.erase(kept_.begin(), kept_.begin() + extra);
 }
 
 }  // namespace harmonics

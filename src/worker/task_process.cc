@@ -7,11 +7,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
 #include <vector>
+
+#include "task_cgroup.h"
 
 namespace harmonics {
 namespace {
@@ -23,7 +26,7 @@ struct ChildPlan {
   std::vector<char*> envp;
   const char* program = nullptr;
   const char* folder = nullptr;
-  const char* cgroup_procs = nullptr;  ///< Null: none.
+  std::array<const char*, kMaxTaskCgroups> cgroup_procs{};  ///< Null: no more.
   int null = -1;
   std::array<int, 3> writers{};  ///< Output, error, progress.
   pid_t parent = 0;
@@ -38,17 +41,20 @@ struct ChildPlan {
   ::_exit(127);
 }
 
-void enter_cgroup(ChildPlan& plan) {
-  const int procs = ::open(plan.cgroup_procs, O_WRONLY | O_CLOEXEC);
-  if (procs < 0 || ::write(procs, "0", 1) != 1) give_up(plan, "cannot enter its cgroup");
-  ::close(procs);
+void enter_cgroups(ChildPlan& plan) {
+  for (const char* file : plan.cgroup_procs) {
+    if (file == nullptr) return;
+    const int procs = ::open(file, O_WRONLY | O_CLOEXEC);
+    if (procs < 0 || ::write(procs, "0", 1) != 1) give_up(plan, "cannot enter its cgroup for");
+    ::close(procs);
+  }
 }
 
 [[noreturn]] void become_task(ChildPlan& plan) {
   ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != plan.parent) ::_exit(127);
-  if (plan.cgroup_procs != nullptr) enter_cgroup(plan);
+  enter_cgroups(plan);
   if (::chdir(plan.folder) != 0) give_up(plan, "cannot enter its working directory");
   // The pipes have numbers above the ones that they are moved to (see open_pipe).
   if (::dup2(plan.null, STDIN_FILENO) < 0 || ::dup2(plan.writers[0], STDOUT_FILENO) < 0 ||
@@ -141,8 +147,11 @@ StartedTask start_task(const RunRecord& run, const std::string& folder) {
   plan.program = program.c_str();
   const std::string& working_dir = run.working_dir.empty() ? folder : run.working_dir;
   plan.folder = working_dir.c_str();
-  const std::string procs = run.cgroup + "/cgroup.procs";
-  if (!run.cgroup.empty()) plan.cgroup_procs = procs.c_str();
+  std::vector<std::string> procs;
+  for (const std::string& cgroup : run.cgroups) procs.push_back(cgroup + "/cgroup.procs");
+  for (std::size_t i = 0; i < std::min(procs.size(), kMaxTaskCgroups); ++i) {
+    plan.cgroup_procs[i] = procs[i].c_str();
+  }
   plan.parent = ::getpid();
   plan.null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (plan.null < 0 || !open_pipe(task.pipes.out, plan.writers[0]) ||

@@ -78,6 +78,7 @@ RunRecord make_run(const StartMessage& start, const TaskSurroundings& around) {
   run.stream_bytes = around.log_bytes;
   run.segment_bytes = std::min(kSegmentBytes, std::max<std::uint64_t>(around.log_bytes / 4, 1));
   run.note = start.user;
+  run.artifacts = {spec.artifacts, around.artifact_bytes};
   return run;
 }
 
@@ -94,18 +95,17 @@ AttemptId attempt_from(const std::string& name) {
 
 EndResult end_result(const EndRecord& end) {
   EndResult result{EndKind::kLost, end.exit_code, end.signal, end.message};
+  const auto begin_with = [&result](const std::string& text) {
+    result.message = text + (result.message.empty() ? "" : "; ") + result.message;
+  };
   switch (end.kind) {
     case RunEnd::kExited:
       result.kind = end.exit_code == 0 ? EndKind::kSucceeded : EndKind::kFailed;
-      if (result.message.empty() && end.exit_code != 0) {
-        result.message = format("exit code {}", end.exit_code);
-      }
+      if (end.exit_code != 0) begin_with(format("exit code {}", end.exit_code));
       break;
     case RunEnd::kSignalled:
       result.kind = EndKind::kSignalled;
-      if (result.message.empty()) {
-        result.message = format("killed by signal {} ({})", end.signal, ::strsignal(end.signal));
-      }
+      begin_with(format("killed by signal {} ({})", end.signal, ::strsignal(end.signal)));
       break;
     case RunEnd::kTimedOut: result.kind = EndKind::kTimedOut; break;
     case RunEnd::kStopped: result.kind = EndKind::kStopped; break;

@@ -20,6 +20,7 @@ struct TaskSurroundings {
   std::string lease_file;
   std::uint64_t log_bytes = 0;
   std::uint64_t grace_ms = 0;
+  std::uint64_t artifact_bytes = 0;
 };
 
 /// HARMONICS_PARAM_LEARNING_RATE for "learning-rate".

@@ -10,8 +10,8 @@ import program
 COMMANDS = ['', 'graph', 'graph show', 'graph check', 'graph dot', 'graph svg', 'graph zoo', 'train',
             'stage', 'run', 'profile', 'plan', 'quantize', 'dispatch-sweep', 'dispatch-trace', 'keys',
             'keys new', 'keys show', 'verify', 'server', 'worker', 'submit',
-            'monitor', 'tasks', 'task', 'why', 'logs', 'cancel', 'wait', 'workers', 'drain', 'quota', 'devices',
-            'doctor', 'completion']
+            'monitor', 'tasks', 'task', 'why', 'logs', 'artifacts', 'cancel', 'wait', 'workers', 'drain', 'quota',
+            'devices', 'doctor', 'completion']
 TRAIN_FLAGS = ('bind epochs batch-size micro-batches threads seed parts pipeline checkpoint checkpoint-every '
                'resume lr optimizer momentum weight-decay clip precision test-split schedule warmup '
                'patience metrics weights deploy shuffle no-shuffle output').split()
@@ -44,7 +44,7 @@ class FrontTest(program.CliTest):
         cases = {
             '': 'needs a command: graph, train, stage, run, profile, plan, quantize, dispatch-sweep, '
                 'dispatch-trace, keys, verify, server, worker, submit, '
-                'monitor, tasks, task, why, logs, cancel, wait, workers, drain, quota, devices, doctor, '
+                'monitor, tasks, task, why, logs, artifacts, cancel, wait, workers, drain, quota, devices, doctor, '
                 'completion',
             'graph': "needs a command: show, check, dot, svg, zoo",
             'trian net.harp': "did you mean 'train'?",

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import unittest
 
-from cluster import HARMONICS, TIMEOUT_S, ClusterTest, environment
+from cluster import HARMONICS, SOURCE_DIR, TIMEOUT_S, ClusterTest, environment
 
 
 class BadInput(ClusterTest):
@@ -47,6 +47,19 @@ class BadInput(ClusterTest):
         tokens.write_text('king arthur 0123456789abcdef\n')
         self.assert_fails(self.harmonics('server', '--port', 0, '--tokens', tokens), 'tokens:1',
                           "unknown role 'king'")
+
+    def test_the_units_of_systemd_call_what_there_is(self):
+        units = sorted((SOURCE_DIR / 'packaging' / 'systemd').glob('*.service'))
+        self.assertEqual([unit.stem for unit in units], ['harmonics-server', 'harmonics-worker'])
+        for unit in units:
+            text = unit.read_text()
+            line = next(line for line in text.splitlines() if line.startswith('ExecStart='))
+            program, command, *words = line.partition('=')[2].split()
+            self.assertEqual(program, '/usr/bin/harmonics')
+            known = self.harmonics(command, '--help').stdout
+            for flag in (word for word in words if word.startswith('--')):
+                self.assertIn(f'{flag} ', known)
+        self.assertIn('KillMode=process', text, 'tasks outlive the worker')
 
     def test_second_server_on_one_state_folder_or_port(self):
         self.start_server()
@@ -105,6 +118,16 @@ class BadInput(ClusterTest):
                                 '--token-file', self.state / 'token')
         self.assert_fails(result, 'refuses this worker', "'w'")
         self.assertEqual(self.wait(self.script('true'))['succeeded'], 1)
+
+    def test_a_user_who_asks_too_often_is_told_to_slow_down(self):
+        self.start_server('--rate', 1)
+        self.done('tasks')
+        crowd = [self.start('tasks', *self.access()) for _ in range(30)]
+        ends = [client.wait(timeout=TIMEOUT_S) for client in crowd]
+        self.assertIn(1, ends)
+        refused = next(client for client, end in zip(crowd, ends) if end == 1)
+        self.assertIn('more than 1 requests within a second', self.printed(refused))
+        self.until(lambda: self.call('tasks').returncode == 0, 'the next second')
 
     def test_wrong_token(self):
         self.start_server()

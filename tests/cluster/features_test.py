@@ -127,6 +127,76 @@ class Features(ClusterTest):
         self.release()
         self.assertEqual(self.wait(*tasks)['succeeded'], 3)
 
+    def test_fair_share_follows_the_weights(self):
+        tokens = self.folder / 'tokens'
+        tokens.write_text(''.join(f'submit {user} {user[0] * 32}\n' for user in ('ann', 'bob')))
+        self.kill(self.server)
+        self.server = self.start_server('--tokens', tokens)
+        self.done('quota', 'bob', '--weight', 3)
+        tasks = {}
+        for user in ('ann', 'bob'):
+            token = self.folder / f'{user}.token'
+            token.write_text(user[0] * 32)
+            token.chmod(0o600)
+            tasks[user] = self.script(self.held(), gpus=1,
+                                      flags=['--token-file', token, '--array', 8])
+        # Everything is in the queue before there is a place; then four devices are shared 1 : 3.
+        self.start_worker(gpus=4)
+        active = self.until(lambda: (lambda found: len(found) == 4 and found)(
+            [task['user'] for task in self.json('tasks', '--state', 'active')]), 'four to run')
+        self.assertEqual(sorted(active), ['ann', 'bob', 'bob', 'bob'])
+        self.release()
+        self.assertEqual(self.wait(*tasks.values())['succeeded'], 16)
+
+    def test_artifacts_are_kept_and_fetched(self):
+        worker = self.start_worker('--id', 'w')
+        big = 20 << 20
+        made = self.script(f'mkdir out; echo one > out/a.txt; echo two > b.txt; echo no > c.log; '
+                           f'head -c {big} /dev/zero > out/big',
+                           flags=['--artifact', 'out', '--artifact', '*.txt', '--artifact', 'absent'])
+        self.assertEqual(self.wait(made)['succeeded'], 1)
+        self.assertIn("nothing matches 'absent'", self.task(made)['end']['message'])
+        listed = {one['path']: one['bytes'] for one in self.json('artifacts', made)}
+        self.assertEqual(listed, {'b.txt': 4, 'out/a.txt': 4, 'out/big': big})
+        # They outlive both daemons.
+        self.kill(worker)
+        self.kill(self.server)
+        self.server = self.start_server()
+        self.start_worker('--id', 'w')
+        self.done('artifacts', made, '--to', 'fetched')
+        self.assertEqual((self.folder / 'fetched/out/a.txt').read_text(), 'one\n')
+        self.assertEqual((self.folder / 'fetched/out/big').stat().st_size, big)
+        self.assertFalse((self.folder / 'fetched/c.log').exists())
+        self.done('artifacts', made, 'b.txt', '--to', 'one')
+        self.assertEqual([path.name for path in (self.folder / 'one').iterdir()], ['b.txt'])
+        self.assert_fails(self.call('artifacts', made, 'c.log'), "no artifact 'c.log'")
+        self.assert_fails(self.call('submit', '--name', 'x', '--artifact', '../x', '--', 'true'),
+                          "'../x' must be a path below")
+
+    def test_artifacts_of_a_named_folder_are_copies(self):
+        self.start_worker()
+        place = self.folder / 'place'
+        place.mkdir()
+        task = self.script('echo $HARMONICS_TASK_ID > result',
+                           flags=['--workdir', place, '--artifact', 'result'])
+        self.assertEqual(self.wait(task)['succeeded'], 1)
+        (place / 'result').write_text('overwritten')
+        self.done('artifacts', task, '--to', 'fetched')
+        self.assertEqual((self.folder / 'fetched/result').read_text(), f'{task}\n')
+
+    def test_the_kernel_keeps_tasks_within_their_memory(self):
+        worker = self.start_worker(gpus=0)
+        text = 'block = bytearray(200 << 20)'
+        task = self.submit('python3', '-c', text, flags=['--host-memory', 60, '--cpus', 1])
+        self.wait(task)
+        if 'not enforced' in self.printed(worker):
+            # A machine without cgroups for this user: the worker says so, and the task runs.
+            self.assertEqual(self.state_of(task), 'succeeded')
+            self.skipTest(self.printed(worker))
+        self.assertIn('more memory than its 60 MB', self.task(task)['end']['message'])
+        self.assertEqual(self.state_of(task), 'failed')
+        self.assertEqual(self.wait(self.submit('true', flags=['--host-memory', 60]))['succeeded'], 1)
+
     def test_drain_and_back(self):
         self.start_worker(gpus=1)
         running = self.script(self.held())

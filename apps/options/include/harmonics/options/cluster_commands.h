@@ -40,6 +40,8 @@ struct ServerCommand {
   /// More names or addresses for the certificate of `init`.
   std::vector<std::string> init_hosts;
   std::int64_t lease_s = 30;
+  /// Of one user, in a second.
+  std::int64_t rate = 20'000;
 };
 
 /// harmonics worker
@@ -54,6 +56,9 @@ struct WorkerCommand {
   std::int64_t cpus = -1;
   std::int64_t memory_mb = -1;
   std::int64_t log_mb = 64;
+  std::int64_t artifact_mb = 4096;
+  std::int64_t keep_mb = 65536;
+  std::filesystem::path cgroup;
 };
 
 /// harmonics submit
@@ -75,6 +80,7 @@ struct SubmitCommand {
   std::vector<std::int64_t> after;
   std::vector<std::pair<std::string, std::string>> params;
   std::vector<std::pair<std::string, std::string>> env;
+  std::vector<std::string> artifacts;
   std::string working_dir;
   std::string key;
   bool wait = false;
@@ -114,6 +120,19 @@ struct LogsCommand {
   std::string stream = "out";
   std::int64_t attempt = 0;
   std::int64_t rank = 0;
+};
+
+/// harmonics artifacts
+struct ArtifactsCommand {
+  ServerAccess access;
+  std::int64_t task = 0;
+  /// Empty: all.
+  std::vector<std::string> paths;
+  /// Where they are put; empty: they are only listed.
+  std::filesystem::path to;
+  std::int64_t attempt = 0;
+  std::int64_t rank = 0;
+  OutputStyle output = OutputStyle::kTable;
 };
 
 /// harmonics cancel

@@ -268,7 +268,7 @@ using Command =
                  PlanCommand, DispatchSweepCommand, DispatchTraceCommand, KeysNewCommand,
                  KeysShowCommand, VerifyCommand, DevicesCommand, DoctorCommand, CompletionCommand,
                  ServerCommand, WorkerCommand, SubmitCommand, MonitorCommand, TasksCommand,
-                 TaskCommand, LogsCommand, CancelCommand, WaitCommand, WorkersCommand, DrainCommand,
-                 QuotaCommand>;
+                 TaskCommand, LogsCommand, ArtifactsCommand, CancelCommand, WaitCommand,
+                 WorkersCommand, DrainCommand, QuotaCommand>;
 
 }  // namespace harmonics

@@ -109,10 +109,16 @@ struct TaskKept {
   TaskRecord task{};
   bool operator==(const TaskKept&) const = default;
 };
+/// Where a kept task that is not active ran last, by gang rank. Follows its TaskKept.
+struct PlacesKept {
+  TaskId task{};
+  std::vector<WorkerId> places{};
+  bool operator==(const PlacesKept&) const = default;
+};
 
 using Fact = std::variant<TermStarted, TasksSubmitted, AttemptStarted, MemberLaunched, MemberEnded,
                           AttemptStopping, AttemptRequeued, TaskReady, CancelRequested, TaskEnded,
                           TasksForgotten, WorkerRegistered, WorkerDraining, WorkerForgotten,
-                          QuotaSet, CountersKept, TaskKept>;
+                          QuotaSet, CountersKept, TaskKept, PlacesKept>;
 
 }  // namespace harmonics

@@ -86,6 +86,8 @@ struct TaskRecord {
   std::uint32_t losses = 0;    ///< Attempts that ended with their worker.
   std::uint32_t preemptions = 0;
   bool cancelled = false;  ///< Cancel was asked for; it ends as soon as it has stopped.
+  /// Where the latest attempt runs or ran, by gang rank: that is where its output lies.
+  std::vector<WorkerId> places{};
   TaskState state{};
 
   [[nodiscard]] const TaskSpec& spec() const { return submission->spec; }

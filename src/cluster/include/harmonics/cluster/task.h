@@ -73,6 +73,10 @@ struct Needs {
 /// Throws an `Error` (kInvalidArgument) that names the field when a value is outside its limits.
 void check_task(const TaskSpec& spec);
 
+/// Throws an `Error` (kInvalidArgument) for an artifact that is no relative path, or leaves its
+/// folder: for new tasks only, so that what a store holds can always be read.
+void check_artifacts(const TaskSpec& spec);
+
 /// Reads task JSON; `where` names the text in errors. An unknown key is an error that suggests the
 /// nearest known one. The result has passed `check_task`.
 [[nodiscard]] TaskSpec parse_task(std::string_view json, std::string_view where);

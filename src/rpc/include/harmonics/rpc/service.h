@@ -62,6 +62,9 @@ class ClusterBackend {
   virtual void gone(RequestId connection) = 0;
   /// Nothing: the token is unknown.
   virtual std::optional<Identity> identify(std::string_view token) = 0;
+  /// Called for each request once its user is known (empty: an unknown token). A text refuses it:
+  /// why, and what to do.
+  virtual std::optional<std::string> refuse_rate(const std::string& user) = 0;
 };
 
 struct ServiceOptions {

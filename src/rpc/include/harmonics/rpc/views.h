@@ -114,9 +114,18 @@ struct LogQuery {
   TaskId task;
   AttemptNumber attempt;  ///< 0: the latest.
   std::uint32_t rank = 0;
-  std::string stream = "out";  ///< "out", "err" or "metrics"
+  /// "out", "err", "metrics"; "artifacts", a JSON object per line for each file; "artifact", the
+  /// file at `path`.
+  std::string stream = "out";
   std::uint64_t offset = 0;
   bool follow = false;  ///< Until the attempt has ended.
+  std::string path{};
+  std::uint64_t limit = 0;  ///< Bytes at most; 0: all.
+};
+/// A file that an attempt left.
+struct ArtifactView {
+  std::string path;  ///< Relative, below the task's working directory.
+  std::uint64_t bytes = 0;
 };
 /// Where a task's output lies: ask there, with that token.
 struct LogPlace {

@@ -13,6 +13,9 @@
 
 namespace harmonics {
 
+/// Requests that one user may send in a second, unless told otherwise.
+inline constexpr std::uint64_t kDefaultRate = 20'000;
+
 struct ServerSettings {
   /// Made when absent (mode 700), locked while the server lives.
   std::filesystem::path state_dir;
@@ -33,6 +36,7 @@ struct ServerSettings {
   std::optional<std::uint16_t> http_port;
   /// How long another server may take to let go of the store.
   Nanoseconds store_patience = std::chrono::seconds(10);
+  std::uint64_t rate = kDefaultRate;
   ServerOptions reactor;
 };
 

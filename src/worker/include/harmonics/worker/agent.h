@@ -24,6 +24,12 @@ struct WorkerSettings {
   std::vector<std::string> trainer;
   /// Kept of each stream of a task's output.
   std::uint64_t log_bytes = 64 << 20;
+  /// Artifacts of one attempt; what is above is left out, and the attempt's end says so.
+  std::uint64_t artifact_bytes = std::uint64_t{4} << 30;
+  /// Output and artifacts of attempts that are over; the oldest go first.
+  std::uint64_t keep_bytes = std::uint64_t{64} << 30;
+  /// A folder of cgroup v2 for the tasks' limits; empty: one is looked for.
+  std::filesystem::path cgroup{};
 };
 
 /// Runs until the server refuses it for good or `stop` is called. Tasks outlive it: a worker that
@@ -38,6 +44,8 @@ class WorkerAgent {
 
   /// Empty after `stop`; else why the server wants nothing of this worker.
   [[nodiscard]] std::string run();
+  /// Why the kernel does not keep tasks within their `cpus` and `memory_mb` here; empty: it does.
+  [[nodiscard]] const std::string& limits_lacking() const;
   /// Any thread, and signal handlers.
   void stop();
 

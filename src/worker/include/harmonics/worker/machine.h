@@ -15,7 +15,8 @@ namespace harmonics {
 /// Of the machine, or of this process's cgroup if that allows less.
 [[nodiscard]] std::uint64_t host_memory_mb();
 
-/// The GPUs that nvidia-smi lists; none when there is no such program or it fails.
+/// The GPUs that NVML (libnvidia-ml.so.1) knows, or where that library is missing or fails, those
+/// that nvidia-smi lists; none when there is no such program or it fails.
 [[nodiscard]] std::vector<DeviceSpec> find_gpus();
 /// What `nvidia-smi --query-gpu=index,name,memory.total --format=csv,noheader,nounits` prints. A
 /// line that does not look like that is an Error.

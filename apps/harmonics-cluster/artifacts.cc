@@ -1,0 +1,103 @@
+// harmonics artifacts: what a task left for its user.
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/json.h>
+#include <harmonics/console/table.h>
+#include <harmonics/console/terminal.h>
+#include <harmonics/options/command_line.h>
+#include <harmonics/rpc/client.h>
+
+#include "access.h"
+#include "subcommands.h"
+
+namespace harmonics {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What the worker says is not trusted with this machine's files.
+void check_inside(const std::string& path) {
+  const fs::path relative(path);
+  const bool inside = !path.empty() && relative.is_relative() &&
+                      std::ranges::find(relative, fs::path("..")) == relative.end();
+  if (!inside) {
+    fail(ErrorCode::kPermissionDenied, "the worker names an artifact '{}', which lies outside",
+         path);
+  }
+}
+
+std::vector<ArtifactView> chosen(std::vector<ArtifactView> all, const ArtifactsCommand& command) {
+  if (command.paths.empty()) return all;
+  std::vector<ArtifactView> found;
+  for (const std::string& path : command.paths) {
+    const auto one = std::ranges::find(all, path, &ArtifactView::path);
+    if (one == all.end()) {
+      fail(ErrorCode::kNotFound,
+           "task {} left no artifact '{}': 'harmonics artifacts {}' lists what there is",
+           command.task, path, command.task);
+    }
+    found.push_back(*one);
+  }
+  return found;
+}
+
+/// Under another name until it is whole.
+void fetch(ClusterClient& client, const LogQuery& query, const ArtifactView& artifact,
+           const fs::path& folder) {
+  check_inside(artifact.path);
+  const fs::path place = folder / artifact.path;
+  const fs::path partial = place.string() + format(".part-{}", ::getpid());
+  fs::create_directories(place.parent_path());
+  try {
+    std::ofstream file(partial, std::ios::binary | std::ios::trunc);
+    client.read_artifact(query, artifact, [&](std::string_view bytes) {
+      file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    });
+    file.close();
+    if (!file) fail(ErrorCode::kResourceExhausted, "cannot write '{}'", partial.string());
+    fs::rename(partial, place);
+  } catch (const std::exception&) {
+    std::error_code error;
+    fs::remove(partial, error);
+    throw;
+  }
+}
+
+std::string list_text(const std::vector<ArtifactView>& artifacts, OutputStyle style) {
+  if (style == OutputStyle::kJson) {
+    Json list = Json::array();
+    for (const ArtifactView& one : artifacts) {
+      list.push(Json().set("path", one.path).set("bytes", one.bytes));
+    }
+    return list.dump(2) + "\n";
+  }
+  Table table{{{"bytes", Align::kRight}, {"artifact"}}, {}};
+  std::string names;
+  for (const ArtifactView& one : artifacts) {
+    names += one.path + "\n";
+    table.rows.push_back({std::to_string(one.bytes), one.path});
+  }
+  return style == OutputStyle::kQuiet ? names : table.text(wants_colour(Stream::kOutput));
+}
+
+}  // namespace
+
+int artifacts(const ArtifactsCommand& command) {
+  ClusterClient client(client_options(command.access));
+  LogQuery query;
+  query.task = {static_cast<std::uint64_t>(command.task)};
+  query.attempt = {static_cast<std::uint32_t>(command.attempt)};
+  query.rank = static_cast<std::uint32_t>(command.rank);
+  const std::vector<ArtifactView> wanted = chosen(client.artifacts(query), command);
+  if (!command.to.empty()) {
+    for (const ArtifactView& artifact : wanted) fetch(client, query, artifact, command.to);
+  }
+  write_text(Stream::kOutput, list_text(wanted, command.output));
+  return kExitDone;
+}
+
+}  // namespace harmonics
