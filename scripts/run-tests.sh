@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Sets up this machine, builds everything and runs all tests.
+# Sets up this machine, builds everything and runs all tests; those of Spark last, in a Release build
+# that was given no ctest arguments.
 #   scripts/run-tests.sh [Release|Debug] [ctest argument …]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,4 +14,7 @@ esac
 [ $# -eq 0 ] || shift
 
 scripts/build.sh "$preset"
-exec ctest --preset "$preset" --parallel "$(nproc)" "$@"
+ctest --preset "$preset" --parallel "$(nproc)" "$@"
+if [ "$preset" = release ] && [ $# -eq 0 ]; then
+  scripts/test-spark.sh
+fi

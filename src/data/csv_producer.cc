@@ -8,7 +8,6 @@
 #include "csv_columns.h"
 #include "csv_row.h"
 #include "csv_scanner.h"
-#include "input_file.h"
 #include "lazy.h"
 
 namespace harmonics {
@@ -17,7 +16,7 @@ namespace {
 constexpr std::size_t kAheadBytes = std::size_t{256} << 10;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-std::uint64_t text_offset(const InputFile& file) {
+std::uint64_t text_offset(const ByteSource& file) {
   char start[kByteOrderMark.size()];
   if (file.size() < sizeof start) return 0;
   file.read_at(0, start);
@@ -50,7 +49,7 @@ void check_options(const CsvOptions& options) {
 class CsvProducer::Window {
  public:
   /// The bytes [begin, end) of the file; when they are not here, loads up to `until`.
-  CsvRowText view(const InputFile& file, std::uint64_t begin, std::uint64_t end,
+  CsvRowText view(const ByteSource& file, std::uint64_t begin, std::uint64_t end,
                   std::uint64_t until) {
     if (begin < begin_ || end > end_) {
       end_ = begin_;  // holds nothing, should reading fail
@@ -73,7 +72,7 @@ class CsvProducer::Window {
 /// The file, what is wanted of it, and where its rows are. Many threads.
 class CsvProducer::Table {
  public:
-  Table(const std::filesystem::path& path, CsvOptions options);
+  Table(ByteSourcePtr source, CsvOptions options);
 
   /// Rows first..first+count-1, of which the caller may go on to want those before `wanted_until`.
   struct Run {
@@ -97,7 +96,8 @@ class CsvProducer::Table {
   [[nodiscard]] std::vector<std::uint64_t> index_rows() const;
   [[noreturn]] void fail_in_row(std::uint64_t offset, const CsvFault& fault) const;
 
-  InputFile file_;
+  const ByteSourcePtr source_;
+  const ByteSource& file_ = *source_;
   CsvOptions options_;
   CsvLayout layout_;
   CsvRowReader read_row_ = nullptr;
@@ -107,8 +107,8 @@ class CsvProducer::Table {
   Lazy<std::vector<std::uint64_t>> offsets_;
 };
 
-CsvProducer::Table::Table(const std::filesystem::path& path, CsvOptions options)
-    : file_(path), options_(std::move(options)) {
+CsvProducer::Table::Table(ByteSourcePtr source, CsvOptions options)
+    : source_(std::move(source)), options_(std::move(options)) {
   check_options(options_);
   CsvScanner scanner(file_, text_offset(file_), kMaxCsvRowBytes);
   auto row = scanner.next();
@@ -218,7 +218,10 @@ void CsvProducer::Table::fail_in_row(std::uint64_t offset, const CsvFault& fault
 }
 
 CsvProducer::CsvProducer(const std::filesystem::path& path, CsvOptions options)
-    : table_(std::make_unique<const Table>(path, std::move(options))),
+    : CsvProducer(open_file(path.string()), std::move(options)) {}
+
+CsvProducer::CsvProducer(ByteSourcePtr source, CsvOptions options)
+    : table_(std::make_unique<const Table>(std::move(source), std::move(options))),
       ahead_(std::make_unique<Window>()) {}
 
 CsvProducer::~CsvProducer() = default;

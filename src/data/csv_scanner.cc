@@ -23,7 +23,7 @@ bool is_blank(CsvRowText row) {
 
 }  // namespace
 
-CsvScanner::CsvScanner(const InputFile& file, std::uint64_t offset, std::size_t row_bytes_limit)
+CsvScanner::CsvScanner(const ByteSource& file, std::uint64_t offset, std::size_t row_bytes_limit)
     : file_(file), row_bytes_limit_(row_bytes_limit), loaded_until_(offset) {
   load_more();
 }
@@ -94,7 +94,7 @@ void CsvScanner::load_more() {
   quote_ = find(begin_, end_, '"');
 }
 
-std::uint64_t line_at(const InputFile& file, std::uint64_t offset) {
+std::uint64_t line_at(const ByteSource& file, std::uint64_t offset) {
   std::uint64_t line = 1;
   std::vector<char> block(kBlockBytes);
   for (std::uint64_t at = 0; at < offset; at += kBlockBytes) {

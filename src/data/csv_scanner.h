@@ -7,8 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include <harmonics/data/byte_source.h>
+
 #include "csv_row.h"
-#include "input_file.h"
 
 namespace harmonics {
 
@@ -17,7 +18,7 @@ namespace harmonics {
 class CsvScanner {
  public:
   /// A row longer than `row_bytes_limit` is an Error.
-  CsvScanner(const InputFile& file, std::uint64_t offset, std::size_t row_bytes_limit);
+  CsvScanner(const ByteSource& file, std::uint64_t offset, std::size_t row_bytes_limit);
 
   struct Row {
     std::uint64_t offset;  // of its first byte in the file
@@ -32,7 +33,7 @@ class CsvScanner {
   void check_length(std::size_t length, std::uint64_t offset) const;
   void load_more();
 
-  const InputFile& file_;
+  const ByteSource& file_;
   const std::size_t row_bytes_limit_;
   std::vector<char> block_;      // and kCsvPadding
   const char* begin_ = nullptr;  // of what has not been handed out
@@ -43,6 +44,6 @@ class CsvScanner {
 };
 
 /// The line, counted from 1, that holds the byte at `offset`. Reads the file up to there.
-[[nodiscard]] std::uint64_t line_at(const InputFile& file, std::uint64_t offset);
+[[nodiscard]] std::uint64_t line_at(const ByteSource& file, std::uint64_t offset);
 
 }  // namespace harmonics

@@ -9,8 +9,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "input_file.h"
-
 namespace harmonics {
 namespace {
 
@@ -90,7 +88,7 @@ constexpr std::array<ElementType, 6> kElementTypes = {{
     {0x0E, 8, DType::kFloat64, convert_to<double>},
 }};
 
-const ElementType& element_type(const InputFile& file, const std::array<char, 4>& magic) {
+const ElementType& element_type(const ByteSource& file, const std::array<char, 4>& magic) {
   if (magic[0] == '\x1f' && magic[1] == '\x8b') {
     fail(ErrorCode::kInvalidArgument, "'{}' is compressed with gzip: unpack it first (gunzip)",
          file.path());
@@ -108,9 +106,10 @@ const ElementType& element_type(const InputFile& file, const std::array<char, 4>
 }  // namespace
 
 struct IdxProducer::Table {
-  Table(const std::filesystem::path& path, const IdxOptions& options);
+  Table(ByteSourcePtr opened, const IdxOptions& options);
 
-  InputFile file;
+  const ByteSourcePtr source;
+  const ByteSource& file = *source;
   double scale;
   TensorSpec spec;
   std::int64_t rows = 0;
@@ -120,8 +119,8 @@ struct IdxProducer::Table {
   Convert convert = nullptr;
 };
 
-IdxProducer::Table::Table(const std::filesystem::path& path, const IdxOptions& options)
-    : file(path), scale(options.scale) {
+IdxProducer::Table::Table(ByteSourcePtr opened, const IdxOptions& options)
+    : source(std::move(opened)), scale(options.scale) {
   std::array<char, 4> magic{};
   if (file.size() < magic.size()) {
     fail(ErrorCode::kInvalidArgument, "'{}' is not an IDX file: it has {} bytes", file.path(),
@@ -169,7 +168,10 @@ IdxProducer::Table::Table(const std::filesystem::path& path, const IdxOptions& o
 }
 
 IdxProducer::IdxProducer(const std::filesystem::path& path, const IdxOptions& options)
-    : table_(std::make_unique<const Table>(path, options)) {}
+    : IdxProducer(open_file(path.string()), options) {}
+
+IdxProducer::IdxProducer(ByteSourcePtr source, const IdxOptions& options)
+    : table_(std::make_unique<const Table>(std::move(source), options)) {}
 
 IdxProducer::~IdxProducer() = default;
 

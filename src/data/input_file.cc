@@ -1,5 +1,3 @@
-#include "input_file.h"
-
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,39 +5,55 @@
 #include <cerrno>
 
 #include <harmonics/base/error.h>
+#include <harmonics/data/byte_source.h>
 
 namespace harmonics {
+namespace {
 
-InputFile::InputFile(const std::filesystem::path& path) : path_(path.string()) {
-  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor_ < 0) fail_errno(errno, format("cannot read '{}'", path_));
+/// Reads with pread, never through a mapping, so that a file that shrinks while it is read is an
+/// Error and not a crash.
+class InputFile final : public ByteSource {
+ public:
+  explicit InputFile(const std::string& name);
+  ~InputFile() override { ::close(descriptor_); }
+  void read_at(std::uint64_t offset, std::span<char> out) const override;
+
+ private:
+  int descriptor_ = -1;
+};
+
+InputFile::InputFile(const std::string& name) : ByteSource(name) {
+  descriptor_ = ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor_ < 0) fail_errno(errno, format("cannot read '{}'", name));
   struct stat facts {};
   if (::fstat(descriptor_, &facts) != 0 || !S_ISREG(facts.st_mode)) {
     ::close(descriptor_);
     fail(ErrorCode::kInvalidArgument,
-         "cannot read '{}': not a regular file; give a data file, not a folder or a pipe", path_);
+         "cannot read '{}': not a regular file; give a data file, not a folder or a pipe", name);
   }
-  size_ = static_cast<std::uint64_t>(facts.st_size);
+  set_size(static_cast<std::uint64_t>(facts.st_size));
 }
-
-InputFile::~InputFile() { ::close(descriptor_); }
 
 void InputFile::read_at(std::uint64_t offset, std::span<char> out) const {
   while (!out.empty()) {
     const ssize_t got = ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
     if (got < 0) {
       if (errno == EINTR) continue;
-      fail_errno(errno, format("cannot read '{}'", path_));
+      fail_errno(errno, format("cannot read '{}'", path()));
     }
     if (got == 0) {
       fail(ErrorCode::kDataLoss,
            "'{}' ends at byte {} but had {} bytes when it was opened: it was cut off while it was "
            "read; restore it and start again",
-           path_, offset, size_);
+           path(), offset, size());
     }
     offset += static_cast<std::uint64_t>(got);
     out = out.subspan(static_cast<std::size_t>(got));
   }
 }
+
+}  // namespace
+
+ByteSourcePtr open_file(const std::string& path) { return std::make_shared<InputFile>(path); }
 
 }  // namespace harmonics

@@ -159,15 +159,15 @@ void Settings::wrong(std::string_view key, std::string_view wanted) const {
        wanted);
 }
 
-std::filesystem::path path_of(const Settings& settings, const std::filesystem::path& relative_to) {
+ByteSourcePtr bytes_of(const Settings& settings, const OpenBytes& open) {
   if (settings.path().empty()) {
     fail(ErrorCode::kInvalidArgument, "'{}:' names no file: write {}:PATH", settings.scheme(),
          settings.scheme());
   }
-  return relative_to / settings.path();
+  return open(settings.path());
 }
 
-IndexedProducerPtr open_csv(const Settings& settings, const std::filesystem::path& relative_to) {
+IndexedProducerPtr open_csv(const Settings& settings, const OpenBytes& open) {
   settings.allow({"columns", "dtype", "scale", "shape", "header", "delimiter"});
   constexpr std::array<std::string_view, 3> kHeaders = {"auto", "yes", "no"};
   CsvOptions options;
@@ -180,13 +180,13 @@ IndexedProducerPtr open_csv(const Settings& settings, const std::filesystem::pat
     if (*delimiter != "tab" && delimiter->size() != 1) settings.wrong("delimiter", "one character");
     options.delimiter = *delimiter == "tab" ? '\t' : delimiter->front();
   }
-  return std::make_shared<CsvProducer>(path_of(settings, relative_to), std::move(options));
+  return std::make_shared<CsvProducer>(bytes_of(settings, open), std::move(options));
 }
 
-IndexedProducerPtr open_idx(const Settings& settings, const std::filesystem::path& relative_to) {
+IndexedProducerPtr open_idx(const Settings& settings, const OpenBytes& open) {
   settings.allow({"dtype", "scale"});
   const IdxOptions options{settings.dtype(), settings.number<double>("scale").value_or(1.0)};
-  return std::make_shared<IdxProducer>(path_of(settings, relative_to), options);
+  return std::make_shared<IdxProducer>(bytes_of(settings, open), options);
 }
 
 IndexedProducerPtr open_synthetic(const Settings& settings) {
@@ -208,9 +208,14 @@ IndexedProducerPtr open_synthetic(const Settings& settings) {
 }  // namespace
 
 IndexedProducerPtr open_producer(std::string_view spec, const std::filesystem::path& relative_to) {
+  return open_producer(
+      spec, [&](const std::string& path) { return open_file((relative_to / path).string()); });
+}
+
+IndexedProducerPtr open_producer(std::string_view spec, const OpenBytes& open) {
   const Settings settings(spec);
-  if (settings.scheme() == "csv") return open_csv(settings, relative_to);
-  if (settings.scheme() == "idx") return open_idx(settings, relative_to);
+  if (settings.scheme() == "csv") return open_csv(settings, open);
+  if (settings.scheme() == "idx") return open_idx(settings, open);
   return open_synthetic(settings);
 }
 

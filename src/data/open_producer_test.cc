@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 
 #include <harmonics/data/synthetic_producer.h>
 
@@ -89,6 +91,44 @@ TEST_F(OpenProducerTest, RefusalsListWhatThereIs) {
               HasSubstr("1 to 256"));
   EXPECT_THAT(error("synthetic:?size=1&dtype=int64"), HasSubstr("use float32 or float64"));
   EXPECT_NE(error("csv:a.csv?shape=99999999999999999999"), "");
+}
+
+/// A text as a file, of which only so much can be read.
+class TextBytes final : public ByteSource {
+ public:
+  TextBytes(const std::string& path, std::string text, std::size_t readable)
+      : ByteSource(path, text.size()), text_(std::move(text)), readable_(readable) {}
+  void read_at(std::uint64_t offset, std::span<char> out) const override {
+    if (offset + out.size() > readable_) fail(ErrorCode::kDataLoss, "'{}' is gone", path());
+    text_.copy(out.data(), out.size(), offset);
+  }
+
+ private:
+  std::string text_;
+  std::size_t readable_;
+};
+
+TEST_F(OpenProducerTest, FilesThatTheCallerReads) {
+  const std::string rows = "1,2\n3,4\n5,6\n";
+  std::string asked;
+  const auto opened = open_producer("csv:far://host/a.csv?columns=1", [&](const auto& path) {
+    asked = path;
+    return std::make_shared<TextBytes>(path, rows, rows.size());
+  });
+  EXPECT_EQ(asked, "far://host/a.csv");
+  EXPECT_EQ(opened->row_count(), 3);
+  EXPECT_THAT(opened->next()->values<float>(), ElementsAre(2));
+  const std::string labels("\0\0\x08\x01\0\0\0\x02\x05\x07", 10);
+  const auto digits = open_producer("idx:far://host/b?dtype=int64", [&](const auto& path) {
+    return std::make_shared<TextBytes>(path, labels, labels.size());
+  });
+  EXPECT_THAT(digits->next()->values<std::int64_t>(), ElementsAre(5));
+  EXPECT_THAT(error_of([&] {
+                static_cast<void>(open_producer("csv:far://host/c.csv", [&](const auto& path) {
+                  return std::make_shared<TextBytes>(path, rows, 4);
+                }));
+              }),
+              HasSubstr("'far://host/c.csv' is gone"));
 }
 
 }  // namespace

@@ -28,6 +28,8 @@ struct hm_consumer {
 };
 struct hm_end {
   harmonics::TransportPtr transport;
+  /// "bus", or the scheme of the endpoint.
+  std::string kind;
 };
 struct hm_tensors {
   explicit hm_tensors(harmonics::NamedTensors named);

@@ -1,6 +1,7 @@
 #include <filesystem>
 
 #include <harmonics/data/batch_producer.h>
+#include <harmonics/data/byte_source.h>
 #include <harmonics/data/csv_producer.h>
 #include <harmonics/data/open_producer.h>
 #include <harmonics/data/shuffle_producer.h>
@@ -46,6 +47,34 @@ class CalledProducer final : public IndexedProducer {
   const std::shared_ptr<void> context_;
 };
 
+/// A file that the caller's function reads.
+class CalledBytes final : public ByteSource {
+ public:
+  CalledBytes(std::string name, const hm_bytes& bytes, std::shared_ptr<void> context)
+      : ByteSource(std::move(name), bytes.size), read_(bytes.read), context_(std::move(context)) {}
+
+  void read_at(std::uint64_t offset, std::span<char> out) const override {
+    if (out.empty()) return;
+    char error[512] = "";
+    const hm_byte_request request = {offset, out.data(), out.size(), error, sizeof error};
+    if (read_(context_.get(), &request) != 0) {
+      error[sizeof error - 1] = '\0';
+      fail(ErrorCode::kDataLoss, "cannot read '{}': {}", path(), error);
+    }
+  }
+
+ private:
+  int (*const read_)(void* context, const hm_byte_request* request);
+  const std::shared_ptr<void> context_;
+};
+
+/// What the caller made, released with the last copy.
+std::shared_ptr<void> kept(void* context, void (*release)(void*)) {
+  return {context, [release](void* object) {
+            if (release != nullptr) release(object);
+          }};
+}
+
 IndexedProducerPtr indexed(const hm_producer* source) {
   auto found = std::dynamic_pointer_cast<IndexedProducer>(object_of(source, "source").producer);
   if (!found) {
@@ -73,13 +102,20 @@ int hm_producer_open(const char* source, const char* folder, hm_producer** out) 
       out, [&] { return open_producer(text_of(source, "source"), text_of(folder, "folder")); });
 }
 
+int hm_producer_open_bytes(const char* source, const hm_bytes* bytes, hm_producer** out) {
+  return make_producer(out, [&] {
+    const hm_bytes& given = object_of(bytes, "bytes");
+    const std::shared_ptr<void> context = kept(given.context, given.release);
+    return open_producer(text_of(source, "source"), [&](const std::string& path) {
+      return std::make_shared<CalledBytes>(path, given, context);
+    });
+  });
+}
+
 int hm_producer_rows(const hm_rows* rows, hm_producer** out) {
   return make_producer(out, [&] {
     const hm_rows& given = object_of(rows, "rows");
-    std::shared_ptr<void> context(given.context, [release = given.release](void* kept) {
-      if (release != nullptr) release(kept);
-    });
-    return std::make_shared<CalledProducer>(given, std::move(context));
+    return std::make_shared<CalledProducer>(given, kept(given.context, given.release));
   });
 }
 

@@ -56,13 +56,15 @@ int hm_end_open(const char* url, const char* settings, hm_end** out) {
   return guarded([&] {
     const TransportOptions options =
         engine_settings(settings == nullptr ? std::string_view() : settings).remote.transport;
-    object_of(out, "out") = new hm_end{make_transport(parse_binding(text_of(url, "url")), options)};
+    const std::string_view place = text_of(url, "url");
+    object_of(out, "out") = new hm_end{make_transport(parse_binding(place), options),
+                                       std::string(place.substr(0, place.find(':')))};
   });
 }
 
 int hm_bus_open(const char* name, hm_end** out) {
   return guarded([&] {
-    object_of(out, "out") = new hm_end{meeting().take(std::string(text_of(name, "name")))};
+    object_of(out, "out") = new hm_end{meeting().take(std::string(text_of(name, "name"))), "bus"};
   });
 }
 

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <atomic>
 #include <filesystem>
 
@@ -9,6 +8,7 @@
 
 #include "border.h"
 #include "settings.h"
+#include "watched_end.h"
 
 using namespace harmonics;
 using namespace harmonics::border;
@@ -29,6 +29,8 @@ struct hm_engine {
   virtual void load_weights(const std::string& path) = 0;
   virtual NamedTensors parameters() const = 0;
   virtual const TrainingProgress& progress() const = 0;
+
+  const std::shared_ptr<EndWatch> watch = std::make_shared<EndWatch>();
 };
 
 namespace {
@@ -190,36 +192,21 @@ int hm_engine_bind_consumer(hm_engine* engine, const char* name, const hm_consum
 int hm_engine_bind_end(hm_engine* engine, const char* boundary, int entering, hm_end* end) {
   return guarded([&] {
     const std::unique_ptr<hm_end> owned(end);
-    object_of(engine, "engine")
-        .bind_end(std::string(text_of(boundary, "boundary")), entering != 0,
-                  std::move(object_of(end, "end").transport));
+    hm_engine& to = object_of(engine, "engine");
+    hm_end& given = object_of(end, "end");
+    to.bind_end(std::string(text_of(boundary, "boundary")), entering != 0,
+                watched(std::move(given.transport), given.kind, to.watch));
   });
 }
 
 int hm_engine_join_replicas(hm_engine* engine, const hm_replicas* replicas) {
   return guarded([&] {
     const hm_replicas& given = object_of(replicas, "replicas");
-    ReductionEnds ends;
-    ends.rank = static_cast<std::size_t>(given.rank);
-    ends.ranks = static_cast<std::size_t>(given.ranks);
-    for (size_t i = 0; i < given.count; ++i) {
-      const std::unique_ptr<hm_end> owned(given.ends[i]);
-      ends.peers[static_cast<std::size_t>(given.peers[i])] = std::move(owned->transport);
-    }
+    hm_engine& to = object_of(engine, "engine");
+    ReductionEnds ends = reduction_ends(given, to.watch);
     ReductionOptions options;
     options.order = reduction_from_name(text_of(given.order, "order"));
-    object_of(engine, "engine").join_replicas(std::move(ends), options);
-  });
-}
-
-int hm_reduction_peers(const char* order, int32_t rank, int32_t ranks, int32_t* out,
-                       size_t* count) {
-  return guarded([&] {
-    const auto peers =
-        reduction_peers(reduction_from_name(text_of(order, "order")),
-                        static_cast<std::size_t>(rank), static_cast<std::size_t>(ranks));
-    object_of(count, "count") = peers.size();
-    std::copy(peers.begin(), peers.end(), out);
+    to.join_replicas(std::move(ends), options);
   });
 }
 
@@ -233,14 +220,15 @@ int hm_engine_fit(hm_engine* engine, const hm_fit* fit, char** report) {
   return guarded([&] {
     const hm_fit& asked = object_of(fit, "fit");
     FitOptions options = fit_options(asked.options);
+    hm_engine& to = object_of(engine, "engine");
     std::atomic<bool> stop = false;
     options.stop = &stop;
-    if (asked.on_step != nullptr) {
-      options.on_step = [&](const StepReport& step) {
-        if (asked.on_step(asked.context, step_json(step).c_str()) != 0) stop = true;
-      };
-    }
-    const FitReport done = object_of(engine, "engine").fit(asked.epochs, options);
+    options.on_step = [&](const StepReport& step) {
+      if (to.watch->stopped()) stop = true;
+      if (asked.on_step == nullptr) return;
+      if (asked.on_step(asked.context, step_json(step).c_str()) != 0) stop = true;
+    };
+    const FitReport done = to.fit(asked.epochs, options);
     object_of(report, "report") = copy_text(fit_json(done));
   });
 }
@@ -297,6 +285,15 @@ int hm_engine_progress(const hm_engine* engine, char** json) {
     text.set("epochs", progress.epochs_done).set("batches", progress.batches_in_epoch);
     object_of(json, "json") = copy_text(text.dump());
   });
+}
+
+int hm_engine_stop(hm_engine* engine) {
+  return guarded([&] { object_of(engine, "engine").watch->stop(); });
+}
+
+int hm_engine_traffic(const hm_engine* engine, char** json) {
+  return guarded(
+      [&] { object_of(json, "json") = copy_text(object_of(engine, "engine").watch->traffic()); });
 }
 
 void hm_engine_free(hm_engine* engine) { delete engine; }

@@ -20,6 +20,7 @@ typedef struct hm_producer hm_producer;
 typedef struct hm_consumer hm_consumer;
 typedef struct hm_engine hm_engine;   /* a CycleRuntime or one of the schedulers */
 typedef struct hm_end hm_end;         /* one end of a boundary */
+typedef struct hm_reducer hm_reducer; /* one rank of a sum over processes */
 typedef struct hm_tensors hm_tensors; /* tensors with names, in name order */
 
 /* A tensor in main memory. dtype is a name such as "float32". */
@@ -62,6 +63,25 @@ void hm_graph_free(hm_graph* graph);
 int hm_producer_csv(const char* path, hm_producer** out);
 /* A source such as "csv:digits.csv?columns=0-63"; paths are relative to `folder`. */
 int hm_producer_open(const char* source, const char* folder, hm_producer** out);
+/* A file that the caller reads, in place of one of this machine: `read` fills `out` with the bytes
+ * from `offset` on and answers 0 when all went well. It may be called from any thread; `release` is
+ * called with `context` when nobody needs it any more. */
+typedef struct hm_byte_request {
+  uint64_t offset;
+  void* out;
+  uint64_t size;
+  /* Room for a text that says what went wrong. */
+  char* error;
+  size_t error_size;
+} hm_byte_request;
+typedef struct hm_bytes {
+  uint64_t size;
+  int (*read)(void* context, const hm_byte_request* request);
+  void (*release)(void* context);
+  void* context;
+} hm_bytes;
+/* A source as above whose path is only a name: the bytes are read through `bytes`. */
+int hm_producer_open_bytes(const char* source, const hm_bytes* bytes, hm_producer** out);
 /* Samples that are asked for: those whose numbers stand in `rows` go to `out`, one after another.
  */
 typedef struct hm_row_request {
@@ -159,7 +179,20 @@ int hm_engine_parameters(const hm_engine* engine, hm_tensors** out);
 int hm_engine_digest(const hm_engine* engine, char** digest);
 /* {"epochs": those done, "batches": of the epoch under way} */
 int hm_engine_progress(const hm_engine* engine, char** json);
+/* Ends a fit after the step at hand, and every wait on ends that the engine took over at once, with
+ * the code of "cancelled". The one function that another thread may call at the same time. */
+int hm_engine_stop(hm_engine* engine);
+/* What went over the ends that the engine took over, as JSON: {"ends": {kind: count}, "bytes_sent",
+ * "socket_payload_sent" …}. */
+int hm_engine_traffic(const hm_engine* engine, char** json);
 void hm_engine_free(hm_engine* engine);
+
+/* The sum of tensors over several processes or threads. The ends are taken over, also when it
+ * fails; all ranks sum equally often, with the same names, shapes and step. */
+int hm_reducer_new(const hm_replicas* replicas, hm_reducer** out);
+int hm_reducer_sum(hm_reducer* reducer, const hm_tensor* tensors, size_t count, uint64_t step,
+                   hm_tensors** out);
+void hm_reducer_free(hm_reducer* reducer);
 
 /* Boundaries. */
 int hm_end_open(const char* url, const char* settings, hm_end** out);

@@ -33,6 +33,12 @@ template <typename Object>
   return reinterpret_cast<jlong>(object);
 }
 
+/// The handle of what the C interface made, or 0 with the exception pending.
+template <typename Object>
+[[nodiscard]] jlong made(JNIEnv* env, int code, Object* object) {
+  return good(env, code) ? handle(object) : 0;
+}
+
 /// A Java object that native code keeps; any thread may use and destroy it.
 class Kept {
  public:

@@ -8,39 +8,6 @@ using namespace harmonics::jni;
 
 namespace {
 
-template <typename Object>
-jlong made(JNIEnv* env, int code, Object* object) {
-  return good(env, code) ? handle(object) : 0;
-}
-
-/// Samples that a io.harmonics.RowReader makes.
-class JavaRows {
- public:
-  JavaRows(JNIEnv* env, jobject reader) : reader_(env, reader) {
-    read_ = env->GetMethodID(env->GetObjectClass(reader), "read", "([JLjava/nio/ByteBuffer;)V");
-  }
-
-  static int read(void* context, const hm_row_request* request) {
-    const auto& self = *static_cast<JavaRows*>(context);
-    JNIEnv* env = self.reader_.environment();
-    if (env == nullptr || env->PushLocalFrame(16) != 0) return 1;
-    jobject buffer = env->NewDirectByteBuffer(request->out, static_cast<jlong>(request->size));
-    env->CallVoidMethod(self.reader_.get(), self.read_,
-                        numbers_of(env, request->rows, static_cast<std::size_t>(request->count)),
-                        buffer);
-    const bool failed = env->ExceptionCheck();
-    const std::string message = take_exception(env);
-    env->PopLocalFrame(nullptr);
-    std::strncpy(request->error, message.c_str(), request->error_size - 1);
-    return failed ? 1 : 0;
-  }
-  static void release(void* context) { delete static_cast<JavaRows*>(context); }
-
- private:
-  Kept reader_;
-  jmethodID read_;
-};
-
 /// Tells a io.harmonics.StepListener about every step.
 struct JavaListener {
   JNIEnv* env;
@@ -60,6 +27,24 @@ struct JavaListener {
     }
     return go_on == JNI_TRUE ? 0 : 1;
   }
+};
+
+/// The order and the ends of a sum over replicas, on their way to the C interface.
+class ReplicaArguments {
+ public:
+  ReplicaArguments(JNIEnv* env, jbyteArray order, jintArray peers, jlongArray ends)
+      : order_(text(env, order)), peers_(static_cast<std::size_t>(env->GetArrayLength(peers))) {
+    env->GetIntArrayRegion(peers, 0, static_cast<jsize>(peers_.size()), peers_.data());
+    for (const std::int64_t end : numbers(env, ends)) ends_.push_back(object<hm_end>(end));
+  }
+  [[nodiscard]] hm_replicas as(jint rank, jint ranks) const {
+    return {order_.c_str(), rank, ranks, peers_.data(), ends_.data(), ends_.size()};
+  }
+
+ private:
+  std::string order_;
+  std::vector<std::int32_t> peers_;
+  std::vector<hm_end*> ends_;
 };
 
 }  // namespace
@@ -135,81 +120,6 @@ HARMONICS_NATIVE(void, graphFree)(JNIEnv*, jclass, jlong graph) {
   hm_graph_free(object<hm_graph>(graph));
 }
 
-HARMONICS_NATIVE(jlong, producerCsv)(JNIEnv* env, jclass, jbyteArray path) {
-  hm_producer* producer = nullptr;
-  const int code = hm_producer_csv(text(env, path).c_str(), &producer);
-  return made(env, code, producer);
-}
-
-HARMONICS_NATIVE(jlong, producerOpen)
-(JNIEnv* env, jclass, jbyteArray source, jbyteArray folder) {
-  hm_producer* producer = nullptr;
-  const int code =
-      hm_producer_open(text(env, source).c_str(), text(env, folder).c_str(), &producer);
-  return made(env, code, producer);
-}
-
-HARMONICS_NATIVE(jlong, producerRows)
-(JNIEnv* env, jclass, jbyteArray dtype, jlongArray shape, jlong rows, jobject reader) {
-  const std::vector<std::int64_t> axes = numbers(env, shape);
-  const std::string type = text(env, dtype);
-  const hm_rows samples = {type.c_str(),
-                           axes.data(),
-                           static_cast<std::int32_t>(axes.size()),
-                           rows,
-                           JavaRows::read,
-                           JavaRows::release,
-                           new JavaRows(env, reader)};
-  hm_producer* producer = nullptr;
-  const int code = hm_producer_rows(&samples, &producer);
-  return made(env, code, producer);
-}
-
-HARMONICS_NATIVE(jlong, producerShuffle)(JNIEnv* env, jclass, jlong source) {
-  hm_producer* producer = nullptr;
-  const int code = hm_producer_shuffle(object<hm_producer>(source), &producer);
-  return made(env, code, producer);
-}
-
-HARMONICS_NATIVE(jlong, producerBatch)(JNIEnv* env, jclass, jlong source, jlong size) {
-  hm_producer* producer = nullptr;
-  const int code = hm_producer_batch(object<hm_producer>(source), size, &producer);
-  return made(env, code, producer);
-}
-
-HARMONICS_NATIVE(jlong, producerStride)
-(JNIEnv* env, jclass, jlong source, jlong first, jlong count) {
-  hm_producer* producer = nullptr;
-  const int code = hm_producer_stride(object<hm_producer>(source), first, count, &producer);
-  return made(env, code, producer);
-}
-
-HARMONICS_NATIVE(jlong, producerSamples)(JNIEnv* env, jclass, jlong producer) {
-  std::int64_t samples = 0;
-  good(env, hm_producer_samples(object<hm_producer>(producer), &samples));
-  return samples;
-}
-
-HARMONICS_NATIVE(void, producerFree)(JNIEnv*, jclass, jlong producer) {
-  hm_producer_free(object<hm_producer>(producer));
-}
-
-HARMONICS_NATIVE(jlong, consumerMemory)(JNIEnv* env, jclass) {
-  hm_consumer* consumer = nullptr;
-  const int code = hm_consumer_memory(&consumer);
-  return made(env, code, consumer);
-}
-
-HARMONICS_NATIVE(jlong, consumerTake)(JNIEnv* env, jclass, jlong consumer) {
-  hm_tensors* tensors = nullptr;
-  const int code = hm_consumer_take(object<hm_consumer>(consumer), &tensors);
-  return made(env, code, tensors);
-}
-
-HARMONICS_NATIVE(void, consumerFree)(JNIEnv*, jclass, jlong consumer) {
-  hm_consumer_free(object<hm_consumer>(consumer));
-}
-
 HARMONICS_NATIVE(jlong, runtimeNew)(JNIEnv* env, jclass, jlong graph, jbyteArray settings) {
   hm_engine* engine = nullptr;
   const int code = hm_runtime_new(object<hm_graph>(graph), text(env, settings).c_str(), &engine);
@@ -259,14 +169,32 @@ HARMONICS_NATIVE(void, engineBindEnd)
 HARMONICS_NATIVE(void, engineJoinReplicas)
 (JNIEnv* env, jclass, jlong engine, jbyteArray order, jint rank, jint ranks, jintArray peers,
  jlongArray ends) {
-  const std::string name = text(env, order);
-  std::vector<std::int32_t> others(static_cast<std::size_t>(env->GetArrayLength(peers)));
-  env->GetIntArrayRegion(peers, 0, static_cast<jsize>(others.size()), others.data());
-  std::vector<hm_end*> owned;
-  for (const std::int64_t end : numbers(env, ends)) owned.push_back(object<hm_end>(end));
-  const hm_replicas replicas = {name.c_str(),  rank,         ranks,
-                                others.data(), owned.data(), owned.size()};
-  good(env, hm_engine_join_replicas(object<hm_engine>(engine), &replicas));
+  const ReplicaArguments replicas(env, order, peers, ends);
+  const hm_replicas joined = replicas.as(rank, ranks);
+  good(env, hm_engine_join_replicas(object<hm_engine>(engine), &joined));
+}
+
+HARMONICS_NATIVE(jlong, reducerNew)
+(JNIEnv* env, jclass, jbyteArray order, jint rank, jint ranks, jintArray peers, jlongArray ends) {
+  const ReplicaArguments replicas(env, order, peers, ends);
+  const hm_replicas joined = replicas.as(rank, ranks);
+  hm_reducer* reducer = nullptr;
+  const int code = hm_reducer_new(&joined, &reducer);
+  return made(env, code, reducer);
+}
+
+HARMONICS_NATIVE(jlong, reducerSum)
+(JNIEnv* env, jclass, jlong reducer, jobjectArray names, jobjectArray dtypes, jobjectArray shapes,
+ jobjectArray buffers, jlong step) {
+  const TensorArguments own(env, names, dtypes, shapes, buffers);
+  hm_tensors* sums = nullptr;
+  const int code = hm_reducer_sum(object<hm_reducer>(reducer), own.data(), own.size(),
+                                  static_cast<std::uint64_t>(step), &sums);
+  return made(env, code, sums);
+}
+
+HARMONICS_NATIVE(void, reducerFree)(JNIEnv*, jclass, jlong reducer) {
+  hm_reducer_free(object<hm_reducer>(reducer));
 }
 
 HARMONICS_NATIVE(jintArray, reductionPeers)
@@ -352,6 +280,16 @@ HARMONICS_NATIVE(jbyteArray, engineProgress)(JNIEnv* env, jclass, jlong engine) 
   char* json = nullptr;
   return good(env, hm_engine_progress(object<hm_engine>(engine), &json)) ? taken_text(env, json)
                                                                          : nullptr;
+}
+
+HARMONICS_NATIVE(void, engineStop)(JNIEnv* env, jclass, jlong engine) {
+  good(env, hm_engine_stop(object<hm_engine>(engine)));
+}
+
+HARMONICS_NATIVE(jbyteArray, engineTraffic)(JNIEnv* env, jclass, jlong engine) {
+  char* json = nullptr;
+  return good(env, hm_engine_traffic(object<hm_engine>(engine), &json)) ? taken_text(env, json)
+                                                                        : nullptr;
 }
 
 HARMONICS_NATIVE(void, engineFree)(JNIEnv*, jclass, jlong engine) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <harmonics/data/byte_source.h>
 #include <harmonics/data/producer.h>
 
 namespace harmonics {
@@ -54,6 +55,7 @@ struct CsvOptions {
 class CsvProducer final : public IndexedProducer {
  public:
   explicit CsvProducer(const std::filesystem::path& path, CsvOptions options = {});
+  explicit CsvProducer(ByteSourcePtr source, CsvOptions options = {});
   ~CsvProducer() override;
 
   [[nodiscard]] TensorSpec sample_spec() const override;

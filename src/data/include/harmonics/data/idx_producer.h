@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include <harmonics/data/byte_source.h>
 #include <harmonics/data/producer.h>
 
 namespace harmonics {
@@ -31,6 +32,7 @@ struct IdxOptions {
 class IdxProducer final : public IndexedProducer {
  public:
   explicit IdxProducer(const std::filesystem::path& path, const IdxOptions& options = {});
+  explicit IdxProducer(ByteSourcePtr source, const IdxOptions& options = {});
   ~IdxProducer() override;
 
   [[nodiscard]] TensorSpec sample_spec() const override;

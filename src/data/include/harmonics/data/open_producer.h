@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include <harmonics/data/byte_source.h>
 #include <harmonics/data/producer.h>
 
 namespace harmonics {
@@ -21,5 +22,8 @@ namespace harmonics {
 /// or value is an Error that lists what there is.
 [[nodiscard]] IndexedProducerPtr open_producer(std::string_view spec,
                                                const std::filesystem::path& relative_to);
+
+/// The same over files that `open` opens: the path of the text goes to it as it stands.
+[[nodiscard]] IndexedProducerPtr open_producer(std::string_view spec, const OpenBytes& open);
 
 }  // namespace harmonics

@@ -30,8 +30,7 @@ public final class DistributedScheduler extends Engine {
    * {@link Reduction#peers} names, which the scheduler takes over.
    */
   public void joinReplicas(Reduction order, int rank, int ranks, Map<Integer, Transport> peers) {
-    int[] others = peers.keySet().stream().mapToInt(Integer::intValue).toArray();
-    long[] ends = peers.values().stream().mapToLong(NativeObject::release).toArray();
-    Native.engineJoinReplicas(handle(), order.label(), rank, ranks, others, ends);
+    Native.engineJoinReplicas(
+        handle(), order.label(), rank, ranks, Transport.ranks(peers), Transport.taken(peers));
   }
 }

@@ -70,6 +70,23 @@ public abstract class Engine extends NativeObject {
     Native.engineLoadWeights(handle(), Native.utf8(path.toString()));
   }
 
+  /**
+   * Ends {@link #fit} after the step at hand, and every wait on ends that this engine took over at
+   * once, with a {@link HarmonicsException} whose code is {@code cancelled}. Another thread may call
+   * it, as long as this is not closed.
+   */
+  public void stop() {
+    Native.engineStop(handle());
+  }
+
+  /**
+   * What went over the ends that this engine took over: {@code bytes_sent}, {@code
+   * socket_payload_sent} …, and under {@code ends} how many there are of which kind.
+   */
+  public Report traffic() {
+    return new Report(Native.text(Native.engineTraffic(handle())));
+  }
+
   /** A copy of all parameters and buffers. */
   public NamedTensors parameters() {
     return new NamedTensors(Native.engineParameters(handle()));

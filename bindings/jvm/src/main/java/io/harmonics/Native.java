@@ -44,6 +44,7 @@ final class Native {
 
   static native long producerCsv(byte[] path);
   static native long producerOpen(byte[] source, byte[] folder);
+  static native long producerOpenBytes(byte[] source, long size, ByteReader reader);
   static native long producerRows(byte[] dtype, long[] shape, long rows, RowReader reader);
   static native long producerShuffle(long source);
   static native long producerBatch(long source, long size);
@@ -61,6 +62,10 @@ final class Native {
   static native void engineJoinReplicas(
       long engine, byte[] order, int rank, int ranks, int[] peers, long[] ends);
   static native int[] reductionPeers(byte[] order, int rank, int ranks);
+  static native long reducerNew(byte[] order, int rank, int ranks, int[] peers, long[] ends);
+  static native long reducerSum(
+      long reducer, byte[][] names, byte[][] dtypes, long[][] shapes, ByteBuffer[] data, long step);
+  static native void reducerFree(long reducer);
   static native byte[] weightsDigest(
       byte[][] names, byte[][] dtypes, long[][] shapes, ByteBuffer[] data);
   static native void weightsSave(
@@ -80,6 +85,8 @@ final class Native {
   static native long engineParameters(long engine);
   static native byte[] engineDigest(long engine);
   static native byte[] engineProgress(long engine);
+  static native void engineStop(long engine);
+  static native byte[] engineTraffic(long engine);
   static native void engineFree(long engine);
 
   static native long endOpen(byte[] url, byte[] settings);

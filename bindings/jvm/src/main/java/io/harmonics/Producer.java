@@ -16,6 +16,14 @@ public class Producer extends NativeObject {
     return new Producer(Native.producerOpen(Native.utf8(source), Native.utf8(folder.toString())));
   }
 
+  /**
+   * The same over a file of {@code size} bytes that {@code reader} reads; the path in the text is
+   * only its name.
+   */
+  public static Producer open(String source, long size, ByteReader reader) {
+    return new Producer(Native.producerOpenBytes(Native.utf8(source), size, reader));
+  }
+
   /** Every {@code count}-th sample from {@code first} on: one of {@code count} equal shares. */
   public Producer share(long first, long count) {
     return new Producer(Native.producerStride(handle(), first, count));

@@ -2,6 +2,7 @@ package io.harmonics;
 
 import java.io.Serializable;
 import java.util.Map;
+import java.util.Set;
 
 /** What a step or a run came to, by name: {@code step}, {@code loss}, {@code samples} … */
 public final class Report implements Serializable {
@@ -26,6 +27,16 @@ public final class Report implements Serializable {
 
   public boolean has(String name) {
     return values().containsKey(name);
+  }
+
+  /** A report inside this one. */
+  public Report inner(String name) {
+    return new Report(Json.write(value(name)));
+  }
+
+  /** What there is. */
+  public Set<String> names() {
+    return values().keySet();
   }
 
   /** The whole report. */

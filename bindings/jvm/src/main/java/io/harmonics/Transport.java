@@ -14,6 +14,15 @@ public class Transport extends NativeObject {
     return new Transport(Native.endOpen(Native.utf8(binding.url()), Engine.settings(settings)));
   }
 
+  static int[] ranks(Map<Integer, Transport> peers) {
+    return peers.keySet().stream().mapToInt(Integer::intValue).toArray();
+  }
+
+  /** The native ends, which belong to native code from now on. */
+  static long[] taken(Map<Integer, Transport> peers) {
+    return peers.values().stream().mapToLong(NativeObject::release).toArray();
+  }
+
   public void send(Tensor tensor, long step, Duration timeout) {
     Arguments all = new Arguments(Map.of("tensor", tensor));
     Native.endSend(

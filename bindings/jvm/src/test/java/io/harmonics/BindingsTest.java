@@ -7,9 +7,11 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.IOException;
 import java.net.ServerSocket;
 import java.net.URL;
 import java.net.URLClassLoader;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -17,6 +19,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -154,6 +157,77 @@ class BindingsTest {
       other.start();
       assertNull(second.receive(PATIENCE));
     }
+  }
+
+  @Test
+  void aSumOverThreadsIsTheSameInAll() throws Exception {
+    ExecutorService pool = Executors.newFixedThreadPool(3);
+    try {
+      List<Future<float[]>> sums = new ArrayList<>();
+      for (int rank = 0; rank < 3; rank++) {
+        int own = rank;
+        Map<Integer, Transport> peers = new TreeMap<>();
+        for (int other : Reduction.TREE.peers(rank, 3)) {
+          String way = "sum/" + Math.min(rank, other) + "-" + Math.max(rank, other);
+          peers.put(other, MessageBus.open(way));
+        }
+        sums.add(
+            pool.submit(
+                () -> {
+                  try (Reducer reducer = new Reducer(Reduction.TREE, own, 3, peers);
+                      NamedTensors sum =
+                          reducer.sum(Map.of("g", Tensor.of(new long[] {2}, own, 10 * own)), 1)) {
+                    return sum.get("g").floats();
+                  }
+                }));
+      }
+      for (Future<float[]> sum : sums) {
+        assertArrayEquals(
+            new float[] {3, 30}, sum.get(PATIENCE.toSeconds(), TimeUnit.SECONDS));
+      }
+    } finally {
+      pool.shutdownNow();
+    }
+  }
+
+  @Test
+  void anotherThreadEndsAWait() throws Exception {
+    try (HarmonicGraph graph = TestData.graph();
+        HarmonicGraph part = graph.partition(2).get(0);
+        DistributedScheduler alone =
+            new DistributedScheduler(List.of(part), TestData.SETTINGS)) {
+      TestData.bind(part, alone);
+      MessageBus nobody = MessageBus.open("nobody");
+      for (String name : part.leaving()) {
+        alone.bindConsumer(name, MessageBus.open("nobody"));
+      }
+      Thread stopper = new Thread(alone::stop);
+      stopper.start();
+      HarmonicsException error = assertThrows(HarmonicsException.class, () -> alone.fit(1));
+      stopper.join();
+      assertEquals("cancelled", error.code(), error.getMessage());
+      assertEquals(1, alone.traffic().inner("ends").number("bus"));
+      nobody.close();
+    }
+  }
+
+  @Test
+  void filesThatJavaReadsAreSamples() {
+    byte[] text = "1,2\n3,4\n5,6\n".getBytes(StandardCharsets.UTF_8);
+    ByteReader reader = (offset, out) -> out.put(text, (int) offset, out.remaining());
+    try (Producer rows = Producer.open("csv:far://host/a.csv?columns=1", text.length, reader)) {
+      assertEquals(3, rows.samples());
+    }
+    ByteReader broken =
+        (offset, out) -> {
+          throw new IOException("the line is cut");
+        };
+    HarmonicsException error =
+        assertThrows(
+            HarmonicsException.class,
+            () -> Producer.open("csv:far://host/a.csv", text.length, broken));
+    assertTrue(error.getMessage().contains("far://host/a.csv"), error.getMessage());
+    assertTrue(error.getMessage().contains("the line is cut"), error.getMessage());
   }
 
   @Test

@@ -24,6 +24,7 @@ final class GangMember {
   private final int index;
   private final int size;
   private final int attempt;
+  private final String stage;
   private int rounds;
 
   GangMember(String job, int index, int size) {
@@ -31,6 +32,7 @@ final class GangMember {
     this.index = index;
     this.size = size;
     this.attempt = TaskContext.get().stageAttemptNumber();
+    this.stage = TaskContext.get().stageId() + "." + attempt;
   }
 
   int index() {
@@ -47,7 +49,7 @@ final class GangMember {
 
   /** A name that this attempt of the job shares with no other. */
   String run() {
-    return job + "." + attempt;
+    return job + "." + stage;
   }
 
   Address here() {
@@ -61,7 +63,10 @@ final class GangMember {
     }
   }
 
-  /** Tells where this member is and learns where all are. All members call it equally often. */
+  /**
+   * Tells where this member is and learns where all are. All members call it equally often; a {@link
+   * GangFailure} when one of them failed instead.
+   */
   Address[] meet(Address own) {
     String round = Integer.toString(rounds++);
     ask("arrived", round, Integer.toString(index), own.text());
@@ -79,20 +84,25 @@ final class GangMember {
     }
   }
 
+  /** Tells how many steps are done; a {@link GangFailure} when another member failed. */
   void tell(long step) {
-    ask("step", Integer.toString(index), Long.toString(step));
+    ask("step", Long.toString(step));
   }
 
-  void failed(String error) {
-    ask("failed", error);
+  /** Tells what went wrong here; answers how the job will put it. */
+  String failed(String error) {
+    String text = "task " + index + ": " + error;
+    ask("failed", text);
+    return text;
   }
 
   /** What another member said went wrong, or "" when nobody did within a few seconds. */
   String whatFailed() {
-    for (int i = 0; i < 60; i++) {
-      String[] error = ask("what");
-      if (error.length > 0) {
-        return error[0];
+    for (int i = 0; i < 200; i++) {
+      try {
+        ask("what");
+      } catch (GangFailure failure) {
+        return failure.getMessage();
       }
       pause(50);
     }
@@ -100,9 +110,13 @@ final class GangMember {
   }
 
   private String[] ask(String kind, String... details) {
-    List<String> question = new ArrayList<>(List.of(kind, job, Integer.toString(attempt)));
+    List<String> question = new ArrayList<>(List.of(kind, job, stage));
     question.addAll(List.of(details));
-    return HarmonicsPlugin.ask(question.toArray(String[]::new));
+    String[] answer = HarmonicsPlugin.ask(question.toArray(String[]::new));
+    if (answer.length == 2 && answer[0].equals(MeetingBoard.FAILED)) {
+      throw new GangFailure(answer[1]);
+    }
+    return answer;
   }
 
   /** Boot id and host: shared memory reaches exactly who has both in common. */
@@ -121,7 +135,7 @@ final class GangMember {
       Thread.sleep(milliseconds);
     } catch (InterruptedException interrupted) {
       Thread.currentThread().interrupt();
-      throw new IllegalStateException("the task was cancelled", interrupted);
+      throw new TaskKilledException("the task was cancelled");
     }
   }
 }

@@ -3,6 +3,8 @@ package io.harmonics.spark;
 import io.harmonics.HarmonicGraph;
 import io.harmonics.Report;
 import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.Iterator;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
@@ -10,10 +12,18 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
 import java.util.stream.IntStream;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.SparkExecutorInfo;
+import org.apache.spark.api.java.JavaPairRDD;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.broadcast.Broadcast;
+import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.storage.BlockManagerId;
+import scala.Tuple2;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.reflect.ClassTag$;
 
 /**
  * Trains and runs graphs inside the tasks of a Spark session, which must have been started with
@@ -54,60 +64,152 @@ public final class HarmonicsSpark {
    * whole graph and computes the rows of its partition.
    */
   public JavaRDD<float[]> infer(HarmonicGraph graph, TrainingResult trained, JavaRDD<float[]> rows) {
-    Inference inference =
-        new Inference(
-            graph.encode(),
-            new ArrayList<>(trained.arrays()),
-            graph.producers().get(0),
-            graph.consumers().get(0),
-            INFERENCE_BATCH);
-    Broadcast<Inference> shared = context.broadcast(inference);
+    Broadcast<Inference> shared = context.broadcast(inference(graph, trained.arrays()));
     return rows.mapPartitions(
-        each -> shared.value().over(each, row -> row, (row, output) -> output));
+        each -> shared.value().over(each, Inference::putFloats, (row, output) -> output));
+  }
+
+  /**
+   * The same with the layers of the graph over {@code parts} tasks, {@code copies} times: for a graph
+   * that is too large for one executor. The tasks run at the same time.
+   */
+  public JavaRDD<float[]> inferLayerParallel(
+      HarmonicGraph graph, TrainingResult trained, JavaRDD<float[]> rows, int parts, int copies) {
+    long count = rows.count();
+    if (count == 0) {
+      return rows;
+    }
+    Layout layout = Layout.of(graph, parts, copies);
+    Broadcast<Layout> places = context.broadcast(layout);
+    Broadcast<Inference> shared = context.broadcast(inference(graph, trained.arrays()));
+    JavaPairRDD<Long, float[]> numbered =
+        rows.zipWithIndex()
+            .mapToPair(Tuple2::swap)
+            .repartitionAndSortWithinPartitions(
+                new PartInference.Stretches(count, copies, layout.parts()));
+    PartInference.Stretches stretches = new PartInference.Stretches(count, copies, 1);
+    JavaRDD<Gang.Outcome<Tuple2<Long, float[]>>> outputs =
+        Gang.outcomes(
+            "harmonics-" + UUID.randomUUID(),
+            JavaRDD.fromRDD(numbered.rdd(), numbered.rdd().elementClassTag()),
+            (GangMember member, Iterator<Tuple2<Long, float[]>> each) ->
+                new PartInference(member, places.value(), shared.value(), stretches, each));
+    // An error is keyed as the first row, so that it comes through the shuffle too.
+    return outputs
+        .mapToPair(
+            outcome ->
+                new Tuple2<>(outcome.error() == null ? outcome.result()._1() : 0L, outcome))
+        .repartitionAndSortWithinPartitions(stretches)
+        .values()
+        .map(outcome -> outcome.get()._2());
+  }
+
+  /** What tasks need to compute outputs with these weights. */
+  static Inference inference(HarmonicGraph graph, List<NamedArray> weights) {
+    String input = graph.producers().get(0);
+    long[] shape = graph.shape(input);
+    if (shape == null) {
+      throw new IllegalArgumentException(
+          "producer '" + input + "' has no shape yet: give it one, or resolve the graph first");
+    }
+    Samples samples = new Samples(input, new ArrayList<>(List.of(0)), graph.dtype(input), shape);
+    return new Inference(
+        graph.encode(),
+        new ArrayList<>(weights),
+        samples,
+        graph.consumers().get(0),
+        INFERENCE_BATCH);
   }
 
   private TrainingResult train(HarmonicGraph graph, TrainingJob job, int parts, int replicas)
       throws Exception {
-    Layout layout = layout(graph, job, parts, replicas);
+    FrameRows frame = job.frame() == null ? null : new FrameRows(job.frame(), job.columns());
+    try (HarmonicGraph whole = resolved(graph, job, frame)) {
+      Layout layout = Layout.of(whole, parts, replicas);
+      FrameRows.Plan plan = frame == null ? null : frame.plan(whole);
+      JavaRDD<Tuple2<Long, byte[]>> seats =
+          frame == null ? seats(layout) : frame.seats(layout, plan);
+      return train(whole, layout, job, plan, seats);
+    }
+  }
+
+  private TrainingResult train(
+      HarmonicGraph whole,
+      Layout layout,
+      TrainingJob job,
+      FrameRows.Plan plan,
+      JavaRDD<Tuple2<Long, byte[]>> seats) {
     String name = "harmonics-" + UUID.randomUUID();
     Broadcast<Layout> shared = context.broadcast(layout);
     try {
       List<TrainingTask.Answer> answers =
           Gang.run(
               name,
-              seats(layout.members()),
-              (member, rows) -> new TrainingTask(member, shared.value(), job).run());
-      return result(name, answers, layout);
+              seats,
+              (GangMember member, Iterator<Tuple2<Long, byte[]>> rows) ->
+                  new TrainingTask(member, shared.value(), job, plan).run(rows));
+      return result(name, answers, whole, layout);
     } finally {
       shared.destroy();
     }
   }
 
-  private static Layout layout(HarmonicGraph graph, TrainingJob job, int parts, int replicas)
+  /** The graph as a new one with all shapes known. */
+  private static HarmonicGraph resolved(HarmonicGraph graph, TrainingJob job, FrameRows frame)
       throws Exception {
     if (graph.resolved()) {
-      return Layout.of(graph, parts, replicas);
+      return HarmonicGraph.decode(graph.encode());
     }
-    try (TaskData data = new TaskData(job);
-        HarmonicGraph resolved = data.resolve(graph)) {
-      return Layout.of(resolved, parts, replicas);
+    try (TaskData data = new TaskData(job, null)) {
+      return frame == null ? data.resolve(graph) : frame.resolve(graph);
     }
   }
 
-  private JavaRDD<Integer> seats(int count) {
-    return context.parallelize(IntStream.range(0, count).boxed().toList(), count);
+  /** A task for every member, with nothing in it; neighbours ask for the same machine. */
+  private JavaRDD<Tuple2<Long, byte[]>> seats(Layout layout) {
+    BlockManagerId driver = SparkEnv.get().blockManager().blockManagerId();
+    Map<String, Integer> executors = new HashMap<>();
+    for (SparkExecutorInfo executor : context.sc().statusTracker().getExecutorInfos()) {
+      if (!executor.host().equals(driver.host()) || executor.port() != driver.port()) {
+        executors.merge(executor.host(), 1, Integer::sum);
+      }
+    }
+    List<String> hosts = Placement.of(layout.parts(), layout.replicas(), executors);
+    List<Integer> numbers = IntStream.range(0, layout.members()).boxed().toList();
+    JavaRDD<Integer> seats =
+        hosts.isEmpty() ? context.parallelize(numbers, numbers.size()) : placed(numbers, hosts);
+    return seats.mapPartitions(each -> List.<Tuple2<Long, byte[]>>of().iterator());
+  }
+
+  private JavaRDD<Integer> placed(List<Integer> numbers, List<String> hosts) {
+    List<Tuple2<Integer, scala.collection.immutable.Seq<String>>> wishes = new ArrayList<>();
+    for (int number : numbers) {
+      wishes.add(
+          new Tuple2<>(
+              number,
+              CollectionConverters.asScala(List.of(hosts.get(number))).toList()));
+    }
+    RDD<Integer> made =
+        context
+            .sc()
+            .makeRDD(
+                CollectionConverters.asScala(wishes).toList(),
+                ClassTag$.MODULE$.apply(Integer.class));
+    return new JavaRDD<>(made, made.elementClassTag());
   }
 
   private static TrainingResult result(
-      String name, List<TrainingTask.Answer> answers, Layout layout) {
+      String name, List<TrainingTask.Answer> answers, HarmonicGraph whole, Layout layout) {
     Map<String, NamedArray> weights = new TreeMap<>();
     Set<String> processes = new LinkedHashSet<>();
+    List<Report> traffic = new ArrayList<>();
     for (TrainingTask.Answer answer : answers) {
       processes.add(answer.process());
+      traffic.add(new Report(answer.traffic()));
       answer.weights().forEach(array -> weights.put(array.name(), array));
     }
     Report report = new Report(answers.get(layout.parts() - 1).report());
     return new TrainingResult(
-        report, weights, processes, HarmonicsPlugin.board().attemptsOf(name));
+        name, whole.encode(), report, weights, processes, traffic, answers.get(0).start());
   }
 }

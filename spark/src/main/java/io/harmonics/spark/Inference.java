@@ -1,6 +1,7 @@
 package io.harmonics.spark;
 
 import io.harmonics.CycleRuntime;
+import io.harmonics.Engine;
 import io.harmonics.HarmonicGraph;
 import io.harmonics.NamedTensors;
 import io.harmonics.Tensor;
@@ -17,21 +18,23 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.NoSuchElementException;
-import java.util.function.Function;
+import org.apache.spark.TaskContext;
+import org.apache.spark.util.TaskCompletionListener;
 
 /**
  * What a task needs to compute outputs: the graph, its weights, and between which nodes.
  *
+ * @param input how a row becomes a sample of the producer that takes it
  * @param batchSize rows that are computed at once
  */
 record Inference(
-    byte[] graph, ArrayList<NamedArray> weights, String input, String output, int batchSize)
+    byte[] graph, ArrayList<NamedArray> weights, Samples input, String output, int batchSize)
     implements Serializable {
 
-  /** The outputs of {@code rows} in their order; {@code features} gives a row's numbers. */
-  <T, R> Iterator<R> over(Iterator<T> rows, Function<T, float[]> features, Joiner<T, R> join)
-      throws IOException {
-    return new Outputs<>(this, rows, features, join);
+  /** Writes a row's sample. */
+  @FunctionalInterface
+  interface Feeder<T> extends Serializable {
+    void put(Samples input, T row, ByteBuffer out);
   }
 
   /** Puts a row and its output together. */
@@ -40,46 +43,106 @@ record Inference(
     R join(T row, float[] output);
   }
 
-  /** The runtime with these weights. */
-  CycleRuntime runtime() throws IOException {
+  /** A feeder for rows that are numbers already. */
+  static void putFloats(Samples input, float[] row, ByteBuffer out) {
+    if (!input.dtype().equals("float32") || input.bytes() != 4 * row.length) {
+      throw new IllegalArgumentException(
+          "producer '" + input.producer() + "' takes " + input.bytes() + " bytes of "
+              + input.dtype() + ", not a row of " + row.length + " floats");
+    }
+    out.asFloatBuffer().put(row);
+    out.position(out.position() + 4 * row.length);
+  }
+
+  /** The outputs of {@code rows} in their order, from one runtime with the whole graph. */
+  <T, R> Iterator<R> over(Iterator<T> rows, Feeder<T> feeder, Joiner<T, R> join)
+      throws IOException {
+    return new Outputs<>(this, rows, feeder, join);
+  }
+
+  /** The same with the input in these columns of a data frame. */
+  Inference reading(ArrayList<Integer> columns) {
+    Samples chosen = new Samples(input.producer(), columns, input.dtype(), input.shape());
+    return new Inference(graph, weights, chosen, output, batchSize);
+  }
+
+  /** Gives an engine these weights. */
+  void load(Engine engine) throws IOException {
     Map<String, Tensor> tensors = new LinkedHashMap<>();
     weights.forEach(array -> tensors.put(array.name(), array.tensor()));
     Path file = Files.createTempFile("harmonics", ".safetensors");
-    try (HarmonicGraph decoded = HarmonicGraph.decode(graph)) {
+    try {
       Weights.save(file, tensors);
-      CycleRuntime runtime = new CycleRuntime(decoded);
-      runtime.loadWeights(file);
-      return runtime;
+      engine.loadWeights(file);
     } finally {
       Files.deleteIfExists(file);
     }
   }
 
+  /** The next rows as one tensor with a leading batch axis. */
+  <T> Tensor batch(List<T> rows, Feeder<T> feeder) {
+    ByteBuffer data =
+        ByteBuffer.allocateDirect(Math.multiplyExact(input.bytes(), rows.size()))
+            .order(ByteOrder.nativeOrder());
+    rows.forEach(row -> feeder.put(input, row, data));
+    data.flip();
+    long[] whole = new long[input.shape().length + 1];
+    whole[0] = rows.size();
+    System.arraycopy(input.shape(), 0, whole, 1, input.shape().length);
+    return Tensor.of(input.dtype(), whole, data);
+  }
+
+  <T> List<T> next(Iterator<T> rows) {
+    List<T> batch = new ArrayList<>();
+    while (batch.size() < batchSize && rows.hasNext()) {
+      batch.add(rows.next());
+    }
+    return batch;
+  }
+
+  /** The output's rows one by one. */
+  List<float[]> split(NamedTensors outputs, int rows) {
+    float[] all = outputs.get(output).floats();
+    int width = all.length / rows;
+    List<float[]> each = new ArrayList<>();
+    for (int row = 0; row < rows; row++) {
+      float[] one = new float[width];
+      System.arraycopy(all, row * width, one, 0, width);
+      each.add(one);
+    }
+    return each;
+  }
+
   private static final class Outputs<T, R> implements Iterator<R> {
     private final Inference inference;
     private final CycleRuntime runtime;
-    private final long[] shape;
     private final Iterator<T> rows;
-    private final Function<T, float[]> features;
+    private final Feeder<T> feeder;
     private final Joiner<T, R> join;
     private Iterator<R> ready = List.<R>of().iterator();
 
-    Outputs(Inference inference, Iterator<T> rows, Function<T, float[]> features, Joiner<T, R> join)
+    Outputs(Inference inference, Iterator<T> rows, Feeder<T> feeder, Joiner<T, R> join)
         throws IOException {
       this.inference = inference;
-      this.runtime = inference.runtime();
-      try (HarmonicGraph graph = HarmonicGraph.decode(inference.graph)) {
-        this.shape = graph.shape(inference.input);
-      }
       this.rows = rows;
-      this.features = features;
+      this.feeder = feeder;
       this.join = join;
+      TaskContext task = TaskContext.get();
+      int threads = task == null ? 1 : Math.max(1, task.cpus());
+      try (HarmonicGraph graph = HarmonicGraph.decode(inference.graph)) {
+        runtime = new CycleRuntime(graph, Map.of("threads", threads));
+      }
+      if (task != null) {
+        TaskCompletionListener atEnd = ended -> runtime.close();
+        task.addTaskCompletionListener(atEnd);
+      }
+      inference.load(runtime);
     }
 
     @Override
     public boolean hasNext() {
       if (!ready.hasNext() && rows.hasNext()) {
-        ready = compute(nextRows()).iterator();
+        ready = compute(inference.next(rows)).iterator();
       }
       if (!ready.hasNext()) {
         runtime.close();
@@ -95,47 +158,17 @@ record Inference(
       return ready.next();
     }
 
-    private List<T> nextRows() {
-      List<T> batch = new ArrayList<>();
-      while (rows.hasNext() && batch.size() < inference.batchSize) {
-        batch.add(rows.next());
-      }
-      return batch;
-    }
-
     private List<R> compute(List<T> batch) {
-      Tensor input = batchOf(batch.stream().map(features).toList(), shape);
-      try (NamedTensors outputs = runtime.infer(Map.of(inference.input, input))) {
-        float[] all = outputs.get(inference.output).floats();
-        int width = all.length / batch.size();
+      Tensor input = inference.batch(batch, feeder);
+      try (NamedTensors outputs =
+          runtime.infer(Map.of(inference.input.producer(), input))) {
+        List<float[]> each = inference.split(outputs, batch.size());
         List<R> joined = new ArrayList<>();
         for (int row = 0; row < batch.size(); row++) {
-          float[] output = new float[width];
-          System.arraycopy(all, row * width, output, 0, width);
-          joined.add(join.join(batch.get(row), output));
+          joined.add(join.join(batch.get(row), each.get(row)));
         }
         return joined;
       }
     }
-  }
-
-  /** Rows of equal length as one tensor with a leading batch axis. */
-  static Tensor batchOf(List<float[]> rows, long[] shape) {
-    int width = rows.get(0).length;
-    ByteBuffer data =
-        ByteBuffer.allocateDirect(4 * width * rows.size()).order(ByteOrder.nativeOrder());
-    for (float[] row : rows) {
-      if (row.length != width) {
-        throw new IllegalArgumentException(
-            "rows of " + width + " and of " + row.length + " numbers in one data set");
-      }
-      data.asFloatBuffer().put(row);
-      data.position(data.position() + 4 * width);
-    }
-    data.flip();
-    long[] whole = new long[shape.length + 1];
-    whole[0] = rows.size();
-    System.arraycopy(shape, 0, whole, 1, shape.length);
-    return Tensor.of("float32", whole, data);
   }
 }

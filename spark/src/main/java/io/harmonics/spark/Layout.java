@@ -5,7 +5,6 @@ import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
-import java.util.Map;
 
 /**
  * Which member of a gang does what: {@code replicas} copies of {@code parts} parts. The copies of one
@@ -71,11 +70,5 @@ record Layout(
   /** A boundary's name within a whole job, where every copy has one of that name. */
   String place(String boundary, int member) {
     return boundary + "~" + replicaOf(member);
-  }
-
-  Map<String, Integer> sendersOf(HarmonicGraph part) {
-    Map<String, Integer> found = new HashMap<>();
-    part.entering().forEach(name -> found.put(name, senders.get(name)));
-    return found;
   }
 }

@@ -1,7 +1,9 @@
 package io.harmonics.spark;
 
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 
 /**
@@ -14,22 +16,27 @@ import java.util.Map;
  * <ul>
  *   <li>{@code arrived, job, attempt, round, member, address}
  *   <li>{@code look, job, attempt, round, members}: all addresses, or none while one is missing
- *   <li>{@code failed, job, attempt, text}: what went wrong in a member
- *   <li>{@code what, job, attempt}: the first of these, if any
- *   <li>{@code step, job, attempt, member, number}: the member has done that many steps
+ *   <li>{@code step, job, attempt, number}: a member has done that many steps
+ *   <li>{@code what, job, attempt}: nothing
+ *   <li>{@code failed, job, attempt, text}: what went wrong in a member; from then on the answer to
+ *       the three questions above is {@link #FAILED} and the text of the first
  * </ul>
  */
 final class MeetingBoard {
   /** Jobs that are remembered; the oldest is forgotten. */
   static final int MAX_JOBS = 1000;
 
+  /** The first word of the answer when a member failed: no address begins so. */
+  static final String FAILED = " failed";
+
   private static final String[] NOTHING = {};
 
   private static final class Job {
     private final Map<String, String> seats = new HashMap<>();
     private final Map<String, String> failures = new HashMap<>();
-    private final Map<Integer, Long> steps = new HashMap<>();
-    private int attempts;
+    /** By attempt, in the order in which they began, the most steps that a member had done. */
+    private final Map<String, Long> steps = new LinkedHashMap<>();
+    private long received;
   }
 
   private final Map<String, Job> jobs =
@@ -45,37 +52,45 @@ final class MeetingBoard {
   synchronized String[] answer(String... question) {
     Job job = jobs.computeIfAbsent(question[1], name -> new Job());
     String attempt = question[2];
-    job.attempts = Math.max(job.attempts, Integer.parseInt(attempt) + 1);
-    switch (question[0]) {
-      case "arrived":
-        job.seats.put(seat(attempt, question[3], question[4]), question[5]);
-        return NOTHING;
-      case "look":
-        return everyone(job, attempt, question[3], Integer.parseInt(question[4]));
-      case "failed":
-        job.failures.putIfAbsent(attempt, question[3]);
-        return NOTHING;
-      case "what":
-        String failure = job.failures.get(attempt);
-        return failure == null ? NOTHING : new String[] {failure};
-      case "step":
-        job.steps.merge(Integer.valueOf(question[3]), Long.valueOf(question[4]), Math::max);
-        return NOTHING;
-      default:
-        throw new IllegalArgumentException("unknown question '" + question[0] + "'");
+    job.steps.putIfAbsent(attempt, 0L);
+    job.received += Arrays.stream(question).mapToLong(String::length).sum();
+    if (question[0].equals("arrived")) {
+      job.seats.put(seat(attempt, question[3], question[4]), question[5]);
+      return NOTHING;
     }
+    if (question[0].equals("failed")) {
+      job.failures.putIfAbsent(attempt, question[3]);
+      return NOTHING;
+    }
+    if (question[0].equals("step")) {
+      job.steps.merge(attempt, Long.valueOf(question[3]), Math::max);
+    }
+    String failure = job.failures.get(attempt);
+    if (failure != null) {
+      return new String[] {FAILED, failure};
+    }
+    return question[0].equals("look")
+        ? everyone(job, attempt, question[3], Integer.parseInt(question[4]))
+        : NOTHING;
   }
 
-  /** Steps that a member has told of so far. */
-  synchronized long stepOf(String job, int member) {
+  /** The most steps that a member had done in an attempt before the last one. */
+  synchronized long stepsBeforeLast(String job) {
     Job found = jobs.get(job);
-    return found == null ? 0 : found.steps.getOrDefault(member, 0L);
+    List<Long> all = found == null ? List.of() : List.copyOf(found.steps.values());
+    return all.stream().limit(Math.max(0, all.size() - 1)).max(Long::compare).orElse(0L);
   }
 
   /** How many times the gang was started. */
   synchronized int attemptsOf(String job) {
     Job found = jobs.get(job);
-    return found == null ? 0 : found.attempts;
+    return found == null ? 0 : found.steps.size();
+  }
+
+  /** Characters that the members of a job have sent to this board. */
+  synchronized long receivedFrom(String job) {
+    Job found = jobs.get(job);
+    return found == null ? 0 : found.received;
   }
 
   private static String seat(String attempt, String round, String member) {

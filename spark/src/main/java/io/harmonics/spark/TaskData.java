@@ -5,28 +5,27 @@ import io.harmonics.HarmonicGraph;
 import io.harmonics.Producer;
 import io.harmonics.ShuffleProducer;
 import java.io.IOException;
-import java.io.InputStream;
-import java.net.URI;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.FileSystem;
 import org.apache.spark.deploy.SparkHadoopUtil;
 
-/** Opens a job's data inside a task. Files of a Hadoop file system are fetched first. */
+/** Opens a job's data inside a task. Files of a Hadoop file system are read where they are. */
 final class TaskData implements AutoCloseable {
-  private static final Pattern REMOTE = Pattern.compile("(\\w+:)([a-z0-9]+://[^?]+)(\\?.*)?");
+  private static final Pattern REMOTE = Pattern.compile("\\w+:([a-z0-9]+:/[^?]*)(\\?.*)?");
 
   private final TrainingJob job;
-  private final Map<String, Path> fetched = new LinkedHashMap<>();
+  private final RowFile rows;
+  private final List<HadoopFile> files = new ArrayList<>();
 
-  TaskData(TrainingJob job) {
+  /** {@code rows} are those that came to this task; null when the job has none. */
+  TaskData(TrainingJob job, RowFile rows) {
     this.job = job;
+    this.rows = rows;
   }
 
   /** One producer's samples in batches, as the job says; null when the job binds nothing to it. */
@@ -42,7 +41,21 @@ final class TaskData implements AutoCloseable {
   /** The samples one by one, in the order of the file. */
   Producer samples(String name) throws IOException {
     String source = job.sources().get(name);
-    return source == null ? null : Producer.open(local(source), Path.of("."));
+    if (source != null) {
+      return open(source);
+    }
+    return rows == null ? null : rows.samples(name);
+  }
+
+  /** A source of the native library, whose path may be the URI of a Hadoop file system. */
+  Producer open(String source) throws IOException {
+    Matcher remote = REMOTE.matcher(source);
+    if (!remote.matches()) {
+      return Producer.open(source, Path.of("."));
+    }
+    HadoopFile file = new HadoopFile(remote.group(1), SparkHadoopUtil.get().conf());
+    files.add(file);
+    return Producer.open(source, file.size(), file);
   }
 
   /** The graph, as a new one, with open shapes filled in from the data. */
@@ -57,34 +70,13 @@ final class TaskData implements AutoCloseable {
     return graph.resolvedWith(producers);
   }
 
-  private String local(String source) throws IOException {
-    Matcher remote = REMOTE.matcher(source);
-    if (!remote.matches()) {
-      return source;
-    }
-    String settings = remote.group(3) == null ? "" : remote.group(3);
-    return remote.group(1) + fetch(remote.group(2)) + settings;
-  }
-
-  private Path fetch(String uri) throws IOException {
-    Path known = fetched.get(uri);
-    if (known != null) {
-      return known;
-    }
-    Configuration conf = SparkHadoopUtil.get().conf();
-    Path file = Files.createTempFile("harmonics", ".data");
-    try (FileSystem system = FileSystem.newInstance(URI.create(uri), conf);
-        InputStream in = system.open(new org.apache.hadoop.fs.Path(uri))) {
-      Files.copy(in, file, StandardCopyOption.REPLACE_EXISTING);
-    }
-    fetched.put(uri, file);
-    return file;
-  }
-
   @Override
   public void close() throws IOException {
-    for (Path file : fetched.values()) {
-      Files.deleteIfExists(file);
+    for (HadoopFile file : files) {
+      file.close();
+    }
+    if (rows != null) {
+      rows.close();
     }
   }
 }

@@ -2,7 +2,10 @@ package io.harmonics.spark;
 
 import java.io.Serializable;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
 
 /**
  * What a training job is told beside its graph. Every setting has a default, except the data.
@@ -28,6 +31,9 @@ public final class TrainingJob implements Serializable {
   private Carrier carrier = Carrier.AUTO;
   private boolean compress;
   private int basePort = 40400;
+  private Deployment deployment;
+  private transient Dataset<Row> frame;
+  private final Map<String, List<String>> columns = new LinkedHashMap<>();
   private String checkpoint = "";
   private long checkpointEvery = 100;
 
@@ -37,6 +43,27 @@ public final class TrainingJob implements Serializable {
    */
   public TrainingJob bind(String producer, String source) {
     sources.put(producer, source);
+    return this;
+  }
+
+  /**
+   * A data frame whose rows are samples; {@link #columns} says which columns go where. Its rows travel
+   * from executor to executor, each part to the tasks that read it.
+   */
+  public TrainingJob rows(Dataset<Row> samples) {
+    frame = samples;
+    return this;
+  }
+
+  /** Columns of the data frame, which hold numbers, arrays or vectors, for a producer. */
+  public TrainingJob columns(String producer, String... names) {
+    columns.put(producer, List.of(names));
+    return this;
+  }
+
+  /** What computes the parts; the best that each executor has unless said. */
+  public TrainingJob deploy(Deployment descriptor) {
+    deployment = descriptor;
     return this;
   }
 
@@ -104,6 +131,41 @@ public final class TrainingJob implements Serializable {
 
   Map<String, String> sources() {
     return sources;
+  }
+
+  /** One that can be changed without changing this. */
+  TrainingJob copy() {
+    TrainingJob made = new TrainingJob();
+    made.sources.putAll(sources);
+    made.settings.putAll(settings);
+    made.columns.putAll(columns);
+    made.frame = frame;
+    made.deployment = deployment;
+    made.parts = parts;
+    made.replicas = replicas;
+    made.epochs = epochs;
+    made.batchSize = batchSize;
+    made.shuffle = shuffle;
+    made.carrier = carrier;
+    made.compress = compress;
+    made.basePort = basePort;
+    made.checkpoint = checkpoint;
+    made.checkpointEvery = checkpointEvery;
+    return made;
+  }
+
+  /** Null: there is none. */
+  Dataset<Row> frame() {
+    return frame;
+  }
+
+  Map<String, List<String>> columns() {
+    return columns;
+  }
+
+  /** Null: none was given. */
+  Deployment deployment() {
+    return deployment;
   }
 
   Map<String, Object> settings() {

@@ -11,17 +11,34 @@ import java.util.Set;
 
 /** What a training job came to. */
 public final class TrainingResult {
+  private final String name;
+  private final byte[] graph;
   private final Report report;
   private final Map<String, NamedArray> weights;
   private final Set<String> processes;
+  private final List<Report> traffic;
+  private final long resumedFrom;
   private final int attempts;
+  private final long repeated;
 
   TrainingResult(
-      Report report, Map<String, NamedArray> weights, Set<String> processes, int attempts) {
+      String name,
+      byte[] graph,
+      Report report,
+      Map<String, NamedArray> weights,
+      Set<String> processes,
+      List<Report> traffic,
+      long resumedFrom) {
+    this.name = name;
+    this.graph = graph;
     this.report = report;
     this.weights = weights;
     this.processes = processes;
-    this.attempts = attempts;
+    this.traffic = traffic;
+    this.resumedFrom = resumedFrom;
+    MeetingBoard board = HarmonicsPlugin.board();
+    this.attempts = board.attemptsOf(name);
+    this.repeated = Math.max(0, board.stepsBeforeLast(name) - resumedFrom);
   }
 
   /** Epochs, steps, samples and, of the part that knows it, loss and accuracy. */
@@ -57,6 +74,34 @@ public final class TrainingResult {
   /** How often the tasks were started: more than once when an executor was lost. */
   public int attempts() {
     return attempts;
+  }
+
+  /**
+   * What each task sent and received: {@code bytes_sent}, {@code socket_payload_sent} …, and under
+   * {@code ends} over what ({@code bus}, {@code shm}, {@code tcp}, {@code grpc}).
+   */
+  public List<Report> traffic() {
+    return traffic;
+  }
+
+  /** The step from which the tasks that finished had gone on; 0 when they began anew. */
+  public long resumedFrom() {
+    return resumedFrom;
+  }
+
+  /** Steps that were done again after the last loss of an executor. */
+  public long repeated() {
+    return repeated;
+  }
+
+  /** The graph as bytes, with all shapes known. */
+  byte[] graph() {
+    return graph;
+  }
+
+  /** The job's name on the driver's board. */
+  String name() {
+    return name;
   }
 
   List<NamedArray> arrays() {

@@ -2,55 +2,54 @@ package io.harmonics.spark;
 
 import io.harmonics.DistributedScheduler;
 import io.harmonics.HarmonicGraph;
+import io.harmonics.HarmonicsException;
 import io.harmonics.NamedTensors;
 import io.harmonics.Producer;
-import io.harmonics.Reduction;
 import io.harmonics.Report;
-import io.harmonics.Transport;
+import java.io.IOException;
 import java.io.Serializable;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.TreeMap;
 import org.apache.spark.TaskContext;
+import scala.Tuple2;
 
 /** What one task of a training job does: one part of one copy of the graph. */
 final class TrainingTask {
-  /** How often the driver is told of steps. */
-  private static final long TELL_NANOS = 200_000_000L;
-
   /**
    * What a task answers.
    *
+   * @param traffic over its ends
+   * @param start steps that were done before it began
    * @param weights of its part; empty in all copies but the first
    */
-  record Answer(String report, String process, ArrayList<NamedArray> weights)
+  record Answer(
+      String report, String process, String traffic, long start, ArrayList<NamedArray> weights)
       implements Serializable {}
 
   private final GangMember member;
   private final Layout layout;
   private final TrainingJob job;
+  private final FrameRows.Plan plan;
+  private long start;
 
-  TrainingTask(GangMember member, Layout layout, TrainingJob job) {
+  /** {@code plan} says what the rows of the job's data frame are; null when it has none. */
+  TrainingTask(GangMember member, Layout layout, TrainingJob job, FrameRows.Plan plan) {
     this.member = member;
     this.layout = layout;
     this.job = job;
+    this.plan = plan;
   }
 
-  Answer run() throws Exception {
+  Answer run(Iterator<Tuple2<Long, byte[]>> rows) throws Exception {
     byte[] blob = layout.blobs().get(layout.partOf(member.index()));
     try (HarmonicGraph part = HarmonicGraph.decode(blob);
-        TaskData data = new TaskData(job);
-        DistributedScheduler scheduler = new DistributedScheduler(List.of(part), settings())) {
-      connect(part, scheduler);
-      for (String name : part.producers()) {
-        Producer batches = data.batches(name);
-        if (batches != null) {
-          scheduler.bindProducer(name, batches);
-        }
-      }
+        TaskData data = new TaskData(job, kept(part, rows));
+        DistributedScheduler scheduler = prepared(part, data)) {
+      new Boundaries(member, layout, job).connect(part, scheduler, true);
       Report report = fit(scheduler);
       ArrayList<NamedArray> weights = new ArrayList<>();
       if (layout.replicaOf(member.index()) == 0) {
@@ -59,57 +58,62 @@ final class TrainingTask {
         }
       }
       return new Answer(
-          report.json(), Long.toString(ProcessHandle.current().pid()), weights);
+          report.json(),
+          Long.toString(ProcessHandle.current().pid()),
+          scheduler.traffic().json(),
+          start,
+          weights);
     }
+  }
+
+  /** Before the others are met: whatever is wrong up to here is this task's own failure. */
+  private DistributedScheduler prepared(HarmonicGraph part, TaskData data) throws IOException {
+    try {
+      DistributedScheduler scheduler = new DistributedScheduler(List.of(part), settings());
+      for (String name : part.producers()) {
+        Producer batches = data.batches(name);
+        if (batches != null) {
+          scheduler.bindProducer(name, batches);
+        }
+      }
+      return scheduler;
+    } catch (HarmonicsException error) {
+      throw new IllegalStateException(error.getMessage(), error);
+    }
+  }
+
+  private RowFile kept(HarmonicGraph part, Iterator<Tuple2<Long, byte[]>> rows)
+      throws IOException {
+    List<Samples> fields = plan == null ? List.of() : plan.of(part);
+    return fields.isEmpty() ? null : new RowFile(fields, plan.count(), rows);
   }
 
   private Map<String, Object> settings() {
     Map<String, Object> settings = new LinkedHashMap<>(job.settings());
+    if (job.deployment() != null) {
+      Map<String, String[]> resources = new LinkedHashMap<>();
+      TaskContext.get().resourcesJMap().forEach((name, its) -> resources.put(name, its.addresses()));
+      settings.putAll(job.deployment().settings(layout.partOf(member.index()), resources));
+    }
     settings.put("run", member.run());
     settings.putIfAbsent("threads", Math.max(1, TaskContext.get().cpus()));
     return settings;
   }
 
-  /** Boundaries to the neighbouring parts, and the ways over which gradients are summed. */
-  private void connect(HarmonicGraph part, DistributedScheduler scheduler) {
-    Address own = member.here();
-    Endpoints ends = new Endpoints(job, member, own, member.meet(own));
-    int me = member.index();
-    for (String name : part.entering()) {
-      int sender = layout.inCopyOf(me, layout.senders().get(name));
-      scheduler.bindProducer(name, ends.taking(layout.place(name, me), sender));
-    }
-    int replica = layout.replicaOf(me);
-    Map<Integer, Transport> peers = new TreeMap<>();
-    int[] others = Reduction.TREE.peers(replica, layout.replicas());
-    for (int other : others) {
-      if (other > replica) {
-        peers.put(other, ends.taking(wayTo(other), layout.sibling(me, other)));
-      }
-    }
-    Address[] all = member.meet(own.listeningAt(ends.port()));
-    for (String name : part.leaving()) {
-      int taker = layout.inCopyOf(me, layout.takers().get(name));
-      scheduler.bindConsumer(name, ends.sending(layout.place(name, me), all[taker]));
-    }
-    for (int other : others) {
-      if (other < replica) {
-        peers.put(other, ends.sending(wayTo(other), all[layout.sibling(me, other)]));
-      }
-    }
-    if (layout.replicas() > 1) {
-      scheduler.joinReplicas(Reduction.TREE, replica, layout.replicas(), peers);
-    }
-  }
-
-  /** The name that both ends of a way between two copies of this part have. */
-  private String wayTo(int other) {
-    int replica = layout.replicaOf(member.index());
-    int part = layout.partOf(member.index());
-    return "sum" + part + "/" + Math.min(replica, other) + "-" + Math.max(replica, other);
-  }
-
+  /** Trains, in touch with the driver, and stops when another member fails. */
   private Report fit(DistributedScheduler scheduler) {
+    try (Pulse pulse = new Pulse(member, scheduler::stop)) {
+      try {
+        Report report = fit(scheduler, pulse);
+        pulse.check();
+        return report;
+      } catch (HarmonicsException error) {
+        throw pulse.explain(error, scheduler);
+      }
+    }
+  }
+
+  private Report fit(DistributedScheduler scheduler, Pulse pulse) {
     Map<String, Object> options = new LinkedHashMap<>();
     String checkpoint = checkpoint();
     long done = 0;
@@ -121,16 +125,17 @@ final class TrainingTask {
         done = scheduler.progress().number("epochs");
       }
     }
-    long[] told = {0};
+    long[] steps = {-1};
     return scheduler.fit(
         job.epochs() - done,
         options,
         step -> {
-          if (System.nanoTime() - told[0] > TELL_NANOS) {
-            told[0] = System.nanoTime();
-            member.tell(step.number("step"));
+          if (steps[0] < 0) {
+            start = step.number("step") - 1;
+            steps[0] = start;
           }
-          return !TaskContext.get().isInterrupted();
+          pulse.step(++steps[0]);
+          return true;
         });
   }
 

@@ -10,8 +10,8 @@ import java.util.List;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.SparkSession;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
 /** Gangs on two executor processes. */
@@ -20,12 +20,12 @@ class GangIT {
 
   @BeforeAll
   static void start() {
-    session = LocalCluster.start("local-cluster[2,1,1024]");
+    session = LocalCluster.start(LocalCluster.TWO_EXECUTORS);
   }
 
-  @AfterAll
-  static void stop() {
-    session.stop();
+  @BeforeEach
+  void whole() {
+    LocalCluster.whole();
   }
 
   private static JavaRDD<Integer> seats(int count) {

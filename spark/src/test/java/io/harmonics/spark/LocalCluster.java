@@ -1,10 +1,23 @@
 package io.harmonics.spark;
 
+import java.util.Iterator;
+import java.util.List;
+import java.util.Set;
+import java.util.UUID;
 import org.apache.spark.SparkConf;
+import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.SparkSession;
 
-/** A Spark session with real executor processes on this machine. */
+/**
+ * Spark sessions on this machine. The tests that ask for the same master one after another share a
+ * session, which ends with the Java machine: starting executors takes longer than most tests.
+ */
 final class LocalCluster {
+  /** Two executor processes with two task slots each. */
+  static final String TWO_EXECUTORS = "local-cluster[2,2,1024]";
+
+  private static SparkSession session;
+
   private LocalCluster() {}
 
   /** Whether a process is one of the session's executors. */
@@ -16,7 +29,29 @@ final class LocalCluster {
         .contains("CoarseGrainedExecutorBackend");
   }
 
-  static SparkSession start(String master) {
+  /**
+   * Waits until both executors are there, since the test before may have killed one: four tasks at the
+   * same time take them both.
+   */
+  static void whole() {
+    List<Integer> seats = List.of(0, 1, 2, 3);
+    List<Long> processes =
+        Gang.run(
+            "whole-" + UUID.randomUUID(),
+            JavaSparkContext.fromSparkContext(session.sparkContext()).parallelize(seats, 4),
+            (GangMember member, Iterator<Integer> rows) -> ProcessHandle.current().pid());
+    if (Set.copyOf(processes).size() != 2) {
+      throw new IllegalStateException("tasks ran in the processes " + processes);
+    }
+  }
+
+  static synchronized SparkSession start(String master) {
+    if (session != null && session.sparkContext().master().equals(master)) {
+      return session;
+    }
+    if (session != null) {
+      session.stop();
+    }
     SparkConf conf =
         new SparkConf()
             .setMaster(master)
@@ -27,9 +62,13 @@ final class LocalCluster {
             .set("spark.driver.host", "127.0.0.1")
             .set("spark.driver.bindAddress", "127.0.0.1")
             .set("spark.executor.memory", "512m")
-            .set("spark.barrier.sync.timeout", "120s")
+            // The first job waits for both executors, so that two tasks never share one.
+            .set("spark.scheduler.minRegisteredResourcesRatio", "1.0")
+            .set("spark.scheduler.maxRegisteredResourcesWaitingTime", "120s")
             .set("spark.scheduler.barrier.maxConcurrentTasksCheck.interval", "1s")
+            .set("spark.sql.shuffle.partitions", "4")
             .set("spark.sql.warehouse.dir", System.getProperty("java.io.tmpdir"));
-    return SparkSession.builder().config(conf).getOrCreate();
+    session = SparkSession.builder().config(conf).getOrCreate();
+    return session;
   }
 }

@@ -2,123 +2,165 @@ package io.harmonics.spark;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.harmonics.BatchProducer;
-import io.harmonics.CycleRuntime;
 import io.harmonics.HarmonicGraph;
-import io.harmonics.Producer;
-import io.harmonics.ShuffleProducer;
+import io.harmonics.NamedTensors;
+import io.harmonics.Report;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.SparkSession;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Training in two executor processes, compared with a run of the native library here. */
 class TrainingIT {
-  private static final String DATA =
-      Path.of(System.getProperty("harmonics.source"), "examples/data/digits.csv").toString();
-  private static final String IMAGES = "csv:" + DATA + "?columns=0-63&scale=0.0625";
-  private static final String LABELS = "csv:" + DATA + "?columns=64&dtype=int64";
-  private static final Map<String, Object> SETTINGS =
-      Map.of("lr", 0.005, "seed", 3, "threads", 1, "micro_batches", 2);
-
   private static SparkSession session;
-  private static String expected;
 
   @BeforeAll
   static void start() {
-    session = LocalCluster.start("local-cluster[2,1,1024]");
-    try (HarmonicGraph graph = HarmonicGraph.zoo("digits-mlp");
-        CycleRuntime runtime = new CycleRuntime(graph, SETTINGS)) {
-      runtime.bindProducer("image", batches(IMAGES));
-      runtime.bindProducer("label", batches(LABELS));
-      runtime.fit(2);
-      expected = runtime.weightsDigest();
-    }
+    session = LocalCluster.start(LocalCluster.TWO_EXECUTORS);
   }
 
-  @AfterAll
-  static void stop() {
-    session.stop();
-  }
-
-  private static Producer batches(String source) {
-    return new BatchProducer(new ShuffleProducer(Producer.open(source, Path.of("."))), 32);
-  }
-
-  private static TrainingJob job() {
-    TrainingJob job = new TrainingJob().bind("image", IMAGES).bind("label", LABELS).epochs(2);
-    SETTINGS.forEach(job::set);
-    return job;
+  @BeforeEach
+  void whole() {
+    LocalCluster.whole();
   }
 
   private static TrainingResult layerParallel(TrainingJob job) throws Exception {
-    try (HarmonicGraph graph = HarmonicGraph.zoo("digits-mlp")) {
+    try (HarmonicGraph graph = Digits.graph()) {
       return new HarmonicsSpark(session).layerParallel(graph, job);
     }
   }
 
   @Test
   void layersInTwoExecutorsGiveTheNativeWeights() throws Exception {
-    TrainingResult result = layerParallel(job());
-    assertEquals(expected, result.weightsDigest());
+    TrainingResult result = layerParallel(Digits.job());
+    assertEquals(Digits.nativeDigest(2), result.weightsDigest());
     assertEquals(2, result.processes().size());
+    assertFalse(result.processes().contains(Long.toString(ProcessHandle.current().pid())));
     assertEquals(1, result.attempts());
+    for (Report task : result.traffic()) {
+      assertEquals(Set.of("shm"), task.inner("ends").names());
+      assertEquals(0, task.number("socket_payload_sent"));
+    }
   }
 
   @Test
-  void inferenceGivesWhatOneRuntimeGives() throws Exception {
+  void theDriverReceivesNoTensorsButTheResult() throws Exception {
+    DriverTraffic traffic = new DriverTraffic();
+    session.sparkContext().addSparkListener(traffic);
+    TrainingResult result = layerParallel(Digits.job());
+    session.sparkContext().listenerBus().waitUntilEmpty();
+    session.sparkContext().removeSparkListener(traffic);
+    long weights = NamedArray.size(result.arrays());
+    long between =
+        result.traffic().stream().mapToLong(task -> task.number("bytes_sent")).sum();
+    TreeMap<Integer, Long> stages = new TreeMap<>(traffic.byStage());
+    assertEquals(2, stages.size());
+    long answer = stages.pollLastEntry().getValue();
+    long training = stages.pollLastEntry().getValue();
+    assertTrue(training < 64 << 10, training + " bytes came from the tasks that train");
+    assertTrue(answer < weights + (64 << 10), answer + " bytes came for " + weights);
+    long told = HarmonicsPlugin.board().receivedFrom(result.name());
+    assertTrue(told > 0 && told < 64 << 10, told + " bytes were told to the board");
+    assertTrue(between > 10 * (training + told), between + " bytes went between the tasks");
+  }
+
+  private static List<float[]> pixels(int count) {
     List<float[]> rows = new ArrayList<>();
-    for (int row = 0; row < 300; row++) {
+    for (int row = 0; row < count; row++) {
       float[] pixels = new float[64];
       for (int i = 0; i < 64; i++) {
         pixels[i] = (row * 31 + i * 7) % 17 / 16f;
       }
       rows.add(pixels);
     }
-    try (HarmonicGraph graph = HarmonicGraph.zoo("digits-mlp")) {
-      TrainingResult trained = layerParallel(job().epochs(1));
+    return rows;
+  }
+
+  @Test
+  void inferenceGivesWhatOneRuntimeGives() throws Exception {
+    List<float[]> rows = pixels(700);
+    try (HarmonicGraph graph = Digits.graph()) {
+      TrainingResult trained = layerParallel(Digits.job().epochs(1));
       JavaRDD<float[]> spread =
           JavaSparkContext.fromSparkContext(session.sparkContext()).parallelize(rows, 3);
-      List<float[]> outputs = new HarmonicsSpark(session).infer(graph, trained, spread).collect();
-      assertEquals(rows.size(), outputs.size());
-      Inference alone =
-          new Inference(
-              graph.encode(), new ArrayList<>(trained.arrays()), "image", "prediction", 100);
-      var expectedRows = alone.over(rows.iterator(), row -> row, (row, output) -> output);
-      for (float[] output : outputs) {
-        assertArrayEquals(expectedRows.next(), output, 1e-6f);
+      HarmonicsSpark spark = new HarmonicsSpark(session);
+      List<float[]> expected = alone(graph, trained, rows);
+      same(expected, spark.infer(graph, trained, spread).collect());
+      same(expected, spark.inferLayerParallel(graph, trained, spread, 2, 1).collect());
+      same(expected, spark.inferLayerParallel(graph, trained, spread, 2, 2).collect());
+    }
+  }
+
+  private static List<float[]> alone(
+      HarmonicGraph graph, TrainingResult trained, List<float[]> rows) throws Exception {
+    Inference inference = HarmonicsSpark.inference(graph, trained.arrays());
+    try (io.harmonics.CycleRuntime runtime = new io.harmonics.CycleRuntime(graph)) {
+      inference.load(runtime);
+      try (NamedTensors outputs =
+          runtime.infer(Map.of("image", inference.batch(rows, Inference::putFloats)))) {
+        return inference.split(outputs, rows.size());
       }
     }
   }
 
-  @Test
-  void portsThatAreTakenAreNoTrouble() throws Exception {
-    try (var first = new java.net.ServerSocket(41900);
-        var second = new java.net.ServerSocket(41901)) {
-      TrainingResult result = layerParallel(job().carrier(Carrier.TCP).basePort(41900));
-      assertEquals(expected, result.weightsDigest());
-      assertTrue(first.isBound() && second.isBound());
+  private static void same(List<float[]> expected, List<float[]> outputs) {
+    assertEquals(expected.size(), outputs.size());
+    for (int row = 0; row < expected.size(); row++) {
+      assertArrayEquals(expected.get(row), outputs.get(row), 1e-5f, "row " + row);
     }
   }
 
   @Test
-  void replicasLearnWhatOneProcessLearns() throws Exception {
-    try (HarmonicGraph graph = HarmonicGraph.zoo("digits-mlp")) {
-      TrainingResult once = new HarmonicsSpark(session).dataParallel(graph, job().replicas(2));
-      TrainingResult again = new HarmonicsSpark(session).dataParallel(graph, job().replicas(2));
-      assertEquals(once.weightsDigest(), again.weightsDigest());
-      assertEquals(2, once.processes().size());
+  void anErrorDuringInferenceKeepsItsWords() throws Exception {
+    try (HarmonicGraph graph = Digits.graph()) {
+      TrainingResult trained = layerParallel(Digits.job().epochs(1));
+      List<float[]> rows = new ArrayList<>(pixels(600));
+      rows.set(400, new float[3]);
+      JavaRDD<float[]> spread =
+          JavaSparkContext.fromSparkContext(session.sparkContext()).parallelize(rows, 2);
+      Exception error =
+          assertThrows(
+              Exception.class,
+              () ->
+                  new HarmonicsSpark(session)
+                      .inferLayerParallel(graph, trained, spread, 2, 1)
+                      .collect());
+      assertTrue(error.getMessage().contains("a row of 3 floats"), error.getMessage());
+    }
+  }
+
+  @Test
+  void fourReplicasLearnWhatTheNativeReductionGives() throws Exception {
+    try (HarmonicGraph graph = Digits.graph()) {
+      TrainingJob job = Digits.job().set("micro_batches", 1).replicas(4);
+      TrainingResult spread = new HarmonicsSpark(session).dataParallel(graph, job);
+      assertEquals(2, spread.processes().size());
+      assertEquals(NativeReplicas.digest(1, 4), spread.weightsDigest());
+    }
+  }
+
+  @Test
+  void copiesOfACutGraphLearnTheSame() throws Exception {
+    try (HarmonicGraph graph = Digits.graph()) {
+      TrainingJob job = Digits.job().set("micro_batches", 1).parts(2).replicas(2);
+      TrainingResult spread = new HarmonicsSpark(session).hybrid(graph, job);
+      assertEquals(2, spread.processes().size());
+      assertEquals(4, spread.traffic().size());
+      assertEquals(NativeReplicas.digest(2, 2), spread.weightsDigest());
     }
   }
 
@@ -139,20 +181,15 @@ class TrainingIT {
             });
     killer.setDaemon(true);
     killer.start();
-    TrainingResult result = layerParallel(job().epochs(20).checkpoint(manifest.toString(), 10));
+    TrainingResult result =
+        layerParallel(Digits.job().epochs(20).checkpoint(manifest.toString(), 10));
     killer.join();
-    assertEquals(native20(), result.weightsDigest());
+    assertEquals(Digits.nativeDigest(20), result.weightsDigest());
     assertEquals(2, result.attempts());
-  }
-
-  private static String native20() {
-    try (HarmonicGraph graph = HarmonicGraph.zoo("digits-mlp");
-        CycleRuntime runtime = new CycleRuntime(graph, SETTINGS)) {
-      runtime.bindProducer("image", batches(IMAGES));
-      runtime.bindProducer("label", batches(LABELS));
-      runtime.fit(20);
-      return runtime.weightsDigest();
-    }
+    // What the first attempt had done was not done again, but for the steps since a checkpoint.
+    assertTrue(result.resumedFrom() > 0, "resumed from step " + result.resumedFrom());
+    assertTrue(
+        result.repeated() <= 10, result.repeated() + " steps were done twice, checkpoints every 10");
   }
 
   @Test
@@ -160,7 +197,31 @@ class TrainingIT {
     IllegalStateException error =
         assertThrows(
             IllegalStateException.class,
-            () -> layerParallel(job().bind("label", "csv:/no/such/file.csv")));
+            () -> layerParallel(Digits.job().bind("label", "csv:/no/such/file.csv")));
     assertTrue(error.getMessage().contains("/no/such/file.csv"), error.getMessage());
+  }
+
+  @Test
+  void anErrorInTheMiddleEndsTheOthersToo(@TempDir Path folder) throws Exception {
+    Path broken = folder.resolve("broken.csv");
+    List<String> lines = new ArrayList<>(Files.readAllLines(Digits.FILE));
+    lines.set(1500, lines.get(1500).replaceAll("[^,]*$", "seven"));
+    Files.write(broken, lines);
+    IllegalStateException error =
+        assertThrows(
+            IllegalStateException.class,
+            () -> layerParallel(Digits.job().shuffle(false).bind("label", Digits.labels(broken))));
+    assertTrue(error.getMessage().startsWith("task 1: "), error.getMessage());
+    assertTrue(error.getMessage().contains("line 1501"), error.getMessage());
+    assertTrue(error.getMessage().contains("seven"), error.getMessage());
+  }
+
+  @Test
+  void aBackendThatIsNotThereIsAnErrorWhenStrict() {
+    Deployment fpgaOnly = new Deployment().backend("cpu").part(1, "gpu").strict(true);
+    IllegalStateException error =
+        assertThrows(
+            IllegalStateException.class, () -> layerParallel(Digits.job().deploy(fpgaOnly)));
+    assertTrue(error.getMessage().startsWith("task 1: "), error.getMessage());
   }
 }

@@ -1,0 +1,113 @@
+package io.harmonics.spark;
+
+import io.harmonics.Engine;
+import io.harmonics.HarmonicsException;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.spark.TaskContext;
+import org.apache.spark.TaskKilledException;
+
+/**
+ * Keeps a task that waits inside native code in touch: tells the driver how far it is, and stops the
+ * work when another member failed or when Spark wants the task to end. A thread of its own does so
+ * several times a second.
+ */
+final class Pulse implements AutoCloseable {
+  private static final long PERIOD_MS = 100;
+
+  private final GangMember member;
+  private final TaskContext task = TaskContext.get();
+  private final Runnable stop;
+  private final AtomicLong step = new AtomicLong();
+  private final Thread thread = new Thread(this::beat, "harmonics-pulse");
+  private boolean closed;
+  private volatile RuntimeException reason;
+
+  /** {@code stop} is called at most once, on another thread, and not after {@link #close}. */
+  Pulse(GangMember member, Runnable stop) {
+    this.member = member;
+    this.stop = stop;
+    thread.setDaemon(true);
+    thread.start();
+  }
+
+  void step(long number) {
+    step.set(number);
+  }
+
+  /** Throws why the work was stopped, if it was. */
+  void check() {
+    RuntimeException why = reason;
+    if (why != null) {
+      throw why;
+    }
+  }
+
+  /**
+   * What an error of native code means: why the work was stopped, if it was; the error itself, if it
+   * came over a boundary, since then another member may be to blame; or else one that nobody but this
+   * member has caused.
+   */
+  RuntimeException explain(HarmonicsException error, Engine engine) {
+    if (reason != null) {
+      return reason;
+    }
+    return engine.traffic().number("broken") > 0
+        ? error
+        : new IllegalStateException(error.getMessage(), error);
+  }
+
+  @Override
+  public void close() {
+    synchronized (this) {
+      closed = true;
+      notifyAll();
+    }
+    boolean interrupted = false;
+    while (thread.isAlive()) {
+      try {
+        thread.join();
+      } catch (InterruptedException again) {
+        interrupted = true;
+      }
+    }
+    if (interrupted) {
+      Thread.currentThread().interrupt();
+    } else {
+      tellLastStep();
+    }
+  }
+
+  private void tellLastStep() {
+    try {
+      member.tell(step.get());
+    } catch (GangFailure known) {
+      // The job ends with it anyway.
+    }
+  }
+
+  private void beat() {
+    while (waitForNext()) {
+      try {
+        if (task.isInterrupted()) {
+          throw new TaskKilledException("the gang starts again");
+        }
+        member.tell(step.get());
+      } catch (RuntimeException why) {
+        reason = why;
+        stop.run();
+        return;
+      }
+    }
+  }
+
+  private synchronized boolean waitForNext() {
+    try {
+      if (!closed) {
+        wait(PERIOD_MS);
+      }
+    } catch (InterruptedException interrupted) {
+      closed = true;
+    }
+    return !closed;
+  }
+}

@@ -1,0 +1,133 @@
+package io.harmonics.spark;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.harmonics.HarmonicGraph;
+import java.nio.file.Files;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.ml.Pipeline;
+import org.apache.spark.ml.PipelineModel;
+import org.apache.spark.ml.PipelineStage;
+import org.apache.spark.ml.evaluation.MulticlassClassificationEvaluator;
+import org.apache.spark.ml.feature.VectorAssembler;
+import org.apache.spark.ml.linalg.Vector;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.RowFactory;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+
+/** Data frames as data, and graphs as stages of a Spark ML pipeline. */
+class FrameIT {
+  private static SparkSession session;
+  private static Dataset<Row> digits;
+
+  @BeforeAll
+  static void start() throws Exception {
+    session = LocalCluster.start(LocalCluster.TWO_EXECUTORS);
+    List<Row> rows = new ArrayList<>();
+    for (String line : Files.readAllLines(Digits.FILE)) {
+      if (!Character.isDigit(line.charAt(0))) {
+        continue; // the header
+      }
+      double[] values = Arrays.stream(line.split(",")).mapToDouble(Double::parseDouble).toArray();
+      Double[] pixels = new Double[64];
+      Arrays.setAll(pixels, i -> values[i] * 0.0625);
+      rows.add(RowFactory.create(pixels, (int) values[64]));
+    }
+    StructType schema =
+        new StructType()
+            .add("features", DataTypes.createArrayType(DataTypes.DoubleType, false), false)
+            .add("label", DataTypes.IntegerType, false);
+    digits =
+        session.createDataFrame(
+            JavaSparkContext.fromSparkContext(session.sparkContext()).parallelize(rows, 3), schema);
+  }
+
+  @Test
+  void aFrameTrainsToTheWeightsOfTheFile() throws Exception {
+    LocalCluster.whole();
+    try (HarmonicGraph graph = Digits.graph()) {
+      TrainingJob job = new TrainingJob().epochs(2).rows(digits);
+      job.columns("image", "features").columns("label", "label");
+      Digits.SETTINGS.forEach(job::set);
+      TrainingResult layers = new HarmonicsSpark(session).layerParallel(graph, job);
+      assertEquals(Digits.nativeDigest(2), layers.weightsDigest());
+      assertEquals(2, layers.processes().size());
+      job.set("micro_batches", 1).replicas(4);
+      TrainingResult copies = new HarmonicsSpark(session).dataParallel(graph, job);
+      assertEquals(NativeReplicas.digest(1, 4), copies.weightsDigest());
+    }
+  }
+
+  @Test
+  void anEstimatorIsAStageOfAPipeline() throws Exception {
+    String[] names = new String[64];
+    Column[] columns = new Column[66];
+    for (int i = 0; i < 64; i++) {
+      names[i] = "p" + i;
+      columns[i] = digits.col("features").getItem(i).as(names[i]);
+    }
+    columns[64] = digits.col("label");
+    columns[65] = digits.col("label").as("id");
+    Dataset<Row> wide = digits.select(columns);
+    try (HarmonicGraph graph = Digits.graph()) {
+      HarmonicsEstimator learner =
+          new HarmonicsEstimator(graph, new TrainingJob().epochs(8).set("lr", 0.005))
+              .setFeaturesCol("pixels");
+      VectorAssembler assembler =
+          new VectorAssembler().setInputCols(names).setOutputCol("pixels");
+      PipelineModel model =
+          new Pipeline().setStages(new PipelineStage[] {assembler, learner}).fit(wide);
+      Dataset<Row> scored = model.transform(wide);
+      double accuracy =
+          new MulticlassClassificationEvaluator()
+              .setMetricName("accuracy")
+              .evaluate(scored.withColumn("label", scored.col("label").cast("double")));
+      assertTrue(accuracy > 0.95, "accuracy " + accuracy);
+      List<Row> before = wide.select("id").collectAsList();
+      List<Row> after = scored.select("id", "output", "prediction").collectAsList();
+      assertEquals(before.size(), after.size());
+      for (int row = 0; row < before.size(); row++) {
+        assertEquals(before.get(row).getInt(0), after.get(row).getInt(0));
+        Vector output = after.get(row).getAs("output");
+        assertEquals(output.argmax(), (int) after.get(row).getDouble(2));
+      }
+      HarmonicsModel trained = (HarmonicsModel) model.stages()[1];
+      assertEquals(learner.uid(), trained.uid());
+      assertArrayEquals(
+          new String[] {"featuresCol", "outputCol", "predictionCol"},
+          Arrays.stream(trained.params()).map(param -> param.name()).toArray());
+    }
+  }
+
+  @Test
+  void columnsThatDoNotFitAreNamed() {
+    try (HarmonicGraph graph = Digits.graph()) {
+      TrainingJob job = new TrainingJob().rows(digits).columns("image", "pixels");
+      IllegalArgumentException missing =
+          assertThrows(
+              IllegalArgumentException.class,
+              () -> new HarmonicsSpark(session).layerParallel(graph, job));
+      assertTrue(missing.getMessage().contains("'pixels'"), missing.getMessage());
+      assertTrue(missing.getMessage().contains("features, label"), missing.getMessage());
+      job.columns("image", "label").columns("label", "label");
+      Exception narrow =
+          assertThrows(
+              Exception.class, () -> new HarmonicsSpark(session).layerParallel(graph, job));
+      assertTrue(
+          narrow.getMessage().contains("'image' takes 64 numbers, a row holds 1"),
+          narrow.getMessage());
+    }
+  }
+}
