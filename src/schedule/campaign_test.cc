@@ -86,7 +86,7 @@ std::string over_links(const HarmonicGraph& graph, std::size_t count, PipelineOr
 Meeting at_free_port(RemoteTransport transport, bool compress) {
   RemoteBinding place;
   place.host = "127.0.0.1";
-  place.port = free_port();
+  place.port = reserved_port();
   place.transport = transport;
   place.compress = compress;
   const auto named = [place](const std::string& name) {
@@ -151,7 +151,7 @@ TEST(Campaign, AThousandCutsChangeNothing) {
   for (const HarmonicGraph& part : partition_graph(graph, kParts)) {
     for (const ConsumerNode& node : part.consumers()) {
       if (!is_boundary_name(node.name)) continue;
-      const std::uint16_t port = free_port();
+      const std::uint16_t port = reserved_port();
       listening[node.name] = port;
       // A micro-batch takes about a kilobyte each way.
       proxies[node.name] =

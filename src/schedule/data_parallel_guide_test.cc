@@ -64,7 +64,7 @@ NamedProducers data_for(const HarmonicGraph& graph) {
 std::vector<RemoteBinding> places(std::size_t count) {
   RemoteBinding place;
   place.host = "127.0.0.1";
-  place.port = free_port();
+  place.port = reserved_port();
   return std::vector<RemoteBinding>(count, place);
 }
 

@@ -26,7 +26,7 @@ constexpr auto kPatience = std::chrono::minutes(2);
 RemoteBinding somewhere(RemoteTransport transport = RemoteTransport::TCP) {
   RemoteBinding place;
   place.host = "127.0.0.1";
-  place.port = free_port();
+  place.port = reserved_port();
   place.transport = transport;
   return place;
 }

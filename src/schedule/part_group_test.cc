@@ -22,7 +22,7 @@ namespace {
 RemoteBinding meeting() {
   RemoteBinding binding;
   binding.host = "127.0.0.1";
-  binding.port = free_port();
+  binding.port = reserved_port();
   return binding;
 }
 
@@ -155,7 +155,7 @@ NamedTensors train_in_two_groups(const HarmonicGraph& graph, std::size_t count,
   RemoteOptions options = test_remote();
   options.pipeline.order = order;
   DeploymentDescriptor deploy;
-  const std::string target = format("tcp://127.0.0.1:{}", free_port());
+  const std::string target = format("tcp://127.0.0.1:{}", reserved_port());
   std::vector<NamedTensors> weights(2);
   std::vector<std::function<void()>> actions;
   for (std::size_t group = 0; group < 2; ++group) {
@@ -225,7 +225,7 @@ TEST(PartsElsewhere, ATargetIsAnEndpointWithoutAName) {
 
 TEST(PartsElsewhere, AnErrorInOneOfSeveralPartsEndsTheRunInAll) {
   const auto parts = partition_graph(zoo_graph("digits-mlp"), 3);
-  const std::string target = format("tcp://127.0.0.1:{}", free_port());
+  const std::string target = format("tcp://127.0.0.1:{}", reserved_port());
   DeploymentDescriptor one, two;
   one.partitions.resize(1);
   two.partitions.resize(2);

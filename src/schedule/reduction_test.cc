@@ -58,7 +58,7 @@ std::vector<ReductionEnds> make_ends(const Meeting& meeting, Reduction order, st
   if (!meeting) return make_bus_ends(order, ranks);
   RemoteBinding place;
   place.host = "127.0.0.1";
-  place.port = free_port();
+  place.port = reserved_port();
   place.transport = *meeting;
   std::vector<ReductionEnds> all;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -194,7 +194,7 @@ TEST(Reduction, NarrowWindowsDoNotBlock) {
   for (const Reduction order : {Reduction::Chain, Reduction::Tree, Reduction::Ring}) {
     RemoteBinding place;
     place.host = "127.0.0.1";
-    place.port = free_port();
+    place.port = reserved_port();
     TransportOptions narrow;
     narrow.window = {64, 1};
     ReductionOptions options = options_for(order, 64);

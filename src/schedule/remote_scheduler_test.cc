@@ -27,7 +27,7 @@ std::vector<std::string> no_errors(std::size_t count) { return std::vector<std::
 RemoteBinding place(RemoteTransport transport, bool compress = false) {
   RemoteBinding binding;
   binding.host = "127.0.0.1";
-  binding.port = free_port();
+  binding.port = reserved_port();
   binding.transport = transport;
   binding.compress = compress;
   return binding;
@@ -163,8 +163,8 @@ INSTANTIATE_TEST_SUITE_P(Transports, TwoProcesses,
 TEST(RemoteScheduler, TheSeedsSnippetRunsBetweenTwoNeighbours) {
   set_host_alias("hostA", "127.0.0.1");
   set_host_alias("hostB", "127.0.0.1");
-  const std::uint16_t port_a = free_port();
-  const std::uint16_t port_b = free_port();
+  const std::uint16_t port_a = reserved_port();
+  const std::uint16_t port_b = reserved_port();
   const HarmonicGraph first = parse_harp(
       "harmonic first { producer x {3}; layer a linear(4); consumer output {4};"
       " cycle { x -> a -> output; } }");

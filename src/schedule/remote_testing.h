@@ -1,10 +1,6 @@
 // For tests: a small training run, in one process and as parts that meet on this machine.
 #pragma once
 
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <exception>
 #include <functional>
 #include <memory>
@@ -21,23 +17,9 @@
 #include <harmonics/runtime/cycle_runtime.h>
 #include <harmonics/schedule/remote_scheduler.h>
 
-namespace harmonics {
+#include "port_testing.h"
 
-/// A port of this machine that nobody listens on.
-inline std::uint16_t free_port() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  if (socket < 0 || ::bind(socket, generic, length) != 0 ||
-      ::getsockname(socket, generic, &length) != 0) {
-    fail(ErrorCode::kUnavailable, "there is no free port");
-  }
-  ::close(socket);
-  return ntohs(address.sin_port);
-}
+namespace harmonics {
 
 /// True when this build has the transport.
 inline bool is_built(RemoteTransport transport) {

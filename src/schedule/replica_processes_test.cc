@@ -68,7 +68,7 @@ class Child {
 };
 
 RemoteBinding somewhere(RemoteTransport transport) {
-  RemoteBinding place{"replicas", "127.0.0.1", free_port(), transport};
+  RemoteBinding place{"replicas", "127.0.0.1", reserved_port(), transport};
   return place;
 }
 

@@ -255,7 +255,7 @@ TEST(Replicas, OfPartsWithSchedulersOfTheirOwnLearnTheSame) {
   const auto parts = partition_graph(graph, 2);
   RemoteOptions options = test_remote();
   options.runtime.micro_batches = 1;
-  const auto somewhere = [] { return RemoteBinding{"", "127.0.0.1", free_port()}; };
+  const auto somewhere = [] { return RemoteBinding{"", "127.0.0.1", reserved_port()}; };
   const RemoteBinding meeting = somewhere();
   const std::vector<RemoteBinding> pipelines = {somewhere(), somewhere()};
   std::vector<NamedTensors> weights(4);

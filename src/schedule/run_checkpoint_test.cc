@@ -35,7 +35,7 @@ class RunCheckpoint : public testing::Test {
   static RemoteBinding meeting() {
     RemoteBinding binding;
     binding.host = "127.0.0.1";
-    binding.port = free_port();
+    binding.port = reserved_port();
     return binding;
   }
 

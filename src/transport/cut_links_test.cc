@@ -19,8 +19,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-Deadline patient() { return deadline_in(std::chrono::minutes(4)); }
-
 // Content and size follow from direction and number, so that every mistake shows.
 Message expected(std::uint64_t direction, std::uint64_t number) {
   Random random(random_key(direction, "cut links"), number);
@@ -37,9 +35,8 @@ Message expected(std::uint64_t direction, std::uint64_t number) {
 struct Ends {
   Ends(RemoteTransport transport, const Roughness& roughness, bool compress,
        const TransportOptions& options) {
-    RemoteBinding binding;
-    binding.name = "hidden@1";
-    binding.transport = transport;
+    RemoteBinding binding = named("hidden@1", transport);
+    binding.port = reserved_port();
     binding.compress = compress;
     listening = listening_end(binding, options);
     proxy = std::make_unique<RoughProxy>(listening->binding().port, roughness);

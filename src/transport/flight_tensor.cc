@@ -98,7 +98,7 @@ Column column_of(const arrow::RecordBatch& batch) {
 ArrowMessage arrow_message(const Message& message) {
   ArrowMessage out;
   out.metadata = message_text(message);
-  if (!message.tensor.defined()) return out;
+  if (!message.tensor.defined() || tensor_is_text(message)) return out;
   const Shape& shape = message.tensor.shape();
   const std::shared_ptr<arrow::DataType> type = arrow_type(message.tensor.dtype());
   const std::int64_t rows = shape.empty() ? 1 : shape.front();
@@ -124,6 +124,7 @@ Message message_from_arrow(const arrow::RecordBatch* batch, std::string_view met
   out.step = number;
   read_message_text(metadata, out);
   if (batch == nullptr) return out;
+  if (out.tensor.defined()) wrong("a tensor both as text and as a column");
   Column column = column_of(*batch);
   const std::optional<DType> dtype = dtype_of(*column.values->type);
   if (!dtype) wrong("values of type " + column.values->type->ToString());

@@ -11,7 +11,8 @@
 
 namespace harmonics {
 
-/// A message as a record batch (null when it has no tensor) and its application metadata.
+/// A message as a record batch (null when it has no tensor, or has it in the metadata) and its
+/// application metadata.
 struct ArrowMessage {
   std::shared_ptr<arrow::RecordBatch> batch;
   std::string metadata;

@@ -30,67 +30,17 @@ namespace flight = arrow::flight;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-Deadline patient() { return deadline_in(std::chrono::minutes(2)); }
-Deadline soon() { return deadline_in(std::chrono::milliseconds(50)); }
-
-RemoteBinding named(const std::string& name) {
-  RemoteBinding binding;
-  binding.name = name;
-  binding.transport = RemoteTransport::Flight;
-  return binding;
-}
-
-Message one(float value = 1) {
-  Message message;
-  message.tensor = Tensor::of<float>({1}, {value});
-  return message;
-}
-
-void expect_talk(Transport& a, Transport& b) {
-  a.send(one(1), patient());
-  b.send(one(2), patient());
-  EXPECT_TRUE(same_message(b.receive(patient()).value(), one(1)));
-  EXPECT_TRUE(same_message(a.receive(patient()).value(), one(2)));
-}
-
-std::string receive_error(Transport& end, Deadline deadline = patient()) {
-  return error_of([&] { (void)end.receive(deadline); });
-}
-
-// The error of a wait that is made again until it says `what`.
-std::string error_with(Transport& end, const std::string& what) {
-  std::string error;
-  do {
-    error = receive_error(end, soon());
-  } while (error.find(what) == std::string::npos);
-  return error;
-}
+RemoteBinding boundary(const std::string& name) { return named(name, RemoteTransport::Flight); }
 
 // --- a process that dies: first, while this program has a single thread ---
 
 TEST(FlightProcess, APeerThatIsKilledIsABrokenLink) {
-  int port_pipe[2];
-  ASSERT_EQ(::pipe(port_pipe), 0);
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    const TransportPtr end = listening_end(named("x"));
-    const std::uint16_t port = end->binding().port;
-    (void)!::write(port_pipe[1], &port, sizeof(port));
-    end->send(one(), patient());
-    (void)end->receive(patient());  // never comes
-    ::_exit(0);
-  }
-  std::uint16_t port = 0;
-  ASSERT_EQ(::read(port_pipe[0], &port, sizeof(port)), static_cast<ssize_t>(sizeof(port)));
-  ::close(port_pipe[0]);
-  ::close(port_pipe[1]);
-  RemoteBinding binding{"x", "127.0.0.1", port, RemoteTransport::Flight};
+  RemoteBinding binding{"x", "127.0.0.1", reserved_port(), RemoteTransport::Flight};
+  ListeningProcess peer(binding);
   binding.listen = false;
   const TransportPtr end = make_transport(binding);
   EXPECT_TRUE(same_message(end->receive(patient()).value(), one()));
-  ::kill(child, SIGKILL);
-  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  peer.kill();
   EXPECT_THAT(error_with(*end, "there is no link"),
               AllOf(HasSubstr("deadline_exceeded"), HasSubstr("'x'"), HasSubstr("message 2")));
 }
@@ -98,7 +48,7 @@ TEST(FlightProcess, APeerThatIsKilledIsABrokenLink) {
 // --- who listens, who is let in ---
 
 TEST(FlightEndpoints, BoundariesShareAServerAndAPortOfAnotherProgramIsAnError) {
-  const TransportPtr a0 = listening_end(named("a"));
+  const TransportPtr a0 = listening_end(boundary("a"));
   RemoteBinding b = a0->binding();
   b.name = "b";
   const TransportPtr b0 = make_transport(b);
@@ -120,7 +70,7 @@ TEST(FlightGreeting, TokensAndRunsMustAgree) {
   other.token = "Secret";
   tuesday = with;
   tuesday.run = "tuesday";
-  const TransportPtr guarded = listening_end(named("x"), with);
+  const TransportPtr guarded = listening_end(boundary("x"), with);
   EXPECT_THAT(receive_error(*connecting_end(*guarded)), HasSubstr("asks for a token"));
   EXPECT_THAT(receive_error(*connecting_end(*guarded, other)), HasSubstr("another token"));
   EXPECT_THAT(receive_error(*connecting_end(*guarded, tuesday)), HasSubstr("run 'tuesday'"));
@@ -136,10 +86,10 @@ TEST(FlightTls, AStrangersCertificateAndAWrongNameAreRefused) {
     options.tls = tls;
     return options;
   };
-  const TransportPtr strange = listening_end(named("x"), with(certificates.stranger()));
+  const TransportPtr strange = listening_end(boundary("x"), with(certificates.stranger()));
   EXPECT_THAT(receive_error(*connecting_end(*strange, with(certificates.options()))),
               HasSubstr("unauthenticated"));
-  const TransportPtr guarded = listening_end(named("x"), with(certificates.options()));
+  const TransportPtr guarded = listening_end(boundary("x"), with(certificates.options()));
   TlsOptions wrong_name = certificates.options();
   wrong_name.server_name = "elsewhere.example";
   EXPECT_THAT(receive_error(*connecting_end(*guarded, with(wrong_name))),
@@ -149,7 +99,7 @@ TEST(FlightTls, AStrangersCertificateAndAWrongNameAreRefused) {
 }
 
 TEST(FlightStrangers, PlainHttpAndNoiseAreHungUpOn) {
-  const TransportPtr end = listening_end(named("x"));
+  const TransportPtr end = listening_end(boundary("x"));
   Random random(3, "flight strangers");
   for (int i = 0; i < 10; ++i) {
     std::string words = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -253,7 +203,7 @@ struct Guest {
 };
 
 TEST(FlightGuests, ReadAndWriteABoundary) {
-  const TransportPtr end = listening_end(named("hidden@1"));
+  const TransportPtr end = listening_end(boundary("hidden@1"));
   Guest guest(*end, "hidden@1");
   ASSERT_TRUE(guest.send(ramp({2, 3}, DType::kFloat32)).ok());
   EXPECT_TRUE(same_message(end->receive(patient()).value(), ramp({2, 3}, DType::kFloat32)));
@@ -266,7 +216,7 @@ TEST(FlightGuests, ReadAndWriteABoundary) {
 }
 
 TEST(FlightGuests, AreToldOfTheEndAndLeave) {
-  const TransportPtr end = listening_end(named("x"));
+  const TransportPtr end = listening_end(boundary("x"));
   Guest guest(*end, "x");
   ASSERT_TRUE(guest.send(ramp({2}, DType::kFloat32)).ok());
   EXPECT_TRUE(end->receive(patient()).has_value());
@@ -276,7 +226,7 @@ TEST(FlightGuests, AreToldOfTheEndAndLeave) {
 }
 
 TEST(FlightGuests, OneThatJustGoesAbandonsTheBoundary) {
-  const TransportPtr end = listening_end(named("x"));
+  const TransportPtr end = listening_end(boundary("x"));
   {
     Guest guest(*end, "x");
     ASSERT_TRUE(guest.send(ramp({2}, DType::kFloat32)).ok());
@@ -290,7 +240,7 @@ TEST(FlightGuests, NeedTheToken) {
   const LogCapture capture;
   TransportOptions options;
   options.token = "secret";
-  const TransportPtr end = listening_end(named("x"), options);
+  const TransportPtr end = listening_end(boundary("x"), options);
   Guest stranger(*end, "x", "guess");
   ASSERT_TRUE(stranger.send(ramp({2}, DType::kFloat32)).ok());
   EXPECT_THAT(stranger.last_words(), HasSubstr("token"));
@@ -300,7 +250,7 @@ TEST(FlightGuests, NeedTheToken) {
 }
 
 TEST(FlightGuests, ATensorAboveTheLimitIsRefused) {
-  RemoteBinding binding = named("x");
+  RemoteBinding binding = boundary("x");
   binding.max_message_size = 16;
   const TransportPtr end = listening_end(binding);
   Guest guest(*end, "x");

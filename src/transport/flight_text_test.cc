@@ -32,6 +32,27 @@ TEST(FlightText, SaysAllOfAMessageButItsTensor) {
   EXPECT_EQ(message_text(read), message_text(message));
 }
 
+TEST(FlightText, BytesOfAControlMessageAreText) {
+  Message message;
+  message.kind = MessageKind::kControl;
+  message.tensor = Tensor::empty({2}, DType::kUInt8);
+  message.tensor.mutable_values<std::uint8_t>()[0] = 0x0f;
+  message.tensor.mutable_values<std::uint8_t>()[1] = 0xa0;
+  EXPECT_EQ(message_text(message), "kind=control step=0 micro_batch=0 bytes=0fa0");
+  Message read;
+  read_message_text(message_text(message), read);
+  EXPECT_EQ(message_text(read), message_text(message));
+  message.tensor = Tensor::empty({2, 1}, DType::kUInt8);
+  EXPECT_EQ(message_text(message), "kind=control step=0 micro_batch=0") << "two axes are no text";
+  message.tensor = Tensor::empty({kMaxTextTensorBytes}, DType::kUInt8);
+  read_message_text(message_text(message), read);
+  EXPECT_EQ(read.tensor.bytes().size(), kMaxTextTensorBytes);
+  message.tensor = Tensor::empty({kMaxTextTensorBytes + 1}, DType::kUInt8);
+  EXPECT_THAT(error_of([&] { (void)message_text(message); }), HasSubstr("resource_exhausted"));
+  EXPECT_THAT(reading_error("kind=control bytes=" + std::string(2 * kMaxTextTensorBytes + 2, '0')),
+              HasSubstr("invalid_argument"));
+}
+
 TEST(FlightText, WhatIsNotNamedStays) {
   Message message;
   message.step = 9;
@@ -44,7 +65,8 @@ TEST(FlightText, WhatIsNotNamedStays) {
 TEST(FlightText, AnythingElseIsAnError) {
   for (const char* text : {"kind=", "kind=end", "kind", "step=-1", "step=18446744073709551616",
                            "step= 1", "micro_batch=4294967296", "attachment=0", "attachment=0g",
-                           "attachment=AB", "colour=blue", "=", "step=1  kind=control"}) {
+                           "attachment=AB", "bytes=00", "kind=gradient bytes=00",
+                           "bytes=0 kind=control", "colour=blue", "=", "step=1  kind=control"}) {
     EXPECT_THAT(reading_error(text), HasSubstr("invalid_argument")) << text;
   }
   EXPECT_EQ(reading_error("attachment=" + std::string(2 * kMaxAttachmentBytes, '0')), "no error");
@@ -54,8 +76,8 @@ TEST(FlightText, AnythingElseIsAnError) {
 
 TEST(FlightText, RandomTextDoesNoHarm) {
   constexpr std::string_view kParts[] = {
-      "kind=", "step=", "micro_batch=", "attachment=", " ",    "gradient", "control",
-      "=",     "0",     "17",           "ff",          "\xff", "-"};
+      "kind=", "step=", "micro_batch=", "attachment=", "bytes=", " ", "gradient", "control",
+      "=",     "0",     "17",           "ff",          "\xff",   "-"};
   for (std::uint64_t seed = 0; seed < 20'000; ++seed) {
     Random random(seed, "flight text");
     std::string text;

@@ -28,67 +28,17 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-Deadline patient() { return deadline_in(std::chrono::minutes(2)); }
-Deadline soon() { return deadline_in(std::chrono::milliseconds(50)); }
-
-RemoteBinding named(const std::string& name) {
-  RemoteBinding binding;
-  binding.name = name;
-  binding.transport = RemoteTransport::GRPC;
-  return binding;
-}
-
-Message one(float value = 1) {
-  Message message;
-  message.tensor = Tensor::of<float>({1}, {value});
-  return message;
-}
-
-void expect_talk(Transport& a, Transport& b) {
-  a.send(one(1), patient());
-  b.send(one(2), patient());
-  EXPECT_TRUE(same_message(b.receive(patient()).value(), one(1)));
-  EXPECT_TRUE(same_message(a.receive(patient()).value(), one(2)));
-}
-
-std::string receive_error(Transport& end, Deadline deadline = patient()) {
-  return error_of([&] { (void)end.receive(deadline); });
-}
-
-// The error of a wait that is made again until it says `what`.
-std::string error_with(Transport& end, const std::string& what) {
-  std::string error;
-  do {
-    error = receive_error(end, soon());
-  } while (error.find(what) == std::string::npos);
-  return error;
-}
+RemoteBinding boundary(const std::string& name) { return named(name, RemoteTransport::GRPC); }
 
 // --- a process that dies: first, while this program has a single thread ---
 
 TEST(GrpcProcess, APeerThatIsKilledIsABrokenLinkAndARestartedOneAnError) {
-  int port_pipe[2];
-  ASSERT_EQ(::pipe(port_pipe), 0);
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    const TransportPtr end = listening_end(named("x"));
-    const std::uint16_t port = end->binding().port;
-    (void)!::write(port_pipe[1], &port, sizeof(port));
-    end->send(one(), patient());
-    (void)end->receive(patient());  // never comes
-    ::_exit(0);
-  }
-  std::uint16_t port = 0;
-  ASSERT_EQ(::read(port_pipe[0], &port, sizeof(port)), static_cast<ssize_t>(sizeof(port)));
-  ::close(port_pipe[0]);
-  ::close(port_pipe[1]);
-  RemoteBinding binding{"x", "127.0.0.1", port, RemoteTransport::GRPC};
+  RemoteBinding binding{"x", "127.0.0.1", reserved_port(), RemoteTransport::GRPC};
+  ListeningProcess peer(binding);
   binding.listen = false;
   const TransportPtr end = make_transport(binding);
   EXPECT_TRUE(same_message(end->receive(patient()).value(), one()));
-  ::kill(child, SIGKILL);
-  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  peer.kill();
   EXPECT_THAT(error_with(*end, "there is no link"),
               AllOf(HasSubstr("deadline_exceeded"), HasSubstr("'x'"), HasSubstr("message 2")));
   binding.listen = true;
@@ -99,7 +49,7 @@ TEST(GrpcProcess, APeerThatIsKilledIsABrokenLinkAndARestartedOneAnError) {
 // --- who listens ---
 
 TEST(GrpcEndpoints, WhoeverComesFirstListens) {
-  RemoteBinding binding = named("x");
+  RemoteBinding binding = boundary("x");
   binding.host = "localhost";
   const TransportPtr first = make_transport(binding);
   EXPECT_NE(first->binding().port, 0);
@@ -108,7 +58,7 @@ TEST(GrpcEndpoints, WhoeverComesFirstListens) {
 }
 
 TEST(GrpcEndpoints, BoundariesShareAServer) {
-  const TransportPtr a0 = listening_end(named("a"));
+  const TransportPtr a0 = listening_end(boundary("a"));
   RemoteBinding b = a0->binding();
   b.name = "b";
   // Before the other end listens, and after.
@@ -132,7 +82,7 @@ TEST(GrpcEndpoints, APortOfAnotherProgramIsAnErrorForWhoMustListen) {
 }
 
 TEST(GrpcEndpoints, ALargeTensorArrivesInAlignedMemoryAndIsCounted) {
-  const auto [a, b] = local_pair(named("x"));
+  const auto [a, b] = local_pair(boundary("x"));
   Message large;
   large.tensor = Tensor::empty({3 << 20});
   float value = 0;
@@ -151,7 +101,7 @@ TEST(GrpcGreeting, AnotherRunIsRefused) {
   TransportOptions monday, tuesday;
   monday.run = "monday";
   tuesday.run = "tuesday";
-  const TransportPtr listening = listening_end(named("x"), monday);
+  const TransportPtr listening = listening_end(boundary("x"), monday);
   const TransportPtr wrong = connecting_end(*listening, tuesday);
   EXPECT_THAT(receive_error(*wrong),
               AllOf(HasSubstr("failed_precondition"), HasSubstr("monday"), HasSubstr("tuesday")));
@@ -160,7 +110,7 @@ TEST(GrpcGreeting, AnotherRunIsRefused) {
 }
 
 TEST(GrpcGreeting, AnUnknownBoundaryIsNamed) {
-  const TransportPtr listening = listening_end(named("x"));
+  const TransportPtr listening = listening_end(boundary("x"));
   RemoteBinding binding = listening->binding();
   binding.name = "y";
   binding.listen = false;
@@ -172,7 +122,7 @@ TEST(GrpcGreeting, TokensMustAgree) {
   TransportOptions with, other, without;
   with.token = "secret";
   other.token = "Secret";
-  const TransportPtr guarded = listening_end(named("x"), with);
+  const TransportPtr guarded = listening_end(boundary("x"), with);
   EXPECT_THAT(receive_error(*connecting_end(*guarded, without)),
               AllOf(HasSubstr("unauthenticated"), HasSubstr("asks for a token")));
   EXPECT_THAT(receive_error(*connecting_end(*guarded, other)),
@@ -193,11 +143,11 @@ class GrpcTls : public ::testing::Test {
 };
 
 TEST_F(GrpcTls, AStrangersCertificateIsRefusedOnEitherSide) {
-  const TransportPtr strange = listening_end(named("x"), with(certificates_.stranger()));
+  const TransportPtr strange = listening_end(boundary("x"), with(certificates_.stranger()));
   const TransportPtr careful = connecting_end(*strange, with(certificates_.options()));
   EXPECT_THAT(receive_error(*careful), HasSubstr("unauthenticated"));
 
-  const TransportPtr guarded = listening_end(named("x"), with(certificates_.options()));
+  const TransportPtr guarded = listening_end(boundary("x"), with(certificates_.options()));
   const TransportPtr stranger = connecting_end(*guarded, with(certificates_.stranger()));
   EXPECT_NE(receive_error(*stranger, soon()), "no error");
   const TransportPtr friendly = connecting_end(*guarded, with(certificates_.options()));
@@ -205,7 +155,7 @@ TEST_F(GrpcTls, AStrangersCertificateIsRefusedOnEitherSide) {
 }
 
 TEST_F(GrpcTls, TheNameInTheCertificateCounts) {
-  const TransportPtr listening = listening_end(named("x"), with(certificates_.options()));
+  const TransportPtr listening = listening_end(boundary("x"), with(certificates_.options()));
   TlsOptions tls = certificates_.options();
   tls.server_name = "elsewhere.example";
   EXPECT_THAT(receive_error(*connecting_end(*listening, with(tls))), HasSubstr("unauthenticated"));
@@ -215,9 +165,9 @@ TEST_F(GrpcTls, TheNameInTheCertificateCounts) {
 }
 
 TEST_F(GrpcTls, OneEndWithoutTlsGetsNowhere) {
-  const TransportPtr secure = listening_end(named("x"), with(certificates_.options()));
+  const TransportPtr secure = listening_end(boundary("x"), with(certificates_.options()));
   EXPECT_THAT(error_with(*connecting_end(*secure), "no gRPC with"), HasSubstr("deadline_exceeded"));
-  const TransportPtr open = listening_end(named("x"));
+  const TransportPtr open = listening_end(boundary("x"));
   EXPECT_THAT(error_with(*connecting_end(*open, with(certificates_.options())), "no gRPC with"),
               HasSubstr("deadline_exceeded"));
 }
@@ -225,9 +175,9 @@ TEST_F(GrpcTls, OneEndWithoutTlsGetsNowhere) {
 TEST_F(GrpcTls, UnusableFilesAreNamedAndAPortHasOneSetOfOptions) {
   TlsOptions tls = certificates_.options();
   tls.certificate_file = "missing.pem";
-  EXPECT_THAT(error_of([&] { (void)listening_end(named("x"), with(tls)); }),
+  EXPECT_THAT(error_of([&] { (void)listening_end(boundary("x"), with(tls)); }),
               AllOf(HasSubstr("invalid_argument"), HasSubstr("missing.pem")));
-  const TransportPtr first = listening_end(named("x"), with(certificates_.options()));
+  const TransportPtr first = listening_end(boundary("x"), with(certificates_.options()));
   RemoteBinding binding = first->binding();
   binding.name = "y";
   EXPECT_THAT(error_of([&] { (void)make_transport(binding); }), HasSubstr("same TLS options"));
@@ -298,19 +248,17 @@ TEST(GrpcStrangers, AServerWithoutBoundariesIsToldApart) {
   server->Shutdown();
 }
 
-class GrpcVisitors : public ::testing::Test {
+class GrpcVisitors : public VisitedByStrangers {
  protected:
   explicit GrpcVisitors(Nanoseconds handshake_timeout = std::chrono::milliseconds(300)) {
     TransportOptions options;
     options.handshake_timeout = handshake_timeout;
     options.window = {1 << 20, 64};
-    RemoteBinding binding = named("x");
+    RemoteBinding binding = boundary("x");
     binding.max_message_size = 1 << 20;
     end_ = listening_end(binding, options);
   }
-  [[nodiscard]] SocketAddress address() const {
-    return resolve("127.0.0.1", end_->binding().port).front();
-  }
+  [[nodiscard]] SocketAddress address() const { return resolve("127.0.0.1", port()).front(); }
 
   /// A call of our method by a stranger.
   [[nodiscard]] GrpcPipePtr call() const {
@@ -333,21 +281,6 @@ class GrpcVisitors : public ::testing::Test {
       }
     });
   }
-
-  /// The rightful peer still gets through.
-  void expect_alive() {
-    const TransportPtr peer = connecting_end(*end_);
-    peer->send(one(), patient());
-    EXPECT_TRUE(same_message(end_->receive(patient()).value(), one()));
-  }
-  [[nodiscard]] std::string log() const {
-    std::string out;
-    for (const std::string& line : capture_.lines()) out += line + "\n";
-    return out;
-  }
-
-  LogCapture capture_;
-  TransportPtr end_;
 };
 
 // Says something on a bare socket and waits until the other side has hung up.
@@ -460,7 +393,7 @@ class GrpcReplicas : public ::testing::Test {
     // One port that is free on all of them.
     while (hosts_.size() < kHosts) {
       hosts_.clear();
-      RemoteBinding binding = named("x");
+      RemoteBinding binding = boundary("x");
       binding.listen = true;
       for (const char* name : kNames) {
         binding.host = name;
@@ -472,7 +405,7 @@ class GrpcReplicas : public ::testing::Test {
         binding.port = hosts_.back()->binding().port;
       }
     }
-    RemoteBinding list = named("x");
+    RemoteBinding list = boundary("x");
     list.host = "127.0.0.1,127.0.0.2,127.0.0.3";
     list.port = hosts_.front()->binding().port;
     end_ = make_transport(list);

@@ -25,14 +25,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-Deadline patient() { return deadline_in(std::chrono::minutes(2)); }
-
-Message one() {
-  Message message;
-  message.tensor = Tensor::of<float>({1}, {5});
-  return message;
-}
-
 // A raw connection to a listening end.
 class Stranger {
  public:
@@ -77,33 +69,16 @@ class Stranger {
   Descriptor socket_;
 };
 
-class Hostile : public ::testing::Test {
+class Hostile : public VisitedByStrangers {
  protected:
   Hostile() {
     TransportOptions options;
     options.handshake_timeout = std::chrono::milliseconds(300);
     options.window = {1 << 20, 64};
-    RemoteBinding binding;
-    binding.name = "x";
+    RemoteBinding binding = named("x");
     binding.max_message_size = 1 << 20;
     end_ = listening_end(binding, options);
   }
-  [[nodiscard]] std::uint16_t port() const { return end_->binding().port; }
-
-  /// The rightful peer still gets through.
-  void expect_alive() {
-    const TransportPtr peer = connecting_end(*end_);
-    peer->send(one(), patient());
-    EXPECT_TRUE(same_message(end_->receive(patient()).value(), one()));
-  }
-  [[nodiscard]] std::string log() const {
-    std::string out;
-    for (const std::string& line : capture_.lines()) out += line + "\n";
-    return out;
-  }
-
-  LogCapture capture_;
-  TransportPtr end_;
 };
 
 TEST_F(Hostile, HttpIsToldApart) {

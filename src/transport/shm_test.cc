@@ -25,8 +25,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-Deadline patient() { return deadline_in(std::chrono::minutes(2)); }
-
 RemoteBinding unique_binding() {
   return {unique_name("shm"), "localhost", 1, RemoteTransport::SharedMemory};
 }

@@ -21,32 +21,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-Deadline patient() { return deadline_in(std::chrono::minutes(2)); }
-Deadline soon() { return deadline_in(std::chrono::milliseconds(50)); }
-
-RemoteBinding named(const std::string& name) {
-  RemoteBinding binding;
-  binding.name = name;
-  return binding;
-}
-
-Message one(float value = 1) {
-  Message message;
-  message.tensor = Tensor::of<float>({1}, {value});
-  return message;
-}
-
-void expect_talk(Transport& a, Transport& b) {
-  a.send(one(1), patient());
-  b.send(one(2), patient());
-  EXPECT_TRUE(same_message(b.receive(patient()).value(), one(1)));
-  EXPECT_TRUE(same_message(a.receive(patient()).value(), one(2)));
-}
-
-std::string receive_error(Transport& end, Deadline deadline = patient()) {
-  return error_of([&] { (void)end.receive(deadline); });
-}
-
 TransportOptions in_run(const std::string& run) {
   TransportOptions options;
   options.run = run;

@@ -5,7 +5,6 @@ import os
 import pathlib
 import random
 import signal
-import socket
 import subprocess
 import unittest
 
@@ -32,12 +31,6 @@ def is_alive(number):
         return pathlib.Path(f'/proc/{number}/stat').read_text().rsplit(')', 1)[1].split()[0] != 'Z'
     except (FileNotFoundError, ProcessLookupError):
         return False
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return probe.getsockname()[1]
 
 
 class ProcessesTest(program.CliTest):
@@ -176,7 +169,7 @@ class ProcessesTest(program.CliTest):
 
     def test_stages_by_hand(self):
         expected = self.train(*self.common)['weights_digest']
-        place = f'tcp://127.0.0.1:{free_port()}?compress=1'
+        place = f'tcp://127.0.0.1:{program.reserved_port()}?compress=1'
         saved = self.folder / 'run'
         token = self.write('token', 'a secret\n')
         stages = [self.start('stage', self.net, '--parts', '2', '--part', part, *self.common, '--meet',
@@ -192,7 +185,7 @@ class ProcessesTest(program.CliTest):
 
     def test_a_stage_that_is_killed_and_started_again_joins_the_others(self):
         expected = self.train(*self.common)['weights_digest']
-        port = free_port()
+        port = program.reserved_port()
         metrics = Metrics(self.folder / 'metrics.pipe')
         self.addCleanup(metrics.close)
 
@@ -215,7 +208,7 @@ class ProcessesTest(program.CliTest):
         self.assertEqual(again['weights_digest'], expected)
 
     def test_a_peer_that_never_comes(self):
-        place = f'tcp://127.0.0.1:{free_port()}'
+        place = f'tcp://127.0.0.1:{program.reserved_port()}'
         result = self.call('stage', self.net, '--parts', '2', '--part', '1', *self.common, '--meet', place,
                            '--first-contact', '1', '--restarts', '0')
         self.assert_fails(result, "boundary '", '127.0.0.1', 'may take 1 s to come')

@@ -5,8 +5,12 @@ import os
 import pathlib
 import random
 import subprocess
+import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from reserved_port import reserved_port
 
 BINARY_DIR = pathlib.Path(os.environ['HARMONICS_BINARY_DIR'])
 SOURCE_DIR = pathlib.Path(os.environ['HARMONICS_SOURCE_DIR'])

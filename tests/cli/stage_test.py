@@ -2,17 +2,10 @@
 
 import json
 import shutil
-import socket
 import subprocess
 import unittest
 
 import program
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return probe.getsockname()[1]
 
 
 class StageTest(program.CliTest):
@@ -41,13 +34,13 @@ class StageTest(program.CliTest):
         self.assertNotEqual(expected['weights_digest'], self.train('--epochs', '2')['weights_digest'])
         saved = self.folder / 'run'
         self.stages('--parts', '2', *settings, '--checkpoint', saved, '--meet',
-                    f'tcp://127.0.0.1:{free_port()}', '--run', 'settings', '--deadline', '60',
+                    f'tcp://127.0.0.1:{program.reserved_port()}', '--run', 'settings', '--deadline', '60',
                     each=(('--part', '0'), ('--part', '1')))
         self.assertEqual(self.digest(saved, *settings), expected['weights_digest'])
 
     def test_a_part_without_data_is_told_how_long_an_epoch_is(self):
         settings = ('--epochs', '2', '--schedule', 'cosine')
-        meet = f'tcp://127.0.0.1:{free_port()}'
+        meet = f'tcp://127.0.0.1:{program.reserved_port()}'
         lonely = self.call('stage', self.net, '--parts', '3', '--part', '1', *settings, '--meet', meet)
         self.assert_fails(lonely, '--batches-per-epoch N')
         saved = self.folder / 'run'
@@ -60,7 +53,7 @@ class StageTest(program.CliTest):
                           'tcp://127.0.0.1:1/elsewhere')
         self.assert_fails(wrong, "has no boundary 'elsewhere'; it has: ")
         boundary = wrong.stderr.split('it has: ')[1].strip()
-        place = f'tcp://127.0.0.1:{free_port()}/{boundary}'
+        place = f'tcp://127.0.0.1:{program.reserved_port()}/{boundary}'
         saved = self.folder / 'run'
         self.stages('--parts', '2', '--epochs', '1', '--boundary', place, '--checkpoint', saved,
                     each=(('--part', '0'), ('--part', '1')))
@@ -69,7 +62,7 @@ class StageTest(program.CliTest):
 
     def test_replicas_by_hand(self):
         expected = self.train('--epochs', '2', '--replicas', '2')
-        places = [f'tcp://127.0.0.1:{free_port()}/replicas' for _ in range(2)]
+        places = [f'tcp://127.0.0.1:{program.reserved_port()}/replicas' for _ in range(2)]
         saved = self.folder / 'run'
         self.stages('--epochs', '2', '--replicas', '2', '--part', '0', '--checkpoint', saved,
                     '--replica-place', places[0], '--replica-place', places[1],
@@ -87,7 +80,7 @@ class StageTest(program.CliTest):
         tls = ('--tls-certificate', certificate, '--tls-key', key, '--tls-authority', certificate)
         saved = self.folder / 'run'
         self.stages('--parts', '2', '--epochs', '1', '--checkpoint', saved, '--meet',
-                    f'tcp://localhost:{free_port()}', *tls, each=(('--part', '0'), ('--part', '1')))
+                    f'tcp://localhost:{program.reserved_port()}', *tls, each=(('--part', '0'), ('--part', '1')))
         self.assertEqual(self.digest(saved, '--epochs', '1'),
                          self.train('--epochs', '1')['weights_digest'])
         missing = self.call('stage', self.net, '--parts', '2', '--part', '0', '--meet',
