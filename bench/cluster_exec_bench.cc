@@ -53,8 +53,15 @@ class CpuAccount {
     std::error_code error;
     if (!folder_.empty()) fs::remove(folder_, error);
   }
-  void enter(pid_t pid) const {
-    if (!folder_.empty()) std::ofstream(folder_ / "cgroup.procs") << pid;
+  /// What `start` starts is counted from its first moment on.
+  template <typename Start>
+  void count(Start start) const {
+    const auto move_to = [](const fs::path& folder) {
+      std::ofstream(folder / "cgroup.procs") << ::getpid();
+    };
+    if (!folder_.empty()) move_to(folder_);
+    start();
+    if (!folder_.empty()) move_to(folder_.parent_path());
   }
   std::optional<double> seconds() const {
     if (folder_.empty()) return std::nullopt;
@@ -121,9 +128,10 @@ class Cluster {
   Cluster(const fs::path& program, const fs::path& folder, const CpuAccount& account)
       : folder_(folder) {
     ::setenv("XDG_STATE_HOME", folder.c_str(), 1);
-    server_.emplace(std::vector<std::string>{program, "server", "--port", "0"},
-                    folder / "server.out");
-    account.enter(server_->pid());
+    account.count([&] {
+      server_.emplace(std::vector<std::string>{program, "server", "--port", "0"},
+                      folder / "server.out");
+    });
     std::string port;
     await(
         [&] {
@@ -136,13 +144,19 @@ class Cluster {
         "the server");
     options_.server = "127.0.0.1:" + port;
     options_.token = read_token_file(folder / "harmonics" / "token");
-    worker_.emplace(std::vector<std::string>{program, "worker", "--scheduler", options_.server},
-                    folder / "worker.out");
-    account.enter(worker_->pid());
+    account.count([&] {
+      worker_.emplace(std::vector<std::string>{program, "worker", "--scheduler", options_.server},
+                      folder / "worker.out");
+    });
     ClusterClient client(options_);
     await([&] { return client.status().workers_connected == 1; }, "the worker");
   }
   const ClientOptions& options() const { return options_; }
+  double server_cpu_seconds() const {
+    clockid_t clock{};
+    if (::clock_getcpuclockid(server_->pid(), &clock) != 0) std::exit(2);
+    return bench::seconds(clock);
+  }
 
  private:
   fs::path folder_;
@@ -201,11 +215,35 @@ double median_fsync_seconds(const fs::path& folder, int count) {
   return bench::median(times);
 }
 
+double bare_start_ms() {
+  const double begin = bench::seconds(CLOCK_REALTIME);
+  FILE* pipe = ::popen("exec /bin/date +%s%N", "r");
+  char text[64] = {};
+  if (pipe == nullptr || std::fgets(text, sizeof text, pipe) == nullptr) std::exit(2);
+  ::pclose(pipe);
+  return (std::strtod(text, nullptr) * 1e-9 - begin) * 1e3;
+}
+
 struct Scale {
   int tasks;
   int starts;
   int submits;
+  std::uint32_t queued;
 };
+
+/// The same tasks through a Slurm that runs on this machine, if there is one.
+void measure_slurm(int count) {
+  if (std::system("sinfo --noheader >/dev/null 2>&1") != 0) {
+    std::printf("Slurm is not running here: no row for it\n");
+    return;
+  }
+  const std::string command =
+      format("sbatch --wait --output=/dev/null --array=1-{} --wrap=true >/dev/null", count);
+  const double begin = bench::seconds(CLOCK_MONOTONIC);
+  if (std::system(command.c_str()) != 0) std::exit(2);
+  const double rate = count / (bench::seconds(CLOCK_MONOTONIC) - begin);
+  std::printf("true tasks end to end through Slurm, one array | %.0f/s | - | - | -\n", rate);
+}
 
 bool measure_execution(const Cluster& cluster, const CpuAccount& account, const Scale& scale) {
   ClusterClient client(cluster.options());
@@ -240,38 +278,65 @@ bool measure_execution(const Cluster& cluster, const CpuAccount& account, const 
   return good;
 }
 
-bool measure_start(const Cluster& cluster, const fs::path& folder, const Scale& scale) {
+/// From before the submit until the task's program (date) reads the clock; the reference starts the
+/// same program bare.
+bool measure_start(const Cluster& cluster, const Scale& scale) {
   ClusterClient client(cluster.options());
-  std::vector<double> latencies;
+  std::vector<double> latencies, bare;
   for (int i = 0; i < scale.starts; ++i) {
+    bare.push_back(bare_start_ms());
     TaskSpec spec = true_task();
-    const fs::path mark = folder / format("started-{}", i);
-    // Counts the start of a shell and of date too.
-    spec.command = {"/bin/sh", "-c", "date +%s%N > " + mark.string()};
+    spec.command = {"/bin/date", "+%s%N"};
     const double begin = bench::seconds(CLOCK_REALTIME);
-    const TaskId id = client.submit(spec).first;
-    if (!client.wait(id, kPatience).ended) std::exit(2);
-    latencies.push_back((std::stod(text_of(mark)) * 1e-9 - begin) * 1e3);
+    LogQuery query;
+    query.task = client.submit(spec).first;
+    if (!client.wait(query.task, kPatience).ended) std::exit(2);
+    std::string printed;
+    client.read_log(query, [&](const LogPiece& piece) {
+      printed += piece.data;
+      return true;
+    });
+    latencies.push_back((std::stod(printed) * 1e-9 - begin) * 1e3);
   }
   const double middle = bench::median(latencies);
-  std::printf("submit to running on an idle cluster, p50 | %.1f ms | - | %.1f ms | <= 10 ms\n",
-              middle, middle);
+  std::printf(
+      "submit to running on an idle cluster, p50 | %.1f ms | bare %.1f ms | %.1f ms | <= 10 ms\n",
+      middle, bench::median(bare), middle);
   return middle <= 10;
 }
 
 /// No worker can run these, so they only queue.
-bool measure_submits(const Cluster& cluster, const fs::path& folder, const Scale& scale) {
+TaskSpec queued_task() {
   TaskSpec spec = true_task();
   spec.required_gpus = 8;
+  return spec;
+}
+
+/// Seconds of processor time that one submit costs the server.
+double submit_cpu(const Cluster& cluster, int count) {
+  const double before = cluster.server_cpu_seconds();
+  submit_singly(cluster.options(), queued_task(), count);
+  return (cluster.server_cpu_seconds() - before) / count;
+}
+
+bool measure_submits(const Cluster& cluster, const fs::path& folder, const Scale& scale) {
   const double fsync_s = median_fsync_seconds(folder, 50);
   const double wanted = 0.5 * kClients / fsync_s;
   const double begin = bench::seconds(CLOCK_MONOTONIC);
-  submit_singly(cluster.options(), spec, scale.submits);
+  const double few = submit_cpu(cluster, scale.submits);
   const double rate = scale.submits / (bench::seconds(CLOCK_MONOTONIC) - begin);
   std::printf(
       "durable submits, 16 clients | %.0f/s | fsync %.2f ms | %.2f of 0.5 x 16 / fsync | >= 1\n",
       rate, fsync_s * 1e3, rate / wanted);
-  return rate >= wanted;
+  std::printf("CPU of the server per durable submit | %.3f ms | - | %.3f ms | <= 0.2 ms\n",
+              few * 1e3, few * 1e3);
+  TaskSpec many = queued_task();
+  many.array = scale.queued;
+  ClusterClient(cluster.options()).submit(many);
+  const double full = submit_cpu(cluster, scale.submits);
+  std::printf("the same with %u tasks in the queue | %.3f ms | with %d %.3f ms | %.2f | <= 1.2\n",
+              scale.queued, full * 1e3, scale.submits, few * 1e3, full / few);
+  return rate >= wanted && few <= 0.2e-3 && full <= 1.2 * few;
 }
 
 }  // namespace
@@ -282,7 +347,7 @@ int main(int argc, char** argv) {
     short_run |= std::string_view(argv[i]) == "--short";
     check |= std::string_view(argv[i]) == "--check";
   }
-  const Scale scale = short_run ? Scale{100, 5, 100} : Scale{2000, 51, 5000};
+  const Scale scale = short_run ? Scale{100, 5, 100, 10'000} : Scale{2000, 51, 5000, 1'000'000};
   const fs::path program =
       fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "harmonics";
   std::string folder = (fs::temp_directory_path() / "harmonics-cluster-bench-XXXXXX").string();
@@ -294,7 +359,8 @@ int main(int argc, char** argv) {
     {
       const Cluster cluster(program, folder, account);
       good = measure_execution(cluster, account, scale) && good;
-      good = measure_start(cluster, folder, scale) && good;
+      measure_slurm(scale.tasks / 10);
+      good = measure_start(cluster, scale) && good;
       good = measure_submits(cluster, folder, scale) && good;
     }
     if (!account.seconds())
