@@ -2,6 +2,7 @@
 #include <harmonics/server/server.h>
 
 #include <atomic>
+#include <optional>
 
 #include <harmonics/base/error.h>
 #include <harmonics/console/terminal.h>
@@ -55,7 +56,21 @@ int server(const ServerCommand& command) {
   }
   std::atomic<bool> signalled{false};
   const SignalWatch watch([&] { signalled = true; });
-  ClusterServer server(settings_of(command));
+  ServerSettings settings = settings_of(command);
+  bool told = false;
+  settings.on_standby = [&] {
+    if (!told) write_text(Stream::kOutput, "another server leads: waiting to take over\n");
+    told = true;
+    return !signalled.load();
+  };
+  std::optional<ClusterServer> running;
+  try {
+    running.emplace(std::move(settings));
+  } catch (const Error& error) {
+    if (signalled && error.code() == ErrorCode::kCancelled) return kExitDone;
+    throw;
+  }
+  ClusterServer& server = *running;
   std::string text =
       format("listening on {}:{}, policy {}, state in '{}'\n", command.host, server.port(),
              command.policy, state_folder(command.state_dir).string());

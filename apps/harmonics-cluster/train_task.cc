@@ -6,7 +6,9 @@
 #include <array>
 #include <cctype>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -27,6 +29,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "HARMONICS_PARAM_";
 constexpr std::string_view kSynthetic = "synthetic:";
 constexpr const char* kSyntheticRows = "512";
+constexpr const char* kFirstContactSeconds = "300";
 /// Made-up data sets: how many classes their labels have.
 constexpr std::array<std::pair<std::string_view, int>, 4> kSyntheticSets = {
     {{"imagenet", 1000}, {"mnist", 10}, {"cifar10", 10}, {"digits", 10}}};
@@ -135,6 +138,19 @@ std::vector<std::string> data_words(const TaskParams& params, const TrainPlaces&
        *dataset);
 }
 
+/// One replica here, the others on the other workers. When one goes, the server stops them all and
+/// tries again, so none waits for it here.
+void add_gang(std::vector<std::string>& words, const TrainGang& gang) {
+  words.insert(words.end(),
+               {"--parts", "1", "--part", "0", "--run", gang.run, "--restarts", "0",
+                "--first-contact", kFirstContactSeconds, "--replicas",
+                std::to_string(gang.hosts.size()), "--replica", std::to_string(gang.rank)});
+  for (std::size_t rank = 0; rank < gang.hosts.size(); ++rank) {
+    words.insert(words.end(), {"--replica-place",
+                               format("tcp://{}:{}/replicas", gang.hosts[rank], gang.port + rank)});
+  }
+}
+
 TaskParams params_from_environment() {
   TaskParams params;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -154,6 +170,26 @@ std::string variable(const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
+std::uint64_t number_variable(const char* name) {
+  const std::string text = variable(name);
+  std::uint64_t value = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (read.ec == std::errc() && read.ptr == text.data() + text.size()) return value;
+  fail(ErrorCode::kInvalidArgument, "{} is '{}', which is no number", name, text);
+}
+
+TrainGang gang_from_environment() {
+  TrainGang gang;
+  gang.hosts = gang_hosts(variable("HARMONICS_GANG_PEERS"));
+  if (gang.hosts.size() < 2) return gang;
+  gang.rank = number_variable("HARMONICS_GANG_RANK");
+  gang.port = static_cast<std::uint16_t>(number_variable("HARMONICS_GANG_PORT"));
+  gang.run = format("task-{}.{}", variable("HARMONICS_TASK_ID"), variable("HARMONICS_ATTEMPT"));
+  // What `harmonics stage` shows the others.
+  ::setenv("HARMONICS_TOKEN", variable("HARMONICS_GANG_SECRET").c_str(), 1);
+  return gang;
+}
+
 /// Beside the program in a build folder, or below share/ where it was installed.
 fs::path examples_folder() {
   for (const fs::path& folder :
@@ -166,9 +202,25 @@ fs::path examples_folder() {
 
 }  // namespace
 
-std::vector<std::string> training_words(const TaskParams& params, const TrainPlaces& places) {
+std::vector<std::string> gang_hosts(const std::string& peers) {
+  std::vector<std::string> hosts;
+  std::istringstream list(peers);
+  for (std::string peer; std::getline(list, peer, ',');) {
+    const std::size_t equals = peer.find('=');
+    const std::size_t colon = peer.rfind(':');
+    if (equals == peer.npos || colon == peer.npos || colon < equals) {
+      fail(ErrorCode::kInvalidArgument, "HARMONICS_GANG_PEERS: '{}' is no NAME=HOST:PORT", peer);
+    }
+    hosts.push_back(peer.substr(equals + 1, colon - equals - 1));
+  }
+  return hosts;
+}
+
+std::vector<std::string> training_words(const TaskParams& params, const TrainPlaces& places,
+                                        const TrainGang& gang) {
   const fs::path model = model_file(params, places);
-  std::vector<std::string> words = {"train", model.string()};
+  const bool in_gang = gang.hosts.size() > 1;
+  std::vector<std::string> words = {in_gang ? "stage" : "train", model.string()};
   for (std::string& word : data_words(params, places, load_harp_document(model))) {
     words.push_back(std::move(word));
   }
@@ -178,9 +230,11 @@ std::vector<std::string> training_words(const TaskParams& params, const TrainPla
       words.push_back(*value);
     }
   }
-  if (places.devices > 0) {
-    words.push_back("--backend");
-    words.push_back("auto");
+  if (places.devices > 0) words.insert(words.end(), {"--backend", "auto"});
+  if (in_gang) {
+    add_gang(words, gang);
+  } else if (places.devices > 1) {
+    words.insert(words.end(), {"--replicas", std::to_string(places.devices)});
   }
   return words;
 }
@@ -192,13 +246,15 @@ int train_task() {
   places.scratch = fs::current_path();
   const std::string devices = variable("HARMONICS_DEVICES");
   places.devices = devices.empty() ? 0 : 1 + std::ranges::count(devices, ',');
-  const std::vector<std::string> words = training_words(params_from_environment(), places);
+  const TrainGang gang = gang_from_environment();
+  const std::vector<std::string> words = training_words(params_from_environment(), places, gang);
   std::string line = "harmonics";
   for (const std::string& word : words) line += " " + word;
   write_text(Stream::kError, line + "\n");
-  if (places.devices > 1) {
+  if (gang.hosts.size() > 1 && places.devices > 1) {
     write_text(Stream::kError,
-               format("the trainer uses one of the {} devices of this task\n", places.devices));
+               format("a gang trains with one device of each worker: {} of this one lie idle\n",
+                      places.devices - 1));
   }
   std::string program = (program_folder() / "harmonics").string();
   std::vector<char*> argv = {program.data()};

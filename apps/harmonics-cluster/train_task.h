@@ -16,16 +16,28 @@ struct TrainPlaces {
   std::filesystem::path examples;  ///< The shipped models.
   std::filesystem::path data;      ///< Where data sets lie by name; empty: nowhere.
   std::filesystem::path scratch;   ///< Where a network of the zoo is written to.
-  std::size_t devices = 0;         ///< That the task has.
+  std::size_t devices = 0;         ///< That the task has on this worker.
 };
 
-/// The words after `harmonics` that train what the parameters say. `model` is a .harp file or a
+/// A task's place in its gang.
+struct TrainGang {
+  std::size_t rank = 0;
+  std::vector<std::string> hosts;  ///< Of the members, in order of rank; one or none: no gang.
+  std::uint16_t port = 0;          ///< Rank r is reached at this plus r.
+  std::string run;                 ///< The same in all members.
+};
+
+/// The words after `harmonics` that train what the parameters say, data-parallel over the devices
+/// of the task, or with one replica on each worker of its gang. `model` is a .harp file or a
 /// name of the zoo, without it the shipped digits; `dataset` is a file, a name below `data`, or
 /// synthetic:imagenet (mnist, cifar10, digits). Honours batch_size, learning_rate, epochs,
 /// optimizer, momentum and weight_decay; other keys are the user's own. What is missing is an Error
 /// that says what to do.
 [[nodiscard]] std::vector<std::string> training_words(const TaskParams& params,
-                                                      const TrainPlaces& places);
+                                                      const TrainPlaces& places,
+                                                      const TrainGang& gang);
+/// "worker-1=gpu-1:45123,worker-2=gpu-2:41001": the hosts, in that order.
+[[nodiscard]] std::vector<std::string> gang_hosts(const std::string& peers);
 
 /// Reads parameters and devices from the environment that a worker gives to a task, says what it is
 /// going to train, and becomes that.

@@ -45,7 +45,7 @@ void ProgressPipe::on_step(const StepReport& step) {
   Json json;
   if (step.batches_in_epoch && *step.batches_in_epoch > 0 && epochs_ > 0) {
     const double done =
-        static_cast<double>(step.epoch) +
+        static_cast<double>(step.epoch - 1) +  // counted from 1
         static_cast<double>(step.batch) / static_cast<double>(*step.batches_in_epoch);
     json.set("progress", done / static_cast<double>(epochs_));
   }
@@ -59,7 +59,7 @@ void ProgressPipe::on_epoch(const EpochReport& epoch) {
   if (descriptor_ < 0) return;
   Json json;
   if (epochs_ > 0) {
-    json.set("progress", static_cast<double>(epoch.epoch + 1) / static_cast<double>(epochs_));
+    json.set("progress", static_cast<double>(epoch.epoch) / static_cast<double>(epochs_));
   }
   json.set("epoch", epoch.epoch);
   if (epoch.train_loss) json.set("train_loss", *epoch.train_loss);

@@ -12,6 +12,7 @@
 
 #include "checkpoint_stamp.h"
 #include "child_process.h"
+#include "progress_pipe.h"
 #include "stage_events.h"
 #include "subcommands.h"
 #include "training_job.h"
@@ -126,6 +127,18 @@ void check(const StageCommand& command, const TrainingJob& job) {
   }
 }
 
+// Tells whoever started this part, and whoever supervises it.
+TrainingListener both(TrainingListener listener, ProgressPipe& pipe) {
+  return {[listener, &pipe](const StepReport& step) {
+            if (listener.on_step) listener.on_step(step);
+            pipe.on_step(step);
+          },
+          [listener, &pipe](const EpochReport& epoch) {
+            if (listener.on_epoch) listener.on_epoch(epoch);
+            pipe.on_epoch(epoch);
+          }};
+}
+
 // Runs the part from the last checkpoint as often as other parts go away, up to the limit.
 TrainReport run_part(const StageCommand& command, const TrainCommand& first,
                      const InterruptWatch& watch, StageEvents& events) {
@@ -142,7 +155,9 @@ TrainReport run_part(const StageCommand& command, const TrainCommand& first,
       RemoteScheduler scheduler(part, meetings.entering, meetings.leaving, deployment(command, job),
                                 remote_options(command, job));
       join_replicas(scheduler, command, job);
-      return run_job(scheduler, job, watch, events.listener());
+      const SteadyClock clock;
+      ProgressPipe pipe(job.settings.epochs, clock);
+      return run_job(scheduler, job, watch, both(events.listener(), pipe));
     } catch (const Error& error) {
       if (!lost_others(error) || restart >= training.restarts || watch.requested()) throw;
       training.resume = first.resume || before.has_changed();

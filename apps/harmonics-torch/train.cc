@@ -5,6 +5,7 @@
 #include <harmonics/graph/partition.h>
 #include <harmonics/place/deployment.h>
 #include <harmonics/runtime/cycle_runtime.h>
+#include <harmonics/runtime/devices.h>
 #include <harmonics/schedule/distributed_scheduler.h>
 #include <harmonics/schedule/replica_scheduler.h>
 
@@ -40,11 +41,29 @@ std::vector<HarmonicGraph> deployed_parts(const HarmonicGraph& graph,
                                  : auto_partition(graph, deployment.descriptor);
 }
 
+// With several GPUs each replica has one of its own, as far as they go round.
+std::vector<DeploymentDescriptor> replica_devices(const RuntimeOptions& options,
+                                                  std::size_t replicas, std::int64_t parts) {
+  if (resolve_backend(options).backend != Backend::GPU || cuda_device_count() < 2) return {};
+  const auto gpus = static_cast<std::size_t>(cuda_device_count());
+  std::vector<DeploymentDescriptor> deploy(replicas);
+  for (std::size_t i = 0; i < replicas; ++i) {
+    PartitionOptions place;
+    place.backend = Backend::GPU;
+    place.device_index = static_cast<std::uint32_t>(i % gpus);
+    deploy[i].backend = Backend::GPU;
+    deploy[i].strict = options.strict;
+    deploy[i].partitions.assign(static_cast<std::size_t>(parts), place);
+  }
+  return deploy;
+}
+
 int train_replicas(const TrainingJob& job, const RuntimeOptions& options,
                    const InterruptWatch& watch, const TrainingListener& listener) {
   ReplicaOptions replicas;
   replicas.replicas = static_cast<std::size_t>(job.settings.replicas);
   replicas.reduction.order = reduction_from_name(job.settings.reduction);
+  replicas.deploy = replica_devices(options, replicas.replicas, job.settings.parts);
   ReplicaScheduler scheduler(
       partition_graph(job.graph, static_cast<std::size_t>(job.settings.parts)), replicas, options,
       {pipeline_order_from_name(job.settings.pipeline)});

@@ -14,7 +14,7 @@ constexpr const char* kTaskStates =
     "waiting|pending|delayed|active|succeeded|failed|cancelled|dependency_failed";
 
 void add_access(CLI::App& app, ServerAccess& access) {
-  add_text(app, "--scheduler", access.scheduler, "HOST:PORT", "the server (localhost:50051)");
+  add_text(app, "--scheduler", access.scheduler, "HOST:PORT[,…]", "the server (localhost:50051)");
   add_path(app, "--token-file", access.token_file, "who you are (the server's state folder's)");
   add_path(app, "--state-dir", access.state_dir, "the state folder (~/.local/state/harmonics)");
   add_path(app, "--tls", access.tls, "folder of 'harmonics server --init': speak TLS");

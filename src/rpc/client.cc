@@ -1,5 +1,6 @@
 #include <harmonics/rpc/client.h>
 
+#include <atomic>
 #include <sstream>
 
 #include <harmonics/base/json.h>
@@ -12,9 +13,47 @@ namespace harmonics {
 using std::chrono::milliseconds;
 using std::chrono::system_clock;
 
+namespace {
+
+/// Between two rounds over servers none of which answers.
+constexpr milliseconds kRoundPause(100);
+
+bool connects(grpc::Channel& channel, system_clock::time_point deadline) {
+  for (auto state = channel.GetState(true); state != GRPC_CHANNEL_READY;
+       state = channel.GetState(true)) {
+    if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || !channel.WaitForStateChange(state, deadline)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
 struct ClusterClient::Parts {
+  struct Server {
+    std::shared_ptr<grpc::Channel> channel;
+    std::unique_ptr<wire::Cluster::Stub> stub;
+  };
   ClientOptions options;
-  std::unique_ptr<wire::Cluster::Stub> stub;
+  std::vector<Server> servers;
+  std::atomic<std::size_t> present{0};  ///< Counts on; modulo the number of servers.
+
+  /// Of the server that leads, which alone listens. Only a connection is tried elsewhere, never a
+  /// call: one that broke off may have been heard.
+  wire::Cluster::Stub& leader(system_clock::time_point deadline) {
+    for (std::size_t tries = 1;; ++tries) {
+      const std::size_t at = present.load();
+      const Server& server = servers[at % servers.size()];
+      if (servers.size() == 1 || connects(*server.channel, deadline)) return *server.stub;
+      if (system_clock::now() >= deadline) return *server.stub;
+      std::size_t expected = at;
+      present.compare_exchange_strong(expected, at + 1);
+      if (tries % servers.size() == 0) {
+        server.channel->WaitForStateChange(GRPC_CHANNEL_READY, system_clock::now() + kRoundPause);
+      }
+    }
+  }
 
   /// One call: `method` of the stub with a fresh context.
   template <typename Request, typename Reply>
@@ -22,10 +61,11 @@ struct ClusterClient::Parts {
                                                          Reply*),
              const Request& request) {
     grpc::ClientContext context;
-    context.set_deadline(system_clock::now() + options.timeout);
+    const auto deadline = system_clock::now() + options.timeout;
+    context.set_deadline(deadline);
     add_token(context, options.token);
     Reply reply;
-    check((stub.get()->*method)(&context, request, &reply), options.server);
+    check((leader(deadline).*method)(&context, request, &reply), options.server);
     return reply;
   }
 };
@@ -44,9 +84,23 @@ wire::TaskRef reference(TaskId id) {
 
 }  // namespace
 
+std::vector<std::string> server_addresses(const std::string& list) {
+  std::vector<std::string> addresses;
+  std::istringstream in(list);
+  for (std::string address; std::getline(in, address, ',');) {
+    if (!address.empty()) addresses.push_back(address);
+  }
+  if (addresses.empty()) fail(ErrorCode::kInvalidArgument, "'{}' names no server", list);
+  return addresses;
+}
+
 ClusterClient::ClusterClient(ClientOptions options) : parts_(std::make_unique<Parts>()) {
   parts_->options = std::move(options);
-  parts_->stub = wire::Cluster::NewStub(open_channel(parts_->options.server, parts_->options.tls));
+  for (const std::string& address : server_addresses(parts_->options.server)) {
+    auto channel = open_channel(address, parts_->options.tls);
+    auto stub = wire::Cluster::NewStub(channel);
+    parts_->servers.push_back({std::move(channel), std::move(stub)});
+  }
 }
 ClusterClient::~ClusterClient() = default;
 
@@ -114,7 +168,8 @@ WaitResult ClusterClient::wait(TaskId id, milliseconds timeout) {
     context.set_deadline(system_clock::now() + part + parts_->options.timeout);
     add_token(context, parts_->options.token);
     wire::WaitReply reply;
-    const grpc::Status status = parts_->stub->Wait(&context, request, &reply);
+    const grpc::Status status = parts_->leader(system_clock::now() + parts_->options.timeout)
+                                    .Wait(&context, request, &reply);
     // A server that goes down cuts the call: ask the next one.
     if (status.error_code() == grpc::StatusCode::UNAVAILABLE && left > milliseconds(0)) continue;
     check(status, parts_->options.server);
@@ -147,7 +202,8 @@ void ClusterClient::read_log(const LogQuery& query,
   grpc::ClientContext context;
   if (!query.follow) context.set_deadline(system_clock::now() + parts_->options.timeout);
   add_token(context, parts_->options.token);
-  const auto reader = parts_->stub->ReadLog(&context, request);
+  const auto reader =
+      parts_->leader(system_clock::now() + parts_->options.timeout).ReadLog(&context, request);
   wire::LogChunk chunk;
   bool stopped = false;
   while (!stopped && reader->Read(&chunk)) {

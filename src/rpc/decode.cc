@@ -62,6 +62,7 @@ StartMessage decode_start(const wire::Start& from) {
   start.user = from.user();
   start.array_index = from.array_index();
   start.gang_rank = from.gang_rank();
+  start.gang_secret = from.gang_secret();
   for (const wire::PeerPlace& peer : from.peers()) {
     start.peers.push_back({peer.worker_name(), peer.address()});
   }

@@ -75,6 +75,7 @@ struct ServerMessageEncoder {
     start.set_user(message.user);
     start.set_array_index(message.array_index);
     start.set_gang_rank(message.gang_rank);
+    start.set_gang_secret(message.gang_secret);
     for (const PeerPlace& peer : message.peers) {
       wire::PeerPlace& out = *start.add_peers();
       out.set_worker_name(peer.worker_name);

@@ -79,12 +79,14 @@ TEST(Wire, MessagesOfTheServerComeBack) {
   start.gang_rank = 1;
   start.peers = {{"a", "h:1"}, {"b", "h:2"}};
   start.devices.add({63});
+  start.gang_secret = "s";
   const auto back =
       std::get<StartMessage>(there_and_back<wire::ServerMessage>(ServerMessage(start)));
   EXPECT_EQ(back.id, start.id);
   EXPECT_EQ(*back.spec, *start.spec);
   EXPECT_EQ(back.peers.size(), 2u);
   EXPECT_EQ(back.devices, start.devices);
+  EXPECT_EQ(back.gang_secret, start.gang_secret);
   const WelcomeMessage welcome{WorkerId{1}, "w", Nanoseconds(2), Nanoseconds(3), Nanoseconds(4)};
   const auto greeted =
       std::get<WelcomeMessage>(there_and_back<wire::ServerMessage>(ServerMessage(welcome)));

@@ -28,6 +28,9 @@ void check_exposure(const ServerSettings& settings) {
 /// A decision of a library takes no longer than this, or the built-in policy makes it.
 constexpr std::chrono::milliseconds kPolicyTimeLimit(1000);
 
+/// How often a server that waits for the lead looks up.
+constexpr std::chrono::seconds kStandbyPeriod(1);
+
 std::unique_ptr<WorkloadPolicy> open_policy(const ServerSettings& settings) {
   const bool is_path =
       settings.policy.find('/') != settings.policy.npos || settings.policy.ends_with(".so");
@@ -38,9 +41,19 @@ std::unique_ptr<WorkloadPolicy> open_policy(const ServerSettings& settings) {
 std::unique_ptr<Store> lead_store(const ServerSettings& settings) {
   const std::string where =
       settings.store.empty() ? (settings.state_dir / "cluster.sqlite").string() : settings.store;
-  auto store = open_store(where);
-  store->lead(settings.store_patience);
-  return store;
+  const bool shared = where.starts_with("postgres");
+  while (true) {
+    auto store = open_store(where);
+    try {
+      store->lead(shared ? Nanoseconds(kStandbyPeriod) : settings.store_patience);
+      return store;
+    } catch (const Error& error) {
+      if (!shared || error.code() != ErrorCode::kUnavailable) throw;
+    }
+    if (settings.on_standby && !settings.on_standby()) {
+      fail(ErrorCode::kCancelled, "stopped while another server led");
+    }
+  }
 }
 
 Tokens load_tokens(const ServerSettings& settings) {

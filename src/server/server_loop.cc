@@ -2,6 +2,7 @@
 
 #include <harmonics/base/log.h>
 
+#include "gang_secret.h"
 #include "state_views.h"
 
 #ifndef HARMONICS_VERSION
@@ -232,7 +233,14 @@ void ServerLoop::carry_out(const ServerEffect& effect) {
     if (session == sessions_.end()) return;
     const auto known = connections_.find(session->second);
     if (known == connections_.end() || known->second.epoch != send->epoch) return;
-    known->second.link->send(send->message);
+    const auto* start = std::get_if<StartMessage>(&send->message);
+    if (start != nullptr && !start->peers.empty()) {
+      StartMessage told = *start;
+      told.gang_secret = gang_secret(tokens_.own(), told.id);
+      known->second.link->send(told);
+    } else {
+      known->second.link->send(send->message);
+    }
   } else if (const auto* close = std::get_if<CloseSession>(&effect)) {
     const auto session = sessions_.find(close->worker);
     if (session == sessions_.end()) return;

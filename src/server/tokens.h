@@ -21,6 +21,8 @@ class Tokens {
   /// Adds lines of "ROLES USER TOKEN", ROLES being submit, view, admin, worker joined by commas;
   /// empty lines and those that begin with # are skipped. An Error names file and line.
   void add_file(const std::filesystem::path& file);
+  /// The user's own, from which other secrets are drawn.
+  [[nodiscard]] const std::string& own() const { return entries_.front().token; }
   /// Takes the same time whichever token it is.
   [[nodiscard]] std::optional<Identity> identify(std::string_view token) const;
 

@@ -126,6 +126,10 @@ class PostgresStore final : public GuardedStore {
   void do_lead(Nanoseconds timeout) override {
     const auto wanted = std::chrono::ceil<std::chrono::milliseconds>(timeout).count();
     const auto milliseconds = std::clamp<std::int64_t>(wanted, 1, std::numeric_limits<int>::max());
+    // A leader whose machine is gone without a word is noticed by the database after 15 seconds.
+    connection_.run("SET tcp_keepalives_idle = 5");
+    connection_.run("SET tcp_keepalives_interval = 2");
+    connection_.run("SET tcp_keepalives_count = 5");
     connection_.run(format("SET statement_timeout TO {}", milliseconds).c_str());
     try {
       const auto key = big_endian(kLeaderLock);

@@ -140,6 +140,8 @@ struct WorkerAgent::Parts {
   std::deque<StartMessage> waiting;  ///< Not started yet: too many are at once.
   std::map<std::string, std::string> told_progress;  ///< The line last sent, by attempt.
 
+  const std::vector<std::string> servers = server_addresses(settings.server.server);
+  std::size_t next_server = 0;
   /// Each connection has its own: what the last one said is not heard after it was cut.
   std::shared_ptr<Channel<LinkEvent>> inbox;
   std::unique_ptr<WorkerLink> link;
@@ -154,11 +156,12 @@ struct WorkerAgent::Parts {
 
 void WorkerAgent::Parts::connect() {
   inbox = std::make_shared<Channel<LinkEvent>>(kMaxLinkEvents);
-  link = std::make_unique<WorkerLink>(settings.server, log_token,
-                                      [this, inbox = inbox](LinkEvent event) {
-                                        inbox->push(std::move(event));
-                                        host.wake();
-                                      });
+  ClientOptions options = settings.server;
+  options.server = servers[next_server % servers.size()];
+  link = std::make_unique<WorkerLink>(options, log_token, [this, inbox = inbox](LinkEvent event) {
+    inbox->push(std::move(event));
+    host.wake();
+  });
   reactor->handle(Connected{}, now(), effects);
 }
 
@@ -169,6 +172,7 @@ void WorkerAgent::Parts::cut() {
 
 void WorkerAgent::Parts::schedule_reconnect(const std::string& reason) {
   cut();
+  ++next_server;  // where there are several, one leads at a time
   reactor->handle(Disconnected{}, now(), effects);
   const auto spread = milliseconds(chance.below(static_cast<std::uint64_t>(backoff.count())));
   reconnect_at = now() + backoff + spread;

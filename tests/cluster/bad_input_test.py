@@ -2,11 +2,30 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import unittest
 
 from cluster import HARMONICS, SOURCE_DIR, TIMEOUT_S, ClusterTest, environment
+
+
+def http2_frames(size, token):
+    """A Submit call as HTTP/2 sends it, whose message claims and has `size` bytes."""
+    def frame(kind, flags, stream, payload):
+        return len(payload).to_bytes(3, 'big') + bytes([kind, flags]) + stream.to_bytes(4, 'big') + payload
+
+    def header(name, value):  # a literal that is not indexed, without Huffman
+        return b'\x00' + bytes([len(name)]) + name + bytes([len(value)]) + value
+
+    block = b''.join(header(name, value) for name, value in (
+        (b':method', b'POST'), (b':scheme', b'http'), (b':path', b'/harmonics.cluster.v1.Cluster/Submit'),
+        (b':authority', b'localhost'), (b'te', b'trailers'), (b'content-type', b'application/grpc'),
+        (b'authorization', b'Bearer ' + token.encode())))
+    message = b'\x00' + size.to_bytes(4, 'big') + b'\x0a' * size
+    data = b''.join(frame(0, 0, 1, message[at:at + 16384]) for at in range(0, len(message), 16384))
+    return (b'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n' + frame(4, 0, 0, b'') + frame(1, 4, 1, block)
+            + data + frame(0, 1, 1, b''))
 
 
 class BadInput(ClusterTest):
@@ -68,9 +87,7 @@ class BadInput(ClusterTest):
                           f'cannot listen on 127.0.0.1:{self.port}')
 
     def test_no_server(self):
-        with socket.socket() as free:
-            free.bind(('127.0.0.1', 0))
-            self.port = free.getsockname()[1]
+        self.port = self.free_port()
         self.state.mkdir(mode=0o700)
         token = self.state / 'token'
         self.assert_fails(self.call('tasks'), 'token', 'first start')
@@ -182,6 +199,59 @@ class BadInput(ClusterTest):
                              'echo', 'hello'))
         self.done('wait', *secure, task)
         self.assertEqual(self.done('logs', *secure, task), 'hello\n')
+
+    def test_an_expired_certificate_is_refused(self):
+        self.assertEqual(self.harmonics('server', '--init', 'tls').returncode, 0)
+        tls = self.folder / 'tls'
+        old = self.folder / 'old'
+        shutil.copytree(tls, old)
+        # The same authority, but a client's certificate whose day is over.
+        request = subprocess.run(['openssl', 'req', '-new', '-key', old / 'client.key', '-subj',
+                                  '/CN=client'], capture_output=True, check=True, timeout=TIMEOUT_S)
+        subprocess.run(['openssl', 'x509', '-req', '-CA', tls / 'ca.pem', '-CAkey', tls / 'ca.key',
+                        '-CAcreateserial', '-days', '-1', '-out', old / 'client.pem'],
+                       input=request.stdout, capture_output=True, check=True, timeout=TIMEOUT_S)
+        self.start_server('--tls', 'tls')
+        refused = self.call('tasks', '--tls', 'old')
+        self.assert_fails(refused, f'localhost:{self.port}')
+        self.assertEqual(self.json('tasks', '--tls', 'tls'), [])
+
+    def test_messages_that_are_too_long_are_refused(self):
+        self.start_server()
+        big = self.folder / 'big.json'
+        big.write_text(json.dumps({'name': 'x', 'params': {f'k{i}': 'v' * 60_000 for i in range(400)}}))
+        self.assert_fails(self.call('submit', '--config', big), 'big.json')
+        # Around the client's own checks: 20 MB in one frame of gRPC.
+        connection = http2_frames(20 << 20, (self.state / 'token').read_text().strip())
+        with socket.create_connection(('127.0.0.1', self.port), timeout=TIMEOUT_S) as door:
+            try:
+                door.sendall(connection)
+                door.shutdown(socket.SHUT_WR)
+                while door.recv(65536):
+                    pass
+            except OSError:
+                pass  # cut by the server
+        self.assertEqual(self.json('tasks'), [])
+
+    def test_a_client_that_goes_away_midway_costs_nothing(self):
+        self.start_server()
+        self.start_worker()
+        held = self.script('echo one; ' + self.held())
+        self.until_launched(held)
+        followers = [self.start('logs', *self.access(), '-f', held) for _ in range(3)]
+        waiters = [self.start('wait', *self.access(), held) for _ in range(3)]
+        for follower in followers:
+            self.until(lambda one=follower: self.printed(one) == 'one\n', 'the first line')
+        for client in followers + waiters:
+            self.kill(client)
+        # Half a request, then nothing more.
+        token = (self.state / 'token').read_text().strip()
+        with socket.create_connection(('127.0.0.1', self.port), timeout=TIMEOUT_S) as door:
+            door.sendall(http2_frames(5000, token)[:400])
+        self.assertEqual(self.wait(self.script('true'))['succeeded'], 1)
+        self.release()
+        self.assertEqual(self.wait(held)['succeeded'], 1)
+        self.assertEqual(len(self.json('tasks')), 2)
 
     def test_garbage_on_the_port_hurts_nobody(self):
         self.start_server()

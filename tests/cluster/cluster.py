@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -103,6 +104,12 @@ class ClusterTest(unittest.TestCase):
         worker = self.start('worker', *self.access(), *lists, *arguments)
         self.until(lambda: len(self.ready_workers()) > before or self.ended(worker), 'the worker')
         return worker
+
+    @staticmethod
+    def free_port():
+        with socket.socket() as free:
+            free.bind(('127.0.0.1', 0))
+            return free.getsockname()[1]
 
     def access(self):
         return ['--scheduler', f'localhost:{self.port}']

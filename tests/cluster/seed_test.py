@@ -1,5 +1,7 @@
 """The seed's four commands as they are written, and the built-in trainer behind a task."""
 
+import json
+import re
 import subprocess
 import unittest
 
@@ -56,6 +58,33 @@ class Seed(ClusterTest):
                      '--weight-decay 0.0001'):
             self.assertIn(flag, said)
         self.assertEqual(self.state_of(task), 'succeeded')
+
+    def test_two_devices_of_one_worker_train_two_replicas(self):
+        task = int(self.done('submit', '--output', 'quiet', '--name', 'two', '--gpus', 2, '--param',
+                             'epochs=2'))
+        self.assertEqual(self.wait(task)['succeeded'], 1)
+        self.assertIn('--replicas 2', self.done('logs', task, '--stream', 'err'))
+        self.assertIn('2 replicas', self.done('logs', task))
+
+    def test_two_workers_train_one_model(self):
+        task = int(self.done('submit', '--output', 'quiet', '--name', 'both', '--gpus', 1, '--gang', 2,
+                             '--param', 'epochs=20'))
+        self.until(lambda: 'progress' in (self.task(task)['progress'] or {}) or
+                   self.state_of(task) != 'active', 'progress')
+        self.assertIn('both', self.harmonics('monitor', self.scheduler).stdout)
+        self.assertEqual(self.wait(task)['succeeded'], 1, self.done('logs', task, '--stream', 'err'))
+        said = [self.done('logs', task, '--rank', rank) for rank in (0, 1)]
+        # Both have the same weights in the end, and they have learnt something.
+        digests = [re.search(r'[0-9a-f]{64}', text).group() for text in said]
+        self.assertEqual(digests[0], digests[1])
+        self.assertGreater(float(re.search(r'test\s.*accuracy ([\d.]+) %', said[0]).group(1)), 90)
+        for rank in (0, 1):
+            lines = self.done('logs', task, '--rank', rank, '--stream', 'metrics').splitlines()
+            self.assertEqual(json.loads(lines[-1])['progress'], 1)
+        # One process with as many micro-batches learns the very same.
+        alone = self.harmonics('train', 'examples/digits.harp', '--epochs', '20', '--micro-batches', '2',
+                               '--output', 'json')
+        self.assertEqual(json.loads(alone.stdout)['weights_digest'], digests[0])
 
     def test_a_network_of_the_zoo_trains_on_made_up_data(self):
         task = self.train(model='lenet', dataset='synthetic:mnist', epochs='1', synthetic_size='32')

@@ -101,6 +101,8 @@ struct StartMessage {
   std::uint32_t gang_rank = 0;
   std::vector<PeerPlace> peers{};  ///< In order of rank; empty unless the task is a gang.
   DeviceSet devices{};
+  /// Shared by the members of the gang's attempt; the server's rim fills it in.
+  std::string gang_secret{};
 };
 struct StopMessage {
   AttemptId id{};

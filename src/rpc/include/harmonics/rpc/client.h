@@ -14,12 +14,16 @@
 namespace harmonics {
 
 struct ClientOptions {
+  /// "HOST:PORT", or several with commas between them of which one leads at a time.
   std::string server = "localhost:50051";
   std::string token;
   std::optional<TlsFiles> tls;
   /// Of each call; waiting and following take longer.
   std::chrono::milliseconds timeout{30'000};
 };
+
+/// The addresses of `ClientOptions::server`; none is an Error.
+[[nodiscard]] std::vector<std::string> server_addresses(const std::string& list);
 
 /// Members may be called from any thread. Each throws an Error: what the server said, or
 /// kUnavailable with what to do when it cannot be reached.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,6 +37,9 @@ struct ServerSettings {
   std::optional<std::uint16_t> http_port;
   /// How long another server may take to let go of the store.
   Nanoseconds store_patience = std::chrono::seconds(10);
+  /// Called about once a second while another server leads a store that several may share
+  /// (PostgreSQL); false gives up (an Error, kCancelled). Nothing: waits for as long as it takes.
+  std::function<bool()> on_standby{};
   std::uint64_t rate = kDefaultRate;
   ServerOptions reactor;
 };

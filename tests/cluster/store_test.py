@@ -1,0 +1,163 @@
+"""The store under a living server: full, read-only, torn, and led by another server."""
+
+import os
+import re
+import subprocess
+import unittest
+
+from cluster import TIMEOUT_S, ClusterTest
+from postgres import Postgres
+
+
+class SmallDisk(ClusterTest):
+    """The state folder lies on a disk of its own, of a few megabytes."""
+
+    def setUp(self):
+        super().setUp()
+        self.state.mkdir(mode=0o700)
+        mounted = subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=4m,mode=700', 'none', self.state],
+                                 capture_output=True, text=True, timeout=TIMEOUT_S)
+        if mounted.returncode != 0:
+            self.skipTest(f'no file system may be mounted here: {mounted.stderr.strip()}')
+        self.addCleanup(subprocess.run, ['umount', '--lazy', self.state], timeout=TIMEOUT_S)
+
+    def fill(self):
+        filler = self.state / 'filler'
+        with open(filler, 'wb', buffering=0) as file:
+            try:
+                while True:
+                    file.write(b'x' * 65536)
+            except OSError:
+                pass
+        return filler
+
+    def test_a_full_disk_stops_the_server_and_loses_nothing(self):
+        server = self.start_server()
+        tasks = [self.script('true') for _ in range(3)]
+        filler = self.fill()
+        refused = 0
+        # What fits into the last block is still taken; nothing that is not on disk is.
+        while server.poll() is None:
+            answer = self.call('submit', '--output', 'quiet', '--name', 'x', '--gpus', 0, '--env',
+                               'PAD=' + 'y' * 4000, '--', 'true')
+            if answer.returncode == 0:
+                tasks.append(int(answer.stdout))
+            else:
+                refused += 1
+        self.assertEqual(server.wait(timeout=TIMEOUT_S), 1)
+        self.assertGreater(refused, 0)
+        self.assertIn('free some space', self.printed(server))
+        filler.unlink()
+        self.start_server()
+        self.start_worker('--state-dir', self.folder / 'elsewhere', '--token-file',
+                          self.state / 'token')
+        self.assertEqual(self.wait(*tasks)['succeeded'], len(tasks))
+
+    def test_a_read_only_store_is_refused_clearly_and_stays_whole(self):
+        server = self.start_server()
+        task = self.script('true')
+        self.kill(server)
+        remount = ['mount', '-o', 'remount,ro', self.state]
+        subprocess.run(remount, check=True, timeout=TIMEOUT_S)
+        refused = self.start('server', '--port', 0)
+        self.assertEqual(refused.wait(timeout=TIMEOUT_S), 1)
+        self.assertRegex(self.printed(refused), r"(?i)read-?only")
+        remount[2] = 'remount,rw'
+        subprocess.run(remount, check=True, timeout=TIMEOUT_S)
+        self.start_server()
+        self.assertEqual(self.state_of(task), 'pending')
+
+
+class TornWrite(ClusterTest):
+    def test_half_a_write_at_the_end_is_not_there(self):
+        server = self.start_server()
+        tasks = [self.script('true') for _ in range(5)]
+        self.kill(server)
+        log = self.state / 'cluster.sqlite-wal'
+        whole = log.read_bytes()
+        # The beginning of a further record, as a power cut leaves it.
+        log.write_bytes(whole + whole[32:32 + 2000])
+        server = self.start_server()
+        self.assertEqual([task['id'] for task in self.json('tasks')], tasks)
+        self.kill(server)
+        log.write_bytes(log.read_bytes() + os.urandom(5000))
+        self.start_server()
+        self.start_worker()
+        self.assertEqual(self.wait(*tasks)['succeeded'], 5)
+
+    def test_a_damaged_store_is_refused_by_name(self):
+        self.kill(self.start_server())
+        file = self.state / 'cluster.sqlite'
+        (self.state / 'cluster.sqlite-wal').unlink(missing_ok=True)
+        file.write_bytes(b'not a database at all' * 100)
+        refused = self.start('server', '--port', 0)
+        self.assertEqual(refused.wait(timeout=TIMEOUT_S), 1)
+        self.assertIn('cluster.sqlite', self.printed(refused))
+
+
+@unittest.skipIf(Postgres.missing(), Postgres.missing())
+class FailOver(ClusterTest):
+    """Two servers on one PostgreSQL, each with a folder and a port of its own."""
+
+    def setUp(self):
+        super().setUp()
+        self.postgres = Postgres()
+        self.addCleanup(self.postgres.stop)
+        self.tokens = self.folder / 'tokens'
+        self.tokens.write_text('admin,worker ann ' + 'a' * 32 + '\n')
+        self.token = self.folder / 'ann.token'
+        self.token.write_text('a' * 32)
+        self.token.chmod(0o600)
+        self.ports = {}
+
+    def access(self):
+        servers = ','.join(f'localhost:{port}' for port in self.ports.values())
+        return ['--scheduler', servers, '--token-file', self.token]
+
+    def start_named(self, name):
+        return self.start('server', '--port', self.ports.get(name, 0), '--state-dir',
+                          self.folder / name, '--store', self.postgres.url, '--tokens', self.tokens,
+                          '--lease', 60)
+
+    def listens(self, name, server):
+        line = self.until(lambda: re.search(r'listening on \S+?:(\d+),', self.printed(server))
+                          or self.ended(server), f'server {name} to lead')
+        self.ports[name] = int(line.group(1))
+
+    def waits(self, server):
+        self.until(lambda: 'waiting to take over' in self.printed(server) or self.ended(server),
+                   'the second server')
+
+    def test_the_second_server_takes_over_and_nothing_is_lost(self):
+        first = self.start_named('first')
+        self.listens('first', first)
+        # The second one's port is not known before it leads: it is given one that is free.
+        self.ports['second'] = self.free_port()
+        second = self.start_named('second')
+        self.waits(second)
+        self.start_worker()
+        marks = self.folder / 'marks'
+        running = self.script(f'echo start >> {marks}; {self.held()} echo end >> {marks}', gpus=1)
+        self.until_launched(running)
+        waiting = [self.script('true', gpus=2) for _ in range(10)]
+        waiter = self.start('wait', *self.access(), running, *waiting)
+        self.kill(first)
+        self.listens('second', second)
+        self.until(lambda: self.ready_workers(), 'the worker to come over')
+        # The first one is back, and may not lead.
+        first = self.start_named('first')
+        self.waits(first)
+        more = self.script('true')
+        self.release()
+        self.assertEqual(self.wait(running, more, *waiting)['succeeded'], 12)
+        self.assertEqual(waiter.wait(timeout=TIMEOUT_S), 0, self.printed(waiter))
+        self.assertEqual(marks.read_text(), 'start\nend\n')
+        self.assertEqual(self.task(running)['attempts'], 1)
+        # And back again.
+        self.kill(second)
+        self.listens('first', first)
+        self.assertEqual(len(self.json('tasks')), 12)
+
+
+if __name__ == '__main__':
+    unittest.main()
