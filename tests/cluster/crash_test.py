@@ -2,7 +2,7 @@
 
 Every task appends one line to a file of its own when it runs to its end, so that what really happened
 can be compared with what the cluster says. HARMONICS_SOAK=1 runs 300 points, otherwise a slice.
-HARMONICS_SEED repeats a run.
+HARMONICS_SEED repeats a run. Every kill is at a step of a task that is drawn, too.
 """
 
 import collections
@@ -22,7 +22,7 @@ LEASE_S = 60
 SHORT_LEASE_S = 4
 
 
-class Crash(ClusterTest):
+class CrashBase(ClusterTest):
     def setUp(self):
         super().setUp()
         self.runs = self.folder / 'runs'
@@ -52,6 +52,8 @@ class Crash(ClusterTest):
                 pass
         return found
 
+
+class Crash(CrashBase):
     def test_a_killed_server_loses_nothing_it_acknowledged(self):
         server = self.start_server()
         tasks = [self.script('true') for _ in range(20)]
@@ -126,56 +128,128 @@ class Crash(ClusterTest):
         self.start_server(lease_s=SHORT_LEASE_S)
         self.assertEqual(self.wait(task)['succeeded'], 1)
 
-    def submit_some(self, chance, acknowledged):
-        """A few clients at once; some are killed before they could read the answer."""
+
+class Campaign(CrashBase):
+    """Kills drawn over victims and steps of a task, while clients hand in more."""
+
+    VICTIMS = ('server', 'worker', 'supervisor', 'client')
+    STEPS = ('submitting', 'accepted', 'starting', 'running', 'ending', 'restarting')
+
+    def setUp(self):
+        super().setUp()
+        self.chance = random.Random(SEED)
+        self.acknowledged = []
+        self.server = self.start_server()
+        self.workers = {name: self.start_worker('--id', name) for name in ('a', 'b')}
+
+    def load(self, pause):
+        """Counts itself, and holds its device by a lock that goes with its last process."""
+        lock = f'{self.runs}/device-$HARMONICS_WORKER-$CUDA_VISIBLE_DEVICES'
+        taken = f'if [ -n "$CUDA_VISIBLE_DEVICES" ]; then exec 9> {lock}; flock -n 9 || ' \
+                f'echo $HARMONICS_TASK_ID >> {self.runs}/clashes; fi; '
+        return (taken + f'echo >> {self.runs}/starts; ' + self.counted(pause)
+                + f'; echo >> {self.runs}/ends')
+
+    def size(self, name):
+        path = self.runs / name
+        return path.stat().st_size if path.exists() else 0
+
+    def submit_some(self):
         clients = []
-        for _ in range(chance.randrange(1, 4)):
-            pause = chance.choice(['', 'sleep 0.05;', 'sleep 0.3;'])
+        for _ in range(self.chance.randrange(1, 4)):
+            pause = self.chance.choice(['', 'sleep 0.05;', 'sleep 0.3;'])
             command = [str(HARMONICS), 'submit', *self.access(), '--output', 'quiet', '--name', 'load',
-                       '--gpus', str(chance.randrange(0, 2)), '--', 'sh', '-c', self.counted(pause)]
+                       '--gpus', str(self.chance.randrange(0, 2)), '--', 'sh', '-c', self.load(pause)]
             clients.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                             text=True, env=environment(self.folder)))
-        if chance.random() < 0.2:
-            clients[0].kill()
+            self.addCleanup(self.kill, clients[-1])
+        return clients
+
+    def hear(self, clients):
         for client in clients:
             answer, _ = client.communicate(timeout=60)
             if client.returncode == 0:
-                acknowledged.append(int(answer))
+                self.acknowledged.append(int(answer))
+
+    def until_step(self, step, clients):
+        starts, ends = self.size('starts'), self.size('ends')
+        if step in ('submitting', 'restarting'):
+            for _ in range(self.chance.randrange(8)):
+                subprocess.run(['true'], check=True)
+            return
+        before = len(self.acknowledged)
+        self.hear(clients)
+        clients.clear()
+        if step == 'accepted' or len(self.acknowledged) == before:
+            return
+        if step == 'starting':
+            self.until(lambda: self.supervisors() or self.size('starts') > starts, 'a start')
+        elif step == 'running':
+            self.until(lambda: self.size('starts') > starts, 'a task to run')
+        else:
+            self.until(lambda: self.size('ends') > ends, 'a task to end')
+
+    def strike(self, victim, clients):
+        if victim == 'server':
+            self.kill(self.server)
+        elif victim == 'worker':
+            name = self.chance.choice(['a', 'b'])
+            self.kill(self.workers[name])
+            self.workers[name] = self.start('worker', *self.access(), '--gpus', '0,1', '--models',
+                                            'T4,T4', '--memories', '16384,16384', '--id', name)
+        elif victim == 'supervisor':
+            for pid in self.supervisors()[:1]:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+        else:
+            watcher = self.start('wait', *self.access(), *self.acknowledged[-1:] or [1])
+            for client in (*clients[:1], watcher):
+                self.kill(client)
 
     def test_kills_at_random_points_under_load(self):
-        chance = random.Random(SEED)
         print(f'seed {SEED}, {POINTS} points', flush=True)
-        server = self.start_server()
-        workers = {name: self.start_worker('--id', name) for name in ('a', 'b')}
-        acknowledged, killed = [], collections.Counter()
+        spread = collections.Counter()
         for _ in range(POINTS):
-            self.submit_some(chance, acknowledged)
-            what = chance.choice(['server', 'a', 'b', 'supervisor'])
-            killed[what] += 1
-            if what == 'server':
-                self.kill(server)
-                server = self.start_server()
-            elif what == 'supervisor':
-                for pid in self.supervisors()[:1]:
-                    try:
-                        os.kill(pid, signal.SIGKILL)
-                    except ProcessLookupError:
-                        pass
-            else:
-                self.kill(workers[what])
-                workers[what] = self.start('worker', *self.access(), '--gpus', '0,1', '--models',
-                                           'T4,T4', '--memories', '16384,16384', '--id', what)
-        print('killed:', dict(killed), 'acknowledged:', len(acknowledged), flush=True)
-        self.assertGreater(len(acknowledged), 0)
-        self.assertEqual(self.wait(*acknowledged)['succeeded'], len(acknowledged))
-        for task in acknowledged:
+            victim, step = self.chance.choice(self.VICTIMS), self.chance.choice(self.STEPS)
+            spread[victim, step] += 1
+            clients = self.submit_some()
+            self.until_step(step, clients)
+            self.strike(victim, clients)
+            if victim == 'server' and step == 'restarting':
+                # Once more while it reads back what it knew.
+                self.kill(self.start('server', '--port', self.port, '--lease', LEASE_S))
+            if victim == 'worker' and step == 'restarting':
+                self.strike(victim, clients)
+            if victim == 'server':
+                self.server = self.start_server()
+            self.hear(clients)
+        for victim in self.VICTIMS:
+            print(f'{victim:>10}:', ', '.join(f'{step} {spread[victim, step]}' for step in self.STEPS),
+                  flush=True)
+        print('acknowledged:', len(self.acknowledged), flush=True)
+        self.check()
+
+    def check(self):
+        tasks = self.acknowledged
+        self.assertGreater(len(tasks), 0)
+        for start in range(0, len(tasks), 100):
+            some = tasks[start:start + 100]
+            self.assertEqual(self.wait(*some)['succeeded'], len(some))
+        views = {view['id']: view for view in self.json('tasks', '--limit', 100_000)}
+        for task in tasks:
             starts = self.lines(task, 'start')
             # No attempt starts twice, and the one that counts ran to its end once.
             attempts = [line.split()[1] for line in starts]
             self.assertEqual(len(attempts), len(set(attempts)), f'task {task}: {starts}')
-            view = self.task(task)
-            self.assertIn(f'end {view["attempts"]}', self.lines(task, 'end'), f'task {task}')
-        self.assertEqual([worker['tasks'] for worker in self.json('workers')], [[], []])
+            ends = self.lines(task, 'end')
+            self.assertEqual(ends.count(f'end {views[task]["attempts"]}'), 1, f'task {task}: {ends}')
+        self.assertFalse((self.runs / 'clashes').exists(), 'a device in two live leases')
+        # Also those whose client was killed before it could read the answer come to an end.
+        self.wait(*[task for task in views if task not in set(tasks)][:100] or tasks[:1])
+        self.until(lambda: [worker['tasks'] for worker in self.json('workers')] == [[], []],
+                   'all devices to be free')
 
 
 if __name__ == '__main__':
