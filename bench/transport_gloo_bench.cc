@@ -25,8 +25,9 @@ struct Scene {
 
 bool rows(Ends& ends, const Scene& scene) {
   reference::GlooPair gloo(kBytes);
+  const Message message = message_of(kBytes);
   const Rounds result = alternate(
-      scene.rounds, [&] { stream_ours(ends, kBytes, scene.count); },
+      scene.rounds, [&] { stream_ours(ends, message, scene.count); },
       [&] { gloo.stream(scene.count, scene.fresh); });
   const double gigabytes = 1e-9 * static_cast<double>(kBytes) * scene.count;
   const auto speed = [&](const std::vector<double>& wall) {

@@ -53,8 +53,7 @@ inline Ends shm_ends() {
 }
 
 // One way, as fast as it goes.
-inline void stream_ours(Ends& ends, std::size_t bytes, int count) {
-  const Message message = message_of(bytes);
+inline void stream_ours(Ends& ends, const Message& message, int count) {
   std::thread sender([&] {
     for (int i = 0; i < count; ++i) ends.first->send(message, patient());
   });

@@ -1,5 +1,7 @@
 #include <harmonics/tensor/buffer.h>
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -15,6 +17,17 @@ namespace {
 
 // Blocks of 2^0 to 2^47 bytes; the address space of a process ends there.
 constexpr std::size_t kSizeClasses = 48;
+// Blocks of several huge pages ask for those: the first touch of a block costs a fault for each
+// page, and a copy or checksum a translation for each.
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+void* allocate(std::size_t bytes) {
+  if (bytes < 2 * kHugePage) return std::aligned_alloc(kBufferAlignment, bytes);
+  void* block = std::aligned_alloc(kHugePage, bytes);
+  // Where there are none, ordinary pages serve as well.
+  if (block != nullptr) (void)::madvise(block, bytes, MADV_HUGEPAGE);
+  return block;
+}
 
 }  // namespace
 
@@ -77,7 +90,7 @@ BufferPtr BufferPool::take(std::size_t size) {
   if (size_class < kSizeClasses) {
     block = shelves_->take(size_class);
     if (block == nullptr) {
-      block = std::aligned_alloc(kBufferAlignment, std::size_t{1} << size_class);
+      block = allocate(std::size_t{1} << size_class);
     }
   }
   if (block == nullptr) {

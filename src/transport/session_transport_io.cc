@@ -260,7 +260,9 @@ void SessionTransport::serve(const LinkPtr& link) {
       continue;
     }
     deep_sleep_ = working_ && !program_works;
-    const Deadline until = deep_sleep_ ? next_beat_ : std::min(next_beat_, deadline_in(doze));
+    // A beat that is due is for who works to keep: until he has, this thread must not spin.
+    const Deadline until = std::max(
+        deep_sleep_ ? next_beat_ : std::min(next_beat_, deadline_in(doze)), deadline_in(kDoze));
     doze = std::min(2 * doze, kLongestDoze);
     lock.unlock();
     link->doze(until);

@@ -15,8 +15,12 @@
 namespace harmonics {
 namespace {
 
-// As many bytes as stay in the cache between the kernel's copy and the checksum.
-constexpr std::size_t kMostTogether = std::size_t{256} << 10;
+// Bytes to wait for together: a large share of a message would come late, a small one costs more
+// wake-ups. So a quarter of what is still to come, within these bounds.
+constexpr std::size_t kFewTogether = std::size_t{256} << 10;
+constexpr std::size_t kMostTogether = std::size_t{1} << 20;
+// What comes after the end goes through this much memory.
+constexpr std::size_t kDroppedTogether = std::size_t{64} << 10;
 
 class PlainStream final : public Stream {
  public:
@@ -43,7 +47,8 @@ class PlainStream final : public Stream {
   }
 
   void expect(std::size_t bytes) override {
-    const int wanted = static_cast<int>(std::clamp<std::size_t>(bytes, 1, kMostTogether));
+    const std::size_t most = std::clamp(bytes / 4, kFewTogether, kMostTogether);
+    const int wanted = static_cast<int>(std::clamp<std::size_t>(bytes, 1, most));
     if (wanted == low_water_) return;
     // Without it the wait ends earlier, no more.
     (void)::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVLOWAT, &wanted, sizeof(wanted));
@@ -85,7 +90,7 @@ StreamPtr make_plain_stream(Descriptor socket, std::string peer) {
 
 void part_socket(int fd, Deadline until) {
   ::shutdown(fd, SHUT_WR);
-  std::vector<std::byte> dropped(kMostTogether);
+  std::vector<std::byte> dropped(kDroppedTogether);
   for (;;) {
     const ssize_t count = ::recv(fd, dropped.data(), dropped.size(), MSG_DONTWAIT);
     if (count > 0 && std::chrono::steady_clock::now() < until) continue;

@@ -19,6 +19,9 @@ namespace {
 
 // Small frames come many at a time through this much memory; larger payloads bypass it.
 constexpr std::size_t kStagingBytes = std::size_t{64} << 10;
+// After a payload larger than that, so much: the end of its frame, and the head of the next one,
+// whose payload will be received into place rather than copied.
+constexpr std::size_t kStagingBetweenLarge = std::size_t{2} << 10;
 // After this many bytes a thread hands on what it has read, while that is still in the cache.
 constexpr std::size_t kBytesPerTurn = kChunkBytes;
 // After this many it looks after other things for a moment, even in the middle of a message.
@@ -199,15 +202,15 @@ class StreamLink final : public Link {
     std::span<std::byte> to = decoder_.want();
     const bool all = to.size() <= kChunkBytes;
     if (!all) to = to.first(kChunkBytes);
-    const std::array<iovec, 2> pieces = {
-        {{to.data(), to.size()}, {staging_.data(), staging_.size()}}};
+    const std::size_t staging = large_payloads_ ? kStagingBetweenLarge : kStagingBytes;
+    const std::array<iovec, 2> pieces = {{{to.data(), to.size()}, {staging_.data(), staging}}};
     const Transfer transfer = stream_->read_some(std::span(pieces).first(all ? 2 : 1));
     if (transfer.bytes == 0) {
       read_event_ = transfer.wait;
       return false;
     }
     bytes += transfer.bytes;
-    const std::size_t asked = to.size() + (all ? staging_.size() : 0);
+    const std::size_t asked = to.size() + (all ? staging : 0);
     const std::size_t in_place = std::min(transfer.bytes, to.size());
     accept(in_place, frames);
     ByteSpan staged = ByteSpan(staging_).first(transfer.bytes - in_place);
@@ -226,7 +229,9 @@ class StreamLink final : public Link {
     frames.push_back(decoder_.take());
     if (frames.back().header.type != FrameType::kMessage) return;
     ++messages_received_;
-    payload_received_ += frames.back().header.payload_bytes;
+    const std::uint64_t bytes = frames.back().header.payload_bytes;
+    payload_received_ += bytes;
+    large_payloads_ = bytes > kStagingBytes;
   }
 
   StreamPtr stream_;
@@ -250,6 +255,7 @@ class StreamLink final : public Link {
   Bytes staging_;
   short read_event_ = POLLIN;
   bool more_to_read_ = false;
+  bool large_payloads_ = false;  // the last one was
   Gather in_run_;
 };
 
