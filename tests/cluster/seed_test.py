@@ -49,6 +49,18 @@ class Seed(ClusterTest):
         self.assertEqual(self.wait(1)['failed'], 1)
         self.assertIn('synthetic:imagenet', self.done('logs', 1, '--stream', 'err'))
 
+    def test_the_sample_trains_when_it_is_given_data(self):
+        # All of the sample but the size of the data, the batches and how long: a processor is slow.
+        sample = json.loads((SOURCE_DIR / 'examples' / 'sample_task.json').read_text())
+        sample['params'].update(dataset='synthetic:imagenet', synthetic_size='2', batch_size='2',
+                                epochs='1')
+        sample['required_gpus'] = 1
+        config = self.folder / 'sample.json'
+        config.write_text(json.dumps(sample))
+        task = int(self.done('submit', '--output', 'quiet', '--config', config))
+        self.assertEqual(self.wait(task)['succeeded'], 1, self.done('logs', task, '--stream', 'err'))
+        self.assertIn('trained resnet50', self.done('logs', task))
+
     def test_parameters_are_honoured(self):
         task = self.train(model=str(SOURCE_DIR / 'examples' / 'digits.harp'), batch_size='64',
                           learning_rate='0.05', epochs='2', optimizer='sgd', momentum='0.9',
@@ -69,10 +81,11 @@ class Seed(ClusterTest):
     def test_two_workers_train_one_model(self):
         task = int(self.done('submit', '--output', 'quiet', '--name', 'both', '--gpus', 1, '--gang', 2,
                              '--param', 'epochs=20'))
-        self.until(lambda: 'progress' in (self.task(task)['progress'] or {}) or
-                   self.state_of(task) != 'active', 'progress')
-        self.assertIn('both', self.harmonics('monitor', self.scheduler).stdout)
+        self.until(lambda: self.task(task)['attempts'] > 0, 'its start')
+        watched = self.start('logs', *self.access(), '-f', task, '--stream', 'metrics')
         self.assertEqual(self.wait(task)['succeeded'], 1, self.done('logs', task, '--stream', 'err'))
+        self.assertEqual(watched.wait(timeout=TIMEOUT_S), 0)
+        self.assertIn('"test_accuracy"', self.printed(watched))
         said = [self.done('logs', task, '--rank', rank) for rank in (0, 1)]
         # Both have the same weights in the end, and they have learnt something.
         digests = [re.search(r'[0-9a-f]{64}', text).group() for text in said]
