@@ -304,11 +304,6 @@ int block_signals() {
   return ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-std::string launch_notice(const std::string& attempt, const SupervisorRecord& self, bool launched) {
-  return attempt + " " + std::to_string(self.pid) + " " + std::to_string(self.start_ticks) +
-         (launched ? " 1" : " 0");
-}
-
 [[noreturn]] void refuse(const std::string& folder, int socket, const std::string& notice,
                          const std::string& why) {
   write_end(folder, {RunEnd::kRefused, 0, 0, why});
@@ -316,9 +311,12 @@ std::string launch_notice(const std::string& attempt, const SupervisorRecord& se
   ::_exit(1);
 }
 
-std::string last_part(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 }  // namespace
+
+std::string launch_notice(const std::string& folder, const SupervisorRecord& self, bool launched) {
+  return folder.substr(folder.rfind('/') + 1) + " " + std::to_string(self.pid) + " " +
+         std::to_string(self.start_ticks) + (launched ? " 1" : " 0");
+}
 
 void supervise(const std::string& folder, LauncherEnds ends) {
   ::setsid();
@@ -330,46 +328,20 @@ void supervise(const std::string& folder, LauncherEnds ends) {
   const bool recorded = write_supervisor(folder, record);
   const int reason = errno;
   ::close(ends.lock);
-  const std::string name = last_part(folder);
   auto run = read_run(folder);
   if (!recorded || !run) {
-    refuse(folder, ends.socket, launch_notice(name, record, false),
+    refuse(folder, ends.socket, launch_notice(folder, record, false),
            recorded ? "its record cannot be read: '" + folder + "/run'"
                     : std::string("its record cannot be written: ") + std::strerror(reason));
   }
   StartedTask task = start_task(*run, folder);
   if (task.pid < 0) {
     remove_cgroups(run->cgroups);
-    refuse(folder, ends.socket, launch_notice(name, record, false), task.failure);
+    refuse(folder, ends.socket, launch_notice(folder, record, false), task.failure);
   }
   Supervision supervision(folder, std::move(*run), task, ends);
-  supervision.watch(signals, launch_notice(name, record, true));
+  supervision.watch(signals, launch_notice(folder, record, true));
   ::_exit(write_end(folder, supervision.finish()) ? 0 : 1);
-}
-
-int launch_supervisors(LauncherEnds ends) {
-  // Supervisors that have ended vanish by themselves: their results lie on disk.
-  struct sigaction ignored {};
-  ignored.sa_handler = SIG_IGN;
-  ::sigaction(SIGCHLD, &ignored, nullptr);
-  ::sigaction(SIGPIPE, &ignored, nullptr);
-  ::sigaction(SIGINT, &ignored, nullptr);
-  ::prctl(PR_SET_NAME, "harm-launcher");
-  std::array<char, 4096> message;
-  while (true) {
-    const ssize_t got = ::recv(ends.socket, message.data(), message.size(), 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return 0;
-    const std::string folder(message.data(), static_cast<std::size_t>(got));
-    const pid_t child = ::fork();
-    if (child == 0) supervise(folder, ends);
-    if (child < 0) {
-      const std::string why = std::string("no process for its supervisor: ") + std::strerror(errno);
-      write_end(folder, {RunEnd::kRefused, 0, 0, why});
-      const std::string notice = launch_notice(last_part(folder), {}, false);
-      ::send(ends.socket, notice.data(), notice.size(), MSG_NOSIGNAL);
-    }
-  }
 }
 
 }  // namespace harmonics

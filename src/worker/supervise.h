@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "run_record.h"
+
 namespace harmonics {
 
 /// Descriptors that a supervisor inherits from the launcher.
@@ -18,6 +20,7 @@ struct LauncherEnds {
 /// What the supervisor tells the worker once, as text: "<attempt> <pid> <start ticks> <1|0>", the
 /// last being whether the task's program runs (0: `end` says why not).
 inline constexpr std::size_t kMaxLaunchNotice = 256;
+std::string launch_notice(const std::string& folder, const SupervisorRecord& self, bool launched);
 
 /// Supervises the attempt in `folder` (see run_record.h) until its whole process tree is gone, then
 /// ends the calling process, which must be a fresh child with one thread. Signals: USR1 reads
@@ -26,7 +29,9 @@ inline constexpr std::size_t kMaxLaunchNotice = 256;
 [[noreturn]] void supervise(const std::string& folder, LauncherEnds ends);
 
 /// The program `harmonics-supervisor`: reads folders from the socket, one datagram each, and forks
-/// a supervisor for every one, until the other end closes. The exit code.
+/// a supervisor for every one, until the other end closes. One that was killed, perhaps before it
+/// could tell the worker of itself, is told of by the launcher ("0" as the last word). The exit
+/// code.
 int launch_supervisors(LauncherEnds ends);
 
 }  // namespace harmonics

@@ -289,6 +289,22 @@ TEST_F(SupervisorTest, AKilledSupervisorTakesItsTaskAlong) {
   until_gone(pids);
 }
 
+// Often before it could tell the worker that it is there: then the launcher must.
+TEST_F(SupervisorTest, ASupervisorKilledAtItsVeryStartIsALoss) {
+  for (int i = 1; i <= 30; ++i) {
+    const std::string attempt = std::to_string(i) + ".1";
+    host_->start(script(attempt, "sleep 1000"));
+    const std::string folder = (folder_ / "attempts" / attempt).string();
+    std::optional<SupervisorRecord> supervisor;
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    while (!(supervisor = read_supervisor(folder))) {
+      ASSERT_LT(std::chrono::steady_clock::now(), end);
+    }
+    ::kill(supervisor->pid, SIGKILL);
+    ASSERT_EQ(end_of(attempt).kind, RunEnd::kLost) << attempt;
+  }
+}
+
 TEST_F(SupervisorTest, ASupervisorKilledWhileTheWorkerIsAwayIsALoss) {
   host_->start(script("1.1", "setsid sleep 1000 & echo $!; echo $$; wait"));
   const std::vector<pid_t> pids = printed_pids("1.1", 2);

@@ -35,9 +35,12 @@ std::string peer_list(const StartMessage& start) {
 
 }  // namespace
 
-std::uint16_t gang_port(AttemptId id) {
-  const std::uint64_t mixed = (id.task.value * 1021 + id.attempt.value) * 0x9e3779b97f4a7c15U;
-  return static_cast<std::uint16_t>(kFirstGangPort + (mixed >> 32) % kGangPorts);
+std::uint16_t gang_port(const StartMessage& start) {
+  std::uint64_t hash = 0xcbf29ce484222325U;  // FNV-1a
+  for (const char letter : start.gang_secret + to_string(start.id)) {
+    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3U;
+  }
+  return static_cast<std::uint16_t>(kFirstGangPort + (hash >> 32) % kGangPorts);
 }
 
 std::string param_variable(std::string_view key) {
@@ -67,7 +70,7 @@ RunRecord make_run(const StartMessage& start, const TaskSurroundings& around) {
   environment["HARMONICS_GANG_RANK"] = std::to_string(start.gang_rank);
   environment["HARMONICS_GANG_SIZE"] = std::to_string(spec.gang);
   environment["HARMONICS_GANG_PEERS"] = peer_list(start);
-  environment["HARMONICS_GANG_PORT"] = std::to_string(gang_port(start.id));
+  environment["HARMONICS_GANG_PORT"] = std::to_string(gang_port(start));
   environment["HARMONICS_GANG_SECRET"] = start.gang_secret;
   environment["HARMONICS_DEVICES"] = device_list(start, around.worker);
   environment["CUDA_VISIBLE_DEVICES"] = environment["HARMONICS_DEVICES"];

@@ -24,11 +24,11 @@ struct TaskSurroundings {
 };
 
 /// Ports below those that the system gives to outgoing connections, with room for every rank.
-inline constexpr std::uint16_t kFirstGangPort = 20000;
-inline constexpr std::uint16_t kGangPorts = 10000;
-/// A port that all members of an attempt agree on without asking anyone; nobody reserves it, and
-/// another attempt most likely has another.
-[[nodiscard]] std::uint16_t gang_port(AttemptId id);
+inline constexpr std::uint16_t kFirstGangPort = 10000;
+inline constexpr std::uint16_t kGangPorts = 9000;
+/// A port that all members of an attempt agree on without asking anyone, drawn from their secret.
+/// Nobody reserves it; another attempt, or one of another cluster, most likely has another.
+[[nodiscard]] std::uint16_t gang_port(const StartMessage& start);
 
 /// HARMONICS_PARAM_LEARNING_RATE for "learning-rate".
 [[nodiscard]] std::string param_variable(std::string_view key);

@@ -71,6 +71,25 @@ TEST(TaskRun, WithoutACommandTheTrainerRunsAndWithoutDevicesNoneIsSeen) {
   EXPECT_FALSE(run.lease_bound);
 }
 
+TEST(TaskRun, MembersOfAGangAgreeOnAPort) {
+  TaskSpec spec;
+  spec.gang = 2;
+  StartMessage first = start_of(spec);
+  first.peers = {{"a", "h:1"}, {"b", "h:2"}};
+  first.gang_secret = "s";
+  StartMessage second = first;
+  second.gang_rank = 1;
+  EXPECT_EQ(gang_port(first), gang_port(second));
+  EXPECT_GE(gang_port(first), kFirstGangPort);
+  EXPECT_LT(gang_port(first), kFirstGangPort + kGangPorts);
+  const std::uint16_t before = gang_port(second);
+  second.id.attempt.value = 3;
+  EXPECT_NE(gang_port(second), before) << "a port that was taken is not tried again";
+  const RunRecord run = make_run(first, surroundings());
+  EXPECT_THAT(run.environment, Contains(Pair("HARMONICS_GANG_PORT", std::to_string(before))));
+  EXPECT_THAT(run.environment, Contains(Pair("HARMONICS_GANG_SECRET", "s")));
+}
+
 TEST(TaskRun, AttemptsHaveNames) {
   const AttemptId id{TaskId{17}, AttemptNumber{2}};
   EXPECT_EQ(attempt_from(to_string(id)), id);

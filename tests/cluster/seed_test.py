@@ -80,7 +80,7 @@ class Seed(ClusterTest):
 
     def test_two_workers_train_one_model(self):
         task = int(self.done('submit', '--output', 'quiet', '--name', 'both', '--gpus', 1, '--gang', 2,
-                             '--param', 'epochs=20'))
+                             '--retries', 2, '--param', 'epochs=20'))
         self.until(lambda: self.task(task)['attempts'] > 0, 'its start')
         watched = self.start('logs', *self.access(), '-f', task, '--stream', 'metrics')
         self.assertEqual(self.wait(task)['succeeded'], 1, self.done('logs', task, '--stream', 'err'))

@@ -1,0 +1,107 @@
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <map>
+
+#include "supervise.h"
+
+namespace harmonics {
+namespace {
+
+class Launcher {
+ public:
+  explicit Launcher(LauncherEnds ends) : ends_(ends) {
+    struct sigaction ignored {};
+    ignored.sa_handler = SIG_IGN;
+    ::sigaction(SIGPIPE, &ignored, nullptr);
+    ::sigaction(SIGINT, &ignored, nullptr);
+    sigset_t children;
+    ::sigemptyset(&children);
+    ::sigaddset(&children, SIGCHLD);
+    ::sigprocmask(SIG_BLOCK, &children, nullptr);
+    signals_ = ::signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
+  }
+
+  void run() {
+    while (true) {
+      const short wanted = news_.empty() ? POLLIN : POLLIN | POLLOUT;
+      std::array<pollfd, 2> waits = {{{ends_.socket, wanted, 0}, {signals_, POLLIN, 0}}};
+      if (::poll(waits.data(), waits.size(), -1) < 0) continue;  // a signal
+      if (waits[1].revents != 0) reap();
+      if ((waits[0].revents & POLLOUT) != 0) tell();
+      if ((waits[0].revents & ~POLLOUT) != 0 && !launch()) return;
+    }
+  }
+
+ private:
+  /// False: the worker is gone.
+  bool launch() {
+    std::array<char, 4096> message;
+    const ssize_t got = ::recv(ends_.socket, message.data(), message.size(), MSG_DONTWAIT);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) return true;
+    if (got <= 0) return false;
+    const std::string folder(message.data(), static_cast<std::size_t>(got));
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::close(signals_);
+      supervise(folder, ends_);
+    }
+    if (child < 0) {
+      const std::string why = std::string("no process for its supervisor: ") + std::strerror(errno);
+      write_end(folder, {RunEnd::kRefused, 0, 0, why});
+      news_.push_back(launch_notice(folder, {}, false));
+      return true;
+    }
+    folders_[child] = folder;
+    return true;
+  }
+
+  void reap() {
+    signalfd_siginfo info{};
+    while (::read(signals_, &info, sizeof info) == sizeof info) {
+    }
+    int status = 0;
+    for (pid_t child = 0; (child = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+      const auto known = folders_.find(child);
+      if (known == folders_.end()) continue;
+      // One that ended well has said all; of another the worker may not even know that it was.
+      if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        news_.push_back(launch_notice(known->second, {}, false));
+      }
+      folders_.erase(known);
+    }
+  }
+
+  /// Never waits: the worker may be waiting for us.
+  void tell() {
+    while (!news_.empty()) {
+      const std::string& text = news_.front();
+      if (::send(ends_.socket, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) return;
+      news_.pop_front();
+    }
+  }
+
+  const LauncherEnds ends_;
+  int signals_ = -1;
+  std::map<pid_t, std::string> folders_;  ///< Of supervisors that live; the worker bounds them.
+  std::deque<std::string> news_;          ///< At most one for each of them.
+};
+
+}  // namespace
+
+int launch_supervisors(LauncherEnds ends) {
+  ::prctl(PR_SET_NAME, "harm-launcher");
+  Launcher(ends).run();
+  return 0;
+}
+
+}  // namespace harmonics
