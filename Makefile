@@ -1,6 +1,6 @@
 # Everything that a person types. `make` alone lists it; the scripts do the work.
 .DEFAULT_GOAL := help
-.PHONY: help all test demo bench reference lint format sanitize soak fuzz test-spark clean server worker submit monitor
+.PHONY: help all test demo bench reference lint format sanitize soak fuzz test-spark spark-demo bench-spark clean server worker submit monitor
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\): ## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -35,6 +35,13 @@ sanitize: ## run the tests under ASan + UBSan, and those with threads under TSan
 test-spark: ## build the Java side and run its tests, Spark on this machine included
 	scripts/build.sh release
 	scripts/test-spark.sh
+
+spark-demo: ## watch a network learn inside Spark tasks on this machine
+	scripts/spark-demo.sh
+
+bench-spark: ## run the benchmarks of Spark tasks
+	scripts/build.sh release
+	scripts/bench-spark.sh
 
 soak: ## run the campaigns at full length: every combination, every seed that the tests know
 	scripts/build.sh release

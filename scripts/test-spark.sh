@@ -34,3 +34,23 @@ if [ "$status" -ne 0 ]; then
   exit 1
 fi
 grep -hE '^Tests run' bindings/jvm/target/surefire-reports/*.txt spark/target/*-reports/*.txt
+
+# The Python front, with a PySpark of the same version in a virtual environment of its own.
+python=.cache/pyspark/bin/python
+pyspark=$(sed -n 's:.*<spark.version>\(.*\)</spark.version>.*:\1:p' pom.xml)
+if ! "$python" -c "import numpy, pyspark; assert pyspark.__version__ == '$pyspark'" 2>/dev/null; then
+  echo "spark: fetching PySpark $pyspark (400 MB, once)"
+  rm -rf .cache/pyspark
+  if ! { python3 -m venv .cache/pyspark && timeout "$seconds" "$python" -m pip -q \
+    --disable-pip-version-check install "pyspark==$pyspark" numpy; } >"$log" 2>&1; then
+    rm -rf .cache/pyspark
+    left_out "its Python front: PySpark cannot be had ($(tail -1 "$log"))"
+  fi
+fi
+jars=$(ls bindings/jvm/target/harmonics-jvm-*.jar),$(ls spark/target/harmonics-spark-*.jar | grep -v tests)
+if ! SPARK_LOCAL_IP=127.0.0.1 timeout "$seconds" "$python" -W ignore \
+  spark/python/harmonics_spark_test.py "$jars" >"$log" 2>&1; then
+  tail -60 "$log"
+  exit 1
+fi
+grep -E '^Ran ' "$log" | sed 's/$/ -- in harmonics_spark_test.py/'

@@ -31,6 +31,9 @@ struct hm_engine {
   virtual const TrainingProgress& progress() const = 0;
 
   const std::shared_ptr<EndWatch> watch = std::make_shared<EndWatch>();
+  /// Numbers of the first and the last step of the fit at hand; 0 before.
+  std::atomic<std::int64_t> first_step = 0;
+  std::atomic<std::int64_t> last_step = 0;
 };
 
 namespace {
@@ -224,6 +227,8 @@ int hm_engine_fit(hm_engine* engine, const hm_fit* fit, char** report) {
     std::atomic<bool> stop = false;
     options.stop = &stop;
     options.on_step = [&](const StepReport& step) {
+      if (to.first_step == 0) to.first_step = step.step;
+      to.last_step = step.step;
       if (to.watch->stopped()) stop = true;
       if (asked.on_step == nullptr) return;
       if (asked.on_step(asked.context, step_json(step).c_str()) != 0) stop = true;
@@ -289,6 +294,13 @@ int hm_engine_progress(const hm_engine* engine, char** json) {
 
 int hm_engine_stop(hm_engine* engine) {
   return guarded([&] { object_of(engine, "engine").watch->stop(); });
+}
+
+int hm_engine_steps(const hm_engine* engine, int64_t* first, int64_t* last) {
+  return guarded([&] {
+    object_of(first, "first") = object_of(engine, "engine").first_step;
+    object_of(last, "last") = object_of(engine, "engine").last_step;
+  });
 }
 
 int hm_engine_traffic(const hm_engine* engine, char** json) {

@@ -180,8 +180,11 @@ int hm_engine_digest(const hm_engine* engine, char** digest);
 /* {"epochs": those done, "batches": of the epoch under way} */
 int hm_engine_progress(const hm_engine* engine, char** json);
 /* Ends a fit after the step at hand, and every wait on ends that the engine took over at once, with
- * the code of "cancelled". The one function that another thread may call at the same time. */
+ * the code of "cancelled". Another thread may call it at the same time. */
 int hm_engine_stop(hm_engine* engine);
+/* Numbers, since the run began, of the first and the last step that was done in a fit; 0 before.
+ * Another thread may call it at the same time. */
+int hm_engine_steps(const hm_engine* engine, int64_t* first, int64_t* last);
 /* What went over the ends that the engine took over, as JSON: {"ends": {kind: count}, "bytes_sent",
  * "socket_payload_sent" …}. */
 int hm_engine_traffic(const hm_engine* engine, char** json);

@@ -286,6 +286,12 @@ HARMONICS_NATIVE(void, engineStop)(JNIEnv* env, jclass, jlong engine) {
   good(env, hm_engine_stop(object<hm_engine>(engine)));
 }
 
+HARMONICS_NATIVE(jlongArray, engineSteps)(JNIEnv* env, jclass, jlong engine) {
+  std::int64_t steps[2] = {};
+  if (!good(env, hm_engine_steps(object<hm_engine>(engine), &steps[0], &steps[1]))) return nullptr;
+  return numbers_of(env, steps, 2);
+}
+
 HARMONICS_NATIVE(jbyteArray, engineTraffic)(JNIEnv* env, jclass, jlong engine) {
   char* json = nullptr;
   return good(env, hm_engine_traffic(object<hm_engine>(engine), &json)) ? taken_text(env, json)

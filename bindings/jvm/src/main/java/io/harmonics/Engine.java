@@ -80,6 +80,19 @@ public abstract class Engine extends NativeObject {
   }
 
   /**
+   * The number, since the run began, of the first step that {@link #fit} did; 0 before. Another thread
+   * may call it, as long as this is not closed.
+   */
+  public long firstStep() {
+    return Native.engineSteps(handle())[0];
+  }
+
+  /** The same of the last step so far. */
+  public long lastStep() {
+    return Native.engineSteps(handle())[1];
+  }
+
+  /**
    * What went over the ends that this engine took over: {@code bytes_sent}, {@code
    * socket_payload_sent} …, and under {@code ends} how many there are of which kind.
    */

@@ -86,6 +86,7 @@ final class Native {
   static native byte[] engineDigest(long engine);
   static native byte[] engineProgress(long engine);
   static native void engineStop(long engine);
+  static native long[] engineSteps(long engine);
   static native byte[] engineTraffic(long engine);
   static native void engineFree(long engine);
 

@@ -25,6 +25,11 @@ public final class HarmonicsPlugin implements SparkPlugin {
       }
 
       @Override
+      public void shutdown() {
+        board = null;
+      }
+
+      @Override
       public Object receive(Object message) {
         return board().answer((String[]) message);
       }
@@ -39,6 +44,11 @@ public final class HarmonicsPlugin implements SparkPlugin {
         executor = context;
       }
     };
+  }
+
+  /** Whether this driver's session has the plugin. */
+  static boolean running() {
+    return board != null;
   }
 
   /** In the driver. */

@@ -104,6 +104,14 @@ public final class HarmonicsSpark {
         .map(outcome -> outcome.get()._2());
   }
 
+  /**
+   * The sum of vectors of equal length, natively up and down a tree of tasks, which run at the same
+   * time; by {@code treeAggregate} in a session without the plugin.
+   */
+  public float[] sum(JavaRDD<float[]> vectors) {
+    return TreeSum.of(vectors);
+  }
+
   /** What tasks need to compute outputs with these weights. */
   static Inference inference(HarmonicGraph graph, List<NamedArray> weights) {
     String input = graph.producers().get(0);

@@ -83,11 +83,11 @@ final class PartInference implements Iterator<Tuple2<Long, float[]>> {
       TaskContext.get().addTaskCompletionListener(atEnd);
       new Boundaries(member, layout, new TrainingJob()).connect(part, scheduler, false);
     }
-    pulse = new Pulse(member, scheduler::stop);
+    pulse = new Pulse(member, scheduler);
     try {
       inference.load(scheduler); // meets the other parts
     } catch (HarmonicsException error) {
-      throw pulse.explain(error, scheduler);
+      throw pulse.explain(error);
     }
   }
 
@@ -125,7 +125,7 @@ final class PartInference implements Iterator<Tuple2<Long, float[]>> {
       }
       return made;
     } catch (HarmonicsException error) {
-      throw pulse.explain(error, scheduler);
+      throw pulse.explain(error);
     }
   }
 

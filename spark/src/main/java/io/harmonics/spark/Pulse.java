@@ -2,7 +2,6 @@ package io.harmonics.spark;
 
 import io.harmonics.Engine;
 import io.harmonics.HarmonicsException;
-import java.util.concurrent.atomic.AtomicLong;
 import org.apache.spark.TaskContext;
 import org.apache.spark.TaskKilledException;
 
@@ -12,26 +11,23 @@ import org.apache.spark.TaskKilledException;
  * several times a second.
  */
 final class Pulse implements AutoCloseable {
-  private static final long PERIOD_MS = 100;
+  private static final long PERIOD_MS = 200;
 
   private final GangMember member;
   private final TaskContext task = TaskContext.get();
-  private final Runnable stop;
-  private final AtomicLong step = new AtomicLong();
+  private final Engine engine;
   private final Thread thread = new Thread(this::beat, "harmonics-pulse");
+  /** Whether the thread is to end; it may have ended before. */
   private boolean closed;
+  private boolean ended;
   private volatile RuntimeException reason;
 
-  /** {@code stop} is called at most once, on another thread, and not after {@link #close}. */
-  Pulse(GangMember member, Runnable stop) {
+  /** Uses the engine from another thread until {@link #close}. */
+  Pulse(GangMember member, Engine engine) {
     this.member = member;
-    this.stop = stop;
+    this.engine = engine;
     thread.setDaemon(true);
     thread.start();
-  }
-
-  void step(long number) {
-    step.set(number);
   }
 
   /** Throws why the work was stopped, if it was. */
@@ -47,7 +43,7 @@ final class Pulse implements AutoCloseable {
    * came over a boundary, since then another member may be to blame; or else one that nobody but this
    * member has caused.
    */
-  RuntimeException explain(HarmonicsException error, Engine engine) {
+  RuntimeException explain(HarmonicsException error) {
     if (reason != null) {
       return reason;
     }
@@ -56,9 +52,14 @@ final class Pulse implements AutoCloseable {
         : new IllegalStateException(error.getMessage(), error);
   }
 
+  /** A second call does nothing. */
   @Override
   public void close() {
     synchronized (this) {
+      if (ended) {
+        return;
+      }
+      ended = true;
       closed = true;
       notifyAll();
     }
@@ -79,9 +80,9 @@ final class Pulse implements AutoCloseable {
 
   private void tellLastStep() {
     try {
-      member.tell(step.get());
-    } catch (GangFailure known) {
-      // The job ends with it anyway.
+      member.tell(engine.lastStep());
+    } catch (RuntimeException known) {
+      // Another member's failure, or the driver's: the job ends with it anyway.
     }
   }
 
@@ -91,10 +92,10 @@ final class Pulse implements AutoCloseable {
         if (task.isInterrupted()) {
           throw new TaskKilledException("the gang starts again");
         }
-        member.tell(step.get());
+        member.tell(engine.lastStep());
       } catch (RuntimeException why) {
         reason = why;
-        stop.run();
+        engine.stop();
         return;
       }
     }

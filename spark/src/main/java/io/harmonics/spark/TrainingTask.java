@@ -34,7 +34,6 @@ final class TrainingTask {
   private final Layout layout;
   private final TrainingJob job;
   private final FrameRows.Plan plan;
-  private long start;
 
   /** {@code plan} says what the rows of the job's data frame are; null when it has none. */
   TrainingTask(GangMember member, Layout layout, TrainingJob job, FrameRows.Plan plan) {
@@ -61,7 +60,7 @@ final class TrainingTask {
           report.json(),
           Long.toString(ProcessHandle.current().pid()),
           scheduler.traffic().json(),
-          start,
+          Math.max(0, scheduler.firstStep() - 1),
           weights);
     }
   }
@@ -102,18 +101,18 @@ final class TrainingTask {
 
   /** Trains, in touch with the driver, and stops when another member fails. */
   private Report fit(DistributedScheduler scheduler) {
-    try (Pulse pulse = new Pulse(member, scheduler::stop)) {
+    try (Pulse pulse = new Pulse(member, scheduler)) {
       try {
-        Report report = fit(scheduler, pulse);
+        Report report = fitOn(scheduler);
         pulse.check();
         return report;
       } catch (HarmonicsException error) {
-        throw pulse.explain(error, scheduler);
+        throw pulse.explain(error);
       }
     }
   }
 
-  private Report fit(DistributedScheduler scheduler, Pulse pulse) {
+  private Report fitOn(DistributedScheduler scheduler) {
     Map<String, Object> options = new LinkedHashMap<>();
     String checkpoint = checkpoint();
     long done = 0;
@@ -125,18 +124,7 @@ final class TrainingTask {
         done = scheduler.progress().number("epochs");
       }
     }
-    long[] steps = {-1};
-    return scheduler.fit(
-        job.epochs() - done,
-        options,
-        step -> {
-          if (steps[0] < 0) {
-            start = step.number("step") - 1;
-            steps[0] = start;
-          }
-          pulse.step(++steps[0]);
-          return true;
-        });
+    return scheduler.fit(job.epochs() - done, options, null);
   }
 
   /** Every copy keeps its own: they are equal, but are written at the same time. */

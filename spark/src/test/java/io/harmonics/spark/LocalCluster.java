@@ -45,7 +45,11 @@ final class LocalCluster {
     }
   }
 
-  static synchronized SparkSession start(String master) {
+  static SparkSession start(String master) {
+    return start(master, "512m");
+  }
+
+  static synchronized SparkSession start(String master, String executorMemory) {
     if (session != null && session.sparkContext().master().equals(master)) {
       return session;
     }
@@ -61,7 +65,7 @@ final class LocalCluster {
             .set("spark.ui.enabled", "false")
             .set("spark.driver.host", "127.0.0.1")
             .set("spark.driver.bindAddress", "127.0.0.1")
-            .set("spark.executor.memory", "512m")
+            .set("spark.executor.memory", executorMemory)
             // The first job waits for both executors, so that two tasks never share one.
             .set("spark.scheduler.minRegisteredResourcesRatio", "1.0")
             .set("spark.scheduler.maxRegisteredResourcesWaitingTime", "120s")

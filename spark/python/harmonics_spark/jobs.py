@@ -1,0 +1,170 @@
+"""Graphs, training jobs and their results."""
+
+import json
+
+from pyspark.sql import SparkSession
+
+PLUGIN = 'io.harmonics.spark.HarmonicsPlugin'
+
+
+def builder(*jars):
+    """A session builder with the plugin; `jars` are harmonics-jvm and harmonics-spark."""
+    made = SparkSession.builder.config('spark.plugins', PLUGIN)
+    return made.config('spark.jars', ','.join(jars)) if jars else made
+
+
+def _java(session):
+    """The Java packages of Harmonics, as the session's driver sees them."""
+    machine = getattr(session, '_jvm', None)
+    if machine is None:
+        raise RuntimeError('Harmonics needs a classic Spark session: Spark Connect has no Java machine')
+    return machine.io.harmonics
+
+
+def zoo(session, name):
+    """A well-known network, for instance 'digits-mlp'."""
+    return _java(session).HarmonicGraph.zoo(name)
+
+
+def parse(session, text):
+    """A graph from .harp text."""
+    return _java(session).HarmonicGraph.parse(text)
+
+
+def load(session, path):
+    """A graph from a .harp file."""
+    with open(path, encoding='utf-8') as file:
+        return parse(session, file.read())
+
+
+class TrainingJob:
+    """What a training job is told beside its graph: the settings of the Java class of that name.
+
+    Keywords are its methods in snake_case (epochs, parts, replicas, batch_size, shuffle, compress,
+    base_port) or settings of a .harp file's train section (lr, seed, micro_batches, optimizer ...).
+    """
+
+    _METHODS = {'epochs': 'epochs', 'parts': 'parts', 'replicas': 'replicas',
+                'batch_size': 'batchSize', 'shuffle': 'shuffle', 'compress': 'compress',
+                'base_port': 'basePort'}
+
+    def __init__(self, **settings):
+        self._calls = []
+        for name, value in settings.items():
+            if name in self._METHODS:
+                self._calls.append((self._METHODS[name], (value,)))
+            else:
+                self._calls.append(('set', (name, value)))
+
+    def bind(self, producer, source):
+        """Where a producer's samples come from; the path may be the URI of a Hadoop file system."""
+        self._calls.append(('bind', (producer, source)))
+        return self
+
+    def rows(self, frame, **columns):
+        """A data frame, and by producer the column, or the list of columns, that feeds it."""
+        self._calls.append(('rows', (frame,)))
+        for producer, names in columns.items():
+            self._calls.append(('columns', (producer, [names] if isinstance(names, str) else names)))
+        return self
+
+    def checkpoint(self, file, steps):
+        """A file in a folder that all executors share, and how often the state goes there."""
+        self._calls.append(('checkpoint', (file, steps)))
+        return self
+
+    def carrier(self, name):
+        """'auto', 'shared_memory', 'tcp' or 'grpc'."""
+        self._calls.append(('carrier', (name,)))
+        return self
+
+    def deploy(self, backend='auto', parts=None, strict=False):
+        """What computes the parts: a backend for all, and others by the number of the part."""
+        self._calls.append(('deploy', (backend, dict(parts or {}), strict)))
+        return self
+
+    def to_java(self, session):
+        """The Java object."""
+        java = _java(session).spark
+        job = java.TrainingJob()
+        for method, arguments in self._calls:
+            getattr(job, method)(*self._translated(session, java, method, arguments))
+        return job
+
+    @staticmethod
+    def _translated(session, java, method, arguments):
+        if method == 'rows':
+            return (arguments[0]._jdf,)
+        if method == 'columns':
+            names = arguments[1]
+            array = session._sc._gateway.new_array(session._jvm.java.lang.String, len(names))
+            for i, name in enumerate(names):
+                array[i] = name
+            return arguments[0], array
+        if method == 'carrier':
+            return (java.Carrier.valueOf(arguments[0].upper()),)
+        if method == 'deploy':
+            made = java.Deployment().backend(arguments[0]).strict(arguments[2])
+            for part, backend in arguments[1].items():
+                made.part(part, backend)
+            return (made,)
+        return arguments
+
+
+class TrainingResult:
+    """What a training job came to."""
+
+    def __init__(self, session, java):
+        self._session, self._java = session, java
+
+    @property
+    def report(self):
+        """Epochs, steps, samples and, of the part that knows it, loss and accuracy."""
+        return json.loads(self._java.report().json())
+
+    @property
+    def weights_digest(self):
+        """SHA-256 over all weights, the same as the native library and command line give."""
+        return self._java.weightsDigest()
+
+    @property
+    def processes(self):
+        """Process ids of the executors that took part."""
+        return set(self._java.processes())
+
+    @property
+    def attempts(self):
+        """How often the tasks were started: more than once when an executor was lost."""
+        return self._java.attempts()
+
+    @property
+    def traffic(self):
+        """What each task sent and received, and over what."""
+        return [json.loads(task.json()) for task in self._java.traffic()]
+
+    def save(self, path):
+        """Writes the weights as a safetensors file, which `harmonics run --weights` reads."""
+        self._java.save(self._session._jvm.java.io.File(str(path)).toPath())
+
+
+class Harmonics:
+    """Trains graphs inside the tasks of a session that was started with the plugin."""
+
+    def __init__(self, session):
+        self._session = session
+        self._java = _java(session).spark.HarmonicsSpark(session._jsparkSession)
+
+    def layer_parallel(self, graph, job):
+        """One copy of the graph, its layers over the job's parts."""
+        return self._train(self._java.layerParallel, graph, job)
+
+    def data_parallel(self, graph, job):
+        """The job's replicas of the graph, each of which computes a share of every batch."""
+        return self._train(self._java.dataParallel, graph, job)
+
+    def hybrid(self, graph, job):
+        """Replicas of the graph, each over several parts."""
+        return self._train(self._java.hybrid, graph, job)
+
+    def _train(self, train, graph, job):
+        return TrainingResult(self._session, train(graph, job.to_java(self._session)))

@@ -1,0 +1,54 @@
+"""Graphs as stages of a pyspark.ml pipeline."""
+
+from pyspark.ml.param import Param, Params, TypeConverters
+from pyspark.ml.wrapper import JavaEstimator, JavaModel
+from pyspark.sql import SparkSession
+
+from harmonics_spark.jobs import TrainingResult
+
+
+class _Columns(Params):
+    featuresCol = Param(Params._dummy(), 'featuresCol', 'column with the features',
+                        TypeConverters.toString)
+    outputCol = Param(Params._dummy(), 'outputCol', "new column with the graph's output",
+                      TypeConverters.toString)
+    predictionCol = Param(Params._dummy(), 'predictionCol',
+                          "new column with the place of the output's largest element",
+                          TypeConverters.toString)
+
+    def _adopt(self, java):
+        """Takes over a Java stage: its id, and the values of its parameters."""
+        self._java_obj = java
+        self._resetUid(java.uid())
+        self._transfer_params_from_java()
+
+
+class HarmonicsEstimator(JavaEstimator, _Columns):
+    """Trains a graph on a data frame; `columns` may say featuresCol, labelCol, outputCol,
+    predictionCol and mode ('layer', 'data' or 'hybrid')."""
+
+    labelCol = Param(Params._dummy(), 'labelCol', 'column with the label', TypeConverters.toString)
+    mode = Param(Params._dummy(), 'mode', 'how the tasks share the work', TypeConverters.toString)
+
+    def __init__(self, graph, job, **columns):
+        super().__init__()
+        session = SparkSession.getActiveSession()
+        self._adopt(session._jvm.io.harmonics.spark.HarmonicsEstimator(graph, job.to_java(session)))
+        self._set(**columns)
+
+    def _create_model(self, java_model):
+        return HarmonicsModel(java_model)
+
+
+class HarmonicsModel(JavaModel, _Columns):
+    """A trained graph: adds the graph's output, and the place of its largest element, to rows."""
+
+    def __init__(self, java_model=None):
+        super().__init__(java_model)
+        if java_model is not None:
+            self._adopt(java_model)
+
+    @property
+    def result(self):
+        """What the training came to."""
+        return TrainingResult(SparkSession.getActiveSession(), self._java_obj.result())

@@ -1,0 +1,82 @@
+"""The Python front, in a session of two tasks inside one process.
+
+usage: harmonics_spark_test.py JAR[,JAR …]   (run by scripts/test-spark.sh with a Python that has pyspark)
+"""
+
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import harmonics_spark as harmonics  # noqa: E402
+
+DIGITS = ROOT / 'examples/data/digits.csv'
+JARS = []
+
+
+class HarmonicsSparkTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.session = (harmonics.builder(*JARS).master('local[2]').config('spark.ui.enabled', 'false')
+                       .config('spark.driver.host', '127.0.0.1')
+                       .config('spark.driver.bindAddress', '127.0.0.1')
+                       .config('spark.sql.shuffle.partitions', '2').getOrCreate())
+        cls.session.sparkContext.setLogLevel('ERROR')
+        cls.graph = harmonics.zoo(cls.session, 'digits-mlp')
+        pixels = ','.join(f'_c{i} * 0.0625D' for i in range(64))
+        cls.frame = (cls.session.read.option('inferSchema', True).csv(str(DIGITS))
+                     .selectExpr(f'array({pixels}) AS features', 'CAST(_c64 AS INT) AS label'))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.session.stop()
+
+    def from_file(self, **settings):
+        return (harmonics.TrainingJob(epochs=2, lr=0.005, seed=3, threads=1, **settings)
+                .bind('image', f'csv:{DIGITS}?columns=0-63&scale=0.0625')
+                .bind('label', f'csv:{DIGITS}?columns=64&dtype=int64'))
+
+    def test_a_file_and_a_frame_train_to_the_same_weights(self):
+        spark = harmonics.Harmonics(self.session)
+        file = spark.layer_parallel(self.graph, self.from_file(parts=2).carrier('auto'))
+        job = harmonics.TrainingJob(epochs=2, lr=0.005, seed=3, threads=1, parts=2)
+        frame = spark.layer_parallel(self.graph,
+                                     job.rows(self.frame, image='features', label=['label']))
+        self.assertEqual(file.weights_digest, frame.weights_digest)
+        self.assertEqual(2, file.report['epochs'])
+        self.assertEqual(1, file.attempts)
+        self.assertEqual(1, len(file.processes))
+        self.assertEqual([{'bus': 1}, {'bus': 1}], [task['ends'] for task in file.traffic])
+        with tempfile.TemporaryDirectory() as folder:
+            file.save(Path(folder) / 'digits.safetensors')
+            self.assertGreater((Path(folder) / 'digits.safetensors').stat().st_size, 1000)
+
+    def test_replicas_train(self):
+        spark = harmonics.Harmonics(self.session)
+        result = spark.data_parallel(self.graph, self.from_file(replicas=2).deploy('cpu'))
+        self.assertGreater(result.report['train_accuracy'], 0.8)
+
+    def test_an_error_keeps_its_words(self):
+        spark = harmonics.Harmonics(self.session)
+        job = self.from_file(parts=2).bind('label', 'csv:/no/such/file.csv')
+        with self.assertRaisesRegex(Exception, '/no/such/file.csv'):
+            spark.layer_parallel(self.graph, job)
+
+    def test_an_estimator_is_a_stage_of_a_pipeline(self):
+        from pyspark.ml import Pipeline
+        estimator = harmonics.HarmonicsEstimator(
+            self.graph, harmonics.TrainingJob(epochs=8, lr=0.005), mode='data', outputCol='scores')
+        model = Pipeline(stages=[estimator]).fit(self.frame)
+        scored = model.transform(self.frame)
+        self.assertEqual(['features', 'label', 'scores', 'prediction'], scored.columns)
+        rows = scored.select('label', 'prediction').collect()
+        right = sum(row.label == row.prediction for row in rows)
+        self.assertGreater(right / len(rows), 0.95)
+        self.assertEqual(8, model.stages[0].result.report['epochs'])
+
+
+if __name__ == '__main__':
+    JARS.extend(sys.argv.pop(1).split(','))
+    unittest.main()

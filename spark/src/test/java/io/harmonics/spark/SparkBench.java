@@ -1,0 +1,230 @@
+package io.harmonics.spark;
+
+import io.harmonics.HarmonicGraph;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.stream.IntStream;
+import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.SparkSession;
+import scala.reflect.ClassTag$;
+import scala.runtime.AbstractFunction1;
+
+/**
+ * What running inside Spark costs: prints rows {@code name | ours | reference | ratio | bar}.
+ *
+ * <p>{@code SparkBench [--short]}, started by scripts/bench-spark.sh. One short round is part of the
+ * tests, so that it cannot rot.
+ */
+final class SparkBench {
+  private static final String GRAPH =
+      """
+      harmonic bench {
+        producer x {64};
+        producer label {1} int64;
+        layer first linear(out = 1024);
+        layer second linear(out = 1024);
+        layer output linear(out = 10);
+        consumer prediction;
+        cycle {
+          x -(relu)-> first -(relu)-> second -> output -> prediction;
+          output <-(cross_entropy)- label;
+        }
+      }
+      """;
+  private static final String X = "synthetic:?size=1024&shape=64";
+  private static final String LABEL = "synthetic:?size=1024&kind=integers&below=10";
+
+  private final SparkSession session;
+  private final JavaSparkContext context;
+  private final boolean brief;
+  private final int rounds;
+
+  SparkBench(SparkSession session, boolean brief) {
+    this.session = session;
+    this.context = JavaSparkContext.fromSparkContext(session.sparkContext());
+    this.brief = brief;
+    this.rounds = brief ? 1 : 5;
+  }
+
+  public static void main(String[] arguments) throws Exception {
+    boolean brief = Arrays.asList(arguments).contains("--short");
+    SparkSession session = LocalCluster.start("local-cluster[2,2,4096]", "3g");
+    session.sparkContext().setLogLevel("ERROR");
+    new SparkBench(session, brief).run().forEach(System.out::println);
+    session.stop();
+  }
+
+  /** The rows. */
+  List<String> run() throws Exception {
+    List<String> rows = new ArrayList<>();
+    rows.add("name | ours | reference | ratio | bar");
+    rows.add(steps());
+    rows.add(gradient());
+    rows.add(firstStep());
+    return rows;
+  }
+
+  /** CPU seconds of training steps in a Spark task and in a native process. */
+  private String steps() throws Exception {
+    long few = 2;
+    long many = brief ? 4 : 42;
+    Path file = Files.createTempFile("bench", ".harp");
+    List<Double> ours = new ArrayList<>();
+    List<Double> reference = new ArrayList<>();
+    try {
+      Files.writeString(file, GRAPH);
+      inTask(few); // the Java machines warm up
+      for (int round = 0; round < rounds; round++) {
+        reference.add(-inProcess(file, few) + inProcess(file, many));
+        ours.add(-inTask(few) + inTask(many));
+      }
+    } finally {
+      Files.delete(file);
+    }
+    double steps = 16.0 * (many - few);
+    double own = 1e3 * median(ours) / steps;
+    double other = 1e3 * median(reference) / steps;
+    return row("step in a Spark task, CPU ms", own, other, own / other, "<= 1.05");
+  }
+
+  private double inTask(long epochs) throws Exception {
+    TrainingJob job =
+        new TrainingJob().bind("x", X).bind("label", LABEL).batchSize(64).epochs(epochs).parts(1);
+    job.set("threads", 1);
+    double before = executorSeconds();
+    try (HarmonicGraph graph = HarmonicGraph.parse(GRAPH)) {
+      new HarmonicsSpark(session).layerParallel(graph, job);
+    }
+    return executorSeconds() - before;
+  }
+
+  /** CPU seconds of all executors so far. */
+  private static double executorSeconds() {
+    return ProcessHandle.current()
+        .descendants()
+        .filter(LocalCluster::isExecutor)
+        .mapToLong(each -> each.info().totalCpuDuration().orElseThrow().toNanos())
+        .sum()
+        / 1e9;
+  }
+
+  private static double inProcess(Path file, long epochs) throws Exception {
+    String program =
+        Path.of(System.getProperty("harmonics.source"), "build-Release/harmonics").toString();
+    String command =
+        String.format(
+            "TIMEFORMAT='%%U %%S'; time %s train %s --bind 'x=%s' --bind 'label=%s' --epochs %d"
+                + " --batch-size 64 --threads 1 --seed 1 --output quiet >/dev/null",
+            program, file, X, LABEL, epochs);
+    Process process = new ProcessBuilder("bash", "-c", command).start();
+    String told = new String(process.getErrorStream().readAllBytes(), StandardCharsets.UTF_8);
+    if (process.waitFor() != 0) {
+      throw new IOException(program + " train failed: " + told);
+    }
+    String[] words = told.strip().split("\\s+");
+    return Double.parseDouble(words[words.length - 2])
+        + Double.parseDouble(words[words.length - 1]);
+  }
+
+  /**
+   * Wall seconds of the sum of four vectors of 100 MB that lie in four tasks: ours is in all four
+   * tasks, where a gradient is needed, that of treeAggregate in the driver.
+   */
+  private String gradient() throws Exception {
+    int numbers = brief ? 1 << 16 : 25_000_000;
+    JavaRDD<float[]> vectors =
+        context
+            .parallelize(IntStream.range(0, 4).boxed().toList(), 4)
+            .map(
+                number -> {
+                  float[] values = new float[numbers];
+                  Arrays.fill(values, number + 1);
+                  return values;
+                });
+    HarmonicsSpark spark = new HarmonicsSpark(session);
+    List<Double> ours = new ArrayList<>();
+    List<Double> reference = new ArrayList<>();
+    check(spark.sum(vectors), numbers);
+    for (int round = 0; round < rounds; round++) {
+      ours.add(seconds(() -> TreeSum.inTasks(vectors, (member, sum) -> sum.shape()[0])));
+      reference.add(seconds(() -> TreeSum.byTreeAggregate(vectors)));
+    }
+    double own = median(ours);
+    double other = median(reference);
+    return row("sum of 4 x 100 MB (treeAggregate), s", own, other, other / own, ">= 3");
+  }
+
+  private static void check(float[] sum, int numbers) {
+    if (sum.length != numbers || sum[0] != 10 || sum[numbers - 1] != 10) {
+      throw new IllegalStateException("the sum is wrong");
+    }
+  }
+
+  /** Wall seconds from calling to a job's one step having been done, and of an empty job. */
+  private String firstStep() throws Exception {
+    TrainingJob job =
+        new TrainingJob()
+            .bind("x", "synthetic:?size=64&shape=64")
+            .bind("label", "synthetic:?size=64&kind=integers&below=10")
+            .batchSize(64)
+            .epochs(1);
+    List<Double> ours = new ArrayList<>();
+    List<Double> reference = new ArrayList<>();
+    try (HarmonicGraph graph = HarmonicGraph.parse(GRAPH)) {
+      HarmonicsSpark spark = new HarmonicsSpark(session);
+      spark.layerParallel(graph, job);
+      for (int round = 0; round < 2 * rounds; round++) {
+        reference.add(seconds(this::emptyJob));
+        ours.add(seconds(() -> spark.layerParallel(graph, job)));
+      }
+    }
+    double own = median(ours);
+    double other = median(reference);
+    return row("submit to first step, s (ratio: s more)", own, other, own - other, "<= 1.0");
+  }
+
+  /** The same shape in Spark alone: two tasks of a barrier stage, and a shuffle. */
+  private Object emptyJob() {
+    RDD<Integer> seats = context.parallelize(List.of(0, 1), 2).rdd();
+    RDD<Integer> made =
+        seats.barrier().mapPartitions(new Same(), false, ClassTag$.MODULE$.apply(Integer.class));
+    return new JavaRDD<>(made, made.elementClassTag()).repartition(1).collect();
+  }
+
+  private static final class Same
+      extends AbstractFunction1<
+          scala.collection.Iterator<Integer>, scala.collection.Iterator<Integer>>
+      implements java.io.Serializable {
+    private static final long serialVersionUID = 1L;
+
+    @Override
+    public scala.collection.Iterator<Integer> apply(scala.collection.Iterator<Integer> rows) {
+      return rows;
+    }
+  }
+
+  private static double seconds(Callable<?> work) throws Exception {
+    long start = System.nanoTime();
+    work.call();
+    return (System.nanoTime() - start) / 1e9;
+  }
+
+  private static double median(List<Double> values) {
+    List<Double> sorted = new ArrayList<>(values);
+    Collections.sort(sorted);
+    return sorted.get(sorted.size() / 2);
+  }
+
+  private static String row(String name, double ours, double reference, double ratio, String bar) {
+    return String.format("%s | %.3f | %.3f | %.3f | %s", name, ours, reference, ratio, bar);
+  }
+}
