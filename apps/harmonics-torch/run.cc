@@ -13,12 +13,15 @@
 #include <harmonics/options/command_line.h>
 #include <harmonics/runtime/checkpoint.h>
 #include <harmonics/runtime/int8_network.h>
+#include <harmonics/runtime/secure_run.h>
 #include <harmonics/runtime/stage_chain.h>
+#include <harmonics/schedule/secure_chain.h>
 
 #include "bound_data.h"
 #include "run_int8.h"
 #include "run_report.h"
 #include "subcommands.h"
+#include "training_job.h"
 
 namespace harmonics {
 namespace {
@@ -105,10 +108,16 @@ NamedProducers batches_of(const HarmonicGraph& graph, const NamedSources& source
   return producers;
 }
 
-StageChain make_chain(const HarmonicGraph& graph, const TrainSettings& settings) {
+RuntimeOptions run_options(const TrainSettings& settings, const SecureFlags& secure) {
   RuntimeOptions options;
   options.threads = static_cast<int>(settings.threads);
   options.backend = backend_from_name(settings.backend);
+  options.secure = secure_options(secure);
+  return options;
+}
+
+StageChain make_chain(const HarmonicGraph& graph, const TrainSettings& settings,
+                      const RuntimeOptions& options) {
   const auto parts = static_cast<std::size_t>(settings.parts);
   return StageChain(partition_graph(graph, parts), std::vector(parts, options));
 }
@@ -140,15 +149,17 @@ RunReport compute(const Compute& batch_outputs, const HarmonicGraph& graph,
 RunReport compute_float(const RunCommand& command, const HarmonicGraph& graph,
                         const TrainSettings& settings, const NamedProducers& producers,
                         bool measured) {
-  if (command.secure.mode != SecureMode::kNone) {
+  if (command.secure.mode == SecureMode::kZk) {
     fail(ErrorCode::kInvalidArgument,
          "'{}' holds float weights, which cannot be proven: make an int8 network with 'harmonics "
          "quantize' and pass it with --weights",
          command.weights.string());
   }
-  StageChain chain = make_chain(graph, settings);
+  const RuntimeOptions options = run_options(settings, command.secure);
+  StageChain chain = make_chain(graph, settings, options);
   load_weights(command.weights, chain);
-  return compute(
+  if (options.secure.on) make_secure(chain, options);
+  RunReport report = compute(
       [&](const NamedTensors& batch, TapReport& taps) {
         BatchReport done;
         NamedTensors outputs = measured ? chain.evaluate(batch, done) : chain.infer(batch);
@@ -156,6 +167,12 @@ RunReport compute_float(const RunCommand& command, const HarmonicGraph& graph,
         return outputs;
       },
       graph, producers, open_outputs(graph, command.outputs), measured);
+  if (options.secure.on) {
+    chain.custody()->close(chain.stages(), 0);
+    report.proof = chain.custody()->proof();
+    report.chain = command.secure.proof.string();
+  }
+  return report;
 }
 
 RunReport compute_int8(const RunCommand& command, const HarmonicGraph& graph,

@@ -37,13 +37,17 @@ Int8Run::Int8Run(const RunCommand& command, const HarmonicGraph& graph,
          "an int8 network has a part per layer: leave --parts out or set it to {}", layers);
   }
   if (command.secure.mode == SecureMode::kNone) return;
+  if (command.secure.mode == SecureMode::kChain) {
+    fail(ErrorCode::kInvalidArgument,
+         "the parts of an int8 network prove what they compute: pass --secure=zk");
+  }
   if (command.secure.proof.empty()) {
     fail(ErrorCode::kInvalidArgument, "--secure=zk needs --proof: the file for chain and proofs");
   }
   ProvenOptions options;
   options.keys = {
-      find_signing_key(command.secure.keys.empty() ? default_key_folder() : command.secure.keys,
-                       command.secure.key)};
+      own_signing_key(command.secure.keys.empty() ? default_key_folder() : command.secure.keys,
+                      command.secure.key)};
   options.chain = command.secure.proof;
   pipeline_ = std::make_unique<ProvenPipeline>(network_, options);
 }

@@ -103,6 +103,10 @@ Json report_json(const RunReport& report) {
     outputs.set(name, std::move(output));
   }
   json.set("outputs", std::move(outputs));
+  if (!report.proof.empty()) {
+    json.set("proof", report.proof);
+    json.set("chain", report.chain.empty() ? Json() : Json(report.chain));
+  }
   return json;
 }
 
@@ -116,6 +120,12 @@ std::string report_text(const RunReport& report, bool colour) {
   if (report.loss) text += format("  loss      {:.4f}\n", *report.loss);
   if (report.accuracy) text += format("  accuracy  {}\n", as_percent(*report.accuracy));
   for (const auto& [name, file] : report.files) text += format("  {} -> {}\n", name, file);
+  if (!report.proof.empty()) {
+    text +=
+        format("  custody   {}\n",
+               report.chain.empty() ? "signed and checked; --proof FILE would have kept the chain"
+                                    : report.chain + " ('harmonics verify' checks it)");
+  }
   return text;
 }
 

@@ -27,6 +27,10 @@ struct RunReport {
   NamedTensors first_rows;
   /// Files that were written, by consumer.
   std::map<std::string, std::string> files;
+  /// Of a secure run: what its parts signed last, a line each, and the file of the chain if it was
+  /// kept.
+  std::string proof;
+  std::string chain;
 
   /// Counts a batch and keeps rows of its outputs while few are kept.
   void add_rows(const NamedTensors& outputs, std::int64_t count);

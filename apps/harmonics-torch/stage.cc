@@ -10,6 +10,7 @@
 #include <harmonics/options/command_line.h>
 #include <harmonics/schedule/remote_scheduler.h>
 
+#include "chain_files.h"
 #include "checkpoint_stamp.h"
 #include "child_process.h"
 #include "progress_pipe.h"
@@ -161,6 +162,7 @@ TrainReport run_part(const StageCommand& command, const TrainCommand& first,
     } catch (const Error& error) {
       if (!lost_others(error) || restart >= training.restarts || watch.requested()) throw;
       training.resume = first.resume || before.has_changed();
+      if (!training.resume) set_chain_aside(training.secure.proof);
       notice(training,
              format("{}\nanother part went away: part {} goes back to {} and waits for it (restart "
                     "{} of {})",

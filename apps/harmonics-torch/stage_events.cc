@@ -67,7 +67,7 @@ Json event_json(const TrainReport& report) {
   json.set("seconds", report.seconds).set("samples_per_second", report.samples_per_second);
   json.set("parts", report.parts).set("seed", report.seed);
   json.set("stopped_early", report.stopped_early).set("interrupted", report.interrupted);
-  json.set("was_complete", report.was_complete);
+  json.set("was_complete", report.was_complete).set("proof", report.proof);
   return json;
 }
 
@@ -109,6 +109,7 @@ TrainReport report_of(const Json& json) {
   report.stopped_early = json.at("stopped_early").as_bool();
   report.interrupted = json.at("interrupted").as_bool();
   report.was_complete = json.at("was_complete").as_bool();
+  report.proof = json.at("proof").as_string();
   return report;
 }
 

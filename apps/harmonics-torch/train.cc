@@ -81,6 +81,11 @@ int train(const TrainCommand& command) {
     parts = deployed_parts(job.graph, deployment);
     job.settings.parts = static_cast<std::int64_t>(parts.size());
   }
+  if (command.secure.mode != SecureMode::kNone && job.settings.replicas > 1) {
+    fail(ErrorCode::kUnimplemented,
+         "replicas cannot be secure: the sums of gradients between them are not signed; leave out "
+         "--secure or --replicas");
+  }
   if (command.processes) return train_in_processes(job);
   const RuntimeOptions options = runtime_options(job);
   const InterruptWatch watch;

@@ -25,10 +25,13 @@
 #include <harmonics/base/file.h>
 #include <harmonics/base/log.h>
 #include <harmonics/console/terminal.h>
+#include <harmonics/custody/keys.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/runtime/checkpoint.h>
+#include <harmonics/runtime/secure_run.h>
 #include <harmonics/transport/transport.h>
 
+#include "chain_files.h"
 #include "checkpoint_stamp.h"
 #include "child_process.h"
 #include "stage_events.h"
@@ -119,6 +122,16 @@ void append_settings(std::vector<std::string>& words, const TrainCommand& comman
   }
 }
 
+void append_secure(std::vector<std::string>& words, const SecureFlags& secure, std::size_t part) {
+  if (secure.mode == SecureMode::kNone) return;
+  words.push_back("--secure");
+  if (!secure.proof.empty()) {
+    words.insert(words.end(), {"--proof", part_chain(secure.proof, part).string()});
+  }
+  if (!secure.key.empty()) words.insert(words.end(), {"--key", secure.key});
+  if (!secure.keys.empty()) words.insert(words.end(), {"--keys", secure.keys.string()});
+}
+
 // Why an attempt came to nothing.
 struct Failure {
   std::string what;
@@ -141,8 +154,12 @@ class ProcessRun {
   /// The report of the part with the (last) tap, or why there is none.
   std::variant<TrainReport, Failure> attempt(bool resume, TrainProgress* progress,
                                              const InterruptWatch& watch);
+  [[nodiscard]] std::size_t part_count() const { return parts_.size(); }
+  /// What the parts signed last.
+  [[nodiscard]] std::string proof() const;
 
  private:
+  void prepare_chains(bool resume) const;
   void start(bool resume);
   [[nodiscard]] std::vector<std::string> arguments(std::size_t child, bool resume) const;
   void choose_places();
@@ -211,6 +228,7 @@ std::vector<std::string> ProcessRun::arguments(std::size_t child, bool resume) c
                              std::to_string(command.checkpoint_every), "--checkpoint-every-epochs",
                              std::to_string(command.checkpoint_every_epochs), "--output", "json"});
   if (resume) words.push_back("--resume");
+  append_secure(words, command.secure, part);
   if (!command.weights.empty()) {
     words.insert(words.end(), {"--weights", command.weights.string()});
   }
@@ -230,8 +248,37 @@ std::vector<std::string> ProcessRun::arguments(std::size_t child, bool resume) c
   return words;
 }
 
+// Parts go on in their chains; where they begin again, those of an attempt before are set aside.
+void ProcessRun::prepare_chains(bool resume) const {
+  const SecureFlags& secure = job_.command.secure;
+  if (secure.mode == SecureMode::kNone) return;
+  static_cast<void>(signing_key(secure_options(secure)));  // made once, where there is none
+  if (secure.proof.empty()) return;
+  if (resume) {
+    split_chain(secure.proof, parts_);
+  } else {
+    if (std::filesystem::exists(secure.proof)) {
+      fail(ErrorCode::kAlreadyExists,
+           "'{}' exists already: a chain is not overwritten; name another file or resume its run",
+           secure.proof.string());
+    }
+    for (std::size_t part = 0; part < parts_.size(); ++part) {
+      set_chain_aside(part_chain(secure.proof, part));
+    }
+  }
+}
+
+std::string ProcessRun::proof() const {
+  std::string lines;
+  for (const auto& report : reports_) {
+    if (report && !report->proof.empty()) lines += (lines.empty() ? "" : "\n") + report->proof;
+  }
+  return lines;
+}
+
 void ProcessRun::start(bool resume) {
   choose_places();
+  prepare_chains(resume);
   children_.clear();
   reports_.assign(count(), std::nullopt);
   ends_.assign(count(), std::nullopt);
@@ -360,6 +407,9 @@ int train_in_processes(const TrainingJob& job) {
       report->weights_digest = weights_digest(checkpoint_weights(checkpoint));
       report->checkpoint = command.checkpoint.string();
       report->replicas = job.settings.replicas;
+      report->proof = run.proof();
+      report->chain = command.secure.proof.string();
+      if (!report->chain.empty()) join_chains(command.secure.proof, run.part_count());
       return finish_job(*report, command, watch);
     }
     const Failure& failure = std::get<Failure>(outcome);

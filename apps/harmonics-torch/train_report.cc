@@ -55,6 +55,10 @@ Json report_json(const TrainReport& report) {
   json.set("checkpoint", report.checkpoint.empty() ? Json() : Json(report.checkpoint));
   json.set("stopped_early", report.stopped_early).set("interrupted", report.interrupted);
   json.set("was_complete", report.was_complete);
+  if (!report.proof.empty()) {
+    json.set("proof", report.proof);
+    json.set("chain", report.chain.empty() ? Json() : Json(report.chain));
+  }
   return json;
 }
 
@@ -67,6 +71,11 @@ std::string report_text(const TrainReport& report, bool colour) {
   if (report.test) text += line("test", measured(report.test->loss, report.test->accuracy));
   text += line("weights", "sha256 " + report.weights_digest);
   if (!report.checkpoint.empty()) text += line("checkpoint", report.checkpoint);
+  if (!report.proof.empty()) {
+    text += line("custody", report.chain.empty()
+                                ? "signed and checked; --proof FILE would have kept the chain"
+                                : report.chain + " ('harmonics verify' checks it)");
+  }
   return text;
 }
 

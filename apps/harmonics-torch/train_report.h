@@ -28,6 +28,10 @@ struct TrainReport {
   std::int64_t replicas = 1;
   std::int64_t seed = 0;
   std::string checkpoint;
+  /// Of a secure run: what its parts signed last, a line each, and the file of the chain if it was
+  /// kept.
+  std::string proof;
+  std::string chain;
   bool stopped_early = false;
   bool interrupted = false;
   /// There was nothing left to do.

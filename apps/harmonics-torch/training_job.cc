@@ -11,6 +11,7 @@
 #include <harmonics/options/command_line.h>
 #include <harmonics/options/runtime_options.h>
 
+#include "chain_files.h"
 #include "train_progress.h"
 
 namespace harmonics {
@@ -64,6 +65,7 @@ void restore(Runtime& runtime, const TrainCommand& command) {
   if (command.resume) {
     notice(command, format("there is no checkpoint '{}' yet: starting from the beginning",
                            command.checkpoint.string()));
+    set_chain_aside(command.secure.proof);
   }
   if (!command.weights.empty()) runtime.load_weights(command.weights);
 }
@@ -173,7 +175,17 @@ TrainingJob prepare_part_job(const TrainCommand& command, std::int64_t part_numb
 RuntimeOptions runtime_options(const TrainingJob& job) {
   RuntimeOptions options = runtime_options(job.settings);
   options.schedule.total_steps = job.settings.epochs * job.data.batches_per_epoch;
+  options.secure = secure_options(job.command.secure);
   return options;
+}
+
+SecureOptions secure_options(const SecureFlags& flags) {
+  SecureOptions secure;
+  secure.on = flags.mode != SecureMode::kNone;
+  secure.key = flags.key;
+  secure.keys = flags.keys;
+  secure.chain = flags.proof;
+  return secure;
 }
 
 template <typename Runtime>
@@ -199,6 +211,11 @@ TrainReport run_job(Runtime& runtime, const TrainingJob& job, const InterruptWat
   }
   report.epochs = runtime.progress().epochs_done;
   report.weights_digest = runtime.weights_digest();
+  if constexpr (requires { runtime.proof(); }) {
+    runtime.close();
+    report.proof = runtime.proof();
+    report.chain = job.command.secure.proof.string();
+  }
   return report;
 }
 

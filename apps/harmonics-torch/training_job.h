@@ -36,6 +36,7 @@ struct TrainingJob {
                                            HarmonicGraph& part);
 
 [[nodiscard]] RuntimeOptions runtime_options(const TrainingJob& job);
+[[nodiscard]] SecureOptions secure_options(const SecureFlags& flags);
 
 /// A line on standard error, unless the command is to be quiet.
 void notice(const TrainCommand& command, const std::string& text);

@@ -1,4 +1,6 @@
 // harmonics verify: checks chains of custody, with nothing but the files.
+#include <algorithm>
+
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/format.h>
@@ -29,7 +31,16 @@ VerifyReport check(const VerifyCommand& command) {
       return Bytes(bytes_of(text).begin(), bytes_of(text).end());
     };
   }
-  return verify_chain(chains, roster, options);
+  VerifyReport report = verify_chain(chains, roster, options);
+  // A scheduler gives a line for each of its parts.
+  for (const std::string& text : command.lines) {
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = std::min(text.find('\n', at), text.size());
+      if (end > at) check_proof_line(chains, std::string_view(text).substr(at, end - at));
+      at = end + 1;
+    }
+  }
+  return report;
 }
 
 Json report_json(const VerifyReport& report) {

@@ -36,22 +36,30 @@ void CommandTree::add_keys() {
 }
 
 void CommandTree::add_secure(CLI::App& app, SecureFlags& secure, bool proves) {
-  const std::string choices = proves ? "zk" : "chain";
-  CLI::Option* on =
-      app.add_option_function<std::string>(
-             "--secure",
-             [&secure](const std::string& mode) {
-               secure.mode = mode == "zk" ? SecureMode::kZk : SecureMode::kChain;
-             },
-             proves ? "zk: every part of an int8 network proves what it computed"
-                    : "sign and check every tensor between parts")
-          ->type_name(choices)
-          ->check([choices](const std::string& mode) {
-            return mode == choices ? std::string() : format("'{}' is not {}", mode, choices);
-          });
-  if (!proves) on->expected(0, 1)->default_str("chain");
-  add_path(app, "--proof", secure.proof, "where the chain of a secure run goes")->needs(on);
-  app.get_option("--proof")->option_text("FILE");
+  CLI::Option* on = nullptr;
+  if (proves) {
+    on = app.add_option_function<std::string>(
+                "--secure",
+                [&secure](const std::string& mode) {
+                  secure.mode = mode == "zk" ? SecureMode::kZk : SecureMode::kChain;
+                },
+                "sign and check every tensor; zk: every part of an int8 network proves itself")
+             ->expected(0, 1)
+             ->default_str("chain")
+             ->option_text("[=zk]")
+             ->check([](const std::string& mode) {
+               const bool known = mode == "chain" || mode == "zk";
+               return known ? std::string() : format("'{}' is neither chain nor zk", mode);
+             });
+  } else {
+    on = app.add_flag_callback(
+                "--secure", [&secure] { secure.mode = SecureMode::kChain; },
+                "sign and check every tensor between parts")
+             ->option_text(" ");
+  }
+  add_path(app, "--proof", secure.proof, "where the chain of a secure run goes")
+      ->needs(on)
+      ->option_text("FILE");
   add_text(app, "--key", secure.key, "NAME", "key to sign with (the only one there is)")
       ->needs(on)
       ->option_text("NAME");
@@ -100,6 +108,8 @@ void CommandTree::add_verify() {
   add_path(verify, "--tensors", verify_.tensors,
            "check the tensors in this folder too, each named by its root")
       ->type_name("DIR");
+  add_texts(verify, "--line", verify_.lines, "PROOF",
+            "check that this line, which proof() of a run gave, is in the chain (repeatable)");
   verify.add_flag("--explain", verify_.explain, "draw who handed what to whom")->option_text(" ");
   verify
       .add_flag("--allow-unknown", verify_.allow_unknown, "accept signers that are not in --keys")

@@ -145,10 +145,12 @@ void CommandTree::add_train() {
       ->option_text(" ");
   add_text(train, "--deploy", train_.deploy, "FILE.yml|BACKEND,...",
            "one part per backend of a file, or of a list such as gpu,fpga,cpu");
+  add_secure(train, train_.secure, false);
   train.footer(example(
       "  harmonics train net.harp --bind 'image=csv:digits.csv?columns=0-63&scale=0.0625' \\\n"
       "    --bind 'label=csv:digits.csv?columns=64' --epochs 30 --test-split 0.2\n"
-      "  harmonics train examples/digits.harp --parts 2 --processes --transport tcp\n\n"
+      "  harmonics train examples/digits.harp --parts 2 --processes --transport tcp\n"
+      "  harmonics train examples/digits.harp --parts 2 --secure --proof run.chain\n\n"
       "Flags win over the data and train sections of the file. Ctrl-C finishes the step, "
       "saves and ends with exit code 130."));
   train.callback([this] {
@@ -183,11 +185,13 @@ void CommandTree::add_stage() {
             "seconds to wait for a tensor of another part (600)");
   add_count(stage, "--batches-per-epoch", stage_.batches_per_epoch, {0, kMaxBatches},
             "for schedules, where this part has no data of its own");
+  add_secure(stage, stage_.training.secure, false);
   stage.footer(example(
       "  harmonics stage digits.harp --parts 2 --part 0 --meet tcp://gpu-box:9000\n"
       "  harmonics stage digits.harp --parts 2 --part 1 --boundary tcp://gpu-box:9000/fc1@1\n\n"
       "Settings must be the same in all parts. When another part goes away, this one goes back to "
-      "the last checkpoint and waits for it."));
+      "the last checkpoint and waits for it. With --secure every part has a chain of its own; "
+      "'harmonics verify' takes them together, and the keys of the others must be in --keys."));
   stage.callback([this] { command_ = stage_; });
 }
 

@@ -48,13 +48,22 @@ Attachment decode_attachment(ByteSpan bytes) {
   });
 }
 
-void require_signature(const StageEntry& entry, std::string_view purpose, const Digest& digest,
-                       const Signature& signature, const std::string& what) {
-  if (verify_signature(entry.key, signed_text(purpose, digest), signature)) return;
+void require_signature(const StageEntry& entry, ByteSpan text, const Signature& signature,
+                       const std::string& what) {
+  if (verify_signature(entry.key, text, signature)) return;
   fail_custody(Breach::kSubstitutedKey,
-               "{}: the {} is not signed with the key that the run's roster has for stage '{}' "
-               "(signer '{}')",
-               what, purpose == kHeadPurpose ? "head" : "link", entry.stage, entry.signer);
+               "{} is not signed with the key that the run's roster has for stage '{}' (signer "
+               "'{}'), or was changed on the way",
+               what, entry.stage, entry.signer);
+}
+
+// What is signed for a link that travels: also what else the message holds.
+Bytes travelling_text(const Digest& link, ByteSpan along) {
+  Bytes text = signed_text(kLinkPurpose, link);
+  if (along.empty()) return text;
+  const Digest rest = sha256(along);
+  text.insert(text.end(), rest.begin(), rest.end());
+  return text;
 }
 
 Digest proof_digest(ByteSpan proof) { return proof.empty() ? Digest{} : sha256(proof); }
@@ -112,7 +121,8 @@ void CustodyLog::data(const std::string& producer, std::uint32_t micro_batch,
   data_[micro_batch].insert({LinkInput::Source::kData, producer, tensor_root(tensor.bytes)});
 }
 
-Bytes CustodyLog::sign_outgoing(const Passage& passage, const TensorView& tensor, ByteSpan proof) {
+Bytes CustodyLog::sign_outgoing(const Passage& passage, const TensorView& tensor, ByteSpan proof,
+                                ByteSpan along) {
   const Flow flow = trail_.flow(passage.boundary, passage.direction, true);
   Link link;
   link.run = run_;
@@ -136,7 +146,7 @@ Bytes CustodyLog::sign_outgoing(const Passage& passage, const TensorView& tensor
   out.number(kAttachmentVersion);
   out.number(static_cast<std::uint32_t>(encoded.size()));
   out.raw(encoded);
-  out.raw(key_.sign(signed_text(kLinkPurpose, digest)));
+  out.raw(key_.sign(travelling_text(digest, along)));
   out.number(static_cast<std::uint32_t>(head_.size() - std::min(head_.size(), sizeof(Signature))));
   out.raw(head_);
   keep(RecordKind::kLink, std::move(encoded));
@@ -144,7 +154,7 @@ Bytes CustodyLog::sign_outgoing(const Passage& passage, const TensorView& tensor
 }
 
 Link CustodyLog::check_incoming(const Passage& due, const TensorView& tensor, ByteSpan attachment,
-                                ByteSpan proof) {
+                                ByteSpan proof, ByteSpan along) {
   const BoundaryEntry* boundary = opening_.boundary(due.boundary);
   if (boundary == nullptr || receiver_of(*boundary, due.direction) != trail_.stage()) {
     fail(ErrorCode::kInvalidArgument, "{}: stage '{}' receives nothing there", passage_text(due),
@@ -160,8 +170,8 @@ Link CustodyLog::check_incoming(const Passage& due, const TensorView& tensor, By
     fail_custody(Breach::kOtherRun, "{}: the link belongs to another run", passage_text(due));
   }
   const Digest digest = link_digest(came.link);
-  require_signature(*opening_.stage(sender), kLinkPurpose, digest, came.signature,
-                    passage_text(due));
+  require_signature(*opening_.stage(sender), travelling_text(digest, along), came.signature,
+                    passage_text(due) + ": the link");
   if (!came.head.empty()) check_head(due, came.head, came.head_signature, sender);
   check_link(due, link, tensor, proof);
   const Receipt receipt{due, link.sequence, digest, link.root};
@@ -176,7 +186,8 @@ void CustodyLog::check_head(const Passage& due, ByteSpan encoded, const Signatur
   SeenHead& seen = seen_[sender];
   if (seen.number != 0 && seen.head == digest) return;
   const Head head = decode_head(encoded);
-  require_signature(*opening_.stage(sender), kHeadPurpose, digest, signature, passage_text(due));
+  require_signature(*opening_.stage(sender), signed_text(kHeadPurpose, digest), signature,
+                    passage_text(due) + ": the head");
   if (head.run != run_ || head.stage != sender) {
     fail_custody(Breach::kOtherRun, "{}: the head is of {}", passage_text(due),
                  head.run != run_ ? "another run" : "stage '" + head.stage + "'");

@@ -14,8 +14,7 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
-
-#include "hex.h"
+#include <harmonics/custody/hex.h>
 
 namespace harmonics {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
+#include <harmonics/custody/hex.h>
 
 #include "custody_testing.h"
-#include "hex.h"
 
 namespace harmonics {
 namespace {

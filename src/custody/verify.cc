@@ -51,6 +51,7 @@ class Verification {
   void take_weights(std::uint16_t stage, const WeightMark& mark);
   void match_flows() const;
   void match_heads() const;
+  void require_all_stages() const;
   void note_boundary(const Link& link);
 
   const Opening& opening_;
@@ -265,7 +266,18 @@ void Verification::match_heads() const {
   }
 }
 
+// A stage that left nothing at all: most likely its file was forgotten.
+void Verification::require_all_stages() const {
+  for (const StageTrail& trail : trails_) {
+    if (trail.entries() > 0 || trail.heads() > 0) continue;
+    fail_custody(Breach::kTruncated,
+                 "there is nothing of stage '{}': give the files of all stages of the run",
+                 trail.stage());
+  }
+}
+
 void Verification::finish() {
+  require_all_stages();
   match_heads();
   for (std::size_t i = 0; i < trails_.size(); ++i) {
     reports_[i].heads = heads_[i].size();

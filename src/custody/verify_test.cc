@@ -290,5 +290,33 @@ TEST_F(VerifyTest, NoMutationOfTheRecordsVerifies) {
   }
 }
 
+TEST_F(VerifyTest, AProofLineIsAHeadOfTheChain) {
+  const CustodyFolder folder;
+  LineRun run(line_keys(2), folder.path() / "run.chain");
+  run.announce_weights();
+  run.step(0);
+  const std::string early = run.log(1).proof();
+  run.step(1);
+  run.close();
+  const std::vector<Chain> chains = {read_chain(folder.path() / "run.chain")};
+  check_proof_line(chains, early);
+  check_proof_line(chains, run.log(0).proof());
+  const auto breach = [&](std::string line, std::string_view from, std::string_view to) {
+    line.replace(line.find(from), from.size(), to);
+    return breach_of([&] { check_proof_line(chains, line); });
+  };
+  EXPECT_EQ(breach(early, "part1:1:", "part0:1:"), Breach::kFork);
+  EXPECT_EQ(breach(early, "part1:1:", "part1:2:"), Breach::kFork);
+  EXPECT_EQ(breach(early, "part1:1:", "part1:9:"), Breach::kRollback);
+  EXPECT_EQ(breach(early, "part1:1:", "part7:1:"), Breach::kOtherRun);
+  std::string forged = early;
+  forged.back() = forged.back() == '0' ? '1' : '0';
+  EXPECT_EQ(breach_of([&] { check_proof_line(chains, forged); }), Breach::kSubstitutedKey);
+  LineRun other(line_keys(2), folder.path() / "other.chain", 8);
+  other.announce_weights();
+  other.step(0);
+  EXPECT_EQ(breach_of([&] { check_proof_line(chains, other.log(1).proof()); }), Breach::kOtherRun);
+}
+
 }  // namespace
 }  // namespace harmonics

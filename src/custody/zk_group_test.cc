@@ -3,8 +3,8 @@
 #include <sodium.h>
 
 #include <harmonics/base/random.h>
+#include <harmonics/custody/hex.h>
 
-#include "hex.h"
 #include "zk_msm.h"
 
 namespace harmonics::zk {

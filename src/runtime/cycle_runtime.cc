@@ -5,6 +5,9 @@
 #include <vector>
 
 #include <harmonics/base/error.h>
+#include <harmonics/runtime/secure_run.h>
+
+#include "secure_runner.h"
 
 namespace harmonics {
 
@@ -17,13 +20,23 @@ struct CycleRuntime::State {
   std::vector<std::pair<std::string, ProducerPtr>> waiting_producers;
   std::vector<std::pair<std::string, ConsumerPtr>> waiting_consumers;
 
+  ~State() {
+    if (chain) close_quietly(*chain);
+  }
+
   void start() {
     chain.emplace(std::vector{graph}, std::vector{options});
+    if (options.secure.on) secure();
     trainer.emplace(*chain, options.seed);
     for (auto& [name, producer] : waiting_producers) trainer->bind_producer(name, producer);
     for (auto& [name, consumer] : waiting_consumers) trainer->bind_consumer(name, consumer);
     waiting_producers.clear();
     waiting_consumers.clear();
+  }
+
+  void secure() {
+    chain->set_custody(make_custody(*chain, options.secure, signing_key(options.secure)));
+    chain->set_runner(make_secure_runner(*chain->custody()));
   }
 
   Trainer& ready() {
@@ -93,6 +106,15 @@ void CycleRuntime::load_checkpoint(const std::filesystem::path& path) {
 void CycleRuntime::load_weights(const std::filesystem::path& path,
                                 const std::map<std::string, std::string>& names) {
   harmonics::load_weights(path, chain(), names);
+}
+void CycleRuntime::close() {
+  StageChain& own = chain();
+  if (own.custody() == nullptr) return;
+  own.custody()->close(own.stages(), static_cast<std::uint64_t>(own.state().steps));
+}
+std::string CycleRuntime::proof() const {
+  if (!state_->chain || state_->chain->custody() == nullptr) return {};
+  return state_->chain->custody()->proof();
 }
 const HarmonicGraph& CycleRuntime::graph() const { return state_->graph; }
 NamedTensors CycleRuntime::parameters() const {

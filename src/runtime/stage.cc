@@ -115,7 +115,7 @@ void StageBackend::set_buffers(const NamedTensors& values) {
   set_parameters(all);
 }
 
-std::string weights_digest(const NamedTensors& weights) {
+Digest weights_root(const NamedTensors& weights) {
   Sha256 digest;
   for (const auto& [name, value] : weights) {
     ByteWriter head;
@@ -125,7 +125,11 @@ std::string weights_digest(const NamedTensors& weights) {
     for (const std::int64_t axis : value.shape()) head.number(axis);
     digest.update(head.bytes()).update(value.bytes());
   }
-  return digest_text(digest.finish());
+  return digest.finish();
+}
+
+std::string weights_digest(const NamedTensors& weights) {
+  return digest_text(weights_root(weights));
 }
 
 }  // namespace harmonics

@@ -90,6 +90,8 @@ NamedTensors DistributedScheduler::parameters() const { return state_->group.cha
 std::string DistributedScheduler::weights_digest() const {
   return harmonics::weights_digest(parameters());
 }
+void DistributedScheduler::close() { state_->group.close(); }
+std::string DistributedScheduler::proof() const { return state_->group.proof(); }
 const TrainingProgress& DistributedScheduler::progress() const {
   return state_->group.ready().progress();
 }

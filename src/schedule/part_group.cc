@@ -8,6 +8,7 @@
 #include "part_options.h"
 #include "pipeline_runner.h"
 #include "replica_runner.h"
+#include "secure_meeting.h"
 
 namespace harmonics {
 
@@ -22,6 +23,7 @@ PartGroup::PartGroup(std::vector<HarmonicGraph> parts, const DeploymentDescripto
     targets_[i] = deploy.partitions[i].target;
     if (!targets_[i].empty()) static_cast<void>(parse_target(targets_[i], "any"));
   }
+  if (deploy.secure || options_.runtime.secure.on) key_ = signing_key(options_.runtime.secure);
   std::set<std::string, std::less<>> sent;
   std::set<std::string, std::less<>> joined;
   for (const HarmonicGraph& part : parts_) {
@@ -35,6 +37,10 @@ PartGroup::PartGroup(std::vector<HarmonicGraph> parts, const DeploymentDescripto
     for (const ConsumerNode& node : part.consumers()) sent.insert(node.name);
   }
   std::ranges::set_difference(sent, joined, std::back_inserter(consumer_names_.all));
+}
+
+PartGroup::~PartGroup() {
+  if (chain_) close_quietly(*chain_);
 }
 
 std::string PartGroup::title() const {
@@ -164,6 +170,9 @@ std::vector<PartRecord> PartGroup::records() const {
     own.clip_norm = part_runtimes_[part].clip_norm;
     own.precision = precision_name(chain_->stages()[part].precision());
     own.order = pipeline_order_name(options_.pipeline.order);
+    if (chain_->custody() != nullptr) {
+      own.custody = encode(CustodyClaim{chain_->custody()->parts()[part], new_run_nonce()});
+    }
   }
   return records;
 }
@@ -177,6 +186,7 @@ void PartGroup::build_chain() {
          listed(open), title());
   }
   chain_.emplace(parts_, part_runtimes_, open_);
+  if (key_) chain_->set_custody(make_custody(*chain_, options_.runtime.secure, *key_));
   choose_runner();
 }
 
@@ -185,7 +195,7 @@ void PartGroup::choose_runner() {
     auto made = std::make_unique<RemoteRunner>(*chain_, std::move(*peers_), records(), options_);
     runner_ = made.get();
     chain_->set_runner(std::move(made));
-  } else if (parts_.size() > 1 && options_.pipeline.order != PipelineOrder::Sequential) {
+  } else if (key_ || (parts_.size() > 1 && options_.pipeline.order != PipelineOrder::Sequential)) {
     chain_->set_runner(make_pipeline_runner(*chain_, options_.pipeline, options_.runtime.threads));
   }
 }
@@ -207,6 +217,11 @@ StageChain& PartGroup::chain() {
 
 void PartGroup::join_replicas(ReductionEnds ends, const ReductionOptions& reduction) {
   if (is_replica_) fail(ErrorCode::kFailedPrecondition, "this scheduler is a replica already");
+  if (key_) {
+    fail(ErrorCode::kUnimplemented,
+         "replicas cannot be secure: the sums of gradients between them are not signed; leave "
+         "secure off, or train without replicas");
+  }
   Reducer reducer(std::move(ends), reduction);
   StageChain& own = chain();
   own.set_runner(
@@ -239,6 +254,17 @@ bool PartGroup::resume(const std::filesystem::path& path) {
     trainer.load(path.parent_path(), saved);
     return true;
   });
+}
+
+void PartGroup::close() {
+  if (!key_) return;
+  StageChain& own = chain();
+  own.custody()->close(own.stages(), static_cast<std::uint64_t>(own.state().steps));
+}
+
+std::string PartGroup::proof() const {
+  if (!chain_ || chain_->custody() == nullptr) return {};
+  return chain_->custody()->proof();
 }
 
 NamedTensors PartGroup::infer(const NamedTensors& inputs) {

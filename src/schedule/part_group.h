@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <harmonics/graph/deployment.h>
+#include <harmonics/runtime/secure_run.h>
 #include <harmonics/runtime/trainer.h>
 #include <harmonics/schedule/reduction.h>
 #include <harmonics/schedule/remote_scheduler.h>
@@ -32,6 +33,10 @@ class PartGroup {
   /// it, unless they are bound otherwise before the first step.
   PartGroup(std::vector<HarmonicGraph> parts, const DeploymentDescriptor& deploy,
             const RemoteOptions& options);
+  /// Ends a secure run, unless it failed.
+  ~PartGroup();
+  PartGroup(const PartGroup&) = delete;
+  PartGroup& operator=(const PartGroup&) = delete;
 
   // A name that no part has, that joins two parts here, or that is bound already is an Error.
   void bind_producer(const std::string& name, ProducerPtr producer);
@@ -52,6 +57,10 @@ class PartGroup {
 
   /// See RemoteScheduler.
   bool resume(const std::filesystem::path& path);
+
+  /// See DistributedScheduler.
+  void close();
+  [[nodiscard]] std::string proof() const;
 
   [[nodiscard]] const std::vector<HarmonicGraph>& parts() const { return parts_; }
   /// True when every boundary has both of its ends here.
@@ -90,6 +99,7 @@ class PartGroup {
   const std::vector<HarmonicGraph> parts_;
   const RemoteOptions options_;
   const std::vector<RuntimeOptions> part_runtimes_;
+  std::optional<SigningKey> key_;     // of a secure run
   std::vector<std::string> targets_;  // by part
   std::unique_ptr<Peers> peers_;
   OpenBoundaries open_;

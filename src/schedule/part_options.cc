@@ -12,10 +12,6 @@ std::vector<RuntimeOptions> part_options(std::size_t parts, const DeploymentDesc
          "the deployment describes {} partitions, but there are {} parts: give one entry per part",
          deploy.partitions.size(), parts);
   }
-  if (deploy.secure) {
-    fail(ErrorCode::kUnimplemented,
-         "secure runs are not built into this version: leave deploy.secure off");
-  }
   std::vector<RuntimeOptions> options(parts, shared);
   for (std::size_t i = 0; i < deploy.partitions.size(); ++i) {
     const PartitionOptions& partition = deploy.partitions[i];

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <harmonics/base/error.h>
+#include <harmonics/runtime/secure_run.h>
 #include <harmonics/transport/bus.h>
 
 namespace harmonics {
@@ -46,6 +47,17 @@ class FirstStop {
   std::optional<Cause> cause_;
 };
 
+std::string cause_text(const FirstStop::Cause& cause) {
+  if (cause.error == nullptr) return "a loss was not finite";
+  try {
+    std::rethrow_exception(cause.error);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an unknown exception";
+  }
+}
+
 // Closing may fail where the other end is gone already: that is what it is closed for.
 void hang_up_quietly(Transport& end) {
   try {
@@ -58,7 +70,10 @@ void hang_up_quietly(Transport& end) {
 
 PipelineRunner::PipelineRunner(const StageChain& chain, const PipelineOptions& options,
                                int compute_threads, std::vector<PartPlace> places)
-    : boundaries_(chain.boundaries()), options_(options), places_(std::move(places)) {
+    : boundaries_(chain.boundaries()),
+      options_(options),
+      places_(std::move(places)),
+      secure_(chain.custody()) {
   check_gradient_slots(chain);
   has_outside_ = std::ranges::any_of(places_, [](const PartPlace& place) {
     return !place.outside.entering.empty() || !place.outside.leaving.empty();
@@ -78,7 +93,9 @@ PipelineRunner::PipelineRunner(const StageChain& chain, const PipelineOptions& o
 SliceResults PipelineRunner::run(std::span<Stage> stages, const SlicedBatch& batch) {
   const auto count = static_cast<std::uint32_t>(batch.micro_batches.size());
   // A micro-batch alone gains nothing from threads.
-  if (count == 1 && !has_outside_) return make_sequential_runner()->run(stages, batch);
+  if (count == 1 && !has_outside_ && secure_ == nullptr) {
+    return make_sequential_runner()->run(stages, batch);
+  }
   auto results = drive_all(stages, [&](std::size_t part, StageDriver& driver, const auto& stop) {
     const auto passes = pipeline_passes(options_.order, count, places_[part].depth);
     return driver.run(passes, batch, stop);
@@ -97,11 +114,14 @@ SliceResults PipelineRunner::run(std::span<Stage> stages, const SlicedBatch& bat
 std::vector<Computed> PipelineRunner::compute(std::span<Stage> stages,
                                               std::span<const NamedTensors> batches, bool measure) {
   // A batch alone gains nothing from threads.
-  if (batches.size() == 1) return BatchRunner::compute(stages, batches, measure);
+  if (batches.size() == 1 && secure_ == nullptr) {
+    return BatchRunner::compute(stages, batches, measure);
+  }
   SlicedBatch numbered;
+  const std::uint64_t step = computed_++;
   for (const NamedTensors& batch : batches) {
     const auto index = static_cast<std::uint32_t>(numbered.slices.size());
-    numbered.micro_batches.push_back({0, index, 0, batch_rows(batch)});
+    numbered.micro_batches.push_back({step, index, 0, batch_rows(batch)});
     numbered.slices.push_back(batch);
   }
   return compute(stages, numbered, measure);
@@ -129,13 +149,15 @@ std::size_t PipelineRunner::batches_ahead() const {
 
 std::optional<std::vector<SliceResults>> PipelineRunner::drive_all(std::span<Stage> stages,
                                                                    const Drive& drive) {
+  if (secure_ != nullptr) secure_->begin();
   if (broken_) connect();
   FirstStop first;
   std::stop_source stop;
   std::vector<SliceResults> results(stages.size());
   for_each(stages, [&](std::size_t part, Stage& stage) {
     try {
-      StageDriver driver(stage, ends_[part], options_.deadline, ends_after_);
+      StageCustody* const custody = secure_ == nullptr ? nullptr : &secure_->part(part);
+      StageDriver driver(stage, ends_[part], options_.deadline, ends_after_, custody);
       results[part] = drive(part, driver, stop.get_token());
       if (!results[part].finite) first.note(part, nullptr);
     } catch (...) {
@@ -147,6 +169,7 @@ std::optional<std::vector<SliceResults>> PipelineRunner::drive_all(std::span<Sta
   const auto& cause = first.cause();
   if (!cause) return results;
   broken_ = true;
+  if (secure_ != nullptr) secure_->spoil(cause_text(*cause));
   if (cause->error == nullptr) return std::nullopt;
   rethrow_for_part(cause->error, cause->part, stages.size(), stages[cause->part].graph());
 }

@@ -25,8 +25,9 @@ struct PartPlace {
 };
 
 /// Boundaries between the parts here are buses. An Error or a loss that is not finite in one part
-/// stops all parts within the batch; unless parts are elsewhere, the next batch starts afresh. A
-/// chain of one part computes on the caller's thread.
+/// stops all parts within the batch; unless parts are elsewhere or the run is secure, the next
+/// batch starts afresh. A chain of one part computes on the caller's thread. When the chain has a
+/// custody, every tensor on a boundary is signed, and checked before it is used.
 class PipelineRunner final : public BatchRunner {
  public:
   /// Ends of a boundary that disagree about gradients, or more than kMaxPipelineParts parts, are an
@@ -61,12 +62,14 @@ class PipelineRunner final : public BatchRunner {
   const std::vector<ChainBoundary> boundaries_;
   const PipelineOptions options_;
   const std::vector<PartPlace> places_;
+  SecureRun* const secure_;
   std::vector<std::unique_ptr<PartThread>> threads_;  // none for a chain of one
   std::vector<TransportPtr> buses_;
   std::vector<StageEnds> ends_;  // by part
   std::atomic<std::uint64_t> ends_after_{kNoEnd};
   bool has_outside_ = false;
   bool broken_ = false;
+  std::uint64_t computed_ = 0;  // calls so far: the steps of what only computes
 };
 
 /// A runner for parts that are all here.

@@ -11,6 +11,7 @@
 #include <harmonics/runtime/devices.h>
 
 #include "fit_terms.h"
+#include "secure_meeting.h"
 
 namespace harmonics {
 namespace {
@@ -43,6 +44,7 @@ RemoteRunner::~RemoteRunner() {
 void RemoteRunner::abandon(const std::string& why) {
   if (!stopped_by_.empty()) return;
   stopped_by_ = why;
+  if (chain_.custody() != nullptr) chain_.custody()->spoil(why);
   // A closed boundary is certain to be noticed, an abandoned one only if its link holds out.
   if (map_) peers_.close(std::min<Nanoseconds>(options_.closing, kFarewell));
   pipeline_.reset();
@@ -65,6 +67,11 @@ void RemoteRunner::meet(std::uint64_t step) {
   for (PartRecord& record : own_) record.steps = static_cast<std::int64_t>(step);
   PartMap map = first_contact();
   if (map.learns()) map.check_gradients();
+  if (SecureRun* const custody = chain_.custody()) {
+    custody->set_opening(opening_of(map.parts(), custody->options()));
+  } else {
+    refuse_secure_parts(map.parts());
+  }
   width_ = map.diameter();
   fed_ = map.fed_from_outside(home_);
   log_info("schedule", "part '{}' has met {} others", name(), map.parts().size() - own_.size());
@@ -123,7 +130,12 @@ bool RemoteRunner::await_batch(std::uint64_t step) {
            "make the same calls",
            name, message_kind_name(message->kind));
     }
-    const BatchHead head = decode_batch_head(message->attachment);
+    ByteSpan attached = message->attachment;
+    // The link that follows the head is checked with the tensor, before either is used.
+    if (chain_.custody() != nullptr) {
+      attached = attached.first(std::min(attached.size(), kBatchHeadBytes));
+    }
+    const BatchHead head = decode_batch_head(attached);
     if (head_ && head_->batch_samples != head.batch_samples) {
       fail(ErrorCode::kInvalidArgument,
            "boundary '{}' brings a batch of {} rows, another boundary one of {}", name,

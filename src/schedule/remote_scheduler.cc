@@ -67,6 +67,8 @@ NamedTensors RemoteScheduler::parameters() const { return state_->group.chain().
 std::string RemoteScheduler::weights_digest() const {
   return harmonics::weights_digest(parameters());
 }
+void RemoteScheduler::close() { state_->group.close(); }
+std::string RemoteScheduler::proof() const { return state_->group.proof(); }
 const TrainingProgress& RemoteScheduler::progress() const {
   return state_->group.ready().progress();
 }

@@ -79,7 +79,8 @@ inline NamedTensors train_alone(const HarmonicGraph& graph, std::int64_t epochs)
 
 /// A scheduler for one part: boundaries meet where `place` says, everything else is test data.
 inline RemoteScheduler make_part(const HarmonicGraph& part, const RemoteBinding& place,
-                                 const RemoteOptions& options) {
+                                 const RemoteOptions& options,
+                                 const DeploymentDescriptor& deploy = {}) {
   std::vector<RemoteBinding> entering, leaving;
   const auto at_place = [&](const std::string& name) {
     RemoteBinding binding = place;
@@ -92,7 +93,7 @@ inline RemoteScheduler make_part(const HarmonicGraph& part, const RemoteBinding&
   for (const ConsumerNode& node : part.consumers()) {
     if (is_boundary_name(node.name)) leaving.push_back(at_place(node.name));
   }
-  RemoteScheduler scheduler(part, entering, leaving, {}, options);
+  RemoteScheduler scheduler(part, entering, leaving, deploy, options);
   for (const ProducerNode& node : part.producers()) {
     if (!is_boundary_name(node.name)) scheduler.bindProducer(node.name, test_data(node));
   }

@@ -1,11 +1,14 @@
 #include "stage_driver.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include <harmonics/base/error.h>
+#include <harmonics/custody/breach.h>
 #include <harmonics/runtime/devices.h>
 
+#include "secure_meeting.h"
 #include "wire.h"
 
 namespace harmonics {
@@ -23,6 +26,7 @@ SliceResults StageDriver::run(const std::vector<Pass>& passes, const SlicedBatch
   head_ = encode(BatchHead{batch.micro_batches.front().batch_samples,
                            static_cast<std::uint32_t>(batch.micro_batches.size()), ends_after});
   run_end_ = encode_run_end(ends_after);
+  if (custody_ != nullptr) custody_->begin_step(stage_, batch.micro_batches.front().step);
   for (const Pass& pass : passes) {
     if (stop.stop_requested()) break;
     const MicroBatch& micro_batch = batch.micro_batches.at(pass.micro_batch);
@@ -34,12 +38,19 @@ SliceResults StageDriver::run(const std::vector<Pass>& passes, const SlicedBatch
       backward(micro_batch, batch.loss_scale);
     }
   }
+  end_batch(results, stop);
   return results;
+}
+
+// What was broken off is not signed.
+void StageDriver::end_batch(const SliceResults& results, const std::stop_token& stop) {
+  if (custody_ != nullptr && results.finite && !stop.stop_requested()) custody_->end_step();
 }
 
 SliceResults StageDriver::compute(const SlicedBatch& batches, bool measure,
                                   const std::stop_token& stop) {
   SliceResults results;
+  if (custody_ != nullptr) custody_->begin_batch(stage_, batches.micro_batches.front().step);
   for (const MicroBatch& batch : batches.micro_batches) {
     if (stop.stop_requested()) break;
     const NamedTensors inputs = inputs_of(batch, batches.slices[batch.index]);
@@ -48,6 +59,7 @@ SliceResults StageDriver::compute(const SlicedBatch& batches, bool measure,
     hand_on(batch, outputs, encode(BatchHead{batch.batch_samples, 1, ends_after_.load()}));
     results.outputs.push_back(std::move(outputs));
   }
+  end_batch(results, stop);
   return results;
 }
 
@@ -56,6 +68,7 @@ NamedTensors StageDriver::inputs_of(const MicroBatch& micro_batch, const NamedTe
   for (const auto& [name, link] : ends_.entering) {
     received.emplace(name, receive(name, link, MessageKind::kActivation, micro_batch));
   }
+  if (custody_ != nullptr) custody_->note_data(stage_.graph(), micro_batch.index, data);
   return part_inputs(stage_.graph(), data, received);
 }
 
@@ -63,9 +76,11 @@ NamedTensors StageDriver::inputs_of(const MicroBatch& micro_batch, const NamedTe
 void StageDriver::hand_on(const MicroBatch& micro_batch, NamedTensors& outputs, const Bytes& head) {
   for (const auto& [name, link] : ends_.leaving) {
     auto leaving = outputs.extract(name);
-    send(link, {MessageKind::kActivation, micro_batch.step, micro_batch.index,
-                std::move(leaving.mapped()), head});
+    send(name, link,
+         {MessageKind::kActivation, micro_batch.step, micro_batch.index,
+          std::move(leaving.mapped()), head});
   }
+  if (custody_ != nullptr) custody_->give_out(micro_batch, outputs);
 }
 
 void StageDriver::forward(const MicroBatch& micro_batch, const SlicedBatch& batch,
@@ -89,13 +104,19 @@ void StageDriver::backward(const MicroBatch& micro_batch, double loss_scale) {
   for (auto& [name, gradient] : stage_.backward(micro_batch, gradients, loss_scale)) {
     const auto end = ends_.entering.find(name);
     if (end == ends_.entering.end()) continue;
-    send(end->second, {MessageKind::kGradient, micro_batch.step, micro_batch.index,
-                       std::move(gradient), run_end_});
+    send(name, end->second,
+         {MessageKind::kGradient, micro_batch.step, micro_batch.index, std::move(gradient),
+          run_end_});
   }
 }
 
-void StageDriver::send(const BoundaryLink& link, Message message) const {
+void StageDriver::send(const std::string& name, const BoundaryLink& link, Message message) {
   if (link.host_only) message.tensor = cpu_tensor(message.tensor);
+  if (custody_ != nullptr) {
+    const Bytes seal =
+        custody_->seal(passage_of(name, message), message.tensor, message.attachment);
+    message.attachment.insert(message.attachment.end(), seal.begin(), seal.end());
+  }
   link.transport->send(message, deadline_in(patience_));
 }
 
@@ -111,6 +132,8 @@ Tensor StageDriver::receive(const std::string& name, const BoundaryLink& link, M
     fail(ErrorCode::kAborted, "boundary '{}': the other part stopped in step {}", name,
          micro_batch.step + 1);
   }
+  const Passage due = passage_of(name, {kind, micro_batch.step, micro_batch.index, {}, {}});
+  const ByteSpan head = checked_head(*message, due);
   if (message->kind != kind || message->step != micro_batch.step ||
       message->micro_batch != micro_batch.index) {
     fail(
@@ -120,10 +143,25 @@ Tensor StageDriver::receive(const std::string& name, const BoundaryLink& link, M
         name, message_kind_name(kind), micro_batch.step + 1, micro_batch.index,
         message_kind_name(message->kind), message->step + 1, message->micro_batch);
   }
-  lower(ends_after_, kind == MessageKind::kGradient
-                         ? decode_run_end(message->attachment)
-                         : decode_batch_head(message->attachment).ends_after);
+  lower(ends_after_,
+        kind == MessageKind::kGradient ? decode_run_end(head) : decode_batch_head(head).ends_after);
   return std::move(message->tensor);
+}
+
+// What rides with the tensor, once custody has let both through: before anything else about the
+// message is believed.
+ByteSpan StageDriver::checked_head(const Message& message, const Passage& due) {
+  const ByteSpan all = message.attachment;
+  if (custody_ == nullptr) return all;
+  const std::size_t size = due.direction == Direction::kBackward ? kRunEndBytes : kBatchHeadBytes;
+  const ByteSpan head = all.first(std::min(all.size(), size));
+  const bool carries =
+      message.kind == MessageKind::kActivation || message.kind == MessageKind::kGradient;
+  if (carries && !message.tensor.defined()) {
+    fail_custody(Breach::kDrop, "{}: the link came without its tensor", passage_text(due));
+  }
+  if (carries) custody_->check(due, message.tensor, all.subspan(head.size()), head);
+  return head;
 }
 
 }  // namespace harmonics

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <harmonics/runtime/batch_runner.h>
+#include <harmonics/runtime/stage_custody.h>
 #include <harmonics/schedule/pipeline.h>
 #include <harmonics/transport/transport.h>
 
@@ -35,10 +36,16 @@ struct StageEnds {
 class StageDriver {
  public:
   /// `ends_after`, the steps after which the run ends, rides along with what is sent, and becomes
-  /// smaller when another part wants the run to end sooner.
+  /// smaller when another part wants the run to end sooner. With `custody` everything that leaves
+  /// is signed, and everything that comes is checked before it is used; null: the run is not
+  /// secure.
   StageDriver(Stage& stage, StageEnds& ends, Nanoseconds patience,
-              std::atomic<std::uint64_t>& ends_after)
-      : stage_(stage), ends_(ends), patience_(patience), ends_after_(ends_after) {}
+              std::atomic<std::uint64_t>& ends_after, StageCustody* custody = nullptr)
+      : stage_(stage),
+        ends_(ends),
+        patience_(patience),
+        ends_after_(ends_after),
+        custody_(custody) {}
 
   /// Makes the passes in this order. Ends early, with what there is, when a loss is not finite or
   /// when `stop` is asked for. The outputs hold what left over no boundary.
@@ -51,11 +58,13 @@ class StageDriver {
  private:
   [[nodiscard]] NamedTensors inputs_of(const MicroBatch& micro_batch, const NamedTensors& data);
   void hand_on(const MicroBatch& micro_batch, NamedTensors& outputs, const Bytes& head);
+  void end_batch(const SliceResults& results, const std::stop_token& stop);
   void forward(const MicroBatch& micro_batch, const SlicedBatch& batch, SliceResults& results);
   void backward(const MicroBatch& micro_batch, double loss_scale);
-  void send(const BoundaryLink& link, Message message) const;
+  void send(const std::string& name, const BoundaryLink& link, Message message);
   [[nodiscard]] Tensor receive(const std::string& name, const BoundaryLink& link, MessageKind kind,
                                const MicroBatch& micro_batch);
+  [[nodiscard]] ByteSpan checked_head(const Message& message, const Passage& due);
 
   Stage& stage_;
   StageEnds& ends_;
@@ -63,6 +72,7 @@ class StageDriver {
   Bytes run_end_;  // rides with every gradient
   const Nanoseconds patience_;
   std::atomic<std::uint64_t>& ends_after_;
+  StageCustody* const custody_;
 };
 
 /// `value` becomes the smaller of both.

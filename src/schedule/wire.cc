@@ -114,6 +114,7 @@ std::string encode(const PartRecord& record) {
   out.text(record.precision);
   out.text(record.order);
   out.number(record.steps);
+  out.text(record.custody);
   const Bytes bytes = out.take();
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -132,6 +133,7 @@ PartRecord decode_part_record(std::string_view text) {
   record.precision = in.text(kMaxNoticeText);
   record.order = in.text(kMaxNoticeText);
   record.steps = in.number<std::int64_t>();
+  record.custody = in.text(kMaxNoticeText);
   if (in.left() != 0) in.broken("bytes after the end");
   return record;
 }

@@ -30,11 +30,14 @@ struct BatchHead {
   std::uint64_t ends_after = kNoEnd;
   bool operator==(const BatchHead&) const = default;
 };
+/// Bytes of an encoded head; a link of custody may follow them in the attachment.
+inline constexpr std::size_t kBatchHeadBytes = 20;
 [[nodiscard]] Bytes encode(const BatchHead& head);
 /// Bytes that are no head, or numbers that make no sense, are an Error (kDataLoss).
 [[nodiscard]] BatchHead decode_batch_head(ByteSpan bytes);
 
 /// Rides with every gradient: u64 steps after which the run ends.
+inline constexpr std::size_t kRunEndBytes = 8;
 [[nodiscard]] Bytes encode_run_end(std::uint64_t ends_after);
 [[nodiscard]] std::uint64_t decode_run_end(ByteSpan bytes);
 
@@ -87,6 +90,8 @@ struct PartRecord {
   std::string precision;
   std::string order;
   std::int64_t steps = 0;
+  /// An encoded CustodyClaim; empty when the part is not secure.
+  std::string custody = {};
   bool operator==(const PartRecord&) const = default;
 };
 [[nodiscard]] std::string encode(const PartRecord& record);

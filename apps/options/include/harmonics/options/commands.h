@@ -47,6 +47,20 @@ struct GraphZooCommand {
   std::filesystem::path out;
 };
 
+/// How a run is secured: not at all, by a chain of custody, or also by zero-knowledge proofs.
+enum class SecureMode { kNone, kChain, kZk };
+
+/// What secure runs sign with, and where the chain goes.
+struct SecureFlags {
+  SecureMode mode = SecureMode::kNone;
+  /// Empty: nothing is kept.
+  std::filesystem::path proof;
+  /// Empty: the only key that there is; the user's own is made where there is none.
+  std::string key;
+  /// Empty: the user's folder.
+  std::filesystem::path keys;
+};
+
 /// harmonics train
 struct TrainCommand {
   std::filesystem::path file;
@@ -70,6 +84,7 @@ struct TrainCommand {
   std::int64_t restarts = 3;
   /// A deployment file, or a list of backends; empty: by parts and backend.
   std::string deploy;
+  SecureFlags secure = {};
   OutputStyle output = OutputStyle::kTable;
 };
 
@@ -96,19 +111,6 @@ struct StageCommand {
   std::int64_t deadline_s = 600;
   /// 0: as many as the data of this part has.
   std::int64_t batches_per_epoch = 0;
-};
-
-/// How a run is secured: not at all, by a chain of custody, or also by zero-knowledge proofs.
-enum class SecureMode { kNone, kChain, kZk };
-
-/// What secure runs sign with, and where the chain goes.
-struct SecureFlags {
-  SecureMode mode = SecureMode::kNone;
-  std::filesystem::path proof;
-  /// Empty: the only key that there is.
-  std::string key;
-  /// Empty: the user's folder.
-  std::filesystem::path keys;
 };
 
 /// harmonics quantize
@@ -211,6 +213,8 @@ struct VerifyCommand {
   std::filesystem::path keys;
   /// Tensors as files named by their root; empty: none.
   std::filesystem::path tensors;
+  /// Lines that proof() of a run gave.
+  std::vector<std::string> lines;
   bool explain = false;
   bool allow_unknown = false;
   OutputStyle output = OutputStyle::kTable;

@@ -39,13 +39,14 @@ class CustodyLog {
   /// Data of a producer that enters a micro-batch of this step.
   void data(const std::string& producer, std::uint32_t micro_batch, const TensorView& tensor);
   /// Links and signs a tensor that leaves. Gives the bytes that must travel with it. `proof` is a
-  /// zero-knowledge proof of how the tensor was made; empty: none.
+  /// zero-knowledge proof of how the tensor was made; empty: none. `along` is what else the message
+  /// holds: it is signed for the way, the chain does not keep it.
   [[nodiscard]] Bytes sign_outgoing(const Passage& passage, const TensorView& tensor,
-                                    ByteSpan proof = {});
+                                    ByteSpan proof = {}, ByteSpan along = {});
   /// Checks a tensor that came, with the bytes that travelled along, against what was due.
-  /// `proof` must be the one that its link names. Gives the link.
+  /// `proof` must be the one that its link names, `along` what the sender signed. Gives the link.
   Link check_incoming(const Passage& due, const TensorView& tensor, ByteSpan attachment,
-                      ByteSpan proof = {});
+                      ByteSpan proof = {}, ByteSpan along = {});
   /// Signs the head of the step and hands the records of the step to the writer.
   void end_step();
   /// Signs the closing head. Nothing may follow.

@@ -81,6 +81,11 @@ class Roster {
 [[nodiscard]] SigningKey find_signing_key(const std::filesystem::path& folder,
                                           const std::string& name);
 
+/// The same, but where an empty name finds a folder without keys it makes the user's own,
+/// "<user>@<host>", and says so in the log.
+[[nodiscard]] SigningKey own_signing_key(const std::filesystem::path& folder,
+                                         const std::string& name);
+
 /// Where the user's keys and roster lie: $HARMONICS_KEYS, else $XDG_CONFIG_HOME/harmonics/keys,
 /// else ~/.config/harmonics/keys. An Error when none of these is set.
 [[nodiscard]] std::filesystem::path default_key_folder();

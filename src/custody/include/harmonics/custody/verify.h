@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <harmonics/custody/chain.h>
@@ -63,6 +64,10 @@ struct VerifyOptions {
 /// at the first breach; keys that the roster does not have are no breach but `signers_known` false.
 [[nodiscard]] VerifyReport verify_chain(std::span<const Chain> chains, const Roster& roster,
                                         const VerifyOptions& options = {});
+
+/// Checks that a line of CustodyLog::proof (`proof()` of runtimes and schedulers) is a head of
+/// these chains, which must have been verified. A CustodyError says how it is not.
+void check_proof_line(std::span<const Chain> chains, std::string_view line);
 
 /// One line: what is proven and by whom.
 [[nodiscard]] std::string summary_text(const VerifyReport& report);

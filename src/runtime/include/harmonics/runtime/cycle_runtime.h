@@ -49,6 +49,14 @@ class CycleRuntime {
   void load_weights(const std::filesystem::path& path,
                     const std::map<std::string, std::string>& names = {});
 
+  /// With `options.secure` every batch is signed: the data that enters, the tensors that leave the
+  /// graph, the weights (docs/guides/custody.md). `close` ends the chain, no step may follow;
+  /// destroying the runtime does it too, unless a step failed. Does nothing otherwise.
+  void close();
+  /// What was signed last: run, stage, number and digest of the head, signature. Empty before the
+  /// first step and in a run that is not secure.
+  [[nodiscard]] std::string proof() const;
+
   [[nodiscard]] const HarmonicGraph& graph() const;
   /// Parameters and buffers by name; they share the runtime's memory.
   [[nodiscard]] NamedTensors parameters() const;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -56,6 +57,24 @@ enum class PrecisionPolicy { kFull, kBf16, kFp16, kAuto };
 [[nodiscard]] PrecisionPolicy precision_from_name(std::string_view name);
 [[nodiscard]] std::string_view precision_name(PrecisionPolicy policy);
 
+/// Whether and how a run is signed (docs/guides/custody.md). `secure` of a deployment switches it
+/// on as well.
+struct SecureOptions {
+  bool on = false;
+  /// The name of the key to sign with. Empty: the only one in the folder; where there is none, the
+  /// user's own is made.
+  std::string key = {};
+  /// The folder of keys; empty: the user's. The keys of parts in other processes are looked up
+  /// there.
+  std::filesystem::path keys = {};
+  /// Where the chain goes. A file that exists is an Error, unless a checkpoint of its run is
+  /// loaded. Empty: tensors are signed and checked, and nothing is kept.
+  std::filesystem::path chain = {};
+  /// Announce the root over the weights every so many steps too; 0: only at the start, at
+  /// checkpoints and at the end.
+  std::int64_t weights_every = 0;
+};
+
 struct RuntimeOptions {
   /// Start weights and dropout are functions of this seed and of names alone, so that a graph
   /// learns the same whole or in parts.
@@ -80,6 +99,7 @@ struct RuntimeOptions {
   std::optional<std::uint32_t> fpga_device_index = std::nullopt;
   /// Most memory that this process takes of an OpenCL device; 0: all that it has.
   std::uint64_t device_memory_bytes = 0;
+  SecureOptions secure = {};
 
   /// Throws an Error that names the first value that makes no sense.
   void check() const;

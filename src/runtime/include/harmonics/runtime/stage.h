@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include <harmonics/custody/digest.h>
 #include <harmonics/graph/graph.h>
 #include <harmonics/runtime/options.h>
 #include <harmonics/tensor/tensor.h>
@@ -114,8 +115,10 @@ class Stage {
   std::unique_ptr<StageBackend> backend_;
 };
 
-/// SHA-256 (64 hexadecimal digits) over name, dtype, shape and little-endian bytes of all tensors
-/// in name order: equal exactly when two sets of weights are.
+/// SHA-256 over name, dtype, shape and little-endian bytes of all tensors in name order: equal
+/// exactly when two sets of weights are.
+[[nodiscard]] Digest weights_root(const NamedTensors& weights);
+/// The same as 64 hexadecimal digits.
 [[nodiscard]] std::string weights_digest(const NamedTensors& weights);
 
 }  // namespace harmonics

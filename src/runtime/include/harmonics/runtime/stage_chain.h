@@ -16,6 +16,8 @@
 
 namespace harmonics {
 
+class SecureRun;
+
 /// What one batch did.
 struct BatchReport {
   std::int64_t samples = 0;
@@ -69,6 +71,10 @@ class StageChain {
   void set_runner(std::unique_ptr<BatchRunner> runner) { runner_ = std::move(runner); }
   /// Hands the runner out, for one that is built around it: set_runner must follow.
   [[nodiscard]] std::unique_ptr<BatchRunner> take_runner() { return std::move(runner_); }
+  /// Makes the run a secure one; a runner that is set later must sign and check with it.
+  void set_custody(std::shared_ptr<SecureRun> custody) { custody_ = std::move(custody); }
+  /// Null: the run is not secure.
+  [[nodiscard]] SecureRun* custody() const { return custody_.get(); }
   /// True when boundaries lead to parts that are elsewhere.
   [[nodiscard]] bool is_partial() const {
     return !open_.entering.empty() || !open_.leaving.empty();
@@ -112,6 +118,7 @@ class StageChain {
   std::vector<ConsumerNode> consumers_;
   std::vector<ChainBoundary> boundaries_;
   OpenBoundaries open_;
+  std::shared_ptr<SecureRun> custody_;
   std::unique_ptr<BatchRunner> runner_;
   bool has_tap_ = false;
   bool learns_ = false;

@@ -41,7 +41,10 @@ class DistributedScheduler {
  public:
   /// `deploy.partitions` is empty or has one entry per part. A part's target is an endpoint URL
   /// without a name, `tcp://host:port`: its open boundaries meet the others there, unless they are
-  /// bound otherwise. `secure` is an Error: this version does not have it yet.
+  /// bound otherwise. With `deploy.secure` (or `options.secure.on`) every tensor on a boundary, and
+  /// what leaves the graph, is signed, and checked before it is used (docs/guides/custody.md);
+  /// `options.secure` says with which key and where the chain goes. A check that fails stops the
+  /// run with an Error that names the link.
   explicit DistributedScheduler(const std::vector<HarmonicGraph>& parts,
                                 const DeploymentDescriptor& deploy = {},
                                 const RuntimeOptions& options = {},
@@ -88,6 +91,14 @@ class DistributedScheduler {
   bool resume(const std::filesystem::path& path);
   void load_weights(const std::filesystem::path& path,
                     const std::map<std::string, std::string>& names = {});
+
+  /// Ends a secure run: the chain gets the final weights and each part's closing head, and no step
+  /// may follow. Destroying the scheduler does it too, unless a step failed. Does nothing
+  /// otherwise.
+  void close();
+  /// What the parts here signed last, a line each: run, part, number and digest of the head,
+  /// signature. Empty before the first step and in a run that is not secure.
+  [[nodiscard]] std::string proof() const;
 
   [[nodiscard]] std::size_t part_count() const;
   /// Parameters and buffers of all parts by name; they share the scheduler's memory.

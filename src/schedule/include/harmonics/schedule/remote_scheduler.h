@@ -36,7 +36,10 @@ class RemoteScheduler {
   /// `producers` bind tensors that enter the part, `consumers` those that leave it. A name that the
   /// part does not have, or that is bound twice, is an Error that lists what there is;
   /// `deploy.partitions` is empty or has one entry, whose target is where the boundaries meet that
-  /// are not bound otherwise.
+  /// are not bound otherwise. With `deploy.secure`, which must be set in all parts or in none,
+  /// every tensor on a boundary is signed with this part's key and checked with the sender's, which
+  /// must be in the folder `options.runtime.secure.keys`; each process keeps a chain of its own,
+  /// which are verified together.
   RemoteScheduler(HarmonicGraph part, const std::vector<RemoteBinding>& producers,
                   const std::vector<RemoteBinding>& consumers,
                   const DeploymentDescriptor& deploy = {}, const RemoteOptions& options = {});
@@ -81,6 +84,10 @@ class RemoteScheduler {
   bool resume(const std::filesystem::path& path);
   void load_weights(const std::filesystem::path& path,
                     const std::map<std::string, std::string>& names = {});
+
+  /// See DistributedScheduler.
+  void close();
+  [[nodiscard]] std::string proof() const;
 
   [[nodiscard]] const HarmonicGraph& graph() const;
   /// Parameters and buffers of this part by name; they share the scheduler's memory.

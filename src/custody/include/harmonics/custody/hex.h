@@ -1,4 +1,4 @@
-// Reading hexadecimal digits (private to custody).
+// Reading hexadecimal digits.
 #pragma once
 
 #include <span>

@@ -1,0 +1,72 @@
+#include "chain_files.h"
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/file.h>
+#include <harmonics/custody/chain.h>
+#include <harmonics/runtime/stage_custody.h>
+
+namespace harmonics {
+namespace {
+
+void write_chain(const std::filesystem::path& path, const Chain& chain) {
+  AtomicFile file(path);
+  file.write(encode_chain(chain));
+  file.commit();
+}
+
+}  // namespace
+
+std::filesystem::path part_chain(const std::filesystem::path& chain, std::size_t part) {
+  return std::filesystem::path(chain).concat(format(".part{}", part));
+}
+
+void join_chains(const std::filesystem::path& chain, std::size_t parts) {
+  Chain joined = read_chain(part_chain(chain, 0));
+  for (std::size_t part = 1; part < parts; ++part) {
+    Chain other = read_chain(part_chain(chain, part));
+    if (other.opening != joined.opening) {
+      fail(ErrorCode::kDataLoss, "'{}' and '{}' are chains of different runs",
+           part_chain(chain, 0).string(), part_chain(chain, part).string());
+    }
+    std::ranges::move(other.records, std::back_inserter(joined.records));
+  }
+  if (std::filesystem::exists(chain) && read_chain(chain).opening != joined.opening) {
+    fail(ErrorCode::kAlreadyExists,
+         "'{}' is the chain of another run and is not overwritten; the chains of this run are "
+         "'{}' and so on",
+         chain.string(), part_chain(chain, 0).string());
+  }
+  write_chain(chain, joined);
+  for (std::size_t part = 0; part < parts; ++part) {
+    std::filesystem::remove(part_chain(chain, part));
+  }
+}
+
+void split_chain(const std::filesystem::path& chain, std::span<const HarmonicGraph> parts) {
+  if (!std::filesystem::exists(chain)) return;
+  const Chain joined = read_chain(chain);
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    if (std::filesystem::exists(part_chain(chain, part))) continue;
+    const std::string& name = parts[part].name();
+    Chain own{joined.opening, {}};
+    for (const ChainRecord& record : joined.records) {
+      const std::string& stage = joined.opening.stages[record.stage].stage;
+      if (stage == name || stage == reader_of(name)) own.records.push_back(record);
+    }
+    write_chain(part_chain(chain, part), own);
+  }
+}
+
+void set_chain_aside(const std::filesystem::path& chain) {
+  if (chain.empty() || !std::filesystem::exists(chain)) return;
+  for (int number = 1; number <= kMaxChainsAside; ++number) {
+    const auto aside = std::filesystem::path(chain).concat(format(".aside{}", number));
+    if (std::filesystem::exists(aside)) continue;
+    std::filesystem::rename(chain, aside);
+    return;
+  }
+  fail(ErrorCode::kResourceExhausted, "{} chains were set aside beside '{}': move them away",
+       kMaxChainsAside, chain.string());
+}
+
+}  // namespace harmonics

@@ -1,0 +1,31 @@
+// The chain files of secure runs whose parts are in several processes.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+
+#include <harmonics/graph/graph.h>
+
+namespace harmonics {
+
+/// Chains that were set aside are numbered up to this.
+inline constexpr int kMaxChainsAside = 1000;
+
+/// Where a part of the run keeps its chain until all of them are joined.
+[[nodiscard]] std::filesystem::path part_chain(const std::filesystem::path& chain,
+                                               std::size_t part);
+
+/// Makes one file of the chains of all parts, in place of them: `harmonics verify` takes it. An
+/// older file of the same run is replaced; one of another run is an Error (kAlreadyExists).
+void join_chains(const std::filesystem::path& chain, std::size_t parts);
+
+/// The opposite, for a run that goes on: parts whose file is missing get theirs back. Does nothing
+/// when there is no joined file.
+void split_chain(const std::filesystem::path& chain, std::span<const HarmonicGraph> parts);
+
+/// Renames a chain that nobody goes on with, so that the run may begin again; evidence is not
+/// deleted. Does nothing when there is no such file.
+void set_chain_aside(const std::filesystem::path& chain);
+
+}  // namespace harmonics

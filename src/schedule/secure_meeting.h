@@ -1,0 +1,35 @@
+// What secure parts in several processes tell each other when they meet (private to schedule).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <harmonics/runtime/secure_run.h>
+#include <harmonics/transport/message.h>
+
+#include "wire.h"
+
+namespace harmonics {
+
+/// What a part in another process says of itself. Its key is only there to say early when it is not
+/// the one that the roster here has: what is believed comes from the roster.
+struct CustodyClaim {
+  SecurePart part;
+  RunNonce nonce{};
+};
+[[nodiscard]] std::string encode(const CustodyClaim& claim);
+/// Bytes that are no claim are an Error (kDataLoss).
+[[nodiscard]] CustodyClaim decode_custody_claim(std::string_view text);
+
+/// The opening of a run whose parts are in several processes: the same in all of them. A part that
+/// is not secure, or a signer whom the roster of `options` lacks or knows with another key, is an
+/// Error that names it.
+[[nodiscard]] Opening opening_of(const std::vector<PartRecord>& parts,
+                                 const SecureOptions& options);
+/// An Error when a part of the run is secure and this process is not.
+void refuse_secure_parts(const std::vector<PartRecord>& parts);
+
+/// Which tensor a message carries, for custody.
+[[nodiscard]] Passage passage_of(const std::string& boundary, const Message& message);
+
+}  // namespace harmonics

@@ -1,0 +1,161 @@
+"""`--secure --proof` of train, run and stage: the same weights, and chains that `harmonics verify` accepts."""
+
+import json
+import os
+import signal
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+
+import program
+from processes_test import children_of
+from resume_test import Metrics
+
+
+class SecureTrainTest(program.CliTest):
+    def setUp(self):
+        super().setUp()
+        self.keys = self.folder / 'keys'
+        self.two = ('--parts', '2', '--micro-batches', '2')
+
+    def secure(self, *arguments, chain='run.chain'):
+        return ('--secure', '--proof', chain, '--keys', self.keys, *arguments)
+
+    def verified(self, *chains):
+        return json.loads(self.done('verify', *(chains or ('run.chain',)), '--keys', self.keys,
+                                    '--output', 'json'))
+
+    def transports(self):
+        parts = json.loads(self.done('doctor', '--output', 'json'))['parts']
+        built = {part['name'] for part in parts if part['built']}
+        return ['shm', 'tcp'] + [name for name in ('grpc', 'flight') if name in built]
+
+    def test_training_is_signed_and_verified(self):
+        plain = self.train(*self.two)
+        report = self.train(*self.two, *self.secure())
+        self.assertEqual(report['weights_digest'], plain['weights_digest'])
+        self.assertEqual(report['chain'], 'run.chain')
+        self.assertEqual(len(report['proof'].splitlines()), 2)
+        self.done('verify', 'run.chain', '--keys', self.keys, '--line', report['proof'])
+        fields = report['proof'].splitlines()[0].split(':')
+        fields[-3] = '1'
+        other = ':'.join(fields)
+        self.assert_fails(self.call('verify', 'run.chain', '--keys', self.keys, '--line', other), 'fork')
+        text = self.done('verify', 'run.chain', '--keys', self.keys, '--explain')
+        self.assertIn('verified: ', text)
+        self.assertIn('gradient(s)', text)
+        self.assertNotIn('proof', plain)
+        # The key was made, evidence is not overwritten, and strangers are not believed.
+        self.assertEqual(len(list(self.keys.glob('*.key'))), 1)
+        self.assert_fails(self.call('train', self.net, *self.two, *self.secure(), '--output', 'json'),
+                          'exists already')
+        self.done('keys', 'new', 'carol', '--keys', self.folder / 'others')
+        stranger = self.call('verify', 'run.chain', '--keys', self.folder / 'others')
+        self.assertEqual(stranger.returncode, 1)
+        self.assertIn('signers unknown', stranger.stdout)
+
+    def test_one_part_and_a_changed_chain(self):
+        self.train(*self.secure())
+        self.assertGreater(self.verified()['links'], 0)
+        chain = self.folder / 'run.chain'
+        content = bytearray(chain.read_bytes())
+        content[len(content) // 2] ^= 1
+        chain.write_bytes(content)
+        self.assert_fails(self.call('verify', 'run.chain', '--keys', self.keys), 'custody')
+
+    def test_every_transport_gives_one_chain_of_all_parts(self):
+        plain = self.train(*self.two)
+        for name in self.transports():
+            with self.subTest(name):
+                chain = f'{name}.chain'
+                extra = ('--compress',) if name == 'tcp' else ()
+                report = self.train(*self.two, '--processes', '--transport', name, *extra,
+                                    *self.secure(chain=chain))
+                self.assertEqual(report['weights_digest'], plain['weights_digest'])
+                self.assertEqual(len(report['proof'].splitlines()), 2)
+                found = self.verified(chain)
+                self.assertTrue(found['signers_known'])
+                self.assertGreater(found['boundaries'][0]['gradients'], 0)
+        self.assertEqual([file for file in self.names() if '.part' in file], [])
+
+    def test_a_resumed_run_goes_on_in_its_chain(self):
+        for extra in ((), ('--processes',)):
+            with self.subTest(extra):
+                whole = self.train(*self.two)
+                chain = f'{len(extra)}.chain'
+                saved = self.folder / f'point{len(extra)}'
+                once = (*self.two, *extra, '--checkpoint', saved, *self.secure(chain=chain))
+                self.train(*once, '--epochs', '1')
+                before = self.verified(chain)
+                report = self.train(*once, '--resume')
+                self.assertEqual(report['weights_digest'], whole['weights_digest'])
+                after = self.verified(chain)
+                self.assertEqual(after['run'], before['run'])
+                self.assertGreater(after['links'], before['links'])
+
+    def test_a_killed_part_leaves_one_history(self):
+        # More lines than a pipe holds, so that the run waits here and cannot end before the kill.
+        common = (*self.two, '--epochs', '120')
+        whole = self.train(*common)
+        metrics = Metrics(self.folder / 'metrics.pipe')
+        self.addCleanup(metrics.close)
+        run = self.start('train', self.net, *common, '--processes', '--transport', 'tcp', '--checkpoint',
+                         'point', '--checkpoint-every', '40', '--metrics', metrics.path, '--output',
+                         'json', *self.secure())
+        metrics.wait_for_step(90)
+        writer = os.open(metrics.path, os.O_WRONLY)
+        self.addCleanup(os.close, writer)
+        os.kill(children_of(run)[0], signal.SIGKILL)
+        with ThreadPoolExecutor(1) as reader:
+            last = reader.submit(metrics.wait_for_step, 120 * 6)
+            output, error = run.communicate(timeout=program.TIMEOUT_S)
+            os.write(writer, b'{"step": 720}\n')
+            last.result()
+        self.assertEqual(run.returncode, 0, error)
+        self.assertIn('start again from', error)
+        self.assertEqual(json.loads(output)['weights_digest'], whole['weights_digest'])
+        self.assertTrue(self.verified()['signers_known'])
+
+    def test_cpu_and_opencl_together(self):
+        report = self.train('--deploy', 'cpu,fpga', '--micro-batches', '2', *self.secure())
+        self.assertEqual(report['parts'], 2)
+        self.assertTrue(self.verified()['signers_known'])
+
+    def test_inference_is_signed(self):
+        self.train('--checkpoint', 'weights')
+        plain = self.done('run', self.net, '--weights', 'weights', '--out', 'prediction=csv:plain.csv')
+        self.assertNotIn('custody', plain)
+        for parts in ('1', '2'):
+            chain = f'{parts}.chain'
+            self.done('run', self.net, '--weights', 'weights', '--parts', parts, '--out',
+                      'prediction=csv:signed.csv', *self.secure(chain=chain))
+            self.assertEqual((self.folder / 'signed.csv').read_text(),
+                             (self.folder / 'plain.csv').read_text())
+            self.assertGreater(self.verified(chain)['links'], 0)
+
+    def test_stages_by_hand_have_keys_of_their_own(self):
+        place = f'tcp://127.0.0.1:{program.reserved_port()}'
+        for name in ('alice', 'bob'):
+            self.done('keys', 'new', name, '--keys', self.keys)
+        parts = [self.start('stage', self.net, *self.two, '--part', str(i), '--meet', place, '--output',
+                            'json', *self.secure('--key', name, chain=f'{i}.chain'))
+                 for i, name in enumerate(('alice', 'bob'))]
+        for part in parts:
+            output, error = part.communicate(timeout=program.TIMEOUT_S)
+            self.assertEqual(part.returncode, 0, error)
+            self.assertEqual(len(json.loads(output)['proof'].splitlines()), 1)
+        self.assertEqual({stage['signer'] for stage in self.verified('0.chain', '1.chain')['stages']},
+                         {'alice', 'bob'})
+        alone = self.call('verify', '0.chain', '--keys', self.keys)
+        self.assert_fails(alone, 'truncated chain')
+
+    def test_what_cannot_be_secure_says_so(self):
+        self.assert_fails(self.call('train', self.net, '--replicas', '2', '--secure', '--keys', self.keys),
+                          'replicas')
+        self.assert_fails(self.call('train', self.net, '--secure', '--key', 'nobody', '--keys', self.keys),
+                          'harmonics keys new nobody')
+        self.assert_fails(self.call('train', self.net, '--proof', 'x.chain'), '--secure', code=2)
+        self.assert_fails(self.call('run', self.net, '--weights', 'x', '--secure=no'), 'zk', code=2)
+
+
+if __name__ == '__main__':
+    unittest.main()
