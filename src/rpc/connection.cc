@@ -11,6 +11,8 @@ constexpr std::string_view kTokenPrefix = "Bearer ";
 constexpr std::size_t kMaxPemBytes = 1 << 20;
 constexpr int kFirstRetryMs = 100;
 constexpr int kLastRetryMs = 1000;
+/// For one try to connect, also on a machine that is very busy. One that is refused ends at once.
+constexpr int kConnectMs = 5000;
 
 }  // namespace
 
@@ -19,7 +21,7 @@ std::shared_ptr<grpc::Channel> open_channel(const std::string& address,
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstRetryMs);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kLastRetryMs);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLastRetryMs);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetMaxReceiveMessageSize(kMaxClusterMessageBytes);
