@@ -5,6 +5,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.api.java.function.MapPartitionsFunction;
 import org.apache.spark.broadcast.Broadcast;
@@ -19,6 +20,7 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.RowFactory;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
+import scala.Tuple2;
 
 /**
  * A trained graph as a stage of a Spark ML pipeline: adds the graph's output to every row, and the
@@ -34,6 +36,7 @@ public final class HarmonicsModel extends Model<HarmonicsModel> {
   private final Param<String> featuresCol;
   private final Param<String> outputCol;
   private final Param<String> predictionCol;
+  private final Param<Integer> parts;
 
   HarmonicsModel(String uid, byte[] graph, TrainingResult trained) {
     this.uid = uid;
@@ -42,6 +45,8 @@ public final class HarmonicsModel extends Model<HarmonicsModel> {
     featuresCol = param("featuresCol", "column with the features: numbers, an array or a vector");
     outputCol = param("outputCol", "new column with the graph's output, a vector");
     predictionCol = param("predictionCol", "new column with the place of the output's largest element");
+    parts = new Param<>(this, "parts", "over how many tasks the layers go; 1: no cut");
+    setDefault(parts, 1);
     setDefault(featuresCol, "features");
     setDefault(outputCol, "output");
     setDefault(predictionCol, "prediction");
@@ -79,6 +84,19 @@ public final class HarmonicsModel extends Model<HarmonicsModel> {
     return predictionCol;
   }
 
+  public Param<Integer> parts() {
+    return parts;
+  }
+
+  /**
+   * Computes with the layers over so many tasks, which run at the same time: for a graph that is too
+   * large for one executor.
+   */
+  public HarmonicsModel setParts(int count) {
+    set(parts, count);
+    return this;
+  }
+
   public HarmonicsModel setFeaturesCol(String name) {
     set(featuresCol, name);
     return this;
@@ -103,11 +121,42 @@ public final class HarmonicsModel extends Model<HarmonicsModel> {
     }
     int column = frame.schema().fieldIndex($(featuresCol));
     Inference reading = inference.reading(new ArrayList<>(List.of(column)));
+    if ($(parts) > 1) {
+      return layerParallel(frame, made, reading.input());
+    }
     Broadcast<Inference> shared =
         JavaSparkContext.fromSparkContext(frame.sparkSession().sparkContext()).broadcast(reading);
     MapPartitionsFunction<Row, Row> compute =
         rows -> shared.value().over(rows, Samples::put, HarmonicsModel::joined);
     return frame.toDF().mapPartitions(compute, Encoders.row(made));
+  }
+
+  /** Rows and their outputs find each other by their number. */
+  private Dataset<Row> layerParallel(Dataset<?> frame, StructType made, Samples input) {
+    JavaRDD<Row> rows = frame.toDF().javaRDD();
+    JavaRDD<float[]> features =
+        rows.map(
+            row -> {
+              List<Number> numbers = Samples.numbers(row, input.columns());
+              float[] values = new float[numbers.size()];
+              for (int i = 0; i < values.length; i++) {
+                values[i] = numbers.get(i).floatValue();
+              }
+              return values;
+            });
+    JavaRDD<float[]> outputs;
+    try (HarmonicGraph whole = HarmonicGraph.decode(graph)) {
+      outputs =
+          new HarmonicsSpark(frame.sparkSession())
+              .inferLayerParallel(whole, trained, features, $(parts), 1);
+    }
+    JavaRDD<Row> joined =
+        rows.zipWithIndex()
+            .mapToPair(Tuple2::swap)
+            .join(outputs.zipWithIndex().mapToPair(Tuple2::swap))
+            .sortByKey()
+            .map(each -> joined(each._2()._1(), each._2()._2()));
+    return frame.sparkSession().createDataFrame(joined, made);
   }
 
   @Override

@@ -15,9 +15,9 @@ import org.apache.spark.ml.Pipeline;
 import org.apache.spark.ml.PipelineModel;
 import org.apache.spark.ml.PipelineStage;
 import org.apache.spark.ml.evaluation.MulticlassClassificationEvaluator;
-import org.apache.spark.ml.feature.VectorAssembler;
+import org.apache.spark.ml.feature.SQLTransformer;
+import org.apache.spark.ml.functions;
 import org.apache.spark.ml.linalg.Vector;
-import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.RowFactory;
@@ -72,30 +72,26 @@ class FrameIT {
 
   @Test
   void anEstimatorIsAStageOfAPipeline() throws Exception {
-    String[] names = new String[64];
-    Column[] columns = new Column[66];
-    for (int i = 0; i < 64; i++) {
-      names[i] = "p" + i;
-      columns[i] = digits.col("features").getItem(i).as(names[i]);
-    }
-    columns[64] = digits.col("label");
-    columns[65] = digits.col("label").as("id");
-    Dataset<Row> wide = digits.select(columns);
+    Dataset<Row> vectors =
+        digits.select(
+            functions.array_to_vector(digits.col("features")).as("features"),
+            digits.col("label"),
+            digits.col("label").as("id"));
     try (HarmonicGraph graph = Digits.graph()) {
       HarmonicsEstimator learner =
           new HarmonicsEstimator(graph, new TrainingJob().epochs(8).set("lr", 0.005))
               .setFeaturesCol("pixels");
-      VectorAssembler assembler =
-          new VectorAssembler().setInputCols(names).setOutputCol("pixels");
+      SQLTransformer renamed =
+          new SQLTransformer().setStatement("SELECT features AS pixels, label, id FROM __THIS__");
       PipelineModel model =
-          new Pipeline().setStages(new PipelineStage[] {assembler, learner}).fit(wide);
-      Dataset<Row> scored = model.transform(wide);
+          new Pipeline().setStages(new PipelineStage[] {renamed, learner}).fit(vectors);
+      Dataset<Row> scored = model.transform(vectors);
       double accuracy =
           new MulticlassClassificationEvaluator()
               .setMetricName("accuracy")
               .evaluate(scored.withColumn("label", scored.col("label").cast("double")));
       assertTrue(accuracy > 0.95, "accuracy " + accuracy);
-      List<Row> before = wide.select("id").collectAsList();
+      List<Row> before = vectors.select("id").collectAsList();
       List<Row> after = scored.select("id", "output", "prediction").collectAsList();
       assertEquals(before.size(), after.size());
       for (int row = 0; row < before.size(); row++) {
@@ -104,9 +100,22 @@ class FrameIT {
         assertEquals(output.argmax(), (int) after.get(row).getDouble(2));
       }
       HarmonicsModel trained = (HarmonicsModel) model.stages()[1];
+      List<Row> cut =
+          trained
+              .setParts(2)
+              .transform(renamed.transform(vectors))
+              .select("id", "output", "prediction")
+              .collectAsList();
+      assertEquals(after.size(), cut.size());
+      for (int row = 0; row < cut.size(); row++) {
+        assertEquals(after.get(row).getInt(0), cut.get(row).getInt(0));
+        Vector output = cut.get(row).getAs("output");
+        Vector whole = after.get(row).getAs("output");
+        assertArrayEquals(whole.toArray(), output.toArray(), 1e-4, "row " + row);
+      }
       assertEquals(learner.uid(), trained.uid());
       assertArrayEquals(
-          new String[] {"featuresCol", "outputCol", "predictionCol"},
+          new String[] {"featuresCol", "outputCol", "parts", "predictionCol"},
           Arrays.stream(trained.params()).map(param -> param.name()).toArray());
     }
   }

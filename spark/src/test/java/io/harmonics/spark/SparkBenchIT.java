@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 
 /** One short round of the benchmark: that it runs, not how fast. */
-class BenchIT {
+class SparkBenchIT {
   @Test
   void theBenchmarkRuns() throws Exception {
     Path program = Path.of(System.getProperty("harmonics.source"), "build-Release/harmonics");
