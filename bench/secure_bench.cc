@@ -54,7 +54,7 @@ class Pair {
  public:
   Pair(const std::filesystem::path& folder, bool secure, int micro_batches) {
     const std::vector<HarmonicGraph> parts = partition_graph(bench::mlp_graph(), 2);
-    const std::string boundary = parts[1].producers()[0].name;
+    const std::string boundary = parts[0].consumers()[0].name;
     RemoteBinding place{boundary, "127.0.0.1", 0};
     place.listen = true;
     TransportPtr first = make_transport(place);
