@@ -98,7 +98,13 @@ int submit(const SubmitCommand& command) {
   write_text(Stream::kOutput, submitted_text(command, submitted));
   if (!command.wait) return kExitDone;
   const WaitResult ends = client.wait(submitted.first, std::chrono::hours(24 * 365));
-  return ends.succeeded == submitted.count ? kExitDone : kExitFailed;
+  if (ends.succeeded == submitted.count) return kExitDone;
+  if (command.output != OutputStyle::kQuiet) {
+    write_text(Stream::kError,
+               format("{} of {} failed or was cancelled: see 'harmonics task {}'\n",
+                      submitted.count - ends.succeeded, submitted.count, submitted.first.value));
+  }
+  return kExitFailed;
 }
 
 }  // namespace harmonics

@@ -56,6 +56,11 @@ class SecureTrainTest(program.CliTest):
     def test_one_part_and_a_changed_chain(self):
         self.train(*self.secure())
         self.assertGreater(self.verified()['links'], 0)
+        tensors = self.folder / 'tensors'
+        nowhere = self.call('verify', 'run.chain', '--keys', self.keys, '--tensors', tensors)
+        self.assert_fails(nowhere, 'is no folder of tensors')
+        tensors.mkdir()
+        self.done('verify', 'run.chain', '--keys', self.keys, '--tensors', tensors)
         chain = self.folder / 'run.chain'
         content = bytearray(chain.read_bytes())
         content[len(content) // 2] ^= 1

@@ -1,0 +1,193 @@
+"""Every command that README and the guides show is run here as it stands, page by page, from top to bottom.
+
+A page's commands run in one folder that holds the examples, in name spaces of their own: `gpu-box` and its
+like are this machine, ports are free, and nothing outlives the page. What a page shows as output must come
+in that order; numbers, digests and spaces may differ, and a line `…` stands for any number of lines.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+import unittest
+from dataclasses import dataclass, field
+from pathlib import Path
+
+BINARY_DIR = Path(os.environ['HARMONICS_BINARY_DIR'])
+SOURCE_DIR = Path(os.environ['HARMONICS_SOURCE_DIR'])
+TIMEOUT_S = 300
+HOSTS = 'localhost laptop board there gpu-box head.example gpu-1.example'
+BLOCK = re.compile(r'^```(\w*)\n(.*?)^```', re.MULTILINE | re.DOTALL)
+PROMPT = re.compile(r'^\w*\$ +')
+NUMBER = re.compile(r'\b[0-9a-f]{64}\b|[-+]?\d[\d.,]*(e[-+]?\d+)?( [kMGT]\b)?')
+# behind: starts what goes on until it is stopped, and waits until it says something.
+PRELUDE = '''
+mount --bind hosts /etc/hosts && mount -t proc proc /proc && ip link set lo up || exit 1
+behind() {
+  eval "exec $2" >"$out.$1" 2>&1 &
+  for _ in $(seq 600); do [ -s "$out.$1" ] && break; sleep 0.05; done
+  echo 0 >"$code.$1"
+}
+stop_all() { kill $(jobs -p); wait; }
+out=$PWD/out code=$PWD/code
+'''
+
+
+@dataclass
+class Page:
+    before: str = ''  # what the page takes for granted
+    instead: dict = field(default_factory=dict)  # what runs for a command that does not end, or takes long
+    elsewhere: dict = field(default_factory=dict)  # how commands begin that other tests run, and which
+    measured: tuple = ()  # commands that print what this machine measured: only their end is checked
+
+
+CERTIFIED = 'harmonics server --host 0.0.0.0 --tls certificates'
+STAGE = ('harmonics stage digits.harp --parts 2 --part 1 --micro-batches 4 --meet tcp://gpu-box:9000 --run '
+         'tuesday --token-file secret --checkpoint runs/digits --checkpoint-every 100')
+QUICK_LAPTOP = 'harmonics profile vit-base --batch-size 8 --type laptop --mem-mb 8192 --bw-mbps 1000'
+QUICK_BOARD = 'harmonics profile vit-base --batch-size 8 --type board --peer laptop:9100'
+PAGES = {
+    'README.md': Page(instead={
+        'harmonics monitor': 'timeout --signal=INT 5 harmonics monitor; stop_all'}, elsewhere={
+        'make demo': 'the demo', 'make test': 'this', 'cmake --install': 'install.consumer_test',
+        'cmake -S examples/consumer': 'install.consumer_test'}),
+    'README_Profiler.md': Page(
+        before='printf "here:\\n- desk\\n- shelf\\n" > devices.yml',
+        instead={'harmonics profile --serve 9100': 'harmonics profile --serve 9100 &',
+                 'harmonics profile vit-base --batch-size 8 --bw-mbps 1000':
+                 'harmonics profile vit-base --batch-size 8 --bw-mbps 1000 --type here --mem-mb 4096 '
+                 '--repeats 1 --warmup 0',
+                 'harmonics profile vit-base --peer there:9100':
+                 'harmonics profile vit-base --peer there:9100 --repeats 1 --warmup 0'}),
+    'CONTRIBUTING.md': Page(elsewhere={
+        'make all': 'make test', 'make test': 'this', 'cmake --preset debug': 'the build itself',
+        'ctest --preset debug': 'the build itself', 'build-Debug/tests': 'the build itself'}),
+    'docs/guides/accelerators.md': Page(instead={
+        'harmonics train examples/digits.harp --deploy gpu,fpga,cpu':
+        'harmonics train examples/digits.harp --deploy gpu,fpga,cpu --epochs 1'}),
+    'docs/guides/cluster.md': Page(instead={
+        'harmonics monitor --scheduler localhost:50051 --refresh 1':
+        'timeout --signal=INT 3 harmonics monitor --scheduler localhost:50051 --refresh 1; stop_all',
+        CERTIFIED: CERTIFIED + ' &',
+        'harmonics worker --scheduler head.example:50051 --tls certificates --addr gpu-1.example:0':
+        'harmonics worker --scheduler head.example:50051 --tls certificates --addr gpu-1.example:0 &'}),
+    'docs/guides/command-line.md': Page(),
+    'docs/guides/custody.md': Page(
+        before='harmonics train examples/digits.harp --epochs 2 --checkpoint digits.safetensors --output quiet',
+        instead={'harmonics keys show': 'harmonics keys show; mkdir -p trusted && cp config/harmonics/keys/*.pub trusted'}),
+    'docs/guides/data-parallel.md': Page(),
+    'docs/guides/dispatch.md': Page(),
+    'docs/guides/planning.md': Page(
+        before='printf "laptop:\\n- desk\\nboard:\\n- shelf\\n- cellar\\n" > examples/plan/devices.yml; '
+               'harmonics profile --serve 9100 &',
+        instead={QUICK_LAPTOP: QUICK_LAPTOP + ' --repeats 1 --warmup 0',
+                 QUICK_BOARD: QUICK_BOARD + ' --repeats 1 --warmup 0'},
+        measured=('harmonics plan vit-base --out-dir parts',)),
+    'docs/guides/spark.md': Page(),
+    'docs/guides/transports.md': Page(),
+    'docs/guides/two-machines.md': Page(
+        before='cp examples/digits.harp . && cp -r examples/data . && mkdir runs && echo hush > secret',
+        instead={STAGE: f'{STAGE.replace("--part 1", "--part 0")} >first & {STAGE}'}),
+}
+
+
+def commands(text):
+    """(command, the lines that it is shown to print) of a page."""
+    for kind, body in BLOCK.findall(text):
+        shown = None
+        for line in re.sub(r'\s*\\\n\s*', ' ', body).splitlines():
+            if kind == 'sh':
+                typed = re.sub(r'\s+#.*$', '', PROMPT.sub('', line)).strip()
+                if typed and not typed.startswith('#'):
+                    yield typed, []
+            elif kind == '' and PROMPT.match(line):
+                if shown is not None:
+                    yield shown
+                shown = (PROMPT.sub('', line), [])
+            elif shown is not None:
+                shown[1].append(line)
+        if shown is not None:
+            yield shown
+
+
+def pattern(line):
+    """What a printed line must look like: any number is as good as another."""
+    parts = re.split(r'…', line)
+    plain = [r'\s*'.join(re.escape(re.sub(r'\s+', '', word)) for word in NUMBER.sub('0', part).split())
+             for part in parts]
+    return re.compile(r'\s*' + '.*'.join(plain) + r'\s*$')
+
+
+def may_unshare():
+    done = subprocess.run(['unshare', '--net', '--mount', '--pid', '--fork', 'true'], capture_output=True,
+                          check=False, timeout=20) if shutil.which('unshare') else None
+    return done is not None and done.returncode == 0
+
+
+@unittest.skipUnless(may_unshare(), 'name spaces are not permitted here')
+class CommandsTest(unittest.TestCase):
+    def run_page(self, name):
+        page = PAGES[name]
+        folder = Path(tempfile.mkdtemp(prefix='harmonics-page-'))
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        shutil.copytree(SOURCE_DIR / 'examples', folder / 'examples')
+        (folder / 'build-Release').symlink_to(BINARY_DIR)
+        (folder / 'hosts').write_text(f'127.0.0.1 {HOSTS}\n')
+        typed = [(line, shown) for line, shown in commands((SOURCE_DIR / name).read_text())
+                 if not any(line.startswith(start) for start in page.elsewhere)]
+        script = [PRELUDE, page.before]
+        for number, (line, _) in enumerate(typed):
+            what = page.instead.get(line, line)
+            if what.endswith('&'):
+                script.append(f'behind {number} {shlex.quote(what[:-1].strip())}')
+            else:
+                script.append(f'{{ {what}; }} >"$out.{number}" 2>&1; echo $? >"$code.{number}"')
+        script.append('stop_all 2>/dev/null; true')
+        done = subprocess.run(
+            ['unshare', '--net', '--mount', '--pid', '--fork', '--kill-child', 'bash', '-c',
+             '\n'.join(script)], cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S,
+            env=dict(os.environ, PATH=f'{BINARY_DIR}:{os.environ["PATH"]}', XDG_STATE_HOME=str(folder / 'state'),
+                     XDG_CONFIG_HOME=str(folder / 'config'), HOME=str(folder), OMP_NUM_THREADS='1'))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for number, (line, shown) in enumerate(typed):
+            with self.subTest(page=name, command=line):
+                self.check(folder, number, line, [] if line in page.measured else shown)
+
+    def check(self, folder, number, line, shown):
+        printed = (folder / f'out.{number}').read_text()
+        fails = any(text.startswith('harmonics: ') for text in shown)
+        failed = ((folder / f'code.{number}').read_text() != '0\n' or
+                  re.search('^harmonics: ', printed, re.MULTILINE) is not None)
+        self.assertEqual(failed, fails, printed)
+        lines = iter([NUMBER.sub('0', re.sub(r'\s+', ' ', text)) for text in printed.splitlines()])
+        for text in shown:
+            if text.strip() in ('', '…'):
+                continue
+            wanted = pattern(text)
+            self.assertTrue(any(wanted.match(found) for found in lines),
+                            f'{line}\nnever printed, or not in this order: {text}\n\n{printed}')
+
+
+def add_page(name):
+    def test(self):
+        self.run_page(name)
+    label = re.sub(r'\W+', '_', name.removesuffix('.md').split('/')[-1]).lower()
+    setattr(CommandsTest, f'test_{label}', test)
+
+
+for each in PAGES:
+    add_page(each)
+
+
+class PagesTest(unittest.TestCase):
+    def test_every_page_with_commands_is_run(self):
+        for path in [*SOURCE_DIR.glob('*.md'), *SOURCE_DIR.glob('docs/guides/*.md')]:
+            name = str(path.relative_to(SOURCE_DIR))
+            if any(commands(path.read_text())):
+                self.assertIn(name, PAGES, 'this page shows commands that no test runs')
+
+
+if __name__ == '__main__':
+    unittest.main()
