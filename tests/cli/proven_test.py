@@ -66,7 +66,8 @@ class ProvenTest(program.CliTest):
         self.assert_fails(self.call('run', DIGITS, '--weights', 'digits.int8', '--secure=zk',
                                     '--keys', self.keys), '--proof')
         self.assert_fails(self.call('run', DIGITS, '--weights', 'digits.int8', '--secure=zk', '--proof',
-                                    'x.chain', '--keys', self.folder / 'nobody'), 'harmonics keys new')
+                                    'x.chain', '--keys', self.keys, '--key', 'nobody'),
+                          'harmonics keys new nobody')
         self.assertFalse(os.path.exists(self.folder / 'x.chain'))
         self.assert_fails(self.call('quantize', self.net, '--weights', 'digits.safetensors',
                                     '--out', 'x.int8'))
