@@ -8,6 +8,7 @@
 #include <harmonics/options/command_line.h>
 #include <harmonics/server/policy_process.h>
 
+#include "stage_task.h"
 #include "subcommands.h"
 #include "train_task.h"
 
@@ -15,6 +16,7 @@ namespace harmonics {
 namespace {
 
 constexpr std::string_view kTrainTask = "train-task";
+constexpr std::string_view kStageTask = "stage-task";
 
 struct Dispatch {
   int operator()(const ServerCommand& command) const { return server(command); }
@@ -38,8 +40,10 @@ struct Dispatch {
 };
 
 int cluster_main(int argc, char** argv) {
-  // What a task without a command runs; not for people, so it is no subcommand.
+  // What a task without a command and a pipeline's stage run; not for people, so they are no
+  // subcommands.
   if (argc == 2 && std::string_view(argv[1]) == kTrainTask) return train_task();
+  if (argc == 2 && std::string_view(argv[1]) == kStageTask) return stage_task();
   // What a policy library runs in.
   if (argc == 3 && std::string_view(argv[1]) == "policy-host") return serve_policy(argv[2]);
   const auto parsed = parse_command_line(argc, argv);

@@ -86,6 +86,9 @@ std::string draw(const Picture& picture, bool colour) {
       tasks.rows.push_back({std::to_string(task.id.value), task.spec.name, place_text(task),
                             age_text(task.changed, status.now),
                             (share ? bar(*share) + " " : "") + progress_text(task.progress)});
+      for (const StageLine& stage : stage_lines(task)) {
+        tasks.rows.push_back({"", "  " + stage.layers, stage.worker, "", stage.progress});
+      }
     }
     text += "\n" + tasks.text(colour);
   }

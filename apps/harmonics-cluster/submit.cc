@@ -8,6 +8,7 @@
 
 #include "access.h"
 #include "subcommands.h"
+#include "submit_pipeline.h"
 #include "task_text.h"
 
 namespace harmonics {
@@ -61,6 +62,7 @@ TaskSpec spec_of(const SubmitCommand& command) {
     spec.working_dir = std::filesystem::absolute(command.working_dir).string();
   }
   if (!command.key.empty()) spec.idempotency_key = command.key;
+  complete_pipeline(command, spec);
   check_task(spec);
   check_artifacts(spec);
   return spec;
@@ -89,7 +91,8 @@ std::string submitted_text(const SubmitCommand& command, const Submitted& submit
 
 int submit(const SubmitCommand& command) {
   const TaskSpec spec = spec_of(command);
-  if (spec.command.empty() && spec.params.empty() && command.output != OutputStyle::kQuiet) {
+  if (!spec.pipeline && spec.command.empty() && spec.params.empty() &&
+      command.output != OutputStyle::kQuiet) {
     write_text(Stream::kError,
                "no command and no parameters: the task trains the shipped digits model\n");
   }

@@ -47,7 +47,8 @@ Json task_json(const TaskView& task) {
     members.push(Json()
                      .set("worker", member.worker)
                      .set("devices", texts(member.devices))
-                     .set("launched", member.launched));
+                     .set("launched", member.launched)
+                     .set("progress", parsed(member.progress)));
   }
   json.set("members", std::move(members));
   if (task.last) {
@@ -58,6 +59,7 @@ Json task_json(const TaskView& task) {
                         .set("message", task.last->message));
   }
   json.set("progress", parsed(task.progress));
+  if (!task.plan.empty()) json.set("plan", parsed(task.plan));
   json.set("spec", Json::parse(write_task(task.spec), "task"));
   return json;
 }
@@ -142,6 +144,22 @@ std::string progress_text(const std::string& line) {
             (value.is_string() ? value.as_string() : value.dump());
   }
   return text;
+}
+
+std::vector<StageLine> stage_lines(const TaskView& task) {
+  std::vector<StageLine> lines;
+  const Json plan = parsed(task.plan);
+  const Json* stages = plan.is_object() ? plan.find("stages") : nullptr;
+  if (stages == nullptr) return lines;
+  for (const Json& stage : stages->as_array()) {
+    const std::string& from = stage.at("from").as_string();
+    const std::string& to = stage.at("to").as_string();
+    const std::size_t rank = lines.size();
+    lines.push_back({format("stage {}: {}", rank, from == to ? from : from + " to " + to),
+                     stage.at("worker").as_string(),
+                     rank < task.members.size() ? progress_text(task.members[rank].progress) : ""});
+  }
+  return lines;
 }
 
 }  // namespace harmonics

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <harmonics/base/json.h>
 #include <harmonics/rpc/views.h>
@@ -23,5 +24,14 @@ namespace harmonics {
 [[nodiscard]] std::optional<double> progress_share(const std::string& line);
 /// Now, as the server counts.
 [[nodiscard]] Time wall_time();
+
+/// A stage of an active pipeline, for people.
+struct StageLine {
+  std::string layers;
+  std::string worker;
+  std::string progress;
+};
+/// Empty unless the task is an active pipeline.
+[[nodiscard]] std::vector<StageLine> stage_lines(const TaskView& task);
 
 }  // namespace harmonics

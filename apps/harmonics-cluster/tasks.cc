@@ -66,7 +66,16 @@ std::string task_text(const TaskView& task) {
   if (!task.members.empty()) text += format("where       {}\n", place_text(task));
   if (task.last) text += format("last end    {}\n", end_text(*task.last));
   if (!task.progress.empty()) text += format("progress    {}\n", progress_text(task.progress));
-  return text + write_task(task.spec) + "\n";
+  for (const StageLine& stage : stage_lines(task)) {
+    text += format("  {}  on {}  {}\n", stage.layers, stage.worker, stage.progress);
+  }
+  TaskSpec spec = task.spec;
+  if (spec.pipeline) {
+    PipelineSpec pipeline = *spec.pipeline;
+    pipeline.graph.clear();  // Long, and no news to whoever submitted it.
+    spec.pipeline = std::move(pipeline);
+  }
+  return text + write_task(spec) + "\n";
 }
 
 int show_why(const TaskCommand& command, ClusterClient& client) {

@@ -66,6 +66,8 @@ WorkerSettings settings_of(const WorkerCommand& command, const fs::path& folder)
   settings.state_dir = folder;
   settings.supervisor = program_folder() / "harmonics-supervisor";
   settings.trainer = {(program_folder() / "harmonics-cluster").string(), "train-task"};
+  settings.slowdown = command.slowdown;
+  settings.stage = {(program_folder() / "harmonics-cluster").string(), "stage-task"};
   settings.log_bytes = static_cast<std::uint64_t>(command.log_mb) << 20;
   settings.artifact_bytes = static_cast<std::uint64_t>(command.artifact_mb) << 20;
   settings.keep_bytes = static_cast<std::uint64_t>(command.keep_mb) << 20;

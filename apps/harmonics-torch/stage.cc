@@ -8,6 +8,7 @@
 #include <harmonics/base/file.h>
 #include <harmonics/base/listed.h>
 #include <harmonics/options/command_line.h>
+#include <harmonics/runtime/checkpoint.h>
 #include <harmonics/schedule/remote_scheduler.h>
 
 #include "chain_files.h"
@@ -148,8 +149,7 @@ TrainReport run_part(const StageCommand& command, const TrainCommand& first,
   const CheckpointStamp before(training.checkpoint);
   for (std::int64_t restart = 0;; ++restart) {
     HarmonicGraph part;
-    TrainingJob job = prepare_part_job(training, command.part, part);
-    if (job.data.batches_per_epoch == 0) job.data.batches_per_epoch = command.batches_per_epoch;
+    const TrainingJob job = prepare_part_job(command, training, part);
     check(command, job);
     const Meetings meetings = meetings_of(command, part);
     try {
@@ -158,7 +158,11 @@ TrainReport run_part(const StageCommand& command, const TrainCommand& first,
       join_replicas(scheduler, command, job);
       const SteadyClock clock;
       ProgressPipe pipe(job.settings.epochs, clock);
-      return run_job(scheduler, job, watch, both(events.listener(), pipe));
+      TrainReport report = run_job(scheduler, job, watch, both(events.listener(), pipe));
+      if (command.whole_digest) {
+        report.weights_digest = weights_digest(checkpoint_weights(training.checkpoint));
+      }
+      return report;
     } catch (const Error& error) {
       if (!lost_others(error) || restart >= training.restarts || watch.requested()) throw;
       training.resume = first.resume || before.has_changed();

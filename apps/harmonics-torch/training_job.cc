@@ -10,6 +10,7 @@
 #include <harmonics/graph/partition.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/options/runtime_options.h>
+#include <harmonics/place/plan_partition.h>
 
 #include "chain_files.h"
 #include "train_progress.h"
@@ -145,14 +146,19 @@ TrainingJob prepare_job(const TrainCommand& command) {
   return job;
 }
 
-TrainingJob prepare_part_job(const TrainCommand& command, std::int64_t part_number,
+TrainingJob prepare_part_job(const StageCommand& stage, const TrainCommand& command,
                              HarmonicGraph& part) {
   const HarpDocument document = load_harp_document(command.file);
   TrainingJob job = start_job(command, document);
+  Plan plan;
+  if (!stage.plan.empty()) {
+    plan = parse_plan(read_text_file(stage.plan, kMaxPlannerFileBytes), stage.plan.string());
+    job.settings.parts = static_cast<std::int64_t>(plan.stages.size());
+  }
   const std::int64_t count = job.settings.parts;
-  if (part_number >= count) {
+  if (stage.part >= count) {
     fail(ErrorCode::kInvalidArgument, "--part {}: with --parts {} the parts are 0 to {}",
-         part_number, count, count - 1);
+         stage.part, count, count - 1);
   }
   std::vector<SourceBinding> bindings = merge_bindings(document, command.file, command.bindings);
   const auto open = [&](const std::vector<std::string>& names) {
@@ -166,9 +172,17 @@ TrainingJob prepare_part_job(const TrainCommand& command, std::int64_t part_numb
   };
   const std::vector<std::string> unresolved = job.graph.unresolved();
   if (!unresolved.empty()) job.graph = resolve_graph(job.graph, open(unresolved));
-  part = partition_graph(job.graph, static_cast<std::size_t>(count))
-             .at(static_cast<std::size_t>(part_number));
+  const std::vector<HarmonicGraph> parts =
+      stage.plan.empty() ? partition_graph(job.graph, static_cast<std::size_t>(count))
+                         : partition_graph(job.graph, plan);
+  part = parts.at(static_cast<std::size_t>(stage.part));
   job.data = make_training_data(open(producer_names(part)), job.settings);
+  if (job.data.batches_per_epoch == 0) job.data.batches_per_epoch = stage.batches_per_epoch;
+  if (job.data.batches_per_epoch == 0 && job.settings.schedule == "cosine" && !bindings.empty()) {
+    // The data of another part tells how long the schedule is, where this machine has it.
+    job.data.batches_per_epoch =
+        make_training_data(open({bindings.front().name}), job.settings).batches_per_epoch;
+  }
   return job;
 }
 

@@ -32,7 +32,8 @@ struct TrainingJob {
 [[nodiscard]] TrainingJob prepare_job(const TrainCommand& command);
 /// The same with the data of one part alone; sources of other parts are only looked at where the
 /// graph's shapes follow from them. `part` becomes that part.
-[[nodiscard]] TrainingJob prepare_part_job(const TrainCommand& command, std::int64_t part_number,
+/// The graph is cut as the plan says, if there is one.
+[[nodiscard]] TrainingJob prepare_part_job(const StageCommand& stage, const TrainCommand& command,
                                            HarmonicGraph& part);
 
 [[nodiscard]] RuntimeOptions runtime_options(const TrainingJob& job);

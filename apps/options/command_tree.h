@@ -43,6 +43,7 @@ class CommandTree {
   void add_worker();
   void add_submit();
   void add_submit_needs(CLI::App& submit);
+  void add_submit_pipeline(CLI::App& submit);
   void add_monitor();
   void add_tasks();
   void add_task(TaskCommand& task, const std::string& name, const std::string& help);

@@ -77,6 +77,16 @@ void add_seconds(CLI::App& app, const std::string& name, double& value, const st
       ->check(check_by([](const std::string& text) { static_cast<void>(seconds_from(text)); }));
 }
 
+void add_factor(CLI::App& app, const std::string& name, double& value, const std::string& help) {
+  app.add_option(name, value, help)
+      ->type_name("X")
+      ->option_text("X")
+      ->check(check_by([](const std::string& text) {
+        if (seconds_from(text) >= 1 && seconds_from(text) <= 1000) return;
+        fail(ErrorCode::kInvalidArgument, "'{}' is not a factor from 1 to 1000", text);
+      }));
+}
+
 }  // namespace
 
 void CommandTree::add_cluster() {
@@ -135,6 +145,8 @@ void CommandTree::add_worker() {
   add_text(app, "--id", c.id, "NAME", "its name (the server picks worker-1, worker-2 …)");
   add_whole(app, "--cpus", c.cpus, {0, kMaxNumber}, "cores that tasks may have (all)");
   add_whole(app, "--memory", c.memory_mb, {0, kMaxNumber}, "MB that tasks may have (all)");
+  add_factor(app, "--slowdown", c.slowdown,
+             "pose as a machine that computes so many times as long (1)");
   add_whole(app, "--log-mb", c.log_mb, {1, kMaxNumber}, "MB kept of each stream of a task (64)");
   add_whole(app, "--artifact-mb", c.artifact_mb, {0, kMaxNumber},
             "MB kept of its artifacts (4096)");
@@ -161,6 +173,59 @@ void CommandTree::add_submit_needs(CLI::App& app) {
   add_whole(app, "--array", c.array, {1, kMaxNumber}, "that many tasks, told apart by index");
 }
 
+void CommandTree::add_submit_pipeline(CLI::App& app) {
+  SubmitCommand& c = submit_;
+  add_path(app, "--pipeline", c.pipeline,
+           "train this model in stages, each on a worker of its own");
+  app.add_option_function<std::string>(
+         "--stages",
+         [&c](const std::string& text) { c.stages = text == "auto" ? 0 : std::stoll(text); },
+         "into how many stages (auto: what the plan finds best)")
+      ->type_name("auto|N")
+      ->check(check_by([](const std::string& text) {
+        if (text == "auto") return;
+        const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+        const bool number = !text.empty() && text.size() < 4 && std::ranges::all_of(text, digit);
+        if (number && text.front() != '0') return;
+        fail(ErrorCode::kInvalidArgument, "'{}' is neither 'auto' nor a number from 1 on", text);
+      }));
+  add_bindings(app, "--bind", c.bindings, "data of a producer of the model (repeatable)");
+  for (const char* key : {"epochs", "batch_size", "micro_batches"}) {
+    add_setting(app, *find_train_setting_rule(key), c.settings);
+  }
+  app.add_option_function<std::vector<std::string>>(
+         "--set",
+         [&c](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) {
+             const std::size_t equals = text.find('=');
+             c.settings.push_back({text.substr(0, equals), text.substr(equals + 1), 0});
+           }
+         },
+         "another setting of 'harmonics train', such as lr=0.01 (repeatable)")
+      ->type_name("KEY=VALUE")
+      ->option_text("KEY=VALUE")
+      ->allow_extra_args(false)
+      ->check(check_by([](const std::string& text) {
+        const std::size_t equals = text.find('=');
+        const TrainSettingRule* rule =
+            equals == text.npos ? nullptr : find_train_setting_rule(text.substr(0, equals));
+        if (rule == nullptr) {
+          fail(ErrorCode::kInvalidArgument, "'{}' is not KEY=VALUE with a setting of training",
+               text);
+        }
+        TrainSettings scratch;
+        rule->apply(scratch, text.substr(equals + 1));
+      }));
+  add_path(app, "--checkpoint-dir", c.checkpoint_dir,
+           "a folder that the server and all workers share (one of the server's)");
+  add_optional(app, "--checkpoint-every", c.checkpoint_every, {1, 1'000'000'000},
+               "save every so many steps (100)");
+  app.add_flag("--profile", c.profile, "measure the model on each worker before the first plan")
+      ->option_text(" ");
+  app.add_flag("--trace", c.trace, "keep when each stage worked on what, beside the checkpoint")
+      ->option_text(" ");
+}
+
 void CommandTree::add_submit() {
   CLI::App& app = *root_.add_subcommand("submit", "hands a task to the cluster");
   SubmitCommand& c = submit_;
@@ -179,6 +244,7 @@ void CommandTree::add_submit() {
       ->allow_extra_args(false);
   add_text(app, "--workdir", c.working_dir, "FOLDER", "where it runs (a fresh folder)");
   add_text(app, "--key", c.key, "TEXT", "the same key is the same task, however often it is sent");
+  add_submit_pipeline(app);
   app.add_flag("--wait", c.wait, "wait for its end; exit code 1 unless it succeeds")
       ->option_text(" ");
   app.add_option("COMMAND", c.command, "what to run (the built-in trainer)")
@@ -189,7 +255,8 @@ void CommandTree::add_submit() {
       example("  harmonics submit --scheduler localhost:50051 --name \"ResNet50 Training\" \\\n"
               "    --gpus 2 --memory 8192\n"
               "  harmonics submit --config examples/sample_task.json\n"
-              "  harmonics submit --name sweep --gpus 1 --array 100 -- python3 train.py"));
+              "  harmonics submit --name sweep --gpus 1 --array 100 -- python3 train.py\n"
+              "  harmonics submit --pipeline examples/digits.harp --stages 3 --epochs 30"));
   app.callback([this] { command_ = submit_; });
 }
 

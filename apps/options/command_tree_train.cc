@@ -47,8 +47,6 @@ void add_bindings(CLI::App& app, const std::string& flag, std::vector<Binding>& 
       ->check(check_by([](const std::string& text) { static_cast<void>(split_binding(text)); }));
 }
 
-namespace {
-
 void add_setting(CLI::App& app, const TrainSettingRule& rule, std::vector<Setting>& settings) {
   const std::string flag = flag_of(rule);
   const auto remember = [&rule, &settings](const std::string& text) {
@@ -70,6 +68,8 @@ void add_setting(CLI::App& app, const TrainSettingRule& rule, std::vector<Settin
         rule.apply(scratch, text);
       }));
 }
+
+namespace {
 
 // A whole number from `least` to `most`.
 CLI::Option* add_count(CLI::App& app, const std::string& name, std::int64_t& value,
@@ -166,6 +166,12 @@ void CommandTree::add_stage() {
   add_count(stage, "--part", stage_.part, {0, kMaxParts}, "which of the --parts, from 0")
       ->required()
       ->option_text("N (required)");
+  add_path(stage, "--plan", stage_.plan, "cut as this plan says, in place of --parts");
+  stage
+      .add_flag("--whole-digest", stage_.whole_digest,
+                "all parts save into one folder: report the digest of all weights")
+      ->option_text(" ")
+      ->needs(stage.get_option("--checkpoint"));
   add_texts(stage, "--boundary", stage_.boundaries, "URL",
             "where one boundary meets its other end (repeatable)");
   add_text(stage, "--meet", stage_.meet, "URL", "where all other boundaries meet theirs");

@@ -119,6 +119,9 @@ void add_whole(CLI::App& app, const std::string& name, Value& value, Range range
 void add_bindings(CLI::App& app, const std::string& flag, std::vector<Binding>& bindings,
                   const std::string& help);
 
+/// The flag of a setting of training, in the order given.
+void add_setting(CLI::App& app, const TrainSettingRule& rule, std::vector<Setting>& settings);
+
 inline void add_output(CLI::App& app, OutputStyle& output) {
   add_choice(app, "--output", output, "table|json|quiet", "how results are printed (table)");
 }

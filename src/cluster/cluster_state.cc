@@ -24,6 +24,10 @@ void ClusterState::snapshot(const std::function<void(const Fact&)>& keep) const 
     if (!task.places.empty() && !std::holds_alternative<Active>(task.state)) {
       keep(PlacesKept{task.id, task.places});
     }
+    const Active* active = std::get_if<Active>(&task.state);
+    if (active != nullptr && !active->plan.empty()) {
+      keep(AttemptPlanned{{task.id, task.attempts}, active->plan, active->measures});
+    }
     return true;
   });
 }

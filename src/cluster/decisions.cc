@@ -41,6 +41,14 @@ void Decisions::start(const TaskRecord& task, std::vector<Member> members) {
   for (std::uint32_t rank = 0; rank < count; ++rank) send_start(task, rank);
 }
 
+void Decisions::start(const TaskRecord& task, std::vector<Member> members, const PlanMade& plan) {
+  const AttemptId id{task.id, {task.attempts.value + 1}};
+  const auto count = static_cast<std::uint32_t>(members.size());
+  record(AttemptStarted{id, std::move(members), now_});
+  record(AttemptPlanned{id, plan.plan, plan.measures});
+  for (std::uint32_t rank = 0; rank < count; ++rank) send_start(task, rank);
+}
+
 void Decisions::send_start(const TaskRecord& task, std::uint32_t rank) {
   const Active& active = std::get<Active>(task.state);
   const Member& member = active.members[rank];
@@ -54,7 +62,8 @@ void Decisions::send_start(const TaskRecord& task, std::uint32_t rank) {
   message.array_index = task.array_index();
   message.gang_rank = rank;
   message.devices = member.devices;
-  if (active.members.size() > 1) {
+  message.plan = active.plan;
+  if (active.members.size() > 1 || task.spec().pipeline) {
     for (const Member& peer : active.members) {
       const auto known = tables_.workers.find(peer.worker);
       if (known == tables_.workers.end()) {
@@ -99,7 +108,9 @@ void Decisions::settle(const TaskRecord& task) {
   const Active& active = std::get<Active>(task.state);
   const AttemptId id{task.id, task.attempts};
   const EndResult why = cause(active);
-  if (why.kind == EndKind::kSucceeded) {
+  if (why.kind == EndKind::kSucceeded && active.measures && !task.cancelled) {
+    record(AttemptRequeued{id, AttemptRequeued::Reason::kMeasured, Time{}});
+  } else if (why.kind == EndKind::kSucceeded) {
     end_task(task.id, TaskOutcome::kSucceeded, why);
   } else if (task.cancelled) {
     end_task(task.id, TaskOutcome::kCancelled, why);
@@ -159,6 +170,17 @@ std::optional<std::uint32_t> Decisions::live_rank(AttemptId id, WorkerId worker)
     if (member.worker == worker && !member.ended) return rank;
   }
   return std::nullopt;
+}
+
+std::uint32_t Decisions::gang_of(const TaskRecord& task) const {
+  const TaskSpec& spec = task.spec();
+  if (!spec.pipeline || task.attempts.value == 0) return spec.gang;
+  const Needs needs = needs_of(spec);
+  std::uint32_t left = 0;
+  for (const auto& [id, worker] : tables_.workers) {
+    if (left < spec.gang && available(id) && could_ever_fit(worker.spec, needs)) ++left;
+  }
+  return std::max<std::uint32_t>(1, left);
 }
 
 bool Decisions::available(WorkerId worker) const {

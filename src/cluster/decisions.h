@@ -40,6 +40,8 @@ class Decisions {
 
   /// Starts the next attempt of a pending task on these members.
   void start(const TaskRecord& task, std::vector<Member> members);
+  /// The same for a pipeline.
+  void start(const TaskRecord& task, std::vector<Member> members, const PlanMade& plan);
   /// Tells (again) the member of that rank to start.
   void send_start(const TaskRecord& task, std::uint32_t rank);
   /// Asks all members that run to stop; the attempt ends when they have.
@@ -51,6 +53,10 @@ class Decisions {
   void end_task(TaskId task, TaskOutcome outcome, std::optional<EndResult> last);
   /// The rank that the worker has in the task's current attempt and that has not ended.
   [[nodiscard]] std::optional<std::uint32_t> live_rank(AttemptId id, WorkerId worker) const;
+
+  /// How many workers the next attempt needs: the gang, or for a pipeline that has run before at
+  /// most as many as are left that could run it.
+  [[nodiscard]] std::uint32_t gang_of(const TaskRecord& task) const;
 
   /// Whether the worker may get tasks, as far as sessions and draining tell.
   [[nodiscard]] bool available(WorkerId worker) const;

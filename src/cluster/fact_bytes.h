@@ -45,5 +45,7 @@ template <>
 inline constexpr std::uint8_t kFactTag<TaskKept> = 17;
 template <>
 inline constexpr std::uint8_t kFactTag<PlacesKept> = 18;
+template <>
+inline constexpr std::uint8_t kFactTag<AttemptPlanned> = 19;
 
 }  // namespace harmonics

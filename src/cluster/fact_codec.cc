@@ -79,7 +79,19 @@ class Writer {
     for (const TaskId id : spec.depends_on) number(id.value);
     text(spec.idempotency_key);
     texts(spec.artifacts);
-    number(static_cast<std::uint64_t>(spec.on_disconnect));
+    // The second bit says that a pipeline follows.
+    number(static_cast<std::uint64_t>(spec.on_disconnect) | (spec.pipeline ? 2U : 0U));
+    if (spec.pipeline) pipeline(*spec.pipeline);
+  }
+  void pipeline(const PipelineSpec& pipeline) {
+    text(pipeline.model);
+    text(pipeline.graph);
+    number(pipeline.stages);
+    pairs(pipeline.bindings);
+    pairs(pipeline.settings);
+    text(pipeline.checkpoint);
+    number(pipeline.checkpoint_every);
+    number((pipeline.profile ? 1U : 0U) | (pipeline.trace ? 2U : 0U));
   }
   void submission(const Submission& submission) {
     number(submission.first.value);
@@ -97,6 +109,11 @@ class Writer {
     attempt(fact.id);
     time(fact.at);
     members(fact.members);
+  }
+  void fact(const AttemptPlanned& fact) {
+    attempt(fact.id);
+    text(fact.plan);
+    number(fact.measures ? 1 : 0);
   }
   void fact(const MemberLaunched& fact) {
     attempt(fact.id);

@@ -104,6 +104,7 @@ class Reader {
     return members;
   }
   TaskSpec spec();
+  PipelineSpec pipeline();
   std::shared_ptr<const Submission> submission();
   WorkerRecord worker();
   TaskRecord task(std::shared_ptr<const Submission> submission);
@@ -134,12 +135,29 @@ TaskSpec Reader::spec() {
   for (TaskId& id : spec.depends_on) read(id);
   spec.idempotency_key = text();
   spec.artifacts = texts();
-  spec.on_disconnect = kind(OnDisconnect::kContinue);
+  const std::uint64_t flags = number(3);
+  spec.on_disconnect = static_cast<OnDisconnect>(flags & 1);
+  if ((flags & 2) != 0) spec.pipeline = pipeline();
   try {
     check_task(spec);
   } catch (const Error& error) {
     in_.broken(error.what());
   }
+  return spec;
+}
+
+PipelineSpec Reader::pipeline() {
+  PipelineSpec spec;
+  spec.model = text();
+  spec.graph = text();
+  read(spec.stages);
+  spec.bindings = pairs();
+  spec.settings = pairs();
+  spec.checkpoint = text();
+  read(spec.checkpoint_every);
+  const std::uint64_t wishes = number(3);
+  spec.profile = (wishes & 1) != 0;
+  spec.trace = (wishes & 2) != 0;
   return spec;
 }
 
@@ -251,6 +269,12 @@ Fact read_worker_fact(Reader& in, std::uint8_t tag) {
       for (WorkerId& worker : fact.places) in.read(worker);
       return fact;
     }
+    case kFactTag<AttemptPlanned>: {
+      AttemptPlanned fact{in.attempt(), {}, false};
+      fact.plan = in.text(kMaxPlanBytes);
+      fact.measures = in.flag();
+      return fact;
+    }
     default: in.broken("a fact of an unknown kind");
   }
 }
@@ -275,7 +299,7 @@ Fact read_attempt_fact(Reader& in, std::uint8_t tag) {
     }
     case kFactTag<AttemptStopping>: return AttemptStopping{id, in.kind(StopReason::kUnknown)};
     default: {
-      const auto reason = in.kind(AttemptRequeued::Reason::kPreemption);
+      const auto reason = in.kind(AttemptRequeued::Reason::kMeasured);
       return AttemptRequeued{id, reason, in.time()};
     }
   }

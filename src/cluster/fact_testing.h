@@ -1,6 +1,8 @@
 // Facts drawn at random, each kind with each of its parts.
 #pragma once
 
+#include <algorithm>
+
 #include <harmonics/base/random.h>
 #include <harmonics/cluster/fact.h>
 
@@ -58,6 +60,22 @@ inline std::shared_ptr<const Submission> random_submission(Random& random) {
   spec.max_retries = static_cast<std::uint32_t>(random.below(1000));
   spec.priority = static_cast<std::int32_t>(random.below(2000)) - 1000;
   spec.gang = static_cast<std::uint32_t>(1 + random.below(100));
+  if (random.below(3) == 0) {
+    PipelineSpec pipeline;
+    pipeline.model = "net.harp";
+    pipeline.graph = "g" + random_text(random);
+    pipeline.stages = static_cast<std::uint32_t>(random.below(kMaxPipelineStages + 1));
+    pipeline.bindings.emplace_back("image", random_text(random));
+    pipeline.settings.emplace_back("epochs", random_text(random));
+    pipeline.checkpoint = random_text(random);
+    pipeline.profile = random.below(2) == 0;
+    pipeline.trace = random.below(2) == 0;
+    pipeline.checkpoint_every = static_cast<std::uint32_t>(1 + random.below(1000));
+    spec.gang = std::max<std::uint32_t>(1, pipeline.stages);
+    spec.command.clear();
+    spec.working_dir.clear();
+    spec.pipeline = std::move(pipeline);
+  }
   spec.array = static_cast<std::uint32_t>(random.below(1000));
   spec.idempotency_key = random_text(random);
   spec.on_disconnect = static_cast<OnDisconnect>(random.below(2));
@@ -70,7 +88,7 @@ inline TaskState random_state(Random& random) {
     case 1: return Waiting{static_cast<std::uint32_t>(random.below(9))};
     case 2: return Delayed{Time{random()}};
     case 3: {
-      Active active{Time{random()}, random_members(random), std::nullopt};
+      Active active{Time{random()}, random_members(random), std::nullopt, {}, false};
       if (random.below(2) == 0) active.stopping = static_cast<StopReason>(random.below(4));
       return active;
     }
@@ -110,7 +128,7 @@ inline TaskKept random_task(Random& random, std::shared_ptr<const Submission> su
 
 inline Fact random_fact(Random& random) {
   const AttemptId id{TaskId{random()}, AttemptNumber{random()}};
-  switch (random.below(18)) {
+  switch (random.below(19)) {
     case 0: return TermStarted{Term{random()}, Time{random()}};
     case 1: return TasksSubmitted{random_submission(random)};
     case 2: return AttemptStarted{id, random_members(random), Time{random()}};
@@ -118,7 +136,7 @@ inline Fact random_fact(Random& random) {
     case 4: return MemberEnded{id, random(), random_result(random)};
     case 5: return AttemptStopping{id, static_cast<StopReason>(random.below(4))};
     case 6:
-      return AttemptRequeued{id, static_cast<AttemptRequeued::Reason>(random.below(3)),
+      return AttemptRequeued{id, static_cast<AttemptRequeued::Reason>(random.below(4)),
                              Time{random()}};
     case 7: return TaskReady{id.task};
     case 8: return CancelRequested{id.task};
@@ -132,6 +150,7 @@ inline Fact random_fact(Random& random) {
     case 14: return QuotaSet{random_text(random).substr(0, 100), {random(), random(), random(), 1}};
     case 15: return CountersKept{Term{random()}, id.task, WorkerId{random()}};
     case 16: return PlacesKept{id.task, {WorkerId{random()}, WorkerId{random()}}};
+    case 17: return AttemptPlanned{id, random_text(random), random.below(2) == 0};
     default: return random_task(random, random_submission(random));
   }
 }

@@ -15,6 +15,9 @@ namespace {
 /// Ended tasks are forgotten in batches of this size, so that a fact is not a task.
 constexpr std::size_t kForgetBatch = 1000;
 
+/// Taken by the scheduler itself.
+void decide(Decisions&, const PlanMade&) {}
+
 template <typename Event>
 void dispatch(Decisions& step, const Event& event) {
   if constexpr (requires { event.request; }) {
@@ -63,7 +66,11 @@ ServerReactor::~ServerReactor() = default;
 void ServerReactor::handle(const ServerEvent& event, Time now, Outbox& out) {
   const std::size_t facts = out.facts.size();
   Decisions step(parts_->state, parts_->sessions, parts_->options, now, out);
-  std::visit([&](const auto& one) { dispatch(step, one); }, event);
+  if (const auto* plan = std::get_if<PlanMade>(&event)) {
+    parts_->scheduler.plans().take(*plan);
+  } else {
+    std::visit([&](const auto& one) { dispatch(step, one); }, event);
+  }
   if (out.facts.size() != facts || !std::holds_alternative<WorkerSays>(event)) parts_->dirty = true;
 }
 

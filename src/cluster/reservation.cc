@@ -111,19 +111,20 @@ std::vector<const Worker*> capable_workers(const Decisions& step, const Needs& n
   return capable;
 }
 
-std::vector<Opening> find_openings(const Decisions& step, const TaskSpec& spec) {
-  const Needs needs = needs_of(spec);
+std::vector<Opening> find_openings(const Decisions& step, const TaskRecord& task) {
+  const Needs needs = needs_of(task.spec());
+  const std::uint32_t gang = step.gang_of(task);
   std::vector<Opening> openings;
   for (const Worker* worker : capable_workers(step, needs)) {
     if (std::optional<Opening> opening = find_opening(step, *worker, needs)) {
       openings.push_back(std::move(*opening));
     }
   }
-  if (openings.size() < spec.gang) return {};
+  if (openings.size() < gang) return {};
   std::ranges::stable_sort(openings, [](const Opening& a, const Opening& b) {
     return std::tuple(a.at, a.waits) < std::tuple(b.at, b.waits);
   });
-  openings.resize(spec.gang);
+  openings.resize(gang);
   return openings;
 }
 
@@ -143,7 +144,7 @@ std::optional<Preemption> find_preemption(const Decisions& step, const TaskRecor
     for (const Tenant& victim : *victims) worst = std::max(worst, victim.priority);
     choices.push_back({worker->id, std::move(*victims), worst});
   }
-  const std::size_t gang = task.spec().gang;
+  const std::size_t gang = step.gang_of(task);
   if (choices.size() < gang) return std::nullopt;
   std::ranges::stable_sort(choices, [](const Choice& a, const Choice& b) {
     return std::tuple(a.worst, a.victims.size()) < std::tuple(b.worst, b.victims.size());

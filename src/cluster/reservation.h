@@ -28,7 +28,7 @@ struct Opening {
 [[nodiscard]] std::vector<const Worker*> capable_workers(const Decisions& step, const Needs& needs);
 
 /// The workers that will have room for the task first: as many as its gang, or none.
-[[nodiscard]] std::vector<Opening> find_openings(const Decisions& step, const TaskSpec& spec);
+[[nodiscard]] std::vector<Opening> find_openings(const Decisions& step, const TaskRecord& task);
 
 /// Attempts of lower priority whose end gives `task` room, on as many workers as its gang.
 struct Preemption {

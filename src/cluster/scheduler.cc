@@ -104,6 +104,8 @@ bool Scheduler::pass(Decisions& step) {
   blocked_.clear();
   in_vain_ = 0;
   openings_.clear();
+  held_.clear();
+  plans_.tidy(tables);
   relook_ = kNever;
   complained_ = false;
   while (!line.empty() && started < step.options().max_starts_per_tick &&
@@ -120,6 +122,7 @@ bool Scheduler::pass(Decisions& step) {
     if (!last) line.next(turn);
   }
   for (const Opening& opening : openings_) step.refresh(opening.worker);
+  for (const WorkerId worker : held_) step.refresh(worker);
   if (head_ == nullptr) reservation_.reset();
   return started == step.options().max_starts_per_tick;
 }
@@ -133,12 +136,30 @@ bool Scheduler::take_turn(Decisions& step, const LaneKey& lane, const TaskRecord
     reserve(step, *head_);
     if (openings_.empty()) head_ = nullptr;
   }
-  if (try_start(step, lane, task)) return true;
+  if (task.spec().pipeline) {
+    const PlanDesk::Turn turn = take_pipeline_turn(step, lane, task);
+    if (turn != PlanDesk::Turn::kBlocked) return turn != PlanDesk::Turn::kPlanning;
+  } else if (try_start(step, lane, task)) {
+    return true;
+  }
   if (head_ == nullptr) {
     head_ = &task;
     preempt(step, task);
   }
   return false;
+}
+
+PlanDesk::Turn Scheduler::take_pipeline_turn(Decisions& step, const LaneKey& lane,
+                                             const TaskRecord& task) {
+  const UserRecord& user = step.tables().users.find(lane.user)->second;
+  std::uint32_t most = task.spec().pipeline->stages == 0 ? kMaxPipelineStages : kMaxGangWorkers;
+  while (most > 1 && over_quota(user, lane.needs, most)) --most;
+  const PlanDesk::Turn turn = plans_.take_turn(step, task, most);
+  for (const WorkerId worker : plans_.held()) {
+    step.set_aside(worker);
+    held_.push_back(worker);
+  }
+  return turn;
 }
 
 bool Scheduler::try_start(Decisions& step, const LaneKey& lane, const TaskRecord& task) {
@@ -231,8 +252,8 @@ void Scheduler::reserve(Decisions& step, const TaskRecord& head) {
       if (opening) openings_.push_back(std::move(*opening));
     }
   }
-  if (openings_.size() < head.spec().gang) {
-    openings_ = find_openings(step, head.spec());
+  if (openings_.size() < step.gang_of(head)) {
+    openings_ = find_openings(step, head);
     reservation_ = Reservation{head.id, {}};
     for (const Opening& opening : openings_) reservation_->workers.push_back(opening.worker);
   }

@@ -14,6 +14,7 @@
 #include <harmonics/cluster/policy.h>
 
 #include "decisions.h"
+#include "plan_desk.h"
 #include "reservation.h"
 
 namespace harmonics {
@@ -36,9 +37,12 @@ class Scheduler {
     std::vector<WorkerId> workers;
   };
   [[nodiscard]] const std::optional<Reservation>& reservation() const { return reservation_; }
+  [[nodiscard]] PlanDesk& plans() { return plans_; }
+  [[nodiscard]] const PlanDesk& plans() const { return plans_; }
 
  private:
   bool take_turn(Decisions& step, const LaneKey& lane, const TaskRecord& task);
+  PlanDesk::Turn take_pipeline_turn(Decisions& step, const LaneKey& lane, const TaskRecord& task);
   bool try_start(Decisions& step, const LaneKey& lane, const TaskRecord& task);
   std::optional<std::vector<Member>> place(Decisions& step, const TaskSpec& spec);
   std::optional<Assignment> ask(Decisions& step, const TaskSpec& spec);
@@ -49,10 +53,12 @@ class Scheduler {
 
   WorkloadPolicy& policy_;
   BalancedPolicy fallback_;
+  PlanDesk plans_;
   std::optional<Reservation> reservation_;
   // Of the pass under way: the head, the workers reserved for it, and what is known not to fit.
   const TaskRecord* head_ = nullptr;
   std::vector<Opening> openings_;
+  std::vector<WorkerId> held_;  ///< For plans in the making.
   std::set<std::pair<Needs, std::uint32_t>> blocked_;
   std::size_t in_vain_ = 0;
   TaskId looked_for_{};  ///< For whom victims were last looked for,

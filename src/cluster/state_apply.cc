@@ -202,8 +202,14 @@ void StateTables::apply(const AttemptStarted& fact) {
   leave(record);
   record.attempts = fact.id.attempt;
   set_places(record, fact.members);
-  record.state = Active{fact.at, fact.members, std::nullopt};
+  record.state = Active{fact.at, fact.members, std::nullopt, {}, false};
   enter(record);
+}
+
+void StateTables::apply(const AttemptPlanned& fact) {
+  Active& running = active(fact.id).second;
+  running.plan = fact.plan;
+  running.measures = fact.measures;
 }
 
 void StateTables::apply(const MemberLaunched& fact) {
@@ -235,6 +241,7 @@ void StateTables::apply(const AttemptRequeued& fact) {
     case AttemptRequeued::Reason::kFailure: ++record.failures; break;
     case AttemptRequeued::Reason::kLoss: ++record.losses; break;
     case AttemptRequeued::Reason::kPreemption: ++record.preemptions; break;
+    case AttemptRequeued::Reason::kMeasured: break;
   }
   if (fact.not_before == Time{}) {
     change(record, Pending{});

@@ -45,6 +45,7 @@ struct StateTables {
   void apply(const TermStarted& fact);
   void apply(const TasksSubmitted& fact);
   void apply(const AttemptStarted& fact);
+  void apply(const AttemptPlanned& fact);
   void apply(const MemberLaunched& fact);
   void apply(const MemberEnded& fact);
   void apply(const AttemptStopping& fact);

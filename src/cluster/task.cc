@@ -1,5 +1,7 @@
 #include <harmonics/cluster/task.h>
 
+#include <algorithm>
+
 #include <harmonics/base/error.h>
 
 namespace harmonics {
@@ -53,6 +55,30 @@ void check_count(std::string_view field, std::size_t count, std::size_t limit) {
   }
 }
 
+void check_pipeline(const TaskSpec& spec, TextLimits& texts) {
+  const PipelineSpec& pipeline = *spec.pipeline;
+  if (!spec.command.empty()) {
+    fail(ErrorCode::kInvalidArgument, "task: a pipeline has no command: leave one of them out");
+  }
+  check_range("stages", pipeline.stages, 0, kMaxPipelineStages);
+  if (!spec.working_dir.empty()) {
+    fail(ErrorCode::kInvalidArgument,
+         "task: the stages of a pipeline run in folders of their own: leave working_dir out");
+  }
+  if (spec.gang != std::max<std::uint32_t>(1, pipeline.stages)) {
+    fail(ErrorCode::kInvalidArgument,
+         "task: the gang of a pipeline follows from its stages: leave it out");
+  }
+  check_range("checkpoint_every", pipeline.checkpoint_every, 1, kMaxCheckpointSteps);
+  check_count("bindings", pipeline.bindings.size(), kMaxTaskEntries);
+  check_count("settings", pipeline.settings.size(), kMaxTaskEntries);
+  texts.add("model", pipeline.model);
+  texts.add("graph", pipeline.graph);
+  texts.add("bindings", pipeline.bindings);
+  texts.add("settings", pipeline.settings);
+  texts.add("checkpoint", pipeline.checkpoint);
+}
+
 }  // namespace
 
 std::string to_string(AttemptId id) { return format("{}.{}", id.task.value, id.attempt.value); }
@@ -62,6 +88,11 @@ Needs needs_of(const TaskSpec& spec) {
   // together.
   return {spec.required_gpus, spec.required_gpus == 0 ? 0 : spec.min_gpu_memory_mb, spec.cpus,
           spec.memory_mb};
+}
+
+void set_pipeline(TaskSpec& spec, PipelineSpec pipeline) {
+  spec.gang = std::max<std::uint32_t>(1, pipeline.stages);
+  spec.pipeline = std::move(pipeline);
 }
 
 void check_task(const TaskSpec& spec) {
@@ -92,6 +123,7 @@ void check_task(const TaskSpec& spec) {
   texts.add("artifacts", spec.artifacts);
   texts.add("working_dir", spec.working_dir);
   texts.add("idempotency_key", spec.idempotency_key);
+  if (spec.pipeline) check_pipeline(spec, texts);
   if (!spec.command.empty() && spec.command.front().empty()) {
     fail(ErrorCode::kInvalidArgument, "task: command: the program's name is empty");
   }

@@ -88,6 +88,95 @@ OnDisconnect read_on_disconnect(const Json& value, const Place& place) {
   place.broken("'{}' is unknown, choose \"stop\" or \"continue\"", word);
 }
 
+std::uint32_t read_stages(const Json& value, const Place& place) {
+  if (value.is_string() && value.as_string() == "auto") return 0;
+  const auto stages = read_number<std::uint32_t>(value, place);
+  if (stages == 0) place.broken("is 0, must be at least 1 or \"auto\"");
+  return stages;
+}
+
+/// One key of the object "pipeline".
+struct PipelineField {
+  std::string_view key;
+  void (*read)(PipelineSpec&, const Json&, const Place&);
+};
+
+template <auto Member>
+constexpr PipelineField pipeline_text(std::string_view key) {
+  return {key, [](PipelineSpec& spec, const Json& value, const Place& place) {
+            spec.*Member = read_text(value, place);
+          }};
+}
+
+template <auto Member>
+constexpr PipelineField pipeline_pairs(std::string_view key) {
+  return {key, [](PipelineSpec& spec, const Json& value, const Place& place) {
+            spec.*Member = read_pairs(value, place);
+          }};
+}
+
+bool read_flag(const Json& value, const Place& place) {
+  if (value.dump() != "true" && value.dump() != "false") {
+    place.broken("must be true or false, is {}", value.dump());
+  }
+  return value.as_bool();
+}
+
+template <auto Member>
+constexpr PipelineField pipeline_flag(std::string_view key) {
+  return {key, [](PipelineSpec& spec, const Json& value, const Place& place) {
+            spec.*Member = read_flag(value, place);
+          }};
+}
+
+constexpr std::array kPipelineFields{
+    pipeline_text<&PipelineSpec::model>("model"),
+    pipeline_text<&PipelineSpec::graph>("graph"),
+    PipelineField{"stages", [](PipelineSpec& spec, const Json& value,
+                               const Place& place) { spec.stages = read_stages(value, place); }},
+    pipeline_pairs<&PipelineSpec::bindings>("bind"),
+    pipeline_pairs<&PipelineSpec::settings>("settings"),
+    pipeline_text<&PipelineSpec::checkpoint>("checkpoint"),
+    PipelineField{"checkpoint_every",
+                  [](PipelineSpec& spec, const Json& value, const Place& place) {
+                    spec.checkpoint_every = read_number<std::uint32_t>(value, place);
+                  }},
+    pipeline_flag<&PipelineSpec::profile>("profile"),
+    pipeline_flag<&PipelineSpec::trace>("trace"),
+};
+
+PipelineSpec read_pipeline(const Json& value, const Place& place) {
+  if (!value.is_object()) place.broken("must be an object, is {}", value.dump());
+  PipelineSpec spec;
+  for (const auto& [key, entry] : value.as_object()) {
+    const auto field = std::ranges::find(kPipelineFields, key, &PipelineField::key);
+    if (field == kPipelineFields.end()) {
+      place.broken("unknown key '{}'; known are {}", key,
+                   listed(kPipelineFields, [](const auto& one) { return std::string(one.key); }));
+    }
+    field->read(spec, entry, Place{place.where, key});
+  }
+  return spec;
+}
+
+Json pairs_json(const TextPairs& pairs) {
+  Json::Object object;
+  for (const auto& [name, text] : pairs) object.emplace_back(name, text);
+  return Json(std::move(object));
+}
+
+Json write_pipeline(const TaskSpec& task) {
+  if (!task.pipeline) return {};
+  const PipelineSpec& spec = *task.pipeline;
+  Json json;
+  json.set("model", spec.model).set("graph", spec.graph);
+  json.set("stages", spec.stages == 0 ? Json("auto") : Json(std::int64_t{spec.stages}));
+  json.set("bind", pairs_json(spec.bindings)).set("settings", pairs_json(spec.settings));
+  json.set("checkpoint", spec.checkpoint);
+  json.set("checkpoint_every", std::int64_t{spec.checkpoint_every});
+  return json.set("profile", spec.profile).set("trace", spec.trace);
+}
+
 /// One key of task JSON: how it is read and, if it differs from its default, written.
 struct Field {
   std::string_view key;
@@ -122,12 +211,7 @@ constexpr Field pairs_field(std::string_view key, bool always = false) {
           [](TaskSpec& spec, const Json& value, const Place& place) {
             spec.*Member = read_pairs(value, place);
           },
-          [](const TaskSpec& spec) {
-            Json::Object pairs;
-            for (const auto& [name, text] : spec.*Member) pairs.emplace_back(name, text);
-            return Json(pairs);
-          },
-          always};
+          [](const TaskSpec& spec) { return pairs_json(spec.*Member); }, always};
 }
 
 template <auto Member>
@@ -154,7 +238,12 @@ constexpr std::array kFields{
     number_field<&TaskSpec::timeout_s>("timeout_s"),
     number_field<&TaskSpec::max_retries>("max_retries"),
     number_field<&TaskSpec::priority>("priority"),
-    number_field<&TaskSpec::gang>("gang"),
+    Field{"gang",
+          [](TaskSpec& spec, const Json& value, const Place& place) {
+            spec.gang = read_number<std::uint32_t>(value, place);
+          },
+          // That of a pipeline follows from its stages.
+          [](const TaskSpec& spec) { return Json(std::int64_t{spec.pipeline ? 1 : spec.gang}); }},
     number_field<&TaskSpec::array>("array"),
     Field{"depends_on",
           [](TaskSpec& spec, const Json& value, const Place& place) {
@@ -178,6 +267,11 @@ constexpr std::array kFields{
           [](const TaskSpec& spec) {
             return Json(spec.on_disconnect == OnDisconnect::kStop ? "stop" : "continue");
           }},
+    Field{"pipeline",
+          [](TaskSpec& spec, const Json& value, const Place& place) {
+            spec.pipeline = read_pipeline(value, place);
+          },
+          write_pipeline},
 };
 
 const Field& find_field(std::string_view key, std::string_view where) {
@@ -209,6 +303,11 @@ TaskSpec parse_task(std::string_view json, std::string_view where) {
   TaskSpec spec;
   for (const auto& [key, value] : root.as_object()) {
     find_field(key, where).read(spec, value, Place{where, key});
+  }
+  if (spec.pipeline) {
+    set_pipeline(spec, *spec.pipeline);
+    if (root.find("required_gpus") == nullptr) spec.required_gpus = 0;
+    if (root.find("max_retries") == nullptr) spec.max_retries = kPipelineRetries;
   }
   try {
     check_task(spec);

@@ -6,7 +6,8 @@ namespace harmonics {
 
 LaneKey lane_of(const Submission& submission) {
   const TaskSpec& spec = submission.spec;
-  return {spec.priority, submission.user, needs_of(spec), spec.gang, spec.timeout_s};
+  return {spec.priority, submission.user, needs_of(spec),
+          spec.gang,     spec.timeout_s,  spec.pipeline ? submission.first : TaskId{}};
 }
 
 void TaskQueue::leave_group(const LaneKey& lane, TaskId front) {

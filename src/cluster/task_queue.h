@@ -21,6 +21,7 @@ struct LaneKey {
   Needs needs{};
   std::uint32_t gang = 1;
   std::uint32_t timeout_s = 0;  ///< What ends soon may start beside a reservation.
+  TaskId pipeline{};  ///< Its first id: a pipeline without a plan must not hold up others. 0: none.
   auto operator<=>(const LaneKey&) const = default;
 };
 [[nodiscard]] LaneKey lane_of(const Submission& submission);

@@ -74,6 +74,43 @@ TEST(TaskJson, EveryFieldComesBack) {
   EXPECT_EQ(parse_task(write_task({.name = "small"}), "t"), (TaskSpec{.name = "small"}));
 }
 
+TEST(TaskJson, PipelinesComeBack) {
+  TaskSpec spec{.name = "p", .required_gpus = 0, .max_retries = kPipelineRetries};
+  PipelineSpec pipeline{.model = "net.harp",
+                        .graph = "harmonic net {}",
+                        .stages = 3,
+                        .bindings = {{"image", "csv:a.csv"}},
+                        .settings = {{"epochs", "30"}},
+                        .checkpoint = "/shared",
+                        .checkpoint_every = 7,
+                        .profile = true,
+                        .trace = true};
+  set_pipeline(spec, pipeline);
+  EXPECT_EQ(spec.gang, 3U);
+  EXPECT_EQ(parse_task(write_task(spec), "t"), spec);
+  pipeline.stages = 0;
+  set_pipeline(spec, pipeline);
+  EXPECT_EQ(spec.gang, 1U);
+  EXPECT_EQ(parse_task(write_task(spec), "t"), spec);
+}
+
+TEST(TaskJson, APipelineHasDefaultsOfItsOwn) {
+  const TaskSpec spec = parse_task(R"({"name":"a","pipeline":{"model":"net.harp"}})", "t");
+  EXPECT_EQ(spec.required_gpus, 0U);
+  EXPECT_EQ(spec.max_retries, kPipelineRetries);
+  EXPECT_EQ(spec.pipeline->stages, 0U);
+  EXPECT_EQ(parse_task(R"({"required_gpus":2,"name":"a","pipeline":{}})", "t").required_gpus, 2U);
+  EXPECT_THAT(error_of(R"({"name":"a","pipeline":{"stages":0}})"), HasSubstr("\"auto\""));
+  EXPECT_THAT(error_of(R"({"name":"a","pipeline":{"stage":1}})"), HasSubstr("known are model"));
+  EXPECT_THAT(error_of(R"({"name":"a","pipeline":[]})"), HasSubstr("must be an object"));
+  EXPECT_THAT(error_of(R"({"name":"a","pipeline":{},"command":"x"})"), HasSubstr("no command"));
+  EXPECT_THAT(error_of(R"({"name":"a","pipeline":{},"working_dir":"x"})"),
+              HasSubstr("leave working_dir out"));
+  EXPECT_THAT(error_of(R"({"name":"a","pipeline":{"stages":65}})"), HasSubstr("0 to 64"));
+  EXPECT_THAT(error_of(R"({"name":"a","pipeline":{"checkpoint_every":0}})"),
+              HasSubstr("checkpoint_every is 0"));
+}
+
 TEST(TaskJson, ACommandAsTextIsForTheShell) {
   EXPECT_EQ(parse_task(R"({"name":"a","command":"echo $X"})", "t").command,
             (std::vector<std::string>{"/bin/sh", "-c", "echo $X"}));

@@ -102,6 +102,11 @@ WhyPending ServerReactor::why_queued(const TaskRecord& task) const {
                    user.name, user.active, user.gpus, user.quota.max_active, user.quota.max_gpus),
             before};
   }
+  if (const std::string* problem = parts_->scheduler.plans().problem(task.id)) {
+    return {Reason::kImpossible,
+            format("There is no plan for its stages on the workers that are free: {}.", *problem),
+            before};
+  }
   Capable capable;
   bool room = false;
   for (const Worker* worker : state.pool().all()) {

@@ -1,7 +1,6 @@
 #include <harmonics/place/plan_partition.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include <harmonics/base/error.h>
@@ -10,13 +9,11 @@
 #include <harmonics/graph/partition.h>
 #include <harmonics/graph/units.h>
 #include <harmonics/place/place.h>
+#include <harmonics/plan/fixed_order.h>
 #include <harmonics/plan/planner.h>
 
 namespace harmonics {
 namespace {
-
-constexpr double kUnreachable = std::numeric_limits<double>::infinity();
-static_assert(kMaxPlanLayers <= std::numeric_limits<std::uint16_t>::max());
 
 template <typename Table>
 std::string names_of(const Table& table) {
@@ -112,60 +109,6 @@ Deployment resolve_deployment(const MeasuredCosts& measured, std::size_t units) 
   return deployment;
 }
 
-// Dynamic programme over (partition, cut): the shortest period of the first partitions up to a cut.
-class FixedOrderSearch {
- public:
-  FixedOrderSearch(const CostModel& costs, const std::vector<std::size_t>& class_of)
-      : costs_(costs), class_of_(class_of), parts_(class_of.size()), cuts_(costs.layers() + 1) {}
-
-  /// The first unit of each partition, or nothing when no cut is possible.
-  std::vector<std::size_t> run() {
-    std::vector<double> before(cuts_, kUnreachable);
-    before[0] = 0;
-    for (std::size_t part = 0; part < parts_; ++part) before = advance(part, before);
-    period_s_ = before.back();
-    if (period_s_ == kUnreachable) return {};
-    std::vector<std::size_t> first_units(parts_);
-    std::size_t cut = cuts_ - 1;
-    for (std::size_t part = parts_; part-- > 0;) cut = first_units[part] = from_[part][cut];
-    return first_units;
-  }
-
-  [[nodiscard]] double period_s() const { return period_s_; }
-
- private:
-  std::vector<double> advance(std::size_t part, const std::vector<double>& before) {
-    const bool last = part + 1 == parts_;
-    const std::size_t own = class_of_[part];
-    const double in = part == 0 ? 0 : costs_.bandwidth(class_of_[part - 1], own);
-    const double out = last ? 0 : costs_.bandwidth(own, class_of_[part + 1]);
-    std::vector<double> after(cuts_, kUnreachable);
-    std::vector<std::uint16_t>& from = from_.emplace_back(cuts_, 0);
-    // Every partition before and behind this one needs a unit of its own.
-    const std::size_t first = last ? cuts_ - 1 : part + 1;
-    for (std::size_t j = first; j + (parts_ - 1 - part) < cuts_; ++j) {
-      for (std::size_t i = j; i-- > part;) {
-        // Longer runs only compute longer.
-        if (costs_.compute_s(own, i, j) >= after[j]) break;
-        if (before[i] == kUnreachable || !costs_.allowed(own, i, j)) continue;
-        const double period = std::max(before[i], costs_.stage_s(own, i, j, in, out));
-        if (period >= after[j]) continue;
-        after[j] = period;
-        from[j] = static_cast<std::uint16_t>(i);
-      }
-    }
-    return after;
-  }
-
-  const CostModel& costs_;
-  const std::vector<std::size_t>& class_of_;
-  const std::size_t parts_;
-  const std::size_t cuts_;
-  std::vector<std::vector<std::uint16_t>>
-      from_;  // by partition and cut: where the partition begins
-  double period_s_ = 0;
-};
-
 }  // namespace
 
 std::vector<HarmonicGraph> partition_graph(const HarmonicGraph& graph, const Plan& plan) {
@@ -198,9 +141,11 @@ std::vector<HarmonicGraph> auto_partition(const HarmonicGraph& graph,
   check_deployment(deploy, measured, units.size());
   const Deployment deployment = resolve_deployment(measured, units.size());
   const CostModel costs(deployment.problem, measured.costs);
-  FixedOrderSearch search(costs, deployment.class_of);
+  const Placement placement = place_in_order(costs, deployment.class_of);
   std::vector<std::size_t> first_layers;
-  for (const std::size_t unit : search.run()) first_layers.push_back(units[unit].first_layer);
+  for (const PlacedStage& stage : placement) {
+    first_layers.push_back(units[stage.first_cut].first_layer);
+  }
   if (first_layers.empty()) {
     throw NoFeasiblePlan(
         format("graph '{}' cannot be cut for the device types {} in this order: no cut fits their "
@@ -208,7 +153,7 @@ std::vector<HarmonicGraph> auto_partition(const HarmonicGraph& graph,
                graph.name(), listed(measured.partition_types)));
   }
   log_info("place", "graph '{}' goes to {} partitions ({}), {:.6f} s per micro-batch", graph.name(),
-           first_layers.size(), listed(measured.partition_types), search.period_s());
+           first_layers.size(), listed(measured.partition_types), period_of(costs, placement));
   return cut_graph(graph, first_layers);
 }
 

@@ -55,6 +55,20 @@ HelloMessage decode_hello(const wire::Hello& from) {
   return hello;
 }
 
+PipelineSpec decode_pipeline(const wire::Pipeline& from) {
+  PipelineSpec spec;
+  spec.model = from.model();
+  spec.graph = from.graph();
+  spec.stages = from.stages();
+  spec.bindings = decode_pairs(from.bindings());
+  spec.settings = decode_pairs(from.settings());
+  spec.checkpoint = from.checkpoint();
+  spec.checkpoint_every = from.checkpoint_every();
+  spec.profile = from.profile();
+  spec.trace = from.trace();
+  return spec;
+}
+
 StartMessage decode_start(const wire::Start& from) {
   StartMessage start;
   start.id = decode(from.id());
@@ -67,6 +81,7 @@ StartMessage decode_start(const wire::Start& from) {
     start.peers.push_back({peer.worker_name(), peer.address()});
   }
   start.devices = {from.devices()};
+  start.plan = from.plan();
   return start;
 }
 
@@ -94,6 +109,7 @@ TaskSpec decode(const wire::TaskSpec& from) {
   spec.on_disconnect = from.on_disconnect() == wire::ON_DISCONNECT_CONTINUE
                            ? OnDisconnect::kContinue
                            : OnDisconnect::kStop;
+  if (from.has_pipeline()) spec.pipeline = decode_pipeline(from.pipeline());
   return spec;
 }
 
@@ -121,10 +137,12 @@ TaskView decode(const wire::TaskView& from) {
   view.submitted = Time(from.submitted_ns());
   view.changed = Time(from.changed_ns());
   for (const wire::MemberView& member : from.members()) {
-    view.members.push_back({member.worker(), decode_texts(member.devices()), member.launched()});
+    view.members.push_back(
+        {member.worker(), decode_texts(member.devices()), member.launched(), member.progress()});
   }
   if (from.has_last()) view.last = decode(from.last());
   view.progress = from.progress();
+  view.plan = from.plan();
   return view;
 }
 

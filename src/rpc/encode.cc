@@ -27,6 +27,18 @@ void encode(AttemptId from, wire::AttemptId& to) {
   to.set_attempt(from.attempt.value);
 }
 
+void encode_pipeline(const PipelineSpec& from, wire::Pipeline& to) {
+  to.set_model(from.model);
+  to.set_graph(from.graph);
+  to.set_stages(from.stages);
+  encode_pairs(from.bindings, *to.mutable_bindings());
+  encode_pairs(from.settings, *to.mutable_settings());
+  to.set_checkpoint(from.checkpoint);
+  to.set_checkpoint_every(from.checkpoint_every);
+  to.set_profile(from.profile);
+  to.set_trace(from.trace);
+}
+
 struct WorkerMessageEncoder {
   wire::WorkerMessage& to;
 
@@ -82,6 +94,7 @@ struct ServerMessageEncoder {
       out.set_address(peer.address);
     }
     start.set_devices(message.devices.bits);
+    start.set_plan(message.plan);
   }
   void operator()(const StopMessage& message) const {
     encode(message.id, *to.mutable_stop()->mutable_id());
@@ -112,6 +125,7 @@ void encode(const TaskSpec& from, wire::TaskSpec& to) {
   for (const std::string& path : from.artifacts) to.add_artifacts(path);
   to.set_on_disconnect(from.on_disconnect == OnDisconnect::kContinue ? wire::ON_DISCONNECT_CONTINUE
                                                                      : wire::ON_DISCONNECT_STOP);
+  if (from.pipeline) encode_pipeline(*from.pipeline, *to.mutable_pipeline());
 }
 
 void encode(const EndResult& from, wire::EndResult& to) {
@@ -138,9 +152,11 @@ void encode(const TaskView& from, wire::TaskView& to) {
     out.set_worker(member.worker);
     for (const std::string& device : member.devices) out.add_devices(device);
     out.set_launched(member.launched);
+    out.set_progress(member.progress);
   }
   if (from.last) encode(*from.last, *to.mutable_last());
   to.set_progress(from.progress);
+  to.set_plan(from.plan);
 }
 
 void encode(const TaskPage& from, wire::ListTasksReply& to) {

@@ -29,6 +29,15 @@ TaskSpec full_spec() {
   spec.idempotency_key = "key";
   spec.artifacts = {"out"};
   spec.on_disconnect = OnDisconnect::kContinue;
+  spec.pipeline = PipelineSpec{.model = "net.harp",
+                               .graph = "harmonic net {}",
+                               .stages = 8,
+                               .bindings = {{"image", "csv:a"}},
+                               .settings = {{"epochs", "3"}},
+                               .checkpoint = "/shared",
+                               .checkpoint_every = 7,
+                               .profile = true,
+                               .trace = true};
   return spec;
 }
 
@@ -80,6 +89,7 @@ TEST(Wire, MessagesOfTheServerComeBack) {
   start.peers = {{"a", "h:1"}, {"b", "h:2"}};
   start.devices.add({63});
   start.gang_secret = "s";
+  start.plan = "{}";
   const auto back =
       std::get<StartMessage>(there_and_back<wire::ServerMessage>(ServerMessage(start)));
   EXPECT_EQ(back.id, start.id);
@@ -87,6 +97,7 @@ TEST(Wire, MessagesOfTheServerComeBack) {
   EXPECT_EQ(back.peers.size(), 2u);
   EXPECT_EQ(back.devices, start.devices);
   EXPECT_EQ(back.gang_secret, start.gang_secret);
+  EXPECT_EQ(back.plan, start.plan);
   const WelcomeMessage welcome{WorkerId{1}, "w", Nanoseconds(2), Nanoseconds(3), Nanoseconds(4)};
   const auto greeted =
       std::get<WelcomeMessage>(there_and_back<wire::ServerMessage>(ServerMessage(welcome)));

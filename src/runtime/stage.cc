@@ -10,6 +10,7 @@
 
 #include "backends.h"
 #include "inputs.h"
+#include "paced_backend.h"
 
 namespace harmonics {
 namespace {
@@ -51,7 +52,7 @@ Stage::Stage(HarmonicGraph graph, const RuntimeOptions& options) {
   }
   if (options.threads > 0) use_compute_threads(options.threads);
   use_deterministic_operations(options.deterministic);
-  backend_ = make_stage_backend(std::move(graph), options);
+  backend_ = make_paced_backend(make_stage_backend(std::move(graph), options));
 }
 Stage::~Stage() = default;
 Stage::Stage(Stage&&) noexcept = default;

@@ -83,7 +83,9 @@ ClusterServer::ClusterServer(ServerSettings settings) : parts_(std::make_unique<
   parts_->lock = std::make_unique<FolderLock>(settings.state_dir, "server");
   parts_->loop = std::make_unique<ServerLoop>(
       lead_store(settings), load_tokens(settings),
-      ServerLoop::Options{settings.policy, settings.reactor, settings.rate}, std::move(policy));
+      ServerLoop::Options{settings.policy, settings.reactor, settings.rate,
+                          settings.state_dir / "pipelines"},
+      std::move(policy));
   parts_->service = std::make_unique<ClusterService>(
       ServiceOptions{address_of(settings.host, settings.port), settings.tls}, *parts_->loop);
   if (settings.http_port) {

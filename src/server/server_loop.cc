@@ -1,9 +1,11 @@
 #include "server_loop.h"
 
+#include <algorithm>
+
 #include <harmonics/base/log.h>
 
 #include "gang_secret.h"
-#include "state_views.h"
+#include "plan_words.h"
 
 #ifndef HARMONICS_VERSION
 #define HARMONICS_VERSION "unknown"
@@ -31,6 +33,8 @@ ServerLoop::ServerLoop(std::unique_ptr<Store> store, Tokens tokens, Options opti
       rates_(options_.rate),
       started_wall_(wall_now()),
       started_steady_(clock_.now()) {
+  plans_ = std::make_unique<PlanService>(options_.pipelines,
+                                         [this](PlanMade plan) { inbox_.push(std::move(plan)); });
   thread_ = std::thread([this] { run(); });
 }
 
@@ -39,6 +43,7 @@ ServerLoop::~ServerLoop() { stop(); }
 void ServerLoop::stop() {
   inbox_.close();
   if (thread_.joinable()) thread_.join();
+  plans_.reset();
 }
 
 Time ServerLoop::now() const { return started_wall_ + (clock_.now() - started_steady_); }
@@ -171,10 +176,25 @@ void ServerLoop::on(ServerReactor& reactor, Speech& speech, Time now, Outbox& ou
   for (WorkerMessage& message : speech.messages) {
     reactor.handle(WorkerSays{connection.worker, connection.epoch, std::move(message)}, now, out);
   }
-  for (ProgressLine& progress : speech.progress) {
-    const bool room = progress_.size() < kMaxProgressLines || progress_.contains(progress.id.task);
-    if (room) progress_[progress.id.task] = std::move(progress.line);
+  for (ProgressLine& line : speech.progress) {
+    note_progress(reactor.state().find_task(line.id.task), connection.worker, std::move(line));
   }
+}
+
+void ServerLoop::on(ServerReactor& reactor, PlanMade& plan, Time now, Outbox& out) {
+  reactor.handle(std::move(plan), now, out);
+}
+
+void ServerLoop::note_progress(const TaskRecord* task, WorkerId worker, ProgressLine line) {
+  if (task == nullptr) return;
+  if (progress_.size() >= kMaxProgressLines && !progress_.contains(line.id.task)) return;
+  TaskProgress& progress = progress_[line.id.task];
+  progress.newest = line.line;
+  const std::vector<WorkerId>& places = task->places;
+  const auto place = std::ranges::find(places, worker);
+  if (places.size() < 2 || place == places.end()) return;
+  progress.members.resize(places.size());
+  progress.members[static_cast<std::size_t>(place - places.begin())] = std::move(line.line);
 }
 
 void ServerLoop::on(ServerReactor& reactor, Farewell& farewell, Time now, Outbox& out) {
@@ -248,6 +268,8 @@ void ServerLoop::carry_out(const ServerEffect& effect) {
     if (known != connections_.end() && known->second.epoch == close->epoch) {
       known->second.link->close();
     }
+  } else if (const auto* plan = std::get_if<AskPlan>(&effect)) {
+    plans_->ask(*plan);
   } else if (const auto* note = std::get_if<Note>(&effect)) {
     log_warn("server", "{}", note->text);
   }
@@ -265,7 +287,7 @@ ClientReply ServerLoop::look(const ServerReactor& reactor, const ClientRequest& 
   const ClusterState& state = reactor.state();
   const auto progress = [this](TaskId task) {
     const auto known = progress_.find(task);
-    return known == progress_.end() ? std::string() : known->second;
+    return known == progress_.end() ? TaskProgress{} : known->second;
   };
   const auto seen = [&](const Viewer& viewer, TaskId id) {
     const TaskRecord* task = state.find_task(id);
@@ -282,8 +304,12 @@ ClientReply ServerLoop::look(const ServerReactor& reactor, const ClientRequest& 
     return task == nullptr ? ClientReply(unknown(query->task)) : view_task(state, *task, progress);
   }
   if (const auto* query = std::get_if<WhyQuery>(&request)) {
-    if (seen(query->viewer, query->task) == nullptr) return unknown(query->task);
-    return reactor.why(query->task, now);
+    const TaskRecord* task = seen(query->viewer, query->task);
+    if (task == nullptr) return unknown(query->task);
+    WhyPending why = reactor.why(query->task, now);
+    const Active* active = std::get_if<Active>(&task->state);
+    if (active != nullptr && !active->plan.empty()) why.text += " " + explain_plan(active->plan);
+    return why;
   }
   if (const auto* query = std::get_if<LogQuery>(&request)) {
     if (seen(query->viewer, query->task) == nullptr) return unknown(query->task);

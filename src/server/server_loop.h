@@ -15,7 +15,9 @@
 #include <harmonics/server/server.h>
 #include <harmonics/store/store.h>
 
+#include "plan_service.h"
 #include "rate_limits.h"
+#include "state_views.h"
 #include "tokens.h"
 #include "waiters.h"
 
@@ -47,6 +49,7 @@ class ServerLoop final : public ClusterBackend {
     std::string policy;  ///< Its name, for people.
     ServerOptions reactor;
     std::uint64_t rate = kDefaultRate;  ///< Requests of one user in a second.
+    std::filesystem::path pipelines;    ///< Where checkpoints of pipelines go.
   };
   /// `store` leads already. `policy` is used by the loop's thread alone.
   ServerLoop(std::unique_ptr<Store> store, Tokens tokens, Options options,
@@ -88,7 +91,7 @@ class ServerLoop final : public ClusterBackend {
   struct Farewell {
     RequestId connection;
   };
-  using Job = std::variant<Question, Greeting, Speech, Farewell>;
+  using Job = std::variant<Question, Greeting, Speech, Farewell, PlanMade>;
 
   struct Connection {
     std::shared_ptr<SessionLink> link;
@@ -105,6 +108,8 @@ class ServerLoop final : public ClusterBackend {
   void on(ServerReactor& reactor, Greeting& greeting, Time now, Outbox& out);
   void on(ServerReactor& reactor, Speech& speech, Time now, Outbox& out);
   void on(ServerReactor& reactor, Farewell& farewell, Time now, Outbox& out);
+  void on(ServerReactor& reactor, PlanMade& plan, Time now, Outbox& out);
+  void note_progress(const TaskRecord* task, WorkerId worker, ProgressLine line);
   void answer(const ServerReactor& reactor, Question& question, Time now);
   ClientReply look(const ServerReactor& reactor, const ClientRequest& request, Time now);
   ClientReply find_log(const ServerReactor& reactor, const LogQuery& query);
@@ -130,13 +135,14 @@ class ServerLoop final : public ClusterBackend {
   std::unordered_map<RequestId, Connection> connections_;
   std::unordered_map<WorkerId, RequestId> sessions_;
   std::unordered_map<WorkerId, std::string> log_tokens_;
-  std::unordered_map<TaskId, std::string> progress_;
+  std::unordered_map<TaskId, TaskProgress> progress_;
   Waiters waiters_;
 
   std::mutex mutex_;
   std::condition_variable failed_;
   std::string failure_;
   std::thread thread_;
+  std::unique_ptr<PlanService> plans_;
 };
 
 }  // namespace harmonics

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plan_words.h"
+
 namespace harmonics {
 namespace {
 
@@ -68,6 +70,7 @@ TaskView view_task(const ClusterState& state, const TaskRecord& task, const Prog
   view.submitted = task.submission->at;
   if (const Active* active = std::get_if<Active>(&task.state)) {
     view.changed = active->since;
+    view.plan = public_plan(active->plan);
     for (const Member& member : active->members) view.members.push_back(view_member(state, member));
   } else if (const Delayed* delayed = std::get_if<Delayed>(&task.state)) {
     view.changed = delayed->until;
@@ -75,7 +78,14 @@ TaskView view_task(const ClusterState& state, const TaskRecord& task, const Prog
     view.changed = ended->at;
     if (ended->last) view.last = *ended->last;
   }
-  view.progress = progress(task.id);
+  TaskProgress told = progress(task.id);
+  for (std::size_t i = 0; i < std::min(told.members.size(), view.members.size()); ++i) {
+    view.members[i].progress = told.members[i];
+  }
+  // The last stage of a pipeline knows most: it has the loss.
+  const bool last_tells = task.spec().pipeline && !told.members.empty();
+  const bool last_said = last_tells && !told.members.back().empty();
+  view.progress = std::move(last_said ? told.members.back() : told.newest);
   return view;
 }
 

@@ -3,13 +3,18 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include <harmonics/rpc/views.h>
 
 namespace harmonics {
 
-/// The newest line of progress of a task; empty: none.
-using ProgressOf = std::function<std::string(TaskId)>;
+/// Lines of progress; empty: none.
+struct TaskProgress {
+  std::string newest{};
+  std::vector<std::string> members{};  ///< The newest of each rank, if there are several.
+};
+using ProgressOf = std::function<TaskProgress(TaskId)>;
 
 [[nodiscard]] TaskView view_task(const ClusterState& state, const TaskRecord& task,
                                  const ProgressOf& progress);

@@ -67,9 +67,10 @@ void Witness::see(const AttemptStarted& fact) {
   if (task == nullptr) promise_broken("attempt {} of no task", to_string(fact.id));
   std::set<WorkerId> workers;
   for (const Member& member : fact.members) workers.insert(member.worker);
-  if (workers.size() != task->spec().gang || fact.members.size() != task->spec().gang) {
+  const std::size_t gang = task->spec().pipeline ? workers.size() : task->spec().gang;
+  if (workers.empty() || workers.size() != gang || fact.members.size() != gang) {
     promise_broken("attempt {} started on {} workers, its gang is {}", to_string(fact.id),
-                   workers.size(), task->spec().gang);
+                   workers.size(), gang);
   }
   for (const Member& member : fact.members) {
     if (!state_.pool().at(member.worker).free.contains(member.devices)) {

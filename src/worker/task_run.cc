@@ -7,6 +7,7 @@
 #include <map>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/json.h>
 
 #include "process_tree.h"
 #include "task_process.h"
@@ -52,6 +53,24 @@ std::string param_variable(std::string_view key) {
   return name;
 }
 
+namespace {
+
+Json pairs_json(const TextPairs& pairs) {
+  Json json = Json::object();
+  for (const auto& [key, value] : pairs) json.set(key, value);
+  return json;
+}
+
+std::string pipeline_text(const PipelineSpec& spec) {
+  Json json;
+  json.set("model", spec.model).set("bind", pairs_json(spec.bindings));
+  json.set("settings", pairs_json(spec.settings));
+  json.set("checkpoint_every", std::int64_t{spec.checkpoint_every});
+  return json.set("trace", spec.trace).dump();
+}
+
+}  // namespace
+
 RunRecord make_run(const StartMessage& start, const TaskSurroundings& around) {
   const TaskSpec& spec = *start.spec;
   std::map<std::string, std::string> environment;
@@ -68,17 +87,24 @@ RunRecord make_run(const StartMessage& start, const TaskSurroundings& around) {
   environment["HARMONICS_WORKER"] = around.worker.name;
   environment["HARMONICS_ARRAY_INDEX"] = std::to_string(start.array_index);
   environment["HARMONICS_GANG_RANK"] = std::to_string(start.gang_rank);
-  environment["HARMONICS_GANG_SIZE"] = std::to_string(spec.gang);
+  environment["HARMONICS_GANG_SIZE"] =
+      std::to_string(spec.pipeline ? start.peers.size() : spec.gang);
   environment["HARMONICS_GANG_PEERS"] = peer_list(start);
   environment["HARMONICS_GANG_PORT"] = std::to_string(gang_port(start));
   environment["HARMONICS_GANG_SECRET"] = start.gang_secret;
   environment["HARMONICS_DEVICES"] = device_list(start, around.worker);
   environment["CUDA_VISIBLE_DEVICES"] = environment["HARMONICS_DEVICES"];
   environment["HARMONICS_PROGRESS_FD"] = std::to_string(kProgressDescriptor);
+  if (around.slowdown != 1) environment["HARMONICS_SLOWDOWN"] = format("{}", around.slowdown);
+  if (spec.pipeline) {
+    environment["HARMONICS_PIPELINE"] = pipeline_text(*spec.pipeline);
+    environment["HARMONICS_PIPELINE_GRAPH"] = spec.pipeline->graph;
+    environment["HARMONICS_PIPELINE_PLAN"] = start.plan;
+  }
   environment[kAttemptMark] = around.worker.identity + "/" + to_string(start.id);
   RunRecord run;
   run.attempt = to_string(start.id);
-  run.command = spec.command.empty() ? around.trainer : spec.command;
+  run.command = spec.pipeline ? around.stage : spec.command.empty() ? around.trainer : spec.command;
   run.environment.assign(environment.begin(), environment.end());
   run.working_dir = spec.working_dir;
   run.timeout_ms = std::uint64_t{spec.timeout_s} * 1000;

@@ -17,6 +17,8 @@ struct TaskSurroundings {
   WorkerSpec worker;
   std::vector<std::pair<std::string, std::string>> environment;  ///< The worker's own.
   std::vector<std::string> trainer;
+  std::vector<std::string> stage;  ///< What runs a stage of a pipeline.
+  double slowdown = 1;             ///< HARMONICS_SLOWDOWN of its tasks, unless 1.
   std::string lease_file;
   std::uint64_t log_bytes = 0;
   std::uint64_t grace_ms = 0;

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <harmonics/graph/harp.h>
+#include <harmonics/options/binding.h>
 #include <harmonics/options/output_style.h>
 
 namespace harmonics {
@@ -59,6 +61,7 @@ struct WorkerCommand {
   std::int64_t artifact_mb = 4096;
   std::int64_t keep_mb = 65536;
   std::filesystem::path cgroup;
+  double slowdown = 1;
 };
 
 /// harmonics submit
@@ -83,6 +86,15 @@ struct SubmitCommand {
   std::vector<std::string> artifacts;
   std::string working_dir;
   std::string key;
+  // A training in stages over several workers.
+  std::filesystem::path pipeline;
+  std::optional<std::int64_t> stages;  ///< 0: as many as the plan finds best.
+  std::vector<Binding> bindings;
+  std::vector<Setting> settings;
+  std::filesystem::path checkpoint_dir;
+  std::optional<std::int64_t> checkpoint_every;
+  bool profile = false;
+  bool trace = false;
   bool wait = false;
   OutputStyle output = OutputStyle::kTable;
 };

@@ -8,16 +8,11 @@
 #include <vector>
 
 #include <harmonics/graph/harp.h>
+#include <harmonics/options/binding.h>
 #include <harmonics/options/cluster_commands.h>
 #include <harmonics/options/output_style.h>
 
 namespace harmonics {
-
-/// `NAME=SPEC`: a producer with its source, or a consumer with its destination.
-struct Binding {
-  std::string name;
-  std::string spec;
-};
 
 /// harmonics graph show
 struct GraphShowCommand {
@@ -93,6 +88,10 @@ struct StageCommand {
   TrainCommand training;
   /// Which of the parts, from 0.
   std::int64_t part = 0;
+  /// Where the parts are cut, as `harmonics plan` writes it; empty: into --parts of equal cost.
+  std::filesystem::path plan;
+  /// All parts save into the same folder: report the digest of the whole run's weights.
+  bool whole_digest = false;
   /// Which copy of the part this is, and where each copy is reached (endpoint URLs, in order);
   /// none: there is one.
   std::int64_t replica = 0;

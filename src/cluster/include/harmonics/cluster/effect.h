@@ -1,6 +1,7 @@
 // What the server must do once the facts that came with it are stored, in this order.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -11,6 +12,13 @@
 #include <harmonics/cluster/message.h>
 
 namespace harmonics {
+
+/// A worker that a pipeline's stage could run on.
+struct PlanPlace {
+  WorkerId worker{};
+  WorkerSpec spec{};
+  DeviceSet devices{};  ///< That the stage would have.
+};
 
 struct Submitted {
   TaskId first{};
@@ -51,12 +59,19 @@ struct CloseSession {
   WorkerId worker{};
   Epoch epoch{};
 };
+/// Plan the stages of a pipeline for the workers of `places`; answer with PlanMade. Not stored: a
+/// server that starts again asks again.
+struct AskPlan {
+  TaskId task{};
+  std::shared_ptr<const Submission> submission{};
+  std::vector<PlanPlace> places{};
+};
 /// A line for the log: a policy that failed, a worker that fell silent.
 struct Note {
   std::string text{};
 };
 using ServerEffect =
-    std::variant<Answer, OpenSession, RefuseSession, SendToWorker, CloseSession, Note>;
+    std::variant<Answer, OpenSession, RefuseSession, SendToWorker, CloseSession, AskPlan, Note>;
 
 /// What a reactor's step hands to the outside.
 struct Outbox {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include <harmonics/cluster/ids.h>
 #include <harmonics/cluster/message.h>
@@ -66,7 +67,17 @@ struct WorkerGone {
   Epoch epoch{};
 };
 
+/// The answer to AskPlan.
+struct PlanMade {
+  TaskId task{};
+  std::vector<WorkerId> stages{};  ///< Where each stage goes, in their order; empty: no plan.
+  std::string plan{};              ///< For the workers; at most kMaxPlanBytes.
+  std::string problem{};           ///< Why there is no plan.
+  bool measures = false;           ///< First, measure the model on these workers; then ask again.
+  bool hopeless = false;           ///< No other workers could help: the task fails.
+};
+
 using ServerEvent = std::variant<SubmitRequest, CancelRequest, DrainRequest, ForgetRequest,
-                                 QuotaRequest, WorkerHello, WorkerSays, WorkerGone>;
+                                 QuotaRequest, WorkerHello, WorkerSays, WorkerGone, PlanMade>;
 
 }  // namespace harmonics

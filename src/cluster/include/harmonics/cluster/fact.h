@@ -30,6 +30,14 @@ struct AttemptStarted {
   Time at{};
   bool operator==(const AttemptStarted&) const = default;
 };
+/// How the stages of a pipeline's attempt are placed; follows its start. For the workers, opaque
+/// here.
+struct AttemptPlanned {
+  AttemptId id{};
+  std::string plan{};
+  bool measures = false;  ///< It only measures the model on its workers: then the task goes on.
+  bool operator==(const AttemptPlanned&) const = default;
+};
 struct MemberLaunched {
   AttemptId id{};
   std::uint32_t rank = 0;
@@ -50,7 +58,7 @@ struct AttemptStopping {
 };
 /// Every member has ended and the task is to be tried again, not before `not_before`.
 struct AttemptRequeued {
-  enum class Reason : std::uint8_t { kFailure, kLoss, kPreemption };
+  enum class Reason : std::uint8_t { kFailure, kLoss, kPreemption, kMeasured };
   AttemptId id{};
   Reason reason = Reason::kFailure;
   Time not_before{};
@@ -119,6 +127,6 @@ struct PlacesKept {
 using Fact = std::variant<TermStarted, TasksSubmitted, AttemptStarted, MemberLaunched, MemberEnded,
                           AttemptStopping, AttemptRequeued, TaskReady, CancelRequested, TaskEnded,
                           TasksForgotten, WorkerRegistered, WorkerDraining, WorkerForgotten,
-                          QuotaSet, CountersKept, TaskKept, PlacesKept>;
+                          QuotaSet, CountersKept, TaskKept, PlacesKept, AttemptPlanned>;
 
 }  // namespace harmonics

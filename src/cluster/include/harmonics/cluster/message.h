@@ -103,6 +103,7 @@ struct StartMessage {
   DeviceSet devices{};
   /// Shared by the members of the gang's attempt; the server's rim fills it in.
   std::string gang_secret{};
+  std::string plan{};  ///< Of a pipeline's stages, of which it runs the one of its rank.
 };
 struct StopMessage {
   AttemptId id{};

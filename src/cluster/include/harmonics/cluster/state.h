@@ -60,6 +60,8 @@ struct Active {
   Time since{};
   std::vector<Member> members{};         ///< In order of gang rank.
   std::optional<StopReason> stopping{};  ///< The server has asked the members to stop.
+  std::string plan{};                    ///< Of a pipeline's stages; empty for other tasks.
+  bool measures = false;                 ///< The pipeline's model is measured, not trained.
   bool operator==(const Active&) const = default;
 };
 struct Ended {

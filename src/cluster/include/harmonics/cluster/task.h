@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <harmonics/cluster/ids.h>
+#include <harmonics/cluster/pipeline.h>
 
 namespace harmonics {
 
@@ -29,9 +30,6 @@ enum class OnDisconnect : std::uint8_t {
   kStop,      ///< Stop it; the server starts another attempt once that must have happened.
   kContinue,  ///< Go on; the server waits for this worker for as long as it takes.
 };
-
-/// Keys in the order in which they were given.
-using TextPairs = std::vector<std::pair<std::string, std::string>>;
 
 /// A task as submitted: the fields of task JSON (docs/formats/task-json.md) with its defaults. A
 /// value; it never changes after submission.
@@ -54,11 +52,19 @@ struct TaskSpec {
   std::string idempotency_key{};     ///< The same key from the same user is the same task.
   std::vector<std::string> artifacts{};
   OnDisconnect on_disconnect = OnDisconnect::kStop;
+  /// Set: the task is a training in stages. `gang` is then the number of stages, or 1 where the
+  /// plan decides; later attempts go on with the workers that are left.
+  MaybePipeline pipeline{};
 
   bool operator==(const TaskSpec&) const = default;
   /// How many tasks this makes.
   [[nodiscard]] std::uint32_t count() const { return array == 0 ? 1 : array; }
 };
+
+/// How often a pipeline goes back to its checkpoint after a failure, unless it says otherwise.
+inline constexpr std::uint32_t kPipelineRetries = 10;
+/// Makes the task a pipeline, its gang included.
+void set_pipeline(TaskSpec& spec, PipelineSpec pipeline);
 
 /// What one worker must have free for a task.
 struct Needs {

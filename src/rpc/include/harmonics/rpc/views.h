@@ -22,6 +22,7 @@ struct MemberView {
   std::string worker;
   std::vector<std::string> devices;
   bool launched = false;
+  std::string progress{};  ///< The newest line that it reported, JSON; empty: none.
 };
 
 struct TaskView {
@@ -39,6 +40,7 @@ struct TaskView {
   std::vector<MemberView> members;
   std::optional<EndResult> last;
   std::string progress;  ///< The newest line that it reported, JSON; empty: none.
+  std::string plan{};    ///< Of an active pipeline, JSON (docs/formats/pipeline-plan.md).
 };
 
 struct WorkerView {

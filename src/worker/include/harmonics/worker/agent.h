@@ -22,6 +22,10 @@ struct WorkerSettings {
   std::filesystem::path supervisor;
   /// What a task without a command runs; the task's parameters are in its environment.
   std::vector<std::string> trainer;
+  /// What runs a stage of a pipeline; see HARMONICS_PIPELINE* in its environment.
+  std::vector<std::string> stage;
+  /// Poses as a machine that takes so many times as long; for trying out plans.
+  double slowdown = 1;
   /// Kept of each stream of a task's output.
   std::uint64_t log_bytes = 64 << 20;
   /// Artifacts of one attempt; what is above is left out, and the attempt's end says so.

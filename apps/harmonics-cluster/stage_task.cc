@@ -1,0 +1,223 @@
+#include "stage_task.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/file.h>
+#include <harmonics/base/json.h>
+#include <harmonics/console/terminal.h>
+#include <harmonics/graph/harp.h>
+#include <harmonics/options/train_settings.h>
+#include <harmonics/place/plan_partition.h>
+#include <harmonics/transport/binding.h>
+
+#include "access.h"
+
+namespace harmonics {
+namespace {
+
+namespace fs = std::filesystem;
+
+// How long the other stages may take to start, and one tensor to come. A stage that is gone is seen
+// by the server, which stops the others; this is for what the server cannot see.
+constexpr const char* kFirstContactSeconds = "300";
+constexpr const char* kDeadlineSeconds = "600";
+constexpr std::size_t kMaxMark = 256;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  if (value != nullptr) return value;
+  fail(ErrorCode::kFailedPrecondition, "{} is not set: only a worker runs this", name);
+}
+
+// "a=host:1,b=host:2": the hosts.
+std::vector<std::string> hosts_of(const std::string& peers) {
+  std::vector<std::string> hosts;
+  for (std::size_t at = 0; at < peers.size();) {
+    const std::size_t end = std::min(peers.find(',', at), peers.size());
+    const std::string peer = peers.substr(at, end - at);
+    const std::size_t equals = peer.rfind('=');
+    const std::size_t colon = peer.rfind(':');
+    if (equals == peer.npos || colon == peer.npos || colon < equals) {
+      fail(ErrorCode::kInvalidArgument, "'{}' is no place of a stage", peer);
+    }
+    hosts.push_back(peer.substr(equals + 1, colon - equals - 1));
+    at = end + 1;
+  }
+  return hosts;
+}
+
+void check_folder(const Json& access) {
+  const fs::path folder = access.at("folder").as_string();
+  std::string mark;
+  try {
+    mark = read_text_file(folder / "folder-mark", kMaxMark);
+  } catch (const Error&) {
+    // Said below.
+  }
+  if (mark == access.at("mark").as_string()) return;
+  fail(ErrorCode::kFailedPrecondition,
+       "this machine does not see the server's folder '{}', where the checkpoint must lie so that "
+       "it survives any worker: submit with --checkpoint-dir FOLDER, a folder that the server and "
+       "all workers share",
+       folder.string());
+}
+
+bool leaves(const HarmonicGraph& part, const std::string& boundary) {
+  return std::ranges::find(part.consumers(), boundary, &ConsumerNode::name) !=
+         part.consumers().end();
+}
+
+/// A boundary meets where it enters.
+void add_boundaries(std::vector<std::string>& words, const StageOrders& orders,
+                    const std::vector<HarmonicGraph>& parts, const Json::Array& ports) {
+  for (std::size_t to = 0; to < parts.size(); ++to) {
+    for (const ProducerNode& node : parts[to].producers()) {
+      if (!is_boundary_name(node.name)) continue;
+      const bool enters = to == orders.rank;
+      if (!enters && !leaves(parts[orders.rank], node.name)) continue;
+      RemoteBinding binding;
+      binding.name = node.name;
+      binding.host = orders.hosts[to];
+      binding.port = static_cast<std::uint16_t>(ports[to].as_integer());
+      binding.listen = enters;
+      words.insert(words.end(), {"--boundary", binding_url(binding)});
+    }
+  }
+}
+
+void add_settings(std::vector<std::string>& words, const Json& pipeline, bool has_devices) {
+  for (const auto& [name, spec] : pipeline.at("bind").as_object()) {
+    words.insert(words.end(), {"--bind", format("{}={}", name, spec.as_string())});
+  }
+  bool names_backend = false;
+  for (const auto& [key, value] : pipeline.at("settings").as_object()) {
+    const TrainSettingRule* rule = find_train_setting_rule(key);
+    if (rule == nullptr) fail(ErrorCode::kInvalidArgument, "there is no setting '{}'", key);
+    const std::string flag = flag_of(*rule);
+    names_backend = names_backend || key == "backend";
+    if (rule->placeholder == "true|false") {
+      words.push_back(value.as_string() == "true" ? flag : "--no" + flag.substr(1));
+    } else {
+      words.insert(words.end(), {flag, value.as_string()});
+    }
+  }
+  if (has_devices && !names_backend) words.insert(words.end(), {"--backend", "auto"});
+}
+
+std::string setting(const Json& pipeline, std::string_view key, const char* otherwise) {
+  const Json* value = pipeline.at("settings").find(key);
+  return value == nullptr ? otherwise : value->as_string();
+}
+
+/// Runs a program of ours with its standard output in a file; its exit code.
+int run_into(const std::vector<std::string>& words, const fs::path& file) {
+  std::string program = (program_folder() / "harmonics").string();
+  std::vector<char*> argv = {program.data()};
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, file.c_str(),
+                                   O_WRONLY | O_CREAT | O_TRUNC, S_IRUSR | S_IWUSR);
+  pid_t child = -1;
+  const int error = ::posix_spawn(&child, program.c_str(), &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) fail_errno(error, format("cannot start '{}'", program));
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : kExitFailed;
+}
+
+/// Measures the model and leaves what it found where the server looks for it.
+int measure(const StageOrders& orders, const Json& plan) {
+  const Json pipeline = Json::parse(orders.pipeline, "pipeline");
+  const Json& access = plan.at("access");
+  check_folder(access);
+  const fs::path model = orders.scratch / "model.harp";
+  write_text_file(model, orders.graph);
+  std::vector<std::string> words = {
+      "profile",      model.string(),
+      "--mode",       "training",
+      "--batch-size", std::to_string(plan.at("micro_batch").as_integer()),
+      "--threads",    setting(pipeline, "threads", "0"),
+      "--output",     "json"};
+  const std::string backend = setting(pipeline, "backend", orders.has_devices ? "gpu" : "cpu");
+  if (backend != "auto") words.insert(words.end(), {"--backend", backend});
+  announce(words);
+  const fs::path found = orders.scratch / "profile.json";
+  const int code = run_into(words, found);
+  if (code != kExitDone) return code;
+  write_text_file(access.at("files").as_array().at(orders.rank).as_string(),
+                  read_text_file(found, kMaxProfileBytes));
+  return kExitDone;
+}
+
+}  // namespace
+
+std::vector<std::string> stage_words(const StageOrders& orders) {
+  const Json pipeline = Json::parse(orders.pipeline, "pipeline");
+  const Json plan = Json::parse(orders.plan, "plan");
+  const Json& access = plan.at("access");
+  check_folder(access);
+  const fs::path model = orders.scratch / "model.harp";
+  const fs::path cut = orders.scratch / "plan.yml";
+  write_text_file(model, orders.graph);
+  write_text_file(cut, plan.at("plan").as_string());
+  const HarmonicGraph graph = parse_harp_document(orders.graph, model.string()).graph;
+  const auto parts = partition_graph(graph, parse_plan(plan.at("plan").as_string(), cut.string()));
+  const Json::Array& ports = access.at("ports").as_array();
+  if (parts.size() != orders.hosts.size() || ports.size() != parts.size() ||
+      orders.rank >= parts.size()) {
+    fail(ErrorCode::kInvalidArgument, "a plan of {} stages with {} workers and {} ports",
+         parts.size(), orders.hosts.size(), ports.size());
+  }
+  std::vector<std::string> words = {"stage",      model.string(), "--plan",
+                                    cut.string(), "--part",       std::to_string(orders.rank)};
+  add_settings(words, pipeline, orders.has_devices);
+  add_boundaries(words, orders, parts, ports);
+  const fs::path checkpoint = fs::path(access.at("folder").as_string()) / "checkpoint";
+  words.insert(words.end(), {"--run", orders.run, "--checkpoint", checkpoint.string(), "--resume",
+                             "--whole-digest", "--checkpoint-every",
+                             std::to_string(pipeline.at("checkpoint_every").as_integer()),
+                             "--restarts", "0", "--first-contact", kFirstContactSeconds,
+                             "--deadline", kDeadlineSeconds, "--output", "json"});
+  return words;
+}
+
+int stage_task() {
+  StageOrders orders;
+  orders.pipeline = variable("HARMONICS_PIPELINE");
+  orders.graph = variable("HARMONICS_PIPELINE_GRAPH");
+  orders.plan = variable("HARMONICS_PIPELINE_PLAN");
+  orders.hosts = hosts_of(variable("HARMONICS_GANG_PEERS"));
+  const std::string rank = variable("HARMONICS_GANG_RANK");
+  std::from_chars(rank.data(), rank.data() + rank.size(), orders.rank);
+  orders.run = format("task-{}.{}", variable("HARMONICS_TASK_ID"), variable("HARMONICS_ATTEMPT"));
+  orders.has_devices = !variable("HARMONICS_DEVICES").empty();
+  orders.scratch = fs::current_path();
+  const std::vector<std::string> words = stage_words(orders);
+  std::string line = "harmonics";
+  for (const std::string& word : words) line += " " + word;
+  write_text(Stream::kError, line + "\n");
+  const std::string token = Json::parse(orders.plan, "plan").at("access").at("token").as_string();
+  ::setenv("HARMONICS_TOKEN", token.c_str(), 1);
+  for (const char* name :
+       {"HARMONICS_PIPELINE", "HARMONICS_PIPELINE_GRAPH", "HARMONICS_PIPELINE_PLAN"}) {
+    ::unsetenv(name);
+  }
+  std::string program = (program_folder() / "harmonics").string();
+  std::vector<char*> argv = {program.data()};
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  ::execv(program.c_str(), argv.data());
+  fail_errno(errno, format("cannot start '{}'", program));
+}
+
+}  // namespace harmonics

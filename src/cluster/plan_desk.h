@@ -1,0 +1,46 @@
+// Pipelines between "it could start" and "here is its plan".
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "decisions.h"
+
+namespace harmonics {
+
+/// What the planner was asked for pending pipelines, and what it said. Not a fact: after a restart
+/// it is asked again. Belongs to the scheduler; one thread.
+class PlanDesk {
+ public:
+  enum class Turn {
+    kStarted,
+    kPlanning,  ///< The plan is in the making, and `held` are the workers that it is made for.
+    kBlocked,   ///< Too few workers are free, or there is no plan for those that are.
+    kEnded,     ///< No plan can ever be made: the task has failed.
+  };
+
+  /// Starts a pending pipeline whose plan is there and still fits; else asks for one, once for the
+  /// same workers. `most` is how many workers its user may have.
+  Turn take_turn(Decisions& step, const TaskRecord& task, std::size_t most);
+  /// The workers that the last turn's plan is made for: nobody else should get them meanwhile.
+  [[nodiscard]] const std::vector<WorkerId>& held() const { return held_; }
+
+  void take(const PlanMade& answer);
+  /// Forgets tasks that no longer wait.
+  void tidy(const StateTables& tables);
+  /// Why there was no plan the last time; null when it was not asked or there was one.
+  [[nodiscard]] const std::string* problem(TaskId task) const;
+
+ private:
+  struct Entry {
+    std::vector<WorkerId> asked;
+    std::optional<PlanMade> answer;  ///< Nothing: still in the making.
+  };
+  bool start(Decisions& step, const TaskRecord& task, const PlanMade& plan);
+
+  std::map<TaskId, Entry> entries_;
+  std::vector<WorkerId> held_;
+};
+
+}  // namespace harmonics

@@ -1,0 +1,134 @@
+#include "paced_backend.h"
+
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/json.h>
+
+namespace harmonics {
+namespace {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+double slowdown_from_environment() {
+  const char* text = std::getenv(kSlowdownVariable);
+  if (text == nullptr || *text == '\0') return 1;
+  double factor = 0;
+  const char* end = text + std::strlen(text);
+  const auto read = std::from_chars(text, end, factor);
+  if (read.ec == std::errc() && read.ptr == end && factor >= 1 && factor <= kMaxSlowdown) {
+    return factor;
+  }
+  fail(ErrorCode::kInvalidArgument, "{}='{}' is no factor from 1 to {}: unset it",
+       kSlowdownVariable, text, kMaxSlowdown);
+}
+
+/// Appends lines to the file that the environment names, if it names one.
+class PassTrace {
+ public:
+  PassTrace() {
+    const char* path = std::getenv(kPassTraceVariable);
+    if (path == nullptr || *path == '\0') return;
+    file_.open(path, std::ios::app);
+    if (!file_) {
+      fail(ErrorCode::kUnavailable, "{}: cannot write '{}'", kPassTraceVariable, path);
+    }
+  }
+  [[nodiscard]] bool wanted() const { return file_.is_open() && passes_ < kMaxTracedPasses; }
+  void add(const char* pass, const MicroBatch& batch, double begin, double end) {
+    Json json;
+    json.set("pass", pass).set("step", batch.step).set("micro_batch", std::int64_t{batch.index});
+    file_ << json.set("begin", begin).set("end", end).dump() << '\n' << std::flush;
+    ++passes_;
+  }
+
+ private:
+  std::ofstream file_;
+  std::int64_t passes_ = 0;
+};
+
+double wall_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+class PacedBackend final : public StageBackend {
+ public:
+  PacedBackend(std::unique_ptr<StageBackend> backend, double slowdown)
+      : backend_(std::move(backend)), slowdown_(slowdown) {}
+
+  const HarmonicGraph& graph() const override { return backend_->graph(); }
+  std::string place() const override { return backend_->place(); }
+  PrecisionPolicy precision() const override { return backend_->precision(); }
+  std::vector<std::string> fallbacks() const override { return backend_->fallbacks(); }
+
+  NamedTensors infer(const NamedTensors& inputs) override {
+    return paced([&] { return backend_->infer(inputs); });
+  }
+  NamedTensors evaluate(const NamedTensors& inputs, TapReport& report) override {
+    return paced([&] { return backend_->evaluate(inputs, report); });
+  }
+  NamedTensors forward(const MicroBatch& batch, const NamedTensors& inputs,
+                       TapReport& report) override {
+    const double begin = wall_seconds();
+    NamedTensors outputs = paced([&] { return backend_->forward(batch, inputs, report); });
+    if (trace_.wanted()) trace_.add("forward", batch, begin, wall_seconds());
+    return outputs;
+  }
+  NamedTensors backward(const MicroBatch& batch, const NamedTensors& gradients,
+                        double loss_scale) override {
+    const double begin = wall_seconds();
+    NamedTensors back = paced([&] { return backend_->backward(batch, gradients, loss_scale); });
+    if (trace_.wanted()) trace_.add("backward", batch, begin, wall_seconds());
+    return back;
+  }
+
+  std::map<std::string, double> gradient_square_sums() const override {
+    return backend_->gradient_square_sums();
+  }
+  void update(const Update& update) override { backend_->update(update); }
+  void reset() override { backend_->reset(); }
+  std::string first_non_finite() const override { return backend_->first_non_finite(); }
+
+  NamedTensors parameters() const override { return backend_->parameters(); }
+  NamedTensors optimizer_state() const override { return backend_->optimizer_state(); }
+  NamedTensors gradients() const override { return backend_->gradients(); }
+  void set_parameters(const NamedTensors& values) override { backend_->set_parameters(values); }
+  void set_optimizer_state(const NamedTensors& values, std::int64_t updates_made) override {
+    backend_->set_optimizer_state(values, updates_made);
+  }
+  void set_gradients(const NamedTensors& values) override { backend_->set_gradients(values); }
+  NamedTensors buffers() const override { return backend_->buffers(); }
+  void set_buffers(const NamedTensors& values) override { backend_->set_buffers(values); }
+
+ private:
+  template <typename Work>
+  NamedTensors paced(const Work& work) const {
+    const SteadyTime begin = std::chrono::steady_clock::now();
+    NamedTensors outputs = work();
+    if (slowdown_ > 1) {
+      const auto spent = std::chrono::steady_clock::now() - begin;
+      std::this_thread::sleep_for(spent * (slowdown_ - 1));
+    }
+    return outputs;
+  }
+
+  const std::unique_ptr<StageBackend> backend_;
+  const double slowdown_;
+  PassTrace trace_;
+};
+
+}  // namespace
+
+std::unique_ptr<StageBackend> make_paced_backend(std::unique_ptr<StageBackend> backend) {
+  const double slowdown = slowdown_from_environment();
+  const char* trace = std::getenv(kPassTraceVariable);
+  if (slowdown == 1 && (trace == nullptr || *trace == '\0')) return backend;
+  return std::make_unique<PacedBackend>(std::move(backend), slowdown);
+}
+
+}  // namespace harmonics

@@ -1,0 +1,25 @@
+// A backend that watches another one's passes: poses as a slower device, keeps a trace (private to
+// runtime).
+#pragma once
+
+#include <memory>
+
+#include <harmonics/runtime/stage_backend.h>
+
+namespace harmonics {
+
+/// How many times as long every pass takes; for trying out plans on machines that are all alike.
+inline constexpr const char* kSlowdownVariable = "HARMONICS_SLOWDOWN";
+inline constexpr double kMaxSlowdown = 1000;
+/// A file to which every pass of training is appended as a line of JSON: {"pass": "forward",
+/// "step": 7, "micro_batch": 0, "begin": 1.5, "end": 1.6}, in seconds since 1970.
+inline constexpr const char* kPassTraceVariable = "HARMONICS_PASS_TRACE";
+/// Passes that a trace holds at most; later ones are not written.
+inline constexpr std::int64_t kMaxTracedPasses = 200'000;
+
+/// `backend` as it is where neither variable is set, else with its passes slowed down or traced. A
+/// variable that makes no sense is an Error. The answers are the same either way.
+[[nodiscard]] std::unique_ptr<StageBackend> make_paced_backend(
+    std::unique_ptr<StageBackend> backend);
+
+}  // namespace harmonics

@@ -1,0 +1,127 @@
+#include "pipeline_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <harmonics/base/error.h>
+#include <harmonics/plan/planner.h>
+
+#include "plan_words.h"
+
+namespace harmonics {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kGraph = R"(
+harmonic net {
+  producer image {64};
+  producer label {1} int64;
+  layer a linear(512);
+  layer b linear(512);
+  layer c linear(512);
+  layer d linear(10);
+  cycle {
+    image -(relu)-> a -(relu)-> b -(relu)-> c -> d;
+    d <-(cross_entropy)- label;
+  }
+})";
+
+PipelineSpec pipeline(std::uint32_t stages) {
+  PipelineSpec spec;
+  spec.model = "net.harp";
+  spec.graph = kGraph;
+  spec.stages = stages;
+  spec.settings = {{"batch_size", "32"}, {"micro_batches", "4"}};
+  return spec;
+}
+
+StagePlace place(const std::string& name, std::uint32_t id) {
+  StagePlace place;
+  place.place.worker = WorkerId{id};
+  place.place.spec.name = name;
+  place.place.spec.address = "localhost:1";
+  place.place.spec.memory_mb = 4096;
+  return place;
+}
+
+/// Seconds for each of the four layers.
+StagePlace measured(const std::string& name, std::uint32_t id, double seconds) {
+  StagePlace one = place(name, id);
+  one.measured = MeasuredWorker{std::vector<double>(4, seconds), 0};
+  return one;
+}
+
+TEST(PipelinePlan, HasExactlyAsManyStagesAsWished) {
+  const auto plan = plan_pipeline(pipeline(3), {place("x", 1), place("y", 2), place("z", 3)});
+  EXPECT_EQ(plan.stages.size(), 3U);
+  EXPECT_EQ(plan.text.at("micro_batch").as_integer(), 8);
+  EXPECT_EQ(plan.text.at("stages").as_array().size(), 3U);
+  EXPECT_FALSE(plan.text.at("workers").as_array()[0].at("measured").as_bool());
+}
+
+TEST(PipelinePlan, MakesDoWithTheWorkersThatAreLeft) {
+  EXPECT_EQ(plan_pipeline(pipeline(3), {place("x", 1), place("y", 2)}).stages.size(), 2U);
+}
+
+TEST(PipelinePlan, TakesTheFastestAndGivesThemMore) {
+  const auto plan = plan_pipeline(
+      pipeline(2),
+      {measured("slow", 1, 1.0), measured("slower", 2, 2.0), measured("fast", 3, 0.3)});
+  const auto& stages = plan.text.at("stages").as_array();
+  ASSERT_EQ(stages.size(), 2U);
+  for (const Json& stage : stages) {
+    const auto& layers = stage.at("layers").as_array();
+    const std::int64_t count = layers[1].as_integer() - layers[0].as_integer() + 1;
+    EXPECT_EQ(count, stage.at("worker").as_string() == "fast" ? 3 : 1);
+    EXPECT_NE(stage.at("worker").as_string(), "slower");
+  }
+  EXPECT_DOUBLE_EQ(plan.text.at("period_s").as_number(), 1.0);
+  const std::string words = explain_plan(plan.text.dump());
+  EXPECT_THAT(words, HasSubstr("slower (8000.000 ms for the whole graph, measured)"));
+}
+
+TEST(PipelinePlan, LeftAloneItLeavesOutWhoWouldSlowItDown) {
+  const auto plan =
+      plan_pipeline(pipeline(0), {measured("slow", 1, 50.0), measured("fast", 2, 0.001)});
+  EXPECT_THAT(plan.stages, ElementsAre(1U));
+  EXPECT_TRUE(plan.text.at("proven").as_bool());
+}
+
+TEST(PipelinePlan, WhatCanNeverWorkIsAnInvalidArgument) {
+  const auto code = [](const PipelineSpec& spec) {
+    try {
+      static_cast<void>(plan_pipeline(spec, {place("x", 1)}));
+      return ErrorCode::kInternal;
+    } catch (const Error& error) {
+      return error.code();
+    }
+  };
+  EXPECT_EQ(code(pipeline(5)), ErrorCode::kInvalidArgument);
+  PipelineSpec broken = pipeline(1);
+  broken.graph = "harmonic";
+  EXPECT_EQ(code(broken), ErrorCode::kInvalidArgument);
+  PipelineSpec odd = pipeline(1);
+  odd.settings = {{"batch_size", "many"}};
+  EXPECT_EQ(code(odd), ErrorCode::kInvalidArgument);
+}
+
+TEST(PipelinePlan, TooLittleMemoryIsNoFeasiblePlan) {
+  StagePlace small = place("small", 1);
+  small.place.spec.memory_mb = 1;
+  EXPECT_THROW(static_cast<void>(plan_pipeline(pipeline(0), {small})), NoFeasiblePlan);
+  EXPECT_THROW(static_cast<void>(plan_pipeline(pipeline(1), {small})), NoFeasiblePlan);
+}
+
+TEST(PlanWords, SecretsStayWithTheStages) {
+  PipelinePlan plan = plan_pipeline(pipeline(1), {place("x", 1)});
+  plan.text.set("access", Json().set("token", "secret"));
+  EXPECT_THAT(public_plan(plan.text.dump()), Not(HasSubstr("secret")));
+  EXPECT_THAT(public_plan(plan.text.dump()), HasSubstr("period_s"));
+  EXPECT_EQ(public_plan("no plan"), "");
+}
+
+}  // namespace
+}  // namespace harmonics

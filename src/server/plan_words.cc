@@ -1,0 +1,72 @@
+#include "plan_words.h"
+
+#include <set>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/json.h>
+
+namespace harmonics {
+namespace {
+
+constexpr double kMilliseconds = 1e3;
+
+std::string stage_words(const Json& stage) {
+  const std::string& from = stage.at("from").as_string();
+  const std::string& to = stage.at("to").as_string();
+  return format("{} has {} ({:.3f} ms)", stage.at("worker").as_string(),
+                from == to ? from : format("{} to {}", from, to),
+                stage.at("compute_s").as_number() * kMilliseconds);
+}
+
+std::string worker_words(const Json& worker) {
+  return format("{} ({:.3f} ms for the whole graph, {})", worker.at("worker").as_string(),
+                worker.at("whole_graph_s").as_number() * kMilliseconds,
+                worker.at("measured").as_bool() ? "measured" : "estimated");
+}
+
+}  // namespace
+
+std::string public_plan(const std::string& plan) {
+  if (plan.empty()) return {};
+  try {
+    Json::Object open;
+    for (const auto& [key, value] : Json::parse(plan, "plan").as_object()) {
+      if (key != "access") open.emplace_back(key, value);
+    }
+    return Json(std::move(open)).dump();
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+std::string explain_plan(const std::string& plan) {
+  const Json json = Json::parse(plan, "plan");
+  if (json.find("measure") != nullptr) return "It measures the model on workers before its plan.";
+  const Json::Array& stages = json.at("stages").as_array();
+  std::string text = format("Its {} stages: ", stages.size());
+  std::set<std::string> used;
+  double slowest = 0;
+  std::string bottleneck;
+  for (const Json& stage : stages) {
+    text += (used.empty() ? "" : ", ") + stage_words(stage);
+    used.insert(stage.at("worker").as_string());
+    if (stage.at("compute_s").as_number() <= slowest) continue;
+    slowest = stage.at("compute_s").as_number();
+    bottleneck = stage.at("worker").as_string();
+  }
+  const double period = json.at("period_s").as_number();
+  text += format(". A micro-batch of {} leaves every {:.3f} ms, bound by {}.",
+                 json.at("micro_batch").as_integer(), period * kMilliseconds,
+                 slowest < period ? "the network" : format("what {} computes", bottleneck));
+  std::string planned_with;
+  std::string left_out;
+  for (const Json& worker : json.at("workers").as_array()) {
+    const bool is_used = used.contains(worker.at("worker").as_string());
+    std::string& list = is_used ? planned_with : left_out;
+    list += (list.empty() ? "" : ", ") + worker_words(worker);
+  }
+  text += format(" It was planned with {}", planned_with);
+  return text + (left_out.empty() ? "." : format("; {} would not have made it faster.", left_out));
+}
+
+}  // namespace harmonics

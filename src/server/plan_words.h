@@ -1,0 +1,14 @@
+// A pipeline's plan for people and clients (private to server).
+#pragma once
+
+#include <string>
+
+namespace harmonics {
+
+/// The plan without what only its stages may know. A text that is no plan gives an empty one.
+[[nodiscard]] std::string public_plan(const std::string& plan);
+
+/// Which stage runs where, how long it takes, and who was left out, in full sentences.
+[[nodiscard]] std::string explain_plan(const std::string& plan);
+
+}  // namespace harmonics

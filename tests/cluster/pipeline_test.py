@@ -1,0 +1,230 @@
+"""A training in stages as one task of the cluster: planned, run, killed in every way, and still the same.
+
+HARMONICS_SOAK=1 kills at more points; HARMONICS_SEED repeats a run.
+"""
+
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import unittest
+
+from cluster import HARMONICS, SOURCE_DIR, ClusterTest, environment
+
+SEED = int(os.environ.get('HARMONICS_SEED', random.SystemRandom().randrange(1 << 32)))
+ROUNDS = 10 if os.environ.get('HARMONICS_SOAK') else 1
+DIGITS = SOURCE_DIR / 'examples' / 'digits.harp'
+NAMES = ('a', 'b', 'c')
+# Long enough for a busy machine, short enough that a dead worker's end is soon known.
+LEASE_S = 6
+PATIENCE_S = 400
+
+
+class Pipeline(ClusterTest):
+    def start_server(self, *arguments, port=None):
+        return super().start_server('--lease', LEASE_S, *arguments, port=port)
+
+    def start_workers(self, names=NAMES):
+        return {name: self.start_worker('--id', name, '--state-dir', self.folder / f'machine-{name}',
+                                        '--token-file', self.state / 'token', gpus=1)
+                for name in names}
+
+    def pipeline(self, *flags, model=DIGITS, stages=3):
+        return int(self.done('submit', '--output', 'quiet', '--pipeline', model, '--stages', stages,
+                             '--set', 'threads=1', *flags))
+
+    def report(self, task, rank=0):
+        """What a stage says at the end of the run."""
+        return json.loads(self.done('logs', task, '--rank', rank).splitlines()[-1])
+
+    def wait(self, *tasks):
+        """As in other tests, with more patience: each task is several processes."""
+        result = subprocess.run([str(HARMONICS), 'wait', *self.access(), *map(str, tasks), '--timeout',
+                                 str(PATIENCE_S), '--output', 'json'], capture_output=True, text=True,
+                                timeout=2 * PATIENCE_S, env=environment(self.folder))
+        ends = json.loads(result.stdout)
+        self.assertTrue(ends['ended'], f'{ends} {[self.call("why", task).stdout for task in tasks]}')
+        return ends
+
+    def finish(self, *tasks):
+        ends = self.wait(*tasks)
+        errors = [self.call('logs', task, '--stream', 'err').stdout for task in tasks]
+        self.assertEqual(ends['succeeded'], len(tasks), '\n'.join(errors))
+
+    def undisturbed(self, *flags):
+        """The digest of the same training in one process."""
+        result = subprocess.run(
+            [str(HARMONICS), 'train', str(DIGITS), '--threads', '1', '--output', 'json', *map(str, flags)],
+            capture_output=True, text=True, check=True, cwd=self.folder, env=environment(self.folder))
+        return json.loads(result.stdout)['weights_digest']
+
+    def steps_done(self, task):
+        progress = self.task(task)['progress'] or {}
+        return progress.get('step', 0)
+
+    def processes(self, name, program=''):
+        """Pids of a worker's tasks that run `program`, found by the worker's mark."""
+        identity = self.folder / f'machine-{name}' / 'workers' / f'id-{name}' / 'identity'
+        mark = f'HARMONICS_ATTEMPT_MARK={identity.read_text()}'.encode()
+        found = []
+        for process in pathlib.Path('/proc').glob('[0-9]*'):
+            try:
+                if mark in (process / 'environ').read_bytes() and \
+                        os.readlink(process / 'exe').endswith(program):
+                    found.append(int(process.name))
+            except OSError:
+                pass
+        return found
+
+    def supervisors(self, name):
+        found = []
+        for record in (self.folder / f'machine-{name}').glob('workers/*/attempts/*/state'):
+            try:
+                found.append(int(record.read_bytes().split(b'\0')[1]))
+            except (OSError, ValueError, IndexError):
+                pass
+        return found
+
+    @staticmethod
+    def kill_pids(pids):
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def test_three_stages_learn_what_one_process_learns(self):
+        self.start_server()
+        self.start_workers()
+        flags = ('--epochs', 3, '--micro-batches', 4)
+        task = self.pipeline(*flags, '--batch-size', 32, '--checkpoint-every', 50)
+        self.until(lambda: self.task(task)['state'] != 'pending', 'its start')
+        view = self.task(task)
+        if view['state'] == 'active':
+            self.assertEqual([stage['worker'] for stage in view['plan']['stages']],
+                             [member['worker'] for member in view['members']])
+            self.assertNotIn('access', view['plan'])
+            self.assertIn('Its 3 stages: ', self.done('why', task))
+        self.finish(task)
+        reports = [self.report(task, rank) for rank in range(3)]
+        self.assertEqual({report['weights_digest'] for report in reports},
+                         {self.undisturbed(*flags)})
+        self.assertEqual({report['epochs'] for report in reports}, {3})
+        lines = self.done('logs', task, '--rank', 2, '--stream', 'metrics').splitlines()
+        self.assertIn('test_accuracy', json.loads(lines[-1]))
+
+    def test_a_file_says_the_same(self):
+        self.start_server()
+        self.start_workers(('a', 'b'))
+        (self.folder / 'task.json').write_text(json.dumps({
+            'name': 'by file', 'pipeline': {'model': str(DIGITS), 'stages': 2, 'checkpoint_every': 10,
+                                            'settings': {'epochs': '1', 'threads': '1'}}}))
+        task = int(self.done('submit', '--output', 'quiet', '--config', 'task.json'))
+        self.finish(task)
+        self.assertEqual(self.report(task)['weights_digest'], self.undisturbed('--epochs', 1))
+
+    def test_the_plan_may_choose_one_worker(self):
+        self.start_server()
+        self.start_workers(('a', 'b'))
+        task = self.pipeline('--epochs', 1, stages='auto')
+        self.finish(task)
+        self.assertEqual(self.report(task)['weights_digest'], self.undisturbed('--epochs', 1))
+
+    def kill_one(self, chance, task, what, server, workers):
+        """Kills it after a random step; gives the server that runs then."""
+        step = chance.randrange(1, 150)
+        self.until(lambda: self.steps_done(task) >= step or self.state_of(task) != 'active',
+                   f'step {step} of task {task}')
+        print(f'kills {what} after step {self.steps_done(task)}', flush=True)
+        name = chance.choice(sorted(workers))
+        if what == 'server':
+            self.kill(server)
+            return self.start_server()
+        if what == 'stage':
+            self.kill_pids(self.processes(name, 'harmonics-torch'))
+            return server
+        # The whole machine: the worker, what it runs, and its disk.
+        self.kill(workers.pop(name))
+        self.kill_pids(self.supervisors(name) + self.processes(name))
+        shutil.rmtree(self.folder / f'machine-{name}')
+        return server
+
+    def test_killed_anywhere_it_ends_with_the_same_weights(self):
+        chance = random.Random(SEED)
+        print(f'seed {SEED}', flush=True)
+        flags = ('--epochs', 12, '--micro-batches', 2)
+        expected = self.undisturbed(*flags)
+        for _ in range(ROUNDS):
+            server = self.start_server(port=0)
+            workers = self.start_workers()
+            task = self.pipeline(*flags, '--checkpoint-every', 20)
+            self.until_launched(task)
+            order = ['server', 'stage', 'worker']
+            chance.shuffle(order)
+            for what in order:
+                server = self.kill_one(chance, task, what, server, workers)
+                # It goes on: further than where it was, or to its end.
+                self.until(lambda: self.state_of(task) in ('active', 'succeeded'), 'its next attempt')
+            self.finish(task)
+            view = self.task(task)
+            print(f'{order}: {view["attempts"]} attempts, {view["losses"]} losses', flush=True)
+            ranks = [rank for rank in range(2)
+                     if self.call('logs', task, '--rank', rank).returncode == 0]
+            self.assertIn(0, ranks)
+            for rank in ranks:
+                self.assertEqual(self.report(task, rank)['weights_digest'], expected)
+            for process in [server, *workers.values()]:
+                self.kill(process)
+            shutil.rmtree(self.state)
+            for name in NAMES:
+                shutil.rmtree(self.folder / f'machine-{name}', ignore_errors=True)
+
+    def test_five_pipelines_and_fifty_tasks_at_once(self):
+        self.start_server()
+        self.start_workers()
+        ran = self.folder / 'ran'
+        ran.mkdir()
+        # Each holds its device by a folder that only one of them can make.
+        guarded = (f'd={ran}/$HARMONICS_WORKER-$CUDA_VISIBLE_DEVICES; mkdir $d || exit 9; sleep 0.05; '
+                   'rmdir $d')
+        pipelines, tasks = [], []
+        for i in range(5):
+            pipelines.append(self.pipeline('--gpus', 1, '--epochs', 1, '--checkpoint-every', 40,
+                                           stages=(3, 2, 'auto', 3, 1)[i]))
+            tasks.append(int(self.done('submit', '--output', 'quiet', '--name', 'small', '--gpus', 1,
+                                       '--array', 10, '--', 'sh', '-c', guarded)))
+        ends = self.wait(*pipelines, *tasks)
+        self.assertEqual(ends['succeeded'], 55, [self.task(task) for task in pipelines])
+        digests = {self.report(task)['weights_digest'] for task in pipelines}
+        self.assertEqual(digests, {self.undisturbed('--epochs', 1)})
+
+    def test_what_is_wrong_is_said_before_or_by_why(self):
+        self.start_server()
+        self.start_workers(('a',))
+        self.assert_fails(self.call('submit', '--pipeline', 'none.harp'), 'none.harp')
+        self.assert_fails(self.call('submit', '--name', 'x', '--stages', 2), '--pipeline MODEL.harp')
+        self.assert_fails(self.call('submit', '--pipeline', DIGITS, '--set', 'parts=2'),
+                          "no setting 'parts'")
+        self.assert_fails(self.call('submit', '--pipeline', DIGITS, '--stages', 'many'), 'auto', code=2)
+        # More stages than layers: no worker could help.
+        task = self.pipeline(stages=5)
+        for name in ('b', 'c', 'd', 'e'):
+            self.start_worker('--id', name)
+        self.assertEqual(self.wait(task)['failed'], 1)
+        self.assertIn('too few for 5 stages', self.done('task', task))
+
+    def test_a_folder_that_workers_do_not_see_is_named(self):
+        self.start_server()
+        worker = self.start_worker('--id', 'a')
+        task = self.pipeline('--epochs', 1, '--retries', 0, '--checkpoint-dir', self.folder / 'shared',
+                             stages=1)
+        self.finish(task)
+        self.assertTrue(list((self.folder / 'shared').glob(f'task-{task}-*/checkpoint')))
+        self.kill(worker)
+
+
+if __name__ == '__main__':
+    unittest.main()
