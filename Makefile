@@ -1,6 +1,6 @@
 # Everything that a person types. `make` alone lists it; the scripts do the work.
 .DEFAULT_GOAL := help
-.PHONY: help all test demo bench reference lint format sanitize soak fuzz test-spark spark-demo bench-spark clean server worker submit monitor
+.PHONY: help all test demo tour bench reference lint format sanitize soak fuzz test-spark spark-demo bench-spark clean server worker submit monitor
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\): ## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -11,8 +11,11 @@ all: ## set up and build everything into build-Release/
 test: ## set up, build and run all tests
 	scripts/run-tests.sh Release
 
-demo: ## set up, build, and watch a network learn to read digits
+demo: ## set up, build, and watch a cluster train a network, lose a machine and go on
 	scripts/demo.sh
+
+tour: ## describe, draw, train and use a network with one program
+	scripts/tour.sh
 
 bench: ## run the benchmarks and write bench/RESULTS.md
 	scripts/build.sh release

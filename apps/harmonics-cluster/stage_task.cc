@@ -1,5 +1,9 @@
 #include "stage_task.h"
 
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +16,7 @@
 #include <harmonics/base/json.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/graph/harp.h>
+#include <harmonics/options/command_line.h>
 #include <harmonics/options/train_settings.h>
 #include <harmonics/place/plan_partition.h>
 #include <harmonics/transport/binding.h>
@@ -28,6 +33,7 @@ namespace fs = std::filesystem;
 constexpr const char* kFirstContactSeconds = "300";
 constexpr const char* kDeadlineSeconds = "600";
 constexpr std::size_t kMaxMark = 256;
+constexpr std::size_t kMaxProfileBytes = std::size_t{16} << 20;
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -50,6 +56,12 @@ std::vector<std::string> hosts_of(const std::string& peers) {
     at = end + 1;
   }
   return hosts;
+}
+
+void announce(const std::vector<std::string>& words) {
+  std::string line = "harmonics";
+  for (const std::string& word : words) line += " " + word;
+  write_text(Stream::kError, line + "\n");
 }
 
 void check_folder(const Json& access) {
@@ -202,12 +214,17 @@ int stage_task() {
   orders.run = format("task-{}.{}", variable("HARMONICS_TASK_ID"), variable("HARMONICS_ATTEMPT"));
   orders.has_devices = !variable("HARMONICS_DEVICES").empty();
   orders.scratch = fs::current_path();
+  const Json plan = Json::parse(orders.plan, "plan");
+  if (plan.find("measure") != nullptr) return measure(orders, plan);
   const std::vector<std::string> words = stage_words(orders);
-  std::string line = "harmonics";
-  for (const std::string& word : words) line += " " + word;
-  write_text(Stream::kError, line + "\n");
-  const std::string token = Json::parse(orders.plan, "plan").at("access").at("token").as_string();
-  ::setenv("HARMONICS_TOKEN", token.c_str(), 1);
+  announce(words);
+  const Json& access = plan.at("access");
+  ::setenv("HARMONICS_TOKEN", access.at("token").as_string().c_str(), 1);
+  if (Json::parse(orders.pipeline, "pipeline").at("trace").as_bool()) {
+    const fs::path trace = fs::path(access.at("folder").as_string()) /
+                           format("passes-{}-{}.jsonl", orders.run, orders.rank);
+    ::setenv("HARMONICS_PASS_TRACE", trace.c_str(), 1);
+  }
   for (const char* name :
        {"HARMONICS_PIPELINE", "HARMONICS_PIPELINE_GRAPH", "HARMONICS_PIPELINE_PLAN"}) {
     ::unsetenv(name);

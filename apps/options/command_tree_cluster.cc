@@ -218,8 +218,8 @@ void CommandTree::add_submit_pipeline(CLI::App& app) {
       }));
   add_path(app, "--checkpoint-dir", c.checkpoint_dir,
            "a folder that the server and all workers share (one of the server's)");
-  add_optional(app, "--checkpoint-every", c.checkpoint_every, {1, 1'000'000'000},
-               "save every so many steps (100)");
+  add_whole(app, "--checkpoint-every", c.checkpoint_every, {1, 1'000'000'000},
+            "save every so many steps (100)");
   app.add_flag("--profile", c.profile, "measure the model on each worker before the first plan")
       ->option_text(" ");
   app.add_flag("--trace", c.trace, "keep when each stage worked on what, beside the checkpoint")

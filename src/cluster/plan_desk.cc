@@ -50,7 +50,7 @@ PlanDesk::Turn PlanDesk::take_turn(Decisions& step, const TaskRecord& task, std:
     return Turn::kPlanning;
   }
   if (free.size() < step.gang_of(task)) return Turn::kBlocked;
-  if (asked && !entry.answer->problem.empty() && entry.asked == ids) return Turn::kBlocked;
+  if (asked && !entry.answer->problem.empty() && entry.asked == ids) return Turn::kNoPlan;
   step.effect(question(task, free));
   entry = {ids, std::nullopt};
   held_ = std::move(ids);

@@ -16,7 +16,8 @@ class PlanDesk {
   enum class Turn {
     kStarted,
     kPlanning,  ///< The plan is in the making, and `held` are the workers that it is made for.
-    kBlocked,   ///< Too few workers are free, or there is no plan for those that are.
+    kBlocked,   ///< Too few workers are free.
+    kNoPlan,    ///< There is none for those that are free: it must not keep them from others.
     kEnded,     ///< No plan can ever be made: the task has failed.
   };
 

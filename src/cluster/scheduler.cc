@@ -138,7 +138,8 @@ bool Scheduler::take_turn(Decisions& step, const LaneKey& lane, const TaskRecord
   }
   if (task.spec().pipeline) {
     const PlanDesk::Turn turn = take_pipeline_turn(step, lane, task);
-    if (turn != PlanDesk::Turn::kBlocked) return turn != PlanDesk::Turn::kPlanning;
+    const bool leaves_queue = turn == PlanDesk::Turn::kStarted || turn == PlanDesk::Turn::kEnded;
+    if (turn != PlanDesk::Turn::kBlocked) return leaves_queue;
   } else if (try_start(step, lane, task)) {
     return true;
   }

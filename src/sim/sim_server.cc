@@ -1,5 +1,7 @@
 #include "sim_server.h"
 
+#include <algorithm>
+
 #include <harmonics/base/error.h>
 
 namespace harmonics {
@@ -100,7 +102,27 @@ void SimServer::carry_out(const ServerEffect& effect) {
       side_.close(found->second);
       connections_.erase(found);
     }
+  } else if (const auto* ask = std::get_if<AskPlan>(&effect)) {
+    plan(*ask);
   }
+}
+
+// Some of the workers in another order, after a while; now and then it wants to measure first.
+void SimServer::plan(const AskPlan& ask) {
+  PlanMade made;
+  made.task = ask.task;
+  made.plan = "plan";
+  made.measures = setup_.world.chance(0.2);
+  for (const PlanPlace& place : ask.places) {
+    const bool first = setup_.world.chance(0.5);
+    made.stages.insert(first ? made.stages.begin() : made.stages.end(), place.worker);
+  }
+  const std::uint32_t wanted = ask.submission->spec.pipeline->stages;
+  if (wanted != 0) made.stages.resize(std::min<std::size_t>(wanted, made.stages.size()));
+  setup_.world.after(setup_.world.between(milliseconds(1), seconds(2)),
+                     [this, made, alive = alive_] {
+                       if (*alive) deliver(made);
+                     });
 }
 
 void SimServer::kill() {

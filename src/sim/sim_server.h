@@ -64,6 +64,7 @@ class SimServer {
   void commit();
   void act();
   void carry_out(const ServerEffect& effect);
+  void plan(const AskPlan& ask);
   void die();
   void schedule_tick();
 

@@ -133,6 +133,31 @@ class Pipeline(ClusterTest):
         self.finish(task)
         self.assertEqual(self.report(task)['weights_digest'], self.undisturbed('--epochs', 1))
 
+    def test_it_is_measured_before_it_is_planned(self):
+        self.start_server()
+        for name, slowdown in (('quick', 1), ('slow', 50)):
+            self.start_worker('--id', name, '--slowdown', slowdown)
+        lenet = SOURCE_DIR / 'examples' / 'lenet.harp'
+        task = self.pipeline('--profile', '--trace', '--epochs', 1, '--checkpoint-dir',
+                             self.folder / 'shared', model=lenet, stages=2)
+        plan = self.until(lambda: 'stages' in (self.task(task).get('plan') or {}) and
+                          self.task(task)['plan'], 'its plan')
+        self.assertTrue(all(worker['measured'] for worker in plan['workers']), plan)
+        layers = {stage['worker']: stage['layers'][1] - stage['layers'][0] + 1 for stage in plan['stages']}
+        self.assertGreater(layers['quick'], layers['slow'], plan)
+        self.assertIn('measured', self.done('why', task))
+        self.finish(task)
+        self.assertEqual(self.task(task)['attempts'], 2)
+        traces = list((self.folder / 'shared').glob(f'task-{task}-*/passes-task-{task}.2-*.jsonl'))
+        self.assertEqual(len(traces), 2)
+        passes = [json.loads(line) for line in traces[0].read_text().splitlines()]
+        self.assertEqual({one['pass'] for one in passes}, {'forward', 'backward'})
+        # The next one knows already.
+        again = self.pipeline('--profile', '--epochs', 1, '--checkpoint-dir', self.folder / 'shared',
+                              model=lenet, stages=2)
+        self.finish(again)
+        self.assertEqual(self.task(again)['attempts'], 1)
+
     def kill_one(self, chance, task, what, server, workers):
         """Kills it after a random step; gives the server that runs then."""
         step = chance.randrange(1, 150)
