@@ -29,8 +29,9 @@ std::string worker_words(const Json& worker) {
 std::string public_plan(const std::string& plan) {
   if (plan.empty()) return {};
   try {
+    const Json whole = Json::parse(plan, "plan");
     Json::Object open;
-    for (const auto& [key, value] : Json::parse(plan, "plan").as_object()) {
+    for (const auto& [key, value] : whole.as_object()) {
       if (key != "access") open.emplace_back(key, value);
     }
     return Json(std::move(open)).dump();
