@@ -30,8 +30,10 @@ def text(x, y, words, anchor='start'):
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{html.escape(str(words))}</text>'
 
 
-def bar(x, y, width, height, colour, title, opacity=1.0):
-    return (f'<rect x="{x:.2f}" y="{y:.1f}" width="{max(width, 0.4):.2f}" height="{height}" fill="{colour}" '
+def bar(row, span, colour, title, opacity=1.0):
+    """A bar in a row of a time line, from `span[0]` to `span[1]`."""
+    width = max(span[1] - span[0] - 0.5, 0.4)
+    return (f'<rect x="{span[0]:.2f}" y="{8 + row * 30}" width="{width:.2f}" height="22" fill="{colour}" '
             f'opacity="{opacity}"><title>{html.escape(title)}</title></rect>')
 
 
@@ -64,7 +66,7 @@ def time_line(plan, batches=6):
     for row, stage in enumerate(stages):
         parts.append(text(4, 24 + row * 30, f'{row}: {stage["worker"]}'))
     for row, batch, begin, end in bars:
-        parts.append(bar(LEFT + begin * scale, 8 + row * 30, (end - begin) * scale - 0.5, 22,
+        parts.append(bar(row, (LEFT + begin * scale, LEFT + end * scale),
                          COLOURS[batch % len(COLOURS)],
                          f'micro-batch {batch} on {stages[row]["worker"]}: {milliseconds(end - begin)}'))
     height = 8 + len(stages) * 30 + 24
@@ -121,8 +123,8 @@ def pass_trace(stages, workers, steps=2):
     for row, stage in enumerate(lines):
         parts.append(text(4, 24 + row * 30, f'{row}: {workers[row]}'))
         for line in stage:
-            parts.append(bar(LEFT + (line['begin'] - begin) * scale, 8 + row * 30,
-                             (line['end'] - line['begin']) * scale, 22,
+            parts.append(bar(row, (LEFT + (line['begin'] - begin) * scale,
+                                   LEFT + (line['end'] - begin) * scale),
                              COLOURS[line['micro_batch'] % len(COLOURS)],
                              f'step {line["step"]}, micro-batch {line["micro_batch"]}, {line["pass"]}: '
                              f'{milliseconds(line["end"] - line["begin"])}',

@@ -1,6 +1,7 @@
 #include "plan_desk.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 namespace harmonics {
@@ -37,7 +38,9 @@ PlanDesk::Turn PlanDesk::take_turn(Decisions& step, const TaskRecord& task, std:
     entries_.erase(task.id);
     return Turn::kEnded;
   }
-  if (entry.answer && start(step, task, *entry.answer)) {
+  // The user may have got other devices since it was asked.
+  const bool affordable = entry.answer && entry.answer->stages.size() <= most;
+  if (affordable && start(step, task, *entry.answer)) {
     entries_.erase(task.id);
     return Turn::kStarted;
   }
@@ -46,7 +49,9 @@ PlanDesk::Turn PlanDesk::take_turn(Decisions& step, const TaskRecord& task, std:
   for (const Worker* worker : free) ids.push_back(worker->id);
   const bool asked = !entry.asked.empty();
   if (asked && !entry.answer) {
-    held_ = entry.asked;
+    // One of them may have been forgotten meanwhile.
+    std::ranges::copy_if(entry.asked, std::back_inserter(held_),
+                         [&](WorkerId id) { return step.tables().pool.find(id) != nullptr; });
     return Turn::kPlanning;
   }
   if (free.size() < step.gang_of(task)) return Turn::kBlocked;
