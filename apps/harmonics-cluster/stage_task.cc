@@ -109,6 +109,7 @@ void add_settings(std::vector<std::string>& words, const Json& pipeline, bool ha
   }
   bool names_backend = false;
   for (const auto& [key, value] : pipeline.at("settings").as_object()) {
+    if (key == "elastic") continue;
     const TrainSettingRule* rule = find_train_setting_rule(key);
     if (rule == nullptr) fail(ErrorCode::kInvalidArgument, "there is no setting '{}'", key);
     const std::string flag = flag_of(*rule);

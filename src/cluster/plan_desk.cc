@@ -2,7 +2,12 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <set>
+#include <utility>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/json.h>
 
 namespace harmonics {
 namespace {
@@ -27,7 +32,22 @@ AskPlan question(const TaskRecord& task, const std::vector<const Worker*>& free)
   return ask;
 }
 
+/// Seconds from one micro-batch to the next; a plan that does not say it is never worth a move.
+double period_of(const std::string& plan) {
+  try {
+    return Json::parse(plan, "plan").at("period_s").as_number();
+  } catch (const Error&) {
+    return std::numeric_limits<double>::infinity();
+  }
+}
+
 }  // namespace
+
+bool is_elastic(const TaskSpec& spec) {
+  const std::pair<std::string, std::string> wish("elastic", "true");
+  return spec.pipeline &&
+         std::ranges::find(spec.pipeline->settings, wish) != spec.pipeline->settings.end();
+}
 
 PlanDesk::Turn PlanDesk::take_turn(Decisions& step, const TaskRecord& task, std::size_t most) {
   held_.clear();
@@ -74,10 +94,66 @@ bool PlanDesk::start(Decisions& step, const TaskRecord& task, const PlanMade& pl
   }
   if (members.empty()) return false;
   step.start(task, std::move(members), plan);
+  if (is_elastic(task.spec()) && !plan.measures) elastic_[task.id] = {};
   return true;
 }
 
+void PlanDesk::find_elastic(const StateTables& tables) {
+  if (std::exchange(elastic_known_, true)) return;
+  for (const auto& [worker, attempts] : tables.attempts) {
+    for (const AttemptId id : attempts) {
+      if (is_elastic(tables.tasks.find(id.task)->spec())) elastic_.try_emplace(id.task);
+    }
+  }
+}
+
+void PlanDesk::look_for_better(Decisions& step) {
+  const StateTables& tables = step.tables();
+  find_elastic(tables);
+  std::erase_if(elastic_, [&](const auto& entry) {
+    const TaskRecord* task = tables.tasks.find(entry.first);
+    return task == nullptr || !std::holds_alternative<Active>(task->state);
+  });
+  for (const auto& [id, entry] : elastic_) weigh(step, *tables.tasks.find(id));
+}
+
+void PlanDesk::weigh(Decisions& step, const TaskRecord& task) {
+  const Active& active = std::get<Active>(task.state);
+  if (active.stopping || active.measures || task.preemptions >= step.options().max_preemptions) {
+    return;
+  }
+  Entry& entry = elastic_.at(task.id);
+  if (!entry.asked.empty() && !entry.answer) return;
+  if (entry.answer && entry.answer->problem.empty() &&
+      period_of(entry.answer->plan) < kWorthAMove * period_of(active.plan)) {
+    step.note("pipeline {} moves to a better plan", task.id.value);
+    step.stop(task, StopReason::kPreempted);
+    return;
+  }
+  AskPlan ask{task.id, task.submission, {}};
+  std::vector<WorkerId> ids;
+  for (const Member& member : active.members) {
+    const auto known = step.tables().workers.find(member.worker);
+    if (member.ended || known == step.tables().workers.end()) return;
+    ask.places.push_back({member.worker, known->second.spec, member.devices});
+    ids.push_back(member.worker);
+  }
+  const Needs needs = needs_of(task.spec());
+  for (const Worker* worker : free_workers(step, needs, kMaxPipelineStages)) {
+    if (std::ranges::find(ids, worker->id) != ids.end()) continue;
+    ask.places.push_back({worker->id, worker->spec, worker->choose(needs)});
+    ids.push_back(worker->id);
+  }
+  if (ids.size() == active.members.size() || ids == entry.asked) return;
+  entry = {ids, std::nullopt};
+  step.effect(std::move(ask));
+}
+
 void PlanDesk::take(const PlanMade& answer) {
+  if (const auto running = elastic_.find(answer.task); running != elastic_.end()) {
+    running->second.answer = answer;
+    return;
+  }
   const auto entry = entries_.find(answer.task);
   if (entry == entries_.end()) return;
   entry->second.answer = answer;

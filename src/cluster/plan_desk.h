@@ -27,6 +27,11 @@ class PlanDesk {
   /// The workers that the last turn's plan is made for: nobody else should get them meanwhile.
   [[nodiscard]] const std::vector<WorkerId>& held() const { return held_; }
 
+  /// An elastic pipeline that runs is planned again, with its own workers and those that are free,
+  /// when these have changed; if the new plan is worth a move it is stopped, which saves it, and
+  /// starts again from there.
+  void look_for_better(Decisions& step);
+
   void take(const PlanMade& answer);
   /// Forgets tasks that no longer wait.
   void tidy(const StateTables& tables);
@@ -39,9 +44,18 @@ class PlanDesk {
     std::optional<PlanMade> answer;  ///< Nothing: still in the making.
   };
   bool start(Decisions& step, const TaskRecord& task, const PlanMade& plan);
+  void find_elastic(const StateTables& tables);
+  void weigh(Decisions& step, const TaskRecord& task);
 
   std::map<TaskId, Entry> entries_;
   std::vector<WorkerId> held_;
+  std::map<TaskId, Entry> elastic_;  ///< Active elastic pipelines.
+  bool elastic_known_ = false;       ///< Those that ran when the server started are in it.
 };
+
+/// How much shorter the period of a new plan must be to be worth a move.
+inline constexpr double kWorthAMove = 0.85;
+/// Whether the task's settings say "elastic".
+[[nodiscard]] bool is_elastic(const TaskSpec& spec);
 
 }  // namespace harmonics

@@ -23,12 +23,17 @@ class PlanDeskTest : public testing::Test {
   void leave(WorkerId worker) {
     reactor_.handle(WorkerGone{worker, reactor_.session(worker).epoch}, now_, out_);
   }
-  TaskId submit(std::uint32_t stages, bool pipeline = true) {
+  TaskId submit(std::uint32_t stages, bool pipeline = true, bool elastic = false) {
     const TaskId id = reactor_.state().next_task();
     TaskSpec spec;
     spec.name = "t";
     spec.max_retries = 3;
     if (pipeline) set_pipeline(spec, {.model = "m", .graph = "g", .stages = stages});
+    if (elastic) {
+      PipelineSpec moving = *spec.pipeline;
+      moving.settings = {{"elastic", "true"}};
+      set_pipeline(spec, std::move(moving));
+    }
     reactor_.handle(SubmitRequest{RequestId{1}, {"ann", false}, spec}, now_, out_);
     return id;
   }
@@ -49,6 +54,10 @@ class PlanDeskTest : public testing::Test {
   void plan(TaskId task, std::vector<WorkerId> stages, bool measures = false) {
     const std::string text = "the plan";
     reactor_.handle(PlanMade{task, std::move(stages), text, {}, measures, false}, now_, out_);
+  }
+  void plan_of(TaskId task, std::vector<WorkerId> stages, int period_s) {
+    const std::string text = R"({"period_s": )" + std::to_string(period_s) + "}";
+    reactor_.handle(PlanMade{task, std::move(stages), text, {}, false, false}, now_, out_);
   }
   void no_plan(TaskId task, bool hopeless) {
     reactor_.handle(PlanMade{task, {}, {}, "too little memory", false, hopeless}, now_, out_);
@@ -181,6 +190,35 @@ TEST_F(PlanDeskTest, AfterMeasuringItIsPlannedAgain) {
   EXPECT_EQ(state_of(task), "pending") << "its end is not the task's";
   EXPECT_EQ(asked().size(), 1U);
   plan(task, {a});
+  asked();
+  EXPECT_EQ(state_of(task), "active");
+  EXPECT_EQ(reactor_.state().find_task(task)->failures, 0U);
+}
+
+TEST_F(PlanDeskTest, AnElasticPipelineMovesToAPlanThatIsWorthIt) {
+  const WorkerId a = join("a");
+  const TaskId task = submit(0, true, true);
+  asked();
+  plan_of(task, {a}, 10);
+  asked();
+  EXPECT_TRUE(asked().empty()) << "nobody else is there";
+  const WorkerId b = join("b");
+  auto questions = asked();
+  ASSERT_EQ(questions.size(), 1U);
+  EXPECT_THAT(names(questions[0]), ElementsAre("a", "b"));
+  plan_of(task, {a, b}, 9);
+  asked();
+  EXPECT_FALSE(std::get<Active>(reactor_.state().find_task(task)->state).stopping) << "too little";
+  const WorkerId c = join("c");
+  EXPECT_EQ(asked().size(), 1U);
+  plan_of(task, {a, c}, 5);
+  asked();
+  EXPECT_TRUE(std::get<Active>(reactor_.state().find_task(task)->state).stopping);
+  reactor_.handle(WorkerSays{a, reactor_.session(a).epoch,
+                             EndedMessage{{task, AttemptNumber{1}}, {EndKind::kStopped, 0, 0, {}}}},
+                  now_, out_);
+  EXPECT_EQ(asked().size(), 1U) << "planned again, with all that are free";
+  plan_of(task, {a, c}, 5);
   asked();
   EXPECT_EQ(state_of(task), "active");
   EXPECT_EQ(reactor_.state().find_task(task)->failures, 0U);

@@ -121,6 +121,7 @@ bool Scheduler::pass(Decisions& step) {
     }
     if (!last) line.next(turn);
   }
+  plans_.look_for_better(step);
   for (const Opening& opening : openings_) step.refresh(opening.worker);
   for (const WorkerId worker : held_) step.refresh(worker);
   if (head_ == nullptr) reservation_.reset();

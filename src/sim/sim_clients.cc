@@ -30,8 +30,10 @@ TaskSpec SimClients::random_spec() {
   if (world_.chance(0.2)) spec.gang = 2;
   if (world_.chance(0.15)) {
     spec.command.clear();
-    set_pipeline(
-        spec, {.model = "m", .graph = "g", .stages = static_cast<std::uint32_t>(world_.below(3))});
+    PipelineSpec pipeline{.model = "m", .graph = "g"};
+    pipeline.stages = static_cast<std::uint32_t>(world_.below(3));
+    if (world_.chance(0.5)) pipeline.settings.emplace_back("elastic", "true");
+    set_pipeline(spec, std::move(pipeline));
   }
   if (world_.chance(0.2)) spec.array = static_cast<std::uint32_t>(2 + world_.below(3));
   if (world_.chance(0.3)) spec.priority = static_cast<std::int32_t>(world_.below(4));

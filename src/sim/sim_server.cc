@@ -111,7 +111,7 @@ void SimServer::carry_out(const ServerEffect& effect) {
 void SimServer::plan(const AskPlan& ask) {
   PlanMade made;
   made.task = ask.task;
-  made.plan = "plan";
+  made.plan = format("{{\"period_s\": {}}}", 1 + setup_.world.below(10));
   made.measures = setup_.world.chance(0.2);
   for (const PlanPlace& place : ask.places) {
     const bool first = setup_.world.chance(0.5);

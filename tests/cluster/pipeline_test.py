@@ -223,6 +223,19 @@ class Pipeline(ClusterTest):
             for folder in [self.state, *self.folder.glob('machine-*')]:
                 shutil.rmtree(folder)
 
+    def test_an_elastic_one_moves_when_a_worker_joins(self):
+        self.start_server()
+        self.start_workers(('a',), slowdown=SLOWDOWN)
+        flags = ('--epochs', 8, '--micro-batches', 2)
+        task = self.pipeline(*flags, '--elastic', '--checkpoint-every', CHECKPOINT_EVERY, stages='auto')
+        self.until_training(task, 1, 1)
+        # Twice the machines: the plan with both must be better by far, transfers being cheap here.
+        self.start_workers(('b',), slowdown=SLOWDOWN)
+        self.finish(task)
+        view = self.task(task)
+        self.assertEqual((view['attempts'], view['preemptions'], view['failures']), (2, 1, 0))
+        self.assertEqual(self.report(task, 1)['weights_digest'], self.undisturbed(*flags))
+
     def test_five_pipelines_and_fifty_tasks_at_once(self):
         self.start_server()
         self.start_workers()
