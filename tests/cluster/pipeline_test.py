@@ -270,7 +270,7 @@ class Pipeline(ClusterTest):
         self.assertEqual(self.wait(task)['failed'], 1)
         self.assertIn('too few for 5 stages', self.done('task', task))
 
-    def test_a_folder_that_workers_do_not_see_is_named(self):
+    def test_the_checkpoint_lies_where_it_was_wished(self):
         self.start_server()
         worker = self.start_worker('--id', 'a')
         task = self.pipeline('--epochs', 1, '--retries', 0, '--checkpoint-dir', self.folder / 'shared',
