@@ -177,6 +177,7 @@ std::size_t FlightPipe::read(std::span<std::byte> to) {
       }
       current_ = std::move(inbox_.front());
       inbox_.pop_front();
+      last_heard_ = std::chrono::steady_clock::now();  // it may have waited for us
       changed_.notify_all();
     }
     metadata_ = span_of(*current_.metadata);

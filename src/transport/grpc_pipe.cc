@@ -118,6 +118,7 @@ std::size_t GrpcPipe::read(std::span<std::byte> to) {
       }
       message = std::move(inbox_.front());
       inbox_.pop_front();
+      last_heard_ = std::chrono::steady_clock::now();  // it may have waited for us
       read_next();
     }
     slices_.clear();

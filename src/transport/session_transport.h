@@ -79,9 +79,9 @@ class SessionTransport final : public Transport, private Greeter {
   // Under the mutex, which those with a lock let go in between.
   bool wait_for_change(Lock& lock, std::condition_variable& change, Deadline deadline);
   void work(Lock& lock, Deadline until);
-  void turn(Lock& lock, const LinkPtr& link, const std::optional<Error>& broken);
+  void turn(Lock& lock, const LinkPtr& link, const std::optional<Error>& broken, bool has_read);
   void take_frame(ReceivedFrame& frame);
-  void keep_time(const LinkPtr& link);
+  void keep_time(const LinkPtr& link, bool has_read);
   void link_broke(const Error& error);
   void finish_writing(Lock& lock);
   void flush(Lock& lock);

@@ -268,7 +268,7 @@ void SessionTransport::serve(const LinkPtr& link) {
     link->doze(until);
     lock.lock();
     deep_sleep_ = false;
-    if (!working_ && link_ == link) turn(lock, link, std::nullopt);
+    if (!working_ && link_ == link) turn(lock, link, std::nullopt, false);
   }
 }
 
@@ -286,10 +286,11 @@ void SessionTransport::work(Lock& lock, Deadline until) {
   lock.lock();
   working_ = false;
   if (stopping_) io_.notify_all();
-  turn(lock, link, broken);
+  turn(lock, link, broken, true);
 }
 
-void SessionTransport::turn(Lock& lock, const LinkPtr& link, const std::optional<Error>& broken) {
+void SessionTransport::turn(Lock& lock, const LinkPtr& link, const std::optional<Error>& broken,
+                            bool has_read) {
   if (link_ == link) {
     try {
       // What came whole before a break still counts.
@@ -305,7 +306,7 @@ void SessionTransport::turn(Lock& lock, const LinkPtr& link, const std::optional
     }
   }
   frames_.clear();
-  if (link_ == link) keep_time(link);
+  if (link_ == link) keep_time(link, has_read);
   if (link_ == link && session_.peer_left()) lose_link("the peer has closed");
   if (link_ == link && broken) link_broke(*broken);
   flush(lock);
@@ -342,18 +343,22 @@ void SessionTransport::take_frame(ReceivedFrame& frame) {
   }
 }
 
-void SessionTransport::keep_time(const LinkPtr& link) {
+// Silence is only what a thread that has just looked does not hear: one that was kept from its work
+// must not take its own absence for the other end's.
+void SessionTransport::keep_time(const LinkPtr& link, bool has_read) {
   const Deadline now = std::chrono::steady_clock::now();
-  if (now < next_beat_) return;
-  next_beat_ = now + options_.heartbeat;
-  beat_due_ = !std::exchange(wrote_since_beat_, false) || session_.untold();
-  if (route_.silence_limit > Nanoseconds(0) && now - link->last_heard() > route_.silence_limit) {
+  if (has_read && route_.silence_limit > Nanoseconds(0) &&
+      now - link->last_heard() > route_.silence_limit) {
     link_broke(Error(
         ErrorCode::kUnavailable,
         format(
             "no sign of life from {} for {} ms", link->peer(),
             std::chrono::duration_cast<std::chrono::milliseconds>(route_.silence_limit).count())));
+    return;
   }
+  if (now < next_beat_) return;
+  next_beat_ = now + options_.heartbeat;
+  beat_due_ = !std::exchange(wrote_since_beat_, false) || session_.untold();
 }
 
 void SessionTransport::link_broke(const Error& error) {
