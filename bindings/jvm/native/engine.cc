@@ -29,6 +29,8 @@ struct hm_engine {
   virtual void load_weights(const std::string& path) = 0;
   virtual NamedTensors parameters() const = 0;
   virtual const TrainingProgress& progress() const = 0;
+  virtual void seal() = 0;
+  virtual std::string proof() const = 0;
 
   const std::shared_ptr<EndWatch> watch = std::make_shared<EndWatch>();
   /// Numbers of the first and the last step of the fit at hand; 0 before.
@@ -90,6 +92,8 @@ struct EngineOf final : hm_engine {
   void load_weights(const std::string& path) override { runtime.load_weights(path); }
   NamedTensors parameters() const override { return runtime.parameters(); }
   const TrainingProgress& progress() const override { return runtime.progress(); }
+  void seal() override { runtime.close(); }
+  std::string proof() const override { return runtime.proof(); }
 
   Runtime runtime;
 };
@@ -306,6 +310,15 @@ int hm_engine_steps(const hm_engine* engine, int64_t* first, int64_t* last) {
 int hm_engine_traffic(const hm_engine* engine, char** json) {
   return guarded(
       [&] { object_of(json, "json") = copy_text(object_of(engine, "engine").watch->traffic()); });
+}
+
+int hm_engine_seal(hm_engine* engine) {
+  return guarded([&] { object_of(engine, "engine").seal(); });
+}
+
+int hm_engine_proof(const hm_engine* engine, char** lines) {
+  return guarded(
+      [&] { object_of(lines, "lines") = copy_text(object_of(engine, "engine").proof()); });
 }
 
 void hm_engine_free(hm_engine* engine) { delete engine; }

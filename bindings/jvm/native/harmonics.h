@@ -121,7 +121,8 @@ void hm_consumer_free(hm_consumer* consumer);
 
 /* Engines. `settings` is a JSON object with the keys of a .harp file's train section ("lr",
  * "micro_batches", "seed", "threads" …), "deploy" (a list of backends, or of objects with backend,
- * device and weight), "secure", and for remote ones "run", "token", "first_contact_s",
+ * device and weight), "secure", "secure_key" (a name), "secure_keys" (a folder), "secure_chain" (a
+ * file), and for remote ones "run", "token", "first_contact_s",
  * "deadline_s". An unknown key is an error that lists the keys. */
 int hm_runtime_new(const hm_graph* graph, const char* settings, hm_engine** out);
 int hm_distributed_new(const hm_graph* const* parts, size_t count, const char* settings,
@@ -188,6 +189,10 @@ int hm_engine_steps(const hm_engine* engine, int64_t* first, int64_t* last);
 /* What went over the ends that the engine took over, as JSON: {"ends": {kind: count}, "bytes_sent",
  * "socket_payload_sent" …}. */
 int hm_engine_traffic(const hm_engine* engine, char** json);
+/* Ends a secure run: its chain is whole, and no step may follow. */
+int hm_engine_seal(hm_engine* engine);
+/* What the parts here signed last, a line each; "" in a run that is not secure. */
+int hm_engine_proof(const hm_engine* engine, char** lines);
 void hm_engine_free(hm_engine* engine);
 
 /* The sum of tensors over several processes or threads. The ends are taken over, also when it

@@ -298,6 +298,16 @@ HARMONICS_NATIVE(jbyteArray, engineTraffic)(JNIEnv* env, jclass, jlong engine) {
                                                                         : nullptr;
 }
 
+HARMONICS_NATIVE(void, engineSeal)(JNIEnv* env, jclass, jlong engine) {
+  good(env, hm_engine_seal(object<hm_engine>(engine)));
+}
+
+HARMONICS_NATIVE(jbyteArray, engineProof)(JNIEnv* env, jclass, jlong engine) {
+  char* lines = nullptr;
+  return good(env, hm_engine_proof(object<hm_engine>(engine), &lines)) ? taken_text(env, lines)
+                                                                       : nullptr;
+}
+
 HARMONICS_NATIVE(void, engineFree)(JNIEnv*, jclass, jlong engine) {
   hm_engine_free(object<hm_engine>(engine));
 }

@@ -52,7 +52,14 @@ const std::map<std::string, Reader, std::less<>>& readers() {
        [](auto& to, const Json& value) { to.remote.first_contact = seconds(value); }},
       {"deadline_s",
        [](auto& to, const Json& value) { to.remote.pipeline.deadline = seconds(value); }},
-      {"secure", [](auto& to, const Json& value) { to.deploy.secure = value.as_bool(); }},
+      {"secure",
+       [](auto& to, const Json& value) {
+         to.deploy.secure = value.as_bool();
+         to.secure.on = value.as_bool();
+       }},
+      {"secure_key", [](auto& to, const Json& value) { to.secure.key = value.as_string(); }},
+      {"secure_keys", [](auto& to, const Json& value) { to.secure.keys = value.as_string(); }},
+      {"secure_chain", [](auto& to, const Json& value) { to.secure.chain = value.as_string(); }},
       {"strict", [](auto& to, const Json& value) { to.deploy.strict = value.as_bool(); }},
       {"deploy",
        [](auto& to, const Json& value) {
@@ -89,6 +96,7 @@ EngineSettings engine_settings(std::string_view json) {
     }
   }
   made.remote.runtime = runtime_options(train);
+  made.remote.runtime.secure = made.secure;
   made.deploy.backend = made.remote.runtime.backend;
   made.remote.pipeline.order = pipeline_order_from_name(train.pipeline);
   return made;

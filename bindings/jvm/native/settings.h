@@ -12,6 +12,8 @@ namespace harmonics::border {
 struct EngineSettings {
   RemoteOptions remote;
   DeploymentDescriptor deploy;
+  /// Also part of `remote.runtime`.
+  SecureOptions secure;
 };
 
 /// Reads the JSON of hm_runtime_new and its kin; empty text is all defaults. An unknown key or a

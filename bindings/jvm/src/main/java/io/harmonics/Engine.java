@@ -100,6 +100,19 @@ public abstract class Engine extends NativeObject {
     return new Report(Native.text(Native.engineTraffic(handle())));
   }
 
+  /** Ends a secure run: its chain is whole, and no step may follow. Does nothing otherwise. */
+  public void seal() {
+    Native.engineSeal(handle());
+  }
+
+  /**
+   * What the parts here signed last, a line each, which {@code harmonics verify --line} looks for;
+   * empty in a run that is not secure.
+   */
+  public String proof() {
+    return Native.text(Native.engineProof(handle()));
+  }
+
   /** A copy of all parameters and buffers. */
   public NamedTensors parameters() {
     return new NamedTensors(Native.engineParameters(handle()));

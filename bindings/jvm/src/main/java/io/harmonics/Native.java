@@ -88,6 +88,8 @@ final class Native {
   static native void engineStop(long engine);
   static native long[] engineSteps(long engine);
   static native byte[] engineTraffic(long engine);
+  static native void engineSeal(long engine);
+  static native byte[] engineProof(long engine);
   static native void engineFree(long engine);
 
   static native long endOpen(byte[] url, byte[] settings);

@@ -131,6 +131,11 @@ public final class HarmonicsSpark {
 
   private TrainingResult train(HarmonicGraph graph, TrainingJob job, int parts, int replicas)
       throws Exception {
+    if (job.secureKeys() != null && !job.checkpoint().isEmpty()) {
+      throw new IllegalArgumentException(
+          "a secure job cannot go on from a checkpoint: its chains are lost with their executor;"
+              + " leave the checkpoint off, and it begins again");
+    }
     FrameRows frame = job.frame() == null ? null : new FrameRows(job.frame(), job.columns());
     try (HarmonicGraph whole = resolved(graph, job, frame)) {
       Layout layout = Layout.of(whole, parts, replicas);
@@ -211,13 +216,17 @@ public final class HarmonicsSpark {
     Map<String, NamedArray> weights = new TreeMap<>();
     Set<String> processes = new LinkedHashSet<>();
     List<Report> traffic = new ArrayList<>();
+    List<Proof> proofs = new ArrayList<>();
     for (TrainingTask.Answer answer : answers) {
       processes.add(answer.process());
       traffic.add(new Report(answer.traffic()));
+      if (answer.proof() != null) {
+        proofs.add(answer.proof());
+      }
       answer.weights().forEach(array -> weights.put(array.name(), array));
     }
     Report report = new Report(answers.get(layout.parts() - 1).report());
     return new TrainingResult(
-        name, whole.encode(), report, weights, processes, traffic, answers.get(0).start());
+        name, whole.encode(), report, weights, processes, traffic, proofs, answers.get(0).start());
   }
 }

@@ -34,6 +34,7 @@ public final class TrainingJob implements Serializable {
   private Deployment deployment;
   private transient Dataset<Row> frame;
   private final Map<String, List<String>> columns = new LinkedHashMap<>();
+  private String secureKeys;
   private String checkpoint = "";
   private long checkpointEvery = 100;
 
@@ -64,6 +65,16 @@ public final class TrainingJob implements Serializable {
   /** What computes the parts; the best that each executor has unless said. */
   public TrainingJob deploy(Deployment descriptor) {
     deployment = descriptor;
+    return this;
+  }
+
+  /**
+   * Signs and checks every tensor between the tasks. {@code keys} is a folder of keys that every
+   * executor can read; empty text means that of the user that it runs as. Not with replicas, and not with a
+   * checkpoint: a secure job that loses an executor begins again.
+   */
+  public TrainingJob secure(String keys) {
+    secureKeys = keys;
     return this;
   }
 
@@ -141,6 +152,7 @@ public final class TrainingJob implements Serializable {
     made.columns.putAll(columns);
     made.frame = frame;
     made.deployment = deployment;
+    made.secureKeys = secureKeys;
     made.parts = parts;
     made.replicas = replicas;
     made.epochs = epochs;
@@ -161,6 +173,11 @@ public final class TrainingJob implements Serializable {
 
   Map<String, List<String>> columns() {
     return columns;
+  }
+
+  /** Null: the job is not secure. */
+  String secureKeys() {
+    return secureKeys;
   }
 
   /** Null: none was given. */

@@ -3,7 +3,10 @@ package io.harmonics.spark;
 import io.harmonics.Report;
 import io.harmonics.Tensor;
 import io.harmonics.Weights;
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -17,6 +20,7 @@ public final class TrainingResult {
   private final Map<String, NamedArray> weights;
   private final Set<String> processes;
   private final List<Report> traffic;
+  private final List<Proof> proofs;
   private final long resumedFrom;
   private final int attempts;
   private final long repeated;
@@ -28,6 +32,7 @@ public final class TrainingResult {
       Map<String, NamedArray> weights,
       Set<String> processes,
       List<Report> traffic,
+      List<Proof> proofs,
       long resumedFrom) {
     this.name = name;
     this.graph = graph;
@@ -35,6 +40,7 @@ public final class TrainingResult {
     this.weights = weights;
     this.processes = processes;
     this.traffic = traffic;
+    this.proofs = proofs;
     this.resumedFrom = resumedFrom;
     MeetingBoard board = HarmonicsPlugin.board();
     this.attempts = board.attemptsOf(name);
@@ -82,6 +88,23 @@ public final class TrainingResult {
    */
   public List<Report> traffic() {
     return traffic;
+  }
+
+  /** What the tasks of a secure job signed last, a line each; empty in another. */
+  public List<String> proofs() {
+    return proofs.stream().flatMap(proof -> proof.lines().lines()).toList();
+  }
+
+  /**
+   * Writes the chains of a secure job, a file for each task, and answers them: {@code harmonics verify}
+   * takes them all.
+   */
+  public List<Path> saveChains(Path folder) throws IOException {
+    List<Path> files = new ArrayList<>();
+    for (Proof proof : proofs) {
+      files.add(Files.write(folder.resolve("part" + files.size() + ".chain"), proof.chain()));
+    }
+    return files;
   }
 
   /** The step from which the tasks that finished had gone on; 0 when they began anew. */

@@ -24,10 +24,16 @@ final class TrainingTask {
    *
    * @param traffic over its ends
    * @param start steps that were done before it began
+   * @param proof of a secure run; null in another
    * @param weights of its part; empty in all copies but the first
    */
   record Answer(
-      String report, String process, String traffic, long start, ArrayList<NamedArray> weights)
+      String report,
+      String process,
+      String traffic,
+      long start,
+      Proof proof,
+      ArrayList<NamedArray> weights)
       implements Serializable {}
 
   private final GangMember member;
@@ -47,7 +53,8 @@ final class TrainingTask {
     byte[] blob = layout.blobs().get(layout.partOf(member.index()));
     try (HarmonicGraph part = HarmonicGraph.decode(blob);
         TaskData data = new TaskData(job, kept(part, rows));
-        DistributedScheduler scheduler = prepared(part, data)) {
+        Proof.Folder folder = job.secureKeys() == null ? null : new Proof.Folder();
+        DistributedScheduler scheduler = prepared(part, data, folder)) {
       new Boundaries(member, layout, job).connect(part, scheduler, true);
       Report report = fit(scheduler);
       ArrayList<NamedArray> weights = new ArrayList<>();
@@ -61,14 +68,16 @@ final class TrainingTask {
           Long.toString(ProcessHandle.current().pid()),
           scheduler.traffic().json(),
           Math.max(0, scheduler.firstStep() - 1),
+          folder == null ? null : folder.proof(scheduler),
           weights);
     }
   }
 
   /** Before the others are met: whatever is wrong up to here is this task's own failure. */
-  private DistributedScheduler prepared(HarmonicGraph part, TaskData data) throws IOException {
+  private DistributedScheduler prepared(HarmonicGraph part, TaskData data, Proof.Folder folder)
+      throws IOException {
     try {
-      DistributedScheduler scheduler = new DistributedScheduler(List.of(part), settings());
+      DistributedScheduler scheduler = new DistributedScheduler(List.of(part), settings(folder));
       for (String name : part.producers()) {
         Producer batches = data.batches(name);
         if (batches != null) {
@@ -87,12 +96,15 @@ final class TrainingTask {
     return fields.isEmpty() ? null : new RowFile(fields, plan.count(), rows);
   }
 
-  private Map<String, Object> settings() {
+  private Map<String, Object> settings(Proof.Folder folder) {
     Map<String, Object> settings = new LinkedHashMap<>(job.settings());
     if (job.deployment() != null) {
       Map<String, String[]> resources = new LinkedHashMap<>();
       TaskContext.get().resourcesJMap().forEach((name, its) -> resources.put(name, its.addresses()));
       settings.putAll(job.deployment().settings(layout.partOf(member.index()), resources));
+    }
+    if (folder != null) {
+      settings.putAll(folder.settings(job.secureKeys()));
     }
     settings.put("run", member.run());
     settings.putIfAbsent("threads", Math.max(1, TaskContext.get().cpus()));
@@ -104,6 +116,7 @@ final class TrainingTask {
     try (Pulse pulse = new Pulse(member, scheduler)) {
       try {
         Report report = fitOn(scheduler);
+        scheduler.seal();
         pulse.check();
         return report;
       } catch (HarmonicsException error) {

@@ -19,6 +19,7 @@ import java.util.TreeMap;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.SparkSession;
+import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -193,6 +194,35 @@ class TrainingIT {
     assertTrue(result.resumedFrom() > 0, "resumed from step " + result.resumedFrom());
     assertTrue(
         result.repeated() <= 10, result.repeated() + " steps were done twice, checkpoints every 10");
+  }
+
+  @Test
+  void proofsOfASecureJobVerify(@TempDir Path folder) throws Exception {
+    Path program = Path.of(System.getProperty("harmonics.source"), "build-Release/harmonics");
+    Assumptions.assumeTrue(Files.exists(program), "the command line was not built");
+    Path keys = Files.createDirectory(folder.resolve("keys"));
+    assertEquals(0, harmonics(program, "keys", "new", "spark", "--keys", keys.toString()));
+    TrainingResult result = layerParallel(Digits.job().secure(keys.toString()));
+    assertEquals(Digits.nativeDigest(2), result.weightsDigest());
+    assertEquals(2, result.proofs().size());
+    List<String> verify = new ArrayList<>(List.of("verify", "--keys", keys.toString()));
+    List<Path> chains = result.saveChains(folder);
+    chains.forEach(chain -> verify.add(chain.toString()));
+    result.proofs().forEach(line -> verify.addAll(List.of("--line", line)));
+    assertEquals(0, harmonics(program, verify.toArray(String[]::new)));
+    byte[] chain = Files.readAllBytes(chains.get(1));
+    chain[chain.length / 2] ^= 1;
+    Files.write(chains.get(1), chain);
+    assertEquals(1, harmonics(program, verify.toArray(String[]::new)));
+    TrainingJob both = Digits.job().secure("").checkpoint(folder.resolve("run.json").toString(), 10);
+    assertThrows(IllegalArgumentException.class, () -> layerParallel(both));
+  }
+
+  private static int harmonics(Path program, String... arguments) throws Exception {
+    List<String> command = new ArrayList<>(List.of(program.toString()));
+    command.addAll(List.of(arguments));
+    Process process = new ProcessBuilder(command).inheritIO().start();
+    return process.waitFor();
   }
 
   @Test
