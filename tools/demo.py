@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -33,7 +34,8 @@ class Demo:
     def __init__(self, build, out):
         self.program = str(build / 'harmonics')
         self.out = out
-        self.environment = dict(os.environ, XDG_STATE_HOME=str(out / 'state'), OMP_NUM_THREADS='1')
+        self.environment = dict(os.environ, XDG_STATE_HOME=str(out / 'state'),
+                                XDG_CONFIG_HOME=str(out / 'config'), OMP_NUM_THREADS='1')
         for name in ('HARMONICS_TOKEN_FILE', 'HARMONICS_KEYS'):
             self.environment.pop(name, None)
         self.running = {}
@@ -51,11 +53,11 @@ class Demo:
 
     # What it runs.
 
-    def start(self, name, *words):
+    def start(self, name, *words, **variables):
         with open(self.out / f'{name}.log', 'w', encoding='utf-8') as log:
             self.running[name] = subprocess.Popen(
                 [self.program, *map(str, words)], stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-                env=self.environment, cwd=self.out)
+                env=dict(self.environment, **variables), cwd=self.out)
 
     def call(self, *words, shown=True):
         """Runs a command to its end; its standard output."""
@@ -92,22 +94,35 @@ class Demo:
         line = self.until(lambda: re.search(r'listening on \S+?:(\d+),',
                                             (self.out / 'server.log').read_text()), 'the server')
         self.port = int(line.group(1))
+        self.make_keys()
         for name, slowdown in MACHINES.items():
             self.start(name, 'worker', '--scheduler', f'localhost:{self.port}', '--id', name,
                        '--slowdown', slowdown, '--state-dir', self.out / 'machines' / name,
-                       '--token-file', self.out / 'state' / 'harmonics' / 'token')
+                       '--token-file', self.out / 'state' / 'harmonics' / 'token',
+                       HARMONICS_KEYS=str(self.keys_of(name)))
         self.until(lambda: len(json.loads(self.call('workers', '--output', 'json', shown=False))) ==
                    len(MACHINES), 'the workers')
         self.say(self.call('workers').rstrip())
+
+    def keys_of(self, name):
+        return self.out / 'machines' / f'{name}-keys'
+
+    def make_keys(self):
+        """Each machine signs with a key of its own and knows the public ones of all."""
+        for name in MACHINES:
+            self.call('keys', 'new', name, '--keys', self.keys_of(name), shown=False)
+        roster = self.out / 'roster'
+        roster.mkdir()
+        for name in MACHINES:
+            public = self.keys_of(name) / f'{name}.pub'
+            for folder in (roster, *map(self.keys_of, set(MACHINES) - {name})):
+                shutil.copy(public, folder)
 
     def submit(self):
         self.id = int(self.call(
             'submit', '--pipeline', MODEL, '--stages', STAGES, '--epochs', EPOCHS, '--micro-batches', 4,
             '--set', 'threads=1', '--profile', '--trace', '--checkpoint-every', 20,
-            '--checkpoint-dir', self.out / 'shared', *self.secure_flags(), '--output', 'quiet'))
-
-    def secure_flags(self):
-        return []
+            '--checkpoint-dir', self.out / 'shared', '--secure', '--output', 'quiet'))
 
     def look(self, view):
         """The live view: on a terminal the monitor's, elsewhere a line now and then."""
@@ -179,6 +194,15 @@ class Demo:
         (self.out / 'task.json').write_text(json.dumps(self.task(), indent=1))
         return report
 
+    def verify(self, attempt):
+        """Checks the chains that the stages of the last plan signed; what that proves."""
+        stages = json.loads((self.out / f'plan-{attempt}.json').read_text())['stages']
+        chains = [json.loads(self.call('logs', self.id, '--rank', rank, shown=False).splitlines()[-1])['chain']
+                  for rank in range(len(stages))]
+        proof = self.call('verify', *(os.path.relpath(chain, self.out) for chain in chains), '--keys', 'roster')
+        (self.out / 'proof.txt').write_text(proof)
+        return proof.strip()
+
     def undisturbed(self):
         text = self.call('train', MODEL, '--epochs', EPOCHS, '--micro-batches', 4, '--threads', 1,
                          '--output', 'json')
@@ -216,6 +240,7 @@ class Demo:
         same = self.undisturbed()['weights_digest'] == report['weights_digest']
         self.say(f'it reads {demo_report.percent(report["test_accuracy"])} of the held-back digits right')
         self.say('the weights equal those of one undisturbed process: ' + ('yes' if same else 'NO'))
+        self.say(self.verify(second))
         page = demo_report.write(self.out)
         self.say(f'{page} tells it with pictures; it took {time.monotonic() - began:.0f} s')
         if not same or report['test_accuracy'] < LEAST_ACCURACY:

@@ -15,6 +15,7 @@
 #include <harmonics/base/file.h>
 #include <harmonics/base/json.h>
 #include <harmonics/console/terminal.h>
+#include <harmonics/custody/digest.h>
 #include <harmonics/graph/harp.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/options/train_settings.h>
@@ -33,6 +34,7 @@ namespace fs = std::filesystem;
 constexpr const char* kFirstContactSeconds = "300";
 constexpr const char* kDeadlineSeconds = "600";
 constexpr std::size_t kMaxMark = 256;
+constexpr std::size_t kChainMarkLetters = 12;
 constexpr std::size_t kMaxProfileBytes = std::size_t{16} << 20;
 
 std::string variable(const char* name) {
@@ -109,7 +111,7 @@ void add_settings(std::vector<std::string>& words, const Json& pipeline, bool ha
   }
   bool names_backend = false;
   for (const auto& [key, value] : pipeline.at("settings").as_object()) {
-    if (key == "elastic") continue;
+    if (key == "elastic" || key == "secure") continue;
     const TrainSettingRule* rule = find_train_setting_rule(key);
     if (rule == nullptr) fail(ErrorCode::kInvalidArgument, "there is no setting '{}'", key);
     const std::string flag = flag_of(*rule);
@@ -195,12 +197,20 @@ std::vector<std::string> stage_words(const StageOrders& orders) {
                                     cut.string(), "--part",       std::to_string(orders.rank)};
   add_settings(words, pipeline, orders.has_devices);
   add_boundaries(words, orders, parts, ports);
-  const fs::path checkpoint = fs::path(access.at("folder").as_string()) / "checkpoint";
+  const fs::path folder = access.at("folder").as_string();
+  const fs::path checkpoint = folder / "checkpoint";
   words.insert(words.end(), {"--run", orders.run, "--checkpoint", checkpoint.string(), "--resume",
                              "--whole-digest", "--checkpoint-every",
                              std::to_string(pipeline.at("checkpoint_every").as_integer()),
                              "--restarts", "0", "--first-contact", kFirstContactSeconds,
                              "--deadline", kDeadlineSeconds, "--output", "json"});
+  if (setting(pipeline, "secure", "false") == "true") {
+    // A chain belongs to a plan: with the same stages on the same workers it goes on.
+    const std::string digest = digest_text(sha256(bytes_of(plan.at("plan").as_string())));
+    const std::string name =
+        format("{}-{}.chain", digest.substr(0, kChainMarkLetters), orders.rank);
+    words.insert(words.end(), {"--secure", "--proof", (folder / name).string()});
+  }
   return words;
 }
 

@@ -72,7 +72,7 @@ void read_model(PipelineSpec& pipeline) {
   document.folder = file.parent_path();
   std::vector<Setting> flags;
   for (const auto& [key, value] : pipeline.settings) {
-    if (key == "elastic") continue;  // for the server, not for the stages
+    if (key == "elastic" || key == "secure") continue;  // of a pipeline, not of its training
     if (find_train_setting_rule(key) == nullptr || key == "parts" || key == "replicas") {
       fail(ErrorCode::kInvalidArgument, "a pipeline has no setting '{}'", key);
     }

@@ -57,16 +57,4 @@ void split_chain(const std::filesystem::path& chain, std::span<const HarmonicGra
   }
 }
 
-void set_chain_aside(const std::filesystem::path& chain) {
-  if (chain.empty() || !std::filesystem::exists(chain)) return;
-  for (int number = 1; number <= kMaxChainsAside; ++number) {
-    const auto aside = std::filesystem::path(chain).concat(format(".aside{}", number));
-    if (std::filesystem::exists(aside)) continue;
-    std::filesystem::rename(chain, aside);
-    return;
-  }
-  fail(ErrorCode::kResourceExhausted, "{} chains were set aside beside '{}': move them away",
-       kMaxChainsAside, chain.string());
-}
-
 }  // namespace harmonics

@@ -9,9 +9,6 @@
 
 namespace harmonics {
 
-/// Chains that were set aside are numbered up to this.
-inline constexpr int kMaxChainsAside = 1000;
-
 /// Where a part of the run keeps its chain until all of them are joined.
 [[nodiscard]] std::filesystem::path part_chain(const std::filesystem::path& chain,
                                                std::size_t part);
@@ -23,9 +20,5 @@ void join_chains(const std::filesystem::path& chain, std::size_t parts);
 /// The opposite, for a run that goes on: parts whose file is missing get theirs back. Does nothing
 /// when there is no joined file.
 void split_chain(const std::filesystem::path& chain, std::span<const HarmonicGraph> parts);
-
-/// Renames a chain that nobody goes on with, so that the run may begin again; evidence is not
-/// deleted. Does nothing when there is no such file.
-void set_chain_aside(const std::filesystem::path& chain);
 
 }  // namespace harmonics

@@ -7,11 +7,11 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/listed.h>
+#include <harmonics/custody/chain.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/runtime/checkpoint.h>
 #include <harmonics/schedule/remote_scheduler.h>
 
-#include "chain_files.h"
 #include "checkpoint_stamp.h"
 #include "child_process.h"
 #include "progress_pipe.h"

@@ -25,6 +25,7 @@
 #include <harmonics/base/file.h>
 #include <harmonics/base/log.h>
 #include <harmonics/console/terminal.h>
+#include <harmonics/custody/chain.h>
 #include <harmonics/custody/keys.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/runtime/checkpoint.h>

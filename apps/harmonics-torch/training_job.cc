@@ -7,12 +7,12 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/console/terminal.h>
+#include <harmonics/custody/chain.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/options/runtime_options.h>
 #include <harmonics/place/plan_partition.h>
 
-#include "chain_files.h"
 #include "train_progress.h"
 
 namespace harmonics {
@@ -190,6 +190,7 @@ RuntimeOptions runtime_options(const TrainingJob& job) {
   RuntimeOptions options = runtime_options(job.settings);
   options.schedule.total_steps = job.settings.epochs * job.data.batches_per_epoch;
   options.secure = secure_options(job.command.secure);
+  options.secure.sets_aside = job.command.resume;
   return options;
 }
 

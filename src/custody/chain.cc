@@ -179,6 +179,18 @@ Chain read_chain(const std::filesystem::path& path) {
   }
 }
 
+void set_chain_aside(const std::filesystem::path& path) {
+  if (path.empty() || !std::filesystem::exists(path)) return;
+  for (int number = 1; number <= kMaxChainsAside; ++number) {
+    const auto aside = std::filesystem::path(path).concat(format(".aside{}", number));
+    if (std::filesystem::exists(aside)) continue;
+    std::filesystem::rename(path, aside);
+    return;
+  }
+  fail(ErrorCode::kResourceExhausted, "{} chains were set aside beside '{}': move them away",
+       kMaxChainsAside, path.string());
+}
+
 ChainWriter::ChainWriter(std::filesystem::path path, const Opening& opening)
     : path_(std::move(path)) {
   descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);

@@ -104,7 +104,10 @@ void SecureRun::begin() {
     take_saved();
     return;
   }
-  if (!options_.chain.empty()) writer_ = std::make_shared<ChainWriter>(options_.chain, opening_);
+  if (!options_.chain.empty()) {
+    if (options_.sets_aside) set_chain_aside(options_.chain);
+    writer_ = std::make_shared<ChainWriter>(options_.chain, opening_);
+  }
   make_logs();
 }
 

@@ -75,8 +75,10 @@ RunRecord make_run(const StartMessage& start, const TaskSurroundings& around) {
   const TaskSpec& spec = *start.spec;
   std::map<std::string, std::string> environment;
   for (const auto& [key, value] : around.environment) {
-    // What belongs to the worker or to a task around it is not passed down.
-    if (!key.starts_with("HARMONICS_")) environment[key] = value;
+    // What belongs to the worker or to a task around it is not passed down; what tells tasks about
+    // the machine is.
+    const bool of_machine = key == "HARMONICS_KEYS" || key == "HARMONICS_DATA_DIR";
+    if (of_machine || !key.starts_with("HARMONICS_")) environment[key] = value;
   }
   for (const auto& [key, value] : spec.env) environment[key] = value;
   for (const auto& [key, value] : spec.params) environment[param_variable(key)] = value;

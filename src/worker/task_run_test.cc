@@ -31,7 +31,10 @@ TaskSurroundings surroundings() {
   around.worker.name = "worker-1";
   around.worker.identity = "id@boot";
   around.worker.devices = {{"0", "T4", 16384}, {"1", "T4", 16384}, {"5", "T4", 16384}};
-  around.environment = {{"PATH", "/bin"}, {"COLOUR", "red"}, {"HARMONICS_LOG", "debug"}};
+  around.environment = {{"PATH", "/bin"},
+                        {"COLOUR", "red"},
+                        {"HARMONICS_LOG", "debug"},
+                        {"HARMONICS_DATA_DIR", "/data"}};
   around.trainer = {"trainer"};
   around.log_bytes = 1000;
   around.grace_ms = 5;
@@ -57,6 +60,7 @@ TEST(TaskRun, TheTaskWinsOverTheWorkerAndWeOverBoth) {
   EXPECT_THAT(run.environment, Contains(Pair("CUDA_VISIBLE_DEVICES", "0,5")));
   EXPECT_THAT(run.environment, Contains(Pair("HARMONICS_ARRAY_INDEX", "3")));
   EXPECT_THAT(run.environment, Not(Contains(Key("HARMONICS_LOG"))));
+  EXPECT_THAT(run.environment, Contains(Pair("HARMONICS_DATA_DIR", "/data")));
   EXPECT_TRUE(run.lease_bound);
 }
 

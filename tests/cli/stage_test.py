@@ -41,7 +41,8 @@ class StageTest(program.CliTest):
     def test_a_part_without_data_is_told_how_long_an_epoch_is(self):
         settings = ('--epochs', '2', '--schedule', 'cosine')
         meet = f'tcp://127.0.0.1:{program.reserved_port()}'
-        lonely = self.call('stage', self.net, '--parts', '3', '--part', '1', *settings, '--meet', meet)
+        bare = self.write('bare.harp', program.GRAPH + program.TRAIN)
+        lonely = self.call('stage', bare, '--parts', '3', '--part', '1', *settings, '--meet', meet)
         self.assert_fails(lonely, '--batches-per-epoch N')
         saved = self.folder / 'run'
         self.stages('--parts', '3', *settings, '--checkpoint', saved, '--meet', meet, '--run', 'cosine',
@@ -59,6 +60,15 @@ class StageTest(program.CliTest):
                     each=(('--part', '0'), ('--part', '1')))
         self.assertEqual(self.digest(saved, '--epochs', '1'),
                          self.train('--epochs', '1')['weights_digest'])
+
+    def test_a_plan_says_where_to_cut(self):
+        plan = self.write('plan.yml', '- desk: [1, 2]\n- shelf: [3, 5]\n')
+        saved = self.folder / 'run'
+        reports = self.stages('--plan', plan, '--epochs', '2', '--checkpoint', saved, '--whole-digest',
+                              '--meet', f'tcp://127.0.0.1:{program.reserved_port()}',
+                              each=(('--part', '0'), ('--part', '1')))
+        expected = self.train('--epochs', '2')['weights_digest']
+        self.assertEqual([report['weights_digest'] for report in reports], [expected] * 2)
 
     def test_replicas_by_hand(self):
         expected = self.train('--epochs', '2', '--replicas', '2')

@@ -19,8 +19,9 @@ TIMEOUT_S = 120
 
 
 def environment(state_home):
-    """The tests' own state folder, and no token that the caller may have."""
-    variables = dict(os.environ, XDG_STATE_HOME=str(state_home), OMP_NUM_THREADS='1')
+    """The tests' own folders of state and keys, and no token that the caller may have."""
+    variables = dict(os.environ, XDG_STATE_HOME=str(state_home), OMP_NUM_THREADS='1',
+                     XDG_CONFIG_HOME=str(pathlib.Path(state_home) / 'config'))
     variables.pop('HARMONICS_TOKEN_FILE', None)
     variables.pop('NO_COLOR', None)
     return variables

@@ -28,7 +28,8 @@ class DemoTest(unittest.TestCase):
             self.assertEqual(task['losses'], 1, result.stdout)
             page = (out / 'index.html').read_text()
             self.assertIn('<b>equal</b>', page)
-            for text in ('The plan of attempt', 'The loss, step by step', 'What the stages did',
+            self.assertIn('verified: ', (out / 'proof.txt').read_text())
+            for text in ('The plan of attempt', 'The loss, step by step', 'What the stages did', 'The chain of custody',
                          report['weights_digest']):
                 self.assertIn(text, page)
             for process in pathlib.Path('/proc').glob('[0-9]*'):

@@ -223,6 +223,19 @@ class Pipeline(ClusterTest):
             for folder in [self.state, *self.folder.glob('machine-*')]:
                 shutil.rmtree(folder)
 
+    def test_a_secure_one_is_signed_by_every_stage(self):
+        self.start_server()
+        self.start_workers()
+        task = self.pipeline('--epochs', 2, '--secure')
+        self.finish(task)
+        reports = [self.report(task, rank) for rank in range(3)]
+        self.assertEqual(reports[0]['weights_digest'], self.undisturbed('--epochs', 2))
+        proof = subprocess.run([str(HARMONICS), 'verify', *(report['chain'] for report in reports)],
+                               capture_output=True, text=True, timeout=PATIENCE_S,
+                               env=environment(self.folder), check=False)
+        self.assertEqual(proof.returncode, 0, proof.stdout + proof.stderr)
+        self.assertIn('verified: ', proof.stdout)
+
     def test_an_elastic_one_moves_when_a_worker_joins(self):
         self.start_server()
         self.start_workers(('a',), slowdown=SLOWDOWN)

@@ -48,6 +48,7 @@ STAGE = ('harmonics stage digits.harp --parts 2 --part 1 --micro-batches 4 --mee
          'tuesday --token-file secret --checkpoint runs/digits --checkpoint-every 100')
 QUICK_LAPTOP = 'harmonics profile vit-base --batch-size 8 --type laptop --mem-mb 8192 --bw-mbps 1000'
 QUICK_BOARD = 'harmonics profile vit-base --batch-size 8 --type board --peer laptop:9100'
+PIPELINE = 'harmonics submit --pipeline examples/digits.harp --stages 3 --epochs 30 --micro-batches 4'
 PAGES = {
     'README.md': Page(instead={
         'harmonics monitor': 'timeout --signal=INT 5 harmonics monitor; stop_all'}, elsewhere={
@@ -79,6 +80,7 @@ PAGES = {
         instead={'harmonics keys show': 'harmonics keys show; mkdir -p trusted && cp config/harmonics/keys/*.pub trusted'}),
     'docs/guides/data-parallel.md': Page(),
     'docs/guides/dispatch.md': Page(),
+    'docs/guides/pipelines.md': Page(instead={PIPELINE: PIPELINE + ' --wait'}),
     'docs/guides/planning.md': Page(
         before='printf "laptop:\\n- desk\\nboard:\\n- shelf\\n- cellar\\n" > examples/plan/devices.yml; '
                'harmonics profile --serve 9100 &',

@@ -18,6 +18,8 @@ namespace harmonics {
 /// The largest chain file that is read, and the largest record in one.
 inline constexpr std::size_t kMaxChainBytes = std::size_t{1} << 30;
 inline constexpr std::size_t kMaxChainRecordBytes = std::size_t{16} << 20;
+/// Chains that were set aside are numbered up to this.
+inline constexpr int kMaxChainsAside = 1000;
 
 /// The numbers are part of the format: never renumber.
 enum class RecordKind : std::uint8_t {
@@ -51,6 +53,10 @@ struct Chain {
 [[nodiscard]] Bytes encode_chain(const Chain& chain);
 /// Reads a file of at most kMaxChainBytes; errors name the path.
 [[nodiscard]] Chain read_chain(const std::filesystem::path& path);
+
+/// Renames a chain that nobody goes on with to `….aside1` or the next free number, so that the run
+/// may begin again: evidence is not deleted. Does nothing when there is no such file.
+void set_chain_aside(const std::filesystem::path& path);
 
 /// Where a stage's part of a chain ends: the number and digest of its last head.
 struct ChainPosition {

@@ -70,6 +70,9 @@ struct SecureOptions {
   /// Where the chain goes. A file that exists is an Error, unless a checkpoint of its run is
   /// loaded. Empty: tensors are signed and checked, and nothing is kept.
   std::filesystem::path chain = {};
+  /// A file in the way that this run cannot go on with, such as the chain of other parts, is set
+  /// aside as `….aside1` and is no Error.
+  bool sets_aside = false;
   /// Announce the root over the weights every so many steps too; 0: only at the start, at
   /// checkpoints and at the end.
   std::int64_t weights_every = 0;
