@@ -38,22 +38,31 @@ class StageTest(program.CliTest):
                     each=(('--part', '0'), ('--part', '1')))
         self.assertEqual(self.digest(saved, *settings), expected['weights_digest'])
 
+    def boundaries(self, parts, part):
+        """Names of a part's boundaries, in order, from what the program says of a wrong one."""
+        wrong = self.call('stage', self.net, '--parts', parts, '--part', part, '--boundary',
+                          'tcp://127.0.0.1:1/elsewhere')
+        self.assert_fails(wrong, "has no boundary 'elsewhere'; it has: ")
+        return wrong.stderr.split('it has: ')[1].strip().split(', ')
+
     def test_a_part_without_data_is_told_how_long_an_epoch_is(self):
         settings = ('--epochs', '2', '--schedule', 'cosine')
-        meet = f'tcp://127.0.0.1:{program.reserved_port()}'
         bare = self.write('bare.harp', program.GRAPH + program.TRAIN)
-        lonely = self.call('stage', bare, '--parts', '3', '--part', '1', *settings, '--meet', meet)
+        lonely = self.call('stage', bare, '--parts', '3', '--part', '1', *settings, '--meet',
+                           f'tcp://127.0.0.1:{program.reserved_port()}')
         self.assert_fails(lonely, '--batches-per-epoch N')
+        # Three processes of one machine cannot share a port: a place for each boundary.
+        first, second = (('--boundary', f'tcp://127.0.0.1:{program.reserved_port()}/{name}')
+                         for name in sorted(self.boundaries(3, 1), key=lambda name: name[-1]))
         saved = self.folder / 'run'
-        self.stages('--parts', '3', *settings, '--checkpoint', saved, '--meet', meet, '--run', 'cosine',
-                    each=(('--part', '0'), ('--part', '1', '--batches-per-epoch', '6'), ('--part', '2')))
+        self.stages('--parts', '3', *settings, '--checkpoint', saved, '--run', 'cosine',
+                    each=(('--part', '0', *first),
+                          ('--part', '1', *first, *second, '--batches-per-epoch', '6'),
+                          ('--part', '2', *second)))
         self.assertEqual(self.digest(saved, *settings), self.train(*settings)['weights_digest'])
 
     def test_each_boundary_can_have_a_place_of_its_own(self):
-        wrong = self.call('stage', self.net, '--parts', '2', '--part', '0', '--boundary',
-                          'tcp://127.0.0.1:1/elsewhere')
-        self.assert_fails(wrong, "has no boundary 'elsewhere'; it has: ")
-        boundary = wrong.stderr.split('it has: ')[1].strip()
+        boundary, = self.boundaries(2, 0)
         place = f'tcp://127.0.0.1:{program.reserved_port()}/{boundary}'
         saved = self.folder / 'run'
         self.stages('--parts', '2', '--epochs', '1', '--boundary', place, '--checkpoint', saved,
