@@ -35,6 +35,8 @@ Tensor cpu_tensor(const Tensor& tensor) {
 
 void use_deterministic_operations(bool deterministic) {
   at::globalContext().setDeterministicAlgorithms(deterministic, /*warn_only=*/true);
+  // By itself cuDNN rounds the inputs of float32 convolutions to 10 bits of mantissa.
+  at::globalContext().setAllowTF32CuDNN(!deterministic);
 }
 
 Tensor convert_tensor(const Tensor& tensor, DType dtype) {

@@ -1,11 +1,13 @@
-// One graph across unlike devices: digits on the CPU and an OpenCL device, step by step like the
-// CPU alone. What GPUs do is in src/runtime/gpu_test.cc and backend_contract_test.cc.
+// One graph across unlike devices: digits on the CPU, an OpenCL device and a GPU, step by step like
+// the CPU alone. HARMONICS_REQUIRE_GPU=1 makes the lack of a GPU a failure.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 
 #include <harmonics/harmonics.h>
 #include <harmonics/runtime/opencl_devices.h>
@@ -15,10 +17,6 @@ namespace {
 
 class Accelerators : public testing::Test {
  protected:
-  void SetUp() override {
-    if (list_opencl_devices().empty()) GTEST_SKIP() << opencl_lacking({}, {});
-  }
-
   static ProducerPtr csv(const std::string& columns, DType dtype, double scale) {
     CsvOptions options;
     options.columns = columns;
@@ -40,7 +38,7 @@ class Accelerators : public testing::Test {
     return load_harp(file);
   }
 
-  static DeploymentDescriptor deploy(std::initializer_list<Backend> backends) {
+  static DeploymentDescriptor deploy(const std::vector<Backend>& backends) {
     DeploymentDescriptor made;
     made.strict = true;
     for (const Backend backend : backends) made.partitions.push_back({backend});
@@ -48,7 +46,31 @@ class Accelerators : public testing::Test {
   }
 };
 
-TEST_F(Accelerators, CpuAndOpenClTrainDigitsLikeTheCpuAlone) {
+// Why these backends cannot all compute here, or nothing.
+std::string lacking(const std::vector<Backend>& backends) {
+  for (const Backend backend : backends) {
+    if (backend == Backend::GPU && !cuda_available()) return "no GPU answers";
+    if (backend == Backend::FPGA && list_opencl_devices().empty()) return opencl_lacking({}, {});
+  }
+  return "";
+}
+
+class AcceleratorParts : public Accelerators,
+                         public testing::WithParamInterface<std::vector<Backend>> {
+ protected:
+  void SetUp() override {
+    const std::string why = lacking(GetParam());
+    if (why.empty()) return;
+    const char* required = std::getenv("HARMONICS_REQUIRE_GPU");
+    const bool gpu = std::count(GetParam().begin(), GetParam().end(), Backend::GPU) > 0;
+    if (gpu && !cuda_available() && required != nullptr && std::string_view(required) == "1") {
+      FAIL() << why;
+    }
+    GTEST_SKIP() << why;
+  }
+};
+
+TEST_P(AcceleratorParts, TrainDigitsLikeTheCpuAlone) {
   const HarmonicGraph graph = digits();
   RuntimeOptions options;
   options.optimizer.kind = OptimizerKind::kSgd;
@@ -56,30 +78,44 @@ TEST_F(Accelerators, CpuAndOpenClTrainDigitsLikeTheCpuAlone) {
   options.optimizer.momentum = 0.9;
   options.micro_batches = 2;
   CycleRuntime cpu(graph, options);
-  const DeploymentDescriptor first = deploy({Backend::FPGA, Backend::CPU});
-  const DeploymentDescriptor last = deploy({Backend::CPU, Backend::FPGA});
-  DistributedScheduler a(auto_partition(graph, first), first, options);
-  DistributedScheduler b(auto_partition(graph, last), last, options);
+  const DeploymentDescriptor devices = deploy(GetParam());
+  DistributedScheduler parts(auto_partition(graph, devices), devices, options);
   bind_digits(cpu);
-  bind_digits(a);
-  bind_digits(b);
+  bind_digits(parts);
   for (int step = 0; step < 100; ++step) {
     const double expected = cpu.step().loss.value();
-    ASSERT_NEAR(a.step().loss.value(), expected, 1e-4 * expected) << "step " << step;
-    ASSERT_NEAR(b.step().loss.value(), expected, 1e-4 * expected) << "step " << step;
+    ASSERT_NEAR(parts.step().loss.value(), expected, 1e-4 * expected) << "step " << step;
   }
   cpu.fit(5);
-  a.fit(5);
-  b.fit(5);
+  parts.fit(5);
   const NamedProducers test = {{"image", csv("0-63", DType::kFloat32, 1.0 / 16)},
                                {"label", csv("64", DType::kInt64, 1)}};
   const double accuracy = cpu.evaluate(test).accuracy.value();
   EXPECT_GT(accuracy, 0.9);
-  EXPECT_NEAR(a.evaluate(test).accuracy.value(), accuracy, 0.01);
-  EXPECT_NEAR(b.evaluate(test).accuracy.value(), accuracy, 0.01);
+  EXPECT_NEAR(parts.evaluate(test).accuracy.value(), accuracy, 0.01);
 }
 
+std::string order_name(const testing::TestParamInfo<std::vector<Backend>>& info) {
+  std::string name;
+  for (const Backend backend : info.param) {
+    name += backend == Backend::GPU ? "Gpu" : backend == Backend::FPGA ? "OpenCl" : "Cpu";
+  }
+  return name;
+}
+
+// Which part runs where matters: both orders.
+INSTANTIATE_TEST_SUITE_P(Without, AcceleratorParts,
+                         testing::Values(std::vector{Backend::FPGA, Backend::CPU},
+                                         std::vector{Backend::CPU, Backend::FPGA}),
+                         order_name);
+INSTANTIATE_TEST_SUITE_P(WithGpu, AcceleratorParts,
+                         testing::Values(std::vector{Backend::GPU, Backend::CPU},
+                                         std::vector{Backend::CPU, Backend::GPU},
+                                         std::vector{Backend::GPU, Backend::FPGA, Backend::CPU}),
+                         order_name);
+
 TEST_F(Accelerators, AutoNeverTakesAnOpenClCpu) {
+  if (list_opencl_devices().empty()) GTEST_SKIP() << opencl_lacking({}, {});
   for (const OpenClDevice& device : list_opencl_devices()) {
     if (device.type != OpenClType::kCpu) GTEST_SKIP() << "there is a real accelerator here";
   }

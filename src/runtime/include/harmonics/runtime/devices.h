@@ -23,7 +23,8 @@ namespace harmonics {
 /// operation, and until it is told, a thread may use another one than its siblings.
 void use_compute_threads(int threads);
 
-/// Whether operations that have no deterministic form are warned of. Process-wide.
+/// Whether operations that have no deterministic form are warned of, and float32 on a GPU is never
+/// rounded to less. Process-wide.
 void use_deterministic_operations(bool deterministic);
 
 /// The tensor itself when it lies in this machine's main memory, else a copy that does.
