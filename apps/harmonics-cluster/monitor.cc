@@ -115,7 +115,7 @@ Json picture_json(const Picture& picture) {
   return json.set("queue", std::move(queue));
 }
 
-void watch_live(ClusterClient& client, const MonitorCommand& command) {
+void watch_live(const MonitorCommand& command) {
   std::mutex mutex;
   std::condition_variable ended;
   bool over = false;
@@ -124,6 +124,7 @@ void watch_live(ClusterClient& client, const MonitorCommand& command) {
     over = true;
     ended.notify_all();
   });
+  ClusterClient client(client_options(command.access));  // after the watch: it starts threads
   const bool colour = wants_colour(Stream::kOutput);
   const auto period = std::chrono::duration<double>(std::max(command.refresh_s, 0.05));
   std::unique_lock lock(mutex);
@@ -143,11 +144,11 @@ void watch_live(ClusterClient& client, const MonitorCommand& command) {
 }  // namespace
 
 int monitor(const MonitorCommand& command) {
-  ClusterClient client(client_options(command.access));
   if (command.output == OutputStyle::kTable && is_terminal(Stream::kOutput)) {
-    watch_live(client, command);
+    watch_live(command);
     return kExitDone;
   }
+  ClusterClient client(client_options(command.access));
   const Picture picture = look(client, command.worker);
   if (command.output == OutputStyle::kJson) {
     write_text(Stream::kOutput, picture_json(picture).dump(2) + "\n");

@@ -2,12 +2,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -295,6 +300,40 @@ TEST_F(CsvProducerTest, LongQuotedFieldsAcrossBlocks) {
   ASSERT_EQ(read.size(), 40);
   for (std::size_t i = 0; i < read.size(); ++i) EXPECT_EQ(read[i][0], static_cast<float>(i));
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// A process of its own that may take 16 MiB more than it has reads a file of 64 MiB.
+TEST_F(CsvProducerTest, AFileLargerThanTheMemoryThatIsLeft) {
+  std::string row(std::size_t{64} << 10, '7');
+  for (std::size_t i = 7; i < row.size(); i += 8) row[i] = ',';
+  row.back() = '\n';
+  const std::filesystem::path path = folder_.path() / "large.csv";
+  {
+    std::ofstream file(path, std::ios::binary);
+    for (int i = 0; i < 1024; ++i) file << row;
+  }
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::size_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlim_t most = pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + (rlim_t{16} << 20);
+    const rlimit limit{most, most};
+    ::setrlimit(RLIMIT_AS, &limit);
+    int read = 0;
+    try {
+      CsvProducer producer(path);
+      for (; const auto sample = producer.next(); ++read) {
+      }
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+    }
+    ::_exit(read == 1024 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+#endif
 
 TEST_F(CsvProducerTest, RowLimit) {
   CsvOptions options;

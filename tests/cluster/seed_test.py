@@ -8,6 +8,40 @@ import unittest
 from cluster import HARMONICS, SOURCE_DIR, TIMEOUT_S, ClusterTest, environment
 
 
+SAMPLE = '''{
+  "name": "ResNet50 Training",
+  "required_gpus": 2,
+  "min_gpu_memory": 8192,
+  "params": {
+    "model": "resnet50",
+    "dataset": "imagenet",
+    "batch_size": "64",
+    "learning_rate": "0.001",
+    "epochs": "90",
+    "optimizer": "sgd",
+    "momentum": "0.9",
+    "weight_decay": "0.0001"
+  }
+}
+'''
+DEFAULTS = {'server': {'--port': '50051', '--policy': 'balanced'},
+            'worker': {'--scheduler': 'localhost:50051', '--addr': 'localhost:0'},
+            'submit': {'--scheduler': 'localhost:50051', '--gpus': '1', '--memory': '4096'},
+            'monitor': {'--scheduler': 'localhost:50051', '--refresh': '1'}}
+
+
+class Text(unittest.TestCase):
+    def test_the_sample_is_the_seeds(self):
+        self.assertEqual((SOURCE_DIR / 'examples' / 'sample_task.json').read_bytes(), SAMPLE.encode())
+
+    def test_defaults_are_the_seeds(self):
+        for command, defaults in DEFAULTS.items():
+            text = subprocess.run([str(HARMONICS), command, '--help'], capture_output=True, text=True,
+                                  timeout=TIMEOUT_S, check=True).stdout
+            for flag, value in defaults.items():
+                self.assertRegex(text, rf'(?m)^  {flag} .*\({re.escape(value)}\)$')
+
+
 class Seed(ClusterTest):
     def setUp(self):
         super().setUp()

@@ -1,0 +1,81 @@
+"""The ways into the house: what people type first is there, and does what the documents say."""
+
+import json
+import os
+import re
+import subprocess
+import unittest
+from pathlib import Path
+
+ROOT = Path(os.environ.get('HARMONICS_SOURCE_DIR', Path(__file__).resolve().parents[2]))
+TARGETS = ('all test demo bench lint format sanitize soak fuzz server worker submit monitor test-spark '
+           'spark-demo reference').split()
+PRESETS = 'release debug asan tsan gpu-node'.split()
+
+
+def recipe(target):
+    """The commands of a make target, not run."""
+    return subprocess.run(['make', '--dry-run', target], cwd=ROOT, capture_output=True, text=True,
+                          check=True).stdout
+
+
+def help_text():
+    return subprocess.run(['make'], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+class Entry(unittest.TestCase):
+    def test_make_alone_lists_every_target(self):
+        listed = re.findall(r'^  make (\S+) +\S', help_text(), re.M)
+        for target in TARGETS:
+            self.assertIn(target, listed)
+            self.assertTrue(recipe(target).strip(), target)
+
+    def test_the_four_programs_of_a_cluster_start_as_documented(self):
+        expected = {'server': ('server --port=50051 --policy=balanced',),
+                    'worker': ('worker --scheduler=localhost:50051', '--gpus=0,1',
+                               '--models=RTX3090,RTX3090', '--memories=24576,24576'),
+                    'submit': ('submit --scheduler=localhost:50051',),
+                    'monitor': ('monitor --scheduler=localhost:50051', '--refresh=1')}
+        for target, words in expected.items():
+            typed = recipe(target)
+            for word in ('scripts/build.sh', *words):
+                self.assertIn(word, typed)
+
+    def test_make_test_is_the_script_and_ci_is_make_test(self):
+        self.assertEqual(recipe('test').strip(), 'scripts/run-tests.sh Release')
+        script = (ROOT / '.ci/run').read_text()
+        first = next(line for line in script.splitlines() if not line.startswith('#'))
+        self.assertEqual(first, 'make test && exit 0')
+        wrong = subprocess.run(['scripts/run-tests.sh', 'Fast'], cwd=ROOT, capture_output=True, text=True)
+        self.assertEqual(wrong.returncode, 2)
+        self.assertIn('usage: scripts/run-tests.sh [Release|Debug]', wrong.stderr)
+
+    def test_every_preset_builds_in_its_own_folder(self):
+        presets = {preset['name']: preset for preset in
+                   json.loads((ROOT / 'CMakePresets.json').read_text())['configurePresets']}
+        shown = subprocess.run(['cmake', '--list-presets'], cwd=ROOT, capture_output=True, text=True,
+                               check=True).stdout
+        for name in PRESETS:
+            self.assertIn(f'"{name}"', shown)
+        self.assertEqual(presets['release']['binaryDir'], '${sourceDir}/build-Release')
+        folders = [preset['binaryDir'] for preset in presets.values() if 'binaryDir' in preset]
+        self.assertEqual(len(folders), len(set(folders)))
+
+    def test_scripts_parse_and_can_be_run(self):
+        scripts = sorted((ROOT / 'scripts').glob('*.sh'))
+        self.assertGreater(len(scripts), 5)
+        for script in scripts:
+            subprocess.run(['bash', '-n', script], check=True)
+            self.assertTrue(os.access(script, os.X_OK), script)
+
+    def test_setup_says_what_is_missing_and_refuses_what_it_does_not_know(self):
+        check = subprocess.run(['scripts/setup.sh', '--check'], cwd=ROOT, capture_output=True, text=True)
+        self.assertRegex(check.stdout + check.stderr,
+                         r'setup: (all \d+ packages are present|missing: \S|this is not a Debian system)')
+        self.assertEqual(check.returncode, 0 if 'are present' in check.stdout else 1)
+        unknown = subprocess.run(['scripts/setup.sh', '--cheque'], cwd=ROOT, capture_output=True, text=True)
+        self.assertEqual(unknown.returncode, 2)
+
+
+if __name__ == '__main__':
+    unittest.main()
