@@ -35,8 +35,11 @@ def named(cell):
 
 def defines(source, suffix, name):
     """Whether the text of a test file defines the test (or, where only a suite is named, the suite)."""
-    suite, _, test = name.partition('.')
+    instance, _, case = name.rpartition('/')
+    suite, _, test = case.partition('.')
     if suffix in ('.cc', '.h'):
+        if instance and not re.search(rf'INSTANTIATE_TEST_SUITE_P\(\s*{instance},\s+{suite},', source):
+            return False
         wanted = rf'\b(?:TYPED_)?TEST(?:_F|_P)?\(\s*{suite},\s+{test or r"(?!DISABLED_)"}'
         return re.search(wanted + (r'\)' if test else ''), source) is not None
     if suffix == '.py':
@@ -82,9 +85,10 @@ class Reader(unittest.TestCase):
         self.assertEqual(list(named(row[2])), [(None, ['x.y']), ('t_test.cc', ['A.B', 'C']), ('u.py', [])])
 
     def test_definitions(self):
-        source = 'TEST(A, B) {}\nTEST_P(Long,\n       Name) {}\nTEST(Off, DISABLED_X) {}\n'
+        source = ('TEST(A, B) {}\nTEST_P(Long,\n       Name) {}\nTEST(Off, DISABLED_X) {}\n'
+                  'INSTANTIATE_TEST_SUITE_P(Here, Long, Values(1));\n')
         for name, there in {'A.B': True, 'A': True, 'Long.Name': True, 'A.Name': False, 'A.Bc': False,
-                            'Off': False}.items():
+                            'Off': False, 'Here/Long.Name': True, 'There/Long.Name': False}.items():
             self.assertEqual(defines(source, '.cc', name), there, name)
         self.assertTrue(defines('    def test_x(self):\n', '.py', 'test_x'))
         self.assertFalse(defines('    def test_xy(self):\n', '.py', 'test_x'))
