@@ -1,6 +1,6 @@
 // A whole cluster on this machine, server, worker, supervisors and real processes: how many tasks a
-// second, at what CPU cost, and how soon they start. References: starting the same program bare,
-// and the disk's fsync, both in the same run.
+// second, at what CPU cost, and how soon they start. References, all in the same run: starting the
+// same program bare, the disk's fsync, and bare gRPC without a cluster behind it.
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -23,6 +23,7 @@
 #include <harmonics/rpc/client.h>
 #include <harmonics/server/state_folder.h>
 
+#include "reference/bare_grpc.h"
 #include "rounds.h"
 
 namespace {
@@ -122,6 +123,21 @@ void await(Done done, const char* what) {
   }
 }
 
+/// The port that a server said once it was ready (`mark`).
+std::string port_said(const fs::path& output, const char* mark) {
+  std::string port;
+  await(
+      [&] {
+        const std::string said = text_of(output);
+        const std::size_t at = said.find("127.0.0.1:");
+        if (said.find(mark) == said.npos) return false;
+        port = said.substr(at + 10, said.find(',', at) - at - 10);
+        return true;
+      },
+      "a server");
+  return port;
+}
+
 /// Server and worker in a scratch folder.
 class Cluster {
  public:
@@ -132,17 +148,7 @@ class Cluster {
       server_.emplace(std::vector<std::string>{program, "server", "--port", "0"},
                       folder / "server.out");
     });
-    std::string port;
-    await(
-        [&] {
-          const std::string said = text_of(folder_ / "server.out");
-          const std::size_t at = said.find("127.0.0.1:");
-          if (said.find(", policy") == said.npos) return false;
-          port = said.substr(at + 10, said.find(',', at) - at - 10);
-          return true;
-        },
-        "the server");
-    options_.server = "127.0.0.1:" + port;
+    options_.server = "127.0.0.1:" + port_said(folder_ / "server.out", ", policy");
     options_.token = read_token_file(folder / "harmonics" / "token");
     account.count([&] {
       worker_.emplace(std::vector<std::string>{program, "worker", "--scheduler", options_.server},
@@ -312,6 +318,15 @@ TaskSpec queued_task() {
   return spec;
 }
 
+/// Calls a second of as many clients to a server that only sends messages of that size back.
+double bare_calls(const fs::path& folder, int count) {
+  constexpr std::size_t kTaskBytes = 32;
+  const fs::path output = folder / "bare.out";
+  const Process server({fs::read_symlink("/proc/self/exe"), "--bare-grpc"}, output);
+  const std::string address = "127.0.0.1:" + port_said(output, ", ready");
+  return reference::bare_grpc_rate(address, kClients, count, kTaskBytes);
+}
+
 /// Seconds of processor time that one submit costs the server.
 double submit_cpu(const Cluster& cluster, int count) {
   const double before = cluster.server_cpu_seconds();
@@ -328,6 +343,9 @@ bool measure_submits(const Cluster& cluster, const fs::path& folder, const Scale
   std::printf(
       "durable submits, 16 clients | %.0f/s | fsync %.2f ms | %.2f of 0.5 x 16 / fsync | >= 1\n",
       rate, fsync_s * 1e3, rate / wanted);
+  const double bare = bare_calls(folder, scale.submits);
+  std::printf("the same beside bare gRPC without a store | %.0f/s | %.0f/s | %.2f | -\n", rate,
+              bare, rate / bare);
   std::printf("CPU of the server per durable submit | %.3f ms | - | %.3f ms | <= 0.2 ms\n",
               few * 1e3, few * 1e3);
   TaskSpec many = queued_task();
@@ -346,6 +364,7 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     short_run |= std::string_view(argv[i]) == "--short";
     check |= std::string_view(argv[i]) == "--check";
+    if (std::string_view(argv[i]) == "--bare-grpc") reference::serve_bare_grpc();
   }
   const Scale scale = short_run ? Scale{100, 5, 100, 10'000} : Scale{2000, 51, 5000, 1'000'000};
   const fs::path program =

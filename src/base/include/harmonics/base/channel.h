@@ -40,7 +40,7 @@ class Channel {
     const auto ready = [&] { return closed_ || !values_.empty(); };
     if (timeout >= kForever) {
       has_value_.wait(lock, ready);
-    } else {
+    } else if (timeout > timeout.zero()) {  // a wait of no time would still ask the kernel
       has_value_.wait_for(lock, timeout, ready);
     }
     if (values_.empty()) return std::nullopt;
