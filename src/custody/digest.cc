@@ -17,10 +17,18 @@ namespace {
 void require(int ok) {
   if (ok != 1) fail(ErrorCode::kInternal, "OpenSSL could not compute a SHA-256 digest");
 }
+
+// Looked up once: EVP_sha256() would search the providers again for every digest, which costs more
+// than hashing a record. Lives as long as the process.
+const EVP_MD* algorithm() {
+  static const EVP_MD* const found = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+  return found;
+}
 }  // namespace
 
 Sha256::Sha256() : context_(std::make_unique<Context>()) {
-  require(context_->raw != nullptr ? EVP_DigestInit_ex(context_->raw, EVP_sha256(), nullptr) : 0);
+  const bool there = context_->raw != nullptr && algorithm() != nullptr;
+  require(there ? EVP_DigestInit_ex(context_->raw, algorithm(), nullptr) : 0);
 }
 Sha256::~Sha256() = default;
 Sha256::Sha256(Sha256&&) noexcept = default;

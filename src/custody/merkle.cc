@@ -6,6 +6,8 @@
 
 #include <harmonics/base/error.h>
 
+#include "leaf_pair.h"
+
 namespace harmonics {
 namespace {
 
@@ -51,8 +53,16 @@ MerkleTree MerkleTree::from_peaks(std::uint64_t size, std::vector<Digest> peaks)
 
 Digest tensor_root(ByteSpan bytes) {
   MerkleTree tree;
-  for (std::size_t at = 0; at < bytes.size(); at += kTensorLeafBytes) {
-    tree.append(merkle_leaf(bytes.subspan(at, std::min(kTensorLeafBytes, bytes.size() - at))));
+  while (bytes.size() >= 2 * kTensorLeafBytes && has_leaf_pair()) {
+    const auto pair = merkle_leaf_pair(bytes.first<kTensorLeafBytes>(),
+                                       bytes.subspan<kTensorLeafBytes, kTensorLeafBytes>());
+    for (const Digest& leaf : pair) tree.append(leaf);
+    bytes = bytes.subspan(2 * kTensorLeafBytes);
+  }
+  while (!bytes.empty()) {
+    const ByteSpan leaf = bytes.first(std::min(kTensorLeafBytes, bytes.size()));
+    tree.append(merkle_leaf(leaf));
+    bytes = bytes.subspan(leaf.size());
   }
   return tree.root();
 }

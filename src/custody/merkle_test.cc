@@ -2,10 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <span>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/random.h>
+
+#include "leaf_pair.h"
 
 namespace harmonics {
 namespace {
@@ -85,6 +90,44 @@ TEST(Merkle, TheRootOfATensorCoversEveryByteAndItsLength) {
       merkle_leaf(ByteSpan(bytes).subspan(3 * kTensorLeafBytes))};
   EXPECT_EQ(root, by_definition(leaves));
   EXPECT_EQ(tensor_root({}), sha256({}));
+}
+
+TEST(Merkle, TwoLeavesAtOnceAreTheSameAsOneByOne) {
+  if (!has_leaf_pair()) {
+    EXPECT_THROW((void)merkle_leaf_pair(FullLeaf(Bytes(kTensorLeafBytes)),
+                                        FullLeaf(Bytes(kTensorLeafBytes))),
+                 Error);
+    GTEST_SKIP() << "this processor has no SHA-256 instructions";
+  }
+  Random random(1, "leaf pair");
+  Bytes bytes(2 * kTensorLeafBytes + 16);
+  for (int round = 0; round < 20; ++round) {
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.below(256));
+    // Leaves lie wherever a tensor lies, and in either order.
+    const ByteSpan pair = ByteSpan(bytes).subspan(round % 16, 2 * kTensorLeafBytes);
+    const auto left = pair.first<kTensorLeafBytes>();
+    const auto right = pair.last<kTensorLeafBytes>();
+    const std::array<Digest, 2> expected = {merkle_leaf(left), merkle_leaf(right)};
+    EXPECT_EQ(merkle_leaf_pair(left, right), expected) << round;
+    EXPECT_EQ(merkle_leaf_pair(right, left), (std::array{expected[1], expected[0]})) << round;
+  }
+}
+
+TEST(Merkle, TensorsOfAnyNumberOfLeavesHaveTheRootOfTheDefinition) {
+  Random random(2, "tensor root");
+  Bytes bytes(6 * kTensorLeafBytes);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.below(256));
+  for (const std::size_t leaves : {1, 2, 3, 4, 5, 6}) {
+    for (const std::size_t less : {0, 1, 1000}) {
+      const ByteSpan tensor = ByteSpan(bytes).first(leaves * kTensorLeafBytes - less);
+      std::vector<Digest> digests;
+      for (std::size_t at = 0; at < tensor.size(); at += kTensorLeafBytes) {
+        digests.push_back(
+            merkle_leaf(tensor.subspan(at, std::min(kTensorLeafBytes, tensor.size() - at))));
+      }
+      EXPECT_EQ(tensor_root(tensor), by_definition(digests)) << leaves << " leaves less " << less;
+    }
+  }
 }
 
 }  // namespace
