@@ -65,7 +65,7 @@ class HarmonicsSparkTest(unittest.TestCase):
             spark.layer_parallel(self.graph, job)
 
     def test_an_estimator_is_a_stage_of_a_pipeline(self):
-        from pyspark.ml import Pipeline
+        from pyspark.ml import Pipeline, PipelineModel
         estimator = harmonics.HarmonicsEstimator(
             self.graph, harmonics.TrainingJob(epochs=8, lr=0.005), mode='data', outputCol='scores')
         model = Pipeline(stages=[estimator]).fit(self.frame)
@@ -75,6 +75,38 @@ class HarmonicsSparkTest(unittest.TestCase):
         right = sum(row.label == row.prediction for row in rows)
         self.assertGreater(right / len(rows), 0.95)
         self.assertEqual(8, model.stages[0].result.report['epochs'])
+        with tempfile.TemporaryDirectory() as folder:
+            model.save(f'{folder}/fitted')
+            loaded = PipelineModel.load(f'{folder}/fitted')
+            Pipeline(stages=[estimator]).save(f'{folder}/plain')
+            plain = Pipeline.load(f'{folder}/plain').getStages()[0]
+        self.assertEqual(model.stages[0].result.weights_digest, loaded.stages[0].result.weights_digest)
+        again = loaded.transform(self.frame).select('label', 'prediction').collect()
+        self.assertEqual(rows, again)
+        self.assertEqual(estimator.uid, plain.uid)
+        self.assertEqual('data', plain.getOrDefault('mode'))
+        self.assertEqual('scores', plain.getOrDefault('outputCol'))
+
+    def test_an_rdd_is_inferred_in_its_order(self):
+        spark = harmonics.Harmonics(self.session)
+        result = spark.layer_parallel(self.graph, self.from_file(parts=2))
+        rows = self.frame.limit(300).rdd.map(lambda row: row.features).collect()
+        spread = self.session.sparkContext.parallelize(rows, 3)
+        whole = spark.infer(self.graph, result, spread).collect()
+        self.assertEqual([10] * 300, [len(output) for output in whole])
+        self.same(whole, spark.infer(self.graph, result, spread, parts=2).collect())
+        backwards = self.session.sparkContext.parallelize(rows[::-1], 1)
+        self.same(whole, spark.infer(self.graph, result, backwards).collect()[::-1])
+
+    def same(self, expected, outputs):
+        self.assertEqual(len(expected), len(outputs))
+        for one, other in zip(expected, outputs):
+            for a, b in zip(one, other):
+                self.assertAlmostEqual(a, b, places=4)
+
+    def test_vectors_add_up(self):
+        vectors = self.session.sparkContext.parallelize([[i, 2 * i, 0.5] for i in range(10)], 2)
+        self.assertEqual([45, 90, 5], list(harmonics.Harmonics(self.session).sum(vectors)))
 
 
 if __name__ == '__main__':

@@ -172,7 +172,12 @@ void SecureRun::spoil(const std::string& why) {
 }
 
 void SecureRun::close(std::span<const Stage> stages, std::uint64_t steps) {
-  if (custody_.empty() || !stopped_by_.empty() || closed_) return;
+  if (!stopped_by_.empty() || closed_) return;
+  if (custody_.empty()) {
+    // A run that resumed where it had ended may have lost the end of its chain.
+    if (saved_.opening.empty() || opening_.stages.empty()) return;
+    begin();
+  }
   closed_ = true;
   for (std::size_t i = 0; i < custody_.size(); ++i) {
     custody_[i]->announce(stages[i], steps);
@@ -208,7 +213,8 @@ std::shared_ptr<SecureRun> make_custody(const StageChain& chain, const SecureOpt
 }
 
 void close_quietly(const StageChain& chain) noexcept {
-  if (chain.custody() == nullptr || std::uncaught_exceptions() > 0) return;
+  if (chain.custody() == nullptr || !chain.custody()->has_begun()) return;
+  if (std::uncaught_exceptions() > 0) return;
   try {
     chain.custody()->close(chain.stages(), steps_of(chain));
   } catch (const std::exception& error) {

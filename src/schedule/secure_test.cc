@@ -306,6 +306,7 @@ class SecureRemoteTest : public SecureTest {
         RemoteScheduler run = part(i, where, secure());
         if (!fit.checkpoint.empty()) run.resume(fit.checkpoint);
         run.fit(epochs - run.progress().epochs_done, fit);
+        run.close();
         EXPECT_NE(run.proof(), "");
         weights_[i] = run.parameters();
       });
@@ -351,6 +352,21 @@ TEST_F(SecureRemoteTest, PartsApartGoOnFromACoordinatedCheckpoint) {
   ASSERT_EQ(train(place(RemoteTransport::TCP), fit, 2), std::vector<std::string>(2));
   EXPECT_EQ(trained(), alone);
   EXPECT_EQ(verified({"0.chain", "1.chain"}).links, 2 * (kLinksPerBoundary + kOutputs));
+}
+
+TEST_F(SecureRemoteTest, ARunThatResumesAtItsEndClosesItsChainsAgain) {
+  FitOptions fit;
+  fit.checkpoint = folder_ / "run";
+  ASSERT_EQ(train(place(RemoteTransport::TCP), fit), std::vector<std::string>(2));
+  Chain torn = read_chain(folder_ / "0.chain");
+  torn.records.pop_back();
+  const Bytes bytes = encode_chain(torn);
+  std::ofstream(folder_ / "0.chain", std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+  EXPECT_THROW(static_cast<void>(verified({"0.chain", "1.chain"})), CustodyError);
+  ASSERT_EQ(train(place(RemoteTransport::TCP), fit), std::vector<std::string>(2));
+  EXPECT_EQ(verified({"0.chain", "1.chain"}).links, kLinksPerBoundary + kOutputs);
 }
 
 TEST_F(SecureRemoteTest, EvaluationAndInferenceAreSigned) {

@@ -69,6 +69,12 @@ HARMONICS_NATIVE(void, weightsSave)
   good(env, hm_weights_save(text(env, path).c_str(), weights.data(), weights.size()));
 }
 
+HARMONICS_NATIVE(jlong, weightsLoad)(JNIEnv* env, jclass, jbyteArray path) {
+  hm_tensors* out = nullptr;
+  good(env, hm_weights_load(text(env, path).c_str(), &out));
+  return handle(out);
+}
+
 HARMONICS_NATIVE(jint, tensorsCount)(JNIEnv*, jclass, jlong tensors) {
   return static_cast<jint>(hm_tensors_count(object<hm_tensors>(tensors)));
 }

@@ -60,6 +60,8 @@ const std::map<std::string, Reader, std::less<>>& readers() {
       {"secure_key", [](auto& to, const Json& value) { to.secure.key = value.as_string(); }},
       {"secure_keys", [](auto& to, const Json& value) { to.secure.keys = value.as_string(); }},
       {"secure_chain", [](auto& to, const Json& value) { to.secure.chain = value.as_string(); }},
+      {"secure_sets_aside",
+       [](auto& to, const Json& value) { to.secure.sets_aside = value.as_bool(); }},
       {"strict", [](auto& to, const Json& value) { to.deploy.strict = value.as_bool(); }},
       {"deploy",
        [](auto& to, const Json& value) {

@@ -101,6 +101,13 @@ int hm_weights_save(const char* path, const hm_tensor* tensors, size_t count) {
   });
 }
 
+int hm_weights_load(const char* path, hm_tensors** out) {
+  return guarded([&] {
+    object_of(out, "out") =
+        new hm_tensors(harmonics::read_safetensors(text_of(path, "path")).tensors);
+  });
+}
+
 size_t hm_tensors_count(const hm_tensors* tensors) {
   return tensors == nullptr ? 0 : tensors->tensors.size();
 }

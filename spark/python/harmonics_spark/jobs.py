@@ -1,7 +1,9 @@
 """Graphs, training jobs and their results."""
 
 import json
+from array import array
 
+from pyspark import RDD
 from pyspark.sql import SparkSession
 
 PLUGIN = 'io.harmonics.spark.HarmonicsPlugin'
@@ -35,6 +37,11 @@ def load(session, path):
     """A graph from a .harp file."""
     with open(path, encoding='utf-8') as file:
         return parse(session, file.read())
+
+
+def _pack(rows):
+    """The Java RDD of the rows' floats as bytes."""
+    return rows.map(lambda row: array('f', row).tobytes())._to_java_object_rdd()
 
 
 class TrainingJob:
@@ -76,6 +83,11 @@ class TrainingJob:
     def carrier(self, name):
         """'auto', 'shared_memory', 'tcp' or 'grpc'."""
         self._calls.append(('carrier', (name,)))
+        return self
+
+    def secure(self, keys=''):
+        """Signs and checks every tensor between the tasks; `keys` is a folder that all can read."""
+        self._calls.append(('secure', (keys,)))
         return self
 
     def deploy(self, backend='auto', parts=None, strict=False):
@@ -142,17 +154,35 @@ class TrainingResult:
         """What each task sent and received, and over what."""
         return [json.loads(task.json()) for task in self._java.traffic()]
 
+    @property
+    def resumed_from(self):
+        """The step from which the tasks that finished had gone on; 0 when they began anew."""
+        return self._java.resumedFrom()
+
+    @property
+    def proofs(self):
+        """What the tasks of a secure job signed last, a line each."""
+        return list(self._java.proofs())
+
+    def save_chains(self, folder):
+        """Writes the chains of a secure job; answers the files, which `harmonics verify` takes."""
+        return [str(file) for file in self._java.saveChains(self._path(folder))]
+
     def save(self, path):
         """Writes the weights as a safetensors file, which `harmonics run --weights` reads."""
-        self._java.save(self._session._jvm.java.io.File(str(path)).toPath())
+        self._java.save(self._path(path))
+
+    def _path(self, path):
+        return self._session._jvm.java.io.File(str(path)).toPath()
 
 
 class Harmonics:
-    """Trains graphs inside the tasks of a session that was started with the plugin."""
+    """Trains and runs graphs inside the tasks of a session that was started with the plugin."""
 
     def __init__(self, session):
         self._session = session
         self._java = _java(session).spark.HarmonicsSpark(session._jsparkSession)
+        self._packed = _java(session).spark.PackedRows(self._java)
 
     def layer_parallel(self, graph, job):
         """One copy of the graph, its layers over the job's parts."""
@@ -165,6 +195,24 @@ class Harmonics:
     def hybrid(self, graph, job):
         """Replicas of the graph, each over several parts."""
         return self._train(self._java.hybrid, graph, job)
+
+    def infer(self, graph, result, rows, parts=1, copies=1):
+        """The outputs of a trained graph for an RDD of rows (sequences of numbers), as an RDD of
+        arrays of floats in the order of the rows. With several `parts` the layers go over so many
+        tasks, `copies` times."""
+        packed = _pack(rows)
+        if parts == 1:
+            made = self._packed.infer(graph, result._java, packed)
+        else:
+            made = self._packed.inferLayerParallel(graph, result._java, packed, parts, copies)
+        context = rows.context
+        outputs = RDD(context._jvm.SerDeUtil.javaToPython(made), context)
+        return outputs.map(lambda packed: array('f', bytes(packed)))
+
+    def sum(self, vectors):
+        """The sum of an RDD's vectors (sequences of as many numbers), as an array of floats:
+        natively, up and down a tree of tasks."""
+        return array('f', bytes(self._packed.sum(_pack(vectors))))
 
     def _train(self, train, graph, job):
         return TrainingResult(self._session, train(graph, job.to_java(self._session)))

@@ -1,13 +1,40 @@
 """Graphs as stages of a pyspark.ml pipeline."""
 
 from pyspark.ml.param import Param, Params, TypeConverters
+from pyspark.ml.util import DefaultParamsWriter, MLReadable, MLReader, MLWritable, MLWriter
 from pyspark.ml.wrapper import JavaEstimator, JavaModel
 from pyspark.sql import SparkSession
 
 from harmonics_spark.jobs import TrainingResult
 
 
-class _Columns(Params):
+class _Writer(MLWriter):
+    """Saves the Java stage, and metadata that leads a saved Python pipeline to it."""
+
+    def __init__(self, stage):
+        super().__init__()
+        self._stage = stage
+
+    def saveImpl(self, path):
+        self._stage._transfer_params_to_java()
+        self._stage._java_obj.save(f'{path}/java')
+        DefaultParamsWriter.saveMetadata(self._stage, path, self.sparkSession)
+
+
+class _Reader(MLReader):
+    def __init__(self, stage):
+        super().__init__()
+        self._stage = stage
+
+    def load(self, path):
+        java = getattr(self.sparkSession._jvm.io.harmonics.spark, self._stage.__name__)
+        stage = self._stage.__new__(self._stage)
+        super(self._stage, stage).__init__()
+        stage._adopt(java.load(f'{path}/java'))
+        return stage
+
+
+class _Columns(Params, MLWritable, MLReadable):
     featuresCol = Param(Params._dummy(), 'featuresCol', 'column with the features',
                         TypeConverters.toString)
     outputCol = Param(Params._dummy(), 'outputCol', "new column with the graph's output",
@@ -15,6 +42,13 @@ class _Columns(Params):
     predictionCol = Param(Params._dummy(), 'predictionCol',
                           "new column with the place of the output's largest element",
                           TypeConverters.toString)
+
+    def write(self):
+        return _Writer(self)
+
+    @classmethod
+    def read(cls):
+        return _Reader(cls)
 
     def _adopt(self, java):
         """Takes over a Java stage: its id, and the values of its parameters."""

@@ -75,8 +75,9 @@ class SecureRun {
   [[nodiscard]] SavedCustody save(std::span<const Stage> stages, std::uint64_t steps);
   /// Something went wrong: the chain stays without its end, and every later batch is an Error.
   void spoil(const std::string& why);
+  [[nodiscard]] bool has_begun() const { return !custody_.empty(); }
   /// Announces the weights as they are now and signs closing heads. Does nothing before the first
-  /// batch, a second time, or after a failure.
+  /// batch of a run that was not restored, a second time, or after a failure.
   void close(std::span<const Stage> stages, std::uint64_t steps);
   /// What each part here signed last, a line each; empty before the first head.
   [[nodiscard]] std::string proof() const;
@@ -104,8 +105,8 @@ class SecureRun {
 [[nodiscard]] std::shared_ptr<SecureRun> make_custody(const StageChain& chain,
                                                       const SecureOptions& options, SigningKey key);
 
-/// Closes the chain's custody, if it has one, as the end of a run; where that fails the log says
-/// so. For destructors: it does nothing while an exception unwinds.
+/// Closes the chain's custody, if it has one that has begun, as the end of a run; where that fails
+/// the log says so. For destructors: it does nothing while an exception unwinds.
 void close_quietly(const StageChain& chain) noexcept;
 
 }  // namespace harmonics

@@ -70,6 +70,7 @@ final class Native {
       byte[][] names, byte[][] dtypes, long[][] shapes, ByteBuffer[] data);
   static native void weightsSave(
       byte[] path, byte[][] names, byte[][] dtypes, long[][] shapes, ByteBuffer[] data);
+  static native long weightsLoad(byte[] path);
   static native long remoteNew(
       long part, byte[][] producers, byte[][] consumers, byte[] settings);
   static native void engineBindProducer(long engine, byte[] name, long producer);

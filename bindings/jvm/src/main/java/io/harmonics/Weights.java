@@ -20,4 +20,9 @@ public final class Weights {
     Native.weightsSave(
         Native.utf8(file.toString()), all.names(), all.dtypes(), all.shapes(), all.data());
   }
+
+  /** All tensors of a safetensors file. */
+  public static NamedTensors load(Path file) {
+    return new NamedTensors(Native.weightsLoad(Native.utf8(file.toString())));
+  }
 }

@@ -72,6 +72,21 @@ class BindingsTest {
   }
 
   @Test
+  void weightsAreSavedAndLoaded(@TempDir Path folder) {
+    Path file = folder.resolve("some.safetensors");
+    Map<String, Tensor> weights =
+        Map.of("a", Tensor.of(new long[] {2, 1}, 1f, 2f), "b", Tensor.of(new long[] {1}, 3f));
+    Weights.save(file, weights);
+    try (NamedTensors loaded = Weights.load(file)) {
+      assertEquals(Weights.digest(weights), Weights.digest(loaded.asMap()));
+      assertArrayEquals(new long[] {2, 1}, loaded.get("a").shape());
+    }
+    HarmonicsException error =
+        assertThrows(HarmonicsException.class, () -> Weights.load(folder.resolve("none")));
+    assertTrue(error.getMessage().contains("none"), error.getMessage());
+  }
+
+  @Test
   void partsInOneProcessGiveTheSameWeights() {
     try (HarmonicGraph graph = TestData.graph();
         DistributedScheduler scheduler =

@@ -45,7 +45,7 @@ final class Endpoints {
       return open(name, own.host(), port, kind, true);
     }
     try {
-      end = open(name, own.host(), job.basePort() + member.index(), kind, true);
+      end = open(name, own.host(), job.basePort + member.index(), kind, true);
     } catch (HarmonicsException taken) {
       end = open(name, own.host(), 0, kind, true);
     }
@@ -67,7 +67,7 @@ final class Endpoints {
 
   /** Null: a bus. */
   private RemoteTransport kind(Address other) {
-    return switch (job.carrier()) {
+    return switch (job.carrier) {
       case TCP -> RemoteTransport.TCP;
       case GRPC -> RemoteTransport.GRPC;
       case SHARED_MEMORY -> RemoteTransport.SHARED_MEMORY;
@@ -80,7 +80,7 @@ final class Endpoints {
 
   private Transport open(String name, String host, int at, RemoteTransport kind, Boolean listen) {
     return Transport.open(
-        new RemoteBinding(name, host, at, kind, job.compress(), 0, listen),
+        new RemoteBinding(name, host, at, kind, job.compress, 0, listen),
         Map.of("run", member.run()));
   }
 }

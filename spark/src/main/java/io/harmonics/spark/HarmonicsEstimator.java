@@ -1,11 +1,17 @@
 package io.harmonics.spark;
 
+import com.fasterxml.jackson.annotation.JsonAutoDetect.Visibility;
+import com.fasterxml.jackson.annotation.PropertyAccessor;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import io.harmonics.HarmonicGraph;
 import java.util.List;
 import org.apache.spark.ml.Estimator;
 import org.apache.spark.ml.param.Param;
 import org.apache.spark.ml.param.ParamMap;
 import org.apache.spark.ml.util.Identifiable$;
+import org.apache.spark.ml.util.MLReader;
+import org.apache.spark.ml.util.MLWritable;
+import org.apache.spark.ml.util.MLWriter;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.types.StructType;
@@ -23,8 +29,14 @@ import org.apache.spark.sql.types.StructType;
  *
  * <p>The graph's first producer takes the features; its second, where it has one, the labels.
  */
-public final class HarmonicsEstimator extends Estimator<HarmonicsModel> {
+public final class HarmonicsEstimator extends Estimator<HarmonicsModel> implements MLWritable {
   private static final long serialVersionUID = 1L;
+
+  /** Objects are their fields. */
+  private static final ObjectMapper JSON =
+      new ObjectMapper()
+          .setVisibility(PropertyAccessor.ALL, Visibility.NONE)
+          .setVisibility(PropertyAccessor.FIELD, Visibility.ANY);
 
   private final String uid;
   private final byte[] graph;
@@ -121,7 +133,7 @@ public final class HarmonicsEstimator extends Estimator<HarmonicsModel> {
         own.columns(producers.get(1), $(labelCol));
       }
       TrainingResult trained = train(new HarmonicsSpark(frame.sparkSession()), whole, own);
-      HarmonicsModel model = new HarmonicsModel(uid, trained.graph(), trained);
+      HarmonicsModel model = new HarmonicsModel(uid, trained);
       model.setFeaturesCol($(featuresCol)).setOutputCol($(outputCol));
       return model.setPredictionCol($(predictionCol)).setParent(this);
     } catch (RuntimeException error) {
@@ -141,6 +153,32 @@ public final class HarmonicsEstimator extends Estimator<HarmonicsModel> {
           throw new IllegalArgumentException(
               "there is no mode '" + $(mode) + "'; there are layer, data and hybrid");
     };
+  }
+
+  /** Saves the graph and the job, without a data frame of its own. */
+  @Override
+  public MLWriter write() {
+    return SavedStage.writer(
+        this,
+        to -> {
+          to.write("graph.blob", graph);
+          to.write("job.json", JSON.writeValueAsBytes(job));
+        });
+  }
+
+  /** What a saved pipeline reads its stages with. */
+  public static MLReader<HarmonicsEstimator> read() {
+    return SavedStage.reader(
+        HarmonicsEstimator.class,
+        (uid, saved) ->
+            new HarmonicsEstimator(
+                uid,
+                saved.read("graph.blob"),
+                JSON.readValue(saved.read("job.json"), TrainingJob.class)));
+  }
+
+  public static HarmonicsEstimator load(String path) {
+    return read().load(path);
   }
 
   @Override

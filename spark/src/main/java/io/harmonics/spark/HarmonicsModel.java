@@ -12,8 +12,12 @@ import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.ml.Model;
 import org.apache.spark.ml.linalg.SQLDataTypes;
 import org.apache.spark.ml.linalg.Vectors;
+import org.apache.spark.ml.param.IntParam;
 import org.apache.spark.ml.param.Param;
 import org.apache.spark.ml.param.ParamMap;
+import org.apache.spark.ml.util.MLReader;
+import org.apache.spark.ml.util.MLWritable;
+import org.apache.spark.ml.util.MLWriter;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Encoders;
 import org.apache.spark.sql.Row;
@@ -27,25 +31,23 @@ import scala.Tuple2;
  * place of its largest element (the output itself, where it is a single number). Rows stay where they
  * are and in their order.
  */
-public final class HarmonicsModel extends Model<HarmonicsModel> {
+public final class HarmonicsModel extends Model<HarmonicsModel> implements MLWritable {
   private static final long serialVersionUID = 1L;
 
   private final String uid;
-  private final byte[] graph;
   private final transient TrainingResult trained;
   private final Param<String> featuresCol;
   private final Param<String> outputCol;
   private final Param<String> predictionCol;
-  private final Param<Integer> parts;
+  private final IntParam parts;
 
-  HarmonicsModel(String uid, byte[] graph, TrainingResult trained) {
+  HarmonicsModel(String uid, TrainingResult trained) {
     this.uid = uid;
-    this.graph = graph;
     this.trained = trained;
     featuresCol = param("featuresCol", "column with the features: numbers, an array or a vector");
     outputCol = param("outputCol", "new column with the graph's output, a vector");
     predictionCol = param("predictionCol", "new column with the place of the output's largest element");
-    parts = new Param<>(this, "parts", "over how many tasks the layers go; 1: no cut");
+    parts = new IntParam(this, "parts", "over how many tasks the layers go; 1: no cut");
     setDefault(parts, 1);
     setDefault(featuresCol, "features");
     setDefault(outputCol, "output");
@@ -84,7 +86,7 @@ public final class HarmonicsModel extends Model<HarmonicsModel> {
     return predictionCol;
   }
 
-  public Param<Integer> parts() {
+  public IntParam parts() {
     return parts;
   }
 
@@ -116,12 +118,12 @@ public final class HarmonicsModel extends Model<HarmonicsModel> {
   public Dataset<Row> transform(Dataset<?> frame) {
     StructType made = transformSchema(frame.schema());
     Inference inference;
-    try (HarmonicGraph whole = HarmonicGraph.decode(graph)) {
+    try (HarmonicGraph whole = HarmonicGraph.decode(trained.graph())) {
       inference = HarmonicsSpark.inference(whole, trained.arrays());
     }
     int column = frame.schema().fieldIndex($(featuresCol));
     Inference reading = inference.reading(new ArrayList<>(List.of(column)));
-    if ($(parts) > 1) {
+    if ((int) $(parts) > 1) {
       return layerParallel(frame, made, reading.input());
     }
     Broadcast<Inference> shared =
@@ -145,10 +147,10 @@ public final class HarmonicsModel extends Model<HarmonicsModel> {
               return values;
             });
     JavaRDD<float[]> outputs;
-    try (HarmonicGraph whole = HarmonicGraph.decode(graph)) {
+    try (HarmonicGraph whole = HarmonicGraph.decode(trained.graph())) {
       outputs =
           new HarmonicsSpark(frame.sparkSession())
-              .inferLayerParallel(whole, trained, features, $(parts), 1);
+              .inferLayerParallel(whole, trained, features, (int) $(parts), 1);
     }
     JavaRDD<Row> joined =
         rows.zipWithIndex()
@@ -166,7 +168,24 @@ public final class HarmonicsModel extends Model<HarmonicsModel> {
 
   @Override
   public HarmonicsModel copy(ParamMap extra) {
-    return copyValues(new HarmonicsModel(uid, graph, trained), extra).setParent(parent());
+    return copyValues(new HarmonicsModel(uid, trained), extra).setParent(parent());
+  }
+
+  /** Saves the graph, the weights and the training's report. */
+  @Override
+  public MLWriter write() {
+    return SavedStage.writer(this, trained::save);
+  }
+
+  /** What a saved pipeline reads its stages with. */
+  public static MLReader<HarmonicsModel> read() {
+    return SavedStage.reader(
+        HarmonicsModel.class,
+        (uid, saved) -> new HarmonicsModel(uid, TrainingResult.load(saved)));
+  }
+
+  public static HarmonicsModel load(String path) {
+    return read().load(path);
   }
 
   static StructType schemaWith(

@@ -3,7 +3,6 @@ package io.harmonics.spark;
 import io.harmonics.HarmonicGraph;
 import io.harmonics.Report;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.Iterator;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -11,19 +10,12 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
-import java.util.stream.IntStream;
-import org.apache.spark.SparkEnv;
-import org.apache.spark.SparkExecutorInfo;
 import org.apache.spark.api.java.JavaPairRDD;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.broadcast.Broadcast;
-import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.SparkSession;
-import org.apache.spark.storage.BlockManagerId;
 import scala.Tuple2;
-import scala.jdk.javaapi.CollectionConverters;
-import scala.reflect.ClassTag$;
 
 /**
  * Trains and runs graphs inside the tasks of a Spark session, which must have been started with
@@ -46,17 +38,17 @@ public final class HarmonicsSpark {
 
   /** One copy of the graph, its layers over {@code job.parts} tasks. */
   public TrainingResult layerParallel(HarmonicGraph graph, TrainingJob job) throws Exception {
-    return train(graph, job, job.parts(), 1);
+    return train(graph, job, job.parts, 1);
   }
 
   /** {@code job.replicas} copies of the graph, each of which computes a share of every batch. */
   public TrainingResult dataParallel(HarmonicGraph graph, TrainingJob job) throws Exception {
-    return train(graph, job, 1, job.replicas());
+    return train(graph, job, 1, job.replicas);
   }
 
   /** {@code job.replicas} copies of the graph, each over {@code job.parts} tasks. */
   public TrainingResult hybrid(HarmonicGraph graph, TrainingJob job) throws Exception {
-    return train(graph, job, job.parts(), job.replicas());
+    return train(graph, job, job.parts, job.replicas);
   }
 
   /**
@@ -91,7 +83,8 @@ public final class HarmonicsSpark {
     JavaRDD<Gang.Outcome<Tuple2<Long, float[]>>> outputs =
         Gang.outcomes(
             "harmonics-" + UUID.randomUUID(),
-            JavaRDD.fromRDD(numbered.rdd(), numbered.rdd().elementClassTag()),
+            PlacedRdd.of(
+                JavaRDD.fromRDD(numbered.rdd(), numbered.rdd().elementClassTag()), layout),
             (GangMember member, Iterator<Tuple2<Long, float[]>> each) ->
                 new PartInference(member, places.value(), shared.value(), stretches, each));
     // An error is keyed as the first row, so that it comes through the shuffle too.
@@ -131,18 +124,20 @@ public final class HarmonicsSpark {
 
   private TrainingResult train(HarmonicGraph graph, TrainingJob job, int parts, int replicas)
       throws Exception {
-    if (job.secureKeys() != null && !job.checkpoint().isEmpty()) {
+    if (job.secureKeys != null && replicas > 1) {
       throw new IllegalArgumentException(
-          "a secure job cannot go on from a checkpoint: its chains are lost with their executor;"
-              + " leave the checkpoint off, and it begins again");
+          "replicas cannot be secure: the sums of gradients between them are not signed;"
+              + " leave secure off, or train with layerParallel");
     }
-    FrameRows frame = job.frame() == null ? null : new FrameRows(job.frame(), job.columns());
+    FrameRows frame = job.frame == null ? null : new FrameRows(job.frame, job.columns);
     try (HarmonicGraph whole = resolved(graph, job, frame)) {
       Layout layout = Layout.of(whole, parts, replicas);
       FrameRows.Plan plan = frame == null ? null : frame.plan(whole);
       JavaRDD<Tuple2<Long, byte[]>> seats =
-          frame == null ? seats(layout) : frame.seats(layout, plan);
-      return train(whole, layout, job, plan, seats);
+          frame == null
+              ? context.parallelize(List.of(), layout.members())
+              : frame.seats(layout, plan);
+      return train(whole, layout, job, plan, PlacedRdd.of(seats, layout));
     }
   }
 
@@ -178,39 +173,6 @@ public final class HarmonicsSpark {
     }
   }
 
-  /** A task for every member, with nothing in it; neighbours ask for the same machine. */
-  private JavaRDD<Tuple2<Long, byte[]>> seats(Layout layout) {
-    BlockManagerId driver = SparkEnv.get().blockManager().blockManagerId();
-    Map<String, Integer> executors = new HashMap<>();
-    for (SparkExecutorInfo executor : context.sc().statusTracker().getExecutorInfos()) {
-      if (!executor.host().equals(driver.host()) || executor.port() != driver.port()) {
-        executors.merge(executor.host(), 1, Integer::sum);
-      }
-    }
-    List<String> hosts = Placement.of(layout.parts(), layout.replicas(), executors);
-    List<Integer> numbers = IntStream.range(0, layout.members()).boxed().toList();
-    JavaRDD<Integer> seats =
-        hosts.isEmpty() ? context.parallelize(numbers, numbers.size()) : placed(numbers, hosts);
-    return seats.mapPartitions(each -> List.<Tuple2<Long, byte[]>>of().iterator());
-  }
-
-  private JavaRDD<Integer> placed(List<Integer> numbers, List<String> hosts) {
-    List<Tuple2<Integer, scala.collection.immutable.Seq<String>>> wishes = new ArrayList<>();
-    for (int number : numbers) {
-      wishes.add(
-          new Tuple2<>(
-              number,
-              CollectionConverters.asScala(List.of(hosts.get(number))).toList()));
-    }
-    RDD<Integer> made =
-        context
-            .sc()
-            .makeRDD(
-                CollectionConverters.asScala(wishes).toList(),
-                ClassTag$.MODULE$.apply(Integer.class));
-    return new JavaRDD<>(made, made.elementClassTag());
-  }
-
   private static TrainingResult result(
       String name, List<TrainingTask.Answer> answers, HarmonicGraph whole, Layout layout) {
     Map<String, NamedArray> weights = new TreeMap<>();
@@ -226,7 +188,12 @@ public final class HarmonicsSpark {
       answer.weights().forEach(array -> weights.put(array.name(), array));
     }
     Report report = new Report(answers.get(layout.parts() - 1).report());
-    return new TrainingResult(
-        name, whole.encode(), report, weights, processes, traffic, proofs, answers.get(0).start());
+    MeetingBoard board = HarmonicsPlugin.board();
+    long start = answers.get(0).start();
+    long repeated = Math.max(0, board.stepsBeforeLast(name) - start);
+    TrainingResult.Run run =
+        new TrainingResult.Run(
+            name, processes, traffic, proofs, start, board.attemptsOf(name), repeated);
+    return new TrainingResult(whole.encode(), report, weights, run);
   }
 }

@@ -13,20 +13,27 @@ import java.util.Map;
  * harmonics verify} reads.
  */
 record Proof(String lines, byte[] chain) implements Serializable {
-  /** Where a task keeps its chain until it answers. */
-  static final class Folder implements AutoCloseable {
-    private final Path folder;
+  /** Where a task writes its chain. */
+  static final class Place implements AutoCloseable {
     private final Path chain;
+    /** Ends with the task; null when the chain stays. */
+    private final Path folder;
 
-    Folder() throws IOException {
-      folder = Files.createTempDirectory("harmonics-proof");
-      chain = folder.resolve("part.chain");
+    /**
+     * Beside the checkpoint, where the task that takes over from this one finds the chain and goes on
+     * in it; in a folder of this machine when the job has no checkpoint.
+     */
+    Place(String checkpoint, int part) throws IOException {
+      folder = checkpoint.isEmpty() ? Files.createTempDirectory("harmonics-proof") : null;
+      String name = "part" + part + ".chain";
+      chain = folder == null ? Path.of(checkpoint + "." + name) : folder.resolve(name);
     }
 
     Map<String, Object> settings(String keys) {
       Map<String, Object> settings = new LinkedHashMap<>();
       settings.put("secure", true);
       settings.put("secure_chain", chain.toString());
+      settings.put("secure_sets_aside", true);
       if (!keys.isEmpty()) {
         settings.put("secure_keys", keys);
       }
@@ -40,12 +47,10 @@ record Proof(String lines, byte[] chain) implements Serializable {
 
     @Override
     public void close() throws IOException {
-      try (var left = Files.list(folder)) {
-        for (Path file : left.toList()) {
-          Files.delete(file);
-        }
+      if (folder != null) {
+        Files.deleteIfExists(chain);
+        Files.delete(folder);
       }
-      Files.delete(folder);
     }
   }
 }

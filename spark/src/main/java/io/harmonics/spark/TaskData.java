@@ -34,13 +34,13 @@ final class TaskData implements AutoCloseable {
     if (source == null) {
       return null;
     }
-    Producer ordered = job.shuffle() ? new ShuffleProducer(source) : source;
-    return new BatchProducer(ordered, job.batchSize());
+    Producer ordered = job.shuffle ? new ShuffleProducer(source) : source;
+    return new BatchProducer(ordered, job.batchSize);
   }
 
   /** The samples one by one, in the order of the file. */
   Producer samples(String name) throws IOException {
-    String source = job.sources().get(name);
+    String source = job.sources.get(name);
     if (source != null) {
       return open(source);
     }

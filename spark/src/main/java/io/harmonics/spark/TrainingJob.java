@@ -18,25 +18,28 @@ import org.apache.spark.sql.Row;
  *     .set("lr", 0.005);
  * }</pre>
  */
-public final class TrainingJob implements Serializable {
+public final class TrainingJob implements Cloneable, Serializable {
   private static final long serialVersionUID = 1L;
 
-  private final Map<String, String> sources = new LinkedHashMap<>();
-  private final Map<String, Object> settings = new LinkedHashMap<>();
-  private int parts = 2;
-  private int replicas = 2;
-  private long epochs = 10;
-  private long batchSize = 32;
-  private boolean shuffle = true;
-  private Carrier carrier = Carrier.AUTO;
-  private boolean compress;
-  private int basePort = 40400;
-  private Deployment deployment;
-  private transient Dataset<Row> frame;
-  private final Map<String, List<String>> columns = new LinkedHashMap<>();
-  private String secureKeys;
-  private String checkpoint = "";
-  private long checkpointEvery = 100;
+  Map<String, String> sources = new LinkedHashMap<>();
+  Map<String, List<String>> columns = new LinkedHashMap<>();
+  Map<String, Object> settings = new LinkedHashMap<>();
+  /** Null: there is none. */
+  transient Dataset<Row> frame;
+  int parts = 2;
+  int replicas = 2;
+  long epochs = 10;
+  long batchSize = 32;
+  boolean shuffle = true;
+  Carrier carrier = Carrier.AUTO;
+  boolean compress;
+  int basePort = 40400;
+  /** Null: none was given. */
+  Deployment deployment;
+  /** Null: the job is not secure. */
+  String secureKeys;
+  String checkpoint = "";
+  long checkpointEvery = 100;
 
   /**
    * Where a producer's samples come from: a source of the native library whose path every executor
@@ -70,8 +73,8 @@ public final class TrainingJob implements Serializable {
 
   /**
    * Signs and checks every tensor between the tasks. {@code keys} is a folder of keys that every
-   * executor can read; empty text means that of the user that it runs as. Not with replicas, and not with a
-   * checkpoint: a secure job that loses an executor begins again.
+   * executor can read; empty text means that of the user that it runs as. Not with replicas. With a
+   * checkpoint the chains lie beside it and go on when an executor is lost.
    */
   public TrainingJob secure(String keys) {
     secureKeys = keys;
@@ -140,92 +143,16 @@ public final class TrainingJob implements Serializable {
     return this;
   }
 
-  Map<String, String> sources() {
-    return sources;
-  }
-
   /** One that can be changed without changing this. */
   TrainingJob copy() {
-    TrainingJob made = new TrainingJob();
-    made.sources.putAll(sources);
-    made.settings.putAll(settings);
-    made.columns.putAll(columns);
-    made.frame = frame;
-    made.deployment = deployment;
-    made.secureKeys = secureKeys;
-    made.parts = parts;
-    made.replicas = replicas;
-    made.epochs = epochs;
-    made.batchSize = batchSize;
-    made.shuffle = shuffle;
-    made.carrier = carrier;
-    made.compress = compress;
-    made.basePort = basePort;
-    made.checkpoint = checkpoint;
-    made.checkpointEvery = checkpointEvery;
-    return made;
-  }
-
-  /** Null: there is none. */
-  Dataset<Row> frame() {
-    return frame;
-  }
-
-  Map<String, List<String>> columns() {
-    return columns;
-  }
-
-  /** Null: the job is not secure. */
-  String secureKeys() {
-    return secureKeys;
-  }
-
-  /** Null: none was given. */
-  Deployment deployment() {
-    return deployment;
-  }
-
-  Map<String, Object> settings() {
-    return settings;
-  }
-
-  int parts() {
-    return parts;
-  }
-
-  int replicas() {
-    return replicas;
-  }
-
-  long epochs() {
-    return epochs;
-  }
-
-  long batchSize() {
-    return batchSize;
-  }
-
-  boolean shuffle() {
-    return shuffle;
-  }
-
-  Carrier carrier() {
-    return carrier;
-  }
-
-  boolean compress() {
-    return compress;
-  }
-
-  int basePort() {
-    return basePort;
-  }
-
-  String checkpoint() {
-    return checkpoint;
-  }
-
-  long checkpointEvery() {
-    return checkpointEvery;
+    try {
+      TrainingJob made = (TrainingJob) clone();
+      made.sources = new LinkedHashMap<>(sources);
+      made.columns = new LinkedHashMap<>(columns);
+      made.settings = new LinkedHashMap<>(settings);
+      return made;
+    } catch (CloneNotSupportedException impossible) {
+      throw new AssertionError(impossible);
+    }
   }
 }

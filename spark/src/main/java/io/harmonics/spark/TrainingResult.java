@@ -1,9 +1,11 @@
 package io.harmonics.spark;
 
+import io.harmonics.NamedTensors;
 import io.harmonics.Report;
 import io.harmonics.Tensor;
 import io.harmonics.Weights;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -11,40 +13,40 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 
-/** What a training job came to. */
+/**
+ * What a training job came to. That of a model that was loaded has its weights and its report; how the
+ * run went is not saved.
+ */
 public final class TrainingResult {
-  private final String name;
-  private final byte[] graph;
-  private final Report report;
-  private final Map<String, NamedArray> weights;
-  private final Set<String> processes;
-  private final List<Report> traffic;
-  private final List<Proof> proofs;
-  private final long resumedFrom;
-  private final int attempts;
-  private final long repeated;
-
-  TrainingResult(
+  /**
+   * How a run went.
+   *
+   * @param name of the job on the driver's board
+   */
+  record Run(
       String name,
-      byte[] graph,
-      Report report,
-      Map<String, NamedArray> weights,
       Set<String> processes,
       List<Report> traffic,
       List<Proof> proofs,
-      long resumedFrom) {
-    this.name = name;
+      long resumedFrom,
+      int attempts,
+      long repeated) {
+    /** Of a result that was loaded. */
+    static final Run NONE = new Run("", Set.of(), List.of(), List.of(), 0, 0, 0);
+  }
+
+  private final byte[] graph;
+  private final Report report;
+  private final Map<String, NamedArray> weights;
+  private final Run run;
+
+  TrainingResult(byte[] graph, Report report, Map<String, NamedArray> weights, Run run) {
     this.graph = graph;
     this.report = report;
     this.weights = weights;
-    this.processes = processes;
-    this.traffic = traffic;
-    this.proofs = proofs;
-    this.resumedFrom = resumedFrom;
-    MeetingBoard board = HarmonicsPlugin.board();
-    this.attempts = board.attemptsOf(name);
-    this.repeated = Math.max(0, board.stepsBeforeLast(name) - resumedFrom);
+    this.run = run;
   }
 
   /** Epochs, steps, samples and, of the part that knows it, loss and accuracy. */
@@ -72,14 +74,41 @@ public final class TrainingResult {
     Weights.save(file, tensors());
   }
 
+  void save(SavedStage to) throws IOException {
+    to.write("graph.blob", graph);
+    to.write("report.json", report.json().getBytes(StandardCharsets.UTF_8));
+    Path file = Files.createTempFile("harmonics", ".safetensors");
+    try {
+      save(file);
+      to.copyFrom(file, "weights.safetensors");
+    } finally {
+      Files.delete(file);
+    }
+  }
+
+  static TrainingResult load(SavedStage from) throws IOException {
+    String report = new String(from.read("report.json"), StandardCharsets.UTF_8);
+    Map<String, NamedArray> weights = new TreeMap<>();
+    Path file = Files.createTempFile("harmonics", ".safetensors");
+    try {
+      from.copyTo(file, "weights.safetensors");
+      try (NamedTensors tensors = Weights.load(file)) {
+        NamedArray.of(tensors).forEach(array -> weights.put(array.name(), array));
+      }
+    } finally {
+      Files.delete(file);
+    }
+    return new TrainingResult(from.read("graph.blob"), new Report(report), weights, Run.NONE);
+  }
+
   /** Process ids of the executors that took part. */
   public Set<String> processes() {
-    return processes;
+    return run.processes();
   }
 
   /** How often the tasks were started: more than once when an executor was lost. */
   public int attempts() {
-    return attempts;
+    return run.attempts();
   }
 
   /**
@@ -87,12 +116,12 @@ public final class TrainingResult {
    * {@code ends} over what ({@code bus}, {@code shm}, {@code tcp}, {@code grpc}).
    */
   public List<Report> traffic() {
-    return traffic;
+    return run.traffic();
   }
 
   /** What the tasks of a secure job signed last, a line each; empty in another. */
   public List<String> proofs() {
-    return proofs.stream().flatMap(proof -> proof.lines().lines()).toList();
+    return run.proofs().stream().flatMap(proof -> proof.lines().lines()).toList();
   }
 
   /**
@@ -101,7 +130,7 @@ public final class TrainingResult {
    */
   public List<Path> saveChains(Path folder) throws IOException {
     List<Path> files = new ArrayList<>();
-    for (Proof proof : proofs) {
+    for (Proof proof : run.proofs()) {
       files.add(Files.write(folder.resolve("part" + files.size() + ".chain"), proof.chain()));
     }
     return files;
@@ -109,12 +138,12 @@ public final class TrainingResult {
 
   /** The step from which the tasks that finished had gone on; 0 when they began anew. */
   public long resumedFrom() {
-    return resumedFrom;
+    return run.resumedFrom();
   }
 
   /** Steps that were done again after the last loss of an executor. */
   public long repeated() {
-    return repeated;
+    return run.repeated();
   }
 
   /** The graph as bytes, with all shapes known. */
@@ -124,7 +153,7 @@ public final class TrainingResult {
 
   /** The job's name on the driver's board. */
   String name() {
-    return name;
+    return run.name();
   }
 
   List<NamedArray> arrays() {

@@ -8,6 +8,7 @@ import io.harmonics.Producer;
 import io.harmonics.Report;
 import java.io.IOException;
 import java.io.Serializable;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Iterator;
@@ -50,11 +51,14 @@ final class TrainingTask {
   }
 
   Answer run(Iterator<Tuple2<Long, byte[]>> rows) throws Exception {
-    byte[] blob = layout.blobs().get(layout.partOf(member.index()));
+    forgetOthers();
+    int number = layout.partOf(member.index());
+    byte[] blob = layout.blobs().get(number);
     try (HarmonicGraph part = HarmonicGraph.decode(blob);
         TaskData data = new TaskData(job, kept(part, rows));
-        Proof.Folder folder = job.secureKeys() == null ? null : new Proof.Folder();
-        DistributedScheduler scheduler = prepared(part, data, folder)) {
+        Proof.Place place =
+            job.secureKeys == null ? null : new Proof.Place(job.checkpoint, number);
+        DistributedScheduler scheduler = prepared(part, data, place)) {
       new Boundaries(member, layout, job).connect(part, scheduler, true);
       Report report = fit(scheduler);
       ArrayList<NamedArray> weights = new ArrayList<>();
@@ -68,16 +72,26 @@ final class TrainingTask {
           Long.toString(ProcessHandle.current().pid()),
           scheduler.traffic().json(),
           Math.max(0, scheduler.firstStep() - 1),
-          folder == null ? null : folder.proof(scheduler),
+          place == null ? null : place.proof(scheduler),
           weights);
     }
   }
 
+  /**
+   * A first attempt starts anew, whatever lies there; what another job left must not be what a second
+   * attempt goes on from. The checkpoint is gone before the first step, since all tasks meet later.
+   */
+  private void forgetOthers() throws IOException {
+    if (member.attempt() == 0 && !job.checkpoint.isEmpty()) {
+      Files.deleteIfExists(Path.of(checkpoint()));
+    }
+  }
+
   /** Before the others are met: whatever is wrong up to here is this task's own failure. */
-  private DistributedScheduler prepared(HarmonicGraph part, TaskData data, Proof.Folder folder)
+  private DistributedScheduler prepared(HarmonicGraph part, TaskData data, Proof.Place place)
       throws IOException {
     try {
-      DistributedScheduler scheduler = new DistributedScheduler(List.of(part), settings(folder));
+      DistributedScheduler scheduler = new DistributedScheduler(List.of(part), settings(place));
       for (String name : part.producers()) {
         Producer batches = data.batches(name);
         if (batches != null) {
@@ -96,15 +110,15 @@ final class TrainingTask {
     return fields.isEmpty() ? null : new RowFile(fields, plan.count(), rows);
   }
 
-  private Map<String, Object> settings(Proof.Folder folder) {
-    Map<String, Object> settings = new LinkedHashMap<>(job.settings());
-    if (job.deployment() != null) {
+  private Map<String, Object> settings(Proof.Place place) {
+    Map<String, Object> settings = new LinkedHashMap<>(job.settings);
+    if (job.deployment != null) {
       Map<String, String[]> resources = new LinkedHashMap<>();
       TaskContext.get().resourcesJMap().forEach((name, its) -> resources.put(name, its.addresses()));
-      settings.putAll(job.deployment().settings(layout.partOf(member.index()), resources));
+      settings.putAll(job.deployment.settings(layout.partOf(member.index()), resources));
     }
-    if (folder != null) {
-      settings.putAll(folder.settings(job.secureKeys()));
+    if (place != null) {
+      settings.putAll(place.settings(job.secureKeys));
     }
     settings.put("run", member.run());
     settings.putIfAbsent("threads", Math.max(1, TaskContext.get().cpus()));
@@ -131,20 +145,19 @@ final class TrainingTask {
     long done = 0;
     if (!checkpoint.isEmpty()) {
       options.put("checkpoint", checkpoint);
-      options.put("checkpoint_every", job.checkpointEvery());
-      // All tasks of a first attempt start anew, whatever lies there.
+      options.put("checkpoint_every", job.checkpointEvery);
       if (member.attempt() > 0 && scheduler.resume(Path.of(checkpoint))) {
         done = scheduler.progress().number("epochs");
       }
     }
-    return scheduler.fit(job.epochs() - done, options, null);
+    return scheduler.fit(job.epochs - done, options, null);
   }
 
   /** Every copy keeps its own: they are equal, but are written at the same time. */
   private String checkpoint() {
     int replica = layout.replicaOf(member.index());
-    return job.checkpoint().isEmpty() || replica == 0
-        ? job.checkpoint()
-        : job.checkpoint() + "." + replica;
+    return job.checkpoint.isEmpty() || replica == 0
+        ? job.checkpoint
+        : job.checkpoint + "." + replica;
   }
 }

@@ -6,7 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.harmonics.HarmonicGraph;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -26,6 +28,7 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 /** Data frames as data, and graphs as stages of a Spark ML pipeline. */
 class FrameIT {
@@ -118,6 +121,49 @@ class FrameIT {
           new String[] {"featuresCol", "outputCol", "parts", "predictionCol"},
           Arrays.stream(trained.params()).map(param -> param.name()).toArray());
     }
+  }
+
+  @Test
+  void pipelinesAreSavedAndLoaded(@TempDir Path folder) throws Exception {
+    String fitted = folder.resolve("fitted").toUri().toString();
+    String plain = folder.resolve("plain").toUri().toString();
+    try (HarmonicGraph graph = Digits.graph()) {
+      TrainingJob job = new TrainingJob().epochs(1).batchSize(64).carrier(Carrier.TCP);
+      job.deploy(new Deployment().backend("cpu").part(1, "cpu")).parts(1);
+      Digits.SETTINGS.forEach(job::set);
+      HarmonicsEstimator learner = new HarmonicsEstimator(graph, job).setOutputCol("scores");
+      Pipeline pipeline = new Pipeline().setStages(new PipelineStage[] {learner});
+      pipeline.save(plain);
+      PipelineModel model = pipeline.fit(digits);
+      HarmonicsModel trained = (HarmonicsModel) model.stages()[0];
+      trained.setParts(2);
+      model.save(fitted);
+
+      HarmonicsModel loaded = (HarmonicsModel) PipelineModel.load(fitted).stages()[0];
+      assertEquals(trained.uid(), loaded.uid());
+      assertEquals(trained.extractParamMap().toString(), loaded.extractParamMap().toString());
+      assertEquals(trained.result().weightsDigest(), loaded.result().weightsDigest());
+      assertEquals(trained.result().report().json(), loaded.result().report().json());
+      List<Row> expected = trained.setParts(1).transform(digits).select("scores").collectAsList();
+      assertEquals(
+          expected, loaded.setParts(1).transform(digits).select("scores").collectAsList());
+
+      PipelineModel again = Pipeline.load(plain).fit(digits);
+      HarmonicsModel same = (HarmonicsModel) again.stages()[0];
+      assertEquals(trained.result().weightsDigest(), same.result().weightsDigest());
+      assertEquals("scores", same.get(same.outputCol()).get());
+    }
+  }
+
+  @Test
+  void whatIsNoSavedModelIsAnError(@TempDir Path folder) throws Exception {
+    String saved = folder.resolve("model").toString();
+    try (HarmonicGraph graph = Digits.graph()) {
+      new HarmonicsEstimator(graph, new TrainingJob()).save(saved);
+    }
+    assertThrows(IllegalArgumentException.class, () -> HarmonicsModel.load(saved));
+    Files.delete(folder.resolve("model/job.json"));
+    assertThrows(UncheckedIOException.class, () -> HarmonicsEstimator.load(saved));
   }
 
   @Test

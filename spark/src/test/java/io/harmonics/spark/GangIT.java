@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.harmonics.HarmonicGraph;
+import java.util.Iterator;
 import java.util.List;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
@@ -57,6 +58,25 @@ class GangIT {
       assertEquals("1000,1001", words[2]);
       assertEquals("true", words[3]);
     }
+  }
+
+  @Test
+  void membersAskForTheirHostsAndRunWithoutThem() {
+    JavaRDD<Integer> shuffled = seats(2).repartition(2);
+    PlacedRdd<Integer> placed = new PlacedRdd<>(shuffled.rdd(), List.of("here", "there"));
+    assertEquals("there", placed.preferredLocations(placed.partitions()[1]).mkString());
+    List<Integer> sums =
+        Gang.run(
+            "placed",
+            new JavaRDD<>(placed, shuffled.classTag()),
+            (GangMember member, Iterator<Integer> rows) -> {
+              int sum = 0;
+              while (rows.hasNext()) {
+                sum += rows.next();
+              }
+              return sum;
+            });
+    assertEquals(1, sums.get(0) + sums.get(1));
   }
 
   @Test

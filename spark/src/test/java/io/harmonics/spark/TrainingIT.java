@@ -16,6 +16,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.function.BooleanSupplier;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.SparkSession;
@@ -27,6 +28,9 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** Training in two executor processes, compared with a run of the native library here. */
 class TrainingIT {
+  private static final Path PROGRAM =
+      Path.of(System.getProperty("harmonics.source"), "build-Release/harmonics");
+
   private static SparkSession session;
 
   @BeforeAll
@@ -168,13 +172,12 @@ class TrainingIT {
     }
   }
 
-  @Test
-  void aKilledExecutorCostsNoMoreThanTheLastSteps(@TempDir Path folder) throws Exception {
-    Path manifest = folder.resolve("run.json");
+  /** Kills an executor, once, as soon as {@code due} says so. */
+  private static Thread killer(BooleanSupplier due) {
     Thread killer =
         new Thread(
             () -> {
-              while (!Files.exists(manifest)) {
+              while (!due.getAsBoolean()) {
                 Thread.onSpinWait();
               }
               ProcessHandle.current()
@@ -185,8 +188,13 @@ class TrainingIT {
             });
     killer.setDaemon(true);
     killer.start();
-    TrainingResult result =
-        layerParallel(Digits.job().epochs(20).checkpoint(manifest.toString(), 10));
+    return killer;
+  }
+
+  /** Trains 20 epochs with an executor killed after the first checkpoint. */
+  private static TrainingResult trainedAndKilled(TrainingJob job, Path manifest) throws Exception {
+    Thread killer = killer(() -> Files.exists(manifest));
+    TrainingResult result = layerParallel(job.epochs(20).checkpoint(manifest.toString(), 10));
     killer.join();
     assertEquals(Digits.nativeDigest(20), result.weightsDigest());
     assertEquals(2, result.attempts());
@@ -194,32 +202,86 @@ class TrainingIT {
     assertTrue(result.resumedFrom() > 0, "resumed from step " + result.resumedFrom());
     assertTrue(
         result.repeated() <= 10, result.repeated() + " steps were done twice, checkpoints every 10");
+    return result;
+  }
+
+  @Test
+  void aKilledExecutorCostsNoMoreThanTheLastSteps(@TempDir Path folder) throws Exception {
+    trainedAndKilled(Digits.job(), folder.resolve("run.json"));
+  }
+
+  @Test
+  void whatAnotherJobSavedIsNotGoneOnFrom(@TempDir Path folder) throws Exception {
+    Path manifest = folder.resolve("run.json");
+    TrainingJob job = Digits.job().epochs(1).checkpoint(manifest.toString(), 100_000);
+    layerParallel(job);
+    Thread killer = killer(() -> !Files.exists(manifest));
+    TrainingResult result = layerParallel(job.epochs(4));
+    killer.join();
+    assertEquals(2, result.attempts());
+    assertEquals(0, result.resumedFrom());
+    assertEquals(Digits.nativeDigest(4), result.weightsDigest());
   }
 
   @Test
   void proofsOfASecureJobVerify(@TempDir Path folder) throws Exception {
-    Path program = Path.of(System.getProperty("harmonics.source"), "build-Release/harmonics");
-    Assumptions.assumeTrue(Files.exists(program), "the command line was not built");
-    Path keys = Files.createDirectory(folder.resolve("keys"));
-    assertEquals(0, harmonics(program, "keys", "new", "spark", "--keys", keys.toString()));
+    Path keys = keys(folder);
     TrainingResult result = layerParallel(Digits.job().secure(keys.toString()));
     assertEquals(Digits.nativeDigest(2), result.weightsDigest());
-    assertEquals(2, result.proofs().size());
-    List<String> verify = new ArrayList<>(List.of("verify", "--keys", keys.toString()));
     List<Path> chains = result.saveChains(folder);
-    chains.forEach(chain -> verify.add(chain.toString()));
-    result.proofs().forEach(line -> verify.addAll(List.of("--line", line)));
-    assertEquals(0, harmonics(program, verify.toArray(String[]::new)));
+    assertEquals(0, verified(keys, result, chains));
     byte[] chain = Files.readAllBytes(chains.get(1));
     chain[chain.length / 2] ^= 1;
     Files.write(chains.get(1), chain);
-    assertEquals(1, harmonics(program, verify.toArray(String[]::new)));
-    TrainingJob both = Digits.job().secure("").checkpoint(folder.resolve("run.json").toString(), 10);
-    assertThrows(IllegalArgumentException.class, () -> layerParallel(both));
+    assertEquals(1, verified(keys, result, chains));
   }
 
-  private static int harmonics(Path program, String... arguments) throws Exception {
-    List<String> command = new ArrayList<>(List.of(program.toString()));
+  @Test
+  void theChainsOfASecureJobGoOnAfterAKilledExecutor(@TempDir Path folder) throws Exception {
+    Path keys = keys(folder);
+    TrainingJob job = Digits.job().secure(keys.toString());
+    TrainingResult result = trainedAndKilled(job, folder.resolve("run.json"));
+    // One run from the first step on: nothing was set aside.
+    try (var files = Files.list(folder)) {
+      assertTrue(files.noneMatch(file -> file.toString().contains(".aside")));
+    }
+    assertEquals(0, verified(keys, result, result.saveChains(folder)));
+  }
+
+  @Test
+  void secureReplicasAreRefused() {
+    IllegalArgumentException error =
+        assertThrows(
+            IllegalArgumentException.class,
+            () -> {
+              try (HarmonicGraph graph = Digits.graph()) {
+                new HarmonicsSpark(session).dataParallel(graph, Digits.job().secure(""));
+              }
+            });
+    assertTrue(error.getMessage().contains("replicas cannot be secure"), error.getMessage());
+  }
+
+  /** A folder with one key. */
+  private static Path keys(Path folder) throws Exception {
+    Assumptions.assumeTrue(Files.exists(PROGRAM), "the command line was not built");
+    Path keys = Files.createDirectory(folder.resolve("keys"));
+    assertEquals(0, harmonics("keys", "new", "spark", "--keys", keys.toString()));
+    return keys;
+  }
+
+  /** What {@code harmonics verify} says to the chains and the lines of both tasks. */
+  private static int verified(Path keys, TrainingResult result, List<Path> chains)
+      throws Exception {
+    assertEquals(2, chains.size());
+    assertEquals(2, result.proofs().size());
+    List<String> verify = new ArrayList<>(List.of("verify", "--keys", keys.toString()));
+    chains.forEach(chain -> verify.add(chain.toString()));
+    result.proofs().forEach(line -> verify.addAll(List.of("--line", line)));
+    return harmonics(verify.toArray(String[]::new));
+  }
+
+  private static int harmonics(String... arguments) throws Exception {
+    List<String> command = new ArrayList<>(List.of(PROGRAM.toString()));
     command.addAll(List.of(arguments));
     Process process = new ProcessBuilder(command).inheritIO().start();
     return process.waitFor();
