@@ -172,13 +172,24 @@ std::optional<WorkAssignment> AdaptiveScheduler::share(const RunView& view) cons
   if (known.empty()) return std::nullopt;
   const auto left = static_cast<double>(view.left_rows);
   const bool last_round = left <= round;
+  const auto one_piece = [&](std::size_t d) {
+    const RateModel& rate = learners_[d].rate;
+    return Taker{ready_s(d, view) + rate.latency_s(), rate.row_s()};
+  };
   for (const std::size_t d : known) {
     const RateModel& rate = learners_[d].rate;
     const double spread = rate.latency_s() / static_cast<double>(best_batch(learners_[d]));
-    takers.push_back(last_round ? Taker{ready_s(d, view) + rate.latency_s(), rate.row_s()}
-                                : Taker{ready_s(d, view), rate.row_s() + spread});
+    takers.push_back(last_round ? one_piece(d) : Taker{ready_s(d, view), rate.row_s() + spread});
   }
-  const EqualFinish finish = equal_finish(takers, left);
+  EqualFinish finish = equal_finish(takers, left);
+  // Where the share is less than a full sub-batch, its whole latency falls on it.
+  bool again = false;
+  for (std::size_t k = 0; k < known.size() && !last_round; ++k) {
+    if (finish.rows[k] >= static_cast<double>(best_batch(learners_[known[k]]))) continue;
+    takers[k] = one_piece(known[k]);
+    again = true;
+  }
+  if (again) finish = equal_finish(takers, left);
   std::optional<WorkAssignment> earliest;
   double earliest_ready = std::numeric_limits<double>::infinity();
   for (std::size_t k = 0; k < known.size(); ++k) {

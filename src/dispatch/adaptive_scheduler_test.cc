@@ -77,6 +77,17 @@ TEST(Adaptive, AManyTimesSlowerDeviceDoesNotDelayTheEnd) {
   EXPECT_GE(efficiency(scheduler, 2), 0.97);
 }
 
+TEST(Adaptive, ALatencyOfHalfTheRunDoesNotDelayTheEnd) {
+  AdaptiveScheduler alone(std::vector<std::string>{"emulated:2e5,500us"});
+  AdaptiveScheduler both(std::vector<std::string>{"emulated:2e5,500us", "emulated:3000,170ms"});
+  constexpr std::size_t kRows = 65'536;
+  for (int round = 0; round < 6; ++round) {
+    const double fast = simulated_seconds(alone, kRows), together = simulated_seconds(both, kRows);
+    if (round == 0) continue;  // still learning
+    EXPECT_LE(together, 1.03 * fast) << "round " << round;
+  }
+}
+
 TEST(Adaptive, FindsTheSmallestSubBatchThatIsNearlyAsFast) {
   AdaptiveScheduler scheduler(kTwenty);
   (void)efficiency(scheduler, 1);

@@ -156,6 +156,7 @@ class SpareLanes {
   }
   void keep(std::unique_ptr<TorchLane> lane) {
     if (!lane || lane->device.is_cpu()) return;
+    lane->landings.clear();
     const std::lock_guard lock(mutex_);
     lanes_.push_back(std::move(lane));
   }
@@ -223,6 +224,19 @@ DeviceTensors copy_in(TensorMap&& tensors, const WorkDevice& /*device*/) {
   return result;
 }
 
+namespace {
+
+at::Tensor landing(TorchLane& lane, const std::string& name, const at::Tensor& like) {
+  at::Tensor& kept = lane.landings[name];
+  const bool free = kept.defined() && kept.storage().use_count() == 1;
+  if (!free || kept.sizes() != like.sizes() || kept.scalar_type() != like.scalar_type()) {
+    kept = at::empty(like.sizes(), like.options().device(at::kCPU));
+  }
+  return kept;
+}
+
+}  // namespace
+
 TensorMap copy_out(DeviceTensors&& tensors) {
   TensorMap result;
   TorchLane& lane = torch_lane();
@@ -230,7 +244,7 @@ TensorMap copy_out(DeviceTensors&& tensors) {
     for (auto& [name, tensor] : tensors.held->tensors) {
       const at::Tensor there = tensor.detach().contiguous();
       if (lane.downloads && !there.device().is_cpu() && there.numel() > 0) {
-        at::Tensor here = at::empty(there.sizes(), there.options().device(at::kCPU));
+        const at::Tensor here = landing(lane, name, there);
         lane.downloads->download(there, here, lane.stream);
         result.emplace(name, from_torch(here));
       } else {
@@ -250,6 +264,22 @@ ValuesAndDerivatives copy_derivatives_out(DeviceDerivatives&& result) {
   return out;
 }
 
+namespace {
+
+[[noreturn]] void fail_with(const std::string& text) {
+  const auto says = [&](const char* words) { return text.find(words) != std::string::npos; };
+  // Checked in this order: a GPU's "CUDA error: out of memory" is about memory.
+  if (says("out of memory") || says("can't allocate memory")) {
+    fail(ErrorCode::kResourceExhausted, "libtorch: {}", text);
+  }
+  if (says("CUDA error") || says("CUDNN") || says("CUBLAS") || says("device-side assert")) {
+    fail(ErrorCode::kUnavailable, "libtorch: {}", text);
+  }
+  fail(ErrorCode::kUnknown, "libtorch: {}", text);
+}
+
+}  // namespace
+
 void with_torch_errors(const std::function<void()>& body) {
   try {
     body();
@@ -258,19 +288,36 @@ void with_torch_errors(const std::function<void()>& body) {
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const c10::Error& error) {
-    const std::string text = error.what_without_backtrace();
-    const auto says = [&](const char* words) { return text.find(words) != std::string::npos; };
-    // Checked in this order: a GPU's "CUDA error: out of memory" is about memory.
-    if (says("out of memory") || says("can't allocate memory")) {
-      fail(ErrorCode::kResourceExhausted, "libtorch: {}", text);
-    }
-    if (says("CUDA error") || says("CUDNN") || says("CUBLAS") || says("device-side assert")) {
-      fail(ErrorCode::kUnavailable, "libtorch: {}", text);
-    }
-    fail(ErrorCode::kUnknown, "libtorch: {}", text);
+    fail_with(error.what_without_backtrace());
   } catch (const std::exception& error) {
-    fail(ErrorCode::kUnknown, "libtorch: {}", error.what());
+    fail_with(error.what());  // a script's interpreter throws its own kind
   }
+}
+
+void compute_in_turn(const std::function<void()>& body) {
+  struct Turn {
+    std::mutex mutex;
+    std::optional<c10::Event> last;
+  };
+  static std::mutex mutex;
+  static auto* const turns = new std::map<std::string, Turn>;  // outlives every worker
+  TorchLane& lane = torch_lane();
+  with_torch_errors([&] {
+    if (!lane.stream) return body();
+    const auto turn_of = [&]() -> Turn& {
+      const std::lock_guard lock(mutex);
+      return (*turns)[lane.device.str()];
+    };
+    Turn& turn = turn_of();
+    const std::lock_guard lock(turn.mutex);
+    if (turn.last) {
+      turn.last->block(*lane.stream);
+    } else {
+      turn.last.emplace(lane.device.type());
+    }
+    body();
+    turn.last->record(*lane.stream);
+  });
 }
 
 }  // namespace harmonics

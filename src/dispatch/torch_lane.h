@@ -8,7 +8,9 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <harmonics/dispatch/device.h>
@@ -67,10 +69,18 @@ struct TorchLane {
   std::optional<c10::Stream> stream;
   std::optional<PinnedRing> uploads;
   std::optional<PinnedRing> downloads;
+  /// Where results land, by name, used again once nobody holds the last one: memory of that size
+  /// is costly to get from the system.
+  std::map<std::string, at::Tensor, std::less<>> landings;
 };
 [[nodiscard]] TorchLane& torch_lane();
 
 /// Runs `body` and turns what libtorch throws into an Error.
 void with_torch_errors(const std::function<void()>& body);
+
+/// The same for computing. The workers of a GPU compute in turn, in the order in which they come:
+/// if they shared it, all of them would compute at the same time and then copy at the same time.
+/// `body` only queues its work; nobody waits here.
+void compute_in_turn(const std::function<void()>& body);
 
 }  // namespace harmonics

@@ -58,8 +58,9 @@ ValueFunctions runtime_functions(RuntimeModel model) {
   // Onto the device through the worker's ring; the runtime then finds its inputs there.
   functions.preprocess = [](TensorMap&& inputs, const WorkDevice& device) {
     if (device.kind != WorkDeviceKind::kCuda) return std::move(inputs);
+    const DeviceTensors copied = copy_in(std::move(inputs), device);
     TensorMap there;
-    for (const auto& [name, tensor] : copy_in(std::move(inputs), device).held->tensors) {
+    for (const auto& [name, tensor] : copied.held->tensors) {
       there.emplace(name, from_torch(tensor));
     }
     return there;

@@ -159,7 +159,7 @@ TorchFunctions script_functions(const ScriptModel& model) {
   TorchFunctions functions;
   functions.run = [modules](DeviceTensors&& inputs, const WorkDevice& device) {
     NamedTorch outputs;
-    with_torch_errors([&] {
+    compute_in_turn([&] {
       const c10::InferenceMode guard;
       outputs = modules->forward(inputs.held->tensors, device);
     });
@@ -180,7 +180,7 @@ TorchDerivativeFunctions script_derivative_functions(const ScriptModel& model) {
   TorchDerivativeFunctions functions;
   functions.run = [modules](DeviceTensors&& inputs, const WorkDevice& device) {
     DeviceDerivatives result;
-    with_torch_errors([&] {
+    compute_in_turn([&] {
       const at::AutoGradMode gradients(true);
       const NamedTorch leaves = as_leaves(inputs.held->tensors);
       NamedTorch outputs = modules->forward(leaves, device);
