@@ -24,6 +24,9 @@ void ClusterState::snapshot(const std::function<void(const Fact&)>& keep) const 
     if (!task.places.empty() && !std::holds_alternative<Active>(task.state)) {
       keep(PlacesKept{task.id, task.places});
     }
+    for (const PastAttempt& past : task.past) {
+      keep(PastPlacesKept{{task.id, past.attempt}, past.places});
+    }
     const Active* active = std::get_if<Active>(&task.state);
     if (active != nullptr && !active->plan.empty()) {
       keep(AttemptPlanned{{task.id, task.attempts}, active->plan, active->measures});

@@ -47,5 +47,7 @@ template <>
 inline constexpr std::uint8_t kFactTag<PlacesKept> = 18;
 template <>
 inline constexpr std::uint8_t kFactTag<AttemptPlanned> = 19;
+template <>
+inline constexpr std::uint8_t kFactTag<PastPlacesKept> = 20;
 
 }  // namespace harmonics

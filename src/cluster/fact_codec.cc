@@ -193,11 +193,18 @@ class Writer {
   }
   void fact(const PlacesKept& fact) {
     number(fact.task.value);
-    number(fact.places.size());
-    for (const WorkerId worker : fact.places) number(worker.value);
+    places(fact.places);
+  }
+  void fact(const PastPlacesKept& fact) {
+    attempt(fact.id);
+    places(fact.places);
   }
 
  private:
+  void places(const std::vector<WorkerId>& places) {
+    number(places.size());
+    for (const WorkerId worker : places) number(worker.value);
+  }
   void write_state(const Pending&) {}
   void write_state(const Waiting& state) { number(state.dependencies); }
   void write_state(const Delayed& state) { time(state.until); }

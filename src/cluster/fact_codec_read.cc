@@ -231,6 +231,12 @@ TaskRecord Reader::task(std::shared_ptr<const Submission> submission) {
   return task;
 }
 
+std::vector<WorkerId> read_places(Reader& in) {
+  std::vector<WorkerId> places(in.count(kMaxGangWorkers));
+  for (WorkerId& worker : places) in.read(worker);
+  return places;
+}
+
 Fact read_worker_fact(Reader& in, std::uint8_t tag) {
   switch (tag) {
     case kFactTag<WorkerRegistered>: return WorkerRegistered{in.worker()};
@@ -265,9 +271,12 @@ Fact read_worker_fact(Reader& in, std::uint8_t tag) {
     case kFactTag<PlacesKept>: {
       PlacesKept fact;
       in.read(fact.task);
-      fact.places.resize(in.count(kMaxGangWorkers));
-      for (WorkerId& worker : fact.places) in.read(worker);
+      fact.places = read_places(in);
       return fact;
+    }
+    case kFactTag<PastPlacesKept>: {
+      const AttemptId id = in.attempt();
+      return PastPlacesKept{id, read_places(in)};
     }
     case kFactTag<AttemptPlanned>: {
       AttemptPlanned fact{in.attempt(), {}, false};

@@ -224,6 +224,52 @@ TEST(Reactor, WhereAnEndedTaskRanOutlivesASnapshot) {
   EXPECT_TRUE(copy == state);
 }
 
+// One more attempt than is remembered, in turns on two workers.
+TEST(Reactor, WhereEarlierAttemptsRanIsRememberedUpToACeiling) {
+  BalancedPolicy policy;
+  Server server(policy);
+  const WorkerId workers[] = {server.join("a", 1), server.join("b", 1)};
+  TaskSpec spec;
+  spec.name = "t";
+  spec.required_gpus = 1;
+  spec.max_retries = 100;
+  server.feed(SubmitRequest{RequestId{1}, {"ann", false}, spec});
+  constexpr std::uint32_t kAttempts = kMaxPastAttempts + 2;
+  const auto place = [&](std::uint32_t attempt) { return workers[attempt % 2]; };
+  for (std::uint32_t attempt = 1; attempt <= kAttempts; ++attempt) {
+    const bool odd = attempt % 2 == 1;
+    server.feed(DrainRequest{RequestId{2}, {"ann", true}, "a", odd});
+    server.feed(DrainRequest{RequestId{2}, {"ann", true}, "b", !odd});
+    server.now() += std::chrono::minutes(10);  // past every back-off
+    for (const WorkerId worker : workers) {
+      const Epoch epoch = server.reactor().session(worker).epoch;
+      server.feed(WorkerSays{worker, epoch, HeartbeatMessage{}});
+    }
+    server.tick();
+    const TaskRecord* task = server.reactor().state().find_task(TaskId{1});
+    ASSERT_EQ(task->attempts, AttemptNumber{attempt});
+    ASSERT_EQ(task->places, std::vector<WorkerId>{place(attempt)});
+    const Epoch epoch = server.reactor().session(place(attempt)).epoch;
+    const EndResult failed{EndKind::kFailed, 1, 0, ""};
+    server.feed(WorkerSays{place(attempt), epoch, EndedMessage{{TaskId{1}, {attempt}}, failed}});
+  }
+  const ClusterState& state = server.reactor().state();
+  ClusterState copy;
+  state.snapshot([&](const Fact& fact) { copy.apply(fact); });
+  EXPECT_TRUE(copy == state);
+  for (const bool copied : {false, true}) {
+    const TaskRecord* task = (copied ? copy : state).find_task(TaskId{1});
+    EXPECT_EQ(task->past.size(), kMaxPastAttempts);
+    EXPECT_EQ(task->places_of(AttemptNumber{1}), nullptr) << "forgotten";
+    EXPECT_EQ(task->places_of(AttemptNumber{kAttempts + 1}), nullptr) << "to come";
+    for (std::uint32_t attempt = 2; attempt <= kAttempts; ++attempt) {
+      ASSERT_NE(task->places_of({attempt}), nullptr) << attempt;
+      EXPECT_EQ(*task->places_of({attempt}), std::vector<WorkerId>{place(attempt)}) << attempt;
+    }
+  }
+  EXPECT_THROW(copy.apply(PastPlacesKept{{TaskId{1}, {2}}, {workers[0]}}), Error);
+}
+
 TEST(Reactor, ArtifactsOutsideTheWorkingDirectoryAreRefused) {
   BalancedPolicy policy;
   Server server(policy);

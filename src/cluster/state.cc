@@ -1,5 +1,7 @@
 #include <harmonics/cluster/state.h>
 
+#include <algorithm>
+
 namespace harmonics {
 
 std::string_view to_string(EndKind kind) {
@@ -68,10 +70,17 @@ std::string_view state_name(const TaskState& state) {
   return std::visit(Name{}, state);
 }
 
+const std::vector<WorkerId>* TaskRecord::places_of(AttemptNumber attempt) const {
+  if (attempt == attempts) return places.empty() ? nullptr : &places;
+  const auto found = std::ranges::find(past, attempt, &PastAttempt::attempt);
+  return found == past.end() ? nullptr : &found->places;
+}
+
 bool TaskRecord::operator==(const TaskRecord& other) const {
   return id == other.id && *submission == *other.submission && attempts == other.attempts &&
          failures == other.failures && losses == other.losses && preemptions == other.preemptions &&
-         cancelled == other.cancelled && places == other.places && state == other.state;
+         cancelled == other.cancelled && places == other.places && past == other.past &&
+         state == other.state;
 }
 
 }  // namespace harmonics

@@ -20,6 +20,13 @@ void set_places(TaskRecord& task, const std::vector<Member>& members) {
   for (const Member& member : members) task.places.push_back(member.worker);
 }
 
+/// What is known of the latest attempt becomes the past: the next one begins.
+void remember_places(TaskRecord& task) {
+  if (task.places.empty()) return;  // it ran under a server that did not keep that
+  if (task.past.size() == kMaxPastAttempts) task.past.erase(task.past.begin());
+  task.past.push_back({task.attempts, std::move(task.places)});
+}
+
 bool is_array(const TaskRecord& task) { return task.spec().count() > 1; }
 
 }  // namespace
@@ -200,6 +207,7 @@ void StateTables::apply(const AttemptStarted& fact) {
     damaged("attempt {} starts while its task is {}", to_string(fact.id), state_name(record.state));
   }
   leave(record);
+  if (record.attempts.value > 0) remember_places(record);
   record.attempts = fact.id.attempt;
   set_places(record, fact.members);
   record.state = Active{fact.at, fact.members, std::nullopt, {}, false};
@@ -331,6 +339,7 @@ void StateTables::apply(const TaskKept& fact) {
   const Submission& submission = *fact.task.submission;
   if (tasks.find(fact.task.id) != nullptr) damaged("task {} is there twice", fact.task.id.value);
   TaskRecord& record = tasks.add(fact.task);
+  record.past.clear();  // it follows, fact by fact
   if (const auto* running = std::get_if<Active>(&record.state)) {
     set_places(record, running->members);
   }
@@ -350,5 +359,14 @@ void StateTables::apply(const TaskKept& fact) {
 }
 
 void StateTables::apply(const PlacesKept& fact) { task(fact.task).places = fact.places; }
+
+void StateTables::apply(const PastPlacesKept& fact) {
+  TaskRecord& record = task(fact.id.task);
+  const bool follows = record.past.empty() || record.past.back().attempt < fact.id.attempt;
+  if (!follows || !(fact.id.attempt < record.attempts) || record.past.size() == kMaxPastAttempts) {
+    damaged("attempt {} cannot be one that its task had before", to_string(fact.id));
+  }
+  record.past.push_back({fact.id.attempt, fact.places});
+}
 
 }  // namespace harmonics

@@ -61,6 +61,7 @@ struct StateTables {
   void apply(const CountersKept& fact);
   void apply(const TaskKept& fact);
   void apply(const PlacesKept& fact);
+  void apply(const PastPlacesKept& fact);
 
   /// The task, or an `Error` (kDataLoss): a fact names what is not there.
   TaskRecord& task(TaskId id);

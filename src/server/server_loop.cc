@@ -330,15 +330,23 @@ ClientReply ServerLoop::find_log(const ServerReactor& reactor, const LogQuery& q
                    format("task {} has not started yet: 'harmonics why {}' says why", task.id.value,
                           task.id.value)};
   }
-  if (task.places.empty()) {  // it ran under a server that did not keep that
-    return Refusal{ErrorCode::kNotFound,
-                   format("where task {} ran is not known any more", task.id.value)};
-  }
-  if (query.rank >= task.places.size()) {
+  const AttemptNumber attempt = query.attempt.value == 0 ? task.attempts : query.attempt;
+  if (task.attempts < attempt) {
     return Refusal{ErrorCode::kInvalidArgument,
-                   format("task {} has ranks 0 to {}", task.id.value, task.places.size() - 1)};
+                   format("task {} has attempts 1 to {}", task.id.value, task.attempts.value)};
   }
-  const WorkerId place = task.places[query.rank];
+  const std::vector<WorkerId>* places = task.places_of(attempt);
+  if (places == nullptr) {
+    return Refusal{ErrorCode::kNotFound,
+                   format("where attempt {} of task {} ran is not known any more: the server "
+                          "remembers that of the last {}",
+                          attempt.value, task.id.value, kMaxPastAttempts + 1)};
+  }
+  if (query.rank >= places->size()) {
+    return Refusal{ErrorCode::kInvalidArgument,
+                   format("task {} has ranks 0 to {}", task.id.value, places->size() - 1)};
+  }
+  const WorkerId place = (*places)[query.rank];
   const WorkerRecord* worker = reactor.state().find_worker(place);
   const auto token = log_tokens_.find(place);
   if (worker == nullptr || token == log_tokens_.end()) {
@@ -346,7 +354,6 @@ ClientReply ServerLoop::find_log(const ServerReactor& reactor, const LogQuery& q
                    format("the worker that ran task {} is away: its output comes back with it",
                           task.id.value)};
   }
-  const AttemptNumber attempt = query.attempt.value == 0 ? task.attempts : query.attempt;
   return LogPlace{worker->spec.address, token->second, {task.id, attempt}};
 }
 

@@ -13,8 +13,9 @@
 
 namespace harmonics {
 
-/// The version of the tables. 1 had no checksums, 2 no facts of the kind PlacesKept.
-inline constexpr int kSchemaVersion = 3;
+/// The version of the tables. 1 had no checksums, 2 no facts of the kind PlacesKept, 3
+/// none of the kind PastPlacesKept.
+inline constexpr int kSchemaVersion = 4;
 /// A row is closed once it has this many bytes.
 inline constexpr std::size_t kRowBytes = std::size_t{4} << 20;
 

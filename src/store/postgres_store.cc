@@ -205,9 +205,9 @@ class PostgresStore final : public GuardedStore {
       connection_.run("ALTER TABLE harmonics_journal ADD COLUMN checksum bigint");
     }
     if (version < kSchemaVersion) {
-      static_assert(kSchemaVersion == 3);
+      static_assert(kSchemaVersion == 4);
       connection_.run("DELETE FROM harmonics_schema");
-      connection_.run("INSERT INTO harmonics_schema(version) VALUES(3)");
+      connection_.run("INSERT INTO harmonics_schema(version) VALUES(4)");
     }
     connection_.run("COMMIT");
   }

@@ -166,9 +166,9 @@ void migrate(Database& database) {
         "ALTER TABLE snapshot ADD COLUMN checksum INTEGER;"
         "ALTER TABLE journal ADD COLUMN checksum INTEGER");
   }
-  if (version < kSchemaVersion) database.run("PRAGMA user_version = 3");
+  if (version < kSchemaVersion) database.run("PRAGMA user_version = 4");
 }
-static_assert(kApplicationId == 1212240461 && kSchemaVersion == 3);
+static_assert(kApplicationId == 1212240461 && kSchemaVersion == 4);
 
 class SqliteStore final : public GuardedStore {
  public:

@@ -60,6 +60,24 @@ class Features(ClusterTest):
         self.assertEqual((view['attempts'], view['failures']), (2, 1))
         self.assertEqual(self.done('logs', task, '--attempt', 1), '')
 
+    def test_the_output_of_an_earlier_attempt_lies_where_that_one_ran(self):
+        self.start_worker('--id', 'left')
+        task = self.script(f'echo try $HARMONICS_ATTEMPT; {self.held()} [ $HARMONICS_ATTEMPT = 2 ]',
+                           flags=['--retries', 1])
+        self.until_launched(task)
+        self.start_worker('--id', 'right')
+        self.done('drain', 'left')
+        self.release()
+        self.assertEqual(self.wait(task)['succeeded'], 1)
+        self.kill(self.server)
+        self.start_server()
+        self.until(lambda: len(self.json('workers')) == 2 and all(
+            worker['state'] != 'away' for worker in self.json('workers')), 'both workers')
+        for attempt in (1, 2):
+            self.assertEqual(self.done('logs', task, '--attempt', attempt), f'try {attempt}\n')
+        self.assertEqual(self.done('logs', task), 'try 2\n')
+        self.assert_fails(self.call('logs', task, '--attempt', 3), 'has attempts 1 to 2')
+
     def test_array(self):
         self.start_worker()
         first = self.script(f'echo $HARMONICS_ARRAY_INDEX > {self.folder}/index-$HARMONICS_ARRAY_INDEX',

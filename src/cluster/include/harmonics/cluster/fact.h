@@ -123,10 +123,17 @@ struct PlacesKept {
   std::vector<WorkerId> places{};
   bool operator==(const PlacesKept&) const = default;
 };
+/// Where an earlier attempt of a kept task ran. Follows its TaskKept, the oldest first.
+struct PastPlacesKept {
+  AttemptId id{};
+  std::vector<WorkerId> places{};
+  bool operator==(const PastPlacesKept&) const = default;
+};
 
-using Fact = std::variant<TermStarted, TasksSubmitted, AttemptStarted, MemberLaunched, MemberEnded,
-                          AttemptStopping, AttemptRequeued, TaskReady, CancelRequested, TaskEnded,
-                          TasksForgotten, WorkerRegistered, WorkerDraining, WorkerForgotten,
-                          QuotaSet, CountersKept, TaskKept, PlacesKept, AttemptPlanned>;
+using Fact =
+    std::variant<TermStarted, TasksSubmitted, AttemptStarted, MemberLaunched, MemberEnded,
+                 AttemptStopping, AttemptRequeued, TaskReady, CancelRequested, TaskEnded,
+                 TasksForgotten, WorkerRegistered, WorkerDraining, WorkerForgotten, QuotaSet,
+                 CountersKept, TaskKept, PlacesKept, AttemptPlanned, PastPlacesKept>;
 
 }  // namespace harmonics

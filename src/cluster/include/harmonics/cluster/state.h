@@ -80,6 +80,16 @@ using TaskState = std::variant<Pending, Waiting, Delayed, Active, Ended>;
 /// "waiting", "pending", "delayed", "active" or, once ended, the outcome.
 [[nodiscard]] std::string_view state_name(const TaskState& state);
 
+/// Earlier attempts of one task whose places are remembered; those before them are forgotten.
+inline constexpr std::size_t kMaxPastAttempts = 16;
+
+/// Where an earlier attempt ran, by gang rank.
+struct PastAttempt {
+  AttemptNumber attempt{};
+  std::vector<WorkerId> places{};
+  bool operator==(const PastAttempt&) const = default;
+};
+
 struct TaskRecord {
   TaskId id{};
   std::shared_ptr<const Submission> submission{};
@@ -90,7 +100,11 @@ struct TaskRecord {
   bool cancelled = false;  ///< Cancel was asked for; it ends as soon as it has stopped.
   /// Where the latest attempt runs or ran, by gang rank: that is where its output lies.
   std::vector<WorkerId> places{};
+  std::vector<PastAttempt> past{};  ///< Oldest first, at most kMaxPastAttempts.
   TaskState state{};
+
+  /// Of any attempt; null when it is not known (any more). Valid until the record changes.
+  [[nodiscard]] const std::vector<WorkerId>* places_of(AttemptNumber attempt) const;
 
   [[nodiscard]] const TaskSpec& spec() const { return submission->spec; }
   [[nodiscard]] std::uint32_t array_index() const {
