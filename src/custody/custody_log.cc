@@ -270,8 +270,9 @@ void CustodyLog::sign_head(bool closing) {
     if (seen.number != 0) head.seen.push_back(seen);
   }
   Bytes encoded = encode(head);
-  const Signature signature = key_.sign(signed_text(kHeadPurpose, head_digest(encoded)));
-  trail_.take(head, signature);
+  const Digest digest = head_digest(encoded);
+  const Signature signature = key_.sign(signed_text(kHeadPurpose, digest));
+  trail_.take_own(head, digest);
   encoded.insert(encoded.end(), signature.begin(), signature.end());
   head_ = encoded;
   keep(RecordKind::kHead, std::move(encoded));

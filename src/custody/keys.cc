@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <openssl/rand.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,20 +15,14 @@
 #include <harmonics/base/file.h>
 #include <harmonics/custody/hex.h>
 
+#include "ed25519.h"
+
 namespace harmonics {
 namespace {
 
 constexpr std::string_view kPublicMark = "harmonics-ed25519-public ";
 constexpr std::string_view kSecretMark = "harmonics-ed25519-secret ";
-constexpr std::size_t kSeedBytes = 32;
 constexpr std::size_t kMaxKeyFileBytes = 4096;
-
-using KeyHandle = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
-using ContextHandle = std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)>;
-
-const unsigned char* raw(ByteSpan bytes) {
-  return reinterpret_cast<const unsigned char*>(bytes.data());
-}
 
 // "<mark><64 digits>\n" and nothing else.
 std::array<std::byte, 32> read_key_line(const std::filesystem::path& file, std::string_view mark) {
@@ -77,13 +70,13 @@ void require_private(const std::filesystem::path& file) {
 }  // namespace
 
 struct SigningKey::Secret {
-  std::array<std::byte, kSeedBytes> seed{};
-  KeyHandle key{nullptr, EVP_PKEY_free};
+  Ed25519Seed seed{};
+  std::unique_ptr<Ed25519Secret> key;
   ~Secret() { OPENSSL_cleanse(seed.data(), seed.size()); }
 };
 
 SigningKey SigningKey::make(std::string name) {
-  std::array<std::byte, kSeedBytes> seed;
+  Ed25519Seed seed;
   if (RAND_priv_bytes(reinterpret_cast<unsigned char*>(seed.data()), seed.size()) != 1) {
     fail(ErrorCode::kUnavailable, "OpenSSL has no randomness for a new key");
   }
@@ -96,22 +89,15 @@ SigningKey SigningKey::from_seed(std::string name, ByteSpan seed) {
   if (const std::string problem = key_name_problem(name); !problem.empty()) {
     fail(ErrorCode::kInvalidArgument, "'{}' cannot name a key: {}", name, problem);
   }
-  if (seed.size() != kSeedBytes) {
-    fail(ErrorCode::kInvalidArgument, "the seed of a key has {} bytes, not {}", kSeedBytes,
+  auto secret = std::make_shared<Secret>();
+  if (seed.size() != secret->seed.size()) {
+    fail(ErrorCode::kInvalidArgument, "the seed of a key has {} bytes, not {}", secret->seed.size(),
          seed.size());
   }
-  auto secret = std::make_shared<Secret>();
-  std::memcpy(secret->seed.data(), seed.data(), kSeedBytes);
-  secret->key.reset(
-      EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nullptr, raw(seed), seed.size()));
+  std::memcpy(secret->seed.data(), seed.data(), seed.size());
+  secret->key = make_ed25519_secret(secret->seed);
   SigningKey made;
-  std::size_t size = made.public_key_.size();
-  if (secret->key == nullptr ||
-      EVP_PKEY_get_raw_public_key(secret->key.get(),
-                                  reinterpret_cast<unsigned char*>(made.public_key_.data()),
-                                  &size) != 1) {
-    fail(ErrorCode::kInternal, "OpenSSL could not make an Ed25519 key");
-  }
+  made.public_key_ = secret->key->public_key();
   made.name_ = std::move(name);
   made.secret_ = std::move(secret);
   return made;
@@ -119,24 +105,13 @@ SigningKey SigningKey::from_seed(std::string name, ByteSpan seed) {
 
 SigningKey SigningKey::load(const std::filesystem::path& file) {
   require_private(file);
-  std::array<std::byte, kSeedBytes> seed = read_key_line(file, kSecretMark);
+  Ed25519Seed seed = read_key_line(file, kSecretMark);
   SigningKey key = from_seed(file.stem().string(), seed);
   OPENSSL_cleanse(seed.data(), seed.size());
   return key;
 }
 
-Signature SigningKey::sign(ByteSpan message) const {
-  const ContextHandle context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
-  Signature signature;
-  std::size_t size = signature.size();
-  if (context == nullptr ||
-      EVP_DigestSignInit(context.get(), nullptr, nullptr, nullptr, secret_->key.get()) != 1 ||
-      EVP_DigestSign(context.get(), reinterpret_cast<unsigned char*>(signature.data()), &size,
-                     raw(message), message.size()) != 1) {
-    fail(ErrorCode::kInternal, "OpenSSL could not sign with key '{}'", name_);
-  }
-  return signature;
-}
+Signature SigningKey::sign(ByteSpan message) const { return secret_->key->sign(message); }
 
 void SigningKey::save(const std::filesystem::path& folder) const {
   if (!std::filesystem::exists(folder)) {
@@ -168,13 +143,7 @@ std::string key_name_problem(std::string_view name) {
 }
 
 bool verify_signature(const PublicKey& key, ByteSpan message, const Signature& signature) {
-  const KeyHandle handle(
-      EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr, raw(key), key.size()), EVP_PKEY_free);
-  const ContextHandle context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
-  return handle != nullptr && context != nullptr &&
-         EVP_DigestVerifyInit(context.get(), nullptr, nullptr, nullptr, handle.get()) == 1 &&
-         EVP_DigestVerify(context.get(), raw(signature), signature.size(), raw(message),
-                          message.size()) == 1;
+  return verify_ed25519(key, message, signature);
 }
 
 Roster Roster::load(const std::filesystem::path& folder) {

@@ -6,9 +6,11 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
+#include <harmonics/base/random.h>
 #include <harmonics/custody/hex.h>
 
 #include "custody_testing.h"
+#include "ed25519.h"
 
 namespace harmonics {
 namespace {
@@ -61,6 +63,56 @@ TEST(Keys, ASignatureVerifiesWithItsKeyAndMessageOnly) {
   EXPECT_FALSE(verify_signature(test_key("b", 2).public_key(), bytes_of("message"), signature));
   signature[40] ^= std::byte{1};
   EXPECT_FALSE(verify_signature(key.public_key(), bytes_of("message"), signature));
+}
+
+// What this build signs and accepts is what every build does.
+TEST(Keys, AllLibrariesSignAndAcceptTheSame) {
+  Random random(1, "ed25519");
+  const auto fill = [&](auto& bytes) {
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.below(256));
+  };
+  for (int round = 0; round < 50; ++round) {
+    Ed25519Seed seed;
+    fill(seed);
+    Bytes message(random.below(300));
+    fill(message);
+    const auto ours = make_ed25519_secret(seed);
+    const auto openssl = make_openssl_secret(seed);
+    PublicKey key = ours->public_key();
+    ASSERT_EQ(key, openssl->public_key());
+    Signature signature = ours->sign(message);
+    ASSERT_EQ(signature, openssl->sign(message));
+    EXPECT_TRUE(verify_ed25519(key, message, signature));
+    EXPECT_TRUE(verify_with_openssl(key, message, signature));
+    std::byte& hit = round % 2 == 0 ? signature[random.below(64)] : key[random.below(32)];
+    hit ^= static_cast<std::byte>(1u << random.below(8));
+    EXPECT_FALSE(verify_ed25519(key, message, signature)) << round;
+    EXPECT_FALSE(verify_with_openssl(key, message, signature)) << round;
+  }
+}
+
+// With the neutral element as key and as first half of a signature, and zero as second, the
+// equation of RFC 8032 holds for every message; with the other points of small order for some.
+TEST(Keys, PointsOfSmallOrderSignNothing) {
+  const std::string zeros(62, '0'), ones(60, 'f');
+  for (const std::string& digits :
+       {"00" + zeros, "01" + zeros, "ec" + ones + "7f", "ed" + ones + "7f", "ee" + ones + "7f",
+        std::string("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"),
+        std::string("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a")}) {
+    PublicKey point;
+    ASSERT_TRUE(from_hex(digits, point));
+    for (const std::byte sign : {std::byte{0}, std::byte{0x80}}) {
+      point[31] = (point[31] & std::byte{0x7f}) | sign;
+      EXPECT_TRUE(has_small_order(point)) << digits;
+      Signature signature{std::byte{1}};
+      for (int round = 0; round < 16; ++round) {
+        const std::string message = std::to_string(round);
+        EXPECT_FALSE(verify_ed25519(point, bytes_of(message), signature)) << digits;
+        EXPECT_FALSE(verify_with_openssl(point, bytes_of(message), signature)) << digits;
+      }
+    }
+  }
+  EXPECT_FALSE(has_small_order(test_key("a", 1).public_key()));
 }
 
 TEST(Keys, AreKeptInFilesThatOnlyTheirOwnerReads) {

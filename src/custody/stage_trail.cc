@@ -163,13 +163,23 @@ Digest StageTrail::take(const Head& head, const Signature& signature) {
                  "head {} of stage '{}' is not signed with the key of its signer '{}'", head.number,
                  stage_, entry.signer);
   }
+  adopt(head, digest);
+  return digest;
+}
+
+void StageTrail::take_own(const Head& head, const Digest& digest) {
+  require_open();
+  check_seen(head);
+  adopt(head, digest);
+}
+
+void StageTrail::adopt(const Head& head, const Digest& digest) {
   for (const SeenHead& seen : head.seen) seen_[seen.stage] = seen;
   heads_ = head.number;
   last_head_ = digest;
   closed_ = head.closing;
   signed_entries_ = log_.size();
   received_.clear();
-  return digest;
 }
 
 Head StageTrail::next_head(bool closing) const {

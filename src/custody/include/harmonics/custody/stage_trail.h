@@ -25,6 +25,9 @@ class StageTrail {
   void take(const WeightMark& mark);
   /// Gives the digest of the head, whose signature must be of the opening's key.
   Digest take(const Head& head, const Signature& signature);
+  /// Takes the head that `next_head` gave and the stage has just signed itself: that it fits is how
+  /// it was made, and that the signature is good need not be asked. `digest` is its digest.
+  void take_own(const Head& head, const Digest& digest);
 
   /// What the next head must say; the caller adds `seen`.
   [[nodiscard]] Head next_head(bool closing) const;
@@ -62,6 +65,7 @@ class StageTrail {
   void require_end(const Passage& passage, bool sender) const;
   void advance(const Passage& passage, bool sent, std::uint64_t sequence, const Digest& link);
   void check_seen(const Head& head) const;
+  void adopt(const Head& head, const Digest& digest);
 
   const Opening* opening_;
   Digest run_;
