@@ -237,16 +237,29 @@ struct Scale {
   std::uint32_t queued;
 };
 
+/// What a command prints, up to its first end of line.
+std::string said_by(const std::string& command) {
+  FILE* pipe = ::popen(command.c_str(), "r");
+  char text[256] = {};
+  if (pipe == nullptr) std::exit(2);
+  if (std::fgets(text, sizeof text, pipe) == nullptr) text[0] = 0;
+  ::pclose(pipe);
+  const std::string_view line(text);
+  return std::string(line.substr(0, line.find('\n')));
+}
+
 /// The same tasks through a Slurm that runs on this machine, if there is one.
 void measure_slurm(int count) {
   if (std::system("sinfo --noheader >/dev/null 2>&1") != 0) {
     std::printf("Slurm is not running here: no row for it\n");
     return;
   }
-  const std::string command =
-      format("sbatch --wait --output=/dev/null --array=1-{} --wrap=true >/dev/null", count);
   const double begin = bench::seconds(CLOCK_MONOTONIC);
-  if (std::system(command.c_str()) != 0) std::exit(2);
+  const std::string job =
+      said_by(format("sbatch --parsable --output=/dev/null --array=1-{} --wrap=true", count));
+  if (job.empty()) std::exit(2);
+  // `sbatch --wait` looks only every few seconds.
+  await([&] { return said_by("squeue --noheader --jobs=" + job).empty(); }, "Slurm");
   const double rate = count / (bench::seconds(CLOCK_MONOTONIC) - begin);
   std::printf("true tasks end to end through Slurm, one array | %.0f/s | - | - | -\n", rate);
 }

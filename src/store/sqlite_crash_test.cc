@@ -13,6 +13,9 @@
 namespace harmonics {
 namespace {
 
+/// Short, so that it is made, filled and begun anew before the power goes.
+constexpr std::size_t kLogBytes = 32 << 10;
+
 /// How much a power cut left.
 struct Left {
   std::uint64_t acknowledged = 0;
@@ -28,9 +31,9 @@ Left write_and_cut(std::uint64_t seed, bool disk_lies) {
   if (disk_lies) disk.ignore_syncs();
   Left left;
   for (int life = 0; life < 3; ++life) {
-    disk.fail_after(5 + random.below(120));
+    disk.fail_after(5 + random.below(160));
     try {
-      const auto store = open_sqlite_store_on("cluster.db", "lossy");
+      const auto store = open_sqlite_store_on("cluster.db", {"lossy", kLogBytes});
       ClusterState state;
       store->lead(std::chrono::seconds(1));
       store->load([&](Fact&& fact) { state.apply(fact); });
@@ -45,7 +48,7 @@ Left write_and_cut(std::uint64_t seed, bool disk_lies) {
     }
     disk.lose_power();
     try {
-      const auto store = open_sqlite_store_on("cluster.db", "lossy");
+      const auto store = open_sqlite_store_on("cluster.db", {"lossy", kLogBytes});
       left.facts = lead_and_read(*store);
     } catch (const Error& error) {
       left.trouble = error.what();

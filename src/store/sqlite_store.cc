@@ -9,6 +9,8 @@
 #include <utility>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/format.h>
+#include <harmonics/base/log.h>
 
 #include "batches.h"
 #include "guarded_store.h"
@@ -170,9 +172,22 @@ void migrate(Database& database) {
 }
 static_assert(kApplicationId == 1212240461 && kSchemaVersion == 4);
 
+/// Of the database, and of a write in the log (which has a header beside it).
+constexpr std::size_t kPageBytes = 4096;
+/// The log gets its size ahead of time only where so many times that is free.
+constexpr std::size_t kRoomFactor = 16;
+
+bool has_room(const std::string& file, std::size_t bytes) {
+  std::error_code error;
+  const auto folder = std::filesystem::absolute(file, error).parent_path();
+  const auto space = std::filesystem::space(folder, error);
+  return !error && space.available / kRoomFactor >= bytes;
+}
+
 class SqliteStore final : public GuardedStore {
  public:
-  SqliteStore(const std::filesystem::path& file, const std::string& vfs) : database_(file, vfs) {}
+  SqliteStore(const std::filesystem::path& file, const SqliteOptions& options)
+      : database_(file, options.vfs), log_bytes_(options.log_bytes) {}
 
  protected:
   void do_lead(Nanoseconds timeout) override {
@@ -184,7 +199,8 @@ class SqliteStore final : public GuardedStore {
       database_.run("PRAGMA locking_mode = EXCLUSIVE");
       database_.run("PRAGMA journal_mode = WAL");
       database_.run("PRAGMA synchronous = FULL");
-      database_.run("PRAGMA wal_autocheckpoint = 4000");
+      database_.run(format("PRAGMA wal_autocheckpoint = {}", log_bytes_ / kPageBytes).c_str());
+      database_.run(format("PRAGMA journal_size_limit = {}", 2 * log_bytes_).c_str());
       Transaction transaction(database_);
       migrate(database_);
       transaction.commit();
@@ -208,6 +224,7 @@ class SqliteStore final : public GuardedStore {
     std::vector<Bytes> rows;
     write_rows(facts, [&](const Bytes& row) { rows.push_back(row); });
     if (rows.empty()) return;
+    reserve_log();
     if (rows.size() == 1) return insert(rows[0]);
     Transaction transaction(database_);
     for (const Bytes& row : rows) insert(row);
@@ -227,11 +244,31 @@ class SqliteStore final : public GuardedStore {
       });
       transaction.commit();
     }
-    database_.run("PRAGMA wal_checkpoint(TRUNCATE)");
+    database_.run("PRAGMA wal_checkpoint(RESTART)");  // the log keeps its size
     sizes_ = {0, bytes};
   }
 
  private:
+  /// Makes the log as long as it will get, once. A sync costs a fraction where bytes are written
+  /// over that a file has already: the file system has nothing to note about the file itself.
+  void reserve_log() {
+    if (std::exchange(reserved_, true) || !has_room(database_.file(), log_bytes_)) return;
+    try {
+      database_.run("DROP TABLE IF EXISTS room");  // of a server that was killed in here
+      {
+        Transaction transaction(database_);
+        database_.run("CREATE TABLE room(zeros BLOB)");
+        database_.run(format("INSERT INTO room VALUES(zeroblob({}))", log_bytes_).c_str());
+        transaction.commit();
+      }
+      database_.run("PRAGMA wal_checkpoint(RESTART)");
+      database_.run("DROP TABLE room");
+    } catch (const Error& error) {  // a quota, say: then it grows bit by bit
+      log_warn("store", "commits will be slower at first: {}", error.what());
+      database_.run("PRAGMA wal_checkpoint(TRUNCATE)");
+    }
+  }
+
   static void put(Statement& statement, std::int64_t key, const Bytes& row) {
     statement.bind(1, key);
     statement.bind(2, ByteSpan(row));
@@ -265,6 +302,8 @@ class SqliteStore final : public GuardedStore {
   }
 
   Database database_;
+  const std::size_t log_bytes_;
+  bool reserved_ = false;
   std::unique_ptr<Statement> insert_;
   std::int64_t last_batch_ = 0;
 };
@@ -272,12 +311,12 @@ class SqliteStore final : public GuardedStore {
 }  // namespace
 
 std::unique_ptr<Store> open_sqlite_store_on(const std::filesystem::path& file,
-                                            const std::string& vfs) {
-  return std::make_unique<SqliteStore>(file, vfs);
+                                            const SqliteOptions& options) {
+  return std::make_unique<SqliteStore>(file, options);
 }
 
 std::unique_ptr<Store> open_sqlite_store(const std::filesystem::path& file) {
-  return open_sqlite_store_on(file, "");
+  return open_sqlite_store_on(file, {});
 }
 
 }  // namespace harmonics

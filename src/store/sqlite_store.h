@@ -9,8 +9,13 @@
 
 namespace harmonics {
 
-/// `vfs` names a registered SQLite file system layer; empty is the operating system's.
+struct SqliteOptions {
+  /// Names a registered SQLite file system layer; empty is the operating system's.
+  std::string vfs{};
+  /// How long the write-ahead log gets before it is written into the database and begins anew.
+  std::size_t log_bytes = std::size_t{4} << 20;
+};
 [[nodiscard]] std::unique_ptr<Store> open_sqlite_store_on(const std::filesystem::path& file,
-                                                          const std::string& vfs);
+                                                          const SqliteOptions& options);
 
 }  // namespace harmonics

@@ -16,6 +16,7 @@
 
 #include "batches.h"
 #include "facts_testing.h"
+#include "sqlite_store.h"
 
 namespace harmonics {
 namespace {
@@ -113,7 +114,7 @@ TEST_F(Sqlite, ADamagedRowIsNamed) {
 // The log is cut at every length, as a torn last write would: whole batches, in order, are left.
 TEST_F(Sqlite, ATornLogGivesWholeBatches) {
   constexpr std::uint64_t kBatches = 5;
-  const auto store = open_sqlite_store(file_);
+  const auto store = open_sqlite_store_on(file_, {"", 64 << 10});
   (void)lead_and_read(*store);
   for (std::uint64_t batch = 0; batch < kBatches; ++batch) store->append(story(batch * 3, 3));
   const std::string log = read_text_file(file_.string() + "-wal");
@@ -130,6 +131,22 @@ TEST_F(Sqlite, ATornLogGivesWholeBatches) {
     std::filesystem::remove(copy.string() + "-wal");
   }
   EXPECT_GE(most, 3 * (kBatches - 1));
+}
+
+TEST_F(Sqlite, TheLogHasItsSizeFromTheFirstCommitOn) {
+  constexpr std::size_t kLogBytes = 64 << 10;
+  const auto store = open_sqlite_store_on(file_, {"", kLogBytes});
+  (void)lead_and_read(*store);
+  const auto log_bytes = [&] { return std::filesystem::file_size(file_.string() + "-wal"); };
+  store->append(story(0, 1));
+  const std::uintmax_t first = log_bytes();
+  EXPECT_GE(first, kLogBytes);
+  for (std::uint64_t batch = 1; batch < 200; ++batch) store->append(story(batch, 1, 1000));
+  EXPECT_EQ(log_bytes(), first);
+  store->compact(ClusterState());
+  store->append(story(200, 1));
+  EXPECT_GE(log_bytes(), kLogBytes);
+  EXPECT_LE(log_bytes(), 2 * kLogBytes) << "compaction may lengthen it for a moment";
 }
 
 /// Files of this process may grow to so many bytes while this lives.
