@@ -22,6 +22,8 @@
 #include <harmonics/cluster/reactor.h>
 #include <harmonics/store/store.h>
 
+#include <temporary_folder_testing.h>
+
 #include "reference/naive_policy.h"
 #include "rounds.h"
 
@@ -49,21 +51,6 @@ constexpr Scale kShort{.workers = 500,
                        .array = 2000,
                        .submits = 200,
                        .tasks = 20'000};
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "harmonics-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 WorkerSpec worker_of(std::uint32_t number) {
   constexpr std::uint64_t kMemories[] = {16384, 24576, 40960, 81920};

@@ -1,7 +1,5 @@
 // CPU seconds of reading a CSV file through CsvProducer and BatchProducer over a naive reader, on a
 // file of small integers (such as pixels) and one of decimals (such as measurements).
-#include <stdlib.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -16,6 +14,8 @@
 #include <harmonics/base/random.h>
 #include <harmonics/data/batch_producer.h>
 #include <harmonics/data/csv_producer.h>
+
+#include <temporary_folder_testing.h>
 
 #include "reference/naive_csv.h"
 
@@ -69,7 +69,7 @@ struct Scene {
   std::string text;
 };
 
-bool compare(const Scene& scene, const std::string& path, int rounds) {
+bool compare(const Scene& scene, const std::filesystem::path& path, int rounds) {
   write_text_file(path, scene.text);
   const double megabytes = 1e-6 * static_cast<double>(scene.text.size());
   std::vector<double> ours, references, ratios;
@@ -103,8 +103,7 @@ int main(int argc, char** argv) {
     short_run |= std::string_view(argv[i]) == "--short";
     check |= std::string_view(argv[i]) == "--check";
   }
-  std::string folder = (std::filesystem::temp_directory_path() / "harmonics-csv-XXXXXX").string();
-  if (::mkdtemp(folder.data()) == nullptr) return 2;
+  const TemporaryFolder folder;
   const int scale = short_run ? 1 : 40;
   const Scene scenes[] = {
       {"CSV, 65 small integers a row", integers(1000 * scale)},
@@ -112,7 +111,6 @@ int main(int argc, char** argv) {
   };
   std::printf("name | ours | reference | ratio | bar\n");
   bool good = true;
-  for (const Scene& scene : scenes) good &= compare(scene, folder + "/data.csv", short_run ? 1 : 9);
-  std::filesystem::remove_all(folder);
+  for (const Scene& scene : scenes) good &= compare(scene, folder / "data.csv", short_run ? 1 : 9);
   return check && !good ? 1 : 0;
 }

@@ -98,8 +98,8 @@ function(harmonics_test module source)
   set(program ${module}_${stem})
   add_executable(${program} ${source})
   target_include_directories(${program} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-  target_link_libraries(${program} PRIVATE harmonics_${module} GTest::gtest_main GTest::gmock
-                        ${ARG_LIBS})
+  target_link_libraries(${program} PRIVATE harmonics_${module} harmonics_base_testing
+                        GTest::gtest_main GTest::gmock ${ARG_LIBS})
   set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   if(ARG_TORCH)
     harmonics_use_torch(${program})
@@ -113,6 +113,12 @@ function(harmonics_test module source)
   add_test(NAME ${module}.${stem} COMMAND ${program})
   set_tests_properties(${module}.${stem} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
     ENVIRONMENT "HARMONICS_SOURCE_DIR=${PROJECT_SOURCE_DIR};HARMONICS_BINARY_DIR=${CMAKE_BINARY_DIR}")
+endfunction()
+
+# The test is a campaign of which ctest runs a slice: `make soak` runs all of it.
+function(harmonics_soak test)
+  get_test_property(${test} LABELS labels)
+  set_tests_properties(${test} PROPERTIES LABELS "${labels};soak" TIMEOUT 3600)
 endfunction()
 
 # One libFuzzer program fuzz/<module>_<file> for every *_fuzz.cc in the current folder.

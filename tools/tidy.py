@@ -48,6 +48,9 @@ SYSTEM_HEADERS = re.compile(
     r'|immintrin|link|malloc|netdb|poll|pthread|pwd|sched|signal|spawn|stddef|stdint|stdlib|string|sysexits|termios'
     r'|time|unistd|wait|wordexp|x86intrin)\.h')
 
+LOG_LINE = re.compile(r'\blog_(?:debug|info|warning|error)\(\s*"(\w+)"')
+FAILURE = re.compile(r'\bfail\(\s*[\w:.()]+,\s*((?:"(?:[^"\\]|\\.)*"\s*)+)')
+
 CODE = {'.cc', '.h'}
 SIZED = CODE | {'.py', '.sh', '.cmake'}
 TEXT = SIZED | {'.md', '.txt', '.harp', '.json', '.yml', '.yaml', '.in', ''}
@@ -148,6 +151,22 @@ def check_words(tree, path, text):
             tree.report(path, number, 'sleep', 'a test waits for the thing itself, it never sleeps')
 
 
+def check_voice(tree, path, text):
+    """Log lines carry the name of their module; messages of errors read alike."""
+    text = cpp_scan.without_comments(text)
+    for match in LOG_LINE.finditer(text):
+        if path.parts[0] == 'src' and match.group(1) != path.parts[1]:
+            tree.report(path, text.count('\n', 0, match.start()) + 1, 'log-name',
+                        f"'{match.group(1)}' is not the module that speaks")
+    for match in FAILURE.finditer(text):
+        message = ''.join(re.findall(r'"((?:[^"\\]|\\.)*)"', match.group(1)))
+        line = text.count('\n', 0, match.start()) + 1
+        if re.search(r'(?<!\.)\.$', message):
+            tree.report(path, line, 'message', 'a message of an error ends without a full stop')
+        if re.search(r"\b\w+n't\b", message):
+            tree.report(path, line, 'message', 'a message of an error says "cannot", not "can\'t"')
+
+
 def check_header(tree, path, code):
     if not re.search(r'^#pragma once$', tree.read(path), re.MULTILINE):
         tree.report(path, 1, 'pragma-once', "the header lacks '#pragma once'")
@@ -198,10 +217,11 @@ def check_include(tree, path, line, target):
 
 
 def is_beside(tree, path, target):
-    """A private header in the same folder or, for a test, a test's header of any module."""
+    """A private header in the same folder or, for a test or benchmark, a test's header of any module."""
     if (tree.root / path.parent / target).is_file():
         return True
-    return is_test(path) and any(other.name == target and is_test(other) for other in tree.files)
+    return ((is_test(path) or path.parts[0] == BENCHES)
+            and any(other.name == target and is_test(other) for other in tree.files))
 
 
 def check_includes(tree, path, text):
@@ -249,6 +269,8 @@ def check_code(tree, path, text):
         check_function(tree, path, function)
     check_type_names(tree, path, code)
     check_includes(tree, path, text)
+    if not is_test(path):
+        check_voice(tree, path, text)
     if path.suffix == '.h':
         check_header(tree, path, code)
 

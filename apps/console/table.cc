@@ -43,6 +43,13 @@ std::string Table::text(bool colour) const {
   return out;
 }
 
+std::string progress_bar(double share, int width, bool colour) {
+  const int full = std::clamp(static_cast<int>(share * width), 0, width);
+  const std::string done(static_cast<std::size_t>(full), '#');
+  const std::string rest(static_cast<std::size_t>(width - full), '.');
+  return colour ? format("[\x1b[32m{}\x1b[0m{}]", done, rest) : format("[{}{}]", done, rest);
+}
+
 std::string with_thousands(std::int64_t number) {
   std::string digits = std::to_string(number);
   const std::ptrdiff_t first = number < 0 ? 1 : 0;

@@ -47,13 +47,6 @@ Picture look(ClusterClient& client, const std::string& worker) {
   return picture;
 }
 
-std::string bar(double share) {
-  const int full = static_cast<int>(share * kBarWidth + 0.5);
-  std::string text = "[";
-  for (int i = 0; i < kBarWidth; ++i) text += i < full ? "#" : ".";
-  return text + "]";
-}
-
 std::string devices_text(const WorkerView& worker) {
   std::string text;
   for (const DeviceSpec& device : worker.spec.devices) {
@@ -85,7 +78,8 @@ std::string draw(const Picture& picture, bool colour) {
       const auto share = progress_share(task.progress);
       tasks.rows.push_back({std::to_string(task.id.value), task.spec.name, place_text(task),
                             age_text(task.changed, status.now),
-                            (share ? bar(*share) + " " : "") + progress_text(task.progress)});
+                            (share ? progress_bar(*share, kBarWidth, false) + " " : "") +
+                                progress_text(task.progress)});
       for (const StageLine& stage : stage_lines(task)) {
         tasks.rows.push_back({"", "  " + stage.layers, stage.worker, "", stage.progress});
       }

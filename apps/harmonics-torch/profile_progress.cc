@@ -14,13 +14,6 @@ namespace {
 constexpr int kMinBarWidth = 5;
 constexpr int kMaxBarWidth = 30;
 
-std::string bar(double share, int width, bool colour) {
-  const int full = std::clamp(static_cast<int>(share * width), 0, width);
-  const std::string done(static_cast<std::size_t>(full), '#');
-  const std::string rest(static_cast<std::size_t>(width - full), '.');
-  return colour ? format("[\x1b[32m{}\x1b[0m{}]", done, rest) : format("[{}{}]", done, rest);
-}
-
 }  // namespace
 
 ProfileBar::ProfileBar(std::size_t runs, bool wanted, const Clock& clock)
@@ -56,7 +49,7 @@ void ProfileBar::show(std::size_t index, std::size_t units, const std::string& n
   // A line as wide as the terminal would wrap and could not be drawn over.
   std::string line = (title_ + rest).substr(0, static_cast<std::size_t>(std::max(1, width - 1)));
   if (space >= kMinBarWidth) {
-    line = title_ + " " + bar(share, std::min(space, kMaxBarWidth), colour_) + rest;
+    line = title_ + " " + progress_bar(share, std::min(space, kMaxBarWidth), colour_) + rest;
   }
   write_text(Stream::kError, format("\r{}\x1b[K", line));
   shown_ = true;

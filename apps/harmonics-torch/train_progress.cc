@@ -15,13 +15,6 @@ constexpr std::chrono::milliseconds kRedrawInterval(100);
 constexpr int kMinBarWidth = 5;
 constexpr int kMaxBarWidth = 30;
 
-std::string bar(double share, int width, bool colour) {
-  const int full = std::clamp(static_cast<int>(share * width), 0, width);
-  const std::string done(static_cast<std::size_t>(full), '#');
-  const std::string rest(static_cast<std::size_t>(width - full), '.');
-  return colour ? format("[\x1b[32m{}\x1b[0m{}]", done, rest) : format("[{}{}]", done, rest);
-}
-
 std::string epoch_number(std::int64_t epoch, std::int64_t epochs) {
   const std::string all = std::to_string(epochs);
   return format("epoch {:>{}}/{}", epoch, all.size(), all);
@@ -89,7 +82,7 @@ std::string TrainProgress::bar_line(const StepReport& step) const {
   const int space =
       terminal_width(Stream::kError) - static_cast<int>(head.size() + rest.size()) - 3;
   if (space < kMinBarWidth) return (head + rest).substr(0, terminal_width(Stream::kError) - 1);
-  return head + bar(batch / batches, std::min(space, kMaxBarWidth), colour_) + rest;
+  return head + progress_bar(batch / batches, std::min(space, kMaxBarWidth), colour_) + rest;
 }
 
 void TrainProgress::on_epoch(const EpochReport& epoch) {

@@ -1,44 +1,15 @@
-#include <harmonics/base/listed.h>
 #include <harmonics/options/command_line.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include <harmonics/base/format.h>
+#include <harmonics/base/listed.h>
+#include <harmonics/base/nearest_word.h>
 
 #include "command_tree.h"
 
 namespace harmonics {
 namespace {
-
-// How many letters must be typed, deleted or replaced to turn `a` into `b`.
-std::size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row.back();
-}
-
-constexpr std::size_t kNearMiss = 2;
-
-// "; did you mean 'x'?" for a name that is nearly one of `names`, else "".
-std::string suggestion(const std::string& word, const std::vector<std::string>& names) {
-  const auto distance = [&](const std::string& name) { return edit_distance(word, name); };
-  const auto nearest = std::ranges::min_element(names, {}, distance);
-  if (nearest == names.end() || distance(*nearest) > kNearMiss ||
-      distance(*nearest) >= word.size()) {
-    return {};
-  }
-  return format("; did you mean '{}'?", *nearest);
-}
 
 std::vector<CLI::App*> subcommands_of(CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
@@ -115,9 +86,14 @@ ArgumentOutline outline_of(const CLI::Option& option) {
   outline.help = option.get_description();
   const std::string placeholder = option.get_type_name();
   outline.takes_value = option.get_items_expected_max() > 0;
-  outline.takes_file = placeholder == "FILE";
+  outline.takes_file = placeholder == "FILE" || placeholder == "FOLDER";
   if (placeholder.find('|') != std::string::npos) {
     outline.choices = CLI::detail::split(placeholder, '|');
+    // Words in capitals stand for something else.
+    std::erase_if(outline.choices, [](const std::string& word) {
+      return word.find("...") != word.npos ||
+             std::ranges::any_of(word, [](char c) { return c >= 'A' && c <= 'Z'; });
+    });
   }
   return outline;
 }

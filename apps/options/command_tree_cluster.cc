@@ -14,10 +14,10 @@ constexpr const char* kTaskStates =
     "waiting|pending|delayed|active|succeeded|failed|cancelled|dependency_failed";
 
 void add_access(CLI::App& app, ServerAccess& access) {
-  add_text(app, "--scheduler", access.scheduler, "HOST:PORT[,…]", "the server (localhost:50051)");
+  add_text(app, "--scheduler", access.scheduler, "HOST:PORT[,...]", "the server (localhost:50051)");
   add_path(app, "--token-file", access.token_file, "who you are (the server's state folder's)");
-  add_path(app, "--state-dir", access.state_dir, "the state folder (~/.local/state/harmonics)");
-  add_path(app, "--tls", access.tls, "folder of 'harmonics server --init': speak TLS");
+  add_folder(app, "--state-dir", access.state_dir, "the state folder (~/.local/state/harmonics)");
+  add_folder(app, "--tls", access.tls, "folder of 'harmonics server --init': speak TLS");
 }
 
 void add_task_id(CLI::App& app, std::int64_t& task) {
@@ -111,15 +111,15 @@ void CommandTree::add_server() {
   add_whole(app, "--port", c.port, {0, kMaxPort}, "where it listens; 0 picks one (50051)");
   add_text(app, "--policy", c.policy, "balanced|simple|PATH.so", "who gets a task (balanced)");
   add_text(app, "--host", c.host, "ADDRESS", "on which address (127.0.0.1)");
-  add_path(app, "--state-dir", c.state_dir, "what survives it (~/.local/state/harmonics)");
-  add_text(app, "--store", c.store, "FILE|postgres://…",
+  add_folder(app, "--state-dir", c.state_dir, "the state folder (~/.local/state/harmonics)");
+  add_text(app, "--store", c.store, "FILE|postgres://...",
            "where tasks are kept (cluster.sqlite in the state folder)");
   add_whole(app, "--http", c.http_port, {0, kMaxPort}, "serve /metrics and /status there");
-  add_path(app, "--tls", c.tls, "folder of --init: speak TLS only");
+  add_folder(app, "--tls", c.tls, "folder of --init: speak TLS only");
   add_path(app, "--tokens", c.tokens_file, "more tokens: lines of 'ROLES USER TOKEN'");
   app.add_flag("--insecure", c.insecure, "listen on a public address without TLS")
       ->option_text(" ");
-  add_path(app, "--init", c.init, "make certificates and tokens in this folder, then end");
+  add_folder(app, "--init", c.init, "make certificates and tokens in this folder, then end");
   app.add_option("--init-host", c.init_hosts, "a name or address of the server (repeatable)")
       ->type_name("HOST")
       ->option_text("HOST")
@@ -151,7 +151,7 @@ void CommandTree::add_worker() {
   add_whole(app, "--artifact-mb", c.artifact_mb, {0, kMaxNumber},
             "MB kept of its artifacts (4096)");
   add_whole(app, "--keep-mb", c.keep_mb, {0, kMaxNumber}, "MB kept of all ended tasks (65536)");
-  add_path(app, "--cgroup", c.cgroup, "a folder of cgroup v2 for the limits of tasks");
+  add_folder(app, "--cgroup", c.cgroup, "a folder of cgroup v2 for the limits of tasks");
   app.footer(
       example("  harmonics worker --scheduler localhost:50051 --gpus 0,1 \\\n"
               "    --models RTX3090,RTX3090 --memories 24576,24576\n\n"
@@ -189,7 +189,7 @@ void CommandTree::add_submit_pipeline(CLI::App& app) {
         if (number && text.front() != '0') return;
         fail(ErrorCode::kInvalidArgument, "'{}' is neither 'auto' nor a number from 1 on", text);
       }));
-  add_bindings(app, "--bind", c.bindings, "data of a producer of the model (repeatable)");
+  add_bindings(app, "--bind", c.bindings, "data of a producer (repeatable)");
   for (const char* key : {"epochs", "batch_size", "micro_batches"}) {
     add_setting(app, *find_train_setting_rule(key), c.settings);
   }
@@ -216,8 +216,8 @@ void CommandTree::add_submit_pipeline(CLI::App& app) {
         TrainSettings scratch;
         rule->apply(scratch, text.substr(equals + 1));
       }));
-  add_path(app, "--checkpoint-dir", c.checkpoint_dir,
-           "a folder that the server and all workers share (one of the server's)");
+  add_folder(app, "--checkpoint-dir", c.checkpoint_dir,
+             "a folder that the server and all workers share (one of the server's)");
   add_whole(app, "--checkpoint-every", c.checkpoint_every, {1, 1'000'000'000},
             "save every so many steps (100)");
   const std::pair<std::string, const char*> wishes[] = {
@@ -256,7 +256,7 @@ void CommandTree::add_submit() {
       ->option_text(" ");
   app.add_option("COMMAND", c.command, "what to run (the built-in trainer)")
       ->type_name("COMMAND")
-      ->option_text("[-- PROGRAM ARGUMENT …]");
+      ->option_text("[-- PROGRAM ARGUMENT ...]");
   add_output(app, c.output);
   app.footer(
       example("  harmonics submit --scheduler localhost:50051 --name \"ResNet50 Training\" \\\n"
@@ -286,7 +286,7 @@ void CommandTree::add_tasks() {
       ->type_name(kTaskStates)
       ->option_text("STATE")
       ->allow_extra_args(false)
-      ->check(CLI::Validator(CLI::IsMember(CLI::detail::split(kTaskStates, '|'))).description(""));
+      ->check(check_choice(kTaskStates));
   add_text(app, "--worker", tasks_.worker, "NAME", "only tasks on this worker");
   add_whole(app, "--limit", tasks_.limit, {1, 1'000'000}, "how many at most (50)");
   add_output(app, tasks_.output);
@@ -309,10 +309,7 @@ void CommandTree::add_logs() {
   add_access(app, logs_.access);
   add_task_id(app, logs_.task);
   app.add_flag("-f,--follow", logs_.follow, "go on until the task has ended")->option_text(" ");
-  app.add_option_function<std::string>(
-         "--stream", [this](const std::string& text) { logs_.stream = text; }, "which one (out)")
-      ->type_name("out|err|metrics")
-      ->check(CLI::Validator(CLI::IsMember({"out", "err", "metrics"})).description(""));
+  add_name(app, "--stream", logs_.stream, "out|err|metrics", "which one (out)");
   add_whole(app, "--attempt", logs_.attempt, {0, kMaxNumber}, "of which attempt (0: the latest)");
   add_whole(app, "--rank", logs_.rank, {0, kMaxNumber}, "of which member of a gang (0)");
   app.footer(example("  harmonics logs -f 17\n  harmonics logs 17 --stream err"));
@@ -324,8 +321,10 @@ void CommandTree::add_artifacts() {
   ArtifactsCommand& c = artifacts_;
   add_access(app, c.access);
   add_task_id(app, c.task);
-  app.add_option("PATH", c.paths, "only these of them")->type_name("PATH")->option_text("[PATH …]");
-  add_path(app, "--to", c.to, "fetch them into this folder");
+  app.add_option("PATH", c.paths, "only these of them")
+      ->type_name("PATH")
+      ->option_text("[PATH ...]");
+  add_folder(app, "--to", c.to, "fetch them into this folder");
   add_whole(app, "--attempt", c.attempt, {0, kMaxNumber}, "of which attempt (0: the latest)");
   add_whole(app, "--rank", c.rank, {0, kMaxNumber}, "of which member of a gang (0)");
   add_output(app, c.output);

@@ -21,7 +21,7 @@ void CommandTree::add_keys() {
           fail(ErrorCode::kInvalidArgument, "'{}' cannot name a key: {}", name, problem);
         }
       }));
-  add_path(made, "--keys", keys_new_.folder, "folder of keys (the user's)")->type_name("DIR");
+  add_folder(made, "--keys", keys_new_.folder, "folder of keys (the user's)");
   made.footer(
       example("  harmonics keys new alice\n\n"
               "Writes NAME.key, which is secret (mode 600), and NAME.pub, which others need. The "
@@ -29,7 +29,7 @@ void CommandTree::add_keys() {
   made.callback([this] { command_ = keys_new_; });
 
   CLI::App& show = *keys.add_subcommand("show", "lists the keys of the roster");
-  add_path(show, "--keys", keys_show_.folder, "folder of keys (the user's)")->type_name("DIR");
+  add_folder(show, "--keys", keys_show_.folder, "folder of keys (the user's)");
   add_output(show, keys_show_.output);
   show.footer(example("  harmonics keys show --output json"));
   show.callback([this] { command_ = keys_show_; });
@@ -63,17 +63,15 @@ void CommandTree::add_secure(CLI::App& app, SecureFlags& secure, bool proves) {
   add_text(app, "--key", secure.key, "NAME", "key to sign with (the only one there is)")
       ->needs(on)
       ->option_text("NAME");
-  add_path(app, "--keys", secure.keys, "folder of keys (the user's)")
+  add_folder(app, "--keys", secure.keys, "folder of keys (the user's)")
       ->needs(on)
-      ->option_text("DIR");
+      ->option_text("FOLDER");
 }
 
 void CommandTree::add_quantize() {
   CLI::App& quantize =
       *root_.add_subcommand("quantize", "makes an int8 network whose parts can be proven");
-  add_path(quantize, "FILE", quantize_.file, "a graph in .harp text")
-      ->required()
-      ->option_text("(required)");
+  add_model_file(quantize, quantize_.file);
   add_path(quantize, "--weights", quantize_.weights,
            "weights: a checkpoint or any safetensors file")
       ->required()
@@ -103,11 +101,9 @@ void CommandTree::add_verify() {
       ->type_name("FILE...")
       ->required()
       ->option_text("(required)");
-  add_path(verify, "--keys", verify_.keys, "folder of public keys to trust (the user's)")
-      ->type_name("DIR");
-  add_path(verify, "--tensors", verify_.tensors,
-           "check the tensors in this folder too, each named by its root")
-      ->type_name("DIR");
+  add_folder(verify, "--keys", verify_.keys, "folder of public keys to trust (the user's)");
+  add_folder(verify, "--tensors", verify_.tensors,
+             "check the tensors in this folder too, each named by its root");
   add_texts(verify, "--line", verify_.lines, "PROOF",
             "check that this line, which proof() of a run gave, is in the chain (repeatable)");
   verify.add_flag("--explain", verify_.explain, "draw who handed what to whom")->option_text(" ");

@@ -1,6 +1,4 @@
 // harmonics dispatch-sweep and harmonics dispatch-trace.
-#include <charconv>
-
 #include <harmonics/dispatch/device.h>
 
 #include "command_tree.h"
@@ -14,20 +12,10 @@ constexpr std::size_t kMaxSweepSizes = 64;
 constexpr std::size_t kMaxSweepAxes = 16;
 constexpr std::int64_t kMaxSweepMilliseconds = 3'600'000;
 
-std::int64_t whole(const std::string& text, std::int64_t most) {
-  std::int64_t value = 0;
-  const char* const end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, value);
-  if (read.ec != std::errc() || read.ptr != end || value < 1 || value > most) {
-    fail(ErrorCode::kInvalidArgument, "'{}' is not a whole number from 1 to {}", text, most);
-  }
-  return value;
-}
-
 std::vector<std::int64_t> wholes(const std::string& text, char between, std::size_t most) {
   std::vector<std::int64_t> values;
   for (const std::string& piece : CLI::detail::split(text, between)) {
-    values.push_back(whole(piece, kMaxSweepRows));
+    values.push_back(whole_number(piece, 1, kMaxSweepRows));
   }
   if (values.empty() || values.size() > most) {
     fail(ErrorCode::kInvalidArgument, "'{}' has {} numbers, 1 to {} are possible", text,
@@ -42,14 +30,6 @@ SweepInput sweep_input(const std::string& text) {
     fail(ErrorCode::kInvalidArgument, "'{}' is not of the form NAME=3x224x224", text);
   }
   return {text.substr(0, equals), wholes(text.substr(equals + 1), 'x', kMaxSweepAxes)};
-}
-
-void add_whole(CLI::App& app, const std::string& name, std::int64_t& value, std::int64_t most,
-               const std::string& help) {
-  app.add_option_function<std::string>(
-         name, [&value, most](const std::string& text) { value = whole(text, most); }, help)
-      ->type_name("N")
-      ->check(check_by([most](const std::string& text) { (void)whole(text, most); }));
 }
 
 }  // namespace
@@ -70,9 +50,10 @@ void CommandTree::add_dispatch_sweep() {
           "sub-batch sizes to try (1 to 4096 in powers of two)")
       ->type_name("N[,N...]")
       ->check(check_by([](const std::string& text) { (void)wholes(text, ',', kMaxSweepSizes); }));
-  add_whole(sweep, "--milliseconds", s.milliseconds, kMaxSweepMilliseconds,
+  add_whole(sweep, "--milliseconds", s.milliseconds, {1, kMaxSweepMilliseconds},
             "how long to measure each size (300)");
-  add_whole(sweep, "--streams", s.lanes, kMaxLanes, "workers of the device (2 on a GPU, else 1)");
+  add_whole(sweep, "--streams", s.lanes, {1, kMaxLanes},
+            "workers of the device (2 on a GPU, else 1)");
   sweep
       .add_option_function<std::vector<std::string>>(
           "--input",

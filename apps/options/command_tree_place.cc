@@ -67,10 +67,8 @@ void add_list(CLI::App& app, const std::string& name, std::vector<Value>& values
 }
 
 std::string measured_dtype(const std::string& text) {
-  const std::vector<std::string> names = CLI::detail::split(kDtypes, '|');
-  if (std::ranges::find(names, text) == names.end()) {
-    fail(ErrorCode::kInvalidArgument, "'{}' is none of {}", text, kDtypes);
-  }
+  const std::string problem = check_choice(kDtypes)(text);
+  if (!problem.empty()) fail(ErrorCode::kInvalidArgument, "{}", problem);
   return text;
 }
 
@@ -142,9 +140,10 @@ void CommandTree::add_profile_files(CLI::App& profile) {
                "network bandwidth (the one on file, else the interface's)");
   profile.get_option("--bw-mbps")->option_text("N");
   add_text(profile, "--type", p.type, "NAME", "device type (the processor's or card's name)");
-  add_text(profile, "--model", p.model, "NAME", "model name in the files (the graph's)");
-  add_path(profile, "--models-file", p.models_file, "(models.yml)");
-  add_path(profile, "--dev-types-file", p.types_file, "(device_types.yml)");
+  add_text(profile, "--model-name", p.model, "NAME", "model name in the files (the graph's)");
+  add_path(profile, "--models-file", p.models_file, "layers of each model (models.yml)");
+  add_path(profile, "--dev-types-file", p.types_file,
+           "times of each device type (device_types.yml)");
   add_path(profile, "--results-file", p.results_file,
            "every shape and time of this run (profiler_results.yml)");
 }
@@ -154,7 +153,8 @@ void CommandTree::add_plan() {
   PlanCommand& p = plan_;
   add_graph_argument(plan, p.graph)->required()->option_text("(required)");
   add_text(plan, "--model-name", p.model, "NAME", "model name in the files (the graph's)");
-  add_text(plan, "--dtype", p.dtype, "torch.float32|torch.float16|torch.bfloat16|torch.float64",
+  add_text(plan, "--dtype", p.dtype,
+           "torch.float32|torch.bfloat16|torch.float16|torch.float64|torch.int8",
            "which measurement counts (torch.float32)")
       ->check(check_by([](const std::string& text) { (void)plan_dtype_bytes(text); }));
   const auto batch = [](const std::string& text) {
@@ -172,11 +172,11 @@ void CommandTree::add_plan() {
       plan, "--exclude", p.excluded_hosts, [](const std::string& text) { return text; },
       "hosts that are not to be used: a,b");
   plan.get_option("--exclude")->type_name("HOST[,HOST...]");
-  add_path(plan, "--models-file", p.models_file, "(models.yml)");
-  add_path(plan, "--dev-types-file", p.types_file, "(device_types.yml)");
+  add_path(plan, "--models-file", p.models_file, "layers of each model (models.yml)");
+  add_path(plan, "--dev-types-file", p.types_file, "times of each device type (device_types.yml)");
   add_path(plan, "--dev-file", p.hosts_file, "hosts of each device type (devices.yml)");
   add_path(plan, "--links-file", p.links_file, "bandwidths between hosts (none)");
-  add_path(plan, "--out-dir", p.out_dir, "write the plan and each host's part as .harp there");
+  add_folder(plan, "--out-dir", p.out_dir, "write the plan and each host's part as .harp there");
   add_output(plan, p.output);
   plan.footer(
       example("  harmonics plan vit-base --dev-file devices.yml --out-dir parts\n\n"

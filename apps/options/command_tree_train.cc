@@ -1,6 +1,4 @@
 // harmonics train, harmonics stage and harmonics run.
-#include <charconv>
-
 #include <harmonics/base/error.h>
 #include <harmonics/base/format.h>
 
@@ -71,25 +69,6 @@ void add_setting(CLI::App& app, const TrainSettingRule& rule, std::vector<Settin
 
 namespace {
 
-// A whole number from `least` to `most`.
-CLI::Option* add_count(CLI::App& app, const std::string& name, std::int64_t& value,
-                       std::pair<std::int64_t, std::int64_t> range, const std::string& help) {
-  return app.add_option(name, value, help)
-      ->type_name("N")
-      ->option_text("N")
-      ->check(check_by([range](const std::string& text) {
-        std::int64_t number = 0;
-        const char* end = text.data() + text.size();
-        const auto read = std::from_chars(text.data(), end, number);
-        if (read.ec == std::errc() && read.ptr == end && number >= range.first &&
-            number <= range.second) {
-          return;
-        }
-        fail(ErrorCode::kInvalidArgument, "'{}' is not a whole number from {} to {}", text,
-             range.first, range.second);
-      }));
-}
-
 // What train and stage have in common.
 void add_training(CLI::App& app, TrainCommand& command) {
   add_model_file(app, command.file);
@@ -99,18 +78,20 @@ void add_training(CLI::App& app, TrainCommand& command) {
   }
   CLI::Option* checkpoint = add_path(app, "--checkpoint", command.checkpoint,
                                      "save weights and progress here (safetensors)");
-  add_count(app, "--checkpoint-every", command.checkpoint_every, {0, kMaxEpochs},
+  add_whole(app, "--checkpoint-every", command.checkpoint_every, {0, kMaxEpochs},
             "save every so many steps (0: only at the end)")
-      ->needs(checkpoint);
-  add_count(app, "--checkpoint-every-epochs", command.checkpoint_every_epochs, {0, kMaxEpochs},
+      ->needs(checkpoint)
+      ->option_text("N");
+  add_whole(app, "--checkpoint-every-epochs", command.checkpoint_every_epochs, {0, kMaxEpochs},
             "save every so many epochs (0: only at the end)")
-      ->needs(checkpoint);
+      ->needs(checkpoint)
+      ->option_text("N");
   app.add_flag("--resume", command.resume, "go on from the checkpoint, if it exists")
       ->option_text(" ")
       ->needs(checkpoint);
   add_path(app, "--metrics", command.metrics, "append a JSON line per step and epoch to a file");
   add_path(app, "--weights", command.weights, "start weights from a safetensors file");
-  add_count(app, "--restarts", command.restarts, {0, kMaxRestarts},
+  add_whole(app, "--restarts", command.restarts, {0, kMaxRestarts},
             "go back to the last checkpoint so often when a process of the run dies (3)");
   add_output(app, command.output);
 }
@@ -163,7 +144,7 @@ void CommandTree::add_stage() {
   CLI::App& stage = *root_.add_subcommand(
       "stage", "trains one part of a graph, the other parts being in other processes");
   add_training(stage, stage_.training);
-  add_count(stage, "--part", stage_.part, {0, kMaxParts}, "which of the --parts, from 0")
+  add_whole(stage, "--part", stage_.part, {0, kMaxParts}, "which of the --parts, from 0")
       ->required()
       ->option_text("N (required)");
   add_path(stage, "--plan", stage_.plan, "cut as this plan says, in place of --parts");
@@ -175,7 +156,7 @@ void CommandTree::add_stage() {
   add_texts(stage, "--boundary", stage_.boundaries, "URL",
             "where one boundary meets its other end (repeatable)");
   add_text(stage, "--meet", stage_.meet, "URL", "where all other boundaries meet theirs");
-  add_count(stage, "--replica", stage_.replica, {0, kMaxReplicas},
+  add_whole(stage, "--replica", stage_.replica, {0, kMaxReplicas},
             "which of the --replicas, from 0; the first one saves");
   add_texts(stage, "--replica-place", stage_.replica_places, "URL",
             "where this part's replicas are reached, one each, in order (repeatable)");
@@ -185,11 +166,11 @@ void CommandTree::add_stage() {
   add_path(stage, "--tls-certificate", stage_.tls_certificate, "PEM file of this end");
   add_path(stage, "--tls-key", stage_.tls_key, "PEM file of its key");
   add_path(stage, "--tls-authority", stage_.tls_authority, "PEM file to check the other end by");
-  add_count(stage, "--first-contact", stage_.first_contact_s, {1, kMaxSeconds},
+  add_whole(stage, "--first-contact", stage_.first_contact_s, {1, kMaxSeconds},
             "seconds to wait for other parts at the start (60)");
-  add_count(stage, "--deadline", stage_.deadline_s, {1, kMaxSeconds},
+  add_whole(stage, "--deadline", stage_.deadline_s, {1, kMaxSeconds},
             "seconds to wait for a tensor of another part (600)");
-  add_count(stage, "--batches-per-epoch", stage_.batches_per_epoch, {0, kMaxBatches},
+  add_whole(stage, "--batches-per-epoch", stage_.batches_per_epoch, {0, kMaxBatches},
             "for schedules, where this part has no data of its own");
   add_secure(stage, stage_.training.secure, false);
   stage.footer(example(

@@ -37,6 +37,12 @@ inline CLI::Option* add_path(CLI::App& app, const std::string& name, std::filesy
       ->type_name("FILE");
 }
 
+/// The same for a folder.
+inline CLI::Option* add_folder(CLI::App& app, const std::string& name, std::filesystem::path& path,
+                               const std::string& help) {
+  return add_path(app, name, path, help)->type_name("FOLDER");
+}
+
 /// An option whose value is text that is kept as it is.
 inline CLI::Option* add_text(CLI::App& app, const std::string& name, std::string& value,
                              const std::string& placeholder, const std::string& help) {
@@ -53,14 +59,18 @@ inline CLI::Option* add_texts(CLI::App& app, const std::string& name,
   return app.add_option(name, values, help)->type_name(placeholder)->allow_extra_args(false);
 }
 
+/// A CLI11 check of a value that is one of "a|b|c".
+inline std::function<std::string(const std::string&)> check_choice(const std::string& choices) {
+  return [choices, names = CLI::detail::split(choices, '|')](const std::string& text) {
+    if (std::ranges::find(names, text) != names.end()) return std::string();
+    return format("'{}' is none of {}", text, choices);
+  };
+}
+
 /// One option whose value is one of "a|b|c", kept as text.
 inline CLI::Option* add_name(CLI::App& app, const std::string& name, std::string& value,
                              const std::string& choices, const std::string& help) {
-  return add_text(app, name, value, choices, help)->check([choices](const std::string& text) {
-    const std::vector<std::string> names = CLI::detail::split(choices, '|');
-    if (std::ranges::find(names, text) != names.end()) return std::string();
-    return format("'{}' is none of {}", text, choices);
-  });
+  return add_text(app, name, value, choices, help)->check(check_choice(choices));
 }
 
 /// One option whose value is one of "a|b|c"; `value` gets the number of the choice.
@@ -76,10 +86,7 @@ CLI::Option* add_choice(CLI::App& app, const std::string& name, Value& value,
           },
           help)
       ->type_name(choices)
-      ->check([names, choices](const std::string& text) {
-        if (std::ranges::find(names, text) != names.end()) return std::string();
-        return format("'{}' is none of {}", text, choices);
-      });
+      ->check(check_choice(choices));
 }
 
 inline std::int64_t whole_number(const std::string& text, std::int64_t least, std::int64_t most) {
@@ -101,14 +108,15 @@ struct Range {
 
 /// `value` is an integer, or an optional one that stays empty when the flag is not given.
 template <typename Value>
-void add_whole(CLI::App& app, const std::string& name, Value& value, Range range,
-               const std::string& help) {
-  app.add_option_function<std::string>(
-         name,
-         [&value, range](const std::string& text) {
-           value = whole_number(text, range.least, range.most);
-         },
-         help)
+CLI::Option* add_whole(CLI::App& app, const std::string& name, Value& value, Range range,
+                       const std::string& help) {
+  return app
+      .add_option_function<std::string>(
+          name,
+          [&value, range](const std::string& text) {
+            value = whole_number(text, range.least, range.most);
+          },
+          help)
       ->type_name("N")
       ->check(check_by([range](const std::string& text) {
         static_cast<void>(whole_number(text, range.least, range.most));

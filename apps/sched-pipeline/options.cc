@@ -77,7 +77,7 @@ class OptionTable {
               options_.freedom.dtype = text == "auto";
               if (text != "auto") options_.request.dtype = text;
             },
-            "data type, or 'auto' for the best measured one [torch.float32]")
+            "data type, or 'auto' for the best measured one (torch.float32)")
         ->type_name("DTYPE");
     app_.add_option_function<std::string>(
             "-b,--batch-size",
@@ -85,23 +85,23 @@ class OptionTable {
               options_.freedom.batch_size = text == "auto";
               if (text != "auto") options_.request.batch_size = batch_size(text);
             },
-            "micro-batch size, or 'auto' for most samples per second [8]")
+            "micro-batch size, or 'auto' for most samples per second (8)")
         ->type_name("N");
     const CLI::Range buffers(0, 1'000'000);
     app_.add_option("-i,--buffers-in", options_.planner.costs.buffers_in,
-                    "receive buffers per stage [2]")
+                    "receive buffers per stage (2)")
         ->check(CLI::Validator(buffers).description(""))
         ->type_name("N");
     app_.add_option("-o,--buffers-out", options_.planner.costs.buffers_out,
-                    "send buffers per stage [2]")
+                    "send buffers per stage (2)")
         ->check(CLI::Validator(buffers).description(""))
         ->type_name("N");
     app_.add_option("-m,--model-name", options_.request.model,
-                    "model in the models file [google/vit-base-patch16-224]")
+                    "model in the models file (google/vit-base-patch16-224)")
         ->type_name("NAME");
-    add_path("-M,--models-file", options_.files.models, "models [models.yml]");
-    add_path("-T,--dev-types-file", options_.files.types, "device types [device_types.yml]");
-    add_path("-D,--dev-file", options_.files.hosts, "hosts by device type [devices.yml]");
+    add_path("-M,--models-file", options_.files.models, "models (models.yml)");
+    add_path("-T,--dev-types-file", options_.files.types, "device types (device_types.yml)");
+    add_path("-D,--dev-file", options_.files.hosts, "hosts by device type (devices.yml)");
     add_path("--links-file", options_.files.links, "bandwidth of single links (optional)");
   }
 
@@ -120,19 +120,19 @@ class OptionTable {
     PlannerOptions& planner = options_.planner;
     add_choice<PlanGoal>("--goal", planner.goal,
                          {{"throughput", PlanGoal::kThroughput}, {"latency", PlanGoal::kLatency}},
-                         "what to make best [throughput]");
+                         "what to make best (throughput)");
     add_choice<PlanPreference>("--then", planner.preference,
                                {{"latency", PlanPreference::kLatency},
                                 {"hosts", PlanPreference::kFewestHosts},
                                 {"none", PlanPreference::kNone}},
-                               "what decides between equally fast plans [latency]");
+                               "what decides between equally fast plans (latency)");
     app_.add_option("--tolerance", planner.tolerance,
-                    "share by which --then may slow the plan down [0]")
+                    "share by which --then may slow the plan down (0)")
         ->check(CLI::Validator(CLI::Range(0.0, 10.0)).description(""))
         ->type_name("SHARE");
     add_choice<Overlap>("--overlap", planner.costs.overlap,
                         {{"full", Overlap::kFull}, {"none", Overlap::kNone}},
-                        "do compute and transfers overlap? [full]");
+                        "do compute and transfers overlap? (full)");
     app_.add_flag("--replicate", planner.replicate,
                   "let stages run on several hosts of a type, which take turns");
     app_.add_option("--work", planner.work, "limit of the search in steps of work (0: default)")
@@ -166,12 +166,12 @@ class OptionTable {
     CLI::Option* current = add_path("--current", options_.current_plan,
                                     "the plan in force: plan anew, counting what must be moved");
     app_.add_option("--migration-cost", options_.migration.seconds_per_mb,
-                    "seconds to move a megabyte of layers [0.01]")
+                    "seconds to move a megabyte of layers (0.01)")
         ->check(CLI::Validator(CLI::NonNegativeNumber).description(""))
         ->type_name("S/MB")
         ->needs(current);
     app_.add_option("--horizon", options_.migration.horizon_batches,
-                    "micro-batches that the new plan will serve [10000]")
+                    "micro-batches that the new plan will serve (10000)")
         ->check(CLI::Validator(CLI::PositiveNumber).description(""))
         ->type_name("N")
         ->needs(current);

@@ -7,11 +7,12 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdlib>
 #include <fstream>
 #include <set>
 
 #include <harmonics/base/error.h>
+
+#include <temporary_folder_testing.h>
 
 namespace harmonics {
 namespace {
@@ -21,19 +22,12 @@ using ::testing::HasSubstr;
 
 class FileTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "harmonics-file-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   void put(const fs::path& path, std::string_view text) const {
     std::ofstream(path, std::ios::binary) << text;
   }
   std::set<std::string> names() const {
     std::set<std::string> found;
-    for (const auto& entry : fs::directory_iterator(folder_)) {
+    for (const auto& entry : fs::directory_iterator(folder_.path())) {
       found.insert(entry.path().filename().string());
     }
     return found;
@@ -49,7 +43,7 @@ class FileTest : public ::testing::Test {
     return {ErrorCode::kUnknown, ""};
   }
 
-  fs::path folder_;
+  TemporaryFolder folder_;
 };
 
 using Names = std::set<std::string>;
@@ -83,7 +77,8 @@ TEST_F(FileTest, NamesTheFileThatCannotBeRead) {
   const Error missing = error_of([&] { (void)read_text_file(folder_ / "none"); });
   EXPECT_EQ(missing.code(), ErrorCode::kNotFound);
   EXPECT_THAT(missing.what(), HasSubstr((folder_ / "none").string()));
-  EXPECT_THAT(error_of([&] { (void)read_text_file(folder_); }).what(), HasSubstr(folder_.string()));
+  EXPECT_THAT(error_of([&] { (void)read_text_file(folder_); }).what(),
+              HasSubstr(folder_.path().string()));
 }
 
 TEST_F(FileTest, ListsAFolderInOrder) {

@@ -7,9 +7,8 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
 #include <harmonics/base/listed.h>
+#include <harmonics/base/nearest_word.h>
 #include <harmonics/cluster/task.h>
-
-#include "nearest.h"
 
 namespace harmonics {
 namespace {
@@ -277,15 +276,11 @@ constexpr std::array kFields{
 const Field& find_field(std::string_view key, std::string_view where) {
   const auto field = std::ranges::find(kFields, key, &Field::key);
   if (field != kFields.end()) return *field;
-  std::vector<std::string_view> keys;
-  for (const Field& known : kFields) keys.push_back(known.key);
-  const std::string_view nearest = nearest_word(key, keys);
-  if (nearest.empty()) {
-    fail(ErrorCode::kInvalidArgument, "{}: unknown key '{}'; known are {}", where, key,
-         listed(keys, [](std::string_view word) { return std::string(word); }));
-  }
-  fail(ErrorCode::kInvalidArgument, "{}: unknown key '{}'; did you mean '{}'?", where, key,
-       nearest);
+  std::vector<std::string> keys;
+  for (const Field& known : kFields) keys.emplace_back(known.key);
+  const std::string meant = suggestion(std::string(key), keys);
+  fail(ErrorCode::kInvalidArgument, "{}: unknown key '{}'{}", where, key,
+       meant.empty() ? "; known are " + listed(keys) : meant);
 }
 
 }  // namespace

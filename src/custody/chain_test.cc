@@ -61,7 +61,7 @@ TEST(ChainFile, ARecordMayReachTheLimitAndNoMore) {
 }
 
 TEST(ChainWriter, NeverOverwritesEvidence) {
-  const CustodyFolder folder;
+  const TemporaryFolder folder;
   const std::filesystem::path path = folder.path() / "run.chain";
   const Opening opening = line_opening(line_keys(2));
   { const ChainWriter writer(path, opening); }
@@ -69,7 +69,7 @@ TEST(ChainWriter, NeverOverwritesEvidence) {
 }
 
 TEST(ChainWriter, CutsATornEndWhenTheRunResumes) {
-  const CustodyFolder folder;
+  const TemporaryFolder folder;
   const std::filesystem::path path = folder.path() / "run.chain";
   std::map<std::string, ChainPosition> positions;
   std::vector<Bytes> saved;
@@ -98,7 +98,7 @@ TEST(ChainWriter, CutsATornEndWhenTheRunResumes) {
 }
 
 TEST(ChainWriter, ResumesOnlyTheChainOfItsCheckpoint) {
-  const CustodyFolder folder;
+  const TemporaryFolder folder;
   const std::filesystem::path path = folder.path() / "run.chain";
   LineRun run(line_keys(2), path);
   run.announce_weights();
@@ -116,7 +116,7 @@ TEST(ChainWriter, ResumesOnlyTheChainOfItsCheckpoint) {
 }
 
 TEST(ChainFile, ErrorsNameThePath) {
-  const CustodyFolder folder;
+  const TemporaryFolder folder;
   write_text_file(folder.path() / "x.chain", "HMCHAIN1 and then something else entirely");
   try {
     (void)read_chain(folder.path() / "x.chain");

@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 
 class CustodyLogTest : public ::testing::Test {
  protected:
-  CustodyFolder folder_;
+  TemporaryFolder folder_;
   LineRun run_{line_keys(3), folder_.path() / "run.chain"};
   const Passage first_{boundary_of(0), Direction::kForward, 0, 0};
   const Passage second_{boundary_of(0), Direction::kForward, 0, 1};
@@ -175,7 +175,7 @@ TEST_F(CustodyLogTest, AReceiverThatDeniesWhatItGotIsCaught) {
 TEST_F(CustodyLogTest, AnAttackerBetweenAnyTwoStagesStopsTheRun) {
   int seen = 0;
   for (int target = 0; target < 8; ++target) {
-    const CustodyFolder folder;
+    const TemporaryFolder folder;
     LineRun run(line_keys(3), folder.path() / "run.chain");
     run.announce_weights();
     int count = 0;

@@ -1,8 +1,6 @@
 // A run of stages in a line that talk through memory, with a place for an attacker in between.
 #pragma once
 
-#include <stdlib.h>
-
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -16,28 +14,9 @@
 #include <harmonics/custody/custody_log.h>
 #include <harmonics/custody/verify.h>
 
+#include <temporary_folder_testing.h>
+
 namespace harmonics {
-
-/// A fresh empty folder, removed with everything in it when this goes.
-class CustodyFolder {
- public:
-  CustodyFolder() {
-    std::string name =
-        (std::filesystem::temp_directory_path() / "harmonics-custody-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) fail(ErrorCode::kUnavailable, "no folder '{}'", name);
-    path_ = name;
-  }
-  ~CustodyFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  CustodyFolder(const CustodyFolder&) = delete;
-  CustodyFolder& operator=(const CustodyFolder&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 inline SigningKey test_key(const std::string& name, unsigned number) {
   Bytes seed(32, static_cast<std::byte>(number));
@@ -161,7 +140,7 @@ class LineRun {
 /// A whole run in a file, read back.
 inline Chain line_chain(const std::vector<SigningKey>& keys, std::uint64_t steps,
                         unsigned nonce = 7) {
-  const CustodyFolder folder;
+  const TemporaryFolder folder;
   LineRun run(keys, folder.path() / "run.chain", nonce);
   run.announce_weights();
   for (std::uint64_t i = 0; i < steps; ++i) run.step(i);

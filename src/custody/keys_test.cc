@@ -9,6 +9,8 @@
 #include <harmonics/base/random.h>
 #include <harmonics/custody/hex.h>
 
+#include <error_testing.h>
+
 #include "custody_testing.h"
 #include "ed25519.h"
 
@@ -21,16 +23,6 @@ Bytes from_digits(std::string_view digits) {
   Bytes bytes(digits.size() / 2);
   EXPECT_TRUE(from_hex(digits, bytes));
   return bytes;
-}
-
-template <typename Action>
-std::string message_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 unsigned mode_of(const std::filesystem::path& path) {
@@ -116,7 +108,7 @@ TEST(Keys, PointsOfSmallOrderSignNothing) {
 }
 
 TEST(Keys, AreKeptInFilesThatOnlyTheirOwnerReads) {
-  const CustodyFolder folder;
+  const TemporaryFolder folder;
   const std::filesystem::path keys = folder.path() / "keys";
   const SigningKey made = SigningKey::make("alice");
   made.save(keys);
@@ -134,38 +126,38 @@ TEST(Keys, AreKeptInFilesThatOnlyTheirOwnerReads) {
 }
 
 TEST(Keys, ASecretThatOthersMayReadIsRefused) {
-  const CustodyFolder folder;
+  const TemporaryFolder folder;
   SigningKey::make("alice").save(folder.path());
   ::chmod((folder.path() / "alice.key").c_str(), 0640);
-  EXPECT_THAT(message_of([&] { (void)SigningKey::load(folder.path() / "alice.key"); }),
+  EXPECT_THAT(error_of([&] { (void)SigningKey::load(folder.path() / "alice.key"); }),
               HasSubstr("others may read"));
 }
 
 TEST(Keys, AreNeverOverwritten) {
-  const CustodyFolder folder;
+  const TemporaryFolder folder;
   const SigningKey first = SigningKey::make("alice");
   first.save(folder.path());
-  EXPECT_THAT(message_of([&] { SigningKey::make("alice").save(folder.path()); }),
+  EXPECT_THAT(error_of([&] { SigningKey::make("alice").save(folder.path()); }),
               HasSubstr("exists already"));
   EXPECT_EQ(SigningKey::load(folder.path() / "alice.key").public_key(), first.public_key());
   std::filesystem::remove(folder.path() / "alice.key");
-  EXPECT_THAT(message_of([&] { SigningKey::make("alice").save(folder.path()); }),
+  EXPECT_THAT(error_of([&] { SigningKey::make("alice").save(folder.path()); }),
               HasSubstr("exists already"));
 }
 
 TEST(Keys, TheOnlyKeyOfAFolderSignsUnlessOneIsNamed) {
-  const CustodyFolder folder;
+  const TemporaryFolder folder;
   const auto found = [&](const std::string& name) {
     return find_signing_key(folder.path(), name).name();
   };
-  EXPECT_THAT(message_of([&] { (void)found(""); }), HasSubstr("harmonics keys new"));
-  EXPECT_THAT(message_of([&] { (void)found("../x"); }), HasSubstr("no key '../x'"));
+  EXPECT_THAT(error_of([&] { (void)found(""); }), HasSubstr("harmonics keys new"));
+  EXPECT_THAT(error_of([&] { (void)found("../x"); }), HasSubstr("no key '../x'"));
   SigningKey::make("alice").save(folder.path());
   EXPECT_EQ(found(""), "alice");
   SigningKey::make("bob").save(folder.path());
   EXPECT_EQ(found("bob"), "bob");
-  EXPECT_THAT(message_of([&] { (void)found(""); }), HasSubstr("several keys"));
-  EXPECT_THAT(message_of([&] { (void)found("carol"); }), HasSubstr("no key 'carol'"));
+  EXPECT_THAT(error_of([&] { (void)found(""); }), HasSubstr("several keys"));
+  EXPECT_THAT(error_of([&] { (void)found("carol"); }), HasSubstr("no key 'carol'"));
 }
 
 TEST(Keys, TwoNewKeysDiffer) {
@@ -186,13 +178,13 @@ TEST(Keys, NamesAreSafeInFileNames) {
 }
 
 TEST(Keys, FilesThatAreNoKeysAreErrorsThatNameThem) {
-  const CustodyFolder folder;
+  const TemporaryFolder folder;
   write_text_file(folder.path() / "x.pub", "harmonics-ed25519-public 00\n");
-  EXPECT_THAT(message_of([&] { (void)Roster::load(folder.path()); }), HasSubstr("x.pub"));
+  EXPECT_THAT(error_of([&] { (void)Roster::load(folder.path()); }), HasSubstr("x.pub"));
   const std::filesystem::path key = folder.path() / "y.key";
   write_text_file(key, "garbage");
   ::chmod(key.c_str(), 0600);
-  EXPECT_THAT(message_of([&] { (void)SigningKey::load(key); }), HasSubstr("y.key"));
+  EXPECT_THAT(error_of([&] { (void)SigningKey::load(key); }), HasSubstr("y.key"));
   EXPECT_TRUE(Roster::load(folder.path() / "absent").keys().empty());
 }
 

@@ -6,11 +6,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 
 #include <harmonics/base/random.h>
 #include <harmonics/custody/merkle.h>
+
+#include <campaign_testing.h>
 
 #include "custody_testing.h"
 
@@ -140,7 +141,7 @@ TEST_F(VerifyTest, AChainReSignedWithOtherKeys) {
 
 TEST_F(VerifyTest, AFork) {
   // Stage 0 holds its key and tells another story than the one the others saw and signed.
-  const CustodyFolder folder;
+  const TemporaryFolder folder;
   LineRun other(keys_, folder.path() / "run.chain");
   for (std::size_t i = 0; i < 3; ++i) other.log(i).weights(0, sha256(bytes_of("other weights")));
   for (std::uint64_t i = 0; i < 3; ++i) other.step(i);
@@ -263,10 +264,6 @@ void change_bytes(Bytes& bytes, Random& random) {
   }
 }
 
-std::uint64_t campaign(std::uint64_t slice, std::uint64_t full) {
-  return std::getenv("HARMONICS_SOAK") != nullptr ? full : slice;
-}
-
 TEST_F(VerifyTest, NoMutationOfTheFileVerifies) {
   const Bytes honest = encode_chain(chain_);
   Random random(1, "chain bytes");
@@ -291,7 +288,7 @@ TEST_F(VerifyTest, NoMutationOfTheRecordsVerifies) {
 }
 
 TEST_F(VerifyTest, AProofLineIsAHeadOfTheChain) {
-  const CustodyFolder folder;
+  const TemporaryFolder folder;
   LineRun run(line_keys(2), folder.path() / "run.chain");
   run.announce_weights();
   run.step(0);

@@ -14,7 +14,7 @@ class ZkChainTest : public ::testing::Test {
 
   // part0 hands a proven product to part1; `change` may spoil the stage before it is proven.
   Chain chain_of(TestStage& stage, bool commit = true) {
-    const CustodyFolder folder;
+    const TemporaryFolder folder;
     LineRun run(keys_, folder.path() / "run.chain");
     if (commit) {
       run.log(0).committed_weights(0, stage.committed_weights);

@@ -3,16 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include <harmonics/base/error.h>
+
+#include <campaign_testing.h>
 
 #include "zk_testing.h"
 
 namespace harmonics {
 namespace {
-
-bool soaks() { return std::getenv("HARMONICS_SOAK") != nullptr; }
 
 std::vector<LinearShape> some_shapes() {
   return {dense_shape(1, 1, 1),      dense_shape(8, 32, 32),      dense_shape(3, 70, 5),

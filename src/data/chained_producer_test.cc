@@ -24,7 +24,7 @@
 #include <harmonics/data/slice_producer.h>
 #include <harmonics/data/synthetic_producer.h>
 
-#include "test_folder.h"
+#include <error_testing.h>
 
 namespace harmonics {
 namespace {
@@ -273,7 +273,7 @@ TEST(AugmentProducer, Refusals) {
   options.crop_padding = 1;
   EXPECT_THAT(refusal(options, counting(1)), HasSubstr("cannot be cropped"));
   options.crop_padding = kMaxCropPadding;
-  EXPECT_EQ(refusal(options, counting(1, {2, 2})), "");
+  EXPECT_EQ(refusal(options, counting(1, {2, 2})), "no error");
   options.crop_padding = kMaxCropPadding + 1;
   EXPECT_THAT(refusal(options, counting(1, {2, 2})), HasSubstr("must be 0 to 1024"));
   options = {};

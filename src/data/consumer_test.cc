@@ -10,7 +10,8 @@
 #include <harmonics/data/csv_producer.h>
 #include <harmonics/data/memory_consumer.h>
 
-#include "test_folder.h"
+#include <error_testing.h>
+#include <temporary_folder_testing.h>
 
 namespace harmonics {
 namespace {
@@ -18,13 +19,13 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::size_t files_in(const TestFolder& folder) {
+std::size_t files_in(const TemporaryFolder& folder) {
   using Iterator = std::filesystem::directory_iterator;
   return static_cast<std::size_t>(std::distance(Iterator(folder.path()), Iterator()));
 }
 
 TEST(CsvConsumer, WritesRowsThatReadBackTheSame) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const auto path = folder.path() / "out.csv";
   Random random(1, "consumer");
   Tensor batch = Tensor::empty({50, 2, 3});
@@ -49,7 +50,7 @@ TEST(CsvConsumer, WritesRowsThatReadBackTheSame) {
 }
 
 TEST(CsvConsumer, HeaderAndDTypes) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const auto path = folder.path() / "out.csv";
   CsvConsumer consumer(path, {{"plain", "with \"quotes\""}, ';'});
   consumer.push(Tensor::of<std::int64_t>({1, 2}, {-5, 1LL << 60}));
@@ -63,7 +64,7 @@ TEST(CsvConsumer, HeaderAndDTypes) {
 }
 
 TEST(CsvConsumer, WithoutFinishNothingChanges) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const auto path = folder.write("out.csv", "old\n");
   const LogCapture log;
   {
@@ -77,7 +78,7 @@ TEST(CsvConsumer, WithoutFinishNothingChanges) {
 }
 
 TEST(CsvConsumer, LongOutputIsWrittenAsItComes) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const auto path = folder.path() / "out.csv";
   CsvConsumer consumer(path);
   Tensor batch = Tensor::zeros({1000, 100});
@@ -87,8 +88,8 @@ TEST(CsvConsumer, LongOutputIsWrittenAsItComes) {
 }
 
 TEST(CsvConsumer, Refusals) {
-  const TestFolder folder;
-  EXPECT_NE(error_of([&] { CsvConsumer(folder.path() / "no folder" / "out.csv"); }), "");
+  const TemporaryFolder folder;
+  EXPECT_NE(error_of([&] { CsvConsumer(folder.path() / "no folder" / "out.csv"); }), "no error");
   CsvConsumer consumer(folder.path() / "out.csv");
   consumer.push(Tensor::zeros({1, 2}));
   EXPECT_THAT(error_of([&] {
@@ -99,8 +100,8 @@ TEST(CsvConsumer, Refusals) {
                 consumer.push(Tensor::zeros({1, 2}, DType::kBFloat16));
               }),
               HasSubstr("cannot take bfloat16"));
-  EXPECT_NE(error_of([&] { consumer.push(Tensor::zeros({})); }), "");
-  EXPECT_NE(error_of([&] { consumer.push(Tensor()); }), "");
+  EXPECT_NE(error_of([&] { consumer.push(Tensor::zeros({})); }), "no error");
+  EXPECT_NE(error_of([&] { consumer.push(Tensor()); }), "no error");
   EXPECT_EQ(consumer.rows(), 1);
   consumer.finish();
   EXPECT_THAT(error_of([&] { consumer.push(Tensor::zeros({1, 2})); }), HasSubstr("is finished"));

@@ -21,7 +21,8 @@
 
 #include <harmonics/data/batch_producer.h>
 
-#include "test_folder.h"
+#include <error_testing.h>
+#include <temporary_folder_testing.h>
 
 namespace harmonics {
 namespace {
@@ -55,7 +56,7 @@ class CsvProducerTest : public ::testing::Test {
     });
   }
 
-  TestFolder folder_;
+  TemporaryFolder folder_;
 };
 
 using Rows = std::vector<std::vector<float>>;

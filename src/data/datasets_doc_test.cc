@@ -28,7 +28,7 @@
 #include <harmonics/data/slice_producer.h>
 #include <harmonics/data/synthetic_producer.h>
 
-#include "test_folder.h"
+#include <temporary_folder_testing.h>
 
 namespace {
 
@@ -45,7 +45,7 @@ class DatasetsDoc : public ::testing::Test {
                   std::string("\0\0\x08\x02\0\0\0\x02\0\0\0\x02\x00\xff\x33\x66", 16));
   }
 
-  TestFolder folder_;
+  TemporaryFolder folder_;
   const std::filesystem::path& folder = folder_.path();
   const std::string dataset_path = (folder / "digits.csv").string();
   const std::string digits_path = dataset_path;

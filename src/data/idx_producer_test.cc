@@ -1,13 +1,14 @@
 #include <harmonics/data/idx_producer.h>
 
+#include <error_testing.h>
+#include <temporary_folder_testing.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <string>
 #include <vector>
-
-#include "test_folder.h"
 
 namespace harmonics {
 namespace {
@@ -59,7 +60,7 @@ class IdxProducerTest : public ::testing::Test {
     return out;
   }
 
-  TestFolder folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(IdxProducerTest, ImagesAndLabels) {
@@ -98,9 +99,9 @@ TEST_F(IdxProducerTest, ScaleAndDType) {
 TEST_F(IdxProducerTest, ValuesThatDoNotFit) {
   EXPECT_THAT(error(file<std::uint8_t>(0x08, {2}, {0, 128}), {DType::kInt8}),
               HasSubstr("data.idx' sample 1: a value is no int8"));
-  EXPECT_NE(error(file<std::int8_t>(0x09, {1}, {-1}), {DType::kUInt8}), "");
-  EXPECT_NE(error(file<float>(0x0D, {1}, {0.5F}), {DType::kInt64}), "");
-  EXPECT_NE(error(file<float>(0x0D, {1}, {9.3e18F}), {DType::kInt64}), "");
+  EXPECT_NE(error(file<std::int8_t>(0x09, {1}, {-1}), {DType::kUInt8}), "no error");
+  EXPECT_NE(error(file<float>(0x0D, {1}, {0.5F}), {DType::kInt64}), "no error");
+  EXPECT_NE(error(file<float>(0x0D, {1}, {9.3e18F}), {DType::kInt64}), "no error");
   EXPECT_NE(
       error(file<double>(0x0E, {1}, {std::bit_cast<double>(0x7ff8000000000000)}), {DType::kInt64}),
       "");
@@ -109,7 +110,7 @@ TEST_F(IdxProducerTest, ValuesThatDoNotFit) {
 TEST_F(IdxProducerTest, ForeignAndTruncatedFiles) {
   const std::string good = file<std::int32_t>(0x0C, {2, 3}, {1, 2, 3, 4, 5, 6});
   for (std::size_t length = 0; length < good.size(); ++length) {
-    EXPECT_NE(error(good.substr(0, length)), "") << length;
+    EXPECT_NE(error(good.substr(0, length)), "no error") << length;
   }
   EXPECT_THAT(error(good + "x"), HasSubstr("truncated or foreign"));
   EXPECT_THAT(error("1,2,3\n"), HasSubstr("is not an IDX file: it begins with 31 2c 32"));
@@ -117,9 +118,9 @@ TEST_F(IdxProducerTest, ForeignAndTruncatedFiles) {
   EXPECT_THAT(error(header(0x0A, {1})), HasSubstr("is not an IDX file"));
   EXPECT_THAT(error(header(0x08, {})), HasSubstr("0 axes"));
   // Lengths whose product is beyond any file are refused before anything is allocated.
-  EXPECT_NE(error(header(0x0E, {0xffffffff, 0xffffffff})), "");
+  EXPECT_NE(error(header(0x0E, {0xffffffff, 0xffffffff})), "no error");
   EXPECT_THAT(error(header(0x0E, {0xffffffff})), HasSubstr("truncated or foreign"));
-  EXPECT_NE(error_of([&] { IdxProducer(folder_.path() / "none.idx"); }), "");
+  EXPECT_NE(error_of([&] { IdxProducer(folder_.path() / "none.idx"); }), "no error");
 }
 
 TEST_F(IdxProducerTest, AxisLimit) {

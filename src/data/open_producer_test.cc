@@ -10,7 +10,8 @@
 
 #include <harmonics/data/synthetic_producer.h>
 
-#include "test_folder.h"
+#include <error_testing.h>
+#include <temporary_folder_testing.h>
 
 namespace harmonics {
 namespace {
@@ -27,7 +28,7 @@ class OpenProducerTest : public ::testing::Test {
     return error_of([&] { static_cast<void>(open(spec)); });
   }
 
-  TestFolder folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(OpenProducerTest, Csv) {
@@ -90,7 +91,7 @@ TEST_F(OpenProducerTest, RefusalsListWhatThereIs) {
   EXPECT_THAT(error("synthetic:?size=1&kind=integers&below=300&dtype=uint8"),
               HasSubstr("1 to 256"));
   EXPECT_THAT(error("synthetic:?size=1&dtype=int64"), HasSubstr("use float32 or float64"));
-  EXPECT_NE(error("csv:a.csv?shape=99999999999999999999"), "");
+  EXPECT_NE(error("csv:a.csv?shape=99999999999999999999"), "no error");
 }
 
 /// A text as a file, of which only so much can be read.

@@ -22,7 +22,7 @@
 #include <harmonics/data/slice_producer.h>
 #include <harmonics/data/synthetic_producer.h>
 
-#include "test_folder.h"
+#include <temporary_folder_testing.h>
 
 namespace harmonics {
 namespace {
@@ -31,8 +31,8 @@ constexpr std::size_t kTakenOfEndless = 20;
 constexpr SampleOrder kOrder{7, 3};
 
 // The data under every case: eleven samples of shape {1, 2, 2}, told apart by their values.
-const TestFolder& folder() {
-  static const TestFolder made;
+const TemporaryFolder& folder() {
+  static const TemporaryFolder made;
   return made;
 }
 

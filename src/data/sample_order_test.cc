@@ -16,7 +16,7 @@
 #include <harmonics/data/shuffle_producer.h>
 #include <harmonics/data/slice_producer.h>
 
-#include "test_folder.h"
+#include <error_testing.h>
 
 namespace harmonics {
 namespace {

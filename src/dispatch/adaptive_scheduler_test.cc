@@ -1,7 +1,6 @@
 // AdaptiveScheduler on emulated devices under simulated time: throughput, tail, memory, loss.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
@@ -11,6 +10,8 @@
 #include <harmonics/base/random.h>
 #include <harmonics/dispatch/adaptive_scheduler.h>
 #include <harmonics/dispatch/static_hybrid_scheduler.h>
+
+#include <temporary_folder_testing.h>
 
 #include "emulation_testing.h"
 #include "equal_finish.h"
@@ -32,17 +33,10 @@ double efficiency(WorkScheduler& scheduler, double seconds, Fault fault = nullpt
   return seconds / simulated_seconds(scheduler, rows, std::move(fault));
 }
 
-class TempFolder : public ::testing::Test {
+class AdaptiveFiles : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "harmonics-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
 };
-using AdaptiveFiles = TempFolder;
 
 // --- throughput: simulated time, so the figures are the same on every machine ---
 

@@ -6,12 +6,13 @@
 #include <atomic>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 
 #include <harmonics/base/log.h>
 #include <harmonics/base/random.h>
 #include <harmonics/dispatch/adaptive_scheduler.h>
 #include <harmonics/dispatch/static_hybrid_scheduler.h>
+
+#include <campaign_testing.h>
 
 #include "emulation_testing.h"
 
@@ -19,11 +20,6 @@ namespace harmonics {
 namespace {
 
 constexpr std::uint64_t kDefaultRuns = 4000;
-
-std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 struct Spoilt : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -164,8 +160,9 @@ TEST(RandomRuns, GiveTheResultOfOneShotOrTheErrorThatWasMade) {
   const LogCapture quiet;
   set_log_level(LogLevel::kOff);
   Tally tally;
-  const std::uint64_t first = from_environment("HARMONICS_DISPATCH_SEED", 1);
-  const std::uint64_t runs = from_environment("HARMONICS_DISPATCH_RUNS", kDefaultRuns);
+  const std::uint64_t first = number_from_environment("HARMONICS_DISPATCH_SEED", 1);
+  const std::uint64_t runs =
+      number_from_environment("HARMONICS_DISPATCH_RUNS", campaign(kDefaultRuns, 100'000));
   for (std::uint64_t seed = first; seed < first + runs; ++seed) {
     RandomRun(seed, tally).check();
     ASSERT_FALSE(HasFailure()) << "seed " << seed;

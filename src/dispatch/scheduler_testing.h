@@ -4,23 +4,13 @@
 #include <string>
 #include <vector>
 
-#include <harmonics/base/error.h>
 #include <harmonics/dispatch/scheduler.h>
+
+#include <error_testing.h>
 
 #include "run_state.h"
 
 namespace harmonics {
-
-/// "code: text" of the Error that `action` throws.
-template <typename Action>
-std::string error_of(Action action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return std::string(error_code_name(error.code())) + ": " + error.what();
-  }
-  return "no error";
-}
 
 /// The books of a scheduler whose devices have no memory caps and one worker each.
 inline RunState state_of(WorkScheduler& scheduler) {

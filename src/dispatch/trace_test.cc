@@ -1,7 +1,6 @@
 // Traces: what is recorded, the file, the picture, its ceiling; and hostile text.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 
@@ -11,6 +10,8 @@
 #include <harmonics/dispatch/rates.h>
 #include <harmonics/dispatch/static_hybrid_scheduler.h>
 #include <harmonics/dispatch/work_dispatcher.h>
+
+#include <temporary_folder_testing.h>
 
 #include "scheduler_testing.h"
 
@@ -95,15 +96,13 @@ TEST(Trace, KeepsSoManyEventsAndSaysHowManyAreMissing) {
 }
 
 TEST(Trace, IsWrittenWhenItEnds) {
-  std::string folder = (std::filesystem::temp_directory_path() / "harmonics-XXXXXX").string();
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-  const std::filesystem::path file = std::filesystem::path(folder) / "trace.json";
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder / "trace.json";
   {
     DispatchTrace trace(file);
     trace.lane("cpu", 0).add({.rows = 5, .ended = Nanoseconds(1000)});
   }
   EXPECT_EQ(read_dispatch_trace(read_text_file(file), "file").at(0).chunks.at(0).rows, 5U);
-  std::filesystem::remove_all(folder);
 }
 
 TEST(TraceSvg, ShowsEveryWorkerAndEscapesNames) {

@@ -4,26 +4,18 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <set>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/format.h>
 
+#include <error_testing.h>
+
 namespace harmonics {
 namespace {
 
 using testing::HasSubstr;
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 std::string build_error(const GraphBuilder& builder) {
   return error_of([&] { (void)builder.build(); });

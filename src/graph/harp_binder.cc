@@ -5,24 +5,10 @@
 #include <utility>
 
 #include <harmonics/base/listed.h>
+#include <harmonics/base/nearest_word.h>
 
 namespace harmonics {
 namespace {
-
-// How many single-character edits turn `a` into `b`; names are at most kMaxNameLength long.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replace = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replace});
-    }
-  }
-  return row.back();
-}
 
 class Binder {
  public:
@@ -61,9 +47,9 @@ class Binder {
     for (const HarpProducer& producer : tree_.producers) {
       const HarpName& other = producer.aligned_with;
       if (!other.text.empty() && !producers_.contains(other.text)) {
-        source_.refuse(other.offset,
-                       format("'{}' is to advance with '{}', which is no producer{}",
-                              producer.node.name, other.text, suggestion(other.text)));
+        source_.refuse(other.offset, format("'{}' is to advance with '{}', which is no producer{}",
+                                            producer.node.name, other.text,
+                                            suggestion_for(std::string(other.text))));
       }
     }
     for (const HarpLayer& layer : tree_.layers) {
@@ -94,19 +80,12 @@ class Binder {
     return std::nullopt;
   }
 
-  [[nodiscard]] std::string suggestion(std::string_view name) const {
-    std::string best;
-    std::size_t distance = 1 + name.size() / 3;
+  [[nodiscard]] std::string suggestion_for(const std::string& name) const {
+    std::vector<std::string> known;
     for (const Index* index : {&layers_, &producers_, &consumers_}) {
-      for (const auto& [known, position] : *index) {
-        const std::size_t found = edit_distance(name, known);
-        if (found <= distance && (best.empty() || found < distance)) {
-          distance = found;
-          best = known;
-        }
-      }
+      for (const auto& [word, position] : *index) known.emplace_back(word);
     }
-    return best.empty() ? "" : format("; did you mean '{}'?", best);
+    return suggestion(name, known);
   }
 
   void need_tensor(const HarpName& name) const {
@@ -119,8 +98,10 @@ class Binder {
   }
 
   [[noreturn]] void refuse_unknown(const HarpName& name) const {
-    source_.refuse(name.offset, format("'{}' is not declared{}", name.text, suggestion(name.text)),
-                   ErrorCode::kNotFound);
+    source_.refuse(
+        name.offset,
+        format("'{}' is not declared{}", name.text, suggestion_for(std::string(name.text))),
+        ErrorCode::kNotFound);
   }
 
   void bind_forward(const HarpArrow& arrow) {

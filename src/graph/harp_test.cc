@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <limits>
@@ -12,6 +11,8 @@
 #include <harmonics/base/file.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/graph/zoo.h>
+
+#include <temporary_folder_testing.h>
 
 #include "random_graph.h"
 
@@ -265,11 +266,9 @@ data { seed = 7; }
 }
 
 TEST(Harp, LoadKnowsTheFolder) {
-  const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / format("harp_test_{}", ::getpid());
-  std::filesystem::create_directories(folder);
+  const TemporaryFolder folder;
   write_text_file(folder / "mnist.harp", kMnist);
-  EXPECT_EQ(load_harp_document(folder / "mnist.harp").folder, folder);
+  EXPECT_EQ(load_harp_document(folder / "mnist.harp").folder, folder.path());
   EXPECT_EQ(load_harp(folder / "mnist.harp"), parse_harp(kMnist));
   write_text_file(folder / "bad.harp", "layer;");
   try {
@@ -279,7 +278,6 @@ TEST(Harp, LoadKnowsTheFolder) {
     EXPECT_THAT(error.what(), HasSubstr((folder / "bad.harp").string() + ":1:6: "));
   }
   EXPECT_THROW((void)load_harp(folder / "none.harp"), Error);
-  std::filesystem::remove_all(folder);
 }
 
 // --- the shipped examples ---

@@ -9,6 +9,8 @@
 #include <harmonics/base/error.h>
 #include <harmonics/graph/units.h>
 
+#include <error_testing.h>
+
 #include "random_graph.h"
 
 namespace harmonics {
@@ -41,17 +43,6 @@ const ConsumerNode& consumer(const HarmonicGraph& graph, const std::string& name
     if (node.name == name) return node;
   }
   throw std::out_of_range(name);
-}
-
-template <typename Call>
-void expect_error(ErrorCode code, const std::string& text, Call call) {
-  try {
-    call();
-    FAIL() << "no error; expected: " << text;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_THAT(error.what(), HasSubstr(text));
-  }
 }
 
 // input -> a -> b -> c -> d, a learning chain.

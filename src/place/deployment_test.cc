@@ -2,12 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
+
+#include <temporary_folder_testing.h>
 
 namespace harmonics {
 namespace {
@@ -28,13 +29,12 @@ TEST(DeploymentTest, AListNamesBackendsAndDevices) {
 }
 
 TEST(DeploymentTest, AFileSaysMore) {
-  const auto path = std::filesystem::temp_directory_path() /
-                    ("harmonics_deploy_" + std::to_string(::getpid()) + ".yml");
-  write_text_file(path,
-                  "strict: true\npartitions:\n  - {backend: gpu, weight: 1.5}\n"
-                  "  - {backend: fpga, device: 2, mem_MB: 64}\n");
+  const TemporaryFolder folder;
+  const std::filesystem::path path =
+      folder.write("deploy.yml",
+                   "strict: true\npartitions:\n  - {backend: gpu, weight: 1.5}\n"
+                   "  - {backend: fpga, device: 2, mem_MB: 64}\n");
   const Deployment made = load_deployment(path.string());
-  std::filesystem::remove(path);
   EXPECT_TRUE(made.descriptor.strict);
   EXPECT_EQ(made.descriptor.backend, Backend::Auto);
   ASSERT_EQ(made.descriptor.partitions.size(), 2u);

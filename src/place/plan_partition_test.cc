@@ -15,6 +15,8 @@
 #include <harmonics/plan/placement.h>
 #include <harmonics/plan/planner.h>
 
+#include <error_testing.h>
+
 namespace harmonics {
 namespace {
 
@@ -37,17 +39,6 @@ std::vector<std::size_t> layer_counts(const std::vector<HarmonicGraph>& parts) {
   std::vector<std::size_t> counts;
   for (const HarmonicGraph& part : parts) counts.push_back(part.layers().size());
   return counts;
-}
-
-template <typename Call>
-void expect_error(ErrorCode code, const std::string& text, Call call) {
-  try {
-    call();
-    FAIL() << "no error; expected: " << text;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_THAT(error.what(), HasSubstr(text));
-  }
 }
 
 // A model of `layers` layers that takes 1 MB each, on types named by their seconds per layer.

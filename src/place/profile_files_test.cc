@@ -2,12 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/log.h>
 #include <harmonics/plan/cost_model.h>
+
+#include <temporary_folder_testing.h>
 
 namespace harmonics {
 namespace {
@@ -99,12 +100,8 @@ TEST(ResultsText, HasEveryShape) {
 class ProfileFilesTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "harmonics-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
     files_ = {folder_ / "models.yml", folder_ / "types.yml", folder_ / "results.yml"};
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   void profile(const std::string& model, const MeasuredMachine& machine,
                const GraphProfile& measured) {
@@ -113,7 +110,7 @@ class ProfileFilesTest : public ::testing::Test {
     write_profile_files(files_, tables, results_to_yaml(model, std::vector{measured}));
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
   ProfileFiles files_;
 };
 

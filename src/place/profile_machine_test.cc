@@ -1,9 +1,10 @@
 #include <harmonics/place/profile_machine.h>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <harmonics/base/file.h>
+
+#include <temporary_folder_testing.h>
 
 namespace harmonics {
 namespace {
@@ -11,19 +12,9 @@ namespace {
 // A made-up root with the system's files.
 class ProfileMachineTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "harmonics-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    root_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
+  void write(const std::string& path, const std::string& text) { root_.write(path, text); }
 
-  void write(const std::string& path, const std::string& text) {
-    std::filesystem::create_directories((root_ / path).parent_path());
-    write_text_file(root_ / path, text);
-  }
-
-  std::filesystem::path root_;
+  TemporaryFolder root_;
 };
 
 TEST(DeviceTypeName, KeepsWhatTellsMachinesApart) {

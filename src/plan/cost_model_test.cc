@@ -5,6 +5,8 @@
 #include <harmonics/plan/cost_model.h>
 #include <harmonics/plan/placement.h>
 
+#include <error_testing.h>
+
 #include "plan_testing.h"
 
 namespace harmonics {
@@ -90,38 +92,38 @@ TEST(CostModel, RefusesProblemsThatAreNotInOrder) {
   const auto error = [](auto change) {
     PlanProblem problem = two_layers();
     change(problem);
-    return plan_error_of([&] { CostModel(problem, {}); });
+    return error_of([&] { CostModel(problem, {}); });
   };
-  EXPECT_EQ(error([](PlanProblem&) {}), "");
-  EXPECT_NE(error([](PlanProblem& p) { p.cut_bytes.pop_back(); }), "");
-  EXPECT_NE(error([](PlanProblem& p) { p.layer_memory_mb[0] = -1; }), "");
-  EXPECT_NE(error([](PlanProblem& p) { p.classes[0].layer_time_s[0] = 0.0 / 0.0; }), "");
-  EXPECT_NE(error([](PlanProblem& p) { p.classes[0].barred = {true}; }), "");
-  EXPECT_NE(error([](PlanProblem& p) { p.link_mbps = {1}; }), "");
-  EXPECT_NE(error([](PlanProblem& p) { p.order = {0, 0}; }), "");
-  EXPECT_NE(error([](PlanProblem& p) { p.order = {2}; }), "");
-  EXPECT_NE(plan_error_of([] { CostModel(two_layers(), {.buffers_in = -1}); }), "");
+  EXPECT_EQ(error([](PlanProblem&) {}), "no error");
+  EXPECT_NE(error([](PlanProblem& p) { p.cut_bytes.pop_back(); }), "no error");
+  EXPECT_NE(error([](PlanProblem& p) { p.layer_memory_mb[0] = -1; }), "no error");
+  EXPECT_NE(error([](PlanProblem& p) { p.classes[0].layer_time_s[0] = 0.0 / 0.0; }), "no error");
+  EXPECT_NE(error([](PlanProblem& p) { p.classes[0].barred = {true}; }), "no error");
+  EXPECT_NE(error([](PlanProblem& p) { p.link_mbps = {1}; }), "no error");
+  EXPECT_NE(error([](PlanProblem& p) { p.order = {0, 0}; }), "no error");
+  EXPECT_NE(error([](PlanProblem& p) { p.order = {2}; }), "no error");
+  EXPECT_NE(error_of([] { CostModel(two_layers(), {.buffers_in = -1}); }), "no error");
 }
 
 TEST(CostModel, HoldsTheCeilings) {
   PlanProblem problem;
   problem.cut_bytes = {0};
   problem.classes.resize(kMaxHostClasses);
-  EXPECT_EQ(plan_error_of([&] { check_problem(problem); }), "");
+  EXPECT_EQ(error_of([&] { check_problem(problem); }), "no error");
   problem.classes.resize(kMaxHostClasses + 1);
-  EXPECT_NE(plan_error_of([&] { check_problem(problem); }), "");
+  EXPECT_NE(error_of([&] { check_problem(problem); }), "no error");
   problem.classes.resize(1);
   problem.classes[0].hosts.resize(kMaxPlanHosts);
-  EXPECT_EQ(plan_error_of([&] { check_problem(problem); }), "");
+  EXPECT_EQ(error_of([&] { check_problem(problem); }), "no error");
   problem.classes[0].hosts.resize(kMaxPlanHosts + 1);
-  EXPECT_NE(plan_error_of([&] { check_problem(problem); }), "");
+  EXPECT_NE(error_of([&] { check_problem(problem); }), "no error");
   problem.classes.clear();
   problem.layer_memory_mb.resize(kMaxPlanLayers);
   problem.cut_bytes.resize(kMaxPlanLayers + 1);
-  EXPECT_EQ(plan_error_of([&] { check_problem(problem); }), "");
+  EXPECT_EQ(error_of([&] { check_problem(problem); }), "no error");
   problem.layer_memory_mb.resize(kMaxPlanLayers + 1);
   problem.cut_bytes.resize(kMaxPlanLayers + 2);
-  EXPECT_NE(plan_error_of([&] { check_problem(problem); }), "");
+  EXPECT_NE(error_of([&] { check_problem(problem); }), "no error");
 }
 
 }  // namespace

@@ -9,6 +9,9 @@
 #include <harmonics/plan/inputs.h>
 #include <harmonics/plan/problem.h>
 
+#include <error_testing.h>
+#include <temporary_folder_testing.h>
+
 #include "plan_testing.h"
 
 namespace harmonics {
@@ -118,7 +121,7 @@ TEST(PlanInputs, ErrorsNameFileLineAndKey) {
       {"parameters_in: 10", "parameters_in: 10\n  layers: 3", "the key 'layers' is there twice"},
   };
   for (const Case& one : cases) {
-    const std::string message = plan_error_of(
+    const std::string message = error_of(
         [&] { static_cast<void>(parse_models(replaced(kModel, one.from, one.to), "models.yml")); });
     EXPECT_TRUE(has(message, one.expected));
   }
@@ -126,7 +129,7 @@ TEST(PlanInputs, ErrorsNameFileLineAndKey) {
 
 TEST(PlanInputs, DeviceTypesAreComparedWithTheModels) {
   const auto error = [](std::string_view from, std::string_view to) {
-    return plan_error_of([&] {
+    return error_of([&] {
       static_cast<void>(
           parse_device_types(replaced(kType, from, to), "device_types.yml", models()));
     });
@@ -139,26 +142,26 @@ TEST(PlanInputs, DeviceTypesAreComparedWithTheModels) {
                   "device_types.yml:6: fast.model_profiles.m[1].batch_size: 0 is not in 1.."));
   EXPECT_TRUE(has(error("bw_Mbps: 1000", "bw_Mbps: -1"), "device_types.yml:2: fast.bw_Mbps"));
   EXPECT_TRUE(has(error("  mem_MB: 2048\n", ""), "the key 'mem_MB' is missing"));
-  EXPECT_EQ(error("    m:", "    other:"), "") << "a model that is not there needs no length";
+  EXPECT_EQ(error("    m:", "    other:"), "no error")
+      << "a model that is not there needs no length";
   const std::string twice = std::string(kType) +
                             "    - batch_size: 8\n      dtype: torch.float32\n"
                             "      time_s: [1, 2, 3]\n";
-  EXPECT_TRUE(has(plan_error_of([&] {
-                    static_cast<void>(parse_device_types(twice, "device_types.yml", models()));
-                  }),
-                  "batch size 8 and torch.float32 are there twice"));
+  EXPECT_TRUE(has(
+      error_of([&] { static_cast<void>(parse_device_types(twice, "device_types.yml", models())); }),
+      "batch size 8 and torch.float32 are there twice"));
 }
 
 TEST(PlanInputs, HostsAreUniqueAndOfKnownTypes) {
   const auto error = [](std::string_view text) {
-    return plan_error_of([&] { static_cast<void>(parse_hosts(text, "devices.yml", types())); });
+    return error_of([&] { static_cast<void>(parse_hosts(text, "devices.yml", types())); });
   };
   EXPECT_TRUE(has(error("fast: [a, b, a]"), "devices.yml:1: fast[3]: the host 'a' is there twice"));
   EXPECT_TRUE(has(error("fast: [a]\nslow: [b]"), "devices.yml:2: slow: the file of device types"));
   EXPECT_TRUE(has(error("fast: a"), "must be a list"));
   EXPECT_TRUE(has(error("fast: [[a]]"), "must be a name"));
   EXPECT_TRUE(has(error("fast: [a]\nfast: [b]"), "the key 'fast' is there twice"));
-  EXPECT_EQ(error("fast:"), "");
+  EXPECT_EQ(error("fast:"), "no error");
 }
 
 TEST(PlanInputs, ShortOutputListsAreRepeatedWithAWarning) {
@@ -180,7 +183,7 @@ TEST(PlanInputs, LinksAreCheckedAgainstHosts) {
   EXPECT_EQ(links.rules.size(), 2u);
   EXPECT_EQ(parse_links(links_to_yaml(links), "again", hosts), links);
   const auto error = [&](std::string_view text) {
-    return plan_error_of([&] { static_cast<void>(parse_links(text, "links.yml", hosts)); });
+    return error_of([&] { static_cast<void>(parse_links(text, "links.yml", hosts)); });
   };
   EXPECT_TRUE(
       has(error("links:\n- between: [a, x]\n  bw_Mbps: 1"), "'x' is no host, group or type"));
@@ -196,7 +199,7 @@ TEST(PlanInputs, DtypesHaveSizes) {
   EXPECT_EQ(plan_dtype_bytes("torch.bfloat16"), 2);
   EXPECT_EQ(plan_dtype_bytes("torch.float64"), 8);
   EXPECT_EQ(plan_dtype_bytes("torch.int8"), 1);
-  EXPECT_TRUE(has(plan_error_of([] { static_cast<void>(plan_dtype_bytes("float32")); }),
+  EXPECT_TRUE(has(error_of([] { static_cast<void>(plan_dtype_bytes("float32")); }),
                   "there are: torch.float32"));
 }
 
@@ -205,16 +208,15 @@ TEST(PlanInputs, LimitsAreReachedAndHeld) {
     return std::string(static_cast<std::size_t>(depth), '[') +
            std::string(static_cast<std::size_t>(depth), ']');
   };
-  EXPECT_TRUE(has(plan_error_of([&] {
-                    static_cast<void>(parse_models(nested(kMaxPlannerFileDepth + 1), "m"));
-                  }),
-                  "nested deeper than 12 levels"));
-  EXPECT_TRUE(has(
-      plan_error_of([&] { static_cast<void>(parse_models(nested(kMaxPlannerFileDepth), "m")); }),
-      "must be a map"));
+  EXPECT_TRUE(
+      has(error_of([&] { static_cast<void>(parse_models(nested(kMaxPlannerFileDepth + 1), "m")); }),
+          "nested deeper than 12 levels"));
+  EXPECT_TRUE(
+      has(error_of([&] { static_cast<void>(parse_models(nested(kMaxPlannerFileDepth), "m")); }),
+          "must be a map"));
   std::string many = "[1";
   for (std::size_t k = 0; k < kMaxPlannerFileValues; ++k) many += ",1";
-  EXPECT_TRUE(has(plan_error_of([&] { static_cast<void>(parse_models(many + "]", "m")); }),
+  EXPECT_TRUE(has(error_of([&] { static_cast<void>(parse_models(many + "]", "m")); }),
                   "more than 500000 values"));
   std::string layers =
       "m:\n  layers: 20000\n  parameters_in: 1\n  parameters_out: [1]\n  mem_MB: [";
@@ -227,9 +229,9 @@ TEST(PlanInputs, TooManyHostsAreRefused) {
   std::string text = "fast:\n";
   for (std::size_t k = 0; k < kMaxPlanHosts; ++k) text += format("- h{}\n", k);
   EXPECT_EQ(parse_hosts(text, "h", types()).at("fast").size(), kMaxPlanHosts);
-  EXPECT_TRUE(has(
-      plan_error_of([&] { static_cast<void>(parse_hosts(text + "- one-more\n", "h", types())); }),
-      "more than 60000 hosts"));
+  EXPECT_TRUE(
+      has(error_of([&] { static_cast<void>(parse_hosts(text + "- one-more\n", "h", types())); }),
+          "more than 60000 hosts"));
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -247,7 +249,7 @@ std::string error_within_memory_limit(const std::filesystem::path& path) {
     ::setrlimit(RLIMIT_AS, &limit);
     std::string message = "read";
     try {
-      message = plan_error_of([&] {
+      message = error_of([&] {
         static_cast<void>(parse_models(read_text_file(path, kMaxPlannerFileBytes), path.string()));
       });
     } catch (const std::exception& error) {
@@ -267,7 +269,7 @@ std::string error_within_memory_limit(const std::filesystem::path& path) {
 }
 
 TEST(PlanInputs, HostileFilesAreRefusedWithinAMemoryLimit) {
-  const PlanTestFolder folder;
+  const TemporaryFolder folder;
   struct Case {
     std::string name, piece;
     std::size_t bytes;

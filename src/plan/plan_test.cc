@@ -6,6 +6,8 @@
 #include <harmonics/plan/plan.h>
 #include <harmonics/plan/request.h>
 
+#include <error_testing.h>
+
 #include "plan_testing.h"
 
 namespace harmonics {
@@ -24,7 +26,7 @@ TEST(Plan, TextReadsBack) {
 
 TEST(Plan, BrokenTextsAreErrorsWithTheLine) {
   const auto error = [](const char* text) {
-    return plan_error_of([&] { static_cast<void>(parse_plan(text, "plan.yml")); });
+    return error_of([&] { static_cast<void>(parse_plan(text, "plan.yml")); });
   };
   EXPECT_NE(
       error("- a: [1, 3]\n- b: [5, 6]\n").find("plan.yml:2: [2].b: [5, 6] does not follow on"),
@@ -49,7 +51,7 @@ TEST(Plan, NamesAndPlacementsAgree) {
   EXPECT_EQ(plan.stages[2].hosts, (std::vector<std::string>{"mb-2"}));
   EXPECT_EQ(place_plan(problem, plan), placement);
   const auto error = [&](const char* text) {
-    return plan_error_of([&] { static_cast<void>(place_plan(problem, parse_plan(text, "p"))); });
+    return error_of([&] { static_cast<void>(place_plan(problem, parse_plan(text, "p"))); });
   };
   EXPECT_NE(error("- nobody: [1, 48]\n").find("'nobody' is not available"), std::string::npos);
   EXPECT_NE(error("- mb-0: [1, 47]\n").find("ends with layer 47"), std::string::npos);
@@ -88,7 +90,7 @@ TEST(PlanRequest, ReadsPins) {
   EXPECT_EQ(pin.last_layer, 9u);
   EXPECT_EQ(pin.where, "some=host");
   for (const char* text : {"", "=a", "3=", "3", "a=b", "3-=b", "-3=b", "3-4-5=b"}) {
-    EXPECT_NE(plan_error_of([&] { static_cast<void>(parse_layer_pin(text)); }), "") << text;
+    EXPECT_NE(error_of([&] { static_cast<void>(parse_layer_pin(text)); }), "no error") << text;
   }
 }
 
@@ -97,12 +99,12 @@ TEST(PlanRequest, RefusesUnknownNamesAndListsWhatThereIs) {
   const auto error = [&](auto change) {
     PlanRequest request;
     change(request);
-    return plan_error_of([&] { static_cast<void>(make_problem(inputs, request)); });
+    return error_of([&] { static_cast<void>(make_problem(inputs, request)); });
   };
   EXPECT_NE(error([](PlanRequest& r) { r.model = "x"; }).find("google/vit-base-patch16-224"),
             std::string::npos);
   EXPECT_NE(error([](PlanRequest& r) { r.dtype = "x"; }).find("torch.float32"), std::string::npos);
-  EXPECT_NE(error([](PlanRequest& r) { r.batch_size = 0; }), "");
+  EXPECT_NE(error([](PlanRequest& r) { r.batch_size = 0; }), "no error");
   EXPECT_NE(error([](PlanRequest& r) { r.host_order = {"x"}; }).find("no host 'x'"),
             std::string::npos);
   EXPECT_NE(error([](PlanRequest& r) {

@@ -5,6 +5,8 @@
 #include <harmonics/plan/planner.h>
 #include <harmonics/plan/request.h>
 
+#include <error_testing.h>
+
 #include "candidate_periods.h"
 #include "host_prices.h"
 #include "node_search.h"
@@ -150,11 +152,11 @@ TEST(Planner, ReplicatesWhereThatHelps) {
 TEST(Planner, RefusesATolerancePastItsRange) {
   PlannerOptions options;
   options.tolerance = 10;
-  EXPECT_EQ(plan_error_of([&] { static_cast<void>(make_plan(example(kBase), options)); }), "");
+  EXPECT_EQ(error_of([&] { static_cast<void>(make_plan(example(kBase), options)); }), "no error");
   options.tolerance = 10.5;
-  EXPECT_NE(plan_error_of([&] { static_cast<void>(make_plan(example(kBase), options)); }), "");
+  EXPECT_NE(error_of([&] { static_cast<void>(make_plan(example(kBase), options)); }), "no error");
   options.tolerance = -0.1;
-  EXPECT_NE(plan_error_of([&] { static_cast<void>(make_plan(example(kBase), options)); }), "");
+  EXPECT_NE(error_of([&] { static_cast<void>(make_plan(example(kBase), options)); }), "no error");
 }
 
 // Without limits every pair of cuts is a stage: enough layers and classes pass the ceiling.
@@ -170,7 +172,7 @@ TEST(Planner, AGraphPastItsCeilingIsRefused) {
   const CostModel costs(problem, {.overlap = Overlap::kNone});
   const StageGraphBuilder builder(costs, {2, 2, 2}, {});
   const std::string message =
-      plan_error_of([&] { static_cast<void>(builder.build({.period_s = 1e300})); });
+      error_of([&] { static_cast<void>(builder.build({.period_s = 1e300})); });
   EXPECT_NE(message.find("more than 12000000 possible stages"), std::string::npos) << message;
 }
 
@@ -190,10 +192,10 @@ TEST(Planner, AnOrderWithTooManyPlacesIsRefused) {
     const CostModel costs(problem, {});
     const std::vector<std::uint16_t> capacity(problem.classes.size(), 1);
     const StageGraphBuilder builder(costs, capacity, problem.order);
-    return plan_error_of([&] { static_cast<void>(builder.build({.period_s = 1})); });
+    return error_of([&] { static_cast<void>(builder.build({.period_s = 1})); });
   };
   add_hosts(499);
-  EXPECT_EQ(error(), "") << "1000 cuts x 500 places";
+  EXPECT_EQ(error(), "no error") << "1000 cuts x 500 places";
   add_hosts(500);
   EXPECT_NE(error().find("more than 500000 places"), std::string::npos);
 }

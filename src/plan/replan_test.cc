@@ -6,6 +6,8 @@
 #include <harmonics/plan/replan.h>
 #include <harmonics/plan/request.h>
 
+#include <error_testing.h>
+
 #include "host_match.h"
 #include "plan_testing.h"
 #include "problem_testing.h"
@@ -138,12 +140,10 @@ TEST(Replan, RespectsAFixedOrder) {
 
 TEST(Replan, RefusesCostsThatMakeNoSense) {
   const PlanProblem problem = example();
-  EXPECT_NE(
-      plan_error_of([&] { static_cast<void>(replan(problem, {}, {}, {.seconds_per_mb = -1})); }),
-      "");
-  EXPECT_NE(
-      plan_error_of([&] { static_cast<void>(replan(problem, {}, {}, {.horizon_batches = 0})); }),
-      "");
+  EXPECT_NE(error_of([&] { static_cast<void>(replan(problem, {}, {}, {.seconds_per_mb = -1})); }),
+            "");
+  EXPECT_NE(error_of([&] { static_cast<void>(replan(problem, {}, {}, {.horizon_batches = 0})); }),
+            "");
 }
 
 }  // namespace

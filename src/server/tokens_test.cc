@@ -2,14 +2,14 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include <harmonics/base/error.h>
 #include <harmonics/server/certificates.h>
 #include <harmonics/server/state_folder.h>
+
+#include <temporary_folder_testing.h>
 
 namespace harmonics {
 namespace {
@@ -18,23 +18,14 @@ namespace fs = std::filesystem;
 
 class TokensTest : public testing::Test {
  protected:
-  TokensTest() {
-    std::string name = (fs::temp_directory_path() / "harmonics-tokens-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~TokensTest() override { fs::remove_all(folder_); }
-
-  fs::path write(const std::string& text) {
-    std::ofstream(folder_ / "tokens") << text;
-    return folder_ / "tokens";
-  }
+  fs::path write(const std::string& text) { return folder_.write("tokens", text); }
   static unsigned mode_of(const fs::path& path) {
     struct stat status {};
     ::stat(path.c_str(), &status);
     return status.st_mode & 0777;
   }
 
-  fs::path folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(TokensTest, TheOwnTokenOpensEverythingAndOthersOpenWhatTheySay) {

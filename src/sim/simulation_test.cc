@@ -6,20 +6,18 @@
 
 #include <harmonics/base/error.h>
 
+#include <campaign_testing.h>
+
 #include "simulation.h"
 
 namespace harmonics {
 namespace {
 
-std::uint64_t number_from(const char* name, std::uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
-
 TEST(Simulation, KeepsItsPromises) {
-  const std::uint64_t first = number_from("HARMONICS_SIM_SEED", 0);
+  const std::uint64_t first = number_from_environment("HARMONICS_SIM_SEED", 0);
   const bool one = std::getenv("HARMONICS_SIM_SEED") != nullptr;
-  const std::uint64_t seeds = one ? 1 : number_from("HARMONICS_SIM_SEEDS", 4000);
+  const std::uint64_t seeds =
+      one ? 1 : number_from_environment("HARMONICS_SIM_SEEDS", campaign(4000, 20'000));
   SimulationReport total;
   for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
     try {

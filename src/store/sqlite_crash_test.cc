@@ -1,10 +1,11 @@
 // Power cuts at random points: what was acknowledged is there, what was not is there whole or not.
 // HARMONICS_SOAK=1 runs a hundred times as many.
-#include <cstdlib>
 
 #include <gtest/gtest.h>
 
 #include <harmonics/base/error.h>
+
+#include <campaign_testing.h>
 
 #include "facts_testing.h"
 #include "lossy_vfs_testing.h"
@@ -66,7 +67,7 @@ bool lost(const Left& left) {
 }
 
 TEST(PowerCuts, LoseNothingThatWasAcknowledged) {
-  const std::uint64_t seeds = std::getenv("HARMONICS_SOAK") != nullptr ? 40'000 : 400;
+  const std::uint64_t seeds = campaign(400, 40'000);
   std::uint64_t facts = 0;
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     const Left left = write_and_cut(seed, false);

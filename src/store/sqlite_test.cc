@@ -4,7 +4,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -13,6 +12,8 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/cluster/fact_codec.h>
+
+#include <temporary_folder_testing.h>
 
 #include "batches.h"
 #include "facts_testing.h"
@@ -23,13 +24,6 @@ namespace {
 
 class Sqlite : public testing::Test {
  protected:
-  Sqlite() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "harmonics-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-    file_ = folder_ / "cluster.db";
-  }
-  ~Sqlite() override { std::filesystem::remove_all(folder_); }
-
   void run_sql(const std::string& sql) const {
     sqlite3* database = nullptr;
     ASSERT_EQ(sqlite3_open(file_.c_str(), &database), SQLITE_OK);
@@ -58,8 +52,8 @@ class Sqlite : public testing::Test {
     return ErrorCode::kUnknown;
   }
 
-  std::filesystem::path folder_;
-  std::filesystem::path file_;
+  TemporaryFolder folder_;
+  std::filesystem::path file_ = folder_ / "cluster.db";
 };
 
 TEST_F(Sqlite, TheFileIsItsOwnersAlone) {

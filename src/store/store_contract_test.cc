@@ -1,5 +1,4 @@
 // What every store promises. A new one joins with a line in `places()`.
-#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -10,6 +9,8 @@
 #include <harmonics/base/random.h>
 #include <harmonics/cluster/policy.h>
 #include <harmonics/cluster/reactor.h>
+
+#include <temporary_folder_testing.h>
 
 #include "batches.h"
 #include "facts_testing.h"
@@ -27,17 +28,6 @@ struct Place {
   std::shared_ptr<void> owned;
 };
 
-#ifdef HARMONICS_HAS_STORE
-struct TemporaryFolder {
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "harmonics-XXXXXX").string();
-    path = ::mkdtemp(pattern.data());
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path); }
-  std::filesystem::path path;
-};
-#endif
-
 const std::map<std::string, std::function<Place()>>& places() {
   static const std::map<std::string, std::function<Place()>> table{
       {"memory",
@@ -49,8 +39,7 @@ const std::map<std::string, std::function<Place()>>& places() {
       {"sqlite",
        [] {
          auto folder = std::make_shared<TemporaryFolder>();
-         return Place{[folder] { return open_store((folder->path / "x.db").string()); }, "",
-                      folder};
+         return Place{[folder] { return open_store((*folder / "x.db").string()); }, "", folder};
        }},
       {"postgres",
        [] {

@@ -1,11 +1,11 @@
 #include <harmonics/transport/binding.h>
 
+#include <error_testing.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <vector>
-
-#include "error_testing.h"
 
 namespace harmonics {
 namespace {

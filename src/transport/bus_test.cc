@@ -1,9 +1,9 @@
 #include <harmonics/transport/bus.h>
 
+#include <error_testing.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "error_testing.h"
 
 namespace harmonics {
 namespace {

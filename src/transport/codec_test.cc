@@ -7,7 +7,7 @@
 
 #include <harmonics/base/random.h>
 
-#include "error_testing.h"
+#include <error_testing.h>
 
 namespace harmonics {
 namespace {

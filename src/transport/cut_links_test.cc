@@ -7,8 +7,9 @@
 #include <thread>
 #include <vector>
 
+#include <error_testing.h>
+
 #include "endpoint_testing.h"
-#include "error_testing.h"
 #include "frame_testing.h"
 #include "rough_proxy_testing.h"
 #include "tls_testing.h"

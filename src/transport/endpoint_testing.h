@@ -14,7 +14,8 @@
 #include <harmonics/base/log.h>
 #include <harmonics/transport/transport.h>
 
-#include "error_testing.h"
+#include <error_testing.h>
+
 #include "frame_testing.h"
 #include "port_testing.h"
 

@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -16,8 +15,9 @@
 #include <harmonics/base/log.h>
 #include <harmonics/base/random.h>
 
+#include <error_testing.h>
+
 #include "endpoint_testing.h"
-#include "error_testing.h"
 #include "flight_tensor.h"
 #include "frame_testing.h"
 #include "socket.h"

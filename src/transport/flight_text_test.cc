@@ -5,7 +5,7 @@
 
 #include <harmonics/base/random.h>
 
-#include "error_testing.h"
+#include <error_testing.h>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 

@@ -7,7 +7,8 @@
 
 #include <harmonics/base/random.h>
 
-#include "error_testing.h"
+#include <error_testing.h>
+
 #include "frame_testing.h"
 
 namespace harmonics {

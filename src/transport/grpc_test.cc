@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <deque>
@@ -15,8 +14,9 @@
 #include <harmonics/base/random.h>
 #include <harmonics/transport/hosts.h>
 
+#include <error_testing.h>
+
 #include "endpoint_testing.h"
-#include "error_testing.h"
 #include "frame_testing.h"
 #include "grpc_call.h"
 #include "reception.h"

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "error_testing.h"
+#include <error_testing.h>
 
 namespace harmonics {
 namespace {

@@ -13,8 +13,9 @@
 #include <harmonics/base/log.h>
 #include <harmonics/base/random.h>
 
+#include <error_testing.h>
+
 #include "endpoint_testing.h"
-#include "error_testing.h"
 #include "frame_testing.h"
 #include "greet.h"
 #include "reception.h"

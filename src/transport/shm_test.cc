@@ -12,8 +12,9 @@
 #include <harmonics/base/random.h>
 #include <harmonics/transport/hosts.h>
 
+#include <error_testing.h>
+
 #include "endpoint_testing.h"
-#include "error_testing.h"
 #include "frame_testing.h"
 #include "shm_blocks.h"
 #include "shm_link.h"

@@ -2,14 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <unistd.h>
 
 #include <harmonics/base/log.h>
 #include <harmonics/base/random.h>
 #include <harmonics/transport/hosts.h>
 
+#include <error_testing.h>
+
 #include "endpoint_testing.h"
-#include "error_testing.h"
 #include "frame_testing.h"
 #include "handshake.h"
 #include "reception.h"

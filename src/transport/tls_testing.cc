@@ -3,7 +3,6 @@
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
-#include <stdlib.h>
 
 #include <cstdio>
 #include <memory>
@@ -69,18 +68,10 @@ void write_identity(const std::filesystem::path& folder, const std::string& name
 }  // namespace
 
 TestCertificates::TestCertificates() {
-  std::string name = (std::filesystem::temp_directory_path() / "harmonics-tls-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) fail(ErrorCode::kInternal, "no temporary folder");
-  folder_ = name;
   const Identity authority = make_identity("Test authority", nullptr, true);
   write_identity(folder_, "authority", authority);
   write_identity(folder_, "host", make_identity("localhost", &authority, false));
   write_identity(folder_, "stranger", make_identity("localhost", nullptr, false));
-}
-
-TestCertificates::~TestCertificates() {
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
 }
 
 TlsOptions TestCertificates::options() const {

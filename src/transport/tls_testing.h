@@ -1,9 +1,9 @@
 // For tests: an authority and certificates of its own, made afresh in a temporary folder.
 #pragma once
 
-#include <filesystem>
-
 #include <harmonics/transport/transport.h>
+
+#include <temporary_folder_testing.h>
 
 namespace harmonics {
 
@@ -12,9 +12,6 @@ namespace harmonics {
 class TestCertificates {
  public:
   TestCertificates();
-  ~TestCertificates();
-  TestCertificates(const TestCertificates&) = delete;
-  TestCertificates& operator=(const TestCertificates&) = delete;
 
   /// Certificate, key and authority, as both ends of a boundary would have them.
   [[nodiscard]] TlsOptions options() const;
@@ -22,7 +19,7 @@ class TestCertificates {
   [[nodiscard]] TlsOptions stranger() const;
 
  private:
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
 };
 
 }  // namespace harmonics

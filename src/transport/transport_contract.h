@@ -16,7 +16,8 @@
 #include <harmonics/base/random.h>
 #include <harmonics/transport/transport.h>
 
-#include "error_testing.h"
+#include <error_testing.h>
+
 #include "frame_testing.h"
 
 namespace harmonics {

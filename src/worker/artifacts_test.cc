@@ -2,10 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+
+#include <temporary_folder_testing.h>
 
 namespace harmonics {
 namespace {
@@ -19,12 +20,9 @@ constexpr std::uint64_t kPlenty = 1 << 20;
 class ArtifactsTest : public testing::Test {
  protected:
   ArtifactsTest() {
-    std::string name = (fs::temp_directory_path() / "harmonics-artifacts-XXXXXX").string();
-    root_ = ::mkdtemp(name.data());
     fs::create_directories(work());
     fs::create_directories(folder());
   }
-  ~ArtifactsTest() override { fs::remove_all(root_); }
 
   fs::path work() const { return root_ / "work"; }
   fs::path folder() const { return root_ / "17.1"; }
@@ -41,7 +39,7 @@ class ArtifactsTest : public testing::Test {
     return paths;
   }
 
-  fs::path root_;
+  TemporaryFolder root_;
 };
 
 TEST_F(ArtifactsTest, FilesFoldersAndPatternsAreCopied) {

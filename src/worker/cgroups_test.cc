@@ -3,12 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <fstream>
 #include <sstream>
 
 #include <harmonics/base/error.h>
+
+#include <temporary_folder_testing.h>
 
 #include "task_cgroup.h"
 
@@ -21,12 +22,9 @@ using testing::HasSubstr;
 class CgroupsTest : public testing::Test {
  protected:
   CgroupsTest() {
-    std::string name = (fs::temp_directory_path() / "harmonics-cgroups-XXXXXX").string();
-    root_ = ::mkdtemp(name.data());
     places_ = {root_ / "mount", root_ / "own", {}};
     fs::create_directories(places_.mount);
   }
-  ~CgroupsTest() override { fs::remove_all(root_); }
 
   static void write(const fs::path& file, const std::string& text) {
     fs::create_directories(file.parent_path());
@@ -42,7 +40,7 @@ class CgroupsTest : public testing::Test {
     for (const char* file : files) write(folder / file, "");
   }
 
-  fs::path root_;
+  TemporaryFolder root_;
   CgroupPlaces places_;
 };
 

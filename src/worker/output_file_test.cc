@@ -1,12 +1,13 @@
 #include "output_file.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
+
+#include <temporary_folder_testing.h>
 
 namespace harmonics {
 namespace {
@@ -15,16 +16,10 @@ namespace fs = std::filesystem;
 
 class OutputFileTest : public testing::Test {
  protected:
-  OutputFileTest() {
-    std::string name = (fs::temp_directory_path() / "harmonics-output-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~OutputFileTest() override { fs::remove_all(folder_); }
-
   /// What is kept, by where in the stream it begins.
   std::map<std::uint64_t, std::string> kept() const {
     std::map<std::uint64_t, std::string> files;
-    for (const auto& entry : fs::directory_iterator(folder_)) {
+    for (const auto& entry : fs::directory_iterator(folder_.path())) {
       std::ostringstream text;
       text << std::ifstream(entry.path()).rdbuf();
       files[std::stoull(entry.path().extension().string().substr(1))] = text.str();
@@ -32,7 +27,7 @@ class OutputFileTest : public testing::Test {
     return files;
   }
 
-  fs::path folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(OutputFileTest, MakesNoFileForNoBytes) {

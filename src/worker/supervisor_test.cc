@@ -13,6 +13,8 @@
 
 #include <harmonics/base/error.h>
 
+#include <temporary_folder_testing.h>
+
 #include "process_tree.h"
 #include "supervisor_host.h"
 
@@ -34,8 +36,6 @@ std::string text_of(const fs::path& path) {
 class SupervisorTest : public testing::Test {
  protected:
   SupervisorTest() {
-    std::string name = (fs::temp_directory_path() / "harmonics-supervisor-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
     program_ = fs::path(std::getenv("HARMONICS_BINARY_DIR")) / "harmonics-supervisor";
     restart();
     static_cast<void>(host_->recover());
@@ -44,7 +44,6 @@ class SupervisorTest : public testing::Test {
     // Whatever a failed test left running carries its mark.
     for (const std::string& mark : marks_) kill_marked(mark, 1000);
     host_.reset();
-    fs::remove_all(folder_);
   }
 
   void restart() {
@@ -56,7 +55,7 @@ class SupervisorTest : public testing::Test {
     RunRecord run;
     run.attempt = attempt;
     run.command = {"sh", "-c", text};
-    const std::string mark = folder_.filename().string() + "/" + attempt;
+    const std::string mark = folder_.path().filename().string() + "/" + attempt;
     marks_.push_back(mark);
     run.environment = {{"PATH", std::getenv("PATH")}, {kAttemptMark, mark}};
     run.grace_ms = 60'000;
@@ -109,7 +108,7 @@ class SupervisorTest : public testing::Test {
     });
   }
 
-  fs::path folder_;
+  TemporaryFolder folder_;
   fs::path program_;
   std::unique_ptr<SupervisorHost> host_;
   std::vector<std::string> marks_;

@@ -154,6 +154,9 @@ class CompletionTest(program.CliTest):
         self.assertEqual(self.complete('harmonics', 'graph', 's'), ['show', 'svg'])
         self.assertEqual(self.complete('harmonics', 'graph', 'zoo', 'vit'), ['vit-base', 'vit-large'])
         self.assertEqual(self.complete('harmonics', 'train', '--optimizer', 'a'), ['adam', 'adamw'])
+        # What stands for something else in capitals is no choice.
+        self.assertEqual(self.complete('harmonics', 'server', '--policy', ''), ['balanced', 'simple'])
+        self.assertEqual(self.complete('harmonics', 'server', '--store', 'p'), [])
         self.assertEqual(self.complete('harmonics', 'train', 'ne'), ['net.harp'])
         self.assertEqual(self.complete('harmonics', 'train', 'net.harp', '--weights', 'po'),
                          ['points.csv'])

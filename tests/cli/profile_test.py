@@ -84,7 +84,7 @@ class ProfileTest(program.CliTest):
         self.assertRegex(report['device_type'], r'^[\w.-]+$')
 
     def test_files_and_names_can_be_chosen(self):
-        report = self.profile(self.net, '--backend', 'cpu', '--device', '0', '--model', 'acme/quadrant',
+        report = self.profile(self.net, '--backend', 'cpu', '--device', '0', '--model-name', 'acme/quadrant',
                               '--models-file', 'm.yml', '--dev-types-file', 'd.yml', '--results-file',
                               'r.yml', '--bw-mbps', '10', '--type', 'one')
         self.assertEqual(report['model'], 'acme/quadrant')

@@ -68,6 +68,16 @@ class Entry(unittest.TestCase):
             subprocess.run(['bash', '-n', script], check=True)
             self.assertTrue(os.access(script, os.X_OK), script)
 
+    def test_make_soak_runs_every_campaign(self):
+        campaign = re.compile(r'\bsoaks\(\)|\bcampaign\(|HARMONICS_SOAK')
+        found = 0
+        for path in [*ROOT.glob('src/**/*_test.cc'), *ROOT.glob('tests/*/*_test.py')]:
+            if path.name != 'entry_test.py' and campaign.search(path.read_text()):
+                listing = (path.parent / 'CMakeLists.txt').read_text()
+                self.assertRegex(listing, rf'harmonics_soak\(\w+\.{path.stem}\)', path)
+                found += 1
+        self.assertGreater(found, 5)
+
     def test_setup_says_what_is_missing_and_refuses_what_it_does_not_know(self):
         check = subprocess.run(['scripts/setup.sh', '--check'], cwd=ROOT, capture_output=True, text=True)
         self.assertRegex(check.stdout + check.stderr,

@@ -122,6 +122,13 @@ class Tidy(unittest.TestCase):
         self.expect('sleep', {'src/base/a_test.cc': 'void f() { std::this_thread::sleep_' 'for(x); }\n'})
         self.assertEqual(self.findings({'src/base/a.cc': 'void f() { sleep_' 'for(x); }\n'}), [])
 
+    def test_voice(self):
+        self.assertEqual(self.findings({'src/base/a.cc':
+                                        'void f() { log_info("base", "x"); fail(ErrorCode::kX, "no {}", 1); }\n'}), [])
+        self.expect('log-name', {'src/base/a.cc': 'void f() {\n  log_warning(\n      "graph", "x");\n}\n'}, 2)
+        self.expect('message', {'src/base/a.cc': 'void f() { fail(ErrorCode::kX, "it "\n "broke."); }\n'}, 1)
+        self.expect('message', {'src/base/a.cc': 'void f() { fail(code, "can\'t"); }\n'})
+
     def test_headers(self):
         self.expect('pragma-once', {'src/base/a.h': '// #pragma once\n'})
         self.expect('using-namespace', {'src/base/a.h': '#pragma once\nusing namespace std;\n'}, line=2)

@@ -24,6 +24,8 @@ struct Table {
   [[nodiscard]] std::string text(bool colour) const;
 };
 
+/// "[####....]" with `width` characters between the brackets, green when `colour`.
+[[nodiscard]] std::string progress_bar(double share, int width, bool colour);
 /// 1234567 as "1,234,567".
 [[nodiscard]] std::string with_thousands(std::int64_t number);
 /// 2345678 as "2.35 M"; for quantities that only matter roughly.

@@ -1,7 +1,10 @@
-#include "nearest.h"
+#include <harmonics/base/nearest_word.h>
 
 #include <algorithm>
+#include <string_view>
 #include <vector>
+
+#include <harmonics/base/format.h>
 
 namespace harmonics {
 namespace {
@@ -29,12 +32,11 @@ std::size_t edits(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::string_view nearest_word(std::string_view given, std::span<const std::string_view> words) {
-  constexpr std::size_t kLongestWord = 64;
-  if (given.size() > kLongestWord) return {};
-  std::string_view nearest;
+std::string nearest_word(const std::string& given, std::span<const std::string> words) {
+  if (given.size() > kLongestNearWord) return {};
+  std::string nearest;
   std::size_t fewest = ~std::size_t{0};
-  for (const std::string_view word : words) {
+  for (const std::string& word : words) {
     const std::size_t distance = edits(given, word);
     if (distance < fewest && distance <= word.size() / 3 + 1) {
       fewest = distance;
@@ -42,6 +44,11 @@ std::string_view nearest_word(std::string_view given, std::span<const std::strin
     }
   }
   return nearest;
+}
+
+std::string suggestion(const std::string& given, std::span<const std::string> words) {
+  const std::string nearest = nearest_word(given, words);
+  return nearest.empty() ? "" : format("; did you mean '{}'?", nearest);
 }
 
 }  // namespace harmonics

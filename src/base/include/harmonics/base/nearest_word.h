@@ -1,0 +1,21 @@
+// The word that was probably meant.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace harmonics {
+
+/// Nothing is suggested for what is longer.
+inline constexpr std::size_t kLongestNearWord = 64;
+
+/// The word with the fewest edits (insert, delete, change, swap of neighbours) from `given`; empty
+/// when even that one differs in more than a third of its letters plus one. Ties: the earlier.
+[[nodiscard]] std::string nearest_word(const std::string& given,
+                                       std::span<const std::string> words);
+
+/// "; did you mean 'x'?" with that word, or "" where there is none.
+[[nodiscard]] std::string suggestion(const std::string& given, std::span<const std::string> words);
+
+}  // namespace harmonics
