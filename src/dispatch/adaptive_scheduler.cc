@@ -22,6 +22,11 @@ constexpr std::size_t kGrowth = 8;
 constexpr std::size_t kProbeGrowth = 4;
 /// Sub-batches that wait at a device beyond one per worker, so that it never idles between two.
 constexpr std::size_t kAhead = 1;
+constexpr Nanoseconds kSoon = std::chrono::milliseconds(5);
+/// Sub-batches that a run has at least on a device with several workers: fewer hardly overlap.
+constexpr std::size_t kOverlapped = 16;
+/// How many times its usual deviation a device that has one piece to do is given to be late.
+constexpr double kCaution = 2;
 /// Stealing must bring the end of the victim's work forward by this share of what it has left.
 constexpr double kLeastGain = 0.02;
 /// What was learned is written again when it moved by more than this.
@@ -66,13 +71,15 @@ AdaptiveScheduler::~AdaptiveScheduler() {
   }
 }
 
-void AdaptiveScheduler::begin_run(const RunView&) {
+void AdaptiveScheduler::begin_run(const RunView& view) {
   for (std::size_t d = 0; d < devices_.size(); ++d) {
     Learner& learner = learners_[d];
     if (learner.quarantined) log_info("dispatch", "device '{}' is tried again", devices_[d].name);
     learner.on_probation = learner.quarantined;
     learner.quarantined = false;
     learner.last_ended = Nanoseconds(0);
+    learner.lanes = view.devices[d].lanes;
+    learner.rate.forgive();
   }
 }
 
@@ -88,6 +95,13 @@ std::size_t AdaptiveScheduler::best_batch(const Learner& learner) const {
   if (!learner.rate.separated()) best = std::max(best, kProbeGrowth * learner.largest_seen);
   if (learner.ceiling_rows > 0) best = std::min(best, learner.ceiling_rows);
   return best;
+}
+
+// The sub-batch to use in this run.
+std::size_t AdaptiveScheduler::piece_rows(std::size_t device, const RunView& view) const {
+  const std::size_t best = best_batch(learners_[device]);
+  if (view.devices[device].lanes == 1) return best;
+  return std::min(best, std::max<std::size_t>(1, view.total_rows / kOverlapped));
 }
 
 std::size_t AdaptiveScheduler::probe_rows(const Learner& learner, const RunView& view) const {
@@ -111,13 +125,15 @@ std::size_t AdaptiveScheduler::fitting(const Learner& learner, const DeviceLoad&
   return std::min(most, static_cast<std::size_t>(std::max(0.0, std::min(rows, 1e15))));
 }
 
-bool AdaptiveScheduler::takes_more(std::size_t device, const DeviceLoad& load) const {
+bool AdaptiveScheduler::takes_more(std::size_t device, const RunView& view) const {
   const Learner& learner = learners_[device];
+  const DeviceLoad& load = view.devices[device];
   if (learner.quarantined || load.room_rows == 0) return false;
   const auto lanes = static_cast<std::size_t>(load.lanes);
   if (!learner.rate.known() || learner.on_probation) return load.running + load.queued == 0;
-  const std::size_t ahead = learner.rate.separated() ? kAhead : 0;
-  return load.running + load.queued < lanes + ahead;
+  // Not long before it is needed: by then more is known, and others may be faster.
+  const bool soon = learner.rate.separated() && ready_s(device, view) <= in_seconds(kSoon);
+  return load.running + load.queued < lanes + (soon ? kAhead : 0);
 }
 
 // When the device will have done what it holds, in seconds from now.
@@ -148,7 +164,7 @@ std::optional<WorkAssignment> AdaptiveScheduler::assign(const RunView& view) {
 std::optional<WorkAssignment> AdaptiveScheduler::probe(const RunView& view) const {
   for (std::size_t d = 0; d < devices_.size(); ++d) {
     const Learner& learner = learners_[d];
-    if ((learner.rate.known() && !learner.on_probation) || !takes_more(d, view.devices[d])) {
+    if ((learner.rate.known() && !learner.on_probation) || !takes_more(d, view)) {
       continue;
     }
     const std::size_t rows = std::min(probe_rows(learner, view), view.left_rows);
@@ -167,7 +183,7 @@ std::optional<WorkAssignment> AdaptiveScheduler::share(const RunView& view) cons
     const Learner& learner = learners_[d];
     if (learner.quarantined || learner.on_probation || !learner.rate.known()) continue;
     known.push_back(d);
-    round += static_cast<double>(best_batch(learner));
+    round += static_cast<double>(piece_rows(d, view));
   }
   if (known.empty()) return std::nullopt;
   const auto left = static_cast<double>(view.left_rows);
@@ -178,15 +194,18 @@ std::optional<WorkAssignment> AdaptiveScheduler::share(const RunView& view) cons
   };
   for (const std::size_t d : known) {
     const RateModel& rate = learners_[d].rate;
-    const double spread = rate.latency_s() / static_cast<double>(best_batch(learners_[d]));
+    const double spread = rate.latency_s() / static_cast<double>(piece_rows(d, view));
     takers.push_back(last_round ? one_piece(d) : Taker{ready_s(d, view), rate.row_s() + spread});
   }
   EqualFinish finish = equal_finish(takers, left);
-  // Where the share is less than a full sub-batch, its whole latency falls on it.
+  // Where the share is less than a full sub-batch, its whole latency falls on it, and nothing evens
+  // out if it takes longer than expected.
   bool again = false;
   for (std::size_t k = 0; k < known.size() && !last_round; ++k) {
-    if (finish.rows[k] >= static_cast<double>(best_batch(learners_[known[k]]))) continue;
-    takers[k] = one_piece(known[k]);
+    if (finish.rows[k] >= static_cast<double>(piece_rows(known[k], view))) continue;
+    const double careful = 1 + kCaution * learners_[known[k]].rate.deviation();
+    const Taker piece = one_piece(known[k]);
+    takers[k] = {careful * piece.ready_s, careful * piece.row_s};
     again = true;
   }
   if (again) finish = equal_finish(takers, left);
@@ -194,8 +213,8 @@ std::optional<WorkAssignment> AdaptiveScheduler::share(const RunView& view) cons
   double earliest_ready = std::numeric_limits<double>::infinity();
   for (std::size_t k = 0; k < known.size(); ++k) {
     const std::size_t d = known[k];
-    if (!takes_more(d, view.devices[d]) || takers[k].ready_s >= earliest_ready) continue;
-    const auto best = static_cast<double>(best_batch(learners_[d]));
+    if (!takes_more(d, view) || takers[k].ready_s >= earliest_ready) continue;
+    const auto best = static_cast<double>(piece_rows(d, view));
     // Two last pieces of equal size rather than a full one and a crumb.
     const double fair = std::round(finish.rows[k]);
     const double wanted = fair >= 2 * best ? best : (fair > best ? std::ceil(fair / 2) : fair);
@@ -222,7 +241,7 @@ std::optional<WorkAssignment> AdaptiveScheduler::last_rows(const RunView& view) 
     soonest = end;
     // A device without room ends something first, and then this is asked again.
     best.reset();
-    if (takes_more(d, view.devices[d])) {
+    if (takes_more(d, view)) {
       best = WorkAssignment{.device = d, .rows = std::min(rows, view.left_rows)};
     }
   }
@@ -265,7 +284,12 @@ void AdaptiveScheduler::finished(const FinishedWork& work) {
   // With several workers sub-batches overlap: the device was busy with this one from the end of the
   // one before.
   const Nanoseconds from = std::max(work.started, learner.last_ended);
-  learner.rate.observe(work.rows, std::max(1e-9, in_seconds(work.ended - from)));
+  // The first one of a run had nothing to overlap with, and would pass for a slow one.
+  const bool first = learner.lanes > 1 && learner.last_ended == Nanoseconds(0);
+  if (!first || !learner.rate.separated()) {
+    learner.rate.observe(work.rows, std::max(1e-9, in_seconds(work.ended - from)),
+                         std::max(1e-9, in_seconds(work.ended - work.started)));
+  }
   learner.last_ended = work.ended;
   learner.largest_seen = std::max(learner.largest_seen, work.rows);
   if (learner.on_probation) {

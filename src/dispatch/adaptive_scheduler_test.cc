@@ -82,6 +82,31 @@ TEST(Adaptive, ALatencyOfHalfTheRunDoesNotDelayTheEnd) {
   }
 }
 
+// A slow device that takes two and a half times as long now and then: what it is given must not be
+// what everybody waits for.
+TEST(Adaptive, ADeviceThatCannotBeReliedOnSeldomDelaysTheEnd) {
+  auto timeline = std::make_shared<SimulatedTimeline>();
+  Random random(5, "unreliable");
+  const Fault varies = [&](const Slice& slice, const WorkDevice& device) {
+    if (device.rows_per_second > 1e4) return;  // only one worker draws: no race
+    const double share = random.below(3) == 0 ? 1.5 : 0;
+    const double extra = share * (0.17 + static_cast<double>(slice.size()) / 3000);
+    timeline->pause_until(timeline->now() + Nanoseconds(static_cast<std::int64_t>(1e9 * extra)),
+                          slice.start);
+  };
+  AdaptiveScheduler alone(std::vector<std::string>{"emulated:2e5,500us"});
+  AdaptiveScheduler both(std::vector<std::string>{"emulated:2e5,500us", "emulated:3000,170ms"});
+  constexpr std::size_t kRows = 65'536;
+  (void)simulated_seconds(alone, kRows);
+  const double fast = simulated_seconds(alone, kRows);
+  (void)simulated_seconds(both, kRows, varies, timeline);  // learns
+  double sum = 0;
+  for (int round = 0; round < 20; ++round) {
+    sum += simulated_seconds(both, kRows, varies, timeline);
+  }
+  EXPECT_LE(sum / 20, 1.06 * fast);
+}
+
 TEST(Adaptive, FindsTheSmallestSubBatchThatIsNearlyAsFast) {
   AdaptiveScheduler scheduler(kTwenty);
   (void)efficiency(scheduler, 1);
@@ -287,6 +312,19 @@ TEST(Rates, AFitTellsLatencyFromRate) {
   EXPECT_NEAR(rate.row_s(), 1e-6, 1e-12);
   for (int k = 0; k < 50; ++k) rate.observe(4000, 0.018);
   EXPECT_NEAR(rate.seconds(4000), 0.018, 1e-6) << "follows a device that slows down";
+}
+
+// Sub-batches that overlap can end at the same moment: that says nothing about the latency.
+TEST(Rates, EndsTogetherDoNotHideTheLatency) {
+  RateModel rate;
+  for (int k = 0; k < 60; ++k) {
+    const std::size_t rows = k % 3 == 0 ? 4000 : 1000;
+    const double busy = 0.001 + 4e-6 * static_cast<double>(rows);
+    const double late = k % 2 == 0 ? busy : -busy + 1e-6;  // every second one with the next
+    rate.observe(rows, busy + late, 3 * busy);
+  }
+  EXPECT_GT(rate.latency_s(), 0.0005);
+  EXPECT_LT(rate.latency_s(), 0.01);
 }
 
 TEST(EqualFinish, IsTheBestSplit) {

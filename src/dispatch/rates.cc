@@ -12,7 +12,8 @@
 namespace harmonics {
 namespace {
 
-constexpr double kDecay = 0.8;
+constexpr double kRateDecay = 0.8;
+constexpr double kLatencyDecay = 0.97;
 /// Sizes must spread by this share of their mean before latency and rate are told apart.
 constexpr double kLeastSpread = 0.1;
 /// How fast the shortest time ever seen is forgotten.
@@ -34,33 +35,40 @@ double finite_at_least(const Json& json, double least, std::string_view name) {
 RateModel::RateModel(double latency_s, double row_s)
     : known_(true), separated_(true), latency_s_(latency_s), row_s_(row_s) {}
 
-void RateModel::observe(std::size_t rows, double seconds) {
-  const auto n = static_cast<double>(rows);
-  shortest_s_ = w_ == 0 ? seconds : std::min(shortest_s_ * kForget, seconds);
-  w_ = w_ * kDecay + 1;
-  n_ = n_ * kDecay + n;
-  nn_ = nn_ * kDecay + n * n;
-  t_ = t_ * kDecay + seconds;
-  nt_ = nt_ * kDecay + n * seconds;
+void RateModel::Sums::add(double decay, double n, double s) {
+  weight = weight * decay + 1;
+  rows = rows * decay + n;
+  rows_squared = rows_squared * decay + n * n;
+  seconds = seconds * decay + s;
+  rows_seconds = rows_seconds * decay + n * s;
+}
+
+void RateModel::observe(std::size_t rows, double seconds, double span_s) {
+  if (separated_) {
+    const double missed = std::abs(seconds / this->seconds(rows) - 1);
+    deviation_ += (1 - kRateDecay) * (std::min(1.0, missed) - deviation_);
+  }
+  shortest_s_ = recent_.weight == 0 ? span_s : std::min(shortest_s_ * kForget, span_s);
+  recent_.add(kRateDecay, static_cast<double>(rows), seconds);
+  long_.add(kLatencyDecay, static_cast<double>(rows), seconds);
   fit();
 }
 
 void RateModel::fit() {
-  const double rows = n_ / w_;
-  const double time = t_ / w_;
-  const double variance = nn_ / w_ - rows * rows;
-  const double slope = variance > 0 ? (nt_ / w_ - rows * time) / variance : 0;
+  const double rows = long_.rows / long_.weight;
+  const double time = long_.seconds / long_.weight;
+  const double variance = long_.rows_squared / long_.weight - rows * rows;
+  const double slope =
+      variance > 0 ? (long_.rows_seconds / long_.weight - rows * time) / variance : 0;
   if (std::sqrt(std::max(0.0, variance)) > kLeastSpread * rows && slope > 0) {
     // No sub-batch is done before its latency is over, whatever a few late ones suggest.
     latency_s_ = std::clamp(time - slope * rows, 0.0, 0.99 * shortest_s_);
-    row_s_ = (time - latency_s_) / rows;
     separated_ = true;
-  } else {
-    // Sizes alike: keep what is known of the latency, and put the rest on the rows.
-    latency_s_ = std::min(latency_s_, 0.9 * time);
-    row_s_ = (time - latency_s_) / rows;
   }
-  row_s_ = std::max(row_s_, kLeastRowSeconds);
+  // What is known of the latency holds while sizes are alike; the rest is put on the rows.
+  const double recent_time = recent_.seconds / recent_.weight;
+  latency_s_ = std::min(latency_s_, (separated_ ? 0.99 : 0.9) * recent_time);
+  row_s_ = std::max((recent_time - latency_s_) * recent_.weight / recent_.rows, kLeastRowSeconds);
   known_ = true;
 }
 

@@ -313,7 +313,7 @@ TEST(WorkDispatcher, TheCpuLeavesCoresToThoseWhoFeedAccelerators) {
                                                threads[device.name] = device.compute_threads;
                                              }},
                                         {.cores = 16});
-  EXPECT_EQ(threads.at("cpu"), 12) << "two workers for each of two GPUs";
+  EXPECT_EQ(threads.at("cpu"), 11) << "two workers for each of two GPUs, and one core free";
   EXPECT_EQ(threads.at("cuda:1"), 1);
 }
 

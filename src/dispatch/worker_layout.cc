@@ -44,13 +44,15 @@ std::vector<WorkDevice> worker_devices(std::span<const WorkDevice> devices,
   for (std::size_t d = 0; d < devices.size(); ++d) {
     if (devices[d].kind != WorkDeviceKind::kCpu && !devices[d].emulated()) feeders += lanes[d];
   }
+  // One more stays free: a parallel operation waits for its slowest thread, and the slowest is the
+  // one that shares its core with a driver or a waiting caller.
+  const int left = feeders > 0 ? cores - feeders - 1 : cores;
   std::vector<WorkDevice> workers;
   for (std::size_t d = 0; d < devices.size(); ++d) {
     for (int lane = 0; lane < lanes[d]; ++lane) {
       WorkDevice& worker = workers.emplace_back(devices[d]);
       worker.lane = lane;
-      worker.compute_threads =
-          worker.kind == WorkDeviceKind::kCpu ? std::max(1, cores - feeders) : 1;
+      worker.compute_threads = worker.kind == WorkDeviceKind::kCpu ? std::max(1, left) : 1;
     }
   }
   return workers;

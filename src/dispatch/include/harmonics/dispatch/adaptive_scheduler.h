@@ -79,14 +79,16 @@ class AdaptiveScheduler final : public WorkScheduler {
     std::size_t largest_seen = 0;
     std::size_t ceiling_rows = 0;  // 0: none
     Nanoseconds last_ended{0};
+    int lanes = 1;
     bool quarantined = false;
     bool on_probation = false;
     std::string reason;
   };
 
-  [[nodiscard]] bool takes_more(std::size_t device, const DeviceLoad& load) const;
+  [[nodiscard]] bool takes_more(std::size_t device, const RunView& view) const;
   [[nodiscard]] std::size_t probe_rows(const Learner& learner, const RunView& view) const;
   [[nodiscard]] std::size_t best_batch(const Learner& learner) const;
+  [[nodiscard]] std::size_t piece_rows(std::size_t device, const RunView& view) const;
   [[nodiscard]] double ready_s(std::size_t device, const RunView& view) const;
   [[nodiscard]] std::optional<WorkAssignment> probe(const RunView& view) const;
   [[nodiscard]] std::optional<WorkAssignment> share(const RunView& view) const;

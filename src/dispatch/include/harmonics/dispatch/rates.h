@@ -11,35 +11,48 @@
 
 namespace harmonics {
 
-/// A sub-batch of n rows takes latency_s + n * row_s. Fitted while a dispatcher runs: recent
-/// observations count most. One thread.
+/// A sub-batch of n rows takes latency_s + n * row_s. Fitted while a dispatcher runs: the rate
+/// follows the last few observations, the latency, a property of device and model, many of them.
+/// One thread.
 class RateModel {
  public:
   RateModel() = default;
   /// Starts from what an earlier process learned.
   RateModel(double latency_s, double row_s);
 
-  /// `seconds` is how long the device was busy with these rows.
-  void observe(std::size_t rows, double seconds);
+  /// `seconds` is how long the device was busy with these rows, `span_s` the time from their start
+  /// to their end, which is longer where sub-batches overlap.
+  void observe(std::size_t rows, double seconds, double span_s);
+  void observe(std::size_t rows, double seconds) { observe(rows, seconds, seconds); }
   [[nodiscard]] bool known() const { return known_; }
   /// True once sub-batches of different sizes told latency and rate apart.
   [[nodiscard]] bool separated() const { return separated_; }
   [[nodiscard]] double latency_s() const { return latency_s_; }
   [[nodiscard]] double row_s() const { return row_s_; }
+  /// By which share observations missed what was expected of them lately.
+  [[nodiscard]] double deviation() const { return deviation_; }
+  /// Trusts the device half way again.
+  void forgive() { deviation_ /= 2; }
   [[nodiscard]] double seconds(std::size_t rows) const {
     return rows == 0 ? 0 : latency_s_ + row_s_ * static_cast<double>(rows);
   }
 
  private:
+  // Decaying sums over observations.
+  struct Sums {
+    double weight = 0, rows = 0, rows_squared = 0, seconds = 0, rows_seconds = 0;
+    void add(double decay, double n, double s);
+  };
   void fit();
 
   bool known_ = false;
   bool separated_ = false;
   double latency_s_ = 0;
   double row_s_ = 0;
-  // Decaying sums over observations: weight, rows, rows squared, seconds, rows times seconds.
-  double w_ = 0, n_ = 0, nn_ = 0, t_ = 0, nt_ = 0;
+  Sums recent_;
+  Sums long_;
   double shortest_s_ = 0;
+  double deviation_ = 0;
 };
 
 /// One line of the file.
