@@ -9,14 +9,17 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.harmonics.HarmonicGraph;
 import io.harmonics.NamedTensors;
 import io.harmonics.Report;
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardWatchEventKinds;
+import java.nio.file.WatchKey;
+import java.nio.file.WatchService;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
-import java.util.function.BooleanSupplier;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.SparkSession;
@@ -172,13 +175,23 @@ class TrainingIT {
     }
   }
 
-  /** Kills an executor, once, as soon as {@code due} says so. */
-  private static Thread killer(BooleanSupplier due) {
+  /** Kills an executor, once, as soon as the file is there, or is not. */
+  private static Thread killer(Path file, boolean there) throws IOException {
+    WatchService watch = file.getFileSystem().newWatchService();
+    file.getParent()
+        .register(
+            watch, StandardWatchEventKinds.ENTRY_CREATE, StandardWatchEventKinds.ENTRY_DELETE);
     Thread killer =
         new Thread(
             () -> {
-              while (!due.getAsBoolean()) {
-                Thread.onSpinWait();
+              try (watch) {
+                while (Files.exists(file) != there) {
+                  WatchKey changes = watch.take();
+                  changes.pollEvents();
+                  changes.reset();
+                }
+              } catch (IOException | InterruptedException error) {
+                throw new IllegalStateException(error);
               }
               ProcessHandle.current()
                   .descendants()
@@ -193,7 +206,7 @@ class TrainingIT {
 
   /** Trains 20 epochs with an executor killed after the first checkpoint. */
   private static TrainingResult trainedAndKilled(TrainingJob job, Path manifest) throws Exception {
-    Thread killer = killer(() -> Files.exists(manifest));
+    Thread killer = killer(manifest, true);
     TrainingResult result = layerParallel(job.epochs(20).checkpoint(manifest.toString(), 10));
     killer.join();
     assertEquals(Digits.nativeDigest(20), result.weightsDigest());
@@ -215,7 +228,7 @@ class TrainingIT {
     Path manifest = folder.resolve("run.json");
     TrainingJob job = Digits.job().epochs(1).checkpoint(manifest.toString(), 100_000);
     layerParallel(job);
-    Thread killer = killer(() -> !Files.exists(manifest));
+    Thread killer = killer(manifest, false);
     TrainingResult result = layerParallel(job.epochs(4));
     killer.join();
     assertEquals(2, result.attempts());
