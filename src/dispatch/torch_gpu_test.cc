@@ -1,7 +1,6 @@
 // The same answers on a GPU, with two workers and pinned rings. Skipped without one, unless
 // HARMONICS_REQUIRE_GPU=1.
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <torch/script.h>
 
 #include <cstdlib>
@@ -16,6 +15,8 @@
 #include <harmonics/runtime/cycle_runtime.h>
 #include <harmonics/tensor/torch.h>
 
+#include <temporary_folder_testing.h>
+
 #include "torch_lane.h"
 
 namespace harmonics {
@@ -29,12 +30,6 @@ class DispatchGpu : public ::testing::Test {
       if (required != nullptr && std::string(required) == "1") FAIL() << "no GPU answers";
       GTEST_SKIP() << "no GPU answers";
     }
-    std::string name = (std::filesystem::temp_directory_path() / "harmonics-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override {
-    if (!folder_.empty()) remove_tree(folder_);
   }
   std::filesystem::path script(const std::string& forward) {
     torch::jit::Module module("m");
@@ -43,7 +38,7 @@ class DispatchGpu : public ::testing::Test {
     module.save(file.string());
     return file;
   }
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
 };
 
 constexpr const char* kModel = R"(

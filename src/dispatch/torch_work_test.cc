@@ -1,7 +1,6 @@
 // TorchScript modules and graphs under a dispatcher, on the CPU; those on a GPU are torch_gpu_test.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <torch/script.h>
 
 #include <filesystem>
@@ -15,6 +14,8 @@
 #include <harmonics/runtime/cycle_runtime.h>
 #include <harmonics/tensor/torch.h>
 
+#include <temporary_folder_testing.h>
+
 #include "scheduler_testing.h"
 #include "torch_lane.h"
 
@@ -26,13 +27,6 @@ using ::testing::HasSubstr;
 
 class TorchWork : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "harmonics-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { remove_tree(folder_); }
-
   // A module whose forward has this text.
   std::filesystem::path script(const std::string& forward) {
     torch::jit::Module module("m");
@@ -41,7 +35,7 @@ class TorchWork : public ::testing::Test {
     module.save(file.string());
     return file;
   }
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
   int count_ = 0;
 };
 

@@ -9,6 +9,8 @@
 #include <harmonics/graph/zoo.h>
 #include <harmonics/runtime/devices.h>
 
+#include <error_testing.h>
+
 #include "share.h"
 
 namespace harmonics {
@@ -32,17 +34,6 @@ std::vector<std::size_t> layer_counts(const std::vector<HarmonicGraph>& parts) {
   std::vector<std::size_t> counts;
   for (const HarmonicGraph& part : parts) counts.push_back(part.layers().size());
   return counts;
-}
-
-template <typename Call>
-void expect_error(ErrorCode code, const std::string& text, Call call) {
-  try {
-    call();
-    FAIL() << "no error; expected: " << text;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_THAT(error.what(), HasSubstr(text));
-  }
 }
 
 TEST(ShareTest, AutoMeansTheDeploymentsBackendAndThenTheMachines) {

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -19,6 +18,9 @@
 #include <harmonics/runtime/devices.h>
 #include <harmonics/runtime/opencl_devices.h>
 #include <harmonics/runtime/stage_chain.h>
+
+#include <error_testing.h>
+#include <temporary_folder_testing.h>
 
 #include "profile_inputs.h"
 
@@ -38,17 +40,6 @@ ProfileOptions quick() {
   options.repeats = 1;
   options.threads = 1;
   return options;
-}
-
-template <typename Call>
-void expect_error(ErrorCode code, const std::string& text, Call call) {
-  try {
-    call();
-    FAIL() << "no error; expected: " << text;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_THAT(error.what(), HasSubstr(text));
-  }
 }
 
 // Gives the times of a script, two looks per pass: its start and its end.
@@ -313,10 +304,9 @@ TEST(ProfileToPlan, APlanFromARealProfileGivesTheSameOutputs) {
 
 // README_Profiler.md shows the lines in the middle.
 TEST(ProfileToPlan, TheExampleOfTheReadme) {
-  std::string name = (std::filesystem::temp_directory_path() / "harmonics-XXXXXX").string();
-  ASSERT_NE(::mkdtemp(name.data()), nullptr);
+  const TemporaryFolder folder;
   const std::filesystem::path before = std::filesystem::current_path();
-  std::filesystem::current_path(name);
+  std::filesystem::current_path(folder.path());
   write_text_file("net.harp", to_harp(two_layers()));
   {
     const HarmonicGraph graph = load_harp("net.harp");
@@ -329,7 +319,6 @@ TEST(ProfileToPlan, TheExampleOfTheReadme) {
   write_text_file("devices.yml", "laptop: [desk]\n");
   const PlanInputs inputs = read_plan_inputs({});
   std::filesystem::current_path(before);
-  remove_tree(name);
   const PlanProblem problem = make_problem(inputs, {.model = "net"});
   const Plan plan = name_hosts(problem, make_plan(problem, {}).placement);
   EXPECT_EQ(plan_to_yaml(plan), "- desk: [1, 2]\n");

@@ -16,6 +16,8 @@
 #include <harmonics/runtime/stage_backend.h>
 #include <harmonics/runtime/stage_chain.h>
 
+#include <error_testing.h>
+
 #include "layer_cases_testing.h"
 
 namespace harmonics {
@@ -323,17 +325,6 @@ TEST_P(BackendContract, GradientsAndBuffersComeFromElsewhere) {
   cpu.update(update);
   expect_near(ours.parameters(), cpu.parameters(), "parameter");
   EXPECT_THROW(ours.set_gradients({{gradients.begin()->first, Tensor::zeros({1})}}), Error);
-}
-
-template <typename Call>
-void expect_error(ErrorCode code, const std::string& text, Call call) {
-  try {
-    call();
-    FAIL() << "no error; expected: " << text;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_THAT(error.what(), HasSubstr(text));
-  }
 }
 
 TEST_P(BackendContract, WrongInputsAreErrorsThatNameThem) {

@@ -2,7 +2,6 @@
 #include <harmonics/runtime/checkpoint.h>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -16,6 +15,9 @@
 #include <harmonics/runtime/cycle_runtime.h>
 #include <harmonics/runtime/safetensors.h>
 
+#include <error_testing.h>
+#include <temporary_folder_testing.h>
+
 namespace harmonics {
 namespace {
 
@@ -26,14 +28,9 @@ Attribute whole(std::int64_t value) { return value; }
 class CheckpointTest : public testing::Test {
  protected:
   CheckpointTest() {
-    folder_ = fs::temp_directory_path() /
-              format("harmonics_checkpoint_{}_{}", ::getpid(),
-                     testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::create_directories(folder_);
     Random random(1, "rows");
     for (float& value : rows_.mutable_values<float>()) value = random.normal();
   }
-  ~CheckpointTest() override { remove_tree(folder_); }
 
   static HarmonicGraph graph(std::int64_t width = 8, const std::string& activation = "relu") {
     GraphBuilder builder("net");
@@ -62,17 +59,7 @@ class CheckpointTest : public testing::Test {
     return made;
   }
 
-  template <typename Function>
-  static std::string error_of(Function&& function) {
-    try {
-      function();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
-  }
-
-  fs::path folder_;
+  TemporaryFolder folder_;
   Tensor rows_ = Tensor::empty({30, 4});
 };
 

@@ -1,6 +1,5 @@
 // The same answers on a GPU, within tolerance. Skipped without one, unless HARMONICS_REQUIRE_GPU=1.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -11,6 +10,8 @@
 #include <harmonics/runtime/checkpoint.h>
 #include <harmonics/runtime/devices.h>
 #include <harmonics/runtime/stage_chain.h>
+
+#include <temporary_folder_testing.h>
 
 namespace harmonics {
 namespace {
@@ -111,8 +112,8 @@ TEST_F(GpuTest, MixedPrecisionLearns) {
 
 TEST_F(GpuTest, CheckpointsMoveBetweenGpuAndCpu) {
   const HarmonicGraph graph = zoo_graph("digits-mlp");
-  const auto path = std::filesystem::temp_directory_path() /
-                    ("harmonics_gpu_" + std::to_string(::getpid()) + ".safetensors");
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "gpu.safetensors";
   StageChain gpu = chain(graph, options(Backend::GPU));
   losses(gpu, graph, 5);
   save_checkpoint(path, gpu, {});
@@ -123,7 +124,6 @@ TEST_F(GpuTest, CheckpointsMoveBetweenGpuAndCpu) {
   save_checkpoint(path, cpu, {});
   static_cast<void>(load_checkpoint(path, gpu));
   EXPECT_EQ(weights_digest(cpu.parameters()), weights_digest(gpu.parameters()));
-  std::filesystem::remove(path);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include <harmonics/runtime/int8_network.h>
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <cmath>
 #include <filesystem>
@@ -10,6 +9,8 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/random.h>
 #include <harmonics/runtime/safetensors.h>
+
+#include <temporary_folder_testing.h>
 
 namespace harmonics {
 namespace {
@@ -113,8 +114,7 @@ TEST(Int8Network, InputsThatAreNotFiniteAreErrors) {
 }
 
 TEST(Int8Network, SurvivesItsFileAndDamageDoesNot) {
-  std::string name = (std::filesystem::temp_directory_path() / "harmonics-int8-XXXXXX").string();
-  const std::filesystem::path folder = ::mkdtemp(name.data());
+  const TemporaryFolder folder;
   const HarmonicGraph graph = conv_graph();
   const Tensor rows = random_rows({3, 2, 6, 5}, 1);
   const Int8Network network = quantize(graph, random_weights(graph, 1, 1), rows);
@@ -139,7 +139,6 @@ TEST(Int8Network, SurvivesItsFileAndDamageDoesNot) {
   file.metadata.clear();
   write_safetensors(folder / "bad", file);
   EXPECT_THROW((void)load_int8_network(folder / "bad"), Error);
-  remove_tree(folder);
 }
 
 }  // namespace

@@ -1,16 +1,15 @@
 #include <harmonics/runtime/manifest.h>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/format.h>
 
 #include <fuzz_mutation.h>
+#include <temporary_folder_testing.h>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
@@ -32,8 +31,8 @@ TEST(Manifest, ComesBackFromItsText) {
 }
 
 TEST(Manifest, IsToldFromOtherFilesAndWrittenWhole) {
-  const std::filesystem::path path =
-      std::filesystem::temp_directory_path() / format("harmonics_manifest_{}", ::getpid());
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "manifest";
   write_manifest(path, two_stages());
   EXPECT_TRUE(is_manifest(path));
   EXPECT_EQ(read_manifest(path), two_stages());

@@ -2,9 +2,7 @@
 // cache of programs, and training beside the CPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <thread>
 
@@ -19,6 +17,8 @@
 #include <harmonics/runtime/opencl_devices.h>
 #include <harmonics/runtime/stage_backend.h>
 #include <harmonics/runtime/stage_chain.h>
+
+#include <temporary_folder_testing.h>
 
 #include "opencl_program_cache.h"
 
@@ -67,14 +67,8 @@ TEST(OpenClChoice, AutoNeverTakesACpu) {
 
 class CacheTest : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() /
-              ("harmonics_opencl_cache_" + std::to_string(::getpid()));
-    remove_tree(folder_);
-  }
-  void TearDown() override { remove_tree(folder_); }
-
-  std::filesystem::path folder_;
+  TemporaryFolder temporary_;
+  std::filesystem::path folder_ = temporary_ / "cache";  // not there yet
 };
 
 TEST_F(CacheTest, KeepsWholeProgramsAndForgetsDamagedOnes) {
@@ -132,7 +126,7 @@ TEST_F(CacheTest, WithoutAPlaceItIsSilent) {
   const ProgramCache off({});
   off.store("k", "v");
   EXPECT_EQ(off.load("k"), std::nullopt);
-  write_text_file(std::filesystem::temp_directory_path() / folder_.filename(), "in the way");
+  write_text_file(folder_, "in the way");
   const ProgramCache blocked(folder_);
   blocked.store("k", "v");
   EXPECT_EQ(blocked.load("k"), std::nullopt);
@@ -243,8 +237,8 @@ TEST_F(OpenClTest, AClassIdThatIsNoneIsAnError) {
 
 TEST_F(OpenClTest, CheckpointsMoveToTheCpuAndBack) {
   const HarmonicGraph graph = zoo_graph("lenet-digits");
-  const auto path = std::filesystem::temp_directory_path() /
-                    ("harmonics_opencl_" + std::to_string(::getpid()) + ".safetensors");
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "opencl.safetensors";
   StageChain device({graph}, {options(Backend::FPGA)}), cpu({graph}, {options(Backend::CPU)});
   for (std::uint64_t step = 0; step < 3; ++step) {
     static_cast<void>(device.train(batch(graph, step)));
@@ -260,7 +254,6 @@ TEST_F(OpenClTest, CheckpointsMoveToTheCpuAndBack) {
   };
   follow(device, cpu, 3);
   follow(cpu, device, 6);
-  std::filesystem::remove(path);
 }
 
 // Which part runs where matters: both orders.

@@ -1,6 +1,8 @@
 // CycleRuntime as a user meets it: it learns, counts, stops, and says what is wrong.
 #include <harmonics/runtime/cycle_runtime.h>
 
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,6 +15,9 @@
 #include <harmonics/data/batch_producer.h>
 #include <harmonics/data/memory_producer.h>
 #include <harmonics/data/shuffle_producer.h>
+
+#include <error_testing.h>
+#include <temporary_folder_testing.h>
 
 namespace harmonics {
 namespace {
@@ -70,16 +75,6 @@ class Kept : public Consumer {
   std::vector<Tensor> batches;
 };
 
-template <typename Function>
-std::string error_of(Function&& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(CycleRuntime, Learns) {
   const Points points;
   CycleRuntime runtime(classifier(), fast());
@@ -106,6 +101,17 @@ TEST(CycleRuntime, SeedsDecideAlone) {
   };
   EXPECT_EQ(digest_after(1), digest_after(1));
   EXPECT_NE(digest_after(1), digest_after(2));
+}
+
+TEST(CycleRuntime, ThreadsAndDeterminismAreWhatWasAskedFor) {
+  RuntimeOptions options = fast();
+  for (const int threads : {2, 1}) {
+    options.threads = threads;
+    options.deterministic = threads == 1;
+    const CycleRuntime runtime(classifier(), options);
+    EXPECT_EQ(at::get_num_threads(), threads);
+    EXPECT_EQ(at::globalContext().deterministicAlgorithms(), options.deterministic);
+  }
 }
 
 TEST(CycleRuntime, StepGoesOverTheEndOfAnEpoch) {
@@ -224,8 +230,8 @@ TEST(CycleRuntime, StopFlagEndsAfterTheStep) {
 }
 
 TEST(CycleRuntime, MetricsAreJsonLines) {
-  const auto path = std::filesystem::temp_directory_path() / "harmonics_metrics_test.jsonl";
-  std::filesystem::remove(path);
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "metrics.jsonl";
   const Points points;
   CycleRuntime runtime(classifier(), fast());
   points.bind(runtime);
@@ -241,7 +247,6 @@ TEST(CycleRuntime, MetricsAreJsonLines) {
   }
   EXPECT_EQ(steps, 8);
   EXPECT_EQ(epochs, 2);
-  std::filesystem::remove(path);
 }
 
 TEST(CycleRuntime, ShapesComeFromTheData) {

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <optional>
 
@@ -12,6 +11,7 @@
 #include <harmonics/graph/zoo.h>
 #include <harmonics/schedule/distributed_scheduler.h>
 
+#include <campaign_testing.h>
 #include <random_graph.h>
 #include <rough_proxy_testing.h>
 
@@ -22,8 +22,6 @@ namespace {
 
 constexpr std::int64_t kSteps = 200;
 constexpr std::int64_t kRows = kSteps * kTestBatch;
-
-bool soak() { return std::getenv("HARMONICS_SOAK") != nullptr; }
 
 void bind_data(const HarmonicGraph& part, auto& scheduler) {
   for (const ProducerNode& node : part.producers()) {
@@ -126,7 +124,7 @@ TEST(Campaign, TwoHundredStepsOverEveryCarrierAreOneProcess) {
     for (std::size_t count = 2; count <= most; ++count) {
       for (const PipelineOrder order : kOrders) {
         for (const auto& [transport, compress] : carriers()) {
-          if (!soak() && number++ % 17 != 0) continue;
+          if (!soaks() && number++ % 17 != 0) continue;
           ++ran;
           const std::string digest =
               transport ? over_links(graph, count, order, at_free_port(*transport, compress))

@@ -11,6 +11,8 @@
 #include <harmonics/runtime/stage_chain.h>
 #include <harmonics/schedule/parameter_client.h>
 
+#include <temporary_folder_testing.h>
+
 #include "parameter_wire.h"
 #include "remote_testing.h"
 
@@ -264,9 +266,7 @@ TEST_P(ServerOver, ASilentWorkerIsLostAndItsPlaceIsFree) {
 TEST_P(ServerOver, AServerThatComesBackFromACheckpointGoesOn) {
   const HarmonicGraph graph = zoo_graph("digits-mlp");
   const NamedTensors start = trained_parameters(graph, worker_runtime());
-  const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / format("harmonics-server-{}", ::getpid());
-  std::filesystem::create_directories(folder);
+  const TemporaryFolder folder;
   ParameterServerOptions options = learning_server(1);
   options.checkpoint = folder / "parameters.safetensors";
   options.checkpoint_every = 2;
@@ -300,7 +300,6 @@ TEST_P(ServerOver, AServerThatComesBackFromACheckpointGoesOn) {
   options.shards = 2;
   options.clip_norm = 0;
   EXPECT_THROW(ParameterServer(start, somewhere(), options), Error);
-  remove_tree(folder);
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, ServerOver,

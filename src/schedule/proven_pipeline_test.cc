@@ -3,7 +3,6 @@
 #include <harmonics/schedule/proven_pipeline.h>
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 
@@ -12,18 +11,13 @@
 #include <harmonics/custody/verify.h>
 #include <harmonics/transport/bus.h>
 
+#include <temporary_folder_testing.h>
+
 namespace harmonics {
 namespace {
 
 class ProvenPipelineTest : public ::testing::Test {
  protected:
-  ProvenPipelineTest() {
-    std::string name =
-        (std::filesystem::temp_directory_path() / "harmonics-proven-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~ProvenPipelineTest() override { remove_tree(folder_); }
-
   // A convolution and two dense layers with random weights.
   void SetUp() override {
     const HarmonicGraph graph =
@@ -64,7 +58,7 @@ class ProvenPipelineTest : public ::testing::Test {
     return verify_chain(std::span(&chain, 1), roster, checks);
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
   Tensor rows_;
   Int8Network network_;
 };

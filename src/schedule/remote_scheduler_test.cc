@@ -15,6 +15,7 @@
 #include <harmonics/transport/hosts.h>
 
 #include <random_graph.h>
+#include <temporary_folder_testing.h>
 
 #include "remote_testing.h"
 
@@ -123,8 +124,8 @@ TEST_P(TwoProcesses, LearnWhatOneProcessLearns) {
   const auto parts = partition_graph(graph, 2);
   RemoteBinding where = place(GetParam());
   where.name = "anything";
-  const std::filesystem::path result = std::filesystem::temp_directory_path() /
-                                       format("harmonics_remote_{}_{}", ::getpid(), where.port);
+  const TemporaryFolder folder;
+  const std::filesystem::path result = folder / "digest";
   const std::string command = format(
       "{}='{}' {}='{}' '{}' --gtest_also_run_disabled_tests "
       "--gtest_filter=RemoteScheduler.DISABLED_SecondProcess >/dev/null",
@@ -144,7 +145,6 @@ TEST_P(TwoProcesses, LearnWhatOneProcessLearns) {
   std::ifstream file(result);
   std::string second;
   file >> second;
-  std::filesystem::remove(result);
 
   std::vector<NamedTensors> expected(2);
   for (const auto& [name, tensor] : train_alone(graph, 2)) {

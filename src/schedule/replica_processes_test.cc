@@ -15,6 +15,8 @@
 #include <harmonics/schedule/parameter_client.h>
 #include <harmonics/schedule/parameter_server.h>
 
+#include <temporary_folder_testing.h>
+
 #include "remote_testing.h"
 
 extern char** environ;
@@ -123,15 +125,14 @@ class ReplicaProcessesOver : public testing::TestWithParam<RemoteTransport> {
 
 TEST_P(ReplicaProcessesOver, LearnWhatOneProcessLearns) {
   const RemoteBinding place = somewhere(GetParam());
-  const std::filesystem::path result = std::filesystem::temp_directory_path() /
-                                       format("harmonics_replica_{}_{}", ::getpid(), place.port);
+  const TemporaryFolder folder;
+  const std::filesystem::path result = folder / "digest";
   Child child("ReplicaProcesses.DISABLED_SecondReplica", place, result.string());
   DistributedScheduler scheduler = make_replica(0, place);
   scheduler.fit(2);
   EXPECT_EQ(child.wait(), 0);
   std::string second;
   std::ifstream(result) >> second;
-  std::filesystem::remove(result);
   EXPECT_EQ(second, scheduler.weights_digest());
 
   const HarmonicGraph graph = zoo_graph("digits-mlp");

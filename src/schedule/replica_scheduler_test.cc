@@ -9,6 +9,8 @@
 #include <harmonics/graph/zoo.h>
 #include <harmonics/runtime/cycle_runtime.h>
 
+#include <temporary_folder_testing.h>
+
 #include "remote_testing.h"
 #include "replica_producer.h"
 
@@ -107,8 +109,8 @@ TEST(ReplicaScheduler, EndsOnDemandInAllReplicasAtOnce) {
 
 TEST(ReplicaScheduler, GoesOnFromACheckpointWithAnyNumberOfReplicas) {
   const HarmonicGraph graph = zoo_graph("digits-mlp");
-  const auto path = std::filesystem::temp_directory_path() /
-                    format("harmonics-replicas-{}.safetensors", ::getpid());
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "replicas.safetensors";
   ReplicaScheduler whole = make_replicas(graph, 2);
   for (int i = 0; i < 9; ++i) whole.step();
   ReplicaScheduler first = make_replicas(graph, 2);
@@ -124,7 +126,6 @@ TEST(ReplicaScheduler, GoesOnFromACheckpointWithAnyNumberOfReplicas) {
   alone.load_checkpoint(path);
   for (int i = 0; i < 5; ++i) alone.step();
   EXPECT_EQ(alone.weights_digest(), whole.weights_digest());
-  std::filesystem::remove(path);
 }
 
 TEST(ReplicaScheduler, AnErrorNamesTheReplicaAndStopsAll) {

@@ -4,15 +4,15 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
 
 #include <harmonics/base/file.h>
 #include <harmonics/base/format.h>
 #include <harmonics/graph/zoo.h>
 #include <harmonics/schedule/distributed_scheduler.h>
+
+#include <temporary_folder_testing.h>
 
 #include "remote_testing.h"
 
@@ -24,14 +24,6 @@ constexpr std::int64_t kSteps = kEpochs * 6;
 
 class RunCheckpoint : public testing::Test {
  protected:
-  RunCheckpoint() {
-    static int serial = 0;
-    folder_ = std::filesystem::temp_directory_path() /
-              format("harmonics_run_{}_{}", ::getpid(), serial++);
-    std::filesystem::create_directories(folder_);
-  }
-  ~RunCheckpoint() override { remove_tree(folder_); }
-
   static RemoteBinding meeting() {
     RemoteBinding binding;
     binding.host = "127.0.0.1";
@@ -41,7 +33,7 @@ class RunCheckpoint : public testing::Test {
 
   /// Where a part saves: all in one folder, or each in its own.
   [[nodiscard]] std::filesystem::path place(std::size_t part, bool apart) const {
-    const auto folder = apart ? folder_ / std::to_string(part) : folder_;
+    const auto folder = apart ? folder_ / std::to_string(part) : folder_.path();
     std::filesystem::create_directories(folder);
     return folder / "run";
   }
@@ -73,7 +65,7 @@ class RunCheckpoint : public testing::Test {
     return weights_digest(all);
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(RunCheckpoint, ResumesInAnyCutAndEndsBitEqual) {

@@ -2,7 +2,6 @@
 // stops before it uses the tensor, and says which link it was and what did not match.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -13,6 +12,8 @@
 #include <harmonics/custody/verify.h>
 #include <harmonics/schedule/distributed_scheduler.h>
 #include <harmonics/transport/bus.h>
+
+#include <temporary_folder_testing.h>
 
 #include "remote_testing.h"
 #include "wire.h"
@@ -110,15 +111,7 @@ class SecureTamperTest : public ::testing::TestWithParam<Carrier> {
     if (GetParam().transport && !is_built(*GetParam().transport)) {
       GTEST_SKIP() << "this build has no " << GetParam().name;
     }
-    std::string name =
-        (std::filesystem::temp_directory_path() / "harmonics-tamper-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) fail(ErrorCode::kUnavailable, "no folder '{}'", name);
-    folder_ = name;
     for (const char* owner : {"alice", "bob"}) SigningKey::make(owner).save(folder_ / "keys");
-  }
-  void TearDown() override {
-    std::error_code ignored;
-    if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
   }
 
   static std::pair<TransportPtr, TransportPtr> connect(const std::string& boundary) {
@@ -197,7 +190,7 @@ class SecureTamperTest : public ::testing::TestWithParam<Carrier> {
   }
 
   const HarmonicGraph graph_ = two_boundaries();
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
   int runs_ = 0;
 };
 

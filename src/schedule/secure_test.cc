@@ -15,6 +15,7 @@
 #include <harmonics/transport/bus.h>
 
 #include <fuzz_mutation.h>
+#include <temporary_folder_testing.h>
 
 #include "remote_testing.h"
 #include "secure_meeting.h"
@@ -31,17 +32,7 @@ constexpr std::uint64_t kOutputs = 6 * 4;
 
 class SecureTest : public ::testing::Test {
  protected:
-  SecureTest() {
-    std::string name =
-        (std::filesystem::temp_directory_path() / "harmonics-secure-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) fail(ErrorCode::kUnavailable, "no folder '{}'", name);
-    folder_ = name;
-    SigningKey::make("alice").save(keys());
-  }
-  ~SecureTest() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
+  SecureTest() { SigningKey::make("alice").save(keys()); }
 
   [[nodiscard]] std::filesystem::path keys() const { return folder_ / "keys"; }
   [[nodiscard]] RuntimeOptions runtime(const std::string& chain) const {
@@ -80,7 +71,7 @@ class SecureTest : public ::testing::Test {
     return parse_proof_line(proof.substr(0, proof.find('\n')));
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
   const HarmonicGraph graph_ = zoo_graph("digits-mlp");
 };
 

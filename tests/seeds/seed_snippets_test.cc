@@ -1,13 +1,14 @@
 // The C++ snippets of the project's founding documents, compiled as written inside
 // `using namespace harmonics;` and run. Text between the marks is verbatim.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include <harmonics/harmonics.h>
+
+#include <temporary_folder_testing.h>
 
 namespace {
 
@@ -16,15 +17,9 @@ using namespace harmonics;
 class Seed : public testing::Test {
  protected:
   Seed() : before_(std::filesystem::current_path()) {
-    folder_ =
-        std::filesystem::temp_directory_path() / ("harmonics_seed_" + std::to_string(::getpid()));
-    std::filesystem::create_directories(folder_);
-    std::filesystem::current_path(folder_);
+    std::filesystem::current_path(folder_.path());
   }
-  ~Seed() override {
-    std::filesystem::current_path(before_);
-    std::filesystem::remove_all(folder_);
-  }
+  ~Seed() override { std::filesystem::current_path(before_); }
 
   static HarmonicGraph digits() { return zoo_graph("digits-mlp"); }
 
@@ -44,8 +39,8 @@ class Seed : public testing::Test {
     runtime.bindProducer("label", csv("64", DType::kInt64, 1));
   }
 
+  TemporaryFolder folder_;
   std::filesystem::path before_;
-  std::filesystem::path folder_;
 };
 
 TEST_F(Seed, PartitionGraph) {
