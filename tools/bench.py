@@ -78,7 +78,8 @@ def report(results, short):
     """The text of RESULTS.md."""
     lines = ['# Results', '',
              'Written by `make bench`. A figure is a ratio to a reference that ran in the same process '
-             'or interleaved with it; the bar is about the ratio.', '',
+             'or interleaved with it; the bar is about the ratio. Recorded elsewhere: '
+             '[an H200](RESULTS-h200.md), [clusters](RESULTS-cluster.md).', '',
              f'- commit: {commit()}', f'- machine: {machine()}',
              f'- date: {datetime.now(timezone.utc):%Y-%m-%d}']
     if short:
