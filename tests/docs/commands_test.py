@@ -40,7 +40,7 @@ class Page:
     before: str = ''  # what the page takes for granted
     instead: dict = field(default_factory=dict)  # what runs for a command that does not end, or takes long
     elsewhere: dict = field(default_factory=dict)  # how commands begin that other tests run, and which
-    measured: tuple = ()  # commands that print what this machine measured: only their end is checked
+    measured: tuple = ()  # commands that print what this machine is or measured: only their end is checked
 
 
 CERTIFIED = 'harmonics server --host 0.0.0.0 --tls certificates'
@@ -74,7 +74,7 @@ PAGES = {
         CERTIFIED: CERTIFIED + ' &',
         'harmonics worker --scheduler head.example:50051 --tls certificates --addr gpu-1.example:0':
         'harmonics worker --scheduler head.example:50051 --tls certificates --addr gpu-1.example:0 &'}),
-    'docs/guides/command-line.md': Page(),
+    'docs/guides/command-line.md': Page(measured=('harmonics devices', 'harmonics doctor')),
     'docs/guides/custody.md': Page(
         before='harmonics train examples/digits.harp --epochs 2 --checkpoint digits.safetensors --output quiet',
         instead={'harmonics keys show': 'harmonics keys show; mkdir -p trusted && cp config/harmonics/keys/*.pub trusted'}),
