@@ -122,9 +122,9 @@ class ServerLoop final : public ClusterBackend {
   const Tokens tokens_;
   const Options options_;
   RateLimits rates_;
+  SteadyClock clock_;
   const Time started_wall_;
   const Nanoseconds started_steady_;
-  SteadyClock clock_;
   LoopCounters counters_;
   Channel<Job> inbox_{kMaxInbox};
 
