@@ -111,7 +111,6 @@ void add_settings(std::vector<std::string>& words, const Json& pipeline, bool ha
   }
   bool names_backend = false;
   for (const auto& [key, value] : pipeline.at("settings").as_object()) {
-    if (key == "elastic" || key == "secure") continue;
     const TrainSettingRule* rule = find_train_setting_rule(key);
     if (rule == nullptr) fail(ErrorCode::kInvalidArgument, "there is no setting '{}'", key);
     const std::string flag = flag_of(*rule);
@@ -123,6 +122,21 @@ void add_settings(std::vector<std::string>& words, const Json& pipeline, bool ha
     }
   }
   if (has_devices && !names_backend) words.insert(words.end(), {"--backend", "auto"});
+}
+
+/// Where the cluster speaks TLS, so do the stages: none may go without.
+void add_tls(std::vector<std::string>& words, const StageOrders& orders, const Json& plan) {
+  const Json* wanted = plan.find("tls");
+  if (wanted == nullptr || !wanted->as_bool()) return;
+  if (orders.tls.empty()) {
+    fail(ErrorCode::kFailedPrecondition,
+         "the stages of this pipeline speak TLS, and this worker has no certificate: start it with "
+         "--tls FOLDER, as 'harmonics server --init' made it");
+  }
+  const Json files = Json::parse(orders.tls, "TLS files");
+  for (const char* file : {"authority", "certificate", "key"}) {
+    words.insert(words.end(), {format("--tls-{}", file), files.at(file).as_string()});
+  }
 }
 
 std::string setting(const Json& pipeline, std::string_view key, const char* otherwise) {
@@ -197,6 +211,7 @@ std::vector<std::string> stage_words(const StageOrders& orders) {
                                     cut.string(), "--part",       std::to_string(orders.rank)};
   add_settings(words, pipeline, orders.has_devices);
   add_boundaries(words, orders, parts, ports);
+  add_tls(words, orders, plan);
   const fs::path folder = access.at("folder").as_string();
   const fs::path checkpoint = folder / "checkpoint";
   words.insert(words.end(), {"--run", orders.run, "--checkpoint", checkpoint.string(), "--resume",
@@ -204,7 +219,7 @@ std::vector<std::string> stage_words(const StageOrders& orders) {
                              std::to_string(pipeline.at("checkpoint_every").as_integer()),
                              "--restarts", "0", "--first-contact", kFirstContactSeconds,
                              "--deadline", kDeadlineSeconds, "--output", "json"});
-  if (setting(pipeline, "secure", "false") == "true") {
+  if (pipeline.at("secure").as_bool()) {
     // A chain belongs to a plan: with the same stages on the same workers it goes on.
     const std::string digest = digest_text(sha256(bytes_of(plan.at("plan").as_string())));
     const std::string name =
@@ -224,6 +239,7 @@ int stage_task() {
   std::from_chars(rank.data(), rank.data() + rank.size(), orders.rank);
   orders.run = format("task-{}.{}", variable("HARMONICS_TASK_ID"), variable("HARMONICS_ATTEMPT"));
   orders.has_devices = !variable("HARMONICS_DEVICES").empty();
+  if (const char* tls = std::getenv("HARMONICS_PIPELINE_TLS")) orders.tls = tls;
   orders.scratch = fs::current_path();
   const Json plan = Json::parse(orders.plan, "plan");
   if (plan.find("measure") != nullptr) return measure(orders, plan);
@@ -236,8 +252,8 @@ int stage_task() {
                            format("passes-{}-{}.jsonl", orders.run, orders.rank);
     ::setenv("HARMONICS_PASS_TRACE", trace.c_str(), 1);
   }
-  for (const char* name :
-       {"HARMONICS_PIPELINE", "HARMONICS_PIPELINE_GRAPH", "HARMONICS_PIPELINE_PLAN"}) {
+  for (const char* name : {"HARMONICS_PIPELINE", "HARMONICS_PIPELINE_GRAPH",
+                           "HARMONICS_PIPELINE_PLAN", "HARMONICS_PIPELINE_TLS"}) {
     ::unsetenv(name);
   }
   std::string program = (program_folder() / "harmonics").string();

@@ -36,7 +36,7 @@ std::string absolute_source(const std::string& spec, const fs::path& folder) {
 bool has_flags(const SubmitCommand& command) {
   return command.stages || !command.bindings.empty() || !command.settings.empty() ||
          !command.checkpoint_dir.empty() || command.checkpoint_every || command.profile ||
-         command.trace;
+         command.trace || command.elastic || command.secure;
 }
 
 PipelineSpec with_flags(const SubmitCommand& command, PipelineSpec pipeline) {
@@ -58,6 +58,8 @@ PipelineSpec with_flags(const SubmitCommand& command, PipelineSpec pipeline) {
   }
   pipeline.profile = pipeline.profile || command.profile;
   pipeline.trace = pipeline.trace || command.trace;
+  pipeline.elastic = pipeline.elastic || command.elastic;
+  pipeline.secure = pipeline.secure || command.secure;
   return pipeline;
 }
 
@@ -72,7 +74,6 @@ void read_model(PipelineSpec& pipeline) {
   document.folder = file.parent_path();
   std::vector<Setting> flags;
   for (const auto& [key, value] : pipeline.settings) {
-    if (key == "elastic" || key == "secure") continue;  // of a pipeline, not of its training
     if (find_train_setting_rule(key) == nullptr || key == "parts" || key == "replicas") {
       fail(ErrorCode::kInvalidArgument, "a pipeline has no setting '{}'", key);
     }

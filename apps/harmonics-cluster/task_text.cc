@@ -27,6 +27,23 @@ Json parsed(const std::string& line) {
   }
 }
 
+std::optional<double> number_of(const Json& value) {
+  try {
+    return value.as_number();
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+/// What our own programs tell (docs/formats/progress.md) in the words of people; the rest as it is.
+std::string told_text(const std::string& key, const Json& value) {
+  const std::optional<double> number = number_of(value);
+  if (number && key == "samples_per_second") return format("{:.4g} samples/s", *number);
+  if (number && (key == "busy" || key == "waiting"))
+    return format("{} {:.0f} %", key, *number * 100);
+  return key + " " + (value.is_string() ? value.as_string() : value.dump());
+}
+
 }  // namespace
 
 Time wall_time() {
@@ -125,12 +142,8 @@ std::string age_text(Time since, Time now) {
 std::optional<double> progress_share(const std::string& line) {
   const Json json = parsed(line);
   const Json* share = json.is_object() ? json.find("progress") : nullptr;
-  if (share == nullptr) return std::nullopt;
-  try {
-    return std::clamp(share->as_number(), 0.0, 1.0);
-  } catch (const Error&) {
-    return std::nullopt;
-  }
+  const std::optional<double> number = share == nullptr ? std::nullopt : number_of(*share);
+  return number ? std::optional(std::clamp(*number, 0.0, 1.0)) : std::nullopt;
 }
 
 std::string progress_text(const std::string& line) {
@@ -139,9 +152,10 @@ std::string progress_text(const std::string& line) {
   std::string text;
   if (const auto share = progress_share(line)) text = format("{:.0f} %", *share * 100);
   for (const auto& [key, value] : json.as_object()) {
-    if (key == "progress" || value.is_object() || value.is_array()) continue;
-    text += (text.empty() ? "" : "  ") + key + " " +
-            (value.is_string() ? value.as_string() : value.dump());
+    // How long a micro-batch takes is for the planner; people see how busy the stage is.
+    if (key == "progress" || key == "micro_batch_s") continue;
+    if (value.is_object() || value.is_array()) continue;
+    text += (text.empty() ? "" : "  ") + told_text(key, value);
   }
   return text;
 }

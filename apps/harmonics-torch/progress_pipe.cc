@@ -4,9 +4,12 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include <harmonics/base/json.h>
 
@@ -29,37 +32,53 @@ int descriptor_from_environment() {
   return value;
 }
 
+/// To three places: more digits are noise.
+double rounded(double value) { return std::round(value * 1e3) / 1e3; }
+
 }  // namespace
 
-ProgressPipe::ProgressPipe(std::int64_t epochs, const Clock& clock)
-    : descriptor_(descriptor_from_environment()), epochs_(epochs), clock_(clock) {}
+ProgressPipe::ProgressPipe(Run run, const Clock& clock)
+    : descriptor_(descriptor_from_environment()),
+      run_(std::move(run)),
+      clock_(clock),
+      meter_(run_.micro_batches) {}
 
-void ProgressPipe::write(const std::string& line) {
+void ProgressPipe::write(Json json) {
+  if (const auto rates = meter_.rates()) {
+    json.set("samples_per_second", rounded(rates->samples_per_second));
+    if (rates->busy) json.set("busy", rounded(*rates->busy));
+    if (rates->waiting) json.set("waiting", rounded(*rates->waiting));
+    if (rates->micro_batch_s) json.set("micro_batch_s", *rates->micro_batch_s);
+  }
+  const std::string line = json.dump() + "\n";
   // One write of less than PIPE_BUF bytes is whole or not at all.
   if (::write(descriptor_, line.data(), line.size()) < 0 && errno == EPIPE) descriptor_ = -1;
 }
 
 void ProgressPipe::on_step(const StepReport& step) {
-  if (descriptor_ < 0 || clock_.now() - written_ < kPeriod) return;
-  written_ = clock_.now();
+  if (descriptor_ < 0) return;
+  const Nanoseconds now = clock_.now();
+  meter_.add(now, step.samples, run_.waited ? std::optional(run_.waited()) : std::nullopt);
+  if (now - written_ < kPeriod) return;
+  written_ = now;
   Json json;
-  if (step.batches_in_epoch && *step.batches_in_epoch > 0 && epochs_ > 0) {
+  if (step.batches_in_epoch && *step.batches_in_epoch > 0 && run_.epochs > 0) {
     const double done =
         static_cast<double>(step.epoch - 1) +  // counted from 1
         static_cast<double>(step.batch) / static_cast<double>(*step.batches_in_epoch);
-    json.set("progress", done / static_cast<double>(epochs_));
+    json.set("progress", done / static_cast<double>(run_.epochs));
   }
   json.set("epoch", step.epoch).set("step", step.step);
   if (step.loss) json.set("loss", *step.loss);
   if (step.accuracy) json.set("accuracy", *step.accuracy);
-  write(json.dump() + "\n");
+  write(std::move(json));
 }
 
 void ProgressPipe::on_epoch(const EpochReport& epoch) {
   if (descriptor_ < 0) return;
   Json json;
-  if (epochs_ > 0) {
-    json.set("progress", static_cast<double>(epoch.epoch) / static_cast<double>(epochs_));
+  if (run_.epochs > 0) {
+    json.set("progress", static_cast<double>(epoch.epoch) / static_cast<double>(run_.epochs));
   }
   json.set("epoch", epoch.epoch);
   if (epoch.train_loss) json.set("train_loss", *epoch.train_loss);
@@ -68,7 +87,7 @@ void ProgressPipe::on_epoch(const EpochReport& epoch) {
     json.set("test_loss", epoch.evaluation->loss);
     if (epoch.evaluation->accuracy) json.set("test_accuracy", *epoch.evaluation->accuracy);
   }
-  write(json.dump() + "\n");
+  write(std::move(json));
 }
 
 }  // namespace harmonics

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include <harmonics/base/clock.h>
+#include <harmonics/base/json.h>
 #include <harmonics/runtime/trainer.h>
+#include <harmonics/schedule/throughput.h>
 
 namespace harmonics {
 
@@ -13,18 +16,26 @@ namespace harmonics {
 /// outlive it.
 class ProgressPipe {
  public:
-  ProgressPipe(std::int64_t epochs, const Clock& clock);
+  /// What is run, for shares and rates.
+  struct Run {
+    std::int64_t epochs = 0;
+    std::int64_t micro_batches = 1;
+    /// How long this process has waited for others in all; empty: there are none.
+    std::function<Nanoseconds()> waited{};
+  };
+  ProgressPipe(Run run, const Clock& clock);
 
   /// At most a few lines a second.
   void on_step(const StepReport& step);
   void on_epoch(const EpochReport& epoch);
 
  private:
-  void write(const std::string& line);
+  void write(Json line);
 
   int descriptor_ = -1;
-  std::int64_t epochs_;
+  const Run run_;
   const Clock& clock_;
+  ThroughputMeter meter_;
   Nanoseconds written_{};
 };
 

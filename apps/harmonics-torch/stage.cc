@@ -157,7 +157,9 @@ TrainReport run_part(const StageCommand& command, const TrainCommand& first,
                                 remote_options(command, job));
       join_replicas(scheduler, command, job);
       const SteadyClock clock;
-      ProgressPipe pipe(job.settings.epochs, clock);
+      ProgressPipe pipe({job.settings.epochs, job.settings.micro_batches,
+                         [&scheduler] { return scheduler.waited(); }},
+                        clock);
       TrainReport report = run_job(scheduler, job, watch, both(events.listener(), pipe));
       if (command.whole_digest) {
         report.weights_digest = weights_digest(checkpoint_weights(training.checkpoint));

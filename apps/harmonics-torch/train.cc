@@ -90,7 +90,7 @@ int train(const TrainCommand& command) {
   const RuntimeOptions options = runtime_options(job);
   const InterruptWatch watch;
   const SteadyClock clock;
-  ProgressPipe pipe(job.settings.epochs, clock);
+  ProgressPipe pipe({job.settings.epochs, job.settings.micro_batches}, clock);
   const TrainingListener listener{[&](const StepReport& step) { pipe.on_step(step); },
                                   [&](const EpochReport& epoch) { pipe.on_epoch(epoch); }};
   if (job.settings.replicas > 1) return train_replicas(job, options, watch, listener);

@@ -220,13 +220,10 @@ void CommandTree::add_submit_pipeline(CLI::App& app) {
              "a folder that the server and all workers share (one of the server's)");
   add_whole(app, "--checkpoint-every", c.checkpoint_every, {1, 1'000'000'000},
             "save every so many steps (100)");
-  const std::pair<std::string, const char*> wishes[] = {
-      {"elastic", "move to a better plan when workers join"},
-      {"secure", "sign and check every tensor between stages; chains lie beside the checkpoint"}};
-  for (const auto& [key, help] : wishes) {
-    const auto wish = [&c, key = key] { c.settings.push_back({key, "true", 0}); };
-    app.add_flag_callback("--" + key, wish, help)->option_text(" ");
-  }
+  app.add_flag("--elastic", c.elastic, "move to a better plan when workers join")->option_text(" ");
+  app.add_flag("--secure", c.secure,
+               "sign and check every tensor between stages; chains lie beside the checkpoint")
+      ->option_text(" ");
   app.add_flag("--profile", c.profile, "measure the model on each worker before the first plan")
       ->option_text(" ");
   app.add_flag("--trace", c.trace, "keep when each stage worked on what, beside the checkpoint")

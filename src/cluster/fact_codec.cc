@@ -91,7 +91,8 @@ class Writer {
     pairs(pipeline.settings);
     text(pipeline.checkpoint);
     number(pipeline.checkpoint_every);
-    number((pipeline.profile ? 1U : 0U) | (pipeline.trace ? 2U : 0U));
+    number((pipeline.profile ? 1U : 0U) | (pipeline.trace ? 2U : 0U) |
+           (pipeline.elastic ? 4U : 0U) | (pipeline.secure ? 8U : 0U));
   }
   void submission(const Submission& submission) {
     number(submission.first.value);

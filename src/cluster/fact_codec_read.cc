@@ -155,9 +155,12 @@ PipelineSpec Reader::pipeline() {
   spec.settings = pairs();
   spec.checkpoint = text();
   read(spec.checkpoint_every);
-  const std::uint64_t wishes = number(3);
+  const std::uint64_t wishes = number(15);
   spec.profile = (wishes & 1) != 0;
   spec.trace = (wishes & 2) != 0;
+  spec.elastic = (wishes & 4) != 0;
+  spec.secure = (wishes & 8) != 0;
+  lift_old_settings(spec);
   return spec;
 }
 

@@ -41,6 +41,26 @@ TEST(FactCodec, TasksOfOneSubmissionShareIt) {
   EXPECT_EQ(read_all(writer.take()).size(), 1U) << "a new batch can be read alone";
 }
 
+TEST(FactCodec, PipelinesOfEarlierVersionsAreRead) {
+  // These said it among the settings, and wrote the same bytes otherwise.
+  auto submission = std::make_shared<Submission>();
+  submission->spec.name = "old";
+  set_pipeline(submission->spec,
+               {.model = "m",
+                .graph = "g",
+                .settings = {{"secure", "true"}, {"epochs", "3"}, {"elastic", "true"}},
+                .trace = true});
+  FactWriter writer;
+  writer.add(TasksSubmitted{submission});
+  const std::vector<Fact> facts = read_all(writer.take());
+  const PipelineSpec& read = *std::get<TasksSubmitted>(facts.at(0)).submission->spec.pipeline;
+  EXPECT_TRUE(read.elastic);
+  EXPECT_TRUE(read.secure);
+  EXPECT_TRUE(read.trace);
+  EXPECT_FALSE(read.profile);
+  EXPECT_EQ(read.settings, (TextPairs{{"epochs", "3"}}));
+}
+
 TEST(FactCodec, AShortBatchIsAnError) {
   Random random(3, "facts");
   FactWriter writer;

@@ -70,6 +70,8 @@ inline std::shared_ptr<const Submission> random_submission(Random& random) {
     pipeline.checkpoint = random_text(random);
     pipeline.profile = random.below(2) == 0;
     pipeline.trace = random.below(2) == 0;
+    pipeline.elastic = random.below(2) == 0;
+    pipeline.secure = random.below(2) == 0;
     pipeline.checkpoint_every = static_cast<std::uint32_t>(1 + random.below(1000));
     spec.gang = std::max<std::uint32_t>(1, pipeline.stages);
     spec.command.clear();

@@ -25,7 +25,7 @@ std::vector<const Worker*> free_workers(const Decisions& step, const Needs& need
 
 AskPlan question(const TaskRecord& task, const std::vector<const Worker*>& free) {
   const Needs needs = needs_of(task.spec());
-  AskPlan ask{task.id, task.submission, {}};
+  AskPlan ask{task.id, task.submission, {}, {}};
   for (const Worker* worker : free) {
     ask.places.push_back({worker->id, worker->spec, worker->choose(needs)});
   }
@@ -41,13 +41,17 @@ double period_of(const std::string& plan) {
   }
 }
 
-}  // namespace
-
-bool is_elastic(const TaskSpec& spec) {
-  const std::pair<std::string, std::string> wish("elastic", "true");
-  return spec.pipeline &&
-         std::ranges::find(spec.pipeline->settings, wish) != spec.pipeline->settings.end();
+/// What is known of workers may have changed since the running plan was made, so its period then is
+/// the second choice.
+bool is_worth_a_move(const PlanMade& made, const std::string& running) {
+  if (!made.problem.empty()) return false;
+  const double now = made.running_period_s > 0 ? made.running_period_s : period_of(running);
+  return period_of(made.plan) < kWorthAMove * now;
 }
+
+bool is_elastic(const TaskSpec& spec) { return spec.pipeline && spec.pipeline->elastic; }
+
+}  // namespace
 
 PlanDesk::Turn PlanDesk::take_turn(Decisions& step, const TaskRecord& task, std::size_t most) {
   held_.clear();
@@ -124,13 +128,12 @@ void PlanDesk::weigh(Decisions& step, const TaskRecord& task) {
   }
   Entry& entry = elastic_.at(task.id);
   if (!entry.asked.empty() && !entry.answer) return;
-  if (entry.answer && entry.answer->problem.empty() &&
-      period_of(entry.answer->plan) < kWorthAMove * period_of(active.plan)) {
+  if (entry.answer && is_worth_a_move(*entry.answer, active.plan)) {
     step.note("pipeline {} moves to a better plan", task.id.value);
     step.stop(task, StopReason::kPreempted);
     return;
   }
-  AskPlan ask{task.id, task.submission, {}};
+  AskPlan ask{task.id, task.submission, {}, active.plan};
   std::vector<WorkerId> ids;
   for (const Member& member : active.members) {
     const auto known = step.tables().workers.find(member.worker);

@@ -55,7 +55,5 @@ class PlanDesk {
 
 /// How much shorter the period of a new plan must be to be worth a move.
 inline constexpr double kWorthAMove = 0.85;
-/// Whether the task's settings say "elastic".
-[[nodiscard]] bool is_elastic(const TaskSpec& spec);
 
 }  // namespace harmonics

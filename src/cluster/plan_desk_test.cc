@@ -31,7 +31,7 @@ class PlanDeskTest : public testing::Test {
     if (pipeline) set_pipeline(spec, {.model = "m", .graph = "g", .stages = stages});
     if (elastic) {
       PipelineSpec moving = *spec.pipeline;
-      moving.settings = {{"elastic", "true"}};
+      moving.elastic = true;
       set_pipeline(spec, std::move(moving));
     }
     reactor_.handle(SubmitRequest{RequestId{1}, {"ann", false}, spec}, now_, out_);
@@ -222,6 +222,28 @@ TEST_F(PlanDeskTest, AnElasticPipelineMovesToAPlanThatIsWorthIt) {
   asked();
   EXPECT_EQ(state_of(task), "active");
   EXPECT_EQ(reactor_.state().find_task(task)->failures, 0U);
+}
+
+TEST_F(PlanDeskTest, TheRunningPlanIsReckonedLikeTheNewOne) {
+  const WorkerId a = join("a");
+  const TaskId task = submit(0, true, true);
+  EXPECT_EQ(asked().at(0).running, "");
+  plan_of(task, {a}, 10);
+  asked();
+  const WorkerId b = join("b");
+  EXPECT_EQ(asked().at(0).running, R"({"period_s": 10})");
+  const auto answer = [&](double running_period_s) {
+    PlanMade made{task, {a, b}, R"({"period_s": 5})", {}, false, false};
+    made.running_period_s = running_period_s;
+    reactor_.handle(made, now_, out_);
+    asked();
+    return std::get<Active>(reactor_.state().find_task(task)->state).stopping.has_value();
+  };
+  // It was estimated at 10; by what is known now it takes no longer than the new one would.
+  EXPECT_FALSE(answer(5));
+  join("c");
+  EXPECT_EQ(asked().size(), 1U);
+  EXPECT_TRUE(answer(6));
 }
 
 TEST_F(PlanDeskTest, BeforeItHasRunItWaitsForAllItsStages) {

@@ -90,6 +90,16 @@ Needs needs_of(const TaskSpec& spec) {
           spec.memory_mb};
 }
 
+void lift_old_settings(PipelineSpec& spec) {
+  std::erase_if(spec.settings, [&spec](const auto& setting) {
+    const auto& [key, value] = setting;
+    if (key != "elastic" && key != "secure") return false;
+    bool& wish = key == "elastic" ? spec.elastic : spec.secure;
+    wish = wish || value == "true";
+    return true;
+  });
+}
+
 void set_pipeline(TaskSpec& spec, PipelineSpec pipeline) {
   spec.gang = std::max<std::uint32_t>(1, pipeline.stages);
   spec.pipeline = std::move(pipeline);

@@ -142,6 +142,8 @@ constexpr std::array kPipelineFields{
                   }},
     pipeline_flag<&PipelineSpec::profile>("profile"),
     pipeline_flag<&PipelineSpec::trace>("trace"),
+    pipeline_flag<&PipelineSpec::elastic>("elastic"),
+    pipeline_flag<&PipelineSpec::secure>("secure"),
 };
 
 PipelineSpec read_pipeline(const Json& value, const Place& place) {
@@ -155,6 +157,7 @@ PipelineSpec read_pipeline(const Json& value, const Place& place) {
     }
     field->read(spec, entry, Place{place.where, key});
   }
+  lift_old_settings(spec);
   return spec;
 }
 
@@ -173,7 +176,8 @@ Json write_pipeline(const TaskSpec& task) {
   json.set("bind", pairs_json(spec.bindings)).set("settings", pairs_json(spec.settings));
   json.set("checkpoint", spec.checkpoint);
   json.set("checkpoint_every", std::int64_t{spec.checkpoint_every});
-  return json.set("profile", spec.profile).set("trace", spec.trace);
+  json.set("profile", spec.profile).set("trace", spec.trace);
+  return json.set("elastic", spec.elastic).set("secure", spec.secure);
 }
 
 /// One key of task JSON: how it is read and, if it differs from its default, written.

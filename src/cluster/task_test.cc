@@ -163,6 +163,17 @@ TEST(TaskJson, CeilingsHold) {
   EXPECT_THAT(error_of(std::string(8 * kMaxTaskBytes + 1, ' ')), HasSubstr("too many"));
 }
 
+TEST(Pipeline, WhatEarlierVersionsSaidAmongTheSettingsIsStillRead) {
+  const TaskSpec spec = parse_task(
+      R"({"name": "n", "pipeline": {"model": "m", "graph": "g",
+          "settings": {"elastic": "true", "epochs": "3", "secure": "false"}}})",
+      "t");
+  EXPECT_TRUE(spec.pipeline->elastic);
+  EXPECT_FALSE(spec.pipeline->secure);
+  EXPECT_EQ(spec.pipeline->settings, (TextPairs{{"epochs", "3"}}));
+  EXPECT_EQ(parse_task(write_task(spec), "again"), spec);
+}
+
 TEST(Names, NaturalOrder) {
   EXPECT_TRUE(natural_less("worker-2", "worker-10"));
   EXPECT_FALSE(natural_less("worker-10", "worker-2"));

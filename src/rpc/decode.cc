@@ -66,6 +66,9 @@ PipelineSpec decode_pipeline(const wire::Pipeline& from) {
   spec.checkpoint_every = from.checkpoint_every();
   spec.profile = from.profile();
   spec.trace = from.trace();
+  spec.elastic = from.elastic();
+  spec.secure = from.secure();
+  lift_old_settings(spec);
   return spec;
 }
 

@@ -37,6 +37,8 @@ void encode_pipeline(const PipelineSpec& from, wire::Pipeline& to) {
   to.set_checkpoint_every(from.checkpoint_every);
   to.set_profile(from.profile);
   to.set_trace(from.trace);
+  to.set_elastic(from.elastic);
+  to.set_secure(from.secure);
 }
 
 struct WorkerMessageEncoder {

@@ -37,7 +37,9 @@ TaskSpec full_spec() {
                                .checkpoint = "/shared",
                                .checkpoint_every = 7,
                                .profile = true,
-                               .trace = true};
+                               .trace = true,
+                               .elastic = true,
+                               .secure = true};
   return spec;
 }
 

@@ -68,6 +68,10 @@ class PartGroup {
   /// Everything built, once all boundaries are bound; one that is not is an Error that names it.
   [[nodiscard]] Trainer& ready();
   [[nodiscard]] StageChain& chain();
+  /// How long the parts have waited for those in other processes.
+  [[nodiscard]] Nanoseconds waited() const {
+    return runner_ == nullptr ? Nanoseconds(0) : runner_->waited();
+  }
 
  private:
   struct Names {

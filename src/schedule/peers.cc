@@ -13,7 +13,7 @@ TransportPtr Peers::make_end(const RemoteBinding& binding) const {
 }
 
 Transport* Peers::keep(TransportPtr end) {
-  transports_.push_back(std::move(end));
+  transports_.push_back(std::make_unique<TimedTransport>(std::move(end), waited_));
   return transports_.back().get();
 }
 

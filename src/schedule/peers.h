@@ -9,6 +9,7 @@
 
 #include "part_map.h"
 #include "stage_driver.h"
+#include "timed_transport.h"
 
 namespace harmonics {
 
@@ -32,6 +33,9 @@ class Peers {
   [[nodiscard]] Notice spread(Notice notice, NoticeTag tag, std::size_t rounds,
                               Nanoseconds patience);
 
+  /// How long sends and receives here have taken in all. Any thread.
+  [[nodiscard]] Nanoseconds waited() const { return Nanoseconds(waited_->load()); }
+
   /// Waits until the others have what was sent, then lets go. What goes wrong is logged.
   void close(Nanoseconds patience) noexcept;
   /// Lets go at once: the others get an Error.
@@ -43,6 +47,7 @@ class Peers {
   void exchange(Notice& notice, const NoticeTag& tag, Nanoseconds patience);
 
   TransportOptions options_;
+  WaitCount waited_ = std::make_shared<std::atomic<std::int64_t>>(0);
   std::vector<TransportPtr> transports_;
   StageEnds ends_;
 };

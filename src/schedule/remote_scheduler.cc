@@ -69,6 +69,7 @@ std::string RemoteScheduler::weights_digest() const {
 }
 void RemoteScheduler::close() { state_->group.close(); }
 std::string RemoteScheduler::proof() const { return state_->group.proof(); }
+Nanoseconds RemoteScheduler::waited() const { return state_->group.waited(); }
 const TrainingProgress& RemoteScheduler::progress() const {
   return state_->group.ready().progress();
 }

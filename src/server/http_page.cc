@@ -13,15 +13,49 @@ namespace {
 
 constexpr std::chrono::seconds kPatience(5);
 
-/// The loop's own view, or nothing when it does not answer in time.
-std::optional<ClusterStatus> ask_status(ServerLoop& loop) {
+/// The loop's answer, or nothing when it does not give that kind in time.
+template <typename Kind>
+std::optional<Kind> ask(ServerLoop& loop, ClientRequest request) {
   const auto promise = std::make_shared<std::promise<ClientReply>>();
   auto answer = promise->get_future();
-  loop.ask(StatusQuery{}, [promise](ClientReply reply) { promise->set_value(std::move(reply)); });
+  loop.ask(std::move(request),
+           [promise](ClientReply reply) { promise->set_value(std::move(reply)); });
   if (answer.wait_for(kPatience) != std::future_status::ready) return std::nullopt;
-  const ClientReply reply = answer.get();
-  const auto* status = std::get_if<ClusterStatus>(&reply);
-  return status == nullptr ? std::nullopt : std::optional(*status);
+  ClientReply reply = answer.get();
+  Kind* wanted = std::get_if<Kind>(&reply);
+  return wanted == nullptr ? std::nullopt : std::optional(std::move(*wanted));
+}
+
+bool is_number(const Json& value) {
+  try {
+    static_cast<void>(value.as_number());
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// The numbers of a line of progress; an empty object for a line that is none.
+Json numbers_of(const std::string& line) {
+  Json numbers = Json::object();
+  try {
+    for (const auto& [key, value] : Json::parse(line, "progress").as_object()) {
+      if (is_number(value)) numbers.set(key, value);
+    }
+  } catch (const Error&) {
+    // A program may write what it likes.
+  }
+  return numbers;
+}
+
+Json pipelines_json(const std::vector<TaskView>& pipelines) {
+  Json list = Json::array();
+  for (const TaskView& task : pipelines) {
+    Json stages = Json::array();
+    for (const MemberView& member : task.members) stages.push(numbers_of(member.progress));
+    list.push(Json().set("task", task.id.value).set("stages", std::move(stages)));
+  }
+  return list;
 }
 
 class Metrics {
@@ -77,7 +111,7 @@ std::string metrics_text(const ClusterStatus& status, const LoopCounters& counte
   return out.take();
 }
 
-std::string status_text(const ClusterStatus& status) {
+std::string status_text(const ClusterStatus& status, const std::vector<TaskView>& pipelines) {
   Json tasks;
   tasks.set("waiting", status.waiting).set("pending", status.pending);
   tasks.set("delayed", status.delayed).set("active", status.active).set("ended", status.ended);
@@ -88,6 +122,7 @@ std::string status_text(const ClusterStatus& status) {
   json.set("workers_connected", std::uint64_t{status.workers_connected});
   json.set("devices", std::uint64_t{status.devices});
   json.set("devices_leased", std::uint64_t{status.devices_leased});
+  json.set("pipelines", pipelines_json(pipelines));
   return json.dump(2) + "\n";
 }
 
@@ -99,20 +134,28 @@ struct HttpPage::Parts {
 
 HttpPage::HttpPage(const std::string& host, std::uint16_t port, ServerLoop& loop)
     : parts_(std::make_unique<Parts>()) {
-  const auto serve = [this, &loop](const char* path, const char* type, auto text) {
-    parts_->server.Get(path, [&loop, type, text](const httplib::Request&, httplib::Response& out) {
-      if (const auto status = ask_status(loop)) {
-        out.set_content(text(*status), type);
+  // `text` gives nothing when the loop does not answer.
+  const auto serve = [this](const char* path, const char* type, auto text) {
+    parts_->server.Get(path, [type, text](const httplib::Request&, httplib::Response& out) {
+      if (const std::optional<std::string> content = text()) {
+        out.set_content(*content, type);
       } else {
         out.status = 503;
         out.set_content("the server is busy or stopping\n", "text/plain");
       }
     });
   };
-  serve("/metrics", "text/plain; version=0.0.4",
-        [&loop](const ClusterStatus& status) { return metrics_text(status, loop.counters()); });
-  serve("/status", "application/json",
-        [](const ClusterStatus& status) { return status_text(status); });
+  serve("/metrics", "text/plain; version=0.0.4", [&loop]() -> std::optional<std::string> {
+    const auto status = ask<ClusterStatus>(loop, StatusQuery{});
+    if (!status) return std::nullopt;
+    return metrics_text(*status, loop.counters());
+  });
+  serve("/status", "application/json", [&loop]() -> std::optional<std::string> {
+    const auto status = ask<ClusterStatus>(loop, StatusQuery{});
+    const auto pipelines = ask<TaskPage>(loop, PipelinesQuery{});
+    if (!status || !pipelines) return std::nullopt;
+    return status_text(*status, pipelines->tasks);
+  });
   parts_->server.new_task_queue = [] { return new httplib::ThreadPool(2); };
   const bool bound = port == 0 ? (parts_->port = parts_->server.bind_to_any_port(host.c_str())) > 0
                                : parts_->server.bind_to_port(host.c_str(), port);

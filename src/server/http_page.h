@@ -10,7 +10,7 @@
 namespace harmonics {
 
 /// Serves /metrics and /status from construction on; `loop` must outlive it. What it shows needs no
-/// token: counts and names of workers, nothing of tasks.
+/// token: counts, and of pipelines that run their numbers; no names, nothing of other tasks.
 class HttpPage {
  public:
   HttpPage(const std::string& host, std::uint16_t port, ServerLoop& loop);
@@ -27,6 +27,7 @@ class HttpPage {
 /// The text of /metrics.
 [[nodiscard]] std::string metrics_text(const ClusterStatus& status, const LoopCounters& counters);
 /// The text of /status.
-[[nodiscard]] std::string status_text(const ClusterStatus& status);
+[[nodiscard]] std::string status_text(const ClusterStatus& status,
+                                      const std::vector<TaskView>& pipelines);
 
 }  // namespace harmonics

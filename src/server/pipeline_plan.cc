@@ -14,13 +14,13 @@
 #include <harmonics/plan/plan.h>
 #include <harmonics/plan/planner.h>
 
+#include "unit_times.h"
+
 namespace harmonics {
 namespace {
 
 /// Orders of the stages are all tried while they are no more than this.
 constexpr std::size_t kMaxTriedOrders = 120;
-/// A backward pass costs about twice a forward pass.
-constexpr double kTrainingOverForward = 3;
 constexpr double kBytesPerNumber = 4;
 /// What a worker that tells nothing of its memory may hold.
 constexpr double kUnknownMemoryMb = 1 << 20;
@@ -70,7 +70,8 @@ class Problem {
     problem_.batch_size = micro_batch_of(spec);
     add_layers();
     const bool local = on_one_machine(places);
-    for (std::size_t i = 0; i < places.size(); ++i) add_place(i, local);
+    std::vector<std::vector<double>> times = unit_times(units_, places, batch_);
+    for (std::size_t i = 0; i < places.size(); ++i) add_place(i, local, std::move(times[i]));
     check_problem(problem_);
   }
 
@@ -99,30 +100,14 @@ class Problem {
     }
   }
 
-  std::vector<double> times_of(const StagePlace& place) const {
-    if (place.measured) {
-      if (place.measured->unit_s.size() == units_.size()) return place.measured->unit_s;
-      fail(ErrorCode::kInternal, "worker '{}' measured {} units, the graph has {}",
-           place.place.spec.name, place.measured->unit_s.size(), units_.size());
-    }
-    const double flops = place.place.devices.empty() ? kEstimatedCpuFlops : kEstimatedGpuFlops;
-    std::vector<double> times;
-    for (const Unit& unit : units_) {
-      const auto layers = static_cast<double>(unit.last_layer - unit.first_layer + 1);
-      const double work = unit.flops + layers * kLayerOverheadFlops;
-      times.push_back(kTrainingOverForward * work * batch_ / flops);
-    }
-    return times;
-  }
-
   // Hosts that nothing tells apart are one class: that is what makes planning quick.
-  void add_place(std::size_t index, bool local) {
+  void add_place(std::size_t index, bool local, std::vector<double> times) {
     const StagePlace& place = places_[index];
     HostClass host{.type = place.place.spec.name,
                    .hosts = {},
                    .bandwidth_mbps = local ? kEstimatedLocalMbps : kEstimatedNetworkMbps,
                    .memory_mb = memory_mb(place),
-                   .layer_time_s = times_of(place),
+                   .layer_time_s = std::move(times),
                    .barred = {}};
     if (place.measured && place.measured->bandwidth_mbps > 0) {
       host.bandwidth_mbps = place.measured->bandwidth_mbps;
@@ -214,12 +199,19 @@ Json stages_json(const Problem& problem, const CostModel& costs, const Placement
   return stages;
 }
 
+/// What the worker's times rest on.
+const char* basis_of(const StagePlace& place) {
+  if (place.measured) return "profile";
+  return place.trained.empty() ? "estimate" : "training";
+}
+
 Json workers_json(const Problem& problem, const std::vector<StagePlace>& places) {
   Json workers = Json::array();
   for (std::size_t i = 0; i < places.size(); ++i) {
     workers.push(Json()
                      .set("worker", places[i].place.spec.name)
-                     .set("measured", places[i].measured.has_value())
+                     .set("measured", is_measured(places[i]))
+                     .set("basis", basis_of(places[i]))
                      .set("whole_graph_s", problem.total_s(i)));
   }
   return workers;
@@ -247,6 +239,24 @@ std::int64_t micro_batch_of(const PipelineSpec& spec) {
   const std::int64_t batch = setting(spec, "batch_size", 32);
   const std::int64_t slices = setting(spec, "micro_batches", 1);
   return std::max<std::int64_t>(1, (batch + slices - 1) / slices);
+}
+
+std::optional<double> period_with(const PipelineSpec& spec, const std::vector<StagePlace>& places,
+                                  const std::string& plan) {
+  const HarmonicGraph graph = graph_of(spec);
+  const Problem problem(spec, graph, places);
+  Placement placement;
+  const Json json = Json::parse(plan, "plan");
+  for (const Json& stage : json.at("stages").as_array()) {
+    const auto place = std::ranges::find(places, stage.at("worker").as_string(),
+                                         [](const StagePlace& one) { return one.place.spec.name; });
+    if (place == places.end()) return std::nullopt;
+    const Json::Array& layers = stage.at("layers").as_array();
+    placement.push_back({static_cast<std::size_t>(layers.at(0).as_integer() - 1),
+                         static_cast<std::size_t>(layers.at(1).as_integer()),
+                         problem.class_of(static_cast<std::size_t>(place - places.begin()))});
+  }
+  return period_of(CostModel(problem.numbers(), {}), placement);
 }
 
 PipelinePlan plan_pipeline(const PipelineSpec& spec, const std::vector<StagePlace>& places) {

@@ -90,6 +90,42 @@ TEST(PipelinePlan, LeftAloneItLeavesOutWhoWouldSlowItDown) {
   EXPECT_TRUE(plan.text.at("proven").as_bool());
 }
 
+TEST(PipelinePlan, SaysWhatItRestsOn) {
+  const auto words = [](std::vector<StagePlace> places) {
+    return explain_plan(plan_pipeline(pipeline(2), places).text.dump());
+  };
+  StagePlace trained = place("x", 1);
+  trained.trained = {{1, 2, 0.5}};
+  EXPECT_THAT(words({place("x", 1), place("y", 2)}), HasSubstr("The plan rests on estimates"));
+  EXPECT_THAT(words({measured("x", 1, 1.0), measured("y", 2, 1.0)}),
+              HasSubstr("The plan rests on measurements."));
+  const std::string mixed = words({trained, place("y", 2)});
+  EXPECT_THAT(mixed, HasSubstr("measurements of 1 of 2 workers"));
+  EXPECT_THAT(mixed, HasSubstr("measured in training)"));
+}
+
+TEST(PipelinePlan, WhoTrainedSlowlyGetsLess) {
+  StagePlace slow = place("slow", 1);
+  slow.trained = {{1, 2, 2.0}};
+  StagePlace fast = place("fast", 2);
+  fast.trained = {{3, 4, 0.01}};
+  for (const Json& stage : plan_pipeline(pipeline(2), {slow, fast}).text.at("stages").as_array()) {
+    const auto& layers = stage.at("layers").as_array();
+    const std::int64_t count = layers[1].as_integer() - layers[0].as_integer() + 1;
+    EXPECT_EQ(count, stage.at("worker").as_string() == "fast" ? 3 : 1);
+  }
+}
+
+TEST(PipelinePlan, APlanIsReckonedAgainWithWhatIsKnownNow) {
+  const std::vector<StagePlace> before = {place("x", 1), place("y", 2)};
+  const PipelinePlan plan = plan_pipeline(pipeline(2), before);
+  const std::string text = plan.text.dump();
+  EXPECT_DOUBLE_EQ(*period_with(pipeline(2), before, text), plan.text.at("period_s").as_number());
+  EXPECT_NEAR(*period_with(pipeline(2), {measured("y", 2, 4.0), measured("x", 1, 4.0)}, text), 8.0,
+              4.01);
+  EXPECT_FALSE(period_with(pipeline(2), {place("x", 1), place("z", 3)}, text));
+}
+
 TEST(PipelinePlan, WhatCanNeverWorkIsAnInvalidArgument) {
   const auto code = [](const PipelineSpec& spec) {
     try {

@@ -18,10 +18,27 @@ std::string stage_words(const Json& stage) {
                 stage.at("compute_s").as_number() * kMilliseconds);
 }
 
+/// Plans of earlier versions do not name the basis.
+const char* basis_words(const Json& worker) {
+  const Json* basis = worker.find("basis");
+  if (basis != nullptr && basis->as_string() == "training") return "measured in training";
+  return worker.at("measured").as_bool() ? "measured" : "estimated";
+}
+
 std::string worker_words(const Json& worker) {
   return format("{} ({:.3f} ms for the whole graph, {})", worker.at("worker").as_string(),
-                worker.at("whole_graph_s").as_number() * kMilliseconds,
-                worker.at("measured").as_bool() ? "measured" : "estimated");
+                worker.at("whole_graph_s").as_number() * kMilliseconds, basis_words(worker));
+}
+
+/// Whether measurements or estimates are behind it all.
+std::string basis_sentence(const Json::Array& workers) {
+  std::size_t measured = 0;
+  for (const Json& worker : workers) measured += worker.at("measured").as_bool() ? 1 : 0;
+  if (measured == workers.size()) return " The plan rests on measurements.";
+  if (measured == 0) return " The plan rests on estimates: no worker has measured the model yet.";
+  return format(
+      " The plan rests on measurements of {} of {} workers, and on estimates scaled by them.",
+      measured, workers.size());
 }
 
 }  // namespace
@@ -67,7 +84,10 @@ std::string explain_plan(const std::string& plan) {
     list += (list.empty() ? "" : ", ") + worker_words(worker);
   }
   text += format(" It was planned with {}", planned_with);
-  return text + (left_out.empty() ? "." : format("; {} would not have made it faster.", left_out));
+  text += left_out.empty() ? "." : format("; {} would not have made it faster.", left_out);
+  text += basis_sentence(json.at("workers").as_array());
+  const Json* tls = json.find("tls");
+  return text + (tls != nullptr && tls->as_bool() ? " Its stages speak TLS." : "");
 }
 
 }  // namespace harmonics

@@ -84,7 +84,7 @@ ClusterServer::ClusterServer(ServerSettings settings) : parts_(std::make_unique<
   parts_->loop = std::make_unique<ServerLoop>(
       lead_store(settings), load_tokens(settings),
       ServerLoop::Options{settings.policy, settings.reactor, settings.rate,
-                          settings.state_dir / "pipelines"},
+                          settings.state_dir / "pipelines", settings.tls.has_value()},
       std::move(policy));
   parts_->service = std::make_unique<ClusterService>(
       ServiceOptions{address_of(settings.host, settings.port), settings.tls}, *parts_->loop);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <harmonics/base/error.h>
+#include <harmonics/base/json.h>
 #include <harmonics/base/log.h>
 
 #include "gang_secret.h"
@@ -16,6 +18,18 @@ namespace {
 
 Time wall_now() {
   return std::chrono::duration_cast<Time>(std::chrono::system_clock::now().time_since_epoch());
+}
+
+/// Busy seconds for a micro-batch that a stage tells in its progress (docs/formats/progress.md); 0:
+/// it does not.
+double measured_seconds(const std::string& line) {
+  constexpr std::string_view kKey = "micro_batch_s";
+  if (line.find(kKey) == line.npos) return 0;
+  try {
+    return Json::parse(line, "progress").at(kKey).as_number();
+  } catch (const Error&) {
+    return 0;
+  }
 }
 
 Refusal stopping() {
@@ -33,7 +47,7 @@ ServerLoop::ServerLoop(std::unique_ptr<Store> store, Tokens tokens, Options opti
       rates_(options_.rate),
       started_wall_(wall_now()),
       started_steady_(clock_.now()) {
-  plans_ = std::make_unique<PlanService>(options_.pipelines,
+  plans_ = std::make_unique<PlanService>(PlanService::Options{options_.pipelines, options_.tls},
                                          [this](PlanMade plan) { inbox_.push(std::move(plan)); });
   thread_ = std::thread([this] { run(); });
 }
@@ -177,7 +191,7 @@ void ServerLoop::on(ServerReactor& reactor, Speech& speech, Time now, Outbox& ou
     reactor.handle(WorkerSays{connection.worker, connection.epoch, std::move(message)}, now, out);
   }
   for (ProgressLine& line : speech.progress) {
-    note_progress(reactor.state().find_task(line.id.task), connection.worker, std::move(line));
+    note_progress(reactor.state(), connection.worker, std::move(line));
   }
 }
 
@@ -185,16 +199,33 @@ void ServerLoop::on(ServerReactor& reactor, PlanMade& plan, Time now, Outbox& ou
   reactor.handle(std::move(plan), now, out);
 }
 
-void ServerLoop::note_progress(const TaskRecord* task, WorkerId worker, ProgressLine line) {
-  if (task == nullptr) return;
+void ServerLoop::note_progress(const ClusterState& state, WorkerId worker, ProgressLine line) {
+  const TaskRecord* task = state.find_task(line.id.task);
+  if (task == nullptr || line.id.attempt != task->attempts) return;
   if (progress_.size() >= kMaxProgressLines && !progress_.contains(line.id.task)) return;
   TaskProgress& progress = progress_[line.id.task];
   progress.newest = line.line;
   const std::vector<WorkerId>& places = task->places;
   const auto place = std::ranges::find(places, worker);
-  if (places.size() < 2 || place == places.end()) return;
+  if (place == places.end() || (places.size() < 2 && !task->spec().pipeline)) return;
+  const auto rank = static_cast<std::size_t>(place - places.begin());
   progress.members.resize(places.size());
-  progress.members[static_cast<std::size_t>(place - places.begin())] = std::move(line.line);
+  progress.measured.resize(places.size());
+  if (!progress.measured[rank]) note_measure(state, *task, rank, line.line);
+  progress.members[rank] = std::move(line.line);
+}
+
+// Once in an attempt: the first lines that tell it tell it well enough.
+void ServerLoop::note_measure(const ClusterState& state, const TaskRecord& task, std::size_t rank,
+                              const std::string& line) {
+  const auto* active = std::get_if<Active>(&task.state);
+  if (!task.spec().pipeline || active == nullptr || active->measures) return;
+  const double seconds = measured_seconds(line);
+  const WorkerRecord* worker = state.find_worker(task.places[rank]);
+  if (seconds <= 0 || worker == nullptr) return;
+  progress_[task.id].measured[rank] = true;
+  const PlanPlace place{worker->id, worker->spec, active->members.at(rank).devices};
+  plans_->learn({task.submission, place, active->plan, rank, seconds});
 }
 
 void ServerLoop::on(ServerReactor& reactor, Farewell& farewell, Time now, Outbox& out) {
@@ -316,6 +347,7 @@ ClientReply ServerLoop::look(const ServerReactor& reactor, const ClientRequest& 
     return find_log(reactor, *query);
   }
   if (std::holds_alternative<WorkersQuery>(request)) return view_workers(reactor);
+  if (std::holds_alternative<PipelinesQuery>(request)) return view_pipelines(state, progress);
   ClusterStatus status = view_status(reactor);
   status.version = HARMONICS_VERSION;
   status.policy = options_.policy;

@@ -50,6 +50,7 @@ class ServerLoop final : public ClusterBackend {
     ServerOptions reactor;
     std::uint64_t rate = kDefaultRate;  ///< Requests of one user in a second.
     std::filesystem::path pipelines;    ///< Where checkpoints of pipelines go.
+    bool tls = false;                   ///< The cluster speaks TLS, and so do stages of pipelines.
   };
   /// `store` leads already. `policy` is used by the loop's thread alone.
   ServerLoop(std::unique_ptr<Store> store, Tokens tokens, Options options,
@@ -109,7 +110,9 @@ class ServerLoop final : public ClusterBackend {
   void on(ServerReactor& reactor, Speech& speech, Time now, Outbox& out);
   void on(ServerReactor& reactor, Farewell& farewell, Time now, Outbox& out);
   void on(ServerReactor& reactor, PlanMade& plan, Time now, Outbox& out);
-  void note_progress(const TaskRecord* task, WorkerId worker, ProgressLine line);
+  void note_progress(const ClusterState& state, WorkerId worker, ProgressLine line);
+  void note_measure(const ClusterState& state, const TaskRecord& task, std::size_t rank,
+                    const std::string& line);
   void answer(const ServerReactor& reactor, Question& question, Time now);
   ClientReply look(const ServerReactor& reactor, const ClientRequest& request, Time now);
   ClientReply find_log(const ServerReactor& reactor, const LogQuery& query);

@@ -1,6 +1,8 @@
 #include "state_views.h"
 
 #include <algorithm>
+#include <functional>
+#include <set>
 
 #include "plan_words.h"
 
@@ -110,6 +112,21 @@ TaskPage list_tasks(const ClusterState& state, const ListTasksQuery& query,
   const TaskId last = {state.next_task().value};
   page.next =
       from.value < last.value && (more || page.tasks.size() == query.limit) ? from : TaskId{};
+  return page;
+}
+
+TaskPage view_pipelines(const ClusterState& state, const ProgressOf& progress) {
+  std::set<TaskId, std::greater<>> running;
+  for (const WorkerRecord* worker : state.workers()) {
+    for (const AttemptId& id : state.attempts_on(worker->id)) {
+      if (state.find_task(id.task)->spec().pipeline) running.insert(id.task);
+    }
+  }
+  TaskPage page;
+  for (const TaskId id : running) {
+    if (page.tasks.size() == kMaxTasksPerPage) break;
+    page.tasks.push_back(view_task(state, *state.find_task(id), progress));
+  }
   return page;
 }
 

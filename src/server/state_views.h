@@ -12,7 +12,8 @@ namespace harmonics {
 /// Lines of progress; empty: none.
 struct TaskProgress {
   std::string newest{};
-  std::vector<std::string> members{};  ///< The newest of each rank, if there are several.
+  std::vector<std::string> members{};  ///< The newest of each rank of a gang or pipeline.
+  std::vector<bool> measured{};        ///< Ranks of a pipeline that have told what they measured.
 };
 using ProgressOf = std::function<TaskProgress(TaskId)>;
 
@@ -22,6 +23,8 @@ using ProgressOf = std::function<TaskProgress(TaskId)>;
 inline constexpr std::size_t kMaxTasksScanned = 100'000;
 [[nodiscard]] TaskPage list_tasks(const ClusterState& state, const ListTasksQuery& query,
                                   const ProgressOf& progress);
+/// The newest pipelines that run.
+[[nodiscard]] TaskPage view_pipelines(const ClusterState& state, const ProgressOf& progress);
 [[nodiscard]] std::vector<WorkerView> view_workers(const ServerReactor& reactor);
 [[nodiscard]] ClusterStatus view_status(const ServerReactor& reactor);
 /// Of one task, or of all of an array by its first id.

@@ -32,7 +32,7 @@ TaskSpec SimClients::random_spec() {
     spec.command.clear();
     PipelineSpec pipeline{.model = "m", .graph = "g"};
     pipeline.stages = static_cast<std::uint32_t>(world_.below(3));
-    if (world_.chance(0.5)) pipeline.settings.emplace_back("elastic", "true");
+    pipeline.elastic = world_.chance(0.5);
     set_pipeline(spec, std::move(pipeline));
   }
   if (world_.chance(0.2)) spec.array = static_cast<std::uint32_t>(2 + world_.below(3));

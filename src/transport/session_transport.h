@@ -137,6 +137,7 @@ class SessionTransport final : public Transport, private Greeter {
   bool stopping_ = false;
   Deadline linger_until_{};  // without a link after the peer's end: when the peer counts as gone
   Deadline last_words_until_{};
+  int not_found_ = 0;  // attempts that met a process without this boundary
   int failed_attempts_ = 0;
   Random jitter_;
   TransportStats stats_;

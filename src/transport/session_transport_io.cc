@@ -18,6 +18,9 @@ constexpr Nanoseconds kLongestDoze = std::chrono::milliseconds(8);
 // one may not have noticed the cut) and longest pauses between attempts.
 constexpr int kLingerSilences = 2;
 constexpr int kLingerRetries = 4;
+// A process binds its boundaries one after the other; one that still lacks ours after so many
+// attempts (a third of a second, if it was there first) most likely never will have it.
+constexpr int kNotFoundBeforeWarning = 7;
 
 }  // namespace
 
@@ -213,6 +216,12 @@ void SessionTransport::try_to_connect(Lock& lock) {
     room_.notify_all();
   }
   if (permanent && !(stranger && agreement_)) give_up(permanent->code(), permanent->what());
+  if (nobody && !agreement_ && ++not_found_ == kNotFoundBeforeWarning) {
+    log_warn("transport",
+             "{}: another process listens there and has no such boundary: each boundary between "
+             "other processes needs a place of its own ({})",
+             where(), reason);
+  }
 }
 
 void SessionTransport::take_over(Lock& lock) {

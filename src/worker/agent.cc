@@ -88,9 +88,10 @@ struct WorkerAgent::Parts {
              }) {
     settings.spec.address = logs.address();
     settings.spec.identity = identity_of(settings.state_dir);
-    around = {settings.spec,      own_environment(), settings.trainer,
-              settings.stage,     settings.slowdown, host.lease_file().string(),
-              settings.log_bytes, kDefaultGraceMs,   settings.artifact_bytes};
+    around = {
+        settings.spec,     own_environment(),      settings.trainer,           settings.stage,
+        settings.slowdown, settings.server.tls,    host.lease_file().string(), settings.log_bytes,
+        kDefaultGraceMs,   settings.artifact_bytes};
     recover();
   }
 

@@ -66,7 +66,17 @@ std::string pipeline_text(const PipelineSpec& spec) {
   json.set("model", spec.model).set("bind", pairs_json(spec.bindings));
   json.set("settings", pairs_json(spec.settings));
   json.set("checkpoint_every", std::int64_t{spec.checkpoint_every});
-  return json.set("trace", spec.trace).dump();
+  return json.set("trace", spec.trace).set("secure", spec.secure).dump();
+}
+
+/// Where the files lie, whatever folder the task runs in.
+std::string tls_text(const TlsFiles& files) {
+  const auto text = [](const std::filesystem::path& path) {
+    return std::filesystem::absolute(path).string();
+  };
+  Json json;
+  json.set("authority", text(files.authority)).set("certificate", text(files.certificate));
+  return json.set("key", text(files.key)).dump();
 }
 
 }  // namespace
@@ -102,6 +112,7 @@ RunRecord make_run(const StartMessage& start, const TaskSurroundings& around) {
     environment["HARMONICS_PIPELINE"] = pipeline_text(*spec.pipeline);
     environment["HARMONICS_PIPELINE_GRAPH"] = spec.pipeline->graph;
     environment["HARMONICS_PIPELINE_PLAN"] = start.plan;
+    if (around.tls) environment["HARMONICS_PIPELINE_TLS"] = tls_text(*around.tls);
   }
   environment[kAttemptMark] = around.worker.identity + "/" + to_string(start.id);
   RunRecord run;

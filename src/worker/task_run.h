@@ -2,11 +2,13 @@
 // worker). Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <harmonics/cluster/message.h>
+#include <harmonics/rpc/tls.h>
 
 #include "run_record.h"
 
@@ -19,6 +21,7 @@ struct TaskSurroundings {
   std::vector<std::string> trainer;
   std::vector<std::string> stage;  ///< What runs a stage of a pipeline.
   double slowdown = 1;             ///< HARMONICS_SLOWDOWN of its tasks, unless 1.
+  std::optional<TlsFiles> tls{};   ///< What stages of pipelines speak TLS with.
   std::string lease_file;
   std::uint64_t log_bytes = 0;
   std::uint64_t grace_ms = 0;

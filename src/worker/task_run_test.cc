@@ -11,6 +11,8 @@
 namespace harmonics {
 namespace {
 
+using testing::_;
+using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::Key;
@@ -39,6 +41,23 @@ TaskSurroundings surroundings() {
   around.log_bytes = 1000;
   around.grace_ms = 5;
   return around;
+}
+
+TEST(TaskRun, StagesKnowTheCertificateOfTheirWorker) {
+  TaskSpec spec;
+  spec.name = "x";
+  TaskSurroundings around = surroundings();
+  around.tls = TlsFiles{"/tls/ca.pem", "/tls/worker.pem", "/tls/worker.key"};
+  EXPECT_THAT(make_run(start_of(spec), around).environment,
+              Not(Contains(Pair("HARMONICS_PIPELINE_TLS", _))))
+      << "other tasks have no business with it";
+  set_pipeline(spec, {.model = "m", .graph = "g", .stages = 1});
+  EXPECT_THAT(make_run(start_of(spec), around).environment,
+              Contains(Pair("HARMONICS_PIPELINE_TLS",
+                            AllOf(HasSubstr("/tls/ca.pem"), HasSubstr("/tls/worker.pem"),
+                                  HasSubstr("/tls/worker.key")))));
+  EXPECT_THAT(make_run(start_of(spec), surroundings()).environment,
+              Not(Contains(Pair("HARMONICS_PIPELINE_TLS", _))));
 }
 
 TEST(TaskRun, TheTaskWinsOverTheWorkerAndWeOverBoth) {

@@ -1,6 +1,7 @@
 """The settings of `harmonics stage`, and those of train and run that few runs need."""
 
 import json
+import os
 import shutil
 import subprocess
 import unittest
@@ -60,6 +61,20 @@ class StageTest(program.CliTest):
                           ('--part', '1', *first, *second, '--batches-per-epoch', '6'),
                           ('--part', '2', *second)))
         self.assertEqual(self.digest(saved, *settings), self.train(*settings)['weights_digest'])
+
+    def test_processes_that_share_a_place_are_told_at_once(self):
+        place = f'tcp://127.0.0.1:{program.reserved_port()}'
+        reader, writer = os.pipe()
+        stages = [self.start('stage', self.net, '--parts', '3', '--part', str(part), '--meet', place,
+                             '--first-contact', '100', stderr=writer) for part in range(3)]
+        os.close(writer)
+        # It ends when all stages have, which give up after their first contact.
+        with os.fdopen(reader, errors='replace') as lines:
+            told = next((line for line in lines if 'needs a place of its own' in line), '')
+        for stage in stages:
+            stage.kill()
+            stage.communicate(timeout=program.TIMEOUT_S)
+        self.assertRegex(told, r"boundary '\w+@[12]' \(tcp to 127.0.0.1:\d+\): another process listens there")
 
     def test_each_boundary_can_have_a_place_of_its_own(self):
         boundary, = self.boundaries(2, 0)

@@ -7,10 +7,12 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
 import unittest
+import urllib.request
 
 from cluster import HARMONICS, SOURCE_DIR, ClusterTest, environment
 
@@ -122,6 +124,38 @@ class Pipeline(ClusterTest):
         lines = self.done('logs', task, '--rank', 2, '--stream', 'metrics').splitlines()
         self.assertIn('test_accuracy', json.loads(lines[-1]))
 
+    def test_every_stage_tells_how_fast_and_how_busy_it_is(self):
+        server = self.start_server('--http', 0)
+        # The machine of the last stage is slow: the others wait for it.
+        for name, slowdown in (('a', 1), ('b', 1), ('c', SLOWDOWN)):
+            self.start_worker('--id', name, '--slowdown', slowdown)
+        task = self.pipeline('--epochs', 1000, '--checkpoint-every', 1000)
+
+        def told():
+            lines = [member['progress'] or {} for member in self.task(task)['members']]
+            return len(lines) == 3 and all('micro_batch_s' in line for line in lines) and lines
+        lines = self.until(told, 'rates of all stages')
+        for line in lines:
+            self.assertGreater(line['samples_per_second'], 0)
+            self.assertAlmostEqual(line['busy'] + line['waiting'], 1, delta=0.002)
+        slow = [member['worker'] for member in self.task(task)['members']].index('c')
+        self.assertEqual(max(range(3), key=lambda rank: lines[rank]['busy']), slow, lines)
+        shown = json.loads(self.done('monitor', '--output', 'json'))['active'][0]['members']
+        self.assertTrue(all(member['progress']['samples_per_second'] > 0 for member in shown), shown)
+        stages = [line for line in self.done('monitor').splitlines() if '  stage ' in line]
+        self.assertEqual(len(stages), 3)
+        for line in stages:
+            self.assertRegex(line, r'samples/s  busy \d+ %  waiting \d+ %')
+        url = re.search(r'(http://\S+)/metrics', self.printed(server)).group(1)
+        with urllib.request.urlopen(url + '/status', timeout=60) as page:
+            status = json.load(page)
+        self.assertEqual([one['task'] for one in status['pipelines']], [task])
+        stages = status['pipelines'][0]['stages']
+        self.assertTrue(all(stage['samples_per_second'] > 0 for stage in stages), stages)
+        self.assertIn('loss', stages[-1])
+        self.done('cancel', task)
+        self.wait(task)
+
     def test_a_file_says_the_same(self):
         self.start_server()
         self.start_workers(('a', 'b'))
@@ -163,6 +197,36 @@ class Pipeline(ClusterTest):
                               model=lenet, stages=2)
         self.finish(again)
         self.assertEqual(self.task(again)['attempts'], 1)
+
+    def test_what_a_run_measures_serves_later_plans(self):
+        server = self.start_server()
+        for name, slowdown in (('quick', 1), ('slow', 50)):
+            self.start_worker('--id', name, '--slowdown', slowdown)
+        lenet = SOURCE_DIR / 'examples' / 'lenet.harp'
+
+        def planned(basis):
+            task = self.pipeline('--epochs', 1000, '--checkpoint-every', 1000, model=lenet, stages=2)
+            plan = self.until(lambda: self.task(task).get('plan'), 'its plan')
+            self.assertEqual({worker['basis'] for worker in plan['workers']}, {basis}, plan)
+            return task, plan
+
+        def stopped(task):
+            self.done('cancel', task)
+            self.wait(task)
+        first, plan = planned('estimate')
+        self.assertIn('The plan rests on estimates', self.done('why', first))
+        self.until(lambda: all('micro_batch_s' in (member['progress'] or {})
+                               for member in self.task(first)['members']), 'measurements')
+        stopped(first)
+        # They are kept: the server may be another one.
+        self.kill(server)
+        self.start_server()
+        self.until(lambda: len(self.ready_workers()) == 2, 'the workers')
+        second, plan = planned('training')
+        self.assertIn('The plan rests on measurements.', self.done('why', second))
+        layers = {stage['worker']: stage['layers'][1] - stage['layers'][0] + 1 for stage in plan['stages']}
+        self.assertGreater(layers['quick'], layers['slow'], plan)
+        stopped(second)
 
     def until_training(self, task, attempt, step):
         """Until that attempt, or a later one, has done so many steps."""
@@ -235,6 +299,28 @@ class Pipeline(ClusterTest):
                                env=environment(self.folder), check=False)
         self.assertEqual(proof.returncode, 0, proof.stdout + proof.stderr)
         self.assertIn('verified: ', proof.stdout)
+
+    def test_where_the_cluster_speaks_tls_so_do_the_stages(self):
+        made = subprocess.run([str(HARMONICS), 'server', '--init', 'tls'], cwd=self.folder, check=False,
+                              capture_output=True, text=True, env=environment(self.folder))
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.start_server('--tls', 'tls')
+        tls = ('--tls', 'tls')
+        workers = ('a', 'b')
+        for name in workers:
+            self.start('worker', *self.access(), *tls, '--id', name)
+        self.until(lambda: len(self.json('workers', *tls)) == len(workers), 'the workers')
+        task = int(self.done('submit', *tls, '--output', 'quiet', '--pipeline', DIGITS, '--stages', 2,
+                             '--set', 'threads=1', '--epochs', 2))
+        why = self.until(lambda: 'Its 2 stages' in self.done('why', *tls, task) and
+                         self.done('why', *tls, task), 'its plan')
+        self.assertIn('Its stages speak TLS.', why)
+        self.done('wait', *tls, task, '--timeout', PATIENCE_S)
+        for rank in range(2):
+            words = self.done('logs', *tls, task, '--rank', rank, '--stream', 'err')
+            self.assertIn(f'--tls-key {self.folder / "tls" / "worker.key"}', words)
+        report = json.loads(self.done('logs', *tls, task).splitlines()[-1])
+        self.assertEqual(report['weights_digest'], self.undisturbed('--epochs', 2))
 
     def test_an_elastic_one_moves_when_a_worker_joins(self):
         self.start_server()

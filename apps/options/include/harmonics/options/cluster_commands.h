@@ -95,6 +95,8 @@ struct SubmitCommand {
   std::optional<std::int64_t> checkpoint_every;
   bool profile = false;
   bool trace = false;
+  bool elastic = false;
+  bool secure = false;
   bool wait = false;
   OutputStyle output = OutputStyle::kTable;
 };

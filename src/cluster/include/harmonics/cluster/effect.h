@@ -65,6 +65,7 @@ struct AskPlan {
   TaskId task{};
   std::shared_ptr<const Submission> submission{};
   std::vector<PlanPlace> places{};
+  std::string running{};  ///< The plan that runs and that a new one must beat; empty: none runs.
 };
 /// A line for the log: a policy that failed, a worker that fell silent.
 struct Note {

@@ -75,6 +75,8 @@ struct PlanMade {
   std::string problem{};           ///< Why there is no plan.
   bool measures = false;           ///< First, measure the model on these workers; then ask again.
   bool hopeless = false;           ///< No other workers could help: the task fails.
+  /// The period of the plan that runs, reckoned like that of this one; 0: not asked, not known.
+  double running_period_s = 0;
 };
 
 using ServerEvent = std::variant<SubmitRequest, CancelRequest, DrainRequest, ForgetRequest,

@@ -31,8 +31,13 @@ struct PipelineSpec {
   std::uint32_t checkpoint_every = 100;  ///< Steps.
   bool profile = false;  ///< Measure the model on each worker before the first plan.
   bool trace = false;    ///< Keep when each stage worked on what, in its folder.
+  bool elastic = false;  ///< Move to a better plan when workers join.
+  bool secure = false;   ///< Sign and check what goes between stages.
   bool operator==(const PipelineSpec&) const = default;
 };
+
+/// Tasks of earlier versions said "elastic" and "secure" among the settings: makes them fields.
+void lift_old_settings(PipelineSpec& spec);
 
 /// A pipeline or none, in the room of a pointer: most tasks have none. Compares by value.
 class MaybePipeline {

@@ -109,6 +109,9 @@ struct WaitQuery {
 };
 struct WorkersQuery {};
 struct StatusQuery {};
+/// The pipelines that run now, everybody's, the newest kMaxTasksPerPage; answered by a page. For
+/// the server itself: no client can ask it.
+struct PipelinesQuery {};
 
 /// A piece of a task's output.
 struct LogQuery {
@@ -142,7 +145,7 @@ struct LogPiece {
 
 using ClientRequest = std::variant<SubmitRequest, CancelRequest, DrainRequest, ForgetRequest,
                                    QuotaRequest, ListTasksQuery, TaskQuery, WhyQuery, WaitQuery,
-                                   WorkersQuery, StatusQuery, LogQuery>;
+                                   WorkersQuery, StatusQuery, PipelinesQuery, LogQuery>;
 using ClientReply = std::variant<Refusal, Submitted, Done, TaskPage, TaskView, WhyPending,
                                  WaitResult, std::vector<WorkerView>, ClusterStatus, LogPlace>;
 

@@ -94,6 +94,9 @@ class RemoteScheduler {
   [[nodiscard]] NamedTensors parameters() const;
   [[nodiscard]] std::string weights_digest() const;
   [[nodiscard]] const TrainingProgress& progress() const;
+  /// How long this part has waited at its boundaries since it was made, for tensors to come and for
+  /// room to send: the rest of the time it was busy.
+  [[nodiscard]] Nanoseconds waited() const;
 
  private:
   struct State;
