@@ -251,7 +251,14 @@ bool PartGroup::resume(const std::filesystem::path& path) {
     const auto steps = static_cast<std::uint64_t>(chain_->state().steps);
     const SavedStep saved = runner_->choose_saved_step(path, steps);
     if (saved.stages.empty()) return false;
-    trainer.load(path.parent_path(), saved);
+    try {
+      trainer.load(path.parent_path(), saved);
+    } catch (const Error& error) {
+      // Cut into as many parts as before, but elsewhere: what the own file lacks is in the others.
+      const auto& whole = runner_->saved_step();
+      if (error.code() != ErrorCode::kFailedPrecondition || !whole || *whole == saved) throw;
+      trainer.load(path.parent_path(), *whole);
+    }
     return true;
   });
 }

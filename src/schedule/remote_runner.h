@@ -55,6 +55,9 @@ class RemoteRunner final : public BatchRunner {
   /// reads; step 0 without files when all are at the beginning, which an empty path is. None that
   /// all have is an Error that says what each has. From then on it counts as saved here.
   [[nodiscard]] SavedStep choose_saved_step(const std::filesystem::path& path, std::uint64_t step);
+  /// The step that was saved or chosen last, with the files of all processes; nothing when there is
+  /// none, or when it was one file.
+  [[nodiscard]] const std::optional<SavedStep>& saved_step() const { return saved_; }
 
   /// Meets the other parts, of which this step is due; does nothing once they have met.
   void meet(std::uint64_t step);

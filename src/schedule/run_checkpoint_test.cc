@@ -41,7 +41,11 @@ class RunCheckpoint : public testing::Test {
   /// All parts together, resumed where they can be; the digest of all weights. `stop_at` ends fit.
   std::string train(const HarmonicGraph& graph, std::size_t count, std::int64_t stop_at,
                     bool apart = false) {
-    const auto parts = partition_graph(graph, count);
+    return train(partition_graph(graph, count), stop_at, apart);
+  }
+  std::string train(const std::vector<HarmonicGraph>& parts, std::int64_t stop_at,
+                    bool apart = false) {
+    const std::size_t count = parts.size();
     const RemoteBinding where = meeting();
     std::vector<NamedTensors> weights(count);
     std::vector<std::function<void()>> actions;
@@ -90,6 +94,19 @@ TEST_F(RunCheckpoint, ResumesInAnyCutAndEndsBitEqual) {
   EXPECT_EQ(train(graph, 3, kSteps + 100), expected);
   EXPECT_EQ(weights_digest(checkpoint_weights(folder_ / "run")), expected);
   EXPECT_EQ(checkpoint_steps(folder_ / "run"), kSteps);
+}
+
+TEST_F(RunCheckpoint, ResumesInAsManyPartsThatAreCutElsewhere) {
+  const HarmonicGraph graph = zoo_graph("digits-mlp");
+  const auto cut = [&](std::size_t second) {
+    const std::size_t first_layers[] = {0, second};
+    return cut_graph(graph, first_layers);
+  };
+  train(cut(1), 4);
+  const std::int64_t saved = checkpoint_steps(folder_ / "run");
+  train(cut(2), saved + 3);
+  EXPECT_GT(checkpoint_steps(folder_ / "run"), saved);
+  EXPECT_EQ(train(cut(1), kSteps + 100), weights_digest(train_alone(graph, kEpochs)));
 }
 
 TEST_F(RunCheckpoint, FoldersOfTheirOwnHoldWhatEachPartNeeds) {

@@ -39,7 +39,8 @@ bool is_number(const Json& value) {
 Json numbers_of(const std::string& line) {
   Json numbers = Json::object();
   try {
-    for (const auto& [key, value] : Json::parse(line, "progress").as_object()) {
+    const Json told = Json::parse(line, "progress");
+    for (const auto& [key, value] : told.as_object()) {
       if (is_number(value)) numbers.set(key, value);
     }
   } catch (const Error&) {

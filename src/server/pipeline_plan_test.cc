@@ -109,7 +109,8 @@ TEST(PipelinePlan, WhoTrainedSlowlyGetsLess) {
   slow.trained = {{1, 2, 2.0}};
   StagePlace fast = place("fast", 2);
   fast.trained = {{3, 4, 0.01}};
-  for (const Json& stage : plan_pipeline(pipeline(2), {slow, fast}).text.at("stages").as_array()) {
+  const PipelinePlan plan = plan_pipeline(pipeline(2), {slow, fast});
+  for (const Json& stage : plan.text.at("stages").as_array()) {
     const auto& layers = stage.at("layers").as_array();
     const std::int64_t count = layers[1].as_integer() - layers[0].as_integer() + 1;
     EXPECT_EQ(count, stage.at("worker").as_string() == "fast" ? 3 : 1);
