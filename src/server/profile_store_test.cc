@@ -2,9 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <harmonics/base/file.h>
+
+#include <temporary_folder_testing.h>
 
 namespace harmonics {
 namespace {
@@ -16,15 +17,10 @@ using testing::IsEmpty;
 class ProfileStoreTest : public testing::Test {
  protected:
   ProfileStoreTest() {
-    std::string name = (fs::temp_directory_path() / "harmonics-profiles-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-    store_.emplace(folder_ / "profiles");
     spec_.graph = "harmonic net {}";
     place_.spec.name = "w";
     place_.spec.identity = "machine@boot";
   }
-
-  ~ProfileStoreTest() override { fs::remove_all(folder_); }
 
   /// Rank 1 of a plan of two stages with two units each.
   void keep(double seconds, std::int64_t first = 3, std::int64_t last = 4) {
@@ -32,16 +28,16 @@ class ProfileStoreTest : public testing::Test {
     submission->spec.pipeline = spec_;
     const std::string plan =
         format(R"({{"stages": [{{"layers": [1, 2]}}, {{"layers": [{}, {}]}}]}})", first, last);
-    store_->keep({submission, place_, plan, 1, seconds});
+    store_.keep({submission, place_, plan, 1, seconds});
   }
   [[nodiscard]] std::vector<TrainedPart> known() const {
-    return store_->look_up(spec_, place_).trained;
+    return store_.look_up(spec_, place_).trained;
   }
 
-  fs::path folder_;
+  TemporaryFolder folder_;
   PipelineSpec spec_;
   PlanPlace place_;
-  std::optional<ProfileStore> store_;
+  ProfileStore store_{folder_ / "profiles"};
 };
 
 TEST_F(ProfileStoreTest, KeepsTheNewestOfEachPart) {
@@ -50,7 +46,7 @@ TEST_F(ProfileStoreTest, KeepsTheNewestOfEachPart) {
   keep(0.25, 3, 3);
   keep(0.75);
   EXPECT_THAT(known(), ElementsAre(TrainedPart{3, 3, 0.25}, TrainedPart{3, 4, 0.75}));
-  EXPECT_FALSE(store_->look_up(spec_, place_).measured);
+  EXPECT_FALSE(store_.look_up(spec_, place_).measured);
 }
 
 TEST_F(ProfileStoreTest, HasACeiling) {
@@ -67,7 +63,7 @@ TEST_F(ProfileStoreTest, AnotherModelWorkerOrSettingKnowsNothing) {
     place.spec.identity = "machine@another";
     return place;
   }();
-  EXPECT_THAT(store_->look_up(spec_, same_after_boot).trained, ElementsAre(TrainedPart{3, 4, 0.5}));
+  EXPECT_THAT(store_.look_up(spec_, same_after_boot).trained, ElementsAre(TrainedPart{3, 4, 0.5}));
   place_.spec.identity = "other@boot";
   EXPECT_THAT(known(), IsEmpty());
   place_.spec.identity = "machine@boot";
@@ -84,11 +80,11 @@ TEST_F(ProfileStoreTest, AnotherModelWorkerOrSettingKnowsNothing) {
 
 TEST_F(ProfileStoreTest, ProfilesLieInTheFolderThatIsShared) {
   spec_.checkpoint = (folder_ / "shared").string();
-  const auto file = store_->profile_file(spec_, place_);
+  const auto file = store_.profile_file(spec_, place_);
   EXPECT_EQ(file.parent_path(), folder_ / "shared" / "profiles");
   fs::create_directories(file.parent_path());
   write_text_file(file, R"({"profiles": [{"layers": [{"time_s": 1.5}, {"time_s": 2}]}]})");
-  EXPECT_THAT(store_->look_up(spec_, place_).measured->unit_s, ElementsAre(1.5, 2.0));
+  EXPECT_THAT(store_.look_up(spec_, place_).measured->unit_s, ElementsAre(1.5, 2.0));
 }
 
 TEST_F(ProfileStoreTest, WhatIsBrokenCountsAsNotMeasured) {
@@ -102,8 +98,8 @@ TEST_F(ProfileStoreTest, WhatIsBrokenCountsAsNotMeasured) {
     write_text_file(file, text);
     EXPECT_THAT(known(), IsEmpty()) << text;
   }
-  write_text_file(store_->profile_file(spec_, place_), "no profile");
-  EXPECT_FALSE(store_->look_up(spec_, place_).measured);
+  write_text_file(store_.profile_file(spec_, place_), "no profile");
+  EXPECT_FALSE(store_.look_up(spec_, place_).measured);
   keep(0.75);
   EXPECT_THAT(known(), ElementsAre(TrainedPart{3, 4, 0.75}));
   keep(1.0, 4, 3);  // a plan that is none: nothing is kept that could not be read
