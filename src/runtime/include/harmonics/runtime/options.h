@@ -84,7 +84,8 @@ struct RuntimeOptions {
   std::uint64_t seed = 1;
   /// Threads inside one operation; 0 leaves libtorch's own choice. Process-wide.
   int threads = 0;
-  /// Refuse operations that have no deterministic form. Process-wide.
+  /// Take deterministic operations, warn of one that has no such form, and never round float32 to
+  /// less on a GPU. Process-wide.
   bool deterministic = true;
   /// A batch is cut into this many micro-batches whose gradients are added up.
   int micro_batches = 1;
