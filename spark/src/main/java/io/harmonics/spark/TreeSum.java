@@ -34,6 +34,9 @@ final class TreeSum {
       LOG.warn("the session runs without HarmonicsPlugin: treeAggregate sums, through the driver");
       return byTreeAggregate(vectors);
     }
+    if (vectors.getNumPartitions() == 0) {
+      return new float[0];
+    }
     return inTasks(vectors, (member, sum) -> member == 0 ? sum.floats() : new float[0]).get(0);
   }
 
@@ -48,10 +51,10 @@ final class TreeSum {
         "harmonics-sum-" + UUID.randomUUID(),
         vectors,
         (GangMember member, Iterator<float[]> rows) -> {
-          Tensor own = own(rows);
+          ByteBuffer own = own(rows);
           try (Reducer reducer =
                   new Reducer(Reduction.TREE, member.index(), member.size(), ends(member));
-              NamedTensors sums = reducer.sum(Map.of("sum", own), 0)) {
+              NamedTensors sums = reducer.sum(Map.of("sum", agreed(own, reducer)), 1)) {
             return use.of(member.index(), sums.get("sum"));
           }
         });
@@ -62,13 +65,13 @@ final class TreeSum {
   }
 
   /** The sum of a task's own vectors, outside of Java's heap. */
-  private static Tensor own(Iterator<float[]> rows) {
-    ByteBuffer data = ByteBuffer.allocateDirect(0);
+  private static ByteBuffer own(Iterator<float[]> rows) {
+    ByteBuffer data = direct(0);
     while (rows.hasNext()) {
       float[] row = rows.next();
       if (data.capacity() == 0) {
-        data = ByteBuffer.allocateDirect(Math.multiplyExact(4, row.length));
-        data.order(ByteOrder.nativeOrder()).asFloatBuffer().put(row);
+        data = direct(Math.multiplyExact(4, row.length));
+        data.asFloatBuffer().put(row);
         continue;
       }
       checkLength(data.capacity() / 4, row.length);
@@ -77,7 +80,29 @@ final class TreeSum {
         sum.put(i, sum.get(i) + row[i]);
       }
     }
-    return Tensor.of("float32", new long[] {data.capacity() / 4}, data);
+    return data;
+  }
+
+  /**
+   * What a task gives to the sum: all ranks must give equally much, so that a task without vectors
+   * learns from the others how many zeros to give. Lengths that differ are the reducer's error.
+   */
+  private static Tensor agreed(ByteBuffer own, Reducer reducer) {
+    ByteBuffer told = direct(16);
+    told.putDouble(0, own.capacity()).putDouble(8, own.capacity() == 0 ? 0 : 1);
+    ByteBuffer given = own;
+    try (NamedTensors all =
+        reducer.sum(Map.of("bytes", Tensor.of("float64", new long[] {2}, told)), 0)) {
+      ByteBuffer sums = all.get("bytes").data().order(ByteOrder.nativeOrder());
+      if (own.capacity() == 0 && sums.getDouble(8) > 0) {
+        given = direct((int) (sums.getDouble(0) / sums.getDouble(8)) / 4 * 4);
+      }
+    }
+    return Tensor.of("float32", new long[] {given.capacity() / 4}, given);
+  }
+
+  private static ByteBuffer direct(int bytes) {
+    return ByteBuffer.allocateDirect(bytes).order(ByteOrder.nativeOrder());
   }
 
   /** Adds in place where it can: an empty vector is a zero of any length. */

@@ -6,8 +6,10 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.harmonics.HarmonicGraph;
+import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
+import java.util.Set;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.SparkSession;
@@ -114,5 +116,44 @@ class GangIT {
               return member.attempt();
             });
     assertEquals(List.of(1, 1), attempts);
+  }
+
+  @Test
+  void theNativeTreeAndTreeAggregateSumTheSame() {
+    List<float[]> vectors = Vectors.drawn(37);
+    JavaRDD<float[]> spread = Vectors.spread(session, vectors, 4);
+    Vectors.checkSum(vectors, TreeSum.of(spread));
+    Vectors.checkSum(vectors, TreeSum.byTreeAggregate(spread));
+    // All tasks have the same bits.
+    List<Integer> digests =
+        TreeSum.inTasks(spread, (member, sum) -> Arrays.hashCode(sum.floats()));
+    assertEquals(1, Set.copyOf(digests).size(), digests.toString());
+  }
+
+  @Test
+  void tasksWithoutVectorsAddNothing() {
+    List<float[]> vectors = Vectors.drawn(2);
+    JavaRDD<float[]> sparse = Vectors.spread(session, vectors, 4);
+    Vectors.checkSum(vectors, TreeSum.of(sparse));
+    Vectors.checkSum(vectors, TreeSum.byTreeAggregate(sparse));
+    JavaRDD<float[]> none = sparse.filter(vector -> false);
+    assertEquals(0, TreeSum.of(none).length);
+    assertEquals(0, TreeSum.byTreeAggregate(none).length);
+    JavaSparkContext context = JavaSparkContext.fromSparkContext(session.sparkContext());
+    assertEquals(0, TreeSum.of(context.emptyRDD()).length);
+  }
+
+  @Test
+  void vectorsOfUnequalLengthAreAnError() {
+    List<float[]> unequal = List.of(new float[2], new float[3], new float[4]);
+    JavaRDD<float[]> spread = Vectors.spread(session, unequal, 4);
+    String told = assertThrows(IllegalStateException.class, () -> TreeSum.of(spread)).getMessage();
+    assertTrue(told.startsWith("task "), told);
+    assertTrue(told.contains("shapes"), told);
+    Throwable other = assertThrows(Exception.class, () -> TreeSum.byTreeAggregate(spread));
+    while (other.getCause() != null) {
+      other = other.getCause();
+    }
+    assertTrue(other.getMessage().contains("numbers cannot be added"), other.getMessage());
   }
 }

@@ -49,8 +49,20 @@ final class LocalCluster {
     return start(master, "512m");
   }
 
-  static synchronized SparkSession start(String master, String executorMemory) {
-    if (session != null && session.sparkContext().master().equals(master)) {
+  static SparkSession start(String master, String executorMemory) {
+    return start(master, executorMemory, "io.harmonics.spark.HarmonicsPlugin");
+  }
+
+  /** Tasks in this Java machine, in a session that knows nothing of Harmonics. */
+  static SparkSession withoutPlugin() {
+    return start("local[2]", "512m", "");
+  }
+
+  private static synchronized SparkSession start(
+      String master, String executorMemory, String plugins) {
+    if (session != null
+        && session.sparkContext().master().equals(master)
+        && session.sparkContext().conf().get("spark.plugins").equals(plugins)) {
       return session;
     }
     if (session != null) {
@@ -60,7 +72,7 @@ final class LocalCluster {
         new SparkConf()
             .setMaster(master)
             .setAppName("harmonics")
-            .set("spark.plugins", "io.harmonics.spark.HarmonicsPlugin")
+            .set("spark.plugins", plugins)
             .set("spark.jars", System.getProperty("harmonics.jars"))
             .set("spark.ui.enabled", "false")
             .set("spark.driver.host", "127.0.0.1")

@@ -10,6 +10,8 @@ import io.harmonics.HarmonicGraph;
 import io.harmonics.NamedTensors;
 import io.harmonics.Report;
 import java.io.IOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardWatchEventKinds;
@@ -62,6 +64,53 @@ class TrainingIT {
     for (Report task : result.traffic()) {
       assertEquals(Set.of("shm"), task.inner("ends").names());
       assertEquals(0, task.number("socket_payload_sent"));
+    }
+  }
+
+  /** That all ends were of one kind and took tensors from sockets, packed or as they are. */
+  private static void checkSockets(TrainingResult result, String kind, boolean packed) {
+    assertEquals(2, result.processes().size());
+    assertEquals(1, result.attempts());
+    for (Report task : result.traffic()) {
+      assertEquals(Set.of(kind), task.inner("ends").names());
+      long carried = task.number("socket_payload_received");
+      long taken = task.number("bytes_received");
+      assertTrue(carried > 0 && taken > 0, task.json());
+      // What is taken has marks too, which are never packed: a thousandth.
+      assertEquals(packed, carried < 0.98 * taken, task.json());
+    }
+  }
+
+  @Test
+  void layersOverGrpcGiveTheNativeWeights() throws Exception {
+    TrainingResult result = layerParallel(Digits.job().carrier(Carrier.GRPC));
+    assertEquals(Digits.nativeDigest(2), result.weightsDigest());
+    checkSockets(result, "grpc", false);
+  }
+
+  @Test
+  void layersOverCompressedTcpGiveTheNativeWeights() throws Exception {
+    TrainingResult result = layerParallel(Digits.job().carrier(Carrier.TCP).compress(true));
+    assertEquals(Digits.nativeDigest(2), result.weightsDigest());
+    checkSockets(result, "tcp", true);
+  }
+
+  /** Tasks listen for a part and for a copy at one port; one of them cannot have its own. */
+  @Test
+  void copiesOverCompressedGrpcLearnTheSameWhenAPortIsTaken() throws Exception {
+    try (HarmonicGraph graph = Digits.graph();
+        ServerSocket taken = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+      TrainingJob job =
+          Digits.job()
+              .set("micro_batches", 1)
+              .parts(2)
+              .replicas(2)
+              .carrier(Carrier.GRPC)
+              .compress(true)
+              .basePort(taken.getLocalPort() - 1);
+      TrainingResult spread = new HarmonicsSpark(session).hybrid(graph, job);
+      assertEquals(NativeReplicas.digest(2, 2), spread.weightsDigest());
+      checkSockets(spread, "grpc", true);
     }
   }
 
