@@ -13,14 +13,20 @@ TARGETS = ('all test demo bench lint format sanitize soak fuzz server worker sub
 PRESETS = 'release debug asan tsan gpu-node'.split()
 
 
-def recipe(target):
-    """The commands of a make target, not run."""
-    return subprocess.run(['make', '--dry-run', target], cwd=ROOT, capture_output=True, text=True,
+def make(*arguments):
+    """What a make of its own prints, also when this test runs under one."""
+    mine = {name: value for name, value in os.environ.items() if not name.startswith('MAKE')}
+    return subprocess.run(['make', *arguments], cwd=ROOT, env=mine, capture_output=True, text=True,
                           check=True).stdout
 
 
+def recipe(target):
+    """The commands of a make target, not run."""
+    return make('--dry-run', target)
+
+
 def help_text():
-    return subprocess.run(['make'], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return make()
 
 
 class Entry(unittest.TestCase):
