@@ -17,18 +17,23 @@ command -v java >/dev/null && command -v mvn >/dev/null || left_out "there is no
 [ -f build-Release/libharmonics_jni.so ] || left_out "build-Release/libharmonics_jni.so was not built"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# Fetches what is needed; fails without a network unless an earlier run has fetched it.
-if ! timeout "$seconds" mvn -B -q -DskipTests package >"$log" 2>&1; then
+# Maven fetches what it needs and has not fetched before; without a network it cannot.
+left_out_without_packages() {
   if grep -qE 'Could not transfer|Could not resolve|Unknown host|resolution.*failed' "$log"; then
     left_out "Maven cannot reach its packages"
   fi
+}
+if ! timeout "$seconds" mvn -B -q -DskipTests package >"$log" 2>&1; then
+  left_out_without_packages
   cat "$log"
   exit 1
 fi
 echo "spark: running the tests (a few minutes)"
 status=0
-timeout "$seconds" mvn -B -o -q verify "$@" >"$log" 2>&1 || status=$?
+timeout "$seconds" mvn -B -q verify "$@" >"$log" 2>&1 || status=$?
 if [ "$status" -ne 0 ]; then
+  # What runs the tests is fetched only now.
+  [ -n "$(ls bindings/jvm/target/surefire-reports/*.txt 2>/dev/null)" ] || left_out_without_packages
   grep -vE ' (INFO|WARN) ' "$log" | tail -100
   [ "$status" -ne 124 ] || echo "spark: the tests took longer than $seconds s"
   exit 1
