@@ -9,7 +9,7 @@ set -euo pipefail
 # What the build and the tests need. libopenblas0-openmp matters for speed: without it libtorch falls
 # back to a reference BLAS that is about five times slower.
 required=(
-  g++ cmake ninja-build make git python3 python3-pip ccache
+  g++ cmake ninja-build make git python3 python3-pip python3-venv ccache
   libtorch-dev libopenblas0-openmp
   libfmt-dev libspdlog-dev libcli11-dev libssl-dev libyaml-cpp-dev libzstd-dev
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc pkg-config
