@@ -22,6 +22,7 @@ constexpr std::size_t kGrowth = 8;
 constexpr std::size_t kProbeGrowth = 4;
 /// Sub-batches that wait at a device beyond one per worker, so that it never idles between two.
 constexpr std::size_t kAhead = 1;
+/// Such a sub-batch is given out when the device needs it within this time, not earlier.
 constexpr Nanoseconds kSoon = std::chrono::milliseconds(5);
 /// Sub-batches that a run has at least on a device with several workers: fewer hardly overlap.
 constexpr std::size_t kOverlapped = 16;

@@ -80,7 +80,7 @@ void with_torch_errors(const std::function<void()>& body);
 
 /// The same for computing. The workers of a GPU compute in turn, in the order in which they come:
 /// if they shared it, all of them would compute at the same time and then copy at the same time.
-/// `body` only queues its work; nobody waits here.
+/// `body` queues its work; one that reads a value back from the GPU makes the others wait for it.
 void compute_in_turn(const std::function<void()>& body);
 
 }  // namespace harmonics
