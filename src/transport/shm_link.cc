@@ -16,7 +16,7 @@
 namespace harmonics {
 namespace {
 
-constexpr std::uint64_t kControlMagic = 0x314d48534d524148;  // "HARMSHM1"
+constexpr std::uint64_t kControlMagic = 0x324d48534d524148;  // "HARMSHM2"
 
 // Before every frame in a ring.
 struct Record {
@@ -118,7 +118,9 @@ class ShmLink final : public Link {
       reader_.release();
     }
     // Nothing came although we woke: a beat, or the other process left. Its socket knows.
-    if (frames.size() == before) receiver_.read_notices();
+    if (frames.size() > before) return;
+    receiver_.read_notices();
+    if (reader_.writer_gone()) fail(ErrorCode::kUnavailable, "the other process closed its end");
   }
 
   void wake() override {
@@ -127,7 +129,7 @@ class ShmLink final : public Link {
   }
   void shut() override {
     stream_->shut();
-    writer_.poke();
+    writer_.hang_up();
   }
   void part(Deadline until) override {
     // The other end reads the ring and hangs up, unless it is parting as well.

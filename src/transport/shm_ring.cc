@@ -64,6 +64,11 @@ void ShmRingWriter::publish() {
   if (state_.sleeping.load(std::memory_order_seq_cst) != 0) poke();
 }
 
+void ShmRingWriter::hang_up() {
+  state_.hung_up.store(1, std::memory_order_seq_cst);
+  poke();
+}
+
 void ShmRingWriter::poke() {
   state_.signal.fetch_add(1, std::memory_order_seq_cst);
   futex_wake(state_.signal);
@@ -91,8 +96,8 @@ void ShmRingReader::wait(Deadline until) {
     relax();
   }
   state_.sleeping.store(1, std::memory_order_seq_cst);
-  // A poke that came after the caller last looked has changed the signal: no sleep then.
-  if (available() == 0 && !woken_.exchange(false)) {
+  // What comes after this look changes the signal: no sleep then.
+  if (available() == 0 && !writer_gone() && !woken_.exchange(false)) {
     futex_wait(state_.signal, signal_seen_, until);
   }
   state_.sleeping.store(0, std::memory_order_seq_cst);

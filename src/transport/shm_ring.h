@@ -17,10 +17,11 @@ struct ShmRingState {
   alignas(64) std::atomic<std::uint64_t> read;     // bytes ever read; by the reader
   alignas(64) std::atomic<std::uint32_t> signal;   // the futex: changes when the reader should look
   std::atomic<std::uint32_t> sleeping;             // the reader waits for the signal
+  std::atomic<std::uint32_t> hung_up;              // by the writer: nothing will follow
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-/// The writer's side. One thread at a time; `poke` from any.
+/// The writer's side. One thread at a time; `hang_up` from any.
 class ShmRingWriter {
  public:
   /// `bytes` (a power of two) follow `state`; both outlive the writer.
@@ -32,10 +33,12 @@ class ShmRingWriter {
   void put(ByteSpan bytes);
   /// Shows the reader what was put and wakes it if it sleeps.
   void publish();
-  /// Wakes the reader whatever there is.
-  void poke();
+  /// Wakes the reader, which from now on waits for nothing.
+  void hang_up();
 
  private:
+  void poke();
+
   ShmRingState& state_;
   std::span<std::byte> bytes_;
   std::uint64_t position_ = 0;
@@ -53,10 +56,11 @@ class ShmRingReader {
   void take(std::span<std::byte> to);
   /// Gives the room of what was taken back to the writer.
   void release();
-  /// Returns when there is something to take, after a wake or a poke since the last wait, or at
-  /// `until`.
+  /// Returns when there is something to take, after a wake since the last wait, once the writer has
+  /// hung up, or at `until`.
   void wait(Deadline until);
   void wake();
+  [[nodiscard]] bool writer_gone() const { return state_.hung_up.load() != 0; }
 
  private:
   ShmRingState& state_;

@@ -99,11 +99,17 @@ TEST(ShmRing, FullIsFull) {
   EXPECT_EQ(ring.writer.room(), 10u);
 }
 
-TEST(ShmRing, APokeBeforeTheWaitEndsIt) {
+TEST(ShmRing, NobodyWaitsForAWriterThatHungUp) {
   Ring ring(64);
   const Deadline until = deadline_in(std::chrono::minutes(4));
-  ring.writer.poke();
-  ring.reader.wait(until);
+  ring.writer.put(Bytes(10));
+  ring.writer.publish();
+  ring.writer.hang_up();
+  ring.reader.wait(until);  // for the bytes
+  Bytes last(10);
+  ring.reader.take(last);
+  EXPECT_TRUE(ring.reader.writer_gone());
+  for (int i = 0; i < 3; ++i) ring.reader.wait(until);
   EXPECT_LT(std::chrono::steady_clock::now(), until);
 }
 
