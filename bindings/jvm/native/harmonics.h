@@ -222,6 +222,9 @@ int hm_weights_save(const char* path, const hm_tensor* tensors, size_t count);
 int hm_weights_load(const char* path, hm_tensors** out);
 
 /* Tensors that came out. */
+/* One tensor of unset values, in memory that is used again after hm_tensors_free. */
+int hm_tensors_empty(const char* name, const char* dtype, const int64_t* shape, int32_t rank,
+                     hm_tensors** out);
 size_t hm_tensors_count(const hm_tensors* tensors);
 /* A view that lives as long as `tensors`; an index past the end gives all zeros. */
 hm_tensor hm_tensors_at(const hm_tensors* tensors, size_t index);

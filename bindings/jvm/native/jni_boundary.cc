@@ -75,6 +75,15 @@ HARMONICS_NATIVE(jlong, weightsLoad)(JNIEnv* env, jclass, jbyteArray path) {
   return handle(out);
 }
 
+HARMONICS_NATIVE(jlong, tensorsEmpty)
+(JNIEnv* env, jclass, jbyteArray name, jbyteArray dtype, jlongArray shape) {
+  const std::vector<std::int64_t> axes = numbers(env, shape);
+  hm_tensors* tensors = nullptr;
+  const int code = hm_tensors_empty(text(env, name).c_str(), text(env, dtype).c_str(), axes.data(),
+                                    static_cast<std::int32_t>(axes.size()), &tensors);
+  return made(env, code, tensors);
+}
+
 HARMONICS_NATIVE(jint, tensorsCount)(JNIEnv*, jclass, jlong tensors) {
   return static_cast<jint>(hm_tensors_count(object<hm_tensors>(tensors)));
 }

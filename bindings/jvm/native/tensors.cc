@@ -10,6 +10,17 @@ namespace {
 
 thread_local std::string last_error;
 
+DType dtype_of(const char* name) {
+  const std::optional<DType> dtype = dtype_from_name(text_of(name, "dtype"));
+  if (!dtype) fail(ErrorCode::kInvalidArgument, "there is no dtype '{}'", name);
+  return *dtype;
+}
+
+Shape shape_of(const std::int64_t* axes, std::int32_t rank) {
+  if (rank < 0) fail(ErrorCode::kInvalidArgument, "{} axes make no sense", rank);
+  return {axes, axes + rank};
+}
+
 }  // namespace
 
 int remember(ErrorCode code, std::string_view text) noexcept {
@@ -40,14 +51,10 @@ Tensor adopt(const hm_tensor& tensor) {
                                          [release = tensor.release, owner = tensor.owner] {
                                            if (release != nullptr) release(owner);
                                          });
-  const std::optional<DType> dtype = dtype_from_name(text_of(tensor.dtype, "dtype"));
-  if (!dtype) fail(ErrorCode::kInvalidArgument, "there is no dtype '{}'", tensor.dtype);
-  if (tensor.rank < 0) fail(ErrorCode::kInvalidArgument, "{} axes make no sense", tensor.rank);
-  Shape shape(tensor.shape, tensor.shape + tensor.rank);
-  Tensor made({std::move(shape), *dtype}, std::move(buffer));
+  Tensor made({shape_of(tensor.shape, tensor.rank), dtype_of(tensor.dtype)}, std::move(buffer));
   if (made.byte_size() != tensor.size) {
     fail(ErrorCode::kInvalidArgument, "a {} tensor of shape {} takes {} bytes, {} were given",
-         dtype_name(*dtype), shape_text(made.shape()), made.byte_size(), tensor.size);
+         dtype_name(made.dtype()), shape_text(made.shape()), made.byte_size(), tensor.size);
   }
   return made;
 }
@@ -105,6 +112,16 @@ int hm_weights_load(const char* path, hm_tensors** out) {
   return guarded([&] {
     object_of(out, "out") =
         new hm_tensors(harmonics::read_safetensors(text_of(path, "path")).tensors);
+  });
+}
+
+int hm_tensors_empty(const char* name, const char* dtype, const int64_t* shape, int32_t rank,
+                     hm_tensors** out) {
+  return guarded([&] {
+    harmonics::NamedTensors made;
+    made[std::string(text_of(name, "name"))] =
+        harmonics::Tensor::empty(shape_of(shape, rank), dtype_of(dtype));
+    object_of(out, "out") = new hm_tensors(std::move(made));
   });
 }
 

@@ -20,6 +20,14 @@ public final class NamedTensors extends NativeObject {
     }
   }
 
+  /**
+   * One tensor whose values are yet to be set. Its memory is used again once this is closed: what is
+   * made and closed often costs less than a buffer of Java's own.
+   */
+  public static NamedTensors empty(String name, String dtype, long... shape) {
+    return new NamedTensors(Native.tensorsEmpty(Native.utf8(name), Native.utf8(dtype), shape));
+  }
+
   /** The tensor of that name; an exception that lists the names when there is none. */
   public Tensor get(String name) {
     Tensor found = tensors.get(name);

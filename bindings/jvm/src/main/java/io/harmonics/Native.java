@@ -104,6 +104,7 @@ final class Native {
   static native int endPort(long end);
   static native void endFree(long end);
 
+  static native long tensorsEmpty(byte[] name, byte[] dtype, long[] shape);
   static native int tensorsCount(long tensors);
   static native byte[] tensorName(long tensors, int index);
   static native byte[] tensorDtype(long tensors, int index);

@@ -311,6 +311,22 @@ class BindingsTest {
   }
 
   @Test
+  void nativeMemoryIsFilledInPlace() {
+    Tensor copied = Tensor.of(new long[] {2, 2}, 1, 2, 3, 4);
+    try (NamedTensors made = NamedTensors.empty("w", "float32", 2, 2)) {
+      Tensor filled = made.get("w");
+      filled.data().asFloatBuffer().put(new float[] {1, 2, 3, 4});
+      assertArrayEquals(new long[] {2, 2}, filled.shape());
+      assertEquals(Weights.digest(Map.of("w", copied)), Weights.digest(Map.of("w", filled)));
+    }
+    String told =
+        assertThrows(HarmonicsException.class, () -> NamedTensors.empty("w", "float31", 2))
+            .getMessage();
+    assertTrue(told.contains("float31"), told);
+    assertThrows(HarmonicsException.class, () -> NamedTensors.empty("w", "float32", -1));
+  }
+
+  @Test
   void whatIsClosedIsRefused() {
     HarmonicGraph graph = TestData.graph();
     graph.close();

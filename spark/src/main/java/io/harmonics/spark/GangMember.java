@@ -68,19 +68,24 @@ final class GangMember {
    * GangFailure} when one of them failed instead.
    */
   Address[] meet(Address own) {
+    return Arrays.stream(meet(own.text(), PATIENCE)).map(Address::parse).toArray(Address[]::new);
+  }
+
+  /** The same with any text, whose first character is no space. */
+  String[] meet(String own, Duration patience) {
     String round = Integer.toString(rounds++);
-    ask("arrived", round, Integer.toString(index), own.text());
-    long deadline = System.nanoTime() + PATIENCE.toNanos();
+    long start = System.nanoTime();
     while (true) {
-      String[] all = ask("look", round, Integer.toString(size));
+      String[] all = ask("meet", round, Integer.toString(size), Integer.toString(index), own);
       if (all.length == size) {
-        return Arrays.stream(all).map(Address::parse).toArray(Address[]::new);
+        return all;
       }
-      if (System.nanoTime() > deadline) {
+      long waited = System.nanoTime() - start;
+      if (waited > patience.toNanos()) {
         throw new IllegalStateException(
-            "not all " + size + " tasks of the job came within " + PATIENCE.toSeconds() + " s");
+            "not all " + size + " tasks of the job came within " + patience.toSeconds() + " s");
       }
-      pause(5);
+      pause(Math.min(2 + waited / 20_000_000, 1000));
     }
   }
 

@@ -14,12 +14,12 @@ import java.util.Map;
  * other.
  *
  * <ul>
- *   <li>{@code arrived, job, attempt, round, member, address}
- *   <li>{@code look, job, attempt, round, members}: all addresses, or none while one is missing
+ *   <li>{@code meet, job, attempt, round, members, member, text}: the texts of all members in this
+ *       round, or none while one is missing
  *   <li>{@code step, job, attempt, number}: a member has done that many steps
  *   <li>{@code what, job, attempt}: nothing
  *   <li>{@code failed, job, attempt, text}: what went wrong in a member; from then on the answer to
- *       the three questions above is {@link #FAILED} and the text of the first
+ *       the questions above is {@link #FAILED} and the text of the first
  * </ul>
  */
 final class MeetingBoard {
@@ -54,10 +54,6 @@ final class MeetingBoard {
     String attempt = question[2];
     job.steps.putIfAbsent(attempt, 0L);
     job.received += Arrays.stream(question).mapToLong(String::length).sum();
-    if (question[0].equals("arrived")) {
-      job.seats.put(seat(attempt, question[3], question[4]), question[5]);
-      return NOTHING;
-    }
     if (question[0].equals("failed")) {
       job.failures.putIfAbsent(attempt, question[3]);
       return NOTHING;
@@ -69,9 +65,11 @@ final class MeetingBoard {
     if (failure != null) {
       return new String[] {FAILED, failure};
     }
-    return question[0].equals("look")
-        ? everyone(job, attempt, question[3], Integer.parseInt(question[4]))
-        : NOTHING;
+    if (!question[0].equals("meet")) {
+      return NOTHING;
+    }
+    job.seats.put(seat(attempt, question[3], question[5]), question[6]);
+    return everyone(job, attempt, question[3], Integer.parseInt(question[4]));
   }
 
   /** The most steps that a member had done in an attempt before the last one. */

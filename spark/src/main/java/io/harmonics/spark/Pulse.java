@@ -8,10 +8,10 @@ import org.apache.spark.TaskKilledException;
 /**
  * Keeps a task that waits inside native code in touch: tells the driver how far it is, and stops the
  * work when another member failed or when Spark wants the task to end. A thread of its own does so
- * several times a second.
+ * twice a second.
  */
 final class Pulse implements AutoCloseable {
-  private static final long PERIOD_MS = 200;
+  private static final long PERIOD_MS = 500;
 
   private final GangMember member;
   private final TaskContext task = TaskContext.get();

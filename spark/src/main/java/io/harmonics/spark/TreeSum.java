@@ -6,9 +6,8 @@ import io.harmonics.Reduction;
 import io.harmonics.Tensor;
 import io.harmonics.Transport;
 import java.io.Serializable;
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
 import java.nio.FloatBuffer;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
@@ -26,6 +25,9 @@ import org.slf4j.LoggerFactory;
  */
 final class TreeSum {
   private static final Logger LOG = LoggerFactory.getLogger(TreeSum.class);
+
+  /** How much longer than the first a task may take to make and add up its own vectors. */
+  private static final Duration LONGEST = Duration.ofDays(7);
 
   private TreeSum() {}
 
@@ -51,10 +53,11 @@ final class TreeSum {
         "harmonics-sum-" + UUID.randomUUID(),
         vectors,
         (GangMember member, Iterator<float[]> rows) -> {
-          ByteBuffer own = own(rows);
-          try (Reducer reducer =
-                  new Reducer(Reduction.TREE, member.index(), member.size(), ends(member));
-              NamedTensors sums = reducer.sum(Map.of("sum", agreed(own, reducer)), 1)) {
+          Address here = member.here();
+          Endpoints ends = new Endpoints(new TrainingJob(), member, here, member.meet(here));
+          try (OwnSum own = new OwnSum(rows);
+              Reducer reducer = reducer(member, ends, own);
+              NamedTensors sums = reducer.sum(Map.of("sum", own.tensor()), 1)) {
             return use.of(member.index(), sums.get("sum"));
           }
         });
@@ -62,47 +65,6 @@ final class TreeSum {
 
   static float[] byTreeAggregate(JavaRDD<float[]> vectors) {
     return vectors.treeAggregate(new float[0], TreeSum::added, TreeSum::added);
-  }
-
-  /** The sum of a task's own vectors, outside of Java's heap. */
-  private static ByteBuffer own(Iterator<float[]> rows) {
-    ByteBuffer data = direct(0);
-    while (rows.hasNext()) {
-      float[] row = rows.next();
-      if (data.capacity() == 0) {
-        data = direct(Math.multiplyExact(4, row.length));
-        data.asFloatBuffer().put(row);
-        continue;
-      }
-      checkLength(data.capacity() / 4, row.length);
-      FloatBuffer sum = data.asFloatBuffer();
-      for (int i = 0; i < row.length; i++) {
-        sum.put(i, sum.get(i) + row[i]);
-      }
-    }
-    return data;
-  }
-
-  /**
-   * What a task gives to the sum: all ranks must give equally much, so that a task without vectors
-   * learns from the others how many zeros to give. Lengths that differ are the reducer's error.
-   */
-  private static Tensor agreed(ByteBuffer own, Reducer reducer) {
-    ByteBuffer told = direct(16);
-    told.putDouble(0, own.capacity()).putDouble(8, own.capacity() == 0 ? 0 : 1);
-    ByteBuffer given = own;
-    try (NamedTensors all =
-        reducer.sum(Map.of("bytes", Tensor.of("float64", new long[] {2}, told)), 0)) {
-      ByteBuffer sums = all.get("bytes").data().order(ByteOrder.nativeOrder());
-      if (own.capacity() == 0 && sums.getDouble(8) > 0) {
-        given = direct((int) (sums.getDouble(0) / sums.getDouble(8)) / 4 * 4);
-      }
-    }
-    return Tensor.of("float32", new long[] {given.capacity() / 4}, given);
-  }
-
-  private static ByteBuffer direct(int bytes) {
-    return ByteBuffer.allocateDirect(bytes).order(ByteOrder.nativeOrder());
   }
 
   /** Adds in place where it can: an empty vector is a zero of any length. */
@@ -127,9 +89,11 @@ final class TreeSum {
     }
   }
 
-  private static Map<Integer, Transport> ends(GangMember member) {
-    Address own = member.here();
-    Endpoints ends = new Endpoints(new TrainingJob(), member, own, member.meet(own));
+  /**
+   * Meets the others, who may have been adding up their own for long, and learns from them how many
+   * numbers the sum has: a task without vectors gives as many zeros.
+   */
+  private static Reducer reducer(GangMember member, Endpoints ends, OwnSum own) {
     int me = member.index();
     Map<Integer, Transport> peers = new TreeMap<>();
     List<Integer> lower = new ArrayList<>();
@@ -140,10 +104,77 @@ final class TreeSum {
         lower.add(other);
       }
     }
-    Address[] all = member.meet(own.listeningAt(ends.port()));
-    for (int other : lower) {
-      peers.put(other, ends.sending("sum/" + other + "-" + me, all[other]));
+    String[] told =
+        member.meet(own.numbers() + " " + member.here().listeningAt(ends.port()).text(), LONGEST);
+    for (String each : told) {
+      own.agreeOn(Integer.parseInt(each.substring(0, each.indexOf(' '))));
     }
-    return peers;
+    for (int other : lower) {
+      Address taker = Address.parse(told[other].substring(told[other].indexOf(' ') + 1));
+      peers.put(other, ends.sending("sum/" + other + "-" + me, taker));
+    }
+    return new Reducer(Reduction.TREE, me, member.size(), peers);
+  }
+
+  /** The sum of a task's own vectors, outside of Java's heap. */
+  private static final class OwnSum implements AutoCloseable {
+    private NamedTensors sum;
+
+    OwnSum(Iterator<float[]> rows) {
+      try {
+        rows.forEachRemaining(this::add);
+      } catch (RuntimeException error) {
+        close();
+        throw error;
+      }
+    }
+
+    private void add(float[] row) {
+      if (row.length == 0) {
+        return;
+      }
+      if (sum == null) {
+        sum = NamedTensors.empty("sum", "float32", row.length);
+        values().put(row);
+        return;
+      }
+      checkLength(numbers(), row.length);
+      FloatBuffer values = values();
+      for (int i = 0; i < row.length; i++) {
+        values.put(i, values.get(i) + row[i]);
+      }
+    }
+
+    /** How many there are; 0 when the task has no vector. */
+    int numbers() {
+      return sum == null ? 0 : values().capacity();
+    }
+
+    /** Hears how many numbers another task has. */
+    void agreeOn(int others) {
+      if (others != 0 && sum != null) {
+        checkLength(numbers(), others);
+      } else if (others != 0) {
+        add(new float[others]);
+      }
+    }
+
+    Tensor tensor() {
+      if (sum == null) {
+        sum = NamedTensors.empty("sum", "float32", 0);
+      }
+      return sum.get("sum");
+    }
+
+    private FloatBuffer values() {
+      return sum.get("sum").data().asFloatBuffer();
+    }
+
+    @Override
+    public void close() {
+      if (sum != null) {
+        sum.close();
+      }
+    }
   }
 }
