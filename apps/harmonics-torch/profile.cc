@@ -4,6 +4,7 @@
 
 #include <harmonics/base/clock.h>
 #include <harmonics/base/error.h>
+#include <harmonics/base/file.h>
 #include <harmonics/base/log.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
@@ -13,6 +14,7 @@
 #include <harmonics/place/profile_files.h>
 #include <harmonics/place/profile_machine.h>
 #include <harmonics/plan/cost_model.h>
+#include <harmonics/runtime/devices.h>
 #include <harmonics/runtime/opencl_devices.h>
 
 #include "profile_progress.h"
@@ -57,6 +59,14 @@ OpenClDevice opencl_device() {
   const auto chosen = choose_opencl_device(devices, wish);
   if (!chosen) fail(ErrorCode::kUnavailable, "{}", opencl_lacking(devices, wish));
   return devices[*chosen];
+}
+
+void expect_gpu(const ProfileCommand& command) {
+  if (command.backend != ProfiledBackend::kGpu || command.device_index < cuda_device_count())
+    return;
+  fail(ErrorCode::kUnavailable,
+       "libtorch sees no GPU {} here: 'harmonics devices' lists what this machine has",
+       command.device_index);
 }
 
 std::string type_name(const ProfileCommand& command) {
@@ -157,6 +167,10 @@ int profile(const ProfileCommand& command) {
   if (!command.model.empty()) report.model = command.model;
   report.files = {command.models_file, command.types_file, command.results_file};
   // Whatever may fail soon comes before what takes long.
+  expect_gpu(command);
+  for (const auto& file : {command.models_file, command.types_file, command.results_file}) {
+    if (!file.empty()) const AtomicFile trial(file);
+  }
   report.machine.type = type_name(command);
   report.machine.memory_mb = memory_mb(command);
   report.machine.bandwidth_mbps =

@@ -1,10 +1,13 @@
 // harmonics plan: from a graph and measurements to the parts of each host.
+#include <unistd.h>
+
 #include <ctime>
-#include <set>
+#include <ranges>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/json.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/graph/harp.h>
@@ -64,10 +67,33 @@ std::string table_text(const PlanReport& report, bool colour) {
   return text;
 }
 
-void check_layers(const PlanInputs& inputs, const std::string& model, const HarmonicGraph& graph) {
+// Whoever plans for the first time has none of the files, and is told where they come from.
+void expect_file(const std::filesystem::path& file, const std::string& origin) {
+  if (::access(file.c_str(), F_OK) == 0) return;
+  fail(ErrorCode::kNotFound, "there is no file '{}': {}", file.string(), origin);
+}
+
+void expect_files(const PlanCommand& command) {
+  const std::string measure =
+      format("'harmonics profile {}' on a machine of each type writes it", command.graph.string());
+  expect_file(command.models_file, measure);
+  expect_file(command.types_file, measure);
+  expect_file(command.hosts_file,
+              "write the hosts of each device type there, a line like 'TYPE: [HOST, HOST]' each");
+}
+
+void check_layers(const PlanInputs& inputs, const std::string& model, const PlanCommand& command,
+                  const HarmonicGraph& graph) {
   const auto found = inputs.models.find(model);
   const std::size_t units = graph_units(graph).size();
-  if (found == inputs.models.end() || found->second.layers() == units) return;
+  if (found == inputs.models.end()) {
+    fail(ErrorCode::kNotFound,
+         "model '{}' is not in '{}', which has {}: measure it with 'harmonics profile {}', or name "
+         "another model with --model-name",
+         model, command.models_file.string(), listed(std::views::keys(inputs.models)),
+         command.graph.string());
+  }
+  if (found->second.layers() == units) return;
   fail(ErrorCode::kFailedPrecondition,
        "model '{}' was measured with {} layers, graph '{}' has {}: run 'harmonics profile' with "
        "this graph, or name another model with --model-name",
@@ -123,9 +149,10 @@ int plan(const PlanCommand& command) {
   const GraphArgument argument = open_graph_argument(command.graph);
   const PlanRequest request = request_of(command, argument.model);
   const PlannerOptions options = planner_options(command);
+  expect_files(command);
   const PlanInputs inputs = read_plan_inputs(
       {command.models_file, command.types_file, command.hosts_file, command.links_file});
-  check_layers(inputs, request.model, argument.graph);
+  check_layers(inputs, request.model, command, argument.graph);
   const double start = cpu_seconds();
   const ProfileFreedom freedom{.batch_size = command.batch_size == 0, .dtype = false};
   try {

@@ -1,10 +1,12 @@
 #include "options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <sstream>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/nearest_word.h>
 
 namespace harmonics {
 namespace {
@@ -34,13 +36,31 @@ class OptionTable {
     } catch (const CLI::ParseError& error) {
       std::ostringstream out;
       std::ostringstream mistakes;
-      const bool answered = app_.exit(error, out, mistakes) == 0;
-      return UsageAnswer{answered ? kExitDone : kExitUsage, answered ? out.str() : mistakes.str()};
+      if (app_.exit(error, out, mistakes) == 0) return UsageAnswer{kExitDone, out.str()};
+      return UsageAnswer{
+          kExitUsage, format("sched-pipeline: {}\ntry 'sched-pipeline --help'\n", describe(error))};
     }
     return options_;
   }
 
  private:
+  std::string describe(const CLI::ParseError& error) const {
+    // What is left over comes last first.
+    const std::vector<std::string> rest = app_.remaining();
+    const auto flag = std::find_if(rest.rbegin(), rest.rend(),
+                                   [](const std::string& word) { return word.starts_with('-'); });
+    if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr || rest.empty()) {
+      return error.what();
+    }
+    if (flag == rest.rend()) return format("takes no argument '{}'", rest.back());
+    std::vector<std::string> names;
+    for (const CLI::Option* option : app_.get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+    const std::string word = flag->substr(0, flag->find('='));
+    return format("has no flag '{}'{}", word, suggestion(word, names));
+  }
+
   CLI::Option* add_path(const std::string& name, std::filesystem::path& path,
                         const std::string& help) {
     return app_
@@ -159,9 +179,9 @@ class OptionTable {
         ->type_name("HOST,...")
         ->delimiter(',')
         ->allow_extra_args(false);
-    app_.add_option("--exclude", options_.request.excluded_hosts,
-                    "a host to leave out (repeatable)")
-        ->type_name("HOST")
+    app_.add_option("--exclude", options_.request.excluded_hosts, "hosts to leave out (repeatable)")
+        ->type_name("HOST,...")
+        ->delimiter(',')
         ->allow_extra_args(false);
     CLI::Option* current = add_path("--current", options_.current_plan,
                                     "the plan in force: plan anew, counting what must be moved");

@@ -9,8 +9,10 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <cstdlib>
 #include <memory>
 #include <system_error>
+#include <utility>
 
 #include <harmonics/base/error.h>
 
@@ -51,6 +53,18 @@ void write_all(int descriptor, ByteSpan bytes, const std::filesystem::path& path
 
 std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+// Names of what this process has open already: opened anew, they are written to, not replaced.
+bool names_an_open_stream(const std::string& path) {
+  return path == "/dev/stdout" || path == "/dev/stderr" || path.starts_with("/dev/fd/") ||
+         path.starts_with("/proc/");
+}
+
+// Where a link leads, so that what is renamed there does not take the link's place.
+std::filesystem::path without_links(const std::filesystem::path& path) {
+  const std::unique_ptr<char, void (*)(void*)> real(::realpath(path.c_str(), nullptr), std::free);
+  return real ? std::filesystem::path(real.get()) : path;
 }
 
 }  // namespace
@@ -111,6 +125,17 @@ void remove_tree(const std::filesystem::path& path) {
 }
 
 AtomicFile::AtomicFile(std::filesystem::path target) : target_(std::move(target)) {
+  struct stat found {};
+  const bool exists = ::stat(target_.c_str(), &found) == 0;
+  if (exists && S_ISDIR(found.st_mode)) {
+    fail_errno(EISDIR, format("cannot write '{}'", target_.string()));
+  }
+  if (exists && (!S_ISREG(found.st_mode) || names_an_open_stream(target_.string()))) {
+    descriptor_ = ::open(target_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (descriptor_ < 0) fail_errno(errno, format("cannot write '{}'", target_.string()));
+    return;
+  }
+  if (exists) target_ = without_links(target_);
   const std::string prefix = target_.filename().string() + std::string(kTemporaryMark);
   const std::filesystem::path folder = folder_of(target_);
   remove_litter(folder, prefix);
@@ -122,7 +147,7 @@ AtomicFile::AtomicFile(std::filesystem::path target) : target_(std::move(target)
 AtomicFile::~AtomicFile() {
   if (descriptor_ < 0) return;
   ::close(descriptor_);
-  ::unlink(temporary_.c_str());
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
 void AtomicFile::write(ByteSpan bytes) { write_all(descriptor_, bytes, target_); }
@@ -136,6 +161,10 @@ void AtomicFile::write_at(std::size_t offset, ByteSpan bytes) {
 }
 
 void AtomicFile::commit() {
+  if (temporary_.empty()) {
+    ::close(std::exchange(descriptor_, -1));
+    return;
+  }
   if (::fsync(descriptor_) != 0) {
     fail_errno(errno, format("cannot write '{}'", target_.string()));
   }

@@ -1,8 +1,10 @@
 #include <harmonics/base/file.h>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -120,6 +122,47 @@ TEST_F(FileTest, OverwritesBytesAndGoesOnAtTheEnd) {
   file.write(bytes_of("end"));
   file.commit();
   EXPECT_EQ(read_text_file(folder_ / "a"), "digest:1234;end");
+}
+
+TEST_F(FileTest, ALinkStaysAndItsFileIsReplaced) {
+  put(folder_ / "file", "old");
+  fs::create_symlink(folder_ / "file", folder_ / "link");
+  write_text_file(folder_ / "link", "new");
+  EXPECT_TRUE(fs::is_symlink(folder_ / "link"));
+  EXPECT_EQ(read_text_file(folder_ / "file"), "new");
+  EXPECT_EQ(names(), Names({"file", "link"}));
+}
+
+TEST_F(FileTest, WhatIsNoFileIsWrittenAsItGoes) {
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  const int reader = ::open((folder_ / "pipe").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(reader, 0);
+  write_text_file(folder_ / "pipe", "through");
+  char text[16] = {};
+  EXPECT_EQ(::read(reader, text, sizeof text), 7);
+  ::close(reader);
+  EXPECT_STREQ(text, "through");
+  EXPECT_TRUE(fs::is_fifo(folder_ / "pipe"));
+  EXPECT_EQ(names(), Names({"pipe"}));
+
+  fs::create_symlink("/dev/full", folder_ / "full");  // renamed over, it would be no link any more
+  const Error full = error_of([&] { write_text_file(folder_ / "full", "x"); });
+  EXPECT_THAT(full.what(), HasSubstr("No space left"));
+  EXPECT_TRUE(fs::is_symlink(folder_ / "full"));
+}
+
+TEST_F(FileTest, AnOpenStreamIsAddedTo) {
+  put(folder_ / "log", "before ");
+  const int log = ::open((folder_ / "log").c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  ASSERT_GE(log, 0);
+  write_text_file("/dev/fd/" + std::to_string(log), "after");
+  ::close(log);
+  EXPECT_EQ(read_text_file(folder_ / "log"), "before after");
+}
+
+TEST_F(FileTest, AFolderIsNoTarget) {
+  const Error error = error_of([&] { const AtomicFile file(folder_.path()); });
+  EXPECT_THAT(error.what(), HasSubstr("Is a directory"));
 }
 
 TEST_F(FileTest, AProcessKilledWhileWritingLeavesTheOldFileAndTheNextOneCleansUp) {

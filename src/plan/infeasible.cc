@@ -16,7 +16,9 @@ constexpr std::uint64_t kExplainWork = 5'000'000;
 
 std::string no_hosts(const PlanProblem& problem) {
   return format(
-      "no host can run '{}': no device type with hosts was measured for {} and batch size {}",
+      "no host can run '{}': none is listed, not excluded and of a device type that was measured "
+      "for "
+      "{} and batch size {}",
       problem.model, problem.dtype, problem.batch_size);
 }
 

@@ -8,10 +8,14 @@
 #include <tuple>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/base/log.h>
+#include <harmonics/base/nearest_word.h>
 
 namespace harmonics {
 namespace {
+
+constexpr std::size_t kListedHosts = 32;  // a message lists no more
 
 template <typename Table>
 std::string names_of(const Table& table) {
@@ -71,10 +75,14 @@ class ProblemMaker {
   }
 
   void expect_host(const std::string& name, std::string_view where) const {
+    std::vector<std::string> known;
     for (const auto& [type, list] : inputs_.hosts) {
       if (std::ranges::find(list, name) != list.end()) return;
+      known.insert(known.end(), list.begin(), list.end());
     }
-    fail(ErrorCode::kNotFound, "{}: there is no host '{}'", where, name);
+    const std::string near = suggestion(name, known);
+    fail(ErrorCode::kNotFound, "{}: there is no host '{}'{}", where, name,
+         near.empty() && known.size() <= kListedHosts ? "; there are: " + listed(known) : near);
   }
 
   void check_names() {
@@ -103,15 +111,19 @@ class ProblemMaker {
            type, names_of(inputs_.types));
     }
     const auto profiles = known->second.models.find(request_.model);
+    std::vector<std::string> measured;
     if (profiles != known->second.models.end()) {
       for (const LayerTimes& times : profiles->second) {
         if (times.dtype == request_.dtype && times.batch_size == request_.batch_size) {
           return &times;
         }
+        measured.push_back(format("{} with {}", times.dtype, times.batch_size));
       }
     }
-    log_warn("plan", "device type '{}' is left out: not measured for {}, {}, batch size {}", type,
-             request_.model, request_.dtype, request_.batch_size);
+    log_warn("plan",
+             "device type '{}' is left out: not measured for {}, {}, batch size {}; "
+             "measured of it: {}",
+             type, request_.model, request_.dtype, request_.batch_size, listed(measured));
     return nullptr;
   }
 

@@ -103,13 +103,15 @@ class PlanTest(program.CliTest):
         self.assert_fails(result, 'no feasible plan: memory', code=3)
         self.assertNotIn('parts', self.names())
         result = self.call('plan', self.net, '--batch-size', '3')
-        self.assert_fails(result, 'no device type with hosts was measured', code=3)
+        self.assert_fails(result, 'of a device type that was measured', code=3)
 
     def test_failures(self):
         cases = {
-            ('lenet',): "unknown model 'lenet'; there are: quadrant",
+            ('lenet',): "'lenet' is not in 'models.yml', which has quadrant: measure it with "
+                        "'harmonics profile lenet'",
+            (self.net, '--models-file', 'm.yml'): f"no file 'm.yml': 'harmonics profile {self.net}'",
             ('lenet', '--model-name', 'quadrant'): "was measured with 5 layers, graph 'lenet' has",
-            (self.net, '--dev-file', 'none.yml'): 'none.yml',
+            (self.net, '--dev-file', 'none.yml'): "no file 'none.yml': write the hosts of each",
             (self.net, '--exclude', 'nobody'): "no host 'nobody'",
             (self.net, '--out-dir', 'points.csv'): 'points.csv',
         }

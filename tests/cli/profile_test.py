@@ -146,6 +146,7 @@ class ProfileTest(program.CliTest):
             (self.write('open.harp', self.open_graph()),): "the shape of producer 'point'",
             (self.write('dull.harp', self.dull_graph()), '--mode', 'training'): 'no training tap',
             (self.net, '--results-file', 'missing/results.yml'): 'missing/results.yml',
+            (self.net, '--backend', 'gpu', '--device', '99'): 'no GPU 99 here',
         }
         for arguments, text in cases.items():
             with self.subTest(arguments):

@@ -92,7 +92,7 @@ class SchedPipeline(unittest.TestCase):
         done = run('-b', 3)
         self.assertEqual((done.returncode, done.stdout), (3, ''))
         self.assertIn("'Minnowboard-E3845' is left out", done.stderr)
-        self.assertIn('batch size 3', done.stderr)
+        self.assertIn('batch size 3; measured of it: torch.float32 with 8', done.stderr)
 
     def test_mistakes_are_exit_code_1_with_file_and_line(self):
         broken = (EXAMPLES / 'devices.yml').read_text() + '- mb-0\n'
@@ -111,7 +111,20 @@ class SchedPipeline(unittest.TestCase):
                           ['--tolerance', '-1'], ['-i', '-1'], ['--horizon', '5'], ['extra']):
             done = run(*arguments)
             self.assertEqual((done.returncode, done.stdout), (2, ''), arguments)
-            self.assertNotEqual(done.stderr, '')
+            self.assertRegex(done.stderr, r"^sched-pipeline: .*\ntry 'sched-pipeline --help'\n$")
+        self.assertIn("has no flag '--reprt'; did you mean '--report'?",
+                      run('--reprt', 'text').stderr)
+
+    def test_a_host_that_is_not_there_is_named_with_those_that_are(self):
+        self.assertIn("there is no host 'mb-00'; did you mean 'mb-0'?",
+                      run('--exclude', 'mb-1,mb-00').stderr)
+        self.assertIn("there is no host 'kitchen'; there are: mb-0, ",
+                      run('--pin', '1-4=kitchen').stderr)
+
+    def test_several_hosts_are_left_out_in_one_word_or_several(self):
+        together = run('--exclude', 'mb-0,mb-1')
+        self.assertEqual(together.stdout, run('--exclude', 'mb-0', '--exclude', 'mb-1').stdout)
+        self.assertEqual({'mb-0', 'mb-1'} & {host for host, _, _ in stages(together.stdout)}, set())
 
     def test_help_and_version(self):
         done = run('-h')

@@ -24,11 +24,12 @@ namespace harmonics {
 /// there is no error. For the same reason not std::filesystem::remove_all.
 void remove_tree(const std::filesystem::path& path);
 
-/// A file that appears whole or not at all: bytes go to a temporary name beside the target,
-/// `commit` syncs it, renames it over the target and syncs the folder. Without `commit`, or after
-/// an error, the temporary file is removed and the target is untouched. Temporary files that a
-/// killed process left behind for the same target are removed when the next one starts. One thread;
-/// errors name the path.
+/// A file that appears whole or not at all: bytes go to a temporary name beside the target, which
+/// `commit` syncs and renames over it. Without `commit`, or after an error, the target is
+/// untouched. Temporary files of killed processes for the same target are removed when the next one
+/// starts. A link stays, and the file that it leads to is replaced; a folder is an error at once;
+/// what is not a file (a device, a pipe, /dev/stdout) is written as it goes. One thread; errors
+/// name the path.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path target);
