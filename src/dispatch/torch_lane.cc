@@ -127,7 +127,7 @@ c10::Device torch_device(const WorkDevice& device) {
   const int count = count_of(type);
   const int index = std::max(0, device.index);
   if (index >= count) {
-    fail(ErrorCode::kInvalidArgument,
+    fail(ErrorCode::kFailedPrecondition,
          "device '{}' is not here: libtorch {} sees {} of its kind; take \"cpu\" or another one",
          device.name, torch_version(), count);
   }

@@ -60,7 +60,7 @@ class PinnedRing {
 };
 
 /// The device that libtorch knows by this name; emulated devices are the CPU. One that is not here
-/// is an Error (kInvalidArgument).
+/// is an Error (kFailedPrecondition).
 [[nodiscard]] c10::Device torch_device(const WorkDevice& device);
 
 /// The calling worker's own; made by init_torch_worker.

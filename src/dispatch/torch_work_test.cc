@@ -115,7 +115,8 @@ TEST_F(TorchWork, ErrorsSayWhatIsWrong) {
   SimpleScheduler missing("cuda:1000", 10);
   if (!torch::cuda::is_available()) {
     EXPECT_THAT(make(missing, {.file = script(kScaled)}),
-                AllOf(HasSubstr("'cuda:1000' is not here"), HasSubstr("sees 0")));
+                AllOf(HasSubstr("failed_precondition: device 'cuda:1000' is not here"),
+                      HasSubstr("sees 0")));
   }
   TorchDispatcher unnamed(cpu, script_functions({.file = script(kScaled), .inputs = {"x", "z"}}));
   TensorMapLoader loader(inputs(20));

@@ -210,11 +210,13 @@ TEST(Profile, WhatCannotBeMeasuredIsAnError) {
   options = quick();
   if (list_opencl_devices().empty()) {
     options.backend = Backend::FPGA;
-    refuse(two_layers(), options, ErrorCode::kUnavailable, "OpenCL");
+    refuse(two_layers(), options,
+           opencl_is_built() ? ErrorCode::kFailedPrecondition : ErrorCode::kUnimplemented,
+           "OpenCL");
   }
   if (!cuda_available()) {
     options.backend = Backend::GPU;
-    refuse(two_layers(), options, ErrorCode::kUnavailable, "no GPU");
+    refuse(two_layers(), options, ErrorCode::kFailedPrecondition, "no GPU");
   }
   const HarmonicGraph empty =
       GraphBuilder("net").producer("in", Shape{2}).consumer("output", "in").build();

@@ -3,10 +3,16 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
+#include <harmonics/base/error.h>
 #include <harmonics/runtime/stage_backend.h>
 
 namespace harmonics {
+
+/// Warns that the CPU computes instead, because of what is `lacking`; under `strict` that is an
+/// Error: kUnimplemented where this build cannot, kFailedPrecondition where this machine cannot.
+void fall_back_to_cpu(ErrorCode code, const std::string& lacking, bool strict);
 
 /// libtorch on the CPU or a CUDA device.
 [[nodiscard]] std::unique_ptr<StageBackend> make_torch_backend(HarmonicGraph graph,

@@ -9,6 +9,8 @@
 #include <harmonics/runtime/opencl_devices.h>
 #include <harmonics/tensor/torch.h>
 
+#include "backends.h"
+
 namespace harmonics {
 
 bool cuda_available() { return torch::cuda::is_available(); }
@@ -52,15 +54,10 @@ Backend best_backend() {
   return found ? Backend::FPGA : Backend::CPU;
 }
 
-namespace {
-
-BackendChoice fall_back(const std::string& lacking, bool strict) {
-  if (strict) fail(ErrorCode::kUnavailable, "{}; choose another backend or drop strict", lacking);
+void fall_back_to_cpu(ErrorCode code, const std::string& lacking, bool strict) {
+  if (strict) fail(code, "{}; choose another backend or drop strict", lacking);
   log_warn("runtime", "{}: using the CPU instead", lacking);
-  return {};
 }
-
-}  // namespace
 
 BackendChoice resolve_backend(const RuntimeOptions& options) {
   const bool automatic = options.backend == Backend::Auto;
@@ -71,15 +68,21 @@ BackendChoice resolve_backend(const RuntimeOptions& options) {
     if (cuda_available() && index < cuda_device_count()) {
       return {Backend::GPU, {DeviceKind::kCuda, index}, 0};
     }
-    return fall_back(format("this machine has no GPU number {} that libtorch {} can use", index,
+    fall_back_to_cpu(ErrorCode::kFailedPrecondition,
+                     format("this machine has no GPU number {} that libtorch {} can use", index,
                             torch_version()),
                      options.strict);
+    return {};
   }
   const std::vector<OpenClDevice> devices = list_opencl_devices();
   const OpenClWish wish = opencl_wish(options.fpga_device_index);
   const auto choose = automatic ? choose_opencl_accelerator : choose_opencl_device;
   if (const auto chosen = choose(devices, wish)) return {Backend::FPGA, {}, *chosen};
-  return automatic ? BackendChoice{} : fall_back(opencl_lacking(devices, wish), options.strict);
+  if (!automatic) {
+    fall_back_to_cpu(opencl_is_built() ? ErrorCode::kFailedPrecondition : ErrorCode::kUnimplemented,
+                     opencl_lacking(devices, wish), options.strict);
+  }
+  return {};
 }
 
 Device resolve_device(Backend backend, std::optional<std::uint32_t> device_index, bool strict) {

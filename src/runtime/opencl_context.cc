@@ -241,7 +241,7 @@ std::shared_ptr<OpenClContext> OpenClContext::of_device(std::size_t number) {
   const std::lock_guard lock(one_at_a_time);
   const std::vector<Found> devices = find_devices();
   if (number >= devices.size()) {
-    fail(ErrorCode::kUnavailable, "there is no OpenCL device {}: {} answer", number,
+    fail(ErrorCode::kFailedPrecondition, "there is no OpenCL device {}: {} answer", number,
          devices.size());
   }
   std::shared_ptr<OpenClContext>& context = contexts[devices[number].id];

@@ -11,10 +11,13 @@
 #include <limits>
 
 #include <harmonics/base/json.h>
+#include <harmonics/base/log.h>
 #include <harmonics/base/random.h>
 #include <harmonics/data/batch_producer.h>
 #include <harmonics/data/memory_producer.h>
 #include <harmonics/data/shuffle_producer.h>
+#include <harmonics/runtime/devices.h>
+#include <harmonics/runtime/opencl_devices.h>
 
 #include <error_testing.h>
 #include <temporary_folder_testing.h>
@@ -320,6 +323,24 @@ TEST(CycleRuntime, Bf16LearnsAndFp16NeedsAGpu) {
   EXPECT_EQ(runtime.parameters().at("hidden.weight").dtype(), DType::kFloat32);
   options.precision = PrecisionPolicy::kFp16;
   EXPECT_NE(error_of([&] { CycleRuntime(classifier(), options); }).find("bf16"), std::string::npos);
+}
+
+TEST(Backends, OneThatIsNotHereIsTheCpuWithOneWarningOrAnErrorUnderStrict) {
+  RuntimeOptions options;
+  options.backend = Backend::GPU;
+  options.device_index = 1000;
+  {
+    const LogCapture log;
+    EXPECT_EQ(resolve_backend(options).backend, Backend::CPU);
+    EXPECT_THAT(log.lines(), ::testing::ElementsAre(::testing::HasSubstr("no GPU number 1000")));
+  }
+  options.strict = true;
+  expect_error(ErrorCode::kFailedPrecondition, "no GPU number 1000",
+               [&] { (void)resolve_backend(options); });
+  options.backend = Backend::FPGA;
+  options.fpga_device_index = 1000;
+  expect_error(opencl_is_built() ? ErrorCode::kFailedPrecondition : ErrorCode::kUnimplemented,
+               "OpenCL", [&] { (void)resolve_backend(options); });
 }
 
 TEST(LearningRate, Schedules) {

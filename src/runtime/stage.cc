@@ -3,7 +3,6 @@
 #include <utility>
 
 #include <harmonics/base/error.h>
-#include <harmonics/base/log.h>
 #include <harmonics/custody/digest.h>
 #include <harmonics/runtime/devices.h>
 #include <harmonics/runtime/stage_backend.h>
@@ -24,12 +23,10 @@ std::unique_ptr<StageBackend> make_stage_backend(HarmonicGraph graph,
   if (computes_in_float32(graph)) {
     return make_opencl_backend(std::move(graph), options, choice.opencl_device);
   }
-  const std::string lacking =
-      format("graph '{}' computes in float64, the fpga backend only in float32", graph.name());
-  if (options.strict) {
-    fail(ErrorCode::kUnavailable, "{}; choose another backend or drop strict", lacking);
-  }
-  log_warn("runtime", "{}: using the CPU instead", lacking);
+  fall_back_to_cpu(
+      ErrorCode::kUnimplemented,
+      format("graph '{}' computes in float64, the fpga backend only in float32", graph.name()),
+      options.strict);
   return make_torch_backend(std::move(graph), options, {});
 }
 

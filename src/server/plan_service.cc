@@ -106,11 +106,11 @@ PlanMade PlanService::make(const AskPlan& question) {
 PipelinePlan PlanService::measure_first(const AskPlan& question,
                                         std::vector<std::size_t> unmeasured, Json& access) {
   const PipelineSpec& spec = *question.submission->spec.pipeline;
+  std::vector<PlanPlace> places;
+  for (const std::size_t i : unmeasured) places.push_back(question.places[i]);
   Json files = Json::array();
-  for (const std::size_t i : unmeasured) {
-    const fs::path file = fs::absolute(profiles_.profile_file(spec, question.places[i]));
-    make_state_folder(file.parent_path());
-    files.push(file.string());
+  for (const fs::path& file : profiles_.profile_files(spec, places)) {
+    files.push(fs::absolute(file).string());
   }
   access.set("files", std::move(files));
   PipelinePlan plan;

@@ -1,5 +1,6 @@
 #include "profile_store.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <harmonics/base/error.h>
@@ -26,11 +27,37 @@ std::string key_of(const PipelineSpec& spec, const PlanPlace& place) {
   return digest_text(sha256(bytes_of(key)));
 }
 
-/// What `read` makes of the file's JSON; a default where there is no file, or a broken one.
+std::string profile_name(const PipelineSpec& spec, const PlanPlace& place) {
+  return key_of(spec, place) + ".json";
+}
+
+/// Makes the folder, and room in it for `coming` files more. Another process may take files away at
+/// the same time.
+void make_room(const fs::path& folder, std::size_t coming) {
+  make_state_folder(folder);
+  std::vector<std::pair<fs::file_time_type, fs::path>> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    std::error_code gone;
+    const fs::file_time_type used = entry.last_write_time(gone);
+    if (!gone && entry.path().extension() == ".json") files.emplace_back(used, entry.path());
+  }
+  const std::size_t kept = kMaxMeasurementFiles - std::min(coming, kMaxMeasurementFiles);
+  if (files.size() <= kept) return;
+  const auto first_kept = files.end() - static_cast<std::ptrdiff_t>(kept);
+  std::nth_element(files.begin(), first_kept, files.end());
+  for (auto file = files.begin(); file != first_kept; ++file) {
+    std::error_code ignored;
+    fs::remove(file->second, ignored);
+  }
+}
+
+/// What `read` makes of the file's JSON; a default where there is no file, or a broken one. The
+/// file's time says when it was last of use.
 template <typename Value>
 Value read_cached(const fs::path& file, Value (*read)(const Json&)) {
   std::error_code ignored;
   if (!fs::exists(file, ignored)) return {};
+  fs::last_write_time(file, fs::file_time_type::clock::now(), ignored);
   try {
     return read(Json::parse(read_text_file(file, kMaxProfileBytes), file.string()));
   } catch (const std::exception& error) {
@@ -86,10 +113,17 @@ TrainedPart part_of(const StageMeasured& measured) {
 
 }  // namespace
 
-fs::path ProfileStore::profile_file(const PipelineSpec& spec, const PlanPlace& place) const {
-  const fs::path shared =
-      spec.checkpoint.empty() ? folder_ : fs::path(spec.checkpoint) / "profiles";
-  return shared / (key_of(spec, place) + ".json");
+fs::path ProfileStore::profile_folder(const PipelineSpec& spec) const {
+  return spec.checkpoint.empty() ? folder_ : fs::path(spec.checkpoint) / "profiles";
+}
+
+std::vector<fs::path> ProfileStore::profile_files(const PipelineSpec& spec,
+                                                  std::span<const PlanPlace> places) const {
+  const fs::path folder = profile_folder(spec);
+  make_room(folder, places.size());
+  std::vector<fs::path> files;
+  for (const PlanPlace& place : places) files.push_back(folder / profile_name(spec, place));
+  return files;
 }
 
 fs::path ProfileStore::trained_file(const PipelineSpec& spec, const PlanPlace& place) const {
@@ -97,7 +131,7 @@ fs::path ProfileStore::trained_file(const PipelineSpec& spec, const PlanPlace& p
 }
 
 StagePlace ProfileStore::look_up(const PipelineSpec& spec, const PlanPlace& place) const {
-  return {place, read_cached(profile_file(spec, place), read_profile),
+  return {place, read_cached(profile_folder(spec) / profile_name(spec, place), read_profile),
           read_cached(trained_file(spec, place), read_parts)};
 }
 
@@ -112,7 +146,7 @@ void ProfileStore::keep(const StageMeasured& measured) const {
     });
     if (parts.size() == kMaxTrainedParts) parts.erase(parts.begin());
     parts.push_back(part);
-    make_state_folder(folder_);
+    if (!fs::exists(file)) make_room(folder_, 1);
     write_text_file(file, write_parts(parts));
   } catch (const std::exception& error) {
     log_warn("server", "what worker '{}' measured is not kept: {}", measured.place.spec.name,

@@ -3,13 +3,19 @@
 
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include <harmonics/cluster/state.h>
 
 #include "pipeline_plan.h"
 
 namespace harmonics {
+
+/// Files that a folder of measurements has at most. More than the workers that a plan can name, so
+/// that a pipeline always finds what was measured for it.
+inline constexpr std::size_t kMaxMeasurementFiles = 4096;
 
 /// A stage that trains tells how long a micro-batch keeps it busy.
 struct StageMeasured {
@@ -22,7 +28,7 @@ struct StageMeasured {
 
 /// A cache: whatever is missing or broken counts as not measured. Measurements stand for each other
 /// where model, micro-batch, worker, count of devices, threads, backend and precision are the same.
-/// One thread.
+/// A folder that is full loses what has not been looked up for longest. One thread.
 class ProfileStore {
  public:
   /// `folder` is the server's; it is made when there is something to keep.
@@ -30,14 +36,15 @@ class ProfileStore {
 
   /// The place with all that is known of it.
   [[nodiscard]] StagePlace look_up(const PipelineSpec& spec, const PlanPlace& place) const;
-  /// Where a worker is to leave what `harmonics profile --output json` prints: in the folder that
-  /// the pipeline shares with its workers.
-  [[nodiscard]] std::filesystem::path profile_file(const PipelineSpec& spec,
-                                                   const PlanPlace& place) const;
+  /// Where workers are to leave what `harmonics profile --output json` prints: in the folder that
+  /// the pipeline shares with them, which is made and has room for all of these.
+  [[nodiscard]] std::vector<std::filesystem::path> profile_files(
+      const PipelineSpec& spec, std::span<const PlanPlace> places) const;
   /// A second measurement of the same layers replaces the first. What cannot be kept is logged.
   void keep(const StageMeasured& measured) const;
 
  private:
+  [[nodiscard]] std::filesystem::path profile_folder(const PipelineSpec& spec) const;
   [[nodiscard]] std::filesystem::path trained_file(const PipelineSpec& spec,
                                                    const PlanPlace& place) const;
 

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <fstream>
+
 #include <harmonics/base/file.h>
 
 #include <temporary_folder_testing.h>
@@ -30,6 +33,12 @@ class ProfileStoreTest : public testing::Test {
         format(R"({{"stages": [{{"layers": [1, 2]}}, {{"layers": [{}, {}]}}]}})", first, last);
     store_.keep({submission, place_, plan, 1, seconds});
   }
+  [[nodiscard]] fs::path profile_file() const {
+    return store_.profile_files(spec_, {&place_, 1}).front();
+  }
+  [[nodiscard]] std::ptrdiff_t files() const {
+    return std::distance(fs::directory_iterator(folder_ / "profiles"), {});
+  }
   [[nodiscard]] std::vector<TrainedPart> known() const {
     return store_.look_up(spec_, place_).trained;
   }
@@ -56,6 +65,36 @@ TEST_F(ProfileStoreTest, HasACeiling) {
   EXPECT_EQ(parts.back().last, 20U);
 }
 
+TEST_F(ProfileStoreTest, AFullFolderLosesWhatWasNotLookedUpForLongest) {
+  const auto age = [](const fs::path& file, int hours) {
+    fs::last_write_time(file, fs::file_time_type::clock::now() - std::chrono::hours(hours));
+  };
+  keep(0.5);
+  const fs::path used = fs::directory_iterator(folder_ / "profiles")->path();
+  age(used, 5);
+  for (std::size_t k = 1; k < kMaxMeasurementFiles; ++k) {
+    const fs::path file = folder_ / "profiles" / format("{}.json", k);
+    std::ofstream(file) << "{}";
+    age(file, k == 7 ? 4 : 3);
+  }
+  std::ofstream(folder_ / "profiles" / "note.txt") << "not ours";
+  EXPECT_THAT(known(), ElementsAre(TrainedPart{3, 4, 0.5}));  // of use now
+  keep(0.25, 1, 1);
+  EXPECT_EQ(files(), kMaxMeasurementFiles + 1) << "what is there is written over";
+  place_.spec.identity = "other@boot";
+  keep(0.75);
+  EXPECT_EQ(files(), kMaxMeasurementFiles + 1);
+  EXPECT_THAT(known(), ElementsAre(TrainedPart{3, 4, 0.75}));
+  EXPECT_TRUE(fs::exists(used));
+  EXPECT_FALSE(fs::exists(folder_ / "profiles" / "7.json"));
+  EXPECT_TRUE(fs::exists(folder_ / "profiles" / "note.txt"));
+
+  const std::vector<PlanPlace> places(10, place_);
+  EXPECT_EQ(store_.profile_files(spec_, places).size(), 10U);
+  EXPECT_EQ(files(), kMaxMeasurementFiles + 1 - 10) << "room for all that are to come";
+  EXPECT_TRUE(fs::exists(used));
+}
+
 TEST_F(ProfileStoreTest, AnotherModelWorkerOrSettingKnowsNothing) {
   keep(0.5);
   const PlanPlace same_after_boot = [&] {
@@ -80,9 +119,8 @@ TEST_F(ProfileStoreTest, AnotherModelWorkerOrSettingKnowsNothing) {
 
 TEST_F(ProfileStoreTest, ProfilesLieInTheFolderThatIsShared) {
   spec_.checkpoint = (folder_ / "shared").string();
-  const auto file = store_.profile_file(spec_, place_);
+  const fs::path file = profile_file();
   EXPECT_EQ(file.parent_path(), folder_ / "shared" / "profiles");
-  fs::create_directories(file.parent_path());
   write_text_file(file, R"({"profiles": [{"layers": [{"time_s": 1.5}, {"time_s": 2}]}]})");
   EXPECT_THAT(store_.look_up(spec_, place_).measured->unit_s, ElementsAre(1.5, 2.0));
 }
@@ -98,7 +136,7 @@ TEST_F(ProfileStoreTest, WhatIsBrokenCountsAsNotMeasured) {
     write_text_file(file, text);
     EXPECT_THAT(known(), IsEmpty()) << text;
   }
-  write_text_file(store_.profile_file(spec_, place_), "no profile");
+  write_text_file(profile_file(), "no profile");
   EXPECT_FALSE(store_.look_up(spec_, place_).measured);
   keep(0.75);
   EXPECT_THAT(known(), ElementsAre(TrainedPart{3, 4, 0.75}));

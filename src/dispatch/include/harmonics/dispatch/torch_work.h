@@ -41,7 +41,7 @@ using TorchDerivativeDispatcher =
 
 /// Run by each worker before anything else: binds the thread to its device and, on a GPU, to a
 /// stream of its own, and sets how many threads its operations use. A device that libtorch does not
-/// have here is an Error (kInvalidArgument) that says what there is. Emulated devices compute on
+/// have here is an Error (kFailedPrecondition) that says what there is. Emulated devices compute on
 /// the CPU.
 void init_torch_worker(const WorkDevice& device);
 

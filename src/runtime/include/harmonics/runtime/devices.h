@@ -48,7 +48,8 @@ struct BackendChoice {
 [[nodiscard]] Backend best_backend();
 
 /// What the options' backend and device numbers mean here. A backend that this machine lacks is the
-/// CPU with one warning, or an Error (kUnavailable) under `strict`.
+/// CPU with one warning; under `strict` an Error: kFailedPrecondition, or kUnimplemented where this
+/// build leaves the backend out.
 [[nodiscard]] BackendChoice resolve_backend(const RuntimeOptions& options);
 /// The device of that choice.
 [[nodiscard]] Device resolve_device(Backend backend, std::optional<std::uint32_t> device_index,
