@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -217,6 +219,27 @@ TEST(DatasetsPage, EveryExampleIsInThisFile) {
     ++blocks;
   }
   EXPECT_GE(blocks, 15);
+}
+
+TEST(DatasetsPage, NamesEveryProducerAndConsumer) {
+  const char* root = std::getenv("HARMONICS_SOURCE_DIR");
+  if (root == nullptr) GTEST_SKIP() << "HARMONICS_SOURCE_DIR is not set";
+  const std::filesystem::path folder = root;
+  const std::string page = read_text_file(folder / "docs/Datasets.md");
+  const std::regex declared(R"(\nclass (\w+(?:Producer|Consumer))\b)");
+  std::set<std::string> names;
+  for (const std::filesystem::path& file :
+       list_folder(folder / "src/data/include/harmonics/data")) {
+    const std::string text = read_text_file(file);
+    for (std::sregex_iterator at(text.begin(), text.end(), declared), end; at != end; ++at) {
+      names.insert((*at)[1]);
+    }
+  }
+  names.erase("ChainedProducer");  // what some of the others are made of
+  EXPECT_GE(names.size(), 16u);
+  for (const std::string& name : names) {
+    EXPECT_TRUE(std::regex_search(page, std::regex("\\b" + name + "\\b"))) << name;
+  }
 }
 
 }  // namespace

@@ -237,7 +237,7 @@ bool SharedBatcher::owns() const { return core_->board.owns(); }
 
 SharedBatcherCounts SharedBatcher::counts() const {
   const std::array<std::uint64_t, 3> counts = core_->board.counts();
-  return {counts[0], counts[1], counts[2]};
+  return {counts[0], counts[1], counts[2], core_->board.waiting()};
 }
 
 TensorFunctions merged_functions(SharedBatcher& batcher) {

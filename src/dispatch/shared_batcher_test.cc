@@ -148,13 +148,15 @@ TEST(SharedBatcher, MergesWhatWaits) {
         EXPECT_TRUE(is_row_sums(batcher.run(rows), rows));
       });
     }
+    await([&] { return batcher.counts().waiting == 6; });
     open = true;
     open.notify_all();
   }
   const SharedBatcherCounts counts = batcher.counts();
   EXPECT_EQ(counts.requests, 7U);
   EXPECT_EQ(counts.rows, 28U);
-  EXPECT_LE(counts.batches, 7U);
+  EXPECT_EQ(counts.batches, 2U) << "the first alone, then all that had come meanwhile";
+  EXPECT_EQ(counts.waiting, 0U);
 }
 
 TEST(SharedBatcher, AnErrorReachesOnlyWhoCausedIt) {

@@ -64,6 +64,26 @@ TEST(StaticHybrid, TheLastSubBatchIsShort) {
   EXPECT_TRUE(state.over());
 }
 
+TEST(Simple, FillsItsDeviceUpToItsCapacityWhichIsOneSubBatchUnlessSaid) {
+  const auto sent_at_once = [](SimpleScheduler scheduler) {
+    RunState state = state_of(scheduler);
+    state.begin({0, 1000}, Nanoseconds(0));
+    std::vector<std::size_t> assigned;
+    state.refill(Nanoseconds(0), assigned);
+    const std::size_t sent = assigned.size();
+    const Claim first = state.start(0, Nanoseconds(0));
+    state.refill(Nanoseconds(0), assigned);
+    EXPECT_EQ(assigned.size(), sent) << "at capacity it waits";
+    state.finish(0, first, Nanoseconds(1));
+    state.refill(Nanoseconds(1), assigned);
+    EXPECT_EQ(assigned.size(), sent + 1) << "one is done: one more is sent";
+    return sent;
+  };
+  EXPECT_EQ(sent_at_once(SimpleScheduler("cuda:0", 30)), 1U);
+  EXPECT_EQ(sent_at_once(SimpleScheduler("cuda:0", 30, 89)), 2U);
+  EXPECT_EQ(sent_at_once(SimpleScheduler("cuda:0", 30, 90)), 3U);
+}
+
 TEST(StaticHybrid, WrongConfigurationsAreRefused) {
   const auto refuse = [](StaticHybridConfig config) {
     return error_of([&] { StaticHybridScheduler scheduler(std::move(config)); });

@@ -56,12 +56,19 @@ TEST_P(BothModes, ReducedBySumAndAgain) {
 
 TEST_P(BothModes, PreprocessAndPostprocess) {
   SimpleScheduler scheduler("cpu", 345, 800);
-  // Six sub-batches of 1950 rows in all: each gives its product and its number of rows.
+  // Six sub-batches of 1950 rows in all: each gives its product and its number of rows. What comes
+  // before and after `run` moves the slices there and back.
   WorkDispatcher<Slice, Slice, double, Slice, double> dispatcher(
       scheduler,
-      {.run = [](Slice&& slice, const WorkDevice&) { return slice; },
+      {.run =
+           [](Slice&& slice, const WorkDevice&) {
+             return Slice{slice.start - 7, slice.stop - 7};
+           },
        .reduce = sum,
-       .preprocess = [](Slice&& slice, const WorkDevice&) { return slice; },
+       .preprocess =
+           [](Slice&& slice, const WorkDevice&) {
+             return Slice{slice.start + 7, slice.stop + 7};
+           },
        .postprocess =
            [](Slice&& slice) {
              return static_cast<double>(slice.start) * static_cast<double>(slice.stop) +

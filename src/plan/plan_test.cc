@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include <harmonics/base/log.h>
 #include <harmonics/plan/choice.h>
 #include <harmonics/plan/plan.h>
 #include <harmonics/plan/request.h>
@@ -92,6 +93,46 @@ TEST(PlanRequest, ReadsPins) {
   for (const char* text : {"", "=a", "3=", "3", "a=b", "3-=b", "-3=b", "3-4-5=b"}) {
     EXPECT_NE(error_of([&] { static_cast<void>(parse_layer_pin(text)); }), "no error") << text;
   }
+}
+
+TEST(PlanRequest, ParameterCountsScaleWithTheMicroBatchAndTheDtype) {
+  PlanInputs inputs = example_inputs();
+  for (auto& [name, type] : inputs.types) {
+    for (auto& [model, profiles] : type.models) {
+      LayerTimes other = profiles.front();
+      other.batch_size = 3;
+      other.dtype = "torch.float16";
+      profiles.push_back(other);
+    }
+  }
+  const auto cut_bytes = [&](std::int64_t batch_size, const char* dtype) {
+    PlanRequest request;
+    request.batch_size = batch_size;
+    request.dtype = dtype;
+    return make_problem(inputs, request).cut_bytes;
+  };
+  const ModelProfile& model = inputs.models.at(PlanRequest().model);
+  const std::vector<double> eight = cut_bytes(8, "torch.float32"),
+                            three = cut_bytes(3, "torch.float16");
+  ASSERT_EQ(eight.size(), 49u);
+  EXPECT_EQ(eight[0], 150'528.0 * 8 * 4);
+  EXPECT_EQ(three[0], 150'528.0 * 3 * 2);
+  for (std::size_t layer = 0; layer < 48; ++layer) {
+    const auto count = static_cast<double>(model.parameters_out[layer]);
+    EXPECT_EQ(eight[layer + 1], count * 8 * 4) << layer;
+    EXPECT_EQ(three[layer + 1], count * 3 * 2) << layer;
+  }
+}
+
+TEST(PlanRequest, TypesWithoutAProfileAreLeftOutWithAWarning) {
+  PlanInputs inputs = example_inputs();
+  inputs.types.at("Minnowboard-E3845").models.erase(PlanRequest().model);
+  const LogCapture log;
+  const PlanProblem problem = make_problem(inputs, {});
+  ASSERT_EQ(problem.classes.size(), 1u);
+  EXPECT_EQ(problem.classes[0].hosts.front(), "rcc-0");
+  ASSERT_EQ(log.lines().size(), 1u);
+  EXPECT_NE(log.lines()[0].find("'Minnowboard-E3845' is left out"), std::string::npos);
 }
 
 TEST(PlanRequest, RefusesUnknownNamesAndListsWhatThereIs) {

@@ -280,6 +280,17 @@ TrainingProgress joined_progress(const Content& content, const StageChain& chain
   return progress;
 }
 
+// Seeds, rates and precision are what this runtime was made with, wherever the checkpoint comes
+// from.
+void warn_of_another_precision(const std::filesystem::path& folder, const SavedStep& saved,
+                               const Json& state, const StageChain& chain) {
+  const std::string& there = state.at("precision").as_string();
+  const std::string_view here = precision_name(chain.stages().front().precision());
+  if (there == here) return;
+  log_warn("runtime", "'{}' was trained in precision {} and goes on in {}",
+           (folder / saved.stages.front().file).string(), there, here);
+}
+
 NamedTensors with_prefix(const NamedTensors& tensors, std::string_view prefix) {
   NamedTensors found;
   for (auto at = tensors.lower_bound(prefix); at != tensors.end() && at->first.starts_with(prefix);
@@ -322,6 +333,7 @@ TrainingProgress load_saved_step(const std::filesystem::path& folder, const Save
   state.steps_since_overflow = json.at("steps_since_overflow").as_integer();
   const NamedTensors parameters = with_prefix(content.tensors, kModel);
   const NamedTensors slots = with_prefix(content.tensors, kOptimizer);
+  warn_of_another_precision(folder, saved, json, chain);
   restore_custody(folder, content.states, chain);
   for (Stage& stage : chain.stages()) stage.set_parameters(parameters);
   for (Stage& stage : chain.stages()) stage.set_optimizer_state(slots, state.updates);

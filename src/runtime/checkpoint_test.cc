@@ -8,6 +8,7 @@
 
 #include <harmonics/base/file.h>
 #include <harmonics/base/json.h>
+#include <harmonics/base/log.h>
 #include <harmonics/base/random.h>
 #include <harmonics/data/batch_producer.h>
 #include <harmonics/data/memory_producer.h>
@@ -96,6 +97,23 @@ TEST_F(CheckpointTest, FileIsPlainSafetensors) {
   const Json json = Json::parse(content.metadata.at("harmonics"), "metadata");
   EXPECT_EQ(json.at("steps").as_integer(), 1);
   EXPECT_EQ(json.at("positions").at("x").as_array()[2].as_integer(), 1);
+}
+
+TEST_F(CheckpointTest, KeepsThePrecisionAndSaysWhenTheRunGoesOnInAnother) {
+  const fs::path path = folder_ / "run.safetensors";
+  RuntimeOptions narrow = options();
+  narrow.precision = PrecisionPolicy::kBf16;
+  CycleRuntime(graph(), narrow).save_checkpoint(path);
+  const Json json = Json::parse(read_safetensors(path).metadata.at("harmonics"), "metadata");
+  EXPECT_EQ(json.at("precision").as_string(), "bf16");
+  const LogCapture log;
+  CycleRuntime(graph(), narrow).load_checkpoint(path);
+  EXPECT_TRUE(log.lines().empty());
+  CycleRuntime(graph(), options()).load_checkpoint(path);
+  ASSERT_EQ(log.lines().size(), 1u);
+  EXPECT_NE(log.lines()[0].find("was trained in precision bf16 and goes on in full"),
+            std::string::npos)
+      << log.lines()[0];
 }
 
 TEST_F(CheckpointTest, EveryDamagedByteIsNoticed) {

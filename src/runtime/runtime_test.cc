@@ -321,6 +321,10 @@ TEST(CycleRuntime, Bf16LearnsAndFp16NeedsAGpu) {
   runtime.fit(40);
   EXPECT_GT(runtime.evaluate(points.both(64)).accuracy.value(), 0.9);
   EXPECT_EQ(runtime.parameters().at("hidden.weight").dtype(), DType::kFloat32);
+  options.precision = PrecisionPolicy::kAuto;
+  EXPECT_EQ(CycleRuntime(classifier(), options).chain().stages().front().precision(),
+            PrecisionPolicy::kFull)
+      << "automatic: on a CPU";
   options.precision = PrecisionPolicy::kFp16;
   EXPECT_NE(error_of([&] { CycleRuntime(classifier(), options); }).find("bf16"), std::string::npos);
 }

@@ -75,6 +75,25 @@ class DevicesTest(program.CliTest):
         self.assertEqual(mixed['parts'], 2)
         self.assertAlmostEqual(mixed['train_loss'] / whole['train_loss'], 1, delta=1e-4)
 
+    def test_kernels_of_opencl_are_built_once(self):
+        if not any(device['kind'] == 'opencl' for device in self.devices()):
+            self.skipTest('no OpenCL platform answers')
+        self.write('deploy.yml', 'strict: true\npartitions:\n  - {backend: fpga}\n')
+        cache = self.folder / 'cache'
+        # PoCL keeps what it compiles too, where it always does: that takes long, and is not looked at here.
+        usual = os.environ.get('XDG_CACHE_HOME') or os.path.expanduser('~/.cache')
+        places = {'XDG_CACHE_HOME': str(cache), 'POCL_CACHE_DIR': f'{usual}/pocl/kcache'}
+
+        def train():
+            result = self.call('train', self.net, '--deploy', 'deploy.yml', '--epochs', '1', '--output', 'quiet',
+                               environment=places)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            return result.stdout, {file: file.stat().st_mtime_ns
+                                   for file in (cache / 'harmonics' / 'opencl').glob('*.bin')}
+        digest, kept = train()
+        self.assertEqual(len(kept), 1)
+        self.assertEqual(train(), (digest, kept), 'what was kept is used')
+
     def test_memory_limits_and_wrong_wishes(self):
         self.write('small.yml', 'partitions:\n  - {backend: cpu, mem_MB: 0.0001}\n  - {backend: cpu}\n')
         cases = {('--deploy', 'small.yml'): 'cannot be cut within the memory',

@@ -1,5 +1,8 @@
 """`--secure --proof` of train, run and stage: the same weights, and chains that `harmonics verify` accepts."""
 
+import array
+import csv
+import hashlib
 import json
 import os
 import signal
@@ -67,6 +70,24 @@ class SecureTrainTest(program.CliTest):
         chain.write_bytes(content)
         self.assert_fails(self.call('verify', 'run.chain', '--keys', self.keys), 'custody')
 
+    def test_tensors_at_hand_are_compared_with_the_chain(self):
+        self.train('--checkpoint', 'weights')
+        self.done('run', self.net, '--weights', 'weights', '--batch-size', '64', '--out',
+                  'prediction=csv:out.csv', *self.secure())
+        with open(self.folder / 'out.csv') as file:
+            values = array.array('f', (float(value) for row in csv.reader(file) for value in row))
+        self.assertEqual(len(values), 64 * 4)
+        tensors = self.folder / 'tensors'
+        tensors.mkdir()
+        # One leaf of a tree as in RFC 6962 is its own root.
+        tensor = tensors / hashlib.sha256(b'\0' + values.tobytes()).hexdigest()
+        tensor.write_bytes(values.tobytes())
+        verify = ('verify', 'run.chain', '--keys', self.keys, '--tensors', tensors)
+        self.assertEqual(json.loads(self.done(*verify, '--output', 'json'))['tensors_checked'], 1)
+        values[7] += 1
+        tensor.write_bytes(values.tobytes())
+        self.assert_fails(self.call(*verify), 'altered tensor')
+
     def test_every_transport_gives_one_chain_of_all_parts(self):
         plain = self.train(*self.two)
         for name in self.transports():
@@ -121,7 +142,11 @@ class SecureTrainTest(program.CliTest):
         self.assertTrue(self.verified()['signers_known'])
 
     def test_cpu_and_opencl_together(self):
-        report = self.train('--deploy', 'cpu,fpga', '--micro-batches', '2', *self.secure())
+        devices = json.loads(self.done('devices', '--output', 'json'))['devices']
+        if not any(device['kind'] == 'opencl' for device in devices):
+            self.skipTest('no OpenCL platform answers')
+        self.write('deploy.yml', 'strict: true\npartitions:\n  - {backend: cpu}\n  - {backend: fpga}\n')
+        report = self.train('--deploy', 'deploy.yml', '--micro-batches', '2', *self.secure())
         self.assertEqual(report['parts'], 2)
         self.assertTrue(self.verified()['signers_known'])
 

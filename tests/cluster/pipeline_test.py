@@ -168,11 +168,12 @@ class Pipeline(ClusterTest):
         self.finish(task)
         self.assertEqual(self.report(task)['weights_digest'], self.undisturbed('--epochs', 1))
 
-    def test_the_plan_may_choose_one_worker(self):
+    def test_left_alone_the_plan_uses_the_workers_that_help(self):
         self.start_server()
         self.start_workers(('a', 'b'))
         task = self.pipeline('--epochs', 1, stages='auto')
         self.finish(task)
+        self.assertEqual(self.report(task)['parts'], 2)
         self.assertEqual(self.report(task)['weights_digest'], self.undisturbed('--epochs', 1))
 
     def test_it_is_measured_before_it_is_planned(self):

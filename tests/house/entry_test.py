@@ -3,7 +3,9 @@
 import json
 import os
 import re
+import shutil
 import subprocess
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -55,6 +57,31 @@ class Entry(unittest.TestCase):
         wrong = subprocess.run(['scripts/run-tests.sh', 'Fast'], cwd=ROOT, capture_output=True, text=True)
         self.assertEqual(wrong.returncode, 2)
         self.assertIn('usage: scripts/run-tests.sh [Release|Debug]', wrong.stderr)
+
+    def test_the_script_builds_and_tests_what_its_argument_says(self):
+        with tempfile.TemporaryDirectory() as folder:
+            scripts = Path(folder) / 'scripts'
+            scripts.mkdir()
+            shutil.copy(ROOT / 'scripts/run-tests.sh', scripts)
+            shutil.copy(ROOT / 'scripts/build.sh', scripts)
+            # Stand-ins that say how they were called.
+            for program in ('scripts/setup.sh', 'scripts/test-spark.sh', 'cmake', 'ctest'):
+                place = Path(folder) / program
+                place.write_text(f'#!/bin/sh\necho {Path(program).name} "$@"\n')
+                place.chmod(0o755)
+            path = dict(os.environ, PATH=f"{folder}:{os.environ['PATH']}")
+
+            def run(*arguments):
+                said = subprocess.run(['scripts/run-tests.sh', *arguments], cwd=folder, env=path,
+                                      capture_output=True, text=True, check=True).stdout
+                return re.sub(r' --parallel \d+', '', said).splitlines()
+            release = ['setup.sh', 'cmake --preset release', 'cmake --build --preset release',
+                       'ctest --preset release', 'test-spark.sh']
+            self.assertEqual(run(), release)
+            self.assertEqual(run('Release'), release)
+            self.assertEqual(run('Debug', '-R', 'base')[1:],
+                             ['cmake --preset debug', 'cmake --build --preset debug',
+                              'ctest --preset debug -R base'])
 
     def test_every_preset_builds_in_its_own_folder(self):
         presets = {preset['name']: preset for preset in

@@ -150,6 +150,8 @@ class SchedPipeline(unittest.TestCase):
         few = self.report('-m', LARGE, '--then', 'hosts', '--tolerance', 1)
         self.assertLess(few['hosts'], best['hosts'])
         self.assertLessEqual(few['period_s'], 2 * best['period_s'] + 1e-9)
+        printed = stages(run('-m', LARGE, '--then', 'hosts', '--tolerance', 1).stdout)
+        self.assertEqual(len(printed), few['hosts'], 'hosts without layers are not listed')
         quick = self.report('-m', LARGE, '--goal', 'latency')
         self.assertTrue(quick['proven'])
         self.assertLess(quick['latency_s'], best['latency_s'])

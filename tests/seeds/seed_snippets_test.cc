@@ -147,6 +147,7 @@ TEST_F(Seed, DatasetHelpers) {
   scheduler.bindConsumer("output", seen);
   scheduler.fit(1);
   EXPECT_EQ(scheduler.progress().epochs_done, 1);
+  EXPECT_EQ(seen->rows().shape(), (Shape{10, 2})) << "every row of the file came through";
 }
 
 }  // namespace

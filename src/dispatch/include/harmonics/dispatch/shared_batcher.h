@@ -35,6 +35,8 @@ struct SharedBatcherCounts {
   std::uint64_t batches = 0;
   std::uint64_t requests = 0;
   std::uint64_t rows = 0;
+  /// Requests that wait for the owner now.
+  std::uint64_t waiting = 0;
 };
 
 /// Rows of several processes merged into one sub-batch: requests lie in shared memory, one process,

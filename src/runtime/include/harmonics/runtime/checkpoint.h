@@ -40,7 +40,8 @@ std::string save_checkpoint(const std::filesystem::path& path, const StageChain&
 
 /// Restores what save_checkpoint wrote, or the latest step of a manifest. A file that is truncated,
 /// damaged, of another kind or of another graph (naming the first layer that differs) is an Error
-/// and changes nothing. A chain with open boundaries takes what is its own.
+/// and changes nothing. A chain with open boundaries takes what is its own. Seeds, rates and
+/// precision stay those that the chain was made with; another precision than the file's is logged.
 [[nodiscard]] TrainingProgress load_checkpoint(const std::filesystem::path& path,
                                                StageChain& chain);
 /// The same from the files of one saved step, which lie in `folder`; files whose digest is not the

@@ -163,9 +163,13 @@ class BindingsTest {
   void aBusHandsTensorsOverInPlace() {
     try (MessageBus first = MessageBus.open("here");
         MessageBus second = MessageBus.open("here")) {
-      first.send(Tensor.of(new long[] {3}, 1, 2, 3), 7, PATIENCE);
+      Tensor sent = Tensor.of(new long[] {3}, 1, 2, 3);
+      first.send(sent, 7, PATIENCE);
       try (NamedTensors received = second.receive(PATIENCE)) {
         assertArrayEquals(new float[] {1, 2, 3}, received.get("tensor").floats());
+        // The very bytes: nothing was copied on the way through native code and back.
+        sent.data().putFloat(4, 20);
+        assertArrayEquals(new float[] {1, 20, 3}, received.get("tensor").floats());
       }
       assertEquals(0, first.stats().number("socket_payload_sent"));
       Thread other = new Thread(() -> first.finish(PATIENCE));
