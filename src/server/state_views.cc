@@ -22,7 +22,7 @@ MemberView view_member(const ClusterState& state, const Member& member) {
   view.launched = member.launched;
   if (const WorkerRecord* worker = state.find_worker(member.worker)) {
     view.worker = worker->spec.name;
-    view.devices = names_of(worker->spec, member.devices);
+    if (!member.ended) view.devices = names_of(worker->spec, member.devices);
   }
   return view;
 }

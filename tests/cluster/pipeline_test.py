@@ -352,6 +352,11 @@ class Pipeline(ClusterTest):
                                            stages=(3, 2, 'auto', 3, 1)[i]))
             tasks.append(int(self.done('submit', '--output', 'quiet', '--name', 'small', '--gpus', 1,
                                        '--array', 10, '--', 'sh', '-c', guarded)))
+        waiter = self.start('wait', *self.access(), *pipelines, *tasks, '--timeout', PATIENCE_S)
+        while waiter.poll() is None:
+            held = [(member['worker'], device) for task in self.json('tasks', '--state', 'active')
+                    for member in task['members'] for device in member['devices']]
+            self.assertEqual(len(held), len(set(held)), held)
         ends = self.wait(*pipelines, *tasks)
         self.assertEqual(ends['succeeded'], 55, [self.task(task) for task in pipelines])
         digests = {self.report(task)['weights_digest'] for task in pipelines}

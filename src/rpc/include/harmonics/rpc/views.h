@@ -20,7 +20,7 @@ inline constexpr std::chrono::milliseconds kMaxWaitPerCall{30'000};
 
 struct MemberView {
   std::string worker;
-  std::vector<std::string> devices;
+  std::vector<std::string> devices;  ///< That it holds: none once it has ended.
   bool launched = false;
   std::string progress{};  ///< The newest line that it reported, JSON; empty: none.
 };
