@@ -3,6 +3,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <exception>
@@ -14,9 +15,33 @@ namespace harmonics {
 namespace {
 
 constexpr int kUsualWidth = 80;
+constexpr int kUsualHeight = 24;
 constexpr int kExitCodeFailed = 1;
 
 int descriptor_of(Stream stream) { return static_cast<int>(stream); }
+
+winsize size_of(Stream stream) {
+  winsize size{};
+  return ::ioctl(descriptor_of(stream), TIOCGWINSZ, &size) == 0 ? size : winsize{};
+}
+
+// Escapes such as ESC[1m take no column, nor do the further bytes of a letter in UTF-8.
+std::string cut_line(std::string_view line, int columns) {
+  constexpr std::string_view kPlain = "\x1b[0m";
+  int column = 0;
+  bool escape = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(line[i]);
+    if (byte == 0x1b) escape = true;
+    const bool takes_column = !escape && (byte & 0xc0) != 0x80;
+    if (takes_column && ++column > columns) {
+      const bool styled = line.substr(0, i).find('\x1b') != line.npos;
+      return std::string(line.substr(0, i)).append(styled ? kPlain : "");
+    }
+    if (escape && byte == 'm') escape = false;
+  }
+  return std::string(line);
+}
 
 int report(std::string_view message) {
   const std::string name =
@@ -41,11 +66,29 @@ bool wants_colour(Stream stream) {
 }
 
 int terminal_width(Stream stream) {
-  winsize size{};
-  if (::ioctl(descriptor_of(stream), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
-    return kUsualWidth;
+  const int columns = size_of(stream).ws_col;
+  return columns == 0 ? kUsualWidth : columns;
+}
+
+int terminal_height(Stream stream) {
+  const int rows = size_of(stream).ws_row;
+  return rows == 0 ? kUsualHeight : rows;
+}
+
+std::string cut_to_size(std::string_view text, int columns, int rows) {
+  const auto lines = std::ranges::count(text, '\n');
+  // The cursor stands in a row of its own below the text.
+  const auto room = static_cast<std::ptrdiff_t>(std::max(rows, 3)) - 1;
+  const auto shown = lines <= room ? lines : room - 1;
+  std::string cut;
+  for (std::ptrdiff_t i = 0; i < shown; ++i) {
+    const std::size_t end = text.find('\n');
+    cut += cut_line(text.substr(0, end), columns);
+    cut += '\n';
+    text.remove_prefix(end + 1);
   }
-  return size.ws_col;
+  if (shown < lines) cut += cut_line(format("… {} more lines", lines - shown), columns) + "\n";
+  return cut;
 }
 
 std::string bold(std::string_view text, bool colour) {

@@ -61,7 +61,7 @@ std::string draw(const Picture& picture, bool colour) {
   const ClusterStatus& status = picture.status;
   std::string text = bold(format("harmonics {}, policy {}", status.version, status.policy), colour);
   text += format(
-      "\n{} of {} workers connected, {} of {} devices leased; tasks: {} active, {} pending, "
+      "\n{} of {} workers connected, {} of {} devices leased\ntasks: {} active, {} pending, "
       "{} waiting, {} delayed, {} ended\n\n",
       status.workers_connected, status.workers, status.devices_leased, status.devices,
       status.active, status.pending, status.waiting, status.delayed, status.ended);
@@ -125,7 +125,8 @@ void watch_live(const MonitorCommand& command) {
   while (!over) {
     std::string text;
     try {
-      text = draw(look(client, command.worker), colour);
+      text = cut_to_size(draw(look(client, command.worker), colour),
+                         terminal_width(Stream::kOutput), terminal_height(Stream::kOutput));
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kUnavailable) throw;
       text = format("{}\n", error.what());

@@ -1,6 +1,8 @@
 // harmonics server: runs until Ctrl-C. Tasks and workers go on without it.
 #include <harmonics/server/server.h>
 
+#include <unistd.h>
+
 #include <atomic>
 #include <optional>
 
@@ -53,6 +55,11 @@ int server(const ServerCommand& command) {
                       "copy ca.pem, worker.* to workers and ca.pem, client.*, one token to users\n",
                       command.init.string(), command.init.string()));
     return kExitDone;
+  }
+  if (!command.tls.empty() && ::access((command.tls / "server.pem").c_str(), F_OK) != 0) {
+    fail(ErrorCode::kNotFound,
+         "there are no certificates in '{}': make them with 'harmonics server --init {}'",
+         command.tls.string(), command.tls.string());
   }
   std::atomic<bool> signalled{false};
   const SignalWatch watch([&] { signalled = true; });

@@ -87,6 +87,27 @@ std::string submitted_text(const SubmitCommand& command, const Submitted& submit
   return format("{} {}\n", submitted.already ? "already there:" : "submitted", what);
 }
 
+/// What became of a task that was waited for, and where to look when it is no success.
+std::string end_of_one(const TaskView& task) {
+  const std::uint64_t id = task.id.value;
+  if (task.state == "succeeded") return format("task {} succeeded\n", id);
+  return format("task {} {}{}: see 'harmonics task {}' and 'harmonics logs {} --stream err'\n", id,
+                task.state, task.last ? format(" ({})", end_text(*task.last)) : "", id, id);
+}
+
+int wait_for(const SubmitCommand& command, const Submitted& submitted, ClusterClient& client) {
+  const WaitResult ends = client.wait(submitted.first, std::chrono::hours(24 * 365));
+  const bool good = ends.succeeded == submitted.count;
+  if (command.output == OutputStyle::kQuiet) return good ? kExitDone : kExitFailed;
+  if (submitted.count == 1) {
+    write_text(Stream::kError, end_of_one(client.task(submitted.first)));
+  } else if (!good) {
+    write_text(Stream::kError, format("{} of {} failed or were cancelled: see 'harmonics tasks'\n",
+                                      submitted.count - ends.succeeded, submitted.count));
+  }
+  return good ? kExitDone : kExitFailed;
+}
+
 }  // namespace
 
 int submit(const SubmitCommand& command) {
@@ -99,15 +120,7 @@ int submit(const SubmitCommand& command) {
   ClusterClient client(client_options(command.access));
   const Submitted submitted = client.submit(spec);
   write_text(Stream::kOutput, submitted_text(command, submitted));
-  if (!command.wait) return kExitDone;
-  const WaitResult ends = client.wait(submitted.first, std::chrono::hours(24 * 365));
-  if (ends.succeeded == submitted.count) return kExitDone;
-  if (command.output != OutputStyle::kQuiet) {
-    write_text(Stream::kError,
-               format("{} of {} failed or was cancelled: see 'harmonics task {}'\n",
-                      submitted.count - ends.succeeded, submitted.count, submitted.first.value));
-  }
-  return kExitFailed;
+  return command.wait ? wait_for(command, submitted, client) : kExitDone;
 }
 
 }  // namespace harmonics

@@ -50,11 +50,19 @@ Time wall_time() {
   return std::chrono::duration_cast<Time>(std::chrono::system_clock::now().time_since_epoch());
 }
 
+std::int64_t failed_attempts(const TaskView& task) {
+  // The server counts those that used up a retry; the last one did not.
+  const bool last_failed = task.state == "failed" && task.last &&
+                           task.last->kind != EndKind::kLost &&
+                           task.last->kind != EndKind::kLeaseLost;
+  return std::int64_t{task.failures} + (last_failed ? 1 : 0);
+}
+
 Json task_json(const TaskView& task) {
   Json json;
   json.set("id", task.id.value).set("name", task.spec.name).set("state", task.state);
   json.set("user", task.user).set("first", task.first.value);
-  json.set("attempts", std::int64_t{task.attempts}).set("failures", std::int64_t{task.failures});
+  json.set("attempts", std::int64_t{task.attempts}).set("failures", failed_attempts(task));
   json.set("losses", std::int64_t{task.losses});
   json.set("preemptions", std::int64_t{task.preemptions});
   json.set("submitted", seconds(task.submitted));

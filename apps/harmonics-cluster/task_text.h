@@ -14,6 +14,8 @@ namespace harmonics {
 [[nodiscard]] Json status_json(const ClusterStatus& status);
 /// "exit code 3", "killed by signal 9 …", or the message.
 [[nodiscard]] std::string end_text(const EndResult& end);
+/// Attempts that failed by themselves, the last one included.
+[[nodiscard]] std::int64_t failed_attempts(const TaskView& task);
 /// "worker-1: 0,1" or "-".
 [[nodiscard]] std::string place_text(const TaskView& task);
 /// "3:05" since then; "-" for a moment that never was.

@@ -62,7 +62,7 @@ std::string task_text(const TaskView& task) {
       format("task {}  {}\nstate       {}\nuser        {}\nsubmitted   {} ago\n", task.id.value,
              task.spec.name, task.state, task.user, age_text(task.submitted, now));
   text += format("attempts    {} ({} failed, {} lost, {} preempted)\n", task.attempts,
-                 task.failures, task.losses, task.preemptions);
+                 failed_attempts(task), task.losses, task.preemptions);
   if (!task.members.empty()) text += format("where       {}\n", place_text(task));
   if (task.last) text += format("last end    {}\n", end_text(*task.last));
   if (!task.progress.empty()) text += format("progress    {}\n", progress_text(task.progress));

@@ -382,8 +382,15 @@ void CommandTree::add_quota() {
   add_whole(app, "--active", c.max_active, {0, kMaxNumber}, "active tasks (0: no limit)");
   add_whole(app, "--waiting", c.max_waiting, {0, kMaxNumber}, "tasks in the queue (0: no limit)");
   add_whole(app, "--weight", c.weight, {1, kMaxNumber}, "fair share: twice as much, twice as many");
-  app.footer(example("  harmonics quota alice --gpus 8 --weight 2"));
-  app.callback([this] { command_ = quota_; });
+  app.footer(example("  harmonics quota alice --gpus 8 --weight 2") +
+             "\n\nSets all of it anew: a limit that is not named is none, the weight 1.");
+  app.callback([this, &app] {
+    for (const char* flag : {"--gpus", "--active", "--waiting", "--weight"}) {
+      if (app.count(flag) > 0) command_ = quota_;
+    }
+    if (command_) return;
+    throw CLI::ValidationError("name a limit: --gpus, --active, --waiting or --weight");
+  });
 }
 
 }  // namespace harmonics

@@ -9,6 +9,8 @@
 namespace harmonics {
 namespace {
 
+constexpr std::size_t kShortestPart = 3;
+
 // Optimal string alignment distance, three rows at a time.
 std::size_t edits(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1);
@@ -34,6 +36,9 @@ std::size_t edits(std::string_view a, std::string_view b) {
 
 std::string nearest_word(const std::string& given, std::span<const std::string> words) {
   if (given.size() > kLongestNearWord) return {};
+  for (const std::string& word : words) {
+    if (given.size() >= kShortestPart && word.ends_with("_" + given)) return word;
+  }
   std::string nearest;
   std::size_t fewest = ~std::size_t{0};
   for (const std::string& word : words) {

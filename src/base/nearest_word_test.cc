@@ -17,6 +17,13 @@ TEST(NearestWord, IsTheOneWithTheFewestEdits) {
   EXPECT_EQ(nearest_word("traie", words), "train") << "of two the earlier";
 }
 
+TEST(NearestWord, IsTheLongFormOfWhatWasGiven) {
+  const std::vector<std::string> words = {"cpus", "required_gpus", "gang"};
+  EXPECT_EQ(nearest_word("gpus", words), "required_gpus");
+  EXPECT_EQ(nearest_word("cpu", words), "cpus");
+  EXPECT_EQ(nearest_word("us", {{"of_us"}}), "") << "too short to be meant";
+}
+
 TEST(NearestWord, IsNoneWhenTooMuchDiffers) {
   const std::vector<std::string> words = {"train", "--processes"};
   EXPECT_EQ(nearest_word("polish", words), "");

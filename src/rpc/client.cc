@@ -82,13 +82,25 @@ wire::TaskRef reference(TaskId id) {
   return ref;
 }
 
+bool has_port(const std::string& address) {
+  const std::size_t colon = address.rfind(':');
+  if (colon == address.npos || colon == 0 || colon + 1 == address.size()) return false;
+  return address.find_first_not_of("0123456789", colon + 1) == address.npos;
+}
+
 }  // namespace
 
 std::vector<std::string> server_addresses(const std::string& list) {
   std::vector<std::string> addresses;
   std::istringstream in(list);
   for (std::string address; std::getline(in, address, ',');) {
-    if (!address.empty()) addresses.push_back(address);
+    if (address.empty()) continue;
+    // gRPC would take a port of its own for a host without one.
+    if (!has_port(address)) {
+      fail(ErrorCode::kInvalidArgument, "'{}' is not of the form HOST:PORT; a server's port is {}",
+           address, "50051 unless --port says otherwise");
+    }
+    addresses.push_back(address);
   }
   if (addresses.empty()) fail(ErrorCode::kInvalidArgument, "'{}' names no server", list);
   return addresses;

@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <set>
+#include <utility>
 
 #include <harmonics/base/channel.h>
 #include <harmonics/base/error.h>
@@ -152,6 +153,7 @@ struct WorkerAgent::Parts {
   Time next_progress{};
   std::vector<WorkerEffect> effects;
   std::string gave_up;
+  bool said_alone = false;  ///< That there is no session is said once, not with every try.
   std::atomic<bool> stopping{false};
 };
 
@@ -177,7 +179,12 @@ void WorkerAgent::Parts::schedule_reconnect(const std::string& reason) {
   reactor->handle(Disconnected{}, now(), effects);
   const auto spread = milliseconds(chance.below(static_cast<std::uint64_t>(backoff.count())));
   reconnect_at = now() + backoff + spread;
-  log_info("worker", "no session with {} ({}): trying again", settings.server.server, reason);
+  if (std::exchange(said_alone, true)) {
+    log_info("worker", "no session with {} ({}): trying again", settings.server.server, reason);
+  } else {
+    log_warn("worker", "no session with {} ({}): trying again until there is one",
+             settings.server.server, reason);
+  }
   backoff = std::min(backoff * 2, kLastReconnect);
 }
 
@@ -194,7 +201,9 @@ void WorkerAgent::Parts::hear(LinkEvent event, Time at) {
       around.worker.name = welcome->name;
       around.grace_ms = static_cast<std::uint64_t>(
           std::chrono::duration_cast<milliseconds>(welcome->stop_grace).count());
-      log_info("worker", "{} is connected to {}", welcome->name, settings.server.server);
+      const LogLevel level = std::exchange(said_alone, false) ? LogLevel::kWarn : LogLevel::kInfo;
+      log_line(level, "worker",
+               format("{} is connected to {}", welcome->name, settings.server.server));
     }
     reactor->handle(ServerSays{says.epoch, std::move(message)}, at, effects);
   }

@@ -115,9 +115,12 @@ std::vector<DeviceSpec> parse_gpu_list(std::string_view text) {
 std::vector<DeviceSpec> devices_from_lists(const std::string& ids, const std::string& models,
                                            const std::string& memories) {
   if (ids.empty() && models.empty() && memories.empty()) return {};
-  const std::vector<std::string> id_list = split(ids, ',');
-  const std::vector<std::string> model_list = split(models, ',');
-  const std::vector<std::string> memory_list = split(memories, ',');
+  const auto items = [](const std::string& list) {
+    return list.empty() ? std::vector<std::string>() : split(list, ',');
+  };
+  const std::vector<std::string> id_list = items(ids);
+  const std::vector<std::string> model_list = items(models);
+  const std::vector<std::string> memory_list = items(memories);
   if (id_list.size() != model_list.size() || id_list.size() != memory_list.size()) {
     fail(
         ErrorCode::kInvalidArgument,

@@ -50,6 +50,7 @@ class BadInput(ClusterTest):
             'logs 1 --stream both': 'both',
             'monitor --refresh -1': "'-1' is not a number of seconds",
             'drain': 'WORKER is required',
+            'quota ann': 'name a limit: --gpus, --active, --waiting or --weight',
         }
         for line, text in cases.items():
             with self.subTest(line):
@@ -62,6 +63,8 @@ class BadInput(ClusterTest):
                           '--insecure')
         self.assert_fails(self.harmonics('server', '--port', 0, '--store', '/no/such/folder/file'),
                           '/no/such/folder')
+        self.assert_fails(self.harmonics('server', '--port', 0, '--tls', 'nowhere'),
+                          "no certificates in 'nowhere'", 'harmonics server --init nowhere')
         tokens = self.folder / 'tokens'
         tokens.write_text('king arthur 0123456789abcdef\n')
         self.assert_fails(self.harmonics('server', '--port', 0, '--tokens', tokens), 'tokens:1',
@@ -85,6 +88,8 @@ class BadInput(ClusterTest):
         self.assert_fails(self.harmonics('server', '--port', 0), 'another server', '--state-dir')
         self.assert_fails(self.harmonics('server', '--port', self.port, '--state-dir', 'other'),
                           f'cannot listen on 127.0.0.1:{self.port}')
+        taken = self.harmonics('server', '--port', self.port, '--state-dir', 'other').stderr
+        self.assertEqual(taken.count('\n'), 1, 'gRPC has nothing to add')
 
     def test_no_server(self):
         self.port = self.free_port()
@@ -94,6 +99,9 @@ class BadInput(ClusterTest):
         token.write_text('0' * 64)
         token.chmod(0o600)
         self.assert_fails(self.call('tasks'), 'no server answers', 'harmonics server')
+        for address in ('localhost', 'localhost:', 'localhost:abc', ':50051'):
+            self.assert_fails(self.harmonics('tasks', '--scheduler', address),
+                              f"'{address}' is not of the form HOST:PORT")
         token.chmod(0o644)
         self.assert_fails(self.call('tasks'), 'open to other users')
 
@@ -103,6 +111,7 @@ class BadInput(ClusterTest):
             '{': 'task.json',
             '[]': 'a task is an object',
             '{"name": "x", "required_gpu": 1}': "did you mean 'required_gpus'?",
+            '{"name": "x", "gpus": 1}': "did you mean 'required_gpus'?",
             '{"name": "x", "required_gpus": -1}': 'must not be negative',
             '{"name": "x", "required_gpus": "two"}': 'must be a whole number',
             '{"name": "x", "params": {"lr": 0.1}}': 'write "0.1"',
@@ -126,6 +135,8 @@ class BadInput(ClusterTest):
         self.start_server()
         self.assert_fails(self.harmonics('worker', *self.access(), '--gpus', '0,1', '--models', 'A',
                                          '--memories', '1,2'), '--gpus names 2 device(s), --models 1')
+        self.assert_fails(self.harmonics('worker', *self.access(), '--gpus', '0'),
+                          '--gpus names 1 device(s), --models 0 and --memories 0')
         self.assert_fails(self.harmonics('worker', *self.access(), '--gpus', '0', '--models', 'A',
                                          '--memories', '-5'), "'-5' is not a number of MB")
         self.start_worker('--id', 'w')

@@ -18,11 +18,11 @@ CLEAR = '\x1b[H\x1b[2J'
 
 
 class Monitor(ClusterTest):
-    def watch(self, *arguments):
-        """Starts the monitor on a terminal of 100 columns; the process and the terminal's other end."""
+    def watch(self, *arguments, rows=40, columns=100):
+        """Starts the monitor on a terminal; the process and the terminal's other end."""
         reader, writer = pty.openpty()
         self.addCleanup(os.close, reader)
-        fcntl.ioctl(writer, termios.TIOCSWINSZ, struct.pack('HHHH', 40, 100, 0, 0))
+        fcntl.ioctl(writer, termios.TIOCSWINSZ, struct.pack('HHHH', rows, columns, 0, 0))
         process = subprocess.Popen([str(HARMONICS), 'monitor', *self.access(), '--refresh', '0.1', *arguments],
                                    stdin=writer, stdout=writer, stderr=writer, cwd=self.folder,
                                    env=environment(self.folder))
@@ -59,6 +59,19 @@ class Monitor(ClusterTest):
         self.until_shown(reader, '0 free, 1 free', '2 ended')
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(timeout=TIMEOUT_S), 0)
+
+    def test_a_small_terminal_shows_the_top_and_does_not_scroll(self):
+        self.start_server()
+        self.start_worker(gpus=0)
+        for i in range(9):
+            self.script('true', gpus=1, name=f'the-task-number-{i}-with-a-long-name')
+        _, reader = self.watch(rows=8, columns=40)
+        picture = self.until_shown(reader, 'worker-1', 'more lines')
+        lines = picture.replace('\r', '').rstrip('\n').split('\n')
+        self.assertEqual(len(lines), 7)
+        self.assertLessEqual(max(map(len, lines)), 40)
+        self.assertTrue(lines[0].startswith('harmonics '))
+        self.assertEqual(lines[-1], '… 11 more lines')
 
     def test_it_says_so_while_the_server_is_away_and_goes_on(self):
         server = self.start_server()

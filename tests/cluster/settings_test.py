@@ -9,13 +9,35 @@ import cluster
 class SettingsTest(cluster.ClusterTest):
     def setUp(self):
         super().setUp()
-        self.start_server()
+        self.server = self.start_server()
 
     def test_submit_can_wait_for_the_end(self):
         self.start_worker(gpus=0)
-        self.done('submit', '--gpus', 0, '--wait', '--', 'true')
+        good = self.call('submit', '--gpus', 0, '--wait', '--', 'true')
+        self.assertEqual((good.returncode, good.stdout, good.stderr),
+                         (0, 'submitted task 1\n', 'task 1 succeeded\n'))
         failed = self.call('submit', '--gpus', 0, '--wait', '--', 'sh', '-c', 'exit 3')
-        self.assert_fails(failed, "1 of 1 failed or was cancelled: see 'harmonics task 2'")
+        self.assert_fails(failed, 'task 2 failed (exit code 3): see', "'harmonics logs 2 --stream err'")
+        some = self.call('submit', '--gpus', 0, '--wait', '--array', 2, '--', 'sh', '-c',
+                         'exit $HARMONICS_ARRAY_INDEX')
+        self.assert_fails(some, '1 of 2 failed or were cancelled')
+        quiet = self.call('submit', '--gpus', 0, '--wait', '--output', 'quiet', '--', 'false')
+        self.assertEqual((quiet.returncode, quiet.stdout, quiet.stderr), (1, '5\n', ''))
+
+    def test_a_task_that_failed_counts_as_failed(self):
+        self.start_worker(gpus=0)
+        task = self.script('exit 3', flags=['--retries', 0])
+        self.assertEqual(self.wait(task)['failed'], 1)
+        self.assertEqual(self.task(task)['failures'], 1)
+        self.assertIn('attempts    1 (1 failed, 0 lost, 0 preempted)', self.done('task', task))
+
+    def test_a_worker_says_that_no_server_answers_and_that_one_does(self):
+        self.kill(self.server)
+        worker = self.start('worker', *self.access(), '--id', 'patient')
+        self.until(lambda: 'no session with' in self.printed(worker), 'the warning')
+        self.start_server()
+        self.until(lambda: 'patient is connected to' in self.printed(worker), 'the end of it')
+        self.assertEqual(self.printed(worker).count('no session with'), 1)
 
     def test_limits_of_a_user(self):
         self.start_worker(gpus=0)

@@ -15,6 +15,13 @@ enum class Stream { kOutput = 1, kError = 2 };
 /// Columns of the terminal; 80 where that cannot be known.
 [[nodiscard]] int terminal_width(Stream stream);
 
+/// Rows of the terminal; 24 where that cannot be known.
+[[nodiscard]] int terminal_height(Stream stream);
+
+/// The lines of `text` that a terminal of this size shows without scrolling, each cut to the
+/// columns; what does not fit below is counted in the last line.
+[[nodiscard]] std::string cut_to_size(std::string_view text, int columns, int rows);
+
 /// `text` in bold, or as it is when `colour` is false.
 [[nodiscard]] std::string bold(std::string_view text, bool colour);
 

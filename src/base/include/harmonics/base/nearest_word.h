@@ -10,8 +10,8 @@ namespace harmonics {
 /// Nothing is suggested for what is longer.
 inline constexpr std::size_t kLongestNearWord = 64;
 
-/// The word with the fewest edits (insert, delete, change, swap of neighbours) from `given`; empty
-/// when even that one differs in more than a third of its letters plus one. Ties: the earlier.
+/// The word that ends with "_`given`", else the one with the fewest edits (insert, delete, change,
+/// swap of neighbours), unless they are over a third of its letters plus one. Ties: the earlier.
 [[nodiscard]] std::string nearest_word(const std::string& given,
                                        std::span<const std::string> words);
 

@@ -22,7 +22,7 @@ struct ClientOptions {
   std::chrono::milliseconds timeout{30'000};
 };
 
-/// The addresses of `ClientOptions::server`; none is an Error.
+/// The addresses of `ClientOptions::server`; none, and one without a port, is an Error.
 [[nodiscard]] std::vector<std::string> server_addresses(const std::string& list);
 
 /// Members may be called from any thread. Each throws an Error: what the server said, or
