@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/format.h>
 #include <harmonics/base/log.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/graph/zoo.h>
@@ -81,6 +82,17 @@ TEST(PlaceTest, EqualWeightsCutLikePartitionGraph) {
   deploy.partitions.assign(5, {Backend::CPU});
   const HarmonicGraph graph = zoo_graph("resnet18");
   EXPECT_EQ(auto_partition(graph, deploy), partition_graph(graph, 5));
+}
+
+TEST(PlaceTest, AutoIsWhatThisMachineHasWithItsWeight) {
+  DeploymentDescriptor deploy;
+  deploy.partitions = {{}, {Backend::CPU, "", 0, std::nullopt, 3.0}};
+  const Backend here = select_accelerator_backend();
+  const LogCapture capture;
+  (void)auto_partition(chain(4), deploy);
+  EXPECT_THAT(
+      capture.lines(),
+      Contains(HasSubstr(format("{} {}, cpu 3", backend_name(here), partition_weight({}, here)))));
 }
 
 TEST(PlaceTest, LogsTheResolvedWeights) {

@@ -6,6 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.harmonics.HarmonicGraph;
+import io.harmonics.Transport;
+import java.io.IOException;
+import java.net.ServerSocket;
 import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
@@ -59,6 +62,43 @@ class GangIT {
       assertNotEquals(Long.toString(ProcessHandle.current().pid()), words[1]);
       assertEquals("1000,1001", words[2]);
       assertEquals("true", words[3]);
+    }
+  }
+
+  @Test
+  void membersListenAtPortsDerivedFromTheirPartition() {
+    int base = freePair();
+    TrainingJob job = new TrainingJob().carrier(Carrier.TCP).basePort(base);
+    List<Integer> ports =
+        Gang.run(
+            "ports",
+            seats(2),
+            (member, rows) -> {
+              Address own = member.here();
+              Endpoints endpoints = new Endpoints(job, member, own, member.meet(own));
+              try (Transport end = endpoints.taking("boundary", 1 - member.index())) {
+                member.meet(own);
+                return end.port();
+              }
+            });
+    assertEquals(List.of(base, base + 1), ports);
+  }
+
+  /** Two neighbouring ports below those that the system hands out by itself. */
+  private static int freePair() {
+    int base = 20_000 + (int) (ProcessHandle.current().pid() * 2 % 10_000);
+    while (!isFree(base) || !isFree(base + 1)) {
+      base += 2;
+    }
+    return base;
+  }
+
+  private static boolean isFree(int port) {
+    try {
+      new ServerSocket(port).close();
+      return true;
+    } catch (IOException taken) {
+      return false;
     }
   }
 
