@@ -1,6 +1,7 @@
 """The Python front, in a session of two tasks inside one process.
 
-usage: harmonics_spark_test.py JAR[,JAR …]   (run by scripts/test-spark.sh with a Python that has pyspark)
+usage: harmonics_spark_test.py JAR[,JAR …]
+(run by scripts/test-spark.sh with a Python that has pyspark)
 """
 
 import sys
@@ -19,7 +20,8 @@ JARS = []
 class HarmonicsSparkTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.session = (harmonics.builder(*JARS).master('local[2]').config('spark.ui.enabled', 'false')
+        cls.session = (harmonics.builder(*JARS).master('local[2]')
+                       .config('spark.ui.enabled', 'false')
                        .config('spark.driver.host', '127.0.0.1')
                        .config('spark.driver.bindAddress', '127.0.0.1')
                        .config('spark.sql.shuffle.partitions', '2').getOrCreate())
@@ -80,7 +82,8 @@ class HarmonicsSparkTest(unittest.TestCase):
             loaded = PipelineModel.load(f'{folder}/fitted')
             Pipeline(stages=[estimator]).save(f'{folder}/plain')
             plain = Pipeline.load(f'{folder}/plain').getStages()[0]
-        self.assertEqual(model.stages[0].result.weights_digest, loaded.stages[0].result.weights_digest)
+        self.assertEqual(model.stages[0].result.weights_digest,
+                         loaded.stages[0].result.weights_digest)
         again = loaded.transform(self.frame).select('label', 'prediction').collect()
         self.assertEqual(rows, again)
         self.assertEqual(estimator.uid, plain.uid)

@@ -19,7 +19,8 @@ def _java(session):
     """The Java packages of Harmonics, as the session's driver sees them."""
     machine = getattr(session, '_jvm', None)
     if machine is None:
-        raise RuntimeError('Harmonics needs a classic Spark session: Spark Connect has no Java machine')
+        raise RuntimeError('Harmonics needs a classic Spark session: '
+                           'Spark Connect has no Java machine')
     return machine.io.harmonics
 
 
@@ -72,7 +73,8 @@ class TrainingJob:
         """A data frame, and by producer the column, or the list of columns, that feeds it."""
         self._calls.append(('rows', (frame,)))
         for producer, names in columns.items():
-            self._calls.append(('columns', (producer, [names] if isinstance(names, str) else names)))
+            columns = [names] if isinstance(names, str) else names
+            self._calls.append(('columns', (producer, columns)))
         return self
 
     def checkpoint(self, file, steps):

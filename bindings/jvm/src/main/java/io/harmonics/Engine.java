@@ -72,16 +72,16 @@ public abstract class Engine extends NativeObject {
 
   /**
    * Ends {@link #fit} after the step at hand, and every wait on ends that this engine took over at
-   * once, with a {@link HarmonicsException} whose code is {@code cancelled}. Another thread may call
-   * it, as long as this is not closed.
+   * once, with a {@link HarmonicsException} whose code is {@code cancelled}. Another thread may
+   * call it, as long as this is not closed.
    */
   public void stop() {
     Native.engineStop(handle());
   }
 
   /**
-   * The number, since the run began, of the first step that {@link #fit} did; 0 before. Another thread
-   * may call it, as long as this is not closed.
+   * The number, since the run began, of the first step that {@link #fit} did; 0 before. Another
+   * thread may call it, as long as this is not closed.
    */
   public long firstStep() {
     return Native.engineSteps(handle())[0];

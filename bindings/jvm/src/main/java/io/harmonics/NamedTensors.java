@@ -21,8 +21,8 @@ public final class NamedTensors extends NativeObject {
   }
 
   /**
-   * One tensor whose values are yet to be set. Its memory is used again once this is closed: what is
-   * made and closed often costs less than a buffer of Java's own.
+   * One tensor whose values are yet to be set. Its memory is used again once this is closed: what
+   * is made and closed often costs less than a buffer of Java's own.
    */
   public static NamedTensors empty(String name, String dtype, long... shape) {
     return new NamedTensors(Native.tensorsEmpty(Native.utf8(name), Native.utf8(dtype), shape));

@@ -10,10 +10,10 @@ import java.security.NoSuchAlgorithmException;
 import java.util.HexFormat;
 
 /**
- * Finds and loads the native library: the file that the system property {@code harmonics.library} or
- * the environment variable {@code HARMONICS_JNI_LIBRARY} names, or else the one in this jar, which is
- * unpacked once per user and content. A second class loader gets a copy of its own, since Java loads
- * a file for one loader only.
+ * Finds and loads the native library: the file that the system property {@code harmonics.library}
+ * or the environment variable {@code HARMONICS_JNI_LIBRARY} names, or else the one in this jar,
+ * which is unpacked once per user and content. A second class loader gets a copy of its own, since
+ * Java loads a file for one loader only.
  */
 final class NativeLibrary {
   private static final String RESOURCE = "/native/" + System.mapLibraryName("harmonics_jni");
@@ -24,7 +24,8 @@ final class NativeLibrary {
     try {
       loadFor(find());
     } catch (IOException error) {
-      throw new UnsatisfiedLinkError("the native library of Harmonics cannot be unpacked: " + error);
+      throw new UnsatisfiedLinkError(
+          "the native library of Harmonics cannot be unpacked: " + error);
     }
   }
 
@@ -45,13 +46,13 @@ final class NativeLibrary {
     byte[] content;
     try (InputStream in = NativeLibrary.class.getResourceAsStream(RESOURCE)) {
       if (in == null) {
-        throw new UnsatisfiedLinkError(
-            "this jar holds no " + RESOURCE + ": set -Dharmonics.library=PATH of libharmonics_jni.so");
+        throw new UnsatisfiedLinkError("this jar holds no " + RESOURCE
+            + ": set -Dharmonics.library=PATH of libharmonics_jni.so");
       }
       content = in.readAllBytes();
     }
-    Path folder =
-        Path.of(System.getProperty("java.io.tmpdir"), "harmonics-" + System.getProperty("user.name"));
+    Path folder = Path.of(
+        System.getProperty("java.io.tmpdir"), "harmonics-" + System.getProperty("user.name"));
     Files.createDirectories(folder);
     Path place = folder.resolve(digest(content) + ".so");
     if (!Files.exists(place) || Files.size(place) != content.length) {

@@ -4,7 +4,9 @@ import java.lang.ref.Cleaner;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.LongConsumer;
 
-/** Something that lives in native memory until it is closed, or at the latest until it is garbage. */
+/**
+ * Something that lives in native memory until it is closed, or at the latest until it is garbage.
+ */
 public abstract class NativeObject implements AutoCloseable {
   private static final Cleaner CLEANER = Cleaner.create();
 

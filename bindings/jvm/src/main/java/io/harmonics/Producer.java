@@ -9,7 +9,8 @@ public class Producer extends NativeObject {
   }
 
   /**
-   * Opens a source from text, such as {@code csv:digits.csv?columns=0-63}; a relative path starts at
+   * Opens a source from text, such as {@code csv:digits.csv?columns=0-63}; a relative path starts
+   * at
    * {@code folder}.
    */
   public static Producer open(String source, Path folder) {

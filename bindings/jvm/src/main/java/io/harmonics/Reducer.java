@@ -7,10 +7,12 @@ import java.util.Map;
  * them. All ranks sum equally often, with the same names, shapes and step.
  */
 public final class Reducer extends NativeObject {
-  /** {@code peers} are the ends to those that {@link Reduction#peers} names; they are taken over. */
+  /**
+   * {@code peers} are the ends to those that {@link Reduction#peers} names; they are taken over.
+   */
   public Reducer(Reduction order, int rank, int ranks, Map<Integer, Transport> peers) {
-    super(
-        Native.reducerNew(order.label(), rank, ranks, Transport.ranks(peers), Transport.taken(peers)),
+    super(Native.reducerNew(
+              order.label(), rank, ranks, Transport.ranks(peers), Transport.taken(peers)),
         Native::reducerFree);
   }
 

@@ -10,7 +10,10 @@ public final class RemoteScheduler extends Engine {
     this(part, producers, consumers, Map.of());
   }
 
-  /** Settings may also hold {@code run}, {@code token}, {@code first_contact_s}, {@code deadline_s}. */
+  /**
+   * Settings may also hold {@code run}, {@code token}, {@code first_contact_s}, {@code
+   * deadline_s}.
+   */
   public RemoteScheduler(
       HarmonicGraph part,
       List<RemoteBinding> producers,

@@ -5,7 +5,10 @@ import java.nio.ByteOrder;
 
 /** Samples that Java code makes. */
 public final class RowProducer extends Producer {
-  /** Samples of that dtype ({@code float32}, {@code int64} …) and shape, which {@code reader} makes. */
+  /**
+   * Samples of that dtype ({@code float32}, {@code int64} …) and shape, which {@code reader}
+   * makes.
+   */
   public RowProducer(String dtype, long[] shape, long rows, RowReader reader) {
     super(
         Native.producerRows(

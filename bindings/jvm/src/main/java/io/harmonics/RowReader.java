@@ -6,8 +6,8 @@ import java.nio.ByteBuffer;
 @FunctionalInterface
 public interface RowReader {
   /**
-   * Writes the samples of these rows, one after another, into {@code out}, which has exactly the room
-   * and is in native byte order once {@code out.order(ByteOrder.nativeOrder())} is called.
+   * Writes the samples of these rows, one after another, into {@code out}, which has exactly the
+   * room and is in native byte order once {@code out.order(ByteOrder.nativeOrder())} is called.
    */
   void read(long[] rows, ByteBuffer out);
 }

@@ -20,8 +20,8 @@ final class Boundaries {
   }
 
   /**
-   * Boundaries to the neighbouring parts of a copy and, where the part learns in several copies, the
-   * ways over which gradients are summed. All members meet twice.
+   * Boundaries to the neighbouring parts of a copy and, where the part learns in several copies,
+   * the ways over which gradients are summed. All members meet twice.
    */
   void connect(HarmonicGraph part, DistributedScheduler scheduler, boolean learning) {
     Address own = member.here();

@@ -40,8 +40,8 @@ public final class Deployment implements Serializable {
   }
 
   /**
-   * The settings of a task: its part's backend, and the device that Spark gave the task as a resource
-   * named like the backend ({@code spark.task.resource.gpu.amount}).
+   * The settings of a task: its part's backend, and the device that Spark gave the task as a
+   * resource named like the backend ({@code spark.task.resource.gpu.amount}).
    *
    * @param resources addresses by the name of the resource
    */

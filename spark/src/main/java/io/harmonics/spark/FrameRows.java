@@ -19,8 +19,9 @@ import org.apache.spark.sql.Row;
 import scala.Tuple2;
 
 /**
- * The rows of a data frame on their way to the members of a gang. They go through an ordinary shuffle,
- * from executor to executor: what is lost with an executor is made again, and the driver sees none.
+ * The rows of a data frame on their way to the members of a gang. They go through an ordinary
+ * shuffle, from executor to executor: what is lost with an executor is made again, and the driver
+ * sees none.
  */
 final class FrameRows {
   /**

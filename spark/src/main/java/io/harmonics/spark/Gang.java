@@ -22,8 +22,8 @@ import scala.runtime.AbstractFunction1;
  * Tasks that run at the same time, one per partition of an RDD, and may talk to each other.
  *
  * <p>They form a barrier stage that writes a shuffle, since Spark starts such a stage again when an
- * executor dies (a barrier stage that only returns results would end the job). What goes wrong inside
- * a task is no reason to start again: it ends the job with the task's own words.
+ * executor dies (a barrier stage that only returns results would end the job). What goes wrong
+ * inside a task is no reason to start again: it ends the job with the task's own words.
  */
 final class Gang {
   /** Errors that tell of a peer that went away rather than of something here. */
@@ -73,10 +73,8 @@ final class Gang {
       String job, JavaRDD<T> rows, Work<T, R> work) {
     HarmonicsPlugin.board(); // an error now rather than in every task
     int size = rows.getNumPartitions();
-    RDD<Outcome<R>> outcomes =
-        rows.rdd()
-            .barrier()
-            .mapPartitions(new Task<>(job, size, work), false, ClassTag$.MODULE$.apply(Outcome.class));
+    RDD<Outcome<R>> outcomes = rows.rdd().barrier().mapPartitions(
+        new Task<>(job, size, work), false, ClassTag$.MODULE$.apply(Outcome.class));
     return new JavaRDD<>(outcomes, outcomes.elementClassTag());
   }
 

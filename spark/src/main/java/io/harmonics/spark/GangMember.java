@@ -64,8 +64,8 @@ final class GangMember {
   }
 
   /**
-   * Tells where this member is and learns where all are. All members call it equally often; a {@link
-   * GangFailure} when one of them failed instead.
+   * Tells where this member is and learns where all are. All members call it equally often; a
+   * {@link GangFailure} when one of them failed instead.
    */
   Address[] meet(Address own) {
     return Arrays.stream(meet(own.text(), PATIENCE)).map(Address::parse).toArray(Address[]::new);
@@ -130,7 +130,9 @@ final class GangMember {
     return host + "/" + (Files.exists(boot) ? Files.readString(boot).strip() : "");
   }
 
-  /** Also where a task notices that Spark wants it to end, because another one of the gang is gone. */
+  /**
+   * Also where a task notices that Spark wants it to end, because another one of the gang is gone.
+   */
   private static void pause(long milliseconds) {
     TaskContext task = TaskContext.get();
     if (task != null && task.isInterrupted()) {

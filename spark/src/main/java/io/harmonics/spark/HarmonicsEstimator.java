@@ -58,7 +58,8 @@ public final class HarmonicsEstimator extends Estimator<HarmonicsModel> implemen
     featuresCol = param("featuresCol", "column with the features: numbers, an array or a vector");
     labelCol = param("labelCol", "column with the label");
     outputCol = param("outputCol", "new column with the graph's output, a vector");
-    predictionCol = param("predictionCol", "new column with the place of the output's largest element");
+    predictionCol =
+        param("predictionCol", "new column with the place of the output's largest element");
     mode = param("mode", "how the tasks share the work: layer, data or hybrid");
     setDefault(featuresCol, "features");
     setDefault(labelCol, "label");

@@ -28,8 +28,8 @@ import scala.Tuple2;
 
 /**
  * A trained graph as a stage of a Spark ML pipeline: adds the graph's output to every row, and the
- * place of its largest element (the output itself, where it is a single number). Rows stay where they
- * are and in their order.
+ * place of its largest element (the output itself, where it is a single number). Rows stay where
+ * they are and in their order.
  */
 public final class HarmonicsModel extends Model<HarmonicsModel> implements MLWritable {
   private static final long serialVersionUID = 1L;
@@ -46,7 +46,8 @@ public final class HarmonicsModel extends Model<HarmonicsModel> implements MLWri
     this.trained = trained;
     featuresCol = param("featuresCol", "column with the features: numbers, an array or a vector");
     outputCol = param("outputCol", "new column with the graph's output, a vector");
-    predictionCol = param("predictionCol", "new column with the place of the output's largest element");
+    predictionCol =
+        param("predictionCol", "new column with the place of the output's largest element");
     parts = new IntParam(this, "parts", "over how many tasks the layers go; 1: no cut");
     setDefault(parts, 1);
     setDefault(featuresCol, "features");
@@ -91,8 +92,8 @@ public final class HarmonicsModel extends Model<HarmonicsModel> implements MLWri
   }
 
   /**
-   * Computes with the layers over so many tasks, which run at the same time: for a graph that is too
-   * large for one executor.
+   * Computes with the layers over so many tasks, which run at the same time: for a graph that is
+   * too large for one executor.
    */
   public HarmonicsModel setParts(int count) {
     set(parts, count);

@@ -22,8 +22,8 @@ import scala.Tuple2;
  * {@code spark.plugins=io.harmonics.spark.HarmonicsPlugin}.
  *
  * <p>A training job's tasks run at the same time, so that the cluster needs as many free task slots
- * as the job has parts times replicas. When an executor dies, Spark starts the tasks again and they go
- * on from the job's checkpoint. An error in a task is an {@link IllegalStateException} with the
+ * as the job has parts times replicas. When an executor dies, Spark starts the tasks again and they
+ * go on from the job's checkpoint. An error in a task is an {@link IllegalStateException} with the
  * task's words.
  */
 public final class HarmonicsSpark {
@@ -55,15 +55,16 @@ public final class HarmonicsSpark {
    * The outputs of a trained graph for every row of {@code rows}, in their order: each task has the
    * whole graph and computes the rows of its partition.
    */
-  public JavaRDD<float[]> infer(HarmonicGraph graph, TrainingResult trained, JavaRDD<float[]> rows) {
+  public JavaRDD<float[]> infer(
+      HarmonicGraph graph, TrainingResult trained, JavaRDD<float[]> rows) {
     Broadcast<Inference> shared = context.broadcast(inference(graph, trained.arrays()));
     return rows.mapPartitions(
         each -> shared.value().over(each, Inference::putFloats, (row, output) -> output));
   }
 
   /**
-   * The same with the layers of the graph over {@code parts} tasks, {@code copies} times: for a graph
-   * that is too large for one executor. The tasks run at the same time.
+   * The same with the layers of the graph over {@code parts} tasks, {@code copies} times: for a
+   * graph that is too large for one executor. The tasks run at the same time.
    */
   public JavaRDD<float[]> inferLayerParallel(
       HarmonicGraph graph, TrainingResult trained, JavaRDD<float[]> rows, int parts, int copies) {

@@ -7,9 +7,9 @@ import java.util.HashMap;
 import java.util.List;
 
 /**
- * Which member of a gang does what: {@code replicas} copies of {@code parts} parts. The copies of one
- * part stand {@code parts} members apart; the parts of one copy stand side by side, so that Spark may
- * place neighbours together.
+ * Which member of a gang does what: {@code replicas} copies of {@code parts} parts. The copies of
+ * one part stand {@code parts} members apart; the parts of one copy stand side by side, so that
+ * Spark may place neighbours together.
  *
  * @param blobs the parts as bytes
  * @param senders by boundary, the part that sends it

@@ -9,9 +9,9 @@ import java.util.Map;
 /**
  * The driver's side of meetings: a board on which the members of a gang write where they are.
  *
- * <p>Questions and answers are arrays of text: Spark's remote calls know the classes of Java, but not
- * always ours. A question begins with its kind, the job and the attempt; attempts never meet each
- * other.
+ * <p>Questions and answers are arrays of text: Spark's remote calls know the classes of Java, but
+ * not always ours. A question begins with its kind, the job and the attempt; attempts never meet
+ * each other.
  *
  * <ul>
  *   <li>{@code meet, job, attempt, round, members, member, text}: the texts of all members in this

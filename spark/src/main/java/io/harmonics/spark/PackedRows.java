@@ -6,8 +6,8 @@ import java.nio.ByteOrder;
 import org.apache.spark.api.java.JavaRDD;
 
 /**
- * What {@link HarmonicsSpark} does with rows of floats, for the Python front, whose rows are bytes: the
- * floats one after another in the order of this machine.
+ * What {@link HarmonicsSpark} does with rows of floats, for the Python front, whose rows are bytes:
+ * the floats one after another in the order of this machine.
  */
 public final class PackedRows {
   private final HarmonicsSpark spark;

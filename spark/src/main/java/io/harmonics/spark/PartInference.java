@@ -15,8 +15,8 @@ import org.apache.spark.util.TaskCompletionListener;
 import scala.Tuple2;
 
 /**
- * One part of a graph that computes outputs together with the tasks that have the others. Rows enter
- * in the first part and leave in the last; batches follow each other through the parts.
+ * One part of a graph that computes outputs together with the tasks that have the others. Rows
+ * enter in the first part and leave in the last; batches follow each other through the parts.
  */
 final class PartInference implements Iterator<Tuple2<Long, float[]>> {
   /** Cuts the numbers 0..count-1 into stretches, each {@code spread} partitions after the last. */

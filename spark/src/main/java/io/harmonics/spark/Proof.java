@@ -20,8 +20,8 @@ record Proof(String lines, byte[] chain) implements Serializable {
     private final Path folder;
 
     /**
-     * Beside the checkpoint, where the task that takes over from this one finds the chain and goes on
-     * in it; in a folder of this machine when the job has no checkpoint.
+     * Beside the checkpoint, where the task that takes over from this one finds the chain and goes
+     * on in it; in a folder of this machine when the job has no checkpoint.
      */
     Place(String checkpoint, int part) throws IOException {
       folder = checkpoint.isEmpty() ? Files.createTempDirectory("harmonics-proof") : null;

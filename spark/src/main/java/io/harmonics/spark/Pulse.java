@@ -6,9 +6,9 @@ import org.apache.spark.TaskContext;
 import org.apache.spark.TaskKilledException;
 
 /**
- * Keeps a task that waits inside native code in touch: tells the driver how far it is, and stops the
- * work when another member failed or when Spark wants the task to end. A thread of its own does so
- * twice a second.
+ * Keeps a task that waits inside native code in touch: tells the driver how far it is, and stops
+ * the work when another member failed or when Spark wants the task to end. A thread of its own does
+ * so twice a second.
  */
 final class Pulse implements AutoCloseable {
   private static final long PERIOD_MS = 500;
@@ -39,9 +39,9 @@ final class Pulse implements AutoCloseable {
   }
 
   /**
-   * What an error of native code means: why the work was stopped, if it was; the error itself, if it
-   * came over a boundary, since then another member may be to blame; or else one that nobody but this
-   * member has caused.
+   * What an error of native code means: why the work was stopped, if it was; the error itself, if
+   * it came over a boundary, since then another member may be to blame; or else one that nobody but
+   * this member has caused.
    */
   RuntimeException explain(HarmonicsException error) {
     if (reason != null) {

@@ -32,8 +32,8 @@ record Samples(String producer, ArrayList<Integer> columns, String dtype, long[]
     int wanted = bytes() / width(dtype);
     List<Number> numbers = numbers(row, columns);
     if (numbers.size() != wanted) {
-      throw new IllegalArgumentException(
-          "producer '" + producer + "' takes " + wanted + " numbers, a row holds " + numbers.size());
+      throw new IllegalArgumentException("producer '" + producer + "' takes " + wanted
+          + " numbers, a row holds " + numbers.size());
     }
     numbers.forEach(number -> put(number, out));
   }

@@ -18,9 +18,9 @@ import org.apache.spark.sql.SparkSession;
 import scala.Option;
 
 /**
- * A stage of a pipeline in a folder of any Hadoop file system: Spark's own metadata, by which a saved
- * pipeline finds its stages, and files of the stage beside it. The metadata is written last: a folder
- * without it is no stage.
+ * A stage of a pipeline in a folder of any Hadoop file system: Spark's own metadata, by which a
+ * saved pipeline finds its stages, and files of the stage beside it. The metadata is written last:
+ * a folder without it is no stage.
  */
 final class SavedStage {
   /** Writes a stage's files. */

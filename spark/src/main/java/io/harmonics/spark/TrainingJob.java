@@ -51,8 +51,8 @@ public final class TrainingJob implements Cloneable, Serializable {
   }
 
   /**
-   * A data frame whose rows are samples; {@link #columns} says which columns go where. Its rows travel
-   * from executor to executor, each part to the tasks that read it.
+   * A data frame whose rows are samples; {@link #columns} says which columns go where. Its rows
+   * travel from executor to executor, each part to the tasks that read it.
    */
   public TrainingJob rows(Dataset<Row> samples) {
     frame = samples;
@@ -134,8 +134,8 @@ public final class TrainingJob implements Cloneable, Serializable {
   }
 
   /**
-   * A file in a folder that all executors share; every {@code steps} steps all parts save their state
-   * there, so that a lost executor costs no more than that.
+   * A file in a folder that all executors share; every {@code steps} steps all parts save their
+   * state there, so that a lost executor costs no more than that.
    */
   public TrainingJob checkpoint(String file, long steps) {
     checkpoint = file;

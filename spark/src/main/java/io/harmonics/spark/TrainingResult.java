@@ -16,8 +16,8 @@ import java.util.Set;
 import java.util.TreeMap;
 
 /**
- * What a training job came to. That of a model that was loaded has its weights and its report; how the
- * run went is not saved.
+ * What a training job came to. That of a model that was loaded has its weights and its report; how
+ * the run went is not saved.
  */
 public final class TrainingResult {
   /**
@@ -125,8 +125,8 @@ public final class TrainingResult {
   }
 
   /**
-   * Writes the chains of a secure job, a file for each task, and answers them: {@code harmonics verify}
-   * takes them all.
+   * Writes the chains of a secure job, a file for each task, and answers them: {@code harmonics
+   * verify} takes them all.
    */
   public List<Path> saveChains(Path folder) throws IOException {
     List<Path> files = new ArrayList<>();

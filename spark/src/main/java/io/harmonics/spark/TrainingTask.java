@@ -78,8 +78,9 @@ final class TrainingTask {
   }
 
   /**
-   * A first attempt starts anew, whatever lies there; what another job left must not be what a second
-   * attempt goes on from. The checkpoint is gone before the first step, since all tasks meet later.
+   * A first attempt starts anew, whatever lies there; what another job left must not be what a
+   * second attempt goes on from. The checkpoint is gone before the first step, since all tasks meet
+   * later.
    */
   private void forgetOthers() throws IOException {
     if (member.attempt() == 0 && !job.checkpoint.isEmpty()) {
@@ -114,7 +115,8 @@ final class TrainingTask {
     Map<String, Object> settings = new LinkedHashMap<>(job.settings);
     if (job.deployment != null) {
       Map<String, String[]> resources = new LinkedHashMap<>();
-      TaskContext.get().resourcesJMap().forEach((name, its) -> resources.put(name, its.addresses()));
+      TaskContext.get().resourcesJMap().forEach(
+          (name, its) -> resources.put(name, its.addresses()));
       settings.putAll(job.deployment.settings(layout.partOf(member.index()), resources));
     }
     if (place != null) {

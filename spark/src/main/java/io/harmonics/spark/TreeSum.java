@@ -49,6 +49,23 @@ final class TreeSum {
   }
 
   static <R extends Serializable> List<R> inTasks(JavaRDD<float[]> vectors, Use<R> use) {
+    return withReducers(
+        vectors,
+        (member, own, reducer) -> {
+          try (NamedTensors sums = reducer.sum(own, 1)) {
+            return use.of(member, sums.get("sum"));
+          }
+        });
+  }
+
+  /** What each task makes of its own sum and its rank of a reduction. */
+  @FunctionalInterface
+  interface Reduce<R extends Serializable> extends Serializable {
+    R of(int member, Map<String, Tensor> own, Reducer reducer);
+  }
+
+  static <R extends Serializable> List<R> withReducers(
+      JavaRDD<float[]> vectors, Reduce<R> work) {
     return Gang.run(
         "harmonics-sum-" + UUID.randomUUID(),
         vectors,
@@ -56,9 +73,8 @@ final class TreeSum {
           Address here = member.here();
           Endpoints ends = new Endpoints(new TrainingJob(), member, here, member.meet(here));
           try (OwnSum own = new OwnSum(rows);
-              Reducer reducer = reducer(member, ends, own);
-              NamedTensors sums = reducer.sum(Map.of("sum", own.tensor()), 1)) {
-            return use.of(member.index(), sums.get("sum"));
+              Reducer reducer = reducer(member, ends, own)) {
+            return work.of(member.index(), Map.of("sum", own.tensor()), reducer);
           }
         });
   }

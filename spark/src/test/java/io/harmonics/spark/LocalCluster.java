@@ -30,8 +30,8 @@ final class LocalCluster {
   }
 
   /**
-   * Waits until both executors are there, since the test before may have killed one: four tasks at the
-   * same time take them both.
+   * Waits until both executors are there, since the test before may have killed one: four tasks at
+   * the same time take them both.
    */
   static void whole() {
     List<Integer> seats = List.of(0, 1, 2, 3);

@@ -34,8 +34,8 @@ final class NativeReplicas {
     try (HarmonicGraph graph = Digits.graph()) {
       List<Future<String>> runs = new ArrayList<>();
       for (int replica = 0; replica < replicas; replica++) {
-        DistributedScheduler scheduler =
-            new DistributedScheduler(parts == 1 ? List.of(graph) : graph.partition(parts), settings);
+        DistributedScheduler scheduler = new DistributedScheduler(
+            parts == 1 ? List.of(graph) : graph.partition(parts), settings);
         scheduler.bindProducer("image", batches(Digits.images(Digits.FILE)));
         scheduler.bindProducer("label", batches(Digits.labels(Digits.FILE)));
         Map<Integer, Transport> peers = new TreeMap<>();

@@ -19,7 +19,7 @@ class SparkBenchIT {
     SparkSession session = LocalCluster.start(LocalCluster.TWO_EXECUTORS);
     LocalCluster.whole();
     List<String> rows = new SparkBench(session, true).run();
-    assertEquals(4, rows.size());
+    assertEquals(5, rows.size());
     for (String row : rows) {
       assertTrue(row.split(" \\| ").length == 5, row);
     }

@@ -261,8 +261,8 @@ class TrainingIT {
     assertEquals(2, result.attempts());
     // What the first attempt had done was not done again, but for the steps since a checkpoint.
     assertTrue(result.resumedFrom() > 0, "resumed from step " + result.resumedFrom());
-    assertTrue(
-        result.repeated() <= 10, result.repeated() + " steps were done twice, checkpoints every 10");
+    assertTrue(result.repeated() <= 10,
+        result.repeated() + " steps were done twice, checkpoints every 10");
     return result;
   }
 

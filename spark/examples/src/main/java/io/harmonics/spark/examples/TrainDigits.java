@@ -17,7 +17,8 @@ import org.apache.spark.sql.SparkSession;
 
 /**
  * Learns to read handwritten digits inside Spark tasks in three ways, and in this process alone:
- * {@code TrainDigits digits.csv}. The session comes from spark-submit, or from the system properties
+ * {@code TrainDigits digits.csv}. The session comes from spark-submit, or from the system
+ * properties
  * {@code spark.master} and {@code spark.jars} (scripts/spark-demo.sh).
  */
 public final class TrainDigits {
