@@ -19,7 +19,7 @@ tour: ## describe, draw, train and use a network with one program
 
 bench: ## run the benchmarks and write bench/RESULTS.md
 	scripts/build.sh release
-	python3 tools/bench.py build-Release
+	python3 tools/bench.py build-Release --also scripts/bench-spark.sh
 
 reference: ## write the reference of the public headers to build-reference/html
 	scripts/setup.sh
@@ -42,7 +42,7 @@ test-spark: ## build the Java side and run its tests, Spark on this machine incl
 spark-demo: ## watch a network learn inside Spark tasks on this machine
 	scripts/spark-demo.sh
 
-bench-spark: ## run the benchmarks of Spark tasks
+bench-spark: ## run the benchmarks of Spark tasks alone
 	scripts/build.sh release
 	scripts/bench-spark.sh
 

@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# What running inside Spark costs: rows `name | ours | reference | ratio | bar`. Needs Java 17, Maven and
-# Spark's packages, which Maven fetches once, and the built command line.
+# What running inside Spark costs: rows `name | ours | reference | ratio | bar`. Needs the built command
+# line, and what scripts/spark-package.sh needs: without it one line says so.
 #   scripts/bench-spark.sh [--short]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-mvn -B -q -DskipTests package
+packaged=0
+scripts/spark-package.sh || packaged=$?
+[ "$packaged" -ne 3 ] || exit 0
+[ "$packaged" -eq 0 ] || exit 1
 version=0.1.0
 jars=$PWD/bindings/jvm/target/harmonics-jvm-$version.jar
 jars+=,$PWD/spark/target/harmonics-spark-$version.jar,$PWD/spark/target/harmonics-spark-$version-tests.jar

@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 scripts/build.sh release harmonics_jni
-mvn -B -q -DskipTests package
+scripts/spark-package.sh
 
 version=0.1.0
 jars=$PWD/bindings/jvm/target/harmonics-jvm-$version.jar

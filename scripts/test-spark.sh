@@ -13,27 +13,21 @@ left_out() {
   exit 0
 }
 
-command -v java >/dev/null && command -v mvn >/dev/null || left_out "there is no Java 17 or no Maven"
-[ -f build-Release/libharmonics_jni.so ] || left_out "build-Release/libharmonics_jni.so was not built"
+packaged=0
+scripts/spark-package.sh || packaged=$?
+[ "$packaged" -ne 3 ] || exit 0
+[ "$packaged" -eq 0 ] || exit 1
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# Maven fetches what it needs and has not fetched before; without a network it cannot.
-left_out_without_packages() {
-  if grep -qE 'Could not transfer|Could not resolve|Unknown host|resolution.*failed' "$log"; then
-    left_out "Maven cannot reach its packages"
-  fi
-}
-if ! timeout "$seconds" mvn -B -q -DskipTests package >"$log" 2>&1; then
-  left_out_without_packages
-  cat "$log"
-  exit 1
-fi
 echo "spark: running the tests (a few minutes)"
 status=0
 timeout "$seconds" mvn -B -q verify "$@" >"$log" 2>&1 || status=$?
 if [ "$status" -ne 0 ]; then
   # What runs the tests is fetched only now.
-  [ -n "$(ls bindings/jvm/target/surefire-reports/*.txt 2>/dev/null)" ] || left_out_without_packages
+  if [ -z "$(ls bindings/jvm/target/surefire-reports/*.txt 2>/dev/null)" ] &&
+    grep -qE 'Could not transfer|Could not resolve|Unknown host|resolution.*failed' "$log"; then
+    left_out "Maven cannot reach what runs the tests"
+  fi
   grep -vE ' (INFO|WARN) ' "$log" | tail -100
   [ "$status" -ne 124 ] || echo "spark: the tests took longer than $seconds s"
   exit 1

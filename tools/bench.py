@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs every benchmark of a build and writes what they print into bench/RESULTS.md.
 
-usage: tools/bench.py BUILD_FOLDER [--short] [--output FILE]
+usage: tools/bench.py BUILD_FOLDER [--also PROGRAM …] [--short] [--output FILE]
 
 A benchmark prints rows "name | ours | reference | ratio | bar". The bar is ">= x" or "<= x" and is
 about the ratio. Exits with 1 when a benchmark fails to run or misses its bar.
@@ -102,12 +102,15 @@ def main(arguments):
     parser.add_argument('build', type=Path)
     parser.add_argument('--short', action='store_true', help='one short round of each')
     parser.add_argument('--output', type=Path, default=ROOT / 'bench/RESULTS.md')
+    parser.add_argument('--also', type=Path, nargs='*', default=[], metavar='PROGRAM',
+                        help='benchmarks outside the build folder')
     options = parser.parse_args(arguments)
     programs = sorted(path for path in (options.build / 'bench').glob('*')
                       if path.is_file() and os.access(path, os.X_OK))
     if not programs:
         print(f'bench: no programs in {options.build}/bench: run `make all` first', file=sys.stderr)
         return 1
+    programs += [program.resolve() for program in options.also]
     results = [(program.name, *run(program, options.short)) for program in programs]
     options.output.write_text(report(results, options.short))
     print(f'bench: wrote {options.output}')

@@ -11,7 +11,7 @@ ROOT = Path(os.environ.get('HARMONICS_SOURCE_DIR', Path(__file__).resolve().pare
 
 
 class Bench(unittest.TestCase):
-    def report_of(self, programs):
+    def report_of(self, programs, *arguments):
         with tempfile.TemporaryDirectory() as folder:
             for name, script in programs.items():
                 path = Path(folder, 'bench', name)
@@ -20,8 +20,9 @@ class Bench(unittest.TestCase):
                 path.chmod(0o755)
             output = Path(folder, 'RESULTS.md')
             done = subprocess.run(
-                [sys.executable, ROOT / 'tools/bench.py', folder, '--short', '--output', output],
-                capture_output=True, text=True, check=False)
+                [sys.executable, ROOT / 'tools/bench.py', folder, '--short', '--output', output,
+                 *arguments],
+                cwd=folder, capture_output=True, text=True, check=False)
             return done.returncode, output.read_text() if output.exists() else '', done.stderr
 
     def test_writes_tables_with_commit_and_machine(self):
@@ -41,6 +42,14 @@ class Bench(unittest.TestCase):
     def test_passes_short_on(self):
         _, text, _ = self.report_of({'a': 'echo "given $1"\n'})
         self.assertIn('given --short', text)
+
+    def test_runs_programs_from_elsewhere_too(self):
+        code, text, _ = self.report_of({'a': 'echo "x | 1 | 1 | 1 | "\n',
+                                        '../elsewhere.sh': 'echo "y | 4 | 1 | 4.0 | >= 5"\n'},
+                                       '--also', 'elsewhere.sh')
+        self.assertEqual(code, 1)
+        self.assertIn('## elsewhere.sh\n\n', text)
+        self.assertIn('| y | 4 | 1 | 4.0 | >= 5 | missed |', text)
 
     def test_a_missed_bar_fails_and_is_named(self):
         code, text, errors = self.report_of({'a': 'echo "csv | 4 | 1 | 4.0 | >= 5"\n'})
