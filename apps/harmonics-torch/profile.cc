@@ -62,9 +62,9 @@ OpenClDevice opencl_device() {
 }
 
 void expect_gpu(const ProfileCommand& command) {
-  if (command.backend != ProfiledBackend::kGpu || command.device_index < cuda_device_count())
-    return;
-  fail(ErrorCode::kUnavailable,
+  if (command.backend != ProfiledBackend::kGpu) return;
+  if (command.device_index < cuda_device_count()) return;
+  fail(ErrorCode::kFailedPrecondition,
        "libtorch sees no GPU {} here: 'harmonics devices' lists what this machine has",
        command.device_index);
 }

@@ -16,9 +16,8 @@ constexpr std::uint64_t kExplainWork = 5'000'000;
 
 std::string no_hosts(const PlanProblem& problem) {
   return format(
-      "no host can run '{}': none is listed, not excluded and of a device type that was measured "
-      "for "
-      "{} and batch size {}",
+      "no host can run '{}': none that is listed and not excluded is of a device type that was "
+      "measured for {} and batch size {}",
       problem.model, problem.dtype, problem.batch_size);
 }
 
