@@ -255,6 +255,58 @@ TEST(Adaptive, AnIdleDeviceTakesOverWhatWaitsElsewhere) {
   EXPECT_NEAR(static_cast<double>(steal->rows), 5500, 60) << "both are done after 5500 rows";
 }
 
+// 10,000 rows at 1e5 rows per second keep the device busy for 100 ms.
+TEST(Adaptive, ABusyDeviceGetsItsNextWorkShortlyBeforeItNeedsIt) {
+  AdaptiveScheduler scheduler(std::vector<std::string>{"emulated:1e5,100us"});
+  (void)efficiency(scheduler, 1);
+  const auto after = [&](std::chrono::milliseconds passed) {
+    const std::vector<DeviceLoad> loads = {
+        {.running_rows = 10'000, .running = 1, .oldest_start = std::chrono::seconds(1)}};
+    return scheduler.assign({.now = std::chrono::seconds(1) + passed,
+                             .total_rows = 1'000'000,
+                             .left_rows = 500'000,
+                             .devices = loads});
+  };
+  EXPECT_FALSE(after(std::chrono::milliseconds(0)));
+  EXPECT_FALSE(after(std::chrono::milliseconds(90)))
+      << "10 ms are long: others may be free by then";
+  const std::optional<WorkAssignment> next = after(std::chrono::milliseconds(97));
+  ASSERT_TRUE(next) << "it would idle";
+  EXPECT_GT(next->rows, 0U);
+}
+
+// The first sub-batch of a run takes 300 ms on a device with two workers, where the ones that
+// overlap keep it busy for 30 ms each.
+TEST(Adaptive, WhatOverlapsNothingYetIsNotTakenForSlow) {
+  constexpr std::size_t kRows = 29'000;
+  constexpr auto at = [](int ms) { return Nanoseconds(std::chrono::milliseconds(ms)); };
+  std::vector<DeviceLoad> loads = {{.lanes = 2}};
+  const RunView view{.total_rows = 100 * kRows, .left_rows = 100 * kRows, .devices = loads};
+  const std::vector<std::string> device = {"emulated:1e6,1ms"};
+  AdaptiveScheduler cold(device), warm(device);
+  cold.begin_run(view);
+  cold.finished({.rows = kRows, .started = at(100), .ended = at(400)});
+  EXPECT_TRUE(cold.knowledge()[0].known) << "of an unknown device anything is news";
+
+  const auto rate = [&] { return warm.knowledge()[0].rows_per_second; };
+  (void)efficiency(warm, 1);
+  const double known = rate();
+  EXPECT_NEAR(known, 1e6, 1e4);
+  warm.begin_run(view);
+  warm.finished({.rows = kRows, .started = at(100), .ended = at(400)});
+  EXPECT_EQ(rate(), known);
+  warm.finished({.rows = kRows, .started = at(110), .ended = at(430)});
+  EXPECT_NEAR(rate(), known, 1e4) << "30 ms after the one before";
+  warm.finished({.rows = kRows, .started = at(410), .ended = at(730)});
+  const double slower = rate();
+  EXPECT_LT(slower, 0.6 * known) << "300 ms after it";
+
+  loads[0].lanes = 1;
+  warm.begin_run(view);
+  warm.finished({.rows = kRows, .started = at(100), .ended = at(130)});
+  EXPECT_GT(rate(), slower) << "a single worker overlaps nothing: all are measured";
+}
+
 // --- what is kept ---
 
 TEST_F(AdaptiveFiles, LearnedRatesServeTheNextProcess) {
