@@ -23,6 +23,8 @@
 #include <harmonics/rpc/client.h>
 #include <harmonics/server/state_folder.h>
 
+#include <temporary_folder_testing.h>
+
 #include "reference/bare_grpc.h"
 #include "rounds.h"
 
@@ -382,8 +384,7 @@ int main(int argc, char** argv) {
   const Scale scale = short_run ? Scale{100, 5, 100, 10'000} : Scale{2000, 51, 5000, 1'000'000};
   const fs::path program =
       fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "harmonics";
-  std::string folder = (fs::temp_directory_path() / "harmonics-cluster-bench-XXXXXX").string();
-  if (::mkdtemp(folder.data()) == nullptr) return 2;
+  const TemporaryFolder folder;
   std::printf("name | ours | reference | ratio | bar\n");
   bool good = true;
   {
@@ -398,6 +399,5 @@ int main(int argc, char** argv) {
     if (!account.seconds())
       std::printf("CPU per task is not measured: no cgroup may be made here\n");
   }
-  fs::remove_all(folder);
   return check && !good ? 1 : 0;
 }

@@ -22,6 +22,8 @@
 #include <harmonics/schedule/distributed_scheduler.h>
 #include <harmonics/transport/transport.h>
 
+#include <temporary_folder_testing.h>
+
 #include "mlp_graph.h"
 #include "rounds.h"
 
@@ -30,26 +32,6 @@ namespace {
 using namespace harmonics;
 
 constexpr std::int64_t kBatch = 256;
-
-/// A folder for keys and chains that goes with the object.
-class Folder {
- public:
-  Folder() {
-    std::string name =
-        (std::filesystem::temp_directory_path() / "harmonics-secure-bench-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) fail(ErrorCode::kUnavailable, "no folder '{}'", name);
-    path_ = name;
-    SigningKey::make("bench").save(path_ / "keys");
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// Both parts of a run, which take their steps on two threads.
 class Pair {
@@ -143,8 +125,9 @@ bool compare(int micro_batches, bool short_run) {
   const int sittings = short_run ? 1 : 6, rounds = short_run ? 1 : 12;
   Steps steps;
   for (int i = 0; i < sittings; ++i) {
-    const Folder folder;
-    sit(folder.path(), micro_batches, i, rounds, steps);
+    const TemporaryFolder folder;
+    SigningKey::make("bench").save(folder / "keys");
+    sit(folder, micro_batches, i, rounds, steps);
   }
   std::vector<double> plain, shares, noise;
   for (std::size_t i = 0; i < steps.plain.size(); ++i) {

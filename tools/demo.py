@@ -10,12 +10,12 @@ import os
 import pathlib
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
 
 import demo_report
+from attempt_mark import kill_marked
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 MODEL = SOURCE / 'examples' / 'lenet.harp'
@@ -168,13 +168,7 @@ class Demo:
         identity = (self.out / 'machines' / name / 'workers' / f'id-{name}' / 'identity').read_text()
         worker.kill()
         worker.wait()
-        mark = f'HARMONICS_ATTEMPT_MARK={identity}'.encode()
-        for process in pathlib.Path('/proc').glob('[0-9]*'):
-            try:
-                if mark in (process / 'environ').read_bytes():
-                    os.kill(int(process.name), signal.SIGKILL)
-            except OSError:
-                pass
+        kill_marked(identity)
 
     def keep_losses(self, attempt, rank):
         """The last stage knows the loss; all that it said is kept with its output."""

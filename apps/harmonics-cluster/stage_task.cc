@@ -1,20 +1,12 @@
 #include "stage_task.h"
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/json.h>
-#include <harmonics/console/terminal.h>
 #include <harmonics/custody/digest.h>
 #include <harmonics/graph/harp.h>
 #include <harmonics/options/command_line.h>
@@ -22,7 +14,7 @@
 #include <harmonics/place/plan_partition.h>
 #include <harmonics/transport/binding.h>
 
-#include "access.h"
+#include "front_program.h"
 
 namespace harmonics {
 namespace {
@@ -41,29 +33,6 @@ std::string variable(const char* name) {
   const char* value = std::getenv(name);
   if (value != nullptr) return value;
   fail(ErrorCode::kFailedPrecondition, "{} is not set: only a worker runs this", name);
-}
-
-// "a=host:1,b=host:2": the hosts.
-std::vector<std::string> hosts_of(const std::string& peers) {
-  std::vector<std::string> hosts;
-  for (std::size_t at = 0; at < peers.size();) {
-    const std::size_t end = std::min(peers.find(',', at), peers.size());
-    const std::string peer = peers.substr(at, end - at);
-    const std::size_t equals = peer.rfind('=');
-    const std::size_t colon = peer.rfind(':');
-    if (equals == peer.npos || colon == peer.npos || colon < equals) {
-      fail(ErrorCode::kInvalidArgument, "'{}' is no place of a stage", peer);
-    }
-    hosts.push_back(peer.substr(equals + 1, colon - equals - 1));
-    at = end + 1;
-  }
-  return hosts;
-}
-
-void announce(const std::vector<std::string>& words) {
-  std::string line = "harmonics";
-  for (const std::string& word : words) line += " " + word;
-  write_text(Stream::kError, line + "\n");
 }
 
 void check_folder(const Json& access) {
@@ -144,26 +113,6 @@ std::string setting(const Json& pipeline, std::string_view key, const char* othe
   return value == nullptr ? otherwise : value->as_string();
 }
 
-/// Runs a program of ours with its standard output in a file; its exit code.
-int run_into(const std::vector<std::string>& words, const fs::path& file) {
-  std::string program = (program_folder() / "harmonics").string();
-  std::vector<char*> argv = {program.data()};
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, file.c_str(),
-                                   O_WRONLY | O_CREAT | O_TRUNC, S_IRUSR | S_IWUSR);
-  pid_t child = -1;
-  const int error = ::posix_spawn(&child, program.c_str(), &actions, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) fail_errno(error, format("cannot start '{}'", program));
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : kExitFailed;
-}
-
 /// Measures the model and leaves what it found where the server looks for it.
 int measure(const StageOrders& orders, const Json& plan) {
   const Json pipeline = Json::parse(orders.pipeline, "pipeline");
@@ -181,7 +130,7 @@ int measure(const StageOrders& orders, const Json& plan) {
   if (backend != "auto") words.insert(words.end(), {"--backend", backend});
   announce(words);
   const fs::path found = orders.scratch / "profile.json";
-  const int code = run_into(words, found);
+  const int code = run_front(words, found);
   if (code != kExitDone) return code;
   write_text_file(access.at("files").as_array().at(orders.rank).as_string(),
                   read_text_file(found, kMaxProfileBytes));
@@ -234,7 +183,7 @@ int stage_task() {
   orders.pipeline = variable("HARMONICS_PIPELINE");
   orders.graph = variable("HARMONICS_PIPELINE_GRAPH");
   orders.plan = variable("HARMONICS_PIPELINE_PLAN");
-  orders.hosts = hosts_of(variable("HARMONICS_GANG_PEERS"));
+  orders.hosts = gang_hosts(variable("HARMONICS_GANG_PEERS"));
   const std::string rank = variable("HARMONICS_GANG_RANK");
   std::from_chars(rank.data(), rank.data() + rank.size(), orders.rank);
   orders.run = format("task-{}.{}", variable("HARMONICS_TASK_ID"), variable("HARMONICS_ATTEMPT"));
@@ -256,12 +205,7 @@ int stage_task() {
                            "HARMONICS_PIPELINE_PLAN", "HARMONICS_PIPELINE_TLS"}) {
     ::unsetenv(name);
   }
-  std::string program = (program_folder() / "harmonics").string();
-  std::vector<char*> argv = {program.data()};
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  ::execv(program.c_str(), argv.data());
-  fail_errno(errno, format("cannot start '{}'", program));
+  become_front(words);
 }
 
 }  // namespace harmonics

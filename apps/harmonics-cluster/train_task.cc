@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cerrno>
 #include <charconv>
 #include <cstdlib>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -20,6 +18,7 @@
 #include <harmonics/graph/zoo.h>
 
 #include "access.h"
+#include "front_program.h"
 
 namespace harmonics {
 namespace {
@@ -202,20 +201,6 @@ fs::path examples_folder() {
 
 }  // namespace
 
-std::vector<std::string> gang_hosts(const std::string& peers) {
-  std::vector<std::string> hosts;
-  std::istringstream list(peers);
-  for (std::string peer; std::getline(list, peer, ',');) {
-    const std::size_t equals = peer.find('=');
-    const std::size_t colon = peer.rfind(':');
-    if (equals == peer.npos || colon == peer.npos || colon < equals) {
-      fail(ErrorCode::kInvalidArgument, "HARMONICS_GANG_PEERS: '{}' is no NAME=HOST:PORT", peer);
-    }
-    hosts.push_back(peer.substr(equals + 1, colon - equals - 1));
-  }
-  return hosts;
-}
-
 std::vector<std::string> training_words(const TaskParams& params, const TrainPlaces& places,
                                         const TrainGang& gang) {
   const fs::path model = model_file(params, places);
@@ -248,20 +233,13 @@ int train_task() {
   places.devices = devices.empty() ? 0 : 1 + std::ranges::count(devices, ',');
   const TrainGang gang = gang_from_environment();
   const std::vector<std::string> words = training_words(params_from_environment(), places, gang);
-  std::string line = "harmonics";
-  for (const std::string& word : words) line += " " + word;
-  write_text(Stream::kError, line + "\n");
+  announce(words);
   if (gang.hosts.size() > 1 && places.devices > 1) {
     write_text(Stream::kError,
                format("a gang trains with one device of each worker: {} of this one lie idle\n",
                       places.devices - 1));
   }
-  std::string program = (program_folder() / "harmonics").string();
-  std::vector<char*> argv = {program.data()};
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  ::execv(program.c_str(), argv.data());
-  fail_errno(errno, format("cannot start '{}'", program));
+  become_front(words);
 }
 
 }  // namespace harmonics

@@ -36,8 +36,6 @@ struct TrainGang {
 [[nodiscard]] std::vector<std::string> training_words(const TaskParams& params,
                                                       const TrainPlaces& places,
                                                       const TrainGang& gang);
-/// "worker-1=gpu-1:45123,worker-2=gpu-2:41001": the hosts, in that order.
-[[nodiscard]] std::vector<std::string> gang_hosts(const std::string& peers);
 
 /// Reads parameters and devices from the environment that a worker gives to a task, says what it is
 /// going to train, and becomes that.

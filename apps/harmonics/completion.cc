@@ -1,6 +1,7 @@
 // harmonics completion: scripts for bash, zsh and fish.
 #include "completion.h"
 
+#include <harmonics/base/format.h>
 #include <harmonics/console/terminal.h>
 
 #include "subcommands.h"
@@ -40,6 +41,30 @@ std::string shell_quote(std::string_view text) {
   std::string quoted = "'";
   for (const char letter : text) quoted += letter == '\'' ? "'\\''" : std::string(1, letter);
   return quoted + "'";
+}
+
+std::string case_script(const CommandOutline& root, const CaseScript& shell) {
+  const std::vector<CommandAt> commands = all_commands(root);
+  std::string script = shell.opening;
+  for (const CommandAt& command : commands) {
+    if (command.outline == &root) continue;
+    script += format("      (\"{}\") at=\"$at $word\" ;;\n", command.path);
+  }
+  script += "    esac\n  done\n  case \"$at $previous\" in\n";
+  for (const CommandAt& command : commands) {
+    for (const ArgumentOutline& argument : command.outline->arguments) {
+      if (argument.flag.empty() || !argument.takes_value) continue;
+      const std::string action = shell.after_flag(argument);
+      script += format("    (\"{} {}\") {}return ;;\n", command.path, argument.flag,
+                       action.empty() ? action : action + "; ");
+    }
+  }
+  script += "  esac\n  case \"$at\" in\n";
+  for (const CommandAt& command : commands) {
+    script +=
+        format("    (\"{}\")\n      {} ;;\n", command.path, shell.at_command(*command.outline));
+  }
+  return script + shell.closing;
 }
 
 int completion(const CompletionCommand& command) {

@@ -24,6 +24,17 @@ struct CommandAt {
 /// `text` in single quotes for bash and zsh.
 [[nodiscard]] std::string shell_quote(std::string_view text);
 
+/// How bash and zsh say it: both find the command in `at` and the word before in `previous`.
+struct CaseScript {
+  const char* opening;  ///< Up to the case over "$at $word" that finds the command.
+  const char* closing;  ///< From the end of the case over "$at".
+  /// What completes the value of this flag; empty: nothing does.
+  std::string (*after_flag)(const ArgumentOutline& argument);
+  /// What completes any other word of this command.
+  std::string (*at_command)(const CommandOutline& command);
+};
+[[nodiscard]] std::string case_script(const CommandOutline& root, const CaseScript& shell);
+
 [[nodiscard]] std::string bash_completion(const CommandOutline& root);
 [[nodiscard]] std::string zsh_completion(const CommandOutline& root);
 [[nodiscard]] std::string fish_completion(const CommandOutline& root);

@@ -15,6 +15,7 @@ _harmonics_files() {
 _harmonics() {
   local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}"
   local at=harmonics word
+  COMPREPLY=()
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     case "$at $word" in
 )";
@@ -24,59 +25,35 @@ constexpr const char* kClosing = R"(  esac
 complete -F _harmonics harmonics
 )";
 
-// What may follow a flag that takes a value.
-std::string after_flag(const std::string& path, const ArgumentOutline& argument) {
-  std::string action = "return";
+std::string after_flag(const ArgumentOutline& argument) {
   if (!argument.choices.empty()) {
-    action = format("COMPREPLY=($(compgen -W {} -- \"$current\")); return",
-                    shell_quote(spaced(argument.choices)));
-  } else if (argument.takes_file) {
-    action = "_harmonics_files \"$current\"; return";
+    return format("COMPREPLY=($(compgen -W {} -- \"$current\"))",
+                  shell_quote(spaced(argument.choices)));
   }
-  return format("    \"{} {}\") {} ;;\n", path, argument.flag, action);
+  return argument.takes_file ? "_harmonics_files \"$current\"" : "";
 }
 
-std::string at_command(const CommandAt& command) {
+std::string at_command(const CommandOutline& command) {
   std::vector<std::string> words;
-  for (const CommandOutline& sub : command.outline->subcommands) words.push_back(sub.name);
-  const ArgumentOutline* positional = positional_of(*command.outline);
+  for (const CommandOutline& sub : command.subcommands) words.push_back(sub.name);
+  const ArgumentOutline* positional = positional_of(command);
   if (positional != nullptr) {
     words.insert(words.end(), positional->choices.begin(), positional->choices.end());
   }
-  for (const ArgumentOutline& argument : command.outline->arguments) {
+  for (const ArgumentOutline& argument : command.arguments) {
     if (!argument.flag.empty()) words.push_back(argument.flag);
   }
   const std::string complete =
       format("COMPREPLY=($(compgen -W {} -- \"$current\"))", shell_quote(spaced(words)));
-  if (positional == nullptr || !positional->takes_file) {
-    return format("    \"{}\") {} ;;\n", command.path, complete);
-  }
-  return format(
-      "    \"{}\")\n"
-      "      if [[ $current == -* ]]; then {}; else _harmonics_files \"$current\"; fi ;;\n",
-      command.path, complete);
+  if (positional == nullptr || !positional->takes_file) return complete;
+  return format("if [[ $current == -* ]]; then {}; else _harmonics_files \"$current\"; fi",
+                complete);
 }
 
 }  // namespace
 
 std::string bash_completion(const CommandOutline& root) {
-  const std::vector<CommandAt> commands = all_commands(root);
-  std::string script = kOpening;
-  for (const CommandAt& command : commands) {
-    if (command.outline != &root)
-      script += format("      \"{}\") at=\"$at $word\" ;;\n", command.path);
-  }
-  script += "    esac\n  done\n  COMPREPLY=()\n  case \"$at $previous\" in\n";
-  for (const CommandAt& command : commands) {
-    for (const ArgumentOutline& argument : command.outline->arguments) {
-      if (!argument.flag.empty() && argument.takes_value) {
-        script += after_flag(command.path, argument);
-      }
-    }
-  }
-  script += "  esac\n  case \"$at\" in\n";
-  for (const CommandAt& command : commands) script += at_command(command);
-  return script + kClosing;
+  return case_script(root, {kOpening, kClosing, after_flag, at_command});
 }
 
 }  // namespace harmonics

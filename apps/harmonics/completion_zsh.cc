@@ -25,23 +25,18 @@ std::string entry(const std::string& word, const std::string& help) {
   return shell_quote(word + ":" + help);
 }
 
-std::string after_flag(const std::string& path, const ArgumentOutline& argument) {
-  std::string action = "return";
-  if (!argument.choices.empty()) {
-    action = format("compadd -- {}; return", spaced(argument.choices));
-  } else if (argument.takes_file) {
-    action = "_files; return";
-  }
-  return format("    (\"{} {}\") {} ;;\n", path, argument.flag, action);
+std::string after_flag(const ArgumentOutline& argument) {
+  if (!argument.choices.empty()) return format("compadd -- {}", spaced(argument.choices));
+  return argument.takes_file ? "_files" : "";
 }
 
-std::string at_command(const CommandAt& command) {
+std::string at_command(const CommandOutline& command) {
   std::vector<std::string> words;
-  for (const CommandOutline& sub : command.outline->subcommands) {
+  for (const CommandOutline& sub : command.subcommands) {
     words.push_back(entry(sub.name, sub.help));
   }
   std::vector<std::string> flags;
-  for (const ArgumentOutline& argument : command.outline->arguments) {
+  for (const ArgumentOutline& argument : command.arguments) {
     if (argument.flag.empty()) {
       for (const std::string& choice : argument.choices)
         words.push_back(entry(choice, argument.help));
@@ -49,43 +44,25 @@ std::string at_command(const CommandAt& command) {
       flags.push_back(entry(argument.flag, argument.help));
     }
   }
-  const ArgumentOutline* positional = positional_of(*command.outline);
+  const ArgumentOutline* positional = positional_of(command);
   std::string otherwise = "_files";
   if (positional == nullptr || !positional->takes_file) {
     otherwise = format("found=({}); _describe command found", spaced(words));
   }
   return format(
-      "    (\"{}\")\n"
-      "      if [[ ${{words[CURRENT]}} == -* ]]; then\n"
+      "if [[ ${{words[CURRENT]}} == -* ]]; then\n"
       "        found=({})\n"
       "        _describe -o flag found\n"
       "      else\n"
       "        {}\n"
-      "      fi ;;\n",
-      command.path, spaced(flags), otherwise);
+      "      fi",
+      spaced(flags), otherwise);
 }
 
 }  // namespace
 
 std::string zsh_completion(const CommandOutline& root) {
-  const std::vector<CommandAt> commands = all_commands(root);
-  std::string script = kOpening;
-  for (const CommandAt& command : commands) {
-    if (command.outline != &root) {
-      script += format("      (\"{}\") at=\"$at $word\" ;;\n", command.path);
-    }
-  }
-  script += "    esac\n  done\n  case \"$at $previous\" in\n";
-  for (const CommandAt& command : commands) {
-    for (const ArgumentOutline& argument : command.outline->arguments) {
-      if (!argument.flag.empty() && argument.takes_value) {
-        script += after_flag(command.path, argument);
-      }
-    }
-  }
-  script += "  esac\n  case \"$at\" in\n";
-  for (const CommandAt& command : commands) script += at_command(command);
-  return script + kClosing;
+  return case_script(root, {kOpening, kClosing, after_flag, at_command});
 }
 
 }  // namespace harmonics

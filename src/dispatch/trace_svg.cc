@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include <harmonics/base/format.h>
+#include <harmonics/base/xml.h>
 #include <harmonics/dispatch/trace.h>
 
 namespace harmonics {
@@ -21,20 +22,6 @@ constexpr const char* kCopy = "#a9c8f0";
 constexpr const char* kFailed = "#d33d3d";
 
 double in_seconds(Nanoseconds time) { return std::chrono::duration<double>(time).count(); }
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  }
-  return out;
-}
 
 std::string duration_text(double seconds) {
   if (seconds >= 1) return format("{:.4g} s", seconds);
@@ -122,7 +109,7 @@ class Picture {
     const TraceLane& lane = lanes_[row];
     const double y = kTop + kRow * static_cast<double>(row);
     text_ += format("<text x=\"{:g}\" y=\"{:g}\" text-anchor=\"end\">{}</text>\n", kLeft - 10,
-                    y + 13, escaped(format("{} / {}", lane.device, lane.lane)));
+                    y + 13, xml_text(format("{} / {}", lane.device, lane.lane)));
     double busy = 0;
     std::uint64_t rows = 0;
     for (std::size_t c = 0; c < lane.chunks.size();) {

@@ -4,6 +4,7 @@
 #include <map>
 
 #include <harmonics/base/format.h>
+#include <harmonics/base/xml.h>
 #include <harmonics/graph/export.h>
 
 #include "export_layout.h"
@@ -41,50 +42,6 @@ Palette palette(BoxKind kind) {
 
 constexpr std::array<std::string_view, 6> kTints = {"#eef3fb", "#f5f0fa", "#fdf3ee",
                                                     "#eef8f3", "#fbf6e7", "#f0f5f6"};
-
-// Length of the valid UTF-8 character that starts `text`, or 0.
-std::size_t utf8_length(std::string_view text) {
-  const auto lead = static_cast<unsigned char>(text[0]);
-  const std::size_t length = lead < 0x80                    ? 1
-                             : lead >= 0xC2 && lead <= 0xDF ? 2
-                             : (lead & 0xF0U) == 0xE0U      ? 3
-                             : lead >= 0xF0 && lead <= 0xF4 ? 4
-                                                            : 0;
-  if (length == 0 || length > text.size()) return 0;
-  std::uint32_t code = length == 1 ? lead : lead & (0x7FU >> length);
-  for (std::size_t i = 1; i < length; ++i) {
-    const auto next = static_cast<unsigned char>(text[i]);
-    if ((next & 0xC0U) != 0x80U) return 0;
-    code = (code << 6U) | (next & 0x3FU);
-  }
-  const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
-  const bool forbidden = (code >= 0xD800 && code < 0xE000) || code == 0xFFFE || code == 0xFFFF;
-  return overlong || forbidden || code > 0x10FFFF ? 0 : length;
-}
-
-// Text that any XML reader takes: markup escaped, what XML cannot hold replaced.
-std::string xml(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    const char c = text[0];
-    if (length == 0 || (length == 1 && (static_cast<unsigned char>(c) < 0x20 || c == 0x7F))) {
-      out += "\xEF\xBF\xBD";
-    } else if (c == '<') {
-      out += "&lt;";
-    } else if (c == '>') {
-      out += "&gt;";
-    } else if (c == '&') {
-      out += "&amp;";
-    } else if (c == '"') {
-      out += "&quot;";
-    } else {
-      out += text.substr(0, length);
-    }
-    text.remove_prefix(std::max<std::size_t>(length, 1));
-  }
-  return out;
-}
 
 // Long texts lose their middle; the full name is in the box's tooltip.
 std::string clipped(const std::string& text) {
@@ -179,7 +136,7 @@ class SvgWriter {
         "<text x=\"{0:.0f}\" y=\"{1:.0f}\" font-size=\"17\" font-weight=\"bold\" "
         "fill=\"#26364d\">{2}</text>\n<text x=\"{0:.0f}\" y=\"{3:.0f}\" "
         "font-size=\"12\" fill=\"#66758a\">{4}</text>\n",
-        kMargin, kMargin + 14, xml(clipped(graph_.name())), kMargin + 34, facts);
+        kMargin, kMargin + 14, xml_text(clipped(graph_.name())), kMargin + 34, facts);
   }
 
   // A frame around each group; boxes of a group whose frame would cover others get a halo instead.
@@ -256,7 +213,7 @@ class SvgWriter {
 
   void text(Point at, std::string_view anchor, std::string_view style, std::string_view content) {
     out_ += format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" {}>{}</text>\n",
-                   at.x + shift_.x, at.y + shift_.y, anchor, style, xml(content));
+                   at.x + shift_.x, at.y + shift_.y, anchor, style, xml_text(content));
   }
 
   // Links that share a box enter and leave it side by side, in the order of where they come from.
@@ -341,7 +298,7 @@ class SvgWriter {
         "<g><title>{}</title><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" "
         "height=\"{:.1f}\" rx=\"{:.1f}\" fill=\"{}\" stroke=\"{}\" "
         "stroke-width=\"1.2\"/>\n",
-        xml(box.title), place.left() + shift_.x, place.y + shift_.y, place.width, place.height,
+        xml_text(box.title), place.left() + shift_.x, place.y + shift_.y, place.width, place.height,
         round, colour.fill, colour.stroke);
     double y = place.y + kBoxPadding + 13;
     text({place.x, y}, "middle", "font-size=\"13\" font-weight=\"bold\" fill=\"#26364d\"",

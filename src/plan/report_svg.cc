@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include <harmonics/base/format.h>
+#include <harmonics/base/xml.h>
 #include <harmonics/plan/report.h>
 
 namespace harmonics {
@@ -18,20 +19,6 @@ constexpr double kBar = 20;
 constexpr double kWidth = 900;  // of the time axis
 constexpr std::array<std::string_view, kMicroBatches> kColours = {"#4269d0", "#efb118", "#ff725c",
                                                                   "#6cc5b0", "#a463f2", "#97bbf5"};
-
-std::string escape(std::string_view text) {
-  std::string out;
-  for (const char letter : text) {
-    switch (letter) {
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '&': out += "&amp;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += letter;
-    }
-  }
-  return out;
-}
 
 struct Bar {
   double start_s = 0;
@@ -93,7 +80,7 @@ class TimeLine {
 
   void label(double left, double bottom, std::string_view words, std::string_view colour) {
     text_ += format("<text x=\"{:.1f}\" y=\"{:.1f}\" fill=\"{}\">{}</text>\n", left, bottom, colour,
-                    escape(words));
+                    xml_text(words));
   }
 
   void heading() {

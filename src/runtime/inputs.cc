@@ -62,4 +62,15 @@ bool computes_in_float32(const HarmonicGraph& graph) {
   return true;
 }
 
+const Tensor& fitting_value(const NamedTensors& values, const std::string& name,
+                            const Shape& shape) {
+  const auto found = values.find(name);
+  if (found == values.end()) fail(ErrorCode::kNotFound, "there is no value for '{}'", name);
+  if (found->second.shape() != shape) {
+    fail(ErrorCode::kInvalidArgument, "'{}' has shape {} here, the value that came has {}", name,
+         shape_text(shape), shape_text(found->second.shape()));
+  }
+  return found->second;
+}
+
 }  // namespace harmonics

@@ -1,6 +1,7 @@
 // What a stage is given, checked before anything computes (private to runtime).
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include <harmonics/graph/graph.h>
@@ -22,5 +23,10 @@ namespace harmonics {
 
 /// True when every floating-point tensor of the graph is float32.
 [[nodiscard]] bool computes_in_float32(const HarmonicGraph& graph);
+
+/// The value of that name: a parameter, gradient or optimiser's slot of this shape. None is an
+/// Error (kNotFound), another shape too (kInvalidArgument).
+[[nodiscard]] const Tensor& fitting_value(const NamedTensors& values, const std::string& name,
+                                          const Shape& shape);
 
 }  // namespace harmonics

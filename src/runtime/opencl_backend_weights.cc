@@ -5,19 +5,14 @@
 #include <harmonics/base/error.h>
 #include <harmonics/runtime/devices.h>
 
+#include "inputs.h"
 #include "opencl_backend.h"
 
 namespace harmonics {
 namespace {
 
 Tensor fitting(const NamedTensors& values, const std::string& name, const DeviceTensor& like) {
-  const auto found = values.find(name);
-  if (found == values.end()) fail(ErrorCode::kNotFound, "there is no value for '{}'", name);
-  if (found->second.shape() != like.shape) {
-    fail(ErrorCode::kInvalidArgument, "'{}' has shape {} here, the values that came have {}", name,
-         shape_text(like.shape), shape_text(found->second.shape()));
-  }
-  return convert_tensor(cpu_tensor(found->second), like.dtype);
+  return convert_tensor(fitting_value(values, name, like.shape), like.dtype);
 }
 
 }  // namespace

@@ -7,21 +7,14 @@
 #include <harmonics/base/error.h>
 #include <harmonics/tensor/torch.h>
 
+#include "inputs.h"
 #include "optimizer.h"
 
 namespace harmonics {
 namespace {
 
-/// The value of that name, which must have the shape of `like`.
 at::Tensor fitting(const NamedTensors& values, const std::string& name, const at::Tensor& like) {
-  const auto found = values.find(name);
-  if (found == values.end()) fail(ErrorCode::kNotFound, "there is no value for '{}'", name);
-  const Shape shape(like.sizes().begin(), like.sizes().end());
-  if (found->second.shape() != shape) {
-    fail(ErrorCode::kInvalidArgument, "'{}' has shape {} here, the value that came has {}", name,
-         shape_text(shape), shape_text(found->second.shape()));
-  }
-  return to_torch(found->second).to(like.options());
+  return to_torch(fitting_value(values, name, like.sizes().vec())).to(like.options());
 }
 
 }  // namespace

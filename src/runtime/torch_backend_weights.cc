@@ -5,6 +5,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/tensor/torch.h>
 
+#include "inputs.h"
 #include "torch_backend.h"
 
 namespace harmonics {
@@ -74,14 +75,7 @@ NamedTensors TorchBackend::gradients() const {
 namespace {
 
 at::Tensor fitting(const NamedTensors& values, const std::string& name, const at::Tensor& like) {
-  const auto found = values.find(name);
-  if (found == values.end()) fail(ErrorCode::kNotFound, "there is no value for '{}'", name);
-  const Shape shape(like.sizes().begin(), like.sizes().end());
-  if (found->second.shape() != shape) {
-    fail(ErrorCode::kInvalidArgument, "'{}' has shape {} here, the values that came have {}", name,
-         shape_text(shape), shape_text(found->second.shape()));
-  }
-  return to_torch(found->second);
+  return to_torch(fitting_value(values, name, like.sizes().vec()));
 }
 
 }  // namespace

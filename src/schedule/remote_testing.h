@@ -17,21 +17,10 @@
 #include <harmonics/runtime/cycle_runtime.h>
 #include <harmonics/schedule/remote_scheduler.h>
 
+#include "carriers_testing.h"
 #include "port_testing.h"
 
 namespace harmonics {
-
-/// True when this build has the transport.
-inline bool is_built(RemoteTransport transport) {
-  try {
-    RemoteBinding binding{"probe", "127.0.0.1", 0, transport};
-    binding.listen = true;
-    static_cast<void>(make_transport(binding));
-    return true;
-  } catch (const Error& error) {
-    return error.code() != ErrorCode::kUnimplemented;
-  }
-}
 
 inline constexpr std::int64_t kTestRows = 44;  // five batches of eight and one of four
 inline constexpr std::int64_t kTestBatch = 8;

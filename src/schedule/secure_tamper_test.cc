@@ -2,7 +2,6 @@
 // stops before it uses the tensor, and says which link it was and what did not match.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <functional>
@@ -11,7 +10,6 @@
 #include <harmonics/custody/breach.h>
 #include <harmonics/custody/verify.h>
 #include <harmonics/schedule/distributed_scheduler.h>
-#include <harmonics/transport/bus.h>
 
 #include <temporary_folder_testing.h>
 
@@ -22,21 +20,6 @@ namespace harmonics {
 namespace {
 
 using ::testing::HasSubstr;
-
-struct Carrier {
-  std::string name;
-  std::optional<RemoteTransport> transport;  // none: a bus
-  bool compress = false;
-};
-
-std::vector<Carrier> carriers() {
-  return {{"bus", std::nullopt},
-          {"tcp", RemoteTransport::TCP},
-          {"tcp_compressed", RemoteTransport::TCP, true},
-          {"shared_memory", RemoteTransport::SharedMemory},
-          {"grpc", RemoteTransport::GRPC},
-          {"flight", RemoteTransport::Flight}};
-}
 
 // What happens to a message on the way: the messages that travel instead.
 using Attack = std::function<std::vector<Message>(const Message&)>;
@@ -108,30 +91,8 @@ HarmonicGraph two_boundaries() {
 class SecureTamperTest : public ::testing::TestWithParam<Carrier> {
  protected:
   void SetUp() override {
-    if (GetParam().transport && !is_built(*GetParam().transport)) {
-      GTEST_SKIP() << "this build has no " << GetParam().name;
-    }
+    if (!GetParam().is_here()) GTEST_SKIP() << "this build has no " << GetParam().name;
     for (const char* owner : {"alice", "bob"}) SigningKey::make(owner).save(folder_ / "keys");
-  }
-
-  static std::pair<TransportPtr, TransportPtr> connect(const std::string& boundary) {
-    const Carrier& carrier = GetParam();
-    if (!carrier.transport) return make_bus(boundary);
-    const bool shared = carrier.transport == RemoteTransport::SharedMemory;
-    RemoteBinding binding{boundary, "127.0.0.1", 0, *carrier.transport, carrier.compress};
-    if (shared) {
-      static int number = 0;
-      binding.name = format("tamper.{}.{}.{}", ::getpid(), number++, boundary);
-      binding.port = 1;
-    } else {
-      binding.listen = true;
-    }
-    TransportPtr first = make_transport(binding);
-    if (!shared) {
-      binding.port = first->binding().port;
-      binding.listen = false;
-    }
-    return {std::move(first), make_transport(binding)};
   }
 
   // Trains one epoch in two parts; the attackers stand behind the first part's ends, by boundary,
@@ -158,7 +119,7 @@ class SecureTamperTest : public ::testing::TestWithParam<Carrier> {
     ++runs_;
     for (const ConsumerNode& node : parts[0].consumers()) {
       if (!is_boundary_name(node.name)) continue;
-      auto [sender, receiver] = connect(node.name);
+      auto [sender, receiver] = connected_ends(GetParam(), node.name);
       const auto attack = forward.find(node.name);
       runs[0]->bindConsumer(
           node.name, std::make_unique<AttackedTransport>(

@@ -64,8 +64,8 @@ std::unique_ptr<TestPostgres> TestPostgres::start(std::string& why_not) {
     why_not = "PostgreSQL is not installed here (Debian: postgresql)";
     return nullptr;
   }
-  std::string pattern = (std::filesystem::temp_directory_path() / "harmonics-pg-XXXXXX").string();
-  const std::filesystem::path folder = ::mkdtemp(pattern.data());
+  auto postgres = std::unique_ptr<TestPostgres>(new TestPostgres());
+  const std::filesystem::path& folder = postgres->folder_;
   if (user != nullptr && ::chown(folder.c_str(), user->pw_uid, user->pw_gid) != 0) {
     fail_errno(errno, "chown " + folder.string());
   }
@@ -78,12 +78,11 @@ std::unique_ptr<TestPostgres> TestPostgres::start(std::string& why_not) {
   int status = 0;
   ::waitpid(init, &status, 0);
   if (status != 0) fail(ErrorCode::kInternal, "initdb failed with status {}", status);
-  const pid_t server =
+  postgres->process_ =
       spawn({(programs / "postgres").string(), "-D", data, "-k", folder.string(), "-c",
              "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=20"},
             user, pipe[1]);
   ::close(pipe[1]);
-  auto postgres = std::unique_ptr<TestPostgres>(new TestPostgres(folder, server));
   const std::string said = read_until(pipe[0], "ready to accept connections");
   // The server goes on writing a line here and there into the pipe, which must stay open.
   if (said.find("ready to accept connections") == said.npos) {
@@ -93,15 +92,14 @@ std::unique_ptr<TestPostgres> TestPostgres::start(std::string& why_not) {
 }
 
 TestPostgres::~TestPostgres() {
+  if (process_ < 0) return;
   ::kill(process_, SIGQUIT);
   ::waitpid(process_, nullptr, 0);
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
 }
 
 void TestPostgres::run_sql(const std::string& sql) {
   PGconn* connection =
-      PQconnectdb(format("host={} user=postgres dbname=postgres", folder_.string()).c_str());
+      PQconnectdb(format("host={} user=postgres dbname=postgres", folder_.path().string()).c_str());
   PGresult* result = PQexec(connection, sql.c_str());
   const ExecStatusType status = PQresultStatus(result);
   const std::string reason = PQerrorMessage(connection);
@@ -115,7 +113,7 @@ void TestPostgres::run_sql(const std::string& sql) {
 std::string TestPostgres::make_database() {
   const std::string name = format("test{}", ++databases_);
   run_sql("CREATE DATABASE " + name);
-  return format("postgresql:///{}?host={}&user=postgres", name, folder_.string());
+  return format("postgresql:///{}?host={}&user=postgres", name, folder_.path().string());
 }
 
 void TestPostgres::cut_connections(const std::string& url) {

@@ -1,11 +1,12 @@
 // A PostgreSQL server of the test's own, in a temporary folder, reached through a socket there.
 #pragma once
 
-#include <filesystem>
+#include <sys/types.h>
+
 #include <memory>
 #include <string>
 
-#include <sys/types.h>
+#include <temporary_folder_testing.h>
 
 namespace harmonics {
 
@@ -24,12 +25,12 @@ class TestPostgres {
   void cut_connections(const std::string& url);
 
  private:
-  TestPostgres(std::filesystem::path folder, pid_t process) : folder_(folder), process_(process) {}
+  TestPostgres() = default;
 
   void run_sql(const std::string& sql);
 
-  std::filesystem::path folder_;
-  pid_t process_;
+  TemporaryFolder folder_;
+  pid_t process_ = -1;
   int databases_ = 0;
 };
 

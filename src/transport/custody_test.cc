@@ -1,7 +1,6 @@
 // Links of custody travel with their tensors over every transport, and who changes, holds back or
 // repeats a message on the way is found out.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <memory>
 #include <optional>
@@ -10,55 +9,14 @@
 #include <vector>
 
 #include <harmonics/base/error.h>
-#include <harmonics/base/format.h>
 #include <harmonics/custody/breach.h>
 #include <harmonics/custody/custody_log.h>
-#include <harmonics/transport/bus.h>
 #include <harmonics/transport/transport.h>
+
+#include "carriers_testing.h"
 
 namespace harmonics {
 namespace {
-
-using Ends = std::pair<TransportPtr, TransportPtr>;
-
-struct Carrier {
-  std::string name;
-  std::optional<RemoteTransport> transport;  // none: a bus
-  bool compress = false;
-};
-
-std::vector<Carrier> carriers() {
-  return {{"bus", std::nullopt},
-          {"tcp", RemoteTransport::TCP},
-          {"tcp_compressed", RemoteTransport::TCP, true},
-          {"shared_memory", RemoteTransport::SharedMemory},
-          {"shared_memory_compressed", RemoteTransport::SharedMemory, true},
-          {"grpc", RemoteTransport::GRPC},
-          {"grpc_compressed", RemoteTransport::GRPC, true},
-          {"flight", RemoteTransport::Flight},
-          {"flight_compressed", RemoteTransport::Flight, true}};
-}
-
-// Nothing when this build lacks the transport.
-std::optional<Ends> connect(const Carrier& carrier) {
-  if (!carrier.transport) return make_bus("b");
-  const bool shared = carrier.transport == RemoteTransport::SharedMemory;
-  RemoteBinding binding{shared ? format("custody.{}.{}", carrier.name, ::getpid()) : "b",
-                        "127.0.0.1", static_cast<std::uint16_t>(shared ? 1 : 0), *carrier.transport,
-                        carrier.compress};
-  try {
-    if (!shared) binding.listen = true;
-    TransportPtr first = make_transport(binding);
-    if (!shared) {
-      binding.port = first->binding().port;
-      binding.listen = false;
-    }
-    return Ends{std::move(first), make_transport(binding)};
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::kUnimplemented) return std::nullopt;
-    throw;
-  }
-}
 
 TensorView view_of(const Tensor& tensor) {
   return {static_cast<std::uint8_t>(tensor.dtype()), tensor.shape(), tensor.bytes()};
@@ -67,8 +25,8 @@ TensorView view_of(const Tensor& tensor) {
 class CustodyOverTransport : public ::testing::TestWithParam<Carrier> {
  protected:
   void SetUp() override {
-    ends_ = connect(GetParam());
-    if (!ends_) GTEST_SKIP() << "this build has no " << GetParam().name;
+    if (!GetParam().is_here()) GTEST_SKIP() << "this build has no " << GetParam().name;
+    ends_ = connected_ends(GetParam(), "b");
     Opening opening;
     opening.stages = {{"from", "alice", alice_.public_key(), {}},
                       {"to", "bob", bob_.public_key(), {}}};
@@ -92,8 +50,8 @@ class CustodyOverTransport : public ::testing::TestWithParam<Carrier> {
   // What the receiver says of a message that travelled, where the tensor of `step` was due.
   std::optional<Breach> verdict(const Message& message, std::uint64_t step) {
     const Deadline deadline = deadline_in(std::chrono::minutes(2));
-    ends_->first->send(message, deadline);
-    const std::optional<Message> came = ends_->second->receive(deadline);
+    ends_.first->send(message, deadline);
+    const std::optional<Message> came = ends_.second->receive(deadline);
     try {
       (void)receiver_->check_incoming({"b", Direction::kForward, step, 0}, view_of(came->tensor),
                                       came->attachment);
@@ -105,7 +63,7 @@ class CustodyOverTransport : public ::testing::TestWithParam<Carrier> {
 
   const SigningKey alice_ = SigningKey::make("alice");
   const SigningKey bob_ = SigningKey::make("bob");
-  std::optional<Ends> ends_;
+  std::pair<TransportPtr, TransportPtr> ends_;
   std::unique_ptr<CustodyLog> sender_, twin_, receiver_, other_run_;
 };
 

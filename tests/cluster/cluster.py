@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -14,6 +15,10 @@ import unittest
 BINARY_DIR = pathlib.Path(os.environ['HARMONICS_BINARY_DIR'])
 SOURCE_DIR = pathlib.Path(os.environ['HARMONICS_SOURCE_DIR'])
 HARMONICS = BINARY_DIR / 'harmonics'
+sys.path.insert(0, str(SOURCE_DIR / 'tools'))
+
+from attempt_mark import kill_marked  # noqa: E402
+
 # Generous: the machine may be busy with other tests.
 TIMEOUT_S = 120
 
@@ -27,16 +32,10 @@ def environment(state_home):
     return variables
 
 
-def kill_marked(folder):
-    """Ends whatever tasks of this scratch folder left running, found by their mark."""
+def kill_tasks(folder):
+    """Ends whatever tasks of this scratch folder left running."""
     for identity in folder.glob('**/identity'):
-        mark = f'HARMONICS_ATTEMPT_MARK={identity.read_text()}'.encode()
-        for process in pathlib.Path('/proc').glob('[0-9]*'):
-            try:
-                if mark in (process / 'environ').read_bytes():
-                    os.kill(int(process.name), signal.SIGKILL)
-            except OSError:
-                pass
+        kill_marked(identity.read_text())
 
 
 class ClusterTest(unittest.TestCase):
@@ -46,7 +45,7 @@ class ClusterTest(unittest.TestCase):
         scratch = tempfile.TemporaryDirectory(prefix='harmonics-cluster-', ignore_cleanup_errors=True)
         self.addCleanup(scratch.cleanup)
         self.folder = pathlib.Path(scratch.name)
-        self.addCleanup(kill_marked, self.folder)
+        self.addCleanup(kill_tasks, self.folder)
         self.port = 0
         self.output = {}
 

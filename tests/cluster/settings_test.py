@@ -55,7 +55,7 @@ class SettingsTest(cluster.ClusterTest):
         task = self.script(self.held(), gpus=1, flags=['--retries', 1])
         self.until_launched(task)
         self.kill(worker)
-        cluster.kill_marked(self.folder)
+        cluster.kill_tasks(self.folder)
         self.done('drain', 'doomed', '--forget')
         self.assertNotIn('doomed', [each['name'] for each in self.json('workers')])
         self.start_worker('--id', 'fresh', gpus=1)
