@@ -15,6 +15,8 @@
 namespace harmonics {
 namespace {
 
+const Caller kAdmin{"admin", true};
+
 class Player {
  public:
   Player() { restart(); }
@@ -172,8 +174,8 @@ void Player::stale(ScenarioLine& line) {
 }
 
 void Player::submit(ScenarioLine& line) {
-  const std::string user = line.word();
-  feed(SubmitRequest{RequestId{}, {user, false}, line.task()});
+  const Caller user{line.word(), false};
+  feed(SubmitRequest{RequestId{}, user, line.task()});
 }
 
 void Player::cancel(ScenarioLine& line) {
@@ -182,20 +184,18 @@ void Player::cancel(ScenarioLine& line) {
 }
 
 void Player::drain(ScenarioLine& line) {
-  feed(DrainRequest{RequestId{}, {"admin", true}, line.word(), true});
+  feed(DrainRequest{RequestId{}, kAdmin, line.word(), true});
 }
 
 void Player::undrain(ScenarioLine& line) {
-  feed(DrainRequest{RequestId{}, {"admin", true}, line.word(), false});
+  feed(DrainRequest{RequestId{}, kAdmin, line.word(), false});
 }
 
-void Player::forget(ScenarioLine& line) {
-  feed(ForgetRequest{RequestId{}, {"admin", true}, line.word()});
-}
+void Player::forget(ScenarioLine& line) { feed(ForgetRequest{RequestId{}, kAdmin, line.word()}); }
 
 void Player::quota(ScenarioLine& line) {
   const std::string user = line.word();
-  feed(QuotaRequest{RequestId{}, {"admin", true}, user, line.quota()});
+  feed(QuotaRequest{RequestId{}, kAdmin, user, line.quota()});
 }
 
 /// Time passes in steps of a heartbeat; workers that are connected and not silent beat.

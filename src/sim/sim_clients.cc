@@ -9,6 +9,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr std::array<const char*, 3> kUsers{"ann", "bob", "eve"};
+const Caller kAdmin{"admin", true};
 
 }  // namespace
 
@@ -16,7 +17,7 @@ SimClients::SimClients(World& world, Witness& witness, std::size_t machines,
                        std::function<void(ServerEvent)> send)
     : world_(world), witness_(witness), machines_(machines), send_(std::move(send)) {
   if (world_.chance(0.5)) {
-    ask(QuotaRequest{RequestId{}, {"admin", true}, "ann", {2, 0, 0, 1}});
+    ask(QuotaRequest{RequestId{}, kAdmin, "ann", {2, 0, 0, 1}});
   }
   world_.after(milliseconds(100), [this] { submit(); });
 }
@@ -49,9 +50,10 @@ TaskSpec SimClients::random_spec() {
 void SimClients::submit() {
   if (stopped_) return;
   if (!tasks_.empty() && world_.chance(0.1)) {
-    ask(CancelRequest{RequestId{}, {"admin", true}, tasks_[world_.below(tasks_.size())]});
+    ask(CancelRequest{RequestId{}, kAdmin, tasks_[world_.below(tasks_.size())]});
   } else {
-    SubmitRequest request{RequestId{}, {kUsers[world_.below(kUsers.size())], false}, random_spec()};
+    const Caller user{kUsers[world_.below(kUsers.size())], false};
+    SubmitRequest request{RequestId{}, user, random_spec()};
     // A gang of users within a quota of two devices could never start with more.
     if (request.caller.user == "ann" && request.spec.gang > 1) {
       request.spec.required_gpus = std::min(request.spec.required_gpus, 1U);
@@ -82,7 +84,7 @@ void SimClients::repeat(RequestId request) {
 }
 
 void SimClients::forget(const std::string& worker) {
-  ask(ForgetRequest{RequestId{}, {"admin", true}, worker});
+  ask(ForgetRequest{RequestId{}, kAdmin, worker});
 }
 
 void SimClients::answered(const Answer& answer) {
