@@ -6,6 +6,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/graph/harp.h>
+#include <harmonics/graph/units.h>
 #include <harmonics/options/train_settings.h>
 
 namespace harmonics {
@@ -78,6 +79,12 @@ void read_model(PipelineSpec& pipeline) {
       fail(ErrorCode::kInvalidArgument, "a pipeline has no setting '{}'", key);
     }
     flags.push_back({key, value, 0});
+  }
+  if (const std::size_t units = graph_units(document.graph).size(); pipeline.stages > units) {
+    fail(ErrorCode::kInvalidArgument,
+         "graph '{}' cannot be cut into {} stages, it has {} layers (a group counts as one): ask "
+         "for 1 to {} stages, or auto",
+         document.graph.name(), pipeline.stages, units, units);
   }
   const TrainSettings settings = merge_settings(document, file, flags);
   std::vector<Binding> bindings;

@@ -1,6 +1,7 @@
 #include "task_text.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/format.h>
@@ -41,6 +42,8 @@ std::string told_text(const std::string& key, const Json& value) {
   if (number && key == "samples_per_second") return format("{:.4g} samples/s", *number);
   if (number && (key == "busy" || key == "waiting"))
     return format("{} {:.0f} %", key, *number * 100);
+  // Counts as they are, measures to four digits.
+  if (number && *number != std::floor(*number)) return format("{} {:.4g}", key, *number);
   return key + " " + (value.is_string() ? value.as_string() : value.dump());
 }
 

@@ -65,7 +65,9 @@ std::string task_text(const TaskView& task) {
                  failed_attempts(task), task.losses, task.preemptions);
   if (!task.members.empty()) text += format("where       {}\n", place_text(task));
   if (task.last) text += format("last end    {}\n", end_text(*task.last));
-  if (!task.progress.empty()) text += format("progress    {}\n", progress_text(task.progress));
+  // What was told last need not be the end, which for a success is known.
+  if (!task.progress.empty() && task.state != "succeeded")
+    text += format("progress    {}\n", progress_text(task.progress));
   for (const StageLine& stage : stage_lines(task)) {
     text += format("  {}  on {}  {}\n", stage.layers, stage.worker, stage.progress);
   }
@@ -91,7 +93,13 @@ int show_why(const TaskCommand& command, ClusterClient& client) {
     case OutputStyle::kQuiet:
       write_text(Stream::kOutput, format("{}\n", to_string(why.reason)));
       break;
-    case OutputStyle::kTable: write_text(Stream::kOutput, why.text + "\n"); break;
+    case OutputStyle::kTable: {
+      const bool failed = to_string(why.reason) == "backoff";
+      const std::string logs =
+          format(" 'harmonics logs {} --stream err' has what it said.", command.task);
+      write_text(Stream::kOutput, why.text + (failed ? logs : "") + "\n");
+      break;
+    }
   }
   return kExitDone;
 }

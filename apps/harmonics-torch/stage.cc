@@ -79,6 +79,18 @@ Meetings meetings_of(const StageCommand& command, const HarmonicGraph& part) {
     const bool enters = static_cast<std::size_t>(found - known.begin()) < entering;
     (enters ? meetings.entering : meetings.leaving).push_back(binding);
   }
+  if (!command.meet.empty()) return meetings;
+  for (const std::string& name : known) {
+    const auto has_name = [&](const RemoteBinding& binding) { return binding.name == name; };
+    if (std::ranges::any_of(meetings.entering, has_name) ||
+        std::ranges::any_of(meetings.leaving, has_name)) {
+      continue;
+    }
+    fail(ErrorCode::kInvalidArgument,
+         "boundary '{}' of part '{}' has no meeting place: add --boundary tcp://HOST:PORT/{}, or "
+         "--meet tcp://HOST:PORT for all",
+         name, part.name(), name);
+  }
   return meetings;
 }
 

@@ -1,6 +1,8 @@
 // The subcommands of the cluster.
 #include <cmath>
 
+#include <harmonics/base/nearest_word.h>
+
 #include "command_tree.h"
 #include "option_kinds.h"
 
@@ -210,8 +212,11 @@ void CommandTree::add_submit_pipeline(CLI::App& app) {
         const TrainSettingRule* rule =
             equals == text.npos ? nullptr : find_train_setting_rule(text.substr(0, equals));
         if (rule == nullptr) {
-          fail(ErrorCode::kInvalidArgument, "'{}' is not KEY=VALUE with a setting of training",
-               text);
+          std::vector<std::string> keys;
+          for (const TrainSettingRule& one : train_setting_rules()) keys.push_back(one.key);
+          fail(ErrorCode::kInvalidArgument,
+               "'{}' is not KEY=VALUE with a setting of 'harmonics train'{}", text,
+               suggestion(text.substr(0, equals), keys));
         }
         TrainSettings scratch;
         rule->apply(scratch, text.substr(equals + 1));

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/base/log.h>
 
 namespace harmonics {
@@ -33,8 +34,15 @@ PartMap Peers::meet(const std::vector<PartRecord>& own, Nanoseconds patience) {
     known.emplace(part_key(record), encode(record));
   }
   for (std::uint32_t round = 0; !map.closed() || round < map.diameter(); ++round) {
+    const std::size_t before = known.size();
     exchange(known, {Topic::kMeeting, 0, round}, patience);
     for (const auto& [name, record] : known) map.add(decode_part_record(record));
+    // Each round brings the parts one boundary further away: after one without news none follow.
+    if (known.size() > before || map.closed()) continue;
+    fail(ErrorCode::kFailedPrecondition,
+         "the parts that met ({}) leave a boundary without its other end: one of them may be there "
+         "twice; start each part of the run once",
+         listed(map.parts(), &PartRecord::name));
   }
   return map;
 }

@@ -273,6 +273,15 @@ TEST(RemoteScheduler, SettingsThatDisagreeAreAnErrorThatNamesThem) {
       << errors[1];
 }
 
+TEST(RemoteScheduler, APartThatMeetsItselfIsAnError) {
+  const auto parts = partition_graph(zoo_graph("digits-mlp"), 2);
+  const RemoteBinding where = place(RemoteTransport::TCP);
+  const auto meet = [&] { make_part(parts[0], where, test_remote()).step(); };
+  for (const std::string& text : at_the_same_time({meet, meet})) {
+    EXPECT_NE(text.find("start each part of the run once"), std::string::npos) << text;
+  }
+}
+
 TEST(RemoteScheduler, DataOfUnequalLengthIsAnError) {
   const auto parts = partition_graph(zoo_graph("digits-mlp"), 2);
   const RemoteBinding where = place(RemoteTransport::TCP);

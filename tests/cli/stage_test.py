@@ -77,6 +77,10 @@ class StageTest(program.CliTest):
             stage.communicate(timeout=program.TIMEOUT_S)
         self.assertRegex(told, r"boundary '\w+@[123]' \(tcp to 127.0.0.1:\d+\): another process listens there")
 
+    def test_a_boundary_without_a_place_is_told_how_to_get_one(self):
+        self.assert_fails(self.call('stage', self.net, '--parts', '2', '--part', '0'),
+                          'has no meeting place: add --boundary tcp://HOST:PORT/', 'or --meet')
+
     def test_each_boundary_can_have_a_place_of_its_own(self):
         boundary, = self.boundaries(2, 0)
         place = f'tcp://127.0.0.1:{program.reserved_port()}/{boundary}'

@@ -367,15 +367,16 @@ class Pipeline(ClusterTest):
         self.start_workers(('a',))
         self.assert_fails(self.call('submit', '--pipeline', 'none.harp'), 'none.harp')
         self.assert_fails(self.call('submit', '--name', 'x', '--stages', 2), '--pipeline MODEL.harp')
+        self.assert_fails(self.call('submit', '--pipeline', DIGITS, '--stages', 5),
+                          "'digits' cannot be cut into 5 stages", 'ask for 1 to 4')
+        self.assert_fails(self.call('submit', '--pipeline', DIGITS, '--set', 'lrr=0.1'),
+                          "did you mean 'lr'?", code=2)
         self.assert_fails(self.call('submit', '--pipeline', DIGITS, '--set', 'parts=2'),
                           "no setting 'parts'")
         self.assert_fails(self.call('submit', '--pipeline', DIGITS, '--stages', 'many'), 'auto', code=2)
-        # More stages than layers: no worker could help.
-        task = self.pipeline(stages=5)
-        for name in ('b', 'c', 'd', 'e'):
-            self.start_worker('--id', name)
-        self.assertEqual(self.wait(task)['failed'], 1)
-        self.assertIn('too few for 5 stages', self.done('task', task))
+        # What only the cluster knows.
+        task = self.pipeline('--host-memory', 1 << 30, stages=2)
+        self.assertEqual(self.json('why', task)['reason'], 'impossible')
 
     def test_the_checkpoint_lies_where_it_was_wished(self):
         self.start_server()

@@ -31,6 +31,15 @@ class SettingsTest(cluster.ClusterTest):
         self.assertEqual(self.task(task)['failures'], 1)
         self.assertIn('attempts    1 (1 failed, 0 lost, 0 preempted)', self.done('task', task))
 
+    def test_a_task_that_waits_after_a_failure_says_where_to_look(self):
+        self.start_worker(gpus=0)
+        task = self.script('exit 3', flags=['--retries', 100])
+        self.until(lambda: self.task(task)['state'] == 'delayed' and self.task(task)['attempts'] > 3,
+                   'a long pause')
+        self.assertRegex(self.done('why', task),
+                         rf"Attempt \d+ failed; .* 'harmonics logs {task} --stream err' has what it said")
+        self.done('cancel', task)
+
     def test_a_worker_says_that_no_server_answers_and_that_one_does(self):
         self.kill(self.server)
         worker = self.start('worker', *self.access(), '--id', 'patient')
