@@ -213,7 +213,7 @@ class ProcessesTest(program.CliTest):
                            '--first-contact', '1', '--restarts', '0')
         self.assert_fails(result, "boundary '", '127.0.0.1', 'may take 1 s to come')
         result = self.call('stage', self.net, '--parts', '2', '--part', '1', *self.common)
-        self.assert_fails(result, '@1', 'target')
+        self.assert_fails(result, '@1', '--meet tcp')
         result = self.call('stage', self.net, '--parts', '2', '--part', '2', *self.common)
         self.assert_fails(result, 'the parts are 0 to 1')
 
