@@ -135,7 +135,9 @@ AtomicFile::AtomicFile(std::filesystem::path target) : target_(std::move(target)
     if (descriptor_ < 0) fail_errno(errno, format("cannot write '{}'", target_.string()));
     return;
   }
-  if (exists) target_ = without_links(target_);
+  struct stat named {};
+  const bool link = ::lstat(target_.c_str(), &named) == 0 && S_ISLNK(named.st_mode);
+  if (exists && link) target_ = without_links(target_);
   const std::string prefix = target_.filename().string() + std::string(kTemporaryMark);
   const std::filesystem::path folder = folder_of(target_);
   remove_litter(folder, prefix);

@@ -160,6 +160,17 @@ TEST_F(FileTest, AnOpenStreamIsAddedTo) {
   EXPECT_EQ(read_text_file(folder_ / "log"), "before after");
 }
 
+TEST_F(FileTest, ErrorsNameAFileAsItWasNamed) {
+  put(folder_ / "a", "old");
+  const fs::path winding = folder_ / "." / "a";
+  const Error error = error_of([&] {
+    AtomicFile file(winding);
+    fs::remove_all(folder_.path());
+    file.commit();
+  });
+  EXPECT_THAT(error.what(), HasSubstr(winding.string()));
+}
+
 TEST_F(FileTest, AFolderIsNoTarget) {
   const Error error = error_of([&] { const AtomicFile file(folder_.path()); });
   EXPECT_THAT(error.what(), HasSubstr("Is a directory"));
