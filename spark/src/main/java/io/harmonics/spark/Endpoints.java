@@ -35,7 +35,7 @@ final class Endpoints {
   Transport taking(String name, int sender) {
     RemoteTransport kind = kind(all[sender]);
     if (kind == null) {
-      return MessageBus.open(member.run() + "/" + name);
+      return MessageBus.open(ofThisRun(name));
     }
     if (kind == RemoteTransport.SHARED_MEMORY) {
       return open(name, "127.0.0.1", 1, kind, null);
@@ -57,7 +57,7 @@ final class Endpoints {
   Transport sending(String name, Address taker) {
     RemoteTransport kind = kind(taker);
     if (kind == null) {
-      return MessageBus.open(member.run() + "/" + name);
+      return MessageBus.open(ofThisRun(name));
     }
     if (kind == RemoteTransport.SHARED_MEMORY) {
       return open(name, "127.0.0.1", 1, kind, null);
@@ -80,7 +80,12 @@ final class Endpoints {
 
   private Transport open(String name, String host, int at, RemoteTransport kind, Boolean listen) {
     return Transport.open(
-        new RemoteBinding(name, host, at, kind, job.compress, 0, listen),
+        new RemoteBinding(ofThisRun(name), host, at, kind, job.compress, 0, listen),
         Map.of("run", member.run()));
+  }
+
+  /** Jobs at the same time have boundaries of the same names: they must not meet each other. */
+  private String ofThisRun(String name) {
+    return member.run() + "/" + name;
   }
 }

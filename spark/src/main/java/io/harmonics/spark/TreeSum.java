@@ -8,7 +8,6 @@ import io.harmonics.Transport;
 import java.io.Serializable;
 import java.nio.FloatBuffer;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
@@ -112,22 +111,26 @@ final class TreeSum {
   private static Reducer reducer(GangMember member, Endpoints ends, OwnSum own) {
     int me = member.index();
     Map<Integer, Transport> peers = new TreeMap<>();
-    List<Integer> lower = new ArrayList<>();
-    for (int other : Reduction.TREE.peers(me, member.size())) {
-      if (other > me) {
-        peers.put(other, ends.taking("sum/" + me + "-" + other, other));
-      } else {
-        lower.add(other);
+    try {
+      for (int other : Reduction.TREE.peers(me, member.size())) {
+        if (other > me) {
+          peers.put(other, ends.taking("sum/" + me + "-" + other, other));
+        }
       }
-    }
-    String[] told =
-        member.meet(own.numbers() + " " + member.here().listeningAt(ends.port()).text(), LONGEST);
-    for (String each : told) {
-      own.agreeOn(Integer.parseInt(each.substring(0, each.indexOf(' '))));
-    }
-    for (int other : lower) {
-      Address taker = Address.parse(told[other].substring(told[other].indexOf(' ') + 1));
-      peers.put(other, ends.sending("sum/" + other + "-" + me, taker));
+      String here = member.here().listeningAt(ends.port()).text();
+      String[] told = member.meet(own.numbers() + " " + here, LONGEST);
+      for (String each : told) {
+        own.agreeOn(Integer.parseInt(each.substring(0, each.indexOf(' '))));
+      }
+      for (int other : Reduction.TREE.peers(me, member.size())) {
+        if (other < me) {
+          Address taker = Address.parse(told[other].substring(told[other].indexOf(' ') + 1));
+          peers.put(other, ends.sending("sum/" + other + "-" + me, taker));
+        }
+      }
+    } catch (RuntimeException error) {
+      peers.values().forEach(Transport::close);
+      throw error;
     }
     return new Reducer(Reduction.TREE, me, member.size(), peers);
   }

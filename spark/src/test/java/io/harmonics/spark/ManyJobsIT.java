@@ -27,11 +27,23 @@ class ManyJobsIT {
 
   @Test
   void manyJobsTwoAtATimeNeverClash() throws Exception {
-    SparkSession session = LocalCluster.start(LocalCluster.TWO_EXECUTORS);
-    ExecutorService pool = Executors.newFixedThreadPool(AT_A_TIME);
-    try (HarmonicGraph graph = Digits.graph();
-        ServerSocket first = new ServerSocket(0, 1, InetAddress.getLoopbackAddress());
+    try (ServerSocket first = new ServerSocket(0, 1, InetAddress.getLoopbackAddress());
         ServerSocket second = neighbour(first)) {
+      run(Carrier.TCP, "tcp", first.getLocalPort());
+      assertTrue(first.isBound() && second.isBound());
+    }
+  }
+
+  @Test
+  void manyJobsTwoAtATimeShareNoMemory() throws Exception {
+    run(Carrier.SHARED_MEMORY, "shm", 40400);
+  }
+
+  private static void run(Carrier carrier, String kind, int basePort) throws Exception {
+    SparkSession session = LocalCluster.start(LocalCluster.TWO_EXECUTORS);
+    LocalCluster.whole();
+    ExecutorService pool = Executors.newFixedThreadPool(AT_A_TIME);
+    try (HarmonicGraph graph = Digits.graph()) {
       byte[] blob = graph.encode();
       TrainingJob job =
           new TrainingJob()
@@ -39,8 +51,8 @@ class ManyJobsIT {
               .bind("label", "synthetic:?size=16&kind=integers&below=10")
               .epochs(1)
               .batchSize(8)
-              .carrier(Carrier.TCP)
-              .basePort(first.getLocalPort());
+              .carrier(carrier)
+              .basePort(basePort);
       List<Future<TrainingResult>> runs = new ArrayList<>();
       for (int i = 0; i < JOBS; i++) {
         runs.add(
@@ -57,11 +69,10 @@ class ManyJobsIT {
         digests.add(result.weightsDigest());
         assertEquals(1, result.attempts());
         for (Report task : result.traffic()) {
-          assertEquals(Set.of("tcp"), task.inner("ends").names());
+          assertEquals(Set.of(kind), task.inner("ends").names());
         }
       }
       assertEquals(1, digests.size());
-      assertTrue(first.isBound() && second.isBound());
     } finally {
       pool.shutdownNow();
     }
