@@ -60,6 +60,14 @@ class HarmonicsSparkTest(unittest.TestCase):
         result = spark.data_parallel(self.graph, self.from_file(replicas=2).deploy('cpu'))
         self.assertGreater(result.report['train_accuracy'], 0.8)
 
+    def test_samples_are_kept_and_changed(self):
+        spark = harmonics.Harmonics(self.session)
+        plain = spark.layer_parallel(self.graph, self.from_file(parts=2)).weights_digest
+        job = self.from_file(parts=2, cache=1 << 20)
+        self.assertEqual(plain, spark.layer_parallel(self.graph, job).weights_digest)
+        job.augment('image', noise=0.1, mean=[0.25], deviation=[0.5])
+        self.assertNotEqual(plain, spark.layer_parallel(self.graph, job).weights_digest)
+
     def test_an_error_keeps_its_words(self):
         spark = harmonics.Harmonics(self.session)
         job = self.from_file(parts=2).bind('label', 'csv:/no/such/file.csv')

@@ -1,7 +1,10 @@
 #include <filesystem>
 
+#include <harmonics/base/json.h>
+#include <harmonics/data/augment_producer.h>
 #include <harmonics/data/batch_producer.h>
 #include <harmonics/data/byte_source.h>
+#include <harmonics/data/cache_producer.h>
 #include <harmonics/data/csv_producer.h>
 #include <harmonics/data/open_producer.h>
 #include <harmonics/data/shuffle_producer.h>
@@ -79,10 +82,42 @@ IndexedProducerPtr indexed(const hm_producer* source) {
   auto found = std::dynamic_pointer_cast<IndexedProducer>(object_of(source, "source").producer);
   if (!found) {
     fail(ErrorCode::kInvalidArgument,
-         "only samples that can be read in any order can be shared out: do that before they are "
-         "shuffled or put into batches");
+         "only samples that can be read in any order can be shared out or kept in memory: do that "
+         "before they are shuffled, changed or put into batches");
   }
   return found;
+}
+
+std::vector<float> floats(const Json& list) {
+  std::vector<float> values;
+  for (const Json& each : list.as_array()) values.push_back(static_cast<float>(each.as_number()));
+  return values;
+}
+
+AugmentOptions augment_options(std::string_view text) {
+  AugmentOptions options;
+  const Json json = Json::parse(text, "augment");
+  for (const auto& [key, value] : json.as_object()) {
+    if (key == "crop_padding") {
+      options.crop_padding = value.as_integer();
+    } else if (key == "flip") {
+      options.flip = value.as_bool();
+    } else if (key == "noise") {
+      options.noise = static_cast<float>(value.as_number());
+    } else if (key == "mean") {
+      options.mean = floats(value);
+    } else if (key == "deviation") {
+      options.deviation = floats(value);
+    } else if (key == "seed") {
+      options.seed = static_cast<std::uint64_t>(value.as_integer());
+    } else {
+      fail(ErrorCode::kInvalidArgument,
+           "augment: unknown key '{}'; there are crop_padding, flip, noise, mean, deviation and "
+           "seed",
+           key);
+    }
+  }
+  return options;
 }
 
 int make_producer(hm_producer** out, auto make) {
@@ -127,6 +162,18 @@ int hm_producer_shuffle(const hm_producer* source, hm_producer** out) {
 int hm_producer_batch(const hm_producer* source, int64_t batch_size, hm_producer** out) {
   return make_producer(out, [&] {
     return std::make_shared<BatchProducer>(object_of(source, "source").producer, batch_size);
+  });
+}
+
+int hm_producer_cache(const hm_producer* source, uint64_t limit_bytes, hm_producer** out) {
+  return make_producer(
+      out, [&] { return std::make_shared<CacheProducer>(indexed(source), limit_bytes); });
+}
+
+int hm_producer_augment(const hm_producer* source, const char* options, hm_producer** out) {
+  return make_producer(out, [&] {
+    return std::make_shared<AugmentProducer>(object_of(source, "source").producer,
+                                             augment_options(text_of(options, "options")));
   });
 }
 

@@ -107,6 +107,13 @@ typedef struct hm_rows {
 int hm_producer_rows(const hm_rows* rows, hm_producer** out);
 int hm_producer_shuffle(const hm_producer* source, hm_producer** out);
 int hm_producer_batch(const hm_producer* source, int64_t batch_size, hm_producer** out);
+/* Samples that can be read in any order, kept in memory from the first time on; those that take
+ * more than `limit_bytes` are not kept, and one warning says so. */
+int hm_producer_cache(const hm_producer* source, uint64_t limit_bytes, hm_producer** out);
+/* Samples changed at random before they are put into batches. `options` is a JSON object with
+ * "crop_padding", "flip", "noise", "mean", "deviation" (lists) and "seed"; an unknown key is an
+ * error that lists the keys. */
+int hm_producer_augment(const hm_producer* source, const char* options, hm_producer** out);
 /* Every count-th of the samples, from the number `first` on. */
 int hm_producer_stride(const hm_producer* source, int64_t first, int64_t count, hm_producer** out);
 /* Samples in one epoch; -1 for an endless source. */

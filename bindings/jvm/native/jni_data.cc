@@ -116,6 +116,21 @@ HARMONICS_NATIVE(jlong, producerBatch)(JNIEnv* env, jclass, jlong source, jlong 
   return made(env, code, producer);
 }
 
+HARMONICS_NATIVE(jlong, producerCache)(JNIEnv* env, jclass, jlong source, jlong limit) {
+  hm_producer* producer = nullptr;
+  const int code =
+      hm_producer_cache(object<hm_producer>(source), static_cast<std::uint64_t>(limit), &producer);
+  return made(env, code, producer);
+}
+
+HARMONICS_NATIVE(jlong, producerAugment)
+(JNIEnv* env, jclass, jlong source, jbyteArray options) {
+  hm_producer* producer = nullptr;
+  const int code =
+      hm_producer_augment(object<hm_producer>(source), text(env, options).c_str(), &producer);
+  return made(env, code, producer);
+}
+
 HARMONICS_NATIVE(jlong, producerStride)
 (JNIEnv* env, jclass, jlong source, jlong first, jlong count) {
   hm_producer* producer = nullptr;

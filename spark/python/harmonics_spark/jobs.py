@@ -48,13 +48,14 @@ def _pack(rows):
 class TrainingJob:
     """What a training job is told beside its graph: the settings of the Java class of that name.
 
-    Keywords are its methods in snake_case (epochs, parts, replicas, batch_size, shuffle, compress,
-    base_port) or settings of a .harp file's train section (lr, seed, micro_batches, optimizer ...).
+    Keywords are its methods in snake_case (epochs, parts, replicas, batch_size, shuffle, cache,
+    compress, base_port) or settings of a .harp file's train section (lr, seed, micro_batches,
+    optimizer ...).
     """
 
     _METHODS = {'epochs': 'epochs', 'parts': 'parts', 'replicas': 'replicas',
                 'batch_size': 'batchSize', 'shuffle': 'shuffle', 'compress': 'compress',
-                'base_port': 'basePort'}
+                'base_port': 'basePort', 'cache': 'cache'}
 
     def __init__(self, **settings):
         self._calls = []
@@ -75,6 +76,11 @@ class TrainingJob:
         for producer, names in columns.items():
             columns = [names] if isinstance(names, str) else names
             self._calls.append(('columns', (producer, columns)))
+        return self
+
+    def augment(self, producer, **options):
+        """Random changes: crop_padding, flip, noise, mean and deviation (lists), seed."""
+        self._calls.append(('augment', (producer, options)))
         return self
 
     def checkpoint(self, file, steps):
@@ -115,6 +121,16 @@ class TrainingJob:
             for i, name in enumerate(names):
                 array[i] = name
             return arguments[0], array
+        if method == 'augment':
+            options = session._jvm.java.util.HashMap()
+            for name, value in arguments[1].items():
+                if isinstance(value, (list, tuple)):
+                    numbers = session._jvm.java.util.ArrayList()
+                    for number in value:
+                        numbers.add(float(number))
+                    value = numbers
+                options.put(name, value)
+            return arguments[0], options
         if method == 'carrier':
             return (java.Carrier.valueOf(arguments[0].upper()),)
         if method == 'deploy':

@@ -27,8 +27,7 @@ public final class DistributedScheduler extends Engine {
 
   /**
    * Makes this one of several replicas that learn together; {@code peers} are the ends to those
-   * that
-   * {@link Reduction#peers} names, which the scheduler takes over.
+   * that {@link Reduction#peers} names, which the scheduler takes over.
    */
   public void joinReplicas(Reduction order, int rank, int ranks, Map<Integer, Transport> peers) {
     Native.engineJoinReplicas(

@@ -48,6 +48,8 @@ final class Native {
   static native long producerRows(byte[] dtype, long[] shape, long rows, RowReader reader);
   static native long producerShuffle(long source);
   static native long producerBatch(long source, long size);
+  static native long producerCache(long source, long limitBytes);
+  static native long producerAugment(long source, byte[] options);
   static native long producerStride(long source, long first, long count);
   static native long producerSamples(long producer);
   static native void producerFree(long producer);

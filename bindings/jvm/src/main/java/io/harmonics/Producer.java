@@ -10,8 +10,7 @@ public class Producer extends NativeObject {
 
   /**
    * Opens a source from text, such as {@code csv:digits.csv?columns=0-63}; a relative path starts
-   * at
-   * {@code folder}.
+   * at {@code folder}.
    */
   public static Producer open(String source, Path folder) {
     return new Producer(Native.producerOpen(Native.utf8(source), Native.utf8(folder.toString())));

@@ -24,6 +24,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -247,6 +248,45 @@ class BindingsTest {
             () -> Producer.open("csv:far://host/a.csv", text.length, broken));
     assertTrue(error.getMessage().contains("far://host/a.csv"), error.getMessage());
     assertTrue(error.getMessage().contains("the line is cut"), error.getMessage());
+  }
+
+  @Test
+  void keptSamplesAreReadOnce() {
+    AtomicInteger read = new AtomicInteger();
+    RowReader reader =
+        (rows, out) -> {
+          for (long row : rows) {
+            read.incrementAndGet();
+            out.putFloat(row).putFloat(1);
+          }
+        };
+    try (HarmonicGraph graph =
+            HarmonicGraph.parse(
+                """
+                harmonic net {
+                  producer x {2};
+                  layer y linear(out = 2);
+                  consumer out;
+                  cycle { x -> y -> out; y <-(mse)- x; }
+                }
+                """);
+        CycleRuntime runtime = new CycleRuntime(graph, TestData.SETTINGS);
+        Producer rows = new RowProducer("float32", new long[] {2}, 6, reader)) {
+      Producer kept = new CacheProducer(rows, 1 << 20);
+      runtime.bindProducer("x", new BatchProducer(new ShuffleProducer(kept), 3));
+      runtime.fit(4);
+      assertEquals(6, read.get());
+      HarmonicsException late =
+          assertThrows(
+              HarmonicsException.class,
+              () -> new CacheProducer(new ShuffleProducer(rows), 1 << 20));
+      assertTrue(late.getMessage().contains("before they are shuffled"), late.getMessage());
+      assertThrows(IllegalArgumentException.class, () -> new CacheProducer(rows, -1));
+      HarmonicsException unknown =
+          assertThrows(
+              HarmonicsException.class, () -> new AugmentProducer(rows, Map.of("turn", 90)));
+      assertTrue(unknown.getMessage().contains("there are crop_padding"), unknown.getMessage());
+    }
   }
 
   @Test

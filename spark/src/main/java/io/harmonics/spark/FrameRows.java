@@ -12,6 +12,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.IntStream;
 import org.apache.spark.Partitioner;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.sql.Dataset;
@@ -19,9 +20,9 @@ import org.apache.spark.sql.Row;
 import scala.Tuple2;
 
 /**
- * The rows of a data frame on their way to the members of a gang. They go through an ordinary
- * shuffle, from executor to executor: what is lost with an executor is made again, and the driver
- * sees none.
+ * The rows of a data frame or an RDD on their way to the members of a gang. They go through an
+ * ordinary shuffle, from executor to executor: what is lost with an executor is made again, and the
+ * driver sees none.
  */
 final class FrameRows {
   /**
@@ -40,36 +41,62 @@ final class FrameRows {
   private final LinkedHashMap<String, ArrayList<Integer>> columns = new LinkedHashMap<>();
   private final Map<String, Integer> widths = new HashMap<>();
 
-  /** Looks at the first row; a column that is not there is an error that lists what there is. */
-  FrameRows(Dataset<Row> frame, Map<String, List<String>> wanted) {
-    List<String> names = new ArrayList<>();
+  /**
+   * Those of the job's data frame or RDD; null when it has neither. Looks at the first row; a
+   * column that is not there is an error that lists what there is.
+   */
+  static FrameRows of(TrainingJob job) {
+    if (job.frame != null) {
+      List<String> there = Arrays.asList(job.frame.columns());
+      List<String> wanted =
+          job.columns.values().stream().flatMap(List::stream).distinct().toList();
+      wanted.forEach(column -> place(column, there));
+      Dataset<Row> chosen =
+          job.frame.select(
+              wanted.stream()
+                  .map(name -> job.frame.col("`" + name + "`"))
+                  .toArray(org.apache.spark.sql.Column[]::new));
+      JavaRDD<Row> rows = chosen.javaRDD();
+      return new FrameRows(rows, first(rows), wanted, job.columns);
+    }
+    if (job.rdd == null) {
+      return null;
+    }
+    Row first = first(job.rdd);
+    List<String> there =
+        first.schema() == null
+            ? IntStream.rangeClosed(1, first.size()).mapToObj(i -> "_" + i).toList()
+            : List.of(first.schema().fieldNames());
+    return new FrameRows(job.rdd, first, there, job.columns);
+  }
+
+  private FrameRows(
+      JavaRDD<Row> rows, Row first, List<String> names, Map<String, List<String>> wanted) {
+    this.rows = rows;
     wanted.forEach(
         (producer, its) -> {
           ArrayList<Integer> places = new ArrayList<>();
-          for (String column : its) {
-            if (!Arrays.asList(frame.columns()).contains(column)) {
-              throw new IllegalArgumentException(
-                  "there is no column '" + column + "'; there are "
-                      + String.join(", ", frame.columns()));
-            }
-            places.add(names.size());
-            names.add(column);
-          }
+          its.forEach(column -> places.add(place(column, names)));
           columns.put(producer, places);
+          widths.put(producer, Samples.numbers(first, places).size());
         });
-    Dataset<Row> chosen =
-        frame.select(
-            names.stream()
-                .map(name -> frame.col("`" + name + "`"))
-                .toArray(org.apache.spark.sql.Column[]::new));
-    rows = chosen.javaRDD();
+  }
+
+  private static int place(String column, List<String> names) {
+    int found = names.indexOf(column);
+    if (found < 0) {
+      throw new IllegalArgumentException(
+          "there is no column '" + column + "'; there are " + String.join(", ", names));
+    }
+    return found;
+  }
+
+  private static Row first(JavaRDD<Row> rows) {
     List<Row> first = rows.take(1);
     if (first.isEmpty()) {
-      throw new IllegalArgumentException("the data frame is empty");
+      throw new IllegalArgumentException("there are no rows to learn from");
     }
-    columns.forEach(
-        (producer, places) ->
-            widths.put(producer, Samples.numbers(first.get(0), places).size()));
+    return first.get(0);
   }
 
   /** The graph, as a new one, with open shapes filled in from the columns. */

@@ -130,7 +130,10 @@ public final class HarmonicsSpark {
           "replicas cannot be secure: the sums of gradients between them are not signed;"
               + " leave secure off, or train with layerParallel");
     }
-    FrameRows frame = job.frame == null ? null : new FrameRows(job.frame, job.columns);
+    expectProducers(graph, job.sources.keySet());
+    expectProducers(graph, job.columns.keySet());
+    expectProducers(graph, job.changes.keySet());
+    FrameRows frame = FrameRows.of(job);
     try (HarmonicGraph whole = resolved(graph, job, frame)) {
       Layout layout = Layout.of(whole, parts, replicas);
       FrameRows.Plan plan = frame == null ? null : frame.plan(whole);
@@ -160,6 +163,15 @@ public final class HarmonicsSpark {
       return result(name, answers, whole, layout);
     } finally {
       shared.destroy();
+    }
+  }
+
+  private static void expectProducers(HarmonicGraph graph, Set<String> named) {
+    for (String name : named) {
+      if (!graph.producers().contains(name)) {
+        throw new IllegalArgumentException(
+            "the graph has no producer '" + name + "'; it has " + graph.producers());
+      }
     }
   }
 

@@ -1,6 +1,8 @@
 package io.harmonics.spark;
 
+import io.harmonics.AugmentProducer;
 import io.harmonics.BatchProducer;
+import io.harmonics.CacheProducer;
 import io.harmonics.HarmonicGraph;
 import io.harmonics.Producer;
 import io.harmonics.ShuffleProducer;
@@ -34,8 +36,11 @@ final class TaskData implements AutoCloseable {
     if (source == null) {
       return null;
     }
-    Producer ordered = job.shuffle ? new ShuffleProducer(source) : source;
-    return new BatchProducer(ordered, job.batchSize);
+    Producer kept = job.cacheBytes > 0 ? new CacheProducer(source, job.cacheBytes) : source;
+    Producer ordered = job.shuffle ? new ShuffleProducer(kept) : kept;
+    Map<String, Object> changes = job.changes.get(name);
+    Producer changed = changes == null ? ordered : new AugmentProducer(ordered, changes);
+    return new BatchProducer(changed, job.batchSize);
   }
 
   /** The samples one by one, in the order of the file. */

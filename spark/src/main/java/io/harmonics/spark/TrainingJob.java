@@ -1,9 +1,11 @@
 package io.harmonics.spark;
 
 import java.io.Serializable;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 
@@ -24,8 +26,12 @@ public final class TrainingJob implements Cloneable, Serializable {
   Map<String, String> sources = new LinkedHashMap<>();
   Map<String, List<String>> columns = new LinkedHashMap<>();
   Map<String, Object> settings = new LinkedHashMap<>();
+  Map<String, HashMap<String, Object>> changes = new LinkedHashMap<>();
+  long cacheBytes;
   /** Null: there is none. */
   transient Dataset<Row> frame;
+  /** Null: there is none. */
+  transient JavaRDD<Row> rdd;
   int parts = 2;
   int replicas = 2;
   long epochs = 10;
@@ -56,12 +62,41 @@ public final class TrainingJob implements Cloneable, Serializable {
    */
   public TrainingJob rows(Dataset<Row> samples) {
     frame = samples;
+    rdd = null;
     return this;
   }
 
-  /** Columns of the data frame, which hold numbers, arrays or vectors, for a producer. */
+  /**
+   * The same with an RDD of rows. Their columns have the names of the first row's schema; rows
+   * without one have {@code _1}, {@code _2} …
+   */
+  public TrainingJob rows(JavaRDD<Row> samples) {
+    rdd = samples;
+    frame = null;
+    return this;
+  }
+
+  /** Columns of the rows, which hold numbers, arrays or vectors, for a producer. */
   public TrainingJob columns(String producer, String... names) {
     columns.put(producer, List.of(names));
+    return this;
+  }
+
+  /**
+   * Keeps the samples of each source in the memory of the task that reads it, so that a file is
+   * read once and not in every epoch; sources that take more than {@code bytes} are read as before.
+   */
+  public TrainingJob cache(long bytes) {
+    cacheBytes = bytes;
+    return this;
+  }
+
+  /**
+   * Changes a producer's samples at random, other ones in every epoch and the same in all tasks and
+   * runs. The options are those of {@link io.harmonics.AugmentProducer}.
+   */
+  public TrainingJob augment(String producer, Map<String, ?> options) {
+    changes.put(producer, new HashMap<>(options));
     return this;
   }
 
@@ -150,6 +185,7 @@ public final class TrainingJob implements Cloneable, Serializable {
       made.sources = new LinkedHashMap<>(sources);
       made.columns = new LinkedHashMap<>(columns);
       made.settings = new LinkedHashMap<>(settings);
+      made.changes = new LinkedHashMap<>(changes);
       return made;
     } catch (CloneNotSupportedException impossible) {
       throw new AssertionError(impossible);

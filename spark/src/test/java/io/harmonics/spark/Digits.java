@@ -1,11 +1,13 @@
 package io.harmonics.spark;
 
+import io.harmonics.AugmentProducer;
 import io.harmonics.BatchProducer;
 import io.harmonics.CycleRuntime;
 import io.harmonics.HarmonicGraph;
 import io.harmonics.Producer;
 import io.harmonics.ShuffleProducer;
 import java.nio.file.Path;
+import java.util.HashMap;
 import java.util.Map;
 
 /** The shipped digits, and what one runtime of the native library learns from them. */
@@ -43,22 +45,31 @@ final class Digits {
 
   /** The digest of the weights that a native run of so many micro-batches per batch gives. */
   static String nativeDigest(long epochs, int microBatches) {
-    Map<String, Object> settings = new java.util.HashMap<>(SETTINGS);
+    Map<String, Object> settings = new HashMap<>(SETTINGS);
     settings.put("micro_batches", microBatches);
+    return nativeDigest(epochs, settings, ordered(images(FILE)));
+  }
+
+  static String nativeDigest(long epochs) {
+    return nativeDigest(epochs, SETTINGS, ordered(images(FILE)));
+  }
+
+  /** The same with images that are changed at random. */
+  static String nativeDigest(long epochs, Map<String, Object> changes) {
+    return nativeDigest(epochs, SETTINGS, new AugmentProducer(ordered(images(FILE)), changes));
+  }
+
+  private static String nativeDigest(long epochs, Map<String, Object> settings, Producer images) {
     try (HarmonicGraph graph = graph();
         CycleRuntime runtime = new CycleRuntime(graph, settings)) {
-      runtime.bindProducer("image", batches(images(FILE)));
-      runtime.bindProducer("label", batches(labels(FILE)));
+      runtime.bindProducer("image", new BatchProducer(images, 32));
+      runtime.bindProducer("label", new BatchProducer(ordered(labels(FILE)), 32));
       runtime.fit(epochs);
       return runtime.weightsDigest();
     }
   }
 
-  static String nativeDigest(long epochs) {
-    return nativeDigest(epochs, 2);
-  }
-
-  private static Producer batches(String source) {
-    return new BatchProducer(new ShuffleProducer(Producer.open(source, Path.of("."))), 32);
+  private static Producer ordered(String source) {
+    return new ShuffleProducer(Producer.open(source, Path.of(".")));
   }
 }

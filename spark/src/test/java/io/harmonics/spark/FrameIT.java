@@ -74,6 +74,26 @@ class FrameIT {
   }
 
   @Test
+  void anRddOfRowsTrainsToTheSameWeights() throws Exception {
+    LocalCluster.whole();
+    try (HarmonicGraph graph = Digits.graph()) {
+      TrainingJob job = new TrainingJob().epochs(2).rows(digits.javaRDD());
+      job.columns("image", "features").columns("label", "label");
+      Digits.SETTINGS.forEach(job::set);
+      HarmonicsSpark spark = new HarmonicsSpark(session);
+      assertEquals(Digits.nativeDigest(2), spark.layerParallel(graph, job).weightsDigest());
+      // Rows without a schema, and their columns by place.
+      job.rows(digits.javaRDD().map(row -> RowFactory.create(row.get(1), row.get(0))));
+      String told =
+          assertThrows(IllegalArgumentException.class, () -> spark.layerParallel(graph, job))
+              .getMessage();
+      assertTrue(told.contains("no column 'features'; there are _1, _2"), told);
+      job.columns("image", "_2").columns("label", "_1");
+      assertEquals(Digits.nativeDigest(2), spark.layerParallel(graph, job).weightsDigest());
+    }
+  }
+
+  @Test
   void anEstimatorIsAStageOfAPipeline() throws Exception {
     Dataset<Row> vectors =
         digits.select(

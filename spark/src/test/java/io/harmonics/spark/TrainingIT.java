@@ -3,6 +3,7 @@ package io.harmonics.spark;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -314,6 +315,29 @@ class TrainingIT {
       assertTrue(files.noneMatch(file -> file.toString().contains(".aside")));
     }
     assertEquals(0, verified(keys, result, result.saveChains(folder)));
+  }
+
+  @Test
+  void tasksKeepTheirSamplesAndChangeThem() throws Exception {
+    TrainingJob job = Digits.job().cache(1 << 20);
+    assertEquals(Digits.nativeDigest(2), layerParallel(job).weightsDigest());
+    Map<String, Object> changes =
+        Map.of("noise", 0.1, "mean", List.of(0.25), "deviation", List.of(0.5), "seed", 7);
+    String changed = layerParallel(job.augment("image", changes)).weightsDigest();
+    assertEquals(Digits.nativeDigest(2, changes), changed);
+    assertNotEquals(Digits.nativeDigest(2), changed);
+    String told =
+        assertThrows(
+                IllegalStateException.class,
+                () -> layerParallel(job.augment("image", Map.of("turn", 90))))
+            .getMessage();
+    assertTrue(told.contains("unknown key 'turn'"), told);
+    String unknown =
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> layerParallel(job.augment("picture", changes)))
+            .getMessage();
+    assertTrue(unknown.contains("no producer 'picture'; it has [image, label]"), unknown);
   }
 
   @Test
