@@ -86,6 +86,11 @@ int train(const TrainCommand& command) {
          "replicas cannot be secure: the sums of gradients between them are not signed; leave out "
          "--secure or --replicas");
   }
+  if (!command.resume && std::filesystem::exists(command.checkpoint)) {
+    notice(command,
+           format("'{}' is of an earlier run and will be replaced: --resume goes on from it",
+                  command.checkpoint.string()));
+  }
   if (command.processes) return train_in_processes(job);
   const RuntimeOptions options = runtime_options(job);
   const InterruptWatch watch;

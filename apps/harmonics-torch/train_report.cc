@@ -27,15 +27,18 @@ std::string copies_and_parts(const TrainReport& report) {
   return text;
 }
 
+std::string length_of(const TrainReport& report) {
+  return format("{} epoch{}, {} step{}", report.epochs, report.epochs == 1 ? "" : "s",
+                with_thousands(report.steps), report.steps == 1 ? "" : "s");
+}
+
 std::string headline(const TrainReport& report) {
   if (report.was_complete) {
-    return format("{} was trained already: {} epochs, {} steps", report.graph, report.epochs,
-                  with_thousands(report.steps));
+    return format("{} was trained already: {}", report.graph, length_of(report));
   }
-  return format("{} {}: {} epochs, {} steps in {:.1f} s ({} samples/s){}",
-                report.interrupted ? "interrupted" : "trained", report.graph, report.epochs,
-                with_thousands(report.steps), report.seconds, in_short(report.samples_per_second),
-                copies_and_parts(report));
+  return format("{} {}: {} in {:.1f} s ({} samples/s){}",
+                report.interrupted ? "interrupted" : "trained", report.graph, length_of(report),
+                report.seconds, in_short(report.samples_per_second), copies_and_parts(report));
 }
 
 }  // namespace

@@ -113,11 +113,22 @@ SigningKey SigningKey::load(const std::filesystem::path& file) {
 
 Signature SigningKey::sign(ByteSpan message) const { return secret_->key->sign(message); }
 
-void SigningKey::save(const std::filesystem::path& folder) const {
-  if (!std::filesystem::exists(folder)) {
-    std::filesystem::create_directories(folder);
-    std::filesystem::permissions(folder, std::filesystem::perms::owner_all);
+void make_key_folder(const std::filesystem::path& folder) {
+  std::error_code trouble;
+  if (std::filesystem::exists(folder, trouble)) return;
+  if (!trouble) std::filesystem::create_directories(folder, trouble);
+  if (!trouble) {
+    std::filesystem::permissions(folder, std::filesystem::perms::owner_all, trouble);
   }
+  if (trouble) {
+    fail(ErrorCode::kPermissionDenied,
+         "the folder of keys '{}' cannot be made: {}; name another with --keys or HARMONICS_KEYS",
+         folder.string(), trouble.message());
+  }
+}
+
+void SigningKey::save(const std::filesystem::path& folder) const {
+  make_key_folder(folder);
   std::string secret = format("{}{}\n", kSecretMark, to_hex(secret_->seed));
   const std::filesystem::path public_file = folder / (name_ + ".pub");
   if (std::filesystem::exists(public_file)) {

@@ -17,6 +17,7 @@
 namespace harmonics {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 Bytes from_digits(std::string_view digits) {
@@ -158,6 +159,13 @@ TEST(Keys, TheOnlyKeyOfAFolderSignsUnlessOneIsNamed) {
   EXPECT_EQ(found("bob"), "bob");
   EXPECT_THAT(error_of([&] { (void)found(""); }), HasSubstr("several keys"));
   EXPECT_THAT(error_of([&] { (void)found("carol"); }), HasSubstr("no key 'carol'"));
+}
+
+TEST(Keys, AFolderThatCannotBeMadeIsNamed) {
+  const TemporaryFolder folder;
+  write_text_file(folder / "file", "no folder");
+  EXPECT_THAT(error_of([&] { make_key_folder(folder / "file" / "keys"); }),
+              AllOf(HasSubstr("file/keys"), HasSubstr("Not a directory"), HasSubstr("--keys")));
 }
 
 TEST(Keys, TwoNewKeysDiffer) {

@@ -73,10 +73,7 @@ bool has_keys(const std::filesystem::path& folder) {
 
 SigningKey own_signing_key(const std::filesystem::path& folder, const std::string& name) {
   if (!name.empty() || has_keys(folder)) return find_signing_key(folder, name);
-  if (!std::filesystem::exists(folder)) {
-    std::filesystem::create_directories(folder);
-    std::filesystem::permissions(folder, std::filesystem::perms::owner_all);
-  }
+  make_key_folder(folder);
   const FolderLock lock(folder);
   if (!has_keys(folder)) {
     const SigningKey made = SigningKey::make(own_name());

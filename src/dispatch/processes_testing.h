@@ -40,8 +40,12 @@ class Child {
   Child(Child&& other) noexcept : pid_(std::exchange(other.pid_, 0)) {}
   Child& operator=(Child&&) = delete;
 
-  /// SIGKILL; the exit status is not fetched, as with a parent that is busy.
-  void kill() const { ::kill(pid_, SIGKILL); }
+  /// SIGKILL, and it is dead; the exit status is not fetched, as with a parent that is busy.
+  void kill() const {
+    ::kill(pid_, SIGKILL);
+    siginfo_t ended{};
+    ::waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOWAIT);
+  }
   /// The exit status, or -1 after a signal.
   int wait() {
     int status = 0;

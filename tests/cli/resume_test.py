@@ -124,6 +124,14 @@ class ResumeTest(program.CliTest):
         self.assertEqual(resumed['weights_digest'], whole['weights_digest'])
         self.assertEqual([name for name in self.names() if '.part-' in name], [])
 
+    def test_a_run_that_replaces_another_says_so(self):
+        first = self.call('train', self.net, '--checkpoint', 'c')
+        self.assertNotIn('earlier run', first.stderr)
+        second = self.call('train', self.net, '--checkpoint', 'c')
+        self.assertIn("'c' is of an earlier run and will be replaced: --resume goes on", second.stderr)
+        third = self.call('train', self.net, '--checkpoint', 'c', '--resume')
+        self.assertNotIn('earlier run', third.stderr)
+
     def test_leftovers_of_a_killed_save_are_removed(self):
         ended = subprocess.Popen(['true'])
         ended.communicate(timeout=program.TIMEOUT_S)

@@ -86,6 +86,9 @@ class Roster {
 [[nodiscard]] SigningKey own_signing_key(const std::filesystem::path& folder,
                                          const std::string& name);
 
+/// Makes the folder, for its owner alone, unless it is there.
+void make_key_folder(const std::filesystem::path& folder);
+
 /// Where the user's keys and roster lie: $HARMONICS_KEYS, else $XDG_CONFIG_HOME/harmonics/keys,
 /// else ~/.config/harmonics/keys. An Error when none of these is set.
 [[nodiscard]] std::filesystem::path default_key_folder();
