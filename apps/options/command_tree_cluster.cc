@@ -289,7 +289,8 @@ void CommandTree::add_tasks() {
       ->option_text("STATE")
       ->allow_extra_args(false)
       ->check(check_choice(kTaskStates));
-  add_text(app, "--worker", tasks_.worker, "NAME", "only tasks on this worker");
+  add_text(app, "--worker", tasks_.worker, "NAME",
+           "only tasks that run or ran last on this worker");
   add_whole(app, "--limit", tasks_.limit, {1, 1'000'000}, "how many at most (50)");
   add_output(app, tasks_.output);
   app.footer(example("  harmonics tasks --state active --state pending --output json"));

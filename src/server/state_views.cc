@@ -79,6 +79,11 @@ TaskView view_task(const ClusterState& state, const TaskRecord& task, const Prog
   } else if (const Ended* ended = std::get_if<Ended>(&task.state)) {
     view.changed = ended->at;
     if (ended->last) view.last = *ended->last;
+    for (const WorkerId place : task.places) {
+      const WorkerRecord* worker = state.find_worker(place);
+      view.members.push_back(
+          {.worker = worker != nullptr ? worker->spec.name : "?", .devices = {}, .launched = true});
+    }
   }
   TaskProgress told = progress(task.id);
   for (std::size_t i = 0; i < std::min(told.members.size(), view.members.size()); ++i) {

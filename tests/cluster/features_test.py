@@ -76,6 +76,11 @@ class Features(ClusterTest):
         for attempt in (1, 2):
             self.assertEqual(self.done('logs', task, '--attempt', attempt), f'try {attempt}\n')
         self.assertEqual(self.done('logs', task), 'try 2\n')
+        self.assertEqual([(member['worker'], member['devices']) for member in self.task(task)['members']],
+                         [('right', [])])
+        self.assertIn('where       right\n', self.done('task', task))
+        self.assertEqual([each['id'] for each in self.json('tasks', '--worker', 'right')], [task])
+        self.assertEqual(self.json('tasks', '--worker', 'left'), [])
         self.assert_fails(self.call('logs', task, '--attempt', 3), 'has attempts 1 to 2')
 
     def test_array(self):

@@ -36,8 +36,8 @@ struct TaskView {
   std::uint32_t losses = 0;
   std::uint32_t preemptions = 0;
   Time submitted{};
-  Time changed{};  ///< Started, delayed until, or ended; 0 while it waits.
-  std::vector<MemberView> members;
+  Time changed{};                   ///< Started, delayed until, or ended; 0 while it waits.
+  std::vector<MemberView> members;  ///< Once it has ended: where its last attempt ran.
   std::optional<EndResult> last;
   std::string progress;  ///< The newest line that it reported, JSON; empty: none.
   std::string plan{};    ///< Of an active pipeline, JSON (docs/formats/pipeline-plan.md).
