@@ -71,6 +71,10 @@ template <typename Object>
 /// Memory that hm_free frees.
 [[nodiscard]] char* copy_text(std::string_view text);
 
+/// The dtype of that name; another name is an Error.
+[[nodiscard]] DType dtype_of(const char* name);
+[[nodiscard]] Shape shape_of(const std::int64_t* axes, std::int32_t rank);
+
 /// A tensor over the caller's memory, which is released when the last user is gone.
 [[nodiscard]] Tensor adopt(const hm_tensor& tensor);
 /// The same for several, by name. All are taken over, also when one is an Error.

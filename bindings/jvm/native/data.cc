@@ -23,10 +23,8 @@ class CalledProducer final : public IndexedProducer {
   /// `context` is released with the last copy of the pointer.
   CalledProducer(const hm_rows& rows, std::shared_ptr<void> context)
       : row_count_(rows.row_count), read_(rows.read), context_(std::move(context)) {
-    const auto dtype = dtype_from_name(text_of(rows.dtype, "dtype"));
-    if (!dtype) fail(ErrorCode::kInvalidArgument, "there is no dtype '{}'", rows.dtype);
     if (row_count_ < 0) fail(ErrorCode::kInvalidArgument, "{} rows make no sense", row_count_);
-    spec_ = {Shape(rows.shape, rows.shape + rows.rank), *dtype};
+    spec_ = {shape_of(rows.shape, rows.rank), dtype_of(rows.dtype)};
     static_cast<void>(element_count(spec_.shape));
   }
 

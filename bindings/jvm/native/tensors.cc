@@ -10,17 +10,6 @@ namespace {
 
 thread_local std::string last_error;
 
-DType dtype_of(const char* name) {
-  const std::optional<DType> dtype = dtype_from_name(text_of(name, "dtype"));
-  if (!dtype) fail(ErrorCode::kInvalidArgument, "there is no dtype '{}'", name);
-  return *dtype;
-}
-
-Shape shape_of(const std::int64_t* axes, std::int32_t rank) {
-  if (rank < 0) fail(ErrorCode::kInvalidArgument, "{} axes make no sense", rank);
-  return {axes, axes + rank};
-}
-
 }  // namespace
 
 int remember(ErrorCode code, std::string_view text) noexcept {
@@ -43,6 +32,17 @@ char* copy_text(std::string_view text) {
   std::memcpy(copy, text.data(), text.size());
   copy[text.size()] = '\0';
   return copy;
+}
+
+DType dtype_of(const char* name) {
+  const std::optional<DType> dtype = dtype_from_name(text_of(name, "dtype"));
+  if (!dtype) fail(ErrorCode::kInvalidArgument, "there is no dtype '{}'", name);
+  return *dtype;
+}
+
+Shape shape_of(const std::int64_t* axes, std::int32_t rank) {
+  if (rank < 0) fail(ErrorCode::kInvalidArgument, "{} axes make no sense", rank);
+  return {axes, axes + rank};
 }
 
 Tensor adopt(const hm_tensor& tensor) {
