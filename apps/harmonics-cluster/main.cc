@@ -1,6 +1,5 @@
 // What speaks gRPC: the cluster's server, its workers and its clients. Started by the front with
 // its own arguments.
-#include <cstdlib>
 #include <string_view>
 #include <variant>
 
@@ -47,8 +46,6 @@ int cluster_main(int argc, char** argv) {
   if (argc == 2 && std::string_view(argv[1]) == kStageTask) return stage_task();
   // What a policy library runs in.
   if (argc == 3 && std::string_view(argv[1]) == "policy-host") return serve_policy(argv[2]);
-  // gRPC would explain every failure once more, in its own words.
-  ::setenv("GRPC_VERBOSITY", "NONE", /*replace=*/0);
   const auto parsed = parse_command_line(argc, argv);
   if (const UsageAnswer* answer = std::get_if<UsageAnswer>(&parsed)) {
     write_text(answer->exit_code == kExitDone ? Stream::kOutput : Stream::kError, answer->text);

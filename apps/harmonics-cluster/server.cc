@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <optional>
 
 #include <harmonics/base/error.h>
@@ -61,6 +62,9 @@ int server(const ServerCommand& command) {
          "there are no certificates in '{}': make them with 'harmonics server --init {}'",
          command.tls.string(), command.tls.string());
   }
+  // gRPC would explain a taken port once more, in its own words. Not in a worker: its tasks inherit
+  // what it has, and may speak gRPC themselves.
+  ::setenv("GRPC_VERBOSITY", "NONE", /*replace=*/0);
   std::atomic<bool> signalled{false};
   const SignalWatch watch([&] { signalled = true; });
   ServerSettings settings = settings_of(command);

@@ -24,6 +24,9 @@ class Features(ClusterTest):
         self.assertEqual(self.done('logs', good), 'to-out\n0,1 0.1\n')
         self.assertEqual(self.done('logs', good, '--stream', 'err'), 'to-err\n')
         self.assertEqual(self.task(bad)['end']['exit_code'], 3)
+        plain = self.script('echo ${GRPC_VERBOSITY-unset}')
+        self.assertEqual(self.wait(plain)['succeeded'], 1)
+        self.assertEqual(self.done('logs', plain), 'unset\n', "a worker's own settings stay its own")
 
     def test_following_a_log_until_the_end(self):
         self.start_worker()
