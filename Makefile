@@ -1,12 +1,15 @@
 # Everything that a person types. `make` alone lists it; the scripts do the work.
 .DEFAULT_GOAL := help
-.PHONY: help all test demo tour bench reference lint format sanitize soak fuzz test-spark spark-demo bench-spark clean server worker submit monitor
+.PHONY: help all test demo tour bench reference lint format sanitize soak fuzz test-spark spark-demo bench-spark clean server worker submit monitor install
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\): ## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
 
 all: ## set up and build everything into build-Release/
 	scripts/build.sh release
+
+install: ## set up, build, and install programs and library under PREFIX=…
+	scripts/install.sh $(PREFIX)
 
 test: ## set up, build and run all tests
 	scripts/run-tests.sh Release
@@ -54,20 +57,20 @@ fuzz: ## run every fuzzer for FUZZ_SECONDS (default 60) each
 	scripts/fuzz.sh
 
 server: ## run the scheduler of a cluster on port 50051
-	scripts/build.sh release
+	scripts/build.sh release harmonics harmonics-cluster
 	build-Release/harmonics server --port=50051 --policy=balanced
 
 worker: ## run a worker that poses as two GPUs, for the server above
-	scripts/build.sh release
+	scripts/build.sh release harmonics harmonics-cluster harmonics-torch
 	build-Release/harmonics worker --scheduler=localhost:50051 --gpus=0,1 --models=RTX3090,RTX3090 \
 	  --memories=24576,24576
 
 submit: ## hand that cluster a task that trains the shipped digits
-	scripts/build.sh release
+	scripts/build.sh release harmonics harmonics-cluster
 	build-Release/harmonics submit --scheduler=localhost:50051 --name="Digits Training" --gpus=1
 
 monitor: ## watch that cluster
-	scripts/build.sh release
+	scripts/build.sh release harmonics harmonics-cluster
 	build-Release/harmonics monitor --scheduler=localhost:50051 --refresh=1
 
 clean: ## remove all build folders

@@ -1,15 +1,30 @@
 # harmonics::harmonics (all modules behind <harmonics/harmonics.h>) and the installed package.
 include(CMakePackageConfigHelpers)
 
-# The umbrella target over all modules that were built. Call after add_subdirectory(src).
+# An installed program finds the libraries that are installed beside it, wherever the prefix lies, and
+# those that it was linked with outside this tree (a libtorch of one's own).
+set(HARMONICS_ARROW_FOLDER ${CMAKE_INSTALL_LIBDIR}/harmonics/arrow)
+set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
+if(HARMONICS_HAS_FLIGHT)
+  file(RELATIVE_PATH arrow_from_programs /${CMAKE_INSTALL_BINDIR} /${HARMONICS_ARROW_FOLDER})
+  file(RELATIVE_PATH arrow_from_libraries /${CMAKE_INSTALL_LIBDIR} /${HARMONICS_ARROW_FOLDER})
+  set(CMAKE_INSTALL_RPATH $ORIGIN/${arrow_from_programs} $ORIGIN/${arrow_from_libraries})
+endif()
+
+# Installs programs and shared libraries, which `installed` builds then.
+function(harmonics_install_programs)
+  install(TARGETS ${ARGN} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  set_property(GLOBAL APPEND PROPERTY HARMONICS_PROGRAMS ${ARGN})
+endfunction()
+
+# The umbrella target over all modules that were built; harmonics-config.cmake makes the installed one.
+# Call after add_subdirectory(src).
 function(harmonics_umbrella)
   get_property(modules GLOBAL PROPERTY HARMONICS_BUILT_MODULES)
   add_library(harmonics_harmonics INTERFACE)
   add_library(harmonics::harmonics ALIAS harmonics_harmonics)
-  set_target_properties(harmonics_harmonics PROPERTIES EXPORT_NAME harmonics)
-  target_include_directories(harmonics_harmonics INTERFACE
-    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
-    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_include_directories(harmonics_harmonics INTERFACE ${PROJECT_SOURCE_DIR}/include)
   list(TRANSFORM modules PREPEND harmonics_)
   target_link_libraries(harmonics_harmonics INTERFACE ${modules})
   if(HARMONICS_BUILD_TESTS)
@@ -20,28 +35,47 @@ function(harmonics_umbrella)
   endif()
 endfunction()
 
-# Installs libraries, headers and the CMake package (programs install themselves). Call last.
+# What of the installed package each module needs: `harmonics_<module>_deps` and `_packages`, as text of
+# harmonics-config.cmake.
+function(harmonics_module_needs out)
+  set(text "")
+  foreach(module IN LISTS ARGN)
+    get_property(deps GLOBAL PROPERTY HARMONICS_DEPS_OF_${module})
+    get_property(packages GLOBAL PROPERTY HARMONICS_PACKAGES_OF_${module})
+    string(APPEND text "set(harmonics_${module}_deps ${deps})\n"
+                       "set(harmonics_${module}_packages ${packages})\n")
+  endforeach()
+  string(REPLACE ";" " " text "${text}")
+  set(${out} "${text}" PARENT_SCOPE)
+endfunction()
+
+# Installs libraries, headers and the CMake package (programs install themselves), and makes the target
+# `installed`, which builds what an installation copies. Call last.
 function(harmonics_install)
-  get_property(modules GLOBAL PROPERTY HARMONICS_BUILT_MODULES)
-  list(TRANSFORM modules PREPEND harmonics_)
+  get_property(HARMONICS_INSTALLED_MODULES GLOBAL PROPERTY HARMONICS_BUILT_MODULES)
+  list(REMOVE_ITEM HARMONICS_INSTALLED_MODULES sim)  # tests only
+  harmonics_module_needs(HARMONICS_MODULE_NEEDS ${HARMONICS_INSTALLED_MODULES})
+  list(TRANSFORM HARMONICS_INSTALLED_MODULES PREPEND harmonics_ OUTPUT_VARIABLE targets)
+  get_property(programs GLOBAL PROPERTY HARMONICS_PROGRAMS)
+  add_custom_target(installed DEPENDS ${targets} ${programs})
   if(HARMONICS_HAS_TORCH)
     set_target_properties(harmonics_torch PROPERTIES EXPORT_NAME torch)
-    list(APPEND modules harmonics_torch)
+    list(APPEND targets harmonics_torch)
   endif()
-  install(TARGETS ${modules} harmonics_harmonics EXPORT harmonics)
+  install(TARGETS ${targets} EXPORT harmonics)
   install(FILES ${PROJECT_SOURCE_DIR}/include/harmonics/harmonics.h
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/harmonics)
+  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md
+          DESTINATION ${CMAKE_INSTALL_DOCDIR})
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DATADIR}/harmonics)
 
   set(package ${CMAKE_INSTALL_LIBDIR}/cmake/harmonics)
   # Debian has no Arrow, so the installed package brings what it needs of the wheel along.
-  set(HARMONICS_ARROW_FOLDER "")
   if(HARMONICS_HAS_FLIGHT)
-    set(HARMONICS_ARROW_FOLDER ${CMAKE_INSTALL_LIBDIR}/harmonics/arrow)
     install(FILES ${HARMONICS_ARROW_LIBRARY} ${HARMONICS_FLIGHT_LIBRARY}
             DESTINATION ${HARMONICS_ARROW_FOLDER})
     install(DIRECTORY ${HARMONICS_FLIGHT_INCLUDE}/arrow DESTINATION ${HARMONICS_ARROW_FOLDER}/include)
   endif()
-  get_property(HARMONICS_PACKAGES GLOBAL PROPERTY HARMONICS_PACKAGES)
   install(EXPORT harmonics NAMESPACE harmonics:: FILE harmonics-targets.cmake
           DESTINATION ${package})
   configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/harmonics-config.cmake.in

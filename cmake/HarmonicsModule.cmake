@@ -1,4 +1,4 @@
-# harmonics_module(name DEPS … PACKAGES … LIBS … PUBLIC_LIBS … HEADERS … SOURCES … TESTS … [TORCH])
+# harmonics_module(name DEPS … PACKAGES … LIBS … PUBLIC_LIBS … HEADERS … SOURCES … TESTS … [TORCH] [PART])
 #
 # Declares one module of the architecture: the static library harmonics::<name>, whose public headers
 # lie in include/harmonics/<name>/. HARMONICS_MODULES (in src/CMakeLists.txt) is the order of the
@@ -8,10 +8,12 @@
 #   LIBS         third-party libraries that only this module's .cc files may see
 #   PUBLIC_LIBS  third-party libraries that its public headers need too
 #   TORCH        compile with libtorch and the shared precompiled torch header
+#   PART         an optional part of an earlier module, which has weak stand-ins for what it defines:
+#                linking it takes it in, by the symbol harmonics_<name>_part
 #   TESTS        one test program and one ctest entry "<name>.<file>" per *_test.cc
 # With HARMONICS_FUZZ every *_fuzz.cc beside the sources becomes a fuzzer.
 function(harmonics_module name)
-  cmake_parse_arguments(ARG "TORCH" "" "DEPS;PACKAGES;LIBS;PUBLIC_LIBS;HEADERS;SOURCES;TESTS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH;PART" "" "DEPS;PACKAGES;LIBS;PUBLIC_LIBS;HEADERS;SOURCES;TESTS" ${ARGN})
   harmonics_module_position(${name} own)
   foreach(dep IN LISTS ARG_DEPS)
     harmonics_module_position(${dep} theirs)
@@ -27,7 +29,6 @@ function(harmonics_module name)
 
   foreach(package IN LISTS ARG_PACKAGES)
     find_package(${package} REQUIRED GLOBAL)
-    set_property(GLOBAL APPEND PROPERTY HARMONICS_PACKAGES ${package})
   endforeach()
   add_library(harmonics_${name} STATIC ${ARG_SOURCES})
   add_library(harmonics::${name} ALIAS harmonics_${name})
@@ -39,9 +40,17 @@ function(harmonics_module name)
     target_link_libraries(harmonics_${name} PUBLIC harmonics_${dep})
   endforeach()
   target_link_libraries(harmonics_${name} PUBLIC ${ARG_PUBLIC_LIBS} PRIVATE ${ARG_LIBS})
+  target_compile_features(harmonics_${name} PUBLIC cxx_std_20)
   if(ARG_TORCH)
     harmonics_use_torch(harmonics_${name})
+    list(APPEND ARG_PACKAGES Torch)
   endif()
+  if(ARG_PART)
+    target_link_options(harmonics_${name} INTERFACE LINKER:--undefined=harmonics_${name}_part)
+  endif()
+  # What the installed package looks for where this module is asked for.
+  set_property(GLOBAL PROPERTY HARMONICS_DEPS_OF_${name} ${ARG_DEPS})
+  set_property(GLOBAL PROPERTY HARMONICS_PACKAGES_OF_${name} ${ARG_PACKAGES})
 
   harmonics_check_headers(${name} ${ARG_HEADERS})
   if(ARG_TORCH AND TARGET harmonics_${name}_headers)

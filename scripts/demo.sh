@@ -4,5 +4,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-scripts/build.sh release harmonics harmonics-torch harmonics-cluster
+# Also sched-pipeline, with which README begins.
+scripts/build.sh release harmonics harmonics-torch harmonics-cluster sched-pipeline
 exec python3 tools/demo.py build-Release

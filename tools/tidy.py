@@ -43,6 +43,7 @@ LIBRARIES = {
 TORCH_HEADERS = ('torch/', 'ATen/', 'c10/')
 # Public headers that include torch on purpose: only who writes a layer of one's own includes them.
 TORCH_EXTENSION_POINTS = {'src/runtime/include/harmonics/runtime/torch_layer.h'}
+UMBRELLA = 'include/harmonics/harmonics.h'
 SYSTEM_HEADERS = re.compile(
     r'(?:sys|linux|arpa|net|netinet)/\w+\.h|(?:cpuid|cxxabi|dirent|dlfcn|errno|execinfo|fcntl|fenv|fnmatch|ifaddrs'
     r'|immintrin|link|malloc|netdb|poll|pthread|pwd|sched|signal|spawn|stddef|stdint|stdlib|string|sysexits|termios'
@@ -252,6 +253,19 @@ def check_listed(tree):
             tree.report(path, 1, 'listed', f'not in {folder}/CMakeLists.txt: it is not built')
 
 
+def check_umbrella(tree):
+    """The umbrella includes every public header, but for those that include libtorch."""
+    umbrella = tree.root / UMBRELLA
+    if not umbrella.is_file():
+        return
+    included = set(re.findall(r'#include <([^>]+)>', umbrella.read_text()))
+    for path in tree.files:
+        if path.parts[0] == 'src' and 'include' in path.parts and str(path) not in TORCH_EXTENSION_POINTS:
+            name = '/'.join(path.parts[path.parts.index('include') + 1:])
+            if name not in included:
+                tree.report(path, 1, 'umbrella', f'{UMBRELLA} does not include <{name}>')
+
+
 def check_links(tree, path, text):
     prose = re.sub(r'^```.*?^```', lambda m: '\n' * m.group(0).count('\n'), text,
                    flags=re.MULTILINE | re.DOTALL)
@@ -294,6 +308,7 @@ def check(root):
         elif path.suffix == '.md':
             check_links(tree, path, text)
     check_listed(tree)
+    check_umbrella(tree)
     return sorted(tree.findings)
 
 

@@ -44,7 +44,7 @@ std::string table_text(const PlanReport& report, bool colour) {
                {"binds"}},
               {}};
   for (std::size_t k = 0; k < report.stages.size(); ++k) {
-    const StageReport& stage = report.stages[k];
+    const PlannedStage& stage = report.stages[k];
     const bool slowest = k == report.slowest_stage;
     table.rows.push_back({join(stage.stage.hosts), stage.type,
                           format("{}-{}", stage.stage.first_layer, stage.stage.last_layer),

@@ -22,14 +22,14 @@ std::string goal_name(PlanGoal goal) { return goal == PlanGoal::kLatency ? "late
 
 std::string stage_table(const PlanReport& report) {
   std::size_t width = 4;
-  for (const StageReport& one : report.stages) {
+  for (const PlannedStage& one : report.stages) {
     width = std::max(width, hosts_text(one.stage).size());
   }
   std::string text =
       format("  {:>5}  {:<{}}  {:>11}  {:>11}  {:>11}  {:>11}  {:>21}  {}\n", "stage", "host",
              width, "layers", "compute s", "receive s", "send s", "memory MB", "binds");
   for (std::size_t k = 0; k < report.stages.size(); ++k) {
-    const StageReport& one = report.stages[k];
+    const PlannedStage& one = report.stages[k];
     const std::string layers = format("{}-{}", one.stage.first_layer, one.stage.last_layer);
     const std::string memory =
         format("{:.1f} of {:.1f}", one.costs.memory_bytes / kBytesPerMegabyte,
@@ -124,7 +124,7 @@ std::string report_to_text(const PlanReport& report) {
       format("{:.3f} samples/s, latency {:.6f} s, {} hosts in {} stages\n", report.samples_per_s(),
              report.outcome.latency_s, report.outcome.hosts, report.stages.size());
   text += stage_table(report);
-  const StageReport& slowest = report.stages[report.slowest_stage];
+  const PlannedStage& slowest = report.stages[report.slowest_stage];
   text += format("the {} of stage {} ({}) binds\n", slowest.binds, report.slowest_stage + 1,
                  hosts_text(slowest.stage));
   text += proof_text(report);

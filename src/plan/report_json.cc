@@ -24,7 +24,7 @@ Json plan_json(const Plan& plan) {
 
 Json stages_json(const PlanReport& report) {
   Json list = Json::array();
-  for (const StageReport& one : report.stages) {
+  for (const PlannedStage& one : report.stages) {
     Json hosts = Json::array();
     for (const std::string& host : one.stage.hosts) hosts.push(host);
     list.push(Json::object()

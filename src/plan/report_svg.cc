@@ -31,7 +31,7 @@ struct Bar {
 std::vector<std::vector<Bar>> simulate(const PlanReport& report) {
   std::vector<std::vector<Bar>> rows;
   std::vector<double> arrival(kMicroBatches, 0);
-  for (const StageReport& one : report.stages) {
+  for (const PlannedStage& one : report.stages) {
     std::vector<double> free_s(one.stage.hosts.size(), 0);
     std::vector<Bar>& row = rows.emplace_back();
     double link_free_s = 0;
@@ -98,7 +98,7 @@ class TimeLine {
   }
 
   void row(std::size_t k) {
-    const StageReport& one = report_.stages[k];
+    const PlannedStage& one = report_.stages[k];
     const double top = kTop + kRow * static_cast<double>(k);
     const bool slowest = k == report_.slowest_stage;
     std::string name = one.stage.hosts.front();

@@ -100,7 +100,7 @@ TEST(PlanReport, TheTimeLineHasARowPerStageAndEscapesNames) {
 
 TEST(PlanReport, LongPipelinesAreDrawnUpToALimit) {
   PlanReport report = example_report({});
-  const StageReport one = report.stages.front();
+  const PlannedStage one = report.stages.front();
   report.stages.assign(201, one);
   EXPECT_NE(report_to_svg(report).find("and 1 more stages"), std::string::npos);
   report.stages.assign(200, one);

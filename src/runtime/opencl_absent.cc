@@ -1,4 +1,4 @@
-// What stands in for the OpenCL backend in a build without it.
+// What stands in for the OpenCL backend in a program that does not link harmonics::runtime_opencl.
 #include <harmonics/base/error.h>
 #include <harmonics/runtime/opencl_devices.h>
 
@@ -6,14 +6,16 @@
 
 namespace harmonics {
 
-bool opencl_is_built() { return false; }
+[[gnu::weak]] bool opencl_is_built() { return false; }
 
-std::vector<OpenClDevice> list_opencl_devices() { return {}; }
+[[gnu::weak]] std::vector<OpenClDevice> list_opencl_devices() { return {}; }
 
-std::unique_ptr<StageBackend> make_opencl_backend(HarmonicGraph, const RuntimeOptions&,
-                                                  std::size_t) {
+[[gnu::weak]] std::unique_ptr<StageBackend> make_opencl_backend(HarmonicGraph,
+                                                                const RuntimeOptions&,
+                                                                std::size_t) {
   fail(ErrorCode::kUnimplemented,
-       "this build has no OpenCL part: configure it with HARMONICS_WITH_OPENCL=ON");
+       "this program has no OpenCL backend: link harmonics::runtime_opencl (of a build with "
+       "HARMONICS_WITH_OPENCL=ON)");
 }
 
 }  // namespace harmonics

@@ -32,6 +32,10 @@ void check_precision(PrecisionPolicy policy, const HarmonicGraph& graph) {
 
 }  // namespace
 
+/// The link options of the target name this, so that the linker takes the part in: nothing else
+/// asks for it.
+extern "C" void harmonics_runtime_opencl_part() {}
+
 std::unique_ptr<StageBackend> make_opencl_backend(HarmonicGraph graph,
                                                   const RuntimeOptions& options,
                                                   std::size_t device) {

@@ -90,7 +90,9 @@ std::optional<std::size_t> choose_opencl_accelerator(std::span<const OpenClDevic
 
 std::string opencl_lacking(std::span<const OpenClDevice> devices, const OpenClWish& wish) {
   if (!opencl_is_built()) {
-    return "the fpga backend needs OpenCL, which this build leaves out (HARMONICS_WITH_OPENCL)";
+    return "the fpga backend needs OpenCL, which this program leaves out "
+           "(harmonics::runtime_opencl of a "
+           "build with HARMONICS_WITH_OPENCL=ON)";
   }
   if (devices.empty()) return "the fpga backend needs an OpenCL platform, and none answers here";
   if (wish.index) {

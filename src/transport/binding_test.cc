@@ -1,10 +1,13 @@
+#include <harmonics/base/error.h>
 #include <harmonics/transport/binding.h>
+#include <harmonics/transport/transport.h>
 
 #include <error_testing.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
 #include <vector>
 
 namespace harmonics {
@@ -79,6 +82,19 @@ TEST(Binding, TransportNamesReadBack) {
   for (const auto transport : {RemoteTransport::TCP, RemoteTransport::GRPC, RemoteTransport::Flight,
                                RemoteTransport::SharedMemory}) {
     EXPECT_EQ(transport_from_name(transport_name(transport)), transport);
+  }
+}
+
+TEST(MakeTransport, APartThatTheProgramDoesNotLinkIsNamed) {
+  for (const auto& [transport, target] : {std::pair{RemoteTransport::GRPC,
+                                                    "harmonics::transport_grpc (of a build with "
+                                                    "HARMONICS_WITH_GRPC=ON)"},
+                                          std::pair{RemoteTransport::Flight,
+                                                    "harmonics::transport_flight (of a build with "
+                                                    "HARMONICS_WITH_FLIGHT=ON)"}}) {
+    expect_error(ErrorCode::kUnimplemented, target, [&, transport = transport] {
+      (void)make_transport({"x", "127.0.0.1", 1, transport}, {});
+    });
   }
 }
 

@@ -162,6 +162,10 @@ flight::FlightClientOptions client_options(const RemoteBinding& binding,
 
 }  // namespace
 
+/// The link options of the target name this, so that the linker takes the part in: nothing else
+/// asks for it.
+extern "C" void harmonics_transport_flight_part() {}
+
 TransportPtr make_flight(const RemoteBinding& binding, const TransportOptions& options) {
   Route route;
   route.open_listener = open_flight_listener;

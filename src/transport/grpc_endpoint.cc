@@ -198,6 +198,10 @@ Route grpc_route(const RemoteBinding& binding, const TransportOptions& options) 
 
 }  // namespace
 
+/// The link options of the target name this, so that the linker takes the part in: nothing else
+/// asks for it.
+extern "C" void harmonics_transport_grpc_part() {}
+
 TransportPtr make_grpc(const RemoteBinding& binding, const TransportOptions& options) {
   settle_grpc();
   if (lists_hosts(binding)) return make_replicas(binding, options, make_grpc);

@@ -32,27 +32,25 @@ void check_options(const RemoteBinding& binding, const TransportOptions& options
   }
 }
 
-#if !HARMONICS_HAS_GRPC || !HARMONICS_HAS_FLIGHT
-[[noreturn]] void not_built(const RemoteBinding& binding, std::string_view option) {
-  fail(ErrorCode::kUnimplemented,
-       "boundary '{}': this build has no {} transport; configure with {}=ON, or choose tcp or shm",
-       binding.name, transport_name(binding.transport), option);
+[[noreturn]] void not_linked(const RemoteBinding& binding, std::string_view target,
+                             std::string_view option) {
+  fail(
+      ErrorCode::kUnimplemented,
+      "boundary '{}': this program has no {} transport; link {} (of a build with {}=ON), or choose "
+      "tcp or shm",
+      binding.name, transport_name(binding.transport), target, option);
 }
-#endif
 
 }  // namespace
 
-#if !HARMONICS_HAS_GRPC
-TransportPtr make_grpc(const RemoteBinding& binding, const TransportOptions&) {
-  not_built(binding, "HARMONICS_WITH_GRPC");
+// Stand-ins: a program that links the part gets the part's own.
+[[gnu::weak]] TransportPtr make_grpc(const RemoteBinding& binding, const TransportOptions&) {
+  not_linked(binding, "harmonics::transport_grpc", "HARMONICS_WITH_GRPC");
 }
-#endif
 
-#if !HARMONICS_HAS_FLIGHT
-TransportPtr make_flight(const RemoteBinding& binding, const TransportOptions&) {
-  not_built(binding, "HARMONICS_WITH_FLIGHT");
+[[gnu::weak]] TransportPtr make_flight(const RemoteBinding& binding, const TransportOptions&) {
+  not_linked(binding, "harmonics::transport_flight", "HARMONICS_WITH_FLIGHT");
 }
-#endif
 
 TransportPtr make_transport(const RemoteBinding& binding, const TransportOptions& options) {
   check_options(binding, options);

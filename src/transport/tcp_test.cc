@@ -136,14 +136,6 @@ TEST(TcpEndpoints, WrongOptionsAreErrors) {
   connecting.listen = false;
   EXPECT_THAT(making(connecting, {}), HasSubstr("needs a port"));
   EXPECT_THAT(making({"x", "127.0.0.1,127.0.0.2", 1}, {}), HasSubstr("only a gRPC binding"));
-#if !HARMONICS_HAS_GRPC
-  EXPECT_THAT(making({"x", "127.0.0.1", 1, RemoteTransport::GRPC}, {}),
-              AllOf(HasSubstr("unimplemented"), HasSubstr("HARMONICS_WITH_GRPC")));
-#endif
-#if !HARMONICS_HAS_FLIGHT
-  EXPECT_THAT(making({"x", "127.0.0.1", 1, RemoteTransport::Flight}, {}),
-              AllOf(HasSubstr("unimplemented"), HasSubstr("HARMONICS_WITH_FLIGHT")));
-#endif
 }
 
 // --- who is let in ---

@@ -52,8 +52,8 @@ PIPELINE = 'harmonics submit --pipeline examples/digits.harp --stages 3 --epochs
 PAGES = {
     'README.md': Page(instead={
         'harmonics monitor': 'timeout --signal=INT 5 harmonics monitor; stop_all'}, elsewhere={
-        'make demo': 'the demo', 'make test': 'this', 'cmake --install': 'install.consumer_test',
-        'cmake -S examples/consumer': 'install.consumer_test'}),
+        'make demo': 'the demo', 'make test': 'this', 'make install': 'install.install_test',
+        'cmake -S examples/consumer': 'install.install_test', 'cmake --build build-consumer': 'install.install_test'}),
     'README_Profiler.md': Page(
         before='printf "here:\\n- desk\\n- shelf\\n" > devices.yml',
         instead={'harmonics profile --serve 9100': 'harmonics profile --serve 9100 &',

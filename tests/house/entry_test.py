@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(os.environ.get('HARMONICS_SOURCE_DIR', Path(__file__).resolve().parents[2]))
 TARGETS = ('all test demo bench lint format sanitize soak fuzz server worker submit monitor test-spark '
-           'spark-demo reference').split()
+           'spark-demo reference install').split()
 PRESETS = 'release debug asan tsan gpu-node'.split()
 
 
@@ -46,8 +46,31 @@ class Entry(unittest.TestCase):
                     'monitor': ('monitor --scheduler=localhost:50051', '--refresh=1')}
         for target, words in expected.items():
             typed = recipe(target)
-            for word in ('scripts/build.sh', *words):
+            for word in words:
                 self.assertIn(word, typed)
+            # Only the programs that it starts, never the whole tree.
+            self.assertRegex(typed, r'scripts/build.sh release harmonics harmonics-cluster( harmonics-torch)?\n')
+
+    def test_two_builds_of_one_folder_wait_for_each_other(self):
+        with tempfile.TemporaryDirectory() as folder:
+            scripts = Path(folder) / 'scripts'
+            scripts.mkdir()
+            shutil.copy(ROOT / 'scripts/build.sh', scripts)
+            stand_ins = {'scripts/setup.sh': 'exit 0',
+                         'cmake': 'mkdir busy || echo overlap; sleep 0.2; rmdir busy; echo built'}
+            for program, what in stand_ins.items():
+                place = Path(folder) / program
+                place.write_text(f'#!/bin/sh\n{what}\n')
+                place.chmod(0o755)
+            path = dict(os.environ, PATH=f"{folder}:{os.environ['PATH']}")
+            builds = [subprocess.Popen(['scripts/build.sh', 'release'], cwd=folder, env=path, text=True,
+                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for _ in range(3)]
+            said = [build.communicate(timeout=60)[0] for build in builds]
+            self.assertEqual([build.returncode for build in builds], [0, 0, 0], said)
+            for text in said:
+                self.assertNotIn('overlap', text)
+                self.assertEqual(text.count('built'), 2)
+            self.assertIn('waiting for another build', ''.join(said))
 
     def test_make_test_is_the_script_and_ci_is_make_test(self):
         self.assertEqual(recipe('test').strip(), 'scripts/run-tests.sh Release')

@@ -136,6 +136,14 @@ class Tidy(unittest.TestCase):
     def test_listed(self):
         self.expect('listed', {'src/base/include/harmonics/base/b.h': '#pragma once\n'})
         self.expect('listed', {'src/base/b_test.cc': 'int x;\n'})
+
+    def test_umbrella(self):
+        umbrella = '#pragma once\n#include <harmonics/base/a.h>\n'
+        whole = {'include/harmonics/harmonics.h': umbrella + '#include <harmonics/graph/g.h>\n'}
+        self.assertEqual(self.findings(whole), [])
+        found = self.findings({'include/harmonics/harmonics.h': umbrella})
+        self.assertEqual([(finding[0], finding[2]) for finding in found],
+                         [('src/graph/include/harmonics/graph/g.h', 'umbrella')])
         self.assertEqual(self.findings({'src/base/b_fuzz.cc': 'int x;\n'}), [])
 
     def test_links(self):

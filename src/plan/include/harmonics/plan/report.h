@@ -16,7 +16,7 @@
 
 namespace harmonics {
 
-struct StageReport {
+struct PlannedStage {
   PlanStage stage;
   std::string type;
   StageCosts costs;
@@ -31,7 +31,7 @@ struct PlanReport {
   std::int64_t batch_size = 1;
   PlannerOptions options;
   PlanOutcome outcome;
-  std::vector<StageReport> stages;
+  std::vector<PlannedStage> stages;
   /// Which stage is the slowest, from 0; without stages 0.
   std::size_t slowest_stage = 0;
   /// Per class of the problem: type, how many hosts it has, how many are used.

@@ -1,6 +1,6 @@
 // Which OpenCL devices there are, and which of them the fpga backend takes.
 //
-// Any thread. Without the OpenCL part (HARMONICS_WITH_OPENCL) the list is empty and
+// Any thread. In a program that does not link harmonics::runtime_opencl the list is empty and
 // opencl_is_built() says why.
 #pragma once
 
@@ -32,7 +32,7 @@ struct OpenClDevice {
 /// At most this many devices are listed; further ones are left out.
 inline constexpr std::size_t kMaxOpenClDevices = 256;
 
-/// True when this program was built with the OpenCL part.
+/// True when this program links harmonics::runtime_opencl.
 [[nodiscard]] bool opencl_is_built();
 
 /// All devices of all platforms, in the loader's order: their places in this list are the numbers

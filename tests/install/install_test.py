@@ -1,0 +1,150 @@
+"""Installs the build into a fresh prefix, starts every installed program, and builds projects of their own
+against the installed library: README's, one that trains without the optional parts, and examples/consumer."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+SOURCE = Path(os.environ['HARMONICS_SOURCE_DIR'])
+BINARY = Path(os.environ['HARMONICS_BINARY_DIR'])
+TIMEOUT_S = 300
+# What a machine that only trains on its CPU need not have.
+UNNEEDED = 'MPI PostgreSQL SQLite3 OpenCL CLBlast gRPC Protobuf HarmonicsFlight'.split()
+UNNEEDED_LIBRARIES = 'libpq libsqlite3 libOpenCL libclblast libgrpc++ libarrow'.split()
+
+
+def cmake_block():
+    """The CMakeLists.txt that README shows."""
+    return re.search(r'^```cmake\n(.*?)^```', (SOURCE / 'README.md').read_text(), re.M | re.S).group(1)
+
+
+class Installed(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.root = Path(cls.folder.name)
+        cls.prefix = cls.root / 'prefix'
+        done = subprocess.run(['cmake', '--install', BINARY, '--prefix', cls.prefix], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        assert done.returncode == 0, done.stdout[-2000:]
+
+    def run_program(self, *command, folder=None, code=0, **variables):
+        # Nothing of the build may help: an empty environment but for what any program has.
+        environment = {'PATH': f'{self.prefix}/bin:/usr/bin:/bin', 'HOME': str(self.root), **variables}
+        done = subprocess.run([str(part) for part in command], cwd=folder or self.root, text=True,
+                              env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              timeout=TIMEOUT_S, check=False)
+        self.assertEqual(done.returncode, code, done.stdout)
+        return done.stdout
+
+    def build(self, name, listing, *settings):
+        """A program of its own from examples/consumer's source; where it lies."""
+        project = self.root / name
+        project.mkdir()
+        (project / 'CMakeLists.txt').write_text(listing)
+        shutil.copy(SOURCE / 'examples/consumer/consumer.cc', project / 'your_program.cc')
+        self.run_program('cmake', '-S', project, '-B', project / 'build', '-DCMAKE_BUILD_TYPE=Debug',
+                         f'-DCMAKE_PREFIX_PATH={self.prefix}', *settings)
+        self.run_program('cmake', '--build', project / 'build')
+        return project / 'build/your_program'
+
+    def expect_learning(self, program):
+        output = self.run_program(program)
+        before, after = (float(loss) for loss in re.findall(r'loss \w+: +([\d.]+)', output))
+        self.assertLess(after, before / 100, output)
+
+    def test_every_program_starts(self):
+        programs = sorted(path.name for path in (self.prefix / 'bin').iterdir())
+        for name in ('harmonics', 'harmonics-cluster', 'harmonics-supervisor', 'harmonics-torch',
+                     'sched-pipeline'):
+            self.assertIn(name, programs)
+        for path in [*(self.prefix / 'bin').iterdir(), *(self.prefix / 'lib').glob('*.so')]:
+            if 'not a dynamic' not in (needed := self.run_ldd(path)):
+                self.assertNotIn('not found', needed, path.name)
+                self.assertNotIn(str(SOURCE), needed, path.name)
+        for name in ('harmonics', 'harmonics-cluster', 'harmonics-torch', 'sched-pipeline'):
+            self.assertIn('usage', self.run_program(name, '--help').lower(), name)
+
+    def run_ldd(self, path):
+        return subprocess.run(['ldd', path], capture_output=True, text=True, check=False).stdout
+
+    def test_it_trains_and_plans_and_serves(self):
+        examples = self.prefix / 'share/harmonics/examples'
+        said = self.run_program('harmonics', 'train', examples / 'digits.harp', '--epochs', 1,
+                                '--parts', 2, '--processes', '--transport', 'tcp')
+        self.assertRegex(said, r'weights +sha256 [0-9a-f]{64}')
+        said = self.run_program('sched-pipeline', '-D', 'three_machines.yml', '--report', 'text',
+                                folder=examples / 'plan')
+        self.assertIn('proven optimal', said)
+        self.assertRegex(self.run_program('harmonics', 'doctor'), r'(?m)^torch +yes')
+        server = subprocess.Popen([self.prefix / 'bin/harmonics', 'server', '--port', '0', '--state-dir',
+                                   self.root / 'state'], stdout=subprocess.PIPE, text=True,
+                                  env={'PATH': '/usr/bin:/bin', 'HOME': str(self.root)})
+        try:
+            self.assertIn('listening on', server.stdout.readline())
+        finally:
+            server.terminate()
+            server.communicate(timeout=30)
+
+    def test_the_two_lines_of_the_readme_are_enough(self):
+        self.expect_learning(self.build('readme', cmake_block()))
+
+    def test_the_example_is_a_project_of_its_own(self):
+        shutil.copytree(SOURCE / 'examples/consumer', self.root / 'consumer')
+        self.run_program('cmake', '-S', 'consumer', '-B', 'consumer/build', f'-DCMAKE_PREFIX_PATH={self.prefix}')
+        targets = '\n'.join(path.read_text() for path in self.prefix.rglob('harmonics-*.cmake'))
+        for folder in (SOURCE, BINARY):
+            self.assertNotIn(str(folder), targets, 'the package points back into the source tree')
+
+    def test_a_program_that_trains_needs_no_optional_part(self):
+        listing = cmake_block().replace('harmonics REQUIRED', 'harmonics REQUIRED COMPONENTS schedule')
+        program = self.build('parts', listing,
+                             *(f'-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON' for name in UNNEEDED))
+        self.expect_learning(program)
+        # What libtorch itself brings along is not ours to leave out.
+        needed = subprocess.run(['readelf', '-d', program], capture_output=True, text=True, check=True).stdout
+        for library in UNNEEDED_LIBRARIES:
+            self.assertNotIn(library, needed)
+
+    def test_an_unknown_component_is_named(self):
+        project = self.root / 'unknown'
+        project.mkdir()
+        (project / 'CMakeLists.txt').write_text(
+            cmake_block().replace('harmonics REQUIRED', 'harmonics REQUIRED COMPONENTS trian'))
+        said = self.run_program('cmake', '-S', project, '-B', project / 'build',
+                                f'-DCMAKE_PREFIX_PATH={self.prefix}', code=1)
+        self.assertRegex(re.sub(r'\s+', ' ', said), "no component 'trian'; it has base, tensor")
+
+
+class Built(unittest.TestCase):
+    """What make's targets build, asked of the build files: the tests themselves run after everything was built."""
+
+    def inputs(self, *targets):
+        said = subprocess.run(['ninja', '-C', BINARY, '-t', 'inputs', *targets], capture_output=True,
+                              text=True, check=True).stdout
+        return set(said.split('\n'))
+
+    def test_the_demo_builds_what_readme_runs(self):
+        script = (SOURCE / 'scripts/demo.sh').read_text()
+        targets = re.search(r'^scripts/build.sh release (.*)$', script, re.M).group(1).split()
+        self.assertEqual({'harmonics', 'harmonics-torch', 'harmonics-cluster', 'sched-pipeline'},
+                         set(targets))
+
+    def test_make_install_builds_all_that_it_installs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(['cmake', '--install', BINARY, '--prefix', folder], check=True,
+                           capture_output=True)
+            built = {path.name for path in Path(folder).rglob('*')
+                     if path.suffix in ('.a', '.so') or path.parent.name == 'bin'}
+        self.assertIn('libharmonics_base.a', built)
+        self.assertNotIn('libharmonics_sim.a', built)
+        self.assertEqual(built - {Path(name).name for name in self.inputs('installed')}, set())
+
+
+if __name__ == '__main__':
+    unittest.main()
