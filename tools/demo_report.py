@@ -2,11 +2,15 @@
 
 import html
 import json
+import os
 import pathlib
+import statistics
 import sys
 
 COLOURS = ['#2f6fab', '#c8682b', '#3d8f5f', '#8a5aa8', '#a83a4a', '#5c6b73']
 WIDTH = 880
+# Steps of an attempt that are not measured: memory and connections are new then.
+WARM_UP = 10
 LEFT = 150
 STYLE = '''
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 60em; margin: 2em auto; padding: 0 1em }
@@ -42,10 +46,13 @@ def svg(height, parts):
 
 
 def axis(begin, end, y, unit, scale):
-    """Ticks at the ends of a time axis."""
+    """Five ticks along a time axis."""
     span = (end - begin) * scale
-    return [f'<line x1="{LEFT}" y1="{y}" x2="{WIDTH - 10}" y2="{y}" stroke="#999"/>',
-            text(LEFT, y + 16, f'0 {unit}'), text(WIDTH - 10, y + 16, f'{span:.3g} {unit}', 'end')]
+    parts = [f'<line x1="{LEFT}" y1="{y}" x2="{WIDTH - 10}" y2="{y}" stroke="#999"/>']
+    for tick in range(5):
+        anchor = ('start', 'middle', 'middle', 'middle', 'end')[tick]
+        parts.append(text(LEFT + tick / 4 * (WIDTH - 10 - LEFT), y + 16, f'{span * tick / 4:.3g} {unit}', anchor))
+    return parts
 
 
 def time_line(plan, batches=6):
@@ -111,10 +118,53 @@ def loss_curve(points):
     return svg(height, parts)
 
 
-def pass_trace(stages, workers, steps=2):
-    """What each stage really did in a few steps: forward passes dark, backward passes light."""
+def step_ends(stages):
+    """When each step that all stages made ended, by step."""
     common = set.intersection(*({line['step'] for line in stage} for stage in stages))
-    shown = sorted(common)[len(common) // 2:][:steps]
+    ends = dict.fromkeys(common, 0.0)
+    for stage in stages:
+        for line in stage:
+            if line['step'] in ends:
+                ends[line['step']] = max(ends[line['step']], line['end'])
+    return ends
+
+
+def measured(stages, steps=2):
+    """(seconds a step takes, how many were measured, the steps to show) once an attempt is warm.
+
+    The steps that are shown are those that took about as long as most did."""
+    ends = step_ends(stages)
+    numbers = sorted(ends)
+    warm = [step for step in numbers[min(WARM_UP, len(numbers) // 2):] if step - 1 in ends]
+    if len(warm) < steps:
+        return None, 0, numbers[-steps:]
+    took = {step: ends[step] - ends[step - 1] for step in warm}
+    usual = statistics.median(took.values())
+    first = min(warm[:len(warm) - steps + 1],
+                key=lambda step: abs(sum(took.get(step + k, usual) for k in range(steps)) - steps * usual))
+    return usual, len(warm), list(range(first, first + steps))
+
+
+def pace(plan, stages):
+    """What the plan expects of a step and what was measured, and why they differ here."""
+    usual, count, _ = measured(stages)
+    batches = 1 + max(line['micro_batch'] for stage in stages for line in stage)
+    expected = (batches + len(stages) - 1) * plan['period_s']
+    if usual is None:
+        return '<p class="note">This attempt was too short to be measured after its warm-up.</p>'
+    cores = os.cpu_count() or 1
+    why = (f'The plan counts on {len(stages)} machines that compute at the same time. Here {len(stages)} processes '
+           f'of the stages, the workers and the server share {cores} cores of one machine, so they wait for each '
+           'other, and more stages wait longer. On machines of their own they would not.'
+           if usual > expected * 1.1 else 'The stages had a core each, as the plan counts on.')
+    return (f'<p>A step of {batches} micro-batches: <b>{milliseconds(expected)}</b> planned, '
+            f'<b>{milliseconds(usual)}</b> measured (median of {count} steps after the first {WARM_UP}).</p>'
+            f'<p class="note">{why}</p>')
+
+
+def pass_trace(stages, workers):
+    """What each stage really did in a few steps: forward passes dark, backward passes light."""
+    shown = measured(stages)[2]
     lines = [[line for line in stage if line['step'] in shown] for stage in stages]
     begin = min(line['begin'] for stage in lines for line in stage)
     end = max(line['end'] for stage in lines for line in stage)
@@ -167,6 +217,9 @@ def sections(out):
            f'({task["losses"]} lost with a machine, {task["failures"]} failed).</p>'
            f'<p>Weights: <code>{report["weights_digest"]}</code><br>One undisturbed process: '
            f'<code>{undisturbed["weights_digest"]}</code> &mdash; <b>{"equal" if same else "NOT EQUAL"}</b></p>')
+    if plans_of(out) and plans_of(out)[0][0] > 1:
+        yield ('<p class="note">Attempt 1 trained nothing: it measured how long each layer takes on each machine, and the '
+               'plan of the next attempt rests on that.</p>')
     for attempt, plan in plans_of(out):
         period = milliseconds(plan['period_s'])
         yield (f'<h2>The plan of attempt {attempt}</h2><p>A micro-batch of {plan["micro_batch"]} every {period}.'
@@ -177,7 +230,8 @@ def sections(out):
         workers = [stage['worker'] for stage in plan['stages']]
         names, picture = pass_trace(traces_of(out, task['id'], attempt, len(workers)), workers)
         yield (f'<h2>What the stages did in attempt {attempt}, steps {names}</h2>{picture}'
-               '<p class="note">Dark: forward. Light: backward. A colour per micro-batch.</p>')
+               '<p class="note">Dark: forward. Light: backward. A colour per micro-batch.</p>'
+               + pace(plan, traces_of(out, task['id'], attempt, len(workers))))
     proof = out / 'proof.txt'
     if proof.exists():
         yield f'<h2>The chain of custody</h2><p>{html.escape(proof.read_text())}</p>'

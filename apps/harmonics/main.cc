@@ -21,6 +21,7 @@ struct Dispatch {
   int operator()(const GraphZooCommand& command) const { return graph_zoo(command); }
   int operator()(const PlanCommand& command) const { return plan(command); }
   int operator()(const DispatchTraceCommand& command) const { return dispatch_trace(command); }
+  int operator()(const TraceCommand& command) const { return trace(command); }
   int operator()(const KeysNewCommand& command) const { return keys_new(command); }
   int operator()(const KeysShowCommand& command) const { return keys_show(command); }
   int operator()(const VerifyCommand& command) const { return verify(command); }

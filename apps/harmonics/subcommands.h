@@ -13,6 +13,7 @@ int graph_draw(const GraphDrawCommand& command);
 int graph_zoo(const GraphZooCommand& command);
 int plan(const PlanCommand& command);
 int dispatch_trace(const DispatchTraceCommand& command);
+int trace(const TraceCommand& command);
 /// Never returns but by an Error.
 int profile_serve(const ProfileCommand& command);
 int keys_new(const KeysNewCommand& command);

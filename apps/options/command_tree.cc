@@ -32,6 +32,7 @@ CommandTree::CommandTree() : root_("Plans, runs and watches neural-network work.
   add_quantize();
   add_dispatch_sweep();
   add_dispatch_trace();
+  add_trace();
   add_keys();
   add_verify();
   add_cluster();

@@ -36,6 +36,7 @@ class CommandTree {
   void add_secure(CLI::App& app, SecureFlags& secure, bool proves);
   void add_dispatch_sweep();
   void add_dispatch_trace();
+  void add_trace();
   void add_keys();
   void add_verify();
   void add_cluster();
@@ -72,6 +73,7 @@ class CommandTree {
   PlanCommand plan_;
   DispatchSweepCommand dispatch_sweep_;
   DispatchTraceCommand dispatch_trace_;
+  TraceCommand trace_;
   KeysNewCommand keys_new_;
   KeysShowCommand keys_show_;
   VerifyCommand verify_;

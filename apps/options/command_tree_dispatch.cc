@@ -1,4 +1,6 @@
-// harmonics dispatch-sweep and harmonics dispatch-trace.
+// harmonics dispatch-sweep, dispatch-trace and trace.
+#include <tuple>
+
 #include <harmonics/dispatch/device.h>
 
 #include "command_tree.h"
@@ -11,6 +13,7 @@ constexpr std::int64_t kMaxSweepRows = 1'000'000'000;
 constexpr std::size_t kMaxSweepSizes = 64;
 constexpr std::size_t kMaxSweepAxes = 16;
 constexpr std::int64_t kMaxSweepMilliseconds = 3'600'000;
+constexpr std::int64_t kMaxStep = 1'000'000'000'000;
 
 std::vector<std::int64_t> wholes(const std::string& text, char between, std::size_t most) {
   std::vector<std::int64_t> values;
@@ -30,6 +33,14 @@ SweepInput sweep_input(const std::string& text) {
     fail(ErrorCode::kInvalidArgument, "'{}' is not of the form NAME=3x224x224", text);
   }
   return {text.substr(0, equals), wholes(text.substr(equals + 1), 'x', kMaxSweepAxes)};
+}
+
+/// "7" or "7-9".
+std::pair<std::int64_t, std::int64_t> steps_of(const std::string& text) {
+  const std::size_t dash = text.find('-');
+  const std::int64_t first = whole_number(text.substr(0, dash), 0, kMaxStep);
+  if (dash == std::string::npos) return {first, first};
+  return {first, whole_number(text.substr(dash + 1), first, kMaxStep)};
 }
 
 }  // namespace
@@ -82,6 +93,42 @@ void CommandTree::add_dispatch_trace() {
   add_output(trace, dispatch_trace_.output);
   trace.footer(example("  harmonics dispatch-trace trace.json --svg --out trace.svg"));
   trace.callback([this] { command_ = dispatch_trace_; });
+}
+
+void CommandTree::add_trace() {
+  CLI::App& trace = *root_.add_subcommand(
+      "trace", "sums up or draws what the stages of a pipeline did, from what --trace kept");
+  trace
+      .add_option_function<std::vector<std::string>>(
+          "FILE",
+          [this](const std::vector<std::string>& files) {
+            trace_.files.assign(files.begin(), files.end());
+          },
+          "passes-….jsonl of each stage, or the folder that holds them")
+      ->type_name("FILE...")
+      ->required()
+      ->option_text("(required)");
+  trace
+      .add_option_function<std::string>(
+          "--steps",
+          [this](const std::string& text) {
+            std::tie(trace_.first_step, trace_.last_step) = steps_of(text);
+          },
+          "only these steps (all)")
+      ->type_name("N[-M]")
+      ->check(check_by([](const std::string& text) { (void)steps_of(text); }));
+  add_path(trace, "-o,--out", trace_.out,
+           "write a picture (.svg), or what Perfetto and chrome://tracing open (.json)")
+      ->check([](const std::string& text) {
+        return text.ends_with(".svg") || text.ends_with(".json")
+                   ? std::string()
+                   : format("'{}' ends neither in .svg nor in .json", text);
+      });
+  add_output(trace, trace_.output);
+  trace.footer(
+      example("  harmonics trace checkpoints/task-7-3 -o passes.svg --steps 100-101\n"
+              "  harmonics trace passes-task-7.1-*.jsonl -o perfetto.json"));
+  trace.callback([this] { command_ = trace_; });
 }
 
 }  // namespace harmonics

@@ -16,7 +16,8 @@ class BoxMaker {
     for (std::size_t i = 0; i < graph_.layers().size(); ++i) add_layer(i);
     for (const ConsumerNode& node : graph_.consumers()) {
       made_.boxes.push_back({BoxKind::kConsumer, node.name, {}, {}});
-      link(node.input, node.activation);
+      if (!node.activation.empty()) made_.boxes.back().details.push_back(node.activation);
+      link(node.input);
     }
     for (const TrainingTap& tap : graph_.taps()) add_loss(tap);
     return std::move(made_);
@@ -34,9 +35,8 @@ class BoxMaker {
 
   void add_layer(std::size_t index) {
     const LayerNode& node = graph_.layers()[index];
-    const bool one_input = node.inputs.size() == 1;
     Box box{BoxKind::kLayer, node.name, {node.type}, node.group};
-    if (!one_input && !node.activation.empty()) box.details[0] += ", " + node.activation;
+    if (!node.activation.empty()) box.details[0] += " + " + node.activation;
     if (graph_.resolved()) {
       const LayerShape& shape = graph_.layer_shape(index);
       box.details[0] += format(" {}", shape_text(shape.output.shape));
@@ -48,21 +48,21 @@ class BoxMaker {
     }
     tensors_[node.name] = made_.boxes.size();
     made_.boxes.push_back(std::move(box));
-    for (const std::string& input : node.inputs) link(input, one_input ? node.activation : "");
+    for (const std::string& input : node.inputs) link(input);
   }
 
   void add_loss(const TrainingTap& tap) {
     Box box{BoxKind::kLoss, tap.loss, {}, {}};
     if (tap.weight != 1.0) box.details.push_back(format("weight {}", tap.weight));
     made_.boxes.push_back(std::move(box));
-    link(tap.prediction, "");
-    link(tap.target, "");
+    link(tap.prediction);
+    link(tap.target);
     made_.links.back().is_target = true;
   }
 
   // From a tensor to the box that was added last.
-  void link(const std::string& from, const std::string& label) {
-    made_.links.push_back({tensors_.at(from), made_.boxes.size() - 1, label});
+  void link(const std::string& from) {
+    made_.links.push_back({tensors_.at(from), made_.boxes.size() - 1});
   }
 
   const HarmonicGraph& graph_;

@@ -15,7 +15,7 @@ enum class BoxKind : std::uint8_t { kProducer, kLayer, kConsumer, kLoss };
 struct Box {
   BoxKind kind = BoxKind::kLayer;
   std::string title;
-  /// Smaller lines below the title: type and shape, parameters.
+  /// Smaller lines below the title: type, activation and shape; parameters.
   std::vector<std::string> details;
   std::string group;
 };
@@ -24,8 +24,6 @@ struct Box {
 struct Link {
   std::size_t from = 0;
   std::size_t to = 0;
-  /// The activation on the way; empty for none.
-  std::string label;
   /// From a target to its loss: no gradient flows here.
   bool is_target = false;
 };
@@ -35,8 +33,8 @@ struct BoxGraph {
   std::vector<Link> links;
 };
 
-/// Producers, layers in graph order, consumers, losses. The activation of a layer with one input is
-/// the label of its link; with several inputs it stands in the box.
+/// Producers, layers in graph order, consumers, losses. An activation stands in the box that
+/// applies it, behind the layer's type: "linear + relu".
 [[nodiscard]] BoxGraph boxes_of(const HarmonicGraph& graph);
 
 /// 12345 -> "12,345"

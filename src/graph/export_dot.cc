@@ -63,7 +63,6 @@ std::string to_dot(const HarmonicGraph& graph) {
   }
   for (const Link& link : drawn.links) {
     text += format("  n{} -> n{}", link.from, link.to);
-    if (!link.label.empty()) text += format(" [label={}]", dot_quote(link.label));
     if (link.is_target) text += " [style=dashed]";
     text += ";\n";
   }

@@ -19,7 +19,6 @@ constexpr double kDetailAdvance = 6.1;  // of an 11 px character
 constexpr double kTitleHeight = 18;
 constexpr double kDetailHeight = 15;
 constexpr double kBoxPadding = 9;
-constexpr double kLabelHeight = 16;
 constexpr double kFramePadding = 10;
 constexpr double kFrameTitle = 18;
 constexpr double kPortGap = 12;
@@ -117,7 +116,6 @@ class SvgWriter {
     for (const Group& group : groups_) write_group(group);
     spread_ports();
     for (const PlacedLink& link : layout_.links) write_link(link);
-    for (const PlacedLink& link : layout_.links) write_label(link);
     for (const PlacedBox& place : layout_.places) {
       if (!place.is_bend()) write_box(place);
     }
@@ -272,22 +270,6 @@ class SvgWriter {
         "<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.4\"{} "
         "marker-end=\"url(#arrow)\"/>\n",
         path, is_loss ? "#d9a441" : "#8e9db1", link.is_target ? " stroke-dasharray=\"5 4\"" : "");
-  }
-
-  // The activation, shortly above the box that applies it.
-  void write_label(const PlacedLink& placed) {
-    const Link& link = drawn_.links[placed.link];
-    if (link.label.empty()) return;
-    const PlacedBox& target = layout_.places[placed.path.back()];
-    const std::string shown = clipped(link.label);
-    const double width = kDetailAdvance * static_cast<double>(shown.size()) + 12;
-    const Point centre{target.x + enter_[placed.link], target.y - 26};
-    out_ += format(
-        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.0f}\" rx=\"8\" "
-        "fill=\"#ffffff\" stroke=\"#c8d3e0\"/>\n",
-        centre.x - width / 2 + shift_.x, centre.y - kLabelHeight / 2 + shift_.y, width,
-        kLabelHeight);
-    text({centre.x, centre.y + 3.5}, "middle", "font-size=\"10.5\" fill=\"#4c5f7c\"", shown);
   }
 
   void write_box(const PlacedBox& place) {

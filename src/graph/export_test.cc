@@ -54,8 +54,8 @@ TEST(Svg, ShowsNamesTypesShapesParametersActivationsAndLosses) {
   const std::string svg = to_svg(digits());
   EXPECT_EQ(xml_problem(svg), "");
   for (const char* part : {">digits_mlp<", "3 layers · 17,226 parameters", ">image<",
-                           "float32 {64}", ">fc1<", "linear {128}", "8,320 parameters", ">relu<",
-                           ">cross_entropy<", ">prediction<", "stroke-dasharray"}) {
+                           "float32 {64}", ">fc1<", "linear + relu {128}", "8,320 parameters",
+                           ">softmax<", ">cross_entropy<", ">prediction<", "stroke-dasharray"}) {
     EXPECT_THAT(svg, HasSubstr(part));
   }
 }
@@ -101,10 +101,10 @@ TEST(Svg, LongNamesAreClippedButKeptInTheTooltip) {
   EXPECT_THAT(svg, Not(HasSubstr(">" + name + "</text>")));
 }
 
-TEST(Svg, SeveralInputsNameTheActivationInTheBox) {
+TEST(Svg, TheActivationStandsInTheBoxBehindItsLayer) {
   const std::string svg = to_svg(
       parse_harp("producer x {4}; producer y {4}; layer s add; cycle { x, y -(relu)-> s; }"));
-  EXPECT_THAT(svg, HasSubstr("add, relu {4}"));
+  EXPECT_THAT(svg, HasSubstr("add + relu {4}"));
 }
 
 TEST(Svg, FramesGroupsThatStandAlone) {
@@ -213,9 +213,9 @@ TEST(Dot, HoldsNodesLinksAndClusters) {
   n4 [label="mse\nweight 0.5", shape=ellipse, fillcolor="#fdeccc", color="#c48a1f"];
   subgraph cluster_0 {
     label="a \"b\""; style="filled,rounded"; color="#eef2f8"; fontname="Helvetica"; fontsize=10;
-    n2 [label="h\nlinear {4}\n20 parameters", shape=box, fillcolor="#ffffff", color="#6b7f99"];
+    n2 [label="h\nlinear + relu {4}\n20 parameters", shape=box, fillcolor="#ffffff", color="#6b7f99"];
   }
-  n0 -> n2 [label="relu"];
+  n0 -> n2;
   n2 -> n3;
   n2 -> n4;
   n1 -> n4 [style=dashed];

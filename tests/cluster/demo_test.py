@@ -30,6 +30,7 @@ class DemoTest(unittest.TestCase):
             self.assertIn('<b>equal</b>', page)
             self.assertIn('verified: ', (out / 'proof.txt').read_text())
             for text in ('The plan of attempt', 'The loss, step by step', 'What the stages did', 'The chain of custody',
+                         'Attempt 1 trained nothing', '</b> planned, <b>', ' steps after the first ',
                          report['weights_digest']):
                 self.assertIn(text, page)
             for process in pathlib.Path('/proc').glob('[0-9]*'):

@@ -258,6 +258,18 @@ struct DispatchTraceCommand {
   OutputStyle output = OutputStyle::kTable;
 };
 
+/// harmonics trace
+struct TraceCommand {
+  /// Files of stages, or folders of them.
+  std::vector<std::filesystem::path> files;
+  /// Only these steps; all of them while `last_step` is negative.
+  std::int64_t first_step = 0;
+  std::int64_t last_step = -1;
+  /// A .svg or .json file to write; empty: none.
+  std::filesystem::path out;
+  OutputStyle output = OutputStyle::kTable;
+};
+
 enum class Shell { kBash, kZsh, kFish };
 
 /// harmonics completion
@@ -268,10 +280,10 @@ struct CompletionCommand {
 using Command =
     std::variant<GraphShowCommand, GraphCheckCommand, GraphDrawCommand, GraphZooCommand,
                  TrainCommand, StageCommand, RunCommand, QuantizeCommand, ProfileCommand,
-                 PlanCommand, DispatchSweepCommand, DispatchTraceCommand, KeysNewCommand,
-                 KeysShowCommand, VerifyCommand, DevicesCommand, DoctorCommand, CompletionCommand,
-                 ServerCommand, WorkerCommand, SubmitCommand, MonitorCommand, TasksCommand,
-                 TaskCommand, LogsCommand, ArtifactsCommand, CancelCommand, WaitCommand,
-                 WorkersCommand, DrainCommand, QuotaCommand>;
+                 PlanCommand, DispatchSweepCommand, DispatchTraceCommand, TraceCommand,
+                 KeysNewCommand, KeysShowCommand, VerifyCommand, DevicesCommand, DoctorCommand,
+                 CompletionCommand, ServerCommand, WorkerCommand, SubmitCommand, MonitorCommand,
+                 TasksCommand, TaskCommand, LogsCommand, ArtifactsCommand, CancelCommand,
+                 WaitCommand, WorkersCommand, DrainCommand, QuotaCommand>;
 
 }  // namespace harmonics
