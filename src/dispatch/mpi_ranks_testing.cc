@@ -78,6 +78,28 @@ void crowded(int ranks) {
   expect(total(scheduler) == 8754750, "the result is wrong when shared");
 }
 
+// One rank alone is configured wrongly: every rank hears of it, and the next collective call works.
+void one_is_wrong(int ranks) {
+  const int wrong = ranks - 1;
+  const bool this_one = rank_of_this() == wrong;
+  std::string message;
+  ErrorCode code = ErrorCode::kUnknown;
+  try {
+    const SimpleMPIScheduler scheduler(
+        emulated(ranks + 1),
+        this_one ? std::vector<std::size_t>{1, 2, 3, 4, 5, 6, 7} : std::vector<std::size_t>{345});
+  } catch (const Error& error) {
+    message = error.what();
+    code = error.code();
+  }
+  expect(code == ErrorCode::kInvalidArgument &&
+             message.find(format("MPI rank {}: ", wrong)) != std::string::npos &&
+             message.find("7 batch sizes") != std::string::npos,
+         "no error that names the rank and what is wrong, but: " + message);
+  SimpleMPIScheduler scheduler(emulated(ranks), {345});
+  expect(total(scheduler) == 8754750, "the result after an error is wrong");
+}
+
 // A communicator of the caller: the even and the odd ranks on their own, CPUs as devices.
 void own_communicator() {
   MPI_Comm half = MPI_COMM_NULL;
@@ -100,6 +122,7 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   harmonics::exclusive(ranks);
   harmonics::crowded(ranks);
+  harmonics::one_is_wrong(ranks);
   harmonics::own_communicator();
   MPI_Barrier(MPI_COMM_WORLD);
   if (harmonics::rank_of_this() == 0) std::printf("%d rank(s): all in order\n", ranks);

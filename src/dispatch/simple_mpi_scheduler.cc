@@ -2,6 +2,10 @@
 
 #include <mpi.h>
 
+#include <algorithm>
+#include <optional>
+#include <string>
+
 #include <harmonics/base/error.h>
 #include <harmonics/base/log.h>
 
@@ -19,11 +23,54 @@ void check_mpi_is_up() {
   }
 }
 
+/// What is told of an error to the other ranks at most.
+constexpr std::size_t kMaxToldText = 4096;
+
+// What is wrong on this rank, if anything.
+using RankError = std::optional<Error>;
+
+template <typename Function>
+void note(RankError& wrong, const Function& function) {
+  if (wrong) return;
+  try {
+    function();
+  } catch (const Error& error) {
+    wrong = error;
+  } catch (const std::exception& error) {
+    wrong = Error(ErrorCode::kInternal, error.what());
+  }
+}
+
+// Collective: if anything is wrong on any rank, all of them throw what is wrong on the first such.
+void agree(MPI_Comm all, const RankError& wrong) {
+  int rank = 0;
+  int size = 1;
+  MPI_Comm_rank(all, &rank);
+  MPI_Comm_size(all, &size);
+  int first = wrong ? rank : size;
+  int count = wrong ? 1 : 0;
+  MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, all);
+  MPI_Allreduce(MPI_IN_PLACE, &count, 1, MPI_INT, MPI_SUM, all);
+  if (first == size) return;
+  std::string text = wrong ? wrong->what() : "";
+  int head[2] = {wrong ? static_cast<int>(wrong->code()) : 0,
+                 static_cast<int>(std::min(text.size(), kMaxToldText))};
+  MPI_Bcast(head, 2, MPI_INT, first, all);
+  text.resize(static_cast<std::size_t>(head[1]));
+  MPI_Bcast(text.data(), head[1], MPI_CHAR, first, all);
+  const std::string others =
+      count > 1 ? format(" ({} of {} ranks have an error)", count, size) : "";
+  fail(static_cast<ErrorCode>(head[0]), "MPI rank {}: {}{}", first, text, others);
+}
+
+MPI_Comm communicator_of(const void* given) {
+  return given == nullptr ? MPI_COMM_WORLD : *static_cast<const MPI_Comm*>(given);
+}
+
 // The ranks that share memory with this one: those of its node.
 class NodeCommunicator {
  public:
-  explicit NodeCommunicator(const void* of) {
-    const MPI_Comm all = of == nullptr ? MPI_COMM_WORLD : *static_cast<const MPI_Comm*>(of);
+  explicit NodeCommunicator(MPI_Comm all) {
     if (MPI_Comm_split_type(all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node_) != MPI_SUCCESS) {
       fail(ErrorCode::kInternal, "MPI could not group the ranks by node");
     }
@@ -47,26 +94,30 @@ SimpleMPIScheduler::SimpleMPIScheduler(const SimpleMPIConfig& config)
     : SimpleMPIScheduler(choose(config)) {}
 
 SimpleMPIScheduler::Choice SimpleMPIScheduler::choose(const SimpleMPIConfig& config) {
-  // All that is wrong with the lists is wrong on every rank: nobody waits for another one.
-  const StaticHybridScheduler lists(config.devices, config.batch_sizes, config.capacities);
   check_mpi_is_up();
-  const NodeCommunicator node(config.communicator);
+  // Every rank comes as far as `agree`, whatever is wrong with it: nobody waits for one that threw.
+  RankError wrong;
+  std::optional<StaticHybridScheduler> lists;
+  note(wrong, [&] { lists.emplace(config.devices, config.batch_sizes, config.capacities); });
+  const MPI_Comm all = communicator_of(config.communicator);
+  const NodeCommunicator node(all);
   const std::size_t count = config.devices.size();
   const auto rank = static_cast<std::size_t>(node.rank);
-  if (static_cast<std::size_t>(node.size) > count && !config.shared) {
+  note(wrong, [&] {
+    if (static_cast<std::size_t>(node.size) <= count || config.shared) return;
     fail(ErrorCode::kInvalidArgument,
          "{} MPI ranks on this node, but {} device(s), and each rank has one of its own: start "
-         "fewer "
-         "ranks per node, list more devices, or set shared",
+         "fewer ranks per node, list more devices, or set shared",
          node.size, count);
-  }
+  });
+  agree(all, wrong);
   if (node.rank == 0 && static_cast<std::size_t>(node.size) < count) {
     log_info("dispatch", "{} MPI ranks for {} devices: some devices stay idle", node.size, count);
   }
   const std::size_t device = rank % count;
   return {.device = config.devices[device],
-          .batch_size = lists.fixed_batch(device),
-          .capacity = lists.capacity(device),
+          .batch_size = lists->fixed_batch(device),
+          .capacity = lists->capacity(device),
           .local_rank = node.rank,
           .local_ranks = node.size};
 }

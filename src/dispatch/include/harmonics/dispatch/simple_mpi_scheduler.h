@@ -27,8 +27,10 @@ struct SimpleMPIConfig {
 /// (MPI_Comm_split_type), and number k of a node gets device k. Making one is a collective call of
 /// all ranks of the communicator, after MPI_Init.
 ///
-/// More ranks on a node than devices is an Error (kInvalidArgument) on every rank of that node that
-/// says so, unless `shared`; a call before MPI_Init or after MPI_Finalize is kFailedPrecondition.
+/// The ranks agree on errors: a wrong configuration of one of them, and more ranks on a node than
+/// devices unless `shared`, is an Error (kInvalidArgument) on all ranks of the communicator that
+/// names the rank and what is wrong there. A call before MPI_Init or after MPI_Finalize is
+/// kFailedPrecondition.
 /// In a build without MPI the constructor answers with an Error (kUnimplemented) that names
 /// HARMONICS_WITH_MPI.
 class SimpleMPIScheduler final : public SimpleScheduler {
