@@ -353,6 +353,16 @@ void DispatchEngine::wait() {
   core_->state.rethrow();
 }
 
+void DispatchEngine::cancel() {
+  std::unique_lock lock(core_->mutex);
+  if (!core_->active) return;
+  if (!core_->state.stopping()) {
+    core_->state.stop(make_error(ErrorCode::kCancelled, "the run was given up"));
+  }
+  core_->go_on(nullptr);
+  core_->changed.wait(lock, [&] { return !core_->active; });
+}
+
 std::size_t DispatchEngine::worker_count() const { return core_->workers.size(); }
 
 const Timeline& DispatchEngine::timeline() const { return *core_->timeline; }

@@ -170,6 +170,91 @@ TEST(WorkDispatcher, IsDestroyedWhileARunIsUnderWay) {
   }
 }
 
+// Rows that know whether they are still there.
+class MortalRows final : public WorkGenerator<Slice> {
+ public:
+  explicit MortalRows(std::atomic<bool>& read_when_gone) : read_when_gone_(read_when_gone) {}
+  ~MortalRows() override { there_ = false; }
+  [[nodiscard]] std::size_t size() const override { return 100'000'000; }
+  [[nodiscard]] Slice rows(RowRange range) const override {
+    if (!there_) read_when_gone_ = true;
+    return {range.begin, range.end};
+  }
+
+ private:
+  std::atomic<bool>& read_when_gone_;
+  std::atomic<bool> there_ = true;
+};
+
+TEST(WorkDispatcher, AFutureThatIsDroppedEndsItsRun) {
+  StaticHybridScheduler scheduler({"cpu", "emulated:1e12,0"}, {1});
+  std::atomic<bool> begun = false, read_when_gone = false;
+  std::atomic<int> calls = 0;
+  WorkDispatcher<Slice, int> dispatcher(scheduler, {.run = [&](Slice&&, const WorkDevice&) {
+                                          ++calls;
+                                          begun = true;
+                                          begun.notify_all();
+                                          return 1;
+                                        }});
+  for (int round = 0; round < 3; ++round) {
+    {
+      MortalRows rows(read_when_gone);
+      const auto result = dispatcher.submit(rows);
+      begun.wait(false);
+    }
+    const int made = calls;
+    SliceGenerator few(0, 50);
+    EXPECT_EQ(dispatcher.run(few).size(), 50U) << "it is usable again";
+    EXPECT_EQ(calls - made, 50) << "and nothing of the dropped run was still at work";
+    begun = false;
+  }
+  EXPECT_FALSE(read_when_gone);
+}
+
+TEST_P(BothModes, AnExceptionBeforeGetLeavesAUsableDispatcher) {
+  SimpleScheduler scheduler("cpu", 10);
+  WorkDispatcher<Slice, int> dispatcher(
+      scheduler, {.run = [](Slice&&, const WorkDevice&) { return 1; }}, options());
+  SliceGenerator rows(0, 1000);
+  const auto interrupted = [&] {
+    const auto result = dispatcher.submit(rows);
+    throw std::domain_error("between submit and get");
+  };
+  EXPECT_THROW(interrupted(), std::domain_error);
+  rows.rewind();
+  EXPECT_EQ(dispatcher.run(rows).size(), 100U);
+}
+
+TEST(WorkDispatcher, AFutureMayOutliveItsDispatcher) {
+  SimpleScheduler scheduler("cpu", 10);
+  SliceGenerator rows(0, 1000);
+  std::future<std::vector<int>> asked, dropped;
+  {
+    WorkDispatcher<Slice, int> first(scheduler,
+                                     {.run = [](Slice&&, const WorkDevice&) { return 1; }});
+    asked = first.submit(rows);
+  }
+  {
+    WorkDispatcher<Slice, int> second(scheduler,
+                                      {.run = [](Slice&&, const WorkDevice&) { return 1; }});
+    dropped = second.submit(rows);
+  }
+  EXPECT_THAT(error_of([&] { (void)asked.get(); }),
+              AllOf(HasSubstr("cancelled"), HasSubstr("destroyed before")));
+}
+
+TEST(WorkDispatcher, ASharedFutureThatIsDroppedLaterEndsNoOtherRun) {
+  SimpleScheduler scheduler("cpu", 10);
+  WorkDispatcher<Slice, int> dispatcher(scheduler,
+                                        {.run = [](Slice&&, const WorkDevice&) { return 1; }});
+  SliceGenerator rows(0, 1000), more(0, 2000);
+  std::shared_future<std::vector<int>> done = dispatcher.submit(rows).share();
+  EXPECT_EQ(done.get().size(), 100U);
+  std::future<std::vector<int>> next = dispatcher.submit(more);
+  done = {};
+  EXPECT_EQ(next.get().size(), 200U);
+}
+
 TEST(WorkDispatcher, InitialisesEveryWorkerBeforeItIsMade) {
   StaticHybridScheduler scheduler({"cpu", "emulated:1e9,0"}, {10});
   std::mutex mutex;

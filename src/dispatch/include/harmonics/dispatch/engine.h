@@ -92,6 +92,10 @@ class DispatchEngine {
   /// engine takes no run until it has.
   void wait();
 
+  /// Ends a run that is under way: nothing more is given out, and it returns once what is at work
+  /// has ended. Its errors are dropped. Without a run it does nothing.
+  void cancel();
+
   static constexpr Nanoseconds kDrainGrace = std::chrono::seconds(10);
 
   /// Workers of all devices.

@@ -75,13 +75,54 @@ class WorkDispatcher {
 
   /// Begins the same and returns at once; `get` waits, and throws what `run` would. The generator
   /// must live until then. A second run before that is an Error (kFailedPrecondition).
+  ///
+  /// A future that is dropped instead (also by an exception between) ends the run: its destructor
+  /// waits for the sub-batches at work, no further ones begin, nobody reads the generator any more,
+  /// and the dispatcher can run again. So does the destructor of the dispatcher; `get` of a future
+  /// that outlives it is an Error (kCancelled).
   [[nodiscard]] std::future<Result> submit(WorkGenerator<RawInput>& generator,
                                            RunOptions options = {}) {
     start(generator, std::move(options));
-    return std::async(std::launch::deferred, [this, &generator] { return finish(generator); });
+    return std::async(std::launch::deferred,
+                      [run = Underway(self_.here), &generator]() mutable -> Result {
+                        return run.end().finish(generator);
+                      });
   }
 
  private:
+  // Where a future finds the dispatcher: null once that is gone.
+  using Whereabouts = std::shared_ptr<WorkDispatcher*>;
+
+  struct Self {
+    explicit Self(WorkDispatcher* dispatcher)
+        : here(std::make_shared<WorkDispatcher*>(dispatcher)) {}
+    ~Self() { *here = nullptr; }
+    Self(const Self&) = delete;
+    Self& operator=(const Self&) = delete;
+    Whereabouts here;
+  };
+
+  // A run whose result nobody has asked for yet.
+  class Underway {
+   public:
+    explicit Underway(Whereabouts where) : where_(std::move(where)) {}
+    Underway(Underway&&) noexcept = default;
+    ~Underway() {
+      if (where_ && *where_ != nullptr) (*where_)->give_up();
+    }
+    // The result is asked for, once: from now on the dispatcher answers for the run.
+    WorkDispatcher& end() {
+      const Whereabouts where = std::exchange(where_, nullptr);
+      if (*where == nullptr) {
+        fail(ErrorCode::kCancelled, "the dispatcher was destroyed before its result was asked for");
+      }
+      return **where;
+    }
+
+   private:
+    Whereabouts where_;
+  };
+
   struct Job final : DispatchJob {
     explicit Job(Functions given) : functions(std::move(given)) {}
     void run(const WorkDevice& device, std::size_t worker, RowRange rows,
@@ -158,9 +199,15 @@ class WorkDispatcher {
     return job_.functions.sink->take();
   }
 
+  void give_up() {
+    started_ = false;
+    engine_.cancel();
+  }
+
   Job job_;
   bool started_ = false;
   DispatchEngine engine_;
+  Self self_{this};
 };
 
 }  // namespace harmonics
