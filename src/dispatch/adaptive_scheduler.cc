@@ -12,12 +12,11 @@
 namespace harmonics {
 namespace {
 
-/// The first sub-batch of an unknown device is at most this share of the batch, per device: it may
-/// turn out to be a hundred times slower than the others.
-constexpr std::size_t kProbeShare = 1024;
-constexpr std::size_t kHintShare = 256;
-/// How much larger than anything seen a sub-batch may be.
-constexpr std::size_t kGrowth = 8;
+/// The first sub-batch of an unknown device: it may be a hundred thousand times slower than the
+/// others, and what it was given cannot be taken back.
+constexpr std::size_t kProbeRows = 1;
+/// How much larger than anything seen a sub-batch may be, once latency and rate are told apart.
+constexpr std::size_t kGrowth = 32;
 /// Before latency and rate are told apart.
 constexpr std::size_t kProbeGrowth = 4;
 /// Sub-batches that wait at a device beyond one per worker, so that it never idles between two.
@@ -105,14 +104,6 @@ std::size_t AdaptiveScheduler::piece_rows(std::size_t device, const RunView& vie
   return std::min(best, std::max<std::size_t>(1, view.total_rows / kOverlapped));
 }
 
-std::size_t AdaptiveScheduler::probe_rows(const Learner& learner, const RunView& view) const {
-  const std::size_t share = learner.first_batch > 0 ? kHintShare : kProbeShare;
-  const std::size_t most = std::max<std::size_t>(1, view.total_rows / (share * devices_.size()));
-  std::size_t rows = learner.first_batch > 0 ? std::min(learner.first_batch, most) : most;
-  if (learner.ceiling_rows > 0) rows = std::min(rows, learner.ceiling_rows);
-  return rows;
-}
-
 // `rows` as a size that this device can have now.
 std::size_t AdaptiveScheduler::fitting(const Learner& learner, const DeviceLoad& load,
                                        double rows) const {
@@ -121,7 +112,7 @@ std::size_t AdaptiveScheduler::fitting(const Learner& learner, const DeviceLoad&
   const std::size_t growth = learner.rate.separated() ? kGrowth : kProbeGrowth;
   if (learner.largest_seen > 0 &&
       learner.largest_seen < std::numeric_limits<std::size_t>::max() / growth) {
-    most = std::min(most, learner.largest_seen * growth);
+    most = std::min(most, std::max(learner.largest_seen * growth, learner.first_batch));
   }
   return std::min(most, static_cast<std::size_t>(std::max(0.0, std::min(rows, 1e15))));
 }
@@ -168,8 +159,7 @@ std::optional<WorkAssignment> AdaptiveScheduler::probe(const RunView& view) cons
     if ((learner.rate.known() && !learner.on_probation) || !takes_more(d, view)) {
       continue;
     }
-    const std::size_t rows = std::min(probe_rows(learner, view), view.left_rows);
-    return WorkAssignment{.device = d, .rows = std::min(rows, view.devices[d].room_rows)};
+    return WorkAssignment{.device = d, .rows = std::min(kProbeRows, view.left_rows)};
   }
   return std::nullopt;
 }

@@ -14,8 +14,9 @@ namespace harmonics {
 
 struct AdaptiveConfig {
   std::vector<std::string> devices;
-  /// Sizes to begin with, one for all devices or one each, where nothing was learned; they may be
-  /// wrong. Empty: a small share of the batch.
+  /// Sizes to go to right after the first rows, one for all devices or one each, where nothing was
+  /// learned; they may be wrong: a device whose first row took too long for that gets fewer. Empty:
+  /// sizes grow step by step.
   std::vector<std::size_t> first_batches = {};
   /// Under this name what was learned is kept in `rates_file`.
   std::string model = "model";
@@ -43,12 +44,16 @@ struct DeviceKnowledge {
   bool quarantined = false;
 };
 
-/// Fits latency and rate per device from every sub-batch, and picks sizes itself: probes first,
-/// then the smallest sub-batches that come close to full throughput, and towards the end just so
-/// many rows that all devices finish together; a device that would only delay the end gets none. An
-/// idle device takes over rows that wait at another one when both then finish earlier. Out of
-/// memory: the sub-batch comes back in halves and the size is remembered as too large. A lost
-/// device is quarantined, its rows go elsewhere, and the next run begins with a probe of it.
+/// Fits latency and rate per device from every sub-batch, and picks sizes itself: a single row
+/// first, then more as far as the device would be done in time even if all that was measured so far
+/// were the rows', then the smallest sub-batches that come close to full throughput, and towards
+/// the end just so many rows that all devices finish together; a device that would only delay the
+/// end gets none. So a run over devices of which nothing is known ends within 5 % of the best
+/// subset of them, too (rates from 1e2 to 1e7 rows/s, a run of 200 latencies or more); the one row
+/// that an unknown device has begun is always waited for. An idle device takes over rows that wait
+/// at another one when both then finish earlier. Out of memory: the sub-batch comes back in halves
+/// and the size is remembered as too large. A lost device is quarantined, its rows go elsewhere,
+/// and the next run begins with a probe of it.
 ///
 /// Wrong configurations are an Error (kInvalidArgument), as are more first_batches than devices.
 class AdaptiveScheduler final : public WorkScheduler {
@@ -86,7 +91,6 @@ class AdaptiveScheduler final : public WorkScheduler {
   };
 
   [[nodiscard]] bool takes_more(std::size_t device, const RunView& view) const;
-  [[nodiscard]] std::size_t probe_rows(const Learner& learner, const RunView& view) const;
   [[nodiscard]] std::size_t best_batch(const Learner& learner) const;
   [[nodiscard]] std::size_t piece_rows(std::size_t device, const RunView& view) const;
   [[nodiscard]] double ready_s(std::size_t device, const RunView& view) const;
