@@ -5,6 +5,16 @@
 namespace harmonics {
 namespace {
 
+// Still a std::bad_alloc for those who catch that.
+class LocatedBadAlloc final : public std::bad_alloc {
+ public:
+  explicit LocatedBadAlloc(std::string text) : text_(std::move(text)) {}
+  [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  std::string text_;
+};
+
 ErrorCode code_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -49,6 +59,20 @@ std::string failure_text(const std::exception_ptr& error) {
     return known.what();
   } catch (...) {
     return "an exception that is no std::exception";
+  }
+}
+
+std::exception_ptr located_failure(const std::exception_ptr& error, const std::string& device,
+                                   RowRange rows) {
+  if (failure_kind(error) == FailureKind::kWork) return error;
+  const std::string text = format("device '{}', rows {} to {}: {}", device, rows.begin,
+                                  rows.end - 1, failure_text(error));
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& known) {
+    return std::make_exception_ptr(Error(known.code(), text));
+  } catch (...) {
+    return std::make_exception_ptr(LocatedBadAlloc(text));
   }
 }
 

@@ -154,7 +154,9 @@ void RunState::fail(std::size_t device, const Claim& claim, const std::exception
   } catch (...) {
     stop(std::current_exception());
   }
-  if (recovery == Recovery::kStop) stop(error);
+  if (recovery == Recovery::kStop) {
+    stop(located_failure(error, scheduler_.devices()[device].name, claim.rows));
+  }
   if (stopping()) return;
   put_back(retried, recovery);
   drop_queue(device, true);

@@ -139,6 +139,29 @@ TEST(WorkDispatcher, SeveralExceptionsBecomeOneThatListsThem) {
   }
 }
 
+TEST_P(BothModes, ALostOrFullDeviceIsNamedWithItsRows) {
+  SimpleScheduler scheduler("emulated:1e9,0", 10);
+  SliceGenerator slices(100, 195);
+  std::function<void()> fault;
+  WorkDispatcher<Slice, int> dispatcher(scheduler,
+                                        {.run =
+                                             [&](Slice&& slice, const WorkDevice&) {
+                                               if (slice.start == 120) fault();
+                                               return 1;
+                                             }},
+                                        options());
+  fault = [] { fail(ErrorCode::kUnavailable, "gone"); };
+  EXPECT_EQ(error_of([&] { (void)dispatcher.run(slices); }),
+            "unavailable: device 'emulated:1e9,0', rows 20 to 29: gone");
+  fault = [] { throw std::bad_alloc(); };
+  try {
+    (void)dispatcher.run(slices);
+    FAIL();
+  } catch (const std::bad_alloc& error) {
+    EXPECT_STREQ(error.what(), "device 'emulated:1e9,0', rows 20 to 29: std::bad_alloc");
+  }
+}
+
 TEST(WorkDispatcher, SubmitReturnsWhileTheWorkGoesOn) {
   SimpleScheduler scheduler("cpu", 10);
   std::latch go(1);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <harmonics/base/error.h>
+#include <harmonics/dispatch/generator.h>
 
 namespace harmonics {
 
@@ -24,6 +25,12 @@ enum class FailureKind {
 
 /// what() of an exception, or a stand-in for one that is no std::exception.
 [[nodiscard]] std::string failure_text(const std::exception_ptr& error);
+
+/// The failure with device and rows before its words, where it is the device's (memory, loss):
+/// "device 'cuda:0', rows 0 to 344: gone". The type stays Error, with its code, or std::bad_alloc.
+/// One of the work itself comes back as it is.
+[[nodiscard]] std::exception_ptr located_failure(const std::exception_ptr& error,
+                                                 const std::string& device, RowRange rows);
 
 /// Several sub-batches failed before scheduling stopped: the message lists them, `errors` holds the
 /// originals. The code is theirs where they agree, else kAborted.
