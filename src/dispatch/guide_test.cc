@@ -117,7 +117,13 @@ TEST(DispatchGuide, Merging) {
 
 // --- pictures ---
 
-std::string picture_of(WorkScheduler& scheduler, std::size_t rows, Nanoseconds dies_at) {
+struct Picture {
+  std::string svg;
+  /// When the sub-batch that failed had begun; zero when none did.
+  Nanoseconds lost_at{0};
+};
+
+Picture picture_of(WorkScheduler& scheduler, std::size_t rows, Nanoseconds dies_at) {
   const auto time = std::make_shared<SimulatedTimeline>();
   const auto trace = std::make_shared<DispatchTrace>();
   {
@@ -134,7 +140,13 @@ std::string picture_of(WorkScheduler& scheduler, std::size_t rows, Nanoseconds d
     SliceGenerator slices(0, rows);
     (void)dispatcher.run(slices);
   }
-  return dispatch_trace_svg({trace->lanes().begin(), trace->lanes().end()});
+  Picture picture{dispatch_trace_svg({trace->lanes().begin(), trace->lanes().end()})};
+  for (const TraceLane& lane : trace->lanes()) {
+    for (const TraceChunk& chunk : lane.chunks) {
+      if (chunk.failed) picture.lost_at = chunk.started;
+    }
+  }
+  return picture;
 }
 
 TEST(DispatchGuide, Pictures) {
@@ -147,16 +159,26 @@ TEST(DispatchGuide, Pictures) {
       .devices = {"emulated:4e5,2ms#a", "emulated:2e5,1ms#b", "emulated:2e4,0#c"}};
   AdaptiveScheduler cold(devices);
   AdaptiveScheduler broken(devices);
-  const std::map<std::string, std::string> pictures = {
+  const std::map<std::string, Picture> pictures = {
       {"dispatch-simple.svg", picture_of(simple, 12'000, never)},
       {"dispatch-hybrid.svg", picture_of(fixed, 45'000, never)},
       {"dispatch-adaptive.svg", picture_of(cold, 80'000, never)},
       {"dispatch-lost.svg", picture_of(broken, 80'000, later)}};
-  for (const auto& [name, svg] : pictures) EXPECT_NE(svg.find("% busy"), std::string::npos) << name;
+  for (const auto& [name, picture] : pictures) {
+    EXPECT_NE(picture.svg.find("% busy"), std::string::npos) << name;
+  }
+  const char* const source = std::getenv("HARMONICS_SOURCE_DIR");
+  ASSERT_NE(source, nullptr) << "ctest says where the guide is";
+  const std::string guide =
+      read_text_file(std::filesystem::path(source) / "docs/guides/dispatch.md", 1 << 20);
+  const double lost_ms =
+      1e-6 * static_cast<double>(pictures.at("dispatch-lost.svg").lost_at.count());
+  const std::string caption = format("The second device is lost at {:.0f} ms", lost_ms);
+  EXPECT_NE(guide.find(caption), std::string::npos) << "the caption should be: " << caption;
   const char* const folder = std::getenv("HARMONICS_WRITE_PICTURES");
   if (folder == nullptr) return;
-  for (const auto& [name, svg] : pictures) {
-    write_text_file(std::filesystem::path(folder) / name, svg);
+  for (const auto& [name, picture] : pictures) {
+    write_text_file(std::filesystem::path(folder) / name, picture.svg);
   }
 }
 

@@ -54,6 +54,14 @@ TensorMapLoader::TensorMapLoader(TensorMap tensors, int axis)
   }
 }
 
+std::vector<std::string> TensorMapLoader::unbatched() const {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors_) {
+    if (length_along(tensor.shape(), axis_) == 1) names.push_back(name);
+  }
+  return names;
+}
+
 TensorMap TensorMapLoader::rows(RowRange range) const {
   TensorMap out;
   for (const auto& [name, tensor] : tensors_) {

@@ -25,6 +25,10 @@ std::size_t needed_axis(const std::string& what, const Tensor& part, int axis) {
   return *there;
 }
 
+bool same_bytes(const Tensor& one, const Tensor& other) {
+  return one.spec() == other.spec() && std::ranges::equal(one.bytes(), other.bytes());
+}
+
 // A tensor like `part`, with `rows` along the axis.
 Tensor make_whole(const Tensor& part, std::size_t axis, std::size_t rows) {
   Shape shape = part.shape();
@@ -102,6 +106,10 @@ TensorMap TensorMapSink::take() { return std::exchange(whole_, {}); }
 
 // --- derivatives ---
 
+void DerivativeSink::set_unbatched_inputs(std::vector<std::string> names) {
+  unbatched_ = std::move(names);
+}
+
 void DerivativeSink::begin(RowRange rows, std::size_t workers) {
   rows_ = rows;
   values_.begin(rows, workers);
@@ -114,6 +122,21 @@ void DerivativeSink::put(std::size_t worker, RowRange rows, ValuesAndDerivatives
   kept_[worker].push_back({rows, std::move(part.derivatives)});
 }
 
+bool DerivativeSink::batched(const std::vector<const Kept*>& parts, const std::string& out,
+                             const std::string& in) const {
+  const Tensor& first = parts.front()->part.at(out).at(in);
+  bool of_its_length = true, single_rows = true, alike = true;
+  for (const Kept* kept : parts) {
+    const Tensor& block = kept->part.at(out).at(in);
+    of_its_length &= length_along(block.shape(), axis_) == kept->rows.size();
+    single_rows &= kept->rows.size() == 1;
+    alike = alike && same_bytes(block, first);
+  }
+  if (!of_its_length || !axis_of(first.shape(), axis_)) return false;
+  if (blocks_ == DerivativeBlocks::kAllBatched || !single_rows) return true;
+  return !alike || std::ranges::find(unbatched_, in) == unbatched_.end();
+}
+
 ValuesAndDerivatives DerivativeSink::take() {
   std::vector<const Kept*> parts;
   for (const auto& shelf : kept_) {
@@ -123,14 +146,9 @@ ValuesAndDerivatives DerivativeSink::take() {
   ValuesAndDerivatives result{values_.take(), {}};
   for (const auto& [out, blocks] : parts.front()->part) {
     for (const auto& [in, first] : blocks) {
-      bool batched = true;
-      for (const Kept* kept : parts) {
-        const Tensor& block = kept->part.at(out).at(in);
-        batched &= length_along(block.shape(), axis_) == kept->rows.size();
-      }
       Tensor& joined = result.derivatives[out][in];
       joined = first;
-      if (!batched) continue;
+      if (!batched(parts, out, in)) continue;
       const std::size_t axis = needed_axis("a derivative", first, axis_);
       joined = make_whole(first, axis, rows_.size());
       for (const Kept* kept : parts) {

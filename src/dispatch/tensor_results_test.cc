@@ -169,6 +169,28 @@ TEST(DerivativeMaps, BatchedBlocksAreJoinedAndOthersKeptOnce) {
   }
 }
 
+TEST(DerivativeMaps, BlocksHaveOneShapeHoweverTheBatchIsCut) {
+  const Tensor x = counting({5, 6});
+  for (const std::size_t size : {1UL, 2UL, 5UL}) {
+    SimpleScheduler scheduler("cpu", size);
+    TensorMapLoader loader({{"x", x}, {"c", counting({1, 6})}});
+    // One block by c for all rows, and one that differs from row to row.
+    DerivativeDispatcher dispatcher(
+        scheduler, derivative_functions([](TensorMap&& inputs, const WorkDevice&) {
+          const Tensor& rows = inputs.at("x");
+          const std::int64_t count = rows.shape()[0];
+          return ValuesAndDerivatives{
+              {{"y", twice(rows)}, {"z", rows}},
+              {{"y", {{"x", rows.reshaped({count, 1, 6})}, {"c", counting({1, 1, 6})}}},
+               {"z", {{"c", rows.reshaped({count, 6, 1})}}}}};
+        }));
+    const ValuesAndDerivatives result = dispatcher.run(loader);
+    EXPECT_EQ(result.derivatives.at("y").at("c").shape(), (Shape{1, 1, 6})) << size;
+    EXPECT_EQ(result.derivatives.at("y").at("x").shape(), (Shape{5, 1, 6})) << size;
+    EXPECT_EQ(result.derivatives.at("z").at("c").shape(), (Shape{5, 6, 1})) << size;
+  }
+}
+
 TEST(DerivativeMaps, SubBatchesOfOneRowAreJoined) {
   SimpleScheduler scheduler("cpu", 1);
   TensorMapLoader loader({{"x", counting({4, 1})}});

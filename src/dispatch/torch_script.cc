@@ -201,7 +201,7 @@ TorchDerivativeFunctions script_derivative_functions(const ScriptModel& model) {
     init_torch_worker(device);
     modules->load(device);
   };
-  functions.sink = std::make_shared<DerivativeSink>(0);
+  functions.sink = std::make_shared<DerivativeSink>(0, DerivativeBlocks::kAllBatched);
   return functions;
 }
 

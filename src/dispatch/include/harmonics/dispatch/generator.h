@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <harmonics/base/error.h>
 
@@ -34,6 +36,8 @@ class WorkGenerator {
   [[nodiscard]] virtual std::size_t size() const = 0;
   /// The input made of these rows, which lie within 0..size().
   [[nodiscard]] virtual T rows(RowRange range) const = 0;
+  /// Names of inputs that have no rows of their own and go whole into every sub-batch.
+  [[nodiscard]] virtual std::vector<std::string> unbatched() const { return {}; }
 
   struct Piece {
     std::size_t count;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,8 @@ class ResultSink {
   virtual ~ResultSink() = default;
   /// A run over `rows` begins, with so many workers; what an earlier run left is dropped.
   virtual void begin(RowRange rows, std::size_t workers) = 0;
+  /// Before `begin`: the names of inputs that went whole into every sub-batch.
+  virtual void set_unbatched_inputs(std::vector<std::string> /*names*/) {}
   virtual void put(std::size_t worker, RowRange rows, Part&& part) = 0;
   [[nodiscard]] virtual Result take() = 0;
 };

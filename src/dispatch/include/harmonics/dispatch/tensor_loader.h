@@ -38,6 +38,7 @@ class TensorMapLoader final : public WorkGenerator<TensorMap> {
   explicit TensorMapLoader(TensorMap tensors, int axis = 0);
   [[nodiscard]] std::size_t size() const override { return size_; }
   [[nodiscard]] TensorMap rows(RowRange range) const override;
+  [[nodiscard]] std::vector<std::string> unbatched() const override;
 
  private:
   TensorMap tensors_;

@@ -59,12 +59,24 @@ class TensorMapSink final : public ResultSink<TensorMap, TensorMap> {
   TensorMap whole_;
 };
 
+/// Which blocks of derivatives have rows.
+enum class DerivativeBlocks {
+  /// As their lengths say.
+  kByShape,
+  /// All of them.
+  kAllBatched,
+};
+
 /// Values as TensorMapSink joins them, and derivatives: a block with the batch axis is joined along
-/// it, one without (length 1 along the axis in every sub-batch of several rows, or too few axes) is
-/// the same for all rows and kept once, from the first rows.
+/// it, one without (length 1 along the axis in a sub-batch of several rows, or too few axes) is the
+/// same for all rows and kept once, from the first rows. Where every sub-batch had a single row
+/// lengths say nothing: then a block by an unbatched input that is the same in all of them is kept
+/// once, so that its shape does not depend on how the batch was cut; all others are joined.
 class DerivativeSink final : public ResultSink<ValuesAndDerivatives, ValuesAndDerivatives> {
  public:
-  explicit DerivativeSink(int axis = 0) : axis_(axis), values_(axis) {}
+  explicit DerivativeSink(int axis = 0, DerivativeBlocks blocks = DerivativeBlocks::kByShape)
+      : axis_(axis), blocks_(blocks), values_(axis) {}
+  void set_unbatched_inputs(std::vector<std::string> names) override;
   void begin(RowRange rows, std::size_t workers) override;
   void put(std::size_t worker, RowRange rows, ValuesAndDerivatives&& part) override;
   [[nodiscard]] ValuesAndDerivatives take() override;
@@ -74,7 +86,12 @@ class DerivativeSink final : public ResultSink<ValuesAndDerivatives, ValuesAndDe
     RowRange rows;
     DerivativeMap part;
   };
+  [[nodiscard]] bool batched(const std::vector<const Kept*>& parts, const std::string& out,
+                             const std::string& in) const;
+
   int axis_;
+  DerivativeBlocks blocks_;
+  std::vector<std::string> unbatched_;
   RowRange rows_;
   TensorMapSink values_;
   std::vector<std::vector<Kept>> kept_;

@@ -46,7 +46,8 @@ struct WorkFunctions {
 ///
 /// An exception of a function stops the scheduling; what is at work is finished, then it reaches
 /// the caller as it was (several: one AggregateError), and the dispatcher can run again. Some
-/// schedulers put rows elsewhere instead when a device is lost or out of memory.
+/// schedulers put rows elsewhere instead when a device is lost or out of memory; otherwise that
+/// error names device and rows.
 ///
 /// Threads: one thread calls the members; functions are called on the workers, for one device by
 /// one thread at a time unless it has several lanes (DispatchOptions). The scheduler stays the
@@ -182,6 +183,7 @@ class WorkDispatcher {
            "the generator has no rows left: rewind() it, or make one with rows");
     }
     job_.generator = &generator;
+    job_.functions.sink->set_unbatched_inputs(generator.unbatched());
     job_.functions.sink->begin(rows, engine_.worker_count());
     started_ = true;
     try {
