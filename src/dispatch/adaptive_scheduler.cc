@@ -29,6 +29,10 @@ constexpr std::size_t kOverlapped = 16;
 constexpr double kCaution = 2;
 /// Stealing must bring the end of the victim's work forward by this share of what it has left.
 constexpr double kLeastGain = 0.02;
+/// A sub-batch that has run so many times as long as expected may never end.
+constexpr double kStuck = 2;
+/// Computing rows again must take no more than this share of what they would still take.
+constexpr double kSooner = 0.5;
 /// What was learned is written again when it moved by more than this.
 constexpr double kWorthSaving = 0.2;
 
@@ -147,7 +151,10 @@ double AdaptiveScheduler::ready_s(std::size_t device, const RunView& view) const
 // --- who takes what ---
 
 std::optional<WorkAssignment> AdaptiveScheduler::assign(const RunView& view) {
-  if (view.left_rows == 0) return steal(view);
+  if (view.left_rows == 0) {
+    const auto stealing = steal(view);
+    return stealing || !config_.repeat_late ? stealing : repeat(view);
+  }
   if (const auto probing = probe(view)) return probing;
   if (const auto sharing = share(view)) return sharing;
   return last_rows(view);
@@ -264,6 +271,35 @@ std::optional<WorkAssignment> AdaptiveScheduler::steal(const RunView& view) cons
     if (taken > 0 && gain > kLeastGain * latest) {
       return WorkAssignment{.device = thief, .rows = taken, .from = victim};
     }
+  }
+  return std::nullopt;
+}
+
+// An idle device computes again what would be done later elsewhere.
+std::optional<WorkAssignment> AdaptiveScheduler::repeat(const RunView& view) const {
+  for (std::size_t d = 0; d < devices_.size(); ++d) {
+    const Learner& learner = learners_[d];
+    const DeviceLoad& load = view.devices[d];
+    if (learner.quarantined || learner.on_probation || !learner.rate.known()) continue;
+    if (load.running + load.queued > 0) continue;
+    std::optional<WorkAssignment> latest;
+    double latest_s = 0;
+    for (std::size_t other = 0; other < devices_.size(); ++other) {
+      const DeviceLoad& there = view.devices[other];
+      const std::size_t rows = there.repeatable_rows;
+      if (other == d || rows == 0 || fitting(learner, load, static_cast<double>(rows)) < rows) {
+        continue;
+      }
+      const RateModel& rate = learners_[other].rate;
+      const double passed = in_seconds(view.now - there.oldest_start);
+      const bool stuck = !rate.known() || learners_[other].on_probation ||
+                         passed > kStuck * rate.seconds(there.running_rows);
+      const double left = stuck ? std::numeric_limits<double>::infinity() : ready_s(other, view);
+      if (left <= latest_s || learner.rate.seconds(rows) > kSooner * left) continue;
+      latest = WorkAssignment{.device = d, .rows = rows, .from = other, .repeat = true};
+      latest_s = left;
+    }
+    if (latest) return latest;
   }
   return std::nullopt;
 }

@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <latch>
 #include <mutex>
 
 #include <harmonics/base/log.h>
@@ -253,6 +255,70 @@ TEST(Adaptive, AnIdleDeviceTakesOverWhatWaitsElsewhere) {
   EXPECT_EQ(steal->device, 1U);
   EXPECT_EQ(steal->from, 0U);
   EXPECT_NEAR(static_cast<double>(steal->rows), 5500, 60) << "both are done after 5500 rows";
+}
+
+TEST(Adaptive, LateWorkIsRepeatedAndCountsOnce) {
+  const auto timeline = std::make_shared<SimulatedTimeline>();
+  AdaptiveScheduler scheduler(AdaptiveConfig{
+      .devices = {"emulated:1e5,0", "emulated:1e6,1000s#late"}, .repeat_late = true});
+  Nanoseconds first{0}, last{0};  // of one worker
+  RowDispatcher dispatcher(scheduler,
+                           {.run =
+                                [&](Slice&& slice, const WorkDevice& device) {
+                                  if (device.latency < std::chrono::seconds(1)) {
+                                    last = timeline->now();
+                                    if (first.count() == 0) first = last;
+                                  }
+                                  return rows_of_slice(slice);
+                                },
+                            .reduce = join},
+                           {.timeline = timeline});
+  for (int round = 0; round < 3; ++round) {
+    first = Nanoseconds(0);
+    SliceGenerator slices(0, 50'000);
+    EXPECT_EQ(dispatcher.run(slices), rows_of_slice({0, 50'000}));
+    EXPECT_LE(last - first, std::chrono::milliseconds(510)) << "round " << round;
+  }
+}
+
+// On the machine's time: a device that hangs until after the run.
+TEST(Adaptive, ARunDoesNotWaitForADeviceThatHangs) {
+  std::latch release(1);
+  std::atomic<int> hung = 0;
+  AdaptiveScheduler scheduler(
+      AdaptiveConfig{.devices = {"cpu", "emulated:1e9,0"}, .repeat_late = true});
+  RowDispatcher dispatcher(scheduler, {.run =
+                                           [&](Slice&& slice, const WorkDevice& device) {
+                                             if (device.name == "cpu" && hung++ == 0) {
+                                               release.wait();
+                                             }
+                                             return rows_of_slice(slice);
+                                           },
+                                       .reduce = join});
+  for (int round = 0; round < 2; ++round) {
+    auto slices = std::make_unique<SliceGenerator>(0, 1000);
+    EXPECT_EQ(dispatcher.run(*slices), rows_of_slice({0, 1000})) << "round " << round;
+    slices.reset();  // what hangs has its input already
+  }
+  EXPECT_EQ(hung, 1);
+  release.count_down();
+}
+
+TEST(Adaptive, AnErrorOfWorkThatIsLateIsDropped) {
+  std::latch release(1);
+  AdaptiveScheduler scheduler(
+      AdaptiveConfig{.devices = {"cpu", "emulated:1e9,0"}, .repeat_late = true});
+  RowDispatcher dispatcher(scheduler, {.run = [&](Slice&& slice, const WorkDevice& device) -> Rows {
+                                         if (device.name == "cpu") {
+                                           release.wait();
+                                           throw std::domain_error("too late");
+                                         }
+                                         return rows_of_slice(slice);
+                                       },
+                                       .reduce = join});
+  SliceGenerator slices(0, 1000);
+  EXPECT_EQ(dispatcher.run(slices), rows_of_slice({0, 1000}));
+  release.count_down();
 }
 
 // 10,000 rows at 1e5 rows per second keep the device busy for 100 ms.

@@ -80,6 +80,25 @@ TEST(ColdStart, NeverMuchWorseThanTheBestSubsetOverAGridOfRatesAndLatencies) {
   std::printf("worst: %.4f, %s\n", worst.ratio, worst.where.c_str());
 }
 
+// A device whose first row would take a hundred times as long as the run.
+TEST(ColdStart, NorBesideADeviceThatNeverComesBackInTimeWhenLateWorkIsRepeated) {
+  Worst worst;
+  for (const char* rate : {"1e2", "1e4", "1e6", "1e7"}) {
+    for (const char* latency : {"0", "100us", "1ms", "5ms"}) {
+      for (const char* late : {"1e2", "1e4", "1e7"}) {
+        const std::string good = format("emulated:{},{}", rate, latency);
+        const Devices devices = {format("emulated:{},100s", late), good + "#a", good + "#b"};
+        const auto rows = static_cast<std::size_t>(2 * total_rate({good}));
+        AdaptiveScheduler cold(AdaptiveConfig{.devices = devices, .repeat_late = true});
+        worst.add(event_seconds(cold, rows), best_subset_seconds({good + "#a", good + "#b"}, rows),
+                  devices, rows);
+      }
+    }
+  }
+  EXPECT_LE(worst.ratio, kBar) << worst.where;
+  std::printf("worst: %.4f, %s\n", worst.ratio, worst.where.c_str());
+}
+
 TEST(ColdStart, NorWithSeveralDevicesOfAnyKindAndAnyFirstSizes) {
   Worst worst;
   for (std::uint64_t seed = 1; seed <= 600; ++seed) {

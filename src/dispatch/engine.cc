@@ -31,6 +31,8 @@ struct Worker {
 struct Outcome {
   Nanoseconds ended{0};
   std::exception_ptr error;
+  /// Its result counts.
+  bool kept = true;
 };
 
 std::exception_ptr make_error(ErrorCode code, const std::string& text) {
@@ -40,6 +42,8 @@ std::exception_ptr make_error(ErrorCode code, const std::string& text) {
 }  // namespace
 
 struct DispatchEngine::Core {
+  class Gate;
+
   Core(WorkScheduler& scheduler, DispatchOptions options, InitThread init_thread);
 
   void spawn();
@@ -48,7 +52,8 @@ struct DispatchEngine::Core {
   void work(Worker& worker, std::unique_lock<std::mutex>& lock);
   void compute_one(Worker& worker, std::unique_lock<std::mutex>& lock);
   [[nodiscard]] Outcome compute(Worker& worker, const Claim& claim);
-  void compute_unsafely(Worker& worker, const Claim& claim, ChunkPhases& phases);
+  [[nodiscard]] bool compute_unsafely(Worker& worker, const Claim& claim, ChunkPhases& phases);
+  void pass_time(Worker& worker, const Claim& claim, Nanoseconds submitted, ChunkPhases& phases);
   void report(std::unique_lock<std::mutex>& lock);
   void go_on(const Worker* self);
   void run_in_caller(std::unique_lock<std::mutex>& lock);
@@ -58,6 +63,7 @@ struct DispatchEngine::Core {
   void rouse_device(std::size_t device);
 
   WorkScheduler& scheduler;
+  const bool repeats;
   const DispatchOptions options;
   const InitThread init_thread;
   const std::shared_ptr<Timeline> timeline;
@@ -82,6 +88,7 @@ struct DispatchEngine::Core {
 
 DispatchEngine::Core::Core(WorkScheduler& wanted, DispatchOptions given, InitThread init)
     : scheduler(wanted),
+      repeats(wanted.repeats()),
       options(std::move(given)),
       init_thread(std::move(init)),
       timeline(options.timeline ? options.timeline : std::make_shared<RealTimeline>()),
@@ -177,17 +184,18 @@ void DispatchEngine::Core::compute_one(Worker& worker, std::unique_lock<std::mut
   if (outcome.error) {
     state.fail(worker.device_index, claim, outcome.error, outcome.ended);
   } else {
-    state.finish(worker.device_index, claim, outcome.ended);
+    state.finish(worker.device_index, claim, outcome.ended, outcome.kept);
   }
-  if (run.progress) report(lock);
+  if (run.progress && active) report(lock);
   go_on(&worker);
 }
 
 Outcome DispatchEngine::Core::compute(Worker& worker, const Claim& claim) {
   Outcome outcome;
   ChunkPhases phases;
+  outcome.kept = !repeats;  // one that fails may do so when its run is over
   try {
-    compute_unsafely(worker, claim, phases);
+    outcome.kept = compute_unsafely(worker, claim, phases);
   } catch (...) {
     outcome.error = std::current_exception();
     if (worker.device.emulated()) {
@@ -195,7 +203,7 @@ Outcome DispatchEngine::Core::compute(Worker& worker, const Claim& claim) {
     }
   }
   outcome.ended = timeline->now();
-  if (worker.trace != nullptr) {
+  if (worker.trace != nullptr && outcome.kept) {
     worker.trace->add({.begin_row = claim.rows.begin,
                        .rows = claim.rows.size(),
                        .started = claim.started_at,
@@ -207,7 +215,48 @@ Outcome DispatchEngine::Core::compute(Worker& worker, const Claim& claim) {
   return outcome;
 }
 
-void DispatchEngine::Core::compute_unsafely(Worker& worker, const Claim& claim,
+// What a worker passes where sub-batches may be repeated. An emulated device's time passes before
+// its result is kept, so that the first in time is the first.
+class DispatchEngine::Core::Gate final : public ChunkGate {
+ public:
+  Gate(Core& core, Worker& worker, const Claim& claim, ChunkPhases& phases)
+      : core_(core), worker_(worker), claim_(claim), phases_(phases) {}
+
+  void loaded() override {
+    const std::lock_guard lock(core_.mutex);
+    core_.state.loaded(worker_.device_index, claim_);
+    core_.go_on(nullptr);  // what is at work can be repeated, or is done elsewhere already
+  }
+  [[nodiscard]] bool commit() override {
+    core_.pass_time(worker_, claim_, submitted, phases_);
+    const std::lock_guard lock(core_.mutex);
+    kept = core_.state.commit(worker_.device_index, claim_);
+    return kept;
+  }
+
+  Nanoseconds submitted{0};
+  bool kept = false;
+
+ private:
+  Core& core_;
+  Worker& worker_;
+  const Claim& claim_;
+  ChunkPhases& phases_;
+};
+
+void DispatchEngine::Core::pass_time(Worker& worker, const Claim& claim, Nanoseconds submitted,
+                                     ChunkPhases& phases) {
+  if (!worker.device.emulated()) return;
+  const std::size_t device = worker.device_index;
+  const bool overlaps = first_worker[device + 1] - first_worker[device] > 1;
+  const Nanoseconds end =
+      emulated[device].book(worker.device, claim.rows.size(), submitted, overlaps);
+  timeline->pause_until(end, worker.number);
+  phases.computed = end;
+}
+
+// Whether the result was kept.
+bool DispatchEngine::Core::compute_unsafely(Worker& worker, const Claim& claim,
                                             ChunkPhases& phases) {
   const std::size_t device = worker.device_index;
   struct Leave {
@@ -219,13 +268,16 @@ void DispatchEngine::Core::compute_unsafely(Worker& worker, const Claim& claim,
   const Leave leave{scheduler, device, claim.rows.size()};
   const Nanoseconds submitted =
       worker.device.emulated() && waited ? timeline->now() : claim.assigned_at;
-  job->run(worker.device, worker.number, claim.rows, worker.trace != nullptr ? &phases : nullptr);
-  if (!worker.device.emulated()) return;
-  const bool overlaps = first_worker[device + 1] - first_worker[device] > 1;
-  const Nanoseconds end =
-      emulated[device].book(worker.device, claim.rows.size(), submitted, overlaps);
-  timeline->pause_until(end, worker.number);
-  phases.computed = end;
+  ChunkPhases* const wanted = worker.trace != nullptr ? &phases : nullptr;
+  if (repeats) {
+    Gate gate(*this, worker, claim, phases);
+    gate.submitted = submitted;
+    job->run(worker.device, worker.number, claim.rows, wanted, &gate);
+    return gate.kept;
+  }
+  job->run(worker.device, worker.number, claim.rows, wanted, nullptr);
+  pass_time(worker, claim, submitted, phases);
+  return true;
 }
 
 // Calls the progress function without the lock; the run cannot end meanwhile.

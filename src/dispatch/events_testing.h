@@ -11,7 +11,8 @@
 
 namespace harmonics {
 
-/// Seconds that `rows` take on the scheduler's emulated devices, one worker each.
+/// Seconds that `rows` take on the scheduler's emulated devices, one worker each. What is late then
+/// is left alone.
 inline double event_seconds(WorkScheduler& scheduler, std::size_t rows) {
   struct Piece {
     Claim claim;
@@ -30,13 +31,15 @@ inline double event_seconds(WorkScheduler& scheduler, std::size_t rows) {
       const WorkDevice& device = scheduler.devices()[d];
       if (!at_work[d] && state.has_queued(d)) {
         const Claim claim = state.start(d, now);
+        if (scheduler.repeats()) state.loaded(d, claim);
         at_work[d] = {claim, now + device.latency + emulated_row_time(device, claim.rows.size())};
       }
       if (at_work[d] && (next == at_work.size() || at_work[d]->end < at_work[next]->end)) next = d;
     }
-    if (next == at_work.size()) break;
+    if (state.over()) break;
     now = at_work[next]->end;
-    state.finish(next, at_work[next]->claim, now);
+    const Claim& claim = at_work[next]->claim;
+    state.finish(next, claim, now, !scheduler.repeats() || state.commit(next, claim));
     at_work[next].reset();
   }
   state.end(now);

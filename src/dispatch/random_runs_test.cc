@@ -55,6 +55,7 @@ struct Scenario {
       dies_after = Nanoseconds(static_cast<std::int64_t>(2e7 * uniform() * uniform()));
     }
     if (random.below(10) == 0) cancel_after = random.below(rows);
+    repeat_late = random.below(2) == 0;
   }
   double uniform() { return static_cast<double>(random.uniform()); }
 
@@ -63,7 +64,7 @@ struct Scenario {
       return std::make_unique<StaticHybridScheduler>(devices, batches, capacities, priorities);
     }
     return std::make_unique<AdaptiveScheduler>(
-        AdaptiveConfig{.devices = devices, .first_batches = batches});
+        AdaptiveConfig{.devices = devices, .first_batches = batches, .repeat_late = repeat_late});
   }
 
   Random random;
@@ -78,6 +79,7 @@ struct Scenario {
   std::optional<std::size_t> dies;
   Nanoseconds dies_after{0};
   std::optional<std::size_t> cancel_after;
+  bool repeat_late = false;
 };
 
 // How runs ended, and what went wrong on the way.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include <harmonics/base/clock.h>
@@ -12,10 +13,16 @@ namespace harmonics {
 /// A sub-batch on its way through a device.
 struct Claim {
   RowRange rows;
+  /// Its own, but for a sub-batch that two devices compute: that has one number.
+  std::uint64_t number = 0;
   /// How often it came back because a device was lost.
   int attempts = 0;
   Nanoseconds assigned_at{0};
   Nanoseconds started_at{0};
+  /// At work: its input is made, its result counts (both known only where sub-batches are
+  /// repeated).
+  bool loaded = false;
+  bool committed = false;
 };
 
 /// Gives rows out from the front; what came back goes out first. Every row is in exactly one place:

@@ -10,10 +10,11 @@ namespace harmonics {
 RunState::RunState(WorkScheduler& scheduler, std::vector<std::size_t> row_caps,
                    const std::vector<int>& lanes)
     : scheduler_(scheduler),
+      repeats_(scheduler.repeats()),
       row_caps_(std::move(row_caps)),
       loads_(lanes.size()),
       queues_(lanes.size()),
-      starts_(lanes.size()) {
+      at_work_(lanes.size()) {
   for (std::size_t d = 0; d < lanes.size(); ++d) {
     loads_[d].lanes = lanes[d];
     loads_[d].room_rows = row_caps_[d];
@@ -30,6 +31,7 @@ void RunState::begin(RowRange rows, Nanoseconds now) {
   done_rows_ = 0;
   failures_.clear();
   uncounted_failures_ = 0;
+  ended_ = false;
   scheduler_.begin_run(view(now));
 }
 
@@ -52,18 +54,25 @@ void RunState::refill(Nanoseconds now, std::vector<std::size_t>& assigned) {
 void RunState::assign(const WorkAssignment& assignment, Nanoseconds now) {
   const std::size_t device = assignment.device;
   const bool stealing = assignment.from != WorkAssignment::kNobody;
+  const auto takes_from = [&](std::size_t from) {
+    if (from >= loads_.size() || from == device) return false;
+    return assignment.repeat ? repeats_ && loads_[from].repeatable_rows > 0 &&
+                                   loads_[from].repeatable_rows <= assignment.rows
+                             : loads_[from].last_queued_rows > 0;
+  };
   const bool possible = device < loads_.size() && assignment.rows > 0 &&
                         assignment.rows <= loads_[device].room_rows &&
-                        (stealing ? assignment.from < loads_.size() && assignment.from != device &&
-                                        !queues_[assignment.from].empty()
-                                  : pool_.left() > 0);
+                        (stealing ? takes_from(assignment.from) : pool_.left() > 0);
   if (!possible) {
     harmonics::fail(ErrorCode::kInternal,
                     "the scheduler assigned {} rows to device number {}, with {} left: a mistake "
                     "in the scheduler",
                     assignment.rows, device, pool_.left());
   }
-  Claim claim = stealing ? steal(assignment) : pool_.take(assignment.rows);
+  Claim claim = assignment.repeat ? repeat(assignment)
+                : stealing        ? steal(assignment)
+                                  : pool_.take(assignment.rows);
+  if (!assignment.repeat) claim.number = ++numbers_;
   claim.assigned_at = now;
   enqueue(device, claim);
 }
@@ -84,15 +93,28 @@ Claim RunState::steal(const WorkAssignment& assignment) {
     --load.queued;
     --queued_;
   }
-  load.last_queued_rows = queue.empty() ? 0 : queue.back().rows.size();
+  load.last_queued_rows = stealable_rows(assignment.from);
   return claim;
+}
+
+// A second copy of a sub-batch at work.
+Claim RunState::repeat(const WorkAssignment& assignment) {
+  for (const Claim& running : at_work_[assignment.from]) {
+    if (running.committed || twins_.contains(running.number)) continue;
+    twins_.emplace(running.number, Twin{});
+    note_oldest(assignment.from);
+    Claim copy = running;
+    copy.loaded = false;
+    return copy;
+  }
+  harmonics::fail(ErrorCode::kInternal, "device number {} has nothing to repeat", assignment.from);
 }
 
 void RunState::enqueue(std::size_t device, const Claim& claim) {
   queues_[device].push_back(claim);
   DeviceLoad& load = loads_[device];
   load.queued_rows += claim.rows.size();
-  load.last_queued_rows = claim.rows.size();
+  load.last_queued_rows = stealable_rows(device);
   ++load.queued;
   ++queued_;
   if (row_caps_[device] != DeviceLoad{}.room_rows) load.room_rows -= claim.rows.size();
@@ -110,9 +132,94 @@ Claim RunState::start(std::size_t device, Nanoseconds now) {
   --queued_;
   ++load.running;
   ++running_;
-  starts_[device].push_back(now);
-  load.oldest_start = starts_[device].front();
+  at_work_[device].push_back(claim);
+  note_oldest(device);
   return claim;
+}
+
+void RunState::note_oldest(std::size_t device) {
+  DeviceLoad& load = loads_[device];
+  const std::vector<Claim>& running = at_work_[device];
+  load.oldest_start = running.empty() ? Nanoseconds(0) : running.front().started_at;
+  load.repeatable_rows = 0;
+  if (!repeats_) return;
+  for (const Claim& claim : running) {
+    if (claim.committed || twins_.contains(claim.number)) continue;
+    load.repeatable_rows = claim.rows.size();
+    return;
+  }
+}
+
+// --- sub-batches that two devices compute ---
+
+Claim* RunState::at_work(std::size_t device, const Claim& claim) {
+  const auto found = std::ranges::find(at_work_[device], claim.number, &Claim::number);
+  return found == at_work_[device].end() ? nullptr : &*found;
+}
+
+void RunState::loaded(std::size_t device, const Claim& claim) {
+  at_work(device, claim)->loaded = true;
+}
+
+bool RunState::commit(std::size_t device, const Claim& claim) {
+  const auto twin = twins_.find(claim.number);
+  if (twin != twins_.end()) {
+    if (twin->second.committed) return false;
+    twin->second.committed = true;
+  }
+  at_work(device, claim)->committed = true;
+  note_oldest(device);
+  return true;
+}
+
+// What is repeated stays whole, where it is.
+std::size_t RunState::stealable_rows(std::size_t device) const {
+  const std::deque<Claim>& queue = queues_[device];
+  if (queue.empty()) return 0;
+  return !twins_.empty() && twins_.contains(queue.back().number) ? 0 : queue.back().rows.size();
+}
+
+// Those at work whose rows are done elsewhere and who need nothing of the run any more.
+std::size_t RunState::late() const {
+  if (twins_.empty()) return 0;
+  std::size_t count = 0;
+  for (const std::vector<Claim>& running : at_work_) {
+    for (const Claim& claim : running) {
+      const auto twin = twins_.find(claim.number);
+      if (twin != twins_.end() && twin->second.done && claim.loaded) ++count;
+    }
+  }
+  return count;
+}
+
+// One of two copies has ended, and with it the rows are done or not. True: they are the other's.
+bool RunState::drop_twin(const Claim& claim, bool done) {
+  if (twins_.empty()) return false;
+  const auto found = twins_.find(claim.number);
+  if (found == twins_.end()) return false;
+  Twin& twin = found->second;
+  --twin.out;
+  twin.done |= done;
+  if (done) drop_queued(claim.number);
+  const bool elsewhere = twin.done || twin.out > 0;
+  if (twin.out == 0) twins_.erase(found);
+  return elsewhere;
+}
+
+// The copy that no device has begun is not needed.
+void RunState::drop_queued(std::uint64_t number) {
+  for (std::size_t d = 0; d < queues_.size(); ++d) {
+    const auto found = std::ranges::find(queues_[d], number, &Claim::number);
+    if (found == queues_[d].end()) continue;
+    DeviceLoad& load = loads_[d];
+    load.queued_rows -= found->rows.size();
+    if (row_caps_[d] != DeviceLoad{}.room_rows) load.room_rows += found->rows.size();
+    queues_[d].erase(found);
+    load.last_queued_rows = stealable_rows(d);
+    --load.queued;
+    --queued_;
+    --twins_.at(number).out;
+  }
 }
 
 void RunState::stop_running(std::size_t device, const Claim& claim) {
@@ -121,13 +228,15 @@ void RunState::stop_running(std::size_t device, const Claim& claim) {
   --load.running;
   --running_;
   if (row_caps_[device] != DeviceLoad{}.room_rows) load.room_rows += claim.rows.size();
-  starts_[device].erase(std::ranges::find(starts_[device], claim.started_at));
-  load.oldest_start = starts_[device].empty() ? Nanoseconds(0) : starts_[device].front();
+  at_work_[device].erase(std::ranges::find(at_work_[device], claim.number, &Claim::number));
+  note_oldest(device);
 }
 
-void RunState::finish(std::size_t device, const Claim& claim, Nanoseconds ended) {
+void RunState::finish(std::size_t device, const Claim& claim, Nanoseconds ended, bool kept) {
   stop_running(device, claim);
-  done_rows_ += claim.rows.size();
+  if (kept) done_rows_ += claim.rows.size();
+  drop_twin(claim, kept);
+  if (ended_) return;  // it was late, and the scheduler may serve another dispatcher by now
   try {
     scheduler_.finished(
         {.device = device, .rows = claim.rows.size(), .started = claim.started_at, .ended = ended});
@@ -138,6 +247,11 @@ void RunState::finish(std::size_t device, const Claim& claim, Nanoseconds ended)
 
 void RunState::fail(std::size_t device, const Claim& claim, const std::exception_ptr& error,
                     Nanoseconds now) {
+  const auto twin = twins_.find(claim.number);
+  const bool done_before = twin != twins_.end() && twin->second.done;
+  if (twin != twins_.end() && at_work(device, claim)->committed) {
+    twin->second.committed = false;  // nothing was kept: the other copy may be
+  }
   stop_running(device, claim);
   Claim retried = claim;
   FailedWork work{.device = device,
@@ -146,6 +260,13 @@ void RunState::fail(std::size_t device, const Claim& claim, const std::exception
                   .attempts = 0,
                   .now = now,
                   .reason = failure_text(error)};
+  retried.loaded = retried.committed = false;
+  // An error of the work itself is that of both copies.
+  const bool by_work = work.kind == FailureKind::kWork;
+  if ((drop_twin(claim, by_work) && !by_work) || done_before) {
+    fail_late(device, work);
+    return;
+  }
   if (work.kind == FailureKind::kDeviceLost) ++retried.attempts;
   work.attempts = retried.attempts;
   Recovery recovery = Recovery::kStop;
@@ -159,6 +280,18 @@ void RunState::fail(std::size_t device, const Claim& claim, const std::exception
   }
   if (stopping()) return;
   put_back(retried, recovery);
+  drop_queue(device, true);
+}
+
+// The rows are another device's, who is lost or full all the same.
+void RunState::fail_late(std::size_t device, const FailedWork& work) {
+  if (ended_ || stopping() || work.kind == FailureKind::kWork) return;
+  try {
+    (void)scheduler_.failed(work);
+  } catch (...) {
+    stop(std::current_exception());
+    return;
+  }
   drop_queue(device, true);
 }
 
@@ -177,7 +310,8 @@ void RunState::put_back(const Claim& claim, Recovery recovery) {
 void RunState::drop_queue(std::size_t device, bool back_to_pool) {
   DeviceLoad& load = loads_[device];
   for (const Claim& claim : queues_[device]) {
-    if (back_to_pool) pool_.put_back(claim);
+    const bool needed = !drop_twin(claim, false);
+    if (back_to_pool && needed) pool_.put_back(claim);
     if (row_caps_[device] != DeviceLoad{}.room_rows) load.room_rows += claim.rows.size();
   }
   queued_ -= queues_[device].size();
@@ -197,6 +331,7 @@ void RunState::stop(const std::exception_ptr& why) {
 }
 
 void RunState::end(Nanoseconds now) {
+  ended_ = true;
   try {
     scheduler_.end_run(view(now));
   } catch (...) {

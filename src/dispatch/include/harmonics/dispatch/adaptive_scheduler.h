@@ -28,6 +28,14 @@ struct AdaptiveConfig {
   Nanoseconds least_time = std::chrono::milliseconds(5);
   /// Rows that met so many lost devices end the run.
   int max_attempts = 3;
+  /// True: when no rows are left, an idle device computes again what is at work on one that would
+  /// end later, or of which nothing is known; the first result counts, once, and `run` returns
+  /// without waiting for the other. So a device that takes long for its first row, or hangs, does
+  /// not delay the end. The price is in the contract of the functions: they may be called twice for
+  /// the same rows, at the same time on two devices, and one of them may still be at work when
+  /// `run` has returned: what they use must live until the dispatcher is destroyed, which waits for
+  /// them. The generator is not used any more, and nothing is put into the result or the trace.
+  bool repeat_late = false;
 };
 
 /// What an AdaptiveScheduler knows about a device.
@@ -50,10 +58,10 @@ struct DeviceKnowledge {
 /// the end just so many rows that all devices finish together; a device that would only delay the
 /// end gets none. So a run over devices of which nothing is known ends within 5 % of the best
 /// subset of them, too (rates from 1e2 to 1e7 rows/s, a run of 200 latencies or more); the one row
-/// that an unknown device has begun is always waited for. An idle device takes over rows that wait
-/// at another one when both then finish earlier. Out of memory: the sub-batch comes back in halves
-/// and the size is remembered as too large. A lost device is quarantined, its rows go elsewhere,
-/// and the next run begins with a probe of it.
+/// that an unknown device has begun is waited for unless `repeat_late`. An idle device takes over
+/// rows that wait at another one when both then finish earlier. Out of memory: the sub-batch comes
+/// back in halves and the size is remembered as too large. A lost device is quarantined, its rows
+/// go elsewhere, and the next run begins with a probe of it.
 ///
 /// Wrong configurations are an Error (kInvalidArgument), as are more first_batches than devices.
 class AdaptiveScheduler final : public WorkScheduler {
@@ -65,6 +73,7 @@ class AdaptiveScheduler final : public WorkScheduler {
   ~AdaptiveScheduler() override;
 
   [[nodiscard]] std::span<const WorkDevice> devices() const override { return devices_; }
+  [[nodiscard]] bool repeats() const override { return config_.repeat_late; }
   void begin_run(const RunView& view) override;
   [[nodiscard]] std::optional<WorkAssignment> assign(const RunView& view) override;
   void finished(const FinishedWork& work) override;
@@ -97,6 +106,7 @@ class AdaptiveScheduler final : public WorkScheduler {
   [[nodiscard]] std::optional<WorkAssignment> probe(const RunView& view) const;
   [[nodiscard]] std::optional<WorkAssignment> share(const RunView& view) const;
   [[nodiscard]] std::optional<WorkAssignment> steal(const RunView& view) const;
+  [[nodiscard]] std::optional<WorkAssignment> repeat(const RunView& view) const;
   [[nodiscard]] std::optional<WorkAssignment> last_rows(const RunView& view) const;
   [[nodiscard]] std::size_t fitting(const Learner& learner, const DeviceLoad& load,
                                     double rows) const;

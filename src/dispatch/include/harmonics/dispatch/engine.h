@@ -62,13 +62,25 @@ struct ChunkPhases {
   Nanoseconds computed{0};
 };
 
-/// What is computed. `run` is called from several threads at once, for rows that never overlap.
+/// Where sub-batches may be computed twice: a worker says how far it is.
+class ChunkGate {
+ public:
+  virtual ~ChunkGate() = default;
+  /// The input is made: from now on the run may end without this worker.
+  virtual void loaded() = 0;
+  /// Before the result is kept. False: another device was first, and it must not be.
+  [[nodiscard]] virtual bool commit() = 0;
+};
+
+/// What is computed. `run` is called from several threads at once, for rows that never overlap
+/// unless they are repeated.
 class DispatchJob {
  public:
   virtual ~DispatchJob() = default;
-  /// `worker` counts the workers of all devices. An exception means that nothing was kept.
-  virtual void run(const WorkDevice& device, std::size_t worker, RowRange rows,
-                   ChunkPhases* phases) = 0;
+  /// `worker` counts the workers of all devices. An exception means that nothing was kept. `gate`
+  /// is null where nothing is repeated.
+  virtual void run(const WorkDevice& device, std::size_t worker, RowRange rows, ChunkPhases* phases,
+                   ChunkGate* gate) = 0;
 };
 
 /// Owns one thread per worker from construction to destruction; they claim rows themselves, the

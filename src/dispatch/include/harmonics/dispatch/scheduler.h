@@ -26,6 +26,8 @@ struct DeviceLoad {
   std::size_t last_queued_rows = 0;
   /// When the sub-batch that has run longest was begun.
   Nanoseconds oldest_start{0};
+  /// Rows of the oldest sub-batch at work that no other device computes, too; 0: there is none.
+  std::size_t repeatable_rows = 0;
   /// How many more rows fit under its memory cap.
   std::size_t room_rows = std::numeric_limits<std::size_t>::max();
   /// Workers of the device.
@@ -44,12 +46,15 @@ struct RunView {
 };
 
 /// `rows` of those left go to `device`. With `from`, a sub-batch that waits at that device goes
-/// instead: the last one in its queue, of which no more than `rows` move.
+/// instead: the last one in its queue, of which no more than `rows` move. With `repeat` the oldest
+/// sub-batch at work at `from` that is not repeated yet is computed by `device` as well, whole; the
+/// first one that is done counts. Only of a scheduler that `repeats`.
 struct WorkAssignment {
   static constexpr std::size_t kNobody = std::numeric_limits<std::size_t>::max();
   std::size_t device = 0;
   std::size_t rows = 0;
   std::size_t from = kNobody;
+  bool repeat = false;
 };
 
 struct FinishedWork {
@@ -91,6 +96,9 @@ class WorkScheduler {
 
   /// The largest sub-batch that a device is ever given, where that is fixed; 0: it is not.
   [[nodiscard]] virtual std::size_t fixed_batch(std::size_t /*device*/) const { return 0; }
+
+  /// Whether it may have a sub-batch computed by two devices. Fixed from construction on.
+  [[nodiscard]] virtual bool repeats() const { return false; }
 
   virtual void begin_run(const RunView& /*view*/) {}
   /// Who takes rows now. Asked again until it answers nothing, and again after every change. With

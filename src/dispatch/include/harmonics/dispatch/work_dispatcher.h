@@ -126,17 +126,22 @@ class WorkDispatcher {
 
   struct Job final : DispatchJob {
     explicit Job(Functions given) : functions(std::move(given)) {}
-    void run(const WorkDevice& device, std::size_t worker, RowRange rows,
-             ChunkPhases* phases) override {
-      Input input = prepare(generator->rows(rows), device);
+    void run(const WorkDevice& device, std::size_t worker, RowRange rows, ChunkPhases* phases,
+             ChunkGate* gate) override {
+      RawInput raw = generator->rows(rows);
+      if (gate != nullptr) gate->loaded();
+      Input input = prepare(std::move(raw), device);
       if (phases != nullptr) phases->prepared = timeline->now();
       Output output = functions.run(std::move(input), device);
       if (phases != nullptr) phases->computed = timeline->now();
       if (functions.postprocess) {
-        functions.sink->put(worker, rows, functions.postprocess(std::move(output)));
+        keep(worker, rows, functions.postprocess(std::move(output)), gate);
       } else if constexpr (std::is_same_v<Output, Part>) {
-        functions.sink->put(worker, rows, std::move(output));
+        keep(worker, rows, std::move(output), gate);
       }
+    }
+    void keep(std::size_t worker, RowRange rows, Part&& part, ChunkGate* gate) {
+      if (gate == nullptr || gate->commit()) functions.sink->put(worker, rows, std::move(part));
     }
     [[nodiscard]] Input prepare(RawInput&& raw, const WorkDevice& device) const {
       if constexpr (std::is_same_v<Input, RawInput>) {
