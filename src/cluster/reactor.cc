@@ -18,11 +18,29 @@ constexpr std::size_t kForgetBatch = 1000;
 /// Taken by the scheduler itself.
 void decide(Decisions&, const PlanMade&) {}
 
-template <typename Event>
-void dispatch(Decisions& step, const Event& event) {
+/// One task at once, an array piece by piece.
+void decide(Decisions& step, const CancelRequest& request, std::deque<Cancelling>& cancels) {
+  Cancelling cancelling = begin_cancel(step, request);
+  if (cancelling.end.value == cancelling.next.value + 1) {
+    go_on_cancelling(step, cancelling, 1);
+  } else {
+    cancels.push_back(cancelling);
+  }
+}
+
+void cancel_some(Decisions& step, std::deque<Cancelling>& cancels) {
+  std::size_t left = kMaxCancelsPerStep;
+  while (!cancels.empty() && left > 0) {
+    left -= go_on_cancelling(step, cancels.front(), left);
+    if (cancels.front().next == cancels.front().end) cancels.pop_front();
+  }
+}
+
+template <typename Event, typename... Place>
+void dispatch(Decisions& step, const Event& event, Place&... place) {
   if constexpr (requires { event.request; }) {
     try {
-      decide(step, event);
+      decide(step, event, place...);
     } catch (const Error& error) {
       if (error.code() == ErrorCode::kInternal || error.code() == ErrorCode::kDataLoss) throw;
       step.answer(event.request, Refusal{error.code(), error.what()});
@@ -36,6 +54,22 @@ void end_backoffs(Decisions& step) {
   const auto& delayed = step.tables().delayed;
   while (!delayed.empty() && delayed.begin()->first <= step.now()) {
     step.record(TaskReady{delayed.begin()->second});
+  }
+}
+
+/// What a store holds and no server that had the right time could have meant.
+std::vector<TaskId> backoffs_after(const StateTables& tables, Time latest) {
+  std::vector<TaskId> found;
+  for (auto it = tables.delayed.rbegin(); it != tables.delayed.rend() && it->first > latest; ++it) {
+    found.push_back(it->second);
+  }
+  return found;
+}
+
+void end_long_backoffs(Decisions& step, const std::vector<TaskId>& tasks) {
+  for (const TaskId id : tasks) {
+    const TaskRecord* task = step.tables().tasks.find(id);
+    if (task != nullptr && std::holds_alternative<Delayed>(task->state)) step.record(TaskReady{id});
   }
 }
 
@@ -59,6 +93,9 @@ ServerReactor::ServerReactor(ClusterState state, WorkloadPolicy& policy, ServerO
   Decisions step(parts_->state, parts_->sessions, parts_->options, now, out);
   step.record(TermStarted{parts_->term, now});
   for (const auto& [id, worker] : step.tables().workers) parts_->sessions.expect(id, now);
+  const Time latest = now + parts_->options.max_backoff;
+  parts_->long_backoffs = backoffs_after(step.tables(), latest);
+  if (!parts_->long_backoffs.empty()) parts_->backoff_cap = latest;
 }
 
 ServerReactor::~ServerReactor() = default;
@@ -69,7 +106,14 @@ void ServerReactor::handle(const ServerEvent& event, Time now, Outbox& out) {
   if (const auto* plan = std::get_if<PlanMade>(&event)) {
     parts_->scheduler.plans().take(*plan);
   } else {
-    std::visit([&](const auto& one) { dispatch(step, one); }, event);
+    const auto take = [&]<typename Event>(const Event& one) {
+      if constexpr (std::is_same_v<Event, CancelRequest>) {
+        dispatch(step, one, parts_->cancels);
+      } else {
+        dispatch(step, one);
+      }
+    };
+    std::visit(take, event);
   }
   if (out.facts.size() != facts || !std::holds_alternative<WorkerSays>(event)) parts_->dirty = true;
 }
@@ -78,15 +122,23 @@ void ServerReactor::tick(Time now, Outbox& out) {
   const std::size_t facts = out.facts.size();
   Decisions step(parts_->state, parts_->sessions, parts_->options, now, out);
   for (const WorkerId worker : parts_->sessions.take_expired(now)) give_up_worker(step, worker);
+  cancel_some(step, parts_->cancels);
   end_backoffs(step);
+  if (parts_->backoff_cap <= now) {
+    end_long_backoffs(step, std::exchange(parts_->long_backoffs, {}));
+    parts_->backoff_cap = kNever;
+  }
   forget_oldest(step);
   if (out.facts.size() != facts || parts_->scheduler.deadline() <= now) parts_->dirty = true;
-  if (parts_->dirty) parts_->dirty = parts_->scheduler.pass(step);
+  // What is about to be cancelled must not start first.
+  if (!parts_->cancels.empty()) parts_->dirty = true;
+  if (parts_->dirty && parts_->cancels.empty()) parts_->dirty = parts_->scheduler.pass(step);
 }
 
 Time ServerReactor::deadline() const {
   if (parts_->dirty) return Time{};
   Time next = std::min(parts_->sessions.deadline(), parts_->scheduler.deadline());
+  next = std::min(next, parts_->backoff_cap);
   const std::optional<Time> ready = parts_->state.next_ready();
   return ready ? std::min(next, *ready) : next;
 }

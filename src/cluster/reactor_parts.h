@@ -1,10 +1,13 @@
 // The insides of ServerReactor.
 #pragma once
 
+#include <deque>
 #include <utility>
+#include <vector>
 
 #include <harmonics/cluster/reactor.h>
 
+#include "requests.h"
 #include "scheduler.h"
 #include "sessions.h"
 
@@ -23,7 +26,12 @@ struct ServerReactor::Parts {
   Term term;
   Sessions sessions;
   Scheduler scheduler;
-  bool dirty = true;  ///< Something has changed since the last pass over the queue.
+  bool dirty = true;                 ///< Something has changed since the last pass over the queue.
+  std::deque<Cancelling> cancels{};  ///< Arrays on their way out; nothing starts meanwhile.
+  /// Back-offs that the store holds and that end later than any can: a clock was wrong. They end at
+  /// `backoff_cap`.
+  std::vector<TaskId> long_backoffs{};
+  Time backoff_cap = kNever;
 };
 
 }  // namespace harmonics

@@ -107,7 +107,7 @@ void decide(Decisions& step, const SubmitRequest& request) {
   step.answer(request.request, Submitted{first, spec.count(), false});
 }
 
-void decide(Decisions& step, const CancelRequest& request) {
+Cancelling begin_cancel(const Decisions& step, const CancelRequest& request) {
   const TaskRecord* task = step.tables().tasks.find(request.task);
   if (task == nullptr) fail(ErrorCode::kNotFound, "there is no task {}", request.task.value);
   const Submission& submission = *task->submission;
@@ -122,8 +122,17 @@ void decide(Decisions& step, const CancelRequest& request) {
     fail(ErrorCode::kFailedPrecondition, "task {} has already ended: {}", request.task.value,
          state_name(task->state));
   }
-  for (std::uint32_t i = 0; i < count; ++i) cancel_one(step, TaskId{request.task.value + i});
-  step.answer(request.request, Done{});
+  return {request.request, request.task, TaskId{request.task.value + count}};
+}
+
+std::size_t go_on_cancelling(Decisions& step, Cancelling& cancelling, std::size_t limit) {
+  std::size_t looked = 0;
+  for (; looked < limit && cancelling.next < cancelling.end; ++looked) {
+    cancel_one(step, cancelling.next);
+    ++cancelling.next.value;
+  }
+  if (cancelling.next == cancelling.end) step.answer(cancelling.request, Done{});
+  return looked;
 }
 
 void decide(Decisions& step, const DrainRequest& request) {

@@ -77,7 +77,8 @@ WhyPending ServerReactor::why(TaskId id, Time now) const {
   if (const auto* delayed = std::get_if<Delayed>(&task->state)) {
     return {Reason::kBackoff,
             format("Attempt {} failed; the next one starts in {:.0f} s.", task->attempts.value,
-                   std::max(0.0, seconds(delayed->until - now))),
+                   std::clamp(seconds(delayed->until - now), 0.0,
+                              seconds(parts_->options.max_backoff))),
             0};
   }
   if (std::holds_alternative<Active>(task->state)) {

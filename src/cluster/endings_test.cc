@@ -1,0 +1,134 @@
+// How a server ends what is large or late: an array in pieces, a back-off that a wrong clock set.
+#include <gtest/gtest.h>
+
+#include <harmonics/cluster/policy.h>
+#include <harmonics/cluster/reactor.h>
+
+#include "requests.h"
+
+namespace harmonics {
+namespace {
+
+constexpr Time kStart = std::chrono::hours(1);
+constexpr Caller kAnn{"ann", false};
+
+HelloMessage hello_of(const std::string& name) {
+  HelloMessage hello;
+  hello.spec.name = hello.spec.identity = name;
+  hello.spec.devices = {{"0", "", 8192}, {"1", "", 8192}};
+  return hello;
+}
+
+SubmitRequest submit(std::uint32_t gpus, std::uint32_t array, std::uint32_t retries = 0) {
+  SubmitRequest request{RequestId{1}, kAnn, {}};
+  request.spec.name = "t";
+  request.spec.required_gpus = gpus;
+  request.spec.array = array;
+  request.spec.max_retries = retries;
+  return request;
+}
+
+std::size_t answers_to(const Outbox& out, RequestId request) {
+  return static_cast<std::size_t>(std::ranges::count_if(out.effects, [&](const auto& effect) {
+    const auto* answer = std::get_if<Answer>(&effect);
+    return answer != nullptr && answer->request == request;
+  }));
+}
+
+TEST(Cancel, AnArrayGoesInBoundedPiecesAndIsAnsweredAtTheEnd) {
+  BalancedPolicy policy;
+  Outbox out;
+  ServerReactor reactor(ClusterState{}, policy, {}, kStart, out);
+  constexpr std::uint32_t kTasks = 3 * kMaxCancelsPerStep + 7;
+  reactor.handle(submit(1, kTasks), kStart, out);
+  reactor.handle(submit(1, 0), kStart, out);
+  const TaskId after{kTasks + 1};
+  out.clear();
+  reactor.handle(WorkerHello{RequestId{2}, hello_of("w")}, kStart, out);
+  reactor.handle(CancelRequest{RequestId{5}, kAnn, TaskId{1}}, kStart, out);
+  std::size_t steps = 0;
+  std::size_t answered = answers_to(out, RequestId{5});
+  while (answered == 0) {
+    ASSERT_LT(++steps, 100U);
+    ASSERT_EQ(reactor.deadline(), Time{}) << "it goes on at once";
+    out.clear();
+    reactor.tick(kStart, out);
+    EXPECT_LE(out.facts.size(), kMaxCancelsPerStep + 1);
+    answered = answers_to(out, RequestId{5});
+  }
+  EXPECT_EQ(answered, 1U);
+  EXPECT_EQ(steps, 4U);
+  const auto& counts = reactor.state().counts();
+  EXPECT_EQ(counts[TaskState(Ended{}).index()], kTasks) << "none of them started on the way";
+  EXPECT_TRUE(std::holds_alternative<Active>(reactor.state().find_task(after)->state));
+}
+
+TEST(Cancel, WhatRunsIsStoppedOneByOneToo) {
+  BalancedPolicy policy;
+  Outbox out;
+  ServerReactor reactor(ClusterState{}, policy, {}, kStart, out);
+  reactor.handle(WorkerHello{RequestId{2}, hello_of("w")}, kStart, out);
+  reactor.handle(submit(1, 5), kStart, out);
+  reactor.tick(kStart, out);
+  reactor.handle(CancelRequest{RequestId{5}, kAnn, TaskId{1}}, kStart, out);
+  reactor.tick(kStart, out);
+  EXPECT_EQ(answers_to(out, RequestId{5}), 1U);
+  const auto& counts = reactor.state().counts();
+  EXPECT_EQ(counts[TaskState(Active{}).index()], 2U) << "on their way out";
+  EXPECT_EQ(counts[TaskState(Ended{}).index()], 3U);
+  EXPECT_TRUE(reactor.state().find_task(TaskId{1})->cancelled);
+  out.clear();
+  reactor.handle(CancelRequest{RequestId{6}, kAnn, TaskId{5}}, kStart, out);
+  EXPECT_EQ(answers_to(out, RequestId{6}), 1U) << "a single one, at once: it has ended";
+}
+
+/// A task that failed once under a server whose clock ran two days ahead.
+ClusterState failed_in_the_future(const ServerOptions& options) {
+  BalancedPolicy policy;
+  Outbox out;
+  constexpr Time kAhead = kStart + std::chrono::hours(48);
+  ServerReactor reactor(ClusterState{}, policy, options, kAhead, out);
+  reactor.handle(WorkerHello{RequestId{2}, hello_of("w")}, kAhead, out);
+  reactor.handle(submit(0, 0, 3), kAhead, out);
+  reactor.tick(kAhead, out);
+  const WorkerId worker = reactor.state().find_worker("w")->id;
+  const EndResult failed{EndKind::kFailed, 1, 0, ""};
+  reactor.handle(WorkerSays{worker, reactor.session(worker).epoch,
+                            EndedMessage{{TaskId{1}, AttemptNumber{1}}, failed}},
+                 kAhead, out);
+  ClusterState copy;
+  reactor.state().snapshot([&](const Fact& fact) { copy.apply(fact); });
+  return copy;
+}
+
+TEST(Backoff, OneThatAWrongClockSetEndsWithinTheLongest) {
+  const ServerOptions options;
+  BalancedPolicy policy;
+  Outbox out;
+  ServerReactor reactor(failed_in_the_future(options), policy, options, kStart, out);
+  const auto state = [&] { return state_name(reactor.state().find_task(TaskId{1})->state); };
+  ASSERT_EQ(state(), "delayed");
+  const WhyPending why = reactor.why(TaskId{1}, kStart);
+  EXPECT_NE(why.text.find("in 300 s"), std::string::npos) << why.text;
+  reactor.tick(kStart, out);
+  const Time cap = kStart + options.max_backoff;
+  EXPECT_LE(reactor.deadline(), cap);
+  reactor.tick(cap - Nanoseconds(1), out);
+  EXPECT_EQ(state(), "delayed");
+  reactor.tick(cap, out);
+  EXPECT_EQ(state(), "pending");
+  EXPECT_EQ(reactor.deadline(), kNever) << "once is enough";
+}
+
+TEST(Backoff, OneThatWasCancelledMeanwhileStaysSo) {
+  const ServerOptions options;
+  BalancedPolicy policy;
+  Outbox out;
+  ServerReactor reactor(failed_in_the_future(options), policy, options, kStart, out);
+  reactor.handle(CancelRequest{RequestId{1}, kAnn, TaskId{1}}, kStart, out);
+  reactor.tick(kStart + options.max_backoff, out);
+  EXPECT_EQ(state_name(reactor.state().find_task(TaskId{1})->state), "cancelled");
+}
+
+}  // namespace
+}  // namespace harmonics
