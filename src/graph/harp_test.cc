@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <limits>
 
 #include <harmonics/base/error.h>
@@ -13,6 +12,7 @@
 #include <harmonics/graph/zoo.h>
 
 #include <temporary_folder_testing.h>
+#include <tree_testing.h>
 
 #include "random_graph.h"
 
@@ -282,10 +282,7 @@ TEST(Harp, LoadKnowsTheFolder) {
 
 // --- the shipped examples ---
 
-std::filesystem::path examples() {
-  const char* source = std::getenv("HARMONICS_SOURCE_DIR");
-  return std::filesystem::path(source != nullptr ? source : ".") / "examples";
-}
+std::filesystem::path examples() { return source_folder() / "examples"; }
 
 TEST(HarpExamples, DigitsAndLenetNameTheirData) {
   for (const char* name : {"digits.harp", "lenet.harp"}) {

@@ -1,18 +1,16 @@
 // For the planner's tests: the example inputs.
 #pragma once
 
-#include <cstdlib>
 #include <filesystem>
 
 #include <harmonics/plan/inputs.h>
 
+#include <tree_testing.h>
+
 namespace harmonics {
 
 /// Where the example files are.
-inline std::filesystem::path example_folder() {
-  const char* source = std::getenv("HARMONICS_SOURCE_DIR");
-  return std::filesystem::path(source == nullptr ? "." : source) / "examples/plan";
-}
+inline std::filesystem::path example_folder() { return source_folder() / "examples/plan"; }
 
 /// The two ViT models on four Minnowboards and four RCC boards.
 inline PlanInputs example_inputs() {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 
 #include <harmonics/data/memory_consumer.h>
@@ -16,6 +15,7 @@
 #include <harmonics/schedule/replica_scheduler.h>
 
 #include <random_graph.h>
+#include <tree_testing.h>
 
 #include "remote_testing.h"
 #include "replica_share.h"
@@ -168,9 +168,7 @@ TEST(Replicas, InAChainLearnBitForBitWhatOneProcessLearnsInAsManyMicroBatches) {
 // The digits of the examples, two hundred steps at a batch of 64.
 TEST(Replicas, TwoHundredStepsOfDigits) {
   const HarmonicGraph graph = zoo_graph("digits-mlp");
-  const char* source = std::getenv("HARMONICS_SOURCE_DIR");
-  const std::filesystem::path folder =
-      std::filesystem::path(source == nullptr ? "." : source) / "examples" / "data";
+  const std::filesystem::path folder = source_folder() / "examples" / "data";
   const auto learn = [&](auto& scheduler) {
     const auto bind = [&](const char* name, const char* spec) {
       const auto rows = std::make_shared<ShuffleProducer>(open_producer(spec, folder));

@@ -10,17 +10,17 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 
+#include <tree_testing.h>
+
 #include "scenario.h"
 
 namespace harmonics {
 namespace {
 
 std::vector<std::filesystem::path> scenario_files() {
-  const char* root = std::getenv("HARMONICS_SOURCE_DIR");
   std::vector<std::filesystem::path> files;
-  if (root == nullptr) return files;
   for (const auto& entry :
-       std::filesystem::directory_iterator(std::filesystem::path(root) / "tests/scenarios")) {
+       std::filesystem::directory_iterator(source_folder() / "tests/scenarios")) {
     if (entry.path().extension() == ".txt") files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
@@ -29,7 +29,7 @@ std::vector<std::filesystem::path> scenario_files() {
 
 TEST(Scenarios, HoldWordForWord) {
   const auto files = scenario_files();
-  ASSERT_GE(files.size(), 12U) << "set HARMONICS_SOURCE_DIR";
+  ASSERT_GE(files.size(), 12U);
   for (const std::filesystem::path& file : files) {
     SCOPED_TRACE(file.filename().string());
     const std::string text = read_text_file(file);

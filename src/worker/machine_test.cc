@@ -2,10 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
-
 #include <harmonics/base/error.h>
+
+#include <tree_testing.h>
 
 #include "nvml.h"
 
@@ -14,9 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string library(const char* name) {
-  return (std::filesystem::path(std::getenv("HARMONICS_BINARY_DIR")) / "tests" / name).string();
-}
+std::string library(const char* name) { return (binary_folder() / "tests" / name).string(); }
 
 TEST(Nvml, ListsWhatTheLibraryKnows) {
   const auto found = find_nvml_gpus(library("fake_nvml.so"));

@@ -12,6 +12,8 @@
 #include <harmonics/harmonics.h>
 #include <harmonics/runtime/opencl_devices.h>
 
+#include <tree_testing.h>
+
 namespace harmonics {
 namespace {
 
@@ -22,8 +24,7 @@ class Accelerators : public testing::Test {
     options.columns = columns;
     options.dtype = dtype;
     options.scale = scale;
-    const auto file =
-        std::filesystem::path(std::getenv("HARMONICS_SOURCE_DIR")) / "examples/data/digits.csv";
+    const auto file = source_folder() / "examples/data/digits.csv";
     return std::make_shared<BatchProducer>(std::make_shared<CsvProducer>(file, options), 32);
   }
   template <typename Runtime>
@@ -33,8 +34,7 @@ class Accelerators : public testing::Test {
   }
 
   static HarmonicGraph digits() {
-    const auto file =
-        std::filesystem::path(std::getenv("HARMONICS_SOURCE_DIR")) / "examples/digits.harp";
+    const auto file = source_folder() / "examples/digits.harp";
     return load_harp(file);
   }
 

@@ -2,13 +2,13 @@
 // `using namespace harmonics;` and run. Text between the marks is verbatim.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include <harmonics/harmonics.h>
 
 #include <temporary_folder_testing.h>
+#include <tree_testing.h>
 
 namespace {
 
@@ -28,8 +28,7 @@ class Seed : public testing::Test {
     options.columns = columns;
     options.dtype = dtype;
     options.scale = scale;
-    const auto file =
-        std::filesystem::path(std::getenv("HARMONICS_SOURCE_DIR")) / "examples/data/digits.csv";
+    const auto file = source_folder() / "examples/data/digits.csv";
     auto rows = std::make_shared<CsvProducer>(file, options);
     return std::make_shared<BatchProducer>(rows, 100);
   }
