@@ -3,6 +3,7 @@
 #include <harmonics/base/error.h>
 
 #include "state_tables.h"
+#include "turns.h"
 
 namespace harmonics {
 
@@ -52,8 +53,8 @@ bool ClusterState::operator==(const ClusterState& other) const {
   for (const Worker* worker : a.pool.all()) {
     const Worker* twin = b.pool.find(worker->id);
     equal = equal && twin != nullptr && twin->free == worker->free &&
-            twin->active_tasks == worker->active_tasks && twin->free_cpus == worker->free_cpus &&
-            twin->free_memory_mb == worker->free_memory_mb;
+            twin->active_tasks == worker->active_tasks && twin->starting == worker->starting &&
+            twin->free_cpus == worker->free_cpus && twin->free_memory_mb == worker->free_memory_mb;
   }
   return equal;
 }
@@ -81,6 +82,12 @@ bool ClusterState::each_task(TaskId from, std::size_t limit,
 
 std::uint64_t ClusterState::count_before(const TaskRecord& task) const {
   return tables_->queue.count_before(task);
+}
+
+std::optional<TaskId> ClusterState::first_in_line() const {
+  Line line(*tables_);
+  if (line.empty()) return std::nullopt;
+  return line.take().front;
 }
 
 std::optional<Time> ClusterState::next_ready() const {

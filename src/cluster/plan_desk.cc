@@ -173,6 +173,11 @@ void PlanDesk::tidy(const StateTables& tables) {
   });
 }
 
+bool PlanDesk::planning(TaskId task) const {
+  const auto entry = entries_.find(task);
+  return entry != entries_.end() && !entry->second.asked.empty() && !entry->second.answer;
+}
+
 const std::string* PlanDesk::problem(TaskId task) const {
   const auto entry = entries_.find(task);
   if (entry == entries_.end() || !entry->second.answer) return nullptr;

@@ -37,6 +37,8 @@ class PlanDesk {
   void tidy(const StateTables& tables);
   /// Why there was no plan the last time; null when it was not asked or there was one.
   [[nodiscard]] const std::string* problem(TaskId task) const;
+  /// Whether its plan is in the making.
+  [[nodiscard]] bool planning(TaskId task) const;
 
  private:
   struct Entry {

@@ -115,7 +115,11 @@ void ServerReactor::handle(const ServerEvent& event, Time now, Outbox& out) {
     };
     std::visit(take, event);
   }
-  if (out.facts.size() != facts || !std::holds_alternative<WorkerSays>(event)) parts_->dirty = true;
+  if (std::holds_alternative<SubmitRequest>(event)) {
+    parts_->changed(Sweep::Change::kTasks);
+  } else if (out.facts.size() != facts || !std::holds_alternative<WorkerSays>(event)) {
+    parts_->changed(Sweep::Change::kAny);
+  }
 }
 
 void ServerReactor::tick(Time now, Outbox& out) {
@@ -129,14 +133,18 @@ void ServerReactor::tick(Time now, Outbox& out) {
     parts_->backoff_cap = kNever;
   }
   forget_oldest(step);
-  if (out.facts.size() != facts || parts_->scheduler.deadline() <= now) parts_->dirty = true;
+  if (out.facts.size() != facts || parts_->scheduler.deadline() <= now) {
+    parts_->changed(Sweep::Change::kAny);
+  }
   // What is about to be cancelled must not start first.
-  if (!parts_->cancels.empty()) parts_->dirty = true;
-  if (parts_->dirty && parts_->cancels.empty()) parts_->dirty = parts_->scheduler.pass(step);
+  if (!parts_->cancels.empty()) return parts_->changed(Sweep::Change::kAny);
+  if (!parts_->pass_due()) return;
+  const Sweep::Change change = std::exchange(parts_->change, Sweep::Change::kNone);
+  parts_->unfinished = parts_->scheduler.pass(step, change);
 }
 
 Time ServerReactor::deadline() const {
-  if (parts_->dirty) return Time{};
+  if (parts_->pass_due()) return Time{};
   Time next = std::min(parts_->sessions.deadline(), parts_->scheduler.deadline());
   next = std::min(next, parts_->backoff_cap);
   const std::optional<Time> ready = parts_->state.next_ready();

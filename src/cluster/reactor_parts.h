@@ -1,6 +1,7 @@
 // The insides of ServerReactor.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <utility>
 #include <vector>
@@ -26,12 +27,17 @@ struct ServerReactor::Parts {
   Term term;
   Sessions sessions;
   Scheduler scheduler;
-  bool dirty = true;                 ///< Something has changed since the last pass over the queue.
   std::deque<Cancelling> cancels{};  ///< Arrays on their way out; nothing starts meanwhile.
   /// Back-offs that the store holds and that end later than any can: a clock was wrong. They end at
   /// `backoff_cap`.
   std::vector<TaskId> long_backoffs{};
   Time backoff_cap = kNever;
+  Sweep::Change change = Sweep::Change::kAny;  ///< What came since the last pass over the queue.
+  bool unfinished = false;                     ///< That pass stopped early.
+
+  void changed(Sweep::Change what) { change = std::max(change, what); }
+  /// Whether the next tick makes a pass, whatever happens until then.
+  [[nodiscard]] bool pass_due() const { return unfinished || change != Sweep::Change::kNone; }
 };
 
 }  // namespace harmonics

@@ -82,22 +82,78 @@ TEST(Reactor, StartsSoManyPerTickAndGoesOnAtOnce) {
   EXPECT_GT(server.reactor().deadline(), server.now());
 }
 
-TEST(Reactor, APassLooksAtSoManyKindsInVain) {
+// All wait for the device that is taken. A pass that could not reach the last goes on at once.
+TEST(Reactor, APassLooksAtSoManyKindsInVainAndTheNextGoesOn) {
   BalancedPolicy policy;
   Server server(policy);
   server.join("w", 1);
-  for (std::uint32_t i = 0; i < kMaxBlockedLanes; ++i) {
-    TaskSpec spec;
-    spec.name = "never";
-    spec.memory_mb = 1000 + i;
-    server.feed(SubmitRequest{RequestId{1}, {"ann", false}, spec});
-  }
   server.submit(1);
   server.tick();
-  EXPECT_EQ(server.starts(), 0U) << "one kind too many before it";
-  server.feed(CancelRequest{RequestId{1}, {"ann", false}, TaskId{1}});
+  constexpr std::uint32_t kKinds = 2 * kMaxVainSteps;
+  for (std::uint32_t i = 0; i < kKinds; ++i) {
+    TaskSpec spec;
+    spec.name = "waits";
+    spec.min_gpu_memory_mb = 1 + i;
+    server.feed(SubmitRequest{RequestId{1}, {"ann", false}, spec});
+  }
+  server.submit(0);
   server.tick();
-  EXPECT_EQ(server.starts(), 1U);
+  EXPECT_EQ(server.starts(), 1U) << "too many kinds before it for one pass";
+  EXPECT_EQ(server.reactor().deadline(), Time{}) << "more to do at once";
+  std::uint32_t passes = 1;
+  for (; server.reactor().deadline() == Time{} && passes < kKinds; ++passes) server.tick();
+  EXPECT_EQ(server.starts(), 2U);
+  EXPECT_LE(passes, 2 + kKinds * (1 + kAskSteps) / kMaxVainSteps) << "each lane once";
+}
+
+// What a worker has not launched yet could as well be started elsewhere.
+TEST(Reactor, AWorkerIsGivenSoManyToStartAndWhoJoinsGetsTheRest) {
+  BalancedPolicy policy;
+  Server server(policy);
+  const WorkerId first = server.join("first", 0);
+  constexpr std::uint32_t kTasks = 3 * kMaxStartingTasks;
+  server.submit(0, kTasks);
+  while (server.reactor().deadline() == Time{}) server.tick();
+  const ClusterState& state = server.reactor().state();
+  EXPECT_EQ(state.attempts_on(first).size(), kMaxStartingTasks);
+  const Epoch epoch = server.reactor().session(first).epoch;
+  for (std::uint32_t i = 0; i < 10; ++i) {
+    const AttemptId id = state.attempts_on(first)[i];
+    server.feed(WorkerSays{first, epoch, LaunchedMessage{id}});
+  }
+  while (server.reactor().deadline() == Time{}) server.tick();
+  EXPECT_EQ(state.attempts_on(first).size(), kMaxStartingTasks + 10U) << "those run, others follow";
+  const WorkerId second = server.join("second", 0);
+  while (server.reactor().deadline() == Time{}) server.tick();
+  EXPECT_EQ(state.attempts_on(second).size(), kMaxStartingTasks);
+  server.feed(WorkerSays{first, epoch, EndedMessage{state.attempts_on(first)[0], {}}});
+  ClusterState copy;
+  state.snapshot([&](const Fact& fact) { copy.apply(fact); });
+  EXPECT_TRUE(copy == state) << "also what is being started";
+}
+
+TEST(Reactor, WhoSubmitsWhatNobodyCanRunIsToldSo) {
+  BalancedPolicy policy;
+  Server server(policy);
+  const auto advice = [&](std::uint32_t gpus, std::uint32_t cpus = 0, std::uint32_t gang = 1) {
+    TaskSpec spec;
+    spec.name = "t";
+    spec.required_gpus = gpus;
+    spec.cpus = cpus;
+    spec.gang = gang;
+    server.feed(SubmitRequest{RequestId{1}, {"ann", false}, spec});
+    return std::get<Submitted>(server.effects<Answer>().back().reply).advice;
+  };
+  EXPECT_EQ(advice(1), "") << "nobody is known yet";
+  server.join("w", 0);
+  EXPECT_NE(advice(1).find("No worker has a GPU: with --gpus 0 it would run."), std::string::npos);
+  EXPECT_NE(advice(1, 9).find("No worker has a GPU: add workers"), std::string::npos);
+  EXPECT_EQ(advice(0), "");
+  server.join("g", 2);
+  EXPECT_EQ(advice(2), "");
+  EXPECT_NE(advice(3).find("2 GPUs, 8192 MB on a GPU"), std::string::npos);
+  EXPECT_NE(advice(1, 0, 2).find("only 1 of the known workers could run it"), std::string::npos);
+  EXPECT_EQ(server.reactor().why(TaskId{2}, server.now()).reason, WhyPending::Reason::kTurn);
 }
 
 TEST(Reactor, ReservationsWeighSoManyWorkers) {

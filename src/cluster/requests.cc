@@ -4,6 +4,8 @@
 
 #include <harmonics/base/error.h>
 
+#include "advice.h"
+
 namespace harmonics {
 namespace {
 
@@ -91,7 +93,7 @@ void decide(Decisions& step, const SubmitRequest& request) {
              "another key",
              spec.idempotency_key, known->second.value);
       }
-      step.answer(request.request, Submitted{known->second, spec.count(), true});
+      step.answer(request.request, Submitted{known->second, spec.count(), true, {}});
       return;
     }
   }
@@ -104,7 +106,8 @@ void decide(Decisions& step, const SubmitRequest& request) {
   submission->at = step.now();
   const TaskId first = submission->first;
   step.record(TasksSubmitted{std::move(submission)});
-  step.answer(request.request, Submitted{first, spec.count(), false});
+  step.answer(request.request,
+              Submitted{first, spec.count(), false, advice_for(step.tables().pool, spec)});
 }
 
 Cancelling begin_cancel(const Decisions& step, const CancelRequest& request) {

@@ -17,6 +17,7 @@ struct Tenant {
   bool preemptible = false;
   DeviceSet devices;
   Needs needs;
+  bool launched = false;
 };
 
 std::vector<Tenant> tenants_of(const Decisions& step, WorkerId worker) {
@@ -26,7 +27,8 @@ std::vector<Tenant> tenants_of(const Decisions& step, WorkerId worker) {
   for (const AttemptId id : held->second) {
     const TaskRecord& task = *step.tables().tasks.find(id.task);
     const Active& active = std::get<Active>(task.state);
-    Tenant tenant{task.id, task.spec().priority, active.since, kNever, !active.stopping, {}, {}};
+    Tenant tenant{task.id, task.spec().priority, active.since, kNever, !active.stopping, {}, {},
+                  false};
     if (active.stopping) {
       tenant.end = step.now() + step.options().stop_grace;
     } else if (task.spec().timeout_s != 0) {
@@ -34,7 +36,9 @@ std::vector<Tenant> tenants_of(const Decisions& step, WorkerId worker) {
           active.since + std::chrono::seconds(task.spec().timeout_s) + step.options().stop_grace;
     }
     if (task.preemptions >= step.options().max_preemptions) tenant.preemptible = false;
-    tenant.devices = active.members[*step.live_rank(id, worker)].devices;
+    const Member& member = active.members[*step.live_rank(id, worker)];
+    tenant.devices = member.devices;
+    tenant.launched = member.launched;
     tenant.needs = needs_of(task.spec());
     tenants.push_back(tenant);
   }
@@ -46,6 +50,7 @@ void evict(Worker& worker, const Tenant& tenant) {
   worker.free_cpus += tenant.needs.cpus;
   worker.free_memory_mb += tenant.needs.memory_mb;
   --worker.active_tasks;
+  if (!tenant.launched) --worker.starting;
 }
 
 /// The fewest, least important and youngest tenants below `priority` that make room on `worker`.
@@ -78,7 +83,84 @@ std::optional<std::vector<Tenant>> find_victims(const Decisions& step, const Wor
   return victims;
 }
 
+/// How much of what a head needs: its kind of devices, cores, memory.
+struct Amount {
+  std::uint64_t devices = 0;
+  std::uint64_t cpus = 0;
+  std::uint64_t memory_mb = 0;
+
+  [[nodiscard]] Amount plus(const Amount& other) const {
+    return {devices + other.devices, cpus + other.cpus, memory_mb + other.memory_mb};
+  }
+  [[nodiscard]] bool covers(const Amount& other) const {
+    return devices >= other.devices && cpus >= other.cpus && memory_mb >= other.memory_mb;
+  }
+};
+
+/// Attempts whose ends are weighed in every combination; of more the worst is assumed.
+constexpr std::size_t kMaxWeighedEnds = 8;
+
+/// What of `devices` and `needs` a task with `head` needs could use. What it does not need at all
+/// does not count.
+Amount useful(const Worker& worker, DeviceSet devices, const Needs& needs, const Needs& head) {
+  Amount amount;
+  devices.each([&](DeviceId id) {
+    if (head.gpus > 0 && worker.spec.devices[id.value].memory_mb >= head.gpu_memory_mb) {
+      ++amount.devices;
+    }
+  });
+  if (head.cpus > 0) amount.cpus = needs.cpus;
+  if (head.memory_mb > 0) amount.memory_mb = needs.memory_mb;
+  return amount;
+}
+
+/// Whether `wanted` fits into `free` with `taken` gone whenever it would have fitted without, no
+/// matter which of `ends` have come.
+bool never_later(const Amount& free, const Amount& taken, const Amount& wanted,
+                 const std::vector<Amount>& ends) {
+  // What is short only because of `taken`, in the worst case, is what counts.
+  const Amount short_of = wanted.plus(taken);
+  const bool enough_anyway = (taken.devices == 0 || free.devices >= short_of.devices) &&
+                             (taken.cpus == 0 || free.cpus >= short_of.cpus) &&
+                             (taken.memory_mb == 0 || free.memory_mb >= short_of.memory_mb);
+  if (enough_anyway) return true;
+  if (ends.size() > kMaxWeighedEnds) return false;
+  for (std::size_t some = 0; some < std::size_t{1} << ends.size(); ++some) {
+    Amount then = free;
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      if ((some >> i & 1) != 0) then = then.plus(ends[i]);
+    }
+    if (then.covers(wanted) && !then.covers(short_of)) return false;
+  }
+  return true;
+}
+
 }  // namespace
+
+bool leaves_room(const Decisions& step, Opening& opening, DeviceSet devices, const Needs& needs,
+                 const Needs& head) {
+  if (opening.at != kNever) {
+    Worker left = opening.then;
+    if (left.free_cpus < needs.cpus || left.free_memory_mb < needs.memory_mb) return false;
+    left.free = left.free.without(devices);
+    left.free_cpus -= needs.cpus;
+    left.free_memory_mb -= needs.memory_mb;
+    if (!left.fits(head)) return false;
+    opening.then = left;
+    return true;
+  }
+  const Worker& worker = step.tables().pool.at(opening.worker);
+  const Amount free =
+      useful(worker, worker.free, {0, 0, worker.free_cpus, worker.free_memory_mb}, head);
+  std::vector<Amount> ends;
+  for (const Tenant& tenant : tenants_of(step, worker.id)) {
+    const Amount amount = useful(worker, tenant.devices, tenant.needs, head);
+    if (Amount{}.covers(amount)) continue;
+    ends.push_back(amount);
+  }
+  return never_later(free, useful(worker, devices, needs, head),
+                     {head.gpus, head.cpus, head.memory_mb}, ends);
+}
 
 std::optional<Opening> find_opening(const Decisions& step, const Worker& worker,
                                     const Needs& needs) {

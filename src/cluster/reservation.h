@@ -24,6 +24,13 @@ struct Opening {
 [[nodiscard]] std::optional<Opening> find_opening(const Decisions& step, const Worker& worker,
                                                   const Needs& needs);
 
+/// Whether something that takes `devices` and `needs` from the opening's worker now, and may never
+/// end, cannot delay what waits for it with `head` needs; the opening then counts without them.
+/// Where the time of the opening is not known: whichever of the attempts there end, in whatever
+/// order, the head fits no later than it would otherwise.
+[[nodiscard]] bool leaves_room(const Decisions& step, Opening& opening, DeviceSet devices,
+                               const Needs& needs, const Needs& head);
+
 /// Open workers that could run `needs` if they were empty, most free devices first.
 [[nodiscard]] std::vector<const Worker*> capable_workers(const Decisions& step, const Needs& needs);
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <queue>
 
 #include <harmonics/base/error.h>
 
@@ -11,67 +10,6 @@ namespace {
 
 /// How long after a vain look for victims the next one may come, if nothing else has changed.
 constexpr Nanoseconds kRelook = std::chrono::seconds(1);
-
-/// The tasks of one user and priority, in line with those of others. A user's share can only grow
-/// during a pass, since tasks only start, so a turn that is out of date moves back.
-struct Turn {
-  const std::pair<const std::pair<std::int32_t, std::string>, TaskQueue::Fronts>* group = nullptr;
-  const UserRecord* user = nullptr;
-  std::uint64_t held = 0;
-  TaskId front;
-  const LaneKey* lane = nullptr;
-};
-
-struct Later {
-  bool operator()(const Turn& a, const Turn& b) const {
-    const std::int32_t before_a = a.group->first.first;
-    const std::int32_t before_b = b.group->first.first;
-    if (before_a != before_b) return before_a > before_b;
-    const std::uint64_t share_a = a.held * b.user->quota.weight;
-    const std::uint64_t share_b = b.held * a.user->quota.weight;
-    if (share_a != share_b) return share_a > share_b;
-    return a.front > b.front;
-  }
-};
-
-class Line {
- public:
-  explicit Line(const StateTables& tables) {
-    std::vector<Turn> turns;
-    turns.reserve(tables.queue.groups().size());
-    for (const auto& group : tables.queue.groups()) {
-      const UserRecord& user = tables.users.find(group.first.second)->second;
-      const auto& [front, lane] = *group.second.begin();
-      turns.push_back({&group, &user, held_by(user), front, lane});
-    }
-    turns_ = decltype(turns_)(Later{}, std::move(turns));
-  }
-
-  [[nodiscard]] bool empty() const { return turns_.empty(); }
-  /// Whose turn it is.
-  Turn take() {
-    while (true) {
-      Turn turn = turns_.top();
-      turns_.pop();
-      const std::uint64_t held = held_by(*turn.user);
-      if (held == turn.held) return turn;
-      turn.held = held;
-      turns_.push(turn);
-    }
-  }
-  /// The same user's next lane, if there is one: those whose first task is older had their turn.
-  void next(Turn turn) {
-    const auto after = turn.group->second.upper_bound(turn.front);
-    if (after == turn.group->second.end()) return;
-    turn.front = after->first;
-    turn.lane = after->second;
-    turn.held = held_by(*turn.user);
-    turns_.push(turn);
-  }
-
- private:
-  std::priority_queue<Turn, std::vector<Turn>, Later> turns_;
-};
 
 bool fits_exactly(const WorkerPool& pool, const Assignment& assignment, const Needs& needs) {
   const Worker* worker = pool.find(assignment.worker);
@@ -88,56 +26,99 @@ bool fits_exactly(const WorkerPool& pool, const Assignment& assignment, const Ne
 
 }  // namespace
 
-std::uint64_t held_by(const UserRecord& user) { return std::max(user.gpus, user.active); }
-
 bool over_quota(const UserRecord& user, const Needs& needs, std::uint32_t gang) {
   const Quota& quota = user.quota;
   if (quota.max_active != 0 && user.active >= quota.max_active) return true;
   return quota.max_gpus != 0 && user.gpus + std::uint64_t{needs.gpus} * gang > quota.max_gpus;
 }
 
-bool Scheduler::pass(Decisions& step) {
+Scheduler::Scheduler(WorkloadPolicy& policy)
+    : policy_(policy),
+      built_in_(dynamic_cast<SimplePolicy*>(&policy) != nullptr ||
+                dynamic_cast<BalancedPolicy*>(&policy) != nullptr) {}
+
+bool Scheduler::pass(Decisions& step, Sweep::Change change) {
   const StateTables& tables = step.tables();
+  const TaskId head_before = reservation_ ? reservation_->head : TaskId{};
+  sweep_.begin(change, tables.next_task);
   Line line(tables);
-  std::size_t started = 0;
+  started_ = 0;
   head_ = nullptr;
   blocked_.clear();
-  in_vain_ = 0;
+  homeless_.clear();
   openings_.clear();
   held_.clear();
   plans_.tidy(tables);
   relook_ = kNever;
   complained_ = false;
-  while (!line.empty() && started < step.options().max_starts_per_tick &&
-         in_vain_ < kMaxBlockedLanes) {
+  take_turns(step, line);
+  if (!line.empty() && started_ < step.options().max_starts_per_tick) {
+    line.resume(sweep_);
+    keep_head(step, line);
+    take_turns(step, line);
+  }
+  plans_.look_for_better(step);
+  for (const Opening& opening : openings_) step.refresh(opening.worker);
+  for (const WorkerId worker : held_) step.refresh(worker);
+  if (head_ == nullptr || (reservation_ && reservation_->head != head_->id)) reservation_.reset();
+  // What was kept for another head may be had now.
+  if (head_before != TaskId{} && (!reservation_ || reservation_->head != head_before)) {
+    sweep_.widen();
+  }
+  return sweep_.stop(line.left());
+}
+
+// The head of the last pass may stand too far behind to be looked at in each; it must not lose what
+// is kept for it meanwhile.
+void Scheduler::keep_head(Decisions& step, Line& line) {
+  const StateTables& tables = step.tables();
+  const TaskRecord* head = reservation_ ? tables.tasks.find(reservation_->head) : nullptr;
+  if (head_ != nullptr || head == nullptr || !std::holds_alternative<Pending>(head->state)) return;
+  const LaneKey lane = lane_of(*head->submission);
+  if (take_turn(step, lane, *head)) ++started_;
+  if (!tables.queue.groups().contains({-lane.priority, lane.user})) line.forget(lane);
+}
+
+void Scheduler::take_turns(Decisions& step, Line& line) {
+  const StateTables& tables = step.tables();
+  in_vain_ = 0;
+  while (!line.empty() && started_ < step.options().max_starts_per_tick &&
+         in_vain_ < kMaxVainSteps) {
     const Turn turn = line.take();
     // A group is gone once its last task has started.
     const bool last =
         turn.group->second.size() == 1 && tables.queue.lanes().at(*turn.lane).size() == 1;
     if (take_turn(step, *turn.lane, *tables.tasks.find(turn.front))) {
-      ++started;
+      ++started_;
     } else {
       ++in_vain_;
     }
     if (!last) line.next(turn);
   }
-  plans_.look_for_better(step);
-  for (const Opening& opening : openings_) step.refresh(opening.worker);
-  for (const WorkerId worker : held_) step.refresh(worker);
-  if (head_ == nullptr) reservation_.reset();
-  return started == step.options().max_starts_per_tick;
 }
 
 bool Scheduler::take_turn(Decisions& step, const LaneKey& lane, const TaskRecord& task) {
   const UserRecord& user = step.tables().users.find(lane.user)->second;
   if (over_quota(user, lane.needs, lane.gang)) return false;
+  const bool pipeline = static_cast<bool>(task.spec().pipeline);
+  if (!pipeline && exceeds(lane.needs, step.tables().pool.largest())) return false;
+  if (std::ranges::any_of(homeless_, [&](const Needs& n) { return !exceeds(n, lane.needs); })) {
+    return false;
+  }
   // A reservation is made only when somebody else could start at the head's expense. A head that
   // no worker here could ever run has none, and the next one takes its place.
   if (head_ != nullptr && openings_.empty()) {
     reserve(step, *head_);
-    if (openings_.empty()) head_ = nullptr;
+    if (openings_.empty()) {
+      if (head_->spec().gang == 1 && !head_->spec().pipeline) {
+        homeless_.push_back(needs_of(head_->spec()));
+      }
+      in_vain_ += kAskSteps;
+      head_ = nullptr;
+    }
   }
-  if (task.spec().pipeline) {
+  if (pipeline) {
+    in_vain_ += kAskSteps;
     const PlanDesk::Turn turn = take_pipeline_turn(step, lane, task);
     const bool leaves_queue = turn == PlanDesk::Turn::kStarted || turn == PlanDesk::Turn::kEnded;
     if (turn != PlanDesk::Turn::kBlocked) return leaves_queue;
@@ -171,6 +152,7 @@ bool Scheduler::try_start(Decisions& step, const LaneKey& lane, const TaskRecord
       step.start(task, std::move(*members));
       return true;
     }
+    in_vain_ += kAskSteps;
     blocked_.insert(kind);
   }
   if (std::optional<Member> member = place_beside_head(step, task.spec())) {
@@ -218,22 +200,15 @@ std::optional<Member> Scheduler::place_beside_head(Decisions& step, const TaskSp
   const TaskRecord& head = *step.tables().tasks.find(reservation_->head);
   Time at{};
   for (const Opening& opening : openings_) at = std::max(at, opening.at);
-  if (at == kNever) return std::nullopt;
+  const Time end = spec.timeout_s == 0 ? kNever
+                                       : step.now() + std::chrono::seconds(spec.timeout_s) +
+                                             step.options().stop_grace;
   for (Opening& opening : openings_) {
     const Worker& worker = step.tables().pool.at(opening.worker);
     if (!worker.fits(needs)) continue;
-    const DeviceSet devices = worker.choose(needs);
-    const Time end = step.now() + std::chrono::seconds(spec.timeout_s) + step.options().stop_grace;
-    const bool gone = spec.timeout_s != 0 && end <= at;
-    if (gone) return Member{opening.worker, devices, false, std::nullopt};
-    Worker left = opening.then;
-    if (left.free_cpus < needs.cpus || left.free_memory_mb < needs.memory_mb) continue;
-    left.free = left.free.without(devices);
-    left.free_cpus -= needs.cpus;
-    left.free_memory_mb -= needs.memory_mb;
-    if (!left.fits(needs_of(head.spec()))) continue;
-    opening.then = left;
-    return Member{opening.worker, devices, false, std::nullopt};
+    const Member member{opening.worker, worker.choose(needs), false, std::nullopt};
+    if (end <= at && at != kNever) return member;
+    if (leaves_room(step, opening, member.devices, needs, needs_of(head.spec()))) return member;
   }
   return std::nullopt;
 }

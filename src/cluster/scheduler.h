@@ -2,7 +2,9 @@
 //
 // Order: higher priority first; within a priority the user who holds the least for their weight;
 // then the oldest task. The first task that finds no place is the head: it gets a reservation, and
-// what comes after it may start only where that cannot delay it.
+// what comes after it may start only where that cannot delay it. A pass that has looked at enough
+// in vain stops, and the next one goes on from there after it has looked at the first again: so a
+// pass is short, and yet every lane has its turn.
 #pragma once
 
 #include <optional>
@@ -16,18 +18,23 @@
 #include "decisions.h"
 #include "plan_desk.h"
 #include "reservation.h"
+#include "turns.h"
 
 namespace harmonics {
 
-/// How many lanes may find no place before a pass ends: bounds the work of one pass.
-inline constexpr std::size_t kMaxBlockedLanes = 200;
+/// How many steps in vain a pass takes from the head of the line, and again from where the last one
+/// stopped: a lane that finds no place is one step, asking the policy for it is some more.
+inline constexpr std::size_t kMaxVainSteps = 1000;
+inline constexpr std::size_t kAskSteps = 4;
 
 class Scheduler {
  public:
-  explicit Scheduler(WorkloadPolicy& policy) : policy_(policy) {}
+  explicit Scheduler(WorkloadPolicy& policy);
 
-  /// Starts what can start. True when it stopped early because it had started enough.
-  bool pass(Decisions& step);
+  /// Starts what can start. True when it stopped early and another pass must follow.
+  bool pass(Decisions& step, Sweep::Change change);
+  /// Whether the policy is known to give a place to everything that fits.
+  [[nodiscard]] bool gives_all() const { return built_in_; }
   /// When another pass is worth its while although nothing happens; kNever if not.
   [[nodiscard]] Time deadline() const { return relook_; }
 
@@ -37,10 +44,14 @@ class Scheduler {
     std::vector<WorkerId> workers;
   };
   [[nodiscard]] const std::optional<Reservation>& reservation() const { return reservation_; }
+  /// The workers that the last pass kept for plans in the making.
+  [[nodiscard]] const std::vector<WorkerId>& held() const { return held_; }
   [[nodiscard]] PlanDesk& plans() { return plans_; }
   [[nodiscard]] const PlanDesk& plans() const { return plans_; }
 
  private:
+  void take_turns(Decisions& step, Line& line);
+  void keep_head(Decisions& step, Line& line);
   bool take_turn(Decisions& step, const LaneKey& lane, const TaskRecord& task);
   PlanDesk::Turn take_pipeline_turn(Decisions& step, const LaneKey& lane, const TaskRecord& task);
   bool try_start(Decisions& step, const LaneKey& lane, const TaskRecord& task);
@@ -52,7 +63,9 @@ class Scheduler {
   [[nodiscard]] bool holds(const Decisions& step, const TaskRecord& head) const;
 
   WorkloadPolicy& policy_;
+  const bool built_in_;
   BalancedPolicy fallback_;
+  Sweep sweep_;
   PlanDesk plans_;
   std::optional<Reservation> reservation_;
   // Of the pass under way: the head, the workers reserved for it, and what is known not to fit.
@@ -60,15 +73,15 @@ class Scheduler {
   std::vector<Opening> openings_;
   std::vector<WorkerId> held_;  ///< For plans in the making.
   std::set<std::pair<Needs, std::uint32_t>> blocked_;
-  std::size_t in_vain_ = 0;
-  TaskId looked_for_{};  ///< For whom victims were last looked for,
-  Time looked_{};        ///< and when.
+  std::vector<Needs> homeless_;  ///< No open worker could ever give that.
+  std::size_t started_ = 0;
+  std::size_t in_vain_ = 0;  ///< Steps.
+  TaskId looked_for_{};      ///< For whom victims were last looked for,
+  Time looked_{};            ///< and when.
   Time relook_ = kNever;
   bool complained_ = false;
 };
 
-/// Devices or tasks, whichever are more: what a user holds, to be divided by their weight.
-[[nodiscard]] std::uint64_t held_by(const UserRecord& user);
 /// Whether one more task of that kind would pass the user's quota.
 [[nodiscard]] bool over_quota(const UserRecord& user, const Needs& needs, std::uint32_t gang);
 

@@ -118,13 +118,13 @@ void StateTables::leave(TaskRecord& task) {
 }
 
 void StateTables::lease(const TaskRecord& task, const Member& member) {
-  pool.take(member.worker, member.devices, needs_of(task.spec()));
+  pool.take(member.worker, member.devices, needs_of(task.spec()), member.launched);
   attempts[member.worker].insert({task.id, task.attempts});
   user(task.submission->user).gpus += static_cast<std::uint32_t>(member.devices.size());
 }
 
 void StateTables::release(const TaskRecord& task, const Member& member) {
-  pool.give_back(member.worker, member.devices, needs_of(task.spec()));
+  pool.give_back(member.worker, member.devices, needs_of(task.spec()), member.launched);
   attempts[member.worker].erase({task.id, task.attempts});
   user(task.submission->user).gpus -= static_cast<std::uint32_t>(member.devices.size());
 }
@@ -223,7 +223,9 @@ void StateTables::apply(const AttemptPlanned& fact) {
 void StateTables::apply(const MemberLaunched& fact) {
   auto [record, running] = active(fact.id);
   if (fact.rank >= running.members.size()) damaged("attempt {}: no such rank", to_string(fact.id));
-  running.members[fact.rank].launched = true;
+  Member& member = running.members[fact.rank];
+  if (!member.launched && !member.ended) pool.launch(member.worker);
+  member.launched = true;
 }
 
 void StateTables::apply(const MemberEnded& fact) {

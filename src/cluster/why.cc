@@ -4,6 +4,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/listed.h>
 
+#include "advice.h"
 #include "reactor_parts.h"
 #include "state_tables.h"
 
@@ -11,24 +12,6 @@ namespace harmonics {
 namespace {
 
 using Reason = WhyPending::Reason;
-
-std::string needs_text(const TaskSpec& spec) {
-  std::string text;
-  if (spec.required_gpus > 0) {
-    text = spec.required_gpus == 1
-               ? format("a device with {} MB", spec.min_gpu_memory_mb)
-               : format("{} devices with {} MB each", spec.required_gpus, spec.min_gpu_memory_mb);
-  }
-  const auto add = [&](std::string part) {
-    if (!text.empty()) text += ", ";
-    text += part;
-  };
-  if (spec.cpus > 0) add(format("{} cores", spec.cpus));
-  if (spec.memory_mb > 0) add(format("{} MB of memory", spec.memory_mb));
-  if (text.empty()) text = "a worker";
-  if (spec.gang > 1) text += format(" on each of {} workers", spec.gang);
-  return text;
-}
 
 double seconds(Nanoseconds time) { return std::chrono::duration<double>(time).count(); }
 
@@ -44,11 +27,37 @@ std::string task_list(const ClusterState& state, const TaskSpec& spec) {
   return text.empty() ? "all tasks of an array" : text;
 }
 
-/// How many workers could run the task when empty: of all, and of those here and not draining.
+/// How many workers could run the task when empty: of all, and of those here and not draining. How
+/// many of these have room now.
 struct Capable {
   std::size_t known = 0;
   std::size_t here = 0;
+  std::size_t roomy = 0;
 };
+
+Capable count_capable(const WorkerPool& pool, const Needs& needs) {
+  Capable capable;
+  for (const Worker* worker : pool.all()) {
+    if (!could_ever_fit(worker->spec, needs)) continue;
+    ++capable.known;
+    if (!worker->open) continue;
+    ++capable.here;
+    if (worker->fits(needs)) ++capable.roomy;
+  }
+  return capable;
+}
+
+/// "w1, w2 and 3 more".
+std::string worker_list(const WorkerPool& pool, const std::vector<WorkerId>& workers) {
+  constexpr std::size_t kNamed = 3;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(workers.size(), kNamed); ++i) {
+    if (i > 0) text += ", ";
+    text += pool.at(workers[i]).spec.name;
+  }
+  if (workers.size() > kNamed) text += format(" and {} more", workers.size() - kNamed);
+  return text;
+}
 
 }  // namespace
 
@@ -62,6 +71,9 @@ std::string_view to_string(WhyPending::Reason reason) {
     case Reason::kNoWorkers: return "no_workers";
     case Reason::kReserved: return "reserved";
     case Reason::kBusy: return "busy";
+    case Reason::kPlanning: return "planning";
+    case Reason::kPolicy: return "policy";
+    case Reason::kTurn: return "turn";
     case Reason::kNext: return "next";
   }
   return "unknown";
@@ -87,10 +99,10 @@ WhyPending ServerReactor::why(TaskId id, Time now) const {
   if (std::holds_alternative<Ended>(task->state)) {
     return {Reason::kNotPending, format("It has ended: {}.", state_name(task->state)), 0};
   }
-  return why_queued(*task);
+  return why_queued(*task, now);
 }
 
-WhyPending ServerReactor::why_queued(const TaskRecord& task) const {
+WhyPending ServerReactor::why_queued(const TaskRecord& task, Time now) const {
   const ClusterState& state = parts_->state;
   const TaskSpec& spec = task.spec();
   const Needs needs = needs_of(spec);
@@ -108,45 +120,91 @@ WhyPending ServerReactor::why_queued(const TaskRecord& task) const {
             format("There is no plan for its stages on the workers that are free: {}.", *problem),
             before};
   }
-  Capable capable;
-  bool room = false;
-  for (const Worker* worker : state.pool().all()) {
-    if (!could_ever_fit(worker->spec, needs)) continue;
-    ++capable.known;
-    if (!worker->open) continue;
-    ++capable.here;
-    room = room || worker->fits(needs);
+  if (parts_->scheduler.plans().planning(task.id)) {
+    return {Reason::kPlanning, "The plan of its stages is being made.", before};
   }
   if (state.pool().size() == 0) {
     return {Reason::kNoWorkers, "No worker has joined yet.", before};
   }
-  if (capable.known < spec.gang) {
+  const Capable capable = count_capable(state.pool(), needs);
+  // A pipeline that has run goes on with what is left.
+  const bool shrinks = spec.pipeline && task.attempts.value > 0;
+  const std::size_t gang = shrinks ? 1 : spec.gang;
+  if (capable.known < gang) {
     return {Reason::kImpossible,
             format("It needs {}; {} of the {} known workers could ever give that, {} would be "
-                   "needed. Add workers or ask for less.",
-                   needs_text(spec), capable.known, state.pool().size(), spec.gang),
+                   "needed. {}",
+                   needs_text(spec), capable.known, state.pool().size(), gang,
+                   way_out(state.pool(), spec)),
             before};
   }
-  if (capable.here < spec.gang) {
+  if (capable.here < gang) {
     return {Reason::kNoWorkers,
             format("It needs {}; {} workers could give that, but only {} of them are connected and "
                    "not draining.",
                    needs_text(spec), capable.known, capable.here),
             before};
   }
-  const auto& reservation = parts_->scheduler.reservation();
-  if (room && reservation && reservation->head != task.id && !reservation->workers.empty()) {
-    return {Reason::kReserved,
-            format("It would fit, but room is kept for task {}, which comes first.",
-                   reservation->head.value),
+  if (capable.roomy >= gang) return why_with_room(task, now);
+  const std::string busy =
+      capable.roomy == 0 ? format("the {} workers that could give that are busy", capable.here)
+                         : format("{} of the {} workers that could give that have room",
+                                  capable.roomy, capable.here);
+  return {Reason::kBusy,
+          format("It needs {}; {}. {} tasks are older or more important.", needs_text(spec), busy,
+                 before),
+          before};
+}
+
+WhyPending ServerReactor::why_with_room(const TaskRecord& task, Time now) const {
+  const ClusterState& state = parts_->state;
+  const Scheduler& scheduler = parts_->scheduler;
+  const std::uint64_t before = state.count_before(task);
+  if (parts_->pass_due()) {
+    // What the next tick does before its pass may change who is there and who waits.
+    const std::optional<Time> ready = state.next_ready();
+    const bool calm = parts_->sessions.deadline() > now && (!ready || *ready > now);
+    if (calm && scheduler.gives_all() && !task.spec().pipeline &&
+        state.first_in_line() == task.id) {
+      return {Reason::kNext, "It fits and starts at once.", before};
+    }
+    return {Reason::kTurn,
+            format("It fits, and its turn comes within the next passes over the queue; {} tasks "
+                   "are older or more important.",
+                   before),
             before};
   }
-  if (room && spec.gang == 1) return {Reason::kNext, "It fits and starts at once.", before};
-  return {Reason::kBusy,
-          format("It needs {}; the {} workers that could give that are busy. {} tasks come before "
-                 "it.",
-                 needs_text(spec), capable.here, before),
-          before};
+  const auto& reservation = scheduler.reservation();
+  const TaskRecord* head = reservation ? state.find_task(reservation->head) : nullptr;
+  const auto among = [](const std::vector<WorkerId>& workers, WorkerId id) {
+    return std::ranges::find(workers, id) != workers.end();
+  };
+  std::vector<WorkerId> for_head;
+  std::vector<WorkerId> for_plans;
+  std::size_t open = 0;
+  for (const Worker* worker : state.pool().all()) {
+    if (!worker->open || !worker->fits(needs_of(task.spec()))) continue;
+    if (head != nullptr && head != &task && among(reservation->workers, worker->id)) {
+      for_head.push_back(worker->id);
+    } else if (among(scheduler.held(), worker->id)) {
+      for_plans.push_back(worker->id);
+    } else {
+      ++open;
+    }
+  }
+  if (open < task.spec().gang && !for_head.empty()) {
+    return {Reason::kReserved,
+            format("It would fit on {}, but room there is kept for task {}, which comes first.",
+                   worker_list(state.pool(), for_head), head->id.value),
+            before, for_head};
+  }
+  if (open < task.spec().gang && !for_plans.empty()) {
+    return {Reason::kReserved,
+            format("It would fit on {}, but that is kept for a pipeline whose plan is being made.",
+                   worker_list(state.pool(), for_plans)),
+            before, for_plans};
+  }
+  return {Reason::kPolicy, "It fits, but the policy in use gives it no place now.", before};
 }
 
 }  // namespace harmonics

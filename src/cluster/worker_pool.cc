@@ -33,9 +33,27 @@ std::pair<WorkerPool::Load, std::int64_t> spread_key(const WorkerGroup::Key& key
           -static_cast<std::int64_t>(key.free_memories_mb.size())};
 }
 
+/// The larger of each.
+Needs larger(const Needs& most, const WorkerSpec& spec) {
+  Needs needs = most;
+  needs.gpus = std::max(needs.gpus, static_cast<std::uint32_t>(spec.devices.size()));
+  for (const DeviceSpec& device : spec.devices) {
+    needs.gpu_memory_mb = std::max(needs.gpu_memory_mb, device.memory_mb);
+  }
+  needs.cpus = std::max(needs.cpus, spec.cpus);
+  needs.memory_mb = std::max(needs.memory_mb, spec.memory_mb);
+  return needs;
+}
+
 }  // namespace
 
+bool exceeds(const Needs& needs, const Needs& most) {
+  return needs.gpus > most.gpus || needs.gpu_memory_mb > most.gpu_memory_mb ||
+         needs.cpus > most.cpus || needs.memory_mb > most.memory_mb;
+}
+
 bool Worker::fits(const Needs& needs) const {
+  if (starting >= kMaxStartingTasks) return false;
   if (free_cpus < needs.cpus || free_memory_mb < needs.memory_mb) return false;
   std::uint32_t enough = 0;
   free.each([&](DeviceId id) {
@@ -89,6 +107,33 @@ struct WorkerPool::Tables {
   std::set<const Worker*, ByName> by_name;
   std::array<std::map<WorkerGroup::Key, WorkerGroup>, kMaxDevicesPerWorker + 1> by_free;
   Spread spread;
+  Needs largest;
+  bool largest_known = true;
+  /// How many could run what was asked for last.
+  Needs counted;
+  std::size_t capable = 0;
+  std::size_t capable_enough = 0;  ///< Counted so far; 0: not at all.
+
+  Slot& put_slot(WorkerId id) {
+    auto& slot = slots[id];
+    if (slot == nullptr) {
+      slot = std::make_unique<Slot>();
+      slot->worker.id = id;
+    } else {
+      leave_group(*slot);
+      by_name.erase(&slot->worker);
+      largest_known = false;
+    }
+    capable_enough = 0;
+    return *slot;
+  }
+  /// Once its spec is set.
+  void enter(Slot& slot) {
+    slot.worker.order = natural_key(slot.worker.spec.name);
+    if (largest_known) largest = larger(largest, slot.worker.spec);
+    by_name.insert(&slot.worker);
+    join_group(slot);
+  }
 
   Slot& at(WorkerId id) {
     const auto found = slots.find(id);
@@ -109,7 +154,7 @@ struct WorkerPool::Tables {
   }
 
   void join_group(Slot& slot) {
-    if (!slot.worker.open) return;
+    if (!slot.worker.open || slot.worker.starting >= kMaxStartingTasks) return;
     WorkerGroup::Key key = key_of(slot.worker);
     auto& groups = by_free[key.free_memories_mb.size()];
     const auto [place, added] = groups.try_emplace(std::move(key));
@@ -127,25 +172,16 @@ WorkerPool::WorkerPool() : tables_(std::make_unique<Tables>()) {}
 WorkerPool::~WorkerPool() = default;
 
 void WorkerPool::put(WorkerId id, const WorkerSpec& spec) {
-  auto& slot = tables_->slots[id];
-  if (slot == nullptr) {
-    slot = std::make_unique<Tables::Slot>();
-    slot->worker.id = id;
-  } else {
-    tables_->leave_group(*slot);
-    tables_->by_name.erase(&slot->worker);
-  }
-  Worker& worker = slot->worker;
+  Tables::Slot& slot = tables_->put_slot(id);
+  Worker& worker = slot.worker;
   if (worker.active_tasks != 0) {
     fail(ErrorCode::kInternal, "worker '{}' changed while it had tasks", worker.spec.name);
   }
   worker.spec = spec;
-  worker.order = natural_key(spec.name);
   worker.free = first_devices(spec.devices.size());
   worker.free_cpus = spec.cpus;
   worker.free_memory_mb = spec.memory_mb;
-  tables_->by_name.insert(&worker);
-  tables_->join_group(*slot);
+  tables_->enter(slot);
 }
 
 void WorkerPool::remove(WorkerId id) {
@@ -153,6 +189,8 @@ void WorkerPool::remove(WorkerId id) {
   tables_->leave_group(slot);
   tables_->by_name.erase(&slot.worker);
   tables_->slots.erase(id);
+  tables_->largest_known = false;
+  tables_->capable_enough = 0;
 }
 
 void WorkerPool::set_open(WorkerId id, bool open) {
@@ -163,7 +201,7 @@ void WorkerPool::set_open(WorkerId id, bool open) {
   tables_->join_group(slot);
 }
 
-void WorkerPool::take(WorkerId id, DeviceSet devices, const Needs& needs) {
+void WorkerPool::take(WorkerId id, DeviceSet devices, const Needs& needs, bool launched) {
   Tables::Slot& slot = tables_->at(id);
   Worker& worker = slot.worker;
   if (!worker.free.contains(devices) || worker.free_cpus < needs.cpus ||
@@ -175,10 +213,19 @@ void WorkerPool::take(WorkerId id, DeviceSet devices, const Needs& needs) {
   worker.free_cpus -= needs.cpus;
   worker.free_memory_mb -= needs.memory_mb;
   ++worker.active_tasks;
+  if (!launched) ++worker.starting;
   tables_->join_group(slot);
 }
 
-void WorkerPool::give_back(WorkerId id, DeviceSet devices, const Needs& needs) {
+void WorkerPool::launch(WorkerId id) {
+  Tables::Slot& slot = tables_->at(id);
+  if (slot.worker.starting == 0) {
+    fail(ErrorCode::kInternal, "worker '{}' launched what it did not have", slot.worker.spec.name);
+  }
+  if (slot.worker.starting-- == kMaxStartingTasks) tables_->join_group(slot);
+}
+
+void WorkerPool::give_back(WorkerId id, DeviceSet devices, const Needs& needs, bool launched) {
   Tables::Slot& slot = tables_->at(id);
   Worker& worker = slot.worker;
   if (worker.free.meets(devices) || worker.active_tasks == 0) {
@@ -189,6 +236,7 @@ void WorkerPool::give_back(WorkerId id, DeviceSet devices, const Needs& needs) {
   worker.free_cpus += needs.cpus;
   worker.free_memory_mb += needs.memory_mb;
   --worker.active_tasks;
+  if (!launched) --worker.starting;
   tables_->join_group(slot);
 }
 
@@ -208,6 +256,31 @@ const Worker* WorkerPool::find(std::string_view name) const {
 }
 
 std::size_t WorkerPool::size() const { return tables_->slots.size(); }
+
+const Needs& WorkerPool::largest() const {
+  if (!std::exchange(tables_->largest_known, true)) {
+    tables_->largest = {};
+    for (const Worker* worker : tables_->by_name) {
+      tables_->largest = larger(tables_->largest, worker->spec);
+    }
+  }
+  return tables_->largest;
+}
+
+std::size_t WorkerPool::count_capable(const Needs& needs, std::size_t enough) const {
+  if (exceeds(needs, largest())) return 0;
+  Tables& t = *tables_;
+  if (t.counted != needs || t.capable_enough < enough) {
+    t.counted = needs;
+    t.capable = 0;
+    t.capable_enough = enough;
+    for (const Worker* worker : t.by_name) {
+      if (t.capable == enough) break;
+      if (could_ever_fit(worker->spec, needs)) ++t.capable;
+    }
+  }
+  return std::min(t.capable, enough);
+}
 
 std::vector<const Worker*> WorkerPool::all() const {
   return {tables_->by_name.begin(), tables_->by_name.end()};

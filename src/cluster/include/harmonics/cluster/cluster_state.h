@@ -46,6 +46,8 @@ class ClusterState {
                  const std::function<void(const TaskRecord&)>& visit) const;
   /// Pending tasks with a higher priority, or with the same and a smaller id.
   [[nodiscard]] std::uint64_t count_before(const TaskRecord& task) const;
+  /// The pending task that a pass over the queue looks at first.
+  [[nodiscard]] std::optional<TaskId> first_in_line() const;
   /// When the next back-off ends.
   [[nodiscard]] std::optional<Time> next_ready() const;
   [[nodiscard]] std::optional<TaskId> find_key(std::string_view user, std::string_view key) const;

@@ -24,6 +24,7 @@ struct Submitted {
   TaskId first{};
   std::uint32_t count = 1;
   bool already = false;  ///< The idempotency key was known: nothing was added.
+  std::string advice{};  ///< What to do about a task that no known worker could run; mostly empty.
 };
 struct Done {};
 struct Refusal {

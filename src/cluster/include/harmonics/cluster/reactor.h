@@ -52,11 +52,16 @@ struct WhyPending {
     kNoWorkers,     ///< Those that could run it are away or draining.
     kReserved,      ///< It would delay the task at the head of the queue.
     kBusy,          ///< Those that could run it are busy; others are before it.
+    kPlanning,      ///< The plan of its stages is being made.
+    kPolicy,        ///< It fits, but the policy in use gives it no place.
+    kTurn,          ///< It fits; whether it starts shows when its turn comes, in the next passes.
     kNext,          ///< It fits and starts in the next pass.
   };
   Reason reason = Reason::kNext;
-  std::string text;          ///< One or two full sentences.
-  std::uint64_t before = 0;  ///< How many tasks stand before it in the queue.
+  std::string text;  ///< One or two full sentences.
+  /// How many pending tasks have a higher priority, or the same and came earlier.
+  std::uint64_t before = 0;
+  std::vector<WorkerId> workers{};  ///< kReserved: those with room that is kept for others.
 };
 [[nodiscard]] std::string_view to_string(WhyPending::Reason reason);
 
@@ -90,11 +95,12 @@ class ServerReactor {
   [[nodiscard]] const ClusterState& state() const;
   [[nodiscard]] const ServerOptions& options() const;
   [[nodiscard]] SessionView session(WorkerId worker) const;
-  /// Throws kNotFound for an unknown task.
+  /// What holds at this moment, and nothing that does not. Throws kNotFound for an unknown task.
   [[nodiscard]] WhyPending why(TaskId task, Time now) const;
 
  private:
-  [[nodiscard]] WhyPending why_queued(const TaskRecord& task) const;
+  [[nodiscard]] WhyPending why_queued(const TaskRecord& task, Time now) const;
+  [[nodiscard]] WhyPending why_with_room(const TaskRecord& task, Time now) const;
 
   struct Parts;
   std::unique_ptr<Parts> parts_;

@@ -19,6 +19,10 @@
 
 namespace harmonics {
 
+/// How many tasks that it has not launched yet a worker is given: the others stay in the queue,
+/// where whoever joins finds them.
+inline constexpr std::uint32_t kMaxStartingTasks = 1024;
+
 /// One worker as a policy sees it.
 struct Worker {
   WorkerId id;
@@ -28,7 +32,8 @@ struct Worker {
   std::uint32_t free_cpus = 0;
   std::uint64_t free_memory_mb = 0;
   std::uint32_t active_tasks = 0;
-  bool open = false;  ///< May be given tasks: connected, not draining, not set aside.
+  bool open = false;           ///< May be given tasks: connected, not draining, not set aside.
+  std::uint32_t starting = 0;  ///< Of the active tasks: not launched yet.
 
   [[nodiscard]] bool fits(const Needs& needs) const;
   /// The free devices with the least memory that is enough, lower ids first; as many as needed.
@@ -38,6 +43,9 @@ struct Worker {
 
 /// Whether a worker of that kind could run it when it has nothing else to do.
 [[nodiscard]] bool could_ever_fit(const WorkerSpec& spec, const Needs& needs);
+
+/// Whether something of `needs` is more than there is in `most`.
+[[nodiscard]] bool exceeds(const Needs& needs, const Needs& most);
 
 /// Natural order of names.
 struct ByName {
@@ -81,14 +89,21 @@ class WorkerPool {
   void remove(WorkerId id);
   void set_open(WorkerId id, bool open);
   /// Takes what a member of a task needs; taking what is not free is a bug and throws kInternal.
-  void take(WorkerId id, DeviceSet devices, const Needs& needs);
-  void give_back(WorkerId id, DeviceSet devices, const Needs& needs);
+  void take(WorkerId id, DeviceSet devices, const Needs& needs, bool launched = false);
+  /// A member that was taken for runs.
+  void launch(WorkerId id);
+  void give_back(WorkerId id, DeviceSet devices, const Needs& needs, bool launched = false);
 
   [[nodiscard]] const Worker* find(WorkerId id) const;
   [[nodiscard]] const Worker& at(WorkerId id) const;
   /// Null when nobody has that name.
   [[nodiscard]] const Worker* find(std::string_view name) const;
   [[nodiscard]] std::size_t size() const;
+  /// The most that some worker, open or not, has of each when empty, maybe each another one: what
+  /// exceeds it never fits.
+  [[nodiscard]] const Needs& largest() const;
+  /// How many workers, open or not, could run it when empty; counts no further than `enough`.
+  [[nodiscard]] std::size_t count_capable(const Needs& needs, std::size_t enough) const;
 
   /// Every worker, open or not, in natural order of names: what a policy of one's own walks over.
   [[nodiscard]] std::vector<const Worker*> all() const;

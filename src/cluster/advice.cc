@@ -1,0 +1,55 @@
+#include "advice.h"
+
+#include <harmonics/base/error.h>
+
+namespace harmonics {
+
+std::string needs_text(const TaskSpec& spec) {
+  std::string text;
+  if (spec.required_gpus > 0) {
+    text = spec.required_gpus == 1
+               ? format("a device with {} MB", spec.min_gpu_memory_mb)
+               : format("{} devices with {} MB each", spec.required_gpus, spec.min_gpu_memory_mb);
+  }
+  const auto add = [&](std::string part) {
+    if (!text.empty()) text += ", ";
+    text += part;
+  };
+  if (spec.cpus > 0) add(format("{} cores", spec.cpus));
+  if (spec.memory_mb > 0) add(format("{} MB of memory", spec.memory_mb));
+  if (text.empty()) text = "a worker";
+  if (spec.gang > 1) text += format(" on each of {} workers", spec.gang);
+  return text;
+}
+
+std::string way_out(const WorkerPool& pool, const TaskSpec& spec) {
+  const Needs& most = pool.largest();
+  if (spec.required_gpus > 0 && most.gpus == 0) {
+    TaskSpec without = spec;
+    without.required_gpus = 0;
+    const bool runs = pool.count_capable(needs_of(without), spec.gang) >= spec.gang;
+    return runs ? "No worker has a GPU: with --gpus 0 it would run."
+                : "No worker has a GPU: add workers that have.";
+  }
+  if (exceeds(needs_of(spec), most)) {
+    std::string text = format("The most that a worker has is {} cores, {} MB of memory", most.cpus,
+                              most.memory_mb);
+    if (most.gpus > 0) {
+      text += format(", {} GPUs, {} MB on a GPU", most.gpus, most.gpu_memory_mb);
+    }
+    return text + ": add workers or ask for less.";
+  }
+  return "Add workers or ask for less.";
+}
+
+std::string advice_for(const WorkerPool& pool, const TaskSpec& spec) {
+  if (pool.size() == 0) return {};
+  const std::size_t capable = pool.count_capable(needs_of(spec), spec.gang);
+  if (capable >= spec.gang) return {};
+  const std::string who = capable == 0
+                              ? std::string("no worker that is known could run it")
+                              : format("only {} of the known workers could run it", capable);
+  return format("it waits: it needs {}, and {}. {}", needs_text(spec), who, way_out(pool, spec));
+}
+
+}  // namespace harmonics

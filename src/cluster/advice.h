@@ -1,0 +1,22 @@
+// Words about tasks that no worker of the cluster could run.
+#pragma once
+
+#include <string>
+
+#include <harmonics/cluster/task.h>
+#include <harmonics/cluster/worker_pool.h>
+
+namespace harmonics {
+
+/// "2 devices with 4096 MB each, 3 cores on each of 4 workers".
+[[nodiscard]] std::string needs_text(const TaskSpec& spec);
+
+/// What would run in place of a task that no worker of `pool` could ever run, in a sentence: to ask
+/// for no GPU where nobody has one, else what the largest workers have.
+[[nodiscard]] std::string way_out(const WorkerPool& pool, const TaskSpec& spec);
+
+/// What whoever submits `spec` should hear at once; empty when the workers that are known could run
+/// it, or when none is known yet.
+[[nodiscard]] std::string advice_for(const WorkerPool& pool, const TaskSpec& spec);
+
+}  // namespace harmonics

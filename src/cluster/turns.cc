@@ -1,0 +1,106 @@
+#include "turns.h"
+
+#include <algorithm>
+
+namespace harmonics {
+
+std::uint64_t held_by(const UserRecord& user) { return std::max(user.gpus, user.active); }
+
+void Sweep::begin(Change change, TaskId next_task) {
+  again_ = std::max(again_, change);
+  resuming_ = under_way_;
+  if (under_way_) return;
+  under_way_ = true;
+  floor_ = again_ == Change::kAny ? TaskId{} : horizon_;
+  horizon_ = next_task;
+  again_ = Change::kNone;
+}
+
+TaskId Sweep::resume(const Turn& turn) const {
+  TaskId from = floor_;
+  if (resuming_) {
+    const auto known = next_.find(turn.group->first);
+    from = known == next_.end() ? horizon_ : known->second;
+  }
+  return std::max(turn.front, from);
+}
+
+bool Sweep::stop(const std::vector<Turn>& left) {
+  std::map<std::pair<std::int32_t, std::string>, TaskId> next;
+  for (const Turn& turn : left) {
+    const TaskId from = resume(turn);
+    if (from < horizon_) next.emplace(turn.group->first, from);
+  }
+  next_ = std::move(next);
+  under_way_ = !next_.empty();
+  return under_way_ || again_ != Change::kNone;
+}
+
+bool Line::Later::operator()(const Turn& a, const Turn& b) const {
+  if (a.priority != b.priority) return a.priority < b.priority;
+  const std::uint64_t share_a = a.held * b.user->quota.weight;
+  const std::uint64_t share_b = b.held * a.user->quota.weight;
+  if (share_a != share_b) return share_a > share_b;
+  return a.front > b.front;
+}
+
+Line::Line(const StateTables& tables) {
+  std::vector<Turn> turns;
+  turns.reserve(tables.queue.groups().size());
+  for (const auto& group : tables.queue.groups()) {
+    const UserRecord& user = tables.users.find(group.first.second)->second;
+    const auto& [front, lane] = *group.second.begin();
+    turns.push_back({&group, -group.first.first, &user, held_by(user), front, lane});
+  }
+  turns_ = decltype(turns_)(Later{}, std::move(turns));
+}
+
+Turn Line::take() {
+  while (true) {
+    Turn turn = turns_.top();
+    turns_.pop();
+    const std::uint64_t held = held_by(*turn.user);
+    if (held == turn.held) return turn;
+    turn.held = held;
+    turns_.push(turn);
+  }
+}
+
+void Line::next(Turn turn) {
+  const auto after = turn.group->second.upper_bound(turn.front);
+  if (after == turn.group->second.end() || after->first >= end_) return;
+  turn.front = after->first;
+  turn.lane = after->second;
+  turn.held = held_by(*turn.user);
+  turns_.push(turn);
+}
+
+void Line::resume(const Sweep& sweep) {
+  end_ = sweep.end();
+  std::vector<Turn> kept;
+  for (Turn& turn : left()) {
+    const auto from = turn.group->second.lower_bound(sweep.resume(turn));
+    if (from == turn.group->second.end() || from->first >= end_) continue;
+    turn.front = from->first;
+    turn.lane = from->second;
+    kept.push_back(turn);
+  }
+  turns_ = decltype(turns_)(Later{}, std::move(kept));
+}
+
+void Line::forget(const LaneKey& lane) {
+  std::vector<Turn> kept = left();
+  std::erase_if(kept, [&](const Turn& turn) {
+    return turn.priority == lane.priority && turn.user->name == lane.user;
+  });
+  turns_ = decltype(turns_)(Later{}, std::move(kept));
+}
+
+std::vector<Turn> Line::left() {
+  std::vector<Turn> left;
+  left.reserve(turns_.size());
+  for (; !turns_.empty(); turns_.pop()) left.push_back(turns_.top());
+  return left;
+}
+
+}  // namespace harmonics
