@@ -9,6 +9,8 @@
 #include <harmonics/base/channel.h>
 #include <harmonics/base/clock.h>
 #include <harmonics/base/error.h>
+#include <harmonics/base/escaped.h>
+#include <harmonics/base/exception_text.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/format.h>
 #include <harmonics/base/ids.h>
@@ -16,7 +18,10 @@
 #include <harmonics/base/listed.h>
 #include <harmonics/base/log.h>
 #include <harmonics/base/nearest_word.h>
+#include <harmonics/base/owned_state.h>
+#include <harmonics/base/private_file.h>
 #include <harmonics/base/random.h>
+#include <harmonics/base/stop.h>
 #include <harmonics/base/xml.h>
 #include <harmonics/cluster/cluster_state.h>
 #include <harmonics/cluster/effect.h>
