@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include <harmonics/base/escaped.h>
 #include <harmonics/base/format.h>
 #include <harmonics/console/terminal.h>
 
@@ -24,22 +25,28 @@ std::string padded(const std::string& text, std::size_t width, Align align) {
 }  // namespace
 
 std::string Table::text(bool colour) const {
-  std::vector<std::size_t> widths;
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    std::size_t width = width_of(columns[i].title);
-    for (const auto& row : rows) width = std::max(width, width_of(row.at(i)));
-    widths.push_back(width);
+  std::vector<std::vector<std::string>> cells(1);
+  for (const Column& column : columns) cells[0].push_back(escaped(column.title));
+  for (const auto& row : rows) {
+    cells.emplace_back();
+    for (const std::string& cell : row) cells.back().push_back(escaped(cell));
   }
-  const auto line = [&](const auto& cell_at) {
+  std::vector<std::size_t> widths(columns.size());
+  for (const auto& row : cells) {
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      widths[i] = std::max(widths[i], width_of(row.at(i)));
+    }
+  }
+  const auto line = [&](const std::vector<std::string>& row) {
     std::string out;
     for (std::size_t i = 0; i < columns.size(); ++i) {
-      out += (i == 0 ? "" : "  ") + padded(cell_at(i), widths[i], columns[i].align);
+      out += (i == 0 ? "" : "  ") + padded(row[i], widths[i], columns[i].align);
     }
     while (out.ends_with(' ')) out.pop_back();
     return out;
   };
-  std::string out = bold(line([&](std::size_t i) { return columns[i].title; }), colour) + "\n";
-  for (const auto& row : rows) out += line([&](std::size_t i) { return row[i]; }) + "\n";
+  std::string out = bold(line(cells[0]), colour) + "\n";
+  for (std::size_t i = 1; i < cells.size(); ++i) out += line(cells[i]) + "\n";
   return out;
 }
 

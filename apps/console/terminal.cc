@@ -10,6 +10,7 @@
 #include <new>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/escaped.h>
 
 namespace harmonics {
 namespace {
@@ -47,7 +48,7 @@ int report(std::string_view message) {
   const std::string name =
       wants_colour(Stream::kError) ? "\x1b[1;31mharmonics:\x1b[0m" : "harmonics:";
   try {
-    write_text(Stream::kError, format("{} {}\n", name, message));
+    write_text(Stream::kError, format("{} {}\n", name, escaped_lines(message)));
   } catch (const Error&) {
     // Nobody listens; the exit code has to do.
   }
@@ -105,6 +106,10 @@ void write_text(Stream stream, std::string_view text) {
     }
     text.remove_prefix(static_cast<std::size_t>(written));
   }
+}
+
+void write_json(const Json& json, int indent) {
+  write_text(Stream::kOutput, escaped_json(json.dump(indent)) + "\n");
 }
 
 int run_reporting_errors(const std::function<int()>& body) {

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/escaped.h>
 #include <harmonics/base/json.h>
 #include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
@@ -26,7 +27,7 @@ void check_inside(const std::string& path) {
                       std::ranges::find(relative, fs::path("..")) == relative.end();
   if (!inside) {
     fail(ErrorCode::kPermissionDenied, "the worker names an artifact '{}', which lies outside",
-         path);
+         escaped(path));
   }
 }
 
@@ -73,12 +74,12 @@ std::string list_text(const std::vector<ArtifactView>& artifacts, OutputStyle st
     for (const ArtifactView& one : artifacts) {
       list.push(Json().set("path", one.path).set("bytes", one.bytes));
     }
-    return list.dump(2) + "\n";
+    return escaped_json(list.dump(2)) + "\n";
   }
   Table table{{{"bytes", Align::kRight}, {"artifact"}}, {}};
   std::string names;
   for (const ArtifactView& one : artifacts) {
-    names += one.path + "\n";
+    names += escaped(one.path) + "\n";
     table.rows.push_back({std::to_string(one.bytes), one.path});
   }
   return style == OutputStyle::kQuiet ? names : table.text(wants_colour(Stream::kOutput));

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/escaped.h>
 #include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
@@ -33,7 +34,8 @@ Picture look(ClusterClient& client, const std::string& worker) {
   if (!worker.empty()) {
     std::erase_if(picture.workers, [&](const WorkerView& one) { return one.spec.name != worker; });
     if (picture.workers.empty()) {
-      fail(ErrorCode::kNotFound, "there is no worker '{}': 'harmonics workers' lists them", worker);
+      fail(ErrorCode::kNotFound, "there is no worker '{}': 'harmonics workers' lists them",
+           escaped(worker));
     }
   }
   ListTasksQuery query;
@@ -59,7 +61,8 @@ std::string devices_text(const WorkerView& worker) {
 
 std::string draw(const Picture& picture, bool colour) {
   const ClusterStatus& status = picture.status;
-  std::string text = bold(format("harmonics {}, policy {}", status.version, status.policy), colour);
+  std::string text = bold(
+      format("harmonics {}, policy {}", escaped(status.version), escaped(status.policy)), colour);
   text += format(
       "\n{} of {} workers connected, {} of {} devices leased\ntasks: {} active, {} pending, "
       "{} waiting, {} delayed, {} ended\n\n",
@@ -129,7 +132,7 @@ void watch_live(const MonitorCommand& command) {
                          terminal_width(Stream::kOutput), terminal_height(Stream::kOutput));
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kUnavailable) throw;
-      text = format("{}\n", error.what());
+      text = format("{}\n", escaped_lines(error.what()));
     }
     write_text(Stream::kOutput, "\x1b[H\x1b[2J" + text);
     ended.wait_for(lock, period, [&] { return over; });
@@ -146,7 +149,7 @@ int monitor(const MonitorCommand& command) {
   ClusterClient client(client_options(command.access));
   const Picture picture = look(client, command.worker);
   if (command.output == OutputStyle::kJson) {
-    write_text(Stream::kOutput, picture_json(picture).dump(2) + "\n");
+    write_json(picture_json(picture), 2);
   } else if (command.output == OutputStyle::kTable) {
     write_text(Stream::kOutput, draw(picture, false));
   } else {

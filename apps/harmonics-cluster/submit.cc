@@ -1,5 +1,6 @@
 // harmonics submit: a task from a file and flags; acknowledged once it is on the server's disk.
 #include <harmonics/base/error.h>
+#include <harmonics/base/escaped.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/json.h>
 #include <harmonics/console/terminal.h>
@@ -92,7 +93,8 @@ std::string end_of_one(const TaskView& task) {
   const std::uint64_t id = task.id.value;
   if (task.state == "succeeded") return format("task {} succeeded\n", id);
   return format("task {} {}{}: see 'harmonics task {}' and 'harmonics logs {} --stream err'\n", id,
-                task.state, task.last ? format(" ({})", end_text(*task.last)) : "", id, id);
+                escaped(task.state),
+                task.last ? format(" ({})", escaped(end_text(*task.last))) : "", id, id);
 }
 
 int wait_for(const SubmitCommand& command, const Submitted& submitted, ClusterClient& client) {

@@ -1,5 +1,6 @@
 // harmonics tasks, task, why, workers: what the cluster has and does.
 #include <harmonics/base/error.h>
+#include <harmonics/base/escaped.h>
 #include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
@@ -58,18 +59,19 @@ std::string quiet_ids(const std::vector<TaskView>& tasks) {
 
 std::string task_text(const TaskView& task) {
   const Time now = wall_time();
-  std::string text =
-      format("task {}  {}\nstate       {}\nuser        {}\nsubmitted   {} ago\n", task.id.value,
-             task.spec.name, task.state, task.user, age_text(task.submitted, now));
+  std::string text = format("task {}  {}\nstate       {}\nuser        {}\nsubmitted   {} ago\n",
+                            task.id.value, escaped(task.spec.name), escaped(task.state),
+                            escaped(task.user), age_text(task.submitted, now));
   text += format("attempts    {} ({} failed, {} lost, {} preempted)\n", task.attempts,
                  failed_attempts(task), task.losses, task.preemptions);
-  if (!task.members.empty()) text += format("where       {}\n", place_text(task));
-  if (task.last) text += format("last end    {}\n", end_text(*task.last));
+  if (!task.members.empty()) text += format("where       {}\n", escaped(place_text(task)));
+  if (task.last) text += format("last end    {}\n", escaped(end_text(*task.last)));
   // What was told last need not be the end, which for a success is known.
   if (!task.progress.empty() && task.state != "succeeded")
-    text += format("progress    {}\n", progress_text(task.progress));
+    text += format("progress    {}\n", escaped(progress_text(task.progress)));
   for (const StageLine& stage : stage_lines(task)) {
-    text += format("  {}  on {}  {}\n", stage.layers, stage.worker, stage.progress);
+    text += format("  {}  on {}  {}\n", escaped(stage.layers), escaped(stage.worker),
+                   escaped(stage.progress));
   }
   TaskSpec spec = task.spec;
   if (spec.pipeline) {
@@ -77,18 +79,17 @@ std::string task_text(const TaskView& task) {
     pipeline.graph.clear();  // Long, and no news to whoever submitted it.
     spec.pipeline = std::move(pipeline);
   }
-  return text + write_task(spec) + "\n";
+  return text + escaped_json(write_task(spec)) + "\n";
 }
 
 int show_why(const TaskCommand& command, ClusterClient& client) {
   const WhyPending why = client.why({static_cast<std::uint64_t>(command.task)});
   switch (command.output) {
     case OutputStyle::kJson:
-      write_text(Stream::kOutput, Json().set("reason", to_string(why.reason))
-                                          .set("text", why.text)
-                                          .set("before", why.before)
-                                          .dump() +
-                                      "\n");
+      write_json(Json()
+                     .set("reason", to_string(why.reason))
+                     .set("text", why.text)
+                     .set("before", why.before));
       break;
     case OutputStyle::kQuiet:
       write_text(Stream::kOutput, format("{}\n", to_string(why.reason)));
@@ -97,7 +98,7 @@ int show_why(const TaskCommand& command, ClusterClient& client) {
       const bool failed = to_string(why.reason) == "backoff";
       const std::string logs =
           format(" 'harmonics logs {} --stream err' has what it said.", command.task);
-      write_text(Stream::kOutput, why.text + (failed ? logs : "") + "\n");
+      write_text(Stream::kOutput, escaped(why.text) + (failed ? logs : "") + "\n");
       break;
     }
   }
@@ -112,7 +113,7 @@ int tasks(const TasksCommand& command) {
   if (command.output == OutputStyle::kJson) {
     Json list = Json::array();
     for (const TaskView& task : found) list.push(task_json(task));
-    write_text(Stream::kOutput, list.dump(2) + "\n");
+    write_json(list, 2);
   } else if (command.output == OutputStyle::kQuiet) {
     write_text(Stream::kOutput, quiet_ids(found));
   } else {
@@ -126,9 +127,9 @@ int task(const TaskCommand& command) {
   if (command.why) return show_why(command, client);
   const TaskView view = client.task({static_cast<std::uint64_t>(command.task)});
   if (command.output == OutputStyle::kJson) {
-    write_text(Stream::kOutput, task_json(view).dump(2) + "\n");
+    write_json(task_json(view), 2);
   } else if (command.output == OutputStyle::kQuiet) {
-    write_text(Stream::kOutput, view.state + "\n");
+    write_text(Stream::kOutput, escaped(view.state) + "\n");
   } else {
     write_text(Stream::kOutput, task_text(view));
   }
@@ -141,7 +142,7 @@ int workers(const WorkersCommand& command) {
   if (command.output == OutputStyle::kJson) {
     Json list = Json::array();
     for (const WorkerView& worker : found) list.push(worker_json(worker));
-    write_text(Stream::kOutput, list.dump(2) + "\n");
+    write_json(list, 2);
     return kExitDone;
   }
   Table table{{{"worker"},
@@ -155,7 +156,7 @@ int workers(const WorkersCommand& command) {
               {}};
   std::string names;
   for (const WorkerView& worker : found) {
-    names += worker.spec.name + "\n";
+    names += escaped(worker.spec.name) + "\n";
     table.rows.push_back(
         {worker.spec.name, worker.state, std::to_string(worker.spec.devices.size()),
          std::to_string(worker.free_devices.size()), std::to_string(worker.spec.cpus),

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/escaped.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/server/state_folder.h>
@@ -100,7 +101,7 @@ int worker(const WorkerCommand& command) {
   agent_pointer = nullptr;
   if (refused.empty()) return kExitDone;
   fail(ErrorCode::kFailedPrecondition, "the server at {} refuses this worker: {}",
-       command.access.scheduler, refused);
+       command.access.scheduler, escaped(refused));
 }
 
 }  // namespace harmonics

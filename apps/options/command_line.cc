@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <harmonics/base/escaped.h>
 #include <harmonics/base/format.h>
 #include <harmonics/base/listed.h>
 #include <harmonics/base/nearest_word.h>
@@ -35,7 +36,7 @@ std::string path_of(const CLI::App* app) {
 }
 
 UsageAnswer usage_error(const CLI::App* app, const std::string& what) {
-  return {kExitUsage, format("harmonics: {}\ntry '{} --help'\n", what, path_of(app))};
+  return {kExitUsage, format("harmonics: {}\ntry '{} --help'\n", escaped(what), path_of(app))};
 }
 
 // The subcommand that the words lead to. A word that should name a subcommand and does not is wrong

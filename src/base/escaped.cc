@@ -51,4 +51,22 @@ std::string escaped(std::string_view text) { return escaped_but(text, {}); }
 
 std::string escaped_lines(std::string_view text) { return escaped_but(text, "\n\t"); }
 
+std::string escaped_json(std::string_view json) {
+  constexpr std::uint32_t kReplacement = 0xFFFD;
+  std::string out;
+  out.reserve(json.size());
+  while (!json.empty()) {
+    const Utf8Character first = first_utf8(json);
+    const std::size_t length = std::max<std::size_t>(first.bytes, 1);
+    const bool control = first.code >= 0x7F && first.code < 0xA0;
+    if (first.bytes == 0 || control || breaks_lines(first.code)) {
+      out += format("\\u{:04x}", first.bytes == 0 ? kReplacement : first.code);
+    } else {
+      out += json.substr(0, length);
+    }
+    json.remove_prefix(length);
+  }
+  return out;
+}
+
 }  // namespace harmonics

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <harmonics/base/json.h>
 #include <harmonics/base/random.h>
 
 namespace harmonics {
@@ -35,6 +36,14 @@ TEST(Escaped, ShowsWhatTurnsOrBreaksALine) {
 
 TEST(Escaped, KeepsLinesWhereTheyAreMeant) {
   EXPECT_EQ(escaped_lines("one\n\ttwo\r\x1b[2J\n"), "one\n\ttwo\\r\\x1b[2J\n");
+}
+
+TEST(Escaped, JsonSaysTheSame) {
+  const Json json = Json().set("a\u202E", "x\u009b\x7f\x1b\n\u2028 größe");
+  const std::string shown = escaped_json(json.dump());
+  EXPECT_EQ(shown, R"({"a\u202e":"x\u009b\u007f\u001b\n\u2028 größe"})");
+  EXPECT_EQ(Json::parse(shown, "shown").dump(), json.dump());
+  EXPECT_EQ(escaped_json("\"\xff\""), "\"\\ufffd\"");
 }
 
 TEST(Escaped, AnyBytesBecomeOneHarmlessLine) {

@@ -8,6 +8,8 @@
 #include <memory>
 #include <mutex>
 
+#include <harmonics/base/escaped.h>
+
 namespace harmonics {
 namespace {
 
@@ -46,16 +48,18 @@ spdlog::logger& logger() {
 void set_log_level(LogLevel level) { current_level = level; }
 LogLevel log_level() { return current_level; }
 
+// An event is one line, whatever it quotes.
 void log_line(LogLevel level, std::string_view module, std::string_view text) {
+  const std::string line = escaped(text);
   {
     const std::lock_guard lock(capture_mutex);
     if (captured) {
-      captured->push_back(format("{} {}: {}", kLevelNames[static_cast<int>(level)], module, text));
+      captured->push_back(format("{} {}: {}", kLevelNames[static_cast<int>(level)], module, line));
       return;
     }
   }
   if (level < log_level() || level == LogLevel::kOff) return;
-  logger().log(static_cast<spdlog::level::level_enum>(level), "{}: {}", module, text);
+  logger().log(static_cast<spdlog::level::level_enum>(level), "{}: {}", module, line);
 }
 
 LogCapture::LogCapture() {

@@ -27,6 +27,14 @@ TEST(Log, CaptureTakesLinesOfEveryLevelAndGivesTheLevelBack) {
   EXPECT_EQ(log_level(), LogLevel::kError);
 }
 
+TEST(Log, AnEventIsOneHarmlessLineWhateverItQuotes) {
+  LogCapture capture;
+  log_warn("server", "worker '{}' fell silent", "x\x1b[2J\nwarning server: all is lost");
+  EXPECT_THAT(
+      capture.lines(),
+      ElementsAre("warn server: worker 'x\\x1b[2J\\nwarning server: all is lost' fell silent"));
+}
+
 TEST(Log, CaptureLosesNothingWhenThreadsSpeakAtOnce) {
   LogCapture capture;
   std::vector<std::thread> threads;

@@ -1,5 +1,6 @@
 #include "connection.h"
 
+#include <harmonics/base/escaped.h>
 #include <harmonics/base/file.h>
 #include <harmonics/rpc/service.h>
 
@@ -77,7 +78,7 @@ void check(const grpc::Status& status, const std::string& server) {
     fail(code,
          "no server answers at {}: start one with 'harmonics server', or name another with "
          "--scheduler ({})",
-         server, status.error_message());
+         server, escaped(status.error_message()));
   }
   if (code == ErrorCode::kDeadlineExceeded) {
     fail(code,
@@ -85,7 +86,7 @@ void check(const grpc::Status& status, const std::string& server) {
          "TLS?",
          server);
   }
-  throw Error(code, status.error_message());
+  throw Error(code, escaped(status.error_message()));
 }
 
 }  // namespace harmonics

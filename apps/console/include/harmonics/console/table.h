@@ -20,7 +20,7 @@ struct Table {
   std::vector<std::vector<std::string>> rows;
 
   /// Columns as wide as their widest cell, two spaces between them, one line per row; titles in
-  /// bold when `colour`.
+  /// bold when `colour`. Control characters of cells and titles are escaped.
   [[nodiscard]] std::string text(bool colour) const;
 };
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include <harmonics/base/json.h>
+
 namespace harmonics {
 
 enum class Stream { kOutput = 1, kError = 2 };
@@ -29,8 +31,12 @@ enum class Stream { kOutput = 1, kError = 2 };
 /// Error.
 void write_text(Stream stream, std::string_view text);
 
+/// Writes `json` and a line break to standard output, with \u escapes for what a terminal would
+/// obey.
+void write_json(const Json& json, int indent = 0);
+
 /// Runs the body of a program and gives its exit code. An exception becomes one message on standard
-/// error, "harmonics: …", and exit code 1.
+/// error, "harmonics: …", with control characters escaped, and exit code 1.
 [[nodiscard]] int run_reporting_errors(const std::function<int()>& body);
 
 }  // namespace harmonics

@@ -15,4 +15,8 @@ namespace harmonics {
 /// The same for text of several lines: \n and \t stay as they are.
 [[nodiscard]] std::string escaped_lines(std::string_view text);
 
+/// JSON that says the same and holds no such character: what its strings may hold as it is (DEL,
+/// controls of eight bits, what turns a line) becomes \u009b.
+[[nodiscard]] std::string escaped_json(std::string_view json);
+
 }  // namespace harmonics
