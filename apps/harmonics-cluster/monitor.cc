@@ -14,12 +14,13 @@
 #include "access.h"
 #include "signals.h"
 #include "subcommands.h"
+#include "task_pages.h"
 #include "task_text.h"
 
 namespace harmonics {
 namespace {
 
-constexpr std::uint32_t kShownTasks = 40;
+constexpr std::size_t kShownTasks = 40;
 constexpr int kBarWidth = 20;
 
 struct Picture {
@@ -29,7 +30,8 @@ struct Picture {
   std::vector<TaskView> queue;
 };
 
-Picture look(ClusterClient& client, const std::string& worker) {
+Picture look(ClusterClient& client, const MonitorCommand& command) {
+  const std::string& worker = command.worker;
   Picture picture{client.status(), client.workers(), {}, {}};
   if (!worker.empty()) {
     std::erase_if(picture.workers, [&](const WorkerView& one) { return one.spec.name != worker; });
@@ -41,11 +43,11 @@ Picture look(ClusterClient& client, const std::string& worker) {
   ListTasksQuery query;
   query.states = {"active"};
   query.worker = worker;
-  query.limit = kShownTasks;
-  picture.active = client.list_tasks(query).tasks;
+  query.brief = command.output != OutputStyle::kJson;
+  picture.active = first_tasks(client, query, kShownTasks);
   query.states = {"pending", "waiting", "delayed"};
   query.worker.clear();
-  if (worker.empty()) picture.queue = client.list_tasks(query).tasks;
+  if (worker.empty()) picture.queue = first_tasks(client, query, kShownTasks);
   return picture;
 }
 
@@ -128,8 +130,8 @@ void watch_live(const MonitorCommand& command) {
   while (!over) {
     std::string text;
     try {
-      text = cut_to_size(draw(look(client, command.worker), colour),
-                         terminal_width(Stream::kOutput), terminal_height(Stream::kOutput));
+      text = cut_to_size(draw(look(client, command), colour), terminal_width(Stream::kOutput),
+                         terminal_height(Stream::kOutput));
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kUnavailable) throw;
       text = format("{}\n", escaped_lines(error.what()));
@@ -147,7 +149,7 @@ int monitor(const MonitorCommand& command) {
     return kExitDone;
   }
   ClusterClient client(client_options(command.access));
-  const Picture picture = look(client, command.worker);
+  const Picture picture = look(client, command);
   if (command.output == OutputStyle::kJson) {
     write_json(picture_json(picture), 2);
   } else if (command.output == OutputStyle::kTable) {

@@ -8,28 +8,11 @@
 
 #include "access.h"
 #include "subcommands.h"
+#include "task_pages.h"
 #include "task_text.h"
 
 namespace harmonics {
 namespace {
-
-/// The newest `limit` tasks, oldest first.
-std::vector<TaskView> newest_tasks(ClusterClient& client, const TasksCommand& command) {
-  std::vector<TaskView> found;
-  ListTasksQuery query;
-  query.states = command.states;
-  query.worker = command.worker;
-  const auto limit = static_cast<std::size_t>(command.limit);
-  do {
-    TaskPage page = client.list_tasks(query);
-    for (TaskView& task : page.tasks) found.push_back(std::move(task));
-    if (found.size() > limit) {
-      found.erase(found.begin(), found.end() - static_cast<std::ptrdiff_t>(limit));
-    }
-    query.from = page.next;
-  } while (query.from != TaskId{});
-  return found;
-}
 
 std::string task_table(const std::vector<TaskView>& tasks, bool colour) {
   Table table{{{"id", Align::kRight},
@@ -109,7 +92,12 @@ int show_why(const TaskCommand& command, ClusterClient& client) {
 
 int tasks(const TasksCommand& command) {
   ClusterClient client(client_options(command.access));
-  const std::vector<TaskView> found = newest_tasks(client, command);
+  ListTasksQuery query;
+  query.states = command.states;
+  query.worker = command.worker;
+  query.brief = command.output != OutputStyle::kJson;
+  const std::vector<TaskView> found =
+      newest_tasks(client, std::move(query), static_cast<std::size_t>(command.limit));
   if (command.output == OutputStyle::kJson) {
     Json list = Json::array();
     for (const TaskView& task : found) list.push(task_json(task));

@@ -80,6 +80,15 @@ bool ClusterState::each_task(TaskId from, std::size_t limit,
   return more;
 }
 
+void ClusterState::visit_tasks(TaskId from, Order order,
+                               const std::function<bool(const TaskRecord&)>& visit) const {
+  if (order == Order::kUp) {
+    tables_->tasks.each(from, visit);
+  } else {
+    tables_->tasks.each_down(from, visit);
+  }
+}
+
 std::uint64_t ClusterState::count_before(const TaskRecord& task) const {
   return tables_->queue.count_before(task);
 }

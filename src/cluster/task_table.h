@@ -73,6 +73,20 @@ class TaskTable {
     }
   }
 
+  /// The same downwards, from the largest id that is not above `from`.
+  template <typename Visit>
+  void each_down(TaskId from, Visit visit) const {
+    if (pages_.empty() || from.value < first_page_ * kPageTasks) return;
+    const std::uint64_t top = from.value / kPageTasks - first_page_;
+    for (std::uint64_t p = std::min<std::uint64_t>(top + 1, pages_.size()); p-- > 0;) {
+      if (pages_[p] == nullptr) continue;
+      for (std::size_t i = kPageTasks; i-- > 0;) {
+        const std::optional<TaskRecord>& slot = pages_[p]->slots[i];
+        if (slot && slot->id <= from && !visit(*slot)) return;
+      }
+    }
+  }
+
  private:
   static constexpr std::size_t kPageTasks = 1024;
   static constexpr std::uint64_t kMaxPages = 1 << 22;  ///< Four thousand million ids apart.

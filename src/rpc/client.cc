@@ -156,6 +156,8 @@ TaskPage ClusterClient::list_tasks(const ListTasksQuery& query) {
   request.set_limit(query.limit);
   for (const std::string& state : query.states) request.add_states(state);
   request.set_worker(query.worker);
+  request.set_newest_first(query.newest_first);
+  request.set_brief(query.brief);
   return decode(parts_->call(&wire::Cluster::Stub::ListTasks, request));
 }
 

@@ -153,6 +153,7 @@ TaskPage decode(const wire::ListTasksReply& from) {
   TaskPage page;
   for (const wire::TaskView& task : from.tasks()) page.tasks.push_back(decode(task));
   page.next = {from.next()};
+  page.newest_first = from.newest_first();
   return page;
 }
 

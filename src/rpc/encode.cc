@@ -164,6 +164,7 @@ void encode(const TaskView& from, wire::TaskView& to) {
 void encode(const TaskPage& from, wire::ListTasksReply& to) {
   for (const TaskView& task : from.tasks) encode(task, *to.add_tasks());
   to.set_next(from.next.value);
+  to.set_newest_first(from.newest_first);
 }
 
 void encode(const WorkerView& from, wire::WorkerView& to) {

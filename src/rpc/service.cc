@@ -89,7 +89,9 @@ class Door final : public wire::Cluster::CallbackService {
                             {in->from()},
                             std::min(limit, kMaxTasksPerPage),
                             {in->states().begin(), in->states().end()},
-                            in->worker()};
+                            in->worker(),
+                            in->newest_first(),
+                            in->brief()};
     });
   }
   Call* GetTask(Context* context, const wire::TaskRef* in, wire::TaskView* out) override {

@@ -202,6 +202,7 @@ void ServerLoop::on(ServerReactor& reactor, PlanMade& plan, Time now, Outbox& ou
 void ServerLoop::note_progress(const ClusterState& state, WorkerId worker, ProgressLine line) {
   const TaskRecord* task = state.find_task(line.id.task);
   if (task == nullptr || line.id.attempt != task->attempts) return;
+  if (line.line.size() > kMaxProgressBytes) return;
   if (progress_.size() >= kMaxProgressLines && !progress_.contains(line.id.task)) return;
   TaskProgress& progress = progress_[line.id.task];
   progress.newest = line.line;

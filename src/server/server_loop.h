@@ -29,6 +29,8 @@ inline constexpr std::size_t kMaxInbox = 65'536;
 inline constexpr std::size_t kMaxBatch = 4096;
 /// Tasks whose newest line of progress is remembered.
 inline constexpr std::size_t kMaxProgressLines = 100'000;
+/// Of such a line; a longer one is dropped.
+inline constexpr std::size_t kMaxProgressBytes = 8 << 10;
 
 /// Counted since the start; for the metrics page.
 struct LoopCounters {

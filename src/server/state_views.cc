@@ -9,6 +9,9 @@
 namespace harmonics {
 namespace {
 
+/// What a field costs besides its text.
+constexpr std::size_t kFieldBytes = 8;
+
 std::vector<std::string> names_of(const WorkerSpec& spec, DeviceSet devices) {
   std::vector<std::string> names;
   devices.each([&](DeviceId id) {
@@ -27,9 +30,60 @@ MemberView view_member(const ClusterState& state, const Member& member) {
   return view;
 }
 
-bool runs_on(const TaskView& task, const std::string& worker) {
-  return std::ranges::any_of(task.members,
-                             [&](const MemberView& member) { return member.worker == worker; });
+/// Whether it runs there, or ran there last.
+bool runs_on(const TaskRecord& task, WorkerId worker) {
+  const bool placed =
+      std::holds_alternative<Active>(task.state) || std::holds_alternative<Ended>(task.state);
+  return placed && std::ranges::find(task.places, worker) != task.places.end();
+}
+
+TaskSpec brief_of(const TaskSpec& spec) {
+  TaskSpec brief;
+  brief.name = spec.name;
+  brief.required_gpus = spec.required_gpus;
+  brief.min_gpu_memory_mb = spec.min_gpu_memory_mb;
+  brief.cpus = spec.cpus;
+  brief.memory_mb = spec.memory_mb;
+  brief.timeout_s = spec.timeout_s;
+  brief.max_retries = spec.max_retries;
+  brief.priority = spec.priority;
+  brief.gang = spec.gang;
+  brief.array = spec.array;
+  brief.on_disconnect = spec.on_disconnect;
+  return brief;
+}
+
+std::size_t bytes_of(const TextPairs& pairs) {
+  std::size_t bytes = 0;
+  for (const auto& [key, value] : pairs) bytes += key.size() + value.size() + kFieldBytes;
+  return bytes;
+}
+
+std::size_t bytes_of(const std::vector<std::string>& texts) {
+  std::size_t bytes = 0;
+  for (const std::string& text : texts) bytes += text.size() + kFieldBytes;
+  return bytes;
+}
+
+std::size_t bytes_of(const TaskSpec& spec) {
+  std::size_t bytes = bytes_of(spec.params) + bytes_of(spec.command) + bytes_of(spec.env) +
+                      bytes_of(spec.artifacts) + spec.depends_on.size() * kFieldBytes;
+  bytes += spec.name.size() + spec.working_dir.size() + spec.idempotency_key.size();
+  if (!spec.pipeline) return bytes;
+  const PipelineSpec& pipeline = *spec.pipeline;
+  return bytes + pipeline.model.size() + pipeline.graph.size() + pipeline.checkpoint.size() +
+         bytes_of(pipeline.bindings) + bytes_of(pipeline.settings);
+}
+
+/// About what the view takes on the wire.
+std::size_t bytes_of(const TaskView& view) {
+  constexpr std::size_t kNumbers = 128;
+  std::size_t bytes = kNumbers + bytes_of(view.spec) + view.user.size() + view.progress.size() +
+                      view.plan.size() + (view.last ? view.last->message.size() : 0);
+  for (const MemberView& member : view.members) {
+    bytes += member.worker.size() + bytes_of(member.devices) + member.progress.size() + kFieldBytes;
+  }
+  return bytes;
 }
 
 bool wanted(const ListTasksQuery& query, const TaskRecord& task) {
@@ -58,11 +112,12 @@ bool may_see(const Viewer& viewer, const TaskRecord& task) {
   return viewer.sees_all || task.submission->user == viewer.user;
 }
 
-TaskView view_task(const ClusterState& state, const TaskRecord& task, const ProgressOf& progress) {
+TaskView view_task(const ClusterState& state, const TaskRecord& task, const ProgressOf& progress,
+                   Detail detail) {
   TaskView view;
   view.id = task.id;
   view.first = task.submission->first;
-  view.spec = task.spec();
+  view.spec = detail == Detail::kBrief ? brief_of(task.spec()) : task.spec();
   view.user = task.submission->user;
   view.state = state_name(task.state);
   view.attempts = task.attempts.value;
@@ -99,24 +154,32 @@ TaskView view_task(const ClusterState& state, const TaskRecord& task, const Prog
 TaskPage list_tasks(const ClusterState& state, const ListTasksQuery& query,
                     const ProgressOf& progress) {
   TaskPage page;
-  TaskId from = query.from;
+  page.newest_first = query.newest_first;
+  const WorkerRecord* worker = query.worker.empty() ? nullptr : state.find_worker(query.worker);
+  if (worker == nullptr && !query.worker.empty()) return page;
+  const Detail detail = query.brief ? Detail::kBrief : Detail::kWhole;
   std::size_t scanned = 0;
-  bool more = true;
-  while (more && page.tasks.size() < query.limit && scanned < kMaxTasksScanned) {
-    more = state.each_task(from, query.limit, [&](const TaskRecord& task) {
-      ++scanned;
-      if (page.tasks.size() == query.limit) return;
-      from = {task.id.value + 1};
-      if (!wanted(query, task)) return;
-      TaskView view = view_task(state, task, progress);
-      if (query.worker.empty() || runs_on(view, query.worker))
-        page.tasks.push_back(std::move(view));
-    });
+  std::size_t bytes = 0;
+  const auto full_before = [&](const TaskRecord& task) {
+    page.next = task.id;
+    return false;
+  };
+  const auto visit = [&](const TaskRecord& task) {
+    if (page.tasks.size() == query.limit || scanned++ == kMaxTasksScanned) return full_before(task);
+    if (!wanted(query, task) || (worker != nullptr && !runs_on(task, worker->id))) return true;
+    TaskView view = view_task(state, task, progress, detail);
+    bytes += bytes_of(view);
+    if (bytes > kMaxTaskPageBytes && !page.tasks.empty()) return full_before(task);
+    page.tasks.push_back(std::move(view));
+    return true;
+  };
+  if (query.newest_first) {
+    const TaskId newest{state.next_task().value - 1};
+    state.visit_tasks(query.from == TaskId{} ? newest : query.from, ClusterState::Order::kDown,
+                      visit);
+  } else {
+    state.visit_tasks(query.from, ClusterState::Order::kUp, visit);
   }
-  // A page that is full in the middle of a slice goes on right after its last task.
-  const TaskId last = {state.next_task().value};
-  page.next =
-      from.value < last.value && (more || page.tasks.size() == query.limit) ? from : TaskId{};
   return page;
 }
 

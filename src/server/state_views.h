@@ -17,9 +17,12 @@ struct TaskProgress {
 };
 using ProgressOf = std::function<TaskProgress(TaskId)>;
 
+/// How much of a spec a view holds.
+enum class Detail { kWhole, kBrief };
 [[nodiscard]] TaskView view_task(const ClusterState& state, const TaskRecord& task,
-                                 const ProgressOf& progress);
-/// Looks at no more than kMaxTasksScanned tasks: a page may be short, and `next` goes on.
+                                 const ProgressOf& progress, Detail detail = Detail::kWhole);
+/// Looks at no more than kMaxTasksScanned tasks and ends after kMaxTaskPageBytes: a page may be
+/// short, and `next` goes on.
 inline constexpr std::size_t kMaxTasksScanned = 100'000;
 [[nodiscard]] TaskPage list_tasks(const ClusterState& state, const ListTasksQuery& query,
                                   const ProgressOf& progress);

@@ -44,6 +44,10 @@ class ClusterState {
   /// Calls `visit` for up to `limit` tasks from `from` on in order of id; true when there are more.
   bool each_task(TaskId from, std::size_t limit,
                  const std::function<void(const TaskRecord&)>& visit) const;
+  /// Calls `visit` from task `from` on, in order of id or downwards, until it says no.
+  enum class Order { kUp, kDown };
+  void visit_tasks(TaskId from, Order order,
+                   const std::function<bool(const TaskRecord&)>& visit) const;
   /// Pending tasks with a higher priority, or with the same and a smaller id.
   [[nodiscard]] std::uint64_t count_before(const TaskRecord& task) const;
   /// The pending task that a pass over the queue looks at first.

@@ -15,6 +15,8 @@ namespace harmonics {
 
 /// How many tasks one page of a listing holds at most.
 inline constexpr std::uint32_t kMaxTasksPerPage = 1000;
+/// And about how many bytes; a single task may be longer.
+inline constexpr std::size_t kMaxTaskPageBytes = 4 << 20;
 /// The longest that one question waits for tasks to end; ask again after it.
 inline constexpr std::chrono::milliseconds kMaxWaitPerCall{30'000};
 
@@ -89,10 +91,13 @@ struct ListTasksQuery {
   std::uint32_t limit = kMaxTasksPerPage;
   std::vector<std::string> states;  ///< Empty: all.
   std::string worker;               ///< Empty: all.
+  bool newest_first = false;        ///< Downwards from `from`; 0 is the newest then.
+  bool brief = false;               ///< Of each spec only the name and the numbers.
 };
 struct TaskPage {
   std::vector<TaskView> tasks;
   TaskId next{};  ///< 0: that was all.
+  bool newest_first = false;
 };
 struct TaskQuery {
   Viewer viewer;
