@@ -1,6 +1,8 @@
 // harmonics logs, cancel, wait, drain, quota.
 #include <harmonics/base/error.h>
+#include <harmonics/base/escaped.h>
 #include <harmonics/base/json.h>
+#include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/rpc/client.h>
@@ -26,10 +28,61 @@ std::string wait_text(const WaitCommand& command, const WaitResult& all) {
                .dump() +
            "\n";
   }
-  return format(
-      "{} succeeded, {} failed, {} cancelled, {} without what they depend on, {} "
-      "unfinished\n",
-      all.succeeded, all.failed, all.cancelled, all.dependency_failed, all.unfinished);
+  std::string text;
+  const auto tell = [&text](std::uint32_t count, const char* what) {
+    if (count > 0) text += format("{}{} {}", text.empty() ? "" : ", ", count, what);
+  };
+  tell(all.succeeded, "succeeded");
+  tell(all.failed, "failed");
+  tell(all.cancelled, "cancelled");
+  tell(all.dependency_failed, "never started, since what they depend on did not succeed");
+  tell(all.unfinished, "unfinished");
+  return text + "\n";
+}
+
+/// "3 of 8", or "3" where there is no limit.
+std::string used_text(std::uint64_t used, std::uint32_t limit) {
+  return limit == 0 ? std::to_string(used) : format("{} of {}", used, limit);
+}
+
+Json quota_json(const UserView& user) {
+  return Json()
+      .set("user", user.user)
+      .set("max_gpus", std::int64_t{user.quota.max_gpus})
+      .set("max_active", std::int64_t{user.quota.max_active})
+      .set("max_waiting", std::int64_t{user.quota.max_waiting})
+      .set("weight", std::int64_t{user.quota.weight})
+      .set("gpus", std::int64_t{user.gpus})
+      .set("active", std::int64_t{user.active})
+      .set("waiting", user.waiting);
+}
+
+void show_quotas(const QuotaCommand& command, const std::vector<UserView>& users) {
+  if (command.output == OutputStyle::kJson) {
+    Json list = Json::array();
+    for (const UserView& user : users) list.push(quota_json(user));
+    write_json(list, 2);
+    return;
+  }
+  Table table{{{"user"}, {"gpus"}, {"active"}, {"waiting"}, {"weight", Align::kRight}}, {}};
+  std::string names;
+  for (const UserView& user : users) {
+    names += escaped(user.user) + "\n";
+    table.rows.push_back({user.user, used_text(user.gpus, user.quota.max_gpus),
+                          used_text(user.active, user.quota.max_active),
+                          used_text(user.waiting, user.quota.max_waiting),
+                          std::to_string(user.quota.weight)});
+  }
+  if (command.output == OutputStyle::kQuiet) {
+    write_text(Stream::kOutput, names);
+  } else if (users.empty()) {
+    write_text(Stream::kOutput, command.user.empty()
+                                    ? "no user has a limit or has submitted anything\n"
+                                    : format("'{}' has no limit and has submitted nothing\n",
+                                             escaped(command.user)));
+  } else {
+    write_text(Stream::kOutput, table.text(wants_colour(Stream::kOutput)));
+  }
 }
 
 }  // namespace
@@ -56,8 +109,19 @@ int logs(const LogsCommand& command) {
 
 int cancel(const CancelCommand& command) {
   ClusterClient client(client_options(command.access));
-  for (const std::int64_t task : command.tasks) client.cancel(task_id(task));
-  return kExitDone;
+  bool all = true;
+  for (const std::int64_t task : command.tasks) {
+    try {
+      client.cancel(task_id(task));
+      write_text(Stream::kOutput, format("cancelled task {}\n", task));
+    } catch (const Error& error) {
+      // Without a server the rest of the list fares no better.
+      if (error.code() == ErrorCode::kUnavailable) throw;
+      write_text(Stream::kError, format("harmonics: {}\n", escaped_lines(error.what())));
+      all = false;
+    }
+  }
+  return all ? kExitDone : kExitFailed;
 }
 
 int wait(const WaitCommand& command) {
@@ -103,6 +167,10 @@ int quota(const QuotaCommand& command) {
     return static_cast<std::uint32_t>(value);
   };
   ClusterClient client(client_options(command.access));
+  if (!command.sets) {
+    show_quotas(command, client.quotas(command.user));
+    return kExitDone;
+  }
   client.set_quota(command.user, {number(command.max_gpus), number(command.max_active),
                                   number(command.max_waiting), number(command.weight)});
   return kExitDone;

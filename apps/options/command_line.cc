@@ -1,6 +1,7 @@
 #include <harmonics/options/command_line.h>
 
 #include <algorithm>
+#include <optional>
 
 #include <harmonics/base/escaped.h>
 #include <harmonics/base/format.h>
@@ -57,14 +58,64 @@ std::variant<CLI::App*, UsageAnswer> find_subcommand(CLI::App& root, int argc,
   return app;
 }
 
+/// A word that looks like a flag (not a negative number) and is none of the command's.
+struct UnknownFlag {
+  std::string name;
+  std::string program;  ///< The first word before it that is neither flag nor value; may be empty.
+};
+
+CLI::Option* find_flag(CLI::App& app, const std::string& name) {
+  for (CLI::App* at = &app; at != nullptr; at = at->get_parent()) {
+    if (CLI::Option* option = at->get_option_no_throw(name)) return option;
+  }
+  return nullptr;
+}
+
+/// The first unknown flag before "--". CLI11 stumbles over what follows it first and would name
+/// that.
+std::optional<UnknownFlag> unknown_flag(CLI::App& app, int argc, const char* const* argv) {
+  UnknownFlag found;
+  int depth = 0;
+  for (CLI::App* at = &app; at->get_parent() != nullptr; at = at->get_parent()) ++depth;
+  for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
+    const std::string word = argv[i];
+    const bool looks_so = word.size() > 1 && word[0] == '-' && !(word[1] >= '0' && word[1] <= '9');
+    if (!looks_so) {
+      // The first words name the command itself.
+      if (depth > 0) {
+        --depth;
+      } else if (found.program.empty()) {
+        found.program = word;
+      }
+      continue;
+    }
+    const std::size_t equals = word.find('=');
+    found.name = word.substr(0, equals);
+    // -vf may be -v -f or -v with the value f: only its first letter is looked at.
+    const std::string known = word[1] == '-' ? found.name : word.substr(0, 2);
+    const CLI::Option* option = find_flag(app, known);
+    if (option == nullptr) return found;
+    const bool takes_next = option->get_items_expected_min() > 0 && equals == word.npos &&
+                            (word[1] == '-' || word.size() == 2);
+    if (takes_next) ++i;
+  }
+  return std::nullopt;
+}
+
+std::string flag_text(CLI::App& app, const UnknownFlag& flag) {
+  const std::string text = format("'{}' has no flag '{}'", path_of(&app), flag.name);
+  const bool runs_programs = app.get_option_no_throw("COMMAND") != nullptr;
+  if (runs_programs && !flag.program.empty()) {
+    return format("{}; if it is one of '{}', put '--' before the program: {} -- {} {} ...", text,
+                  flag.program, path_of(&app), flag.program, flag.name);
+  }
+  return text + suggestion(flag.name, flag_names(app));
+}
+
 std::string describe(const CLI::ParseError& error, CLI::App& root, CLI::App& app) {
   const std::vector<std::string> rest = root.remaining(true);
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !rest.empty()) {
-    const std::string word = rest.front().substr(0, rest.front().find('='));
-    return word.starts_with('-')
-               ? format("'{}' has no flag '{}'{}", path_of(&app), word,
-                        suggestion(word, flag_names(app)))
-               : format("'{}' takes no further argument '{}'", path_of(&app), word);
+    return format("'{}' takes no further argument '{}'", path_of(&app), rest.front());
   }
   if (!subcommands_of(app).empty()) {
     return format("'{}' needs a command: {}", path_of(&app), listed(subcommand_names(app)));
@@ -127,7 +178,8 @@ std::variant<Command, UsageAnswer> parse_command_line(int argc, const char* cons
   } catch (const CLI::CallForVersion& version) {
     return UsageAnswer{kExitDone, last_line_break(version.what())};
   } catch (const CLI::ParseError& error) {
-    return usage_error(&app, describe(error, tree.root(), app));
+    const std::optional<UnknownFlag> flag = unknown_flag(app, argc, argv);
+    return usage_error(&app, flag ? flag_text(app, *flag) : describe(error, tree.root(), app));
   }
   return *tree.command();
 }

@@ -380,22 +380,26 @@ void CommandTree::add_drain() {
 }
 
 void CommandTree::add_quota() {
-  CLI::App& app = *root_.add_subcommand("quota", "limits what a user may have at once");
+  CLI::App& app = *root_.add_subcommand("quota", "shows or sets what users may have at once");
   QuotaCommand& c = quota_;
   add_access(app, c.access);
-  add_text(app, "USER", c.user, "USER", "the user")->required()->option_text("(required)");
+  add_text(app, "USER", c.user, "USER", "the user; without one, shows all");
   add_whole(app, "--gpus", c.max_gpus, {0, kMaxNumber}, "GPUs at once (0: no limit)");
   add_whole(app, "--active", c.max_active, {0, kMaxNumber}, "active tasks (0: no limit)");
   add_whole(app, "--waiting", c.max_waiting, {0, kMaxNumber}, "tasks in the queue (0: no limit)");
   add_whole(app, "--weight", c.weight, {1, kMaxNumber}, "fair share: twice as much, twice as many");
-  app.footer(example("  harmonics quota alice --gpus 8 --weight 2") +
-             "\n\nSets all of it anew: a limit that is not named is none, the weight 1.");
+  add_output(app, c.output);
+  app.footer(example("  harmonics quota\n  harmonics quota alice --gpus 8 --weight 2") +
+             "\n\nA limit that is named sets all of them anew: one that is not is none, the weight "
+             "1. Without any, shows what there is.");
   app.callback([this, &app] {
     for (const char* flag : {"--gpus", "--active", "--waiting", "--weight"}) {
-      if (app.count(flag) > 0) command_ = quota_;
+      if (app.count(flag) > 0) quota_.sets = true;
     }
-    if (command_) return;
-    throw CLI::ValidationError("name a limit: --gpus, --active, --waiting or --weight");
+    if (quota_.sets && quota_.user.empty()) {
+      throw CLI::ValidationError("USER: say whose limits are to be set");
+    }
+    command_ = quota_;
   });
 }
 

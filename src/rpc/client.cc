@@ -150,6 +150,12 @@ void ClusterClient::set_quota(const std::string& user, const Quota& quota) {
   parts_->call(&wire::Cluster::Stub::SetQuota, request);
 }
 
+std::vector<UserView> ClusterClient::quotas(const std::string& user) {
+  wire::QuotaQuery request;
+  request.set_user(user);
+  return decode(parts_->call(&wire::Cluster::Stub::ListQuotas, request));
+}
+
 TaskPage ClusterClient::list_tasks(const ListTasksQuery& query) {
   wire::ListTasksRequest request;
   request.set_from(query.from.value);

@@ -169,6 +169,19 @@ WorkerView decode(const wire::WorkerView& from) {
   return view;
 }
 
+std::vector<UserView> decode(const wire::QuotaList& from) {
+  std::vector<UserView> users;
+  for (const wire::UserQuota& user : from.users()) {
+    const wire::QuotaRequest& quota = user.quota();
+    users.push_back({quota.user(),
+                     {quota.max_gpus(), quota.max_active(), quota.max_waiting(), quota.weight()},
+                     user.gpus(),
+                     user.active(),
+                     user.waiting()});
+  }
+  return users;
+}
+
 WhyPending decode(const wire::WhyReply& from) {
   using Reason = WhyPending::Reason;
   WhyPending why{Reason::kNotPending, from.text(), from.before()};

@@ -184,6 +184,21 @@ void encode(const std::vector<WorkerView>& from, wire::ListWorkersReply& to) {
   for (const WorkerView& worker : from) encode(worker, *to.add_workers());
 }
 
+void encode(const std::vector<UserView>& from, wire::QuotaList& to) {
+  for (const UserView& user : from) {
+    wire::UserQuota& out = *to.add_users();
+    wire::QuotaRequest& quota = *out.mutable_quota();
+    quota.set_user(user.user);
+    quota.set_max_gpus(user.quota.max_gpus);
+    quota.set_max_active(user.quota.max_active);
+    quota.set_max_waiting(user.quota.max_waiting);
+    quota.set_weight(user.quota.weight);
+    out.set_gpus(user.gpus);
+    out.set_active(user.active);
+    out.set_waiting(user.waiting);
+  }
+}
+
 void encode(const Submitted& from, wire::SubmitReply& to) {
   to.set_first_task(from.first.value);
   to.set_count(from.count);

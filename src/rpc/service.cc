@@ -81,6 +81,11 @@ class Door final : public wire::Cluster::CallbackService {
       return QuotaRequest{{}, caller(who), in->user(), quota};
     });
   }
+  Call* ListQuotas(Context* context, const wire::QuotaQuery* in, wire::QuotaList* out) override {
+    return answer<std::vector<UserView>>(context, Right::kView, out, [in](const Identity& who) {
+      return QuotasQuery{viewer(who), in->user()};
+    });
+  }
   Call* ListTasks(Context* context, const wire::ListTasksRequest* in,
                   wire::ListTasksReply* out) override {
     return answer<TaskPage>(context, Right::kView, out, [in](const Identity& who) {

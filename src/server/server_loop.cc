@@ -85,10 +85,10 @@ std::optional<Identity> ServerLoop::identify(std::string_view token) {
 std::optional<std::string> ServerLoop::refuse_rate(const std::string& user) {
   if (rates_.admit(user, clock_.now())) return std::nullopt;
   return format(
-      "{} sent more than {} requests within a second: slow down, hand in an array instead of "
-      "single "
+      "{} sent more than {} {} within a second: slow down, hand in an array instead of single "
       "tasks, or raise the server's --rate",
-      user.empty() ? std::string("clients with unknown tokens") : "'" + user + "'", options_.rate);
+      user.empty() ? std::string("clients with unknown tokens") : "'" + user + "'", options_.rate,
+      options_.rate == 1 ? "request" : "requests");
 }
 
 std::string ServerLoop::wait_for_failure(Nanoseconds timeout) {
@@ -348,6 +348,7 @@ ClientReply ServerLoop::look(const ServerReactor& reactor, const ClientRequest& 
     return find_log(reactor, *query);
   }
   if (std::holds_alternative<WorkersQuery>(request)) return view_workers(reactor);
+  if (const auto* query = std::get_if<QuotasQuery>(&request)) return view_quotas(state, *query);
   if (std::holds_alternative<PipelinesQuery>(request)) return view_pipelines(state, progress);
   ClusterStatus status = view_status(reactor);
   status.version = HARMONICS_VERSION;

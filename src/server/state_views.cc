@@ -227,6 +227,17 @@ std::vector<WorkerView> view_workers(const ServerReactor& reactor) {
   return views;
 }
 
+std::vector<UserView> view_quotas(const ClusterState& state, const QuotasQuery& query) {
+  std::vector<UserView> views;
+  for (const UserRecord* user : state.users()) {
+    if (!query.user.empty() && user->name != query.user) continue;
+    if (!query.viewer.sees_all && user->name != query.viewer.user) continue;
+    if (views.size() == kMaxUsersListed) break;
+    views.push_back({user->name, user->quota, user->gpus, user->active, user->waiting});
+  }
+  return views;
+}
+
 ClusterStatus view_status(const ServerReactor& reactor) {
   const ClusterState& state = reactor.state();
   ClusterStatus status;

@@ -29,6 +29,9 @@ inline constexpr std::size_t kMaxTasksScanned = 100'000;
 /// The newest pipelines that run.
 [[nodiscard]] TaskPage view_pipelines(const ClusterState& state, const ProgressOf& progress);
 [[nodiscard]] std::vector<WorkerView> view_workers(const ServerReactor& reactor);
+/// In order of name, at most kMaxUsersListed.
+[[nodiscard]] std::vector<UserView> view_quotas(const ClusterState& state,
+                                                const QuotasQuery& query);
 [[nodiscard]] ClusterStatus view_status(const ServerReactor& reactor);
 /// Of one task, or of all of an array by its first id.
 [[nodiscard]] WaitResult view_ends(const ClusterState& state, const TaskRecord& task);

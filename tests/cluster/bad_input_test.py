@@ -50,7 +50,12 @@ class BadInput(ClusterTest):
             'logs 1 --stream both': 'both',
             'monitor --refresh -1': "'-1' is not a number of seconds",
             'drain': 'WORKER is required',
-            'quota ann': 'name a limit: --gpus, --active, --waiting or --weight',
+            'quota --gpus 1': 'USER: say whose limits are to be set',
+            'cancel --name x': "has no flag '--name'",
+            'submit --gpu 0 -- echo hi': "has no flag '--gpu'; did you mean '--gpus'?",
+            'submit --nam=x -- echo --gpu': "has no flag '--nam'; did you mean '--name'?",
+            'submit python3 -c pass': "put '--' before the program",
+            'submit --name a python3 --gpu': "put '--' before the program",
         }
         for line, text in cases.items():
             with self.subTest(line):
@@ -154,7 +159,7 @@ class BadInput(ClusterTest):
         ends = [client.wait(timeout=TIMEOUT_S) for client in crowd]
         self.assertIn(1, ends)
         refused = next(client for client, end in zip(crowd, ends) if end == 1)
-        self.assertIn('more than 1 requests within a second', self.printed(refused))
+        self.assertIn('more than 1 request within a second', self.printed(refused))
         self.until(lambda: self.call('tasks').returncode == 0, 'the next second')
 
     def test_wrong_token(self):

@@ -186,6 +186,9 @@ struct QuotaCommand {
   std::int64_t max_active = 0;
   std::int64_t max_waiting = 0;
   std::int64_t weight = 1;
+  /// False: show what there is, of `user` or (empty) of all.
+  bool sets = false;
+  OutputStyle output = OutputStyle::kTable;
 };
 
 }  // namespace harmonics

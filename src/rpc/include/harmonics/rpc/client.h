@@ -40,6 +40,8 @@ class ClusterClient {
   void drain(const std::string& worker, bool drain);
   void forget(const std::string& worker);
   void set_quota(const std::string& user, const Quota& quota);
+  /// Of one user, or (empty) of all that this token may see.
+  [[nodiscard]] std::vector<UserView> quotas(const std::string& user);
   [[nodiscard]] TaskPage list_tasks(const ListTasksQuery& query);
   [[nodiscard]] TaskView task(TaskId id);
   [[nodiscard]] WhyPending why(TaskId id);

@@ -70,6 +70,17 @@ struct ClusterStatus {
   Time now{};
 };
 
+/// What a user may have, and has.
+struct UserView {
+  std::string user;
+  Quota quota;
+  std::uint32_t gpus = 0;
+  std::uint32_t active = 0;
+  std::uint64_t waiting = 0;
+};
+/// Users in one answer; those beyond, in order of name, are asked for by name.
+inline constexpr std::size_t kMaxUsersListed = 10'000;
+
 /// How a task, or all of an array, ended.
 struct WaitResult {
   bool ended = false;
@@ -113,6 +124,10 @@ struct WaitQuery {
   std::chrono::milliseconds timeout{};
 };
 struct WorkersQuery {};
+struct QuotasQuery {
+  Viewer viewer;
+  std::string user{};  ///< Empty: all that the viewer may see.
+};
 struct StatusQuery {};
 /// The pipelines that run now, everybody's, the newest kMaxTasksPerPage; answered by a page. For
 /// the server itself: no client can ask it.
@@ -148,10 +163,12 @@ struct LogPiece {
   std::string data;
 };
 
-using ClientRequest = std::variant<SubmitRequest, CancelRequest, DrainRequest, ForgetRequest,
-                                   QuotaRequest, ListTasksQuery, TaskQuery, WhyQuery, WaitQuery,
-                                   WorkersQuery, StatusQuery, PipelinesQuery, LogQuery>;
-using ClientReply = std::variant<Refusal, Submitted, Done, TaskPage, TaskView, WhyPending,
-                                 WaitResult, std::vector<WorkerView>, ClusterStatus, LogPlace>;
+using ClientRequest =
+    std::variant<SubmitRequest, CancelRequest, DrainRequest, ForgetRequest, QuotaRequest,
+                 ListTasksQuery, TaskQuery, WhyQuery, WaitQuery, WorkersQuery, QuotasQuery,
+                 StatusQuery, PipelinesQuery, LogQuery>;
+using ClientReply =
+    std::variant<Refusal, Submitted, Done, TaskPage, TaskView, WhyPending, WaitResult,
+                 std::vector<WorkerView>, std::vector<UserView>, ClusterStatus, LogPlace>;
 
 }  // namespace harmonics
