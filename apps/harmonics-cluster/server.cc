@@ -25,6 +25,7 @@ ServerSettings settings_of(const ServerCommand& command) {
   ServerSettings settings;
   settings.state_dir = state_folder(command.state_dir);
   settings.store = command.store;
+  settings.new_store = command.new_store;
   settings.policy = command.policy;
   settings.policy_host = program_folder() / "harmonics-cluster";
   settings.host = command.host;

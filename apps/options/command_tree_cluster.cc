@@ -116,6 +116,8 @@ void CommandTree::add_server() {
   add_folder(app, "--state-dir", c.state_dir, "the state folder (~/.local/state/harmonics)");
   add_text(app, "--store", c.store, "FILE|postgres://...",
            "where tasks are kept (cluster.sqlite in the state folder)");
+  app.add_flag("--new-store", c.new_store, "begin anew although the store was lost")
+      ->option_text(" ");
   add_whole(app, "--http", c.http_port, {0, kMaxPort}, "serve /metrics and /status there");
   add_folder(app, "--tls", c.tls, "folder of --init: speak TLS only");
   add_path(app, "--tokens", c.tokens_file, "more tokens: lines of 'ROLES USER TOKEN'");

@@ -7,6 +7,7 @@
 
 #include "http_page.h"
 #include "server_loop.h"
+#include "store_opening.h"
 
 namespace harmonics {
 namespace {
@@ -28,32 +29,11 @@ void check_exposure(const ServerSettings& settings) {
 /// A decision of a library takes no longer than this, or the built-in policy makes it.
 constexpr std::chrono::milliseconds kPolicyTimeLimit(1000);
 
-/// How often a server that waits for the lead looks up.
-constexpr std::chrono::seconds kStandbyPeriod(1);
-
 std::unique_ptr<WorkloadPolicy> open_policy(const ServerSettings& settings) {
   const bool is_path =
       settings.policy.find('/') != settings.policy.npos || settings.policy.ends_with(".so");
   if (!is_path) return make_policy(settings.policy);
   return std::make_unique<PolicyProcess>(settings.policy_host, settings.policy, kPolicyTimeLimit);
-}
-
-std::unique_ptr<Store> lead_store(const ServerSettings& settings) {
-  const std::string where =
-      settings.store.empty() ? (settings.state_dir / "cluster.sqlite").string() : settings.store;
-  const bool shared = where.starts_with("postgres");
-  while (true) {
-    auto store = open_store(where);
-    try {
-      store->lead(shared ? Nanoseconds(kStandbyPeriod) : settings.store_patience);
-      return store;
-    } catch (const Error& error) {
-      if (!shared || error.code() != ErrorCode::kUnavailable) throw;
-    }
-    if (settings.on_standby && !settings.on_standby()) {
-      fail(ErrorCode::kCancelled, "stopped while another server led");
-    }
-  }
 }
 
 Tokens load_tokens(const ServerSettings& settings) {
@@ -82,10 +62,11 @@ ClusterServer::ClusterServer(ServerSettings settings) : parts_(std::make_unique<
   make_state_folder(settings.state_dir);
   parts_->lock = std::make_unique<FolderLock>(settings.state_dir, "server");
   parts_->loop = std::make_unique<ServerLoop>(
-      lead_store(settings), load_tokens(settings),
+      open_led_store(settings), load_tokens(settings),
       ServerLoop::Options{settings.policy, settings.reactor, settings.rate,
                           settings.state_dir / "pipelines", settings.tls.has_value()},
       std::move(policy));
+  mark_store(settings, parts_->loop->term());
   parts_->service = std::make_unique<ClusterService>(
       ServiceOptions{address_of(settings.host, settings.port), settings.tls}, *parts_->loop);
   if (settings.http_port) {

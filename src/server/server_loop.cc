@@ -38,9 +38,9 @@ Refusal stopping() {
 
 }  // namespace
 
-ServerLoop::ServerLoop(std::unique_ptr<Store> store, Tokens tokens, Options options,
+ServerLoop::ServerLoop(OpenedStore opened, Tokens tokens, Options options,
                        std::unique_ptr<WorkloadPolicy> policy)
-    : store_(std::move(store)),
+    : store_(std::move(opened.store)),
       policy_(std::move(policy)),
       tokens_(std::move(tokens)),
       options_(std::move(options)),
@@ -49,6 +49,10 @@ ServerLoop::ServerLoop(std::unique_ptr<Store> store, Tokens tokens, Options opti
       started_steady_(clock_.now()) {
   plans_ = std::make_unique<PlanService>(PlanService::Options{options_.pipelines, options_.tls},
                                          [this](PlanMade plan) { inbox_.push(std::move(plan)); });
+  reactor_ = std::make_unique<ServerReactor>(std::move(opened.state), *policy_, options_.reactor,
+                                             now(), out_);
+  term_ = reactor_->state().term();
+  commit(*reactor_, out_);
   thread_ = std::thread([this] { run(); });
 }
 
@@ -99,13 +103,8 @@ std::string ServerLoop::wait_for_failure(Nanoseconds timeout) {
 
 void ServerLoop::run() {
   try {
-    ClusterState state;
-    store_->load([&](Fact&& fact) { state.apply(fact); });
-    Outbox out;
-    ServerReactor reactor(std::move(state), *policy_, options_.reactor, now(), out);
-    commit(reactor, out);
-    while (!inbox_.closed()) turn(reactor, out);
-    waiters_.release(reactor.state());
+    while (!inbox_.closed()) turn(*reactor_, out_);
+    waiters_.release(reactor_->state());
   } catch (const std::exception& error) {
     const std::lock_guard lock(mutex_);
     failure_ = error.what();
@@ -122,7 +121,9 @@ void ServerLoop::run() {
 void ServerLoop::turn(ServerReactor& reactor, Outbox& out) {
   const Time wake = std::min(reactor.deadline(), waiters_.deadline());
   const Time before = now();
-  const Nanoseconds patience = wake == kNever ? Channel<Job>::kForever : wake - before;
+  Nanoseconds patience = wake == kNever ? Channel<Job>::kForever : wake - before;
+  const Nanoseconds renew = store_->renew_every();
+  if (renew != kNoRenewal) patience = std::min(patience, appended_ + renew - clock_.now());
   auto job = inbox_.pop(std::max(patience, Nanoseconds(0)));
   const Time at = now();
   for (std::size_t taken = 0; job; ++taken) {
@@ -138,11 +139,14 @@ void ServerLoop::turn(ServerReactor& reactor, Outbox& out) {
 }
 
 void ServerLoop::commit(ServerReactor& reactor, Outbox& out) {
-  if (!out.facts.empty() || !out.effects.empty()) {
-    // Also without facts: it tells whether this server still leads.
-    const Nanoseconds begin = clock_.now();
+  const Nanoseconds begin = clock_.now();
+  const Nanoseconds renew = store_->renew_every();
+  const bool due = renew != kNoRenewal && begin - appended_ >= renew;
+  if (!out.facts.empty() || !out.effects.empty() || due) {
+    // Also without facts: it tells whether this server still leads, before it says anything more.
     store_->append(out.facts);
-    counters_.commit_ns += static_cast<std::uint64_t>((clock_.now() - begin).count());
+    appended_ = clock_.now();
+    counters_.commit_ns += static_cast<std::uint64_t>((appended_ - begin).count());
     ++counters_.commits;
     counters_.facts += out.facts.size();
   }

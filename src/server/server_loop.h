@@ -18,6 +18,7 @@
 #include "plan_service.h"
 #include "rate_limits.h"
 #include "state_views.h"
+#include "store_opening.h"
 #include "tokens.h"
 #include "waiters.h"
 
@@ -54,8 +55,9 @@ class ServerLoop final : public ClusterBackend {
     std::filesystem::path pipelines;    ///< Where checkpoints of pipelines go.
     bool tls = false;                   ///< The cluster speaks TLS, and so do stages of pipelines.
   };
-  /// `store` leads already. `policy` is used by the loop's thread alone.
-  ServerLoop(std::unique_ptr<Store> store, Tokens tokens, Options options,
+  /// Stores the start of its term before it returns, or throws. `policy` is used by the loop's
+  /// thread alone.
+  ServerLoop(OpenedStore opened, Tokens tokens, Options options,
              std::unique_ptr<WorkloadPolicy> policy);
   /// Ends the thread; what waits is answered as unavailable.
   ~ServerLoop() override;
@@ -70,6 +72,8 @@ class ServerLoop final : public ClusterBackend {
   std::optional<std::string> refuse_rate(const std::string& user) override;
 
   [[nodiscard]] std::string wait_for_failure(Nanoseconds timeout);
+  /// The number of this start of the server, counted in the store.
+  [[nodiscard]] Term term() const { return term_; }
   [[nodiscard]] const LoopCounters& counters() const { return counters_; }
   /// Ends what is under way; after it every question is refused.
   void stop();
@@ -133,7 +137,11 @@ class ServerLoop final : public ClusterBackend {
   LoopCounters counters_;
   Channel<Job> inbox_{kMaxInbox};
 
-  // The thread's own.
+  // The thread's own, from its start on.
+  std::unique_ptr<ServerReactor> reactor_;
+  Outbox out_;
+  Term term_;
+  Nanoseconds appended_{};  ///< When the store last took something, and with it the lead was sure.
   std::uint64_t requests_ = 0;
   std::unordered_map<RequestId, Reply> replies_;
   std::vector<Question> questions_;  ///< Looked at once the batch is stored.

@@ -1,7 +1,10 @@
 """The store under a living server: full, read-only, torn, and led by another server."""
 
+import contextlib
 import os
 import re
+import signal
+import sqlite3
 import subprocess
 import unittest
 
@@ -102,6 +105,71 @@ class TornWrite(ClusterTest):
         refused = self.start('server', '--port', 0)
         self.assertEqual(refused.wait(timeout=TIMEOUT_S), 1)
         self.assertIn('cluster.sqlite', self.printed(refused))
+
+
+    def test_a_damaged_row_is_found_before_it_listens(self):
+        server = self.start_server()
+        tasks = [self.script('true') for _ in range(3)]
+        self.kill(server)
+        with contextlib.closing(sqlite3.connect(self.state / 'cluster.sqlite')) as store:
+            row, = store.execute('SELECT max(batch) FROM journal').fetchone()
+            store.execute('UPDATE journal SET facts = zeroblob(length(facts)) WHERE batch = ?', (row,))
+            store.commit()
+        before = (self.state / 'cluster.sqlite').read_bytes()
+        refused = self.start('server', '--port', 0)
+        self.assertEqual(refused.wait(timeout=TIMEOUT_S), 1)
+        said = self.printed(refused)
+        self.assertNotIn('listening', said)
+        self.assertIn(f'journal row {row}', said)
+        self.assertIn(f'the last task that they know is {tasks[-2]}', said)
+        self.assertIn('restore a copy', said)
+        self.assertIn('--new-store', said)
+        self.assertEqual((self.state / 'cluster.sqlite').read_bytes(), before)
+
+
+class LostStore(ClusterTest):
+    def move(self, source, target):
+        target.mkdir(exist_ok=True)
+        for file in source.glob('cluster.sqlite*'):
+            file.rename(target / file.name)
+
+    def test_a_store_that_is_gone_is_not_taken_for_a_new_one(self):
+        server = self.start_server()
+        self.start_worker()
+        running = self.script(self.held())
+        self.until_launched(running)
+        self.kill(server)
+        away = self.folder / 'away'
+        self.move(self.state, away)
+        refused = self.start('server', '--port', self.port)
+        self.assertEqual(refused.wait(timeout=TIMEOUT_S), 1)
+        said = self.printed(refused)
+        self.assertNotIn('listening', said)
+        self.assertIn('it was removed or emptied', said)
+        self.assertIn('--new-store', said)
+        # Nothing was killed meanwhile, and all is well once the store is back.
+        (self.state / 'cluster.sqlite').write_bytes(b'')
+        emptied = self.start('server', '--port', self.port)
+        self.assertEqual(emptied.wait(timeout=TIMEOUT_S), 1)
+        self.assertIn('it was removed or emptied', self.printed(emptied))
+        self.move(away, self.state)
+        refused = self.start('server', '--port', self.port, '--new-store')
+        self.assertEqual(refused.wait(timeout=TIMEOUT_S), 1)
+        self.assertIn('is in use', self.printed(refused))
+        self.start_server()
+        self.release()
+        self.assertEqual(self.wait(running)['succeeded'], 1)
+        self.assertEqual(self.task(running)['attempts'], 1)
+
+    def test_a_new_store_is_begun_when_told_so(self):
+        server = self.start_server()
+        self.script('true')
+        self.kill(server)
+        self.move(self.state, self.folder / 'away')
+        server = self.start_server('--new-store')
+        self.assertEqual(self.json('tasks'), [])
+        self.kill(server)
+        self.start_server()
 
 
 @unittest.skipIf(Postgres.missing(), Postgres.missing())

@@ -32,6 +32,8 @@ struct ServerCommand {
   std::string policy = "balanced";
   std::filesystem::path state_dir;
   std::string store;
+  /// Begin with an empty store where there was another.
+  bool new_store = false;
   /// -1: none.
   std::int64_t http_port = -1;
   std::filesystem::path tls;

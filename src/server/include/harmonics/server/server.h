@@ -22,6 +22,8 @@ struct ServerSettings {
   std::filesystem::path state_dir;
   /// Empty: a SQLite file in `state_dir`; else what `open_store` takes.
   std::string store;
+  /// The store may be empty although this state folder has served it before.
+  bool new_store = false;
   /// A built-in policy, or the path of a policy library (see policy_process.h).
   std::string policy = "balanced";
   /// The program that a policy library runs in.

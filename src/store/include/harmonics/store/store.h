@@ -15,6 +15,8 @@
 
 namespace harmonics {
 
+inline constexpr Nanoseconds kNoRenewal = Nanoseconds::max();
+
 /// A journal of facts with a snapshot before it. Owned by one thread. After any member has thrown,
 /// the store refuses everything (kFailedPrecondition) until it is opened anew: what the failed call
 /// had reached is unknown, and only reading it back tells.
@@ -38,6 +40,9 @@ class Store {
     std::uint64_t snapshot_bytes = 0;
   };
   [[nodiscard]] virtual Sizes sizes() const = 0;
+  /// `append` (of nothing, if there is nothing) must be called that often, or another server may
+  /// take over. kNoRenewal: whoever leads does so for as long as its process lives.
+  [[nodiscard]] virtual Nanoseconds renew_every() const { return kNoRenewal; }
 };
 
 /// Compact when the journal is larger than this and than twice the snapshot.
