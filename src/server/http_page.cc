@@ -8,6 +8,8 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
 
+#include "metrics.h"
+
 namespace harmonics {
 namespace {
 
@@ -59,58 +61,15 @@ Json pipelines_json(const std::vector<TaskView>& pipelines) {
   return list;
 }
 
-class Metrics {
- public:
-  void family(const char* name, const char* kind, const char* help) {
-    text_ += format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, kind);
-  }
-  void value(const std::string& name, std::uint64_t number) {
-    text_ += format("{} {}\n", name, number);
-  }
-  void value(const std::string& name, double number) { text_ += format("{} {}\n", name, number); }
-  std::string take() { return std::move(text_); }
-
- private:
-  std::string text_;
-};
+std::optional<std::string> metrics_page(ServerLoop& loop) {
+  const auto status = ask<ClusterStatus>(loop, StatusQuery{});
+  const auto workers = ask<std::vector<WorkerView>>(loop, WorkersQuery{});
+  const auto users = ask<std::vector<UserView>>(loop, QuotasQuery{{{}, true}, {}});
+  if (!status || !workers || !users) return std::nullopt;
+  return metrics_text({*status, *workers, *users}, loop.counters(), loop.times());
+}
 
 }  // namespace
-
-std::string metrics_text(const ClusterStatus& status, const LoopCounters& counters) {
-  Metrics out;
-  out.family("harmonics_tasks", "gauge", "Tasks by state.");
-  out.value("harmonics_tasks{state=\"waiting\"}", status.waiting);
-  out.value("harmonics_tasks{state=\"pending\"}", status.pending);
-  out.value("harmonics_tasks{state=\"delayed\"}", status.delayed);
-  out.value("harmonics_tasks{state=\"active\"}", status.active);
-  out.value("harmonics_tasks{state=\"ended\"}", status.ended);
-  out.family("harmonics_workers", "gauge", "Workers that the server knows.");
-  out.value("harmonics_workers", std::uint64_t{status.workers});
-  out.family("harmonics_workers_connected", "gauge", "Workers with a session.");
-  out.value("harmonics_workers_connected", std::uint64_t{status.workers_connected});
-  out.family("harmonics_devices", "gauge", "Devices of all workers.");
-  out.value("harmonics_devices", std::uint64_t{status.devices});
-  out.family("harmonics_devices_leased", "gauge", "Devices that tasks hold.");
-  out.value("harmonics_devices_leased", std::uint64_t{status.devices_leased});
-  out.family("harmonics_tasks_submitted_total", "counter", "Tasks accepted since the start.");
-  out.value("harmonics_tasks_submitted_total", counters.submitted.load());
-  out.family("harmonics_attempts_started_total", "counter", "Attempts started since the start.");
-  out.value("harmonics_attempts_started_total", counters.started.load());
-  out.family("harmonics_tasks_ended_total", "counter", "Tasks ended since the start, by outcome.");
-  for (const TaskOutcome outcome : {TaskOutcome::kSucceeded, TaskOutcome::kFailed,
-                                    TaskOutcome::kCancelled, TaskOutcome::kDependencyFailed}) {
-    out.value(format("harmonics_tasks_ended_total{{outcome=\"{}\"}}", to_string(outcome)),
-              counters.ended[static_cast<std::size_t>(outcome)].load());
-  }
-  out.family("harmonics_commits_total", "counter", "Group commits of the store.");
-  out.value("harmonics_commits_total", counters.commits.load());
-  out.family("harmonics_facts_total", "counter", "Facts stored.");
-  out.value("harmonics_facts_total", counters.facts.load());
-  out.family("harmonics_commit_seconds_total", "counter", "Time spent in group commits.");
-  out.value("harmonics_commit_seconds_total",
-            static_cast<double>(counters.commit_ns.load()) * 1e-9);
-  return out.take();
-}
 
 std::string status_text(const ClusterStatus& status, const std::vector<TaskView>& pipelines) {
   Json tasks;
@@ -146,11 +105,7 @@ HttpPage::HttpPage(const std::string& host, std::uint16_t port, ServerLoop& loop
       }
     });
   };
-  serve("/metrics", "text/plain; version=0.0.4", [&loop]() -> std::optional<std::string> {
-    const auto status = ask<ClusterStatus>(loop, StatusQuery{});
-    if (!status) return std::nullopt;
-    return metrics_text(*status, loop.counters());
-  });
+  serve("/metrics", "text/plain; version=0.0.4", [&loop] { return metrics_page(loop); });
   serve("/status", "application/json", [&loop]() -> std::optional<std::string> {
     const auto status = ask<ClusterStatus>(loop, StatusQuery{});
     const auto pipelines = ask<TaskPage>(loop, PipelinesQuery{});

@@ -10,7 +10,8 @@
 namespace harmonics {
 
 /// Serves /metrics and /status from construction on; `loop` must outlive it. What it shows needs no
-/// token: counts, and of pipelines that run their numbers; no names, nothing of other tasks.
+/// token: counts, also by user and worker, and of pipelines that run their numbers; nothing else of
+/// tasks, not even their names.
 class HttpPage {
  public:
   HttpPage(const std::string& host, std::uint16_t port, ServerLoop& loop);
@@ -24,8 +25,6 @@ class HttpPage {
   std::unique_ptr<Parts> parts_;
 };
 
-/// The text of /metrics.
-[[nodiscard]] std::string metrics_text(const ClusterStatus& status, const LoopCounters& counters);
 /// The text of /status.
 [[nodiscard]] std::string status_text(const ClusterStatus& status,
                                       const std::vector<TaskView>& pipelines);

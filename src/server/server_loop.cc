@@ -52,6 +52,7 @@ ServerLoop::ServerLoop(OpenedStore opened, Tokens tokens, Options options,
   reactor_ = std::make_unique<ServerReactor>(std::move(opened.state), *policy_, options_.reactor,
                                              now(), out_);
   term_ = reactor_->state().term();
+  times_.begin(reactor_->state());
   commit(*reactor_, out_);
   thread_ = std::thread([this] { run(); });
 }
@@ -246,6 +247,7 @@ void ServerLoop::on(ServerReactor& reactor, Farewell& farewell, Time now, Outbox
 }
 
 void ServerLoop::learn(const ServerReactor& reactor, const Fact& fact) {
+  times_.learn(reactor.state(), fact, now());
   if (const auto* submitted = std::get_if<TasksSubmitted>(&fact)) {
     counters_.submitted += submitted->submission->spec.count();
   } else if (const auto* started = std::get_if<AttemptStarted>(&fact)) {

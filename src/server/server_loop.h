@@ -19,6 +19,7 @@
 #include "rate_limits.h"
 #include "state_views.h"
 #include "store_opening.h"
+#include "task_times.h"
 #include "tokens.h"
 #include "waiters.h"
 
@@ -75,6 +76,8 @@ class ServerLoop final : public ClusterBackend {
   /// The number of this start of the server, counted in the store.
   [[nodiscard]] Term term() const { return term_; }
   [[nodiscard]] const LoopCounters& counters() const { return counters_; }
+  /// Its histograms only.
+  [[nodiscard]] const TaskTimes& times() const { return times_; }
   /// Ends what is under way; after it every question is refused.
   void stop();
 
@@ -135,6 +138,7 @@ class ServerLoop final : public ClusterBackend {
   const Time started_wall_;
   const Nanoseconds started_steady_;
   LoopCounters counters_;
+  TaskTimes times_;
   Channel<Job> inbox_{kMaxInbox};
 
   // The thread's own, from its start on.

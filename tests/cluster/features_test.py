@@ -264,6 +264,12 @@ class Features(ClusterTest):
             text = page.read().decode()
         self.assertIn('harmonics_tasks_ended_total{outcome="succeeded"} 1\n', text)
         self.assertIn('harmonics_workers_connected 1\n', text)
+        self.assertIn('harmonics_task_wait_seconds_count 1\n', text)
+        self.assertIn('harmonics_attempt_run_seconds_bucket{le="+Inf"} 1\n', text)
+        self.assertIn('harmonics_worker_devices{worker="worker-1"} 2\n', text)
+        self.assertRegex(text, r'harmonics_user_tasks\{user="\w+",state="active"\} 0\n')
+        self.assertRegex(text, r'harmonics_build_info\{version="[\d.]+",policy="balanced",build="\w+"\} 1\n')
+        self.assertRegex(text, r'process_open_fds [1-9]')
         with urllib.request.urlopen(url + '/status', timeout=60) as page:
             self.assertEqual(json.load(page)['tasks']['ended'], 1)
 
