@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include <harmonics/base/channel.h>
@@ -19,8 +20,10 @@
 #include <harmonics/rpc/worker_link.h>
 
 #include "cgroups.h"
+#include "device_holders.h"
 #include "log_reader.h"
 #include "supervisor_host.h"
+#include "task_cgroup.h"
 #include "task_run.h"
 
 namespace harmonics {
@@ -41,6 +44,7 @@ constexpr std::size_t kMaxStarting = 64;
 constexpr std::uint64_t kDefaultGraceMs = 5000;
 /// Of the identity, in the names of cgroups.
 constexpr std::size_t kMarkLetters = 8;
+constexpr int kKillRounds = 200;
 
 std::vector<std::pair<std::string, std::string>> own_environment() {
   std::vector<std::pair<std::string, std::string>> variables;
@@ -104,13 +108,28 @@ struct WorkerAgent::Parts {
       attempt.report.launched = found.launched;
       if (found.ended) attempt.report.ended = end_result(*found.ended);
       attempt.on_disconnect = found.run.lease_bound ? OnDisconnect::kStop : OnDisconnect::kContinue;
-      if (!found.ended) running.insert(found.run.attempt);
+      if (!found.ended) {
+        running.insert(found.run.attempt);
+        holders.add(found.run);
+      }
       recovered.push_back(std::move(attempt));
     }
+    kill_leftover();
     const std::uint64_t lease = host.lease();
     const Time lease_end =
         lease == 0 ? Time{} : now() + Nanoseconds(static_cast<std::int64_t>(lease - boottime_ns()));
     reactor = std::make_unique<WorkerReactor>(settings.spec, std::move(recovered), lease_end);
+  }
+
+  /// Cgroups of attempts that nobody has a record of.
+  void kill_leftover() const {
+    for (const auto& [attempt, folders] : cgroups.leftover()) {
+      if (running.contains(attempt)) continue;
+      for (int round = 0; round < kKillRounds && !kill_cgroups(folders); ++round) {
+        std::this_thread::sleep_for(milliseconds(1));
+      }
+      remove_cgroups(folders);
+    }
   }
 
   Time now() const { return started_wall + (clock.now() - started_steady); }
@@ -123,6 +142,7 @@ struct WorkerAgent::Parts {
   void report_progress(Time at);
   void carry_out(const WorkerEffect& effect);
   void launch_waiting();
+  bool must_wait(const StartMessage& start, const RunRecord& run);
   bool drop_waiting(const Stop& stop);
   void schedule_reconnect(const std::string& reason);
   std::string run();
@@ -138,8 +158,10 @@ struct WorkerAgent::Parts {
   TaskSurroundings around;
   std::unique_ptr<WorkerReactor> reactor;
   std::set<std::string> running;
-  std::set<std::string> starting;    ///< Of those, the ones whose launch is awaited.
-  std::deque<StartMessage> waiting;  ///< Not started yet: too many are at once.
+  std::set<std::string> starting;       ///< Of those, the ones whose launch is awaited.
+  std::deque<StartMessage> waiting;     ///< Not started yet: too many are at once.
+  DeviceHolders holders;                ///< Of those that run.
+  std::vector<StartMessage> held_back;  ///< Not started yet: something before them still lives.
   std::map<std::string, std::string> told_progress;  ///< The line last sent, by attempt.
 
   const std::vector<std::string> servers = server_addresses(settings.server.server);
@@ -219,6 +241,9 @@ void WorkerAgent::Parts::hear_supervisors(std::vector<SupervisorEvent> events, T
     }
     running.erase(event.attempt);
     told_progress.erase(event.attempt);
+    holders.remove(event.attempt);
+    for (StartMessage& start : held_back) waiting.push_back(std::move(start));
+    held_back.clear();
     reactor->handle(ProcessEnded{id, end_result(*event.ended)}, at, effects);
   }
 }
@@ -241,6 +266,7 @@ void WorkerAgent::Parts::launch_waiting() {
     const StartMessage start = std::move(waiting.front());
     waiting.pop_front();
     RunRecord run = make_run(start, around);
+    if (must_wait(start, run)) continue;
     try {
       run.cgroups = cgroups.make(run.attempt, {start.spec->cpus, start.spec->memory_mb});
       run.memory_mb = start.spec->memory_mb;
@@ -252,15 +278,31 @@ void WorkerAgent::Parts::launch_waiting() {
     }
     running.insert(run.attempt);
     starting.insert(run.attempt);
+    holders.add(run);
     host.start(run);
   }
 }
 
+bool WorkerAgent::Parts::must_wait(const StartMessage& start, const RunRecord& run) {
+  const std::string before = holders.before(run);
+  if (before.empty()) return false;
+  log_warn("worker",
+           "attempt {} waits: attempt {}, which has its devices or is of the same task, "
+           "cannot be shown to be gone yet",
+           run.attempt, before);
+  held_back.push_back(start);
+  return true;
+}
+
 /// Whether the attempt to stop had not even started.
 bool WorkerAgent::Parts::drop_waiting(const Stop& stop) {
-  const auto found = std::ranges::find(waiting, stop.id, &StartMessage::id);
-  if (found == waiting.end()) return false;
-  waiting.erase(found);
+  const auto drop_from = [&stop](auto& starts) {
+    const auto found = std::ranges::find(starts, stop.id, &StartMessage::id);
+    if (found == starts.end()) return false;
+    starts.erase(found);
+    return true;
+  };
+  if (!drop_from(waiting) && !drop_from(held_back)) return false;
   reactor->handle(ProcessEnded{stop.id, {stop.as, 0, 0, "stopped before it was started"}}, now(),
                   effects);
   return true;

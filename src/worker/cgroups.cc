@@ -73,6 +73,10 @@ bool may_make_folders(const fs::path& folder) { return ::access(folder.c_str(), 
 }  // namespace
 
 Cgroups::Cgroups(std::string mark, const CgroupPlaces& places) : mark_(std::move(mark)) {
+  if (places.given == kNoCgroups) {
+    lacking_ = "--cgroup none";
+    return;
+  }
   if (!places.given.empty()) {
     lacking_ = use_v2(places.given);
     if (lacking_.empty()) return;
@@ -80,8 +84,29 @@ Cgroups::Cgroups(std::string mark, const CgroupPlaces& places) : mark_(std::move
   }
   const std::string own = read_small_file(places.own.string(), kMaxFile).value_or("");
   find_v1(places, own);
-  if (!memory_.empty() && !cpu_.empty()) return;
-  find_v2(places, own);
+  if (memory_.empty() || cpu_.empty()) find_v2(places, own);
+  if (v2_.empty()) find_hold(places, own);
+}
+
+// A folder without controllers may lie below one that has processes.
+void Cgroups::find_hold(const CgroupPlaces& places, const std::string& own) {
+  const std::string path = path_of(own, "");
+  for (const fs::path& root : {places.mount / "unified", places.mount}) {
+    for (const std::string& below : {path, std::string("/")}) {
+      const fs::path folder = (fs::path(root.string() + below) / "").parent_path();
+      std::error_code error;
+      if (!fs::exists(folder / "cgroup.controllers", error) || !may_make_folders(folder)) continue;
+      // Only the kernel knows whether it lets us.
+      const fs::path trial = folder / format("harmonics-{}-trial-{}", mark_, ::getpid());
+      fs::create_directory(trial, error);
+      if (error) continue;
+      const bool holds = fs::exists(trial / "cgroup.events", error);
+      fs::remove(trial, error);
+      if (!holds) continue;
+      hold_ = folder;
+      return;
+    }
+  }
 }
 
 void Cgroups::find_v1(const CgroupPlaces& places, const std::string& own) {
@@ -131,15 +156,33 @@ std::string Cgroups::use_v2(const fs::path& folder) {
 }
 
 std::vector<std::string> Cgroups::make(const std::string& attempt, const TaskLimits& limits) const {
-  if (!lacking_.empty() || (limits.cpus == 0 && limits.memory_mb == 0)) return {};
   std::vector<std::string> folders;
+  const std::string name = format("harmonics-{}-{}", mark_, attempt);
   try {
-    make_in(format("harmonics-{}-{}", mark_, attempt), limits, folders);
+    if (!hold_.empty()) folders.push_back(make_folder(hold_ / name).string());
+    const bool limited = limits.cpus > 0 || limits.memory_mb > 0;
+    if (lacking_.empty() && (limited || !v2_.empty())) make_in(name, limits, folders);
   } catch (const Error&) {
     remove_cgroups(folders);
     throw;
   }
   return folders;
+}
+
+std::map<std::string, std::vector<std::string>> Cgroups::leftover() const {
+  std::map<std::string, std::vector<std::string>> found;
+  const std::string prefix = format("harmonics-{}-", mark_);
+  for (const fs::path& root : {v2_, hold_, memory_, cpu_}) {
+    std::error_code error;
+    if (root.empty()) continue;
+    for (const auto& entry : fs::directory_iterator(root, error)) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with(prefix)) {
+        found[name.substr(prefix.size())].push_back(entry.path().string());
+      }
+    }
+  }
+  return found;
 }
 
 void Cgroups::make_in(const std::string& name, const TaskLimits& limits,

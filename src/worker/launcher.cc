@@ -11,15 +11,20 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <utility>
+#include <vector>
 
-#include "supervise.h"
+#include "guardian.h"
+#include "process_tree.h"
 
 namespace harmonics {
 namespace {
 
+constexpr int kSweepPeriodMs = 5;
+
 class Launcher {
  public:
-  explicit Launcher(LauncherEnds ends) : ends_(ends) {
+  explicit Launcher(LauncherEnds ends) : ends_(std::move(ends)) {
     struct sigaction ignored {};
     ignored.sa_handler = SIG_IGN;
     ::sigaction(SIGPIPE, &ignored, nullptr);
@@ -35,10 +40,20 @@ class Launcher {
     while (true) {
       const short wanted = news_.empty() ? POLLIN : POLLIN | POLLOUT;
       std::array<pollfd, 2> waits = {{{ends_.socket, wanted, 0}, {signals_, POLLIN, 0}}};
-      if (::poll(waits.data(), waits.size(), -1) < 0) continue;  // a signal
+      const int patience = unguarded_.empty() ? -1 : kSweepPeriodMs;
+      if (::poll(waits.data(), waits.size(), patience) < 0) continue;  // a signal
       if (waits[1].revents != 0) reap();
+      if (!unguarded_.empty()) sweep();
       if ((waits[0].revents & POLLOUT) != 0) tell();
-      if ((waits[0].revents & ~POLLOUT) != 0 && !launch()) return;
+      if ((waits[0].revents & ~POLLOUT) != 0 && !launch()) break;
+    }
+    // The next worker need not wait for the rest.
+    ::close(ends_.lock);
+    while (!unguarded_.empty()) {
+      pollfd wait = {signals_, POLLIN, 0};
+      ::poll(&wait, 1, kSweepPeriodMs);
+      reap();
+      sweep();
     }
   }
 
@@ -53,10 +68,10 @@ class Launcher {
     const pid_t child = ::fork();
     if (child == 0) {
       ::close(signals_);
-      supervise(folder, ends_);
+      guard(folder, ends_);
     }
     if (child < 0) {
-      const std::string why = std::string("no process for its supervisor: ") + std::strerror(errno);
+      const std::string why = std::string("no process for its guardian: ") + std::strerror(errno);
       write_end(folder, {RunEnd::kRefused, 0, 0, why});
       news_.push_back(launch_notice(folder, {}, false));
       return true;
@@ -73,12 +88,33 @@ class Launcher {
     for (pid_t child = 0; (child = ::waitpid(-1, &status, WNOHANG)) > 0;) {
       const auto known = folders_.find(child);
       if (known == folders_.end()) continue;
-      // One that ended well has said all; of another the worker may not even know that it was.
-      if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+      // One that ended well has said all; of another the worker may not even know that it was. A
+      // guardian that ends by itself leaves nothing behind, one that was killed may.
+      if (!WIFEXITED(status)) {
+        unguarded_.push_back(known->second);
+      } else if (WEXITSTATUS(status) != 0) {
         news_.push_back(launch_notice(known->second, {}, false));
       }
       folders_.erase(known);
     }
+  }
+
+  /// What killed guardians left has become ours: every child that is no guardian. Not to be told
+  /// apart by attempt, and none of it may live.
+  void sweep() {
+    bool left = false;
+    for (const pid_t child : children_of(::getpid())) {
+      if (folders_.contains(child)) continue;
+      left = true;
+      signal_tree(child, SIGKILL);
+      ::kill(child, SIGKILL);
+    }
+    if (left) return;
+    for (const std::string& folder : unguarded_) {
+      write_end(folder, {RunEnd::kLost, 0, 0, "its guardian was killed"});
+      news_.push_back(launch_notice(folder, {}, false));
+    }
+    unguarded_.clear();
   }
 
   /// Never waits: the worker may be waiting for us.
@@ -92,7 +128,8 @@ class Launcher {
 
   const LauncherEnds ends_;
   int signals_ = -1;
-  std::map<pid_t, std::string> folders_;  ///< Of supervisors that live; the worker bounds them.
+  std::map<pid_t, std::string> folders_;  ///< Of guardians that live; the worker bounds them.
+  std::vector<std::string> unguarded_;    ///< Of those that were killed, until all is gone.
   std::deque<std::string> news_;          ///< At most one for each of them.
 };
 
@@ -100,7 +137,9 @@ class Launcher {
 
 int launch_supervisors(LauncherEnds ends) {
   ::prctl(PR_SET_NAME, "harm-launcher");
-  Launcher(ends).run();
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  ends.space = process_space();
+  Launcher(std::move(ends)).run();
   return 0;
 }
 

@@ -80,6 +80,14 @@ std::vector<pid_t> descendants_of(pid_t root) {
   return found;
 }
 
+std::vector<pid_t> children_of(pid_t parent) {
+  std::vector<pid_t> found;
+  each_process([&](pid_t pid) {
+    if (parent_of(pid) == parent) found.push_back(pid);
+  });
+  return found;
+}
+
 int signal_tree(pid_t root, int signal) {
   int count = 0;
   for (const pid_t pid : descendants_of(root)) {

@@ -12,6 +12,9 @@ namespace harmonics {
 /// again until nothing is left.
 std::vector<pid_t> descendants_of(pid_t root);
 
+/// The processes whose parent is `parent`.
+std::vector<pid_t> children_of(pid_t parent);
+
 /// Sends `signal` to everything below `root`; how many there were.
 int signal_tree(pid_t root, int signal);
 

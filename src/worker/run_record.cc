@@ -106,6 +106,7 @@ struct StateRecords {
 };
 
 constexpr std::string_view kSupervisorTag = "supervisor";
+constexpr std::string_view kGuardianTag = "guardian";
 constexpr std::string_view kEndTag = "end";
 
 StateRecords read_state(const std::string& folder) {
@@ -119,8 +120,14 @@ StateRecords read_state(const std::string& folder) {
       SupervisorRecord supervisor;
       supervisor.pid = static_cast<pid_t>(in.number());
       supervisor.start_ticks = in.number();
-      supervisor.boot = in.text();
+      supervisor.space = in.text();
       if (in.good() && supervisor.pid > 0) state.supervisor = supervisor;
+    } else if (tag == kGuardianTag) {
+      const auto pid = static_cast<pid_t>(in.number());
+      const std::uint64_t ticks = in.number();
+      if (!in.good() || !state.supervisor) return state;
+      state.supervisor->guardian = pid;
+      state.supervisor->guardian_ticks = ticks;
     } else if (tag == kEndTag) {
       const auto kind = end_from(in.text());
       EndRecord end;
@@ -240,7 +247,12 @@ bool write_supervisor(const std::string& folder, const SupervisorRecord& supervi
   out.text(kSupervisorTag);
   out.number(static_cast<std::uint64_t>(supervisor.pid));
   out.number(supervisor.start_ticks);
-  out.text(supervisor.boot);
+  out.text(supervisor.space);
+  if (supervisor.guardian > 0) {
+    out.text(kGuardianTag);
+    out.number(static_cast<std::uint64_t>(supervisor.guardian));
+    out.number(supervisor.guardian_ticks);
+  }
   return write_file(folder + "/state", O_APPEND, out.bytes());
 }
 
@@ -303,6 +315,12 @@ std::string boot_id() {
   std::string id = read_small_file("/proc/sys/kernel/random/boot_id", 64).value_or("");
   while (!id.empty() && id.back() == '\n') id.pop_back();
   return id;
+}
+
+std::string process_space() { return boot_id() + ":" + std::to_string(process_start_ticks(1)); }
+
+bool is_this_space(const std::string& space) {
+  return space == (space.find(':') == space.npos ? boot_id() : process_space());
 }
 
 std::uint64_t boottime_ns() {

@@ -3,8 +3,9 @@
 // start in microseconds.
 //
 //   run         all of RunRecord; written by the worker before the folder gets the attempt's name
-//   state       first the supervisor's pid, start time and boot, from when on the attempt counts as
-//               started; then how it ended (EndRecord). One write each; half of one counts as none
+//   state       first who supervises and who guards it (SupervisorRecord), from when on the attempt
+//               counts as started; then how it ended (EndRecord), when nothing of it runs any more.
+//               One write each; half of one counts as none
 //   stop        the worker's wish that it ends (a StopRequest), announced by SIGUSR1
 //   out.N err.N what the task printed, from byte N of that stream on
 //   progress    the last line of progress that the task reported; metrics.N all of them
@@ -45,11 +46,14 @@ struct RunRecord {
   ArtifactWish artifacts;
 };
 
-/// Who supervises: a process is known by pid and start time, within one boot.
+/// Who supervises, and who guards that one: a process is known by pid and start time, as long as
+/// the numbers mean the same (`process_space`).
 struct SupervisorRecord {
   pid_t pid = 0;
   std::uint64_t start_ticks = 0;
-  std::string boot;
+  std::string space;
+  pid_t guardian = 0;  ///< 0 in records of earlier versions, which had none.
+  std::uint64_t guardian_ticks = 0;
 };
 
 enum class RunEnd { kExited, kSignalled, kTimedOut, kStopped, kLeaseLost, kLost, kRefused };
@@ -88,6 +92,11 @@ bool replace_file(const std::string& path, const std::string& text);
 std::uint64_t process_start_ticks(pid_t pid);
 /// The kernel's id of this boot.
 std::string boot_id();
+/// What the numbers of processes hold for: this boot, and this life of the container or machine
+/// (when process 1 started). Where it is another one, what ran before is gone.
+std::string process_space();
+/// Whether a record of `space` is of this one (earlier versions wrote the boot's id alone).
+bool is_this_space(const std::string& space);
 /// Now, on the clock that leases are measured by: it counts while the machine sleeps.
 std::uint64_t boottime_ns();
 

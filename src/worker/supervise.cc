@@ -16,6 +16,7 @@
 #include <limits>
 #include <optional>
 
+#include "guardian.h"
 #include "output_file.h"
 #include "process_tree.h"
 #include "run_record.h"
@@ -76,7 +77,7 @@ class ProgressLines {
 
 class Supervision {
  public:
-  Supervision(std::string folder, RunRecord run, StartedTask task, LauncherEnds ends)
+  Supervision(std::string folder, RunRecord run, StartedTask task, const LauncherEnds& ends)
       : folder_(std::move(folder)),
         run_(std::move(run)),
         main_(task.pid),
@@ -134,6 +135,7 @@ class Supervision {
     if (end.kind == RunEnd::kTimedOut) {
       end.message = "stopped at its time limit of " + std::to_string(run_.timeout_ms / 1000) + " s";
     }
+    if (!guarded_ && end.kind == RunEnd::kLost) end.message = "its guardian was killed";
     const std::uint64_t dropped = out_.dropped_bytes() + err_.dropped_bytes();
     if (dropped > 0) {
       end.message += (end.message.empty() ? "" : "; ") + std::to_string(dropped) +
@@ -220,6 +222,7 @@ class Supervision {
       begin_stop(RunEnd::kLeaseLost, end > now ? (end - now) / kMillisecond : 0);
     }
     if (now >= kill_at_) {
+      kill_cgroups(run_.cgroups);
       signal_tree(::getpid(), SIGKILL);
       kill_at_ = now + kKillPeriod;
     }
@@ -246,6 +249,9 @@ class Supervision {
     while (::read(signals, &info, sizeof info) == sizeof info) {
       if (info.ssi_signo == SIGUSR1) {
         if (const auto stop = read_stop(folder_)) begin_stop(stop->as, stop->grace_ms);
+      } else if (info.ssi_signo == kGuardianGone) {
+        begin_stop(RunEnd::kLost, 0);
+        guarded_ = false;
       } else if (info.ssi_signo != SIGCHLD) {
         begin_stop(RunEnd::kLost, run_.grace_ms);
       }
@@ -288,21 +294,11 @@ class Supervision {
   ProgressLines progress_;
   int status_ = 0;
   bool all_gone_ = false;
+  bool guarded_ = true;
   std::optional<RunEnd> stopped_as_;
   std::uint64_t time_limit_ = kForever;
   std::uint64_t kill_at_ = kForever;
 };
-
-int block_signals() {
-  struct sigaction standard {};
-  standard.sa_handler = SIG_DFL;
-  ::sigaction(SIGCHLD, &standard, nullptr);
-  sigset_t set;
-  ::sigemptyset(&set);
-  for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1}) ::sigaddset(&set, signal);
-  ::sigprocmask(SIG_BLOCK, &set, nullptr);
-  return ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
 
 [[noreturn]] void refuse(const std::string& folder, int socket, const std::string& notice,
                          const std::string& why) {
@@ -314,17 +310,21 @@ int block_signals() {
 }  // namespace
 
 std::string launch_notice(const std::string& folder, const SupervisorRecord& self, bool launched) {
-  return folder.substr(folder.rfind('/') + 1) + " " + std::to_string(self.pid) + " " +
-         std::to_string(self.start_ticks) + (launched ? " 1" : " 0");
+  return folder.substr(folder.rfind('/') + 1) + " " + std::to_string(self.guardian) + " " +
+         std::to_string(self.guardian_ticks) + (launched ? " 1" : " 0");
 }
 
-void supervise(const std::string& folder, LauncherEnds ends) {
+void supervise(const std::string& folder, const LauncherEnds& ends, SupervisorRecord record) {
+  // One whose guardian is gone before it began has started nothing, and does not.
+  ::prctl(PR_SET_PDEATHSIG, kGuardianGone);
+  if (::getppid() != record.guardian) ::_exit(1);
   ::setsid();
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::prctl(PR_SET_NAME, "harm-supervise");
-  const int signals = block_signals();
-  const pid_t self = ::getpid();
-  const SupervisorRecord record{self, process_start_ticks(self), boot_id()};
+  const sigset_t set = block_supervision_signals();
+  const int signals = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  record.pid = ::getpid();
+  record.start_ticks = process_start_ticks(record.pid);
   const bool recorded = write_supervisor(folder, record);
   const int reason = errno;
   ::close(ends.lock);

@@ -38,6 +38,8 @@ constexpr int kLauncherSocket = 3;
 constexpr int kLauncherLock = 4;
 constexpr int kKillRounds = 200;
 constexpr std::chrono::milliseconds kLockPeriod(5);
+/// How often what could not be shown to be gone is looked at again.
+constexpr std::chrono::milliseconds kSettlePeriod(500);
 
 int raised(int descriptor, const char* what) {
   if (descriptor < 0) fail_errno(errno, format("worker: {}", what));
@@ -170,7 +172,7 @@ void SupervisorHost::start(const RunRecord& run) {
     if (errno == EINTR) continue;
     launcher_died();
     if (++deaths < kMaxLauncherDeaths) continue;
-    news_.push_back({run.attempt, settle(run.attempt, "no launcher of supervisors stays alive")});
+    news_.push_back({run.attempt, settle(run.attempt, true, "no launcher stays alive")});
     return;
   }
   watches_[run.attempt] = {};
@@ -198,11 +200,11 @@ std::uint64_t SupervisorHost::lease() const {
   return ::pread(lease_, &end, sizeof end, 0) == static_cast<ssize_t>(sizeof end) ? end : 0;
 }
 
-bool SupervisorHost::attach(const std::string& attempt, const SupervisorRecord& supervisor) {
-  const int descriptor = process_descriptor(supervisor.pid);
+bool SupervisorHost::attach(const std::string& attempt, pid_t pid, std::uint64_t start_ticks) {
+  const int descriptor = pid > 0 ? process_descriptor(pid) : -1;
   if (descriptor < 0) return false;
   // The descriptor holds on to whatever has that number now; only then is its start time certain.
-  if (process_start_ticks(supervisor.pid) != supervisor.start_ticks) {
+  if (process_start_ticks(pid) != start_ticks) {
     ::close(descriptor);
     return false;
   }
@@ -215,51 +217,108 @@ bool SupervisorHost::attach(const std::string& attempt, const SupervisorRecord& 
   return true;
 }
 
+/// The guardian ends last; the supervisor outlives it only to end the task.
+bool SupervisorHost::attach_recorded(const std::string& attempt) {
+  const auto record = read_supervisor(attempt_folder(attempt));
+  if (!record || !is_this_space(record->space)) return false;
+  return attach(attempt, record->guardian, record->guardian_ticks) ||
+         attach(attempt, record->pid, record->start_ticks);
+}
+
 void SupervisorHost::on_notice(const std::string& text) {
   std::istringstream words(text);
   std::string attempt;
-  SupervisorRecord supervisor;
+  pid_t guardian = 0;
+  std::uint64_t start_ticks = 0;
   int launched = 0;
-  words >> attempt >> supervisor.pid >> supervisor.start_ticks >> launched;
+  words >> attempt >> guardian >> start_ticks >> launched;
   if (watches_.find(attempt) == watches_.end()) return;
   if (launched == 0) {
-    finish(attempt);
+    finish(attempt, true);
     return;
   }
   news_.push_back({attempt, std::nullopt});
-  if (!attach(attempt, supervisor)) {
-    finish(attempt);
+  if (!attach(attempt, guardian, start_ticks)) {
+    finish(attempt, false);
   } else if (::access((attempt_folder(attempt) + "/stop").c_str(), F_OK) == 0) {
     ::syscall(SYS_pidfd_send_signal, watches_[attempt].descriptor, SIGUSR1, nullptr, 0);
   }
 }
 
-EndRecord SupervisorHost::settle(const std::string& attempt, const std::string& why_lost) {
+namespace {
+
+/// Kills what can be found of an attempt; whether that shows that nothing of it is left.
+bool kill_remains(const RunRecord& run) {
+  bool held = false;
+  for (int round = 0; round < kKillRounds && !run.cgroups.empty() && !held; ++round) {
+    held = kill_cgroups(run.cgroups);
+    if (!held) std::this_thread::sleep_for(kLockPeriod / 5);
+  }
+  const auto mark = std::ranges::find(run.environment, std::string(kAttemptMark),
+                                      &std::pair<std::string, std::string>::first);
+  const bool unmarked = mark == run.environment.end() || kill_marked(mark->second, kKillRounds);
+  return held && unmarked;
+}
+
+}  // namespace
+
+std::optional<EndRecord> SupervisorHost::settle(const std::string& attempt, bool shown_gone,
+                                                const std::string& why_lost) {
   const std::string folder = attempt_folder(attempt);
+  const EndRecord lost{RunEnd::kLost, 0, 0, why_lost};
+  std::error_code error;
+  if (!fs::exists(folder, error)) return lost;  // by somebody who knows that it is gone
   if (const auto end = read_end(folder)) return *end;
   const auto run = read_run(folder);
-  EndRecord lost{RunEnd::kLost, 0, 0, why_lost};
-  if (run) {
-    const auto mark = std::ranges::find(run->environment, std::string(kAttemptMark),
-                                        &std::pair<std::string, std::string>::first);
-    if (mark != run->environment.end() && !kill_marked(mark->second, kKillRounds)) {
-      lost.message += "; some of its processes cannot be killed";
-    }
-  }
+  const auto supervisor = read_supervisor(folder);
+  // Nothing is started before the supervisor is recorded.
+  const bool never_ran = !supervisor || !is_this_space(supervisor->space);
+  if (run && !kill_remains(*run) && !shown_gone && !never_ran) return std::nullopt;
   if (run) remove_cgroups(run->cgroups);
   write_end(folder, lost);
   return lost;
 }
 
-void SupervisorHost::finish(const std::string& attempt) {
+void SupervisorHost::finish(const std::string& attempt, bool shown_gone) {
   const auto watch = watches_.find(attempt);
   if (watch == watches_.end()) return;
   if (watch->second.descriptor >= 0) {
     by_descriptor_.erase(watch->second.descriptor);
     ::close(watch->second.descriptor);
+    watch->second.descriptor = -1;
   }
+  const bool over = shown_gone || read_end(attempt_folder(attempt));
+  if (!over && attach_recorded(attempt)) return;
+  auto end = settle(attempt, over, "its supervisor and its guardian were killed");
+  if (!end) {
+    if (watch->second.unsettled == 0) {
+      ++unsettled_;
+      settled_at_ = std::chrono::steady_clock::now();
+    }
+    // At first the launcher may be about to tell that it is.
+    if (++watch->second.unsettled == 2) {
+      log_warn("worker",
+               "attempt {} keeps its devices: its supervisor and its guardian were killed, and it "
+               "is in no cgroup that shows that nothing of it runs any more; when you have seen to "
+               "that, remove the folder '{}'",
+               attempt, attempt_folder(attempt));
+    }
+    return;
+  }
+  if (watch->second.unsettled > 0) --unsettled_;
   watches_.erase(watch);
-  news_.push_back({attempt, settle(attempt, "its supervisor was killed")});
+  news_.push_back({attempt, std::move(*end)});
+}
+
+void SupervisorHost::settle_again() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < settled_at_ + kSettlePeriod) return;
+  settled_at_ = now;
+  std::vector<std::string> attempts;
+  for (const auto& [attempt, watch] : watches_) {
+    if (watch.unsettled > 0) attempts.push_back(attempt);
+  }
+  for (const std::string& attempt : attempts) finish(attempt, false);
 }
 
 void SupervisorHost::launcher_died() {
@@ -270,9 +329,9 @@ void SupervisorHost::launcher_died() {
   // Every supervisor that it had forked has told us before the socket closed.
   std::vector<std::string> unstarted;
   for (const auto& [attempt, watch] : watches_) {
-    if (watch.descriptor < 0) unstarted.push_back(attempt);
+    if (watch.descriptor < 0 && watch.unsettled == 0) unstarted.push_back(attempt);
   }
-  for (const std::string& attempt : unstarted) finish(attempt);
+  for (const std::string& attempt : unstarted) finish(attempt, false);
 }
 
 void SupervisorHost::hear_launcher() {
@@ -296,8 +355,9 @@ std::vector<SupervisorEvent> SupervisorHost::wait(Nanoseconds timeout) {
   std::array<epoll_event, 256> ready;
   const auto limit = std::chrono::ceil<std::chrono::milliseconds>(timeout);
   constexpr std::int64_t kMaxWaitMs = 3600 * 1000;
+  const std::int64_t most = unsettled_ > 0 ? kSettlePeriod.count() : kMaxWaitMs;
   const int patience =
-      news_.empty() ? static_cast<int>(std::clamp<std::int64_t>(limit.count(), 0, kMaxWaitMs)) : 0;
+      news_.empty() ? static_cast<int>(std::clamp<std::int64_t>(limit.count(), 0, most)) : 0;
   const int count = ::epoll_wait(events_, ready.data(), static_cast<int>(ready.size()), patience);
   // First those that have ended, by name: what the launcher says opens descriptors, and a number
   // that was closed a moment ago would come back as another attempt's.
@@ -314,8 +374,9 @@ std::vector<SupervisorEvent> SupervisorHost::wait(Nanoseconds timeout) {
       exited.push_back(known->second);
     }
   }
-  for (const std::string& attempt : exited) finish(attempt);
+  for (const std::string& attempt : exited) finish(attempt, false);
   if (launcher_spoke) hear_launcher();
+  if (unsettled_ > 0) settle_again();
   return std::exchange(news_, {});
 }
 

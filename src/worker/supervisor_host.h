@@ -1,6 +1,7 @@
 // The worker's side of its supervisors: starts them, hears of them, finds them again.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <filesystem>
@@ -26,11 +27,17 @@ struct SupervisorEvent {
 struct RecoveredRun {
   RunRecord run;
   bool launched = false;
-  std::optional<EndRecord> ended;
+  std::optional<EndRecord> ended;  ///< Nothing: it runs, or that it does not cannot be shown yet.
 };
 
 /// Owns the attempts' folders below `<folder>/attempts` and the launcher, the small process that
-/// forks supervisors. One thread, except `wake`. An attempt in here is known by its name ("17.2").
+/// forks guardians. One thread, except `wake`. An attempt in here is known by its name ("17.2").
+///
+/// An attempt has ended when nothing of it runs any more, and not before: its supervisor or its
+/// guardian has seen to that, or its cgroup is empty. Where both were killed and there is no
+/// cgroup, what carries its mark is killed, and then it still cannot be shown that nothing else
+/// runs: the attempt does not end until somebody removes its folder, or the machine (or container)
+/// starts again. The log says so.
 ///
 /// Nothing is synced to disk: the records must outlive this process and the supervisors, not the
 /// machine (a worker comes back from a reboot with a new identity).
@@ -46,7 +53,7 @@ class SupervisorHost {
   SupervisorHost& operator=(const SupervisorHost&) = delete;
 
   /// What earlier lives left, call once before all else: attempts that still run are attached to,
-  /// those whose supervisor is gone have their strays killed and count as lost.
+  /// those whose guardians are gone have their strays killed and count as lost.
   [[nodiscard]] std::vector<RecoveredRun> recover();
 
   /// Writes the record and has a supervisor started; `wait` tells how that went. An attempt whose
@@ -80,7 +87,10 @@ class SupervisorHost {
 
  private:
   struct Watch {
-    int descriptor = -1;  ///< Of the supervisor's process; -1: its launch is awaited.
+    int descriptor = -1;  ///< Of the guardian (or the supervisor); -1: its launch is awaited.
+    /// How often it was looked at since nobody is left to watch and it could not be shown that
+    /// all of it is gone.
+    int unsettled = 0;
   };
 
   void take_lock(Nanoseconds patience);
@@ -88,9 +98,12 @@ class SupervisorHost {
   void hear_launcher();
   void on_notice(const std::string& text);
   void launcher_died();
-  bool attach(const std::string& attempt, const SupervisorRecord& supervisor);
-  void finish(const std::string& attempt);
-  EndRecord settle(const std::string& attempt, const std::string& why_lost);
+  bool attach(const std::string& attempt, pid_t pid, std::uint64_t start_ticks);
+  bool attach_recorded(const std::string& attempt);
+  void finish(const std::string& attempt, bool shown_gone);
+  void settle_again();
+  std::optional<EndRecord> settle(const std::string& attempt, bool shown_gone,
+                                  const std::string& why_lost);
   bool make_attempt_folder(const std::string& folder, const RunRecord& run);
   [[nodiscard]] std::string attempt_folder(const std::string& attempt) const;
 
@@ -103,6 +116,8 @@ class SupervisorHost {
   int launcher_ = -1;
   std::map<std::string, Watch> watches_;
   std::map<int, std::string> by_descriptor_;
+  std::size_t unsettled_ = 0;                           ///< Of `watches_`.
+  std::chrono::steady_clock::time_point settled_at_{};  ///< When they were last looked at.
   std::vector<SupervisorEvent> news_;
   struct Kept {
     std::string attempt;

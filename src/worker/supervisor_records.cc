@@ -66,13 +66,16 @@ std::vector<RecoveredRun> SupervisorHost::recover() {
       continue;
     }
     RecoveredRun recovered{std::move(*run), true, std::nullopt};
-    const auto supervisor = read_supervisor(folder.string());
-    const bool alive = supervisor && supervisor->boot == boot_id() && attach(attempt, *supervisor);
-    if (!alive) {
-      recovered.launched = supervisor.has_value();
+    if (!attach_recorded(attempt)) {
+      recovered.launched = read_supervisor(folder.string()).has_value();
       recovered.ended =
-          settle(attempt, supervisor ? "its supervisor was killed while the worker was away"
-                                     : "the worker ended before it was started");
+          settle(attempt, false,
+                 recovered.launched ? "its supervisor was killed while the worker was away"
+                                    : "the worker ended before it was started");
+      if (!recovered.ended) {
+        watches_[attempt] = {};
+        finish(attempt, false);
+      }
     }
     found.push_back(std::move(recovered));
   }

@@ -8,113 +8,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <sstream>
 
 #include <harmonics/base/error.h>
 
-#include <temporary_folder_testing.h>
-
-#include "process_tree.h"
-#include "supervisor_host.h"
+#include "supervisor_testing.h"
 
 namespace harmonics {
 namespace {
-
-namespace fs = std::filesystem;
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-
-constexpr seconds kPatience(60);
-
-std::string text_of(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
-class SupervisorTest : public testing::Test {
- protected:
-  SupervisorTest() {
-    program_ = fs::path(std::getenv("HARMONICS_BINARY_DIR")) / "harmonics-supervisor";
-    restart();
-    static_cast<void>(host_->recover());
-  }
-  ~SupervisorTest() override {
-    // Whatever a failed test left running carries its mark.
-    for (const std::string& mark : marks_) kill_marked(mark, 1000);
-    host_.reset();
-  }
-
-  void restart() {
-    host_.reset();
-    host_ = std::make_unique<SupervisorHost>(folder_, program_, kPatience);
-  }
-
-  RunRecord script(const std::string& attempt, const std::string& text) {
-    RunRecord run;
-    run.attempt = attempt;
-    run.command = {"sh", "-c", text};
-    const std::string mark = folder_.path().filename().string() + "/" + attempt;
-    marks_.push_back(mark);
-    run.environment = {{"PATH", std::getenv("PATH")}, {kAttemptMark, mark}};
-    run.grace_ms = 60'000;
-    return run;
-  }
-
-  /// Waits until `done` says so; fails the test when it takes too long.
-  void until(const std::function<bool()>& done) {
-    const auto end = std::chrono::steady_clock::now() + kPatience;
-    while (!done()) {
-      ASSERT_LT(std::chrono::steady_clock::now(), end) << "waited too long";
-      for (SupervisorEvent& event : host_->wait(milliseconds(10))) {
-        if (event.ended) {
-          EXPECT_FALSE(ends_.contains(event.attempt)) << "ended twice";
-          ends_[event.attempt] = *event.ended;
-        } else {
-          launched_.push_back(event.attempt);
-        }
-      }
-    }
-  }
-  EndRecord end_of(const std::string& attempt) {
-    until([&] { return ends_.contains(attempt); });
-    return ends_[attempt];
-  }
-  EndRecord run(const RunRecord& record) {
-    host_->start(record);
-    return end_of(record.attempt);
-  }
-  std::string file(const std::string& attempt, const std::string& name) const {
-    return text_of(folder_ / "attempts" / attempt / name);
-  }
-  void until_printed(const std::string& attempt, const std::string& text) {
-    until([&] { return file(attempt, "out.0").find(text) != std::string::npos; });
-  }
-  /// The numbers that a script printed, one per line.
-  std::vector<pid_t> printed_pids(const std::string& attempt, std::size_t count) {
-    std::vector<pid_t> pids;
-    until([&] {
-      pids.clear();
-      std::istringstream lines(file(attempt, "out.0"));
-      for (std::string line; std::getline(lines, line);) pids.push_back(std::stoi(line));
-      return pids.size() == count;
-    });
-    return pids;
-  }
-  void until_gone(const std::vector<pid_t>& pids) {
-    until([&] {
-      return std::ranges::all_of(pids, [](pid_t pid) { return process_start_ticks(pid) == 0; });
-    });
-  }
-
-  TemporaryFolder folder_;
-  fs::path program_;
-  std::unique_ptr<SupervisorHost> host_;
-  std::vector<std::string> marks_;
-  std::vector<std::string> launched_;
-  std::map<std::string, EndRecord> ends_;
-};
 
 TEST_F(SupervisorTest, RunsAProgramAndKeepsWhatItPrints) {
   const EndRecord end = run(script("1.1", "echo hello; echo oops >&2"));
@@ -281,16 +182,6 @@ TEST_F(SupervisorTest, ANewWorkerFindsWhatRunsAndWhatHasEnded) {
   EXPECT_EQ(file("1.1", "out.0"), "ready\ndone\n");
 }
 
-TEST_F(SupervisorTest, AKilledSupervisorTakesItsTaskAlong) {
-  host_->start(script("1.1", "sleep 1000 & echo $!; setsid sleep 1000 & echo $!; echo $$; wait"));
-  const std::vector<pid_t> pids = printed_pids("1.1", 3);
-  const auto supervisor = read_supervisor((folder_ / "attempts" / "1.1").string());
-  ASSERT_TRUE(supervisor);
-  ::kill(supervisor->pid, SIGKILL);
-  EXPECT_EQ(end_of("1.1").kind, RunEnd::kLost);
-  until_gone(pids);
-}
-
 // Often before it could tell the worker that it is there: then the launcher must.
 TEST_F(SupervisorTest, ASupervisorKilledAtItsVeryStartIsALoss) {
   for (int i = 1; i <= 30; ++i) {
@@ -305,21 +196,6 @@ TEST_F(SupervisorTest, ASupervisorKilledAtItsVeryStartIsALoss) {
     ::kill(supervisor->pid, SIGKILL);
     ASSERT_EQ(end_of(attempt).kind, RunEnd::kLost) << attempt;
   }
-}
-
-TEST_F(SupervisorTest, ASupervisorKilledWhileTheWorkerIsAwayIsALoss) {
-  host_->start(script("1.1", "setsid sleep 1000 & echo $!; echo $$; wait"));
-  const std::vector<pid_t> pids = printed_pids("1.1", 2);
-  const auto supervisor = read_supervisor((folder_ / "attempts" / "1.1").string());
-  ASSERT_TRUE(supervisor);
-  host_.reset();
-  ::kill(supervisor->pid, SIGKILL);
-  restart();
-  const std::vector<RecoveredRun> found = host_->recover();
-  ASSERT_EQ(found.size(), 1u);
-  ASSERT_TRUE(found[0].ended);
-  EXPECT_EQ(found[0].ended->kind, RunEnd::kLost);
-  until_gone(pids);
 }
 
 TEST_F(SupervisorTest, ARecordThatNobodyStartedIsALoss) {
@@ -343,11 +219,7 @@ TEST_F(SupervisorTest, ASecondWorkerIsKeptOut) {
 TEST_F(SupervisorTest, GoesOnAfterItsLauncherWasKilled) {
   host_->start(script("1.1", "echo $PPID; while [ ! -e go ]; do sleep 0.01; done"));
   const pid_t supervisor = printed_pids("1.1", 1)[0];
-  // The launcher is the supervisor's parent: the fourth field of its status line.
-  std::istringstream status(text_of(format("/proc/{}/stat", supervisor)));
-  std::string id, name, state;
-  pid_t launcher = 0;
-  status >> id >> name >> state >> launcher;
+  const pid_t launcher = parent_of(parent_of(supervisor));
   ASSERT_GT(launcher, 1);
   ::kill(launcher, SIGKILL);
   until([&] { return process_start_ticks(launcher) == 0; });

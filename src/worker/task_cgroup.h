@@ -1,5 +1,5 @@
-// The end of a task's cgroups (private to worker; the supervisor's side). The folders are the
-// worker's work, see cgroups.h.
+// A task's cgroups from within and to their end (private to worker; the supervisor's side). The
+// folders are the worker's work, see cgroups.h.
 #pragma once
 
 #include <string>
@@ -12,7 +12,12 @@ inline constexpr std::size_t kMaxTaskCgroups = 4;
 
 /// Whether the kernel killed one of its processes because their memory had reached the limit.
 bool memory_ran_out(const std::vector<std::string>& cgroups);
-/// Removes the folders, which nothing is in any more.
+/// Kills all that is in them or below, at once with v2; whether nothing was left in any of them. A
+/// folder that is gone has nothing left. What is being killed takes a moment: ask again.
+bool kill_cgroups(const std::vector<std::string>& cgroups);
+/// Removes the folders, which nothing is in any more, with what the task made below them.
 void remove_cgroups(const std::vector<std::string>& cgroups);
+/// The folder of v2, into which a process can be born; empty: there is none.
+std::string unified_cgroup(const std::vector<std::string>& cgroups);
 
 }  // namespace harmonics

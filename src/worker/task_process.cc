@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cgroup_birth.h"
 #include "task_cgroup.h"
 
 namespace harmonics {
@@ -72,10 +73,33 @@ void enter_cgroups(ChildPlan& plan) {
   give_up(plan, "cannot start");
 }
 
-__attribute__((noinline)) pid_t spawn(ChildPlan& plan) {
+__attribute__((noinline)) pid_t spawn_here(ChildPlan& plan) {
   const pid_t pid = ::vfork();
   if (pid == 0) become_task(plan);
   return pid;
+}
+
+/// Born in its cgroup of v2 where the kernel can do that, since to move there costs a millisecond
+/// and stops all forks of the machine meanwhile.
+pid_t spawn(ChildPlan& plan, const std::string& unified) {
+  if (!unified.empty()) {
+    const int folder = ::open(unified.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const auto others = plan.cgroup_procs;
+    std::size_t kept = 0;
+    plan.cgroup_procs = {};
+    for (const char* file : others) {
+      if (file != nullptr && unified + "/cgroup.procs" != file) plan.cgroup_procs[kept++] = file;
+    }
+    const pid_t pid =
+        folder < 0
+            ? -1
+            : vfork_into_cgroup(
+                  folder, [](void* of) { become_task(*static_cast<ChildPlan*>(of)); }, &plan);
+    if (folder >= 0) ::close(folder);
+    if (pid >= 0) return pid;
+    plan.cgroup_procs = others;
+  }
+  return spawn_here(plan);
 }
 
 std::string_view value_of(const RunRecord& run, std::string_view key) {
@@ -161,7 +185,7 @@ StartedTask start_task(const RunRecord& run, const std::string& folder) {
     close_all(task.pipes);
     return task;
   }
-  task.pid = spawn(plan);
+  task.pid = spawn(plan, unified_cgroup(run.cgroups));
   if (task.pid < 0) {
     task.failure = std::string("no process for it: ") + std::strerror(errno);
   } else if (plan.error != 0) {

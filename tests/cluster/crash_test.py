@@ -1,8 +1,10 @@
-"""kill -9 of server, worker, supervisor and client at random points under load.
+"""kill -9 of server, worker, supervisor, guardian and client at random points under load.
 
 Every task appends one line to a file of its own when it runs to its end, so that what really happened
-can be compared with what the cluster says. HARMONICS_SOAK=1 runs 300 points, otherwise a slice.
-HARMONICS_SEED repeats a run. Every kill is at a step of a task that is drawn, too.
+can be compared with what the cluster says, and has processes that hide: they hold locks of the device
+and of the task, which the next attempt finds taken if one of them lives. HARMONICS_SOAK=1 runs 500
+points, otherwise a slice. HARMONICS_SEED repeats a run. Every kill is at a step of a task that is
+drawn, too.
 """
 
 import collections
@@ -15,7 +17,7 @@ import unittest
 
 from cluster import HARMONICS, ClusterTest, environment
 
-POINTS = 300 if os.environ.get('HARMONICS_SOAK') else 12
+POINTS = 500 if os.environ.get('HARMONICS_SOAK') else 12
 SEED = int(os.environ.get('HARMONICS_SEED', random.SystemRandom().randrange(1 << 32)))
 # Long where a slow machine must not end it, short where its end is the point.
 LEASE_S = 60
@@ -42,15 +44,36 @@ class CrashBase(ClusterTest):
         return [line for line in path.read_text().splitlines() if line.startswith(word)] \
             if path.exists() else []
 
-    def supervisors(self):
-        """Pids of the supervisors that run now."""
+    def recorded(self, field, worker='*'):
         found = []
-        for record in self.state.glob('workers/*/attempts/*/state'):
+        for record in self.state.glob(f'workers/{worker}/attempts/*/state'):
             try:
-                found.append(int(record.read_bytes().split(b'\0')[1]))
+                found.append(int(record.read_bytes().split(b'\0')[field]))
             except (OSError, ValueError, IndexError):
                 pass
         return found
+
+    def supervisors(self, worker='*'):
+        """Pids of the supervisors that run now."""
+        return self.recorded(1, worker)
+
+    def guardians(self, worker='*'):
+        return self.recorded(5, worker)
+
+    @staticmethod
+    def kill_pids(pids):
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def hiding(self, lock, clash):
+        """Takes the lock, and starts processes that hold it and hide: no parent, no environment, their
+        own session. If an earlier attempt still has it, `clash` is run."""
+        hidden = 'env -i setsid sleep 1000 >/dev/null 2>&1 3>&-'
+        return (f'exec 8>> {lock}; flock -n 8 || {clash}; ({hidden} &); {hidden} & '
+                f'(setsid env -i sh -c "sleep 1000; true" >/dev/null 2>&1 3>&- &); ')
 
 
 class Crash(CrashBase):
@@ -99,6 +122,45 @@ class Crash(CrashBase):
         self.assertEqual((view['attempts'], view['losses']), (2, 1))
         self.assertEqual(len(self.lines(task, 'end')), 1)
 
+    def test_nothing_of_an_attempt_lives_when_the_next_starts(self):
+        self.start_server()
+        for mode in ([], ['--cgroup', 'none']):
+            name = f'w{len(mode)}'
+            worker = self.start_worker('--id', name, *mode)
+            for victims in ('supervisor', 'guardian', 'supervisor guardian', 'worker supervisor',
+                            'worker guardian'):
+                with self.subTest(mode=mode, victims=victims):
+                    lock = f'{self.runs}/lock-{victims.replace(" ", "-")}-{len(mode)}'
+                    task = self.script(self.hiding(lock, 'exit 9') + 'echo ready; '
+                                       '[ $HARMONICS_ATTEMPT = 1 ] && sleep 1000; true', gpus=1)
+                    self.until(lambda: self.done('logs', task) == 'ready\n', 'it to run')
+                    folder = f'id-{name}'
+                    pids = [pid for victim in victims.split() if victim != 'worker' for pid in
+                            (self.guardians if victim == 'guardian' else self.supervisors)(folder)]
+                    self.assertTrue(pids)
+                    if 'worker' in victims:
+                        self.kill(worker)
+                    self.kill_pids(pids)
+                    if 'worker' in victims:
+                        worker = self.start_worker('--id', name, *mode)
+                    self.assertEqual(self.wait(task)['succeeded'], 1, self.task(task))
+                    view = self.task(task)
+                    self.assertEqual((view['attempts'], view['losses']), (2, 1))
+            self.kill(worker)
+            self.done('drain', name)
+
+    def test_another_worker_does_not_run_it_beside_what_the_lost_one_left(self):
+        self.start_server(lease_s=SHORT_LEASE_S)
+        worker = self.start_worker('--id', 'a', '--cgroup', 'none')
+        task = self.script(self.hiding(f'{self.runs}/lock', 'exit 9') + 'echo ready; '
+                           '[ $HARMONICS_ATTEMPT = 1 ] && sleep 1000; true')
+        self.until(lambda: self.done('logs', task) == 'ready\n', 'it to run')
+        self.start_worker('--id', 'b')
+        self.kill(worker)
+        self.kill_pids(self.supervisors('id-a'))
+        self.assertEqual(self.wait(task)['succeeded'], 1, self.task(task))
+        self.assertEqual(self.task(task)['attempts'], 2)
+
     def test_tasks_of_a_lost_lease_stop_by_themselves_and_run_again(self):
         server = self.start_server(lease_s=SHORT_LEASE_S)
         worker = self.start_worker('--id', 'w')
@@ -132,7 +194,7 @@ class Crash(CrashBase):
 class Campaign(CrashBase):
     """Kills drawn over victims and steps of a task, while clients hand in more."""
 
-    VICTIMS = ('server', 'worker', 'supervisor', 'client')
+    VICTIMS = ('server', 'worker', 'supervisor', 'guardian', 'worker and supervisor', 'client')
     STEPS = ('submitting', 'accepted', 'starting', 'running', 'ending', 'restarting')
 
     def setUp(self):
@@ -140,13 +202,20 @@ class Campaign(CrashBase):
         self.chance = random.Random(SEED)
         self.acknowledged = []
         self.server = self.start_server()
-        self.workers = {name: self.start_worker('--id', name) for name in ('a', 'b')}
+        self.workers = {name: self.start_worker('--id', name, *self.mode(name)) for name in 'ab'}
+
+    @staticmethod
+    def mode(name):
+        """One worker keeps its tasks in cgroups (where it may), the other never does."""
+        return ['--cgroup', 'none'] if name == 'b' else []
 
     def load(self, pause):
-        """Counts itself, and holds its device by a lock that goes with its last process."""
+        """Counts itself, and holds its device and its task by locks that go with its last process."""
         lock = f'{self.runs}/device-$HARMONICS_WORKER-$CUDA_VISIBLE_DEVICES'
         taken = f'if [ -n "$CUDA_VISIBLE_DEVICES" ]; then exec 9> {lock}; flock -n 9 || ' \
                 f'echo $HARMONICS_TASK_ID >> {self.runs}/clashes; fi; '
+        taken += self.hiding(f'{self.runs}/task-$HARMONICS_TASK_ID',
+                             f'echo task $HARMONICS_TASK_ID >> {self.runs}/clashes')
         return (taken + f'echo >> {self.runs}/starts; ' + self.counted(pause)
                 + f'; echo >> {self.runs}/ends')
 
@@ -192,17 +261,18 @@ class Campaign(CrashBase):
     def strike(self, victim, clients):
         if victim == 'server':
             self.kill(self.server)
-        elif victim == 'worker':
+        elif victim.startswith('worker'):
             name = self.chance.choice(['a', 'b'])
             self.kill(self.workers[name])
+            if victim == 'worker and supervisor':
+                self.kill_pids(self.supervisors(f'id-{name}'))
             self.workers[name] = self.start('worker', *self.access(), '--gpus', '0,1', '--models',
-                                            'T4,T4', '--memories', '16384,16384', '--id', name)
+                                            'T4,T4', '--memories', '16384,16384', '--id', name,
+                                            *self.mode(name))
         elif victim == 'supervisor':
-            for pid in self.supervisors()[:1]:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
+            self.kill_pids(self.supervisors()[:1])
+        elif victim == 'guardian':
+            self.kill_pids(self.guardians()[:1])
         else:
             watcher = self.start('wait', *self.access(), *self.acknowledged[-1:] or [1])
             for client in (*clients[:1], watcher):
@@ -226,7 +296,7 @@ class Campaign(CrashBase):
                 self.server = self.start_server()
             self.hear(clients)
         for victim in self.VICTIMS:
-            print(f'{victim:>10}:', ', '.join(f'{step} {spread[victim, step]}' for step in self.STEPS),
+            print(f'{victim:>22}:', ', '.join(f'{step} {spread[victim, step]}' for step in self.STEPS),
                   flush=True)
         print('acknowledged:', len(self.acknowledged), flush=True)
         self.check()
@@ -245,7 +315,7 @@ class Campaign(CrashBase):
             self.assertEqual(len(attempts), len(set(attempts)), f'task {task}: {starts}')
             ends = self.lines(task, 'end')
             self.assertEqual(ends.count(f'end {views[task]["attempts"]}'), 1, f'task {task}: {ends}')
-        self.assertFalse((self.runs / 'clashes').exists(), 'a device in two live leases')
+        self.assertFalse((self.runs / 'clashes').exists(), 'a device in two live leases, or a task beside itself')
         # Also those whose client was killed before it could read the answer come to an end.
         self.wait(*[task for task in views if task not in set(tasks)][:100] or tasks[:1])
         self.until(lambda: [worker['tasks'] for worker in self.json('workers')] == [[], []],
