@@ -92,6 +92,9 @@ ReductionEnds make_remote_ends(Reduction order, std::size_t rank,
   for (const std::size_t peer : reduction_peers(order, rank, places.size())) {
     RemoteBinding binding = places[std::min(rank, peer)];
     binding.name = link_name(name, rank, peer);
+    // Several links meet at one place. If whoever came first listened, it would keep the place from
+    // the others' links: the rank whose place it is must have it, whoever starts first.
+    if (!binding.listen) binding.listen = rank < peer;
     ends.peers.emplace(peer, make_transport(binding, options));
   }
   return ends;

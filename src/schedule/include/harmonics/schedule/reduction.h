@@ -72,8 +72,10 @@ struct ReductionEnds {
 
 /// The ends of one rank of a reduction between processes. `places` has one entry per rank: where it
 /// can be reached (host, port, transport, compress). Two ranks meet at the place of the lower one,
-/// under the boundary name "<name>/<lower>-<higher>"; `places[i].name` is not used. Begins to
-/// listen or to connect, never waits.
+/// which listens there, whoever starts first, unless `places[i].listen` says otherwise; the name of
+/// their boundary is "<name>/<lower>-<higher>", `places[i].name` is not used. Begins to listen or
+/// to connect, never waits. A place that this rank must listen at and cannot is an Error
+/// (kAlreadyExists): two ranks on one host need two ports.
 [[nodiscard]] ReductionEnds make_remote_ends(Reduction order, std::size_t rank,
                                              const std::vector<RemoteBinding>& places,
                                              const std::string& name,
