@@ -67,14 +67,18 @@ std::string with_thousands(std::int64_t number) {
 }
 
 std::string in_short(double number) {
+  if (std::abs(number) < 999.5) return format("{:.0f}", number);
+  return as_rate(number);
+}
+
+std::string as_rate(double per_second) {
   constexpr std::array<const char*, 6> units = {"", " k", " M", " G", " T", " P"};
   std::size_t unit = 0;
-  while (std::abs(number) >= 999.5 && unit + 1 < units.size()) {
-    number /= 1000;
+  while (std::abs(per_second) >= 999.5 && unit + 1 < units.size()) {
+    per_second /= 1000;
     ++unit;
   }
-  if (unit == 0) return format("{:.0f}", number);
-  return format("{:.3g}{}", number, units[unit]);
+  return format("{:.3g}{}", per_second, units[unit]);
 }
 
 std::string as_percent(double share) { return format("{:.2f} %", share * 100); }

@@ -39,7 +39,7 @@ std::optional<double> number_of(const Json& value) {
 /// What our own programs tell (docs/formats/progress.md) in the words of people; the rest as it is.
 std::string told_text(const std::string& key, const Json& value) {
   const std::optional<double> number = number_of(value);
-  if (number && key == "samples_per_second") return format("{:.4g} samples/s", *number);
+  if (number && key == "samples_per_second") return as_rate(*number) + " samples/s";
   if (number && (key == "busy" || key == "waiting"))
     return format("{} {:.0f} %", key, *number * 100);
   // Counts as they are, measures to four digits.

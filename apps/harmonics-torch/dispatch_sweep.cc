@@ -146,7 +146,7 @@ std::string report(const DispatchSweepCommand& command, const std::vector<SweepP
   Table table{.columns = {{"sub-batch", Align::kRight}, {"rows/s", Align::kRight}, {""}},
               .rows = {}};
   for (const SweepPoint& point : points) {
-    table.rows.push_back({with_thousands(point.size), in_short(point.rows_per_second),
+    table.rows.push_back({with_thousands(point.size), as_rate(point.rows_per_second),
                           point.size == best.size     ? "best"
                           : point.size == enough.size ? "within 3 % of the best"
                                                       : ""});

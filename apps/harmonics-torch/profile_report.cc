@@ -29,9 +29,9 @@ std::string profile_text(const GraphProfile& profile, bool colour) {
                                  profile_mode_name(profile.mode)),
                           colour) +
                      "\n" + table.text(colour);
-  return text + format("{} layers, {:.3f} ms per micro-batch, {:.1f} samples/s\n\n",
+  return text + format("{} layers, {:.3f} ms per micro-batch, {} samples/s\n\n",
                        profile.units.size(), profile.total_s() * 1e3,
-                       static_cast<double>(profile.batch_size) / profile.total_s());
+                       as_rate(static_cast<double>(profile.batch_size) / profile.total_s()));
 }
 
 Json shapes_json(const std::vector<Shape>& shapes) {

@@ -114,7 +114,7 @@ std::string report_text(const RunReport& report, bool colour) {
   std::string text = rows_text(report.first_rows, colour);
   text += bold(format("ran {}: {} rows in {:.2f} s ({} samples/s)", report.graph,
                       with_thousands(report.rows), report.seconds,
-                      in_short(static_cast<double>(report.rows) / report.seconds)),
+                      as_rate(static_cast<double>(report.rows) / report.seconds)),
                colour) +
           "\n";
   if (report.loss) text += format("  loss      {:.4f}\n", *report.loss);

@@ -75,7 +75,7 @@ std::string TrainProgress::bar_line(const StepReport& step) const {
   std::string rest;
   if (step.loss) rest += format("  loss {:.4f}", loss_sum_ / samples);
   if (step.accuracy) rest += format("  acc {:5.1f} %", 100 * accuracy_sum_ / samples);
-  rest += format("  {:>6} samples/s  {:>5} left", in_short(static_cast<double>(samples_) / seconds),
+  rest += format("  {:>6} samples/s  {:>5} left", as_rate(static_cast<double>(samples_) / seconds),
                  as_duration(seconds / steps_done * steps_left));
   const std::string head = epoch_number(step.epoch, epochs_) + " ";
   // A line as wide as the terminal would wrap and could not be drawn over.
@@ -91,7 +91,7 @@ void TrainProgress::on_epoch(const EpochReport& epoch) {
   if (epoch.evaluation)
     line += measured("test ", epoch.evaluation->loss, epoch.evaluation->accuracy);
   line += format("  {} samples/s\n",
-                 in_short(static_cast<double>(epoch_samples_) / seconds_since(epoch_started_)));
+                 as_rate(static_cast<double>(epoch_samples_) / seconds_since(epoch_started_)));
   clear();
   write_text(Stream::kError, line);
   epoch_started_ = clock_.now();

@@ -38,7 +38,7 @@ std::string headline(const TrainReport& report) {
   }
   return format("{} {}: {} in {:.1f} s ({} samples/s){}",
                 report.interrupted ? "interrupted" : "trained", report.graph, length_of(report),
-                report.seconds, in_short(report.samples_per_second), copies_and_parts(report));
+                report.seconds, as_rate(report.samples_per_second), copies_and_parts(report));
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ std::string as_table(const std::vector<TraceLane>& lanes) {
                           with_thousands(static_cast<std::int64_t>(sum.failed)),
                           with_thousands(static_cast<std::int64_t>(sum.rows)),
                           as_percent(sum.busy_s / length),
-                          in_short(static_cast<double>(sum.rows) / length)});
+                          as_rate(static_cast<double>(sum.rows) / length)});
   }
   return table.text(wants_colour(Stream::kOutput));
 }

@@ -56,9 +56,9 @@ std::string table_text(const PlanReport& report, bool colour) {
   const PlanGoal goal = report.options.goal;
   const double objective = report.outcome.objective_s(goal);
   std::string text = table.text(colour) + "\n";
-  text += format("{}: {} ms per micro-batch of {} ({:.1f} samples/s), {} ms from end to end\n",
+  text += format("{}: {} ms per micro-batch of {} ({} samples/s), {} ms from end to end\n",
                  report.model, milliseconds(report.outcome.period_s), report.batch_size,
-                 report.samples_per_s(), milliseconds(report.outcome.latency_s));
+                 as_rate(report.samples_per_s()), milliseconds(report.outcome.latency_s));
   text += report.outcome.proven
               ? format("no plan has a shorter {} than {} ms: proven\n",
                        goal == PlanGoal::kLatency ? "way" : "period", milliseconds(objective))

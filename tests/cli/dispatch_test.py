@@ -61,6 +61,13 @@ class DispatchTest(program.CliTest):
         self.assertTrue(picture.tag.endswith('svg'))
         self.assertIn('failed', self.done('dispatch-trace', file, '--svg'))
 
+    def test_a_slow_rate_is_not_nothing(self):
+        slow = json.loads(json.dumps(TRACE))
+        slow['traceEvents'] = slow['traceEvents'][:2]
+        slow['traceEvents'][1]['dur'] = 300e6  # microseconds for 100 rows
+        table = self.done('dispatch-trace', self.write('slow.json', json.dumps(slow)))
+        self.assertRegex(table, r'(?m) 0\.333$')
+
     def test_other_files_are_refused(self):
         for text in ('', '[]', '{"traceEvents": 5}', 'hello'):
             self.assert_fails(self.call('dispatch-trace', self.write('bad.json', text)), 'bad.json')

@@ -30,6 +30,8 @@ struct Table {
 [[nodiscard]] std::string with_thousands(std::int64_t number);
 /// 2345678 as "2.35 M"; for quantities that only matter roughly.
 [[nodiscard]] std::string in_short(double number);
+/// How many a second, to three digits: 0.3312 as "0.331", 12.34 as "12.3", 2345678 as "2.35 M".
+[[nodiscard]] std::string as_rate(double per_second);
 /// 0.97531 as "97.53 %".
 [[nodiscard]] std::string as_percent(double share);
 /// 3725 s as "1:02:05", 65 s as "1:05".
