@@ -1,5 +1,9 @@
 // harmonics doctor: what this build and this machine can do.
+#include <algorithm>
+#include <filesystem>
 #include <optional>
+#include <string_view>
+#include <system_error>
 #include <thread>
 
 #include <harmonics/base/error.h>
@@ -42,6 +46,34 @@ std::vector<std::string> find_simd() {
   return found;
 }
 
+// What holds a part, besides this program: files beside it, in a build folder or an installation.
+// Nothing: the part is in here.
+std::vector<std::filesystem::path> places_of(std::string_view part) {
+  const std::filesystem::path own = torch_program().parent_path();
+  if (part == "grpc" || part == "store") return {own / "harmonics-cluster"};
+  if (part == "flight" || part == "opencl") return {own / "harmonics-torch"};
+  const std::string library = part == "jvm"   ? "libharmonics_jni.so"
+                              : part == "mpi" ? "libharmonics_dispatch_mpi.a"
+                                              : "";
+  if (library.empty()) return {};
+  return {own / library, own / "src" / "dispatch" / library, own.parent_path() / "lib" / library,
+          own.parent_path() / HARMONICS_LIBRARY_FOLDER / library};
+}
+
+// A part for which there were libraries may still not have been built.
+Part part_of(const OptionalPart& known) {
+  const std::vector<std::filesystem::path> places = places_of(known.name);
+  const bool there =
+      places.empty() || std::ranges::any_of(places, [](const std::filesystem::path& place) {
+        std::error_code error;
+        return std::filesystem::exists(place, error);
+      });
+  if (!known.built || there) return {known.name, known.built, known.note};
+  return {known.name, false,
+          format("left out of this build, though its libraries are there: no '{}'",
+                 places.front().string())};
+}
+
 std::string torch_note(const Json& torch) {
   const std::int64_t gpus = torch.at("cuda_devices").as_integer();
   return format("libtorch {}, {}", torch.at("version").as_string(),
@@ -66,7 +98,7 @@ Findings examine() {
   }
   findings.parts.push_back(std::move(torch));
   for (const OptionalPart& part : optional_parts()) {
-    findings.parts.push_back({part.name, part.built, part.note});
+    findings.parts.push_back(part_of(part));
   }
   return findings;
 }

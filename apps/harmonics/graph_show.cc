@@ -116,6 +116,18 @@ Json layer_json(const LayerRow& row) {
   return json;
 }
 
+// The layer's parameters by their full names, as they stand in a checkpoint.
+Json tensors_json(const HarmonicGraph& graph, std::size_t index) {
+  Json tensors = Json::array();
+  for (const ParameterSpec& parameter : graph.layer_shape(index).parameters) {
+    tensors.push(Json()
+                     .set("name", format("{}.{}", graph.layers()[index].name, parameter.name))
+                     .set("shape", shape_json(parameter.shape))
+                     .set("trainable", parameter.trainable));
+  }
+  return tensors;
+}
+
 Json graph_json(const HarmonicGraph& graph) {
   Json producers = Json::array();
   for (const ProducerNode& node : graph.producers()) {
@@ -125,7 +137,11 @@ Json graph_json(const HarmonicGraph& graph) {
     producers.push(std::move(json));
   }
   Json layers = Json::array();
-  for (std::size_t i = 0; i < graph.layers().size(); ++i) layers.push(layer_json(row_of(graph, i)));
+  for (std::size_t i = 0; i < graph.layers().size(); ++i) {
+    Json layer = layer_json(row_of(graph, i));
+    if (graph.resolved()) layer.set("tensors", tensors_json(graph, i));
+    layers.push(std::move(layer));
+  }
   Json consumers = Json::array();
   for (const ConsumerNode& node : graph.consumers()) {
     consumers.push(

@@ -17,6 +17,7 @@ struct Dispatch {
 
   int operator()(const GraphShowCommand& command) const { return graph_show(command); }
   int operator()(const GraphCheckCommand& command) const { return graph_check(command); }
+  int operator()(const GraphPartsCommand& command) const { return graph_parts(command); }
   int operator()(const GraphDrawCommand& command) const { return graph_draw(command); }
   int operator()(const GraphZooCommand& command) const { return graph_zoo(command); }
   int operator()(const PlanCommand& command) const { return plan(command); }

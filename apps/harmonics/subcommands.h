@@ -9,6 +9,7 @@ namespace harmonics {
 
 int graph_show(const GraphShowCommand& command);
 int graph_check(const GraphCheckCommand& command);
+int graph_parts(const GraphPartsCommand& command);
 int graph_draw(const GraphDrawCommand& command);
 int graph_zoo(const GraphZooCommand& command);
 int plan(const PlanCommand& command);

@@ -57,6 +57,16 @@ void CommandTree::add_graph() {
   check.footer(example("  harmonics graph check examples/lenet.harp"));
   check.callback([this] { command_ = check_; });
 
+  CLI::App& parts = *graph.add_subcommand("parts", "lists the parts of a cut graph and boundaries");
+  add_model_file(parts, parts_.file);
+  add_whole(parts, "--parts", parts_.parts, {1, 100'000}, "cut the graph into so many parts (2)");
+  add_output(parts, parts_.output);
+  parts.footer(example(
+      "  harmonics graph parts examples/lenet.harp --parts 3\n\n"
+      "These are the parts of 'harmonics train' and 'harmonics stage' with the same --parts; a "
+      "boundary has the name that --boundary takes."));
+  parts.callback([this] { command_ = parts_; });
+
   add_draw(graph, dot_, "dot");
   add_draw(graph, svg_, "svg");
 

@@ -64,6 +64,7 @@ class CommandTree {
   GraphCheckCommand check_;
   GraphDrawCommand dot_{.format = DrawingFormat::kDot, .file = {}, .out = {}};
   GraphDrawCommand svg_{.format = DrawingFormat::kSvg, .file = {}, .out = {}};
+  GraphPartsCommand parts_;
   GraphZooCommand zoo_;
   TrainCommand train_;
   StageCommand stage_;

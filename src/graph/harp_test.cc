@@ -334,6 +334,19 @@ TEST(HarpReference, NamesEveryLayerAttributeActivationAndLoss) {
       EXPECT_TRUE(names(attribute.name)) << type << " " << attribute.name;
     }
   }
+  // The parameters of all layers of the zoo, in the row of their type.
+  for (const std::string& model : zoo_names()) {
+    const HarmonicGraph graph = zoo_graph(model);
+    for (std::size_t i = 0; i < graph.layers().size(); ++i) {
+      const std::size_t row = text.find("| `" + graph.layers()[i].type + "`");
+      if (row == std::string::npos) continue;  // shares its row with another type
+      const std::string line = text.substr(row, text.find('\n', row) - row);
+      for (const ParameterSpec& parameter : graph.layer_shape(i).parameters) {
+        EXPECT_NE(line.find("`" + parameter.name + "`"), std::string::npos)
+            << graph.layers()[i].type << " " << parameter.name;
+      }
+    }
+  }
   for (const std::string& name : activation_type_names()) EXPECT_TRUE(names(name)) << name;
   for (const std::string& name : loss_type_names()) EXPECT_TRUE(names(name)) << name;
 }

@@ -7,7 +7,7 @@ import unittest
 
 import program
 
-COMMANDS = ['', 'graph', 'graph show', 'graph check', 'graph dot', 'graph svg', 'graph zoo', 'train',
+COMMANDS = ['', 'graph', 'graph show', 'graph check', 'graph parts', 'graph dot', 'graph svg', 'graph zoo', 'train',
             'stage', 'run', 'profile', 'plan', 'quantize', 'dispatch-sweep', 'dispatch-trace', 'keys',
             'keys new', 'keys show', 'verify', 'server', 'worker', 'submit',
             'monitor', 'tasks', 'task', 'why', 'logs', 'artifacts', 'cancel', 'wait', 'workers', 'drain', 'quota',
@@ -46,7 +46,7 @@ class FrontTest(program.CliTest):
                 'dispatch-trace, keys, verify, server, worker, submit, '
                 'monitor, tasks, task, why, logs, artifacts, cancel, wait, workers, drain, quota, devices, doctor, '
                 'completion',
-            'graph': "needs a command: show, check, dot, svg, zoo",
+            'graph': "needs a command: show, check, parts, dot, svg, zoo",
             'trian net.harp': "did you mean 'train'?",
             'graph shwo net.harp': "did you mean 'show'?",
             'polish': "'polish' is no command",
@@ -114,7 +114,12 @@ class FrontTest(program.CliTest):
         # The doctor still answers, and says what is missing.
         result = subprocess.run([front, 'doctor', '--output', 'json'], capture_output=True, text=True,
                                 timeout=program.TIMEOUT_S, check=True)
-        self.assertIsNone(json.loads(result.stdout)['torch'])
+        report = json.loads(result.stdout)
+        self.assertIsNone(report['torch'])
+        # What lies in other programs and libraries is not there either, whatever could be built.
+        for part in report['parts']:
+            if part['name'] != 'zk':
+                self.assertFalse(part['built'], part)
 
     def test_doctor(self):
         report = json.loads(self.done('doctor', '--output', 'json'))

@@ -1,6 +1,7 @@
 """harmonics graph show, check, dot, svg, zoo."""
 
 import json
+import math
 import unittest
 import xml.etree.ElementTree
 
@@ -41,6 +42,32 @@ class GraphTest(program.CliTest):
         self.assertEqual(graph['producers'][1], {'name': 'label', 'dtype': 'int64', 'shape': [1]})
         table = self.done('graph', 'show', self.net)
         self.assertRegex(table, r'(?m)^norm +batch_norm \+ relu +\{16\} +32 ')
+
+    def test_show_names_every_parameter(self):
+        graph = json.loads(self.done('graph', 'show', self.net, '--output', 'json'))
+        named = {tensor['name']: tensor for layer in graph['layers'] for tensor in layer['tensors']}
+        self.assertEqual(named['wide.weight'], {'name': 'wide.weight', 'shape': [16, 4], 'trainable': True})
+        self.assertEqual(named['norm.running_var']['trainable'], False)
+        sizes = [math.prod(tensor['shape']) for tensor in named.values() if tensor['trainable']]
+        self.assertEqual(sum(sizes), graph['parameters'])
+
+    def test_parts_list_the_boundaries(self):
+        listed = json.loads(self.done('graph', 'parts', self.net, '--parts', '3', '--output', 'json'))
+        self.assertEqual([part['name'] for part in listed['parts']],
+                         ['quadrant_0', 'quadrant_1', 'quadrant_2'])
+        shown = json.loads(self.done('graph', 'show', self.net, '--output', 'json'))
+        self.assertEqual([name for part in listed['parts'] for name in part['layers']],
+                         [layer['name'] for layer in shown['layers']])
+        names = [boundary['name'] for boundary in listed['boundaries']]
+        self.assertEqual(self.done('graph', 'parts', self.net, '--parts', '3', '--output', 'quiet').split(), names)
+        for boundary in listed['boundaries']:
+            self.assertTrue(boundary['name'].endswith(f"@{boundary['to']}"))
+            self.assertLess(boundary['from'], boundary['to'])
+        table = self.done('graph', 'parts', self.net, '--parts', '3')
+        for name in names:
+            self.assertIn(name, table)
+        self.assertNotIn('boundary', self.done('graph', 'parts', self.net, '--parts', '1'))
+        self.assert_fails(self.call('graph', 'parts', self.net, '--parts', '9'), '5')
 
     def test_check_every_example(self):
         for path in EXAMPLES:

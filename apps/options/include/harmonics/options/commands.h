@@ -25,6 +25,13 @@ struct GraphCheckCommand {
   std::filesystem::path file;
 };
 
+/// harmonics graph parts
+struct GraphPartsCommand {
+  std::filesystem::path file;
+  std::int64_t parts = 2;
+  OutputStyle output = OutputStyle::kTable;
+};
+
 enum class DrawingFormat { kDot, kSvg };
 
 /// harmonics graph dot, harmonics graph svg
@@ -278,12 +285,12 @@ struct CompletionCommand {
 };
 
 using Command =
-    std::variant<GraphShowCommand, GraphCheckCommand, GraphDrawCommand, GraphZooCommand,
-                 TrainCommand, StageCommand, RunCommand, QuantizeCommand, ProfileCommand,
-                 PlanCommand, DispatchSweepCommand, DispatchTraceCommand, TraceCommand,
-                 KeysNewCommand, KeysShowCommand, VerifyCommand, DevicesCommand, DoctorCommand,
-                 CompletionCommand, ServerCommand, WorkerCommand, SubmitCommand, MonitorCommand,
-                 TasksCommand, TaskCommand, LogsCommand, ArtifactsCommand, CancelCommand,
-                 WaitCommand, WorkersCommand, DrainCommand, QuotaCommand>;
+    std::variant<GraphShowCommand, GraphCheckCommand, GraphPartsCommand, GraphDrawCommand,
+                 GraphZooCommand, TrainCommand, StageCommand, RunCommand, QuantizeCommand,
+                 ProfileCommand, PlanCommand, DispatchSweepCommand, DispatchTraceCommand,
+                 TraceCommand, KeysNewCommand, KeysShowCommand, VerifyCommand, DevicesCommand,
+                 DoctorCommand, CompletionCommand, ServerCommand, WorkerCommand, SubmitCommand,
+                 MonitorCommand, TasksCommand, TaskCommand, LogsCommand, ArtifactsCommand,
+                 CancelCommand, WaitCommand, WorkersCommand, DrainCommand, QuotaCommand>;
 
 }  // namespace harmonics

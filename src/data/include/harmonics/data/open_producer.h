@@ -17,11 +17,12 @@ namespace harmonics {
 ///   synthetic:?size=1000&kind=integers&below=10
 ///
 /// Every setting may be left out, except `size`. The path goes up to the first '?' and is taken as
-/// it stands; one that is not absolute is relative to the folder `relative_to`. In values %XX
+/// it stands; one that is not absolute is relative to the folder `relative_to`
+/// (the current one when it is left out). In values %XX
 /// stands for a byte (%26 for '&'); the delimiter may be written `tab`. An unknown scheme, setting
 /// or value is an Error that lists what there is.
 [[nodiscard]] IndexedProducerPtr open_producer(std::string_view spec,
-                                               const std::filesystem::path& relative_to);
+                                               const std::filesystem::path& relative_to = {});
 
 /// The same over files that `open` opens: the path of the text goes to it as it stands.
 [[nodiscard]] IndexedProducerPtr open_producer(std::string_view spec, const OpenBytes& open);
