@@ -44,6 +44,14 @@ class Docs(unittest.TestCase):
             for block in blocks:
                 self.assertIn(flat(block), compiled, f'{page}: this block is not in {source}')
 
+    def test_the_reference_shows_includes_as_users_write_them(self):
+        settings = dict(re.findall(r'^(\w+)\s*= *(.*)$', (ROOT / 'docs/Doxyfile').read_text(), re.M))
+        folders = [place for place in settings['INPUT'].split() if (ROOT / place).is_dir()]
+        self.assertIn('src/dispatch/include', folders)
+        for folder in folders:
+            self.assertIn(folder, settings['STRIP_FROM_INC_PATH'].split(),
+                          f"the reference would say <{folder[4:]}/harmonics/…>")
+
 
 if __name__ == '__main__':
     unittest.main()

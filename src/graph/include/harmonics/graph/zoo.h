@@ -1,9 +1,11 @@
 // Well-known networks, ready to train.
 //
 // Every graph has an input producer, a target producer of class ids (int64), a cross_entropy tap
-// and the consumer `prediction`. Layers carry the names of the usual PyTorch definitions
-// (torchvision for the ResNets, timm for the vision transformers), so that published weights fit by
-// name.
+// and the consumer `prediction`. Layers carry the names of the usual PyTorch definitions:
+// torchvision's for the ResNets, whose published weights fit by name as they are, and timm's for
+// the vision transformers, whose published weights fit but for two: `cls_token` {1, 1, width} and
+// `pos_embed` {1, 197, width} are `cls_token.weight` {width} and `pos_embed.weight` {197, width}
+// here, to be renamed and reshaped first.
 //
 // | name              | input               | target       | parameters  |
 // |-------------------|---------------------|--------------|-------------|
