@@ -37,7 +37,7 @@ LIBRARIES = {
     'cluster.grpc.pb.h': {'rpc'},
     'CL/': {'runtime'}, 'clblast.h': {'runtime'}, 'mpi.h': {'dispatch'},
     'sqlite3.h': {'store'}, 'libpq-fe.h': {'store'},
-    'nlohmann/': {'server', 'worker'}, 'httplib.h': {'server'},
+    'nlohmann/': {'server', 'worker'},
     'CLI/': {APPS}, 'jni.h': {'bindings'}, 'gtest/': {TESTS}, 'gmock/': {TESTS}, 'benchmark/': {BENCHES},
 }
 TORCH_HEADERS = ('torch/', 'ATen/', 'c10/')

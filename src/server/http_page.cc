@@ -1,13 +1,11 @@
 #include "http_page.h"
 
-#include <httplib.h>
-
 #include <future>
-#include <thread>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
 
+#include "http_door.h"
 #include "metrics.h"
 
 namespace harmonics {
@@ -86,47 +84,39 @@ std::string status_text(const ClusterStatus& status, const std::vector<TaskView>
   return json.dump(2) + "\n";
 }
 
+namespace {
+
+std::optional<std::string> status_page(ServerLoop& loop) {
+  const auto status = ask<ClusterStatus>(loop, StatusQuery{});
+  const auto pipelines = ask<TaskPage>(loop, PipelinesQuery{});
+  if (!status || !pipelines) return std::nullopt;
+  return status_text(*status, pipelines->tasks);
+}
+
+/// 503 when the loop does not answer.
+HttpAnswer answer_with(std::optional<std::string> text, const char* type) {
+  if (!text) return {503, "text/plain", "the server is busy or stopping\n"};
+  return {200, type, std::move(*text)};
+}
+
+std::optional<HttpAnswer> page(ServerLoop& loop, const std::string& path) {
+  if (path == "/metrics") return answer_with(metrics_page(loop), "text/plain; version=0.0.4");
+  if (path == "/status") return answer_with(status_page(loop), "application/json");
+  return std::nullopt;
+}
+
+}  // namespace
+
 struct HttpPage::Parts {
-  httplib::Server server;
-  int port = 0;
-  std::thread thread;
+  HttpDoor door;
 };
 
 HttpPage::HttpPage(const std::string& host, std::uint16_t port, ServerLoop& loop)
-    : parts_(std::make_unique<Parts>()) {
-  // `text` gives nothing when the loop does not answer.
-  const auto serve = [this](const char* path, const char* type, auto text) {
-    parts_->server.Get(path, [type, text](const httplib::Request&, httplib::Response& out) {
-      if (const std::optional<std::string> content = text()) {
-        out.set_content(*content, type);
-      } else {
-        out.status = 503;
-        out.set_content("the server is busy or stopping\n", "text/plain");
-      }
-    });
-  };
-  serve("/metrics", "text/plain; version=0.0.4", [&loop] { return metrics_page(loop); });
-  serve("/status", "application/json", [&loop]() -> std::optional<std::string> {
-    const auto status = ask<ClusterStatus>(loop, StatusQuery{});
-    const auto pipelines = ask<TaskPage>(loop, PipelinesQuery{});
-    if (!status || !pipelines) return std::nullopt;
-    return status_text(*status, pipelines->tasks);
-  });
-  parts_->server.new_task_queue = [] { return new httplib::ThreadPool(2); };
-  const bool bound = port == 0 ? (parts_->port = parts_->server.bind_to_any_port(host.c_str())) > 0
-                               : parts_->server.bind_to_port(host.c_str(), port);
-  if (!bound) {
-    fail(ErrorCode::kUnavailable, "cannot serve HTTP on {}:{}: choose another --http", host, port);
-  }
-  if (port != 0) parts_->port = port;
-  parts_->thread = std::thread([this] { parts_->server.listen_after_bind(); });
-}
+    : parts_(new Parts{
+          HttpDoor(host, port, [&loop](const std::string& path) { return page(loop, path); })}) {}
 
-HttpPage::~HttpPage() {
-  parts_->server.stop();
-  parts_->thread.join();
-}
+HttpPage::~HttpPage() = default;
 
-int HttpPage::port() const { return parts_->port; }
+int HttpPage::port() const { return parts_->door.port(); }
 
 }  // namespace harmonics
