@@ -2,12 +2,13 @@
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
 import unittest
 
-from cluster import HARMONICS, SOURCE_DIR, TIMEOUT_S, ClusterTest, environment
+from cluster import BINARY_DIR, HARMONICS, TIMEOUT_S, ClusterTest, environment
 
 
 def http2_frames(size, token):
@@ -75,18 +76,31 @@ class BadInput(ClusterTest):
         self.assert_fails(self.harmonics('server', '--port', 0, '--tokens', tokens), 'tokens:1',
                           "unknown role 'king'")
 
-    def test_the_units_of_systemd_call_what_there_is(self):
-        units = sorted((SOURCE_DIR / 'packaging' / 'systemd').glob('*.service'))
-        self.assertEqual([unit.stem for unit in units], ['harmonics-server', 'harmonics-worker'])
-        for unit in units:
-            text = unit.read_text()
+    def test_the_units_find_what_was_installed_and_their_users(self):
+        place = self.folder / 'prefix'
+        subprocess.run(['cmake', '--install', BINARY_DIR, '--component', 'units', '--prefix', place], check=True,
+                       capture_output=True, timeout=TIMEOUT_S)
+        share = place / 'share' / 'harmonics'
+        units = {unit.stem: unit.read_text() for unit in (share / 'systemd').glob('*.service')}
+        self.assertEqual(sorted(units), ['harmonics-server', 'harmonics-worker'])
+        made = re.findall(r'(?m)^u +(\S+)', (share / 'sysusers.d' / 'harmonics.conf').read_text())
+        users = []
+        for name, text in units.items():
             line = next(line for line in text.splitlines() if line.startswith('ExecStart='))
             program, command, *words = line.partition('=')[2].split()
-            self.assertEqual(program, '/usr/bin/harmonics')
+            self.assertEqual(program, f'{place}/bin/harmonics')
+            self.assertEqual(f'harmonics-{command}', name)
             known = self.harmonics(command, '--help').stdout
             for flag in (word for word in words if word.startswith('--')):
                 self.assertIn(f'{flag} ', known)
-        self.assertIn('KillMode=process', text, 'tasks outlive the worker')
+            users += re.findall(r'(?m)^User=(\S+)', text)
+            self.assertIn(f'{users[-1]}: /etc/harmonics/{command}', text)
+            self.assertRegex((share / 'tmpfiles.d' / 'harmonics.conf').read_text(),
+                             rf'(?m)^d +/etc/harmonics/{command} +0700 {users[-1]} ')
+        self.assertEqual(sorted(users), sorted(made))
+        self.assertEqual(len(set(users)), 2, 'server and worker are apart')
+        self.assertIn('KillMode=process', units['harmonics-worker'], 'tasks outlive the worker')
+        self.assertRegex(units['harmonics-server'], r'(?m)^LimitNOFILE=\d{5,}$')
 
     def test_second_server_on_one_state_folder_or_port(self):
         self.start_server()

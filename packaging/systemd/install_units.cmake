@@ -1,0 +1,12 @@
+# Run by `cmake --install`: the units call the programs where this installation puts them, whatever
+# prefix it was given. Needs source, bindir and datadir as the installation knows them.
+cmake_path(ABSOLUTE_PATH bindir BASE_DIRECTORY "${CMAKE_INSTALL_PREFIX}" NORMALIZE)
+cmake_path(ABSOLUTE_PATH datadir BASE_DIRECTORY "${CMAKE_INSTALL_PREFIX}" NORMALIZE)
+set(place "$ENV{DESTDIR}${datadir}/harmonics")
+foreach(unit server worker)
+  configure_file(${source}/harmonics-${unit}.service.in
+                 ${place}/systemd/harmonics-${unit}.service @ONLY)
+  message(STATUS "Installing: ${place}/systemd/harmonics-${unit}.service")
+endforeach()
+file(INSTALL ${source}/harmonics.sysusers.conf DESTINATION ${place}/sysusers.d RENAME harmonics.conf)
+file(INSTALL ${source}/harmonics.tmpfiles.conf DESTINATION ${place}/tmpfiles.d RENAME harmonics.conf)
