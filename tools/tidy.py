@@ -31,7 +31,7 @@ TESTS, BENCHES, APPS = 'tests', 'bench', 'apps'
 LIBRARIES = {
     'fmt/': {'base'}, 'spdlog/': {'base'},
     'torch/': TORCH_USERS, 'ATen/': TORCH_USERS, 'c10/': TORCH_USERS,
-    'openssl/': {'custody', 'transport', 'server'}, 'sodium.h': {'custody'}, 'sodium/': {'custody'},
+    'openssl/': {'custody', 'transport', 'rpc', 'server'}, 'sodium.h': {'custody'}, 'sodium/': {'custody'},
     'yaml-cpp/': {'plan'}, 'zstd.h': {'transport'}, 'arrow/': {'transport'},
     'grpcpp/': {'transport', 'rpc', BENCHES}, 'grpc/': {'transport', 'rpc'}, 'google/protobuf/': {'rpc'},
     'cluster.grpc.pb.h': {'rpc'},

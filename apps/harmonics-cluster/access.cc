@@ -1,22 +1,98 @@
 #include "access.h"
 
+#include <sys/stat.h>
+
 #include <cstdlib>
+#include <memory>
+#include <thread>
 
 #include <harmonics/base/error.h>
+#include <harmonics/console/terminal.h>
+#include <harmonics/server/certificates.h>
+#include <harmonics/server/client_file.h>
 #include <harmonics/server/state_folder.h>
 
 namespace harmonics {
 namespace {
 
 namespace fs = std::filesystem;
+using Steady = std::chrono::steady_clock;
+using std::chrono::milliseconds;
 
-fs::path token_file(const ServerAccess& access, const std::string& role) {
-  if (!access.token_file.empty()) return access.token_file;
-  if (const char* named = std::getenv("HARMONICS_TOKEN_FILE"); named != nullptr && *named != '\0') {
-    return named;
+constexpr const char* kDefaultScheduler = "localhost:50051";
+/// Between two looks for a token.
+constexpr milliseconds kLookPeriod(50);
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+bool is_there(const fs::path& file) {
+  struct stat status {};
+  return ::stat(file.c_str(), &status) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+/// The token in a folder of 'server --init': what one may do most with, of those that are there.
+fs::path token_of_folder(const fs::path& folder, bool works) {
+  if (works) return folder / "worker.token";
+  for (const char* name : {"admin.token", "submit.token", "view.token"}) {
+    if (is_there(folder / name)) return folder / name;
   }
-  if (!access.tls.empty()) return access.tls / (role == "worker" ? "worker.token" : "admin.token");
-  return state_folder(access.state_dir) / "token";
+  fail(ErrorCode::kNotFound,
+       "there is no token in '{}' (admin.token, submit.token or view.token): copy yours from where "
+       "'harmonics server --init' made it, or name it with --token-file",
+       folder.string());
+}
+
+/// What a worker's own door shows has to be there before somebody misses its logs.
+void check_door(const fs::path& folder) {
+  const fs::path certificate = folder / "worker.pem";
+  if (is_there(folder / "peer.pem") || certificate_serves(certificate)) return;
+  fail(ErrorCode::kNotFound,
+       "'{}' has no peer.pem, peer.key and peers.pem, by which the server reads what tasks print: "
+       "copy all of the machine's folder, or those three files",
+       folder.string());
+}
+
+/// Says once, on standard error, that something is waited for.
+class WaitingLine {
+ public:
+  void say(const std::string& text) {
+    if (std::exchange(said_, true)) return;
+    write_text(Stream::kError, text + "\n");
+  }
+
+ private:
+  bool said_ = false;
+};
+
+milliseconds patience_of(const ServerAccess& access) {
+  return milliseconds(static_cast<std::int64_t>(access.patience_s * 1000));
+}
+
+/// The token of the server's state folder, once it is there. Nothing: `go_on` said no.
+std::optional<std::string> await_token(const fs::path& file, const std::function<bool()>& go_on) {
+  while (!is_there(file)) {
+    if (!go_on()) return std::nullopt;
+    std::this_thread::sleep_for(kLookPeriod);
+  }
+  return read_token_file(file);
+}
+
+/// All but what depends on how patient one is; `token` is left empty where a server still has to
+/// make it.
+ClientOptions options_of(const ServerAccess& access, bool works) {
+  ClientOptions options;
+  options.server = access.scheduler;
+  static_cast<void>(server_addresses(access.scheduler));  // what is wrong with it is said at once
+  options.tls = tls_files(access.tls, works ? "worker" : "client");
+  if (!access.token_file.empty()) {
+    options.token = read_token_file(access.token_file);
+  } else if (!access.tls.empty()) {
+    options.token = read_token_file(token_of_folder(access.tls, works));
+  }
+  return options;
 }
 
 }  // namespace
@@ -27,14 +103,73 @@ fs::path state_folder(const fs::path& given) {
 
 std::optional<TlsFiles> tls_files(const fs::path& folder, const std::string& role) {
   if (folder.empty()) return std::nullopt;
-  return TlsFiles{folder / "ca.pem", folder / (role + ".pem"), folder / (role + ".key")};
+  return TlsFiles{folder / "ca.pem",      folder / (role + ".pem"), folder / (role + ".key"),
+                  folder / "revoked.pem", folder / "peers.pem",     folder / "peer.pem",
+                  folder / "peer.key"};
 }
 
-ClientOptions client_options(const ServerAccess& access, const std::string& role) {
-  ClientOptions options;
-  options.server = access.scheduler;
-  options.token = read_token_file(token_file(access, role));
-  options.tls = tls_files(access.tls, role);
+ServerAccess resolve_access(const ServerAccess& flags) {
+  ServerAccess access = flags;
+  if (access.scheduler.empty()) access.scheduler = variable("HARMONICS_SCHEDULER");
+  if (access.tls.empty()) access.tls = variable("HARMONICS_TLS");
+  if (access.token_file.empty()) access.token_file = variable("HARMONICS_TOKEN_FILE");
+  const fs::path path = default_client_file();
+  if (!path.empty() && is_there(path)) {
+    const ClientFile file = read_client_file(path);
+    const bool other =
+        !access.scheduler.empty() && !file.scheduler.empty() && access.scheduler != file.scheduler;
+    if (access.scheduler.empty()) access.scheduler = file.scheduler;
+    if (access.tls.empty() && !other) access.tls = file.tls;
+    if (access.token_file.empty() && !other) access.token_file = file.token_file;
+  }
+  if (access.scheduler.empty()) access.scheduler = kDefaultScheduler;
+  return access;
+}
+
+ClientOptions client_options(const ServerAccess& flags) {
+  const ServerAccess access = resolve_access(flags);
+  ClientOptions options = options_of(access, /*works=*/false);
+  const auto end = Steady::now() + patience_of(access);
+  const auto line = std::make_shared<WaitingLine>();
+  if (options.token.empty()) {
+    const fs::path file = state_folder(access.state_dir) / "token";
+    const auto token = await_token(file, [&] {
+      if (Steady::now() >= end) return false;
+      line->say(format("no server has made the token '{}' yet: waiting up to {} s for one",
+                       file.string(), access.patience_s));
+      return true;
+    });
+    if (!token) {
+      fail(ErrorCode::kUnavailable,
+           "no server was found for {}: none has made the token '{}', which it does on its first "
+           "start; start one with 'harmonics server', or say which one you mean with --scheduler "
+           "and --token-file or --tls",
+           access.scheduler, file.string());
+    }
+    options.token = *token;
+  }
+  options.patience =
+      std::max(std::chrono::ceil<milliseconds>(end - Steady::now()), milliseconds(0));
+  options.on_wait = [line, server = access.scheduler, patience = access.patience_s] {
+    line->say(format("no server answers at {} yet: waiting up to {} s for one", server, patience));
+  };
+  return options;
+}
+
+ClientOptions worker_options(const ServerAccess& flags, const std::function<bool()>& go_on) {
+  const ServerAccess access = resolve_access(flags);
+  if (!access.tls.empty()) check_door(access.tls);
+  ClientOptions options = options_of(access, /*works=*/true);
+  if (!options.token.empty()) return options;
+  const fs::path file = state_folder(access.state_dir) / "token";
+  WaitingLine line;
+  const auto token = await_token(file, [&] {
+    line.say(
+        format("no server has made the token '{}' yet: waiting until there is one", file.string()));
+    return go_on();
+  });
+  if (!token) fail(ErrorCode::kCancelled, "stopped while no server had made a token");
+  options.token = *token;
   return options;
 }
 

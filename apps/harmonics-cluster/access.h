@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -15,9 +16,15 @@ namespace harmonics {
 /// The files of `role` ("server", "worker", "client") in a folder of 'server --init'.
 [[nodiscard]] std::optional<TlsFiles> tls_files(const std::filesystem::path& folder,
                                                 const std::string& role);
-/// Address, token and TLS files of a client or (`role`) a worker.
-[[nodiscard]] ClientOptions client_options(const ServerAccess& access,
-                                           const std::string& role = "client");
+/// Flags, environment and client file together, in this order. The file's TLS folder and token are
+/// those of its own server: where a flag or variable names another, they do not count.
+[[nodiscard]] ServerAccess resolve_access(const ServerAccess& flags);
+/// Address, token and TLS files of a client. A server that has not made its token yet, or does not
+/// listen yet, is waited for within the access's patience, after one line on standard error.
+[[nodiscard]] ClientOptions client_options(const ServerAccess& flags);
+/// The same for a worker, which waits as long as `go_on` says so; an Error (kCancelled) after that.
+[[nodiscard]] ClientOptions worker_options(const ServerAccess& flags,
+                                           const std::function<bool()>& go_on);
 /// The folder of the running program.
 [[nodiscard]] std::filesystem::path program_folder();
 

@@ -1,8 +1,10 @@
 // harmonics server: runs until Ctrl-C. Tasks and workers go on without it.
 #include <harmonics/server/server.h>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <optional>
@@ -38,6 +40,7 @@ ServerSettings settings_of(const ServerCommand& command) {
   }
   if (command.http_port >= 0) settings.http_port = static_cast<std::uint16_t>(command.http_port);
   settings.rate = static_cast<std::uint64_t>(command.rate);
+  settings.max_priority = static_cast<std::int32_t>(command.max_priority);
   const auto lease = std::chrono::seconds(command.lease_s);
   // Six heartbeats in a lease; a tenth of it for clocks that run apart.
   settings.reactor.lease = lease;
@@ -47,17 +50,57 @@ ServerSettings settings_of(const ServerCommand& command) {
   return settings;
 }
 
+/// A name of this server that others can dial: what it listens on, unless that is every address.
+std::string dialled(const ServerCommand& command, int port) {
+  std::string host = command.host;
+  if (host.starts_with("127.") || host == "::1") host = "localhost";
+  if (host == "0.0.0.0" || host == "::") {
+    std::array<char, 256> name{};
+    host = ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+  }
+  return host.find(':') == host.npos ? format("{}:{}", host, port) : format("[{}]:{}", host, port);
+}
+
+/// What to type next, word for word.
+std::string next_steps(const ServerCommand& command, int port) {
+  std::string flags = format("--scheduler {}", dialled(command, port));
+  if (!command.tls.empty()) flags += format(" --tls {}", command.tls.string());
+  if (command.tls.empty() && !command.state_dir.empty()) {
+    flags += format(" --state-dir {}", command.state_dir.string());
+  }
+  return format(
+      "add this machine to it:  harmonics worker {}\n"
+      "hand in a task:          harmonics submit {} --gpus 0 --wait -- echo hello\n"
+      "watch it:                harmonics monitor {}\n"
+      "stop it:                 Ctrl-C; workers wait until it is back\n",
+      flags, flags, flags);
+}
+
+int init(const ServerCommand& command) {
+  const bool fresh = ::access((command.init / "ca.pem").c_str(), F_OK) != 0;
+  const auto said =
+      make_certificates(command.init, {command.init_hosts, command.init_users, command.revoked,
+                                       static_cast<int>(command.init_days)});
+  std::string text;
+  if (fresh) {
+    text = format(
+        "made certificates and tokens in '{}', good until {}: start the server with --tls {}\n",
+        command.init.string(), certificate_end(command.init / "server.pem"), command.init.string());
+  }
+  for (const std::string& line : said) text += line + "\n";
+  write_text(Stream::kOutput, text);
+  return kExitDone;
+}
+
 }  // namespace
 
 int server(const ServerCommand& command) {
-  if (!command.init.empty()) {
-    make_certificates(command.init, command.init_hosts);
-    write_text(Stream::kOutput,
-               format("made certificates and tokens in '{}': start the server with --tls {}, and "
-                      "copy ca.pem, worker.* to workers and ca.pem, client.*, one token to users\n",
-                      command.init.string(), command.init.string()));
-    return kExitDone;
+  if (!command.init.empty()) return init(command);
+  if (!command.revoked.empty() || !command.init_hosts.empty() || !command.init_users.empty()) {
+    fail(ErrorCode::kInvalidArgument,
+         "--init-host, --init-user and --revoke need --init FOLDER, which holds the certificates");
   }
+  ::umask(S_IRWXG | S_IRWXO);  // what it keeps is nobody else's business
   if (!command.tls.empty() && ::access((command.tls / "server.pem").c_str(), F_OK) != 0) {
     fail(ErrorCode::kNotFound,
          "there are no certificates in '{}': make them with 'harmonics server --init {}'",
@@ -89,7 +132,7 @@ int server(const ServerCommand& command) {
   if (server.http_port() != 0) {
     text += format("metrics on http://{}:{}/metrics\n", command.host, server.http_port());
   }
-  write_text(Stream::kOutput, text);
+  write_text(Stream::kOutput, text + next_steps(command, server.port()));
   while (!signalled) {
     const std::string failure = server.wait_for_failure(kLookPeriod);
     if (!failure.empty()) {

@@ -103,8 +103,15 @@ void add_tls(std::vector<std::string>& words, const StageOrders& orders, const J
          "--tls FOLDER, as 'harmonics server --init' made it");
   }
   const Json files = Json::parse(orders.tls, "TLS files");
-  for (const char* file : {"authority", "certificate", "key"}) {
-    words.insert(words.end(), {format("--tls-{}", file), files.at(file).as_string()});
+  // The worker's own certificate is good towards the server alone; beside it lies what machines
+  // show each other. Folders of earlier versions have one for both.
+  const fs::path folder = fs::path(files.at("certificate").as_string()).parent_path();
+  const bool peers = fs::exists(folder / "peer.pem");
+  const std::pair<const char*, const char*> names[] = {
+      {"authority", "peers.pem"}, {"certificate", "peer.pem"}, {"key", "peer.key"}};
+  for (const auto& [file, peer] : names) {
+    words.insert(words.end(), {format("--tls-{}", file),
+                               peers ? (folder / peer).string() : files.at(file).as_string()});
   }
 }
 

@@ -1,6 +1,7 @@
 // harmonics worker: runs until Ctrl-C or until the server refuses it.
 #include <unistd.h>
 
+#include <atomic>
 #include <optional>
 
 #include <harmonics/base/error.h>
@@ -54,7 +55,6 @@ OwnFolder find_folder(const WorkerCommand& command) {
 
 WorkerSettings settings_of(const WorkerCommand& command, const fs::path& folder) {
   WorkerSettings settings;
-  settings.server = client_options(command.access, "worker");
   const bool named = !command.gpus.empty() || !command.models.empty() || !command.memories.empty();
   settings.spec.devices =
       named ? devices_from_lists(command.gpus, command.models, command.memories) : find_gpus();
@@ -87,11 +87,19 @@ int worker(const WorkerCommand& command) {
     signalled = true;
     if (WorkerAgent* agent = agent_pointer.load()) agent->stop();
   });
-  WorkerAgent agent(settings_of(command, folder.path));
+  WorkerSettings settings = settings_of(command, folder.path);  // what is wrong is said first
+  try {
+    settings.server = worker_options(command.access, [&] { return !signalled.load(); });
+  } catch (const Error& error) {
+    if (signalled && error.code() == ErrorCode::kCancelled) return kExitDone;
+    throw;
+  }
+  const std::string server = settings.server.server;
+  WorkerAgent agent(std::move(settings));
   agent_pointer = &agent;
   if (signalled) return kExitDone;
-  write_text(Stream::kOutput, format("worker for {}, state in '{}'\n", command.access.scheduler,
-                                     folder.path.string()));
+  write_text(Stream::kOutput,
+             format("worker for {}, state in '{}'\n", server, folder.path.string()));
   if (!agent.limits_lacking().empty()) {
     write_text(Stream::kError,
                format("the cpus and memory_mb of tasks are counted but not enforced: {}\n",
@@ -100,8 +108,8 @@ int worker(const WorkerCommand& command) {
   const std::string refused = agent.run();
   agent_pointer = nullptr;
   if (refused.empty()) return kExitDone;
-  fail(ErrorCode::kFailedPrecondition, "the server at {} refuses this worker: {}",
-       command.access.scheduler, escaped(refused));
+  fail(ErrorCode::kFailedPrecondition, "the server at {} refuses this worker: {}", server,
+       escaped(refused));
 }
 
 }  // namespace harmonics

@@ -12,14 +12,24 @@ namespace {
 constexpr std::int64_t kMaxPort = 65535;
 constexpr std::int64_t kMaxNumber = std::int64_t{1} << 40;
 constexpr std::int64_t kMaxLeaseSeconds = 3600;
+constexpr std::int64_t kMaxPriority = 1'000'000;
 constexpr const char* kTaskStates =
     "waiting|pending|delayed|active|succeeded|failed|cancelled|dependency_failed";
 
-void add_access(CLI::App& app, ServerAccess& access) {
+void add_seconds(CLI::App& app, const std::string& name, double& value, const std::string& help);
+
+/// What workers and clients need alike; HARMONICS_SCHEDULER and its like and client.yml say it too.
+void add_place(CLI::App& app, ServerAccess& access) {
   add_text(app, "--scheduler", access.scheduler, "HOST:PORT[,...]", "the server (localhost:50051)");
   add_path(app, "--token-file", access.token_file, "who you are (the server's state folder's)");
   add_folder(app, "--state-dir", access.state_dir, "the state folder (~/.local/state/harmonics)");
   add_folder(app, "--tls", access.tls, "folder of 'harmonics server --init': speak TLS");
+}
+
+void add_access(CLI::App& app, ServerAccess& access) {
+  add_place(app, access);
+  add_seconds(app, "--patience", access.patience_s,
+              "how long to wait for a server that is not up yet (10)");
 }
 
 void add_task_id(CLI::App& app, std::int64_t& task) {
@@ -124,16 +134,24 @@ void CommandTree::add_server() {
   app.add_flag("--insecure", c.insecure, "listen on a public address without TLS")
       ->option_text(" ");
   add_folder(app, "--init", c.init, "make certificates and tokens in this folder, then end");
-  app.add_option("--init-host", c.init_hosts, "a name or address of the server (repeatable)")
-      ->type_name("HOST")
-      ->option_text("HOST")
-      ->allow_extra_args(false);
+  add_texts(app, "--init-host", c.init_hosts, "HOST",
+            "a name or address of the server or of a worker's machine (repeatable)")
+      ->option_text("HOST");
+  add_texts(app, "--init-user", c.init_users, "NAME[:ROLE]",
+            "a user with certificate and token of one's own (repeatable)")
+      ->option_text("NAME[:ROLE]");
+  add_whole(app, "--init-days", c.init_days, {1, 3650}, "how long they are good for (730)");
+  add_texts(app, "--revoke", c.revoked, "NAME", "with --init: let it in no longer (repeatable)")
+      ->option_text("NAME");
   add_whole(app, "--lease", c.lease_s, {1, kMaxLeaseSeconds},
             "seconds without the server until a worker stops its tasks (30)");
   add_whole(app, "--rate", c.rate, {1, kMaxNumber}, "requests of one user in a second (20000)");
+  add_whole(app, "--max-priority", c.max_priority, {-kMaxPriority, kMaxPriority},
+            "the highest --priority of users who are no admins (0)");
   app.footer(
       example("  harmonics server --port 50051 --policy balanced\n"
-              "  harmonics server --init certificates --init-host gpu-1.example\n"
+              "  harmonics server --init certificates --init-host head.example --init-user ann\n"
+              "  harmonics server --init certificates --revoke ann\n"
               "  harmonics server --host 0.0.0.0 --tls certificates --http 9090"));
   app.callback([this] { command_ = server_; });
 }
@@ -141,7 +159,7 @@ void CommandTree::add_server() {
 void CommandTree::add_worker() {
   CLI::App& app = *root_.add_subcommand("worker", "runs tasks on this machine");
   WorkerCommand& c = worker_;
-  add_access(app, c.access);
+  add_place(app, c.access);
   add_text(app, "--gpus", c.gpus, "ID[,ID...]", "its GPUs (what NVML or nvidia-smi lists)");
   add_text(app, "--models", c.models, "NAME[,NAME...]", "their models");
   add_text(app, "--memories", c.memories, "MB[,MB...]", "their memory sizes");

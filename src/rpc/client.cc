@@ -1,11 +1,13 @@
 #include <harmonics/rpc/client.h>
 
 #include <atomic>
+#include <mutex>
 #include <sstream>
 
 #include <harmonics/base/json.h>
 
 #include "connection.h"
+#include "server_speech.h"
 #include "wire.h"
 
 namespace harmonics {
@@ -17,6 +19,11 @@ namespace {
 
 /// Between two rounds over servers none of which answers.
 constexpr milliseconds kRoundPause(100);
+/// So often may a server that listens turn the first connection away before it is not waited for:
+/// it may have come up between two looks.
+constexpr int kRefusals = 5;
+/// After so long without a connection it is said that one is waited for.
+constexpr milliseconds kFirstTry(1000);
 
 bool connects(grpc::Channel& channel, system_clock::time_point deadline) {
   for (auto state = channel.GetState(true); state != GRPC_CHANNEL_READY;
@@ -38,6 +45,30 @@ struct ClusterClient::Parts {
   ClientOptions options;
   std::vector<Server> servers;
   std::atomic<std::size_t> present{0};  ///< Counts on; modulo the number of servers.
+  std::mutex meeting;
+  bool met = false;  ///< Under `meeting`: a server has been waited for.
+
+  /// Before the first call: until a server listens, for `patience` at most. One that listens and
+  /// cannot be talked to is not waited for: the call says what is wrong.
+  void await_server() {
+    const std::lock_guard lock(meeting);
+    if (std::exchange(met, true) || options.patience <= milliseconds(0)) return;
+    const auto end = system_clock::now() + options.patience;
+    for (int refusals = 0; refusals < kRefusals;) {
+      for (const Server& server : servers) {
+        if (connects(*server.channel, std::min(end, system_clock::now() + kFirstTry))) return;
+      }
+      for (const std::string& address : server_addresses(options.server)) {
+        if (speech_of(address, kRoundPause) == Speech::kNothing) continue;
+        ++refusals;
+        break;
+      }
+      if (system_clock::now() >= end) return;
+      if (options.on_wait) std::exchange(options.on_wait, nullptr)();
+      servers.front().channel->WaitForStateChange(GRPC_CHANNEL_TRANSIENT_FAILURE,
+                                                  system_clock::now() + kRoundPause);
+    }
+  }
 
   /// Of the server that leads, which alone listens. Only a connection is tried elsewhere, never a
   /// call: one that broke off may have been heard.
@@ -50,7 +81,8 @@ struct ClusterClient::Parts {
       std::size_t expected = at;
       present.compare_exchange_strong(expected, at + 1);
       if (tries % servers.size() == 0) {
-        server.channel->WaitForStateChange(GRPC_CHANNEL_READY, system_clock::now() + kRoundPause);
+        server.channel->WaitForStateChange(GRPC_CHANNEL_TRANSIENT_FAILURE,
+                                           system_clock::now() + kRoundPause);
       }
     }
   }
@@ -60,13 +92,18 @@ struct ClusterClient::Parts {
   Reply call(grpc::Status (wire::Cluster::Stub::*method)(grpc::ClientContext*, const Request&,
                                                          Reply*),
              const Request& request) {
+    await_server();
     grpc::ClientContext context;
     const auto deadline = system_clock::now() + options.timeout;
     context.set_deadline(deadline);
     add_token(context, options.token);
     Reply reply;
-    check((leader(deadline).*method)(&context, request, &reply), options.server);
+    check_status((leader(deadline).*method)(&context, request, &reply));
     return reply;
+  }
+
+  void check_status(const grpc::Status& status) const {
+    check(status, options.server, options.tls.has_value());
   }
 };
 
@@ -176,6 +213,7 @@ WhyPending ClusterClient::why(TaskId id) {
 }
 
 WaitResult ClusterClient::wait(TaskId id, milliseconds timeout) {
+  parts_->await_server();
   const auto end = std::chrono::steady_clock::now() + timeout;
   while (true) {
     const auto left = std::chrono::ceil<milliseconds>(end - std::chrono::steady_clock::now());
@@ -192,7 +230,7 @@ WaitResult ClusterClient::wait(TaskId id, milliseconds timeout) {
                                     .Wait(&context, request, &reply);
     // A server that goes down cuts the call: ask the next one.
     if (status.error_code() == grpc::StatusCode::UNAVAILABLE && left > milliseconds(0)) continue;
-    check(status, parts_->options.server);
+    parts_->check_status(status);
     if (reply.ended() || left <= milliseconds(0)) return decode(reply);
   }
 }
@@ -210,6 +248,7 @@ ClusterStatus ClusterClient::status() {
 
 void ClusterClient::read_log(const LogQuery& query,
                              const std::function<bool(const LogPiece&)>& take) {
+  parts_->await_server();
   wire::LogRequest request;
   request.set_task(query.task.value);
   request.set_attempt(query.attempt.value);
@@ -231,7 +270,7 @@ void ClusterClient::read_log(const LogQuery& query,
   }
   if (stopped) context.TryCancel();
   const grpc::Status status = reader->Finish();
-  if (!stopped) check(status, parts_->options.server);
+  if (!stopped) parts_->check_status(status);
 }
 
 std::vector<ArtifactView> ClusterClient::artifacts(LogQuery query) {

@@ -50,7 +50,7 @@ class LogRelay final : public grpc::ServerWriteReactor<wire::LogChunk> {
 
  private:
   grpc::Status relay(const LogPlace& place, const wire::LogRequest& request) {
-    const auto stub = wire::WorkerLogs::NewStub(open_channel(place.address, tls_));
+    const auto stub = wire::WorkerLogs::NewStub(open_channel(place.address, tls_, Door::kWorker));
     grpc::ClientContext context;
     add_token(context, place.token);
     {

@@ -74,7 +74,8 @@ LogService::LogService(const Options& options, Read read)
   quota.SetMaxThreads(kMaxLogReaders + kThreadsBesideReaders);
   builder.SetResourceQuota(quota);
   builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
-  builder.AddListeningPort(options.address, listening_credentials(options.tls), &parts_->port);
+  builder.AddListeningPort(options.address, listening_credentials(options.tls, Door::kWorker),
+                           &parts_->port);
   builder.RegisterService(&parts_->reader);
   set_server_limits(builder);
   parts_->server = builder.BuildAndStart();

@@ -2,7 +2,10 @@
 
 #include <atomic>
 
+#include <harmonics/base/log.h>
+
 #include "connection.h"
+#include "listener.h"
 #include "log_relay.h"
 #include "session_call.h"
 #include "wire.h"
@@ -21,6 +24,10 @@ bool has(const Identity& who, Right right) {
   return false;
 }
 
+constexpr std::string_view kUser = "user/";
+/// One descriptor in so many is not for workers.
+constexpr std::uint64_t kShareOfClients = 4;
+
 std::string_view name_of(Right right) {
   switch (right) {
     case Right::kSubmit: return "submit";
@@ -33,12 +40,43 @@ std::string_view name_of(Right right) {
 Caller caller(const Identity& who) { return {who.user, who.may_administer}; }
 Viewer viewer(const Identity& who) { return {who.user, who.may_view || who.may_administer}; }
 
+/// "user/ann", "worker", "worker/gpu-1.example", "client", "server": whom the caller's certificate
+/// is for; empty: there is none, or it was made before certificates said so.
+std::string certified(const grpc::ServerContextBase& context) {
+  constexpr std::string_view kScheme = "harmonics://";
+  const auto peer = context.auth_context();
+  if (!peer) return {};
+  for (const grpc::string_ref& found : peer->FindPropertyValues(GRPC_PEER_URI_PROPERTY_NAME)) {
+    const std::string_view uri(found.data(), found.size());
+    if (uri.starts_with(kScheme)) return std::string(uri.substr(kScheme.size()));
+  }
+  return {};
+}
+
+bool is_workers(const std::string& certificate) {
+  return certificate == "worker" || certificate.starts_with("worker/");
+}
+
+/// What others have in their environment is nobody's business but theirs and an admin's.
+constexpr const char* kHidden = "(hidden)";
+
+void hide_from(const Identity& who, TaskView& task) {
+  if (who.may_administer || task.user == who.user) return;
+  for (auto& [name, value] : task.spec.env) value = kHidden;
+}
+void hide_from(const Identity& who, TaskPage& page) {
+  for (TaskView& task : page.tasks) hide_from(who, task);
+}
+template <typename Reply>
+void hide_from(const Identity& /*who*/, Reply& /*reply*/) {}
+
 /// Ends a call with what the backend said: a Refusal or the one kind of reply that fits.
 template <typename Value, typename Reply>
-void finish(grpc::ServerUnaryReactor* call, Reply* out, const ClientReply& reply) {
+void finish(grpc::ServerUnaryReactor* call, Reply* out, ClientReply reply, const Identity& who) {
   if (const Refusal* refusal = std::get_if<Refusal>(&reply)) {
     call->Finish(status_of(refusal->code, refusal->message));
-  } else if (const Value* value = std::get_if<Value>(&reply)) {
+  } else if (Value* value = std::get_if<Value>(&reply)) {
+    hide_from(who, *value);
     encode(*value, *out);
     call->Finish(grpc::Status::OK);
   } else {
@@ -46,17 +84,25 @@ void finish(grpc::ServerUnaryReactor* call, Reply* out, const ClientReply& reply
   }
 }
 
-class Door final : public wire::Cluster::CallbackService {
+class FrontDoor final : public wire::Cluster::CallbackService {
  public:
-  Door(ClusterBackend& backend, std::optional<TlsFiles> tls)
-      : backend_(backend), tls_(std::move(tls)) {}
+  FrontDoor(ClusterBackend& backend, const ServiceOptions& options, Listener& listener)
+      : backend_(backend),
+        listener_(listener),
+        tls_(options.tls),
+        max_priority_(options.max_priority),
+        max_sessions_(options.max_sessions != 0
+                          ? options.max_sessions
+                          : options.descriptors - options.descriptors / kShareOfClients) {}
 
   using Context = grpc::CallbackServerContext;
   using Call = grpc::ServerUnaryReactor;
 
   Call* Submit(Context* context, const wire::TaskSpec* in, wire::SubmitReply* out) override {
-    return answer<Submitted>(context, Right::kSubmit, out, [in](const Identity& who) {
-      return SubmitRequest{{}, caller(who), decode(*in)};
+    return answer<Submitted>(context, Right::kSubmit, out, [this, in](const Identity& who) {
+      SubmitRequest request{{}, caller(who), decode(*in)};
+      check_priority(who, request.spec.priority);
+      return request;
     });
   }
   Call* Cancel(Context* context, const wire::TaskRef* in, wire::Empty* out) override {
@@ -126,20 +172,15 @@ class Door final : public wire::Cluster::CallbackService {
   }
   grpc::ServerWriteReactor<wire::LogChunk>* ReadLog(Context* context,
                                                     const wire::LogRequest* in) override {
-    const auto who = backend_.identify(token_of(*context));
-    if (const auto refused = verdict(who, Right::kView)) return refused_relay(*refused);
+    const auto who = identify(*context);
+    if (const auto refused = verdict(*context, who, Right::kView)) return refused_relay(*refused);
     return start_relay(backend_, viewer(*who), *in, {tls_, readers_});
   }
   grpc::ServerBidiReactor<wire::WorkerFrame, wire::ServerFrame>* Session(
       Context* context) override {
-    const auto who = backend_.identify(token_of(*context));
-    const bool allowed = who && who->may_work;
-    return start_session(backend_, RequestId{++connections_},
-                         allowed ? grpc::Status::OK
-                                 : (who ? status_of(ErrorCode::kPermissionDenied,
-                                                    "this token does not let anyone work: give the "
-                                                    "worker a token with the role 'worker'")
-                                        : unknown_token()));
+    const grpc::Status verdict = may_work(*context);
+    return start_session(backend_, RequestId{++connections_}, verdict.ok() ? has_room() : verdict,
+                         sessions_);
   }
 
  private:
@@ -148,18 +189,68 @@ class Door final : public wire::Cluster::CallbackService {
                      "the server does not know this token: use --token-file with the file that the "
                      "server made (its state folder's 'token', or one of 'server --init')");
   }
+  /// A priority displaces the tasks of others, so it is not for everyone to choose.
+  void check_priority(const Identity& who, std::int32_t priority) const {
+    if (who.may_administer || priority <= max_priority_) return;
+    fail(ErrorCode::kPermissionDenied,
+         "priority {} is above {}, the most that '{}' may ask for: a token with the role 'admin' "
+         "may, or the server's --max-priority is raised",
+         priority, max_priority_, who.user);
+  }
   static grpc::Status refusal(const Identity& who, Right right) {
     return status_of(ErrorCode::kPermissionDenied,
                      format("'{}' may not do that: it needs a token with the role '{}'", who.user,
                             name_of(right)));
   }
 
+  grpc::Status may_work(const Context& context) {
+    const auto who = identify(context);
+    if (!who) return unknown_token();
+    if (!who->may_work) {
+      return status_of(ErrorCode::kPermissionDenied,
+                       "this token does not let anyone work: give the worker a token with the role "
+                       "'worker'");
+    }
+    const std::string certificate = certified(context);
+    if (!certificate.empty() && !is_workers(certificate)) {
+      return status_of(ErrorCode::kPermissionDenied,
+                       format("this certificate is for '{}', not for a worker", certificate));
+    }
+    return grpc::Status::OK;
+  }
+
+  /// Sessions of workers last, so they must not take every descriptor: clients need some.
+  grpc::Status has_room() {
+    if (sessions_ < max_sessions_) {
+      said_full_ = false;
+      return grpc::Status::OK;
+    }
+    const std::string text = format(
+        "{} workers are connected, and the rest of the files that the server may open is kept for "
+        "clients: raise LimitNOFILE of its unit, or ulimit -n",
+        max_sessions_);
+    if (!said_full_.exchange(true)) log_warn("rpc", "turning workers away: {}", text);
+    return status_of(ErrorCode::kResourceExhausted, text);
+  }
+
   /// Nothing: the request may come in.
-  std::optional<grpc::Status> verdict(const std::optional<Identity>& who, Right right) {
+  std::optional<grpc::Status> verdict(const Context& context, const std::optional<Identity>& who,
+                                      Right right) {
     if (const auto much = backend_.refuse_rate(who ? who->user : std::string())) {
       return status_of(ErrorCode::kResourceExhausted, *much);
     }
     if (!who) return unknown_token();
+    const std::string certificate = certified(context);
+    if (is_workers(certificate)) {
+      return status_of(ErrorCode::kPermissionDenied,
+                       "this certificate is a worker's, which may only work: use one of a client");
+    }
+    if (certificate.starts_with(kUser) && certificate.substr(kUser.size()) != who->user) {
+      return status_of(
+          ErrorCode::kPermissionDenied,
+          format("the certificate is of user '{}' and the token of '{}': use one's own",
+                 certificate.substr(kUser.size()), who->user));
+    }
     if (!has(*who, right)) return refusal(*who, right);
     return std::nullopt;
   }
@@ -167,22 +258,35 @@ class Door final : public wire::Cluster::CallbackService {
   template <typename Value, typename Reply, typename Make>
   Call* answer(Context* context, Right right, Reply* out, Make make) {
     Call* call = context->DefaultReactor();
-    const auto who = backend_.identify(token_of(*context));
-    if (const auto refused = verdict(who, right)) {
+    const auto who = identify(*context);
+    if (const auto refused = verdict(*context, who, right)) {
       call->Finish(*refused);
       return call;
     }
     try {
-      backend_.ask(make(*who),
-                   [call, out](const ClientReply& reply) { finish<Value>(call, out, reply); });
+      backend_.ask(make(*who), [call, out, who = *who](ClientReply reply) {
+        finish<Value>(call, out, std::move(reply), who);
+      });
     } catch (const Error& error) {
       call->Finish(status_of(error.code(), error.what()));
     }
     return call;
   }
 
+  /// Who shows that token; somebody who is known may stay.
+  std::optional<Identity> identify(const Context& context) {
+    auto who = backend_.identify(token_of(context));
+    if (who) listener_.welcome(context.peer());
+    return who;
+  }
+
   ClusterBackend& backend_;
+  Listener& listener_;
   const std::optional<TlsFiles> tls_;
+  const std::int32_t max_priority_;
+  const std::uint64_t max_sessions_;
+  std::atomic<std::uint64_t> sessions_{0};
+  std::atomic<bool> said_full_{false};
   std::atomic<std::uint64_t> connections_{0};
   std::atomic<int> readers_{0};
 };
@@ -190,31 +294,34 @@ class Door final : public wire::Cluster::CallbackService {
 }  // namespace
 
 struct ClusterService::Parts {
-  Parts(ClusterBackend& backend, const std::optional<TlsFiles>& tls) : door(backend, tls) {}
-  Door door;
-  int port = 0;
+  Parts(ClusterBackend& backend, const ServiceOptions& options)
+      : listener(options.address, options.descriptors), door(backend, options, listener) {}
+  Listener listener;
+  FrontDoor door;
   std::unique_ptr<grpc::Server> server;
 };
 
 ClusterService::ClusterService(const ServiceOptions& options, ClusterBackend& backend)
-    : parts_(std::make_unique<Parts>(backend, options.tls)) {
+    : parts_(std::make_unique<Parts>(backend, options)) {
+  using Builder = grpc::ServerBuilder::experimental_type;
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(options.address, listening_credentials(options.tls), &parts_->port);
+  auto acceptor = builder.experimental().AddExternalConnectionAcceptor(
+      Builder::ExternalConnectionType::FROM_FD, listening_credentials(options.tls, Door::kServer));
   builder.RegisterService(&parts_->door);
   set_server_limits(builder);
   parts_->server = builder.BuildAndStart();
-  if (!parts_->server || parts_->port == 0) {
-    fail(ErrorCode::kUnavailable,
-         "cannot listen on {}: is another server running there? choose another --port",
-         options.address);
+  if (!parts_->server) {
+    fail(ErrorCode::kUnavailable, "gRPC does not start: are the files of --tls whole?");
   }
+  parts_->listener.open(std::move(acceptor));
 }
 
 ClusterService::~ClusterService() {
+  parts_->listener.close();
   parts_->server->Shutdown(std::chrono::system_clock::now());
   parts_->server->Wait();
 }
 
-int ClusterService::port() const { return parts_->port; }
+int ClusterService::port() const { return parts_->listener.port(); }
 
 }  // namespace harmonics

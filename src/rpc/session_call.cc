@@ -35,13 +35,16 @@ class Link final : public SessionLink {
 
 class SessionCall final : public grpc::ServerBidiReactor<wire::WorkerFrame, wire::ServerFrame> {
  public:
-  SessionCall(ClusterBackend& backend, RequestId connection, const grpc::Status& verdict)
+  SessionCall(ClusterBackend& backend, RequestId connection, const grpc::Status& verdict,
+              std::atomic<std::uint64_t>& sessions)
       : backend_(backend), connection_(connection), link_(std::make_shared<Link>(this)) {
     if (!verdict.ok()) {
       finished_ = true;
       Finish(verdict);
       return;
     }
+    sessions_ = &sessions;
+    ++sessions;
     StartRead(&in_);
   }
 
@@ -90,6 +93,7 @@ class SessionCall final : public grpc::ServerBidiReactor<wire::WorkerFrame, wire
   void OnDone() override {
     link_->detach();
     if (greeted_) backend_.gone(connection_);
+    if (sessions_ != nullptr) --*sessions_;
     delete this;
   }
 
@@ -152,6 +156,7 @@ class SessionCall final : public grpc::ServerBidiReactor<wire::WorkerFrame, wire
 
   ClusterBackend& backend_;
   const RequestId connection_;
+  std::atomic<std::uint64_t>* sessions_ = nullptr;  ///< Null: it does not count.
   const std::shared_ptr<Link> link_;
   wire::WorkerFrame in_;
   bool greeted_ = false;
@@ -181,8 +186,9 @@ void Link::close() {
 }  // namespace
 
 grpc::ServerBidiReactor<wire::WorkerFrame, wire::ServerFrame>* start_session(
-    ClusterBackend& backend, RequestId connection, const grpc::Status& verdict) {
-  return new SessionCall(backend, connection, verdict);
+    ClusterBackend& backend, RequestId connection, const grpc::Status& verdict,
+    std::atomic<std::uint64_t>& sessions) {
+  return new SessionCall(backend, connection, verdict, sessions);
 }
 
 }  // namespace harmonics

@@ -13,6 +13,7 @@ namespace harmonics {
 
 struct WorkerLink::Parts {
   std::string server;
+  bool tls = false;
   std::string log_token;
   std::function<void(LinkEvent)> hear;
   std::unique_ptr<wire::Cluster::Stub> stub;
@@ -49,7 +50,10 @@ struct WorkerLink::Parts {
     const grpc::Status status = stream->Finish();
     const bool refused = status.error_code() == grpc::StatusCode::UNAUTHENTICATED ||
                          status.error_code() == grpc::StatusCode::PERMISSION_DENIED;
-    hear(LinkClosed{status.ok() ? "the server closed the session" : status.error_message(),
+    const bool unreachable = status.error_code() == grpc::StatusCode::UNAVAILABLE;
+    hear(LinkClosed{status.ok()   ? "the server closed the session"
+                    : unreachable ? unreachable_text(server, tls, status.error_message())
+                                  : status.error_message(),
                     refused});
   }
 
@@ -73,6 +77,7 @@ WorkerLink::WorkerLink(const ClientOptions& options, std::string log_token,
                        std::function<void(LinkEvent)> hear)
     : parts_(std::make_unique<Parts>()) {
   parts_->server = options.server;
+  parts_->tls = options.tls.has_value();
   parts_->log_token = std::move(log_token);
   parts_->hear = std::move(hear);
   parts_->stub = wire::Cluster::NewStub(open_channel(options.server, options.tls));

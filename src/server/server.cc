@@ -5,6 +5,7 @@
 #include <harmonics/server/policy_process.h>
 #include <harmonics/server/state_folder.h>
 
+#include "descriptors.h"
 #include "http_page.h"
 #include "server_loop.h"
 #include "store_opening.h"
@@ -68,7 +69,9 @@ ClusterServer::ClusterServer(ServerSettings settings) : parts_(std::make_unique<
       std::move(policy));
   mark_store(settings, parts_->loop->term());
   parts_->service = std::make_unique<ClusterService>(
-      ServiceOptions{address_of(settings.host, settings.port), settings.tls}, *parts_->loop);
+      ServiceOptions{address_of(settings.host, settings.port), settings.tls, settings.max_priority,
+                     raise_descriptor_limit()},
+      *parts_->loop);
   if (settings.http_port) {
     parts_->http = std::make_unique<HttpPage>(settings.host, *settings.http_port, *parts_->loop);
   }

@@ -84,7 +84,7 @@ void ServerLoop::says(RequestId connection, std::vector<WorkerMessage> messages,
 void ServerLoop::gone(RequestId connection) { inbox_.push(Farewell{connection}); }
 
 std::optional<Identity> ServerLoop::identify(std::string_view token) {
-  return tokens_.identify(token);
+  return tokens_.identify(token, clock_.now());
 }
 
 std::optional<std::string> ServerLoop::refuse_rate(const std::string& user) {

@@ -38,12 +38,18 @@ fs::path default_state_folder() {
 }
 
 void make_state_folder(const fs::path& folder) {
-  std::error_code error;
-  const bool made = fs::create_directories(folder, error);
-  if (error) {
-    fail_errno(error.value(), format("cannot make the state folder '{}'", folder.string()));
+  fs::path so_far;
+  for (const fs::path& part : fs::absolute(folder).lexically_normal()) {
+    so_far /= part;
+    std::error_code error;
+    if (part.empty() || fs::is_directory(so_far, error)) continue;
+    if (::mkdir(so_far.c_str(), S_IRWXU) != 0 && errno != EEXIST) {
+      fail_errno(errno, format("cannot make the state folder '{}'", folder.string()));
+    }
   }
-  if (made) fs::permissions(folder, fs::perms::owner_all);
+  if (!fs::is_directory(folder)) {
+    fail(ErrorCode::kInvalidArgument, "'{}' is no folder", folder.string());
+  }
 }
 
 FolderLock::FolderLock(const fs::path& folder, const std::string& who) {

@@ -1,9 +1,12 @@
 #include "tokens.h"
 
+#include <sys/stat.h>
+
 #include <sstream>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
+#include <harmonics/base/log.h>
 
 namespace harmonics {
 namespace {
@@ -36,13 +39,22 @@ void add_role(Identity& identity, const std::string& role, const std::string& wh
   }
 }
 
-}  // namespace
-
-Tokens::Tokens(std::string own_token, const std::string& user) {
-  entries_.push_back({std::move(own_token), {user, true, true, true, true}});
+/// Empty: there is no such file.
+std::string stamp_of(const std::filesystem::path& file) {
+  struct stat status {};
+  if (::stat(file.c_str(), &status) != 0) return {};
+  return format("{}.{} {} {}", status.st_mtim.tv_sec, status.st_mtim.tv_nsec, status.st_size,
+                status.st_ino);
 }
 
-void Tokens::add_file(const std::filesystem::path& file) {
+}  // namespace
+
+Tokens::Tokens(std::string own_token, const std::string& user)
+    : own_{std::move(own_token), {user, true, true, true, true}},
+      sources_(std::make_unique<Sources>()) {}
+
+std::vector<Tokens::Entry> Tokens::read(const std::filesystem::path& file) {
+  std::vector<Entry> entries;
   std::istringstream lines(read_text_file(file, kMaxTokensFile));
   std::size_t number = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -62,18 +74,46 @@ void Tokens::add_file(const std::filesystem::path& file) {
     }
     std::istringstream list(roles);
     for (std::string role; std::getline(list, role, ',');) add_role(entry.identity, role, where);
-    if (entries_.size() >= kMaxTokens) {
+    if (entries.size() + 1 >= kMaxTokens) {
       fail(ErrorCode::kResourceExhausted, "{}: more than {} tokens", where, kMaxTokens);
     }
-    entries_.push_back(std::move(entry));
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+void Tokens::add_file(const std::filesystem::path& file) {
+  const std::lock_guard lock(sources_->mutex);
+  std::string stamp = stamp_of(file);  // before it is read: a change meanwhile is seen later
+  sources_->files.push_back({file, std::move(stamp), read(file)});
+}
+
+void Tokens::look_again(Source& source) {
+  const std::string stamp = stamp_of(source.file);
+  if (stamp == source.stamp) return;
+  source.stamp = stamp;
+  try {
+    source.entries = read(source.file);
+    log_info("server", "read '{}' again: {} tokens", source.file.string(), source.entries.size());
+  } catch (const Error& error) {
+    log_warn("server", "the list of tokens has changed and cannot be used, the older one stays: {}",
+             error.what());
   }
 }
 
-std::optional<Identity> Tokens::identify(std::string_view token) const {
+std::optional<Identity> Tokens::identify(std::string_view token, Nanoseconds now) const {
   std::optional<Identity> found;
   if (token.empty()) return found;
-  for (const Entry& entry : entries_) {
-    if (equal_in_constant_time(token, entry.token)) found = entry.identity;
+  if (equal_in_constant_time(token, own_.token)) found = own_.identity;
+  const std::lock_guard lock(sources_->mutex);
+  if (now - sources_->looked >= kTokensLook) {
+    sources_->looked = now;
+    for (Source& source : sources_->files) look_again(source);
+  }
+  for (const Source& source : sources_->files) {
+    for (const Entry& entry : source.entries) {
+      if (equal_in_constant_time(token, entry.token)) found = entry.identity;
+    }
   }
   return found;
 }

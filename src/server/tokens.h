@@ -2,18 +2,24 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <harmonics/base/clock.h>
 #include <harmonics/rpc/service.h>
 
 namespace harmonics {
 
 inline constexpr std::size_t kMaxTokens = 10'000;
 
-/// A fixed set of tokens. Any thread.
+/// How often a file of tokens is looked at for changes.
+inline constexpr Nanoseconds kTokensLook = std::chrono::seconds(1);
+
+/// The user's own token and those of files, which may change while the server runs. Any thread.
 class Tokens {
  public:
   /// The user's own token opens everything.
@@ -22,16 +28,33 @@ class Tokens {
   /// empty lines and those that begin with # are skipped. An Error names file and line.
   void add_file(const std::filesystem::path& file);
   /// The user's own, from which other secrets are drawn.
-  [[nodiscard]] const std::string& own() const { return entries_.front().token; }
-  /// Takes the same time whichever token it is.
-  [[nodiscard]] std::optional<Identity> identify(std::string_view token) const;
+  [[nodiscard]] const std::string& own() const { return own_.token; }
+  /// Takes the same time whichever token it is. A file that has changed by `now`, which never runs
+  /// backwards, is read again first; one that is wrong then is told in the log, and what was
+  /// known stays.
+  [[nodiscard]] std::optional<Identity> identify(std::string_view token, Nanoseconds now) const;
 
  private:
   struct Entry {
     std::string token;
     Identity identity;
   };
-  std::vector<Entry> entries_;
+  struct Source {
+    std::filesystem::path file;
+    std::string stamp{};  ///< Changes when the file does.
+    std::vector<Entry> entries{};
+  };
+  /// What identify changes: sources as they were read last.
+  struct Sources {
+    std::mutex mutex;
+    Nanoseconds looked{};
+    std::vector<Source> files;
+  };
+  static std::vector<Entry> read(const std::filesystem::path& file);
+  static void look_again(Source& source);
+
+  Entry own_;
+  std::unique_ptr<Sources> sources_;
 };
 
 }  // namespace harmonics

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include <harmonics/base/error.h>
-#include <harmonics/server/certificates.h>
+#include <harmonics/base/log.h>
 #include <harmonics/server/state_folder.h>
 
 #include <temporary_folder_testing.h>
@@ -32,17 +32,17 @@ TEST_F(TokensTest, TheOwnTokenOpensEverythingAndOthersOpenWhatTheySay) {
   Tokens tokens("0123456789abcdef", "ann");
   tokens.add_file(
       write("# a comment\n\nsubmit,view bob aaaaaaaaaaaaaaaa\nworker w bbbbbbbbbbbbbbbb\n"));
-  EXPECT_TRUE(tokens.identify("0123456789abcdef")->may_administer);
-  const auto bob = tokens.identify("aaaaaaaaaaaaaaaa");
+  EXPECT_TRUE(tokens.identify("0123456789abcdef", {})->may_administer);
+  const auto bob = tokens.identify("aaaaaaaaaaaaaaaa", {});
   ASSERT_TRUE(bob);
   EXPECT_EQ(bob->user, "bob");
   EXPECT_TRUE(bob->may_submit && bob->may_view);
   EXPECT_FALSE(bob->may_administer || bob->may_work);
-  EXPECT_TRUE(tokens.identify("bbbbbbbbbbbbbbbb")->may_work);
+  EXPECT_TRUE(tokens.identify("bbbbbbbbbbbbbbbb", {})->may_work);
   for (const char* wrong : {"", "0123456789abcde", "0123456789abcdeff", "aaaaaaaaaaaaaaab"}) {
-    EXPECT_FALSE(tokens.identify(wrong)) << wrong;
+    EXPECT_FALSE(tokens.identify(wrong, {})) << wrong;
   }
-  EXPECT_FALSE(tokens.identify("0123456789abcdef0123456789abcdef"));
+  EXPECT_FALSE(tokens.identify("0123456789abcdef0123456789abcdef", {}));
 }
 
 TEST_F(TokensTest, WrongLinesAreNamed) {
@@ -80,17 +80,29 @@ TEST_F(TokensTest, ALockKeepsASecondServerOut) {
   const FolderLock other(folder_, "worker");
 }
 
-TEST_F(TokensTest, CertificatesArePrivateAndNeverOverwritten) {
-  make_certificates(folder_ / "tls", {"head.example", "10.0.0.1"});
-  for (const char* name :
-       {"ca.key", "server.key", "worker.key", "client.key", "admin.token", "tokens"}) {
-    EXPECT_EQ(mode_of(folder_ / "tls" / name), 0600u) << name;
-  }
+TEST_F(TokensTest, AFileThatChangesIsReadAgain) {
   Tokens tokens("0123456789abcdef", "ann");
-  tokens.add_file(folder_ / "tls" / "tokens");
-  EXPECT_TRUE(tokens.identify(read_token_file(folder_ / "tls" / "worker.token"))->may_work);
-  EXPECT_THROW(make_certificates(folder_ / "tls", {}), Error);
-  EXPECT_THROW(make_certificates(folder_ / "other", {"a,b"}), Error);
+  tokens.add_file(write("view bob aaaaaaaaaaaaaaaa\n"));
+  Nanoseconds now = kTokensLook;
+  EXPECT_TRUE(tokens.identify("aaaaaaaaaaaaaaaa", now));
+  EXPECT_FALSE(tokens.identify("bbbbbbbbbbbbbbbb", now));
+  write("view eve bbbbbbbbbbbbbbbb\n");
+  now += kTokensLook;
+  EXPECT_TRUE(tokens.identify("bbbbbbbbbbbbbbbb", now));
+  EXPECT_FALSE(tokens.identify("aaaaaaaaaaaaaaaa", now)) << "taken back";
+  const LogCapture log;
+  write("king eve bbbbbbbbbbbbbbbb\n");
+  now += kTokensLook;
+  EXPECT_TRUE(tokens.identify("bbbbbbbbbbbbbbbb", now)) << "a mistake locks nobody out";
+  EXPECT_TRUE(tokens.identify("0123456789abcdef", now));
+  ASSERT_EQ(log.lines().size(), 1u);
+  EXPECT_NE(log.lines()[0].find("tokens:1"), std::string::npos) << log.lines()[0];
+}
+
+TEST_F(TokensTest, AStateFolderIsClosedAndSoIsWhatLeadsToIt) {
+  make_state_folder(folder_ / "a" / "b");
+  EXPECT_EQ(mode_of(folder_ / "a"), 0700u);
+  EXPECT_EQ(mode_of(folder_ / "a" / "b"), 0700u);
 }
 
 }  // namespace

@@ -114,10 +114,10 @@ class BadInput(ClusterTest):
         self.port = self.free_port()
         self.state.mkdir(mode=0o700)
         token = self.state / 'token'
-        self.assert_fails(self.call('tasks'), 'token', 'first start')
+        self.assert_fails(self.call('tasks', '--patience', 0), 'no server was found', 'token', 'first start')
         token.write_text('0' * 64)
         token.chmod(0o600)
-        self.assert_fails(self.call('tasks'), 'no server answers', 'harmonics server')
+        self.assert_fails(self.call('tasks', '--patience', 0), 'no server answers', 'harmonics server')
         for address in ('localhost', 'localhost:', 'localhost:abc', ':50051'):
             self.assert_fails(self.harmonics('tasks', '--scheduler', address),
                               f"'{address}' is not of the form HOST:PORT")
@@ -221,7 +221,7 @@ class BadInput(ClusterTest):
         self.assert_fails(self.harmonics('server', '--init', 'tls'), 'never overwritten')
         self.assertEqual(os.stat(self.folder / 'tls' / 'ca.key').st_mode & 0o777, 0o600)
         self.start_server('--tls', 'tls')
-        self.assert_fails(self.call('tasks', '--token-file', 'tls/admin.token'))
+        self.assert_fails(self.call('tasks', '--token-file', 'tls/admin.token'), 'speaks TLS')
         self.start('worker', *self.access(), '--tls', 'tls')
         secure = ('--tls', 'tls')
         self.until(lambda: self.json('workers', *secure), 'the worker')

@@ -24,11 +24,11 @@ TIMEOUT_S = 120
 
 
 def environment(state_home):
-    """The tests' own folders of state and keys, and no token that the caller may have."""
+    """The tests' own folders of state and keys, and no server or token that the caller may have."""
     variables = dict(os.environ, XDG_STATE_HOME=str(state_home), OMP_NUM_THREADS='1',
                      XDG_CONFIG_HOME=str(pathlib.Path(state_home) / 'config'))
-    variables.pop('HARMONICS_TOKEN_FILE', None)
-    variables.pop('NO_COLOR', None)
+    for name in ('HARMONICS_SCHEDULER', 'HARMONICS_TLS', 'HARMONICS_TOKEN_FILE', 'NO_COLOR'):
+        variables.pop(name, None)
     return variables
 
 

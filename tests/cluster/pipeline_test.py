@@ -321,7 +321,7 @@ class Pipeline(ClusterTest):
         self.done('wait', *tls, task, '--timeout', PATIENCE_S)
         for rank in range(2):
             words = self.done('logs', *tls, task, '--rank', rank, '--stream', 'err')
-            self.assertIn(f'--tls-key {self.folder / "tls" / "worker.key"}', words)
+            self.assertIn(f'--tls-key {self.folder / "tls" / "peer.key"}', words)
         report = json.loads(self.done('logs', *tls, task).splitlines()[-1])
         self.assertEqual(report['weights_digest'], self.undisturbed('--epochs', 2))
 

@@ -14,15 +14,18 @@
 
 namespace harmonics {
 
-/// How a client or worker finds the server and shows who it is.
+/// How a client or worker finds the server and shows who it is. What is empty is said by the
+/// environment (HARMONICS_SCHEDULER, HARMONICS_TOKEN_FILE, HARMONICS_TLS), else by the client file,
+/// else it is the default.
 struct ServerAccess {
-  std::string scheduler = "localhost:50051";
-  /// Empty: HARMONICS_TOKEN_FILE, the token in `tls`, or the one of the user's state folder.
-  std::filesystem::path token_file;
+  std::string scheduler{};
+  std::filesystem::path token_file{};
   /// Where the server's state folder is, for its token; empty: the default.
-  std::filesystem::path state_dir;
+  std::filesystem::path state_dir{};
   /// Folder of 'server --init'; empty: no TLS.
-  std::filesystem::path tls;
+  std::filesystem::path tls{};
+  /// How long a client waits for a server that is not up yet.
+  double patience_s = 10;
 };
 
 /// harmonics server
@@ -41,11 +44,17 @@ struct ServerCommand {
   bool insecure = false;
   /// Not empty: make certificates and tokens there and end.
   std::filesystem::path init;
-  /// More names or addresses for the certificate of `init`.
+  /// Names or addresses of the server and of machines that work; users; who is let in no longer.
   std::vector<std::string> init_hosts;
+  std::vector<std::string> init_users;
+  std::vector<std::string> revoked;
+  /// How long certificates of `init` are good for.
+  std::int64_t init_days = 730;
   std::int64_t lease_s = 30;
   /// Of one user, in a second.
   std::int64_t rate = 20'000;
+  /// Of tasks of users without the role admin.
+  std::int64_t max_priority = 0;
 };
 
 /// harmonics worker

@@ -20,6 +20,10 @@ struct ClientOptions {
   std::optional<TlsFiles> tls;
   /// Of each call; waiting and following take longer.
   std::chrono::milliseconds timeout{30'000};
+  /// How long the first call waits for a server that is not up yet, besides its timeout; it is one
+  /// call then, since nothing has been sent. `on_wait` is called once when it begins to.
+  std::chrono::milliseconds patience{0};
+  std::function<void()> on_wait{};
 };
 
 /// The addresses of `ClientOptions::server`; none, and one without a port, is an Error.

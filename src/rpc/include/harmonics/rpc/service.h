@@ -70,6 +70,12 @@ class ClusterBackend {
 struct ServiceOptions {
   std::string address;  ///< "127.0.0.1:50051"; port 0 picks one.
   std::optional<TlsFiles> tls;
+  /// The highest priority that a task of a user without the role admin may have.
+  std::int32_t max_priority = 0;
+  /// How many files this process may open. Nobody gets in when only the server's own are left.
+  std::uint64_t descriptors = 1024;
+  /// Workers at one time; 0: three quarters of the descriptors, so that clients still get in.
+  std::uint64_t max_sessions = 0;
 };
 
 /// Listens from construction on. Not movable; `backend` must outlive it.

@@ -43,6 +43,8 @@ struct ServerSettings {
   /// (PostgreSQL); false gives up (an Error, kCancelled). Nothing: waits for as long as it takes.
   std::function<bool()> on_standby{};
   std::uint64_t rate = kDefaultRate;
+  /// The highest priority that a task of a user without the role admin may have.
+  std::int32_t max_priority = 0;
   ServerOptions reactor;
 };
 

@@ -9,7 +9,8 @@ namespace harmonics {
 /// $XDG_STATE_HOME/harmonics, or ~/.local/state/harmonics.
 [[nodiscard]] std::filesystem::path default_state_folder();
 
-/// Makes the folder (mode 700) when it is not there.
+/// Makes the folder, and those above it, when they are not there; what it makes is the owner's
+/// alone (mode 700).
 void make_state_folder(const std::filesystem::path& folder);
 
 /// A lock that a process holds as long as it lives.
