@@ -167,6 +167,7 @@
 #include <harmonics/rpc/views.h>
 #include <harmonics/rpc/worker_link.h>
 #include <harmonics/server/certificates.h>
+#include <harmonics/server/client_file.h>
 #include <harmonics/server/policy_process.h>
 #include <harmonics/server/server.h>
 #include <harmonics/server/state_folder.h>

@@ -21,6 +21,9 @@ constexpr int kFirstRetryMs = 100;
 constexpr int kLastRetryMs = 1000;
 /// For one try to connect, also on a machine that is very busy. One that is refused ends at once.
 constexpr int kConnectMs = 5000;
+/// A peer that hangs keeps its connections: while a call is open it is asked whether it lives.
+constexpr int kPingMs = 10000;
+constexpr int kPingTimeoutMs = 5000;
 /// For whoever connects to greet as TLS and HTTP/2 ask; gRPC would give them two minutes.
 constexpr int kHandshakeMs = 10'000;
 /// For a look at what listens where a call could not get through.
@@ -88,6 +91,8 @@ std::shared_ptr<grpc::Channel> open_channel(const std::string& address,
   // A name is looked up again after a lost connection; gRPC would wait 30 seconds with it.
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, kLastRetryMs);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingTimeoutMs);
   arguments.SetMaxReceiveMessageSize(kMaxClusterMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxClusterMessageBytes);
   return grpc::CreateCustomChannel(
@@ -114,6 +119,8 @@ std::shared_ptr<grpc::ServerCredentials> listening_credentials(const std::option
 void set_server_limits(grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kMaxClusterMessageBytes);
   builder.SetMaxSendMessageSize(kMaxClusterMessageBytes);
+  // Pings of kPingMs are no abuse.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kPingMs / 2);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
   // A second server on the same port is a mistake, not a way to share the load.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);

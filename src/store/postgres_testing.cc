@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
 #include <harmonics/base/error.h>
@@ -70,32 +71,43 @@ std::unique_ptr<TestPostgres> TestPostgres::start(std::string& why_not) {
     fail_errno(errno, "chown " + folder.string());
   }
   const std::string data = (folder / "data").string();
-  std::array<int, 2> pipe{};
-  if (::pipe2(pipe.data(), O_CLOEXEC) != 0) fail_errno(errno, "pipe");
+  const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
   const pid_t init = spawn({(programs / "initdb").string(), "-D", data, "-U", "postgres", "-A",
                             "trust", "--no-sync", "--no-instructions"},
-                           user, pipe[1]);
+                           user, nowhere);
+  ::close(nowhere);
   int status = 0;
   ::waitpid(init, &status, 0);
   if (status != 0) fail(ErrorCode::kInternal, "initdb failed with status {}", status);
-  postgres->process_ =
-      spawn({(programs / "postgres").string(), "-D", data, "-k", folder.string(), "-c",
-             "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=20"},
-            user, pipe[1]);
+  postgres->launch();
+  return postgres;
+}
+
+void TestPostgres::launch() {
+  const passwd* user = ::geteuid() == 0 ? ::getpwnam("postgres") : nullptr;
+  std::array<int, 2> pipe{};
+  if (::pipe2(pipe.data(), O_CLOEXEC) != 0) fail_errno(errno, "pipe");
+  process_ = spawn({(find_programs() / "postgres").string(), "-D", (folder_ / "data").string(),
+                    "-k", folder_.path().string(), "-c", "listen_addresses=", "-c", "fsync=off",
+                    "-c", "max_connections=20"},
+                   user, pipe[1]);
   ::close(pipe[1]);
   const std::string said = read_until(pipe[0], "ready to accept connections");
   // The server goes on writing a line here and there into the pipe, which must stay open.
   if (said.find("ready to accept connections") == said.npos) {
     fail(ErrorCode::kInternal, "postgres did not start: {}", said);
   }
-  return postgres;
 }
 
-TestPostgres::~TestPostgres() {
+void TestPostgres::stop() {
   if (process_ < 0) return;
   ::kill(process_, SIGQUIT);
-  ::waitpid(process_, nullptr, 0);
+  ::waitpid(std::exchange(process_, -1), nullptr, 0);
 }
+
+void TestPostgres::start_again() { launch(); }
+
+TestPostgres::~TestPostgres() { stop(); }
 
 void TestPostgres::run_sql(const std::string& sql) {
   PGconn* connection =

@@ -23,11 +23,15 @@ class TestPostgres {
   [[nodiscard]] std::string make_database();
   /// Ends every connection to that database, as a cut network would.
   void cut_connections(const std::string& url);
+  /// Ends the server, and starts it again where it was.
+  void stop();
+  void start_again();
 
  private:
   TestPostgres() = default;
 
   void run_sql(const std::string& sql);
+  void launch();
 
   TemporaryFolder folder_;
   pid_t process_ = -1;

@@ -34,17 +34,28 @@ class Postgres:
         data = self.folder / 'data'
         subprocess.run([programs / 'initdb', '-D', data, '-U', 'postgres', '-A', 'trust', '--no-sync',
                         '--no-instructions'], check=True, capture_output=True, cwd='/', user=self.user)
+        self.url = f'postgresql:///postgres?host={self.folder}&user=postgres'
+        self.launch()
+
+    def launch(self):
         self.process = subprocess.Popen(
-            [programs / 'postgres', '-D', data, '-k', self.folder, '-c', 'listen_addresses=', '-c',
-             'fsync=off'], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd='/',
-            user=self.user)
+            [find_programs() / 'postgres', '-D', self.folder / 'data', '-k', self.folder, '-c',
+             'listen_addresses=', '-c', 'fsync=off'], stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True, cwd='/', user=self.user)
         for line in self.process.stderr:
             if 'ready to accept connections' in line:
                 break
-        self.url = f'postgresql:///postgres?host={self.folder}&user=postgres'
 
-    def stop(self):
+    def end(self):
         self.process.send_signal(signal.SIGQUIT)
         self.process.stderr.close()
         self.process.wait()
+
+    def restart(self):
+        """Cuts every connection; the data stay."""
+        self.end()
+        self.launch()
+
+    def stop(self):
+        self.end()
         shutil.rmtree(self.folder, ignore_errors=True)

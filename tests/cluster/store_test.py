@@ -235,6 +235,50 @@ class FailOver(ClusterTest):
         self.listens('first', first)
         self.assertEqual(len(self.json('tasks')), 12)
 
+    def start_pair(self):
+        first = self.start_named('first')
+        self.listens('first', first)
+        self.ports['second'] = self.free_port()
+        second = self.start_named('second')
+        self.waits(second)
+        self.start_worker()
+        return first, second
+
+    def test_a_leader_that_hangs_is_replaced(self):
+        first, second = self.start_pair()
+        running = self.script(self.held(), gpus=1)
+        self.until_launched(running)
+        first.send_signal(signal.SIGSTOP)
+        self.listens('second', second)
+        self.until(lambda: self.ready_workers(), 'the worker to come over')
+        more = self.script('true')
+        self.release()
+        self.assertEqual(self.wait(running, more)['succeeded'], 2)
+        self.assertEqual(self.task(running)['attempts'], 1)
+        # It wakes up, finds itself replaced and says nothing more to anyone.
+        first.send_signal(signal.SIGCONT)
+        self.assertEqual(first.wait(timeout=TIMEOUT_S), 1)
+        self.assertIn('another server leads now', self.printed(first))
+        self.assertEqual(len(self.json('tasks')), 2)
+
+    def test_servers_survive_a_restart_of_the_database(self):
+        first, second = self.start_pair()
+        running = self.script(self.held(), gpus=1)
+        self.until_launched(running)
+        self.postgres.restart()
+        more = self.script('true')
+        self.until(lambda: 'the database is back' in self.printed(first), 'the leader')
+        self.assertIn('trying again for up to 60 s', self.printed(first))
+        self.release()
+        self.assertEqual(self.wait(running, more)['succeeded'], 2)
+        self.assertEqual(self.task(running)['attempts'], 1)
+        self.assertIsNone(first.poll())
+        self.assertIsNone(second.poll())
+        self.assertNotIn('listening', self.printed(second))
+        self.kill(first)
+        self.listens('second', second)
+        self.assertEqual(len(self.json('tasks')), 2)
+
 
 if __name__ == '__main__':
     unittest.main()
