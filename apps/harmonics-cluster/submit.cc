@@ -36,8 +36,11 @@ void put(TextPairs& pairs, const std::pair<std::string, std::string>& pair) {
 
 TaskSpec spec_of(const SubmitCommand& command) {
   TaskSpec spec;
+  bool cpus_said = command.cpus.has_value();
   if (!command.config.empty()) {
-    spec = parse_task(read_text_file(command.config, 8 * kMaxTaskBytes), command.config.string());
+    const std::string text = read_text_file(command.config, 8 * kMaxTaskBytes);
+    spec = parse_task(text, command.config.string());
+    cpus_said |= Json::parse(text, command.config.string()).find("cpus") != nullptr;
   }
   if (!command.name.empty()) spec.name = command.name;
   if (spec.name.empty() && !command.command.empty()) {
@@ -64,6 +67,7 @@ TaskSpec spec_of(const SubmitCommand& command) {
   }
   if (!command.key.empty()) spec.idempotency_key = command.key;
   complete_pipeline(command, spec);
+  if (!cpus_said) spec.cpus = default_cpus(spec);
   check_task(spec);
   check_artifacts(spec);
   return spec;
@@ -77,6 +81,7 @@ std::string submitted_text(const SubmitCommand& command, const Submitted& submit
                  .set("task", first)
                  .set("count", std::int64_t{submitted.count})
                  .set("already", submitted.already)
+                 .set("advice", submitted.advice)
                  .dump() +
              "\n";
     case OutputStyle::kQuiet: return format("{}\n", first);
@@ -122,6 +127,9 @@ int submit(const SubmitCommand& command) {
   ClusterClient client(client_options(command.access));
   const Submitted submitted = client.submit(spec);
   write_text(Stream::kOutput, submitted_text(command, submitted));
+  if (!submitted.advice.empty() && command.output == OutputStyle::kTable) {
+    write_text(Stream::kError, submitted.advice + "\n");
+  }
   return command.wait ? wait_for(command, submitted, client) : kExitDone;
 }
 

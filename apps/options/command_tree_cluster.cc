@@ -184,11 +184,13 @@ void CommandTree::add_worker() {
 
 void CommandTree::add_submit_needs(CLI::App& app) {
   SubmitCommand& c = submit_;
-  add_whole(app, "--gpus", c.gpus, {0, kMaxNumber}, "GPUs (1)");
+  add_whole(app, "--gpus", c.gpus, {0, kMaxNumber}, "GPUs; 0 for a task that needs none (1)");
   add_whole(app, "--memory", c.memory_mb, {0, kMaxNumber}, "MB of each GPU at least (4096)");
-  add_whole(app, "--cpus", c.cpus, {0, kMaxNumber}, "cores (0: does not matter)");
+  add_whole(app, "--cpus", c.cpus, {0, kMaxNumber},
+            "cores; 0: however many (1 without GPUs, else 0)");
   add_whole(app, "--host-memory", c.host_memory_mb, {0, kMaxNumber}, "MB of main memory (0)");
-  add_whole(app, "--priority", c.priority, {-kMaxNumber, kMaxNumber}, "larger goes first (0)");
+  add_whole(app, "--priority", c.priority, {-kMaxNumber, kMaxNumber},
+            "larger goes first and stops running tasks of a smaller one (0)");
   add_whole(app, "--timeout", c.timeout_s, {0, kMaxNumber}, "seconds it may run (no limit)");
   add_whole(app, "--retries", c.retries, {0, kMaxNumber}, "further attempts if it fails (0)");
   add_whole(app, "--gang", c.gang, {1, kMaxNumber}, "workers at once, all or none (1)");

@@ -90,6 +90,10 @@ Needs needs_of(const TaskSpec& spec) {
           spec.memory_mb};
 }
 
+std::uint32_t default_cpus(const TaskSpec& spec) {
+  return spec.required_gpus == 0 && !spec.pipeline ? 1 : 0;
+}
+
 void lift_old_settings(PipelineSpec& spec) {
   std::erase_if(spec.settings, [&spec](const auto& setting) {
     const auto& [key, value] = setting;

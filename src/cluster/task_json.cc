@@ -308,6 +308,7 @@ TaskSpec parse_task(std::string_view json, std::string_view where) {
     if (root.find("required_gpus") == nullptr) spec.required_gpus = 0;
     if (root.find("max_retries") == nullptr) spec.max_retries = kPipelineRetries;
   }
+  if (root.find("cpus") == nullptr) spec.cpus = default_cpus(spec);
   try {
     check_task(spec);
   } catch (const Error& error) {
@@ -317,7 +318,8 @@ TaskSpec parse_task(std::string_view json, std::string_view where) {
 }
 
 std::string write_task(const TaskSpec& spec) {
-  const TaskSpec defaults;
+  TaskSpec defaults;
+  defaults.cpus = default_cpus(spec);
   Json::Object fields;
   for (const Field& field : kFields) {
     Json value = field.write(spec);

@@ -50,6 +50,20 @@ TEST(TaskJson, DefaultsAreThoseOfTheSubmitCommand) {
   EXPECT_EQ(spec.count(), 1U);
 }
 
+TEST(TaskJson, ATaskWithoutDevicesCountsAsOneCore) {
+  EXPECT_EQ(parse_task(R"({"name": "a"})", "t").cpus, 0U);
+  EXPECT_EQ(parse_task(R"({"name": "a", "required_gpus": 0})", "t").cpus, 1U);
+  EXPECT_EQ(parse_task(R"({"name": "a", "required_gpus": 0, "cpus": 0})", "t").cpus, 0U);
+  EXPECT_EQ(parse_task(R"({"name": "a", "pipeline": {"model": "m"}})", "t").cpus, 0U);
+  for (const std::uint32_t cpus : {0, 1, 2}) {
+    TaskSpec spec;
+    spec.name = "a";
+    spec.required_gpus = 0;
+    spec.cpus = cpus;
+    EXPECT_EQ(parse_task(write_task(spec), "t"), spec) << cpus;
+  }
+}
+
 TEST(TaskJson, EveryFieldComesBack) {
   TaskSpec spec;
   spec.name = "all \"of\" it";

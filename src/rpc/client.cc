@@ -157,7 +157,7 @@ Submitted ClusterClient::submit(const TaskSpec& spec) {
   wire::TaskSpec request;
   encode(spec, request);
   const auto reply = parts_->call(&wire::Cluster::Stub::Submit, request);
-  return {TaskId{reply.first_task()}, reply.count(), reply.already()};
+  return {TaskId{reply.first_task()}, reply.count(), reply.already(), reply.advice()};
 }
 
 void ClusterClient::cancel(TaskId task) {

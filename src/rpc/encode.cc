@@ -203,6 +203,7 @@ void encode(const Submitted& from, wire::SubmitReply& to) {
   to.set_first_task(from.first.value);
   to.set_count(from.count);
   to.set_already(from.already);
+  to.set_advice(from.advice);
 }
 
 void encode(const Done&, wire::Empty&) {}

@@ -246,6 +246,41 @@ class Features(ClusterTest):
         task = self.submit('true', gpus=9)
         self.assertEqual(self.json('why', task)['reason'], 'impossible')
 
+    def test_submit_says_at_once_what_nobody_could_run(self):
+        self.start_worker(gpus=0)
+        answer = self.call('submit', '--name', 'x', '--', 'true')
+        self.assertEqual(answer.returncode, 0)
+        self.assertIn('submitted task', answer.stdout)
+        self.assertIn('No worker has a GPU: with --gpus 0 it would run', answer.stderr)
+        self.assertIn('--gpus 0', self.done('why', 1))
+        told = json.loads(self.done('submit', '--output', 'json', '--name', 'x', '--', 'true'))
+        self.assertIn('--gpus 0', told['advice'])
+        fits = self.call('submit', '--name', 'x', '--gpus', 0, '--', 'true')
+        self.assertEqual(fits.stderr, '')
+
+    def test_tasks_without_devices_run_one_on_a_core(self):
+        self.start_worker('--cpus', 2, gpus=0)
+        tasks = self.script(self.held(), flags=['--array', 6])
+        self.until_launched(tasks + 1)
+        states = [self.state_of(tasks + i) for i in range(6)]
+        self.assertEqual(states, ['active'] * 2 + ['pending'] * 4)
+        self.assertEqual(self.json('why', tasks + 5)['reason'], 'busy')
+        # Whoever wants them uncounted says so.
+        free = self.script('true', flags=['--cpus', 0])
+        self.assertEqual(self.wait(free)['succeeded'], 1)
+        self.release()
+        self.assertEqual(self.wait(tasks)['succeeded'], 6)
+
+    def test_a_task_for_cores_runs_beside_one_that_waits_for_a_device(self):
+        self.start_worker('--cpus', 2, gpus=1)
+        running = self.script(self.held(), gpus=1)
+        self.until_launched(running)
+        waits = self.script('true', gpus=1)
+        self.assertEqual(self.wait(self.script('true'))['succeeded'], 1)
+        self.assertEqual(self.state_of(waits), 'pending')
+        self.release()
+        self.assertEqual(self.wait(running, waits)['succeeded'], 2)
+
     def test_progress_and_metrics(self):
         self.start_worker(gpus=0)
         task = self.script('echo \'{"progress": 0.5, "loss": 0.25}\' >&$HARMONICS_PROGRESS_FD; '

@@ -66,6 +66,10 @@ inline constexpr std::uint32_t kPipelineRetries = 10;
 /// Makes the task a pipeline, its gang included.
 void set_pipeline(TaskSpec& spec, PipelineSpec pipeline);
 
+/// The cores of a task that does not say how many: one where it asks for no device, since it must
+/// run on something. Stages of pipelines stand on workers of their own and need not be counted.
+[[nodiscard]] std::uint32_t default_cpus(const TaskSpec& spec);
+
 /// What one worker must have free for a task.
 struct Needs {
   std::uint32_t gpus = 0;
