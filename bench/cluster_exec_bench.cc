@@ -21,6 +21,7 @@
 
 #include <harmonics/base/format.h>
 #include <harmonics/rpc/client.h>
+#include <harmonics/server/policy_process.h>
 #include <harmonics/server/state_folder.h>
 
 #include <temporary_folder_testing.h>
@@ -372,6 +373,45 @@ bool measure_submits(const Cluster& cluster, const fs::path& folder, const Scale
   return rate >= wanted && few <= 0.2e-3 && full <= 1.2 * few;
 }
 
+/// Decisions of a policy library in its process, one after the other, each of which changes a
+/// worker or two. The library looks at every worker.
+bool measure_policy(const fs::path& binaries, int decisions) {
+  const fs::path library = binaries / "tests" / "contrary_policy.so";
+  if (!fs::exists(library)) {
+    std::printf("no '%s': no row for policy libraries\n", library.c_str());
+    return true;
+  }
+  WorkerPool pool;
+  constexpr std::uint32_t kWorkers = 1000;
+  for (std::uint32_t i = 1; i <= kWorkers; ++i) {
+    WorkerSpec spec;
+    spec.name = format("worker-{}", i);
+    spec.cpus = 64;
+    for (int gpu = 0; gpu < 8; ++gpu) spec.devices.push_back({std::to_string(gpu), "gpu", 16384});
+    pool.put(WorkerId{i}, spec);
+    pool.set_open(WorkerId{i}, true);
+  }
+  TaskSpec spec = true_task();
+  spec.required_gpus = 1;
+  PolicyProcess policy(binaries / "harmonics-cluster", library, kPatience);
+  std::vector<Assignment> given;
+  double begin = 0;
+  for (int i = -1; i < decisions; ++i) {
+    // The first one brings all workers.
+    if (i == 0) begin = bench::seconds(CLOCK_MONOTONIC);
+    policy.begin_pass();
+    given.push_back(policy.assign_task(pool, spec));
+    pool.take(given.back().worker, given.back().devices, needs_of(spec));
+    if (i % 2 == 0) continue;
+    const Assignment old = given[given.size() / 2];
+    pool.give_back(old.worker, old.devices, needs_of(spec));
+    given.erase(given.begin() + static_cast<std::ptrdiff_t>(given.size() / 2));
+  }
+  const double rate = decisions / (bench::seconds(CLOCK_MONOTONIC) - begin);
+  return bench::row(format("decisions of a policy library, {} workers", kWorkers),
+                    format("{:.0f}/s", rate), "5000/s", rate / 5000, ">= 1");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -386,7 +426,7 @@ int main(int argc, char** argv) {
       fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "harmonics";
   const TemporaryFolder folder;
   std::printf("name | ours | reference | ratio | bar\n");
-  bool good = true;
+  bool good = measure_policy(program.parent_path(), short_run ? 100 : 5000);
   {
     const CpuAccount account;
     {

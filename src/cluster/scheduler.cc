@@ -40,6 +40,7 @@ Scheduler::Scheduler(WorkloadPolicy& policy)
 bool Scheduler::pass(Decisions& step, Sweep::Change change) {
   const StateTables& tables = step.tables();
   const TaskId head_before = reservation_ ? reservation_->head : TaskId{};
+  policy_.begin_pass();
   sweep_.begin(change, tables.next_task);
   Line line(tables);
   started_ = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <list>
 #include <unordered_map>
 
 #include <harmonics/base/error.h>
@@ -44,6 +45,9 @@ Needs larger(const Needs& most, const WorkerSpec& spec) {
   needs.memory_mb = std::max(needs.memory_mb, spec.memory_mb);
   return needs;
 }
+
+/// Removed workers that a copy can still be told of.
+constexpr std::size_t kMaxRemoved = 1024;
 
 }  // namespace
 
@@ -101,6 +105,8 @@ struct WorkerPool::Tables {
   struct Slot {
     Worker worker;
     WorkerGroup* group = nullptr;  ///< Null while the worker is closed.
+    std::uint64_t changed = 0;
+    std::list<Slot*>::iterator place;  ///< In `recent`.
   };
 
   std::unordered_map<WorkerId, std::unique_ptr<Slot>> slots;
@@ -113,12 +119,21 @@ struct WorkerPool::Tables {
   Needs counted;
   std::size_t capable = 0;
   std::size_t capable_enough = 0;  ///< Counted so far; 0: not at all.
+  std::uint64_t version = 0;
+  std::list<Slot*> recent;  ///< By their last change.
+  std::vector<std::pair<std::uint64_t, WorkerId>> removed;
+  std::uint64_t removed_from = 0;  ///< Older removals are not known.
 
+  void touch(Slot& slot) {
+    slot.changed = ++version;
+    recent.splice(recent.end(), recent, slot.place);
+  }
   Slot& put_slot(WorkerId id) {
     auto& slot = slots[id];
     if (slot == nullptr) {
       slot = std::make_unique<Slot>();
       slot->worker.id = id;
+      slot->place = recent.insert(recent.end(), slot.get());
     } else {
       leave_group(*slot);
       by_name.erase(&slot->worker);
@@ -133,6 +148,7 @@ struct WorkerPool::Tables {
     if (largest_known) largest = larger(largest, slot.worker.spec);
     by_name.insert(&slot.worker);
     join_group(slot);
+    touch(slot);
   }
 
   Slot& at(WorkerId id) {
@@ -184,13 +200,40 @@ void WorkerPool::put(WorkerId id, const WorkerSpec& spec) {
   tables_->enter(slot);
 }
 
+void WorkerPool::mirror(const Worker& worker) {
+  Tables::Slot& slot = tables_->put_slot(worker.id);
+  slot.worker = worker;
+  tables_->enter(slot);
+}
+
 void WorkerPool::remove(WorkerId id) {
   Tables::Slot& slot = tables_->at(id);
   tables_->leave_group(slot);
   tables_->by_name.erase(&slot.worker);
+  tables_->recent.erase(slot.place);
   tables_->slots.erase(id);
   tables_->largest_known = false;
   tables_->capable_enough = 0;
+  if (tables_->removed.size() == kMaxRemoved) {
+    tables_->removed_from = tables_->removed.back().first;
+    tables_->removed.clear();
+  }
+  tables_->removed.emplace_back(++tables_->version, id);
+}
+
+std::uint64_t WorkerPool::version() const { return tables_->version; }
+
+WorkerPool::Changes WorkerPool::changes_since(std::uint64_t version) const {
+  Changes changes;
+  changes.whole = version == 0 || version < tables_->removed_from;
+  for (auto slot = tables_->recent.rbegin(); slot != tables_->recent.rend(); ++slot) {
+    if (!changes.whole && (*slot)->changed <= version) break;
+    changes.workers.push_back(&(*slot)->worker);
+  }
+  for (const auto& [at, id] : tables_->removed) {
+    if (!changes.whole && at > version) changes.removed.push_back(id);
+  }
+  return changes;
 }
 
 void WorkerPool::set_open(WorkerId id, bool open) {
@@ -199,6 +242,7 @@ void WorkerPool::set_open(WorkerId id, bool open) {
   tables_->leave_group(slot);
   slot.worker.open = open;
   tables_->join_group(slot);
+  tables_->touch(slot);
 }
 
 void WorkerPool::take(WorkerId id, DeviceSet devices, const Needs& needs, bool launched) {
@@ -215,6 +259,7 @@ void WorkerPool::take(WorkerId id, DeviceSet devices, const Needs& needs, bool l
   ++worker.active_tasks;
   if (!launched) ++worker.starting;
   tables_->join_group(slot);
+  tables_->touch(slot);
 }
 
 void WorkerPool::launch(WorkerId id) {
@@ -223,6 +268,7 @@ void WorkerPool::launch(WorkerId id) {
     fail(ErrorCode::kInternal, "worker '{}' launched what it did not have", slot.worker.spec.name);
   }
   if (slot.worker.starting-- == kMaxStartingTasks) tables_->join_group(slot);
+  tables_->touch(slot);
 }
 
 void WorkerPool::give_back(WorkerId id, DeviceSet devices, const Needs& needs, bool launched) {
@@ -238,6 +284,7 @@ void WorkerPool::give_back(WorkerId id, DeviceSet devices, const Needs& needs, b
   --worker.active_tasks;
   if (!launched) --worker.starting;
   tables_->join_group(slot);
+  tables_->touch(slot);
 }
 
 const Worker* WorkerPool::find(WorkerId id) const {

@@ -48,6 +48,7 @@ int serve_policy(const std::filesystem::path& library) {
     return 1;
   }
   answer("{}");
+  PolicyDesk desk(*policy);
   std::string waiting;
   std::array<char, 64 << 10> chunk;
   while (true) {
@@ -56,7 +57,7 @@ int serve_policy(const std::filesystem::path& library) {
     if (got <= 0) return 0;
     waiting.append(chunk.data(), static_cast<std::size_t>(got));
     for (std::size_t end = waiting.find('\n'); end != waiting.npos; end = waiting.find('\n')) {
-      answer(policy_answer(*policy, std::string_view(waiting).substr(0, end)));
+      answer(desk.answer(std::string_view(waiting).substr(0, end)));
       waiting.erase(0, end + 1);
     }
   }

@@ -12,16 +12,29 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
+#include <harmonics/base/log.h>
 
+#include "policy_patience.h"
 #include "policy_talk.h"
 
 namespace harmonics {
+namespace {
+
+Nanoseconds steady_now() { return SteadyClock().now(); }
+
+std::string ban_text(Nanoseconds ban) {
+  if (ban == Nanoseconds{}) return {};
+  return format("; it is left out for {} s", std::chrono::ceil<std::chrono::seconds>(ban).count());
+}
+
+}  // namespace
 
 PolicyProcess::PolicyProcess(std::filesystem::path host, std::filesystem::path library,
                              std::chrono::milliseconds time_limit)
     : host_(std::move(host)),
       library_(std::filesystem::absolute(library)),
-      time_limit_(time_limit) {
+      time_limit_(time_limit),
+      patience_(std::make_unique<PolicyPatience>()) {
   start();
 }
 
@@ -44,6 +57,7 @@ void PolicyProcess::start() {
   ::posix_spawn_file_actions_destroy(&actions);
   ::close(ends[1]);
   socket_ = ends[0];
+  told_ = 0;
   if (failure != 0) {
     child_ = -1;
     fail_errno(failure, format("cannot start '{}' for the policy library", program));
@@ -70,9 +84,9 @@ void PolicyProcess::stop() {
 /// Sends a line (none if it is empty) and gives the next line that comes back.
 std::string PolicyProcess::exchange(const std::string& question) {
   const auto end = std::chrono::steady_clock::now() + time_limit_;
-  const auto broken = [this](const std::string& what) {
+  const auto broken = [this](const std::string& what, ErrorCode code = ErrorCode::kInternal) {
     stop();
-    fail(ErrorCode::kInternal, "the policy library '{}' {}", library_.string(), what);
+    fail(code, "the policy library '{}' {}", library_.string(), what);
   };
   std::string_view rest = question;
   std::string answer;
@@ -81,7 +95,10 @@ std::string PolicyProcess::exchange(const std::string& question) {
         std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
     pollfd wait{socket_, static_cast<short>(rest.empty() ? POLLIN : POLLIN | POLLOUT), 0};
     const int ready = left.count() <= 0 ? 0 : ::poll(&wait, 1, static_cast<int>(left.count()));
-    if (ready == 0) broken(format("did not answer within {} ms", time_limit_.count()));
+    if (ready == 0) {
+      broken(format("did not answer within {} ms", time_limit_.count()),
+             ErrorCode::kDeadlineExceeded);
+    }
     if (ready < 0) continue;
     if (!rest.empty() && (wait.revents & POLLOUT) != 0) {
       const ssize_t sent = ::send(socket_, rest.data(), rest.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -98,19 +115,64 @@ std::string PolicyProcess::exchange(const std::string& question) {
   return answer;
 }
 
-Assignment PolicyProcess::assign_task(const WorkerPool& workers, const TaskSpec& task) {
+std::string PolicyProcess::question_and_answer(const WorkerPool& workers, const TaskSpec& task) {
   if (child_ < 0) start();
-  const Json answer =
-      Json::parse(exchange(policy_question(workers, task) + "\n"), "answer of the policy library");
+  const std::string question = policy_question(workers.changes_since(told_), task);
+  told_ = workers.version();
+  return exchange(question + "\n");
+}
+
+std::optional<Assignment> PolicyProcess::ask(const WorkerPool& workers, const TaskSpec& task) {
+  const Nanoseconds begin = steady_now();
+  Json answer;
+  try {
+    answer = Json::parse(question_and_answer(workers, task), "answer of the policy library");
+  } catch (const Error& error) {
+    stop();
+    const Nanoseconds now = steady_now();
+    const bool late = error.code() == ErrorCode::kDeadlineExceeded;
+    const Nanoseconds ban = late ? patience_->late(now) : patience_->crashed(now);
+    fail(ErrorCode::kInternal, "{}{}", error.what(), ban_text(ban));
+  }
+  const Nanoseconds now = steady_now();
+  if (const Nanoseconds ban = patience_->answered(now - begin, now); ban != Nanoseconds{}) {
+    log_warn("server", "the policy library '{}' is slow in pass after pass{}, 'balanced' decides",
+             library_.string(), ban_text(ban));
+  }
   if (const Json* error = answer.find("error")) {
     fail(ErrorCode::kInternal, "the policy library '{}' threw: {}", library_.string(),
          error->as_string());
   }
-  if (answer.find("none") != nullptr) {
-    fail(ErrorCode::kResourceExhausted, "the policy library finds no worker");
-  }
-  return {WorkerId{static_cast<std::uint32_t>(answer.at("worker").as_integer())},
-          DeviceSet{static_cast<std::uint64_t>(answer.at("devices").as_integer())}};
+  if (answer.find("none") != nullptr) return std::nullopt;
+  return Assignment{WorkerId{static_cast<std::uint32_t>(answer.at("worker").as_integer())},
+                    DeviceSet{static_cast<std::uint64_t>(answer.at("devices").as_integer())}};
 }
+
+std::optional<Assignment> PolicyProcess::try_assign(const WorkerPool& workers,
+                                                    const TaskSpec& task) {
+  switch (patience_->may_ask(steady_now())) {
+    case PolicyPatience::Verdict::kAsk: return ask(workers, task);
+    case PolicyPatience::Verdict::kAskAgain:
+      log_warn("server", "the policy library '{}' is asked again", library_.string());
+      return ask(workers, task);
+    case PolicyPatience::Verdict::kSpent:
+      log_warn("server",
+               "the policy library '{}' has taken its {} ms of this pass over the queue: "
+               "'balanced' decides the rest",
+               library_.string(),
+               std::chrono::ceil<std::chrono::milliseconds>(PolicyPatience::kPassBudget).count());
+      break;
+    case PolicyPatience::Verdict::kLeaveOut: break;
+  }
+  return balanced_.try_assign(workers, task);
+}
+
+Assignment PolicyProcess::assign_task(const WorkerPool& workers, const TaskSpec& task) {
+  const std::optional<Assignment> choice = try_assign(workers, task);
+  if (!choice) fail(ErrorCode::kResourceExhausted, "the policy library finds no worker");
+  return *choice;
+}
+
+void PolicyProcess::begin_pass() { patience_->begin_pass(); }
 
 }  // namespace harmonics

@@ -1,6 +1,10 @@
 // What server and policy library say to each other: lines of JSON (private to server).
+//
+// A question brings a task and what has changed of the workers since the question before; the first
+// one to a child brings all workers.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -10,10 +14,21 @@ namespace harmonics {
 
 inline constexpr std::size_t kMaxPolicyAnswerBytes = 64 << 10;
 
-/// One task and the workers as they are, in a line.
-[[nodiscard]] std::string policy_question(const WorkerPool& workers, const TaskSpec& task);
-/// Rebuilds the pool of a question, asks `policy`, and gives the line to answer with.
-[[nodiscard]] std::string policy_answer(WorkloadPolicy& policy, std::string_view question);
+[[nodiscard]] std::string policy_question(const WorkerPool::Changes& changes, const TaskSpec& task);
+
+/// The library's side: a pool that follows the server's, and the answers.
+class PolicyDesk {
+ public:
+  /// `policy` must outlive it.
+  explicit PolicyDesk(WorkloadPolicy& policy);
+  /// The line to answer a question with. Throws nothing that the policy throws.
+  [[nodiscard]] std::string answer(std::string_view question);
+
+ private:
+  WorkloadPolicy& policy_;
+  std::unique_ptr<WorkerPool> pool_;
+};
+
 /// {"error": why}
 [[nodiscard]] std::string policy_error(std::string_view why);
 

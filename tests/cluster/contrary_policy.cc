@@ -16,6 +16,7 @@ class ContraryPolicy final : public harmonics::WorkloadPolicy {
     if (task.name == "throw") throw std::runtime_error("I would rather not");
     if (task.name == "crash") std::abort();
     if (task.name == "hang") ::poll(nullptr, 0, -1);
+    if (task.name == "slow") ::poll(nullptr, 0, 150);
     if (task.name == "lie") return {harmonics::WorkerId{999}, {}};
     const harmonics::Needs needs = harmonics::needs_of(task);
     const harmonics::Worker* chosen = nullptr;

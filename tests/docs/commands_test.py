@@ -73,7 +73,8 @@ PAGES = {
         'timeout --signal=INT 3 harmonics monitor --scheduler localhost:50051 --refresh 1; stop_all',
         CERTIFIED: CERTIFIED + ' &',
         'harmonics worker --scheduler head.example:50051 --tls certificates --addr gpu-1.example:0':
-        'harmonics worker --scheduler head.example:50051 --tls certificates --addr gpu-1.example:0 &'}),
+        'harmonics worker --scheduler head.example:50051 --tls certificates --addr gpu-1.example:0 &'},
+        elsewhere={'c++ -std=c++20': 'cluster.policy_library_test'}),
     'docs/guides/command-line.md': Page(measured=('harmonics devices', 'harmonics doctor')),
     'docs/guides/custody.md': Page(
         before='harmonics train examples/digits.harp --epochs 2 --checkpoint digits.safetensors --output quiet',

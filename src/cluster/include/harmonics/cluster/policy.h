@@ -32,6 +32,8 @@ class WorkloadPolicy {
   /// The same without the cost of an exception: nothing when there is none. The default asks
   /// `assign_task`.
   virtual std::optional<Assignment> try_assign(const WorkerPool& workers, const TaskSpec& task);
+  /// A pass over the queue begins, in which it is asked any number of times.
+  virtual void begin_pass() {}
 };
 
 /// Fewest free devices left over, then least surplus memory on the chosen devices, then the name in

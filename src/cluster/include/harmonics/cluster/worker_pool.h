@@ -108,6 +108,18 @@ class WorkerPool {
   /// Every worker, open or not, in natural order of names: what a policy of one's own walks over.
   [[nodiscard]] std::vector<const Worker*> all() const;
 
+  /// Counts changes of workers. For a copy elsewhere, which asks what it has missed.
+  [[nodiscard]] std::uint64_t version() const;
+  struct Changes {
+    bool whole = false;  ///< So much has changed that `workers` are all, and the copy starts anew.
+    std::vector<const Worker*> workers{};  ///< That changed or came, as they are now.
+    std::vector<WorkerId> removed{};       ///< Some of them may have come and gone in between.
+  };
+  /// Costs by the number of changes. 0 asks for all.
+  [[nodiscard]] Changes changes_since(std::uint64_t version) const;
+  /// Makes the worker of that id look like this one: how a copy follows.
+  void mirror(const Worker& worker);
+
   /// The groups with `free` free devices. Never more than kMaxDevicesPerWorker + 1 such lists.
   [[nodiscard]] const std::map<WorkerGroup::Key, WorkerGroup>& groups_with_free(
       std::size_t free) const;

@@ -1,15 +1,21 @@
-// A policy from a shared library, at arm's length: it runs in a child process with a time limit, so
-// that one that throws, crashes or hangs costs a decision and not the server.
+// A policy from a shared library, at arm's length: it runs in a child process with a time limit and
+// a budget for each pass over the queue, so that one that throws, crashes, hangs or is slow costs a
+// decision and not the server.
 //
 // The library exports
 //   extern "C" harmonics::WorkloadPolicy* harmonics_make_policy();
-// and is built against the headers of module cluster.
+// and is built against the headers of modules base and cluster; what it calls of them is found in
+// the program that loads it, so that it is linked with nothing (docs/guides/cluster.md has the
+// line).
 #pragma once
 
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
 
 #include <harmonics/cluster/policy.h>
@@ -19,9 +25,14 @@ namespace harmonics {
 /// The name of the function that a policy library exports.
 inline constexpr const char* kPolicyFunction = "harmonics_make_policy";
 
+class PolicyPatience;
+
 /// Asks the child for every decision. Throws what WorkloadPolicy says: kResourceExhausted when the
 /// policy finds no worker, kInternal for a policy that broke its promise, after which the built-in
-/// policy decides; the child is started anew for the next decision. One thread.
+/// policy decides; the child is started anew for the next decision. One that is late, crashes again
+/// and again or is slow in pass after pass is left out for a while, which the log says: `balanced`
+/// decides instead, and the rest of a pass whose budget is spent. One thread; the workers of all
+/// questions must be one pool.
 class PolicyProcess final : public WorkloadPolicy {
  public:
   /// `host` is the program that serve_policy runs in, called as `host policy-host LIBRARY`. Throws
@@ -33,8 +44,12 @@ class PolicyProcess final : public WorkloadPolicy {
   PolicyProcess& operator=(const PolicyProcess&) = delete;
 
   Assignment assign_task(const WorkerPool& workers, const TaskSpec& task) override;
+  std::optional<Assignment> try_assign(const WorkerPool& workers, const TaskSpec& task) override;
+  void begin_pass() override;
 
  private:
+  std::optional<Assignment> ask(const WorkerPool& workers, const TaskSpec& task);
+  std::string question_and_answer(const WorkerPool& workers, const TaskSpec& task);
   void start();
   void stop();
   std::string exchange(const std::string& question);
@@ -44,6 +59,9 @@ class PolicyProcess final : public WorkloadPolicy {
   const std::chrono::milliseconds time_limit_;
   pid_t child_ = -1;
   int socket_ = -1;
+  std::uint64_t told_ = 0;  ///< The version of the pool that the child has.
+  std::unique_ptr<PolicyPatience> patience_;
+  BalancedPolicy balanced_;
 };
 
 /// The child's side: loads the library and answers on standard input until it is closed. The exit
