@@ -59,14 +59,27 @@ class LogRelay final : public grpc::ServerWriteReactor<wire::LogChunk> {
       upstream_ = &context;
     }
     const auto reader = stub->Read(&context, request);
-    while (reader->Read(&chunk_) && write_chunk()) {
+    bool wanted = true;
+    std::uint64_t relayed = request.offset();
+    while (wanted && reader->Read(&chunk_)) {
+      relayed = chunk_.offset() + chunk_.data().size();
+      wanted = write_chunk();
     }
-    context.TryCancel();
+    // Only what nobody wants any more is cancelled: else the worker's own word on its end counts.
+    if (!wanted) context.TryCancel();
     const grpc::Status status = reader->Finish();
     const std::lock_guard lock(mutex_);
     upstream_ = nullptr;
-    if (broken_ || status.error_code() == grpc::StatusCode::CANCELLED) return grpc::Status::OK;
-    if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return status;
+    if (broken_ || status.ok()) return grpc::Status::OK;
+    const bool away = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+                      status.error_code() == grpc::StatusCode::CANCELLED;
+    if (!away) return status;
+    if (relayed > request.offset()) {
+      return status_of(ErrorCode::kDataLoss,
+                       format("cut short after byte {}: the worker at {} ended or cannot be "
+                              "reached any more; ask again when it is back",
+                              relayed, place.address));
+    }
     return status_of(ErrorCode::kFailedPrecondition,
                      format("the worker that has this output does not answer at {}: is it running, "
                             "and can the server reach its --addr?",

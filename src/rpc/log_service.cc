@@ -46,6 +46,8 @@ class Reader final : public wire::WorkerLogs::Service {
     } catch (const Error& error) {
       return status_of(error.code(), error.what());
     }
+    // What stopped because this service does is not all there was.
+    if (stopping_) return status_of(ErrorCode::kUnavailable, "the worker is ending");
     return grpc::Status::OK;
   }
   void stop() { stopping_ = true; }

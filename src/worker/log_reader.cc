@@ -94,12 +94,17 @@ void read_output(const fs::path& worker_folder, AttemptId attempt, const LogQuer
   const std::string name = to_string(attempt);
   if (query.stream == "artifacts" || query.stream == "artifact") {
     const fs::path folder = SupervisorHost::folder_of(worker_folder, name);
-    if (folder.empty() || !read_end(folder.string())) {
-      fail(ErrorCode::kNotFound, "attempt {} has not ended, or what it left is no longer kept",
+    const bool listed = query.stream == "artifacts";
+    if (folder.empty() && listed) return;  // it left nothing, or that is long gone
+    if (folder.empty()) {
+      fail(ErrorCode::kNotFound, "attempt {} left nothing, or what it left is no longer kept",
            name);
     }
-    return query.stream == "artifacts" ? read_artifact_list(folder, query, take)
-                                       : read_artifact(folder, query, take);
+    if (!read_end(folder.string())) {
+      fail(ErrorCode::kFailedPrecondition,
+           "attempt {} still runs: its artifacts are gathered when it ends", name);
+    }
+    return listed ? read_artifact_list(folder, query, take) : read_artifact(folder, query, take);
   }
   std::uint64_t offset = query.offset;
   while (true) {
@@ -112,7 +117,9 @@ void read_output(const fs::path& worker_folder, AttemptId attempt, const LogQuer
       offset = piece.offset + piece.data.size();
       if (!take(piece)) return;
     } else if (ended || !query.follow) {
-      return;
+      std::error_code error;
+      if (ended || fs::exists(folder, error)) return;
+      // It moved while we read: there may be more.
     } else {
       if (!take(piece)) return;
       std::this_thread::sleep_for(kFollowPeriod);

@@ -3,10 +3,11 @@
 import json
 import pathlib
 import re
+import subprocess
 import unittest
 import urllib.request
 
-from cluster import SOURCE_DIR, ClusterTest
+from cluster import HARMONICS, SOURCE_DIR, ClusterTest, environment
 
 
 class Features(ClusterTest):
@@ -37,6 +38,29 @@ class Features(ClusterTest):
         self.release()
         self.assertEqual(follower.wait(timeout=60), 0)
         self.assertEqual(self.printed(follower), 'one\ntwo\n')
+
+    def test_output_that_is_cut_short_is_an_error(self):
+        worker = self.start_worker('--id', 'w')
+        size = 48 << 20
+        task = self.script(f'head -c {size} /dev/zero; {self.held()}')
+        files = self.state / 'workers' / 'id-w' / 'attempts' / f'{task}.1'
+        self.until(lambda: sum(part.stat().st_size for part in files.glob('out.*')) == size, 'all of it')
+        self.assert_fails(self.call('artifacts', task), f'attempt {task}.1 still runs')
+        reader = subprocess.Popen([str(HARMONICS), 'logs', *self.access(), str(task)],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  env=environment(self.folder))
+        self.addCleanup(self.kill, reader)
+        read = len(reader.stdout.read(1 << 20))
+        self.kill(worker)
+        rest, said = reader.communicate(timeout=60)
+        self.assertLess(read + len(rest), size)
+        self.assertIn(f'cut short after byte {read + len(rest)}', said.decode())
+        self.assertEqual(reader.returncode, 1)
+        self.start_worker('--id', 'w')
+        self.assertEqual(len(self.done('logs', task)), size)
+        self.release()
+        self.assertEqual(self.wait(task)['succeeded'], 1)
+        self.assertEqual(self.json('artifacts', task), [])
 
     def test_cancel_kills_the_tree_and_frees_the_device(self):
         self.start_worker(gpus=1)
