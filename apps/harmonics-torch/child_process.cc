@@ -92,7 +92,13 @@ void ChildProcess::start(const std::vector<std::string>& arguments,
   ::posix_spawn_file_actions_adddup2(&actions, events_end, kChildEvents);
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  // A signal that comes while the child loads waits until the child can answer it.
+  sigset_t interrupts;
+  ::sigemptyset(&interrupts);
+  ::sigaddset(&interrupts, SIGINT);
+  ::sigaddset(&interrupts, SIGTERM);
+  ::posix_spawnattr_setsigmask(&attributes, &interrupts);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
   const int failure = ::posix_spawn(&pid_, "/proc/self/exe", &actions, &attributes,
                                     pointers_to(words).data(), pointers_to(variables).data());
   ::posix_spawnattr_destroy(&attributes);

@@ -20,7 +20,8 @@ inline constexpr const char* kEventsVariable = "HARMONICS_STAGE_EVENTS";
 inline constexpr const char* kParentVariable = "HARMONICS_STAGE_PARENT";
 
 /// Owns one child process. Destroying it kills the child and waits for its end. The child is in a
-/// process group of its own, so that Ctrl-C reaches its parent alone. One thread.
+/// process group of its own, so that Ctrl-C reaches its parent alone. It begins with SIGINT and
+/// SIGTERM held back, until it makes an InterruptWatch. One thread.
 class ChildProcess {
  public:
   /// Starts this program with those arguments and, besides the variables above, `environment`

@@ -7,6 +7,7 @@
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
 
+#include "interrupt.h"
 #include "subcommands.h"
 
 namespace harmonics {
@@ -23,6 +24,7 @@ int torch_main(int argc, char** argv) {
   if (const auto* training = std::get_if<TrainCommand>(&command)) return train(*training);
   if (const auto* part = std::get_if<StageCommand>(&command)) return stage(*part);
   if (const auto* running = std::get_if<RunCommand>(&command)) return run(*running);
+  release_interrupts();
   if (const auto* quantizing = std::get_if<QuantizeCommand>(&command)) return quantize(*quantizing);
   if (const auto* profiling = std::get_if<ProfileCommand>(&command)) return profile(*profiling);
   if (const auto* sweeping = std::get_if<DispatchSweepCommand>(&command)) {

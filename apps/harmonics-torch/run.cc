@@ -18,6 +18,7 @@
 #include <harmonics/schedule/secure_chain.h>
 
 #include "bound_data.h"
+#include "interrupt.h"
 #include "run_int8.h"
 #include "run_report.h"
 #include "subcommands.h"
@@ -122,23 +123,32 @@ StageChain make_chain(const HarmonicGraph& graph, const TrainSettings& settings,
   return StageChain(partition_graph(graph, parts), std::vector(parts, options));
 }
 
+/// What is run over.
+struct Rows {
+  NamedProducers producers;
+  bool measured = false;
+  InterruptWatch& watch;
+};
+
 // Computes one batch and adds what its taps saw.
 using Compute = std::function<NamedTensors(const NamedTensors& batch, TapReport& taps)>;
 
-RunReport compute(const Compute& batch_outputs, const HarmonicGraph& graph,
-                  const NamedProducers& producers, const NamedConsumers& consumers, bool measured) {
+RunReport compute(const Compute& batch_outputs, const HarmonicGraph& graph, const Rows& rows,
+                  const NamedConsumers& consumers) {
   RunReport report;
   TapReport taps;
   const SteadyClock clock;
   const Nanoseconds started = clock.now();
-  while (const std::optional<NamedTensors> batch = pull(graph, producers)) {
+  while (const std::optional<NamedTensors> batch = pull(graph, rows.producers)) {
     const NamedTensors outputs = batch_outputs(*batch, taps);
     report.add_rows(outputs, batch->begin()->second.shape().at(0));
     for (const auto& [name, consumer] : consumers) consumer->push(outputs.at(name));
+    rows.watch.step_done();
+    rows.watch.check(format("after {} rows; no output was written", report.rows));
   }
   for (const auto& [name, consumer] : consumers) consumer->finish();
   report.seconds = std::chrono::duration<double>(clock.now() - started).count();
-  if (measured && report.rows > 0 && taps.loss_sum != 0)
+  if (rows.measured && report.rows > 0 && taps.loss_sum != 0)
     report.loss = taps.loss_sum / static_cast<double>(report.rows);
   if (taps.judged > 0) {
     report.accuracy = static_cast<double>(taps.correct) / static_cast<double>(taps.judged);
@@ -147,8 +157,7 @@ RunReport compute(const Compute& batch_outputs, const HarmonicGraph& graph,
 }
 
 RunReport compute_float(const RunCommand& command, const HarmonicGraph& graph,
-                        const TrainSettings& settings, const NamedProducers& producers,
-                        bool measured) {
+                        const TrainSettings& settings, const Rows& rows) {
   if (command.secure.mode == SecureMode::kZk) {
     fail(ErrorCode::kInvalidArgument,
          "'{}' holds float weights, which cannot be proven: make an int8 network with 'harmonics "
@@ -162,11 +171,11 @@ RunReport compute_float(const RunCommand& command, const HarmonicGraph& graph,
   RunReport report = compute(
       [&](const NamedTensors& batch, TapReport& taps) {
         BatchReport done;
-        NamedTensors outputs = measured ? chain.evaluate(batch, done) : chain.infer(batch);
+        NamedTensors outputs = rows.measured ? chain.evaluate(batch, done) : chain.infer(batch);
         taps += done.taps;
         return outputs;
       },
-      graph, producers, open_outputs(graph, command.outputs), measured);
+      graph, rows, open_outputs(graph, command.outputs));
   if (options.secure.on) {
     chain.custody()->close(chain.stages(), 0);
     report.proof = chain.custody()->proof();
@@ -176,19 +185,16 @@ RunReport compute_float(const RunCommand& command, const HarmonicGraph& graph,
 }
 
 RunReport compute_int8(const RunCommand& command, const HarmonicGraph& graph,
-                       const TrainSettings& settings, const NamedProducers& producers,
-                       bool measured) {
+                       const TrainSettings& settings, const Rows& rows) {
   Int8Run int8(command, graph, settings);
   RunReport report =
       compute([&](const NamedTensors& batch, TapReport& taps) { return int8.compute(batch, taps); },
-              graph, producers, open_outputs(graph, command.outputs), measured);
+              graph, rows, open_outputs(graph, command.outputs));
   int8.close();
   return report;
 }
 
-}  // namespace
-
-int run(const RunCommand& command) {
+int run_watched(const RunCommand& command, InterruptWatch& watch) {
   const HarpDocument document = load_harp_document(command.file);
   const TrainSettings settings = merge_settings(document, command.file, command.settings);
   const auto bindings = merge_bindings(document, command.file, command.bindings);
@@ -196,10 +202,11 @@ int run(const RunCommand& command) {
   const bool measured = has_all_targets(document.graph, sources);
   require_sources(document.graph, sources, needed_producers(document.graph, measured));
   const HarmonicGraph graph = resolve_graph(document.graph, sources);
-  const NamedProducers producers = batches_of(graph, sources, settings.batch_size);
+  const Rows rows{batches_of(graph, sources, settings.batch_size), measured, watch};
+  watch.check("before the first row; no output was written");
   RunReport report = is_int8_network(command.weights)
-                         ? compute_int8(command, graph, settings, producers, measured)
-                         : compute_float(command, graph, settings, producers, measured);
+                         ? compute_int8(command, graph, settings, rows)
+                         : compute_float(command, graph, settings, rows);
   report.graph = graph.name();
   for (const Binding& output : command.outputs) {
     report.files[output.name] = output.spec.substr(kCsvScheme.size());
@@ -214,6 +221,13 @@ int run(const RunCommand& command) {
       break;
   }
   return kExitDone;
+}
+
+}  // namespace
+
+int run(const RunCommand& command) {
+  InterruptWatch watch(command.output != OutputStyle::kQuiet);
+  return run_interruptible(watch, [&] { return run_watched(command, watch); });
 }
 
 }  // namespace harmonics

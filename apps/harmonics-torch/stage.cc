@@ -39,13 +39,15 @@ std::string token_of(const StageCommand& command) {
   return token;
 }
 
-RemoteOptions remote_options(const StageCommand& command, const TrainingJob& job) {
+RemoteOptions remote_options(const StageCommand& command, const TrainingJob& job,
+                             const InterruptWatch& watch) {
   RemoteOptions options;
   options.runtime = runtime_options(job);
   options.pipeline.order = pipeline_order_from_name(job.settings.pipeline);
   options.pipeline.deadline = seconds(command.deadline_s);
   options.first_contact = seconds(command.first_contact_s);
   options.transport.run = command.run;
+  options.transport.stop = watch.stop();
   options.transport.token = token_of(command);
   options.transport.tls.certificate_file = command.tls_certificate.string();
   options.transport.tls.key_file = command.tls_key.string();
@@ -103,8 +105,8 @@ DeploymentDescriptor deployment(const StageCommand& command, const TrainingJob& 
 }
 
 // Where this part meets its copies, if it has any.
-void join_replicas(RemoteScheduler& scheduler, const StageCommand& command,
-                   const TrainingJob& job) {
+void join_replicas(RemoteScheduler& scheduler, const StageCommand& command, const TrainingJob& job,
+                   const TransportOptions& transport) {
   if (command.replica_places.empty()) return;
   std::vector<RemoteBinding> places;
   for (const std::string& url : command.replica_places) places.push_back(parse_binding(url));
@@ -114,8 +116,7 @@ void join_replicas(RemoteScheduler& scheduler, const StageCommand& command,
   reduction.deadline = seconds(command.deadline_s);
   scheduler.join_replicas(
       make_remote_ends(reduction.order, static_cast<std::size_t>(command.replica), places,
-                       format("replicas/part{}", command.part),
-                       remote_options(command, job).transport),
+                       format("replicas/part{}", command.part), transport),
       reduction);
 }
 
@@ -142,8 +143,9 @@ void check(const StageCommand& command, const TrainingJob& job) {
 }
 
 // Tells whoever started this part, and whoever supervises it.
-TrainingListener both(TrainingListener listener, ProgressPipe& pipe) {
-  return {[listener, &pipe](const StepReport& step) {
+TrainingListener both(TrainingListener listener, ProgressPipe& pipe, InterruptWatch& watch) {
+  return {[listener, &pipe, &watch](const StepReport& step) {
+            watch.step_done();
             if (listener.on_step) listener.on_step(step);
             pipe.on_step(step);
           },
@@ -154,8 +156,8 @@ TrainingListener both(TrainingListener listener, ProgressPipe& pipe) {
 }
 
 // Runs the part from the last checkpoint as often as other parts go away, up to the limit.
-TrainReport run_part(const StageCommand& command, const TrainCommand& first,
-                     const InterruptWatch& watch, StageEvents& events) {
+TrainReport run_part(const StageCommand& command, const TrainCommand& first, InterruptWatch& watch,
+                     StageEvents& events) {
   TrainCommand training = first;
   training.saves = command.replica == 0;
   const CheckpointStamp before(training.checkpoint);
@@ -164,15 +166,17 @@ TrainReport run_part(const StageCommand& command, const TrainCommand& first,
     const TrainingJob job = prepare_part_job(command, training, part);
     check(command, job);
     const Meetings meetings = meetings_of(command, part);
+    watch.check("no other part was met, nothing was written");
     try {
+      const RemoteOptions options = remote_options(command, job, watch);
       RemoteScheduler scheduler(part, meetings.entering, meetings.leaving, deployment(command, job),
-                                remote_options(command, job));
-      join_replicas(scheduler, command, job);
+                                options);
+      join_replicas(scheduler, command, job, options.transport);
       const SteadyClock clock;
       ProgressPipe pipe({job.settings.epochs, job.settings.micro_batches,
                          [&scheduler] { return scheduler.waited(); }},
                         clock);
-      TrainReport report = run_job(scheduler, job, watch, both(events.listener(), pipe));
+      TrainReport report = run_job(scheduler, job, watch, both(events.listener(), pipe, watch));
       if (command.whole_digest) {
         report.weights_digest = weights_digest(checkpoint_weights(training.checkpoint));
       }
@@ -191,17 +195,19 @@ TrainReport run_part(const StageCommand& command, const TrainCommand& first,
   }
 }
 
-}  // namespace
+// Without others, or while they do not answer, a signal is all that ends a part.
+bool ended_by_signal(const Error& error, const InterruptWatch& watch) {
+  return watch.requested() && (lost_others(error) || error.code() == ErrorCode::kDeadlineExceeded);
+}
 
-int stage(const StageCommand& command) {
-  die_with_parent();
+int run_watched(const StageCommand& command, InterruptWatch& watch) {
   StageEvents events;
-  const InterruptWatch watch;
   try {
     const TrainReport report = run_part(command, command.training, watch, events);
     events.tell(report);
     return finish_job(report, command.training, watch);
   } catch (const Error& error) {
+    if (ended_by_signal(error, watch)) throw Error(ErrorCode::kCancelled, error.what());
     // Who started this part looks for the one that failed first.
     if (events.wanted() && lost_others(error)) {
       notice(command.training, format("harmonics: {}", error.what()));
@@ -209,6 +215,14 @@ int stage(const StageCommand& command) {
     }
     throw;
   }
+}
+
+}  // namespace
+
+int stage(const StageCommand& command) {
+  die_with_parent();
+  InterruptWatch watch(command.training.output != OutputStyle::kQuiet);
+  return run_interruptible(watch, [&] { return run_watched(command, watch); });
 }
 
 }  // namespace harmonics

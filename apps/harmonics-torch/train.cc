@@ -70,9 +70,7 @@ int train_replicas(const TrainingJob& job, const RuntimeOptions& options,
   return finish_job(run_job(scheduler, job, watch, listener), job.command, watch);
 }
 
-}  // namespace
-
-int train(const TrainCommand& command) {
+int train_watched(const TrainCommand& command, InterruptWatch& watch) {
   TrainingJob job = prepare_job(command);
   Deployment deployment;
   std::vector<HarmonicGraph> parts;
@@ -91,12 +89,15 @@ int train(const TrainCommand& command) {
            format("'{}' is of an earlier run and will be replaced: --resume goes on from it",
                   command.checkpoint.string()));
   }
-  if (command.processes) return train_in_processes(job);
+  watch.check("no step was computed, nothing was written");
+  if (command.processes) return train_in_processes(job, watch);
   const RuntimeOptions options = runtime_options(job);
-  const InterruptWatch watch;
   const SteadyClock clock;
   ProgressPipe pipe({job.settings.epochs, job.settings.micro_batches}, clock);
-  const TrainingListener listener{[&](const StepReport& step) { pipe.on_step(step); },
+  const TrainingListener listener{[&](const StepReport& step) {
+                                    watch.step_done();
+                                    pipe.on_step(step);
+                                  },
                                   [&](const EpochReport& epoch) { pipe.on_epoch(epoch); }};
   if (job.settings.replicas > 1) return train_replicas(job, options, watch, listener);
   if (job.settings.parts == 1 && parts.empty()) {
@@ -109,6 +110,13 @@ int train(const TrainCommand& command) {
   DistributedScheduler scheduler(parts, deployment.descriptor, options,
                                  {pipeline_order_from_name(job.settings.pipeline)});
   return finish_job(run_job(scheduler, job, watch, listener), command, watch);
+}
+
+}  // namespace
+
+int train(const TrainCommand& command) {
+  InterruptWatch watch(command.output != OutputStyle::kQuiet);
+  return run_interruptible(watch, [&] { return train_watched(command, watch); });
 }
 
 }  // namespace harmonics

@@ -48,7 +48,11 @@ constexpr int kPollMilliseconds = 100;
 constexpr std::chrono::seconds kForTheCause(10);
 // How long the parts may take to save and end once that was asked for.
 constexpr std::chrono::minutes kToEnd(10);
+// Once one of them has ended without having saved, how long the others may take.
+constexpr std::chrono::seconds kToFollow(10);
 constexpr std::int64_t kFirstContactSeconds = 600;
+// How a part ends that was asked to and could not save.
+constexpr int kExitTerminated = 128 + SIGTERM;
 
 // Ports below those that the system gives to outgoing connections.
 constexpr int kFirstPort = 20000;
@@ -136,7 +140,8 @@ void append_secure(std::vector<std::string>& words, const SecureFlags& secure, s
 // Why an attempt came to nothing.
 struct Failure {
   std::string what;
-  bool killed = false;  // so that another attempt may work
+  bool killed = false;       // so that another attempt may work
+  bool interrupted = false;  // as it was asked to
 };
 
 class ProcessRun {
@@ -171,6 +176,7 @@ class ProcessRun {
   void listen(TrainProgress* progress);
   [[nodiscard]] bool all_are_done() const;
   [[nodiscard]] std::optional<Failure> find_failure();
+  [[nodiscard]] std::optional<Failure> find_interrupted(Deadline end_due);
   [[nodiscard]] Failure describe(std::size_t part, int status);
 
   const TrainingJob& job_;
@@ -187,6 +193,7 @@ class ProcessRun {
   std::vector<std::optional<TrainReport>> reports_;
   std::vector<std::optional<int>> ends_;  // how children ended whose last words were heard
   std::optional<Deadline> cause_due_;
+  bool asked_to_end_ = false;
 };
 
 // Every boundary has a port (or a name of shared memory) of its own, and so has every copy of a
@@ -284,6 +291,7 @@ void ProcessRun::start(bool resume) {
   reports_.assign(count(), std::nullopt);
   ends_.assign(count(), std::nullopt);
   cause_due_.reset();
+  asked_to_end_ = false;
   for (std::size_t child = 0; child < count(); ++child) {
     children_.push_back(std::make_unique<ChildProcess>(
         arguments(child, resume), std::vector{format("{}={}", kTokenVariable, token_)}));
@@ -322,12 +330,19 @@ bool ProcessRun::all_are_done() const {
          std::ranges::all_of(ends_, [](const auto& end) { return end.has_value(); });
 }
 
+// Whether a part that leaves no report ended because it was asked to, or because another one was.
+bool followed_signal(int status) {
+  if (WIFSIGNALED(status)) return WTERMSIG(status) == SIGTERM;
+  return WEXITSTATUS(status) == kExitTerminated || WEXITSTATUS(status) == kExitLostOthers;
+}
+
 // The part that failed by itself, rather than because another one did.
 std::optional<Failure> ProcessRun::find_failure() {
   std::optional<std::size_t> lost_others;
   for (std::size_t part = 0; part < children_.size(); ++part) {
     const std::optional<int> status = ends_[part];
     if (!status || reports_[part]) continue;
+    if (asked_to_end_ && followed_signal(*status)) continue;
     if (WIFEXITED(*status) && WEXITSTATUS(*status) == kExitLostOthers) {
       lost_others = part;
       continue;
@@ -342,6 +357,24 @@ std::optional<Failure> ProcessRun::find_failure() {
   Failure failure = describe(*lost_others, *ends_[*lost_others]);
   failure.killed = true;
   return failure;
+}
+
+// Parts that were asked to end and did so before they could save, or not at all.
+std::optional<Failure> ProcessRun::find_interrupted(Deadline end_due) {
+  const Deadline now = std::chrono::steady_clock::now();
+  bool all_ended = true;
+  bool one_unsaved = false;
+  for (std::size_t part = 0; part < children_.size(); ++part) {
+    all_ended = all_ended && ends_[part].has_value();
+    one_unsaved = one_unsaved || (ends_[part] && !reports_[part]);
+  }
+  if (one_unsaved && !cause_due_) cause_due_ = deadline_in(kToFollow);
+  const bool is_over = one_unsaved && (all_ended || now > *cause_due_);
+  if (!is_over && now <= end_due) return std::nullopt;
+  const char* how = all_ended
+                        ? "the parts ended before they had come to a common step"
+                        : "the parts did not all end when they were asked to, and were killed";
+  return Failure{how, false, true};
 }
 
 Failure ProcessRun::describe(std::size_t part, int status) {
@@ -377,10 +410,13 @@ std::variant<TrainReport, Failure> ProcessRun::attempt(bool resume, TrainProgres
     if (watch.requested() && !end_due) {
       for (const auto& child : children_) child->signal(SIGTERM);
       end_due = deadline_in(kToEnd);
+      asked_to_end_ = true;
+      cause_due_.reset();
     }
-    if (end_due && std::chrono::steady_clock::now() > *end_due) {
+    if (!end_due || all_are_done()) continue;
+    if (std::optional<Failure> failure = find_interrupted(*end_due)) {
       children_.clear();
-      return Failure{"the parts did not end when they were asked to, and were killed", false};
+      return std::move(*failure);
     }
   }
   return *reports_[teller_];
@@ -388,14 +424,14 @@ std::variant<TrainReport, Failure> ProcessRun::attempt(bool resume, TrainProgres
 
 }  // namespace
 
-int train_in_processes(const TrainingJob& job) {
+int train_in_processes(const TrainingJob& job, InterruptWatch& watch) {
   const TrainCommand& command = job.command;
   std::optional<ScratchFolder> scratch;
   if (command.checkpoint.empty()) scratch.emplace();
   const std::filesystem::path checkpoint =
       scratch ? scratch->path() / "run" : std::filesystem::absolute(command.checkpoint);
   const CheckpointStamp before(checkpoint);
-  const InterruptWatch watch;
+  watch.step_done();  // the parts know whether there is work to lose
   const SteadyClock clock;
   ProcessRun run(job, checkpoint);
   std::optional<TrainProgress> progress;
@@ -414,6 +450,13 @@ int train_in_processes(const TrainingJob& job) {
       return finish_job(*report, command, watch);
     }
     const Failure& failure = std::get<Failure>(outcome);
+    if (failure.interrupted) {
+      fail(ErrorCode::kCancelled, "{}; {}", failure.what,
+           !command.checkpoint.empty() && (command.resume || before.has_changed())
+               ? format("'{}' holds the run up to its last checkpoint, --resume goes on from there",
+                        command.checkpoint.string())
+               : "nothing was saved");
+    }
     if (!failure.killed || restart >= command.restarts || watch.requested()) {
       fail(ErrorCode::kAborted, "{}{}", failure.what,
            failure.killed && restart > 0 ? format(" (after {} restarts)", restart) : "");

@@ -1,5 +1,6 @@
 #include "torch_program.h"
 
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -56,6 +57,12 @@ std::filesystem::path torch_program() {
 
 void become_torch_program(char** argv) {
   const std::string program = torch_program().string();
+  // It takes a moment to load and cannot answer signals meanwhile: they wait for it.
+  sigset_t interrupts;
+  ::sigemptyset(&interrupts);
+  ::sigaddset(&interrupts, SIGINT);
+  ::sigaddset(&interrupts, SIGTERM);
+  ::sigprocmask(SIG_BLOCK, &interrupts, nullptr);
   ::execv(program.c_str(), argv);
   fail_to_start(errno);
 }

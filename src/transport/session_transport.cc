@@ -27,6 +27,14 @@ SessionTransport::SessionTransport(RemoteBinding binding, TransportOptions optio
 bool SessionTransport::start() {
   if (route_.listener && !route_.listener->reception().add(binding_.name, *this)) return false;
   thread_ = std::thread([this] { run(); });
+  if (options_.stop) {
+    alarm_.emplace(options_.stop, [this] {
+      const Lock lock(mutex_);
+      arrived_.notify_all();
+      room_.notify_all();
+      if (link_) link_->wake();
+    });
+  }
   return true;
 }
 
@@ -54,9 +62,20 @@ std::string SessionTransport::where() const {
                 peer);
 }
 
-void SessionTransport::fail_deadline(const std::string& what) const {
-  fail(ErrorCode::kDeadlineExceeded, "{}: {} before the deadline; {}", where(), what,
-       link_ ? "the link is up" : "there is no link: " + trouble_);
+void SessionTransport::fail_wait(const Wait& wait, const std::string& what) const {
+  const std::string link = link_ ? "the link is up" : "there is no link: " + trouble_;
+  if (wait.stop_from && std::chrono::steady_clock::now() < wait.deadline) {
+    fail(ErrorCode::kCancelled, "{}: {} when this end was asked to stop ({}); {}", where(), what,
+         options_.stop->why(), link);
+  }
+  fail(ErrorCode::kDeadlineExceeded, "{}: {} before the deadline; {}", where(), what, link);
+}
+
+// The deadline, or an earlier moment when it is asked to stop.
+Deadline SessionTransport::end_of(Wait& wait) const {
+  if (!options_.stop || !options_.stop->asked()) return wait.deadline;
+  if (!wait.stop_from) wait.stop_from = std::chrono::steady_clock::now();
+  return std::min(wait.deadline, options_.stop->limit(*wait.stop_from, link_ != nullptr));
 }
 
 void SessionTransport::check_usable() const {
@@ -64,32 +83,32 @@ void SessionTransport::check_usable() const {
   if (failure_) throw *failure_;
 }
 
-// False once the deadline has passed. Returns for any reason: the caller looks again.
-bool SessionTransport::wait_for_change(Lock& lock, std::condition_variable& change,
-                                       Deadline deadline) {
+// False once the wait is over. Returns for any reason: the caller looks again.
+bool SessionTransport::wait_for_change(Lock& lock, std::condition_variable& change, Wait& wait) {
+  const Deadline end = end_of(wait);
   if (link_) link_->push();
   if (link_ && !working_) {
     ++works_;
-    work(lock, std::min(deadline, next_beat_));
+    work(lock, std::min(end, next_beat_));
     // Someone else who waits may have to go on with the work.
     if (waiting_ > 0) {
       arrived_.notify_all();
       room_.notify_all();
     }
     if (deep_sleep_ && link_) link_->wake();
-    return std::chrono::steady_clock::now() < deadline;
+    return std::chrono::steady_clock::now() < end_of(wait);
   }
   ++waiting_;
-  const bool in_time = change.wait_until(lock, deadline) == std::cv_status::no_timeout;
+  const bool in_time = change.wait_until(lock, end) == std::cv_status::no_timeout;
   --waiting_;
-  return in_time;
+  return in_time || std::chrono::steady_clock::now() < end_of(wait);
 }
 
-Codec SessionTransport::await_peer(Lock& lock, const Message& message, Deadline deadline) {
+Codec SessionTransport::await_peer(Lock& lock, const Message& message, Wait& wait) {
   while (!agreement_ && !failure_ && !closed_) {
-    if (!wait_for_change(lock, room_, deadline) && !agreement_) {
-      fail_deadline(
-          format("message {} was not sent: the peer did not come", session_.pushed() + 1));
+    if (!wait_for_change(lock, room_, wait) && !agreement_) {
+      fail_wait(wait,
+                format("message {} was not sent: the peer did not come", session_.pushed() + 1));
     }
   }
   check_usable();
@@ -97,7 +116,7 @@ Codec SessionTransport::await_peer(Lock& lock, const Message& message, Deadline 
   return agreement_->codec();
 }
 
-void SessionTransport::await_credit(Lock& lock, std::uint64_t cost, Deadline deadline) {
+void SessionTransport::await_credit(Lock& lock, std::uint64_t cost, Wait& wait) {
   for (;;) {
     check_usable();
     if (session_.peer_ended()) {
@@ -111,11 +130,12 @@ void SessionTransport::await_credit(Lock& lock, std::uint64_t cost, Deadline dea
       flush(lock);
       continue;  // the lock was let go meanwhile
     }
-    if (!wait_for_change(lock, room_, deadline) && !session_.may_push(cost)) {
+    if (!wait_for_change(lock, room_, wait) && !session_.may_push(cost)) {
       check_usable();
-      fail_deadline(format("message {} was not sent: the peer has not taken {} messages ({} bytes)",
-                           session_.pushed() + 1, session_.in_flight_messages(),
-                           session_.in_flight_bytes()));
+      fail_wait(
+          wait,
+          format("message {} was not sent: the peer has not taken {} messages ({} bytes)",
+                 session_.pushed() + 1, session_.in_flight_messages(), session_.in_flight_bytes()));
     }
   }
 }
@@ -128,11 +148,12 @@ void SessionTransport::send(const Message& message, Deadline deadline) {
   }
   Lock lock(mutex_);
   check_usable();
-  const Codec codec = await_peer(lock, message, deadline);
+  Wait wait{deadline};
+  const Codec codec = await_peer(lock, message, wait);
   lock.unlock();
   auto outgoing = std::make_shared<const OutgoingMessage>(encode_message(message, codec));
   lock.lock();
-  await_credit(lock, outgoing->cost, deadline);
+  await_credit(lock, outgoing->cost, wait);
   (void)session_.push(outgoing->cost);
   ++stats_.messages_sent;
   stats_.bytes_sent += outgoing->cost;
@@ -146,13 +167,14 @@ void SessionTransport::send(const Message& message, Deadline deadline) {
 
 std::optional<Message> SessionTransport::receive(Deadline deadline) {
   Lock lock(mutex_);
+  Wait wait{deadline};
   while (inbox_.empty() || closed_) {
     if (closed_) check_usable();
     if (session_.peer_ended()) return std::nullopt;
     check_usable();
-    if (!wait_for_change(lock, arrived_, deadline) && inbox_.empty() && !session_.peer_ended()) {
+    if (!wait_for_change(lock, arrived_, wait) && inbox_.empty() && !session_.peer_ended()) {
       check_usable();
-      fail_deadline(format("message {} did not come", session_.progress().delivered + 1));
+      fail_wait(wait, format("message {} did not come", session_.progress().delivered + 1));
     }
   }
   std::optional<Message> message(std::move(inbox_.front()));
@@ -176,9 +198,11 @@ void SessionTransport::close(Deadline deadline) {
     outbox_.push_back(nullptr);
     flush(lock);
     const auto ended = [&] { return failure_ || session_.may_leave() || peer_is_gone(); };
-    while (!ended() && std::chrono::steady_clock::now() < deadline) {
+    Wait all{deadline};
+    while (!ended() && std::chrono::steady_clock::now() < end_of(all)) {
       const bool lingers = session_.peer_ended() && !link_;
-      (void)wait_for_change(lock, room_, lingers ? std::min(deadline, linger_until_) : deadline);
+      Wait once{lingers ? std::min(deadline, linger_until_) : deadline, all.stop_from};
+      (void)wait_for_change(lock, room_, once);
     }
     last_words_until_ = std::min(deadline, deadline_in(kLastWords));
     if (!ended() && (link_ || !session_.peer_ended())) {

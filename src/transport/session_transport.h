@@ -77,7 +77,13 @@ class SessionTransport final : public Transport, private Greeter {
   void stop();
 
   // Under the mutex, which those with a lock let go in between.
-  bool wait_for_change(Lock& lock, std::condition_variable& change, Deadline deadline);
+  /// One wait of the program: until its deadline, or until it is asked to stop.
+  struct Wait {
+    Deadline deadline;
+    std::optional<Deadline> stop_from = {};  // since when it knows that it is asked to
+  };
+  bool wait_for_change(Lock& lock, std::condition_variable& change, Wait& wait);
+  [[nodiscard]] Deadline end_of(Wait& wait) const;
   void work(Lock& lock, Deadline until);
   void turn(Lock& lock, const LinkPtr& link, const std::optional<Error>& broken, bool has_read);
   void take_frame(ReceivedFrame& frame);
@@ -91,10 +97,10 @@ class SessionTransport final : public Transport, private Greeter {
   void give_up(ErrorCode code, const std::string& what);
   void forget_delivered();
   [[nodiscard]] std::optional<InstanceId> known_peer() const;
-  [[nodiscard]] Codec await_peer(Lock& lock, const Message& message, Deadline deadline);
-  void await_credit(Lock& lock, std::uint64_t cost, Deadline deadline);
+  [[nodiscard]] Codec await_peer(Lock& lock, const Message& message, Wait& wait);
+  void await_credit(Lock& lock, std::uint64_t cost, Wait& wait);
   void check_usable() const;
-  [[noreturn]] void fail_deadline(const std::string& what) const;
+  [[noreturn]] void fail_wait(const Wait& wait, const std::string& what) const;
   [[nodiscard]] std::string where() const;
 
   const RemoteBinding binding_;
@@ -148,3 +154,4 @@ class SessionTransport final : public Transport, private Greeter {
 };
 
 }  // namespace harmonics
+  std::optional<StopRequest::Alarm> alarm_;  // last, so that it is gone before what it touches

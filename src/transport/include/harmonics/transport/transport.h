@@ -8,6 +8,7 @@
 #include <string>
 
 #include <harmonics/base/clock.h>
+#include <harmonics/base/stop.h>
 #include <harmonics/transport/binding.h>
 #include <harmonics/transport/message.h>
 
@@ -55,7 +56,8 @@ struct TransportStats {
 /// Threads: every member may be called from any thread. Messages of one thread keep their order.
 ///
 /// Failure: a wait that passes its deadline is an Error (kDeadlineExceeded) that names peer,
-/// boundary and sequence; the transport stays usable. What cannot heal (a peer that restarted and
+/// boundary and sequence, one that is asked to stop another (kCancelled); the transport stays
+/// usable. What cannot heal (a peer that restarted and
 /// lost its state, a refusal, broken frames from a peer that should know better) is an Error of
 /// every later call.
 class Transport {
@@ -125,6 +127,9 @@ struct TransportOptions {
 /// The longest run name and token, in bytes.
 inline constexpr std::size_t kMaxRunName = 128;
 inline constexpr std::size_t kMaxToken = 1024;
+  /// Once it is asked, waits of the transport end before their deadline, as it says: with an Error
+  /// (kCancelled) that names peer and boundary. Null: nobody asks.
+  StopRequestPtr stop = nullptr;
 
 /// Makes one end of the boundary that `binding` names and begins to listen or to connect; never
 /// waits for the other end. A wrong binding, an address that cannot be listened on, unreadable TLS
