@@ -35,6 +35,7 @@
 #include <harmonics/cluster/reactor.h>
 #include <harmonics/cluster/state.h>
 #include <harmonics/cluster/task.h>
+#include <harmonics/cluster/task_params.h>
 #include <harmonics/cluster/worker.h>
 #include <harmonics/cluster/worker_pool.h>
 #include <harmonics/cluster/worker_reactor.h>

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <harmonics/base/error.h>
+#include <harmonics/cluster/task_params.h>
 
 #include "advice.h"
 
@@ -79,6 +80,7 @@ void cancel_one(Decisions& step, TaskId id) {
 void decide(Decisions& step, const SubmitRequest& request) {
   check_task(request.spec);
   check_artifacts(request.spec);
+  check_params(request.spec);
   if (request.caller.user.empty() || request.caller.user.size() > kMaxTaskNameBytes) {
     fail(ErrorCode::kInvalidArgument, "a user's name has 1 to {} bytes", kMaxTaskNameBytes);
   }

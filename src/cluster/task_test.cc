@@ -4,6 +4,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/random.h>
 #include <harmonics/cluster/task.h>
+#include <harmonics/cluster/task_params.h>
 #include <harmonics/cluster/worker.h>
 
 namespace harmonics {
@@ -175,6 +176,19 @@ TEST(TaskJson, CeilingsHold) {
   spec.depends_on.resize(kMaxTaskDependencies + 1);
   EXPECT_THROW(check_task(spec), Error);
   EXPECT_THAT(error_of(std::string(8 * kMaxTaskBytes + 1, ' ')), HasSubstr("too many"));
+}
+
+TEST(TaskJson, ParametersThatShareAVariableAreRefused) {
+  TaskSpec spec;
+  spec.params = {{"a-b", "1"}, {"a.c", "2"}, {"A", "3"}};
+  check_params(spec);
+  spec.params.emplace_back("a_b", "4");
+  try {
+    check_params(spec);
+    ADD_FAILURE() << "one of them would have been lost";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("'a-b' and 'a_b' are both HARMONICS_PARAM_A_B"));
+  }
 }
 
 TEST(Pipeline, WhatEarlierVersionsSaidAmongTheSettingsIsStillRead) {

@@ -1,13 +1,13 @@
 #include "task_run.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cstring>
 #include <map>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
+#include <harmonics/cluster/task_params.h>
 
 #include "process_tree.h"
 #include "task_process.h"
@@ -42,15 +42,6 @@ std::uint16_t gang_port(const StartMessage& start) {
     hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3U;
   }
   return static_cast<std::uint16_t>(kFirstGangPort + (hash >> 32) % kGangPorts);
-}
-
-std::string param_variable(std::string_view key) {
-  std::string name = "HARMONICS_PARAM_";
-  for (const char letter : key) {
-    const auto byte = static_cast<unsigned char>(letter);
-    name += std::isalnum(byte) != 0 ? static_cast<char>(std::toupper(byte)) : '_';
-  }
-  return name;
 }
 
 namespace {

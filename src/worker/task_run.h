@@ -35,9 +35,6 @@ inline constexpr std::uint16_t kGangPorts = 9000;
 /// Nobody reserves it; another attempt, or one of another cluster, most likely has another.
 [[nodiscard]] std::uint16_t gang_port(const StartMessage& start);
 
-/// HARMONICS_PARAM_LEARNING_RATE for "learning-rate".
-[[nodiscard]] std::string param_variable(std::string_view key);
-
 /// The task's variables win over the worker's, ours over both.
 [[nodiscard]] RunRecord make_run(const StartMessage& start, const TaskSurroundings& around);
 
