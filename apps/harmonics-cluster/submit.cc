@@ -3,6 +3,7 @@
 #include <harmonics/base/escaped.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/json.h>
+#include <harmonics/cluster/task_params.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/rpc/client.h>
@@ -11,6 +12,7 @@
 #include "subcommands.h"
 #include "submit_pipeline.h"
 #include "task_text.h"
+#include "train_params.h"
 
 namespace harmonics {
 namespace {
@@ -70,6 +72,12 @@ TaskSpec spec_of(const SubmitCommand& command) {
   if (!cpus_said) spec.cpus = default_cpus(spec);
   check_task(spec);
   check_artifacts(spec);
+  check_params(spec);
+  if (spec.command.empty() && !spec.pipeline) {
+    TaskParams params;
+    for (const auto& [key, value] : spec.params) params[trainer_key(key)] = value;
+    check_trainer_params(params);
+  }
   return spec;
 }
 

@@ -3,8 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
@@ -26,24 +24,17 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "HARMONICS_PARAM_";
-constexpr std::string_view kSynthetic = "synthetic:";
 constexpr const char* kSyntheticRows = "512";
 constexpr const char* kFirstContactSeconds = "300";
-/// Made-up data sets: how many classes their labels have.
-constexpr std::array<std::pair<std::string_view, int>, 4> kSyntheticSets = {
-    {{"imagenet", 1000}, {"mnist", 10}, {"cifar10", 10}, {"digits", 10}}};
-/// Parameters that are flags of `harmonics train`.
-constexpr std::array<std::pair<const char*, const char*>, 6> kFlags = {
-    {{"batch_size", "--batch-size"},
-     {"learning_rate", "--lr"},
-     {"epochs", "--epochs"},
-     {"optimizer", "--optimizer"},
-     {"momentum", "--momentum"},
-     {"weight_decay", "--weight-decay"}}};
 
 const std::string* find(const TaskParams& params, const std::string& key) {
   const auto found = params.find(key);
   return found == params.end() ? nullptr : &found->second;
+}
+
+bool is_of_zoo(const std::string* model) {
+  const std::vector<std::string> names = zoo_names();
+  return model != nullptr && std::ranges::find(names, *model) != names.end();
 }
 
 fs::path model_file(const TaskParams& params, const TrainPlaces& places) {
@@ -61,10 +52,9 @@ fs::path model_file(const TaskParams& params, const TrainPlaces& places) {
     if (fs::exists(*model)) return fs::absolute(*model);
     fail(ErrorCode::kNotFound, "model: there is no file '{}' on this worker", *model);
   }
-  const std::vector<std::string> names = zoo_names();
-  if (std::ranges::find(names, *model) == names.end()) {
+  if (!is_of_zoo(model)) {
     fail(ErrorCode::kNotFound, "model: '{}' is neither a .harp file nor a network of the zoo ({})",
-         *model, listed(names));
+         *model, listed(zoo_names()));
   }
   const fs::path file = places.scratch / (*model + ".harp");
   write_text_file(file, to_harp(zoo_graph(*model)));
@@ -113,6 +103,15 @@ std::vector<std::string> csv_bindings(const HarmonicGraph& graph, const fs::path
   return words;
 }
 
+/// Empty where there is none.
+fs::path data_file(const std::string& dataset, const TrainPlaces& places) {
+  for (const fs::path& file :
+       {fs::path(dataset), places.data / dataset, places.data / (dataset + ".csv")}) {
+    if (fs::is_regular_file(file)) return file;
+  }
+  return {};
+}
+
 std::vector<std::string> data_words(const TaskParams& params, const TrainPlaces& places,
                                     const HarpDocument& document) {
   const std::string* dataset = find(params, "dataset");
@@ -121,15 +120,13 @@ std::vector<std::string> data_words(const TaskParams& params, const TrainPlaces&
     fail(ErrorCode::kFailedPrecondition,
          "the model binds no data: give the task a 'dataset', for instance synthetic:imagenet");
   }
-  if (dataset->starts_with(kSynthetic)) {
+  if (dataset->starts_with(kSyntheticPrefix)) {
     const std::string* rows = find(params, "synthetic_size");
-    return synthetic_bindings(document.graph, dataset->substr(kSynthetic.size()),
+    return synthetic_bindings(document.graph, dataset->substr(kSyntheticPrefix.size()),
                               rows == nullptr ? kSyntheticRows : *rows);
   }
-  for (const fs::path& file :
-       {fs::path(*dataset), places.data / *dataset, places.data / (*dataset + ".csv")}) {
-    if (fs::is_regular_file(file)) return csv_bindings(document.graph, fs::absolute(file));
-  }
+  const fs::path file = data_file(*dataset, places);
+  if (!file.empty()) return csv_bindings(document.graph, fs::absolute(file));
   fail(ErrorCode::kNotFound,
        "dataset: '{}' is neither a file nor a name below the data folder ({}): put it there, set "
        "HARMONICS_DATA_DIR for the worker, or train on made-up data with synthetic:{}",
@@ -156,10 +153,8 @@ TaskParams params_from_environment() {
     const std::string_view text = *entry;
     const std::size_t equals = text.find('=');
     if (!text.starts_with(kPrefix) || equals == text.npos) continue;
-    std::string key(text.substr(kPrefix.size(), equals - kPrefix.size()));
-    std::ranges::transform(key, key.begin(),
-                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    params[key] = text.substr(equals + 1);
+    params[trainer_key(text.substr(kPrefix.size(), equals - kPrefix.size()))] =
+        text.substr(equals + 1);
   }
   return params;
 }
@@ -201,15 +196,23 @@ fs::path examples_folder() {
 
 }  // namespace
 
-std::vector<std::string> training_words(const TaskParams& params, const TrainPlaces& places,
-                                        const TrainGang& gang) {
+std::vector<std::string> training_words(const TaskParams& given, const TrainPlaces& places,
+                                        const TrainGang& gang, std::string& note) {
+  check_trainer_params(given);
+  TaskParams params = given;
+  const std::string* dataset = find(params, "dataset");
+  // Members of a gang that each decided alone might mix real data with made-up data.
+  const bool alone = gang.hosts.size() < 2;
+  if (alone && dataset != nullptr && data_file(*dataset, places).empty()) {
+    note = stand_in_for_data(params, is_of_zoo(find(params, "model")));
+  }
   const fs::path model = model_file(params, places);
   const bool in_gang = gang.hosts.size() > 1;
   std::vector<std::string> words = {in_gang ? "stage" : "train", model.string()};
   for (std::string& word : data_words(params, places, load_harp_document(model))) {
     words.push_back(std::move(word));
   }
-  for (const auto& [key, flag] : kFlags) {
+  for (const auto& [key, flag] : kTrainerFlags) {
     if (const std::string* value = find(params, key)) {
       words.push_back(flag);
       words.push_back(*value);
@@ -232,7 +235,10 @@ int train_task() {
   const std::string devices = variable("HARMONICS_DEVICES");
   places.devices = devices.empty() ? 0 : 1 + std::ranges::count(devices, ',');
   const TrainGang gang = gang_from_environment();
-  const std::vector<std::string> words = training_words(params_from_environment(), places, gang);
+  std::string note;
+  const std::vector<std::string> words =
+      training_words(params_from_environment(), places, gang, note);
+  write_text(Stream::kOutput, note);
   announce(words);
   if (gang.hosts.size() > 1 && places.devices > 1) {
     write_text(Stream::kError,

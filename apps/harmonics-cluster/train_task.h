@@ -3,14 +3,12 @@
 
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
-namespace harmonics {
+#include "train_params.h"
 
-/// A task's parameters by key, as they were given ("learning_rate").
-using TaskParams = std::map<std::string, std::string>;
+namespace harmonics {
 
 struct TrainPlaces {
   std::filesystem::path examples;  ///< The shipped models.
@@ -31,11 +29,12 @@ struct TrainGang {
 /// of the task, or with one replica on each worker of its gang. `model` is a .harp file or a
 /// name of the zoo, without it the shipped digits; `dataset` is a file, a name below `data`, or
 /// synthetic:imagenet (mnist, cifar10, digits). Honours batch_size, learning_rate, epochs,
-/// optimizer, momentum and weight_decay; other keys are the user's own. What is missing is an Error
+/// optimizer, momentum and weight_decay. A set that is not there is made up for a model of the zoo,
+/// and `note` is the line that says so. What is missing, or a key that is not known, is an Error
 /// that says what to do.
-[[nodiscard]] std::vector<std::string> training_words(const TaskParams& params,
+[[nodiscard]] std::vector<std::string> training_words(const TaskParams& given,
                                                       const TrainPlaces& places,
-                                                      const TrainGang& gang);
+                                                      const TrainGang& gang, std::string& note);
 
 /// Reads parameters and devices from the environment that a worker gives to a task, says what it is
 /// going to train, and becomes that.

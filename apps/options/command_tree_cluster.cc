@@ -173,7 +173,8 @@ void CommandTree::add_worker() {
   add_whole(app, "--artifact-mb", c.artifact_mb, {0, kMaxNumber},
             "MB kept of its artifacts (4096)");
   add_whole(app, "--keep-mb", c.keep_mb, {0, kMaxNumber}, "MB kept of all ended tasks (65536)");
-  add_folder(app, "--cgroup", c.cgroup, "a folder of cgroup v2 for the limits of tasks");
+  add_folder(app, "--cgroup", c.cgroup,
+             "a folder of cgroup v2 for its tasks, or 'none' (what it may use)");
   app.footer(
       example("  harmonics worker --scheduler localhost:50051 --gpus 0,1 \\\n"
               "    --models RTX3090,RTX3090 --memories 24576,24576\n\n"
@@ -267,6 +268,10 @@ void CommandTree::add_submit() {
   add_task_ids(app, "--after", c.after, "only once this task has succeeded (repeatable)");
   app.get_option("--after")->allow_extra_args(false);
   add_pairs(app, "--param", c.params, "a parameter, HARMONICS_PARAM_KEY in the task (repeatable)");
+  app.add_flag_callback(
+         "--strict-data", [&c] { c.params.emplace_back("strict_data", "true"); },
+         "the built-in trainer: a data set that is not there is an error, nothing is made up")
+      ->option_text(" ");
   add_pairs(app, "--env", c.env, "a variable of its environment (repeatable)");
   app.add_option("--artifact", c.artifacts,
                  "a file, folder or pattern below its working directory to keep (repeatable)")

@@ -77,11 +77,42 @@ class Seed(ClusterTest):
         self.assertIn('progress', self.done('logs', 1, '--stream', 'metrics'))
         self.assertRegex(self.done('logs', 1), r'accuracy')
 
-    def test_the_sample_says_what_is_missing(self):
-        submitted = self.harmonics('submit', self.scheduler, '--config=examples/sample_task.json')
+    def test_the_sample_with_strict_data_says_what_is_missing(self):
+        submitted = self.harmonics('submit', self.scheduler, '--config=examples/sample_task.json',
+                                   '--strict-data')
         self.assertEqual(submitted.returncode, 0, submitted.stderr)
         self.assertEqual(self.wait(1)['failed'], 1)
         self.assertIn('synthetic:imagenet', self.done('logs', 1, '--stream', 'err'))
+
+    def test_the_sample_trains_as_it_is(self):
+        # Word for word as 'submit --help' shows it, on workers without any data.
+        submitted = self.harmonics('submit', self.scheduler, '--config=examples/sample_task.json')
+        self.assertEqual(submitted.returncode, 0, submitted.stderr)
+        # A ResNet-50 on a processor that may be busy.
+        subprocess.run([str(HARMONICS), 'wait', self.scheduler, '1', '--timeout', '600'], timeout=660,
+                       check=False, env=environment(self.folder))
+        said = self.done('logs', 1)
+        self.assertEqual(self.state_of(1), 'succeeded', said + self.done('logs', 1, '--stream', 'err'))
+        self.assertIn("the data set 'imagenet' is not on this worker: training on 16 made-up samples of "
+                      'its shape instead, batch_size 8 in place of 64, epochs 2 in place of 90', said)
+        self.assertIn('trained resnet50', said)
+        self.assertEqual(self.losses(1), 2)
+
+    def losses(self, task):
+        """How many epochs reported a finite loss."""
+        lines = [json.loads(line) for line in self.done('logs', task, '--stream', 'metrics').splitlines()]
+        epochs = {line['epoch'] for line in lines if line.get('loss', float('nan')) < 100}
+        return len(epochs)
+
+    def test_data_that_is_not_there_is_made_up_for_the_zoo_alone(self):
+        task = self.train(model='lenet', dataset='mnist', epochs='1')
+        self.assertEqual(self.state_of(task), 'succeeded', self.done('logs', task, '--stream', 'err'))
+        said = self.done('logs', task)
+        self.assertIn("the data set 'mnist' is not on this worker: training on 16 made-up samples", said)
+        self.assertNotIn('in place of', said)
+        for params in ({'model': 'lenet', 'dataset': 'my-photos'}, {'dataset': 'mnist'},
+                       {'model': 'lenet', 'dataset': 'mnist', 'strict_data': 'true'}):
+            self.assertEqual(self.state_of(self.train(**params)), 'failed', params)
 
     def test_the_sample_trains_when_it_is_given_data(self):
         # All of the sample but the size of the data, the batches and how long: a processor is slow.
@@ -143,6 +174,16 @@ class Seed(ClusterTest):
             task = self.train(**params)
             self.assertEqual(self.state_of(task), 'failed')
             self.assertIn(text, self.done('logs', task, '--stream', 'err'))
+
+    def test_parameters_that_there_are_not_are_errors_at_once(self):
+        refused = self.call('submit', '--name', 'x', '--param', 'lerning-rate=0.1')
+        self.assert_fails(refused, "the built-in trainer has no 'lerning_rate'; did you mean "
+                          "'learning_rate'?", 'batch_size')
+        refused = self.call('submit', '--name', 'x', '--param', 'a-b=1', '--param', 'a_b=2', '--', 'true')
+        self.assert_fails(refused, "'a-b' and 'a_b' are both HARMONICS_PARAM_A_B")
+        own = self.submit('sh', '-c', 'test $HARMONICS_PARAM_COLOUR = blue',
+                          flags=['--param', 'colour=blue'])
+        self.assertEqual(self.wait(own)['succeeded'], 1)
 
 
 if __name__ == '__main__':
