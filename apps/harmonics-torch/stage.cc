@@ -7,6 +7,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/listed.h>
+#include <harmonics/base/private_file.h>
 #include <harmonics/custody/chain.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/runtime/checkpoint.h>
@@ -31,6 +32,7 @@ std::string token_of(const StageCommand& command) {
     const char* token = std::getenv(kTokenVariable);
     return token == nullptr ? "" : token;
   }
+  require_private(command.token_file, "a secret");
   std::string token = read_text_file(command.token_file, kMaxTokenFile);
   while (!token.empty() && (token.back() == '\n' || token.back() == '\r')) token.pop_back();
   if (token.empty()) {

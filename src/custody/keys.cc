@@ -13,6 +13,7 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
+#include <harmonics/base/private_file.h>
 #include <harmonics/custody/hex.h>
 
 #include "ed25519.h"
@@ -54,19 +55,6 @@ void write_new_file(const std::filesystem::path& file, std::string_view text, mo
   fail_errno(written < 0 ? reason : ENOSPC, format("cannot write '{}'", file.string()));
 }
 
-void require_private(const std::filesystem::path& file) {
-  struct stat facts {};
-  if (::stat(file.c_str(), &facts) != 0) {
-    fail_errno(errno, format("cannot read '{}'", file.string()));
-  }
-  if ((facts.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    fail(ErrorCode::kPermissionDenied,
-         "'{}' is a secret key that others may read (mode {:o}): chmod 600 it, and make a new one "
-         "if it may have been read",
-         file.string(), facts.st_mode & 0777u);
-  }
-}
-
 }  // namespace
 
 struct SigningKey::Secret {
@@ -104,7 +92,7 @@ SigningKey SigningKey::from_seed(std::string name, ByteSpan seed) {
 }
 
 SigningKey SigningKey::load(const std::filesystem::path& file) {
-  require_private(file);
+  require_private(file, "a secret key");
   Ed25519Seed seed = read_key_line(file, kSecretMark);
   SigningKey key = from_seed(file.stem().string(), seed);
   OPENSSL_cleanse(seed.data(), seed.size());

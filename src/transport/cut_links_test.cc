@@ -140,7 +140,7 @@ TEST_P(CutLinks, NorWithTlsAndToken) {
   const TestCertificates certificates;
   TransportOptions options = quick();
   options.tls = certificates.options();
-  options.token = "secret";
+  options.token = "secret 81b2c4f97d0e";
   survive_cuts(60, false, options);
 }
 

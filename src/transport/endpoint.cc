@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <utility>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/log.h>
 
 #include "message_check.h"
 #include "tcp_link.h"
@@ -33,6 +36,23 @@ StreamPtr connect_any(const RemoteBinding& binding, TlsContext* tls, const TlsOp
   throw *last;
 }
 
+// Once for each address: whoever can reach it and knows the names can be the other end.
+void warn_of_open_door(const SocketAddress& address, const TransportOptions& options) {
+  constexpr std::size_t kMostRemembered = 1024;
+  // An authority makes the listening end ask for a certificate.
+  if (address.is_loopback() || !options.token.empty() || !options.tls.authority_file.empty()) {
+    return;
+  }
+  static std::mutex mutex;
+  static std::set<std::string> warned;
+  const std::lock_guard lock(mutex);
+  if (warned.size() >= kMostRemembered || !warned.insert(address.text()).second) return;
+  log_warn("transport",
+           "{} listens without a token: whoever reaches it can take the place of another part; "
+           "give all parts the same token (--token-file)",
+           address.text());
+}
+
 TransportPtr start_connecting(const RemoteBinding& binding, const TransportOptions& options,
                               Route route) {
   auto transport = std::make_unique<SessionTransport>(binding, options, std::move(route));
@@ -59,6 +79,7 @@ TransportPtr listen_or_connect(const SocketAddress& address, bool must_listen,
     Route listening = route;
     RemoteBinding bound = binding;
     if (binding.port == 0) bound.port = listener->address().port();
+    warn_of_open_door(listener->address(), options);
     listening.listener = std::move(listener);
     auto transport = std::make_unique<SessionTransport>(bound, options, std::move(listening));
     if (transport->start()) return transport;

@@ -66,8 +66,8 @@ TEST(FlightEndpoints, BoundariesShareAServerAndAPortOfAnotherProgramIsAnError) {
 TEST(FlightGreeting, TokensAndRunsMustAgree) {
   const LogCapture capture;
   TransportOptions with, other, tuesday;
-  with.token = "secret";
-  other.token = "Secret";
+  with.token = "secret 81b2c4f97d0e";
+  other.token = "Secret 81b2c4f97d0e";
   tuesday = with;
   tuesday.run = "tuesday";
   const TransportPtr guarded = listening_end(boundary("x"), with);
@@ -239,12 +239,12 @@ TEST(FlightGuests, OneThatJustGoesAbandonsTheBoundary) {
 TEST(FlightGuests, NeedTheToken) {
   const LogCapture capture;
   TransportOptions options;
-  options.token = "secret";
+  options.token = "secret 81b2c4f97d0e";
   const TransportPtr end = listening_end(boundary("x"), options);
   Guest stranger(*end, "x", "guess");
   ASSERT_TRUE(stranger.send(ramp({2}, DType::kFloat32)).ok());
   EXPECT_THAT(stranger.last_words(), HasSubstr("token"));
-  Guest friendly(*end, "x", "secret");
+  Guest friendly(*end, "x", "secret 81b2c4f97d0e");
   ASSERT_TRUE(friendly.send(ramp({2}, DType::kFloat32)).ok());
   EXPECT_TRUE(end->receive(patient()).has_value());
 }

@@ -18,7 +18,7 @@
 namespace harmonics {
 
 inline constexpr std::uint32_t kFrameMagic = 0x4d524148;  // "HARM"
-inline constexpr std::uint8_t kFrameVersion = 1;
+inline constexpr std::uint8_t kFrameVersion = 2;
 inline constexpr std::size_t kFrameHeaderBytes = 64;
 /// The payload starts at a multiple of this in the frame, and in the memory that receives it.
 inline constexpr std::size_t kFrameAlignment = 64;

@@ -48,31 +48,34 @@ void prove(Stream& stream, const Greeting& hello, const std::string& token,
     throw Refused(ErrorCode::kUnauthenticated,
                   format("{} asks for a token and this end has none", stream.peer()), false);
   }
-  const Digest expected = token_proof(token, Prover::kListener, hello, challenge.nonce);
+  const Digest key = token_key(token, challenge.salt);
+  const Digest expected = token_proof(key, Prover::kListener, hello, challenge.nonce);
   if (!same_digest(challenge.proof, expected)) {
     throw Refused(ErrorCode::kUnauthenticated,
                   format("{} has another token than this end", stream.peer()), false);
   }
-  const Digest proof = token_proof(token, Prover::kConnector, hello, challenge.nonce);
+  const Digest proof = token_proof(key, Prover::kConnector, hello, challenge.nonce);
   write_all(stream, greeting_frame(FrameType::kProof, encode_proof(proof)), deadline, nullptr);
 }
+
+}  // namespace
 
 void challenge_peer(Stream& stream, const Greeting& hello, const std::string& token,
                     Deadline deadline) {
   Challenge challenge;
   challenge.nonce = random_nonce();
-  challenge.proof = token_proof(token, Prover::kListener, hello, challenge.nonce);
+  challenge.salt = own_token_salt();
+  const Digest key = token_key(token, challenge.salt);
+  challenge.proof = token_proof(key, Prover::kListener, hello, challenge.nonce);
   write_all(stream, greeting_frame(FrameType::kChallenge, encode_challenge(challenge)), deadline,
             nullptr);
   const ReceivedFrame answer = read_frame(stream, deadline, nullptr);
   if (answer.header.type != FrameType::kProof) unexpected(stream, answer.header.type);
-  const Digest expected = token_proof(token, Prover::kConnector, hello, challenge.nonce);
+  const Digest expected = token_proof(key, Prover::kConnector, hello, challenge.nonce);
   if (!same_digest(decode_proof(answer.meta), expected)) {
     throw Refused(ErrorCode::kUnauthenticated, "wrong token", false);
   }
 }
-
-}  // namespace
 
 GreetedLink greet_as_connector(StreamPtr stream, Greeter& greeter, Deadline deadline,
                                const WakeEvent* cancel) {
@@ -107,10 +110,16 @@ GreetedLink greet_as_connector(StreamPtr stream, Greeter& greeter, Deadline dead
   }
 }
 
-Greeting read_hello(Stream& stream, Deadline deadline) {
+Greeting read_hello(Stream& stream, Deadline deadline) try {
   const ReceivedFrame first = read_frame(stream, deadline, nullptr);
   if (first.header.type != FrameType::kHello) unexpected(stream, first.header.type);
   return decode_greeting(first.meta);
+} catch (const Error& error) {
+  // Another version cannot read our frames either, but the version of one it can.
+  if (error.code() == ErrorCode::kUnimplemented) {
+    send_refusal(stream, Refused(error.code(), error.what(), false), deadline);
+  }
+  throw;
 }
 
 GreetedLink greet_as_listener(StreamPtr stream, const Greeting& hello, Greeter& greeter,

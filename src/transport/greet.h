@@ -69,8 +69,11 @@ class Greeter {
 [[nodiscard]] GreetedLink greet_as_connector(StreamPtr stream, Greeter& greeter, Deadline deadline,
                                              const WakeEvent* cancel);
 
-/// The first frame of a connection, which must be a hello.
+/// The first frame of a connection, which must be a hello. A visitor of another version is told.
 [[nodiscard]] Greeting read_hello(Stream& stream, Deadline deadline);
+/// Lets the visitor prove the token; one that cannot is Refused.
+void challenge_peer(Stream& stream, const Greeting& hello, const std::string& token,
+                    Deadline deadline);
 /// The listening end's part after the hello; a refusal is sent and thrown.
 [[nodiscard]] GreetedLink greet_as_listener(StreamPtr stream, const Greeting& hello,
                                             Greeter& greeter, Deadline deadline);

@@ -120,8 +120,8 @@ TEST(GrpcGreeting, AnUnknownBoundaryIsNamed) {
 
 TEST(GrpcGreeting, TokensMustAgree) {
   TransportOptions with, other, without;
-  with.token = "secret";
-  other.token = "Secret";
+  with.token = "secret 81b2c4f97d0e";
+  other.token = "Secret 81b2c4f97d0e";
   const TransportPtr guarded = listening_end(boundary("x"), with);
   EXPECT_THAT(receive_error(*connecting_end(*guarded, without)),
               AllOf(HasSubstr("unauthenticated"), HasSubstr("asks for a token")));

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <limits>
 
+#include <harmonics/base/escaped.h>
+
 namespace harmonics {
 namespace {
 
@@ -88,6 +90,7 @@ Greeting decode_greeting(ByteSpan bytes) {
 Bytes encode_challenge(const Challenge& challenge) {
   ByteWriter out;
   out.raw(challenge.nonce);
+  out.raw(challenge.salt);
   out.raw(challenge.proof);
   return out.take();
 }
@@ -96,6 +99,7 @@ Challenge decode_challenge(ByteSpan bytes) {
   ByteReader in(bytes, "transport challenge");
   Challenge out;
   out.nonce = fixed<32>(in);
+  out.salt = fixed<std::tuple_size_v<TokenSalt>>(in);
   out.proof = fixed<32>(in);
   expect_end(in);
   return out;
@@ -132,8 +136,7 @@ Refusal decode_refusal(ByteSpan bytes) {
   out.code = static_cast<ErrorCode>(code);
   out.passing = passing == 1;
   // It goes into logs and error texts: no stranger's control characters there.
-  std::ranges::replace_if(
-      out.reason, [](char c) { return c < ' ' || c > '~'; }, '?');
+  out.reason = escaped(out.reason);
   return out;
 }
 
@@ -151,7 +154,7 @@ Digest hmac_sha256(ByteSpan key, ByteSpan text) {
   return Sha256().update(outer).update(first).finish();
 }
 
-Digest token_proof(std::string_view token, Prover prover, const Greeting& hello,
+Digest token_proof(const Digest& key, Prover prover, const Greeting& hello,
                    const Nonce& listener_nonce) {
   ByteWriter text;
   text.text(prover == Prover::kListener ? "harmonics listener" : "harmonics connector");
@@ -160,7 +163,7 @@ Digest token_proof(std::string_view token, Prover prover, const Greeting& hello,
   text.text(hello.run);
   text.text(hello.boundary);
   write_instance(text, hello.instance);
-  return hmac_sha256(bytes_of(token), text.bytes());
+  return hmac_sha256(key, text.bytes());
 }
 
 bool same_digest(const Digest& a, const Digest& b) {

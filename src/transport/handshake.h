@@ -18,6 +18,7 @@
 #include <harmonics/transport/transport.h>
 
 #include "session.h"
+#include "token_key.h"
 
 namespace harmonics {
 
@@ -56,6 +57,8 @@ struct Greeting {
 
 struct Challenge {
   Nonce nonce{};
+  /// Of the listening process: see token_key.h.
+  TokenSalt salt{};
   Digest proof{};
 };
 
@@ -80,9 +83,9 @@ struct Refusal {
 /// Which end proves that it knows the token.
 enum class Prover { kListener, kConnector };
 
-/// What only someone who knows `token` can say in this greeting (HMAC-SHA256 over role, both
-/// nonces, run and boundary).
-[[nodiscard]] Digest token_proof(std::string_view token, Prover prover, const Greeting& hello,
+/// What only someone who knows the token behind `key` can say in this greeting (HMAC-SHA256 over
+/// role, both nonces, run and boundary).
+[[nodiscard]] Digest token_proof(const Digest& key, Prover prover, const Greeting& hello,
                                  const Nonce& listener_nonce);
 /// Compares in a time that does not depend on where the two differ.
 [[nodiscard]] bool same_digest(const Digest& a, const Digest& b);

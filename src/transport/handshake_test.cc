@@ -61,7 +61,7 @@ TEST(Handshake, RefusalRoundTripAndCleaning) {
   const Refusal back = decode_refusal(encode_refusal(refusal));
   EXPECT_EQ(back.code, refusal.code);
   EXPECT_TRUE(back.passing);
-  EXPECT_EQ(back.reason, "no?[31m way?");
+  EXPECT_EQ(back.reason, R"(no\x1b[31m way\n)");
   const Refusal endless{ErrorCode::kUnavailable, false, std::string(10'000, 'x')};
   EXPECT_EQ(decode_refusal(encode_refusal(endless)).reason.size(), kMaxReason);
   EXPECT_NE(error_of([] { (void)decode_refusal(Bytes(6, std::byte{0})); }), "no error");
@@ -70,9 +70,11 @@ TEST(Handshake, RefusalRoundTripAndCleaning) {
 TEST(Handshake, ChallengeAndProofRoundTrip) {
   Challenge challenge;
   challenge.nonce = random_nonce();
+  challenge.salt = own_token_salt();
   challenge.proof = sha256(bytes_of("x"));
   const Challenge back = decode_challenge(encode_challenge(challenge));
   EXPECT_EQ(back.nonce, challenge.nonce);
+  EXPECT_EQ(back.salt, challenge.salt);
   EXPECT_EQ(back.proof, challenge.proof);
   EXPECT_EQ(decode_proof(encode_proof(challenge.proof)), challenge.proof);
   EXPECT_NE(error_of([] { (void)decode_proof(Bytes(31)); }), "no error");
@@ -94,13 +96,14 @@ TEST(Handshake, HmacKnownValues) {
 TEST(Handshake, AProofHoldsForOneTokenRoleAndGreeting) {
   const Greeting hello = sample();
   const Nonce nonce = random_nonce();
-  const Digest proof = token_proof("secret", Prover::kConnector, hello, nonce);
-  EXPECT_TRUE(same_digest(proof, token_proof("secret", Prover::kConnector, hello, nonce)));
-  EXPECT_FALSE(same_digest(proof, token_proof("Secret", Prover::kConnector, hello, nonce)));
-  EXPECT_FALSE(same_digest(proof, token_proof("secret", Prover::kListener, hello, nonce)));
-  EXPECT_FALSE(same_digest(proof, token_proof("secret", Prover::kConnector, sample(), nonce)));
-  EXPECT_FALSE(
-      same_digest(proof, token_proof("secret", Prover::kConnector, hello, random_nonce())));
+  const Digest key = token_key("secret", own_token_salt());
+  const Digest other = token_key("Secret", own_token_salt());
+  const Digest proof = token_proof(key, Prover::kConnector, hello, nonce);
+  EXPECT_TRUE(same_digest(proof, token_proof(key, Prover::kConnector, hello, nonce)));
+  EXPECT_FALSE(same_digest(proof, token_proof(other, Prover::kConnector, hello, nonce)));
+  EXPECT_FALSE(same_digest(proof, token_proof(key, Prover::kListener, hello, nonce)));
+  EXPECT_FALSE(same_digest(proof, token_proof(key, Prover::kConnector, sample(), nonce)));
+  EXPECT_FALSE(same_digest(proof, token_proof(key, Prover::kConnector, hello, random_nonce())));
 }
 
 TEST(Handshake, TheSmallerNonZeroSizeHolds) {

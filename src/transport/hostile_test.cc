@@ -5,10 +5,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <deque>
 #include <functional>
 #include <memory>
+#include <thread>
 
 #include <harmonics/base/log.h>
 #include <harmonics/base/random.h>
@@ -64,11 +66,27 @@ class Stranger {
     }
   }
 
+  /// Until it is over or the other side hangs up.
+  void listen_while(const std::atomic<bool>& over) {
+    char byte = 0;
+    while (!over && ::recv(socket_.get(), &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN) {
+      (void)wait_for(socket_.get(), POLLIN, deadline_in(std::chrono::milliseconds(50)), nullptr);
+    }
+  }
+
   [[nodiscard]] Descriptor release() { return std::move(socket_); }
 
  private:
   Descriptor socket_;
 };
+
+Bytes hello_for(const std::string& boundary) {
+  Greeting hello;
+  hello.boundary = boundary;
+  hello.instance = {1, 1};
+  hello.window = {1000, 4};
+  return control_bytes(FrameType::kHello, encode_greeting(hello));
+}
 
 class Hostile : public VisitedByStrangers {
  protected:
@@ -126,6 +144,87 @@ TEST_F(Hostile, SilentVisitorsHoldUpNobodyForLong) {
   for (std::size_t i = 0; i < kMaxGreetings + 5; ++i) crowd.emplace_back(port());
   expect_alive();
   for (Stranger& stranger : crowd) EXPECT_EQ(stranger.listen_to_the_end(), "");
+}
+
+// Forty that come back at once whenever they are turned away: the peer gets in all the same, and
+// the log stays short.
+TEST_F(Hostile, ACrowdThatComesBackKeepsNobodyOutAndFillsNoLog) {
+  std::atomic<bool> over = false;
+  std::vector<std::jthread> crowd;
+  for (int i = 0; i < 40; ++i) {
+    crowd.emplace_back([&] {
+      while (!over) {
+        Stranger stranger(port());
+        stranger.listen_while(over);
+      }
+    });
+  }
+  while (log().find("turned away") == std::string::npos) std::this_thread::yield();
+  expect_alive();
+  over = true;
+  crowd.clear();
+  EXPECT_LT(capture_.lines().size(), 50u) << log();
+}
+
+TEST_F(Hostile, NamesOfStrangersAreShownEscaped) {
+  Stranger stranger(port());
+  stranger.say(hello_for("\x1b[2Jx\nharmonics: all is well\n"));
+  EXPECT_THAT(stranger.listen_to_the_end(), HasSubstr(R"(no boundary '\x1b[2Jx\nharmonics)"));
+  expect_alive();
+  EXPECT_THAT(log(), HasSubstr(R"(no boundary '\x1b[2Jx\nharmonics: all is well\n' listens)"));
+}
+
+TEST_F(Hostile, AnotherVersionIsToldSo) {
+  Bytes bytes = hello_for("x");
+  bytes[4] = std::byte{kFrameVersion - 1};
+  Stranger stranger(port());
+  stranger.say(bytes);
+  EXPECT_THAT(stranger.listen_to_the_end(), HasSubstr("speaks version 1 of the frame format"));
+  expect_alive();
+}
+
+class HostileToAToken : public VisitedByStrangers {
+ protected:
+  HostileToAToken() {
+    options_.token = "secret 81b2c4f97d0e";
+    end_ = listening_end(named("x"), options_);
+  }
+  /// What whoever asks for that boundary without the token hears.
+  std::string answer_about(const std::string& boundary) {
+    RemoteBinding binding = end_->binding();
+    binding.name = boundary;
+    binding.listen = false;
+    TransportOptions guess;
+    guess.token = "guess 7c31e85fa902b";
+    const TransportPtr stranger = make_transport(binding, guess);
+    std::string answer = error_of([&] { (void)stranger->receive(patient()); });
+    const std::size_t name = answer.find("'" + boundary + "'");
+    return name == answer.npos ? answer : answer.replace(name, boundary.size() + 2, "NAME");
+  }
+  TransportOptions options_;
+};
+
+TEST_F(HostileToAToken, WhichBoundariesThereAreIsToldToNobodyWithoutIt) {
+  const std::string about_ours = answer_about("x");
+  EXPECT_THAT(about_ours, HasSubstr("another token"));
+  EXPECT_EQ(answer_about("y"), about_ours);
+}
+
+TEST_F(HostileToAToken, WhoKnowsItIsToldThatABoundaryIsNotThere) {
+  RemoteBinding binding = end_->binding();
+  binding.name = "y";
+  binding.listen = false;
+  const TransportPtr friendly = make_transport(binding, options_);
+  std::string error;
+  do {
+    error = error_of([&] { (void)friendly->receive(deadline_in(std::chrono::milliseconds(50))); });
+  } while (error.find("no boundary 'y' listens") == std::string::npos);
+  // Quiet at first: parts come in any order.
+  while (log().find("refused: no boundary 'y'") == std::string::npos) std::this_thread::yield();
+  for (const std::string& line : capture_.lines()) {
+    if (line.find("refused: no boundary 'y'") == std::string::npos) continue;
+    EXPECT_TRUE(line.starts_with("debug ")) << line;
+  }
 }
 
 // A peer that greets well and then breaks the rules.

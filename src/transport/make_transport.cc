@@ -4,6 +4,7 @@
 #include "endpoint.h"
 #include "message_check.h"
 #include "replicas.h"
+#include "token_key.h"
 
 namespace harmonics {
 namespace {
@@ -16,6 +17,11 @@ void check_options(const RemoteBinding& binding, const TransportOptions& options
   };
   if (options.run.size() > kMaxRunName) wrong("the name of the run is too long, at most 128 bytes");
   if (options.token.size() > kMaxToken) wrong("the token is too long, at most 1024 bytes");
+  if (!options.token.empty() && token_bits(options.token) < kMinTokenBits) {
+    wrong(
+        "the token is too easily guessed: take 16 random bytes or more, as 'openssl rand -hex 16' "
+        "writes them");
+  }
   if (options.heartbeat <= Nanoseconds(0) || options.handshake_timeout <= Nanoseconds(0) ||
       options.retry_first <= Nanoseconds(0) || options.retry_longest < options.retry_first) {
     wrong(

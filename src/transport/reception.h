@@ -10,12 +10,19 @@
 #include <vector>
 
 #include "greet.h"
+#include "log_limit.h"
 
 namespace harmonics {
 
-/// The most connections that may be in the middle of their greeting at one address; more are
-/// turned away at once.
+/// The most connections that may be in the middle of their greeting at one address. For one more
+/// the oldest is turned away: of those that have said nothing yet if there are any, of the host
+/// that has most of them here.
 inline constexpr std::size_t kMaxGreetings = 16;
+/// How long a visitor is left in peace however many wait: one that has said nothing, and one whose
+/// hello was read. So many can be turned away a second that a crowd costs little, and so few that
+/// an honest peer is through before its turn comes.
+inline constexpr Nanoseconds kSilentGrace = std::chrono::milliseconds(100);
+inline constexpr Nanoseconds kSpokenGrace = std::chrono::milliseconds(500);
 
 /// A fresh connection.
 struct Visitor {
@@ -28,7 +35,9 @@ struct Visitor {
 };
 
 /// Greets each visitor on a thread of its own, so that a silent stranger holds up nobody, and hands
-/// the link to the boundary that was asked for. Thread safe.
+/// the link to the boundary that was asked for. What strangers can make it log is bounded. Where
+/// boundaries have a token, whoever cannot prove it learns nothing, not even which names there are.
+/// Thread safe.
 class Reception {
  public:
   /// `place` names the address in logs and refusals.
@@ -42,7 +51,8 @@ class Reception {
   /// Returns when no greeting uses the greeter any more.
   void remove(const std::string& boundary);
 
-  /// False when it was turned away, which the log says; then nothing of it was called.
+  /// Waits for room, no longer than the graces above. False once closed; then nothing of the
+  /// visitor was called.
   bool admit(Visitor visitor);
   /// Ends all greetings and admits nobody any more.
   void close();
@@ -50,18 +60,29 @@ class Reception {
  private:
   struct Visit;
 
+  using Lock = std::unique_lock<std::mutex>;
+  using Visits = std::vector<std::unique_ptr<Visit>>;
+
   void greet(Visit& visit);
   void greet_stream(Visit& visit);
-  void reap();
+  [[noreturn]] void refuse_unknown(Stream& stream, const Greeting& hello, Deadline deadline);
+  void make_room(Lock& lock);
+  [[nodiscard]] Visit* next_to_go() const;
+  [[nodiscard]] std::size_t crowd_of(const std::string& host) const;
+  [[nodiscard]] Visits take_done();
+  void warn(const std::string& text);
+  static void join(const Visits& visits);
 
   const std::string place_;
   const Nanoseconds handshake_timeout_;
+  const Deadline opened_ = std::chrono::steady_clock::now();
 
   std::mutex mutex_;
   std::condition_variable left_;
   bool closed_ = false;
   std::map<std::string, Greeter*> boundaries_;
-  std::vector<std::unique_ptr<Visit>> visits_;
+  Visits visits_;  // the oldest first
+  LogLimit log_limit_;
 };
 
 }  // namespace harmonics

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <harmonics/base/escaped.h>
 #include <harmonics/base/log.h>
 
 #include "session_transport.h"
@@ -50,12 +51,13 @@ void SessionTransport::judge(const Greeting& theirs) {
   if (theirs.run != options_.run) {
     refuse(ErrorCode::kFailedPrecondition,
            format("boundary '{}' belongs to run '{}' here and to run '{}' there", binding_.name,
-                  options_.run, theirs.run),
+                  options_.run, escaped(theirs.run)),
            false);
   }
   if (theirs.boundary != binding_.name) {
     refuse(ErrorCode::kFailedPrecondition,
-           format("this is boundary '{}', not '{}'", binding_.name, theirs.boundary), false);
+           format("this is boundary '{}', not '{}'", binding_.name, escaped(theirs.boundary)),
+           false);
   }
   if (stopping_ || failure_) refuse(ErrorCode::kUnavailable, "this end is shutting down", true);
   if (theirs.instance == instance_) {

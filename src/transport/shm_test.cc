@@ -300,10 +300,10 @@ TEST(ShmTransport, RunAndTokenMustAgree) {
   const RemoteBinding binding = unique_binding();
   TransportOptions options, other;
   options.run = "monday";
-  options.token = "secret";
+  options.token = "secret 81b2c4f97d0e";
   const TransportPtr first = make_transport(binding, options);
   other = options;
-  other.token = "guess";
+  other.token = "guess 7c31e85fa902b";
   const TransportPtr wrong = make_transport(binding, other);
   EXPECT_THAT(error_of([&] { (void)wrong->receive(patient()); }), HasSubstr("unauthenticated"));
   other = options;

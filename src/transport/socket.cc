@@ -150,16 +150,18 @@ bool SocketAddress::same_host(const sockaddr* other) const {
                      sizeof(in6_addr)) == 0;
 }
 
-bool SocketAddress::is_local() const {
+bool SocketAddress::is_loopback() const {
   if (family() == AF_UNIX) return true;
   if (family() == AF_INET) {
     const auto* address = reinterpret_cast<const sockaddr_in*>(&storage_);
-    if (ntohl(address->sin_addr.s_addr) >> 24 == 127) return true;
+    return ntohl(address->sin_addr.s_addr) >> 24 == 127;
   }
-  if (family() == AF_INET6) {
-    const auto* address = reinterpret_cast<const sockaddr_in6*>(&storage_);
-    if (IN6_IS_ADDR_LOOPBACK(&address->sin6_addr)) return true;
-  }
+  const auto* address = reinterpret_cast<const sockaddr_in6*>(&storage_);
+  return family() == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&address->sin6_addr);
+}
+
+bool SocketAddress::is_local() const {
+  if (is_loopback()) return true;
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return false;
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);

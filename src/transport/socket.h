@@ -58,6 +58,8 @@ class SocketAddress {
   [[nodiscard]] std::uint16_t port() const;
   /// The same address with another port.
   [[nodiscard]] SocketAddress with_port(std::uint16_t port) const;
+  /// Whether only this machine can reach it.
+  [[nodiscard]] bool is_loopback() const;
   /// Whether it is an address of this machine: loopback, or of one of its interfaces.
   [[nodiscard]] bool is_local() const;
 

@@ -176,8 +176,8 @@ TEST(TcpGreeting, AThirdEndIsKeptOut) {
 
 TEST(TcpGreeting, TokensMustAgree) {
   TransportOptions with, other, without;
-  with.token = "secret";
-  other.token = "Secret";
+  with.token = "secret 81b2c4f97d0e";
+  other.token = "Secret 81b2c4f97d0e";
   const TransportPtr guarded = listening_end(named("x"), with);
   EXPECT_THAT(receive_error(*connecting_end(*guarded, without)),
               AllOf(HasSubstr("unauthenticated"), HasSubstr("asks for a token")));

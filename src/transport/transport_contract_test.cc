@@ -31,7 +31,7 @@ auto network(RemoteTransport transport, bool compress, TransportOptions options 
 auto with_token(RemoteTransport transport) {
   TransportOptions options;
   options.run = "contract";
-  options.token = "open sesame";
+  options.token = "open sesame, said the thief";
   return network(transport, false, options);
 }
 

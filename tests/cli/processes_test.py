@@ -171,7 +171,7 @@ class ProcessesTest(program.CliTest):
         expected = self.train(*self.common)['weights_digest']
         place = f'tcp://127.0.0.1:{program.reserved_port()}?compress=1'
         saved = self.folder / 'run'
-        token = self.write('token', 'a secret\n')
+        token = self.write_token()
         stages = [self.start('stage', self.net, '--parts', '2', '--part', part, *self.common, '--meet',
                              place, '--run', 'by-hand', '--token-file', token, '--checkpoint', saved,
                              '--output', 'json') for part in (0, 1)]

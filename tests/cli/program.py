@@ -85,6 +85,11 @@ class CliTest(unittest.TestCase):
         path.write_text(text)
         return path
 
+    def write_token(self, text='81b2c4f97d0e5a3688d1f0c2\n', mode=0o600):
+        path = self.write('token', text)
+        path.chmod(mode)
+        return path
+
     def call(self, *arguments, **options):
         """Runs `harmonics …` to its end in the scratch folder."""
         options.setdefault('cwd', self.folder)

@@ -146,5 +146,19 @@ class RareSettingsTest(program.CliTest):
         self.assertEqual(reports[0]['loss'], reports[1]['loss'])
 
 
+class TokenFileTest(program.CliTest):
+    def stage_with(self, token):
+        return self.call('stage', self.net, '--parts', '2', '--part', '0', '--meet', 'tcp://127.0.0.1:1',
+                         '--token-file', token)
+
+    def test_one_that_others_can_read_is_refused(self):
+        result = self.stage_with(self.write_token(mode=0o644))
+        self.assert_fails(result, 'is a secret that others may read (mode 644): chmod 600 it')
+
+    def test_one_that_is_easily_guessed_is_refused(self):
+        result = self.stage_with(self.write_token('swordfish\n'))
+        self.assert_fails(result, 'the token is too easily guessed', 'openssl rand -hex 16')
+
+
 if __name__ == '__main__':
     unittest.main()

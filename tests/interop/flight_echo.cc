@@ -11,7 +11,7 @@ int main() {
   try {
     TransportOptions options;
     options.run = "tuesday";
-    options.token = "secret";
+    options.token = "secret 81b2c4f97d0e";
     const TransportPtr end =
         make_transport(parse_binding("flight://127.0.0.1:0/hidden@1?listen=1"), options);
     std::printf("%d\n", end->binding().port);

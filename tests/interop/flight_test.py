@@ -51,7 +51,7 @@ class FlightTest(unittest.TestCase):
         return self.arrow.record_batch([column], schema=schema)
 
     def test_tensors_cross_both_ways(self):
-        writer, reader = self.exchange(b"secret")
+        writer, reader = self.exchange(b"secret 81b2c4f97d0e")
         arrays = [self.numpy.random.default_rng(rows).random((rows, 3, 4), dtype=self.numpy.float32)
                   for rows in (2, 5, 1, 1000)]
         writer.begin(self.batch(arrays[0]).schema)

@@ -111,6 +111,7 @@ struct TransportOptions {
   /// Both ends must name the same run.
   std::string run = {};
   /// A secret that both ends must know; proven by challenge, never sent. Empty: none is asked for.
+  /// One that is easily guessed (see docs/guides/transports.md) is an Error of make_transport.
   std::string token = {};
   TlsOptions tls = {};
   /// What this end lets the other have in flight. Shared memory takes at most 64 messages of it.
