@@ -101,21 +101,28 @@ void Tokens::look_again(Source& source) {
   }
 }
 
-std::optional<Identity> Tokens::identify(std::string_view token, Nanoseconds now) const {
+std::optional<Identity> Tokens::find(std::string_view token) const {
   std::optional<Identity> found;
-  if (token.empty()) return found;
-  if (equal_in_constant_time(token, own_.token)) found = own_.identity;
-  const std::lock_guard lock(sources_->mutex);
-  if (now - sources_->looked >= kTokensLook) {
-    sources_->looked = now;
-    for (Source& source : sources_->files) look_again(source);
-  }
   for (const Source& source : sources_->files) {
     for (const Entry& entry : source.entries) {
       if (equal_in_constant_time(token, entry.token)) found = entry.identity;
     }
   }
   return found;
+}
+
+std::optional<Identity> Tokens::identify(std::string_view token, Nanoseconds now) const {
+  if (token.empty()) return std::nullopt;
+  const bool owner = equal_in_constant_time(token, own_.token);
+  const std::lock_guard lock(sources_->mutex);
+  std::optional<Identity> found = find(token);
+  // One that is not known may just have been added: whoever was told it need not wait.
+  if (now - sources_->looked >= kTokensLook || (!owner && !found)) {
+    sources_->looked = now;
+    for (Source& source : sources_->files) look_again(source);
+    found = find(token);
+  }
+  return owner ? own_.identity : found;
 }
 
 }  // namespace harmonics

@@ -29,9 +29,9 @@ class Tokens {
   void add_file(const std::filesystem::path& file);
   /// The user's own, from which other secrets are drawn.
   [[nodiscard]] const std::string& own() const { return own_.token; }
-  /// Takes the same time whichever token it is. A file that has changed by `now`, which never runs
-  /// backwards, is read again first; one that is wrong then is told in the log, and what was
-  /// known stays.
+  /// Takes the same time whichever known token it is. A file that has changed is read again, for an
+  /// unknown token at once, else when it was not looked at for kTokensLook (`now` never runs
+  /// backwards); one that is wrong then is told in the log, and what was known stays.
   [[nodiscard]] std::optional<Identity> identify(std::string_view token, Nanoseconds now) const;
 
  private:
@@ -52,6 +52,8 @@ class Tokens {
   };
   static std::vector<Entry> read(const std::filesystem::path& file);
   static void look_again(Source& source);
+  /// Among those of files; under the lock.
+  std::optional<Identity> find(std::string_view token) const;
 
   Entry own_;
   std::unique_ptr<Sources> sources_;

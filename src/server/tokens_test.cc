@@ -87,6 +87,8 @@ TEST_F(TokensTest, AFileThatChangesIsReadAgain) {
   EXPECT_TRUE(tokens.identify("aaaaaaaaaaaaaaaa", now));
   EXPECT_FALSE(tokens.identify("bbbbbbbbbbbbbbbb", now));
   write("view eve bbbbbbbbbbbbbbbb\n");
+  EXPECT_TRUE(tokens.identify("bbbbbbbbbbbbbbbb", now)) << "at once";
+  write("view eve cccccccccccccccc\nview eve bbbbbbbbbbbbbbbb\n");
   now += kTokensLook;
   EXPECT_TRUE(tokens.identify("bbbbbbbbbbbbbbbb", now));
   EXPECT_FALSE(tokens.identify("aaaaaaaaaaaaaaaa", now)) << "taken back";
