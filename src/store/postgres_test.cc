@@ -13,15 +13,18 @@
 namespace harmonics {
 namespace {
 
+/// One server for all of them, a database for each.
 class Postgres : public testing::Test {
  protected:
+  static void SetUpTestSuite() { server_ = TestPostgres::start(why_not_); }
+  static void TearDownTestSuite() { server_.reset(); }
   void SetUp() override {
-    std::string why_not;
-    server_ = TestPostgres::start(why_not);
-    if (server_ == nullptr) GTEST_SKIP() << why_not;
+    if (server_ == nullptr) GTEST_SKIP() << why_not_;
+    server_->start_again();
     url_ = server_->make_database();
   }
-  std::unique_ptr<TestPostgres> server_;
+  static inline std::unique_ptr<TestPostgres> server_;
+  static inline std::string why_not_;
   std::string url_;
 };
 

@@ -105,7 +105,9 @@ void TestPostgres::stop() {
   ::waitpid(std::exchange(process_, -1), nullptr, 0);
 }
 
-void TestPostgres::start_again() { launch(); }
+void TestPostgres::start_again() {
+  if (process_ < 0) launch();
+}
 
 TestPostgres::~TestPostgres() { stop(); }
 

@@ -23,7 +23,7 @@ class TestPostgres {
   [[nodiscard]] std::string make_database();
   /// Ends every connection to that database, as a cut network would.
   void cut_connections(const std::string& url);
-  /// Ends the server, and starts it again where it was.
+  /// Ends the server; starts it again where it was, if it was ended.
   void stop();
   void start_again();
 
