@@ -52,11 +52,11 @@ bool Scheduler::pass(Decisions& step, Sweep::Change change) {
   plans_.tidy(tables);
   relook_ = kNever;
   complained_ = false;
-  take_turns(step, line);
+  take_turns(step, line, kHeadSteps);
   if (!line.empty() && started_ < step.options().max_starts_per_tick) {
     line.resume(sweep_);
     keep_head(step, line);
-    take_turns(step, line);
+    take_turns(step, line, kSweepSteps);
   }
   plans_.look_for_better(step);
   for (const Opening& opening : openings_) step.refresh(opening.worker);
@@ -80,11 +80,11 @@ void Scheduler::keep_head(Decisions& step, Line& line) {
   if (!tables.queue.groups().contains({-lane.priority, lane.user})) line.forget(lane);
 }
 
-void Scheduler::take_turns(Decisions& step, Line& line) {
+void Scheduler::take_turns(Decisions& step, Line& line, const VainSteps& steps) {
   const StateTables& tables = step.tables();
-  in_vain_ = 0;
+  in_vain_ = asks_ = 0;
   while (!line.empty() && started_ < step.options().max_starts_per_tick &&
-         in_vain_ < kMaxVainSteps) {
+         in_vain_ + asks_ * steps.ask < steps.most) {
     const Turn turn = line.take();
     // A group is gone once its last task has started.
     const bool last =
@@ -114,12 +114,12 @@ bool Scheduler::take_turn(Decisions& step, const LaneKey& lane, const TaskRecord
       if (head_->spec().gang == 1 && !head_->spec().pipeline) {
         homeless_.push_back(needs_of(head_->spec()));
       }
-      in_vain_ += kAskSteps;
+      ++asks_;
       head_ = nullptr;
     }
   }
   if (pipeline) {
-    in_vain_ += kAskSteps;
+    ++asks_;
     const PlanDesk::Turn turn = take_pipeline_turn(step, lane, task);
     const bool leaves_queue = turn == PlanDesk::Turn::kStarted || turn == PlanDesk::Turn::kEnded;
     if (turn != PlanDesk::Turn::kBlocked) return leaves_queue;
@@ -153,7 +153,7 @@ bool Scheduler::try_start(Decisions& step, const LaneKey& lane, const TaskRecord
       step.start(task, std::move(*members));
       return true;
     }
-    in_vain_ += kAskSteps;
+    ++asks_;
     blocked_.insert(kind);
   }
   if (std::optional<Member> member = place_beside_head(step, task.spec())) {

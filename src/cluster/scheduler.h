@@ -22,10 +22,16 @@
 
 namespace harmonics {
 
-/// How many steps in vain a pass takes from the head of the line, and again from where the last one
-/// stopped: a lane that finds no place is one step, asking the policy for it is some more.
-inline constexpr std::size_t kMaxVainSteps = 1000;
-inline constexpr std::size_t kAskSteps = 4;
+/// How many steps in vain a pass takes: a lane that finds no place is one step, asking the policy
+/// for it is `ask` more.
+struct VainSteps {
+  std::size_t most = 0;
+  std::size_t ask = 0;
+};
+/// From the head of the line, in every pass: few, since they are the same again and again.
+inline constexpr VainSteps kHeadSteps{400, 1};
+/// And from where the last pass stopped: as few questions, but many lanes that need none.
+inline constexpr VainSteps kSweepSteps{20'000, 100};
 
 class Scheduler {
  public:
@@ -50,7 +56,7 @@ class Scheduler {
   [[nodiscard]] const PlanDesk& plans() const { return plans_; }
 
  private:
-  void take_turns(Decisions& step, Line& line);
+  void take_turns(Decisions& step, Line& line, const VainSteps& steps);
   void keep_head(Decisions& step, Line& line);
   bool take_turn(Decisions& step, const LaneKey& lane, const TaskRecord& task);
   PlanDesk::Turn take_pipeline_turn(Decisions& step, const LaneKey& lane, const TaskRecord& task);
@@ -75,7 +81,8 @@ class Scheduler {
   std::set<std::pair<Needs, std::uint32_t>> blocked_;
   std::vector<Needs> homeless_;  ///< No open worker could ever give that.
   std::size_t started_ = 0;
-  std::size_t in_vain_ = 0;  ///< Steps.
+  std::size_t in_vain_ = 0;  ///< Steps,
+  std::size_t asks_ = 0;     ///< and of them questions.
   TaskId looked_for_{};      ///< For whom victims were last looked for,
   Time looked_{};            ///< and when.
   Time relook_ = kNever;

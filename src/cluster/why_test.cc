@@ -18,6 +18,10 @@ namespace {
 
 using Reason = WhyPending::Reason;
 
+/// More kinds than a pass asks for, and more than it looks at from the head of the line.
+constexpr std::uint32_t kManyKinds = 1000;
+constexpr std::uint32_t kLongQueue = 3000;
+
 /// A server whose workers answer when they are told to.
 class Cluster {
  public:
@@ -96,7 +100,7 @@ TaskSpec needing(std::uint32_t gpus, std::uint32_t cpus = 0, std::uint64_t memor
 TEST(Queue, KindsThatNobodyCanRunStopNobody) {
   Cluster cluster;
   cluster.join("w", {8192}, 2);
-  for (std::uint32_t i = 0; i < 2 * kMaxVainSteps; ++i) {
+  for (std::uint32_t i = 0; i < kLongQueue; ++i) {
     cluster.submit(needing(5, 0, 1000 + i), "eve");
   }
   const TaskId task = cluster.submit(needing(0, 1), "ann");
@@ -111,7 +115,7 @@ TEST(Queue, KindsThatWaitStopNobody) {
   cluster.join("busy", {8192}, 0, 1 << 20);
   cluster.submit(needing(1));
   cluster.settle();
-  for (std::uint32_t i = 0; i < 3 * kMaxVainSteps; ++i) cluster.submit(needing(1, 0, 1000 + i));
+  for (std::uint32_t i = 0; i < kLongQueue; ++i) cluster.submit(needing(1, 0, 1000 + i));
   cluster.join("idle", {}, 2);
   const TaskId task = cluster.submit(needing(0, 1));
   cluster.tick();
@@ -125,7 +129,7 @@ TEST(Queue, WhoeverIsOverQuotaStopsNobody) {
   Cluster cluster;
   cluster.join("w", {8192}, 4, 1 << 20);
   cluster.feed(QuotaRequest{RequestId{1}, {"root", true}, "eve", {.max_active = 1}});
-  for (std::uint32_t i = 0; i < 2 * kMaxVainSteps; ++i) {
+  for (std::uint32_t i = 0; i < kLongQueue; ++i) {
     TaskSpec spec = needing(0, 1, 1 + i % 1000);
     spec.timeout_s = 1 + i;
     cluster.submit(std::move(spec), "eve");
@@ -144,8 +148,8 @@ TEST(Queue, AFloodOfNewKindsStopsNobody) {
   cluster.submit(needing(1));
   cluster.settle();
   const auto flood = [&](std::uint32_t round) {
-    for (std::uint32_t i = 0; i < kMaxVainSteps; ++i) {
-      TaskSpec spec = needing(1, 0, 1000 + round * kMaxVainSteps + i);
+    for (std::uint32_t i = 0; i < kManyKinds; ++i) {
+      TaskSpec spec = needing(1, 0, 1000 + round * kManyKinds + i);
       spec.priority = 0;
       cluster.submit(std::move(spec), "eve");
     }
@@ -168,7 +172,7 @@ TEST(Queue, AFloodOfNewKindsStopsNobody) {
 TEST(Queue, TheHeadKeepsItsReservationBehindALongQueue) {
   Cluster cluster;
   const WorkerId worker = cluster.join("w", {8192, 8192}, 4);
-  for (std::uint32_t i = 0; i < 2 * kMaxVainSteps; ++i) {
+  for (std::uint32_t i = 0; i < kSweepSteps.most + kHeadSteps.most; ++i) {
     cluster.submit(needing(5, 0, 1000 + i), "eve");
   }
   const auto small = [&] { return cluster.submit(needing(1)); };
