@@ -4,9 +4,11 @@
 #include <ctime>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
+#include <harmonics/base/log.h>
 #include <harmonics/plan/plan.h>
 #include <harmonics/plan/report.h>
 
@@ -57,12 +59,26 @@ PlanReport plan_and_report(const ScheduleOptions& options, Plan& plan) {
   return report;
 }
 
-void write_report(const ScheduleOptions& options, const PlanReport& report) {
+// Standard error holds the JSON report and nothing else: warnings are a part of it.
+bool keeps_warnings(const ScheduleOptions& options) {
+  return options.report == ReportStyle::kJson && options.report_file.empty();
+}
+
+Json json_with_warnings(const PlanReport& report, const std::vector<std::string>& warnings) {
+  Json list = Json::array();
+  for (const std::string& line : warnings) {
+    if (line.starts_with("warn") || line.starts_with("error")) list.push(line);
+  }
+  return report_to_json(report).set("warnings", std::move(list));
+}
+
+void write_report(const ScheduleOptions& options, const PlanReport& report,
+                  const std::vector<std::string>& warnings) {
   if (!options.svg_file.empty()) write_text_file(options.svg_file, report_to_svg(report));
   const bool to_file = !options.report_file.empty();
   if (options.report == ReportStyle::kNone && !to_file) return;
   const std::string text = options.report == ReportStyle::kJson
-                               ? report_to_json(report).dump(2) + "\n"
+                               ? json_with_warnings(report, warnings).dump(2) + "\n"
                                : report_to_text(report);
   if (to_file) {
     write_text_file(options.report_file, text);
@@ -71,11 +87,30 @@ void write_report(const ScheduleOptions& options, const PlanReport& report) {
   }
 }
 
+// What is logged meanwhile goes into `warnings`; when it fails, to standard error.
+template <typename Make>
+PlanReport keep_warnings(Make make, std::vector<std::string>& warnings) {
+  const LogCapture capture;
+  try {
+    PlanReport report = make();
+    warnings = capture.lines();
+    return report;
+  } catch (...) {
+    warnings = capture.lines();
+    for (const std::string& line : warnings) write_stream(stderr, line + "\n");
+    throw;
+  }
+}
+
 int schedule(const ScheduleOptions& options) {
   if (!options.compared_plans.empty()) return compare_plans(options);
   Plan plan;
-  const PlanReport report = plan_and_report(options, plan);
-  write_report(options, report);
+  std::vector<std::string> warnings;
+  const PlanReport report =
+      keeps_warnings(options)
+          ? keep_warnings([&] { return plan_and_report(options, plan); }, warnings)
+          : plan_and_report(options, plan);
+  write_report(options, report, warnings);
   write_stream(stdout, plan_to_yaml(plan));
   return kExitDone;
 }

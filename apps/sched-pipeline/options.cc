@@ -21,6 +21,8 @@ class OptionTable {
             "sched-pipeline") {
     app_.set_version_flag("--version", "sched-pipeline " HARMONICS_VERSION);
     app_.get_formatter()->column_width(38);
+    // As getopt does; lists take all.
+    app_.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     app_.footer(
         "\nExample:\n  sched-pipeline -m google/vit-base-patch16-224 --report text --svg plan.svg\n"
         "\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 no feasible plan.");
@@ -200,9 +202,9 @@ class OptionTable {
   void add_outputs() {
     app_.add_flag("--fallbacks", options_.fallbacks,
                   "also plan for the loss of one host of each type (in the report)");
-    add_choice<ReportStyle>("--report", options_.report,
-                            {{"text", ReportStyle::kText}, {"json", ReportStyle::kJson}},
-                            "report on standard error, or to --report-file");
+    add_choice<ReportStyle>(
+        "--report", options_.report, {{"text", ReportStyle::kText}, {"json", ReportStyle::kJson}},
+        "report on standard error (JSON: and nothing else), or to --report-file");
     add_path("--report-file", options_.report_file, "write the report here (text unless --report)");
     add_path("--svg", options_.svg_file, "draw the pipeline as a time line");
     app_.add_option_function<std::vector<std::string>>(

@@ -8,7 +8,8 @@ namespace {
 
 // Whether a is the better choice.
 bool better(const TriedProfile& a, const TriedProfile& b, PlanGoal goal) {
-  return goal == PlanGoal::kLatency ? a.latency_s < b.latency_s : a.samples_per_s > b.samples_per_s;
+  return goal == PlanGoal::kLatency ? a.latency_s < b.latency_s
+                                    : a.seconds_per_sample < b.seconds_per_sample;
 }
 
 std::vector<ProfileKey> profiles_to_try(const PlanInputs& inputs, const PlanRequest& request,
@@ -42,9 +43,7 @@ ProfilePlan plan_best_profile(const PlanInputs& inputs, const PlanRequest& reque
       PlanOutcome outcome = make_plan(problem, options);
       figures.feasible = true;
       figures.latency_s = outcome.latency_s;
-      if (outcome.period_s > 0) {
-        figures.samples_per_s = static_cast<double>(key.batch_size) / outcome.period_s;
-      }
+      figures.seconds_per_sample = outcome.period_s / static_cast<double>(key.batch_size);
       if (!best || better(figures, best_figures, options.goal)) {
         best = ProfilePlan{key, std::move(problem), std::move(outcome), {}};
         best_figures = figures;

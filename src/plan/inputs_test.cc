@@ -116,7 +116,8 @@ TEST(PlanInputs, ErrorsNameFileLineAndKey) {
       {"[4, 5, 6]", "[]", "models.yml:5: m.parameters_out: 0 values for 3 layers"},
       {"[4, 5, 6]", "[4, 5, 6", "models.yml:"},
       {"[4, 5, 6]", "[4, 5, 9007199254740993]", "m.parameters_out[3]"},
-      {"m:", "m: &a", "models.yml:1: anchors"},
+      {"m:", "m: &a\n  x: *a", "models.yml:2: an alias (*name) stands inside what it names"},
+      {"[1, 2.5, 3]", "*a", "models.yml:3: not in order as YAML"},
       {"[4, 5, 6]", "!tag [4, 5, 6]", "models.yml:5: tags"},
       {"parameters_in: 10", "parameters_in: 10\n  layers: 3", "the key 'layers' is there twice"},
   };
@@ -289,7 +290,9 @@ TEST(PlanInputs, HostileFilesAreRefusedWithinAMemoryLimit) {
       {"quoted.yml", "x: y \"\n", kMaxPlannerFileBytes - 16, "more than 500000 values"},
       {"empty.yml", "\n", kMaxPlannerFileBytes - 16, ""},
       {"words.yml", "word ", kMaxPlannerFileBytes - 16, "must be a map"},
-      {"bomb.yml", "a: &a [x,x]\nb: &b [*a,*a]\n", 1024, "anchors"},
+      {"anchors.yml", "- &a [1]\n", 2 << 20, "more than 500000 values"},
+      {"aliases.yml", "- &a [1,1,1,1,1,1,1,1]\n- *a\n- *a\n- *a\n- *a\n", 1 << 20,
+       "more than 500000 values"},
       {"documents.yml", "---\n", 4096, "second document"},
   };
   for (const Case& one : cases) {
@@ -301,6 +304,36 @@ TEST(PlanInputs, HostileFilesAreRefusedWithinAMemoryLimit) {
   }
 }
 #endif
+
+// Each line names nine of the line before: a thousand million values in a few hundred bytes.
+TEST(PlanInputs, ABombOfAliasesIsRefused) {
+  std::string text = "l0: &l0 [x]\n";
+  for (int k = 1; k < 10; ++k) {
+    text += format("l{}: &l{} [", k, k);
+    for (int i = 0; i < 9; ++i) text += format("{}*l{}", i == 0 ? "" : ", ", k - 1);
+    text += "]\n";
+  }
+  const std::string message = error_of([&] { static_cast<void>(parse_models(text, "bomb.yml")); });
+  EXPECT_TRUE(has(message, "more than 500000 values"));
+  std::string deep = "l0: &l0 [x]\n";
+  for (int k = 1; k < 14; ++k) deep += format("l{}: &l{} [*l{}]\n", k, k, k - 1);
+  EXPECT_TRUE(has(error_of([&] { static_cast<void>(parse_models(deep, "deep.yml")); }),
+                  "nested deeper than 12 levels"));
+}
+
+// What PyYAML writes by itself when two types share a list.
+TEST(PlanInputs, AnchorsAndAliasesAreRead) {
+  const std::string plain =
+      "m:\n  layers: 2\n  mem_MB: [1, 2]\n  parameters_in: 5\n  parameters_out: [3, 4]\n"
+      "n:\n  layers: 2\n  mem_MB: [1, 2]\n  parameters_in: 5\n  parameters_out: [3, 4]\n";
+  const std::string named =
+      "m: &id001\n  layers: &n 2\n  mem_MB: &id002\n  - 1\n  - *n\n  parameters_in: 5\n"
+      "  parameters_out: [3, 4]\nn:\n  layers: *n\n  mem_MB: *id002\n  parameters_in: 5\n"
+      "  parameters_out: [3, 4]\n";
+  EXPECT_EQ(models_to_yaml(parse_models(named, "m.yml")), models_to_yaml(parse_models(plain, "m")));
+  const std::string whole = "m: &a" + plain.substr(2, plain.find("\nn:") - 1) + "n: *a\n";
+  EXPECT_EQ(models_to_yaml(parse_models(whole, "m.yml")), models_to_yaml(parse_models(plain, "m")));
+}
 
 }  // namespace
 }  // namespace harmonics

@@ -46,20 +46,29 @@ class PeriodSearch {
   }
 
   PeriodResult run() {
-    if (builder_.costs().classes() > kFewClasses) find_quickly();
-    if (!bracket_relaxation()) return std::move(result_);
-    bisect_relaxation();
-    climb();
-    if (result_.placement.empty() && !find_any()) return std::move(result_);
-    for (const std::size_t width : widths_) {
-      unknown_s_ = 0;
-      while (!result_.proven && !budget_.exhausted() && sweep(width)) {
-      }
+    try {
+      search();
+    } catch (const Error& error) {
+      // A period whose graph is past its ceiling cannot be tried; what is known holds.
+      if (error.code() != ErrorCode::kResourceExhausted || result_.placement.empty()) throw;
     }
     return std::move(result_);
   }
 
  private:
+  void search() {
+    if (builder_.costs().classes() > kFewClasses) find_quickly();
+    if (!bracket_relaxation()) return;
+    bisect_relaxation();
+    climb();
+    if (result_.placement.empty() && !find_any()) return;
+    for (const std::size_t width : widths_) {
+      unknown_s_ = 0;
+      while (!result_.proven && !budget_.exhausted() && sweep(width)) {
+      }
+    }
+  }
+
   StageGraph graph_for(double period_s) {
     StageGraph graph = builder_.build({.period_s = period_s, .replicate = replicate_});
     budget_.charge(graph.work);
@@ -121,8 +130,24 @@ class PeriodSearch {
     }
   }
 
-  // The first plan, however slow. Without one, `proven` tells whether there is none.
+  // The first plan, however slow. Without one, `proven` tells whether there is none. Where all
+  // stages are too many for a graph: one host for all layers, if one can hold them.
   bool find_any() {
+    try {
+      return find_with_any_period();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kResourceExhausted) throw;
+      for (std::size_t u = 0; u < builder_.capacity().size(); ++u) {
+        const std::size_t layers = builder_.costs().layers();
+        if (builder_.capacity()[u] == 0 || !builder_.costs().allowed(u, 0, layers)) continue;
+        accept({{0, layers, u, 1}});
+      }
+      if (result_.placement.empty()) throw;
+    }
+    return true;
+  }
+
+  bool find_with_any_period() {
     for (const std::size_t width : widths_) {
       const SearchVerdict verdict = try_period(kAnyPeriod, width);
       if (verdict == SearchVerdict::kFound) return true;
@@ -174,15 +199,25 @@ class PeriodSearch {
       period = std::max(period, kLeastPeriod) * 1.5;
       static_cast<void>(relaxation_refutes(period));
     }
-    if (allowed_s_ < kAnyPeriod || !relaxation_refutes(kAnyPeriod)) return true;
+    if (allowed_s_ < kAnyPeriod || !refutes_all()) return true;
     result_.proven = true;
     return false;
+  }
+
+  // Whether the relaxation refutes every period; not, where it cannot be asked.
+  bool refutes_all() {
+    try {
+      return relaxation_refutes(kAnyPeriod);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kResourceExhausted) throw;
+      return false;
+    }
   }
 
   // Finds where the relaxation turns from refuting periods to allowing them.
   void bisect_relaxation() {
     const double gap = replicate_ ? kReplicatedBisectionGap : kBisectionGap;
-    while (refuted_s_ > 0 && allowed_s_ > refuted_s_ * (1 + gap) &&
+    while (refuted_s_ > 0 && allowed_s_ < kAnyPeriod && allowed_s_ > refuted_s_ * (1 + gap) &&
            !budget_.spent_share(kBoundShare)) {
       const double middle = std::sqrt(refuted_s_ * allowed_s_);
       if (middle <= refuted_s_ || middle >= allowed_s_) return;

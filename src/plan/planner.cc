@@ -16,6 +16,8 @@ namespace {
 // plan.
 constexpr std::uint64_t kPreferenceShare = 16;
 constexpr std::uint64_t kFirstPlanShare = 4;
+// Values that differ by a smaller share are the same but for rounding.
+constexpr double kSameValue = 1e-9;
 
 // Plans one problem; see make_plan.
 class Planner {
@@ -37,7 +39,11 @@ class Planner {
     outcome_.period_s = period_of(costs_, outcome_.placement);
     outcome_.latency_s = latency_of(costs_, outcome_.placement);
     for (const PlacedStage& stage : outcome_.placement) outcome_.hosts += stage.hosts;
-    outcome_.work = budget_.spent() + preference_budget_.spent();
+    outcome_.work = budget_.spent() + preference_budget_.spent() + single_work_;
+    const double value = outcome_.objective_s(options_.goal);
+    outcome_.least_s = std::min(least_s_, value);
+    outcome_.least_proven = outcome_.proven;
+    outcome_.proven = outcome_.proven && value <= outcome_.least_s * (1 + kSameValue);
     return std::move(outcome_);
   }
 
@@ -48,16 +54,60 @@ class Planner {
   }
 
   PeriodResult search_period(WorkBudget& budget) {
-    PeriodResult found = find_least_period({builder_, options_.replicate}, budget);
+    PeriodResult found;
+    try {
+      found = find_least_period({builder_, options_.replicate}, budget);
+    } catch (const Error& error) {
+      if (!options_.replicate || error.code() != ErrorCode::kResourceExhausted) throw;
+    }
+    if (options_.replicate && !found.proven) compare_with_single_hosts(found);
     if (found.placement.empty()) {
       throw NoFeasiblePlan(explain_infeasible(problem_, options_, found.proven));
     }
     return found;
   }
 
+  // No plan with one host per stage has a smaller period: each layer runs somewhere, and together
+  // they run on no more hosts than there are layers.
+  double least_single_period() const {
+    double longest = 0;
+    double all = 0;
+    std::size_t hosts = 0;
+    for (std::size_t k = 0; k < costs_.layers(); ++k) {
+      double least = std::numeric_limits<double>::infinity();
+      for (std::size_t u = 0; u < costs_.classes(); ++u) {
+        if (costs_.hosts(u) > 0) least = std::min(least, costs_.compute_s(u, k, k + 1));
+      }
+      longest = std::max(longest, least);
+      all += least;
+    }
+    for (std::size_t u = 0; u < costs_.classes(); ++u) hosts += costs_.hosts(u);
+    const std::size_t most = std::max<std::size_t>(1, std::min(hosts, costs_.layers()));
+    return std::max(longest, all / static_cast<double>(most));
+  }
+
+  // A plan without replication is one with it. Where the larger search was not carried to its end
+  // it may have missed even that one.
+  void compare_with_single_hosts(PeriodResult& found) {
+    if (!found.placement.empty() && found.period_s <= least_single_period()) return;
+    const StageGraphBuilder builder = builder_for(problem_, costs_, false);
+    WorkBudget budget(options_.work > 0 ? options_.work : kDefaultPlanWork);
+    PeriodResult single = find_least_period({builder, false}, budget);
+    single_work_ = budget.spent();
+    if (single.placement.empty()) {
+      // Whether a stage has one host or more, it needs the same memory and links.
+      found.proven = found.placement.empty() && single.proven;
+      return;
+    }
+    if (!found.placement.empty() && found.period_s <= single.period_s) return;
+    found.placement = std::move(single.placement);
+    found.period_s = single.period_s;
+  }
+
   void find_least_period_plan() {
     PeriodResult found = search_period(budget_);
     outcome_.placement = std::move(found.placement);
+    least_s_ = found.period_s;
     outcome_.lower_bound_s = found.lower_bound_s;
     outcome_.proven = found.proven;
     outcome_.proof = std::move(found.proof);
@@ -87,6 +137,7 @@ class Planner {
     outcome_.lower_bound_s = best.proven ? best.weight : best.bound;
     outcome_.proven = best.proven;
     outcome_.preference_proven = best.proven;
+    least_s_ = latency_of(costs_, best.placement);
   }
 
   WeightSearchResult least_weight(const StageGraphOptions& graph, PlanPreference aim,
@@ -115,6 +166,8 @@ class Planner {
   WorkBudget budget_;
   WorkBudget preference_budget_;
   PlanOutcome outcome_;
+  double least_s_ = 0;
+  std::uint64_t single_work_ = 0;
 };
 
 }  // namespace
@@ -139,7 +192,7 @@ PlanOutcome make_plan(const PlanProblem& problem, const PlannerOptions& options)
   }
   if (problem.layers() == 0) {
     PlanOutcome nothing;
-    nothing.proven = nothing.preference_proven = true;
+    nothing.proven = nothing.least_proven = nothing.preference_proven = true;
     return nothing;
   }
   if (problem.classes.empty()) throw NoFeasiblePlan(explain_infeasible(problem, options, true));

@@ -144,6 +144,29 @@ TEST_P(PlannerProperty, AgreesWithReplicatedStages) {
   EXPECT_GT(feasible_, 8);
 }
 
+// However little work is allowed: a plan without replication is one with it.
+TEST_P(PlannerProperty, ReplicationIsNeverWorse) {
+  const auto& [name, mix] = GetParam();
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(format("seed {}", seed));
+    Random random(seed, "never worse " + name);
+    const PlanProblem problem =
+        random_problem(random, mix, {.most_layers = 24, .most_classes = 4, .most_hosts = 4});
+    PlannerOptions options;
+    options.costs.overlap = seed % 2 == 0 ? Overlap::kNone : Overlap::kFull;
+    options.work = std::uint64_t{1} << random.below(18);
+    const std::optional<PlanOutcome> single = try_plan(problem, options);
+    options.replicate = true;
+    const std::optional<PlanOutcome> replicated = try_plan(problem, options);
+    if (!single) continue;
+    ++feasible_;
+    ASSERT_TRUE(replicated.has_value());
+    EXPECT_LE(replicated->period_s, single->period_s * (1 + kClose));
+    EXPECT_LE(replicated->lower_bound_s, replicated->period_s * (1 + kClose));
+  }
+  EXPECT_GT(feasible_, 2);
+}
+
 // So many kinds that the planner looks for a first plan before it bounds anything.
 TEST_P(PlannerProperty, AgreesWithManyKindsOfHosts) {
   const auto& [name, mix] = GetParam();

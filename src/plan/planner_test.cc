@@ -161,6 +161,58 @@ TEST(Planner, RefusesATolerancePastItsRange) {
   EXPECT_NE(error_of([&] { static_cast<void>(make_plan(example(kBase), options)); }), "no error");
 }
 
+// Layers of all sizes on types of all speeds, none like another: as many possible stages as can be.
+PlanProblem jittered(std::size_t layers, std::size_t types, std::size_t hosts) {
+  Random random(5, "jittered");
+  PlanProblem problem;
+  problem.cut_bytes.push_back(1e5);
+  for (std::size_t k = 0; k < layers; ++k) {
+    problem.layer_memory_mb.push_back(1);
+    problem.cut_bytes.push_back(1e5 * (1 + random.uniform()));
+  }
+  for (std::size_t u = 0; u < types; ++u) {
+    HostClass one;
+    one.type = format("t{}", u);
+    for (std::size_t h = 0; h < hosts; ++h) one.hosts.push_back(format("t{}-{}", u, h));
+    one.bandwidth_mbps = 2000 * (1 + random.uniform());
+    one.memory_mb = 1e6;
+    const double speed = 1 + 3 * random.uniform();
+    for (std::size_t k = 0; k < layers; ++k) {
+      one.layer_time_s.push_back(1e-3 * speed * (1 + 0.2 * random.uniform()));
+    }
+    problem.classes.push_back(std::move(one));
+  }
+  return problem;
+}
+
+TEST(Planner, ReplicationOfALargeModelWithoutOverlapIsNoWorse) {
+  for (const auto& [layers, types, hosts] : {std::tuple(120, 8, 8), std::tuple(300, 4, 16)}) {
+    SCOPED_TRACE(format("{} layers, {} types of {} hosts", layers, types, hosts));
+    const PlanProblem problem = jittered(layers, types, hosts);
+    PlannerOptions options;
+    options.costs.overlap = Overlap::kNone;
+    options.work = 20'000'000;  // less than it takes
+    const PlanOutcome single = make_plan(problem, options);
+    options.replicate = true;
+    const PlanOutcome replicated = make_plan(problem, options);
+    EXPECT_LE(replicated.period_s, single.period_s * (1 + 1e-9));
+    EXPECT_LE(replicated.lower_bound_s, replicated.period_s);
+  }
+}
+
+TEST(Planner, WhatATolerancePermitsIsNotCalledProven) {
+  PlannerOptions options;
+  options.preference = PlanPreference::kFewestHosts;
+  options.tolerance = 0.2;
+  const PlanOutcome outcome = make_plan(example(kBase), options);
+  EXPECT_GT(outcome.period_s, 1.6) << "slower, on fewer hosts";
+  EXPECT_FALSE(outcome.proven);
+  EXPECT_TRUE(outcome.least_proven);
+  EXPECT_NEAR(outcome.least_s, 1.539864, 5e-7);
+  options.tolerance = 0;
+  EXPECT_TRUE(make_plan(example(kBase), options).proven);
+}
+
 // Without limits every pair of cuts is a stage: enough layers and classes pass the ceiling.
 TEST(Planner, AGraphPastItsCeilingIsRefused) {
   PlanProblem problem;

@@ -113,6 +113,8 @@ class Replanner {
     }
     best_.outcome.lower_bound_s = ideal.lower_bound_s;
     best_.outcome.proof = ideal.proof;
+    best_.outcome.least_s = std::min(ideal.least_s, best_.outcome.period_s);
+    best_.outcome.least_proven = ideal.least_proven;
     best_.outcome.proven = ideal.proven && best_.outcome.period_s <= ideal.period_s;
     best_.stays = best_.plan == current_;
     return std::move(best_);

@@ -1,6 +1,8 @@
 #include <harmonics/plan/report.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include <harmonics/base/format.h>
@@ -42,13 +44,27 @@ std::string stage_table(const PlanReport& report) {
   return text;
 }
 
+std::string rate_text(double seconds_per_sample) {
+  if (!(seconds_per_sample > 0)) return "no time measured for a sample";
+  return format("{:.3f} samples/s", 1 / seconds_per_sample);
+}
+
 std::string bound_text(const PlanReport& report) {
   const double objective = report.outcome.objective_s(report.options.goal);
   std::string text = format("{} {:.6f} s, lower bound {:.6f} s: ", goal_name(report.options.goal),
                             objective, report.outcome.lower_bound_s);
-  text += report.outcome.proven ? "proven optimal\n"
-                                : format("within {:.4f} % of the best plan\n", 100 * report.gap());
-  return text;
+  const PlanOutcome& outcome = report.outcome;
+  if (outcome.proven) return text + "proven optimal\n";
+  if (outcome.least_s < objective) {
+    return text +
+           format("slower by {:.4f} %, as the tolerance allows, than {:.6f} s{}\n",
+                  100 * (objective / outcome.least_s - 1), outcome.least_s,
+                  outcome.least_proven ? ", which is proven optimal" : ", the best that was found");
+  }
+  if (!std::isfinite(report.gap())) {
+    return text + "how far the best plan is from it was not found out; --work allows more\n";
+  }
+  return text + format("within {:.4f} % of the best plan\n", 100 * report.gap());
 }
 
 std::string proof_text(const PlanReport& report) {
@@ -120,9 +136,9 @@ std::string report_to_text(const PlanReport& report) {
       format("plan for {} ({}, batch size {})\n", report.model, report.dtype, report.batch_size);
   if (report.stages.empty()) return text + "the model has no layers\n";
   text += bound_text(report);
-  text +=
-      format("{:.3f} samples/s, latency {:.6f} s, {} hosts in {} stages\n", report.samples_per_s(),
-             report.outcome.latency_s, report.outcome.hosts, report.stages.size());
+  text += format("{}, latency {:.6f} s, {} hosts in {} stages\n",
+                 rate_text(report.outcome.period_s / static_cast<double>(report.batch_size)),
+                 report.outcome.latency_s, report.outcome.hosts, report.stages.size());
   text += stage_table(report);
   const PlannedStage& slowest = report.stages[report.slowest_stage];
   text += format("the {} of stage {} ({}) binds\n", slowest.binds, report.slowest_stage + 1,
@@ -133,7 +149,7 @@ std::string report_to_text(const PlanReport& report) {
   for (const TriedProfile& one : report.tried) {
     if (report.tried.size() == 1) break;
     text += format("tried batch size {} {}: {}\n", one.key.batch_size, one.key.dtype,
-                   one.feasible ? format("{:.3f} samples/s, latency {:.6f} s", one.samples_per_s,
+                   one.feasible ? format("{}, latency {:.6f} s", rate_text(one.seconds_per_sample),
                                          one.latency_s)
                                 : "no plan");
   }

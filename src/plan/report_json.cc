@@ -94,7 +94,7 @@ Json tried_json(const PlanReport& report) {
                   .set("batch_size", one.key.batch_size)
                   .set("dtype", one.key.dtype)
                   .set("feasible", one.feasible)
-                  .set("samples_per_s", one.samples_per_s)
+                  .set("samples_per_s", one.feasible ? 1 / one.seconds_per_sample : 0.0)
                   .set("latency_s", one.latency_s));
   }
   return list;
@@ -113,6 +113,8 @@ Json report_to_json(const PlanReport& report) {
       .set("lower_bound_s", outcome.lower_bound_s)
       .set("gap", report.gap())
       .set("proven", outcome.proven)
+      .set("least_s", outcome.least_s)
+      .set("least_proven", outcome.least_proven)
       .set("period_s", outcome.period_s)
       .set("latency_s", outcome.latency_s)
       .set("samples_per_s", report.samples_per_s())

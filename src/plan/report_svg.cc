@@ -90,10 +90,12 @@ class TimeLine {
           "#111111");
     label(
         12, 42,
-        format("period {:.6f} s ({}), {:.3f} samples/s, latency {:.6f} s", report_.outcome.period_s,
+        format("period {:.6f} s ({}), {}latency {:.6f} s", report_.outcome.period_s,
                report_.outcome.proven ? "proven optimal"
                                       : format("bound {:.6f} s", report_.outcome.lower_bound_s),
-               report_.samples_per_s(), report_.outcome.latency_s),
+               report_.outcome.period_s > 0 ? format("{:.3f} samples/s, ", report_.samples_per_s())
+                                            : "",
+               report_.outcome.latency_s),
         "#444444");
   }
 

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <sstream>
 #include <utility>
 
+#include <yaml-cpp/anchor.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
@@ -81,30 +83,37 @@ class TreeMaker final : public YAML::EventHandler {
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override {
-    add({YamlNode::Kind::kNull, line_of(mark), {}, {}, {}});
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    add({YamlNode::Kind::kNull, line_of(mark), {}, {}, {}}, anchor);
   }
-  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
-    refuse(mark, "aliases (*name) are not used in this format");
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const auto named = anchors_.find(anchor);
+    if (named == anchors_.end()) refuse(mark, "an alias (*name) stands inside what it names");
+    const Named& what = named->second;
+    if (open_.size() + what.depth > static_cast<std::size_t>(kMaxPlannerFileDepth)) {
+      refuse(mark, format("nested deeper than {} levels", kMaxPlannerFileDepth));
+    }
+    count(what.values - 1, line_of(mark));
+    YamlNode copy = what.node;
+    copy.line = line_of(mark);
+    add(std::move(copy), YAML::NullAnchor);
   }
-  void OnAnchor(const YAML::Mark& mark, const std::string&) override {
-    refuse(mark, "anchors (&name) are not used in this format");
-  }
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+  void OnAnchor(const YAML::Mark&, const std::string&) override {}
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     check_tag(mark, tag);
-    add({YamlNode::Kind::kScalar, line_of(mark), value, {}, {}});
+    add({YamlNode::Kind::kScalar, line_of(mark), value, {}, {}}, anchor);
   }
-  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
     check_tag(mark, tag);
-    open(YamlNode::Kind::kSequence, mark);
+    open(YamlNode::Kind::kSequence, mark, anchor);
   }
   void OnSequenceEnd() override { close(); }
-  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                   YAML::EmitterStyle::value) override {
     check_tag(mark, tag);
-    open(YamlNode::Kind::kMap, mark);
+    open(YamlNode::Kind::kMap, mark, anchor);
   }
   void OnMapEnd() override {
     check_duplicates(open_.back().node);
@@ -117,6 +126,12 @@ class TreeMaker final : public YAML::EventHandler {
   struct Open {
     YamlNode node;
     std::optional<std::string> key;  // of a map, waiting for its value
+    YAML::anchor_t anchor = YAML::NullAnchor;
+  };
+  struct Named {
+    YamlNode node;
+    std::size_t values = 1;  // with all that is in it
+    std::size_t depth = 0;   // levels below it, its own included
   };
 
   static int line_of(const YAML::Mark& mark) { return mark.line + 1; }
@@ -132,23 +147,46 @@ class TreeMaker final : public YAML::EventHandler {
     }
   }
 
-  void open(YamlNode::Kind kind, const YAML::Mark& mark) {
+  void open(YamlNode::Kind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
     if (open_.size() == static_cast<std::size_t>(kMaxPlannerFileDepth)) {
       refuse(mark, format("nested deeper than {} levels", kMaxPlannerFileDepth));
     }
-    open_.push_back({{kind, line_of(mark), {}, {}, {}}, {}});
+    open_.push_back({{kind, line_of(mark), {}, {}, {}}, {}, anchor});
   }
 
   void close() {
     YamlNode node = std::move(open_.back().node);
+    const YAML::anchor_t anchor = open_.back().anchor;
     open_.pop_back();
-    add(std::move(node));
+    add(std::move(node), anchor);
   }
 
-  void add(YamlNode node) {
-    if (++values_ > kMaxPlannerFileValues) {
-      refuse_line(node.line, format("more than {} values", kMaxPlannerFileValues));
+  void count(std::size_t values, int line) {
+    values_ += values;
+    if (values_ > kMaxPlannerFileValues) {
+      refuse_line(line, format("more than {} values", kMaxPlannerFileValues));
     }
+  }
+
+  static void measure(const YamlNode& node, std::size_t level, Named& named) {
+    const bool leaf = node.kind == YamlNode::Kind::kScalar || node.kind == YamlNode::Kind::kNull;
+    if (!leaf) named.depth = std::max(named.depth, level + 1);
+    named.values += node.items.size();
+    for (const YamlNode& item : node.items) measure(item, level + 1, named);
+  }
+
+  // What an alias may ask for later. Copies count as values too: they take as much room.
+  void keep(const YamlNode& node, YAML::anchor_t anchor) {
+    if (anchor == YAML::NullAnchor) return;
+    Named named{node, 1, 0};
+    measure(node, 0, named);
+    count(named.values, node.line);
+    anchors_[anchor] = std::move(named);
+  }
+
+  void add(YamlNode node, YAML::anchor_t anchor) {
+    count(1, node.line);
+    keep(node, anchor);
     if (open_.empty()) {
       root_ = std::move(node);
       return;
@@ -184,6 +222,7 @@ class TreeMaker final : public YAML::EventHandler {
   std::vector<Open> open_;
   YamlNode root_;
   std::size_t values_ = 0;
+  std::map<YAML::anchor_t, Named> anchors_;
 };
 
 template <typename Number>

@@ -19,9 +19,9 @@ struct YamlNode {
   std::vector<YamlNode> items;
 };
 
-/// Parses one document. Broken YAML, anchors, aliases and tags, duplicate keys, and whatever
-/// exceeds kMaxPlannerFile{Bytes,Values,Depth} is an `Error` with file and line. An empty text is
-/// null.
+/// Parses one document. An alias (*name) stands for a copy of what its anchor (&name) named before,
+/// and counts as much. Broken YAML, tags, duplicate keys, and whatever exceeds
+/// kMaxPlannerFile{Bytes,Values,Depth} is an `Error` with file and line. An empty text is null.
 [[nodiscard]] YamlNode parse_yaml(std::string_view text, std::string_view file);
 
 /// A value of a document together with where it stands, for errors. Refers to the tree and to the

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -199,6 +200,72 @@ class SchedPipeline(unittest.TestCase):
         report = json.loads(done.stderr)
         self.assertEqual(report['batch_size'], 16)
         self.assertEqual(len(report['tried']), 2)
+
+    def test_batch_size_auto_where_one_takes_no_time(self):
+        profile = '    - batch_size: {}\n      dtype: torch.float32\n      time_s: [{}, {}]\n'
+        folder = self.files(
+            models='m:\n  layers: 2\n  mem_MB: [1, 1]\n  parameters_in: 1\n  parameters_out: [1, 1]\n',
+            device_types='t:\n  bw_Mbps: 1000\n  mem_MB: 1000\n  model_profiles:\n    m:\n'
+                         + profile.format(1, 1, 1) + profile.format(2, 0, 0) + profile.format(3, 1, 1),
+            devices='t: [h]\n')
+        report = json.loads(run('-m', 'm', '-b', 'auto', '--report', 'json', cwd=folder).stderr)
+        self.assertEqual((report['batch_size'], report['period_s']), (2, 0))
+        self.assertEqual([one['samples_per_s'] for one in report['tried']], [0.5, None, 1.5])
+        text = run('-m', 'm', '-b', 'auto', '--report', 'text', cwd=folder).stderr
+        self.assertIn('no time measured for a sample', text)
+        self.assertNotIn('inf', text)
+        self.assertNotIn('nan', text)
+
+    def test_replication_without_overlap_is_no_worse(self):
+        single = self.report('--overlap', 'none')
+        replicated = self.report('--overlap', 'none', '--replicate')
+        self.assertLessEqual(replicated['period_s'], single['period_s'] * (1 + 1e-9))
+
+    def test_what_the_tolerance_permits_is_not_called_proven(self):
+        report = self.report('--then', 'hosts', '--tolerance', 0.2)
+        self.assertGreater(report['period_s'], report['lower_bound_s'] * 1.1)
+        self.assertFalse(report['proven'])
+        self.assertTrue(report['least_proven'])
+        self.assertAlmostEqual(report['least_s'], 1.539864, delta=5e-7)
+        text = run('--then', 'hosts', '--tolerance', 0.2, '--report', 'text').stderr
+        self.assertIn('as the tolerance allows, than 1.539864 s, which is proven optimal', text)
+
+    def test_without_work_there_is_no_gap_of_infinity(self):
+        done = run('--work', 1, '--report', 'text')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn('inf', done.stderr)
+        self.assertIn('was not found out', done.stderr)
+        self.assertIsNone(self.report('--work', 1)['gap'])
+
+    def test_the_json_report_is_alone_on_its_stream(self):
+        types = (EXAMPLES / 'device_types.yml').read_text()
+        head, tail = types.split('RCC-VE-C2558', 1)
+        folder = self.files(device_types=head + 'RCC-VE-C2558' + tail.replace('batch_size: 8', 'batch_size: 9'))
+        done = run('--report', 'json', cwd=folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stderr)
+        self.assertIn("device type 'RCC-VE-C2558' is left out", ' '.join(report['warnings']))
+        self.assertIn('is left out', run(cwd=folder).stderr)
+        failed = run('--report', 'json', '-b', 3, cwd=folder)
+        self.assertEqual(failed.returncode, 3)
+        self.assertIn('is left out', failed.stderr)
+
+    def test_of_an_option_that_is_there_twice_the_last_counts(self):
+        self.assertEqual(run('-b', 8, '-b', 8).stdout, run().stdout)
+        self.assertEqual(run('-b', 3, '-b', 8, '-m', 'none', '-m', LARGE).stdout, run('-m', LARGE).stdout)
+        self.assertEqual(run('--goal', 'latency', '--goal', 'throughput', '--tolerance', 1, '--tolerance', 0).stdout,
+                         run().stdout)
+        twice = run('--exclude', 'mb-0', '--exclude', 'mb-1,mb-2')
+        self.assertFalse({'mb-0', 'mb-1', 'mb-2'} & {host for host, _, _ in stages(twice.stdout)})
+
+    def test_anchors_as_pyyaml_writes_them(self):
+        devices = (EXAMPLES / 'devices.yml').read_text()
+        models = (EXAMPLES / 'models.yml').read_text()
+        first = re.search(r'mem_MB: (\[[^]]*\])', models).group(1)
+        shared = models.replace(first, '&id001 ' + first, 1).replace(first, '*id001')
+        shared = shared.replace('&id001 *id001', '&id001 ' + first)
+        folder = self.files(models=shared, devices=devices)
+        self.assertEqual(run(cwd=folder).stdout, run().stdout)
 
     def test_fallbacks(self):
         report = self.report('--fallbacks')

@@ -41,8 +41,8 @@ void log_warn(std::string_view module, FormatString<Args...> text, Args&&... arg
   }
 }
 
-/// While it lives, lines of every level go into it instead of standard error. For tests; at most
-/// one at a time.
+/// While it lives, lines of every level go into it instead of standard error: for tests, and for
+/// programs whose standard error is data. At most one at a time.
 class LogCapture {
  public:
   LogCapture();

@@ -19,7 +19,7 @@ struct ProfileFreedom {
 struct TriedProfile {
   ProfileKey key;
   bool feasible = false;
-  double samples_per_s = 0;
+  double seconds_per_sample = 0;  ///< 0: what was measured takes no time.
   double latency_s = 0;
 };
 

@@ -69,6 +69,11 @@ struct PlanOutcome {
   double lower_bound_s = 0;
   /// The goal's value is the least one, shown by the relaxation and an exhaustive search.
   bool proven = false;
+  /// The least value of the goal that was found. The plan's own is larger where a tolerance let the
+  /// preference choose a slower plan; then `least_proven` says whether this is the least one of
+  /// all, and `proven` is false.
+  double least_s = 0;
+  bool least_proven = false;
   std::optional<PeriodProof> proof;
   /// Among plans that reach the goal as well, the preference's value is the least one.
   bool preference_proven = false;
@@ -81,8 +86,9 @@ struct PlanOutcome {
   }
 };
 
-/// Plans. Throws NoFeasiblePlan when there is no plan or none was found, `Error` for a problem that
-/// is not in order. A model without layers has an empty plan.
+/// Plans. With `replicate` the plan is never worse than without. Throws NoFeasiblePlan when there
+/// is no plan or none was found, `Error` for a problem that is not in order. A model without layers
+/// has an empty plan.
 [[nodiscard]] PlanOutcome make_plan(const PlanProblem& problem, const PlannerOptions& options);
 
 }  // namespace harmonics

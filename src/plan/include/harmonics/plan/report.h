@@ -50,10 +50,12 @@ struct PlanReport {
   std::vector<PlanChange> changes;
   std::optional<ReplanOutcome> replan;
 
+  /// Infinite for a period of 0.
   [[nodiscard]] double samples_per_s() const {
-    return outcome.period_s > 0 ? static_cast<double>(batch_size) / outcome.period_s : 0;
+    return static_cast<double>(batch_size) / outcome.period_s;
   }
-  /// How far the plan may be from the best one: objective / lower bound - 1.
+  /// How far the plan may be from the best one: objective / lower bound - 1; infinite without a
+  /// bound.
   [[nodiscard]] double gap() const;
 };
 
