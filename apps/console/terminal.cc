@@ -6,11 +6,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <exception>
-#include <new>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/escaped.h>
+#include <harmonics/base/exception_text.h>
 
 namespace harmonics {
 namespace {
@@ -115,14 +114,8 @@ void write_json(const Json& json, int indent) {
 int run_reporting_errors(const std::function<int()>& body) {
   try {
     return body();
-  } catch (const Error& error) {
-    return report(error.what());
-  } catch (const std::bad_alloc&) {
-    return report("there is not enough memory");
-  } catch (const std::exception& error) {
-    // Of a library: its first line; what follows there is a trace for its own developers.
-    const std::string_view text = error.what();
-    return report(text.substr(0, text.find('\n')));
+  } catch (...) {
+    return report(current_exception_text());
   }
 }
 

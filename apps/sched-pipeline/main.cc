@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/exception_text.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/log.h>
 #include <harmonics/plan/plan.h>
@@ -124,8 +125,8 @@ int run(int argc, char** argv) {
   return schedule(std::get<ScheduleOptions>(parsed));
 }
 
-int complain(const char* what, int exit_code) {
-  std::fprintf(stderr, "sched-pipeline: %s\n", what);
+int complain(const std::string& what, int exit_code) {
+  std::fprintf(stderr, "sched-pipeline: %s\n", what.c_str());
   return exit_code;
 }
 
@@ -137,7 +138,7 @@ int main(int argc, char** argv) {
     return harmonics::run(argc, argv);
   } catch (const harmonics::NoFeasiblePlan& error) {
     return harmonics::complain(error.what(), harmonics::kExitNoPlan);
-  } catch (const std::exception& error) {
-    return harmonics::complain(error.what(), harmonics::kExitFailed);
+  } catch (...) {
+    return harmonics::complain(harmonics::current_exception_text(), harmonics::kExitFailed);
   }
 }

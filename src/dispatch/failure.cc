@@ -2,6 +2,8 @@
 
 #include <new>
 
+#include <harmonics/base/exception_text.h>
+
 namespace harmonics {
 namespace {
 
@@ -55,10 +57,8 @@ FailureKind failure_kind(const std::exception_ptr& error) {
 std::string failure_text(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
-  } catch (const std::exception& known) {
-    return known.what();
   } catch (...) {
-    return "an exception that is no std::exception";
+    return current_exception_text();
   }
 }
 

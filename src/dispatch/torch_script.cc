@@ -1,9 +1,11 @@
 // TorchScript modules under a dispatcher.
 #include <torch/script.h>
+#include <torch/version.h>
 
 #include <mutex>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/exception_text.h>
 
 #include "torch_lane.h"
 
@@ -28,8 +30,10 @@ class ScriptModules {
       module.eval();
       modules_.emplace(device.name, std::move(module));
     } catch (const c10::Error& error) {
-      fail(ErrorCode::kInvalidArgument, "'{}' is no TorchScript module that can be loaded: {}",
-           model_.file.string(), error.what_without_backtrace());
+      not_loaded(error.what_without_backtrace());
+    } catch (const std::exception& error) {
+      // A module of a newer release may use operators that this one lacks.
+      not_loaded(exception_text(error));
     }
   }
 
@@ -50,6 +54,13 @@ class ScriptModules {
   }
 
  private:
+  [[noreturn]] void not_loaded(const std::string& why) const {
+    fail(ErrorCode::kInvalidArgument,
+         "'{}' is no TorchScript module that can be loaded: {} (this program has libtorch {}: save "
+         "the module with that release of PyTorch or an older one)",
+         model_.file.string(), why, TORCH_VERSION);
+  }
+
   torch::jit::Module& module_of(const WorkDevice& device) {
     const std::lock_guard lock(mutex_);
     return modules_.at(device.name);

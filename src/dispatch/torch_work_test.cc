@@ -104,6 +104,21 @@ TEST_F(TorchWork, AGraphOnEveryWorkerGivesTheRuntimesOutputs) {
   }
 }
 
+// As a module of a newer release does, it uses an operator that is not there when it is loaded;
+// what libtorch throws then begins with an empty line.
+TEST_F(TorchWork, AModuleWithAnUnknownOperatorSaysWhatToDo) {
+  std::filesystem::path file;
+  {
+    const torch::RegisterOperators newer("newer::twice(Tensor x) -> Tensor",
+                                         [](const at::Tensor& x) { return 2 * x; });
+    file = script("def forward(self, x):\n  return torch.ops.newer.twice(x)\n");
+  }
+  SimpleScheduler cpu("cpu", 10);
+  EXPECT_THAT(error_of([&] { TorchDispatcher(cpu, script_functions({.file = file})); }),
+              AllOf(HasSubstr("no TorchScript module that can be loaded: Unknown builtin op"),
+                    HasSubstr("newer::twice"), HasSubstr("save the module with that release")));
+}
+
 TEST_F(TorchWork, ErrorsSayWhatIsWrong) {
   SimpleScheduler cpu("cpu", 10);
   const auto make = [](WorkScheduler& scheduler, const ScriptModel& model) {

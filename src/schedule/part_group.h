@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <harmonics/base/exception_text.h>
 #include <harmonics/graph/deployment.h>
 #include <harmonics/runtime/secure_run.h>
 #include <harmonics/runtime/trainer.h>
@@ -95,7 +96,7 @@ class PartGroup {
     try {
       return action(trainer);
     } catch (const std::exception& error) {
-      if (runner_ != nullptr && runner_->has_begun()) runner_->abandon(error.what());
+      if (runner_ != nullptr && runner_->has_begun()) runner_->abandon(exception_text(error));
       throw;
     }
   }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/exception_text.h>
 #include <harmonics/runtime/secure_run.h>
 #include <harmonics/transport/bus.h>
 
@@ -51,10 +52,8 @@ std::string cause_text(const FirstStop::Cause& cause) {
   if (cause.error == nullptr) return "a loss was not finite";
   try {
     std::rethrow_exception(cause.error);
-  } catch (const std::exception& error) {
-    return error.what();
   } catch (...) {
-    return "an unknown exception";
+    return current_exception_text();
   }
 }
 

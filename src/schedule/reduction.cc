@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/exception_text.h>
 #include <harmonics/base/log.h>
 
 #include "reduction_chunks.h"
@@ -255,7 +256,7 @@ NamedTensors Reducer::sum(const NamedTensors& own, std::uint64_t step) {
     state_->chunks.reset();
     return result;
   } catch (const std::exception& error) {
-    abandon(error.what());
+    abandon(exception_text(error));
     throw;
   }
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/exception_text.h>
 #include <harmonics/runtime/devices.h>
 
 #include "replica_share.h"
@@ -74,7 +75,7 @@ SliceResults ReplicaRunner::run(std::span<Stage> stages, const SlicedBatch& batc
   try {
     results = run_share(stages, batch, failed);
   } catch (const std::exception& error) {
-    stopped_by_ = error.what();
+    stopped_by_ = exception_text(error);
     reducer_.abandon(stopped_by_);
     throw;
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/exception_text.h>
 #include <harmonics/data/memory_consumer.h>
 #include <harmonics/data/producer.h>
 #include <harmonics/graph/graph.h>
@@ -49,13 +50,11 @@ int guarded(Work&& work) noexcept {
     work();
     return 0;
   } catch (const Error& error) {
-    return remember(error.code(), error.what());
+    return remember(error.code(), exception_text(error));
   } catch (const std::bad_alloc&) {
     return remember(ErrorCode::kResourceExhausted, "out of memory");
-  } catch (const std::exception& error) {
-    return remember(ErrorCode::kInternal, error.what());
   } catch (...) {
-    return remember(ErrorCode::kInternal, "something that is no exception was thrown");
+    return remember(ErrorCode::kInternal, current_exception_text());
   }
 }
 

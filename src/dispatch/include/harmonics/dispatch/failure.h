@@ -23,7 +23,7 @@ enum class FailureKind {
 
 [[nodiscard]] FailureKind failure_kind(const std::exception_ptr& error);
 
-/// what() of an exception, or a stand-in for one that is no std::exception.
+/// What an exception says; never empty (see exception_text.h).
 [[nodiscard]] std::string failure_text(const std::exception_ptr& error);
 
 /// The failure with device and rows before its words, where it is the device's (memory, loss):
