@@ -97,13 +97,19 @@ void add_training(CLI::App& app, TrainCommand& command) {
 }
 
 // Combinations that make no sense, and what follows from those that do.
-void check_processes(TrainCommand& command) {
+void check_processes(TrainCommand& command, const CLI::Option& restarts) {
   if (!command.processes) {
     if (!command.transport.empty() && command.transport != "bus") {
       throw CLI::ValidationError(
           "--transport", format("{} connects processes: add --processes", command.transport));
     }
     if (command.compress) throw CLI::ValidationError("--compress", "needs --processes");
+    if (restarts.count() > 0) {
+      throw CLI::ValidationError(
+          "--restarts",
+          "one process cannot start its parts again: add --processes, or start it "
+          "again yourself with --resume");
+    }
     return;
   }
   if (command.transport == "bus") {
@@ -134,8 +140,8 @@ void CommandTree::add_train() {
       "  harmonics train examples/digits.harp --parts 2 --secure --proof run.chain\n\n"
       "Flags win over the data and train sections of the file. Ctrl-C finishes the step, "
       "saves and ends with exit code 130."));
-  train.callback([this] {
-    check_processes(train_);
+  train.callback([this, &train] {
+    check_processes(train_, *train.get_option("--restarts"));
     command_ = train_;
   });
 }

@@ -29,7 +29,7 @@ DistributedScheduler::DistributedScheduler(const std::vector<HarmonicGraph>& par
 DistributedScheduler::DistributedScheduler(const std::vector<HarmonicGraph>& parts,
                                            const DeploymentDescriptor& deploy,
                                            const RemoteOptions& options)
-    : state_(new State{PartGroup(parts, deploy, options)}) {
+    : state_("scheduler", std::unique_ptr<State>(new State{PartGroup(parts, deploy, options)})) {
   if (state_->group.is_whole()) static_cast<void>(state_->group.ready());
 }
 DistributedScheduler::~DistributedScheduler() = default;

@@ -232,7 +232,7 @@ struct Reducer::State {
 };
 
 Reducer::Reducer(ReductionEnds ends, const ReductionOptions& options)
-    : state_(std::make_unique<State>(std::move(ends), options)) {}
+    : state_("reducer", std::make_unique<State>(std::move(ends), options)) {}
 Reducer::~Reducer() {
   if (state_ && state_->met && state_->stopped_by.empty()) state_->close(state_->options.closing);
 }

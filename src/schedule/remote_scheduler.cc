@@ -13,7 +13,8 @@ struct RemoteScheduler::State {
 RemoteScheduler::RemoteScheduler(HarmonicGraph part, const std::vector<RemoteBinding>& producers,
                                  const std::vector<RemoteBinding>& consumers,
                                  const DeploymentDescriptor& deploy, const RemoteOptions& options)
-    : state_(new State{PartGroup({std::move(part)}, deploy, options)}) {
+    : state_("scheduler",
+             std::unique_ptr<State>(new State{PartGroup({std::move(part)}, deploy, options)})) {
   for (const RemoteBinding& binding : producers) bindProducer(binding);
   for (const RemoteBinding& binding : consumers) bindConsumer(binding);
 }

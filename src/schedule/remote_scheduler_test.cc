@@ -12,8 +12,10 @@
 #include <harmonics/graph/harp.h>
 #include <harmonics/graph/zoo.h>
 #include <harmonics/schedule/distributed_scheduler.h>
+#include <harmonics/schedule/replica_scheduler.h>
 #include <harmonics/transport/hosts.h>
 
+#include <error_testing.h>
 #include <random_graph.h>
 #include <temporary_folder_testing.h>
 
@@ -102,6 +104,27 @@ TEST(RemoteScheduler, RandomGraphsLearnWhatOneProcessLearns) {
     ASSERT_EQ(weights_digest(apart), weights_digest(train_alone(graph, 1)))
         << "seed " << seed << ", " << count << " parts";
   }
+}
+
+TEST(RemoteScheduler, ASchedulerThatWasMovedFromSaysSo) {
+  const HarmonicGraph graph = zoo_graph("digits-mlp");
+  const auto parts = partition_graph(graph, 2);
+  const auto says_so = [](const auto& use) {
+    expect_error(ErrorCode::kFailedPrecondition, "was moved from", use);
+  };
+  RemoteScheduler part(parts[0], {}, {});
+  const RemoteScheduler part_now = std::move(part);
+  says_so([&] { part.step(); });
+  says_so([&] { static_cast<void>(part.parameters()); });
+  DistributedScheduler whole(parts);
+  DistributedScheduler whole_now(parts);
+  whole_now = std::move(whole);
+  says_so([&] { whole.step(); });
+  says_so([&] { static_cast<void>(whole.part_count()); });
+  ReplicaScheduler replicas({graph}, {.replicas = 2});
+  const ReplicaScheduler replicas_now = std::move(replicas);
+  says_so([&] { replicas.fit(1); });
+  says_so([&] { static_cast<void>(replicas.replica_count()); });
 }
 
 // The program starts itself once more and runs the second part there.

@@ -101,7 +101,7 @@ struct ReplicaScheduler::State {
 ReplicaScheduler::ReplicaScheduler(const std::vector<HarmonicGraph>& parts,
                                    const ReplicaOptions& replicas, const RuntimeOptions& options,
                                    const PipelineOptions& pipeline)
-    : state_(std::make_unique<State>(parts, replicas, options, pipeline)) {}
+    : state_("scheduler", std::make_unique<State>(parts, replicas, options, pipeline)) {}
 ReplicaScheduler::~ReplicaScheduler() = default;
 ReplicaScheduler::ReplicaScheduler(ReplicaScheduler&&) noexcept = default;
 ReplicaScheduler& ReplicaScheduler::operator=(ReplicaScheduler&&) noexcept = default;

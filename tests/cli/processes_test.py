@@ -95,6 +95,7 @@ class ProcessesTest(program.CliTest):
         for line, text in {'--processes --transport bus': 'a bus connects parts of one process',
                            '--transport tcp': 'add --processes',
                            '--compress': 'needs --processes',
+                           '--restarts 3': 'add --processes, or start it again yourself with --resume',
                            '--processes --transport pigeon': "'pigeon' is none of"}.items():
             with self.subTest(line):
                 result = self.call('train', self.net, *line.split())

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <harmonics/base/owned_state.h>
 #include <harmonics/data/producer.h>
 #include <harmonics/graph/deployment.h>
 #include <harmonics/graph/graph.h>
@@ -108,7 +109,7 @@ class DistributedScheduler {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  OwnedState<State> state_;
 };
 
 }  // namespace harmonics

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include <harmonics/base/owned_state.h>
 #include <harmonics/runtime/stage.h>
 #include <harmonics/transport/transport.h>
 
@@ -114,7 +115,7 @@ class Reducer {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  OwnedState<State> state_;
 };
 
 }  // namespace harmonics

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <harmonics/base/owned_state.h>
 #include <harmonics/data/producer.h>
 #include <harmonics/graph/deployment.h>
 #include <harmonics/graph/graph.h>
@@ -100,7 +101,7 @@ class RemoteScheduler {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  OwnedState<State> state_;
 };
 
 }  // namespace harmonics
