@@ -151,7 +151,7 @@ class SessionTransport final : public Transport, private Greeter {
 
   WakeEvent cancel_;
   std::thread thread_;
+  std::optional<StopRequest::Alarm> alarm_;  // last, so that it is gone before what it touches
 };
 
 }  // namespace harmonics
-  std::optional<StopRequest::Alarm> alarm_;  // last, so that it is gone before what it touches

@@ -123,14 +123,14 @@ struct TransportOptions {
   /// The wait between attempts to connect grows from the first to the second, with jitter.
   Nanoseconds retry_first = std::chrono::milliseconds(5);
   Nanoseconds retry_longest = std::chrono::seconds(1);
+  /// Once it is asked, waits of the transport end before their deadline, as it says: with an Error
+  /// (kCancelled) that names peer and boundary. Null: nobody asks.
+  StopRequestPtr stop = nullptr;
 };
 
 /// The longest run name and token, in bytes.
 inline constexpr std::size_t kMaxRunName = 128;
 inline constexpr std::size_t kMaxToken = 1024;
-  /// Once it is asked, waits of the transport end before their deadline, as it says: with an Error
-  /// (kCancelled) that names peer and boundary. Null: nobody asks.
-  StopRequestPtr stop = nullptr;
 
 /// Makes one end of the boundary that `binding` names and begins to listen or to connect; never
 /// waits for the other end. A wrong binding, an address that cannot be listened on, unreadable TLS
