@@ -123,10 +123,21 @@ Bytes encode_records(const Chain& chain, Check& check) {
   return out;
 }
 
+// The weights that a stage announced last in the chain are those that its checkpoint says.
+void require_weights(const std::string& stage, const WeightMark& there, const WeightMark& saved) {
+  if (there == saved) return;
+  fail_custody(Breach::kWrongWeights,
+               "by the chain file stage '{}' announced weights {} for step {}, by the checkpoint "
+               "{} for step {}: one of the two files was changed; go on from another checkpoint of "
+               "this run",
+               stage, digest_text(there.root), there.step, digest_text(saved.root), saved.step);
+}
+
 // Drops of each stage what follows its position.
 Chain cut_at(const Chain& chain, const std::map<std::string, ChainPosition>& positions) {
   Chain kept{chain.opening, {}};
   std::vector<std::uint64_t> number(chain.opening.stages.size(), 0);
+  std::vector<WeightMark> weights(chain.opening.stages.size());
   const auto position_of = [&](std::uint16_t stage) {
     const auto found = positions.find(chain.opening.stages[stage].stage);
     return found == positions.end() ? ChainPosition{} : found->second;
@@ -142,14 +153,20 @@ Chain cut_at(const Chain& chain, const std::map<std::string, ChainPosition>& pos
                      end.number, chain.opening.stages[record.stage].stage);
       }
     }
+    if (record.kind == RecordKind::kWeights) {
+      weights[record.stage] = decode_weight_mark(record.body);
+    }
     kept.records.push_back(record);
   }
   for (std::size_t i = 0; i < number.size(); ++i) {
-    const std::uint64_t wanted = position_of(static_cast<std::uint16_t>(i)).number;
-    if (number[i] == wanted) continue;
-    fail_custody(Breach::kRollback,
-                 "the chain file ends at head {} of stage '{}' and the checkpoint is at head {}",
-                 number[i], chain.opening.stages[i].stage, wanted);
+    const ChainPosition end = position_of(static_cast<std::uint16_t>(i));
+    const std::string& stage = chain.opening.stages[i].stage;
+    if (number[i] != end.number) {
+      fail_custody(Breach::kRollback,
+                   "the chain file ends at head {} of stage '{}' and the checkpoint is at head {}",
+                   number[i], stage, end.number);
+    }
+    if (end.weights) require_weights(stage, weights[i], *end.weights);
   }
   return kept;
 }

@@ -330,6 +330,15 @@ void CustodyLog::restore(ByteSpan bytes) {
   data_.clear();
 }
 
+WeightMark saved_weights(const Opening& opening, const std::string& stage, ByteSpan saved) {
+  return decode_canonical(saved, "saved custody", [&](CanonicalReader& in) {
+    StageTrail trail(opening, opening_digest(encode(opening)), stage);
+    trail.restore(in.raw(in.number<std::uint32_t>()));
+    static_cast<void>(in.raw(in.left()));
+    return trail.weights();
+  });
+}
+
 ProofLine parse_proof_line(std::string_view text) {
   std::vector<std::string> fields;
   std::size_t at = 0;

@@ -7,9 +7,10 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
 #include <harmonics/base/log.h>
-#include <harmonics/custody/hex.h>
 #include <harmonics/runtime/safetensors.h>
 #include <harmonics/runtime/secure_run.h>
+
+#include "checkpoint_custody.h"
 
 namespace harmonics {
 namespace {
@@ -60,54 +61,6 @@ std::string first_tap(const StageChain& chain) {
     if (!stage.graph().taps().empty()) return uncut_name(stage.graph().taps().front().prediction);
   }
   return {};
-}
-
-// The chain's heads are signed as the state of this step.
-Json custody_json(const StageChain& chain) {
-  if (chain.custody() == nullptr) return {};
-  const SavedCustody saved =
-      chain.custody()->save(chain.stages(), static_cast<std::uint64_t>(chain.state().steps));
-  if (saved.opening.empty()) return {};
-  Json logs = Json::object();
-  for (const auto& [stage, state] : saved.logs) logs.set(stage, to_hex(state));
-  return Json().set("opening", to_hex(saved.opening)).set("logs", std::move(logs));
-}
-
-Bytes bytes_from_hex(const std::string& digits) {
-  Bytes bytes(digits.size() / 2);
-  if (!from_hex(digits, bytes)) {
-    fail(ErrorCode::kDataLoss, "the custody in the checkpoint is damaged: no hexadecimal digits");
-  }
-  return bytes;
-}
-
-// Of however many files; those of one step are of one run.
-SavedCustody custody_from(const std::vector<Json>& states) {
-  SavedCustody saved;
-  for (const Json& state : states) {
-    const Json* custody = state.find("custody");
-    if (custody == nullptr) continue;
-    Bytes opening = bytes_from_hex(custody->at("opening").as_string());
-    if (!saved.opening.empty() && saved.opening != opening) {
-      fail(ErrorCode::kDataLoss, "the files of the checkpoint are of different secure runs");
-    }
-    saved.opening = std::move(opening);
-    for (const auto& [stage, log] : custody->at("logs").as_object()) {
-      saved.logs[stage] = bytes_from_hex(log.as_string());
-    }
-  }
-  return saved;
-}
-
-void restore_custody(const std::filesystem::path& folder, const std::vector<Json>& states,
-                     const StageChain& chain) {
-  SavedCustody saved = custody_from(states);
-  if (chain.custody() != nullptr) {
-    chain.custody()->restore(std::move(saved));
-  } else if (!saved.opening.empty()) {
-    log_warn("custody", "the checkpoint in '{}' is of a secure run, which goes on without custody",
-             folder.string());
-  }
 }
 
 Json progress_json(const StageChain& chain, const TrainingProgress& progress) {
@@ -334,7 +287,7 @@ TrainingProgress load_saved_step(const std::filesystem::path& folder, const Save
   const NamedTensors parameters = with_prefix(content.tensors, kModel);
   const NamedTensors slots = with_prefix(content.tensors, kOptimizer);
   warn_of_another_precision(folder, saved, json, chain);
-  restore_custody(folder, content.states, chain);
+  restore_custody(folder, content.states, parameters, chain);
   for (Stage& stage : chain.stages()) stage.set_parameters(parameters);
   for (Stage& stage : chain.stages()) stage.set_optimizer_state(slots, state.updates);
   chain.set_state(state);

@@ -68,6 +68,7 @@ void SecureRun::restore(SavedCustody saved) {
          "a secure run has begun: load a checkpoint before its first step");
   }
   saved_ = std::move(saved);
+  weights_replaced_ = false;
 }
 
 std::vector<CustodyLog*> SecureRun::logs() const {
@@ -147,14 +148,21 @@ void SecureRun::take_saved() {
   }
   make_logs();
   for (CustodyLog* log : logs()) log->restore(saved_.logs.at(log->trail().stage()));
+  if (weights_replaced_) forget_weights();
 }
 
 void SecureRun::forget_weights() {
+  weights_replaced_ = true;
   for (const auto& part : custody_) part->forget_weights();
 }
 
 SavedCustody SecureRun::save(std::span<const Stage> stages, std::uint64_t steps) {
-  if (custody_.empty()) return saved_;
+  if (custody_.empty()) {
+    if (!weights_replaced_ || saved_.opening.empty()) return saved_;
+    // What was saved before is of other weights; before the parts have met nothing can be signed.
+    if (opening_.stages.empty()) return {};
+    begin();
+  }
   SavedCustody saved;
   if (!stopped_by_.empty() || closed_) return saved;
   saved.opening = encode(opening_);

@@ -7,10 +7,13 @@
 #include <filesystem>
 #include <fstream>
 
+#include <harmonics/base/json.h>
 #include <harmonics/base/log.h>
 #include <harmonics/custody/breach.h>
+#include <harmonics/custody/hex.h>
 #include <harmonics/custody/verify.h>
 #include <harmonics/graph/zoo.h>
+#include <harmonics/runtime/safetensors.h>
 #include <harmonics/schedule/distributed_scheduler.h>
 #include <harmonics/transport/bus.h>
 
@@ -196,6 +199,111 @@ TEST_F(SecureTest, ACheckpointOfOtherPartsBeginsAnotherChain) {
   EXPECT_EQ(verified({"first.chain"}).stages.size(), 3u);
 }
 
+// Somebody changes a weight and mends the checksum.
+std::string change_a_weight(const std::filesystem::path& path) {
+  Safetensors content = read_safetensors(path);
+  for (auto& [name, tensor] : content.tensors) {
+    if (!name.starts_with("model.") || !name.ends_with(".weight")) continue;
+    tensor.mutable_values<float>()[0] += 1;
+    break;
+  }
+  return write_safetensors(path, content, /*checksum=*/true);
+}
+
+TEST_F(SecureTest, ChangedWeightsAreRefusedHoweverTheGraphIsCut) {
+  const std::filesystem::path point = folder_ / "point";
+  {
+    DistributedScheduler first = scheduler(2, "run.chain");
+    for (int i = 0; i < 3; ++i) static_cast<void>(first.step());
+    first.save_checkpoint(point);
+  }
+  change_a_weight(point);
+  for (const std::size_t parts : {1, 2, 3}) {
+    DistributedScheduler second = scheduler(parts, parts == 2 ? "run.chain" : "other.chain");
+    const std::string before = second.weights_digest();
+    try {
+      second.load_checkpoint(point);
+      FAIL() << parts;
+    } catch (const CustodyError& error) {
+      EXPECT_EQ(error.breach(), Breach::kWrongWeights);
+      for (const char* said : {"stage 'digits_mlp_0'", "step 3", "another checkpoint"}) {
+        EXPECT_THAT(error.what(), HasSubstr(said));
+      }
+    }
+    EXPECT_EQ(second.weights_digest(), before);
+  }
+}
+
+TEST_F(SecureTest, ChangedWeightsOfARuntimeAreRefused) {
+  RuntimeOptions options = runtime("run.chain");
+  options.secure.on = true;
+  {
+    CycleRuntime first(graph_, options);
+    bind(first);
+    static_cast<void>(first.step());
+    first.save_checkpoint(folder_ / "point");
+  }
+  change_a_weight(folder_ / "point");
+  CycleRuntime second(graph_, options);
+  bind(second);
+  EXPECT_THROW(second.load_checkpoint(folder_ / "point"), CustodyError);
+}
+
+// An older checkpoint does not say which weights a part signed, and a forger may say anything: the
+// chain has the last word.
+TEST_F(SecureTest, WhatACheckpointSaysItSignedIsComparedWithTheChain) {
+  const std::filesystem::path point = folder_ / "point";
+  {
+    DistributedScheduler first = scheduler(2, "run.chain");
+    static_cast<void>(first.step());
+    first.save_checkpoint(point);
+  }
+  Safetensors content = read_safetensors(point);
+  const Json json = Json::parse(content.metadata.at("harmonics"), "state");
+  const auto root_of = [&](const Safetensors& file) {
+    NamedTensors own;
+    for (const Json& name : json.at("custody").at("weights").at("digits_mlp_0").as_array()) {
+      own.emplace(name.as_string(), file.tensors.at("model." + name.as_string()));
+    }
+    return digest_text(weights_root(own));
+  };
+  const std::string before = root_of(content);
+  change_a_weight(point);
+  content = read_safetensors(point);
+  std::string& text = content.metadata.at("harmonics");
+  ASSERT_NE(text.find(before), std::string::npos);
+  text.replace(text.find(before), before.size(), root_of(content));
+  write_safetensors(point, content, true);
+  DistributedScheduler second = scheduler(2, "run.chain");
+  second.load_checkpoint(point);
+  try {
+    static_cast<void>(second.step());
+    FAIL();
+  } catch (const CustodyError& error) {
+    EXPECT_EQ(error.breach(), Breach::kWrongWeights);
+    EXPECT_THAT(error.what(), HasSubstr(before));
+  }
+}
+
+TEST_F(SecureTest, WeightsThatReplaceACheckpointsAreAnnounced) {
+  {
+    DistributedScheduler first = scheduler(2, "run.chain");
+    static_cast<void>(first.step());
+    first.save_checkpoint(folder_ / "point");
+    static_cast<void>(first.step());
+    write_safetensors(folder_ / "weights", {first.parameters(), {}});
+  }
+  DistributedScheduler second = scheduler(2, "run.chain");
+  second.load_checkpoint(folder_ / "point");
+  second.load_weights(folder_ / "weights");
+  second.save_checkpoint(folder_ / "again");
+  static_cast<void>(second.step());
+  second.close();
+  EXPECT_GE(verified({"run.chain"}).stages[0].weight_marks, 4u);
+  DistributedScheduler third = scheduler(2, "run.chain");
+  third.load_checkpoint(folder_ / "again");  // its mark is of the weights that it holds
+}
+
 TEST_F(SecureTest, InferenceIsSignedToo) {
   const Tensor rows = Tensor::zeros({3, 64});
   {
@@ -343,6 +451,20 @@ TEST_F(SecureRemoteTest, PartsApartGoOnFromACoordinatedCheckpoint) {
   ASSERT_EQ(train(place(RemoteTransport::TCP), fit, 2), std::vector<std::string>(2));
   EXPECT_EQ(trained(), alone);
   EXPECT_EQ(verified({"0.chain", "1.chain"}).links, 2 * (kLinksPerBoundary + kOutputs));
+}
+
+TEST_F(SecureRemoteTest, AChangedWeightInOnePartsFileIsRefused) {
+  FitOptions fit;
+  fit.checkpoint = folder_ / "run";
+  ASSERT_EQ(train(place(RemoteTransport::TCP), fit, 1), std::vector<std::string>(2));
+  Manifest manifest = read_manifest(fit.checkpoint);
+  StageFile& changed = manifest.latest.stages.at(1);
+  changed.sha256 = change_a_weight(folder_ / changed.file);
+  write_manifest(fit.checkpoint, manifest);
+  const std::vector<std::string> errors = train(place(RemoteTransport::TCP), fit, 2);
+  EXPECT_THAT(errors[1], HasSubstr("wrong weights"));
+  EXPECT_THAT(errors[1], HasSubstr("stage 'digits_mlp_1' signed at step 6"));
+  EXPECT_NE(errors[0], "");
 }
 
 TEST_F(SecureRemoteTest, ARunThatResumesAtItsEndClosesItsChainsAgain) {

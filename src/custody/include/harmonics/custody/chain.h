@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -58,10 +59,13 @@ struct Chain {
 /// may begin again: evidence is not deleted. Does nothing when there is no such file.
 void set_chain_aside(const std::filesystem::path& path);
 
-/// Where a stage's part of a chain ends: the number and digest of its last head.
+/// Where a stage's part of a chain ends: the number and digest of its last head, and the weights
+/// that it announced last.
 struct ChainPosition {
   std::uint64_t number = 0;
   Digest head{};
+  /// Not set: not compared.
+  std::optional<WeightMark> weights = std::nullopt;
 };
 
 /// Appends to a chain file. What was appended before a crash is readable but for a torn last
@@ -72,8 +76,8 @@ class ChainWriter {
   /// overwritten.
   ChainWriter(std::filesystem::path path, const Opening& opening);
   /// Goes on after `positions`, by stage: what the stages wrote after them is cut off, as a run
-  /// that resumes from a checkpoint does it again. A file of another run, or without these heads,
-  /// is a CustodyError.
+  /// that resumes from a checkpoint does it again. A file of another run, without these heads, or
+  /// with other weights under them is a CustodyError.
   ChainWriter(std::filesystem::path path, const Opening& opening,
               const std::map<std::string, ChainPosition>& positions);
   ~ChainWriter();

@@ -56,7 +56,9 @@ class CustodyLog {
   [[nodiscard]] std::string proof() const;
   [[nodiscard]] const Opening& opening() const { return opening_; }
   [[nodiscard]] const StageTrail& trail() const { return trail_; }
-  [[nodiscard]] ChainPosition position() const { return {trail_.heads(), trail_.last_head()}; }
+  [[nodiscard]] ChainPosition position() const {
+    return {trail_.heads(), trail_.last_head(), trail_.weights()};
+  }
 
   /// All that a checkpoint needs, between steps. `restore` takes it back into a log of the same
   /// opening and stage.
@@ -83,6 +85,12 @@ class CustodyLog {
   std::map<std::string, SeenHead> seen_;
   Bytes head_;  // the last one with its signature; empty before the first
 };
+
+/// The weights that the log of `stage` announced last, out of what its `save` gave. The root is
+/// zero for a stage that announced none. Bytes that are not of this run and stage are a
+/// CustodyError.
+[[nodiscard]] WeightMark saved_weights(const Opening& opening, const std::string& stage,
+                                       ByteSpan saved);
 
 /// The opening that a proof line of CustodyLog::proof belongs to, and so on, as text.
 struct ProofLine {

@@ -98,6 +98,7 @@ class SecureRun {
   std::vector<std::unique_ptr<StageCustody>> custody_;  // by part
   std::string stopped_by_;
   bool closed_ = false;
+  bool weights_replaced_ = false;  // after what was restored, and before the logs were made
 };
 
 /// The custody of the parts of a chain, signed with `key`. Where all parts of the run are in it,

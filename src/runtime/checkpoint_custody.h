@@ -1,0 +1,23 @@
+// What a checkpoint keeps of a secure run (private).
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include <harmonics/base/json.h>
+#include <harmonics/runtime/stage_chain.h>
+
+namespace harmonics {
+
+/// The state of the chain's custody, whose heads are signed as those of this step; null when there
+/// is nothing to keep.
+[[nodiscard]] Json custody_json(const StageChain& chain);
+
+/// Hands what the files of a checkpoint keep, whose states these are, to the chain's custody. Where
+/// the run is secure, `weights` must be those that the stages signed when they saved, however the
+/// graph is cut now: others are a CustodyError (kWrongWeights) that names stage, step and both
+/// roots, and nothing has changed.
+void restore_custody(const std::filesystem::path& folder, const std::vector<Json>& states,
+                     const NamedTensors& weights, const StageChain& chain);
+
+}  // namespace harmonics
