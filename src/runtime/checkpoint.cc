@@ -11,6 +11,7 @@
 #include <harmonics/runtime/secure_run.h>
 
 #include "checkpoint_custody.h"
+#include "checkpoint_state.h"
 
 namespace harmonics {
 namespace {
@@ -94,33 +95,6 @@ Json progress_json(const StageChain& chain, const TrainingProgress& progress) {
     json.set("custody", std::move(custody));
   }
   return json;
-}
-
-TrainingProgress progress_from(const Json& json) {
-  TrainingProgress progress;
-  progress.epochs_done = json.at("epochs_done").as_integer();
-  progress.batches_in_epoch = json.at("batches_in_epoch").as_integer();
-  progress.samples_in_epoch = json.at("samples_in_epoch").as_integer();
-  progress.taps_in_epoch = {json.at("loss_sum_in_epoch").as_number(),
-                            json.at("judged_in_epoch").as_integer(),
-                            json.at("correct_in_epoch").as_integer()};
-  if (const Json* loss = json.find("last_train_loss")) {
-    progress.last_train_loss = loss->as_number();
-  }
-  if (const Json* accuracy = json.find("last_train_accuracy")) {
-    progress.last_train_accuracy = accuracy->as_number();
-  }
-  progress.best_loss = json.at("best_loss").as_number();
-  progress.epochs_since_best = json.at("epochs_since_best").as_integer();
-  for (const auto& [name, value] : json.at("positions").as_object()) {
-    const auto& numbers = value.as_array();
-    if (numbers.size() != 3)
-      fail(ErrorCode::kInvalidArgument, "the position of '{}' is damaged", name);
-    progress.positions[name] = {{static_cast<std::uint64_t>(numbers[0].as_integer()),
-                                 static_cast<std::uint64_t>(numbers[1].as_integer())},
-                                numbers[2].as_integer()};
-  }
-  return progress;
 }
 
 // What a checkpoint holds, of however many files.
@@ -276,14 +250,17 @@ TrainingProgress load_checkpoint(const std::filesystem::path& path, StageChain& 
 TrainingProgress load_saved_step(const std::filesystem::path& folder, const SavedStep& saved,
                                  StageChain& chain) {
   const Content content = read_content(folder, saved);
-  refuse_another_graph(folder / saved.stages.front().file, chain, content);
-  TrainingProgress progress = joined_progress(content, chain);
+  const std::filesystem::path first = folder / saved.stages.front().file;
+  refuse_another_graph(first, chain, content);
   const Json& json = content.states.front();
+  TrainingProgress progress;
   LearningState state;
-  state.steps = json.at("steps").as_integer();
-  state.updates = json.at("updates").as_integer();
-  state.loss_scale = json.at("loss_scale").as_number();
-  state.steps_since_overflow = json.at("steps_since_overflow").as_integer();
+  try {
+    progress = joined_progress(content, chain);
+    state = learning_state_from(json);
+  } catch (const Error& error) {
+    fail(ErrorCode::kDataLoss, "'{}' is no usable checkpoint: {}", first.string(), error.what());
+  }
   const NamedTensors parameters = with_prefix(content.tensors, kModel);
   const NamedTensors slots = with_prefix(content.tensors, kOptimizer);
   warn_of_another_precision(folder, saved, json, chain);

@@ -174,6 +174,36 @@ TEST_F(CheckpointTest, AnotherGraphIsRefusedWithTheFirstDifference) {
   EXPECT_NE(error_of([&] { other.load_checkpoint(path); }).find("tanh"), std::string::npos);
 }
 
+TEST_F(CheckpointTest, CountersThatNoRunCanHaveAreRefused) {
+  const fs::path path = folder_ / "run.safetensors";
+  CycleRuntime made = runtime();
+  made.step();
+  made.save_checkpoint(path);
+  const Safetensors good = read_safetensors(path);
+  const auto error_with = [&](const std::string& key, Json value) {
+    Safetensors changed = good;
+    Json state = Json::parse(good.metadata.at("harmonics"), "state");
+    changed.metadata["harmonics"] = state.set(key, std::move(value)).dump();
+    write_safetensors(path, changed, true);
+    CycleRuntime other = runtime();
+    const std::string before = other.weights_digest();
+    const std::string error = error_of([&] { other.load_checkpoint(path); });
+    EXPECT_EQ(other.weights_digest(), before);
+    EXPECT_NE(error.find("run.safetensors"), std::string::npos) << error;
+    return error;
+  };
+  const std::vector<std::pair<std::string, Json>> bad = {
+      {"steps", -1},           {"updates", -100},           {"updates", 1'000'000},
+      {"epochs_done", -3},     {"batches_in_epoch", -5},    {"samples_in_epoch", -1},
+      {"judged_in_epoch", -1}, {"correct_in_epoch", 99},    {"epochs_since_best", -2},
+      {"loss_scale", 0},       {"steps_since_overflow", -1}};
+  for (const auto& [key, value] : bad) {
+    EXPECT_NE(error_with(key, value).find(key), std::string::npos) << key;
+  }
+  const Json apart = Json::parse(R"({"x": [1, 0, 1], "y": [1, 1, 1]})", "positions");
+  EXPECT_NE(error_with("positions", apart).find("'y' is in epoch 1"), std::string::npos);
+}
+
 TEST_F(CheckpointTest, UnwritablePlacesLeaveNothingBehind) {
   CycleRuntime made = runtime();
   write_text_file(folder_ / "file", "x");
