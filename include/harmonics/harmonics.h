@@ -58,6 +58,7 @@
 #include <harmonics/data/csv_consumer.h>
 #include <harmonics/data/csv_producer.h>
 #include <harmonics/data/idx_producer.h>
+#include <harmonics/data/label_producer.h>
 #include <harmonics/data/map_producer.h>
 #include <harmonics/data/memory_consumer.h>
 #include <harmonics/data/memory_producer.h>

@@ -85,6 +85,7 @@ class CsvProducer::Table {
   [[nodiscard]] std::int64_t row_count() const {
     return static_cast<std::int64_t>(offsets().size()) - 1;
   }
+  [[nodiscard]] std::string place_of(std::int64_t row, std::size_t element) const;
   [[nodiscard]] const TensorSpec& spec() const { return spec_; }
   [[nodiscard]] const std::vector<std::string>& header() const { return header_; }
 
@@ -94,6 +95,7 @@ class CsvProducer::Table {
   /// Where every row begins, and where the last one ends.
   [[nodiscard]] const std::vector<std::uint64_t>& offsets() const;
   [[nodiscard]] std::vector<std::uint64_t> index_rows() const;
+  [[nodiscard]] std::string place_at(std::uint64_t offset, std::size_t column) const;
   [[noreturn]] void fail_in_row(std::uint64_t offset, const CsvFault& fault) const;
 
   const ByteSourcePtr source_;
@@ -137,7 +139,7 @@ void CsvProducer::Table::lay_out(CsvRowText first_row) {
     fail(error.code(), "'{}': {}", file_.path(), error.what());
   }
   layout_ = {std::vector<std::int32_t>(column_count, -1), options_.delimiter, options_.dtype,
-             options_.scale};
+             options_.scale, options_.allow_nan};
   for (std::size_t i = 0; i < columns.size(); ++i) {
     layout_.slots[columns[i]] = static_cast<std::int32_t>(i);
   }
@@ -209,12 +211,20 @@ void CsvProducer::Table::read_run(const Run& run, std::byte* out, Window& window
   }
 }
 
+std::string CsvProducer::Table::place_at(std::uint64_t offset, std::size_t column) const {
+  const std::string name =
+      column < header_.size() ? format(" ({})", quote_for_message(header_[column])) : std::string();
+  return format("'{}' line {}, column {}{}", file_.path(), line_at(file_, offset), column, name);
+}
+
+std::string CsvProducer::Table::place_of(std::int64_t row, std::size_t element) const {
+  const auto slot = static_cast<std::int32_t>(element);
+  const auto column = std::ranges::find(layout_.slots, slot) - layout_.slots.begin();
+  return place_at(offsets().at(static_cast<std::size_t>(row)), static_cast<std::size_t>(column));
+}
+
 void CsvProducer::Table::fail_in_row(std::uint64_t offset, const CsvFault& fault) const {
-  const std::string name = fault.column < header_.size()
-                               ? format(" ({})", quote_for_message(header_[fault.column]))
-                               : std::string();
-  fail(ErrorCode::kInvalidArgument, "'{}' line {}, column {}{}: {}", file_.path(),
-       line_at(file_, offset), fault.column, name, fault.what);
+  fail(ErrorCode::kInvalidArgument, "{}: {}", place_at(offset, fault.column), fault.what);
 }
 
 CsvProducer::CsvProducer(const std::filesystem::path& path, CsvOptions options)
@@ -229,6 +239,9 @@ CsvProducer::~CsvProducer() = default;
 TensorSpec CsvProducer::sample_spec() const { return table_->spec(); }
 std::int64_t CsvProducer::row_count() const { return table_->row_count(); }
 const std::vector<std::string>& CsvProducer::header() const { return table_->header(); }
+std::string CsvProducer::place_of(std::int64_t row, std::size_t element) const {
+  return table_->place_of(row, element);
+}
 
 void CsvProducer::read(std::span<const std::int64_t> rows, std::span<std::byte> out) {
   check_read(rows, out);

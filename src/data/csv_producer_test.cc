@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include <harmonics/data/batch_producer.h>
+#include <harmonics/data/label_producer.h>
 
 #include <error_testing.h>
 #include <temporary_folder_testing.h>
@@ -145,10 +147,47 @@ TEST_F(CsvProducerTest, EveryDType) {
   EXPECT_EQ(rows<std::uint8_t>("0,255\n")[0], (std::vector<std::uint8_t>{0, 255}));
   EXPECT_EQ(rows<bool>("true,0,1,FALSE\n")[0], (std::vector<bool>{true, false, true, false}));
   EXPECT_EQ(rows<double>("0.1,1e-3\n")[0], (std::vector<double>{0.1, 1e-3}));
-  const auto special = rows("nan,inf,-inf\n1,2,3\n")[0];
+  CsvOptions lenient;
+  lenient.allow_nan = true;
+  const auto special = rows("nan,inf,-inf\n1,2,3\n", lenient)[0];
   EXPECT_TRUE(std::isnan(special[0]));
   EXPECT_EQ(special[1], INFINITY);
   EXPECT_EQ(special[2], -INFINITY);
+}
+
+TEST_F(CsvProducerTest, WhatIsNotANumberIsNamedUnlessItIsAccepted) {
+  EXPECT_THAT(error("a,b\n1,2\n3,NaN\n"), HasSubstr("data.csv' line 3, column 1 ('b'): 'NaN'"));
+  EXPECT_THAT(error("1,2\n3,-nan\n"), HasSubstr("nan=allow"));
+  CsvOptions scaled;
+  scaled.scale = 0.5;
+  EXPECT_THAT(error("1,2\nnan,4\n", scaled), HasSubstr("line 2, column 0"));
+  CsvOptions elsewhere;
+  elsewhere.columns = "0";
+  EXPECT_EQ(error("1,nan\n2,nan\n", elsewhere), "no error");
+}
+
+TEST_F(CsvProducerTest, APipeIsRefusedAtOnce) {
+  const std::filesystem::path pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(error_of([&] { CsvProducer made(pipe); }), HasSubstr("not a regular file"));
+}
+
+TEST_F(CsvProducerTest, LabelsThatAreNoClassesAreNamed) {
+  CsvOptions labels;
+  labels.columns = "label";
+  labels.dtype = DType::kInt64;
+  const auto read = [&](const std::string& text) {
+    LabelProducer producer(open("x,label\n" + text, labels), 3, "output");
+    return error_of([&] {
+      while (producer.next()) {
+      }
+    });
+  };
+  EXPECT_EQ(read("0,0\n0,2\n0,-100\n"), "no error");
+  EXPECT_THAT(read("0,0\n0,3\n"), HasSubstr("data.csv' line 3, column 1 ('label'): the label 3 is "
+                                            "none of the 3 classes of 'output' (0 to 2)"));
+  EXPECT_THAT(read("0,-1\n"), HasSubstr("the label -1"));
+  EXPECT_THAT(error_of([&] { LabelProducer(open("1\n"), 3, "output"); }), HasSubstr("float32"));
 }
 
 TEST_F(CsvProducerTest, ScaleShapeAndDelimiter) {

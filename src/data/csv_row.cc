@@ -75,11 +75,21 @@ bool lex_field(const char* at, CsvRowText row, char delimiter, std::string& join
 }
 
 template <typename T>
-bool read_value(std::string_view text, DType dtype, T& value, std::string& what) {
+bool read_value(std::string_view text, const CsvLayout& layout, T& value, std::string& what) {
   switch (parse_number(trimmed(text), value)) {
-    case NumberFault::kNone: return true;
+    case NumberFault::kNone:
+      if constexpr (std::is_floating_point_v<T>) {
+        if (value != value && !layout.allow_nan) {
+          what = format(
+              "{} is no number to compute with: mend it, leave the row out, or accept it "
+              "with nan=allow",
+              quote_for_message(text));
+          return false;
+        }
+      }
+      return true;
     case NumberFault::kOutOfRange:
-      what = format("{} is out of range for {}", quote_for_message(text), dtype_name(dtype));
+      what = format("{} is out of range for {}", quote_for_message(text), dtype_name(layout.dtype));
       return false;
     case NumberFault::kNotANumber: break;
   }
@@ -115,7 +125,7 @@ const char* read_field(const char* at, CsvRowText row, const CsvLayout& layout, 
     what = std::move(joined);
     return nullptr;
   }
-  if (value != nullptr && !read_value(field.text, layout.dtype, *value, what)) return nullptr;
+  if (value != nullptr && !read_value(field.text, layout, *value, what)) return nullptr;
   return field.after;
 }
 

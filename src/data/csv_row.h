@@ -33,6 +33,7 @@ struct CsvLayout {
   char delimiter = ',';
   DType dtype = DType::kFloat32;
   double scale = 1.0;
+  bool allow_nan = true;
 };
 
 /// Reads one row into a sample of `layout.dtype` at `out`; false with `fault` filled in when it is

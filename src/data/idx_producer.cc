@@ -111,6 +111,7 @@ struct IdxProducer::Table {
   const ByteSourcePtr source;
   const ByteSource& file = *source;
   double scale;
+  bool refuses_nan;
   TensorSpec spec;
   std::int64_t rows = 0;
   std::uint64_t data_offset = 0;
@@ -120,7 +121,7 @@ struct IdxProducer::Table {
 };
 
 IdxProducer::Table::Table(ByteSourcePtr opened, const IdxOptions& options)
-    : source(std::move(opened)), scale(options.scale) {
+    : source(std::move(opened)), scale(options.scale), refuses_nan(!options.allow_nan) {
   std::array<char, 4> magic{};
   if (file.size() < magic.size()) {
     fail(ErrorCode::kInvalidArgument, "'{}' is not an IDX file: it has {} bytes", file.path(),
@@ -148,6 +149,7 @@ IdxProducer::Table::Table(ByteSourcePtr opened, const IdxOptions& options)
          file.path(), shape_text(shape), type.bytes, file.size());
   }
   rows = shape[0];
+  refuses_nan = refuses_nan && is_floating(type.dtype);
   shape.erase(shape.begin());
   if (shape.empty()) shape.push_back(1);
   spec = {shape, options.dtype.value_or(scale == 1.0 ? type.dtype : DType::kFloat32)};
@@ -178,6 +180,25 @@ IdxProducer::~IdxProducer() = default;
 TensorSpec IdxProducer::sample_spec() const { return table_->spec; }
 std::int64_t IdxProducer::row_count() const { return table_->rows; }
 
+std::string IdxProducer::place_of(std::int64_t row, std::size_t element) const {
+  return format("'{}' sample {}, element {}", table_->file.path(), row, element);
+}
+
+void IdxProducer::require_numbers(std::int64_t row, const std::byte* sample) const {
+  const auto require = [&]<typename Real>(Real value) {
+    for (std::size_t i = 0; i < table_->row_elements; ++i) {
+      std::memcpy(&value, sample + i * sizeof(Real), sizeof(Real));
+      if (!std::isnan(value)) continue;
+      fail(ErrorCode::kInvalidArgument,
+           "{}: NaN is no number to compute with: mend it, leave the sample out, or accept it with "
+           "nan=allow",
+           place_of(row, i));
+    }
+  };
+  if (table_->spec.dtype == DType::kFloat32) require(float{});
+  if (table_->spec.dtype == DType::kFloat64) require(double{});
+}
+
 void IdxProducer::read(std::span<const std::int64_t> rows, std::span<std::byte> out) {
   check_read(rows, out);
   const Table& table = *table_;
@@ -189,6 +210,7 @@ void IdxProducer::read(std::span<const std::int64_t> rows, std::span<std::byte> 
       fail(ErrorCode::kOutOfRange, "'{}' sample {}: a value is no {} or out of its range",
            table.file.path(), row, dtype_name(table.spec.dtype));
     }
+    if (table.refuses_nan) require_numbers(row, to);
     to += sample_bytes(table.spec);
   }
 }

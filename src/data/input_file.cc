@@ -23,7 +23,8 @@ class InputFile final : public ByteSource {
 };
 
 InputFile::InputFile(const std::string& name) : ByteSource(name) {
-  descriptor_ = ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
+  // Not to wait in open for whoever might write into a pipe.
+  descriptor_ = ::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) fail_errno(errno, format("cannot read '{}'", name));
   struct stat facts {};
   if (::fstat(descriptor_, &facts) != 0 || !S_ISREG(facts.st_mode)) {

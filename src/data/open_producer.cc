@@ -167,14 +167,17 @@ ByteSourcePtr bytes_of(const Settings& settings, const OpenBytes& open) {
   return open(settings.path());
 }
 
+constexpr std::array<std::string_view, 2> kNan = {"refuse", "allow"};
+
 IndexedProducerPtr open_csv(const Settings& settings, const OpenBytes& open) {
-  settings.allow({"columns", "dtype", "scale", "shape", "header", "delimiter"});
+  settings.allow({"columns", "dtype", "scale", "shape", "header", "delimiter", "nan"});
   constexpr std::array<std::string_view, 3> kHeaders = {"auto", "yes", "no"};
   CsvOptions options;
   if (const auto* columns = settings.text("columns")) options.columns = *columns;
   options.dtype = settings.dtype().value_or(options.dtype);
   options.scale = settings.number<double>("scale").value_or(options.scale);
   options.shape = settings.shape().value_or(Shape{});
+  options.allow_nan = settings.choice("nan", kNan).value_or(0) == 1;
   options.header = static_cast<CsvHeader>(settings.choice("header", kHeaders).value_or(0));
   if (const auto* delimiter = settings.text("delimiter")) {
     if (*delimiter != "tab" && delimiter->size() != 1) settings.wrong("delimiter", "one character");
@@ -184,8 +187,9 @@ IndexedProducerPtr open_csv(const Settings& settings, const OpenBytes& open) {
 }
 
 IndexedProducerPtr open_idx(const Settings& settings, const OpenBytes& open) {
-  settings.allow({"dtype", "scale"});
-  const IdxOptions options{settings.dtype(), settings.number<double>("scale").value_or(1.0)};
+  settings.allow({"dtype", "scale", "nan"});
+  const IdxOptions options{settings.dtype(), settings.number<double>("scale").value_or(1.0),
+                           settings.choice("nan", kNan).value_or(0) == 1};
   return std::make_shared<IdxProducer>(bytes_of(settings, open), options);
 }
 

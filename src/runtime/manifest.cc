@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <fstream>
+#include <system_error>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
@@ -87,6 +88,11 @@ Manifest decode_manifest(std::string_view text, std::string_view name) {
 }
 
 bool is_manifest(const std::filesystem::path& path) {
+  // A pipe would wait for whoever writes into it.
+  std::error_code error;
+  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
+    return false;
+  }
   std::ifstream file(path, std::ios::binary);
   if (!file) fail_errno(errno, format("cannot read '{}'", path.string()));
   std::array<char, kMark.size()> start{};

@@ -41,9 +41,13 @@ Json header_json(const Safetensors& content, bool checksum) {
 /// A file that is being read and checked.
 class Reader {
  public:
-  explicit Reader(const std::filesystem::path& path) : path_(path), file_(path, std::ios::binary) {
-    if (!file_) fail_errno(errno, format("cannot read '{}'", path.string()));
+  explicit Reader(const std::filesystem::path& path) : path_(path) {
     std::error_code error;
+    // Asked before it is opened: a pipe would wait for whoever writes into it.
+    const bool there = std::filesystem::exists(path, error);
+    if (there && !std::filesystem::is_regular_file(path)) broken("it is not a regular file");
+    file_.open(path, std::ios::binary);
+    if (!file_) fail_errno(errno, format("cannot read '{}'", path.string()));
     size_ = std::filesystem::file_size(path, error);
     if (error) broken("it is not a regular file");
   }

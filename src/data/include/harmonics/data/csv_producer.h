@@ -10,6 +10,7 @@
 
 #include <harmonics/data/byte_source.h>
 #include <harmonics/data/producer.h>
+#include <harmonics/data/row_places.h>
 
 namespace harmonics {
 
@@ -38,11 +39,13 @@ struct CsvOptions {
   char delimiter = ',';
   /// A file with more rows is an Error.
   std::int64_t row_limit = kMaxCsvRows;
+  /// A value that is not a number (nan) is an Error, unless it is accepted here.
+  bool allow_nan = false;
 };
 
 /// Reads a CSV file (RFC 4180: quotes, doubled quotes, line ends inside quotes) of any size. Lines
 /// end with LF or CRLF, the last one need not; blank lines are passed over, as are a byte order
-/// mark and spaces around values. nan, inf and -inf are floats.
+/// mark and spaces around values. inf and -inf are floats, and so is nan where `allow_nan` says so.
 ///
 /// The constructor reads the beginning of the file. The first call that needs to know the rows
 /// walks over the whole file once and keeps 8 bytes for each; nothing else is held in memory but a
@@ -52,7 +55,7 @@ struct CsvOptions {
 /// out of its range, a row of another length, a quote never closed: each is an Error with path,
 /// line (counted from 1), column (counted from 0) and the text. A file that shrinks while it is
 /// read is an Error too.
-class CsvProducer final : public IndexedProducer {
+class CsvProducer final : public IndexedProducer, public RowPlaces {
  public:
   explicit CsvProducer(const std::filesystem::path& path, CsvOptions options = {});
   explicit CsvProducer(ByteSourcePtr source, CsvOptions options = {});
@@ -60,6 +63,7 @@ class CsvProducer final : public IndexedProducer {
 
   [[nodiscard]] TensorSpec sample_spec() const override;
   [[nodiscard]] std::int64_t row_count() const override;
+  [[nodiscard]] std::string place_of(std::int64_t row, std::size_t element) const override;
   void read(std::span<const std::int64_t> rows, std::span<std::byte> out) override;
 
   /// The names in the header, one per column of the file; empty when there is no header.

@@ -9,6 +9,7 @@
 
 #include <harmonics/data/byte_source.h>
 #include <harmonics/data/producer.h>
+#include <harmonics/data/row_places.h>
 
 namespace harmonics {
 
@@ -21,6 +22,8 @@ struct IdxOptions {
   std::optional<DType> dtype;
   /// Every value is multiplied by it. Only for float dtypes.
   double scale = 1.0;
+  /// A value that is not a number (NaN) is an Error, unless it is accepted here.
+  bool allow_nan = false;
 };
 
 /// Reads an uncompressed IDX file of any size and any of its element types; nothing but what is
@@ -29,7 +32,7 @@ struct IdxOptions {
 ///
 /// A missing, foreign or truncated file, or one with more than kMaxIdxAxes axes, is an Error of the
 /// constructor; a value that does not fit the wanted integer dtype is one when it is read.
-class IdxProducer final : public IndexedProducer {
+class IdxProducer final : public IndexedProducer, public RowPlaces {
  public:
   explicit IdxProducer(const std::filesystem::path& path, const IdxOptions& options = {});
   explicit IdxProducer(ByteSourcePtr source, const IdxOptions& options = {});
@@ -37,9 +40,12 @@ class IdxProducer final : public IndexedProducer {
 
   [[nodiscard]] TensorSpec sample_spec() const override;
   [[nodiscard]] std::int64_t row_count() const override;
+  [[nodiscard]] std::string place_of(std::int64_t row, std::size_t element) const override;
   void read(std::span<const std::int64_t> rows, std::span<std::byte> out) override;
 
  private:
+  void require_numbers(std::int64_t row, const std::byte* sample) const;
+
   struct Table;
   std::unique_ptr<const Table> table_;
 };

@@ -11,16 +11,16 @@ namespace harmonics {
 
 /// Opens the source that `spec` describes: a scheme, a path and settings.
 ///
-///   csv:PATH?columns=0-63&dtype=float32&scale=0.0625&shape=1x8x8&header=auto&delimiter=,
-///   idx:PATH?dtype=float32&scale=0.00392
+///   csv:PATH?columns=0-63&dtype=float32&scale=0.0625&shape=1x8x8&header=auto&delimiter=,&nan=allow
+///   idx:PATH?dtype=float32&scale=0.00392&nan=allow
 ///   synthetic:?shape=3x32x32&size=1000&kind=uniform&dtype=float32&seed=1
 ///   synthetic:?size=1000&kind=integers&below=10
 ///
-/// Every setting may be left out, except `size`. The path goes up to the first '?' and is taken as
-/// it stands; one that is not absolute is relative to the folder `relative_to`
-/// (the current one when it is left out). In values %XX
-/// stands for a byte (%26 for '&'); the delimiter may be written `tab`. An unknown scheme, setting
-/// or value is an Error that lists what there is.
+/// Every setting may be left out, except `size`. A NaN is an Error that says where it stands,
+/// unless nan=allow. The path goes up to the first '?' and is taken as it stands; one that is not
+/// absolute is relative to the folder `relative_to` (the current one when it is left out). In
+/// values %XX stands for a byte (%26 for '&'); the delimiter may be written `tab`. An unknown
+/// scheme, setting or value is an Error that lists what there is.
 [[nodiscard]] IndexedProducerPtr open_producer(std::string_view spec,
                                                const std::filesystem::path& relative_to = {});
 
