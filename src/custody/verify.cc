@@ -29,12 +29,17 @@ class Verification {
       : opening_(opening), run_(opening_digest(encode(opening))), options_(options) {
     for (const StageEntry& entry : opening.stages) {
       trails_.emplace_back(opening, run_, entry.stage);
-      reports_.push_back({entry.stage, entry.signer, entry.key, false, 0, 0, 0, 0});
+      StageReport& report = reports_.emplace_back();
+      report.stage = entry.stage;
+      report.signer = entry.signer;
+      report.key = entry.key;
+      report.graph = entry.graph;
     }
     heads_.resize(opening.stages.size());
     proofs_.resize(opening.stages.size());
     commitments_.resize(opening.stages.size());
     waiting_.resize(opening.stages.size());
+    data_.resize(opening.stages.size());
   }
 
   void check_signers(const Roster& roster);
@@ -48,6 +53,8 @@ class Verification {
   void take_head(std::uint16_t stage, ByteSpan body);
   void check_tensor(const Link& link);
   void check_proof(std::uint16_t stage, const Link& link, Bytes proof);
+  void note_data(std::uint16_t stage, const Link& link);
+  [[nodiscard]] std::vector<DataReport> data_of(std::size_t stage) const;
   void take_weights(std::uint16_t stage, const WeightMark& mark);
   void match_flows() const;
   void match_heads() const;
@@ -70,6 +77,9 @@ class Verification {
   std::uint64_t links_ = 0;
   std::uint64_t tensors_ = 0;
   std::uint64_t proofs_checked_ = 0;
+  // By stage, then by producer: the roots of its data.
+  std::vector<std::map<std::string, std::set<Digest>>> data_;
+  std::uint64_t data_checked_ = 0;
 };
 
 // Keys come from the roster, by the signers' names; the opening only says who is meant.
@@ -150,6 +160,7 @@ void Verification::take(const ChainRecord& record) {
 void Verification::take_weights(std::uint16_t stage, const WeightMark& mark) {
   trails_[stage].take(mark);
   ++reports_[stage].weight_marks;
+  reports_[stage].weights.push_back(mark);
   std::optional<Bytes> commitments = std::exchange(waiting_[stage], std::nullopt);
   if (commitments && sha256(*commitments) != mark.root) {
     fail_custody(Breach::kWrongWeights, "the commitments of stage '{}' are not those it announced",
@@ -165,8 +176,35 @@ void Verification::take_link(std::uint16_t stage, const Link& link) {
   ++links_;
   ++reports_[stage].sent;
   note_boundary(link);
+  note_data(stage, link);
   check_tensor(link);
   check_proof(stage, link, std::exchange(proofs_[stage], std::nullopt).value_or(Bytes()));
+}
+
+void Verification::note_data(std::uint16_t stage, const Link& link) {
+  for (const LinkInput& input : link.inputs) {
+    if (input.source != LinkInput::Source::kData) continue;
+    if (!data_[stage][input.name].insert(input.root).second || !options_.data) continue;
+    if (!options_.data(input.name, input.root)) {
+      fail_custody(
+          Breach::kWrongInput,
+          "{}: link {} of stage '{}' was made from data of producer '{}' with the root {}, "
+          "which the data at hand does not have",
+          passage_text(link.passage), link.sequence, trails_[stage].stage(), input.name,
+          digest_text(input.root));
+    }
+    ++data_checked_;
+  }
+}
+
+std::vector<DataReport> Verification::data_of(std::size_t stage) const {
+  std::vector<DataReport> all;
+  for (const auto& [producer, roots] : data_[stage]) {
+    MerkleTree tree;
+    for (const Digest& root : roots) tree.append(root);
+    all.push_back({producer, roots.size(), tree.root()});
+  }
+  return all;
 }
 
 void Verification::check_tensor(const Link& link) {
@@ -303,6 +341,7 @@ VerifyReport Verification::report() const {
   VerifyReport report;
   report.run = run_;
   report.stages = reports_;
+  for (std::size_t i = 0; i < report.stages.size(); ++i) report.stages[i].data = data_of(i);
   for (const BoundaryEntry& boundary : opening_.boundaries) {
     const auto found = boundaries_.find(boundary.name);
     report.boundaries.push_back(found == boundaries_.end() ? BoundaryReport{} : found->second);
@@ -311,6 +350,7 @@ VerifyReport Verification::report() const {
   report.links = links_;
   report.tensors_checked = tensors_;
   report.proofs_checked = proofs_checked_;
+  report.data_checked = data_checked_;
   report.signers_known = std::ranges::all_of(reports_, &StageReport::known);
   return report;
 }

@@ -62,6 +62,34 @@ TEST_F(VerifyTest, AnHonestChainVerifies) {
   EXPECT_THAT(explain_text(report), HasSubstr("<--[hidden@1]-- part1: 6 gradient(s)"));
 }
 
+TEST_F(VerifyTest, RootsOfGraphsWeightsAndDataAreTold) {
+  const VerifyReport report = verify_one(chain_, roster_);
+  const StageReport& first = report.stages[0];
+  EXPECT_EQ(first.graph, chain_.opening.stages[0].graph);
+  ASSERT_EQ(first.weights.size(), first.weight_marks);
+  for (const Digest& root : {first.graph, first.weights.front().root, first.weights.back().root}) {
+    EXPECT_THAT(explain_text(report), HasSubstr(digest_text(root)));
+  }
+  std::set<Digest> roots;
+  for (const std::size_t at : find(RecordKind::kLink, 0)) {
+    for (const LinkInput& input : decode_link(chain_.records[at].body).inputs) {
+      if (input.source == LinkInput::Source::kData) roots.insert(input.root);
+    }
+  }
+  ASSERT_EQ(first.data.size(), 1u);
+  EXPECT_EQ(first.data[0].tensors, roots.size());
+  MerkleTree tree;
+  for (const Digest& root : roots) tree.append(root);
+  EXPECT_EQ(first.data[0].root, tree.root());
+  // What one has is compared with it.
+  VerifyOptions options;
+  options.data = [&](const std::string&, const Digest& root) { return roots.contains(root); };
+  const Chain chains[] = {chain_};
+  EXPECT_EQ(verify_chain(chains, roster_, options).data_checked, roots.size());
+  roots.erase(roots.begin());
+  EXPECT_EQ(breach_of([&] { (void)verify_chain(chains, roster_, options); }), Breach::kWrongInput);
+}
+
 TEST_F(VerifyTest, UnknownSignersAreConsistentButUnknown) {
   const VerifyReport report = verify_one(chain_, {});
   EXPECT_FALSE(report.signers_known);

@@ -30,6 +30,9 @@ std::string summary_text(const VerifyReport& report) {
       report.signers_known ? "verified" : "consistent, signers unknown", report.links,
       report.boundaries.size(), report.boundaries.size() == 1 ? "y" : "ies", heads, who);
   if (report.tensors_checked > 0) text += format("; {} tensor(s) match", report.tensors_checked);
+  if (report.data_checked > 0) {
+    text += format("; {} tensor(s) of data match", report.data_checked);
+  }
   if (report.proofs_checked > 0) {
     text += format("; {} zero-knowledge proof(s) hold", report.proofs_checked);
   }
@@ -43,6 +46,19 @@ std::string explain_text(const VerifyReport& report) {
                    key_text(stage.key).substr(0, 16));
     text += format("  {} head(s), {} weight root(s), {} sent, {} received\n", stage.heads,
                    stage.weight_marks, stage.sent, stage.received);
+    text += format("  graph {}\n", digest_text(stage.graph));
+    if (!stage.weights.empty()) {
+      text += format("  weights {} at step {}\n", digest_text(stage.weights.front().root),
+                     stage.weights.front().step);
+    }
+    if (stage.weights.size() > 1) {
+      text += format("  weights {} at step {}\n", digest_text(stage.weights.back().root),
+                     stage.weights.back().step);
+    }
+    for (const DataReport& data : stage.data) {
+      text += format("  data of '{}': {} tensor(s), root {}\n", data.producer, data.tensors,
+                     digest_text(data.root));
+    }
     for (const BoundaryReport& row : report.boundaries) {
       if (row.boundary.from != stage.stage) continue;
       text += format("  --[{}]--> {}: {} activation(s), first {}\n", row.boundary.name,

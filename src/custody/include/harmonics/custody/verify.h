@@ -14,6 +14,14 @@
 
 namespace harmonics {
 
+/// The data of one producer: how many tensors of it are named by links, each counted once, and the
+/// Merkle root over their sorted roots.
+struct DataReport {
+  std::string producer;
+  std::uint64_t tensors = 0;
+  Digest root{};
+};
+
 /// What one stage did, all of it signed by `signer`.
 struct StageReport {
   std::string stage;
@@ -25,6 +33,12 @@ struct StageReport {
   std::uint64_t sent = 0;
   std::uint64_t received = 0;
   std::uint64_t weight_marks = 0;
+  /// Digest of the stage's graph.
+  Digest graph{};
+  /// The weights that it announced, in order. None: it has none.
+  std::vector<WeightMark> weights;
+  /// What its producers gave, by producer.
+  std::vector<DataReport> data;
 };
 
 /// What went over one boundary.
@@ -44,6 +58,7 @@ struct VerifyReport {
   std::uint64_t links = 0;
   std::uint64_t tensors_checked = 0;
   std::uint64_t proofs_checked = 0;
+  std::uint64_t data_checked = 0;
   /// Every signer is in the roster.
   bool signers_known = false;
 };
@@ -52,6 +67,9 @@ struct VerifyOptions {
   /// Gives the bytes of the tensor of a link, or nothing when one does not have them. Not set: no
   /// tensors are checked.
   std::function<std::optional<Bytes>(const Link&)> tensor;
+  /// Whether data of that producer with that root is what one has; called once for each. Not set:
+  /// no data is checked. Data that one does not have is a CustodyError (kWrongInput).
+  std::function<bool(const std::string& producer, const Digest& root)> data;
   /// Checks the proof that a link names, with the commitments to the stage's weights; throws a
   /// CustodyError when it does not hold. Not set: a link that names a proof is a CustodyError
   /// (kWrongProof). check_link_proof of zk.h is what to put here.

@@ -1,0 +1,35 @@
+// harmonics verify, from files to what is printed. Comparing with models needs libtorch and lies in
+// harmonics-torch; everything else is here.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <harmonics/custody/chain.h>
+#include <harmonics/custody/verify.h>
+#include <harmonics/options/commands.h>
+
+namespace harmonics {
+
+/// What else was found to be the chain's.
+struct ComparedModel {
+  /// The file of graphs, and of weights; empty: not compared.
+  std::string graph;
+  std::string weights;
+  /// The step at which all stages announced these weights, and the last such step.
+  std::uint64_t weights_step = 0;
+  std::uint64_t last_step = 0;
+};
+
+[[nodiscard]] std::vector<Chain> read_chains(const VerifyCommand& command);
+/// Verifies the chains, the tensors in the command's folder and its proof lines. `options` may hold
+/// more to check.
+[[nodiscard]] VerifyReport verify_chains(const VerifyCommand& command,
+                                         const std::vector<Chain>& chains,
+                                         VerifyOptions options = {});
+/// Prints what was found in the command's style, and gives the exit code.
+int print_verification(const VerifyCommand& command, const VerifyReport& report,
+                       const ComparedModel& compared = {});
+
+}  // namespace harmonics
