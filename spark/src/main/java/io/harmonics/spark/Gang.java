@@ -68,11 +68,15 @@ final class Gang {
     return all.stream().map(Outcome::get).toList();
   }
 
-  /** The results of all members. A shuffle must follow, or a lost executor ends the job. */
+  /**
+   * The results of all members. A shuffle must follow, or a lost executor ends the job. More
+   * members than the cluster has task slots are an {@link IllegalStateException}.
+   */
   static <T, R extends Serializable> JavaRDD<Outcome<R>> outcomes(
       String job, JavaRDD<T> rows, Work<T, R> work) {
     HarmonicsPlugin.board(); // an error now rather than in every task
     int size = rows.getNumPartitions();
+    Slots.need(rows.context(), size);
     RDD<Outcome<R>> outcomes = rows.rdd().barrier().mapPartitions(
         new Task<>(job, size, work), false, ClassTag$.MODULE$.apply(Outcome.class));
     return new JavaRDD<>(outcomes, outcomes.elementClassTag());

@@ -16,11 +16,17 @@ import java.util.UUID;
 import org.apache.spark.api.java.JavaRDD;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import scala.Tuple2;
 
 /**
  * The sum of vectors that lie in the partitions of an RDD. The tasks add up their own and then send
  * their sums up and down a tree over Harmonics' transports, so that all have the same sum. In a
  * session without the plugin Spark's {@code treeAggregate} does it, and the log says so.
+ *
+ * <p>Tasks of a tree run at the same time. An RDD with more partitions than the cluster has slots
+ * is added up partition by partition first, as Spark schedules them, and each task of the tree then
+ * adds the sums of neighbouring partitions in their order. So the bits depend on the partitions and
+ * on the number of tasks, the smaller one of partitions and slots, and on nothing else.
  */
 final class TreeSum {
   private static final Logger LOG = LoggerFactory.getLogger(TreeSum.class);
@@ -65,9 +71,10 @@ final class TreeSum {
 
   static <R extends Serializable> List<R> withReducers(
       JavaRDD<float[]> vectors, Reduce<R> work) {
+    int slots = Slots.some(vectors.context());
     return Gang.run(
         "harmonics-sum-" + UUID.randomUUID(),
-        vectors,
+        vectors.getNumPartitions() > slots ? gathered(vectors, slots) : vectors,
         (GangMember member, Iterator<float[]> rows) -> {
           Address here = member.here();
           Endpoints ends = new Endpoints(new TrainingJob(), member, here, member.meet(here));
@@ -76,6 +83,45 @@ final class TreeSum {
             return work.of(member.index(), Map.of("sum", own.tensor()), reducer);
           }
         });
+  }
+
+  /**
+   * The sum of a partition, or why there is none: an exception would only make Spark try again.
+   */
+  private record Partial(float[] sum, String error) implements Serializable {
+    static Partial of(Iterator<float[]> rows) {
+      float[] sum = new float[0];
+      try {
+        while (rows.hasNext()) {
+          sum = added(sum, rows.next());
+        }
+      } catch (IllegalArgumentException unequal) {
+        return new Partial(null, unequal.getMessage());
+      }
+      return new Partial(sum, null);
+    }
+
+    float[] get() {
+      if (error != null) {
+        throw new IllegalArgumentException(error);
+      }
+      return sum;
+    }
+  }
+
+  /** The sums of the partitions, in their order in so many stretches of equal length. */
+  private static JavaRDD<float[]> gathered(JavaRDD<float[]> vectors, int stretches) {
+    int partitions = vectors.getNumPartitions();
+    return vectors
+        .mapPartitionsWithIndex(
+            (index, rows) ->
+                List.of(new Tuple2<>(Long.valueOf(index), Partial.of(rows))).iterator(),
+            false)
+        .mapToPair(each -> each)
+        .repartitionAndSortWithinPartitions(
+            new PartInference.Stretches(partitions, stretches, 1))
+        .values()
+        .map(Partial::get);
   }
 
   static float[] byTreeAggregate(JavaRDD<float[]> vectors) {

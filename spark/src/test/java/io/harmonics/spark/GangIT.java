@@ -1,14 +1,17 @@
 package io.harmonics.spark;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.harmonics.HarmonicGraph;
 import io.harmonics.Transport;
 import java.io.IOException;
 import java.net.ServerSocket;
+import java.time.Duration;
 import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
@@ -168,6 +171,25 @@ class GangIT {
     List<Integer> digests =
         TreeSum.inTasks(spread, (member, sum) -> Arrays.hashCode(sum.floats()));
     assertEquals(1, Set.copyOf(digests).size(), digests.toString());
+  }
+
+  /** Four slots: by Spark's own check eleven tasks at a time would be refused after ten minutes. */
+  @Test
+  void morePartitionsThanTaskSlotsAreSummedTheSameEveryTime() {
+    List<float[]> vectors = Vectors.drawn(37);
+    float[] sum = sumOf(Vectors.spread(session, vectors, 11));
+    Vectors.checkSum(vectors, sum);
+    assertArrayEquals(sum, sumOf(Vectors.spread(session, vectors, 11)));
+    List<float[]> unequal = List.of(new float[2], new float[3], new float[4]);
+    String told =
+        assertThrows(
+                IllegalStateException.class, () -> sumOf(Vectors.spread(session, unequal, 9)))
+            .getMessage();
+    assertTrue(told.startsWith("task ") && told.contains("numbers cannot be added"), told);
+  }
+
+  private static float[] sumOf(JavaRDD<float[]> vectors) {
+    return assertTimeoutPreemptively(Duration.ofMinutes(2), () -> TreeSum.of(vectors));
   }
 
   @Test

@@ -81,7 +81,6 @@ final class LocalCluster {
             // The first job waits for both executors, so that two tasks never share one.
             .set("spark.scheduler.minRegisteredResourcesRatio", "1.0")
             .set("spark.scheduler.maxRegisteredResourcesWaitingTime", "120s")
-            .set("spark.scheduler.barrier.maxConcurrentTasksCheck.interval", "1s")
             .set("spark.sql.shuffle.partitions", "4")
             .set("spark.sql.warehouse.dir", System.getProperty("java.io.tmpdir"));
     session = SparkSession.builder().config(conf).getOrCreate();
