@@ -5,7 +5,6 @@
 #include <harmonics/data/batch_producer.h>
 #include <harmonics/data/byte_source.h>
 #include <harmonics/data/cache_producer.h>
-#include <harmonics/data/csv_producer.h>
 #include <harmonics/data/open_producer.h>
 #include <harmonics/data/shuffle_producer.h>
 #include <harmonics/data/slice_producer.h>
@@ -118,6 +117,25 @@ AugmentOptions augment_options(std::string_view text) {
   return options;
 }
 
+IndexedProducerPtr csv(const std::string& path, const std::string& settings,
+                       std::int64_t row_limit) {
+  const std::string spec = "csv:" + path.substr(0, path.find('?')) + "?" + settings;
+  IndexedProducerPtr made;
+  try {
+    made = open_producer(spec, [&](const std::string&) { return open_file(path); });
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNotFound || path.find('?') == std::string::npos) throw;
+    fail(ErrorCode::kNotFound,
+         "{}; what follows a '?' is part of the file's name here: give options beside the path",
+         error.what());
+  }
+  if (row_limit > 0 && made->row_count() > row_limit) {
+    fail(ErrorCode::kInvalidArgument, "'{}' has {} rows, more than the limit of {}", path,
+         made->row_count(), row_limit);
+  }
+  return made;
+}
+
 int make_producer(hm_producer** out, auto make) {
   return guarded([&] { object_of(out, "out") = new hm_producer{make()}; });
 }
@@ -126,8 +144,10 @@ int make_producer(hm_producer** out, auto make) {
 
 extern "C" {
 
-int hm_producer_csv(const char* path, hm_producer** out) {
-  return make_producer(out, [&] { return std::make_shared<CsvProducer>(text_of(path, "path")); });
+int hm_producer_csv(const char* path, const char* settings, int64_t row_limit, hm_producer** out) {
+  return make_producer(out, [&] {
+    return csv(std::string(text_of(path, "path")), settings == nullptr ? "" : settings, row_limit);
+  });
 }
 
 int hm_producer_open(const char* source, const char* folder, hm_producer** out) {

@@ -60,7 +60,10 @@ void hm_graph_free(hm_graph* graph);
 
 /* Data. A producer may be bound several times; freeing it here takes nothing from where it is
  * bound. */
-int hm_producer_csv(const char* path, hm_producer** out);
+/* `settings` is text such as "columns=0-63&scale=0.0625", as after the '?' of hm_producer_open;
+   null: all defaults. A file of more rows than `row_limit` is an error; 0: no limit of the
+   caller's. */
+int hm_producer_csv(const char* path, const char* settings, int64_t row_limit, hm_producer** out);
 /* A source such as "csv:digits.csv?columns=0-63"; paths are relative to `folder`. */
 int hm_producer_open(const char* source, const char* folder, hm_producer** out);
 /* A file that the caller reads, in place of one of this machine: `read` fills `out` with the bytes

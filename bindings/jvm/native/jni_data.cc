@@ -65,9 +65,11 @@ class JavaBytes {
 
 }  // namespace
 
-HARMONICS_NATIVE(jlong, producerCsv)(JNIEnv* env, jclass, jbyteArray path) {
+HARMONICS_NATIVE(jlong, producerCsv)
+(JNIEnv* env, jclass, jbyteArray path, jbyteArray settings, jlong row_limit) {
   hm_producer* producer = nullptr;
-  const int code = hm_producer_csv(text(env, path).c_str(), &producer);
+  const int code =
+      hm_producer_csv(text(env, path).c_str(), text(env, settings).c_str(), row_limit, &producer);
   return made(env, code, producer);
 }
 

@@ -42,7 +42,7 @@ final class Native {
   static native byte[] graphDescribe(long graph);
   static native void graphFree(long graph);
 
-  static native long producerCsv(byte[] path);
+  static native long producerCsv(byte[] path, byte[] settings, long rowLimit);
   static native long producerOpen(byte[] source, byte[] folder);
   static native long producerOpenBytes(byte[] source, long size, ByteReader reader);
   static native long producerRows(byte[] dtype, long[] shape, long rows, RowReader reader);

@@ -26,6 +26,7 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 
 class BindingsTest {
@@ -321,6 +322,38 @@ class BindingsTest {
     }
     error = assertThrows(HarmonicsException.class, () -> new CsvProducer("/no/such/äöü.csv"));
     assertTrue(error.getMessage().contains("äöü"), error.getMessage());
+  }
+
+  @Test
+  void csvFilesAreReadWithTheOptionsOfTheLibrary(@TempDir Path folder) throws IOException {
+    String file =
+        Files.writeString(folder.resolve("a b?c.csv"), "x;y;z\n1;2;3\n4;5;6\n7;8;9\n").toString();
+    Map<String, Object> options = new HashMap<>();
+    options.put("delimiter", ";");
+    options.put("header", true);
+    options.put("columns", "y,0");
+    options.put("shape", List.of(2, 1));
+    options.put("dtype", "float64");
+    options.put("scale", 0.5);
+    options.put("row_limit", 3);
+    try (HarmonicGraph open = HarmonicGraph.parse(
+            "harmonic h { producer x; layer y linear(out = 1); consumer z; cycle { x -> y -> z; } }");
+        Producer rows = new CsvProducer(file, options);
+        HarmonicGraph resolved = open.resolvedWith(Map.of("x", rows))) {
+      assertEquals(3, rows.samples());
+      assertArrayEquals(new long[] {2, 1}, resolved.shape("x"));
+      assertEquals("float64", resolved.dtype("x"));
+    }
+    options.put("row_limit", 2);
+    assertTold(() -> new CsvProducer(file, options), "has 3 rows, more than the limit of 2");
+    assertTold(() -> new CsvProducer(file, Map.of("colums", "0")), "there are columns, dtype");
+    String missing = folder.resolve("x.csv") + "?columns=64";
+    assertTold(() -> new CsvProducer(missing), "give options beside the path");
+  }
+
+  private static void assertTold(Executable wrong, String words) {
+    String told = assertThrows(HarmonicsException.class, wrong).getMessage();
+    assertTrue(told.contains(words), told);
   }
 
   @Test
