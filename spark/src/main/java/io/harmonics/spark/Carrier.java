@@ -6,5 +6,16 @@ public enum Carrier {
   AUTO,
   SHARED_MEMORY,
   TCP,
-  GRPC
+  GRPC;
+
+  /** By its name in small letters; another one is an error that lists those that there are. */
+  public static Carrier named(String name) {
+    for (Carrier each : values()) {
+      if (each.name().equalsIgnoreCase(name)) {
+        return each;
+      }
+    }
+    throw new IllegalArgumentException(
+        "there is no carrier '" + name + "'; there are auto, shared_memory, tcp, grpc");
+  }
 }

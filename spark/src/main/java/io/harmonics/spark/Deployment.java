@@ -17,20 +17,40 @@ import java.util.Map;
 public final class Deployment implements Serializable {
   private static final long serialVersionUID = 1L;
 
+  private static final List<String> BACKENDS = List.of("cpu", "gpu", "fpga", "auto");
+
   private final Map<Integer, String> parts = new LinkedHashMap<>();
   private String backend = "auto";
   private boolean strict;
 
   /** {@code cpu}, {@code gpu}, {@code fpga} or {@code auto}, for all parts that are not named. */
   public Deployment backend(String name) {
-    backend = name;
+    backend = checked(name);
     return this;
   }
 
   /** Another backend for one part, counted from 0. */
   public Deployment part(int number, String name) {
-    parts.put(number, name);
+    parts.put(number, checked(name));
     return this;
+  }
+
+  private static String checked(String name) {
+    if (!BACKENDS.contains(name)) {
+      throw new IllegalArgumentException(
+          "there is no backend '" + name + "'; there are " + String.join(", ", BACKENDS));
+    }
+    return name;
+  }
+
+  /** A part that the job does not have is an error. */
+  void check(int count) {
+    for (int number : parts.keySet()) {
+      if (number < 0 || number >= count) {
+        throw new IllegalArgumentException(
+            "a backend for part " + number + ", but the job has the parts 0 to " + (count - 1));
+      }
+    }
   }
 
   /** A backend that an executor lacks is an error, not a warning and the CPU. */

@@ -45,7 +45,9 @@ final class Endpoints {
       return open(name, own.host(), port, kind, true);
     }
     try {
-      end = open(name, own.host(), job.basePort + member.index(), kind, true);
+      // Past the last port there is none to prefer: any free one.
+      int wanted = job.basePort + member.index();
+      end = open(name, own.host(), wanted > 65535 ? 0 : wanted, kind, true);
     } catch (HarmonicsException taken) {
       end = open(name, own.host(), 0, kind, true);
     }

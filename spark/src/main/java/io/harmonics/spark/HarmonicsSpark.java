@@ -21,10 +21,10 @@ import scala.Tuple2;
  * Trains and runs graphs inside the tasks of a Spark session, which must have been started with
  * {@code spark.plugins=io.harmonics.spark.HarmonicsPlugin}.
  *
- * <p>A training job's tasks run at the same time, so that the cluster needs as many free task slots
- * as the job has parts times replicas. When an executor dies, Spark starts the tasks again and they
- * go on from the job's checkpoint. An error in a task is an {@link IllegalStateException} with the
- * task's words.
+ * <p>A training job's tasks run at the same time, so that the cluster needs as many task slots as
+ * the job has parts times replicas; a cluster with fewer is an error at once. When an executor dies,
+ * Spark starts the tasks again and they go on from the job's checkpoint. An error in a task is an
+ * {@link IllegalStateException} with the task's words.
  */
 public final class HarmonicsSpark {
   /** Rows that a task computes at once. */
@@ -100,7 +100,9 @@ public final class HarmonicsSpark {
 
   /**
    * The sum of vectors of equal length, natively up and down a tree of tasks, which run at the same
-   * time; by {@code treeAggregate} in a session without the plugin.
+   * time; by {@code treeAggregate} in a session without the plugin. The RDD may have more
+   * partitions than the cluster has task slots: they are then added up one after another first. The
+   * same partitions on as many slots give the same bits.
    */
   public float[] sum(JavaRDD<float[]> vectors) {
     return TreeSum.of(vectors);
@@ -133,6 +135,11 @@ public final class HarmonicsSpark {
     expectProducers(graph, job.sources.keySet());
     expectProducers(graph, job.columns.keySet());
     expectProducers(graph, job.changes.keySet());
+    if (job.deployment != null) {
+      job.deployment.check(parts);
+    }
+    HarmonicsPlugin.board(); // an error before data is read
+    Slots.need(context.sc(), Math.multiplyExact(parts, replicas));
     FrameRows frame = FrameRows.of(job);
     try (HarmonicGraph whole = resolved(graph, job, frame)) {
       Layout layout = Layout.of(whole, parts, replicas);

@@ -45,10 +45,15 @@ record Inference(
 
   /** A feeder for rows that are numbers already. */
   static void putFloats(Samples input, float[] row, ByteBuffer out) {
-    if (!input.dtype().equals("float32") || input.bytes() != 4 * row.length) {
+    if (!input.dtype().equals("float32")) {
       throw new IllegalArgumentException(
-          "producer '" + input.producer() + "' takes " + input.bytes() + " bytes of "
-              + input.dtype() + ", not a row of " + row.length + " floats");
+          "producer '" + input.producer() + "' takes " + input.dtype()
+              + ": rows of floats cannot feed it, a data frame can");
+    }
+    if (input.bytes() != 4 * row.length) {
+      throw new IllegalArgumentException(
+          "producer '" + input.producer() + "' takes " + input.bytes() / 4
+              + " numbers, a row holds " + row.length);
     }
     out.asFloatBuffer().put(row);
     out.position(out.position() + 4 * row.length);
@@ -158,8 +163,16 @@ record Inference(
       return ready.next();
     }
 
+    private Tensor sent(List<T> batch) {
+      try {
+        return inference.batch(batch, feeder);
+      } catch (IllegalArgumentException wrongRow) {
+        throw HarmonicsPlugin.giveUp(wrongRow);
+      }
+    }
+
     private List<R> compute(List<T> batch) {
-      Tensor input = inference.batch(batch, feeder);
+      Tensor input = sent(batch);
       try (NamedTensors outputs =
           runtime.infer(Map.of(inference.input.producer(), input))) {
         List<float[]> each = inference.split(outputs, batch.size());

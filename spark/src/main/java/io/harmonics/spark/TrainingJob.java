@@ -10,7 +10,8 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 
 /**
- * What a training job is told beside its graph. Every setting has a default, except the data.
+ * What a training job is told beside its graph. Every setting has a default, except the data. A
+ * number that makes no sense is an {@link IllegalArgumentException} at once.
  *
  * <pre>{@code
  * TrainingJob job = new TrainingJob()
@@ -22,6 +23,7 @@ import org.apache.spark.sql.Row;
  */
 public final class TrainingJob implements Cloneable, Serializable {
   private static final long serialVersionUID = 1L;
+  private static final int LAST_PORT = 65535;
 
   Map<String, String> sources = new LinkedHashMap<>();
   Map<String, List<String>> columns = new LinkedHashMap<>();
@@ -87,7 +89,7 @@ public final class TrainingJob implements Cloneable, Serializable {
    * read once and not in every epoch; sources that take more than {@code bytes} are read as before.
    */
   public TrainingJob cache(long bytes) {
-    cacheBytes = bytes;
+    cacheBytes = atLeast(0, bytes, "bytes of the cache");
     return this;
   }
 
@@ -124,24 +126,24 @@ public final class TrainingJob implements Cloneable, Serializable {
 
   /** Into how many parts a layer-parallel or hybrid job cuts the graph; 2 unless said. */
   public TrainingJob parts(int count) {
-    parts = count;
+    parts = (int) atLeast(1, count, "parts");
     return this;
   }
 
   /** How many copies a data-parallel or hybrid job trains; 2 unless said. */
   public TrainingJob replicas(int count) {
-    replicas = count;
+    replicas = (int) atLeast(1, count, "replicas");
     return this;
   }
 
   public TrainingJob epochs(long count) {
-    epochs = count;
+    epochs = atLeast(1, count, "epochs");
     return this;
   }
 
   /** Samples per step, of all replicas together. */
   public TrainingJob batchSize(long samples) {
-    batchSize = samples;
+    batchSize = atLeast(1, samples, "samples in a batch");
     return this;
   }
 
@@ -164,6 +166,10 @@ public final class TrainingJob implements Cloneable, Serializable {
 
   /** A task prefers the port base + its number, and takes a free one when that is taken. */
   public TrainingJob basePort(int port) {
+    if (port < 1 || port > LAST_PORT) {
+      throw new IllegalArgumentException(
+          "base port " + port + ": ports are numbers from 1 to " + LAST_PORT);
+    }
     basePort = port;
     return this;
   }
@@ -174,8 +180,15 @@ public final class TrainingJob implements Cloneable, Serializable {
    */
   public TrainingJob checkpoint(String file, long steps) {
     checkpoint = file;
-    checkpointEvery = steps;
+    checkpointEvery = atLeast(1, steps, "steps between checkpoints");
     return this;
+  }
+
+  private static long atLeast(long least, long given, String what) {
+    if (given < least) {
+      throw new IllegalArgumentException(what + ": at least " + least + ", not " + given);
+    }
+    return given;
   }
 
   /** One that can be changed without changing this. */

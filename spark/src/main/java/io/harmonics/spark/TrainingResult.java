@@ -59,9 +59,14 @@ public final class TrainingResult {
     return weights.keySet();
   }
 
-  /** One parameter. */
+  /** One parameter. A name that there is not is an error that lists those that there are. */
   public Tensor weight(String name) {
-    return weights.get(name).tensor();
+    NamedArray found = weights.get(name);
+    if (found == null) {
+      throw new IllegalArgumentException(
+          "there is no parameter '" + name + "'; there are " + String.join(", ", names()));
+    }
+    return found.tensor();
   }
 
   /** SHA-256 over all weights, the same as the native library and command line give. */
@@ -126,9 +131,10 @@ public final class TrainingResult {
 
   /**
    * Writes the chains of a secure job, a file for each task, and answers them: {@code harmonics
-   * verify} takes them all.
+   * verify} takes them all. The folder is made where it is missing.
    */
   public List<Path> saveChains(Path folder) throws IOException {
+    Files.createDirectories(folder);
     List<Path> files = new ArrayList<>();
     for (Proof proof : run.proofs()) {
       files.add(Files.write(folder.resolve("part" + files.size() + ".chain"), proof.chain()));

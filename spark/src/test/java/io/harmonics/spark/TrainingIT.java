@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTimeout;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.harmonics.HarmonicGraph;
@@ -18,14 +19,18 @@ import java.nio.file.Path;
 import java.nio.file.StandardWatchEventKinds;
 import java.nio.file.WatchKey;
 import java.nio.file.WatchService;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerTaskStart;
 import org.apache.spark.sql.SparkSession;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeAll;
@@ -201,7 +206,51 @@ class TrainingIT {
                   new HarmonicsSpark(session)
                       .inferLayerParallel(graph, trained, spread, 2, 1)
                       .collect());
-      assertTrue(error.getMessage().contains("a row of 3 floats"), error.getMessage());
+      assertTrue(error.getMessage().contains("takes 64 numbers, a row holds 3"), error.getMessage());
+    }
+  }
+
+  @Test
+  void aRowOfWrongLengthEndsInferenceAtTheFirstAttempt() throws Exception {
+    AtomicInteger attempts = new AtomicInteger();
+    SparkListener counter =
+        new SparkListener() {
+          @Override
+          public void onTaskStart(SparkListenerTaskStart start) {
+            attempts.accumulateAndGet(1 + start.taskInfo().attemptNumber(), Math::max);
+          }
+        };
+    try (HarmonicGraph graph = Digits.graph()) {
+      TrainingResult trained = layerParallel(Digits.job().epochs(1));
+      session.sparkContext().addSparkListener(counter);
+      JavaRDD<float[]> wrong =
+          JavaSparkContext.fromSparkContext(session.sparkContext())
+              .parallelize(List.of(new float[2]), 1);
+      HarmonicsSpark spark = new HarmonicsSpark(session);
+      Exception error =
+          assertThrows(Exception.class, () -> spark.infer(graph, trained, wrong).collect());
+      assertTrue(error.getMessage().contains("takes 64 numbers, a row holds 2"), error.getMessage());
+      session.sparkContext().listenerBus().waitUntilEmpty();
+      assertTrue(attempts.get() < 4, attempts + " attempts");
+    } finally {
+      session.sparkContext().removeSparkListener(counter);
+    }
+  }
+
+  @Test
+  void moreMembersThanTaskSlotsAreAnErrorAtOnce() {
+    try (HarmonicGraph graph = Digits.graph()) {
+      HarmonicsSpark spark = new HarmonicsSpark(session);
+      String told =
+          assertTimeout(
+              Duration.ofSeconds(10),
+              () ->
+                  assertThrows(
+                      IllegalStateException.class,
+                      () -> spark.dataParallel(graph, Digits.job().replicas(7))))
+              .getMessage();
+      assertTrue(told.startsWith("7 tasks at a time are needed, the cluster has 4"), told);
+      assertEquals(1, told.lines().count());
     }
   }
 
@@ -297,7 +346,7 @@ class TrainingIT {
     Path keys = keys(folder);
     TrainingResult result = layerParallel(Digits.job().secure(keys.toString()));
     assertEquals(Digits.nativeDigest(2), result.weightsDigest());
-    List<Path> chains = result.saveChains(folder);
+    List<Path> chains = result.saveChains(folder.resolve("not/there/yet"));
     assertEquals(0, verified(keys, result, chains));
     byte[] chain = Files.readAllBytes(chains.get(1));
     chain[chain.length / 2] ^= 1;
