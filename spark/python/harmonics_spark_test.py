@@ -4,10 +4,13 @@ usage: harmonics_spark_test.py JAR[,JAR …]
 (run by scripts/test-spark.sh with a Python that has pyspark)
 """
 
+import contextlib
+import re
 import sys
 import tempfile
 import unittest
 from pathlib import Path
+from types import SimpleNamespace
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -71,8 +74,38 @@ class HarmonicsSparkTest(unittest.TestCase):
     def test_an_error_keeps_its_words(self):
         spark = harmonics.Harmonics(self.session)
         job = self.from_file(parts=2).bind('label', 'csv:/no/such/file.csv')
-        with self.assertRaisesRegex(Exception, '/no/such/file.csv'):
+        with self.assertRaisesRegex(harmonics.HarmonicsError, '/no/such/file.csv') as raised:
             spark.layer_parallel(self.graph, job)
+        self.assertEqual(1, len(str(raised.exception).splitlines()))
+        self.assertIsNotNone(raised.exception.java_error)
+
+    def test_wrong_settings_are_one_line_at_once(self):
+        spark = harmonics.Harmonics(self.session)
+        for settings, words in (
+                ({'epochs': 0}, 'epochs: at least 1, not 0'),
+                ({'epochs': -1}, 'epochs: at least 1, not -1'),
+                ({'parts': -1}, 'parts: at least 1, not -1'),
+                ({'base_port': 70000}, 'base port 70000: ports are numbers from 1 to 65535')):
+            job = harmonics.TrainingJob(**settings)
+            self.told(words, lambda: spark.layer_parallel(self.graph, job))
+        job = self.from_file().carrier('pigeon')
+        self.told("there is no carrier 'pigeon'; there are auto, shared_memory, tcp, grpc",
+                  lambda: spark.layer_parallel(self.graph, job))
+        self.told('3 tasks at a time are needed, the cluster has 2: give the session more executors '
+                  'or cores, or the job fewer parts or replicas',
+                  lambda: spark.data_parallel(self.graph, self.from_file(replicas=3)))
+
+    def told(self, words, call):
+        with self.assertRaises(harmonics.HarmonicsError) as raised:
+            call()
+        self.assertEqual(words, str(raised.exception))
+
+    def test_missing_jars_are_told(self):
+        machine = SimpleNamespace(io=SimpleNamespace(harmonics=self.session._jvm.io.nobody))
+        with self.assertRaisesRegex(RuntimeError, 'no jars of Harmonics'):
+            harmonics.zoo(SimpleNamespace(_jvm=machine), 'digits-mlp')
+        with self.assertRaisesRegex(FileNotFoundError, "no jar '/no/such.jar'"):
+            harmonics.builder('/no/such.jar')
 
     def test_an_estimator_is_a_stage_of_a_pipeline(self):
         from pyspark.ml import Pipeline, PipelineModel
@@ -115,9 +148,27 @@ class HarmonicsSparkTest(unittest.TestCase):
             for a, b in zip(one, other):
                 self.assertAlmostEqual(a, b, places=4)
 
+    def test_the_guides_example_runs(self):
+        page = (ROOT / 'docs/guides/spark.md').read_text()
+        example = re.search(r'^```python\n(.*?)^```', page, re.M | re.S).group(1)
+        for given, place in zip(JARS, re.findall(r"'([^']*\.jar)'", example)):
+            self.assertEqual(Path(given).resolve(), (ROOT / place).resolve())
+        known = {}
+        with contextlib.chdir(ROOT):
+            exec(compile(example.replace('epochs=30', 'epochs=2'), 'spark.md', 'exec'), known)
+        self.assertEqual(2, known['result'].report['epochs'])
+        self.assertEqual(10, len(known['outputs'].first()))
+        self.assertEqual([8, 16], list(known['total']))
+        self.assertIn('prediction', known['model'].transform(known['frame']).columns)
+        self.assertRegex(repr(known['result']), r'TrainingResult\(.*epochs=2')
+
     def test_vectors_add_up(self):
         vectors = self.session.sparkContext.parallelize([[i, 2 * i, 0.5] for i in range(10)], 2)
         self.assertEqual([45, 90, 5], list(harmonics.Harmonics(self.session).sum(vectors)))
+
+    def test_vectors_in_more_partitions_than_task_slots_add_up(self):
+        vectors = self.session.sparkContext.parallelize([[1.0, 2.0]] * 8, 8)
+        self.assertEqual([8, 16], list(harmonics.Harmonics(self.session).sum(vectors)))
 
 
 if __name__ == '__main__':

@@ -88,7 +88,8 @@ PAGES = {
         instead={QUICK_LAPTOP: QUICK_LAPTOP + ' --repeats 1 --warmup 0',
                  QUICK_BOARD: QUICK_BOARD + ' --repeats 1 --warmup 0'},
         measured=('harmonics plan vit-base --out-dir parts',)),
-    'docs/guides/spark.md': Page(),
+    'docs/guides/spark.md': Page(elsewhere={
+        'make spark-demo': 'make test-spark', 'pip install': 'make test-spark'}),
     'docs/guides/transports.md': Page(),
     'docs/guides/two-machines.md': Page(
         before='cp examples/digits.harp . && cp -r examples/data . && mkdir runs && echo hush > secret',

@@ -10,11 +10,14 @@
     result = Harmonics(session).layer_parallel(graph, job)
     result.save('digits.safetensors')
 
+What goes wrong in the Java machine is a HarmonicsError of one line.
+
 Works with classic sessions; Spark Connect has no Java machine to call.
 """
 
+from harmonics_spark.errors import HarmonicsError
 from harmonics_spark.jobs import Harmonics, TrainingJob, TrainingResult, builder, load, parse, zoo
 from harmonics_spark.stages import HarmonicsEstimator, HarmonicsModel
 
-__all__ = ['Harmonics', 'HarmonicsEstimator', 'HarmonicsModel', 'TrainingJob', 'TrainingResult',
-           'builder', 'load', 'parse', 'zoo']
+__all__ = ['Harmonics', 'HarmonicsError', 'HarmonicsEstimator', 'HarmonicsModel', 'TrainingJob',
+           'TrainingResult', 'builder', 'load', 'parse', 'zoo']

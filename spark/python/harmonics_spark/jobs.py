@@ -1,16 +1,24 @@
 """Graphs, training jobs and their results."""
 
 import json
+import os
 from array import array
 
+from py4j.java_gateway import JavaPackage
 from pyspark import RDD
 from pyspark.sql import SparkSession
+
+from harmonics_spark.errors import in_one_line
 
 PLUGIN = 'io.harmonics.spark.HarmonicsPlugin'
 
 
 def builder(*jars):
     """A session builder with the plugin; `jars` are harmonics-jvm and harmonics-spark."""
+    for jar in jars:
+        if '://' not in jar and not os.path.exists(jar):
+            raise FileNotFoundError(f"there is no jar '{jar}': scripts/spark-package.sh makes "
+                                    'harmonics-jvm and harmonics-spark')
     made = SparkSession.builder.config('spark.plugins', PLUGIN)
     return made.config('spark.jars', ','.join(jars)) if jars else made
 
@@ -21,17 +29,25 @@ def _java(session):
     if machine is None:
         raise RuntimeError('Harmonics needs a classic Spark session: '
                            'Spark Connect has no Java machine')
+    if isinstance(machine.io.harmonics.HarmonicGraph, JavaPackage):
+        raise RuntimeError("this session has no jars of Harmonics: make it with "
+                           'harmonics_spark.builder(HARMONICS_JVM_JAR, HARMONICS_SPARK_JAR), or '
+                           'give them to spark-submit --jars')
     return machine.io.harmonics
 
 
 def zoo(session, name):
     """A well-known network, for instance 'digits-mlp'."""
-    return _java(session).HarmonicGraph.zoo(name)
+    java = _java(session)
+    with in_one_line():
+        return java.HarmonicGraph.zoo(name)
 
 
 def parse(session, text):
     """A graph from .harp text."""
-    return _java(session).HarmonicGraph.parse(text)
+    java = _java(session)
+    with in_one_line():
+        return java.HarmonicGraph.parse(text)
 
 
 def load(session, path):
@@ -106,10 +122,11 @@ class TrainingJob:
     def to_java(self, session):
         """The Java object."""
         java = _java(session).spark
-        job = java.TrainingJob()
-        for method, arguments in self._calls:
-            getattr(job, method)(*self._translated(session, java, method, arguments))
-        return job
+        with in_one_line():
+            job = java.TrainingJob()
+            for method, arguments in self._calls:
+                getattr(job, method)(*self._translated(session, java, method, arguments))
+            return job
 
     @staticmethod
     def _translated(session, java, method, arguments):
@@ -132,7 +149,7 @@ class TrainingJob:
                 options.put(name, value)
             return arguments[0], options
         if method == 'carrier':
-            return (java.Carrier.valueOf(arguments[0].upper()),)
+            return (java.Carrier.named(arguments[0]),)
         if method == 'deploy':
             made = java.Deployment().backend(arguments[0]).strict(arguments[2])
             for part, backend in arguments[1].items():
@@ -146,6 +163,11 @@ class TrainingResult:
 
     def __init__(self, session, java):
         self._session, self._java = session, java
+
+    def __repr__(self):
+        facts = ', '.join(f'{name}={value}' for name, value in sorted(self.report.items())
+                          if isinstance(value, (int, float)))
+        return f'TrainingResult({facts})'
 
     @property
     def report(self):
@@ -183,12 +205,15 @@ class TrainingResult:
         return list(self._java.proofs())
 
     def save_chains(self, folder):
-        """Writes the chains of a secure job; answers the files, which `harmonics verify` takes."""
-        return [str(file) for file in self._java.saveChains(self._path(folder))]
+        """Writes the chains of a secure job; answers the files, which `harmonics verify` takes. The
+        folder is made where it is missing."""
+        with in_one_line():
+            return [str(file) for file in self._java.saveChains(self._path(folder))]
 
     def save(self, path):
         """Writes the weights as a safetensors file, which `harmonics run --weights` reads."""
-        self._java.save(self._path(path))
+        with in_one_line():
+            self._java.save(self._path(path))
 
     def _path(self, path):
         return self._session._jvm.java.io.File(str(path)).toPath()
@@ -219,18 +244,23 @@ class Harmonics:
         arrays of floats in the order of the rows. With several `parts` the layers go over so many
         tasks, `copies` times."""
         packed = _pack(rows)
-        if parts == 1:
-            made = self._packed.infer(graph, result._java, packed)
-        else:
-            made = self._packed.inferLayerParallel(graph, result._java, packed, parts, copies)
+        with in_one_line():
+            if parts == 1:
+                made = self._packed.infer(graph, result._java, packed)
+            else:
+                made = self._packed.inferLayerParallel(graph, result._java, packed, parts, copies)
         context = rows.context
         outputs = RDD(context._jvm.SerDeUtil.javaToPython(made), context)
         return outputs.map(lambda packed: array('f', bytes(packed)))
 
     def sum(self, vectors):
         """The sum of an RDD's vectors (sequences of as many numbers), as an array of floats:
-        natively, up and down a tree of tasks."""
-        return array('f', bytes(self._packed.sum(_pack(vectors))))
+        natively, up and down a tree of tasks. The RDD may have any number of partitions."""
+        packed = _pack(vectors)
+        with in_one_line():
+            return array('f', bytes(self._packed.sum(packed)))
 
     def _train(self, train, graph, job):
-        return TrainingResult(self._session, train(graph, job.to_java(self._session)))
+        made = job.to_java(self._session)
+        with in_one_line():
+            return TrainingResult(self._session, train(graph, made))

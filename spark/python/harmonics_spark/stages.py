@@ -5,6 +5,7 @@ from pyspark.ml.util import DefaultParamsWriter, MLReadable, MLReader, MLWritabl
 from pyspark.ml.wrapper import JavaEstimator, JavaModel
 from pyspark.sql import SparkSession
 
+from harmonics_spark.errors import in_one_line
 from harmonics_spark.jobs import TrainingResult
 
 
@@ -67,7 +68,10 @@ class HarmonicsEstimator(JavaEstimator, _Columns):
     def __init__(self, graph, job, **columns):
         super().__init__()
         session = SparkSession.getActiveSession()
-        self._adopt(session._jvm.io.harmonics.spark.HarmonicsEstimator(graph, job.to_java(session)))
+        made = job.to_java(session)
+        with in_one_line():
+            java = session._jvm.io.harmonics.spark.HarmonicsEstimator(graph, made)
+        self._adopt(java)
         self._set(**columns)
 
     def _create_model(self, java_model):
