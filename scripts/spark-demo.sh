@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 
 scripts/build.sh release harmonics_jni
 scripts/spark-package.sh
+echo "spark: starting two executor processes on this machine (some seconds)"
 
 version=0.1.0
 jars=$PWD/bindings/jvm/target/harmonics-jvm-$version.jar

@@ -11,6 +11,7 @@ left_out() {
 
 command -v java >/dev/null && command -v mvn >/dev/null || left_out "there is no Java 17 or no Maven"
 [ -f build-Release/libharmonics_jni.so ] || left_out "build-Release/libharmonics_jni.so was not built"
+echo "spark: packaging with Maven; the first time it downloads Spark and its plugins (about 500 MB, some minutes)"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 if ! timeout "${HARMONICS_SPARK_SECONDS:-1200}" mvn -B -q -DskipTests package >"$log" 2>&1; then
