@@ -106,8 +106,10 @@ class Launcher {
     for (const pid_t child : children_of(::getpid())) {
       if (folders_.contains(child)) continue;
       left = true;
-      signal_tree(child, SIGKILL);
+      // A supervisor first: it must not take the death of its task for the task's own.
+      const std::vector<pid_t> below = descendants_of(child);
       ::kill(child, SIGKILL);
+      for (const pid_t pid : below) ::kill(pid, SIGKILL);
     }
     if (left) return;
     for (const std::string& folder : unguarded_) {

@@ -77,7 +77,8 @@ class ProgressLines {
 
 class Supervision {
  public:
-  Supervision(std::string folder, RunRecord run, StartedTask task, const LauncherEnds& ends)
+  Supervision(std::string folder, RunRecord run, StartedTask task, const LauncherEnds& ends,
+              pid_t guardian)
       : folder_(std::move(folder)),
         run_(std::move(run)),
         main_(task.pid),
@@ -85,7 +86,8 @@ class Supervision {
         socket_(ends.socket),
         out_(folder_ + "/out", run_.segment_bytes, run_.stream_bytes),
         err_(folder_ + "/err", run_.segment_bytes, run_.stream_bytes),
-        progress_(folder_) {
+        progress_(folder_),
+        guardian_(guardian) {
     if (run_.timeout_ms > 0) time_limit_ = boottime_ns() + run_.timeout_ms * kMillisecond;
     if (run_.lease_bound && !run_.lease_file.empty()) {
       lease_ = ::open(run_.lease_file.c_str(), O_RDONLY | O_CLOEXEC);
@@ -132,10 +134,13 @@ class Supervision {
     if (WIFEXITED(status_)) end.exit_code = WEXITSTATUS(status_);
     if (WIFSIGNALED(status_)) end.signal = WTERMSIG(status_);
     end.kind = stopped_as_.value_or(WIFSIGNALED(status_) ? RunEnd::kSignalled : RunEnd::kExited);
+    // Whoever sees to what a killed guardian left may have been faster than its signal.
+    const bool guarded = guarded_ && ::getppid() == guardian_;
+    if (!guarded && end.kind == RunEnd::kSignalled) end.kind = RunEnd::kLost;
     if (end.kind == RunEnd::kTimedOut) {
       end.message = "stopped at its time limit of " + std::to_string(run_.timeout_ms / 1000) + " s";
     }
-    if (!guarded_ && end.kind == RunEnd::kLost) end.message = "its guardian was killed";
+    if (!guarded && end.kind == RunEnd::kLost) end.message = "its guardian was killed";
     const std::uint64_t dropped = out_.dropped_bytes() + err_.dropped_bytes();
     if (dropped > 0) {
       end.message += (end.message.empty() ? "" : "; ") + std::to_string(dropped) +
@@ -292,6 +297,7 @@ class Supervision {
   OutputFile out_;
   OutputFile err_;
   ProgressLines progress_;
+  pid_t guardian_;
   int status_ = 0;
   bool all_gone_ = false;
   bool guarded_ = true;
@@ -339,7 +345,7 @@ void supervise(const std::string& folder, const LauncherEnds& ends, SupervisorRe
     remove_cgroups(run->cgroups);
     refuse(folder, ends.socket, launch_notice(folder, record, false), task.failure);
   }
-  Supervision supervision(folder, std::move(*run), task, ends);
+  Supervision supervision(folder, std::move(*run), task, ends, record.guardian);
   supervision.watch(signals, launch_notice(folder, record, true));
   ::_exit(write_end(folder, supervision.finish()) ? 0 : 1);
 }

@@ -306,7 +306,9 @@ class Campaign(CrashBase):
         self.assertGreater(len(tasks), 0)
         for start in range(0, len(tasks), 100):
             some = tasks[start:start + 100]
-            self.assertEqual(self.wait(*some)['succeeded'], len(some))
+            if self.wait(*some)['succeeded'] != len(some):
+                views = [self.task(task) for task in some]
+                self.fail([view for view in views if view['state'] != 'succeeded'])
         views = {view['id']: view for view in self.json('tasks', '--limit', 100_000)}
         for task in tasks:
             starts = self.lines(task, 'start')
