@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -172,6 +174,36 @@ TEST_P(CutLinks, DamageIsFoundAndSentAgain) {
       ends, [&] { return ends.proxy->flips() >= 60 && ends.connecting->stats().reconnects >= 30; });
   ends.proxy->be_gentle();
   close_both(ends);
+}
+
+// Each message waits for the answer to the one before, so that nothing follows bytes that are left
+// out but what the transport itself says; signs of life come too seldom to help.
+TEST_P(CutLinks, BytesThatAreLeftOutAreMissedSoon) {
+  TransportOptions options = quick();
+  options.heartbeat = std::chrono::minutes(1);
+  if (std::getenv("HARMONICS_TEST_PLAIN_BEATS") != nullptr) {  // to measure what it was without
+    options.heartbeat = std::chrono::seconds(1);
+    options.ask_again = Nanoseconds(0);
+  }
+  Ends ends = ends_with({11, 0, 0, 40'000}, false, options);
+  const auto started = std::chrono::steady_clock::now();
+  std::thread echo([&] {
+    while (const std::optional<Message> message = ends.listening->receive(patient())) {
+      ends.listening->send(*message, patient());
+    }
+  });
+  Message message = one();
+  message.tensor = Tensor::zeros({500});
+  while (ends.proxy->drops() < 10) {
+    ends.connecting->send(message, patient());
+    ASSERT_TRUE(ends.connecting->receive(patient()));
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - started;
+  std::printf("%s: %.2f s for each hole\n", std::string(transport_name(GetParam())).c_str(),
+              took.count() / static_cast<double>(ends.proxy->drops()));
+  ends.proxy->be_gentle();
+  ends.connecting->close(patient());
+  echo.join();
 }
 
 TEST_P(CutLinks, ASenderGoesOnWithinItsCreditsWhileThereIsNoLink) {

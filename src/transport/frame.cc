@@ -11,7 +11,7 @@ namespace harmonics {
 namespace {
 
 constexpr std::size_t kCheckedBytes = kFrameHeaderBytes - sizeof(std::uint32_t);
-constexpr std::uint8_t kKnownFlags = kFlagAsk;
+constexpr std::uint8_t kKnownFlags = kFlagAsk | kFlagProbe;
 
 std::string printable(ByteSpan bytes) {
   std::string out;

@@ -41,7 +41,8 @@ enum class FrameType : std::uint8_t {
   kLeave = 10,    // the sender has ended, knows that all it sent has arrived, and is gone
 };
 
-inline constexpr std::uint8_t kFlagAsk = 1;  // the sender waits for progress
+inline constexpr std::uint8_t kFlagAsk = 1;    // the sender waits for progress
+inline constexpr std::uint8_t kFlagProbe = 2;  // the receiver answers at once, whatever it has
 
 /// The first 64 bytes, decoded.
 struct FrameHeader {

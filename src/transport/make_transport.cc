@@ -22,6 +22,7 @@ void check_options(const RemoteBinding& binding, const TransportOptions& options
         "the token is too easily guessed: take 16 random bytes or more, as 'openssl rand -hex 16' "
         "writes them");
   }
+  if (options.ask_again < Nanoseconds(0)) wrong("ask_again must not be negative");
   if (options.heartbeat <= Nanoseconds(0) || options.handshake_timeout <= Nanoseconds(0) ||
       options.retry_first <= Nanoseconds(0) || options.retry_longest < options.retry_first) {
     wrong(

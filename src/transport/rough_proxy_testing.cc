@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <vector>
@@ -95,6 +96,9 @@ void RoughProxy::accept_one() {
   if (roughness_.flip_within_bytes > 0) {
     pair.flip_at = 1 + random_.below(roughness_.flip_within_bytes);
   }
+  if (roughness_.drop_within_bytes > 0) {
+    pair.drop_at = 1 + random_.below(roughness_.drop_within_bytes);
+  }
   empty_ = false;
   pairs_.push_back(std::move(pair));
 }
@@ -112,12 +116,24 @@ bool RoughProxy::forward(Pair& pair, int from) {
     // Another one later on, for the case that this one hit bytes that mean nothing.
     pair.flip_at = after + 1 + random_.below(roughness_.flip_within_bytes);
   }
+  bytes = without_some(pair, bytes);
   const bool cuts = !gentle_ && pair.cut_at > pair.forwarded && pair.cut_at <= after;
   if (cuts) bytes = bytes.first(pair.cut_at - pair.forwarded);
   pair.forwarded += bytes.size();
   if (!write_whole(pair.ends[1 - from].get(), bytes)) return false;
   if (cuts) cut(pair);
   return !cuts;
+}
+
+// The last bytes of what is forwarded at that point: whoever gets the rest waits for them.
+std::span<char> RoughProxy::without_some(Pair& pair, std::span<char> bytes) {
+  const std::uint64_t after = pair.forwarded + bytes.size();
+  if (gentle_ || pair.drop_at <= pair.forwarded || pair.drop_at > after) return bytes;
+  constexpr std::uint64_t kMostDropped = 64;
+  const std::uint64_t dropped =
+      std::min<std::uint64_t>(bytes.size(), 1 + random_.below(kMostDropped));
+  ++drops_;
+  return bytes.first(bytes.size() - dropped);
 }
 
 void RoughProxy::cut(Pair& pair) {

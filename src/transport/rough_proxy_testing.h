@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <list>
 #include <mutex>
+#include <span>
 #include <thread>
 
 #include <harmonics/base/random.h>
@@ -21,6 +22,8 @@ struct Roughness {
   std::uint64_t cut_within_bytes = 0;
   /// Flips one bit there.
   std::uint64_t flip_within_bytes = 0;
+  /// Leaves out some bytes there, up to 64.
+  std::uint64_t drop_within_bytes = 0;
 };
 
 /// Forwards connections to a port of this machine, on a thread of its own.
@@ -30,8 +33,9 @@ class RoughProxy {
   ~RoughProxy();
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
-  /// Connections that were cut, and bits that were flipped, so far.
+  /// Connections that were cut, bits that were flipped, and holes that were made, so far.
   [[nodiscard]] std::uint64_t cuts() const { return cuts_; }
+  [[nodiscard]] std::uint64_t drops() const { return drops_; }
   [[nodiscard]] std::uint64_t flips() const { return flips_; }
   /// Treats connections well from now on, also those that there are.
   void be_gentle() { gentle_ = true; }
@@ -45,11 +49,13 @@ class RoughProxy {
     std::uint64_t forwarded = 0;
     std::uint64_t cut_at = 0;
     std::uint64_t flip_at = 0;
+    std::uint64_t drop_at = 0;
   };
 
   void run();
   void accept_one();
   bool forward(Pair& pair, int from);
+  std::span<char> without_some(Pair& pair, std::span<char> bytes);
   void cut(Pair& pair);
 
   const std::uint16_t target_;
@@ -65,6 +71,7 @@ class RoughProxy {
   std::atomic<bool> empty_ = true;
   std::atomic<std::uint64_t> cuts_ = 0;
   std::atomic<std::uint64_t> flips_ = 0;
+  std::atomic<std::uint64_t> drops_ = 0;
   std::thread thread_;
 };
 

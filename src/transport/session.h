@@ -60,6 +60,9 @@ class Session {
   /// The other end is being asked for its progress now.
   void asked() { asked_ = true; }
 
+  /// Whether something that was put onto the link has not been acknowledged.
+  [[nodiscard]] bool unacknowledged() const { return linked_ && written_ > peer_.delivered; }
+
   [[nodiscard]] Sequence pushed() const { return pushed_; }
   /// Messages up to this one have arrived at the other end: they need not be kept any more.
   [[nodiscard]] Sequence peer_delivered() const { return peer_.delivered; }

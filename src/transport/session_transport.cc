@@ -89,7 +89,7 @@ bool SessionTransport::wait_for_change(Lock& lock, std::condition_variable& chan
   if (link_) link_->push();
   if (link_ && !working_) {
     ++works_;
-    work(lock, std::min(end, next_beat_));
+    work(lock, std::min(end, next_look_));
     // Someone else who waits may have to go on with the work.
     if (waiting_ > 0) {
       arrived_.notify_all();

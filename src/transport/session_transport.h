@@ -88,6 +88,7 @@ class SessionTransport final : public Transport, private Greeter {
   void turn(Lock& lock, const LinkPtr& link, const std::optional<Error>& broken, bool has_read);
   void take_frame(ReceivedFrame& frame);
   void keep_time(const LinkPtr& link, bool has_read);
+  void look_for_missing(Deadline now);
   void link_broke(const Error& error);
   void finish_writing(Lock& lock);
   void flush(Lock& lock);
@@ -131,6 +132,16 @@ class SessionTransport final : public Transport, private Greeter {
   bool beat_due_ = false;
   bool wrote_since_beat_ = false;
   Deadline next_beat_{};
+  Deadline next_look_{};  // when it is time to see what is due; at the latest the next beat
+  /// An acknowledgement that stays out.
+  struct Missing {
+    Sequence delivered = 0;  // as far as it goes
+    Deadline since{};        // that long, or since it was last asked for
+    int asked = 0;
+  };
+  std::optional<Missing> missing_;
+  Nanoseconds answer_time_{0};  // of the last one that was asked for
+  int probes_due_ = 0;
   std::optional<GreetedLink> offer_;  // that the I/O thread has not taken over yet
 
   std::optional<Agreement> agreement_;  // of the last link

@@ -22,6 +22,13 @@ constexpr int kLingerRetries = 4;
 // A process binds its boundaries one after the other; one that still lacks ours after so many
 // attempts (a third of a second, if it was there first) most likely never will have it.
 constexpr int kNotFoundBeforeWarning = 7;
+// How often a missing acknowledgement is looked for in the time that it may stay out.
+constexpr int kLooksPerAsking = 2;
+// So many answer times an acknowledgement may stay out.
+constexpr int kAnswerTimes = 4;
+// It is asked for so often, with four times as many frames each time: where bytes were lost, the
+// other end waits for as many as are missing before it can see that something is wrong.
+constexpr int kMaxAsked = 5;
 
 }  // namespace
 
@@ -245,7 +252,8 @@ void SessionTransport::take_over(Lock& lock) {
   agreement_ = offer.agreement;
   link_ = offer.link;
   failed_attempts_ = 0;
-  next_beat_ = std::chrono::steady_clock::now() + options_.heartbeat;
+  next_look_ = std::chrono::steady_clock::now();
+  next_beat_ = next_look_ + options_.heartbeat;
   log_debug("transport", "{}: link up", where());
   forget_delivered();
   room_.notify_all();
@@ -264,7 +272,7 @@ void SessionTransport::serve(const LinkPtr& link) {
     if (!working_ && !program_works) {
       const bool awaited = waiting_ > 0;
       io_works_ = true;
-      work(lock, next_beat_);
+      work(lock, next_look_);
       io_works_ = false;
       // The program waits for what we read: it may as well read the next one itself.
       if (awaited) ++works_;
@@ -273,7 +281,7 @@ void SessionTransport::serve(const LinkPtr& link) {
     deep_sleep_ = working_ && !program_works;
     // A beat that is due is for who works to keep: until he has, this thread must not spin.
     const Deadline until = std::max(
-        deep_sleep_ ? next_beat_ : std::min(next_beat_, deadline_in(doze)), deadline_in(kDoze));
+        deep_sleep_ ? next_look_ : std::min(next_look_, deadline_in(doze)), deadline_in(kDoze));
     doze = std::min(2 * doze, kLongestDoze);
     lock.unlock();
     link->doze(until);
@@ -330,6 +338,7 @@ void SessionTransport::take_frame(ReceivedFrame& frame) {
   }
   session_.peer_progress(header.progress);
   if ((header.flags & kFlagAsk) != 0) session_.peer_asks();
+  if ((header.flags & kFlagProbe) != 0) beat_due_ = true;
   switch (header.type) {
     case FrameType::kMessage:
       if (session_.arrive(header.sequence, message_bytes(frame.message)) ==
@@ -367,9 +376,35 @@ void SessionTransport::keep_time(const LinkPtr& link, bool has_read) {
             std::chrono::duration_cast<std::chrono::milliseconds>(route_.silence_limit).count())));
     return;
   }
-  if (now < next_beat_) return;
-  next_beat_ = now + options_.heartbeat;
-  beat_due_ = !std::exchange(wrote_since_beat_, false) || session_.untold();
+  if (now < next_look_) return;
+  look_for_missing(now);
+  if (now >= next_beat_) {
+    next_beat_ = now + options_.heartbeat;
+    beat_due_ = beat_due_ || !std::exchange(wrote_since_beat_, false) || session_.untold();
+  }
+  const bool looks = route_.may_reconnect && options_.ask_again > Nanoseconds(0);
+  next_look_ =
+      looks ? std::min(next_beat_, now + options_.ask_again / kLooksPerAsking) : next_beat_;
+}
+
+void SessionTransport::look_for_missing(Deadline now) {
+  if (!route_.may_reconnect || options_.ask_again <= Nanoseconds(0)) return;
+  const Sequence delivered = session_.peer_delivered();
+  if (missing_ && missing_->delivered != delivered && missing_->asked > 0) {
+    // What came between two looks took no time that would count.
+    const Nanoseconds took = now - missing_->since;
+    answer_time_ = took > options_.ask_again ? took : Nanoseconds(0);
+  }
+  if (!session_.unacknowledged()) {
+    missing_.reset();
+  } else if (!missing_ || missing_->delivered != delivered || residue_) {
+    missing_ = Missing{delivered, now, 0};
+  } else if (missing_->asked < kMaxAsked &&
+             now - missing_->since >= std::max(options_.ask_again, kAnswerTimes * answer_time_)) {
+    probes_due_ = 1 << (2 * missing_->asked);
+    missing_->since = now;
+    ++missing_->asked;
+  }
 }
 
 void SessionTransport::link_broke(const Error& error) {
@@ -400,6 +435,8 @@ void SessionTransport::lose_link(const std::string& reason) {
   session_.cut();
   residue_ = false;
   ask_due_ = false;
+  missing_.reset();
+  probes_due_ = 0;
   trouble_ = reason;
   io_.notify_all();
   room_.notify_all();
@@ -444,12 +481,16 @@ std::optional<OutgoingFrame> SessionTransport::next_frame() {
       frame.header.type = FrameType::kEnd;
     }
     frame.header.sequence = *sequence;
-  } else if (session_.owes_progress() || beat_due_ || ask_due_) {
+  } else if (session_.owes_progress() || beat_due_ || ask_due_ || probes_due_ > 0) {
     frame.header.type = FrameType::kProgress;
   } else {
     return std::nullopt;
   }
   frame.header.flags = std::exchange(ask_due_, false) ? kFlagAsk : std::uint8_t{0};
+  if (frame.header.type == FrameType::kProgress && probes_due_ > 0) {
+    frame.header.flags |= kFlagProbe;
+    --probes_due_;
+  }
   frame.header.boundary = boundary_id_;
   frame.header.progress = session_.progress();
   session_.told_progress();
