@@ -5,6 +5,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/data/batch_producer.h>
 #include <harmonics/data/cache_producer.h>
+#include <harmonics/data/label_producer.h>
 #include <harmonics/data/open_producer.h>
 #include <harmonics/data/prefetch_producer.h>
 #include <harmonics/data/shuffle_producer.h>
@@ -56,6 +57,19 @@ HarmonicGraph resolve_graph(const HarmonicGraph& graph, const NamedSources& sour
     specs[name] = sources.find(name)->second->sample_spec();
   }
   return specs.empty() ? graph : graph.resolved_with(specs);
+}
+
+NamedSources with_checked_labels(const HarmonicGraph& graph, NamedSources sources) {
+  for (const TrainingTap& tap : graph.taps()) {
+    const auto target = sources.find(tap.target);
+    if (tap.loss != "cross_entropy" || target == sources.end()) continue;
+    if (is_floating(target->second->sample_spec().dtype)) continue;  // probabilities
+    const Shape& prediction = graph.spec(tap.prediction).shape;
+    if (prediction.empty()) continue;
+    target->second =
+        std::make_shared<LabelProducer>(target->second, prediction.back(), tap.prediction);
+  }
+  return sources;
 }
 
 void require_sources(const HarmonicGraph& graph, const NamedSources& sources,

@@ -25,6 +25,10 @@ using NamedSources = std::map<std::string, IndexedProducerPtr, std::less<>>;
 /// The graph with the shapes that follow from the sources.
 [[nodiscard]] HarmonicGraph resolve_graph(const HarmonicGraph& graph, const NamedSources& sources);
 
+/// The sources, with those of targets of cross_entropy checked as they are read: a label that is no
+/// class is an Error that names its place in the data. The graph must be resolved.
+[[nodiscard]] NamedSources with_checked_labels(const HarmonicGraph& graph, NamedSources sources);
+
 /// Throws an Error that says what to do unless every one of these producers has a source.
 void require_sources(const HarmonicGraph& graph, const NamedSources& sources,
                      std::span<const std::string> producers);

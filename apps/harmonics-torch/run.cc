@@ -202,7 +202,8 @@ int run_watched(const RunCommand& command, InterruptWatch& watch) {
   const bool measured = has_all_targets(document.graph, sources);
   require_sources(document.graph, sources, needed_producers(document.graph, measured));
   const HarmonicGraph graph = resolve_graph(document.graph, sources);
-  const Rows rows{batches_of(graph, sources, settings.batch_size), measured, watch};
+  const Rows rows{batches_of(graph, with_checked_labels(graph, sources), settings.batch_size),
+                  measured, watch};
   watch.check("before the first row; no output was written");
   RunReport report = is_int8_network(command.weights)
                          ? compute_int8(command, graph, settings, rows)

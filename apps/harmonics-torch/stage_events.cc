@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 
@@ -33,8 +34,10 @@ void set_evaluation(Json& json, const std::optional<Evaluation>& evaluation) {
 
 std::optional<Evaluation> evaluation_of(const Json& json) {
   if (json.find("test_loss") == nullptr) return std::nullopt;
-  return Evaluation{json.at("test_samples").as_integer(), json.at("test_loss").as_number(),
-                    number_of(json, "test_accuracy")};
+  // A loss that is not finite is null in JSON.
+  const double loss =
+      json.at("test_loss").is_null() ? std::nan("") : json.at("test_loss").as_number();
+  return Evaluation{json.at("test_samples").as_integer(), loss, number_of(json, "test_accuracy")};
 }
 
 Json event_json(const StepReport& step) {

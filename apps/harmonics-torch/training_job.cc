@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include <harmonics/base/clock.h>
 #include <harmonics/base/error.h>
@@ -142,7 +143,7 @@ TrainingJob prepare_job(const TrainCommand& command) {
   const NamedSources sources = open_sources(job.graph, bindings);
   require_sources(job.graph, sources, producer_names(job.graph));
   job.graph = resolve_graph(job.graph, sources);
-  job.data = make_training_data(sources, job.settings);
+  job.data = make_training_data(with_checked_labels(job.graph, sources), job.settings);
   return job;
 }
 
@@ -176,7 +177,8 @@ TrainingJob prepare_part_job(const StageCommand& stage, const TrainCommand& comm
       stage.plan.empty() ? partition_graph(job.graph, static_cast<std::size_t>(count))
                          : partition_graph(job.graph, plan);
   part = parts.at(static_cast<std::size_t>(stage.part));
-  job.data = make_training_data(open(producer_names(part)), job.settings);
+  job.data =
+      make_training_data(with_checked_labels(job.graph, open(producer_names(part))), job.settings);
   if (job.data.batches_per_epoch == 0) job.data.batches_per_epoch = stage.batches_per_epoch;
   if (job.data.batches_per_epoch == 0 && job.settings.schedule == "cosine" && !bindings.empty()) {
     // The data of another part tells how long the schedule is, where this machine has it.
@@ -252,6 +254,11 @@ int finish_job(const TrainReport& report, const TrainCommand& command,
     case OutputStyle::kQuiet: text = report.weights_digest + "\n"; break;
   }
   write_text(Stream::kOutput, text);
+  if (report.test && !std::isfinite(report.test->loss)) {
+    notice(command,
+           "the test loss is not finite: the rows that are held back hold NaN, or the weights have "
+           "grown beyond bounds");
+  }
   if (!report.interrupted) return kExitDone;
   notice(command,
          report.checkpoint.empty()

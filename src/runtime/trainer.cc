@@ -1,5 +1,6 @@
 #include <harmonics/runtime/trainer.h>
 
+#include <cmath>
 #include <fstream>
 #include <utility>
 
@@ -219,10 +220,13 @@ StepReport Trainer::step() {
 
 bool Trainer::should_stop_early(const EpochReport& report, int patience) {
   if (!report.evaluation) return false;
-  if (progress_.epochs_since_best < 0 || report.evaluation->loss < progress_.best_loss) {
+  // A loss that is not finite is no better than any, and no worse than none.
+  const bool finite = std::isfinite(report.evaluation->loss);
+  const bool first = progress_.epochs_since_best < 0;
+  if (finite && (first || report.evaluation->loss < progress_.best_loss)) {
     progress_.best_loss = report.evaluation->loss;
     progress_.epochs_since_best = 0;
-  } else {
+  } else if (!first) {
     ++progress_.epochs_since_best;
   }
   return patience > 0 && progress_.epochs_since_best >= patience;

@@ -100,8 +100,34 @@ class BadInputTest(program.CliTest):
 
     def test_label_out_of_range(self):
         self.write('points.csv', program.points(30) + '1,2,3,4,9\n')
-        error = self.assert_refused('9')
+        error = self.assert_refused("points.csv' line 31, column 4", 'label 9', '4 classes')
         self.assertNotIn('.cpp', error)
+        self.assert_refused("points.csv' line 31, column 4", flags=('--parts', '2', '--processes'))
+
+    def test_data_that_is_no_number(self):
+        rows = program.points(40).splitlines()
+        for line in (1, 33):  # one row that is held back and one that is not
+            changed = list(rows)
+            changed[line] = 'nan' + changed[line][changed[line].index(','):]
+            self.write('points.csv', '\n'.join(changed) + '\n')
+            self.assert_refused(f"points.csv' line {line + 1}, column 0", 'nan=allow')
+        net = self.write('lenient.harp', self.net.read_text().replace('columns=0-3', 'columns=0-3&nan=allow')
+                         .replace('test_split = 0.25', 'test_split = 0.5'))
+        ends = set()
+        for line in range(4):
+            changed = rows[:4]
+            changed[line] = 'nan' + changed[line][changed[line].index(','):]
+            self.write('points.csv', '\n'.join(changed) + '\n')
+            result = self.call('train', net, '--epochs', '1', '--output', 'json')
+            ends.add(result.returncode)
+            self.assertIn('the loss is not finite' if result.returncode else 'the test loss is not finite',
+                          result.stderr)
+        self.assertEqual(ends, {0, 1})  # two rows are held back
+
+    def test_a_pipe_in_place_of_data(self):
+        (self.folder / 'points.csv').unlink()
+        os.mkfifo(self.folder / 'points.csv')
+        self.assert_refused('points.csv', 'not a regular file')
 
     def test_nothing_to_learn(self):
         self.change('    output <-(cross_entropy)- label;\n', '')

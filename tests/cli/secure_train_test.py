@@ -14,6 +14,22 @@ from processes_test import children_of
 from resume_test import Metrics
 
 
+def change_a_weight(path):
+    """Changes the first weight of a checkpoint and mends its checksum; gives the new one."""
+    content = bytearray(path.read_bytes())
+    header = 8 + int.from_bytes(content[:8], 'little')
+    tensors = json.loads(content[8:header])
+    at = header + next(tensor['data_offsets'][0] for name, tensor in sorted(tensors.items())
+                       if name.startswith('model.') and name.endswith('.weight'))
+    content[at] ^= 1
+    place = content.index(tensors['__metadata__']['sha256'].encode())
+    content[place:place + 64] = b'0' * 64
+    digest = hashlib.sha256(content).hexdigest()
+    content[place:place + 64] = digest.encode()
+    path.write_bytes(content)
+    return digest
+
+
 class SecureTrainTest(program.CliTest):
     def setUp(self):
         super().setUp()
@@ -117,6 +133,22 @@ class SecureTrainTest(program.CliTest):
                 after = self.verified(chain)
                 self.assertEqual(after['run'], before['run'])
                 self.assertGreater(after['links'], before['links'])
+
+    def test_weights_that_were_changed_do_not_go_on(self):
+        for extra in ((), ('--processes',)):
+            with self.subTest(extra):
+                chain, saved = f'{len(extra)}.chain', self.folder / f'point{len(extra)}'
+                once = (*extra, '--micro-batches', '2', '--checkpoint', saved, *self.secure(chain=chain))
+                self.train(*once, '--parts', '2', '--epochs', '1')
+                if extra:
+                    stage = json.loads(saved.read_text())['latest']['stages'][1]
+                    digest = change_a_weight(self.folder / stage['file'])
+                    saved.write_text(saved.read_text().replace(stage['sha256'], digest))
+                else:
+                    change_a_weight(saved)
+                for parts in ('2', '1'):
+                    result = self.call('train', self.net, *once, '--parts', parts, '--resume')
+                    self.assert_fails(result, 'wrong weights', 'signed at step 6', 'another checkpoint')
 
     def test_a_killed_part_leaves_one_history(self):
         # More lines than a pipe holds, so that the run waits here and cannot end before the kill.
