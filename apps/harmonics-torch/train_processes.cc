@@ -422,6 +422,33 @@ std::variant<TrainReport, Failure> ProcessRun::attempt(bool resume, TrainProgres
   return *reports_[teller_];
 }
 
+// Parts go back to the newest step of which all files are there. A step back is said; the whole way
+// back to the beginning is not gone.
+void check_files(const TrainCommand& command, const std::filesystem::path& checkpoint) {
+  if (!std::filesystem::exists(checkpoint) || !is_manifest(checkpoint)) return;
+  const Manifest manifest = read_manifest(checkpoint);
+  const auto lost = [&](const SavedStep& saved) -> std::string {
+    for (const StageFile& stage : saved.stages) {
+      if (!std::filesystem::exists(checkpoint.parent_path() / stage.file)) return stage.file;
+    }
+    return {};
+  };
+  const std::string missing = lost(manifest.latest);
+  if (missing.empty()) return;
+  const bool older =
+      manifest.previous && !manifest.previous->stages.empty() && lost(*manifest.previous).empty();
+  if (!older) {
+    fail(ErrorCode::kDataLoss,
+         "the checkpoint '{}' has lost '{}' of step {}, and no earlier step is whole: put the file "
+         "back, or leave out --resume to begin anew",
+         command.checkpoint.string(), missing, manifest.latest.step);
+  }
+  notice(
+      command,
+      format("the checkpoint '{}' has lost '{}' of step {}: the parts go back to step {}",
+             command.checkpoint.string(), missing, manifest.latest.step, manifest.previous->step));
+}
+
 }  // namespace
 
 int train_in_processes(const TrainingJob& job, InterruptWatch& watch) {
@@ -430,6 +457,7 @@ int train_in_processes(const TrainingJob& job, InterruptWatch& watch) {
   if (command.checkpoint.empty()) scratch.emplace();
   const std::filesystem::path checkpoint =
       scratch ? scratch->path() / "run" : std::filesystem::absolute(command.checkpoint);
+  if (command.resume) check_files(command, checkpoint);
   const CheckpointStamp before(checkpoint);
   watch.step_done();  // the parts know whether there is work to lose
   const SteadyClock clock;

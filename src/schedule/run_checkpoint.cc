@@ -85,11 +85,19 @@ std::vector<SavedStep> usable_steps(const std::filesystem::path& manifest, const
   const Manifest content = read_manifest(manifest);
   std::vector<SavedStep> steps = {content.latest};
   if (content.previous) steps.push_back(*content.previous);
+  bool lost = false;
   std::erase_if(steps, [&](const SavedStep& saved) {
-    return !std::ranges::all_of(files_to_read(saved, part, count), [&](const StageFile& stage) {
-      return std::filesystem::exists(folder_of(manifest) / stage.file);
-    });
+    for (const StageFile& stage : files_to_read(saved, part, count)) {
+      if (std::filesystem::exists(folder_of(manifest) / stage.file)) continue;
+      log_warn("schedule", "the checkpoint '{}' has lost '{}' of step {}", manifest.string(),
+               stage.file, saved.step);
+      lost = true;
+      return true;
+    }
+    return false;
   });
+  // Who has lost what was saved does not begin anew without being asked to.
+  if (lost) std::erase_if(steps, [](const SavedStep& saved) { return saved.stages.empty(); });
   return steps;
 }
 

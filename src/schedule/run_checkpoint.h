@@ -43,7 +43,8 @@ void complete_checkpoint(const std::filesystem::path& manifest, const Manifest& 
 [[nodiscard]] std::vector<StageFile> files_to_read(const SavedStep& saved, const std::string& part,
                                                    std::size_t count);
 /// Saved steps that such a part can go on from, newest first: the files that it reads are there.
-/// Where there is no checkpoint at all, the beginning.
+/// Where there is no checkpoint at all, the beginning. A file that is missing is told in a warning,
+/// and the beginning is then not among them: nobody who lost what was saved begins anew unasked.
 [[nodiscard]] std::vector<SavedStep> usable_steps(const std::filesystem::path& manifest,
                                                   const std::string& part, std::size_t count);
 

@@ -91,6 +91,25 @@ class ProcessesTest(program.CliTest):
         out = json.loads(self.done('run', self.net, '--weights', saved, '--output', 'json'))
         self.assertEqual(out['rows'], 64)
 
+    def test_a_checkpoint_that_lost_a_file_says_so(self):
+        saved = self.folder / 'run'
+        self.train('--processes', '--parts', '2', *self.settings(2), '--checkpoint', saved,
+                   '--checkpoint-every-epochs', '1')
+        manifest = json.loads(saved.read_text())
+        lost = manifest['latest']['stages'][1]['file']
+        (self.folder / lost).unlink()
+        resume = ('train', self.net, '--processes', '--parts', '2', *self.settings(3), '--checkpoint', saved,
+                  '--resume', '--output', 'json')
+        result = self.call(*resume)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn(lost, result.stderr)
+        self.assertIn(f'go back to step {manifest["previous"]["step"]}', result.stderr)
+        manifest = json.loads(saved.read_text())
+        for step in ('latest', 'previous'):
+            (self.folder / manifest[step]['stages'][0]['file']).unlink(missing_ok=True)
+        result = self.call(*resume)
+        self.assert_fails(result, 'has lost', 'leave out --resume')
+
     def test_wrong_usage(self):
         for line, text in {'--processes --transport bus': 'a bus connects parts of one process',
                            '--transport tcp': 'add --processes',
