@@ -30,9 +30,11 @@ int torch_main(int argc, char** argv) {
   if (const auto* sweeping = std::get_if<DispatchSweepCommand>(&command)) {
     return dispatch_sweep(*sweeping);
   }
+  if (const auto* verifying = std::get_if<VerifyCommand>(&command)) return verify(*verifying);
   if (const auto* listing = std::get_if<DevicesCommand>(&command)) return devices(*listing);
   fail(ErrorCode::kInvalidArgument,
-       "harmonics-torch only trains, runs, quantizes, profiles, sweeps and lists devices; call "
+       "harmonics-torch only trains, runs, quantizes, profiles, sweeps, verifies models and lists "
+       "devices; call "
        "'harmonics'");
 }
 

@@ -25,7 +25,10 @@ struct Dispatch {
   int operator()(const TraceCommand& command) const { return trace(command); }
   int operator()(const KeysNewCommand& command) const { return keys_new(command); }
   int operator()(const KeysShowCommand& command) const { return keys_show(command); }
-  int operator()(const VerifyCommand& command) const { return verify(command); }
+  int operator()(const VerifyCommand& command) const {
+    if (!command.compares_models()) return verify(command);
+    become_torch_program(argv);
+  }
   int operator()(const DoctorCommand& command) const { return doctor(command); }
   int operator()(const CompletionCommand& command) const { return completion(command); }
   int operator()(const DevicesCommand&) const { become_torch_program(argv); }

@@ -106,13 +106,32 @@ void CommandTree::add_verify() {
              "check the tensors in this folder too, each named by its root");
   add_texts(verify, "--line", verify_.lines, "PROOF",
             "check that this line, which proof() of a run gave, is in the chain (repeatable)");
+  add_path(verify, "--weights", verify_.weights,
+           "compare the weights of this checkpoint or safetensors file with those announced");
+  verify
+      .add_option_function<std::vector<std::string>>(
+          "--graph",
+          [this](const std::vector<std::string>& files) {
+            verify_.graphs.assign(files.begin(), files.end());
+          },
+          "compare this model, or the files of its parts, with the graphs signed (repeatable)")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+  add_bindings(verify, "--data", verify_.data,
+               "compare this data of a producer of the --graph with what entered (repeatable)");
+  for (const char* key : {"batch_size", "micro_batches", "seed", "test_split", "shuffle"}) {
+    add_setting(verify, *find_train_setting_rule(key), verify_.settings);
+  }
   verify.add_flag("--explain", verify_.explain, "draw who handed what to whom")->option_text(" ");
   verify
       .add_flag("--allow-unknown", verify_.allow_unknown, "accept signers that are not in --keys")
       ->option_text(" ");
   add_output(verify, verify_.output);
   verify.footer(
-      example("  harmonics verify run.chain --keys trusted --explain\n\n"
+      example("  harmonics verify run.chain --keys trusted --explain\n"
+              "  harmonics verify run.chain --graph net.harp --weights net.safetensors \\\n"
+              "    --data 'image=csv:digits.csv?columns=0-63'\n\n"
+              "How data was cut into batches comes from flags or the model's file. "
               "Exit code 0: everything holds and all signers are known. 1: something does not; the "
               "message names the first broken link."));
   verify.callback([this] { command_ = verify_; });

@@ -143,6 +143,7 @@
 #include <harmonics/runtime/parameter_set.h>
 #include <harmonics/runtime/safetensors.h>
 #include <harmonics/runtime/secure_run.h>
+#include <harmonics/runtime/signed_weights.h>
 #include <harmonics/runtime/stage.h>
 #include <harmonics/runtime/stage_backend.h>
 #include <harmonics/runtime/stage_chain.h>

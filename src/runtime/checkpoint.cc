@@ -9,6 +9,7 @@
 #include <harmonics/base/log.h>
 #include <harmonics/runtime/safetensors.h>
 #include <harmonics/runtime/secure_run.h>
+#include <harmonics/runtime/signed_weights.h>
 
 #include "checkpoint_custody.h"
 #include "checkpoint_state.h"
@@ -274,6 +275,16 @@ TrainingProgress load_saved_step(const std::filesystem::path& folder, const Save
 std::int64_t checkpoint_steps(const std::filesystem::path& path) {
   if (is_manifest(path)) return read_manifest(path).latest.step;
   return state_of(path, read_safetensors(path)).at("steps").as_integer();
+}
+
+std::map<std::string, std::vector<std::string>> checkpoint_signed_weights(
+    const std::filesystem::path& path) {
+  std::vector<Json> states;
+  for (const StageFile& stage : latest_step(path).stages) {
+    const std::filesystem::path file = path.parent_path() / stage.file;
+    states.push_back(state_of(file, {{}, read_safetensors_metadata(file)}));
+  }
+  return signed_names(states);
 }
 
 NamedTensors checkpoint_weights(const std::filesystem::path& path) {

@@ -133,6 +133,10 @@ Json custody_json(const StageChain& chain) {
       .set("weights", std::move(weights));
 }
 
+std::map<std::string, std::vector<std::string>> signed_names(const std::vector<Json>& states) {
+  return custody_from(states).names;
+}
+
 void restore_custody(const std::filesystem::path& folder, const std::vector<Json>& states,
                      const NamedTensors& weights, const StageChain& chain) {
   KeptCustody kept = custody_from(states);

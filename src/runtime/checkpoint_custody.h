@@ -2,6 +2,8 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
+#include <string>
 #include <vector>
 
 #include <harmonics/base/json.h>
@@ -12,6 +14,10 @@ namespace harmonics {
 /// The state of the chain's custody, whose heads are signed as those of this step; null when there
 /// is nothing to keep.
 [[nodiscard]] Json custody_json(const StageChain& chain);
+
+/// The names of the weights that each stage signed, as these states say; by stage.
+[[nodiscard]] std::map<std::string, std::vector<std::string>> signed_names(
+    const std::vector<Json>& states);
 
 /// Hands what the files of a checkpoint keep, whose states these are, to the chain's custody. Where
 /// the run is secure, `weights` must be those that the stages signed when they saved, however the

@@ -52,7 +52,7 @@ class Reader {
     if (error) broken("it is not a regular file");
   }
 
-  Safetensors read() {
+  Safetensors read(bool with_tensors = true) {
     read_header();
     Safetensors content;
     const Json header = Json::parse(header_, path_.string());
@@ -62,6 +62,7 @@ class Reader {
         content.metadata[key] = value.as_string();
       }
     }
+    if (!with_tensors) return content;
     read_data(header, content);
     check(content);
     return content;
@@ -185,14 +186,24 @@ std::string write_safetensors(const std::filesystem::path& path, const Safetenso
   return digits;
 }
 
-Safetensors read_safetensors(const std::filesystem::path& path) {
+namespace {
+
+Safetensors read_file(const std::filesystem::path& path, bool with_tensors) {
   try {
-    return Reader(path).read();
+    return Reader(path).read(with_tensors);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kInvalidArgument) throw;
     fail(ErrorCode::kDataLoss, "'{}' is not a usable safetensors file: {}", path.string(),
          error.what());
   }
+}
+
+}  // namespace
+
+Safetensors read_safetensors(const std::filesystem::path& path) { return read_file(path, true); }
+
+std::map<std::string, std::string> read_safetensors_metadata(const std::filesystem::path& path) {
+  return read_file(path, false).metadata;
 }
 
 }  // namespace harmonics

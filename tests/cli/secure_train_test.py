@@ -150,6 +150,46 @@ class SecureTrainTest(program.CliTest):
                     result = self.call('train', self.net, *once, '--parts', parts, '--resume')
                     self.assert_fails(result, 'wrong weights', 'signed at step 6', 'another checkpoint')
 
+    def test_a_chain_is_that_of_one_model(self):
+        data = ('--data', 'point=csv:points.csv?columns=0-3', '--data', 'label=csv:points.csv?columns=4')
+        points = (self.folder / 'points.csv').read_text()
+        for name, flags in {'whole': (), 'cut': self.two, 'apart': (*self.two, '--processes')}.items():
+            with self.subTest(name):
+                chain, saved = f'{name}.chain', self.folder / name
+                self.train(*flags, '--seed', '3', '--checkpoint', saved, *self.secure(chain=chain))
+                verify = ('verify', chain, '--keys', self.keys, '--graph', self.net, '--output', 'json')
+                cut = ('--seed', '3', '--batch-size', '8', '--test-split', '0.25', '--micro-batches',
+                       '2' if flags else '1')
+                found = json.loads(self.done(*verify, '--weights', saved, *data, *cut))
+                self.assertEqual(found['compared']['weights_step'], found['compared']['last_step'])
+                self.assertGreater(found['data_checked'], 18)
+                self.assertEqual(len(found['stages'][0]['graph']), 64)
+                self.assertIn('point', [data['producer'] for data in found['stages'][0]['data']])
+                self.assertEqual(found['stages'][0]['weights']['last']['step'], 18)
+                explained = self.done('verify', chain, '--keys', self.keys, '--explain')
+                self.assertIn(found['stages'][0]['weights']['last']['root'], explained)
+                self.assertIn(found['stages'][0]['graph'][:16], self.done('verify', chain, '--keys', self.keys))
+                # Without the graph the checkpoint says whose weights are whose.
+                self.done('verify', chain, '--keys', self.keys, '--weights', saved)
+                other = self.write('other.harp', self.net.read_text().replace('linear(8)', 'linear(9)'))
+                self.assert_fails(self.call('verify', chain, '--keys', self.keys, '--graph', other),
+                                  'another run', 'other.harp')
+                # One number of one row, which every epoch has seen.
+                self.write('points.csv', '9' + points)
+                self.assert_fails(self.call(*verify, *data, *cut), 'wrong input', "'point'")
+                self.write('points.csv', points)
+                self.assert_fails(self.call(*verify, *data), 'wrong input')  # another seed
+                self.done(*verify, *data, *cut, '--shuffle')
+                self.assert_fails(self.call(*verify, *data, *cut, '--no-shuffle'), 'wrong input')
+                file = saved
+                if name == 'apart':
+                    stage = json.loads(saved.read_text())['latest']['stages'][1]
+                    file = self.folder / stage['file']
+                    saved.write_text(saved.read_text().replace(stage['sha256'], change_a_weight(file)))
+                else:
+                    change_a_weight(file)
+                self.assert_fails(self.call(*verify, '--weights', saved), 'wrong weights')
+
     def test_a_killed_part_leaves_one_history(self):
         # More lines than a pipe holds, so that the run waits here and cannot end before the kill.
         common = (*self.two, '--epochs', '120')

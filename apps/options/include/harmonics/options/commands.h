@@ -221,8 +221,20 @@ struct VerifyCommand {
   std::filesystem::path tensors;
   /// Lines that proof() of a run gave.
   std::vector<std::string> lines;
+  /// A checkpoint or a safetensors file whose weights must be the chain's; empty: none.
+  std::filesystem::path weights;
+  /// The model whose graph must be the chain's, or the files of its parts.
+  std::vector<std::filesystem::path> graphs;
+  /// Data that must be what the chain was made from.
+  std::vector<Binding> data;
+  /// How the data was cut into batches, where neither file nor checkpoint says so.
+  std::vector<Setting> settings;
   bool explain = false;
   bool allow_unknown = false;
+  /// Whether something else than chains is to be looked at.
+  [[nodiscard]] bool compares_models() const {
+    return !weights.empty() || !graphs.empty() || !data.empty();
+  }
   OutputStyle output = OutputStyle::kTable;
 };
 

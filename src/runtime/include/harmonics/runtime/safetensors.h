@@ -29,4 +29,9 @@ std::string write_safetensors(const std::filesystem::path& path, const Safetenso
 /// Anything wrong is an Error (kDataLoss) that says what.
 [[nodiscard]] Safetensors read_safetensors(const std::filesystem::path& path);
 
+/// The metadata alone, out of the header: for files whose tensors are not needed yet. The checksum
+/// is not looked at.
+[[nodiscard]] std::map<std::string, std::string> read_safetensors_metadata(
+    const std::filesystem::path& path);
+
 }  // namespace harmonics
