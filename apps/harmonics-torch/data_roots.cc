@@ -6,8 +6,11 @@
 #include <harmonics/custody/records.h>
 #include <harmonics/data/batch_producer.h>
 #include <harmonics/runtime/batch_runner.h>
+#include <harmonics/runtime/manifest.h>
+#include <harmonics/runtime/safetensors.h>
 
 #include "bound_data.h"
+#include "resumed_settings.h"
 
 namespace harmonics {
 namespace {
@@ -21,6 +24,24 @@ std::uint64_t steps_in(const std::vector<Chain>& chains) {
     }
   }
   return steps;
+}
+
+bool is_checkpoint(const std::filesystem::path& path) {
+  if (path.empty()) return false;
+  return is_manifest(path) || read_safetensors_metadata(path).contains("harmonics");
+}
+
+TrainSettings settings_of(const VerifyCommand& command, const HarpDocument& document) {
+  TrainSettings settings = merge_settings(document, command.graphs.front(), command.settings);
+  if (!is_checkpoint(command.weights)) return settings;
+  TrainCommand resumed;
+  resumed.file = command.graphs.front();
+  resumed.settings = command.settings;
+  resumed.checkpoint = command.weights;
+  resumed.resume = true;
+  std::vector<std::string> said;
+  static_cast<void>(take_resumed_settings(resumed, document, settings, said));
+  return settings;
 }
 
 void add_roots(Producer& batches, std::int64_t slices, std::set<Digest>& roots) {
@@ -59,7 +80,7 @@ std::map<std::string, std::set<Digest>> data_roots(const VerifyCommand& command,
   std::erase_if(bindings, [&](const SourceBinding& binding) {
     return std::ranges::find(command.data, binding.name, &Binding::name) == command.data.end();
   });
-  const TrainSettings settings = merge_settings(document, file, command.settings);
+  const TrainSettings settings = settings_of(command, document);
   const NamedSources sources = open_sources(document.graph, bindings);
   const TrainingData data = make_training_data(sources, settings);
   const auto seed = static_cast<std::uint64_t>(settings.seed);

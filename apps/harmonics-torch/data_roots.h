@@ -20,7 +20,7 @@ namespace harmonics {
 /// By producer of the command's data: the roots of every micro-batch of as many epochs as the
 /// chains have steps for, of every batch of the rows that are held back, and of every batch in the
 /// order of the file. Seed, batch size, micro-batches, split and shuffling come from the command's
-/// flags, or from the model's file.
+/// flags, the checkpoint, or the model's file.
 [[nodiscard]] std::map<std::string, std::set<Digest>> data_roots(const VerifyCommand& command,
                                                                  const std::vector<Chain>& chains);
 

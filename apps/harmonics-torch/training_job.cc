@@ -14,6 +14,7 @@
 #include <harmonics/options/runtime_options.h>
 #include <harmonics/place/plan_partition.h>
 
+#include "resumed_settings.h"
 #include "train_progress.h"
 
 namespace harmonics {
@@ -21,7 +22,10 @@ namespace {
 
 TrainingJob start_job(const TrainCommand& command, const HarpDocument& document) {
   TrainingJob job{
-      command, merge_settings(document, command.file, command.settings), document.graph, {}};
+      command, merge_settings(document, command.file, command.settings), document.graph, {}, {}};
+  std::vector<std::string> said;
+  job.resumed = take_resumed_settings(command, document, job.settings, said);
+  for (const std::string& line : said) notice(command, line);
   if (job.graph.taps().empty()) {
     fail(ErrorCode::kFailedPrecondition,
          "the graph of '{}' has nothing to learn from: add a training tap, such as "
@@ -33,6 +37,16 @@ TrainingJob start_job(const TrainCommand& command, const HarpDocument& document)
          "patience looks at the test loss: hold back some rows with --test-split");
   }
   return job;
+}
+
+// A cosine ends with the run: more epochs, or more data, make it another one.
+void say_another_length(const TrainingJob& job) {
+  if (!job.resumed || job.settings.schedule != "cosine") return;
+  const std::int64_t before = job.resumed->schedule.total_steps;
+  const std::int64_t now = job.settings.epochs * job.data.batches_per_epoch;
+  if (before == 0 || now == 0 || before == now) return;
+  notice(job.command, format("the schedule cosine now ends at step {}; '{}' was trained towards {}",
+                             now, job.command.checkpoint.string(), before));
 }
 
 std::vector<std::string> producer_names(const HarmonicGraph& graph) {
@@ -144,6 +158,7 @@ TrainingJob prepare_job(const TrainCommand& command) {
   require_sources(job.graph, sources, producer_names(job.graph));
   job.graph = resolve_graph(job.graph, sources);
   job.data = make_training_data(with_checked_labels(job.graph, sources), job.settings);
+  say_another_length(job);
   return job;
 }
 
@@ -185,12 +200,22 @@ TrainingJob prepare_part_job(const StageCommand& stage, const TrainCommand& comm
     job.data.batches_per_epoch =
         make_training_data(open({bindings.front().name}), job.settings).batches_per_epoch;
   }
+  say_another_length(job);
   return job;
 }
 
 RuntimeOptions runtime_options(const TrainingJob& job) {
   RuntimeOptions options = runtime_options(job.settings);
   options.schedule.total_steps = job.settings.epochs * job.data.batches_per_epoch;
+  options.data = learning_settings(job.settings).data;
+  options.on_load = SettingsOnLoad::kKeep;  // start_job has compared them
+  if (job.resumed) {
+    // What has no flag.
+    options.optimizer.beta1 = job.resumed->optimizer.beta1;
+    options.optimizer.beta2 = job.resumed->optimizer.beta2;
+    options.optimizer.epsilon = job.resumed->optimizer.epsilon;
+    options.schedule.floor = job.resumed->schedule.floor;
+  }
   options.secure = secure_options(job.command.secure);
   options.secure.sets_aside = job.command.resume;
   return options;

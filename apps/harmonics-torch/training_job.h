@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include <harmonics/graph/graph.h>
@@ -25,6 +26,8 @@ struct TrainingJob {
   TrainSettings settings;
   HarmonicGraph graph;
   TrainingData data;
+  /// Of the checkpoint that the run goes on from, where it says them.
+  std::optional<LearningSettings> resumed = std::nullopt;
 };
 
 /// Reads the model, opens and splits its data. A graph without a tap, or producers without data,

@@ -131,7 +131,7 @@ void CommandTree::add_verify() {
       example("  harmonics verify run.chain --keys trusted --explain\n"
               "  harmonics verify run.chain --graph net.harp --weights net.safetensors \\\n"
               "    --data 'image=csv:digits.csv?columns=0-63'\n\n"
-              "How data was cut into batches comes from flags or the model's file. "
+              "How data was cut into batches comes from flags, the checkpoint or the model's file. "
               "Exit code 0: everything holds and all signers are known. 1: something does not; the "
               "message names the first broken link."));
   verify.callback([this] { command_ = verify_; });

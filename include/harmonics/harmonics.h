@@ -137,6 +137,7 @@
 #include <harmonics/runtime/cycle_runtime.h>
 #include <harmonics/runtime/devices.h>
 #include <harmonics/runtime/int8_network.h>
+#include <harmonics/runtime/learning_settings.h>
 #include <harmonics/runtime/manifest.h>
 #include <harmonics/runtime/opencl_devices.h>
 #include <harmonics/runtime/options.h>

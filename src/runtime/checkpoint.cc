@@ -6,6 +6,7 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/base/log.h>
 #include <harmonics/runtime/safetensors.h>
 #include <harmonics/runtime/secure_run.h>
@@ -79,6 +80,9 @@ Json progress_json(const StageChain& chain, const TrainingProgress& progress) {
   json.set("steps", state.steps).set("updates", state.updates);
   json.set("loss_scale", state.loss_scale).set("steps_since_overflow", state.steps_since_overflow);
   json.set("precision", precision_name(chain.stages().front().precision()));
+  LearningSettings settings = chain.settings();
+  if (settings.data.batch_size == 0) settings.data.batch_size = progress.batch_rows;
+  json.set("settings", settings_json(settings));
   json.set("epochs_done", progress.epochs_done);
   json.set("batches_in_epoch", progress.batches_in_epoch);
   json.set("samples_in_epoch", progress.samples_in_epoch);
@@ -208,8 +212,26 @@ TrainingProgress joined_progress(const Content& content, const StageChain& chain
   return progress;
 }
 
-// Seeds, rates and precision are what this runtime was made with, wherever the checkpoint comes
-// from.
+// Takes over what this runtime was not given, and says what it was and wins.
+void join_settings(const std::filesystem::path& path, const Json& state, StageChain& chain,
+                   TrainingProgress& progress) {
+  const Json* json = state.find("settings");
+  if (json == nullptr || chain.on_load() == SettingsOnLoad::kKeep) return;
+  const LearningSettings saved = settings_from_json(*json);
+  progress.batch_rows = saved.data.batch_size;
+  const ResumedSettings resumed = resumed_settings(chain.settings(), saved);
+  if (!resumed.given.empty()) {
+    log_warn("runtime", "goes on with {} as given here; in parentheses what '{}' was trained with",
+             listed(resumed.given), path.string());
+  }
+  if (!resumed.taken.empty()) {
+    log_info("runtime", "goes on with {} of '{}'; in parentheses the defaults",
+             listed(resumed.taken), path.string());
+  }
+  chain.set_settings(resumed.settings);
+}
+
+// Precision is what this runtime was made with, wherever the checkpoint comes from.
 void warn_of_another_precision(const std::filesystem::path& folder, const SavedStep& saved,
                                const Json& state, const StageChain& chain) {
   const std::string& there = state.at("precision").as_string();
@@ -267,6 +289,7 @@ TrainingProgress load_saved_step(const std::filesystem::path& folder, const Save
   warn_of_another_precision(folder, saved, json, chain);
   restore_custody(folder, content.states, parameters, chain);
   for (Stage& stage : chain.stages()) stage.set_parameters(parameters);
+  join_settings(first, json, chain, progress);
   for (Stage& stage : chain.stages()) stage.set_optimizer_state(slots, state.updates);
   chain.set_state(state);
   return progress;
@@ -275,6 +298,19 @@ TrainingProgress load_saved_step(const std::filesystem::path& folder, const Save
 std::int64_t checkpoint_steps(const std::filesystem::path& path) {
   if (is_manifest(path)) return read_manifest(path).latest.step;
   return state_of(path, read_safetensors(path)).at("steps").as_integer();
+}
+
+std::optional<LearningSettings> checkpoint_settings(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  for (const StageFile& stage : latest_step(path).stages) {
+    const std::filesystem::path file = path.parent_path() / stage.file;
+    if (!std::filesystem::exists(file)) continue;
+    const Json state = state_of(file, {{}, read_safetensors_metadata(file)});
+    const Json* json = state.find("settings");
+    if (json == nullptr) return std::nullopt;
+    return settings_from_json(*json);
+  }
+  return std::nullopt;
 }
 
 std::map<std::string, std::vector<std::string>> checkpoint_signed_weights(

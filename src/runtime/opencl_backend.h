@@ -47,6 +47,7 @@ class OpenClBackend final : public StageBackend {
   void set_parameters(const NamedTensors& values) override;
   void set_gradients(const NamedTensors& values) override;
   void set_optimizer_state(const NamedTensors& values, std::int64_t updates_made) override;
+  void set_learning(const OptimizerOptions& optimizer, std::uint64_t seed) override;
 
  private:
   using DeviceTensors = std::vector<DeviceTensor>;

@@ -134,4 +134,10 @@ void OpenClBackend::set_optimizer_state(const NamedTensors& values, std::int64_t
   optimizer_state_ = std::move(state);
 }
 
+void OpenClBackend::set_learning(const OptimizerOptions& optimizer, std::uint64_t seed) {
+  optimizer_ = optimizer;
+  optimizer_state_.clear();
+  program_.set_seed(seed);
+}
+
 }  // namespace harmonics

@@ -101,6 +101,9 @@ class PacedBackend final : public StageBackend {
   void set_optimizer_state(const NamedTensors& values, std::int64_t updates_made) override {
     backend_->set_optimizer_state(values, updates_made);
   }
+  void set_learning(const OptimizerOptions& optimizer, std::uint64_t seed) override {
+    backend_->set_learning(optimizer, seed);
+  }
   void set_gradients(const NamedTensors& values) override { backend_->set_gradients(values); }
   NamedTensors buffers() const override { return backend_->buffers(); }
   void set_buffers(const NamedTensors& values) override { backend_->set_buffers(values); }

@@ -169,4 +169,8 @@ Program::Program(const HarmonicGraph& graph, std::uint64_t seed) {
   Compiler(graph, seed, *this).compile();
 }
 
+void Program::set_seed(std::uint64_t seed) {
+  for (LayerStep& step : layers) step.key = random_key(seed, step.name);
+}
+
 }  // namespace harmonics

@@ -60,6 +60,9 @@ struct TapStep {
 struct Program {
   Program(const HarmonicGraph& graph, std::uint64_t seed);
 
+  /// Chance of another seed from now on.
+  void set_seed(std::uint64_t seed);
+
   std::vector<LayerStep> layers;
   std::vector<ConsumerStep> consumers;
   std::vector<TapStep> taps;

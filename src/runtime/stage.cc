@@ -82,6 +82,9 @@ void Stage::set_parameters(const NamedTensors& values) { backend_->set_parameter
 void Stage::set_optimizer_state(const NamedTensors& values, std::int64_t updates_made) {
   backend_->set_optimizer_state(values, updates_made);
 }
+void Stage::set_learning(const OptimizerOptions& optimizer, std::uint64_t seed) {
+  backend_->set_learning(optimizer, seed);
+}
 
 void Stage::set_gradients(const NamedTensors& values) { backend_->set_gradients(values); }
 NamedTensors Stage::buffers() const { return backend_->buffers(); }

@@ -218,6 +218,17 @@ NamedTensors StageChain::evaluate(const NamedTensors& batch, BatchReport& report
   return std::move(computed.outputs);
 }
 
+void StageChain::set_settings(const LearningSettings& settings) {
+  if (settings == this->settings()) return;
+  options_.seed = settings.seed;
+  options_.micro_batches = settings.micro_batches;
+  options_.optimizer = settings.optimizer;
+  options_.schedule = settings.schedule;
+  options_.clip_norm = settings.clip_norm;
+  options_.data = settings.data;
+  for (Stage& stage : stages_) stage.set_learning(settings.optimizer, settings.seed);
+}
+
 NamedTensors StageChain::parameters() const {
   NamedTensors all;
   for (const Stage& stage : stages_) all.merge(stage.parameters());

@@ -57,6 +57,7 @@ class TorchBackend final : public StageBackend {
   [[nodiscard]] NamedTensors buffers() const override;
   void set_buffers(const NamedTensors& values) override;
   void set_optimizer_state(const NamedTensors& values, std::int64_t updates_made) override;
+  void set_learning(const OptimizerOptions& optimizer, std::uint64_t seed) override;
 
  private:
   at::Tensor enter(const ProducerNode& node, const Tensor& given) const;

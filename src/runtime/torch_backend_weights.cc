@@ -132,4 +132,9 @@ void TorchBackend::set_optimizer_state(const NamedTensors& values, std::int64_t 
   optimizer_.set_state(std::move(state));
 }
 
+void TorchBackend::set_learning(const OptimizerOptions& optimizer, std::uint64_t seed) {
+  optimizer_ = Optimizer(optimizer);
+  program_.set_seed(seed);
+}
+
 }  // namespace harmonics

@@ -1,5 +1,6 @@
 #include <harmonics/runtime/trainer.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <utility>
@@ -7,6 +8,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
 #include <harmonics/base/listed.h>
+#include <harmonics/base/log.h>
 
 #include "metrics.h"
 
@@ -178,7 +180,21 @@ std::optional<StepReport> Trainer::try_step() {
   report.learning_rate = done.learning_rate;
   report.gradient_norm = done.gradient_norm;
   report.updated = done.updated;
+  note_rows(done.samples, report);
   return report;
+}
+
+// Batches of another size than those of the checkpoint make another run: that is said, once. The
+// last batch of an epoch may be smaller.
+void Trainer::note_rows(std::int64_t rows, const StepReport& report) {
+  const bool whole = report.batches_in_epoch && report.batch < *report.batches_in_epoch;
+  if (saved_rows_ > 0 && (rows > saved_rows_ || (rows < saved_rows_ && whole))) {
+    log_warn("runtime", "goes on with batches of {} rows; the checkpoint's had {}", rows,
+             saved_rows_);
+    saved_rows_ = 0;
+    progress_.batch_rows = 0;
+  }
+  progress_.batch_rows = std::max(progress_.batch_rows, rows);
 }
 
 // The other parts' epoch has ended: so must the data that is bound here.
@@ -341,12 +357,18 @@ std::string Trainer::save(const std::filesystem::path& path) const {
 
 void Trainer::load(const std::filesystem::path& path) {
   progress_ = load_checkpoint(path, chain_);
-  in_epoch_ = false;
+  loaded();
 }
 
 void Trainer::load(const std::filesystem::path& folder, const SavedStep& saved) {
   progress_ = load_saved_step(folder, saved, chain_);
+  loaded();
+}
+
+void Trainer::loaded() {
   in_epoch_ = false;
+  seed_ = chain_.settings().seed;
+  saved_rows_ = progress_.batch_rows;
 }
 
 }  // namespace harmonics

@@ -223,6 +223,48 @@ class ResumeTest(program.CliTest):
         self.assertEqual(resumed['weights_digest'], whole['weights_digest'])
 
 
+class ResumedSettingsTest(program.CliTest):
+    """A run goes on as it began; what a flag or the file says otherwise is told."""
+
+    GIVEN = ('--optimizer', 'sgd', '--lr', '0.1', '--momentum', '0.9', '--clip', '1', '--seed', '7',
+             '--batch-size', '5', '--test-split', '0.4', '--micro-batches', '2')
+
+    def setUp(self):
+        super().setUp()
+        self.whole = self.train(*self.GIVEN, '--epochs', '4')
+        self.train(*self.GIVEN, '--epochs', '2', '--checkpoint', 'c')
+
+    def resume(self, *arguments):
+        result = self.call('train', self.net, '--epochs', '4', '--checkpoint', 'c', '--resume', '--output',
+                           'json', *arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads(result.stdout), result.stderr
+
+    def test_what_is_not_given_comes_from_the_checkpoint(self):
+        report, said = self.resume()
+        for key in ('weights_digest', 'test_loss', 'steps'):
+            self.assertEqual(report[key], self.whole[key], key)
+        self.assertIn("goes on as 'c' was trained", said)
+        self.assertIn("batch_size is 5 as in 'c', and not 8 as in", said)
+        self.assertIn('--batch-size changes it', said)
+
+    def test_parts_in_processes_go_on_alike(self):
+        report, said = self.resume('--parts', '2', '--processes')
+        self.assertEqual(report['weights_digest'], self.whole['weights_digest'])
+        self.assertIn("goes on as 'c' was trained", said)
+
+    def test_a_flag_wins_and_is_said(self):
+        report, said = self.resume('--optimizer', 'adam', '--lr', '0.001', '--test-split', '0.25')
+        self.assertNotEqual(report['weights_digest'], self.whole['weights_digest'])
+        for line in ("optimizer is adam as given; 'c' was trained with sgd",
+                     "lr is 0.001 as given; 'c' was trained with 0.1",
+                     "test_split is 0.25 as given; 'c' was trained with 0.4"):
+            self.assertIn(line, said)
+        report, said = self.resume('--optimizer', 'adam', '--lr', '0.001', '--test-split', '0.25')
+        self.assertTrue(report['was_complete'])
+        self.assertNotIn('as given', said)
+
+
 class DamagedCheckpointTest(program.CliTest):
     def setUp(self):
         super().setUp()

@@ -31,6 +31,8 @@ struct TrainingProgress {
   double best_loss = 0;
   std::int64_t epochs_since_best = -1;
   std::map<std::string, ProducerPosition> positions;
+  /// Rows of the largest batch so far; 0 before the first.
+  std::int64_t batch_rows = 0;
 };
 
 /// Writes weights, optimiser state and counters to `path`, whole or not at all, and gives the
@@ -40,8 +42,10 @@ std::string save_checkpoint(const std::filesystem::path& path, const StageChain&
 
 /// Restores what save_checkpoint wrote, or the latest step of a manifest. A file that is truncated,
 /// damaged, of another kind or of another graph (naming the first layer that differs) is an Error
-/// and changes nothing. A chain with open boundaries takes what is its own. Seeds, rates and
-/// precision stay those that the chain was made with; another precision than the file's is logged.
+/// and changes nothing. A chain with open boundaries takes what is its own. How it learns
+/// (learning_settings.h) comes from the file where the chain was made with defaults; what was given
+/// and differs wins, and a warning says so (SettingsOnLoad). Precision stays that of the chain;
+/// another one than the file's is logged.
 [[nodiscard]] TrainingProgress load_checkpoint(const std::filesystem::path& path,
                                                StageChain& chain);
 /// The same from the files of one saved step, which lie in `folder`; files whose digest is not the
@@ -51,6 +55,10 @@ std::string save_checkpoint(const std::filesystem::path& path, const StageChain&
 
 /// Steps done, as a checkpoint or the latest step of a manifest says.
 [[nodiscard]] std::int64_t checkpoint_steps(const std::filesystem::path& path);
+/// How the run of a checkpoint learnt; nothing where it does not say, as older ones, or where there
+/// is no file.
+[[nodiscard]] std::optional<LearningSettings> checkpoint_settings(
+    const std::filesystem::path& path);
 /// All parameters and buffers of a checkpoint, or of the latest step of a manifest, by name.
 [[nodiscard]] NamedTensors checkpoint_weights(const std::filesystem::path& path);
 

@@ -26,6 +26,7 @@ struct OptimizerOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
+  bool operator==(const OptimizerOptions&) const = default;
 };
 
 enum class ScheduleKind { kConstant, kStep, kCosine };
@@ -43,6 +44,7 @@ struct LearningRateSchedule {
   double factor = 0.1;
   std::int64_t total_steps = 0;
   double floor = 0.0;
+  bool operator==(const LearningRateSchedule&) const = default;
 
   /// Factor for a step that counts from 0.
   [[nodiscard]] double at(std::int64_t step) const;
@@ -78,6 +80,21 @@ struct SecureOptions {
   std::int64_t weights_every = 0;
 };
 
+/// How the data of a run was cut up, as far as whoever bound it says so: kept in checkpoints, for
+/// those who open the data again.
+struct DataSettings {
+  /// 0: not said; checkpoints then hold the rows of the largest batch that came.
+  std::int64_t batch_size = 0;
+  std::optional<double> test_split = std::nullopt;
+  std::optional<bool> shuffle = std::nullopt;
+  bool operator==(const DataSettings&) const = default;
+};
+
+/// What a checkpoint does to settings of learning (learning_settings.h) that differ from its own.
+/// Yield: those that are the defaults give way to the checkpoint's; others were given and win, and
+/// a warning says which. Keep: all stay as they are; the caller has compared them.
+enum class SettingsOnLoad { kYield, kKeep };
+
 struct RuntimeOptions {
   /// Start weights and dropout are functions of this seed and of names alone, so that a graph
   /// learns the same whole or in parts.
@@ -104,6 +121,8 @@ struct RuntimeOptions {
   /// Most memory that this process takes of an OpenCL device; 0: all that it has.
   std::uint64_t device_memory_bytes = 0;
   SecureOptions secure = {};
+  DataSettings data = {};
+  SettingsOnLoad on_load = SettingsOnLoad::kYield;
 
   /// Throws an Error that names the first value that makes no sense.
   void check() const;

@@ -100,6 +100,9 @@ class Stage {
   /// once updates were made, a missing optimiser slot) or another shape is an Error that names it.
   void set_parameters(const NamedTensors& values);
   void set_optimizer_state(const NamedTensors& values, std::int64_t updates_made);
+  /// From now on learns by this rule, with the chance of this seed. The optimiser's state is
+  /// dropped; its rate is that of each update.
+  void set_learning(const OptimizerOptions& optimizer, std::uint64_t seed);
   /// Copies of the gradients by parameter name; zero or absent after update() or reset(). A
   /// parameter that no loss has reached yet has none.
   [[nodiscard]] NamedTensors gradients() const;

@@ -48,6 +48,7 @@ class StageBackend {
   [[nodiscard]] virtual NamedTensors gradients() const = 0;
   virtual void set_parameters(const NamedTensors& values) = 0;
   virtual void set_optimizer_state(const NamedTensors& values, std::int64_t updates_made) = 0;
+  virtual void set_learning(const OptimizerOptions& optimizer, std::uint64_t seed) = 0;
   /// A backend that cannot take gradients from elsewhere leaves this as it is: an Error
   /// (kUnimplemented) that says so.
   virtual void set_gradients(const NamedTensors& values);

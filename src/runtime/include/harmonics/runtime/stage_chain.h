@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <harmonics/runtime/batch_runner.h>
+#include <harmonics/runtime/learning_settings.h>
 #include <harmonics/runtime/stage.h>
 
 namespace harmonics {
@@ -99,6 +100,11 @@ class StageChain {
 
   [[nodiscard]] const LearningState& state() const { return state_; }
   void set_state(const LearningState& state) { state_ = state; }
+  /// What it was made with, or has taken over since.
+  [[nodiscard]] LearningSettings settings() const { return learning_settings(options_); }
+  [[nodiscard]] SettingsOnLoad on_load() const { return options_.on_load; }
+  /// All stages learn by these from now on; the optimiser's state is dropped where they differ.
+  void set_settings(const LearningSettings& settings);
   /// All parameters, or all optimiser slots, of all stages by name.
   [[nodiscard]] NamedTensors parameters() const;
   [[nodiscard]] NamedTensors optimizer_state() const;

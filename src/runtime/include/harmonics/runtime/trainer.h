@@ -114,6 +114,8 @@ class Trainer {
   std::optional<NamedTensors> pull(const NamedProducers& producers) const;
   std::optional<NamedTensors> next_batch(const NamedProducers& producers, std::int64_t taken);
   std::optional<StepReport> try_step();
+  void loaded();
+  void note_rows(std::int64_t rows, const StepReport& report);
   void check_epoch_is_over(const NamedProducers& producers, std::int64_t taken) const;
   EpochReport end_epoch();
   FitTerms terms_of(std::int64_t epochs, const FitOptions& options) const;
@@ -132,6 +134,7 @@ class Trainer {
   std::map<std::string, ConsumerPtr, std::less<>> consumers_;
   TrainingProgress progress_;
   bool in_epoch_ = false;
+  std::int64_t saved_rows_ = 0;  // of the checkpoint's batches; 0: nothing to compare
 };
 
 }  // namespace harmonics
