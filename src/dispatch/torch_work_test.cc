@@ -1,6 +1,8 @@
 // TorchScript modules and graphs under a dispatcher, on the CPU; those on a GPU are torch_gpu_test.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/jit/frontend/resolver.h>
+#include <torch/csrc/jit/frontend/sugared_value.h>
 #include <torch/script.h>
 
 #include <filesystem>
@@ -28,9 +30,10 @@ using ::testing::HasSubstr;
 class TorchWork : public ::testing::Test {
  protected:
   // A module whose forward has this text.
-  std::filesystem::path script(const std::string& forward) {
+  std::filesystem::path script(const std::string& forward,
+                               const torch::jit::ResolverPtr& names = nullptr) {
     torch::jit::Module module("m");
-    module.define(forward);
+    module.define(forward, names);
     const std::filesystem::path file = folder_ / format("m{}.pt", ++count_);
     module.save(file.string());
     return file;
@@ -104,6 +107,16 @@ TEST_F(TorchWork, AGraphOnEveryWorkerGivesTheRuntimesOutputs) {
   }
 }
 
+/// Lets a script call the operators of the name space `newer`.
+struct NewerOperators : torch::jit::Resolver {
+  std::shared_ptr<torch::jit::SugaredValue> resolveValue(const std::string& name,
+                                                         torch::jit::GraphFunction&,
+                                                         const torch::jit::SourceRange&) override {
+    if (name != "newer") return nullptr;
+    return std::make_shared<torch::jit::BuiltinModule>(name);
+  }
+};
+
 // As a module of a newer release does, it uses an operator that is not there when it is loaded;
 // what libtorch throws then begins with an empty line.
 TEST_F(TorchWork, AModuleWithAnUnknownOperatorSaysWhatToDo) {
@@ -111,7 +124,8 @@ TEST_F(TorchWork, AModuleWithAnUnknownOperatorSaysWhatToDo) {
   {
     const torch::RegisterOperators newer("newer::twice(Tensor x) -> Tensor",
                                          [](const at::Tensor& x) { return 2 * x; });
-    file = script("def forward(self, x):\n  return torch.ops.newer.twice(x)\n");
+    file = script("def forward(self, x):\n  return newer.twice(x)\n",
+                  std::make_shared<NewerOperators>());
   }
   SimpleScheduler cpu("cpu", 10);
   EXPECT_THAT(error_of([&] { TorchDispatcher(cpu, script_functions({.file = file})); }),

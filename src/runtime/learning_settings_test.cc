@@ -148,7 +148,9 @@ TEST_F(LearningSettingsTest, BatchesOfAnotherSizeAreTold) {
     runtime.load_checkpoint(path_);
     bind(runtime, batch);
     runtime.fit(1);
-    if (batch == 8) EXPECT_THAT(log.lines(), IsEmpty());
+    if (batch == 8) {
+      EXPECT_THAT(log.lines(), IsEmpty());
+    }
   }
   EXPECT_THAT(log.lines(), ElementsAre(HasSubstr("batches of 5 rows; the checkpoint's had 8")));
 }
