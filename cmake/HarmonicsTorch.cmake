@@ -14,7 +14,9 @@ if(HARMONICS_WITH_TORCH AND Torch_FOUND)
       "which the other libraries do not share: take the cxx11-ABI download of libtorch instead.")
   endif()
   add_library(harmonics_torch INTERFACE)
-  target_link_libraries(harmonics_torch INTERFACE ${TORCH_LIBRARIES})
+  # PyTorch's wheels export parts of an older C++ library (std::filesystem::remove_all, which then calls
+  # what is not there): the system's own must be looked at first.
+  target_link_libraries(harmonics_torch INTERFACE stdc++ ${TORCH_LIBRARIES})
   target_include_directories(harmonics_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
   # libtorch 2.x brings fmt headers of its own, which hide the system's: code that sees them must not
   # expect the system's library to fit. No fmt type crosses between modules.
