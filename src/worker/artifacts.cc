@@ -8,8 +8,6 @@
 #include <string_view>
 #include <system_error>
 
-#include <harmonics/base/exception_text.h>
-
 namespace harmonics {
 namespace {
 
@@ -174,7 +172,7 @@ std::string keep_artifacts(const ArtifactWish& wish, const std::string& from,
   try {
     return Gathering(wish, from, folder).run();
   } catch (const std::exception& error) {  // a folder that goes away while it is read
-    return "artifacts that were not kept: " + exception_text(error);
+    return std::string("artifacts that were not kept: ") + error.what();
   }
 }
 
