@@ -12,9 +12,9 @@ namespace harmonics {
 /// "learning-rate".
 [[nodiscard]] std::string param_variable(std::string_view key);
 
-/// Throws an `Error` (kInvalidArgument) for two parameters of which a task could see one only, since
-/// they share a variable (`a-b`, `a_b`): for new tasks only, so that what a store holds can always be
-/// read.
+/// Throws an `Error` (kInvalidArgument) for two parameters of which a task could see one only,
+/// since they share a variable (`a-b`, `a_b`): for new tasks only, so that what a store holds can
+/// always be read.
 void check_params(const TaskSpec& spec);
 
 }  // namespace harmonics
