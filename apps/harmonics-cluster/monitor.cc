@@ -75,7 +75,7 @@ std::string draw(const Picture& picture, bool colour) {
     workers.rows.push_back({worker.spec.name, worker.state, devices_text(worker),
                             std::to_string(worker.tasks.size())});
   }
-  text += workers.text(colour);
+  text += workers.text(colour) + problem_lines(picture.workers, status.now);
   if (!picture.active.empty()) {
     Table tasks{{{"id", Align::kRight}, {"name"}, {"where"}, {"for", Align::kRight}, {"progress"}},
                 {}};

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/escaped.h>
 #include <harmonics/base/format.h>
 #include <harmonics/console/table.h>
 
@@ -68,6 +69,7 @@ Json task_json(const TaskView& task) {
   json.set("attempts", std::int64_t{task.attempts}).set("failures", failed_attempts(task));
   json.set("losses", std::int64_t{task.losses});
   json.set("preemptions", std::int64_t{task.preemptions});
+  json.set("refusals", std::int64_t{task.refusals});
   json.set("submitted", seconds(task.submitted));
   if (task.changed != Time{}) json.set("changed", seconds(task.changed));
   Json members = Json::array();
@@ -98,6 +100,10 @@ Json worker_json(const WorkerView& worker) {
   json.set("address", worker.spec.address).set("cpus", std::int64_t{worker.spec.cpus});
   json.set("memory_mb", worker.spec.memory_mb).set("draining", worker.draining);
   json.set("heard", seconds(worker.heard));
+  if (!worker.problem.empty()) {
+    json.set("problem", worker.problem);
+    if (worker.retry != Time{}) json.set("tried_again", seconds(worker.retry));
+  }
   Json devices = Json::array();
   for (const DeviceSpec& device : worker.spec.devices) {
     const bool free =
@@ -127,6 +133,18 @@ Json status_json(const ClusterStatus& status) {
   json.set("devices", std::int64_t{status.devices});
   json.set("devices_leased", std::int64_t{status.devices_leased});
   return json;
+}
+
+std::string problem_lines(const std::vector<WorkerView>& workers, Time now) {
+  std::string text;
+  for (const WorkerView& worker : workers) {
+    if (worker.problem.empty()) continue;
+    const double left = std::max(0.0, seconds(worker.retry - now));
+    text += format(
+        "{} is unable to start tasks: {}; {}\n", escaped(worker.spec.name), escaped(worker.problem),
+        worker.retry == Time{} ? "a task is being tried" : "tried again in " + as_duration(left));
+  }
+  return text;
 }
 
 std::string end_text(const EndResult& end) {

@@ -45,8 +45,10 @@ std::string task_text(const TaskView& task) {
   std::string text = format("task {}  {}\nstate       {}\nuser        {}\nsubmitted   {} ago\n",
                             task.id.value, escaped(task.spec.name), escaped(task.state),
                             escaped(task.user), age_text(task.submitted, now));
-  text += format("attempts    {} ({} failed, {} lost, {} preempted)\n", task.attempts,
-                 failed_attempts(task), task.losses, task.preemptions);
+  text +=
+      format("attempts    {} ({} failed, {} lost, {} preempted{})\n", task.attempts,
+             failed_attempts(task), task.losses, task.preemptions,
+             task.refusals == 0 ? "" : format(", {} that a worker could not start", task.refusals));
   if (!task.members.empty()) text += format("where       {}\n", escaped(place_text(task)));
   if (task.last) text += format("last end    {}\n", escaped(end_text(*task.last)));
   // What was told last need not be the end, which for a success is known.
@@ -151,9 +153,10 @@ int workers(const WorkersCommand& command) {
          std::to_string(worker.spec.memory_mb), std::to_string(worker.tasks.size()),
          age_text(worker.heard, wall_time())});
   }
-  write_text(Stream::kOutput, command.output == OutputStyle::kQuiet
-                                  ? names
-                                  : table.text(wants_colour(Stream::kOutput)));
+  write_text(Stream::kOutput,
+             command.output == OutputStyle::kQuiet
+                 ? names
+                 : table.text(wants_colour(Stream::kOutput)) + problem_lines(found, wall_time()));
   return kExitDone;
 }
 

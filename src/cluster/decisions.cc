@@ -9,13 +9,16 @@ namespace {
 
 bool lost(EndKind kind) { return kind == EndKind::kLost || kind == EndKind::kLeaseLost; }
 
-/// The member that tells why the attempt ended: one that neither succeeded nor was told to stop.
+/// The member that tells why the attempt ended: one that could not be started, else one that
+/// neither succeeded nor was told to stop.
 const EndResult& cause(const Active& active) {
+  const auto unable = [](const Member& member) { return member.ended->kind == EndKind::kUnable; };
   const auto own = [](const Member& member) {
     return member.ended->kind != EndKind::kSucceeded && member.ended->kind != EndKind::kStopped;
   };
   const auto stopped = [](const Member& member) { return member.ended->kind == EndKind::kStopped; };
-  auto found = std::ranges::find_if(active.members, own);
+  auto found = std::ranges::find_if(active.members, unable);
+  if (found == active.members.end()) found = std::ranges::find_if(active.members, own);
   if (found == active.members.end()) found = std::ranges::find_if(active.members, stopped);
   if (found == active.members.end()) found = active.members.begin();
   return *found->ended;
@@ -36,17 +39,24 @@ void Decisions::send(WorkerId worker, ServerMessage message) {
 
 void Decisions::start(const TaskRecord& task, std::vector<Member> members) {
   const AttemptId id{task.id, {task.attempts.value + 1}};
-  const auto count = static_cast<std::uint32_t>(members.size());
   record(AttemptStarted{id, std::move(members), now_});
-  for (std::uint32_t rank = 0; rank < count; ++rank) send_start(task, rank);
+  give_out(task);
 }
 
 void Decisions::start(const TaskRecord& task, std::vector<Member> members, const PlanMade& plan) {
   const AttemptId id{task.id, {task.attempts.value + 1}};
-  const auto count = static_cast<std::uint32_t>(members.size());
   record(AttemptStarted{id, std::move(members), now_});
   record(AttemptPlanned{id, plan.plan, plan.measures});
-  for (std::uint32_t rank = 0; rank < count; ++rank) send_start(task, rank);
+  give_out(task);
+}
+
+// A worker that was unable to start tasks closes with the one that it is given now.
+void Decisions::give_out(const TaskRecord& task) {
+  const std::vector<Member>& members = std::get<Active>(task.state).members;
+  for (std::uint32_t rank = 0; rank < members.size(); ++rank) {
+    send_start(task, rank);
+    if (sessions_.give(members[rank].worker)) refresh(members[rank].worker);
+  }
 }
 
 void Decisions::send_start(const TaskRecord& task, std::uint32_t rank) {
@@ -87,11 +97,31 @@ void Decisions::stop(const TaskRecord& task, StopReason reason) {
 void Decisions::launched(const TaskRecord& task, std::uint32_t rank) {
   if (std::get<Active>(task.state).members[rank].launched) return;
   record(MemberLaunched{{task.id, task.attempts}, rank});
+  judge(std::get<Active>(task.state).members[rank].worker, {});
+}
+
+// What the end of an attempt, or its start (a success so far), says of the worker.
+void Decisions::judge(WorkerId worker, const EndResult& result) {
+  if (result.kind == EndKind::kUnable) {
+    if (sessions_.unable(worker, result.message, now_)) {
+      const Nanoseconds rest = sessions_.find(worker)->unable.until - now_;
+      note("worker '{}' is unable to start tasks ({}): none for {} s",
+           tables_.workers.at(worker).spec.name, result.message,
+           std::chrono::ceil<std::chrono::seconds>(rest).count());
+    }
+  } else {
+    const bool started = result.kind != EndKind::kStopped && !lost(result.kind);
+    if (!sessions_.tried(worker, started)) return;
+  }
+  refresh(worker);
 }
 
 void Decisions::end_member(const TaskRecord& task, std::uint32_t rank, EndResult result) {
   const AttemptId id{task.id, task.attempts};
   const bool success = result.kind == EndKind::kSucceeded;
+  // One that had been started before says nothing of how the worker is now.
+  const Member& member = std::get<Active>(task.state).members[rank];
+  if (!member.launched) judge(member.worker, result);
   record(MemberEnded{id, rank, std::move(result)});
   const Active& active = std::get<Active>(task.state);
   const bool all =
@@ -116,6 +146,8 @@ void Decisions::settle(const TaskRecord& task) {
     end_task(task.id, TaskOutcome::kCancelled, why);
   } else if (active.stopping == StopReason::kPreempted && why.kind == EndKind::kStopped) {
     record(AttemptRequeued{id, AttemptRequeued::Reason::kPreemption, Time{}});
+  } else if (why.kind == EndKind::kUnable) {
+    record(AttemptRequeued{id, AttemptRequeued::Reason::kUnable, Time{}});
   } else if (lost(why.kind) && task.losses + 1 < options_.max_losses) {
     record(AttemptRequeued{id, AttemptRequeued::Reason::kLoss, Time{}});
   } else if (!lost(why.kind) && task.failures < task.spec().max_retries) {
@@ -187,7 +219,7 @@ bool Decisions::available(WorkerId worker) const {
   const SessionView* view = sessions_.find(worker);
   const auto record = tables_.workers.find(worker);
   return view != nullptr && view->connected && record != tables_.workers.end() &&
-         !record->second.draining;
+         !record->second.draining && !sessions_.resting(worker);
 }
 
 void Decisions::refresh(WorkerId worker) {

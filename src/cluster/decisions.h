@@ -58,7 +58,7 @@ class Decisions {
   /// most as many as are left that could run it.
   [[nodiscard]] std::uint32_t gang_of(const TaskRecord& task) const;
 
-  /// Whether the worker may get tasks, as far as sessions and draining tell.
+  /// Whether the worker may get tasks, as far as sessions, its health and draining tell.
   [[nodiscard]] bool available(WorkerId worker) const;
   /// Makes the pool follow `available`.
   void refresh(WorkerId worker);
@@ -66,6 +66,8 @@ class Decisions {
   void set_aside(WorkerId worker) { tables_.pool.set_open(worker, false); }
 
  private:
+  void give_out(const TaskRecord& task);
+  void judge(WorkerId worker, const EndResult& result);
   void settle(const TaskRecord& task);
   [[nodiscard]] Nanoseconds backoff(std::uint32_t failures) const;
 

@@ -188,7 +188,9 @@ class Writer {
     number(task.failures);
     number(task.losses);
     number(task.preemptions);
-    number(task.cancelled ? 1 : 0);
+    // The second bit says that refusals follow.
+    number((task.cancelled ? 1U : 0U) | (task.refusals > 0 ? 2U : 0U));
+    if (task.refusals > 0) number(task.refusals);
     number(task.state.index());
     std::visit([&](const auto& state) { write_state(state); }, task.state);
   }

@@ -83,7 +83,7 @@ class Reader {
   }
   EndResult result() {
     EndResult result;
-    result.kind = kind(EndKind::kRefused);
+    result.kind = kind(EndKind::kUnable);
     read_int32(result.exit_code);
     read_int32(result.signal);
     result.message = text();
@@ -229,7 +229,9 @@ TaskRecord Reader::task(std::shared_ptr<const Submission> submission) {
   read(task.failures);
   read(task.losses);
   read(task.preemptions);
-  task.cancelled = flag();
+  const std::uint64_t flags = number(3);
+  task.cancelled = (flags & 1) != 0;
+  if ((flags & 2) != 0) read(task.refusals);
   task.state = state();
   return task;
 }
@@ -311,7 +313,7 @@ Fact read_attempt_fact(Reader& in, std::uint8_t tag) {
     }
     case kFactTag<AttemptStopping>: return AttemptStopping{id, in.kind(StopReason::kUnknown)};
     default: {
-      const auto reason = in.kind(AttemptRequeued::Reason::kMeasured);
+      const auto reason = in.kind(AttemptRequeued::Reason::kUnable);
       return AttemptRequeued{id, reason, in.time()};
     }
   }

@@ -16,7 +16,7 @@ inline std::string random_text(Random& random) {
 
 inline EndResult random_result(Random& random) {
   EndResult result;
-  result.kind = static_cast<EndKind>(random.below(8));
+  result.kind = static_cast<EndKind>(random.below(9));
   result.exit_code = static_cast<std::int32_t>(random());
   result.signal = static_cast<std::int32_t>(random.below(64));
   result.message = random_text(random);
@@ -123,6 +123,7 @@ inline TaskKept random_task(Random& random, std::shared_ptr<const Submission> su
   task.failures = random();
   task.losses = random();
   task.preemptions = random();
+  if (random.below(2) == 0) task.refusals = random();
   task.cancelled = random.below(2) == 0;
   task.state = random_state(random);
   return {task};
@@ -138,7 +139,7 @@ inline Fact random_fact(Random& random) {
     case 4: return MemberEnded{id, random(), random_result(random)};
     case 5: return AttemptStopping{id, static_cast<StopReason>(random.below(4))};
     case 6:
-      return AttemptRequeued{id, static_cast<AttemptRequeued::Reason>(random.below(4)),
+      return AttemptRequeued{id, static_cast<AttemptRequeued::Reason>(random.below(5)),
                              Time{random()}};
     case 7: return TaskReady{id.task};
     case 8: return CancelRequested{id.task};

@@ -19,7 +19,7 @@ struct ServerReactor::Parts {
       : state(std::move(loaded)),
         options(given),
         term{state.term().value + 1},
-        sessions(term, options.lease + options.drift),
+        sessions(term, options),
         scheduler(policy) {}
 
   ClusterState state;

@@ -1,12 +1,20 @@
 #include "sessions.h"
 
+#include <algorithm>
+
 #include <harmonics/base/error.h>
 
 namespace harmonics {
 
 void Sessions::expect(WorkerId worker, Time now) {
   const bool known = views_.contains(worker) && !views_.at(worker).expired;
-  views_[worker] = {.connected = false, .epoch = {}, .heard = now, .expired = false};
+  // One that says hello is tried at once, but still one task at a time.
+  Inability unable = std::move(views_[worker].unable);
+  rests_.erase({unable.until, worker});
+  unable.until = {};
+  unable.trying = false;
+  views_[worker] = {
+      .connected = false, .epoch = {}, .heard = now, .expired = false, .unable = std::move(unable)};
   if (!known) expiries_.emplace(now + patience_, worker);
 }
 
@@ -25,7 +33,12 @@ void Sessions::close(WorkerId worker) {
   found->second.epoch = {};
 }
 
-void Sessions::forget(WorkerId worker) { views_.erase(worker); }
+void Sessions::forget(WorkerId worker) {
+  const auto found = views_.find(worker);
+  if (found == views_.end()) return;
+  rests_.erase({found->second.unable.until, worker});
+  views_.erase(found);
+}
 
 void Sessions::heard(WorkerId worker, Time now) { views_.at(worker).heard = now; }
 
@@ -42,6 +55,52 @@ bool Sessions::current(WorkerId worker, Epoch epoch) const {
 bool Sessions::expired(WorkerId worker) const {
   const SessionView* view = find(worker);
   return view == nullptr || view->expired;
+}
+
+bool Sessions::unable(WorkerId worker, const std::string& reason, Time now) {
+  Inability& unable = views_[worker].unable;
+  unable.trying = false;
+  unable.reason = reason;
+  // What was sent to it before it began to rest comes back too: that is one trouble, not many.
+  if (unable.until != Time{}) return false;
+  constexpr std::uint32_t kMostDoublings = 20;
+  const std::int64_t factor = std::int64_t{1} << std::min(unable.times, kMostDoublings);
+  const Nanoseconds rest = rest_ > max_rest_ / factor ? max_rest_ : rest_ * factor;
+  unable.times = std::min(unable.times + 1, kMostDoublings);
+  unable.until = now + rest;
+  rests_.emplace(unable.until, worker);
+  return true;
+}
+
+bool Sessions::tried(WorkerId worker, bool well) {
+  const auto found = views_.find(worker);
+  if (found == views_.end() || found->second.unable.times == 0) return false;
+  Inability& unable = found->second.unable;
+  unable.trying = false;
+  if (well) unable.times /= 2;
+  return true;
+}
+
+bool Sessions::give(WorkerId worker) {
+  const auto found = views_.find(worker);
+  if (found == views_.end() || found->second.unable.times == 0) return false;
+  found->second.unable.trying = true;
+  return true;
+}
+
+bool Sessions::resting(WorkerId worker) const {
+  const SessionView* view = find(worker);
+  return view != nullptr && view->unable.resting();
+}
+
+std::vector<WorkerId> Sessions::take_rested(Time now) {
+  std::vector<WorkerId> rested;
+  while (!rests_.empty() && rests_.begin()->first <= now) {
+    rested.push_back(rests_.begin()->second);
+    views_.at(rested.back()).unable.until = {};
+    rests_.erase(rests_.begin());
+  }
+  return rested;
 }
 
 std::vector<WorkerId> Sessions::take_expired(Time now) {
@@ -62,6 +121,9 @@ std::vector<WorkerId> Sessions::take_expired(Time now) {
   return gone;
 }
 
-Time Sessions::deadline() const { return expiries_.empty() ? kNever : expiries_.top().first; }
+Time Sessions::deadline() const {
+  const Time expiry = expiries_.empty() ? kNever : expiries_.top().first;
+  return rests_.empty() ? expiry : std::min(expiry, rests_.begin()->first);
+}
 
 }  // namespace harmonics

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <queue>
+#include <set>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -13,8 +15,11 @@ namespace harmonics {
 
 class Sessions {
  public:
-  /// `patience` is lease + drift.
-  Sessions(Term term, Nanoseconds patience) : term_(term), patience_(patience) {}
+  Sessions(Term term, const ServerOptions& options)
+      : term_(term),
+        patience_(options.lease + options.drift),
+        rest_(options.rest),
+        max_rest_(options.max_rest) {}
 
   /// A worker that the store knows: it has from now on a full lease to come back.
   void expect(WorkerId worker, Time now);
@@ -29,20 +34,35 @@ class Sessions {
   [[nodiscard]] bool current(WorkerId worker, Epoch epoch) const;
   [[nodiscard]] bool expired(WorkerId worker) const;
 
+  /// It was unable to start a task. True: from now on it rests; false: it did so already.
+  bool unable(WorkerId worker, const std::string& reason, Time now);
+  /// A task was started or has ended there: `well` if the worker did its part. True: it may be
+  /// given more than before.
+  bool tried(WorkerId worker, bool well);
+  /// One that was unable is given a task. True: it gets no other until that one has started.
+  bool give(WorkerId worker);
+  /// Gets no tasks for reasons of its own.
+  [[nodiscard]] bool resting(WorkerId worker) const;
+  /// The workers whose rest has ended since the last call.
+  [[nodiscard]] std::vector<WorkerId> take_rested(Time now);
+
   /// The workers whose lease + drift have passed since the last call; they are expired now.
   [[nodiscard]] std::vector<WorkerId> take_expired(Time now);
-  /// Not later than the next expiry; kNever if there is none.
+  /// Not later than the next expiry or end of a rest; kNever if there is none.
   [[nodiscard]] Time deadline() const;
 
  private:
   using Expiry = std::pair<Time, WorkerId>;
 
   Term term_;
-  Nanoseconds patience_;
+  Nanoseconds patience_;  ///< lease + drift
+  Nanoseconds rest_;
+  Nanoseconds max_rest_;
   std::uint32_t opened_ = 0;
   std::unordered_map<WorkerId, SessionView> views_;
   /// One entry for each session that has not expired, at or before its expiry.
   std::priority_queue<Expiry, std::vector<Expiry>, std::greater<>> expiries_;
+  std::set<Expiry> rests_;  ///< One entry for each worker that rests.
 };
 
 }  // namespace harmonics

@@ -14,6 +14,7 @@ std::string_view to_string(EndKind kind) {
     case EndKind::kLeaseLost: return "lease_lost";
     case EndKind::kLost: return "lost";
     case EndKind::kRefused: return "refused";
+    case EndKind::kUnable: return "unable";
   }
   return "unknown";
 }
@@ -79,8 +80,8 @@ const std::vector<WorkerId>* TaskRecord::places_of(AttemptNumber attempt) const 
 bool TaskRecord::operator==(const TaskRecord& other) const {
   return id == other.id && *submission == *other.submission && attempts == other.attempts &&
          failures == other.failures && losses == other.losses && preemptions == other.preemptions &&
-         cancelled == other.cancelled && places == other.places && past == other.past &&
-         state == other.state;
+         refusals == other.refusals && cancelled == other.cancelled && places == other.places &&
+         past == other.past && state == other.state;
 }
 
 }  // namespace harmonics

@@ -252,6 +252,7 @@ void StateTables::apply(const AttemptRequeued& fact) {
     case AttemptRequeued::Reason::kLoss: ++record.losses; break;
     case AttemptRequeued::Reason::kPreemption: ++record.preemptions; break;
     case AttemptRequeued::Reason::kMeasured: break;
+    case AttemptRequeued::Reason::kUnable: ++record.refusals; break;
   }
   if (fact.not_before == Time{}) {
     change(record, Pending{});

@@ -69,6 +69,7 @@ std::string_view to_string(WhyPending::Reason reason) {
     case Reason::kQuota: return "quota";
     case Reason::kImpossible: return "impossible";
     case Reason::kNoWorkers: return "no_workers";
+    case Reason::kUnable: return "unable";
     case Reason::kReserved: return "reserved";
     case Reason::kBusy: return "busy";
     case Reason::kPlanning: return "planning";
@@ -99,7 +100,7 @@ WhyPending ServerReactor::why(TaskId id, Time now) const {
   if (std::holds_alternative<Ended>(task->state)) {
     return {Reason::kNotPending, format("It has ended: {}.", state_name(task->state)), 0};
   }
-  return why_queued(*task, now);
+  return with_resting(why_queued(*task, now), *task, now);
 }
 
 WhyPending ServerReactor::why_queued(const TaskRecord& task, Time now) const {

@@ -268,6 +268,10 @@ class Doubter {
         break;
       case Reason::kImpossible: EXPECT_LT(count(capable), gang); break;
       case Reason::kNoWorkers: EXPECT_LT(count(here), gang); break;
+      case Reason::kUnable:
+        EXPECT_LT(count(here), gang);
+        EXPECT_GT(count([&](const Worker& w) { return !w.open && capable(w); }), 0U);
+        break;
       case Reason::kBusy:
         EXPECT_GE(count(here), gang);
         EXPECT_LT(roomy, gang);
@@ -398,14 +402,18 @@ class Fate {
     const TaskId id = pending[random_.below(pending.size())];
     cluster_.feed(CancelRequest{RequestId{1}, {"root", true}, id});
   }
-  /// One member of something that runs, as it was told to or by itself.
+  /// One member of something that runs, as it was told to or by itself, or that could not be
+  /// started.
   void end() {
     const WorkerId worker = workers_[random_.below(workers_.size())];
     const std::vector<AttemptId> attempts = cluster_.state().attempts_on(worker);
     if (attempts.empty()) return;
     const AttemptId id = attempts[random_.below(attempts.size())];
     const Active& active = std::get<Active>(cluster_.state().find_task(id.task)->state);
-    cluster_.end(id, worker, active.stopping ? EndKind::kStopped : EndKind::kSucceeded);
+    cluster_.end(id, worker,
+                 active.stopping ? EndKind::kStopped
+                                 : pick({EndKind::kSucceeded, EndKind::kSucceeded,
+                                         EndKind::kSucceeded, EndKind::kUnable}));
   }
 
   Random random_;
@@ -441,8 +449,9 @@ TEST(Why, SaysWhatIsSo) {
     for (const auto& [reason, count] : doubter.seen()) seen[reason] += count;
     if (::testing::Test::HasFailure()) break;
   }
-  for (const Reason reason : {Reason::kNext, Reason::kTurn, Reason::kQuota, Reason::kImpossible,
-                              Reason::kNoWorkers, Reason::kReserved, Reason::kBusy}) {
+  for (const Reason reason :
+       {Reason::kNext, Reason::kTurn, Reason::kQuota, Reason::kImpossible, Reason::kNoWorkers,
+        Reason::kUnable, Reason::kReserved, Reason::kBusy}) {
     EXPECT_GT(seen[reason], 20U) << to_string(reason) << " hardly ever came";
   }
 }

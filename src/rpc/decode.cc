@@ -120,6 +120,7 @@ EndResult decode(const wire::EndResult& from) {
   EndResult result;
   result.kind =
       decode_enum<EndKind>(static_cast<std::uint32_t>(from.kind()), kEndKinds, "end of a task");
+  if (result.kind == EndKind::kRefused && from.unable()) result.kind = EndKind::kUnable;
   result.exit_code = from.exit_code();
   result.signal = from.signal();
   result.message = from.message().substr(0, kMaxTaskTextBytes);
@@ -137,6 +138,7 @@ TaskView decode(const wire::TaskView& from) {
   view.failures = from.failures();
   view.losses = from.losses();
   view.preemptions = from.preemptions();
+  view.refusals = from.refusals();
   view.submitted = Time(from.submitted_ns());
   view.changed = Time(from.changed_ns());
   for (const wire::MemberView& member : from.members()) {
@@ -166,6 +168,8 @@ WorkerView decode(const wire::WorkerView& from) {
   view.heard = Time(from.heard_ns());
   for (const std::uint64_t task : from.tasks()) view.tasks.push_back(TaskId{task});
   view.free_devices = decode_texts(from.free_devices());
+  view.problem = from.problem();
+  view.retry = Time(from.retry_ns());
   return view;
 }
 

@@ -131,7 +131,10 @@ void encode(const TaskSpec& from, wire::TaskSpec& to) {
 }
 
 void encode(const EndResult& from, wire::EndResult& to) {
-  to.set_kind(static_cast<wire::EndKind>(from.kind));
+  // Earlier peers know of no inability: to them it is a refusal.
+  const bool unable = from.kind == EndKind::kUnable;
+  to.set_kind(unable ? wire::END_REFUSED : static_cast<wire::EndKind>(from.kind));
+  to.set_unable(unable);
   to.set_exit_code(from.exit_code);
   to.set_signal(from.signal);
   to.set_message(from.message);
@@ -147,6 +150,7 @@ void encode(const TaskView& from, wire::TaskView& to) {
   to.set_failures(from.failures);
   to.set_losses(from.losses);
   to.set_preemptions(from.preemptions);
+  to.set_refusals(from.refusals);
   to.set_submitted_ns(from.submitted.count());
   to.set_changed_ns(from.changed.count());
   for (const MemberView& member : from.members) {
@@ -178,6 +182,8 @@ void encode(const WorkerView& from, wire::WorkerView& to) {
   to.set_heard_ns(from.heard.count());
   for (const TaskId task : from.tasks) to.add_tasks(task.value);
   for (const std::string& device : from.free_devices) to.add_free_devices(device);
+  to.set_problem(from.problem);
+  to.set_retry_ns(from.retry.count());
 }
 
 void encode(const std::vector<WorkerView>& from, wire::ListWorkersReply& to) {

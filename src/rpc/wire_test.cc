@@ -58,7 +58,7 @@ TEST(Wire, TasksComeBack) {
 }
 
 TEST(Wire, EveryKindOfEndComesBack) {
-  for (auto kind = EndKind::kSucceeded; kind <= EndKind::kRefused;
+  for (auto kind = EndKind::kSucceeded; kind <= EndKind::kUnable;
        kind = static_cast<EndKind>(static_cast<int>(kind) + 1)) {
     const EndResult result{kind, 3, 9, "because"};
     EXPECT_EQ(there_and_back<wire::EndResult>(result), result);

@@ -124,6 +124,7 @@ TaskView view_task(const ClusterState& state, const TaskRecord& task, const Prog
   view.failures = task.failures;
   view.losses = task.losses;
   view.preemptions = task.preemptions;
+  view.refusals = task.refusals;
   view.submitted = task.submission->at;
   if (const Active* active = std::get_if<Active>(&task.state)) {
     view.changed = active->since;
@@ -207,10 +208,15 @@ std::vector<WorkerView> view_workers(const ServerReactor& reactor) {
     view.draining = worker->draining;
     const SessionView session = reactor.session(worker->id);
     view.heard = session.heard;
-    view.state = session.expired      ? "expired"
-                 : !session.connected ? "away"
-                 : worker->draining   ? "draining"
-                                      : "ready";
+    if (session.unable.resting()) {
+      view.problem = session.unable.reason;
+      view.retry = session.unable.until;
+    }
+    view.state = session.expired         ? "expired"
+                 : !session.connected    ? "away"
+                 : worker->draining      ? "draining"
+                 : !view.problem.empty() ? "unable"
+                                         : "ready";
     DeviceSet used;
     for (const AttemptId& id : state.attempts_on(worker->id)) {
       view.tasks.push_back(id.task);
@@ -251,7 +257,7 @@ ClusterStatus view_status(const ServerReactor& reactor) {
   status.ended = count(Ended{});
   for (const WorkerView& worker : view_workers(reactor)) {
     ++status.workers;
-    status.workers_connected += worker.state == "ready" || worker.state == "draining" ? 1 : 0;
+    status.workers_connected += worker.state != "away" && worker.state != "expired" ? 1 : 0;
     const auto devices = static_cast<std::uint32_t>(worker.spec.devices.size());
     status.devices += devices;
     status.devices_leased += devices - static_cast<std::uint32_t>(worker.free_devices.size());

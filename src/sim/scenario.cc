@@ -275,7 +275,8 @@ void Player::print(const Fact& fact) {
   }
   flush_ends();
   if (const auto* again = std::get_if<AttemptRequeued>(&fact)) {
-    constexpr std::string_view kReasons[] = {"failure", "loss", "preemption"};
+    constexpr std::string_view kReasons[] = {"failure", "loss", "preemption", "measuring",
+                                             "inability"};
     const Nanoseconds left = again->not_before == Time{} ? Nanoseconds{} : again->not_before - now_;
     say(format("{} again after {}, in {} s", again->id.task.value,
                kReasons[static_cast<int>(again->reason)],

@@ -171,12 +171,13 @@ AttemptReport ScenarioLine::report(std::string_view text) {
 
 EndResult ScenarioLine::result() {
   const std::string name = word();
-  for (int kind = 0; kind <= static_cast<int>(EndKind::kRefused); ++kind) {
+  for (int kind = 0; kind <= static_cast<int>(EndKind::kUnable); ++kind) {
     const auto candidate = static_cast<EndKind>(kind);
     if (to_string(candidate) != name) continue;
     EndResult result;
     result.kind = candidate;
     result.exit_code = candidate == EndKind::kFailed ? 1 : 0;
+    if (candidate == EndKind::kUnable) result.message = "the disk is full";
     return result;
   }
   broken(format("'{}' is not a way to end", name));

@@ -132,6 +132,9 @@ void SimWorker::launch(const Launch& launch) {
   setup_.world.after(delay, [this, start = launch.start, life = life_] {
     const auto record = records_.find(start.id);
     if (life != life_ || record == records_.end() || record->second.ended) return;
+    if (setup_.world.now() < sick_until_ || setup_.world.chance(0.01)) {
+      return end(start.id, {EndKind::kUnable, 0, 0, "no space left on device"});
+    }
     if (setup_.world.chance(0.03)) {
       return end(start.id, {EndKind::kRefused, 0, 0, "no such folder"});
     }

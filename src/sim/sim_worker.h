@@ -43,6 +43,8 @@ class SimWorker {
   void reboot();
   /// The machine is replaced: records and identity are gone too.
   void wipe();
+  /// Its disk is full for so long: it can start nothing.
+  void sicken(Nanoseconds duration) { sick_until_ = setup_.world.now() + duration; }
   /// The worker process starts, unless it runs.
   void start();
   [[nodiscard]] bool alive() const { return reactor_ != nullptr; }
@@ -86,6 +88,7 @@ class SimWorker {
   std::map<AttemptId, Process> processes_;
   std::uint64_t spawned_ = 0;
   std::uint64_t boots_ = 0;
+  Time sick_until_{};
   // The worker process.
   std::unique_ptr<WorkerReactor> reactor_;
   std::uint64_t life_ = 0;

@@ -222,7 +222,7 @@ void Simulation::fault() {
   const auto restart = [this, i, outage] {
     world_.after(outage, [this, i] { machines_[i]->start(); });
   };
-  switch (world_.below(10)) {
+  switch (world_.below(11)) {
     case 0:
     case 1: servers_.back()->kill(); break;
     case 2: {
@@ -248,6 +248,7 @@ void Simulation::fault() {
       }
       break;
     case 7: cut(i); break;
+    case 8: machine.sicken(outage); break;
     default:
       partitioned_[i] = true;
       cut(i);

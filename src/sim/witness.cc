@@ -98,6 +98,9 @@ void Witness::see(const MemberEnded& fact) {
 }
 
 void Witness::see(const TaskEnded& fact) {
+  if (fact.outcome == TaskOutcome::kFailed && fact.last && fact.last->kind == EndKind::kUnable) {
+    promise_broken("task {} failed for what its worker lacked", fact.task.value);
+  }
   if (!outcomes_.emplace(fact.task, fact.outcome).second) {
     promise_broken("task {} ended twice", fact.task.value);
   }

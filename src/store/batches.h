@@ -15,7 +15,7 @@ namespace harmonics {
 
 /// The version of the tables. 1 had no checksums, 2 no facts of the kind PlacesKept, 3
 /// none of the kind PastPlacesKept.
-inline constexpr int kSchemaVersion = 4;
+inline constexpr int kSchemaVersion = 5;
 /// A row is closed once it has this many bytes.
 inline constexpr std::size_t kRowBytes = std::size_t{4} << 20;
 

@@ -271,8 +271,8 @@ void WorkerAgent::Parts::launch_waiting() {
       run.cgroups = cgroups.make(run.attempt, {start.spec->cpus, start.spec->memory_mb});
       run.memory_mb = start.spec->memory_mb;
     } catch (const Error& error) {
-      // It never started, so it ends as what the machine refused.
-      reactor->handle(ProcessEnded{start.id, {EndKind::kRefused, 0, 0, error.what()}}, now(),
+      // It never started, for no fault of its own.
+      reactor->handle(ProcessEnded{start.id, {EndKind::kUnable, 0, 0, error.what()}}, now(),
                       effects);
       continue;
     }

@@ -87,8 +87,10 @@ void guard(const std::string& folder, const LauncherEnds& ends) {
   if (supervisor == 0) supervise(folder, ends, record);
   if (supervisor < 0) {
     const std::string why = std::string("no process for its supervisor: ") + std::strerror(errno);
-    write_end(folder, {RunEnd::kRefused, 0, 0, why});
-    ::_exit(1);  // of which the launcher tells
+    write_end(folder, {RunEnd::kUnable, 0, 0, why});
+    const std::string notice = launch_notice(folder, record, false);
+    ::send(ends.socket, notice.data(), notice.size(), MSG_NOSIGNAL);
+    ::_exit(1);
   }
   ::close(ends.socket);
   ::close(ends.lock);

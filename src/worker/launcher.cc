@@ -72,8 +72,10 @@ class Launcher {
     }
     if (child < 0) {
       const std::string why = std::string("no process for its guardian: ") + std::strerror(errno);
-      write_end(folder, {RunEnd::kRefused, 0, 0, why});
-      news_.push_back(launch_notice(folder, {}, false));
+      write_end(folder, {RunEnd::kUnable, 0, 0, why});
+      SupervisorRecord nobody;
+      nobody.guardian = -1;
+      news_.push_back(launch_notice(folder, nobody, false));
       return true;
     }
     folders_[child] = folder;

@@ -66,8 +66,8 @@ class RecordReader {
   bool whole_ = true;
 };
 
-constexpr std::array<std::string_view, 7> kEndNames = {
-    "exited", "signalled", "timed_out", "stopped", "lease_lost", "lost", "refused"};
+constexpr std::array<std::string_view, 8> kEndNames = {
+    "exited", "signalled", "timed_out", "stopped", "lease_lost", "lost", "refused", "unable"};
 
 std::string_view name_of(RunEnd end) { return kEndNames[static_cast<std::size_t>(end)]; }
 

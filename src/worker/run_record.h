@@ -56,7 +56,18 @@ struct SupervisorRecord {
   std::uint64_t guardian_ticks = 0;
 };
 
-enum class RunEnd { kExited, kSignalled, kTimedOut, kStopped, kLeaseLost, kLost, kRefused };
+/// kRefused: never started, and that is the task's (no such program); kUnable: that is the
+/// worker's.
+enum class RunEnd {
+  kExited,
+  kSignalled,
+  kTimedOut,
+  kStopped,
+  kLeaseLost,
+  kLost,
+  kRefused,
+  kUnable
+};
 
 struct EndRecord {
   RunEnd kind = RunEnd::kExited;

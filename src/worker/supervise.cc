@@ -307,8 +307,8 @@ class Supervision {
 };
 
 [[noreturn]] void refuse(const std::string& folder, int socket, const std::string& notice,
-                         const std::string& why) {
-  write_end(folder, {RunEnd::kRefused, 0, 0, why});
+                         const EndRecord& end) {
+  write_end(folder, end);
   ::send(socket, notice.data(), notice.size(), MSG_NOSIGNAL);
   ::_exit(1);
 }
@@ -337,13 +337,15 @@ void supervise(const std::string& folder, const LauncherEnds& ends, SupervisorRe
   auto run = read_run(folder);
   if (!recorded || !run) {
     refuse(folder, ends.socket, launch_notice(folder, record, false),
-           recorded ? "its record cannot be read: '" + folder + "/run'"
-                    : std::string("its record cannot be written: ") + std::strerror(reason));
+           {RunEnd::kUnable, 0, 0,
+            recorded ? "its record cannot be read: '" + folder + "/run'"
+                     : std::string("its record cannot be written: ") + std::strerror(reason)});
   }
   StartedTask task = start_task(*run, folder);
   if (task.pid < 0) {
     remove_cgroups(run->cgroups);
-    refuse(folder, ends.socket, launch_notice(folder, record, false), task.failure);
+    refuse(folder, ends.socket, launch_notice(folder, record, false),
+           {task.unable ? RunEnd::kUnable : RunEnd::kRefused, 0, 0, task.failure});
   }
   Supervision supervision(folder, std::move(*run), task, ends, record.guardian);
   supervision.watch(signals, launch_notice(folder, record, true));

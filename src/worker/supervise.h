@@ -21,7 +21,8 @@ struct LauncherEnds {
 
 /// What the supervisor tells the worker once, as text: "<attempt> <guardian's pid> <its start
 /// ticks> <1|0>", the last being whether the task's program runs. 0: nothing of it does, nor will;
-/// `end` says why.
+/// `end` says why. If there is no `end`: with a pid that is not 0 nothing was started, for reasons
+/// of the worker's own; with 0 the guardian is gone, and what it guarded with it.
 inline constexpr std::size_t kMaxLaunchNotice = 256;
 std::string launch_notice(const std::string& folder, const SupervisorRecord& self, bool launched);
 

@@ -161,10 +161,11 @@ fs::path SupervisorHost::folder_of(const fs::path& folder, const std::string& at
 void SupervisorHost::start(const RunRecord& run) {
   const std::string folder = attempt_folder(run.attempt);
   if (!make_attempt_folder(folder, run)) {
+    const int reason = errno;
     remove_cgroups(run.cgroups);
-    news_.push_back({run.attempt, EndRecord{RunEnd::kRefused, 0, 0,
+    news_.push_back({run.attempt, EndRecord{RunEnd::kUnable, 0, 0,
                                             format("the worker cannot write '{}': {}", folder,
-                                                   std::strerror(errno))}});
+                                                   std::strerror(reason))}});
     return;
   }
   // A launcher that is gone takes along what it was told before, but not this attempt.
@@ -172,7 +173,8 @@ void SupervisorHost::start(const RunRecord& run) {
     if (errno == EINTR) continue;
     launcher_died();
     if (++deaths < kMaxLauncherDeaths) continue;
-    news_.push_back({run.attempt, settle(run.attempt, true, "no launcher stays alive")});
+    news_.push_back({run.attempt, settle(run.attempt, true,
+                                         {RunEnd::kUnable, 0, 0, "no launcher stays alive"})});
     return;
   }
   watches_[run.attempt] = {};
@@ -234,8 +236,9 @@ void SupervisorHost::on_notice(const std::string& text) {
   words >> attempt >> guardian >> start_ticks >> launched;
   if (watches_.find(attempt) == watches_.end()) return;
   if (launched == 0) {
-    finish(attempt, true);
-    return;
+    // With a process id it is word that nothing was started; without, its guardian is gone.
+    if (guardian == 0) return finish(attempt, true);
+    return finish(attempt, true, {RunEnd::kUnable, 0, 0, "its supervisor cannot write its record"});
   }
   news_.push_back({attempt, std::nullopt});
   if (!attach(attempt, guardian, start_ticks)) {
@@ -263,11 +266,10 @@ bool kill_remains(const RunRecord& run) {
 }  // namespace
 
 std::optional<EndRecord> SupervisorHost::settle(const std::string& attempt, bool shown_gone,
-                                                const std::string& why_lost) {
+                                                EndRecord otherwise) {
   const std::string folder = attempt_folder(attempt);
-  const EndRecord lost{RunEnd::kLost, 0, 0, why_lost};
   std::error_code error;
-  if (!fs::exists(folder, error)) return lost;  // by somebody who knows that it is gone
+  if (!fs::exists(folder, error)) return otherwise;  // by somebody who knows that it is gone
   if (const auto end = read_end(folder)) return *end;
   const auto run = read_run(folder);
   const auto supervisor = read_supervisor(folder);
@@ -275,11 +277,11 @@ std::optional<EndRecord> SupervisorHost::settle(const std::string& attempt, bool
   const bool never_ran = !supervisor || !is_this_space(supervisor->space);
   if (run && !kill_remains(*run) && !shown_gone && !never_ran) return std::nullopt;
   if (run) remove_cgroups(run->cgroups);
-  write_end(folder, lost);
-  return lost;
+  write_end(folder, otherwise);
+  return otherwise;
 }
 
-void SupervisorHost::finish(const std::string& attempt, bool shown_gone) {
+void SupervisorHost::finish(const std::string& attempt, bool shown_gone, EndRecord otherwise) {
   const auto watch = watches_.find(attempt);
   if (watch == watches_.end()) return;
   if (watch->second.descriptor >= 0) {
@@ -289,7 +291,7 @@ void SupervisorHost::finish(const std::string& attempt, bool shown_gone) {
   }
   const bool over = shown_gone || read_end(attempt_folder(attempt));
   if (!over && attach_recorded(attempt)) return;
-  auto end = settle(attempt, over, "its supervisor and its guardian were killed");
+  auto end = settle(attempt, over, std::move(otherwise));
   if (!end) {
     if (watch->second.unsettled == 0) {
       ++unsettled_;

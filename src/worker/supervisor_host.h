@@ -57,7 +57,7 @@ class SupervisorHost {
   [[nodiscard]] std::vector<RecoveredRun> recover();
 
   /// Writes the record and has a supervisor started; `wait` tells how that went. An attempt whose
-  /// record cannot be written ends as refused.
+  /// record cannot be written ends as unable.
   void start(const RunRecord& run);
   /// Asks the supervisor to stop the task; nothing happens if it is gone already.
   void stop(const std::string& attempt, const StopRequest& request);
@@ -100,10 +100,12 @@ class SupervisorHost {
   void launcher_died();
   bool attach(const std::string& attempt, pid_t pid, std::uint64_t start_ticks);
   bool attach_recorded(const std::string& attempt);
-  void finish(const std::string& attempt, bool shown_gone);
+  /// `otherwise` is how it ended if nobody left word.
+  void finish(const std::string& attempt, bool shown_gone,
+              EndRecord otherwise = {RunEnd::kLost, 0, 0,
+                                     "its supervisor and its guardian were killed"});
   void settle_again();
-  std::optional<EndRecord> settle(const std::string& attempt, bool shown_gone,
-                                  const std::string& why_lost);
+  std::optional<EndRecord> settle(const std::string& attempt, bool shown_gone, EndRecord otherwise);
   bool make_attempt_folder(const std::string& folder, const RunRecord& run);
   [[nodiscard]] std::string attempt_folder(const std::string& attempt) const;
 

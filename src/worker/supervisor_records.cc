@@ -70,8 +70,9 @@ std::vector<RecoveredRun> SupervisorHost::recover() {
       recovered.launched = read_supervisor(folder.string()).has_value();
       recovered.ended =
           settle(attempt, false,
-                 recovered.launched ? "its supervisor was killed while the worker was away"
-                                    : "the worker ended before it was started");
+                 {RunEnd::kLost, 0, 0,
+                  recovered.launched ? "its supervisor was killed while the worker was away"
+                                     : "the worker ended before it was started"});
       if (!recovered.ended) {
         watches_[attempt] = {};
         finish(attempt, false);
@@ -100,11 +101,12 @@ bool SupervisorHost::make_attempt_folder(const std::string& folder, const RunRec
   } else if (::mkdir(fresh.c_str(), S_IRWXU) != 0) {
     return false;
   }
-  if (::access(folder.c_str(), F_OK) == 0) {
-    errno = EEXIST;
-    return false;
-  }
-  return write_run(fresh, run) && ::rename(fresh.c_str(), folder.c_str()) == 0;
+  const bool there = ::access(folder.c_str(), F_OK) == 0;
+  if (!there && write_run(fresh, run) && ::rename(fresh.c_str(), folder.c_str()) == 0) return true;
+  const int reason = there ? EEXIST : errno;
+  spares_.push_back(std::move(fresh));  // for the next one: there is none more than before
+  errno = reason;
+  return false;
 }
 
 void SupervisorHost::drop(const std::string& attempt) {

@@ -81,6 +81,30 @@ TEST_F(SupervisorTest, RefusesWhatCannotStart) {
   until([&] { return ends_.size() == 3; });
 }
 
+TEST_F(SupervisorTest, WhatTheWorkerLacksIsNotTheTasksFault) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer makes a fork of vfork, so the child cannot say why it ended";
+#endif
+  RunRecord record = script("1.1", "true");
+  record.cgroups = {"/no/such/cgroup"};
+  EndRecord end = run(record);
+  EXPECT_EQ(end.kind, RunEnd::kUnable) << end.message;
+  EXPECT_THAT(end.message, testing::HasSubstr("cannot enter its cgroup"));
+  // No room for its record, as far as the worker can tell.
+  const fs::path attempts = folder_.path() / "attempts";
+  fs::rename(attempts, folder_.path() / "aside");
+  for (const char* name : {"1.2", "1.3", "1.4"}) {
+    end = run(script(name, "true"));
+    EXPECT_EQ(end.kind, RunEnd::kUnable) << end.message;
+    EXPECT_THAT(end.message, testing::HasSubstr("the worker cannot write"));
+  }
+  const auto spare = fs::directory_iterator(folder_.path() / "spare");
+  EXPECT_LE(std::distance(fs::begin(spare), fs::end(spare)), 2) << "tries leave nothing behind";
+  EXPECT_TRUE(launched_.empty());
+  fs::rename(folder_.path() / "aside", attempts);
+  EXPECT_EQ(run(script("1.5", "true")).kind, RunEnd::kExited);
+}
+
 TEST_F(SupervisorTest, StopsTheWholeTreeAlsoWhatHasASessionOfItsOwn) {
   host_->start(script("1.1", "sleep 1000 & echo $!; setsid sleep 1000 & echo $!; echo $$; wait"));
   const std::vector<pid_t> pids = printed_pids("1.1", 3);

@@ -36,6 +36,14 @@ struct ChildPlan {
   const char* volatile step = "";
 };
 
+constexpr const char* kStart = "cannot start";
+
+/// Reasons that have nothing to do with what the task asked for.
+bool machine_lacks(int error) {
+  return error == ENOMEM || error == EAGAIN || error == EMFILE || error == ENFILE ||
+         error == ENOSPC || error == EIO;
+}
+
 [[noreturn]] void give_up(ChildPlan& plan, const char* step) {
   plan.error = errno;
   plan.step = step;
@@ -70,7 +78,7 @@ void enter_cgroups(ChildPlan& plan) {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::execve(plan.program, plan.argv.data(), plan.envp.data());
-  give_up(plan, "cannot start");
+  give_up(plan, kStart);
 }
 
 __attribute__((noinline)) pid_t spawn_here(ChildPlan& plan) {
@@ -182,14 +190,19 @@ StartedTask start_task(const RunRecord& run, const std::string& folder) {
       !open_pipe(task.pipes.err, plan.writers[1]) ||
       !open_pipe(task.pipes.progress, plan.writers[2])) {
     task.failure = std::string("no pipe for its output: ") + std::strerror(errno);
+    task.unable = true;
     close_all(task.pipes);
     return task;
   }
   task.pid = spawn(plan, unified_cgroup(run.cgroups));
   if (task.pid < 0) {
     task.failure = std::string("no process for it: ") + std::strerror(errno);
+    task.unable = true;
   } else if (plan.error != 0) {
     const bool about_folder = std::string_view(plan.step).ends_with("directory");
+    const bool own_folder = about_folder && run.working_dir.empty();
+    const bool about_task = plan.step == kStart || (about_folder && !own_folder);
+    task.unable = !about_task || machine_lacks(plan.error);
     task.failure = std::string(plan.step) + " '" + (about_folder ? working_dir : program) +
                    "': " + std::strerror(plan.error);
     ::waitpid(task.pid, nullptr, 0);

@@ -23,6 +23,7 @@ struct StartedTask {
   pid_t pid = -1;
   TaskPipes pipes;
   std::string failure;  ///< Why it did not start; empty when it did.
+  bool unable = false;  ///< The failure is the machine's, not the task's.
 };
 
 /// Starts the program in a session of its own, with an empty signal mask, and with a parent-death

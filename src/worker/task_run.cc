@@ -152,6 +152,7 @@ EndResult end_result(const EndRecord& end) {
     case RunEnd::kLeaseLost: result.kind = EndKind::kLeaseLost; break;
     case RunEnd::kLost: break;
     case RunEnd::kRefused: result.kind = EndKind::kRefused; break;
+    case RunEnd::kUnable: result.kind = EndKind::kUnable; break;
   }
   return result;
 }

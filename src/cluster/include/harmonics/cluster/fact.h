@@ -58,7 +58,7 @@ struct AttemptStopping {
 };
 /// Every member has ended and the task is to be tried again, not before `not_before`.
 struct AttemptRequeued {
-  enum class Reason : std::uint8_t { kFailure, kLoss, kPreemption, kMeasured };
+  enum class Reason : std::uint8_t { kFailure, kLoss, kPreemption, kMeasured, kUnable };
   AttemptId id{};
   Reason reason = Reason::kFailure;
   Time not_before{};

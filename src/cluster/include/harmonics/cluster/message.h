@@ -27,7 +27,8 @@ enum class EndKind : std::uint8_t {
   kStopped,    ///< Stopped because the server said so.
   kLeaseLost,  ///< Stopped by its worker, whose lease had ended.
   kLost,       ///< Nobody knows: supervisor killed, worker gone, its records gone.
-  kRefused,    ///< Never started: the worker could not (no such folder, no such program ...).
+  kRefused,    ///< Never started, and that is the task's: no such folder, no such program ...
+  kUnable,     ///< Never started, and that is the worker's: its disk is full, no process left ...
 };
 [[nodiscard]] std::string_view to_string(EndKind kind);
 

@@ -34,6 +34,9 @@ struct ServerOptions {
   /// A failed attempt waits this long before the next, twice as long after each further failure.
   Nanoseconds backoff = std::chrono::seconds(1);
   Nanoseconds max_backoff = std::chrono::minutes(5);
+  /// A worker that is unable to start tasks gets none for so long, twice as long each further time.
+  Nanoseconds rest = std::chrono::seconds(1);
+  Nanoseconds max_rest = std::chrono::minutes(1);
   std::uint32_t max_losses = 5;        ///< A task that was lost with its worker this often fails.
   std::uint32_t max_preemptions = 16;  ///< From then on it is left alone.
   std::size_t max_tasks = 2'000'000;
@@ -50,6 +53,7 @@ struct WhyPending {
     kQuota,         ///< Its user has all that the quota allows.
     kImpossible,    ///< No worker that is known could ever run it.
     kNoWorkers,     ///< Those that could run it are away or draining.
+    kUnable,        ///< Those that could run it are unable to start tasks for now.
     kReserved,      ///< It would delay the task at the head of the queue.
     kBusy,          ///< Those that could run it are busy; others are before it.
     kPlanning,      ///< The plan of its stages is being made.
@@ -65,12 +69,25 @@ struct WhyPending {
 };
 [[nodiscard]] std::string_view to_string(WhyPending::Reason reason);
 
+/// What a worker was unable to do of late. It rests, then gets one task at a time until it has
+/// started half as many in a row as it was unable to.
+struct Inability {
+  std::uint32_t times = 0;  ///< 0: it starts what it is given.
+  Time until{};             ///< It gets no task before; 0: its rest is over.
+  bool trying = false;      ///< The one task that it was given has neither started nor ended.
+  std::string reason{};
+
+  /// It gets no tasks for now.
+  [[nodiscard]] bool resting() const { return trying || until != Time{}; }
+};
+
 /// A worker's session as the server sees it; not a fact, gone after a restart.
 struct SessionView {
   bool connected = false;
   Epoch epoch;
   Time heard{};          ///< When its last message came; at a restart, when the server started.
   bool expired = false;  ///< Lease + drift have passed in silence; its attempts are given up.
+  Inability unable{};
 };
 
 /// Owned by one thread. `policy` must outlive it and is asked only for new placements.
@@ -101,6 +118,8 @@ class ServerReactor {
  private:
   [[nodiscard]] WhyPending why_queued(const TaskRecord& task, Time now) const;
   [[nodiscard]] WhyPending why_with_room(const TaskRecord& task, Time now) const;
+  /// The same, with the workers that could run it but are unable to start tasks for now.
+  [[nodiscard]] WhyPending with_resting(WhyPending why, const TaskRecord& task, Time now) const;
 
   struct Parts;
   std::unique_ptr<Parts> parts_;

@@ -97,7 +97,8 @@ struct TaskRecord {
   std::uint32_t failures = 0;  ///< Attempts that used up a retry.
   std::uint32_t losses = 0;    ///< Attempts that ended with their worker.
   std::uint32_t preemptions = 0;
-  bool cancelled = false;  ///< Cancel was asked for; it ends as soon as it has stopped.
+  std::uint32_t refusals = 0;  ///< Attempts that their worker was unable to start.
+  bool cancelled = false;      ///< Cancel was asked for; it ends as soon as it has stopped.
   /// Where the latest attempt runs or ran, by gang rank: that is where its output lies.
   std::vector<WorkerId> places{};
   std::vector<PastAttempt> past{};  ///< Oldest first, at most kMaxPastAttempts.

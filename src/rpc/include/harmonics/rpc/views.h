@@ -37,6 +37,7 @@ struct TaskView {
   std::uint32_t failures = 0;
   std::uint32_t losses = 0;
   std::uint32_t preemptions = 0;
+  std::uint32_t refusals = 0;  ///< Attempts that their worker was unable to start.
   Time submitted{};
   Time changed{};                   ///< Started, delayed until, or ended; 0 while it waits.
   std::vector<MemberView> members;  ///< Once it has ended: where its last attempt ran.
@@ -47,11 +48,13 @@ struct TaskView {
 
 struct WorkerView {
   WorkerSpec spec;
-  std::string state;  ///< "ready", "draining", "away", "expired"
+  std::string state;  ///< "ready", "draining", "away", "expired", "unable"
   bool draining = false;
   Time heard{};
   std::vector<TaskId> tasks;
   std::vector<std::string> free_devices;
+  std::string problem{};  ///< Why it is unable to start tasks; empty: it is able.
+  Time retry{};           ///< When it is tried again.
 };
 
 struct ClusterStatus {
