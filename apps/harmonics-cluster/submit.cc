@@ -55,6 +55,8 @@ TaskSpec spec_of(const SubmitCommand& command) {
   apply(command.priority, "--priority", spec.priority);
   apply(command.timeout_s, "--timeout", spec.timeout_s);
   apply(command.retries, "--retries", spec.max_retries);
+  apply(command.max_losses, "--max-losses", spec.max_losses);
+  if (command.max_losses == 0) spec.max_losses = kUnlimitedLosses;
   apply(command.gang, "--gang", spec.gang);
   apply(command.array, "--array", spec.array);
   for (const std::int64_t id : command.after) {

@@ -194,6 +194,20 @@ void CommandTree::add_submit_needs(CLI::App& app) {
             "larger goes first and stops running tasks of a smaller one (0)");
   add_whole(app, "--timeout", c.timeout_s, {0, kMaxNumber}, "seconds it may run (no limit)");
   add_whole(app, "--retries", c.retries, {0, kMaxNumber}, "further attempts if it fails (0)");
+  app.add_option_function<std::string>(
+         "--max-losses",
+         [&c](const std::string& text) {
+           c.max_losses = text == "unlimited" ? 0 : std::stoll(text);
+         },
+         "it fails when it was lost with its worker so often (5)")
+      ->type_name("N|unlimited")
+      ->check(check_by([](const std::string& text) {
+        const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+        const bool number = !text.empty() && text.size() < 7 && std::ranges::all_of(text, digit);
+        if (text == "unlimited" || (number && text.front() != '0')) return;
+        fail(ErrorCode::kInvalidArgument,
+             "'{}' is neither 'unlimited' nor a number from 1 to 999999", text);
+      }));
   add_whole(app, "--gang", c.gang, {1, kMaxNumber}, "workers at once, all or none (1)");
   add_whole(app, "--array", c.array, {1, kMaxNumber}, "that many tasks, told apart by index");
 }

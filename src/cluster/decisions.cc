@@ -9,6 +9,12 @@ namespace {
 
 bool lost(EndKind kind) { return kind == EndKind::kLost || kind == EndKind::kLeaseLost; }
 
+/// Whether the loss of this attempt leaves it another.
+bool may_be_lost_again(const TaskRecord& task) {
+  const std::uint32_t limit = task.spec().max_losses;
+  return limit == kUnlimitedLosses || task.losses + 1 < limit;
+}
+
 /// The member that tells why the attempt ended: one that could not be started, else one that
 /// neither succeeded nor was told to stop.
 const EndResult& cause(const Active& active) {
@@ -137,7 +143,7 @@ void Decisions::end_member(const TaskRecord& task, std::uint32_t rank, EndResult
 void Decisions::settle(const TaskRecord& task) {
   const Active& active = std::get<Active>(task.state);
   const AttemptId id{task.id, task.attempts};
-  const EndResult why = cause(active);
+  EndResult why = cause(active);
   if (why.kind == EndKind::kSucceeded && active.measures && !task.cancelled) {
     record(AttemptRequeued{id, AttemptRequeued::Reason::kMeasured, Time{}});
   } else if (why.kind == EndKind::kSucceeded) {
@@ -148,9 +154,13 @@ void Decisions::settle(const TaskRecord& task) {
     record(AttemptRequeued{id, AttemptRequeued::Reason::kPreemption, Time{}});
   } else if (why.kind == EndKind::kUnable) {
     record(AttemptRequeued{id, AttemptRequeued::Reason::kUnable, Time{}});
-  } else if (lost(why.kind) && task.losses + 1 < options_.max_losses) {
+  } else if (lost(why.kind) && may_be_lost_again(task)) {
     record(AttemptRequeued{id, AttemptRequeued::Reason::kLoss, Time{}});
-  } else if (!lost(why.kind) && task.failures < task.spec().max_retries) {
+  } else if (lost(why.kind)) {
+    why.message += format("{}it was lost {} times, its limit (max_losses)",
+                          why.message.empty() ? "" : "; ", task.losses + 1);
+    end_task(task.id, TaskOutcome::kFailed, why);
+  } else if (task.failures < task.spec().max_retries) {
     const Time until = now_ + backoff(task.failures);
     record(AttemptRequeued{id, AttemptRequeued::Reason::kFailure, until});
   } else {

@@ -79,9 +79,12 @@ class Writer {
     for (const TaskId id : spec.depends_on) number(id.value);
     text(spec.idempotency_key);
     texts(spec.artifacts);
-    // The second bit says that a pipeline follows.
-    number(static_cast<std::uint64_t>(spec.on_disconnect) | (spec.pipeline ? 2U : 0U));
+    // The second bit says that a pipeline follows, the third that a limit of losses does.
+    const bool losses = spec.max_losses != TaskSpec{}.max_losses;
+    number(static_cast<std::uint64_t>(spec.on_disconnect) | (spec.pipeline ? 2U : 0U) |
+           (losses ? 4U : 0U));
     if (spec.pipeline) pipeline(*spec.pipeline);
+    if (losses) number(spec.max_losses);
   }
   void pipeline(const PipelineSpec& pipeline) {
     text(pipeline.model);

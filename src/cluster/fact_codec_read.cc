@@ -135,9 +135,10 @@ TaskSpec Reader::spec() {
   for (TaskId& id : spec.depends_on) read(id);
   spec.idempotency_key = text();
   spec.artifacts = texts();
-  const std::uint64_t flags = number(3);
+  const std::uint64_t flags = number(7);
   spec.on_disconnect = static_cast<OnDisconnect>(flags & 1);
   if ((flags & 2) != 0) spec.pipeline = pipeline();
+  if ((flags & 4) != 0) read(spec.max_losses);
   try {
     check_task(spec);
   } catch (const Error& error) {

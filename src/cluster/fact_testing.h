@@ -58,6 +58,8 @@ inline std::shared_ptr<const Submission> random_submission(Random& random) {
   spec.memory_mb = random();
   spec.timeout_s = static_cast<std::uint32_t>(random.below(1000));
   spec.max_retries = static_cast<std::uint32_t>(random.below(1000));
+  if (random.below(2) == 0) spec.max_losses = static_cast<std::uint32_t>(1 + random.below(1000));
+  if (random.below(4) == 0) spec.max_losses = kUnlimitedLosses;
   spec.priority = static_cast<std::int32_t>(random.below(2000)) - 1000;
   spec.gang = static_cast<std::uint32_t>(1 + random.below(100));
   if (random.below(3) == 0) {

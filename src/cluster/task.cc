@@ -121,6 +121,9 @@ void check_task(const TaskSpec& spec) {
   check_range("memory_mb", static_cast<std::int64_t>(spec.memory_mb), 0, kMaxMemory);
   check_range("timeout_s", spec.timeout_s, 0, kMaxTaskTimeoutSeconds);
   check_range("max_retries", spec.max_retries, 0, kMaxTaskRetries);
+  if (spec.max_losses != kUnlimitedLosses) {
+    check_range("max_losses", spec.max_losses, 1, kMaxTaskLosses);
+  }
   check_range("priority", spec.priority, -kMaxTaskPriority, kMaxTaskPriority);
   check_range("gang", spec.gang, 1, kMaxGangWorkers);
   check_range("array", spec.array, 0, kMaxArrayTasks);

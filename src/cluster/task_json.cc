@@ -87,6 +87,15 @@ OnDisconnect read_on_disconnect(const Json& value, const Place& place) {
   place.broken("'{}' is unknown, choose \"stop\" or \"continue\"", word);
 }
 
+std::uint32_t read_losses(const Json& value, const Place& place) {
+  if (value.is_string() && value.as_string() == "unlimited") return kUnlimitedLosses;
+  const auto losses = read_number<std::uint32_t>(value, place);
+  if (losses == 0 || losses > kMaxTaskLosses) {
+    place.broken("is {}, must be 1 to {} or \"unlimited\"", losses, kMaxTaskLosses);
+  }
+  return losses;
+}
+
 std::uint32_t read_stages(const Json& value, const Place& place) {
   if (value.is_string() && value.as_string() == "auto") return 0;
   const auto stages = read_number<std::uint32_t>(value, place);
@@ -240,6 +249,14 @@ constexpr std::array kFields{
     number_field<&TaskSpec::memory_mb>("memory_mb"),
     number_field<&TaskSpec::timeout_s>("timeout_s"),
     number_field<&TaskSpec::max_retries>("max_retries"),
+    Field{"max_losses",
+          [](TaskSpec& spec, const Json& value, const Place& place) {
+            spec.max_losses = read_losses(value, place);
+          },
+          [](const TaskSpec& spec) {
+            return spec.max_losses == kUnlimitedLosses ? Json("unlimited")
+                                                       : Json(std::int64_t{spec.max_losses});
+          }},
     number_field<&TaskSpec::priority>("priority"),
     Field{"gang",
           [](TaskSpec& spec, const Json& value, const Place& place) {

@@ -126,6 +126,19 @@ TEST(TaskJson, APipelineHasDefaultsOfItsOwn) {
               HasSubstr("checkpoint_every is 0"));
 }
 
+TEST(TaskJson, LossesAreANumberOrUnlimited) {
+  EXPECT_EQ(parse_task(R"({"name":"a"})", "t").max_losses, 5U);
+  EXPECT_EQ(parse_task(R"({"name":"a","max_losses":1})", "t").max_losses, 1U);
+  const TaskSpec forever = parse_task(R"({"name":"a","max_losses":"unlimited"})", "t");
+  EXPECT_EQ(forever.max_losses, kUnlimitedLosses);
+  EXPECT_EQ(parse_task(write_task(forever), "t"), forever);
+  for (const char* wrong : {"0", "1000001", "4294967295", "\"many\""}) {
+    EXPECT_THAT(error_of(format(R"({{"name":"a","max_losses":{}}})", wrong)),
+                HasSubstr("max_losses"))
+        << wrong;
+  }
+}
+
 TEST(TaskJson, ACommandAsTextIsForTheShell) {
   EXPECT_EQ(parse_task(R"({"name":"a","command":"echo $X"})", "t").command,
             (std::vector<std::string>{"/bin/sh", "-c", "echo $X"}));

@@ -98,7 +98,12 @@ WhyPending ServerReactor::why(TaskId id, Time now) const {
     return {Reason::kNotPending, format("Attempt {} is active.", task->attempts.value), 0};
   }
   if (std::holds_alternative<Ended>(task->state)) {
-    return {Reason::kNotPending, format("It has ended: {}.", state_name(task->state)), 0};
+    const EndResult* last = std::get<Ended>(task->state).last.get();
+    const bool told = last != nullptr && !last->message.empty();
+    return {Reason::kNotPending,
+            format("It has ended: {}{}.", state_name(task->state),
+                   told ? ": " + last->message : std::string()),
+            0};
   }
   return with_resting(why_queued(*task, now), *task, now);
 }

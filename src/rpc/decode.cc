@@ -103,6 +103,7 @@ TaskSpec decode(const wire::TaskSpec& from) {
   spec.memory_mb = from.memory_mb();
   spec.timeout_s = from.timeout_s();
   spec.max_retries = from.max_retries();
+  if (from.max_losses() != 0) spec.max_losses = from.max_losses();
   spec.priority = from.priority();
   spec.gang = from.gang();
   spec.array = from.array();

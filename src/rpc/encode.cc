@@ -119,6 +119,7 @@ void encode(const TaskSpec& from, wire::TaskSpec& to) {
   to.set_memory_mb(from.memory_mb);
   to.set_timeout_s(from.timeout_s);
   to.set_max_retries(from.max_retries);
+  to.set_max_losses(from.max_losses);
   to.set_priority(from.priority);
   to.set_gang(from.gang);
   to.set_array(from.array);

@@ -29,6 +29,7 @@ TaskSpec full_spec() {
   spec.idempotency_key = "key";
   spec.artifacts = {"out"};
   spec.on_disconnect = OnDisconnect::kContinue;
+  spec.max_losses = kUnlimitedLosses;
   spec.pipeline = PipelineSpec{.model = "net.harp",
                                .graph = "harmonic net {}",
                                .stages = 8,

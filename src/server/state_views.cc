@@ -135,6 +135,10 @@ TaskView view_task(const ClusterState& state, const TaskRecord& task, const Prog
   } else if (const Ended* ended = std::get_if<Ended>(&task.state)) {
     view.changed = ended->at;
     if (ended->last) view.last = *ended->last;
+    // The record counts those that another attempt followed.
+    const bool lost =
+        view.last && (view.last->kind == EndKind::kLost || view.last->kind == EndKind::kLeaseLost);
+    if (lost && ended->outcome == TaskOutcome::kFailed) ++view.losses;
     for (const WorkerId place : task.places) {
       const WorkerRecord* worker = state.find_worker(place);
       view.members.push_back(

@@ -235,9 +235,7 @@ void Player::options(ScenarioLine& line) {
   std::string value;
   while (line.option(key, value)) {
     ScenarioLine number(value, 0);
-    if (key == "max_losses")
-      options_.max_losses = static_cast<std::uint32_t>(number.number());
-    else if (key == "keep_ended")
+    if (key == "keep_ended")
       options_.keep_ended = number.number();
     else if (key == "max_tasks")
       options_.max_tasks = number.number();

@@ -99,6 +99,8 @@ TaskSpec ScenarioLine::task() {
       spec.timeout_s = number;
     else if (key == "retries")
       spec.max_retries = number;
+    else if (key == "losses")
+      spec.max_losses = number == 0 ? kUnlimitedLosses : number;
     else if (key == "priority")
       spec.priority = static_cast<std::int32_t>(number);
     else if (key == "gang")

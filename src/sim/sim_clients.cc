@@ -39,6 +39,8 @@ TaskSpec SimClients::random_spec() {
   if (world_.chance(0.2)) spec.array = static_cast<std::uint32_t>(2 + world_.below(3));
   if (world_.chance(0.3)) spec.priority = static_cast<std::int32_t>(world_.below(4));
   if (world_.chance(0.5)) spec.max_retries = static_cast<std::uint32_t>(world_.below(4));
+  spec.max_losses =
+      world_.chance(0.5) ? kUnlimitedLosses : 1 + static_cast<std::uint32_t>(world_.below(6));
   if (world_.chance(0.4)) spec.timeout_s = static_cast<std::uint32_t>(1 + world_.below(30));
   if (world_.chance(0.2)) spec.on_disconnect = OnDisconnect::kContinue;
   if (world_.chance(0.3) && !tasks_.empty()) {

@@ -73,7 +73,6 @@ Simulation::Simulation(std::uint64_t seed, Plant plant) : world_(seed), plant_(p
   options_.heartbeat = seconds(2);
   options_.drift = seconds(1);
   options_.stop_grace = seconds(1);
-  options_.max_losses = 1000;
   add_machines();
   clients_ =
       std::make_unique<SimClients>(world_, witness_, machines_.size(), [this](ServerEvent event) {

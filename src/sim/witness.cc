@@ -101,6 +101,13 @@ void Witness::see(const TaskEnded& fact) {
   if (fact.outcome == TaskOutcome::kFailed && fact.last && fact.last->kind == EndKind::kUnable) {
     promise_broken("task {} failed for what its worker lacked", fact.task.value);
   }
+  const bool lost =
+      fact.last && (fact.last->kind == EndKind::kLost || fact.last->kind == EndKind::kLeaseLost);
+  const TaskRecord* task = state_.find_task(fact.task);
+  if (fact.outcome == TaskOutcome::kFailed && lost && task->losses + 1 != task->spec().max_losses) {
+    promise_broken("task {} failed after {} losses, its limit is {}", fact.task.value,
+                   task->losses + 1, task->spec().max_losses);
+  }
   if (!outcomes_.emplace(fact.task, fact.outcome).second) {
     promise_broken("task {} ended twice", fact.task.value);
   }

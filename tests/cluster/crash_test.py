@@ -161,6 +161,33 @@ class Crash(CrashBase):
         self.assertEqual(self.wait(task)['succeeded'], 1, self.task(task))
         self.assertEqual(self.task(task)['attempts'], 2)
 
+    def lose(self, task, attempt):
+        """Kills the supervisor of an attempt once the task runs."""
+        self.until(lambda: len(self.lines(task, 'start')) == attempt, f'attempt {attempt}')
+        record = self.until(lambda: next(self.state.glob(f'workers/*/attempts/{task}.{attempt}/state'),
+                                         None), 'its supervisor')
+        os.kill(int(record.read_bytes().split(b'\0')[1]), signal.SIGKILL)
+
+    def test_losses_have_a_limit_that_is_told(self):
+        self.start_server()
+        self.start_worker()
+        limited = self.script(self.counted('sleep 1000;'), flags=('--retries', 1000, '--max-losses', 2))
+        for attempt in (1, 2):
+            self.lose(limited, attempt)
+        self.assertEqual(self.wait(limited)['failed'], 1)
+        view = self.task(limited)
+        self.assertEqual((view['attempts'], view['failures'], view['losses']), (2, 0, 2))
+        self.assertEqual(view['spec']['max_losses'], 2)
+        self.assertIn('it was lost 2 times, its limit', view['end']['message'])
+        self.assertIn('2 (0 failed, 2 lost, 0 preempted)', self.done('task', limited))
+        self.assertIn('it was lost 2 times, its limit', self.done('why', limited))
+        endless = self.script(self.counted('[ $HARMONICS_ATTEMPT = 7 ] || sleep 1000;'),
+                              flags=('--max-losses', 'unlimited'))
+        for attempt in range(1, 7):
+            self.lose(endless, attempt)
+        self.assertEqual(self.wait(endless)['succeeded'], 1)
+        self.assertEqual(self.task(endless)['losses'], 6)
+
     def test_tasks_of_a_lost_lease_stop_by_themselves_and_run_again(self):
         server = self.start_server(lease_s=SHORT_LEASE_S)
         worker = self.start_worker('--id', 'w')

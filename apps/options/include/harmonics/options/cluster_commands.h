@@ -89,6 +89,7 @@ struct SubmitCommand {
   std::optional<std::int64_t> priority;
   std::optional<std::int64_t> timeout_s;
   std::optional<std::int64_t> retries;
+  std::optional<std::int64_t> max_losses;  ///< 0: no limit.
   std::optional<std::int64_t> gang;
   std::optional<std::int64_t> array;
   std::vector<std::int64_t> after;

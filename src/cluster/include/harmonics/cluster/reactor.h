@@ -37,7 +37,6 @@ struct ServerOptions {
   /// A worker that is unable to start tasks gets none for so long, twice as long each further time.
   Nanoseconds rest = std::chrono::seconds(1);
   Nanoseconds max_rest = std::chrono::minutes(1);
-  std::uint32_t max_losses = 5;        ///< A task that was lost with its worker this often fails.
   std::uint32_t max_preemptions = 16;  ///< From then on it is left alone.
   std::size_t max_tasks = 2'000'000;
   std::size_t keep_ended = 1'000'000;  ///< Ended tasks beyond that are forgotten, oldest first.

@@ -22,6 +22,8 @@ inline constexpr std::size_t kMaxTaskDependencies = 1024;
 inline constexpr std::uint32_t kMaxArrayTasks = 1'000'000;
 inline constexpr std::uint32_t kMaxGangWorkers = 1024;
 inline constexpr std::uint32_t kMaxTaskRetries = 1000;
+inline constexpr std::uint32_t kMaxTaskLosses = 1'000'000;
+inline constexpr std::uint32_t kUnlimitedLosses = 0xFFFF'FFFF;
 inline constexpr std::int32_t kMaxTaskPriority = 1'000'000;  // and its negative
 inline constexpr std::uint32_t kMaxTaskTimeoutSeconds = 366 * 24 * 3600;
 
@@ -45,6 +47,7 @@ struct TaskSpec {
   std::uint64_t memory_mb = 0;  ///< Host memory of each worker that no other task may have.
   std::uint32_t timeout_s = 0;  ///< 0: no limit.
   std::uint32_t max_retries = 0;
+  std::uint32_t max_losses = 5;      ///< Lost with its worker so often, it fails; or unlimited.
   std::int32_t priority = 0;         ///< Larger goes first, and may displace smaller.
   std::uint32_t gang = 1;            ///< That many different workers at once, or none.
   std::uint32_t array = 0;           ///< 0: one task; n: tasks with index 0 to n - 1.
