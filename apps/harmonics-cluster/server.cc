@@ -44,6 +44,7 @@ ServerSettings settings_of(const ServerCommand& command) {
   const auto lease = std::chrono::seconds(command.lease_s);
   // Six heartbeats in a lease; a tenth of it for clocks that run apart.
   settings.reactor.lease = lease;
+  settings.reactor.hold = std::max<Nanoseconds>(lease, std::chrono::seconds(command.hold_s));
   settings.reactor.heartbeat = Nanoseconds(lease) / 6;
   settings.reactor.drift = Nanoseconds(lease) / 10;
   settings.reactor.stop_grace = std::min(settings.reactor.stop_grace, Nanoseconds(lease) / 4);

@@ -57,6 +57,9 @@ TaskSpec spec_of(const SubmitCommand& command) {
   apply(command.retries, "--retries", spec.max_retries);
   apply(command.max_losses, "--max-losses", spec.max_losses);
   if (command.max_losses == 0) spec.max_losses = kUnlimitedLosses;
+  for (const auto wish : {OnDisconnect::kStop, OnDisconnect::kForever, OnDisconnect::kContinue}) {
+    if (command.on_disconnect == to_string(wish)) spec.on_disconnect = wish;
+  }
   apply(command.gang, "--gang", spec.gang);
   apply(command.array, "--array", spec.array);
   for (const std::int64_t id : command.after) {

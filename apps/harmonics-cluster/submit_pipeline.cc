@@ -119,6 +119,7 @@ void complete_pipeline(const SubmitCommand& command, TaskSpec& spec) {
   if (!spec.pipeline) {
     if (!command.gpus) spec.required_gpus = 0;
     if (!command.retries) spec.max_retries = kPipelineRetries;
+    if (command.on_disconnect.empty()) spec.on_disconnect = kPipelineOnDisconnect;
     if (spec.name.empty()) spec.name = command.pipeline.stem().string();
   }
   PipelineSpec pipeline = with_flags(command, spec.pipeline ? *spec.pipeline : PipelineSpec{});

@@ -13,6 +13,7 @@ constexpr std::int64_t kMaxPort = 65535;
 constexpr std::int64_t kMaxNumber = std::int64_t{1} << 40;
 constexpr std::int64_t kMaxLeaseSeconds = 3600;
 constexpr std::int64_t kMaxPriority = 1'000'000;
+constexpr std::int64_t kMaxHoldSeconds = 30 * 24 * 3600;
 constexpr const char* kTaskStates =
     "waiting|pending|delayed|active|succeeded|failed|cancelled|dependency_failed";
 
@@ -144,7 +145,9 @@ void CommandTree::add_server() {
   add_texts(app, "--revoke", c.revoked, "NAME", "with --init: let it in no longer (repeatable)")
       ->option_text("NAME");
   add_whole(app, "--lease", c.lease_s, {1, kMaxLeaseSeconds},
-            "seconds without the server until a worker stops its tasks (30)");
+            "seconds of silence after which a worker counts as away (30)");
+  add_whole(app, "--hold", c.hold_s, {1, kMaxHoldSeconds},
+            "seconds that a worker without a server goes on with its tasks (900)");
   add_whole(app, "--rate", c.rate, {1, kMaxNumber}, "requests of one user in a second (20000)");
   add_whole(app, "--max-priority", c.max_priority, {-kMaxPriority, kMaxPriority},
             "the highest --priority of users who are no admins (0)");
@@ -208,6 +211,8 @@ void CommandTree::add_submit_needs(CLI::App& app) {
         fail(ErrorCode::kInvalidArgument,
              "'{}' is neither 'unlimited' nor a number from 1 to 999999", text);
       }));
+  add_name(app, "--on-disconnect", c.on_disconnect, "continue|stop|forever",
+           "what its worker does with it without the server (continue)");
   add_whole(app, "--gang", c.gang, {1, kMaxNumber}, "workers at once, all or none (1)");
   add_whole(app, "--array", c.array, {1, kMaxNumber}, "that many tasks, told apart by index");
 }

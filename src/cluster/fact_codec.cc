@@ -79,10 +79,11 @@ class Writer {
     for (const TaskId id : spec.depends_on) number(id.value);
     text(spec.idempotency_key);
     texts(spec.artifacts);
-    // The second bit says that a pipeline follows, the third that a limit of losses does.
+    // The first bit is for ever, the second says that a pipeline follows, the third that a limit of
+    // losses does, the fourth that it continues.
     const bool losses = spec.max_losses != TaskSpec{}.max_losses;
-    number(static_cast<std::uint64_t>(spec.on_disconnect) | (spec.pipeline ? 2U : 0U) |
-           (losses ? 4U : 0U));
+    number((spec.on_disconnect == OnDisconnect::kForever ? 1U : 0U) | (spec.pipeline ? 2U : 0U) |
+           (losses ? 4U : 0U) | (spec.on_disconnect == OnDisconnect::kContinue ? 8U : 0U));
     if (spec.pipeline) pipeline(*spec.pipeline);
     if (losses) number(spec.max_losses);
   }

@@ -135,8 +135,11 @@ TaskSpec Reader::spec() {
   for (TaskId& id : spec.depends_on) read(id);
   spec.idempotency_key = text();
   spec.artifacts = texts();
-  const std::uint64_t flags = number(7);
-  spec.on_disconnect = static_cast<OnDisconnect>(flags & 1);
+  const std::uint64_t flags = number(15);
+  if ((flags & 9) == 9) in_.broken("a task that continues in two ways");
+  spec.on_disconnect = (flags & 1) != 0   ? OnDisconnect::kForever
+                       : (flags & 8) != 0 ? OnDisconnect::kContinue
+                                          : OnDisconnect::kStop;
   if ((flags & 2) != 0) spec.pipeline = pipeline();
   if ((flags & 4) != 0) read(spec.max_losses);
   try {

@@ -82,7 +82,7 @@ inline std::shared_ptr<const Submission> random_submission(Random& random) {
   }
   spec.array = static_cast<std::uint32_t>(random.below(1000));
   spec.idempotency_key = random_text(random);
-  spec.on_disconnect = static_cast<OnDisconnect>(random.below(2));
+  spec.on_disconnect = static_cast<OnDisconnect>(random.below(3));
   return submission;
 }
 

@@ -34,6 +34,7 @@ class PlanDeskTest : public testing::Test {
       moving.elastic = true;
       set_pipeline(spec, std::move(moving));
     }
+    spec.on_disconnect = kPipelineOnDisconnect;
     reactor_.handle(SubmitRequest{RequestId{1}, {"ann", false}, spec}, now_, out_);
     return id;
   }

@@ -126,6 +126,7 @@ void ServerReactor::tick(Time now, Outbox& out) {
   const std::size_t facts = out.facts.size();
   Decisions step(parts_->state, parts_->sessions, parts_->options, now, out);
   for (const WorkerId worker : parts_->sessions.take_expired(now)) give_up_worker(step, worker);
+  for (const WorkerId worker : parts_->sessions.take_overdue(now)) give_up_held(step, worker);
   const std::vector<WorkerId> rested = parts_->sessions.take_rested(now);
   for (const WorkerId worker : rested) step.refresh(worker);
   if (!rested.empty()) parts_->changed(Sweep::Change::kAny);

@@ -26,6 +26,13 @@ class Server {
     const auto* worker = reactor_.state().find_worker(name);
     return worker == nullptr ? WorkerId{} : worker->id;
   }
+  void say(WorkerId worker, WorkerMessage message) {
+    feed(WorkerSays{worker, reactor_.session(worker).epoch, std::move(message)});
+  }
+  void wait(Nanoseconds time) {
+    now_ += time;
+    tick();
+  }
   void submit(std::uint32_t gpus, std::uint32_t array = 0, const std::string& user = "ann") {
     TaskSpec spec;
     spec.name = "t";
@@ -339,6 +346,118 @@ TEST(Reactor, ArtifactsOutsideTheWorkingDirectoryAreRefused) {
     EXPECT_TRUE(std::holds_alternative<Refusal>(server.effects<Answer>()[0].reply)) << pattern;
   }
   EXPECT_EQ(server.reactor().state().task_count(), 0U);
+}
+
+TEST(Reactor, AWorkerThatIsUnableRestsForAWhileThatDoublesAndHasACeiling) {
+  BalancedPolicy policy;
+  ServerOptions options;
+  options.rest = std::chrono::seconds(1);
+  options.max_rest = std::chrono::seconds(5);
+  Server server(policy, options);
+  const WorkerId worker = server.join("w", 8);
+  server.submit(1, 8);
+  server.tick();
+  ASSERT_EQ(server.starts(), 8U) << "nothing is known against it";
+  const EndResult unable{EndKind::kUnable, 0, 0, "no space"};
+  for (std::uint64_t task = 1; task <= 8; ++task) {
+    server.say(worker, EndedMessage{{TaskId{task}, {1}}, unable});
+  }
+  std::uint32_t attempt = 1;
+  for (const int seconds : {1, 2, 4, 5, 5}) {
+    server.out().clear();
+    server.tick();
+    EXPECT_EQ(server.starts(), 0U) << "it rests";
+    server.wait(std::chrono::seconds(seconds) - std::chrono::milliseconds(1));
+    EXPECT_EQ(server.starts(), 0U) << seconds;
+    EXPECT_LE(server.reactor().deadline(), server.now() + std::chrono::milliseconds(1));
+    server.wait(std::chrono::milliseconds(1));
+    ASSERT_EQ(server.starts(), 1U) << "one task to try it with, after " << seconds;
+    server.say(worker, EndedMessage{{TaskId{1}, {++attempt}}, unable});
+    server.say(worker, HeartbeatMessage{1});
+  }
+  EXPECT_EQ(server.reactor().session(worker).unable.reason, "no space");
+  const TaskRecord& task = *server.reactor().state().find_task(TaskId{1});
+  EXPECT_TRUE(std::holds_alternative<Pending>(task.state));
+  EXPECT_EQ(task.refusals, 6U);
+  EXPECT_EQ(task.failures + task.losses, 0U);
+  // It recovers: one by one at first, then all.
+  server.wait(std::chrono::seconds(5));
+  server.out().clear();
+  std::size_t tries = 0;
+  for (; server.reactor().session(worker).unable.times > 0 && tries < 20; ++tries) {
+    const auto active = server.reactor().state().attempts_on(worker);
+    ASSERT_EQ(active.size(), tries + 1) << "one at a time";
+    for (const AttemptId id : active) server.say(worker, LaunchedMessage{id});
+    server.tick();
+  }
+  EXPECT_EQ(tries, 3U) << "six times unable: three starts in a row";
+  EXPECT_EQ(server.reactor().state().attempts_on(worker).size(), 8U);
+}
+
+TEST(Reactor, AHelloTriesAWorkerThatWasUnableAtOnceButWithOneTask) {
+  BalancedPolicy policy;
+  Server server(policy);
+  const WorkerId worker = server.join("w", 4);
+  server.submit(1, 4);
+  server.tick();
+  for (std::uint64_t task = 1; task <= 4; ++task) {
+    server.say(worker, EndedMessage{{TaskId{task}, {1}}, {EndKind::kUnable, 0, 0, "no space"}});
+  }
+  server.out().clear();
+  server.tick();
+  EXPECT_EQ(server.starts(), 0U);
+  server.join("w", 4);
+  server.tick();
+  EXPECT_EQ(server.starts(), 1U);
+}
+
+TEST(Reactor, WhatContinuesIsGivenUpWhenTheHoldIsOverAndNotBefore) {
+  BalancedPolicy policy;
+  ServerOptions options;  // lease 30 s, drift 3 s, so a tenth
+  options.hold = std::chrono::seconds(100);
+  Server server(policy, options);
+  const WorkerId worker = server.join("w", 2);
+  server.submit(1);
+  server.tick();
+  server.say(worker, LaunchedMessage{{TaskId{1}, {1}}});
+  const TaskRecord& task = *server.reactor().state().find_task(TaskId{1});
+  server.wait(std::chrono::seconds(109));
+  EXPECT_TRUE(server.reactor().session(worker).expired);
+  EXPECT_TRUE(std::holds_alternative<Active>(task.state)) << "it may still run there";
+  EXPECT_NE(server.reactor().why(TaskId{1}, server.now()).text.find("given up in 1 s"),
+            std::string::npos)
+      << server.reactor().why(TaskId{1}, server.now()).text;
+  EXPECT_LE(server.reactor().deadline(), server.now() + std::chrono::seconds(1));
+  server.wait(std::chrono::seconds(1));
+  EXPECT_TRUE(std::holds_alternative<Pending>(task.state));
+  EXPECT_EQ(task.losses, 1U);
+}
+
+TEST(Reactor, AMachineThatWasRestartedHasNothingLeftFromBefore) {
+  BalancedPolicy policy;
+  Server server(policy);
+  const auto join = [&](const std::string& name, const std::string& identity) {
+    HelloMessage hello;
+    hello.spec.name = name;
+    hello.spec.identity = identity;
+    hello.spec.devices = {{"0", "", 8192}};
+    server.out().clear();
+    server.feed(WorkerHello{RequestId{1}, hello});
+    return server.effects<OpenSession>().size() == 1;
+  };
+  ASSERT_TRUE(join("w", "folder@boot1"));
+  server.submit(1);
+  server.tick();
+  EXPECT_FALSE(join("w", "folder@boot2")) << "the one before may still be there";
+  server.wait(std::chrono::seconds(34));
+  const TaskRecord& task = *server.reactor().state().find_task(TaskId{1});
+  EXPECT_TRUE(std::holds_alternative<Active>(task.state)) << "the hold";
+  EXPECT_FALSE(join("w", "other@boot3")) << "another machine says nothing of this one";
+  EXPECT_TRUE(std::holds_alternative<Active>(task.state));
+  EXPECT_TRUE(join("w", "folder@boot2"));
+  EXPECT_EQ(task.losses, 1U);
+  server.tick();
+  EXPECT_EQ(server.starts(), 1U) << "again, there";
 }
 
 }  // namespace

@@ -6,15 +6,25 @@
 
 namespace harmonics {
 
+Nanoseconds Sessions::with_drift(Nanoseconds duration, const ServerOptions& options) {
+  const double share = static_cast<double>(options.drift.count()) /
+                       static_cast<double>(std::max<std::int64_t>(options.lease.count(), 1));
+  return duration +
+         Nanoseconds(static_cast<std::int64_t>(static_cast<double>(duration.count()) * share));
+}
+
 void Sessions::expect(WorkerId worker, Time now) {
   const bool known = views_.contains(worker) && !views_.at(worker).expired;
   // One that says hello is tried at once, but still one task at a time.
   Inability unable = std::move(views_[worker].unable);
+  holds_.erase({views_[worker].hold_over, worker});
   rests_.erase({unable.until, worker});
   unable.until = {};
   unable.trying = false;
-  views_[worker] = {
-      .connected = false, .epoch = {}, .heard = now, .expired = false, .unable = std::move(unable)};
+  SessionView fresh;
+  fresh.heard = now;
+  fresh.unable = std::move(unable);
+  views_[worker] = std::move(fresh);
   if (!known) expiries_.emplace(now + patience_, worker);
 }
 
@@ -37,6 +47,7 @@ void Sessions::forget(WorkerId worker) {
   const auto found = views_.find(worker);
   if (found == views_.end()) return;
   rests_.erase({found->second.unable.until, worker});
+  holds_.erase({found->second.hold_over, worker});
   views_.erase(found);
 }
 
@@ -116,14 +127,27 @@ std::vector<WorkerId> Sessions::take_expired(Time now) {
       continue;
     }
     found->second.expired = true;
+    found->second.hold_over = found->second.heard + held_patience_;
+    holds_.emplace(found->second.hold_over, worker);
     gone.push_back(worker);
   }
   return gone;
 }
 
+std::vector<WorkerId> Sessions::take_overdue(Time now) {
+  std::vector<WorkerId> gone;
+  while (!holds_.empty() && holds_.begin()->first <= now) {
+    gone.push_back(holds_.begin()->second);
+    holds_.erase(holds_.begin());
+    views_.at(gone.back()).hold_over = {};
+  }
+  return gone;
+}
+
 Time Sessions::deadline() const {
-  const Time expiry = expiries_.empty() ? kNever : expiries_.top().first;
-  return rests_.empty() ? expiry : std::min(expiry, rests_.begin()->first);
+  Time next = expiries_.empty() ? kNever : expiries_.top().first;
+  if (!holds_.empty()) next = std::min(next, holds_.begin()->first);
+  return rests_.empty() ? next : std::min(next, rests_.begin()->first);
 }
 
 }  // namespace harmonics

@@ -1,6 +1,7 @@
 // Who is connected and until when their leases last: what the server knows but does not store.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <queue>
 #include <set>
@@ -18,6 +19,7 @@ class Sessions {
   Sessions(Term term, const ServerOptions& options)
       : term_(term),
         patience_(options.lease + options.drift),
+        held_patience_(with_drift(std::max(options.hold, options.lease), options)),
         rest_(options.rest),
         max_rest_(options.max_rest) {}
 
@@ -48,20 +50,27 @@ class Sessions {
 
   /// The workers whose lease + drift have passed since the last call; they are expired now.
   [[nodiscard]] std::vector<WorkerId> take_expired(Time now);
-  /// Not later than the next expiry or end of a rest; kNever if there is none.
+  /// The workers whose hold has passed, too, since the last call.
+  [[nodiscard]] std::vector<WorkerId> take_overdue(Time now);
+  /// Not later than the next expiry, end of a hold or of a rest; kNever if there is none.
   [[nodiscard]] Time deadline() const;
 
  private:
+  /// A duration on a worker's clock, as long as it can be on ours.
+  static Nanoseconds with_drift(Nanoseconds duration, const ServerOptions& options);
+
   using Expiry = std::pair<Time, WorkerId>;
 
   Term term_;
   Nanoseconds patience_;  ///< lease + drift
+  Nanoseconds held_patience_;
   Nanoseconds rest_;
   Nanoseconds max_rest_;
   std::uint32_t opened_ = 0;
   std::unordered_map<WorkerId, SessionView> views_;
   /// One entry for each session that has not expired, at or before its expiry.
   std::priority_queue<Expiry, std::vector<Expiry>, std::greater<>> expiries_;
+  std::set<Expiry> holds_;  ///< One entry for each that has expired, until its hold has passed.
   std::set<Expiry> rests_;  ///< One entry for each worker that rests.
 };
 

@@ -81,6 +81,15 @@ void check_pipeline(const TaskSpec& spec, TextLimits& texts) {
 
 }  // namespace
 
+std::string_view to_string(OnDisconnect wish) {
+  switch (wish) {
+    case OnDisconnect::kStop: return "stop";
+    case OnDisconnect::kForever: return "forever";
+    case OnDisconnect::kContinue: return "continue";
+  }
+  return "unknown";
+}
+
 std::string to_string(AttemptId id) { return format("{}.{}", id.task.value, id.attempt.value); }
 
 Needs needs_of(const TaskSpec& spec) {

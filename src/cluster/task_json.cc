@@ -82,9 +82,10 @@ std::vector<TaskId> read_tasks(const Json& value, const Place& place) {
 
 OnDisconnect read_on_disconnect(const Json& value, const Place& place) {
   const std::string& word = read_text(value, place);
-  if (word == "stop") return OnDisconnect::kStop;
-  if (word == "continue") return OnDisconnect::kContinue;
-  place.broken("'{}' is unknown, choose \"stop\" or \"continue\"", word);
+  for (const auto wish : {OnDisconnect::kStop, OnDisconnect::kForever, OnDisconnect::kContinue}) {
+    if (word == to_string(wish)) return wish;
+  }
+  place.broken("'{}' is unknown, choose \"continue\", \"stop\" or \"forever\"", word);
 }
 
 std::uint32_t read_losses(const Json& value, const Place& place) {
@@ -284,9 +285,7 @@ constexpr std::array kFields{
           [](TaskSpec& spec, const Json& value, const Place& place) {
             spec.on_disconnect = read_on_disconnect(value, place);
           },
-          [](const TaskSpec& spec) {
-            return Json(spec.on_disconnect == OnDisconnect::kStop ? "stop" : "continue");
-          }},
+          [](const TaskSpec& spec) { return Json(std::string(to_string(spec.on_disconnect))); }},
     Field{"pipeline",
           [](TaskSpec& spec, const Json& value, const Place& place) {
             spec.pipeline = read_pipeline(value, place);
@@ -324,6 +323,7 @@ TaskSpec parse_task(std::string_view json, std::string_view where) {
     set_pipeline(spec, *spec.pipeline);
     if (root.find("required_gpus") == nullptr) spec.required_gpus = 0;
     if (root.find("max_retries") == nullptr) spec.max_retries = kPipelineRetries;
+    if (root.find("on_disconnect") == nullptr) spec.on_disconnect = kPipelineOnDisconnect;
   }
   if (root.find("cpus") == nullptr) spec.cpus = default_cpus(spec);
   try {
@@ -337,6 +337,10 @@ TaskSpec parse_task(std::string_view json, std::string_view where) {
 std::string write_task(const TaskSpec& spec) {
   TaskSpec defaults;
   defaults.cpus = default_cpus(spec);
+  if (spec.pipeline) {
+    defaults.max_retries = kPipelineRetries;
+    defaults.on_disconnect = kPipelineOnDisconnect;
+  }
   Json::Object fields;
   for (const Field& field : kFields) {
     Json value = field.write(spec);

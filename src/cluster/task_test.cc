@@ -84,8 +84,10 @@ TEST(TaskJson, EveryFieldComesBack) {
   spec.depends_on = {TaskId{3}, TaskId{9}};
   spec.idempotency_key = "k";
   spec.artifacts = {"out/*.pt"};
-  spec.on_disconnect = OnDisconnect::kContinue;
-  EXPECT_EQ(parse_task(write_task(spec), "t"), spec);
+  for (const auto wish : {OnDisconnect::kStop, OnDisconnect::kForever, OnDisconnect::kContinue}) {
+    spec.on_disconnect = wish;
+    EXPECT_EQ(parse_task(write_task(spec), "t"), spec);
+  }
   EXPECT_EQ(parse_task(write_task({.name = "small"}), "t"), (TaskSpec{.name = "small"}));
 }
 
@@ -113,6 +115,8 @@ TEST(TaskJson, APipelineHasDefaultsOfItsOwn) {
   const TaskSpec spec = parse_task(R"({"name":"a","pipeline":{"model":"net.harp"}})", "t");
   EXPECT_EQ(spec.required_gpus, 0U);
   EXPECT_EQ(spec.max_retries, kPipelineRetries);
+  EXPECT_EQ(spec.on_disconnect, OnDisconnect::kStop);
+  EXPECT_EQ(parse_task(R"({"name":"a"})", "t").on_disconnect, OnDisconnect::kContinue);
   EXPECT_EQ(spec.pipeline->stages, 0U);
   EXPECT_EQ(parse_task(R"({"required_gpus":2,"name":"a","pipeline":{}})", "t").required_gpus, 2U);
   EXPECT_THAT(error_of(R"({"name":"a","pipeline":{"stages":0}})"), HasSubstr("\"auto\""));

@@ -95,7 +95,7 @@ WhyPending ServerReactor::why(TaskId id, Time now) const {
             0};
   }
   if (std::holds_alternative<Active>(task->state)) {
-    return {Reason::kNotPending, format("Attempt {} is active.", task->attempts.value), 0};
+    return why_active(*task, now);
   }
   if (std::holds_alternative<Ended>(task->state)) {
     const EndResult* last = std::get<Ended>(task->state).last.get();

@@ -5,8 +5,10 @@
 namespace harmonics {
 
 WorkerReactor::WorkerReactor(WorkerSpec spec, std::vector<RecoveredAttempt> recovered,
-                             Time lease_end)
-    : spec_(std::move(spec)), lease_end_(lease_end) {
+                             ExtendLease last)
+    : spec_(std::move(spec)),
+      lease_end_(last.until),
+      hold_end_(std::max(last.until, last.hold_until)) {
   for (RecoveredAttempt& one : recovered) {
     Attempt& attempt = attempts_[one.report.id];
     attempt.on_disconnect = one.on_disconnect;
@@ -28,19 +30,38 @@ std::vector<AttemptReport> WorkerReactor::attempts() const {
   return reports;
 }
 
-// The whole tree must be dead when the lease ends, so stopping begins a grace earlier.
-Time WorkerReactor::stop_time() const { return lease_end_ - grace_; }
+// The whole tree must be dead when the lease (or the hold) ends, so stopping begins a grace
+// earlier.
+Time WorkerReactor::stop_time(OnDisconnect wish) const {
+  switch (wish) {
+    case OnDisconnect::kStop: return lease_end_ - grace_;
+    case OnDisconnect::kContinue: return hold_end_ - grace_;
+    case OnDisconnect::kForever: break;
+  }
+  return kNever;
+}
+
+Time WorkerReactor::stop_time(const Attempt& attempt) const {
+  return attempt.ended || attempt.lease_stopped ? kNever : stop_time(attempt.on_disconnect);
+}
 
 Time WorkerReactor::deadline() const {
-  const bool leased = std::ranges::any_of(attempts_, [](const auto& entry) {
-    const Attempt& attempt = entry.second;
-    return !attempt.ended && !attempt.lease_stopped && attempt.on_disconnect == OnDisconnect::kStop;
-  });
-  return std::min(next_beat_, leased ? stop_time() : kNever);
+  Time next = next_beat_;
+  bool live = false;
+  for (const auto& [id, attempt] : attempts_) {
+    next = std::min(next, stop_time(attempt));
+    live = live || !attempt.ended;
+  }
+  // A session in which nothing is heard any more is left when the lease ends.
+  if (live && epoch_ != Epoch{} && !leaving_) {
+    next = std::min(next, stop_time(OnDisconnect::kStop));
+  }
+  return next;
 }
 
 void WorkerReactor::on(const Connected&, Time now, Effects& out) {
   epoch_ = {};
+  leaving_ = false;
   next_beat_ = kNever;
   unanswered_.clear();
   hello_sent_ = now;
@@ -96,7 +117,7 @@ void WorkerReactor::tell(AttemptId id, Attempt& attempt, Effects& out) {
 
 void WorkerReactor::on(const WorkerTick&, Time now, Effects& out) {
   if (next_beat_ <= now) beat(now, out);
-  if (stop_time() <= now) stop_at_lease_end(now, out);
+  stop_at_lease_end(now, out);
 }
 
 // The hello that was welcomed counts as the first heartbeat: the server heard it no earlier than it
@@ -106,8 +127,10 @@ void WorkerReactor::obey(const WelcomeMessage& message, Time now, Effects& out) 
   lease_ = message.lease;
   heartbeat_ = message.heartbeat;
   grace_ = message.stop_grace;
-  lease_end_ = std::max(lease_end_, hello_sent_ + lease_);
-  out.push_back(ExtendLease{lease_end_});
+  hold_ = std::max(message.hold, message.lease);
+  // Not the later of this and an earlier one: this server counts by what it says itself.
+  lease_end_ = hold_end_ = {};
+  extend(hello_sent_, out);
   beat(now, out);
   for (auto& [id, attempt] : attempts_) tell(id, attempt, out);
 }
@@ -119,18 +142,24 @@ void WorkerReactor::obey(const RefusedMessage& message, Time, Effects& out) {
 void WorkerReactor::obey(const LeaseMessage& message, Time, Effects& out) {
   const auto sent = unanswered_.find(message.number);
   if (sent == unanswered_.end()) return;
-  const Time end = sent->second + lease_;
+  const Time at = sent->second;
   unanswered_.erase(unanswered_.begin(), std::next(sent));
-  if (end <= lease_end_) return;
-  lease_end_ = end;
-  out.push_back(ExtendLease{lease_end_});
+  extend(at, out);
+}
+
+/// The server has heard what was sent at that moment.
+void WorkerReactor::extend(Time sent, Effects& out) {
+  if (sent + lease_ <= lease_end_) return;
+  lease_end_ = sent + lease_;
+  hold_end_ = sent + hold_;
+  out.push_back(ExtendLease{lease_end_, hold_end_});
 }
 
 void WorkerReactor::obey(const StartMessage& message, Time now, Effects& out) {
   if (attempts_.contains(message.id)) return;
   // Too late to run anything under this lease. A new hello brings a new one, and since it does not
   // list this attempt, the server sends it again.
-  if (stop_time() <= now) {
+  if (stop_time(OnDisconnect::kStop) <= now) {
     out.push_back(Reconnect{"a task was to start when the lease was about to end"});
     return;
   }
@@ -159,18 +188,18 @@ void WorkerReactor::beat(Time now, Effects& out) {
 }
 
 void WorkerReactor::stop_at_lease_end(Time now, Effects& out) {
-  bool stopped = false;
+  bool live = false;
   for (auto& [id, attempt] : attempts_) {
-    if (attempt.ended || attempt.lease_stopped || attempt.on_disconnect != OnDisconnect::kStop) {
-      continue;
-    }
-    attempt.lease_stopped = stopped = true;
-    const Nanoseconds left = std::max(lease_end_ - now, Nanoseconds{});
+    live = live || !attempt.ended;
+    if (stop_time(attempt) > now) continue;
+    const bool held = attempt.on_disconnect == OnDisconnect::kContinue;
+    const Nanoseconds left = std::max((held ? hold_end_ : lease_end_) - now, Nanoseconds{});
+    attempt.lease_stopped = true;
     out.push_back(Stop{id, EndKind::kLeaseLost, std::min(grace_, left)});
   }
-  if (stopped && epoch_ != Epoch{}) {
-    out.push_back(Reconnect{"the server has not answered for the length of the lease"});
-  }
+  if (!live || epoch_ == Epoch{} || leaving_ || stop_time(OnDisconnect::kStop) > now) return;
+  leaving_ = true;
+  out.push_back(Reconnect{"the server has not answered for the length of the lease"});
 }
 
 }  // namespace harmonics

@@ -33,7 +33,8 @@ class WorkerTest : public testing::Test {
   }
   void welcome(std::uint64_t epoch = 7) {
     feed(Connected{});
-    says(WelcomeMessage{WorkerId{3}, "worker-3", seconds(30), seconds(5), seconds(4)}, epoch);
+    says(WelcomeMessage{WorkerId{3}, "worker-3", seconds(30), seconds(5), seconds(4), seconds(100)},
+         epoch);
   }
   template <typename Effect>
   [[nodiscard]] std::vector<Effect> all() const {
@@ -54,7 +55,7 @@ class WorkerTest : public testing::Test {
 
   Time now_ = kStart;
   std::vector<WorkerEffect> effects_;
-  WorkerReactor reactor_{{.name = "", .identity = "x"}, {}, Time{}};
+  WorkerReactor reactor_{{.name = "", .identity = "x"}, {}, {}};
 };
 
 TEST_F(WorkerTest, TheWelcomedHelloIsTheFirstLease) {
@@ -135,9 +136,11 @@ TEST_F(WorkerTest, OldSessionsAreFenced) {
 }
 
 TEST_F(WorkerTest, StopsWhenTheLeaseEndsUnlessToldToContinue) {
+  constexpr AttemptId kThird{TaskId{3}, AttemptNumber{1}};
   welcome();
   says(start_of(kFirst));
   says(start_of(kSecond, OnDisconnect::kContinue));
+  says(start_of(kThird, OnDisconnect::kForever));
   feed(Disconnected{});
   EXPECT_EQ(reactor_.deadline(), kStart + seconds(26)) << "a grace before the lease ends";
   now_ = kStart + seconds(25);
@@ -145,12 +148,56 @@ TEST_F(WorkerTest, StopsWhenTheLeaseEndsUnlessToldToContinue) {
   EXPECT_TRUE(effects_.empty());
   now_ = kStart + seconds(27);
   feed(WorkerTick{});
-  const std::vector<Stop> stops = all<Stop>();
+  std::vector<Stop> stops = all<Stop>();
   ASSERT_EQ(stops.size(), 1U);
   EXPECT_EQ(stops[0].id, kFirst);
   EXPECT_EQ(stops[0].as, EndKind::kLeaseLost);
   EXPECT_EQ(stops[0].grace, seconds(3)) << "no later than the end of the lease";
+  EXPECT_EQ(reactor_.deadline(), kStart + seconds(96)) << "a grace before the hold ends";
+  now_ = kStart + seconds(97);
+  feed(WorkerTick{});
+  stops = all<Stop>();
+  ASSERT_EQ(stops.size(), 1U);
+  EXPECT_EQ(stops[0].id, kSecond);
+  EXPECT_EQ(stops[0].grace, seconds(3)) << "no later than the end of the hold";
   EXPECT_EQ(reactor_.deadline(), kNever);
+}
+
+TEST_F(WorkerTest, AServerThatComesBackInTheHoldFindsWhatContinues) {
+  welcome();
+  says(start_of(kFirst, OnDisconnect::kContinue));
+  feed(ProcessLaunched{kFirst});
+  feed(Disconnected{});
+  now_ += seconds(90);
+  feed(WorkerTick{});
+  EXPECT_TRUE(effects_.empty());
+  welcome(1ULL << 32);
+  EXPECT_EQ(sent<HelloMessage>().size(), 0U);
+  EXPECT_EQ(reactor_.hold_end(), now_ + seconds(100)) << "a new hold";
+  ASSERT_EQ(reactor_.attempts().size(), 1U);
+  EXPECT_FALSE(reactor_.attempts()[0].ended);
+}
+
+TEST_F(WorkerTest, TheNewestWelcomeSaysHowLongAlsoWhenThatIsShorter) {
+  welcome();
+  feed(Disconnected{});
+  feed(Connected{});
+  now_ += seconds(1);
+  says(WelcomeMessage{WorkerId{3}, "worker-3", seconds(10), seconds(2), seconds(1), seconds(20)},
+       8);
+  EXPECT_EQ(reactor_.lease_end(), kStart + seconds(10));
+  EXPECT_EQ(reactor_.hold_end(), kStart + seconds(20)) << "the server waits no longer than that";
+}
+
+TEST_F(WorkerTest, ASilentServerIsLeftAlsoByTasksThatContinue) {
+  welcome();
+  says(start_of(kFirst, OnDisconnect::kContinue));
+  now_ += seconds(26);
+  feed(WorkerTick{});
+  EXPECT_EQ(all<Reconnect>().size(), 1U);
+  EXPECT_TRUE(all<Stop>().empty());
+  feed(WorkerTick{});
+  EXPECT_TRUE(all<Reconnect>().empty()) << "once";
 }
 
 TEST_F(WorkerTest, StartsNothingUnderALeaseThatEnds) {
@@ -190,7 +237,7 @@ TEST_F(WorkerTest, ReattachesWithWhatItsRecordsSay) {
   WorkerReactor again({.name = "w", .identity = "x"},
                       {{{kFirst, true, std::nullopt}, OnDisconnect::kStop},
                        {{kSecond, true, EndResult{}}, OnDisconnect::kStop}},
-                      kStart + seconds(10));
+                      {kStart + seconds(10), kStart + seconds(80)});
   EXPECT_EQ(again.deadline(), kStart + seconds(5)) << "the old lease counts on";
   again.handle(Connected{}, now_, effects_);
   EXPECT_EQ(sent<HelloMessage>().at(0).attempts.size(), 2U);

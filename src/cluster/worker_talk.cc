@@ -17,6 +17,40 @@ std::vector<AttemptId> attempts_of(const Decisions& step, WorkerId worker) {
   return {held->second.begin(), held->second.end()};
 }
 
+/// The folder's part of an identity, which has the boot's behind it; empty if there is no such
+/// part.
+std::string_view folder_of(std::string_view identity) {
+  const std::size_t at = identity.find('@');
+  return at == identity.npos ? std::string_view{} : identity.substr(0, at);
+}
+
+/// Whether the two are lives of one worker, before and after its machine was started again.
+bool other_boot(const WorkerSpec& a, const WorkerSpec& b) {
+  const std::string_view folder = folder_of(a.identity);
+  return !folder.empty() && folder == folder_of(b.identity) && a.identity != b.identity;
+}
+
+/// What the worker had is gone, whatever was promised for its absence.
+void lose_all(Decisions& step, WorkerId worker) {
+  const std::string name = step.tables().workers.at(worker).spec.name;
+  for (const AttemptId id : attempts_of(step, worker)) {
+    const std::optional<std::uint32_t> rank = step.live_rank(id, worker);
+    if (!rank) continue;
+    step.end_member(
+        *step.tables().tasks.find(id.task), *rank,
+        {EndKind::kLost, 0, 0, format("the machine of worker '{}' was restarted", name)});
+  }
+}
+
+/// Of a machine that was started again nothing can still run from before. Only of one that is
+/// silent: two machines with copies of one folder are not taken for one.
+void lose_past_lives(Decisions& step, const WorkerSpec& spec) {
+  if (folder_of(spec.identity).empty()) return;
+  for (const auto& [id, known] : step.tables().workers) {
+    if (other_boot(known.spec, spec) && step.sessions().expired(id)) lose_all(step, id);
+  }
+}
+
 /// The record that a hello means: by identity first, then by name. Throws `Error` for a refusal.
 std::optional<WorkerId> find_known(Decisions& step, const WorkerSpec& spec) {
   const StateTables& tables = step.tables();
@@ -30,6 +64,7 @@ std::optional<WorkerId> find_known(Decisions& step, const WorkerSpec& spec) {
     }
     return by_identity->second;
   }
+  lose_past_lives(step, spec);
   const Worker* by_name = spec.name.empty() ? nullptr : tables.pool.find(spec.name);
   if (by_name == nullptr) return std::nullopt;
   if (!step.sessions().expired(by_name->id) || !attempts_of(step, by_name->id).empty()) {
@@ -111,6 +146,29 @@ void reconcile(Decisions& step, WorkerId worker, AttemptId id, const AttemptRepo
   }
 }
 
+struct Given {
+  std::size_t up = 0;
+  std::size_t kept = 0;
+};
+
+/// Ends those of the worker's attempts that wish for that when they are cut off.
+Given give_up(Decisions& step, WorkerId worker, OnDisconnect wish, std::string_view why) {
+  Given given;
+  const std::string name = step.tables().workers.at(worker).spec.name;
+  for (const AttemptId id : attempts_of(step, worker)) {
+    const std::optional<std::uint32_t> rank = step.live_rank(id, worker);
+    if (!rank) continue;
+    const TaskRecord& task = *step.tables().tasks.find(id.task);
+    if (task.spec().on_disconnect != wish) {
+      ++given.kept;
+      continue;
+    }
+    ++given.up;
+    step.end_member(task, *rank, {EndKind::kLost, 0, 0, format("worker '{}' {}", name, why)});
+  }
+  return given;
+}
+
 void hear(Decisions& step, const WorkerSays& event, const HeartbeatMessage& message) {
   step.send(event.worker, LeaseMessage{message.number});
 }
@@ -145,7 +203,8 @@ void decide(Decisions& step, const WorkerHello& event) {
   step.effect(OpenSession{event.connection, worker, epoch});
   const ServerOptions& options = step.options();
   step.send(worker, WelcomeMessage{worker, step.tables().workers.at(worker).spec.name,
-                                   options.lease, options.heartbeat, options.stop_grace});
+                                   options.lease, options.heartbeat, options.stop_grace,
+                                   std::max(options.hold, options.lease)});
   std::map<AttemptId, const AttemptReport*> reports;
   for (const AttemptReport& report : event.hello.attempts) {
     if (report.ended) {
@@ -187,22 +246,23 @@ void give_up_worker(Decisions& step, WorkerId worker) {
     step.sessions().close(worker);
   }
   step.refresh(worker);
-  const std::string name = record->second.spec.name;
-  std::size_t given_up = 0;
-  std::size_t kept = 0;
-  for (const AttemptId id : attempts_of(step, worker)) {
-    const std::optional<std::uint32_t> rank = step.live_rank(id, worker);
-    if (!rank) continue;
-    const TaskRecord& task = *step.tables().tasks.find(id.task);
-    if (task.spec().on_disconnect == OnDisconnect::kContinue) {
-      ++kept;
-      continue;
-    }
-    ++given_up;
-    step.end_member(task, *rank, {EndKind::kLost, 0, 0, format("worker '{}' fell silent", name)});
-  }
+  const bool reborn = !attempts_of(step, worker).empty() &&
+                      std::ranges::any_of(step.tables().workers, [&](const auto& entry) {
+                        return other_boot(entry.second.spec, record->second.spec);
+                      });
+  if (reborn) lose_all(step, worker);
+  const Given given = give_up(step, worker, OnDisconnect::kStop, "fell silent");
   step.note("worker '{}' fell silent for its lease and the drift: {} attempts given up, {} go on",
-            name, given_up, kept);
+            record->second.spec.name, given.up, given.kept);
+}
+
+void give_up_held(Decisions& step, WorkerId worker) {
+  const auto record = step.tables().workers.find(worker);
+  if (record == step.tables().workers.end()) return;
+  const Given given = give_up(step, worker, OnDisconnect::kContinue, "stayed away for its hold");
+  if (given.up == 0) return;
+  step.note("worker '{}' stayed away for its hold and the drift: {} attempts given up, {} go on",
+            record->second.spec.name, given.up, given.kept);
 }
 
 }  // namespace harmonics

@@ -12,5 +12,7 @@ void decide(Decisions& step, const WorkerSays& event);
 void decide(Decisions& step, const WorkerGone& event);
 /// Lease and drift have passed in silence.
 void give_up_worker(Decisions& step, WorkerId worker);
+/// The hold has passed since the worker was last heard: what continued there is over too.
+void give_up_held(Decisions& step, WorkerId worker);
 
 }  // namespace harmonics

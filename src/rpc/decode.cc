@@ -110,9 +110,10 @@ TaskSpec decode(const wire::TaskSpec& from) {
   for (const std::uint64_t id : from.depends_on()) spec.depends_on.push_back(TaskId{id});
   spec.idempotency_key = from.idempotency_key();
   spec.artifacts = decode_texts(from.artifacts());
-  spec.on_disconnect = from.on_disconnect() == wire::ON_DISCONNECT_CONTINUE
-                           ? OnDisconnect::kContinue
-                           : OnDisconnect::kStop;
+  // What a later peer may wish for beyond these is safest stopped.
+  spec.on_disconnect = from.on_disconnect() == wire::ON_DISCONNECT_CONTINUE ? OnDisconnect::kForever
+                       : from.on_disconnect() == wire::ON_DISCONNECT_HOLD ? OnDisconnect::kContinue
+                                                                          : OnDisconnect::kStop;
   if (from.has_pipeline()) spec.pipeline = decode_pipeline(from.pipeline());
   return spec;
 }
@@ -240,9 +241,10 @@ ServerMessage decode(const wire::ServerMessage& from) {
   switch (from.kind_case()) {
     case wire::ServerMessage::kWelcome: {
       const wire::Welcome& welcome = from.welcome();
-      return WelcomeMessage{WorkerId{welcome.worker()}, welcome.name(),
-                            Nanoseconds(welcome.lease_ns()), Nanoseconds(welcome.heartbeat_ns()),
-                            Nanoseconds(welcome.stop_grace_ns())};
+      return WelcomeMessage{
+          WorkerId{welcome.worker()},           welcome.name(),
+          Nanoseconds(welcome.lease_ns()),      Nanoseconds(welcome.heartbeat_ns()),
+          Nanoseconds(welcome.stop_grace_ns()), Nanoseconds(welcome.hold_ns())};
     }
     case wire::ServerMessage::kRefused: return RefusedMessage{from.refused()};
     case wire::ServerMessage::kLease: return LeaseMessage{from.lease()};

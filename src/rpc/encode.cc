@@ -79,6 +79,7 @@ struct ServerMessageEncoder {
     welcome.set_lease_ns(message.lease.count());
     welcome.set_heartbeat_ns(message.heartbeat.count());
     welcome.set_stop_grace_ns(message.stop_grace.count());
+    welcome.set_hold_ns(message.hold.count());
   }
   void operator()(const RefusedMessage& message) const { to.set_refused(message.reason); }
   void operator()(const LeaseMessage& message) const { to.set_lease(message.number); }
@@ -126,8 +127,9 @@ void encode(const TaskSpec& from, wire::TaskSpec& to) {
   for (const TaskId id : from.depends_on) to.add_depends_on(id.value);
   to.set_idempotency_key(from.idempotency_key);
   for (const std::string& path : from.artifacts) to.add_artifacts(path);
-  to.set_on_disconnect(from.on_disconnect == OnDisconnect::kContinue ? wire::ON_DISCONNECT_CONTINUE
-                                                                     : wire::ON_DISCONNECT_STOP);
+  static_assert(static_cast<int>(OnDisconnect::kForever) == wire::ON_DISCONNECT_CONTINUE &&
+                static_cast<int>(OnDisconnect::kContinue) == wire::ON_DISCONNECT_HOLD);
+  to.set_on_disconnect(static_cast<wire::OnDisconnect>(from.on_disconnect));
   if (from.pipeline) encode_pipeline(*from.pipeline, *to.mutable_pipeline());
 }
 

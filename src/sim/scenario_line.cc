@@ -83,7 +83,10 @@ TaskSpec ScenarioLine::task() {
       continue;
     }
     if (key == "on_disconnect") {
-      spec.on_disconnect = value == "continue" ? OnDisconnect::kContinue : OnDisconnect::kStop;
+      for (const auto wish :
+           {OnDisconnect::kStop, OnDisconnect::kForever, OnDisconnect::kContinue}) {
+        if (to_string(wish) == value) spec.on_disconnect = wish;
+      }
       continue;
     }
     const auto number = static_cast<std::uint32_t>(to_number(value));

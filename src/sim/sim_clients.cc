@@ -13,9 +13,9 @@ const Caller kAdmin{"admin", true};
 
 }  // namespace
 
-SimClients::SimClients(World& world, Witness& witness, std::size_t machines,
+SimClients::SimClients(World& world, Witness& witness, bool minded,
                        std::function<void(ServerEvent)> send)
-    : world_(world), witness_(witness), machines_(machines), send_(std::move(send)) {
+    : world_(world), witness_(witness), minded_(minded), send_(std::move(send)) {
   if (world_.chance(0.5)) {
     ask(QuotaRequest{RequestId{}, kAdmin, "ann", {2, 0, 0, 1}});
   }
@@ -42,7 +42,8 @@ TaskSpec SimClients::random_spec() {
   spec.max_losses =
       world_.chance(0.5) ? kUnlimitedLosses : 1 + static_cast<std::uint32_t>(world_.below(6));
   if (world_.chance(0.4)) spec.timeout_s = static_cast<std::uint32_t>(1 + world_.below(30));
-  if (world_.chance(0.2)) spec.on_disconnect = OnDisconnect::kContinue;
+  spec.on_disconnect = world_.chance(0.5) ? OnDisconnect::kContinue : OnDisconnect::kStop;
+  if (minded_ && world_.chance(0.2)) spec.on_disconnect = OnDisconnect::kForever;
   if (world_.chance(0.3) && !tasks_.empty()) {
     spec.depends_on.push_back(tasks_[world_.below(tasks_.size())]);
   }

@@ -17,9 +17,9 @@ namespace harmonics {
 
 class SimClients {
  public:
-  /// `send` carries an event to whoever leads now, or loses it.
-  SimClients(World& world, Witness& witness, std::size_t machines,
-             std::function<void(ServerEvent)> send);
+  /// `send` carries an event to whoever leads now, or loses it. `minded`: an administrator gives up
+  /// workers that will never come back, so that tasks may wait for theirs for ever.
+  SimClients(World& world, Witness& witness, bool minded, std::function<void(ServerEvent)> send);
 
   void answered(const Answer& answer);
   /// An administrator gives the worker up; refused while it is connected.
@@ -37,7 +37,7 @@ class SimClients {
 
   World& world_;
   Witness& witness_;
-  std::size_t machines_;
+  bool minded_;
   std::function<void(ServerEvent)> send_;
   std::uint64_t requests_ = 0;
   std::map<RequestId, ServerEvent> open_;

@@ -95,7 +95,11 @@ void SimServer::carry_out(const ServerEffect& effect) {
     side_.close(refuse->connection);
   } else if (const auto* send = std::get_if<SendToWorker>(&effect)) {
     const auto found = connections_.find({send->worker, send->epoch});
-    if (found != connections_.end()) side_.send(found->second, send->epoch, send->message);
+    if (found == connections_.end()) return;
+    ServerMessage message = send->message;
+    auto* welcome = std::get_if<WelcomeMessage>(&message);
+    if (welcome != nullptr && setup_.plant == Plant::kLongHold) welcome->hold *= 4;
+    side_.send(found->second, send->epoch, message);
   } else if (const auto* close = std::get_if<CloseSession>(&effect)) {
     const auto found = connections_.find({close->worker, close->epoch});
     if (found != connections_.end()) {

@@ -22,6 +22,7 @@ enum class Plant {
   kActBeforeStoring,  ///< Answers and sends before the facts are durable.
   kDeafSupervisor,    ///< Lets a task run on when the lease has ended.
   kEarlyDrop,         ///< A worker drops an attempt's record before the end is acknowledged.
+  kLongHold,          ///< Lets workers hold their tasks for longer than it waits for them.
   kUncheckedLead,     ///< A deposed server answers heartbeats without asking whether it leads.
 };
 

@@ -21,13 +21,13 @@ void SimWorker::start() {
   WorkerSpec spec = setup_.spec;
   spec.name = name_;
   spec.identity = identity();
-  reactor_ = std::make_unique<WorkerReactor>(spec, std::move(recovered), lease_end_);
+  reactor_ = std::make_unique<WorkerReactor>(spec, std::move(recovered), lease_);
   reconnect(milliseconds(10));
   schedule_tick();
 }
 
 std::string SimWorker::identity() const {
-  return format("machine {} disk {}", setup_.machine, wipes_);
+  return format("machine {} disk {}@{}", setup_.machine, wipes_, boots_);
 }
 
 void SimWorker::kill() {
@@ -50,7 +50,7 @@ void SimWorker::reboot() {
 void SimWorker::wipe() {
   reboot();
   records_.clear();
-  lease_end_ = {};
+  lease_ = {};
   name_.clear();
   ++wipes_;
 }
@@ -105,8 +105,7 @@ void SimWorker::carry_out(const WorkerEffect& effect) {
   } else if (const auto* stop_effect = std::get_if<Stop>(&effect)) {
     stop(*stop_effect);
   } else if (const auto* extend = std::get_if<ExtendLease>(&effect)) {
-    lease_end_ = extend->until;
-    for (auto& [id, process] : processes_) process.lease_end = extend->until;
+    lease_ = *extend;
   } else if (const auto* drop = std::get_if<DropRecord>(&effect)) {
     records_.erase(drop->id);
   } else if (std::holds_alternative<Reconnect>(effect)) {
@@ -138,14 +137,14 @@ void SimWorker::launch(const Launch& launch) {
     if (setup_.world.chance(0.03)) {
       return end(start.id, {EndKind::kRefused, 0, 0, "no such folder"});
     }
-    spawn(start, lease_end_);
+    spawn(start);
   });
 }
 
-void SimWorker::spawn(const StartMessage& start, Time lease_end) {
+void SimWorker::spawn(const StartMessage& start) {
   const AttemptId id = start.id;
   setup_.witness.launched(setup_.machine, id, start.devices);
-  processes_[id] = {++spawned_, start.devices, start.spec->on_disconnect, lease_end};
+  processes_[id] = {++spawned_, start.devices, start.spec->on_disconnect};
   Nanoseconds runs =
       setup_.world.between(milliseconds(10), seconds(setup_.world.chance(0.2) ? 60 : 8));
   EndResult result;
@@ -162,16 +161,19 @@ void SimWorker::spawn(const StartMessage& start, Time lease_end) {
   feed(ProcessLaunched{id});
 }
 
-// The supervisor ends its task when the lease does, whether or not there is a worker.
+// The supervisor ends its task when the lease (or the hold) does, whether or not there is a worker.
 void SimWorker::watch_lease(AttemptId id) {
   const Process& process = processes_.at(id);
-  if (process.on_disconnect != OnDisconnect::kStop || setup_.plant == Plant::kDeafSupervisor)
+  if (process.on_disconnect == OnDisconnect::kForever || setup_.plant == Plant::kDeafSupervisor)
     return;
-  const Nanoseconds delay = clock_.until(process.lease_end, setup_.world.now());
-  setup_.world.after(delay, [this, id, number = process.number] {
+  const auto end_of = [this](const Process& one) {
+    return one.on_disconnect == OnDisconnect::kStop ? lease_.until : lease_.hold_until;
+  };
+  const Nanoseconds delay = clock_.until(end_of(process), setup_.world.now());
+  setup_.world.after(delay, [this, id, end_of, number = process.number] {
     const auto found = processes_.find(id);
     if (found == processes_.end() || found->second.number != number) return;
-    if (found->second.lease_end <= now()) return end(id, {EndKind::kLeaseLost, 0, 9, ""});
+    if (end_of(found->second) <= now()) return end(id, {EndKind::kLeaseLost, 0, 9, ""});
     watch_lease(id);
   });
 }
@@ -185,6 +187,11 @@ void SimWorker::stop(const Stop& stop) {
     const auto record = records_.find(stop.id);
     if (record != records_.end() && !record->second.ended) end(stop.id, result);
     return;
+  }
+  if (stop.as == EndKind::kLeaseLost) {
+    // Stopping begins a grace before the end; a fresh worker has not been told how long that is.
+    const bool leased = now() + seconds(5) < lease_.until;
+    setup_.witness.cut_off(stop.id, process->second.on_disconnect, leased);
   }
   const Nanoseconds takes = setup_.world.between(Nanoseconds{}, stop.grace * 9 / 10);
   setup_.world.after(takes, [this, id = stop.id, result, number = process->second.number] {

@@ -63,14 +63,13 @@ class SimWorker {
     std::uint64_t number = 0;  ///< Events about an earlier one do not count.
     DeviceSet devices;
     OnDisconnect on_disconnect = OnDisconnect::kStop;
-    Time lease_end{};
   };
 
   [[nodiscard]] Time now() const { return clock_.local(setup_.world.now()); }
   void feed(const WorkerEvent& event);
   void carry_out(const WorkerEffect& effect);
   void launch(const Launch& launch);
-  void spawn(const StartMessage& start, Time lease_end);
+  void spawn(const StartMessage& start);
   void stop(const Stop& stop);
   void end(AttemptId id, const EndResult& result);
   void watch_lease(AttemptId id);
@@ -81,7 +80,7 @@ class SimWorker {
   DriftingClock clock_;
   // The disk.
   std::map<AttemptId, Record> records_;
-  Time lease_end_{};
+  ExtendLease lease_{};  ///< What every supervisor reads.
   std::string name_;
   std::uint64_t wipes_ = 0;
   // The machine.

@@ -63,6 +63,7 @@ class Simulation {
   std::map<std::size_t, RequestId> wire_of_;
   std::uint64_t connections_ = 0;
   std::unique_ptr<SimClients> clients_;
+  bool minded_ = false;  ///< An administrator looks after workers that will never come back.
   std::uint64_t faults_ = 0;
   bool peace_ = false;
 };
@@ -72,16 +73,17 @@ Simulation::Simulation(std::uint64_t seed, Plant plant) : world_(seed), plant_(p
   options_.lease = seconds(10);
   options_.heartbeat = seconds(2);
   options_.drift = seconds(1);
+  options_.hold = seconds(world_.chance(0.2) ? 10 : 30);
   options_.stop_grace = seconds(1);
   add_machines();
-  clients_ =
-      std::make_unique<SimClients>(world_, witness_, machines_.size(), [this](ServerEvent event) {
-        world_.after(latency(), [this, event = std::move(event)] {
-          if (servers_.back()->alive()) servers_.back()->deliver(event);
-        });
-      });
+  minded_ = world_.chance(0.5);
+  clients_ = std::make_unique<SimClients>(world_, witness_, minded_, [this](ServerEvent event) {
+    world_.after(latency(), [this, event = std::move(event)] {
+      if (servers_.back()->alive()) servers_.back()->deliver(event);
+    });
+  });
   start_server();
-  mind();
+  if (minded_) mind();
 }
 
 void Simulation::add_machines() {
@@ -111,7 +113,9 @@ void Simulation::start_server() {
       if (wire.up && wire.server == servers_[index].get()) drop(wire, milliseconds(50));
     }
     if (index + 1 != servers_.size()) return;
-    world_.after(world_.between(milliseconds(200), seconds(peace_ ? 1 : 8)), [this, index] {
+    // Now and then it is away for longer than a lease, or than a hold.
+    const seconds longest(peace_ ? 1 : world_.chance(0.2) ? 60 : 8);
+    world_.after(world_.between(milliseconds(200), longest), [this, index] {
       if (index + 1 == servers_.size()) start_server();
     });
   };
@@ -202,11 +206,14 @@ void Simulation::cut(std::size_t machine) {
 
 // An administrator looks now and then for workers whose disks are no more, and gives them up.
 void Simulation::mind() {
+  const auto disk_of = [](const std::string& identity) {
+    return identity.substr(0, identity.find('@'));
+  };
   std::set<std::string> disks;
-  for (const auto& machine : machines_) disks.insert(machine->identity());
+  for (const auto& machine : machines_) disks.insert(disk_of(machine->identity()));
   if (servers_.back()->alive()) {
     for (const WorkerRecord* worker : servers_.back()->reactor().state().workers()) {
-      if (!disks.contains(worker->spec.identity)) clients_->forget(worker->spec.name);
+      if (!disks.contains(disk_of(worker->spec.identity))) clients_->forget(worker->spec.name);
     }
   }
   world_.after(seconds(20), [this] { mind(); });

@@ -69,7 +69,7 @@ TEST_P(Planted, IsCaughtWithItsSeed) {
 INSTANTIATE_TEST_SUITE_P(All, Planted,
                          testing::Values(Plant::kImpatientServer, Plant::kActBeforeStoring,
                                          Plant::kDeafSupervisor, Plant::kEarlyDrop,
-                                         Plant::kUncheckedLead));
+                                         Plant::kLongHold, Plant::kUncheckedLead));
 
 }  // namespace
 }  // namespace harmonics

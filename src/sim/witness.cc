@@ -42,6 +42,12 @@ void Witness::ended(std::size_t machine, AttemptId id, const EndResult& result) 
   truth_.emplace(id, result.kind);
 }
 
+void Witness::cut_off(AttemptId id, OnDisconnect wish, bool leased) const {
+  if (wish == OnDisconnect::kForever || (wish == OnDisconnect::kContinue && leased)) {
+    promise_broken("attempt {} was stopped though it wished to {}", to_string(id), to_string(wish));
+  }
+}
+
 void Witness::stored(const std::vector<Fact>& facts) {
   for (const Fact& fact : facts) {
     std::visit([&](const auto& one) { see(one); }, fact);

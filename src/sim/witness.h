@@ -24,6 +24,9 @@ class Witness {
   /// It is gone, with this result (kLost: the machine died).
   void ended(std::size_t machine, AttemptId id, const EndResult& result);
 
+  /// It was stopped because its worker heard nothing; `leased`: although the lease still ran.
+  void cut_off(AttemptId id, OnDisconnect wish, bool leased) const;
+
   /// Facts as they become durable.
   void stored(const std::vector<Fact>& facts);
   void acknowledged(TaskId first, std::uint32_t count);

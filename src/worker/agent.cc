@@ -107,7 +107,9 @@ struct WorkerAgent::Parts {
       attempt.report.id = attempt_from(found.run.attempt);
       attempt.report.launched = found.launched;
       if (found.ended) attempt.report.ended = end_result(*found.ended);
-      attempt.on_disconnect = found.run.lease_bound ? OnDisconnect::kStop : OnDisconnect::kContinue;
+      attempt.on_disconnect = found.run.lease_bound  ? OnDisconnect::kStop
+                              : found.run.hold_bound ? OnDisconnect::kContinue
+                                                     : OnDisconnect::kForever;
       if (!found.ended) {
         running.insert(found.run.attempt);
         holders.add(found.run);
@@ -115,10 +117,13 @@ struct WorkerAgent::Parts {
       recovered.push_back(std::move(attempt));
     }
     kill_leftover();
-    const std::uint64_t lease = host.lease();
-    const Time lease_end =
-        lease == 0 ? Time{} : now() + Nanoseconds(static_cast<std::int64_t>(lease - boottime_ns()));
-    reactor = std::make_unique<WorkerReactor>(settings.spec, std::move(recovered), lease_end);
+    const SupervisorHost::LeaseEnds lease = host.lease();
+    const auto moment = [&](std::uint64_t boottime) {
+      if (boottime == 0) return Time{};
+      return now() + Nanoseconds(static_cast<std::int64_t>(boottime - boottime_ns()));
+    };
+    const ExtendLease last{moment(lease.lease_ns), moment(lease.hold_ns)};
+    reactor = std::make_unique<WorkerReactor>(settings.spec, std::move(recovered), last);
   }
 
   /// Cgroups of attempts that nobody has a record of.
@@ -318,9 +323,10 @@ void WorkerAgent::Parts::carry_out(const WorkerEffect& effect) {
     const auto grace = std::chrono::duration_cast<milliseconds>(stop->grace).count();
     host.stop(to_string(stop->id), {run_end(stop->as), static_cast<std::uint64_t>(grace)});
   } else if (const auto* lease = std::get_if<ExtendLease>(&effect)) {
-    const Nanoseconds left = lease->until - now();
-    host.set_lease(boottime_ns() +
-                   static_cast<std::uint64_t>(std::max(left, Nanoseconds(0)).count()));
+    const auto boottime = [at = now(), from = boottime_ns()](Time until) {
+      return from + static_cast<std::uint64_t>(std::max(until - at, Nanoseconds(0)).count());
+    };
+    host.set_lease({boottime(lease->until), boottime(lease->hold_until)});
   } else if (const auto* drop = std::get_if<DropRecord>(&effect)) {
     host.drop(to_string(drop->id));
   } else if (const auto* reconnect = std::get_if<Reconnect>(&effect)) {

@@ -190,7 +190,7 @@ bool write_run(const std::string& folder, const RunRecord& run) {
   out.text(run.working_dir);
   out.number(run.timeout_ms);
   out.number(run.grace_ms);
-  out.number(run.lease_bound ? 1 : 0);
+  out.number(run.hold_bound ? 2 : run.lease_bound ? 1 : 0);
   out.text(run.lease_file);
   out.number(run.segment_bytes);
   out.number(run.stream_bytes);
@@ -221,7 +221,9 @@ std::optional<RunRecord> read_run(const std::string& folder) {
   run.working_dir = in.text();
   run.timeout_ms = in.number();
   run.grace_ms = in.number();
-  run.lease_bound = in.number() != 0;
+  const std::uint64_t bound = in.number();
+  run.lease_bound = bound == 1;
+  run.hold_bound = bound == 2;
   run.lease_file = in.text();
   run.segment_bytes = in.number();
   run.stream_bytes = in.number();

@@ -36,7 +36,9 @@ struct RunRecord {
   std::uint64_t timeout_ms = 0;   ///< 0: no limit.
   std::uint64_t grace_ms = 5000;  ///< From TERM to KILL.
   bool lease_bound = true;        ///< Stops by itself when the worker's lease ends.
-  std::string lease_file;  ///< Eight bytes: when the lease ends, on CLOCK_BOOTTIME. Empty: none.
+  bool hold_bound = false;        ///< Not then, but when its hold ends.
+  /// Eight bytes each: when the lease and the hold end, on CLOCK_BOOTTIME. Empty: none.
+  std::string lease_file;
   std::uint64_t segment_bytes = 4 << 20;  ///< Of one file of output.
   std::uint64_t stream_bytes = 64 << 20;  ///< Kept of one stream; the oldest goes first.
   std::vector<std::string> cgroups;       ///< Folders that the task enters, made with their limits.

@@ -89,7 +89,7 @@ class Supervision {
         progress_(folder_),
         guardian_(guardian) {
     if (run_.timeout_ms > 0) time_limit_ = boottime_ns() + run_.timeout_ms * kMillisecond;
-    if (run_.lease_bound && !run_.lease_file.empty()) {
+    if ((run_.lease_bound || run_.hold_bound) && !run_.lease_file.empty()) {
       lease_ = ::open(run_.lease_file.c_str(), O_RDONLY | O_CLOEXEC);
     }
   }
@@ -199,12 +199,15 @@ class Supervision {
     if (waits[3].revents != 0) pump(pipes_.progress, [this](auto bytes) { progress_.add(bytes); });
   }
 
+  /// Of the lease, or of the hold if that is what binds it.
   std::uint64_t lease_end() const {
     std::uint64_t end = 0;
-    if (lease_ < 0 || ::pread(lease_, &end, sizeof end, 0) != sizeof end || end == 0) {
-      return kForever;
-    }
-    return end;
+    const auto read_at = [&](off_t place) {
+      return ::pread(lease_, &end, sizeof end, place) == sizeof end && end != 0;
+    };
+    if (lease_ < 0) return kForever;
+    if (run_.hold_bound && read_at(sizeof end)) return end;
+    return read_at(0) ? end : kForever;
   }
 
   /// The moment from which there is just the grace left before the lease ends.

@@ -190,16 +190,26 @@ void SupervisorHost::stop(const std::string& attempt, const StopRequest& request
   }
 }
 
-void SupervisorHost::set_lease(std::uint64_t boottime_end_ns) {
-  if (::pwrite(lease_, &boottime_end_ns, sizeof boottime_end_ns, 0) !=
-      static_cast<ssize_t>(sizeof boottime_end_ns)) {
+void SupervisorHost::set_lease(LeaseEnds ends) {
+  const LeaseEnds before = lease();
+  const std::array<std::uint64_t, 2> words = {ends.lease_ns, std::max(ends.lease_ns, ends.hold_ns)};
+  if (::pwrite(lease_, words.data(), sizeof words, 0) != static_cast<ssize_t>(sizeof words)) {
     log_warn("worker", "cannot write '{}': {}", lease_file().string(), std::strerror(errno));
+  }
+  if (ends.lease_ns >= before.lease_ns && ends.hold_ns >= before.hold_ns) return;
+  // They sleep until the end that they know of: an earlier one they must be told.
+  for (const auto& [attempt, watch] : watches_) {
+    if (watch.descriptor < 0) continue;
+    ::syscall(SYS_pidfd_send_signal, watch.descriptor, SIGUSR1, nullptr, 0);
   }
 }
 
-std::uint64_t SupervisorHost::lease() const {
-  std::uint64_t end = 0;
-  return ::pread(lease_, &end, sizeof end, 0) == static_cast<ssize_t>(sizeof end) ? end : 0;
+SupervisorHost::LeaseEnds SupervisorHost::lease() const {
+  std::array<std::uint64_t, 2> words{};
+  // An earlier version wrote the first alone.
+  const ssize_t got = ::pread(lease_, words.data(), sizeof words, 0);
+  if (got < static_cast<ssize_t>(sizeof words[0])) return {};
+  return {words[0], std::max(words[0], words[1])};
 }
 
 bool SupervisorHost::attach(const std::string& attempt, pid_t pid, std::uint64_t start_ticks) {

@@ -61,10 +61,13 @@ class SupervisorHost {
   void start(const RunRecord& run);
   /// Asks the supervisor to stop the task; nothing happens if it is gone already.
   void stop(const std::string& attempt, const StopRequest& request);
-  /// When the lease ends, on CLOCK_BOOTTIME; every supervisor reads it.
-  void set_lease(std::uint64_t boottime_end_ns);
-  /// 0 when there was none.
-  [[nodiscard]] std::uint64_t lease() const;
+  /// When the lease and the hold end, on CLOCK_BOOTTIME; every supervisor reads it.
+  struct LeaseEnds {
+    std::uint64_t lease_ns = 0;  ///< 0: there was none.
+    std::uint64_t hold_ns = 0;
+  };
+  void set_lease(LeaseEnds ends);
+  [[nodiscard]] LeaseEnds lease() const;
   /// The result has been handed on: the record goes. What the task printed and left is kept under
   /// `<folder>/kept`: of the newest `kMaxKeptAttempts`, and within `keep_bytes` (but always of the
   /// very newest).

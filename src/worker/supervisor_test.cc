@@ -145,7 +145,7 @@ TEST_F(SupervisorTest, TakesAlongWhatTheProgramLeftInTheBackground) {
 }
 
 TEST_F(SupervisorTest, StopsByItselfWhenTheLeaseEnds) {
-  host_->set_lease(boottime_ns() + 120'000'000'000u);
+  host_->set_lease({boottime_ns() + 120'000'000'000u});
   RunRecord bound = script("1.1", "echo ready; sleep 1000");
   RunRecord free = script("1.2", "echo ready; while [ ! -e go ]; do sleep 0.01; done");
   bound.grace_ms = free.grace_ms = 100;
@@ -158,7 +158,7 @@ TEST_F(SupervisorTest, StopsByItselfWhenTheLeaseEnds) {
   // The worker is gone (no host), the lease runs out: the supervisor sees to it alone. It looks
   // when the lease as it knew it ends, so a lease is never shortened: start another one under a
   // short one.
-  host_->set_lease(boottime_ns() + 200'000'000u);
+  host_->set_lease({boottime_ns() + 200'000'000u});
   RunRecord late = script("1.3", "sleep 1000");
   late.grace_ms = 100;
   late.lease_file = host_->lease_file();
@@ -171,13 +171,32 @@ TEST_F(SupervisorTest, StopsByItselfWhenTheLeaseEnds) {
   EXPECT_NE(end_of("1.1").kind, RunEnd::kExited);
 }
 
+TEST_F(SupervisorTest, WhatIsHeldStopsWhenTheHoldEndsAlsoWhenThatBecomesEarlier) {
+  host_->set_lease({boottime_ns() + 200'000'000u, boottime_ns() + 600'000'000'000u});
+  RunRecord held = script("1.1", "echo ready; sleep 1000");
+  RunRecord bound = script("1.2", "sleep 1000");
+  held.grace_ms = bound.grace_ms = 100;
+  held.lease_file = bound.lease_file = host_->lease_file();
+  held.lease_bound = false;
+  held.hold_bound = true;
+  host_->start(held);
+  host_->start(bound);
+  EXPECT_EQ(end_of("1.2").kind, RunEnd::kLeaseLost) << "the lease is over";
+  until_printed("1.1", "ready");
+  EXPECT_FALSE(ends_.contains("1.1"));
+  restart();
+  ASSERT_EQ(host_->recover().size(), 2U);
+  host_->set_lease({boottime_ns() + 200'000'000u, boottime_ns() + 300'000'000u});
+  EXPECT_EQ(end_of("1.1").kind, RunEnd::kLeaseLost) << "a server that waits less long";
+}
+
 TEST_F(SupervisorTest, AnExtendedLeaseIsSeen) {
-  host_->set_lease(boottime_ns() + 300'000'000u);
+  host_->set_lease({boottime_ns() + 300'000'000u});
   RunRecord record = script("1.1", "echo ready; while [ ! -e go ]; do sleep 0.01; done");
   record.grace_ms = 100;
   record.lease_file = host_->lease_file();
   host_->start(record);
-  host_->set_lease(boottime_ns() + 600'000'000'000u);
+  host_->set_lease({boottime_ns() + 600'000'000'000u});
   until_printed("1.1", "ready");
   const std::uint64_t passed = boottime_ns() + 400'000'000u;
   until([&] { return boottime_ns() > passed; });

@@ -114,6 +114,7 @@ RunRecord make_run(const StartMessage& start, const TaskSurroundings& around) {
   run.timeout_ms = std::uint64_t{spec.timeout_s} * 1000;
   run.grace_ms = around.grace_ms;
   run.lease_bound = spec.on_disconnect == OnDisconnect::kStop;
+  run.hold_bound = spec.on_disconnect == OnDisconnect::kContinue;
   run.lease_file = around.lease_file;
   run.stream_bytes = around.log_bytes;
   run.segment_bytes = std::min(kSegmentBytes, std::max<std::uint64_t>(around.log_bytes / 4, 1));

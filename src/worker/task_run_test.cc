@@ -80,13 +80,16 @@ TEST(TaskRun, TheTaskWinsOverTheWorkerAndWeOverBoth) {
   EXPECT_THAT(run.environment, Contains(Pair("HARMONICS_ARRAY_INDEX", "3")));
   EXPECT_THAT(run.environment, Not(Contains(Key("HARMONICS_LOG"))));
   EXPECT_THAT(run.environment, Contains(Pair("HARMONICS_DATA_DIR", "/data")));
-  EXPECT_TRUE(run.lease_bound);
+  EXPECT_TRUE(run.hold_bound && !run.lease_bound) << "it goes on without the server by default";
+  spec.on_disconnect = OnDisconnect::kStop;
+  const RunRecord stops = make_run(start_of(spec), surroundings());
+  EXPECT_TRUE(stops.lease_bound && !stops.hold_bound);
 }
 
 TEST(TaskRun, WithoutACommandTheTrainerRunsAndWithoutDevicesNoneIsSeen) {
   TaskSpec spec;
   spec.timeout_s = 7;
-  spec.on_disconnect = OnDisconnect::kContinue;
+  spec.on_disconnect = OnDisconnect::kForever;
   const RunRecord run = make_run(start_of(spec), surroundings());
   EXPECT_EQ(run.command, std::vector<std::string>{"trainer"});
   EXPECT_THAT(run.environment, Contains(Pair("CUDA_VISIBLE_DEVICES", "")));

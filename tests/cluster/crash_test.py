@@ -153,7 +153,8 @@ class Crash(CrashBase):
         self.start_server(lease_s=SHORT_LEASE_S)
         worker = self.start_worker('--id', 'a', '--cgroup', 'none')
         task = self.script(self.hiding(f'{self.runs}/lock', 'exit 9') + 'echo ready; '
-                           '[ $HARMONICS_ATTEMPT = 1 ] && sleep 1000; true')
+                           '[ $HARMONICS_ATTEMPT = 1 ] && sleep 1000; true',
+                           flags=('--on-disconnect', 'stop'))
         self.until(lambda: self.done('logs', task) == 'ready\n', 'it to run')
         self.start_worker('--id', 'b')
         self.kill(worker)
@@ -191,7 +192,7 @@ class Crash(CrashBase):
     def test_tasks_of_a_lost_lease_stop_by_themselves_and_run_again(self):
         server = self.start_server(lease_s=SHORT_LEASE_S)
         worker = self.start_worker('--id', 'w')
-        task = self.script(self.counted('echo $$; ' + self.held()))
+        task = self.script(self.counted('echo $$; ' + self.held()), flags=('--on-disconnect', 'stop'))
         self.until_launched(task)
         pid = int(self.until(lambda: self.done('logs', task).strip(), 'the pid'))
         # Both are gone: the supervisor alone keeps the promise.
@@ -205,17 +206,59 @@ class Crash(CrashBase):
         self.assertEqual(len(self.lines(task, 'start')), 2)
         self.assertEqual(len(self.lines(task, 'end')), 1)
 
+    def pid_of(self, task):
+        """Of a task that prints it first."""
+        return int(self.until(lambda: self.done('logs', task).strip(), 'the pid'))
+
+    def until_gone(self, pid):
+        self.until(lambda: not pathlib.Path(f'/proc/{pid}').exists(), 'its end')
+
     def test_a_server_that_was_away_for_longer_than_a_lease(self):
         server = self.start_server(lease_s=SHORT_LEASE_S)
         self.start_worker('--id', 'w')
-        task = self.script('echo $$; ' + self.held())
-        self.until_launched(task)
-        pid = int(self.until(lambda: self.done('logs', task).strip(), 'the pid'))
+        # By the one that stops it is known that the lease is over.
+        clock = self.script('echo $$; ' + self.held(), flags=('--on-disconnect', 'stop'))
+        task = self.script(self.counted('echo $$; ' + self.held()), gpus=1)
+        for one in (clock, task):
+            self.until_launched(one)
+        ticking, pid = self.pid_of(clock), self.pid_of(task)
         self.kill(server)
-        self.until(lambda: not pathlib.Path(f'/proc/{pid}').exists(), 'the end of the lease')
-        self.release()
+        self.until_gone(ticking)
+        self.assertTrue(pathlib.Path(f'/proc/{pid}').exists(), 'it goes on')
         self.start_server(lease_s=SHORT_LEASE_S)
+        self.until(lambda: self.ready_workers(), 'the worker')
+        self.assertTrue(pathlib.Path(f'/proc/{pid}').exists(), 'it still goes on')
+        self.release()
+        self.assertEqual(self.wait(task, clock)['succeeded'], 2)
+        self.assertEqual(self.lines(task, 'start'), ['start 1 0 w'])
+        view = self.task(task)
+        self.assertEqual((view['attempts'], view['losses']), (1, 0))
+        self.assertEqual(self.task(clock)['attempts'], 2)
+
+    def test_a_worker_that_is_away_keeps_its_task_until_the_hold_is_over(self):
+        self.start_server('--hold', 10, lease_s=3)
+        away = self.start_worker('--id', 'away')
+        task = self.script(self.counted('echo $$; [ $HARMONICS_ATTEMPT = 1 ] && ' + self.held()), gpus=1)
+        self.until_launched(task)
+        pid = self.pid_of(task)
+        self.start_worker('--id', 'other')
+        # The worker alone: its task goes on, and nobody else starts it when the lease is over.
+        self.kill(away)
+        self.until(lambda: 'expired' in {one['state'] for one in self.json('workers')}, 'its lease')
+        self.assertTrue(pathlib.Path(f'/proc/{pid}').exists())
+        why = self.done('why', task)
+        self.assertIn("Worker 'away' has been silent", why)
+        self.assertIn('is given up in', why)
+        away = self.start_worker('--id', 'away')
+        self.assertEqual((self.state_of(task), self.task(task)['attempts']), ('active', 1))
+        # For good: when the hold is over its supervisor has ended it, and another takes it.
+        self.kill(away)
+        self.until_gone(pid)
         self.assertEqual(self.wait(task)['succeeded'], 1)
+        view = self.task(task)
+        self.assertEqual((view['attempts'], view['losses']), (2, 1))
+        self.assertEqual([member['worker'] for member in view['members']], ['other'])
+        self.assertEqual(len(self.lines(task, 'end')), 1)
 
 
 class Campaign(CrashBase):

@@ -51,6 +51,7 @@ struct ServerCommand {
   /// How long certificates of `init` are good for.
   std::int64_t init_days = 730;
   std::int64_t lease_s = 30;
+  std::int64_t hold_s = 900;
   /// Of one user, in a second.
   std::int64_t rate = 20'000;
   /// Of tasks of users without the role admin.
@@ -90,6 +91,7 @@ struct SubmitCommand {
   std::optional<std::int64_t> timeout_s;
   std::optional<std::int64_t> retries;
   std::optional<std::int64_t> max_losses;  ///< 0: no limit.
+  std::string on_disconnect;               ///< Empty: not said.
   std::optional<std::int64_t> gang;
   std::optional<std::int64_t> array;
   std::vector<std::int64_t> after;

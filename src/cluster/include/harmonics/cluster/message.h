@@ -81,6 +81,7 @@ struct WelcomeMessage {
   Nanoseconds lease{};       ///< A heartbeat sent at t, once answered, leases until t + lease.
   Nanoseconds heartbeat{};   ///< How often to send one.
   Nanoseconds stop_grace{};  ///< From TERM to KILL; at the lease's end all must be dead.
+  Nanoseconds hold{};        ///< Likewise from t on, for tasks that continue; the lease if shorter.
 };
 /// A refused hello: name taken, limits passed. The worker tells its user and goes.
 struct RefusedMessage {

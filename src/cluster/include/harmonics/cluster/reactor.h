@@ -28,8 +28,11 @@ namespace harmonics {
 struct ServerOptions {
   Nanoseconds lease = std::chrono::seconds(30);
   Nanoseconds heartbeat = std::chrono::seconds(5);
-  /// How far a worker's clock may run behind the server's over one lease.
+  /// How far a worker's clock may run behind the server's over one lease; over a hold in
+  /// proportion.
   Nanoseconds drift = std::chrono::seconds(3);
+  /// How long a worker that hears nothing goes on with tasks that continue; at least the lease.
+  Nanoseconds hold = std::chrono::minutes(15);
   Nanoseconds stop_grace = std::chrono::seconds(5);
   /// A failed attempt waits this long before the next, twice as long after each further failure.
   Nanoseconds backoff = std::chrono::seconds(1);
@@ -85,7 +88,8 @@ struct SessionView {
   bool connected = false;
   Epoch epoch;
   Time heard{};          ///< When its last message came; at a restart, when the server started.
-  bool expired = false;  ///< Lease + drift have passed in silence; its attempts are given up.
+  bool expired = false;  ///< Lease + drift have passed in silence; what stops then is given up.
+  Time hold_over{};      ///< When what continues is given up; 0: it was, or nothing expired.
   Inability unable{};
 };
 
@@ -93,7 +97,8 @@ struct SessionView {
 class ServerReactor {
  public:
   /// `state` is what the store gave back. Records the start of a new term: append `out` before all
-  /// else. Every known worker gets a full lease + drift from `now` to come back.
+  /// else. Every known worker gets a full lease + drift from `now` to come back, and what continues
+  /// there a full hold: the time in which there was no server counts against nobody.
   ServerReactor(ClusterState state, WorkloadPolicy& policy, ServerOptions options, Time now,
                 Outbox& out);
   ~ServerReactor();
@@ -115,6 +120,7 @@ class ServerReactor {
   [[nodiscard]] WhyPending why(TaskId task, Time now) const;
 
  private:
+  [[nodiscard]] WhyPending why_active(const TaskRecord& task, Time now) const;
   [[nodiscard]] WhyPending why_queued(const TaskRecord& task, Time now) const;
   [[nodiscard]] WhyPending why_with_room(const TaskRecord& task, Time now) const;
   /// The same, with the workers that could run it but are unable to start tasks for now.

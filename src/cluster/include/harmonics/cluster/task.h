@@ -28,10 +28,13 @@ inline constexpr std::int32_t kMaxTaskPriority = 1'000'000;  // and its negative
 inline constexpr std::uint32_t kMaxTaskTimeoutSeconds = 366 * 24 * 3600;
 
 /// What a worker does with a running task when its lease ends because the server cannot be reached.
+/// The server starts another attempt only once the task must have been stopped.
 enum class OnDisconnect : std::uint8_t {
-  kStop,      ///< Stop it; the server starts another attempt once that must have happened.
-  kContinue,  ///< Go on; the server waits for this worker for as long as it takes.
+  kStop,      ///< Stop it by the end of the lease.
+  kForever,   ///< Go on; the server waits for this worker for as long as it takes.
+  kContinue,  ///< Go on, and stop it by the end of the hold, which is many leases long.
 };
+[[nodiscard]] std::string_view to_string(OnDisconnect wish);
 
 /// A task as submitted: the fields of task JSON (docs/formats/task-json.md) with its defaults. A
 /// value; it never changes after submission.
@@ -54,7 +57,7 @@ struct TaskSpec {
   std::vector<TaskId> depends_on{};  ///< Must have succeeded; an array's first id means all of it.
   std::string idempotency_key{};     ///< The same key from the same user is the same task.
   std::vector<std::string> artifacts{};
-  OnDisconnect on_disconnect = OnDisconnect::kStop;
+  OnDisconnect on_disconnect = OnDisconnect::kContinue;
   /// Set: the task is a training in stages. `gang` is then the number of stages, or 1 where the
   /// plan decides; later attempts go on with the workers that are left.
   MaybePipeline pipeline{};
@@ -66,6 +69,8 @@ struct TaskSpec {
 
 /// How often a pipeline goes back to its checkpoint after a failure, unless it says otherwise.
 inline constexpr std::uint32_t kPipelineRetries = 10;
+/// A pipeline goes on from its checkpoint with the workers that are left, so it need not wait long.
+inline constexpr OnDisconnect kPipelineOnDisconnect = OnDisconnect::kStop;
 /// Makes the task a pipeline, its gang included.
 void set_pipeline(TaskSpec& spec, PipelineSpec pipeline);
 

@@ -1,4 +1,4 @@
-// The worker's decisions: leases, fencing, re-attachment. No thread, clock, process or I/O.
+// The worker's decisions: leases, holds, fencing, re-attachment. No thread, clock, process or I/O.
 //
 // The loop around it, for each event:
 //   reactor.handle(event, now, effects)
@@ -52,8 +52,8 @@ using WorkerEvent =
 struct SendToServer {
   WorkerMessage message;
 };
-/// Write the attempt's record durably, then start its supervisor with the lease's end. Answer with
-/// ProcessLaunched or ProcessEnded. Never called twice for one attempt.
+/// Write the attempt's record durably, then start its supervisor. Answer with ProcessLaunched or
+/// ProcessEnded. Never called twice for one attempt.
 struct Launch {
   StartMessage start;
   Time lease_end{};
@@ -65,10 +65,12 @@ struct Stop {
   EndKind as = EndKind::kStopped;  ///< What ProcessEnded should say if the stop ended it.
   Nanoseconds grace{};
 };
-/// Tell every supervisor that its lease now ends at `until`: it must stop its task by itself then
-/// (unless the task continues on disconnect), so that tasks of a killed worker end in time too.
+/// Tell every supervisor when the lease and the hold end now: it must stop its task by itself then
+/// (by the lease's end, or the hold's if the task continues), so that tasks of a killed worker end
+/// in time too.
 struct ExtendLease {
   Time until{};
+  Time hold_until{};
 };
 /// The server has the result: drop the attempt's record.
 struct DropRecord {
@@ -92,9 +94,9 @@ inline constexpr std::size_t kMaxUnansweredBeats = 64;
 /// One worker. Owned by one thread.
 class WorkerReactor {
  public:
-  /// `recovered` is what the records on disk say after a restart; `lease_end` the end of the lease
-  /// that was last handed to the supervisors (0: none).
-  WorkerReactor(WorkerSpec spec, std::vector<RecoveredAttempt> recovered, Time lease_end);
+  /// `recovered` is what the records on disk say after a restart; `last` what was last handed to
+  /// the supervisors (0: nothing).
+  WorkerReactor(WorkerSpec spec, std::vector<RecoveredAttempt> recovered, ExtendLease last);
 
   /// Appends to `effects`. Never throws for what a message says.
   void handle(const WorkerEvent& event, Time now, std::vector<WorkerEffect>& effects);
@@ -105,6 +107,7 @@ class WorkerReactor {
   /// 0 while there is no session.
   [[nodiscard]] Epoch epoch() const { return epoch_; }
   [[nodiscard]] Time lease_end() const { return lease_end_; }
+  [[nodiscard]] Time hold_end() const { return hold_end_; }
   /// The attempts that it has records of.
   [[nodiscard]] std::vector<AttemptReport> attempts() const;
 
@@ -134,17 +137,22 @@ class WorkerReactor {
   void tell(AttemptId id, Attempt& attempt, Effects& out);
   void beat(Time now, Effects& out);
   void stop_at_lease_end(Time now, Effects& out);
-  [[nodiscard]] Time stop_time() const;
+  void extend(Time sent, Effects& out);
+  [[nodiscard]] Time stop_time(OnDisconnect wish) const;
+  [[nodiscard]] Time stop_time(const Attempt& attempt) const;
 
   WorkerSpec spec_;
   std::map<AttemptId, Attempt> attempts_;
   Epoch epoch_;
   Epoch newest_;  ///< The largest ever seen; what is not larger is an old server's.
   Time lease_end_{};
+  Time hold_end_{};
   Nanoseconds lease_{};
+  Nanoseconds hold_{};
   Nanoseconds heartbeat_{};
   Nanoseconds grace_ = std::chrono::seconds(5);
   Time hello_sent_{};
+  bool leaving_ = false;  ///< The silent connection is being given up.
   Time next_beat_ = kNever;
   std::uint64_t beats_ = 0;
   std::map<std::uint64_t, Time> unanswered_;  ///< Heartbeats of this session: number, when sent.
