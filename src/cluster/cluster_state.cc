@@ -18,6 +18,7 @@ void ClusterState::apply(const Fact& fact) {
 
 void ClusterState::snapshot(const std::function<void(const Fact&)>& keep) const {
   keep(CountersKept{tables_->term, tables_->next_task, tables_->next_worker});
+  if (tables_->promised != LeasesPromised{}) keep(tables_->promised);
   for (const auto& [id, worker] : tables_->workers) keep(WorkerRegistered{worker});
   for (const auto& [name, user] : tables_->users) keep(QuotaSet{name, user.quota});
   tables_->tasks.each(TaskId{}, [&](const TaskRecord& task) {
@@ -40,8 +41,9 @@ bool ClusterState::operator==(const ClusterState& other) const {
   const StateTables& a = *tables_;
   const StateTables& b = *other.tables_;
   if (a.term != b.term || a.next_task != b.next_task || a.next_worker != b.next_worker ||
-      a.tasks.size() != b.tasks.size() || a.workers != b.workers || a.users != b.users ||
-      a.counts != b.counts || a.delayed != b.delayed || a.ended != b.ended || a.keys != b.keys) {
+      a.promised != b.promised || a.tasks.size() != b.tasks.size() || a.workers != b.workers ||
+      a.users != b.users || a.counts != b.counts || a.delayed != b.delayed || a.ended != b.ended ||
+      a.keys != b.keys) {
     return false;
   }
   bool equal = true;
@@ -60,6 +62,7 @@ bool ClusterState::operator==(const ClusterState& other) const {
 }
 
 Term ClusterState::term() const { return tables_->term; }
+const LeasesPromised& ClusterState::promised() const { return tables_->promised; }
 TaskId ClusterState::next_task() const { return tables_->next_task; }
 WorkerId ClusterState::next_worker() const { return tables_->next_worker; }
 

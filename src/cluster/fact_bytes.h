@@ -49,5 +49,7 @@ template <>
 inline constexpr std::uint8_t kFactTag<AttemptPlanned> = 19;
 template <>
 inline constexpr std::uint8_t kFactTag<PastPlacesKept> = 20;
+template <>
+inline constexpr std::uint8_t kFactTag<LeasesPromised> = 21;
 
 }  // namespace harmonics

@@ -179,6 +179,10 @@ class Writer {
     number(fact.quota.max_waiting);
     number(fact.quota.weight);
   }
+  void fact(const LeasesPromised& fact) {
+    time(fact.lease);
+    time(fact.hold);
+  }
   void fact(const CountersKept& fact) {
     number(fact.term.value);
     number(fact.next_task.value);

@@ -270,6 +270,12 @@ Fact read_worker_fact(Reader& in, std::uint8_t tag) {
       if (fact.quota.weight == 0) in.broken("a weight of zero");
       return fact;
     }
+    case kFactTag<LeasesPromised>: {
+      const Nanoseconds lease = in.time();
+      const Nanoseconds hold = in.time();
+      if (lease < Nanoseconds{} || hold < lease) in.broken("a hold that is shorter than the lease");
+      return LeasesPromised{lease, hold};
+    }
     case kFactTag<CountersKept>: {
       CountersKept fact;
       in.read(fact.term);

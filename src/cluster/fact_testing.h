@@ -133,7 +133,7 @@ inline TaskKept random_task(Random& random, std::shared_ptr<const Submission> su
 
 inline Fact random_fact(Random& random) {
   const AttemptId id{TaskId{random()}, AttemptNumber{random()}};
-  switch (random.below(20)) {
+  switch (random.below(21)) {
     case 0: return TermStarted{Term{random()}, Time{random()}};
     case 1: return TasksSubmitted{random_submission(random)};
     case 2: return AttemptStarted{id, random_members(random), Time{random()}};
@@ -157,6 +157,10 @@ inline Fact random_fact(Random& random) {
     case 16: return PlacesKept{id.task, {WorkerId{random()}, WorkerId{random()}}};
     case 17: return AttemptPlanned{id, random_text(random), random.below(2) == 0};
     case 18: return PastPlacesKept{id, {WorkerId{random()}, WorkerId{random()}}};
+    case 19: {
+      const Nanoseconds lease{random()};
+      return LeasesPromised{lease, lease + Nanoseconds{random()}};
+    }
     default: return random_task(random, random_submission(random));
   }
 }

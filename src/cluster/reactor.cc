@@ -50,6 +50,11 @@ void dispatch(Decisions& step, const Event& event, Place&... place) {
   }
 }
 
+/// What this server tells workers.
+LeasesPromised promise_of(const ServerOptions& options) {
+  return {options.lease, std::max(options.hold, options.lease)};
+}
+
 void end_backoffs(Decisions& step) {
   const auto& delayed = step.tables().delayed;
   while (!delayed.empty() && delayed.begin()->first <= step.now()) {
@@ -92,6 +97,10 @@ ServerReactor::ServerReactor(ClusterState state, WorkloadPolicy& policy, ServerO
     : parts_(std::make_unique<Parts>(std::move(state), policy, options)) {
   Decisions step(parts_->state, parts_->sessions, parts_->options, now, out);
   step.record(TermStarted{parts_->term, now});
+  if (step.tables().promised != parts_->promised) step.record(parts_->promised);
+  if (parts_->promised != promise_of(options)) {
+    parts_->promise_over = now + Sessions::with_drift(parts_->promised.hold, options);
+  }
   for (const auto& [id, worker] : step.tables().workers) parts_->sessions.expect(id, now);
   const Time latest = now + parts_->options.max_backoff;
   parts_->long_backoffs = backoffs_after(step.tables(), latest);
@@ -130,6 +139,10 @@ void ServerReactor::tick(Time now, Outbox& out) {
   const std::vector<WorkerId> rested = parts_->sessions.take_rested(now);
   for (const WorkerId worker : rested) step.refresh(worker);
   if (!rested.empty()) parts_->changed(Sweep::Change::kAny);
+  if (parts_->promise_over <= now) {
+    parts_->promise_over = kNever;
+    step.record(promise_of(parts_->options));
+  }
   cancel_some(step, parts_->cancels);
   end_backoffs(step);
   if (parts_->backoff_cap <= now) {
@@ -149,8 +162,8 @@ void ServerReactor::tick(Time now, Outbox& out) {
 
 Time ServerReactor::deadline() const {
   if (parts_->pass_due()) return Time{};
-  Time next = std::min(parts_->sessions.deadline(), parts_->scheduler.deadline());
-  next = std::min(next, parts_->backoff_cap);
+  Time next = std::min({parts_->sessions.deadline(), parts_->scheduler.deadline(),
+                        parts_->backoff_cap, parts_->promise_over});
   const std::optional<Time> ready = parts_->state.next_ready();
   return ready ? std::min(next, *ready) : next;
 }

@@ -19,12 +19,16 @@ struct ServerReactor::Parts {
       : state(std::move(loaded)),
         options(given),
         term{state.term().value + 1},
-        sessions(term, options),
+        promised{std::max(state.promised().lease, options.lease),
+                 std::max({state.promised().hold, options.hold, options.lease})},
+        sessions(term, options, promised),
         scheduler(policy) {}
 
   ClusterState state;
   ServerOptions options;
   Term term;
+  LeasesPromised promised;     ///< To workers that have not said hello to this server.
+  Time promise_over = kNever;  ///< When none of them can hold anything any more.
   Sessions sessions;
   Scheduler scheduler;
   std::deque<Cancelling> cancels{};  ///< Arrays on their way out; nothing starts meanwhile.

@@ -69,7 +69,7 @@ class Server {
 TEST(Reactor, ANewTermIsTheFirstFact) {
   BalancedPolicy policy;
   Server server(policy);
-  ASSERT_EQ(server.out().facts.size(), 1U);
+  ASSERT_EQ(server.out().facts.size(), 2U);
   EXPECT_EQ(std::get<TermStarted>(server.out().facts[0]).term, Term{1});
 }
 
@@ -458,6 +458,42 @@ TEST(Reactor, AMachineThatWasRestartedHasNothingLeftFromBefore) {
   EXPECT_EQ(task.losses, 1U);
   server.tick();
   EXPECT_EQ(server.starts(), 1U) << "again, there";
+}
+
+TEST(Reactor, AServerThatIsRestartedWithAShorterHoldWaitsForTheLongerOne) {
+  BalancedPolicy policy;
+  const auto restarted = [&](const Outbox& stored, Nanoseconds hold, Time now, Outbox& out) {
+    ClusterState state;
+    for (const Fact& fact : stored.facts) state.apply(fact);
+    ServerOptions options;
+    options.hold = hold;
+    return std::make_unique<ServerReactor>(std::move(state), policy, options, now, out);
+  };
+  ServerOptions options;
+  options.hold = std::chrono::seconds(1000);
+  Server first(policy, options);
+  first.join("w", 1);
+  first.submit(1);
+  first.tick();
+  Outbox out = first.out();
+  Time now = first.now();
+  // Twice, so that the promise outlives a server that never met the worker.
+  for (const int life : {1, 2}) {
+    const Outbox stored = out;
+    const auto server = restarted(stored, std::chrono::seconds(60), now, out);
+    now += std::chrono::seconds(900);
+    server->tick(now, out);
+    EXPECT_TRUE(std::holds_alternative<Active>(server->state().find_task(TaskId{1})->state))
+        << life;
+    EXPECT_EQ(server->state().promised().hold, std::chrono::seconds(1000)) << life;
+  }
+  const Outbox stored = out;
+  const auto server = restarted(stored, std::chrono::seconds(60), now, out);
+  now += std::chrono::seconds(1100);
+  EXPECT_LE(server->deadline(), now);
+  server->tick(now, out);
+  EXPECT_EQ(server->state().find_task(TaskId{1})->losses, 1U);
+  EXPECT_EQ(server->state().promised().hold, std::chrono::seconds(60)) << "nobody can hold more";
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "sessions.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <harmonics/base/error.h>
 
@@ -9,12 +10,15 @@ namespace harmonics {
 Nanoseconds Sessions::with_drift(Nanoseconds duration, const ServerOptions& options) {
   const double share = static_cast<double>(options.drift.count()) /
                        static_cast<double>(std::max<std::int64_t>(options.lease.count(), 1));
-  return duration +
-         Nanoseconds(static_cast<std::int64_t>(static_cast<double>(duration.count()) * share));
+  return duration + Nanoseconds(std::llround(static_cast<double>(duration.count()) * share));
 }
 
 void Sessions::expect(WorkerId worker, Time now) {
-  const bool known = views_.contains(worker) && !views_.at(worker).expired;
+  renew(worker, now);
+  expiries_.emplace(now + unmet_.lease, worker);
+}
+
+void Sessions::renew(WorkerId worker, Time now) {
   // One that says hello is tried at once, but still one task at a time.
   Inability unable = std::move(views_[worker].unable);
   holds_.erase({views_[worker].hold_over, worker});
@@ -25,12 +29,15 @@ void Sessions::expect(WorkerId worker, Time now) {
   fresh.heard = now;
   fresh.unable = std::move(unable);
   views_[worker] = std::move(fresh);
-  if (!known) expiries_.emplace(now + patience_, worker);
 }
 
 Epoch Sessions::open(WorkerId worker, Time now) {
-  expect(worker, now);
+  const SessionView* before = find(worker);
+  const bool waited_for = before != nullptr && !before->expired && before->met;
+  renew(worker, now);
+  if (!waited_for) expiries_.emplace(now + met_.lease, worker);
   SessionView& view = views_[worker];
+  view.met = true;
   view.connected = true;
   view.epoch = Epoch{std::uint64_t{term_.value} << 32 | ++opened_};
   return view.epoch;
@@ -121,13 +128,13 @@ std::vector<WorkerId> Sessions::take_expired(Time now) {
     expiries_.pop();
     const auto found = views_.find(worker);
     if (found == views_.end() || found->second.expired) continue;
-    const Time due = found->second.heard + patience_;
+    const Time due = found->second.heard + patience(found->second).lease;
     if (due > now) {
       expiries_.emplace(due, worker);
       continue;
     }
     found->second.expired = true;
-    found->second.hold_over = found->second.heard + held_patience_;
+    found->second.hold_over = found->second.heard + patience(found->second).hold;
     holds_.emplace(found->second.hold_over, worker);
     gone.push_back(worker);
   }

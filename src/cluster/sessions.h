@@ -16,12 +16,17 @@ namespace harmonics {
 
 class Sessions {
  public:
-  Sessions(Term term, const ServerOptions& options)
+  /// `promised` is what workers may have been told that have not said hello to this server.
+  Sessions(Term term, const ServerOptions& options, const LeasesPromised& promised)
       : term_(term),
-        patience_(options.lease + options.drift),
-        held_patience_(with_drift(std::max(options.hold, options.lease), options)),
+        met_{with_drift(options.lease, options),
+             with_drift(std::max(options.hold, options.lease), options)},
+        unmet_{with_drift(promised.lease, options), with_drift(promised.hold, options)},
         rest_(options.rest),
         max_rest_(options.max_rest) {}
+
+  /// A duration on a worker's clock, as long as it can be on ours.
+  static Nanoseconds with_drift(Nanoseconds duration, const ServerOptions& options);
 
   /// A worker that the store knows: it has from now on a full lease to come back.
   void expect(WorkerId worker, Time now);
@@ -56,19 +61,27 @@ class Sessions {
   [[nodiscard]] Time deadline() const;
 
  private:
-  /// A duration on a worker's clock, as long as it can be on ours.
-  static Nanoseconds with_drift(Nanoseconds duration, const ServerOptions& options);
+  /// How long silence may last until the lease and the hold are over, drift included.
+  struct Patience {
+    Nanoseconds lease{};
+    Nanoseconds hold{};
+  };
+  /// A view as of one that was heard just now, with what is known of its health.
+  void renew(WorkerId worker, Time now);
+  [[nodiscard]] const Patience& patience(const SessionView& view) const {
+    return view.met ? met_ : unmet_;
+  }
 
   using Expiry = std::pair<Time, WorkerId>;
 
   Term term_;
-  Nanoseconds patience_;  ///< lease + drift
-  Nanoseconds held_patience_;
+  Patience met_;
+  Patience unmet_;
   Nanoseconds rest_;
   Nanoseconds max_rest_;
   std::uint32_t opened_ = 0;
   std::unordered_map<WorkerId, SessionView> views_;
-  /// One entry for each session that has not expired, at or before its expiry.
+  /// One or two entries for each session that has not expired, the first at or before its expiry.
   std::priority_queue<Expiry, std::vector<Expiry>, std::greater<>> expiries_;
   std::set<Expiry> holds_;  ///< One entry for each that has expired, until its hold has passed.
   std::set<Expiry> rests_;  ///< One entry for each worker that rests.

@@ -332,6 +332,8 @@ void StateTables::apply(const WorkerForgotten& fact) {
 
 void StateTables::apply(const QuotaSet& fact) { user(fact.user).quota = fact.quota; }
 
+void StateTables::apply(const LeasesPromised& fact) { promised = fact; }
+
 void StateTables::apply(const CountersKept& fact) {
   term = fact.term;
   next_task = fact.next_task;

@@ -26,6 +26,7 @@ struct StateTables {
   Term term{};
   TaskId next_task{1};
   WorkerId next_worker{1};
+  LeasesPromised promised{};
   TaskTable tasks;
   TaskQueue queue;
   std::map<TaskId, Progress> arrays;          ///< Only submissions of more than one task.
@@ -58,6 +59,7 @@ struct StateTables {
   void apply(const WorkerDraining& fact);
   void apply(const WorkerForgotten& fact);
   void apply(const QuotaSet& fact);
+  void apply(const LeasesPromised& fact);
   void apply(const CountersKept& fact);
   void apply(const TaskKept& fact);
   void apply(const PlacesKept& fact);

@@ -34,6 +34,8 @@ class ClusterState {
   [[nodiscard]] bool operator==(const ClusterState& other) const;
 
   [[nodiscard]] Term term() const;
+  /// Zero: nothing is known of it.
+  [[nodiscard]] const LeasesPromised& promised() const;
   /// The id that the next submission gets.
   [[nodiscard]] TaskId next_task() const;
   [[nodiscard]] WorkerId next_worker() const;

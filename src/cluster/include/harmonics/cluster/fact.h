@@ -105,6 +105,13 @@ struct QuotaSet {
   bool operator==(const QuotaSet&) const = default;
 };
 
+/// The longest lease and hold that a worker which is away may have been told.
+struct LeasesPromised {
+  Nanoseconds lease{};
+  Nanoseconds hold{};
+  bool operator==(const LeasesPromised&) const = default;
+};
+
 // What a snapshot is made of.
 struct CountersKept {
   Term term{};
@@ -130,10 +137,10 @@ struct PastPlacesKept {
   bool operator==(const PastPlacesKept&) const = default;
 };
 
-using Fact =
-    std::variant<TermStarted, TasksSubmitted, AttemptStarted, MemberLaunched, MemberEnded,
-                 AttemptStopping, AttemptRequeued, TaskReady, CancelRequested, TaskEnded,
-                 TasksForgotten, WorkerRegistered, WorkerDraining, WorkerForgotten, QuotaSet,
-                 CountersKept, TaskKept, PlacesKept, AttemptPlanned, PastPlacesKept>;
+using Fact = std::variant<TermStarted, TasksSubmitted, AttemptStarted, MemberLaunched, MemberEnded,
+                          AttemptStopping, AttemptRequeued, TaskReady, CancelRequested, TaskEnded,
+                          TasksForgotten, WorkerRegistered, WorkerDraining, WorkerForgotten,
+                          QuotaSet, CountersKept, TaskKept, PlacesKept, AttemptPlanned,
+                          PastPlacesKept, LeasesPromised>;
 
 }  // namespace harmonics

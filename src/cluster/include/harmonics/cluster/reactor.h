@@ -85,6 +85,7 @@ struct Inability {
 
 /// A worker's session as the server sees it; not a fact, gone after a restart.
 struct SessionView {
+  bool met = false;  ///< It has said hello to this server.
   bool connected = false;
   Epoch epoch;
   Time heard{};          ///< When its last message came; at a restart, when the server started.
