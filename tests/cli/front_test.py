@@ -8,7 +8,7 @@ import unittest
 import program
 
 COMMANDS = ['', 'graph', 'graph show', 'graph check', 'graph parts', 'graph dot', 'graph svg', 'graph zoo', 'train',
-            'stage', 'run', 'profile', 'plan', 'quantize', 'dispatch-sweep', 'dispatch-trace', 'keys',
+            'stage', 'run', 'profile', 'plan', 'quantize', 'dispatch-sweep', 'dispatch-trace', 'trace', 'keys',
             'keys new', 'keys show', 'verify', 'server', 'worker', 'submit',
             'monitor', 'tasks', 'task', 'why', 'logs', 'artifacts', 'cancel', 'wait', 'workers', 'drain', 'quota',
             'devices', 'doctor', 'completion']
@@ -43,7 +43,7 @@ class FrontTest(program.CliTest):
     def test_wrong_usage(self):
         cases = {
             '': 'needs a command: graph, train, stage, run, profile, plan, quantize, dispatch-sweep, '
-                'dispatch-trace, keys, verify, server, worker, submit, '
+                'dispatch-trace, trace, keys, verify, server, worker, submit, '
                 'monitor, tasks, task, why, logs, artifacts, cancel, wait, workers, drain, quota, devices, doctor, '
                 'completion',
             'graph': "needs a command: show, check, parts, dot, svg, zoo",
@@ -155,7 +155,7 @@ class CompletionTest(program.CliTest):
         return result.stdout.split()
 
     def test_bash(self):
-        self.assertEqual(self.complete('harmonics', 'tr'), ['train'])
+        self.assertEqual(self.complete('harmonics', 'tr'), ['train', 'trace'])
         self.assertEqual(self.complete('harmonics', 'graph', 's'), ['show', 'svg'])
         self.assertEqual(self.complete('harmonics', 'graph', 'zoo', 'vit'), ['vit-base', 'vit-large'])
         self.assertEqual(self.complete('harmonics', 'train', '--optimizer', 'a'), ['adam', 'adamw'])

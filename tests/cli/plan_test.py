@@ -37,7 +37,7 @@ class PlanTest(program.CliTest):
                    re.sub('here', 'slower', self.even(3000)))
         self.done('train', self.net, '--epochs', '1', '--checkpoint', 'w.safetensors')
         self.done('run', self.net, '--weights', 'w.safetensors', '--out', 'prediction=csv:whole.csv',
-                  '--threads', '1')
+                  '--threads', '1', '--batch-size', '8')
         report = json.loads(self.done('plan', self.net, '--out-dir', 'parts', '--output', 'json'))
         self.assertGreaterEqual(len(report['stages']), 3)
         files = report['files'][:-1]
@@ -52,7 +52,7 @@ class PlanTest(program.CliTest):
             self.assertEqual(len(outputs), 1, text)
             table = f'out{number}.csv'
             self.done('run', part, '--weights', 'w.safetensors', *bound, '--out',
-                      f'{outputs[0]}=csv:{table}', '--threads', '1')
+                      f'{outputs[0]}=csv:{table}', '--threads', '1', '--batch-size', '8')
             bound = ['--bind', f'{outputs[0]}=csv:{table}']
         self.assertEqual((self.folder / table).read_text(), (self.folder / 'whole.csv').read_text())
 

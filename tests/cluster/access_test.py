@@ -1,5 +1,6 @@
 """Who gets in, how they find the door, and who is kept out."""
 
+import datetime
 import os
 import re
 import resource
@@ -102,9 +103,10 @@ class Finding(AccessTest):
     def test_a_sixth_machine_joins_while_the_server_runs(self):
         self.init('--init-host', 'localhost')
         self.start_server('--tls', 'tls')
-        said = self.init('--init-host', 'gpu-6.example')
+        said = self.init('--init-host', 'gpu-6.example', '--init-days', 30)
         self.assertIn("machine 'gpu-6.example': copy 'tls/hosts/gpu-6.example' there", said)
-        self.assertRegex(said, r'good until \d{4}-\d\d-\d\d')
+        until = datetime.date.fromisoformat(re.search(r'good until (\d{4}-\d\d-\d\d)', said).group(1))
+        self.assertAlmostEqual((until - datetime.date.today()).days, 30, delta=1)
         self.start('worker', *self.access(), '--tls', 'tls/hosts/gpu-6.example', '--id', 'six')
         self.until(lambda: [one['name'] for one in self.json('workers', '--tls', 'tls')
                             if one['state'] == 'ready'] == ['six'], 'the sixth')

@@ -66,7 +66,7 @@ class FirstUse(ClusterTest):
     def test_without_a_server_every_command_says_that_there_is_none(self):
         self.port = self.free_port()
         for command in (['tasks'], ['submit', '--', 'true'], ['logs', 1], ['wait', 1], ['monitor'],
-                        ['cancel', 1], ['workers'], ['why', 1]):
+                        ['cancel', 1], ['workers'], ['why', 1], ['artifacts', 1]):
             with self.subTest(command):
                 result = self.call(command[0], '--patience', 0, *command[1:])
                 self.assert_fails(result, f'no server was found for localhost:{self.port}',
