@@ -11,13 +11,6 @@ if(HARMONICS_HAS_FLIGHT)
   set(CMAKE_INSTALL_RPATH $ORIGIN/${arrow_from_programs} $ORIGIN/${arrow_from_libraries})
 endif()
 
-# Installs programs and shared libraries, which `installed` builds then.
-function(harmonics_install_programs)
-  install(TARGETS ${ARGN} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
-          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  set_property(GLOBAL APPEND PROPERTY HARMONICS_PROGRAMS ${ARGN})
-endfunction()
-
 # The umbrella target over all modules that were built; harmonics-config.cmake makes the installed one.
 # Call after add_subdirectory(src).
 function(harmonics_umbrella)

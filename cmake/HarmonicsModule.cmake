@@ -76,6 +76,13 @@ function(harmonics_module name)
   endif()
 endfunction()
 
+# Installs programs and shared libraries, which the target `installed` (HarmonicsInstall) builds.
+function(harmonics_install_programs)
+  install(TARGETS ${ARGN} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  set_property(GLOBAL APPEND PROPERTY HARMONICS_PROGRAMS ${ARGN})
+endfunction()
+
 # Position of a module in HARMONICS_MODULES; an unknown name stops the configuration.
 function(harmonics_module_position name out)
   list(FIND HARMONICS_MODULES ${name} position)
