@@ -105,6 +105,9 @@ TEST(Svg, TheActivationStandsInTheBoxBehindItsLayer) {
   const std::string svg = to_svg(
       parse_harp("producer x {4}; producer y {4}; layer s add; cycle { x, y -(relu)-> s; }"));
   EXPECT_THAT(svg, HasSubstr("add + relu {4}"));
+  EXPECT_THAT(to_svg(parse_harp("producer x {4}; layer h; consumer y; cycle { x -> h; "
+                                "h -(softmax)-> y; }")),
+              HasSubstr(">softmax<"));
 }
 
 TEST(Svg, FramesGroupsThatStandAlone) {
