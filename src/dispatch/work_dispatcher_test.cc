@@ -158,7 +158,8 @@ TEST_P(BothModes, ALostOrFullDeviceIsNamedWithItsRows) {
     (void)dispatcher.run(slices);
     FAIL();
   } catch (const std::bad_alloc& error) {
-    EXPECT_STREQ(error.what(), "device 'emulated:1e9,0', rows 20 to 29: there is not enough memory");
+    EXPECT_STREQ(error.what(),
+                 "device 'emulated:1e9,0', rows 20 to 29: there is not enough memory");
   }
 }
 
