@@ -133,6 +133,8 @@ std::span<char> RoughProxy::without_some(Pair& pair, std::span<char> bytes) {
   const std::uint64_t dropped =
       std::min<std::uint64_t>(bytes.size(), 1 + random_.below(kMostDropped));
   ++drops_;
+  // Another one later on, for the case that this one hit a frame of HTTP/2 that nobody misses.
+  pair.drop_at = after + 1 + random_.below(roughness_.drop_within_bytes);
   return bytes.first(bytes.size() - dropped);
 }
 
