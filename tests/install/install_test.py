@@ -13,7 +13,8 @@ SOURCE = Path(os.environ['HARMONICS_SOURCE_DIR'])
 BINARY = Path(os.environ['HARMONICS_BINARY_DIR'])
 TIMEOUT_S = 300
 # What a machine that only trains on its CPU need not have.
-UNNEEDED = 'MPI PostgreSQL SQLite3 OpenCL CLBlast gRPC Protobuf HarmonicsFlight'.split()
+# (Protobuf is not ours to leave out: the libtorch of Debian asks for it.)
+UNNEEDED = 'MPI PostgreSQL SQLite3 OpenCL CLBlast gRPC HarmonicsFlight'.split()
 UNNEEDED_LIBRARIES = 'libpq libsqlite3 libOpenCL libclblast libgrpc++ libarrow'.split()
 
 
