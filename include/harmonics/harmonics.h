@@ -22,6 +22,7 @@
 #include <harmonics/base/private_file.h>
 #include <harmonics/base/random.h>
 #include <harmonics/base/stop.h>
+#include <harmonics/base/time_chart.h>
 #include <harmonics/base/xml.h>
 #include <harmonics/cluster/cluster_state.h>
 #include <harmonics/cluster/effect.h>
