@@ -175,11 +175,12 @@ std::optional<double> progress_share(const std::string& line) {
   return number ? std::optional(std::clamp(*number, 0.0, 1.0)) : std::nullopt;
 }
 
-std::string progress_text(const std::string& line) {
+std::string progress_text(const std::string& line, bool with_share) {
   const Json json = parsed(line);
   if (!json.is_object()) return {};
   std::string text;
-  if (const auto share = progress_share(line)) text = format("{:.0f} %", *share * 100);
+  if (const auto share = progress_share(line); share && with_share)
+    text = format("{:.0f} %", *share * 100);
   for (const auto& [key, value] : json.as_object()) {
     // How long a micro-batch takes is for the planner; people see how busy the stage is.
     if (key == "progress" || key == "micro_batch_s") continue;
@@ -187,6 +188,12 @@ std::string progress_text(const std::string& line) {
     text += (text.empty() ? "" : "  ") + told_text(key, value);
   }
   return text;
+}
+
+std::string checkpoint_folder(const TaskView& task) {
+  const Json plan = parsed(task.plan);
+  const Json* folder = plan.is_object() ? plan.find("checkpoint") : nullptr;
+  return folder == nullptr ? "" : folder->as_string();
 }
 
 std::vector<StageLine> stage_lines(const TaskView& task) {

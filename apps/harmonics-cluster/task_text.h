@@ -23,7 +23,7 @@ namespace harmonics {
 /// "3:05" since then; "-" for a moment that never was.
 [[nodiscard]] std::string age_text(Time since, Time now);
 /// "45 %  epoch 3" of a line of progress; empty when there is none.
-[[nodiscard]] std::string progress_text(const std::string& line);
+[[nodiscard]] std::string progress_text(const std::string& line, bool with_share = true);
 /// 0 to 1; nothing when the line says none.
 [[nodiscard]] std::optional<double> progress_share(const std::string& line);
 /// Now, as the server counts.
@@ -35,7 +35,9 @@ struct StageLine {
   std::string worker;
   std::string progress;
 };
-/// Empty unless the task is an active pipeline.
+/// Where a pipeline leaves its weights; empty when there is no plan.
+[[nodiscard]] std::string checkpoint_folder(const TaskView& task);
+/// Empty unless the task is a pipeline that runs or has ended.
 [[nodiscard]] std::vector<StageLine> stage_lines(const TaskView& task);
 
 }  // namespace harmonics

@@ -51,9 +51,14 @@ std::string task_text(const TaskView& task) {
              task.refusals == 0 ? "" : format(", {} that a worker could not start", task.refusals));
   if (!task.members.empty()) text += format("where       {}\n", escaped(place_text(task)));
   if (task.last) text += format("last end    {}\n", escaped(end_text(*task.last)));
-  // What was told last need not be the end, which for a success is known.
-  if (!task.progress.empty() && task.state != "succeeded")
-    text += format("progress    {}\n", escaped(progress_text(task.progress)));
+  // How far it had come when it said so last says nothing about a task that has succeeded.
+  const bool done = task.state == "succeeded";
+  if (const std::string told = progress_text(task.progress, !done); !told.empty()) {
+    text += format("{:<12}{}\n", done ? "said last" : "progress", escaped(told));
+  }
+  if (const std::string folder = checkpoint_folder(task); !folder.empty()) {
+    text += format("checkpoint  {}\n", escaped(folder));
+  }
   for (const StageLine& stage : stage_lines(task)) {
     text += format("  {}  on {}  {}\n", escaped(stage.layers), escaped(stage.worker),
                    escaped(stage.progress));

@@ -29,9 +29,10 @@ void ClusterState::snapshot(const std::function<void(const Fact&)>& keep) const 
     for (const PastAttempt& past : task.past) {
       keep(PastPlacesKept{{task.id, past.attempt}, past.places});
     }
-    const Active* active = std::get_if<Active>(&task.state);
-    if (active != nullptr && !active->plan.empty()) {
-      keep(AttemptPlanned{{task.id, task.attempts}, active->plan, active->measures});
+    if (!task.plan().empty()) {
+      const Active* active = std::get_if<Active>(&task.state);
+      const bool measures = active != nullptr && active->measures;
+      keep(AttemptPlanned{{task.id, task.attempts}, task.plan(), measures});
     }
     return true;
   });

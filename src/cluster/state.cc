@@ -39,23 +39,28 @@ std::string_view to_string(TaskOutcome outcome) {
   return "unknown";
 }
 
-Ended::Ended(TaskOutcome outcome, Time at, const std::optional<EndResult>& last)
-    : outcome(outcome), at(at), last(last ? std::make_unique<const EndResult>(*last) : nullptr) {}
+Ended::Ended(TaskOutcome outcome, Time at, const std::optional<EndResult>& last, std::string plan)
+    : outcome(outcome),
+      at(at),
+      last(last ? std::make_unique<const EndResult>(*last) : nullptr),
+      plan(std::move(plan)) {}
 
 Ended::Ended(const Ended& other)
     : outcome(other.outcome),
       at(other.at),
-      last(other.last ? std::make_unique<const EndResult>(*other.last) : nullptr) {}
+      last(other.last ? std::make_unique<const EndResult>(*other.last) : nullptr),
+      plan(other.plan) {}
 
 Ended& Ended::operator=(Ended other) {
   outcome = other.outcome;
   at = other.at;
   last = std::move(other.last);
+  plan = std::move(other.plan);
   return *this;
 }
 
 bool Ended::operator==(const Ended& other) const {
-  if (outcome != other.outcome || at != other.at) return false;
+  if (outcome != other.outcome || at != other.at || plan != other.plan) return false;
   if ((last == nullptr) != (other.last == nullptr)) return false;
   return last == nullptr || *last == *other.last;
 }
@@ -69,6 +74,13 @@ std::string_view state_name(const TaskState& state) {
     std::string_view operator()(const Ended& ended) const { return to_string(ended.outcome); }
   };
   return std::visit(Name{}, state);
+}
+
+const std::string& TaskRecord::plan() const {
+  static const std::string kNone;
+  if (const auto* active = std::get_if<Active>(&state)) return active->plan;
+  if (const auto* ended = std::get_if<Ended>(&state)) return ended->plan;
+  return kNone;
 }
 
 const std::vector<WorkerId>* TaskRecord::places_of(AttemptNumber attempt) const {

@@ -215,6 +215,11 @@ void StateTables::apply(const AttemptStarted& fact) {
 }
 
 void StateTables::apply(const AttemptPlanned& fact) {
+  TaskRecord& record = task(fact.id.task);
+  if (auto* ended = std::get_if<Ended>(&record.state)) {  // as a snapshot tells it
+    ended->plan = fact.plan;
+    return;
+  }
   Active& running = active(fact.id).second;
   running.plan = fact.plan;
   running.measures = fact.measures;
@@ -273,12 +278,14 @@ void StateTables::apply(const CancelRequested& fact) { task(fact.task).cancelled
 void StateTables::apply(const TaskEnded& fact) {
   TaskRecord& record = task(fact.task);
   if (std::holds_alternative<Ended>(record.state)) damaged("task {} ends twice", record.id.value);
-  if (const auto* running = std::get_if<Active>(&record.state)) {
+  std::string plan;
+  if (auto* running = std::get_if<Active>(&record.state)) {
     for (const Member& member : running->members) {
       if (!member.ended) damaged("task {} ends while it runs", record.id.value);
     }
+    plan = std::move(running->plan);
   }
-  change(record, Ended(fact.outcome, fact.at, fact.last));
+  change(record, Ended(fact.outcome, fact.at, fact.last, std::move(plan)));
   count_end(record, fact.outcome == TaskOutcome::kSucceeded);
 }
 

@@ -160,5 +160,15 @@ TEST(PlanWords, SecretsStayWithTheStages) {
   EXPECT_EQ(public_plan("no plan"), "");
 }
 
+TEST(PlanWords, TellWhereTheWeightsAre) {
+  PipelinePlan plan = plan_pipeline(pipeline(1), {place("x", 1)});
+  plan.text.set("access", Json().set("token", "secret").set("folder", "/srv/runs/7"));
+  EXPECT_THAT(public_plan(plan.text.dump()), HasSubstr(R"("checkpoint":"/srv/runs/7/checkpoint")"));
+  EXPECT_THAT(explain_plan(plan.text.dump()),
+              HasSubstr("Its checkpoint is /srv/runs/7/checkpoint."));
+  plan.text.set("measure", true);
+  EXPECT_THAT(public_plan(plan.text.dump()), Not(HasSubstr("checkpoint")));
+}
+
 }  // namespace
 }  // namespace harmonics

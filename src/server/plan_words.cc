@@ -1,5 +1,6 @@
 #include "plan_words.h"
 
+#include <filesystem>
 #include <set>
 
 #include <harmonics/base/error.h>
@@ -41,6 +42,14 @@ std::string basis_sentence(const Json::Array& workers) {
       measured, workers.size());
 }
 
+/// Where the stages leave their weights; a plan that only measures has none.
+std::string checkpoint_of(const Json& plan) {
+  const Json* access = plan.find("access");
+  const Json* folder = access == nullptr ? nullptr : access->find("folder");
+  if (folder == nullptr || plan.find("measure") != nullptr) return {};
+  return (std::filesystem::path(folder->as_string()) / "checkpoint").string();
+}
+
 }  // namespace
 
 std::string public_plan(const std::string& plan) {
@@ -50,6 +59,9 @@ std::string public_plan(const std::string& plan) {
     Json::Object open;
     for (const auto& [key, value] : whole.as_object()) {
       if (key != "access") open.emplace_back(key, value);
+    }
+    if (const std::string folder = checkpoint_of(whole); !folder.empty()) {
+      open.emplace_back("checkpoint", folder);
     }
     return Json(std::move(open)).dump();
   } catch (const Error&) {
@@ -87,7 +99,9 @@ std::string explain_plan(const std::string& plan) {
   text += left_out.empty() ? "." : format("; {} would not have made it faster.", left_out);
   text += basis_sentence(json.at("workers").as_array());
   const Json* tls = json.find("tls");
-  return text + (tls != nullptr && tls->as_bool() ? " Its stages speak TLS." : "");
+  if (tls != nullptr && tls->as_bool()) text += " Its stages speak TLS.";
+  const std::string folder = checkpoint_of(json);
+  return text + (folder.empty() ? "" : format(" Its checkpoint is {}.", folder));
 }
 
 }  // namespace harmonics

@@ -5,7 +5,8 @@
 
 namespace harmonics {
 
-/// The plan without what only its stages may know. A text that is no plan gives an empty one.
+/// The plan without what only its stages may know, and with where its checkpoint is. A text that is
+/// no plan gives an empty one.
 [[nodiscard]] std::string public_plan(const std::string& plan);
 
 /// Which stage runs where, how long it takes, and who was left out, in full sentences.

@@ -345,8 +345,7 @@ ClientReply ServerLoop::look(const ServerReactor& reactor, const ClientRequest& 
     const TaskRecord* task = seen(query->viewer, query->task);
     if (task == nullptr) return unknown(query->task);
     WhyPending why = reactor.why(query->task, now);
-    const Active* active = std::get_if<Active>(&task->state);
-    if (active != nullptr && !active->plan.empty()) why.text += " " + explain_plan(active->plan);
+    if (!task->plan().empty()) why.text += " " + explain_plan(task->plan());
     return why;
   }
   if (const auto* query = std::get_if<LogQuery>(&request)) {

@@ -126,9 +126,9 @@ TaskView view_task(const ClusterState& state, const TaskRecord& task, const Prog
   view.preemptions = task.preemptions;
   view.refusals = task.refusals;
   view.submitted = task.submission->at;
+  view.plan = public_plan(task.plan());
   if (const Active* active = std::get_if<Active>(&task.state)) {
     view.changed = active->since;
-    view.plan = public_plan(active->plan);
     for (const Member& member : active->members) view.members.push_back(view_member(state, member));
   } else if (const Delayed* delayed = std::get_if<Delayed>(&task.state)) {
     view.changed = delayed->until;

@@ -145,6 +145,7 @@ struct WorkerAgent::Parts {
   void hear(LinkEvent event, Time at);
   void hear_supervisors(std::vector<SupervisorEvent> events, Time at);
   void report_progress(Time at);
+  void tell_progress(const std::string& attempt);
   void carry_out(const WorkerEffect& effect);
   void launch_waiting();
   bool must_wait(const StartMessage& start, const RunRecord& run);
@@ -244,6 +245,7 @@ void WorkerAgent::Parts::hear_supervisors(std::vector<SupervisorEvent> events, T
       reactor->handle(ProcessLaunched{id}, at, effects);
       continue;
     }
+    tell_progress(event.attempt);  // what it said last
     running.erase(event.attempt);
     told_progress.erase(event.attempt);
     holders.remove(event.attempt);
@@ -255,15 +257,17 @@ void WorkerAgent::Parts::hear_supervisors(std::vector<SupervisorEvent> events, T
 
 void WorkerAgent::Parts::report_progress(Time at) {
   next_progress = at + kProgressPeriod;
+  for (const std::string& attempt : running) tell_progress(attempt);
+}
+
+void WorkerAgent::Parts::tell_progress(const std::string& attempt) {
   if (!link) return;
-  for (const std::string& attempt : running) {
-    const auto folder = SupervisorHost::folder_of(settings.state_dir, attempt);
-    auto line = read_small_file((folder / "progress").string(), kMaxProgressBytes);
-    if (!line || told_progress[attempt] == *line) continue;
-    told_progress[attempt] = *line;
-    line->pop_back();  // its end of line
-    link->report({attempt_from(attempt), std::move(*line)});
-  }
+  const auto folder = SupervisorHost::folder_of(settings.state_dir, attempt);
+  auto line = read_small_file((folder / "progress").string(), kMaxProgressBytes);
+  if (!line || line->empty() || told_progress[attempt] == *line) return;
+  told_progress[attempt] = *line;
+  line->pop_back();  // its end of line
+  link->report({attempt_from(attempt), std::move(*line)});
 }
 
 void WorkerAgent::Parts::launch_waiting() {

@@ -125,6 +125,20 @@ class Pipeline(ClusterTest):
         self.assertEqual({report['epochs'] for report in reports}, {3})
         lines = self.done('logs', task, '--rank', 2, '--stream', 'metrics').splitlines()
         self.assertIn('test_accuracy', json.loads(lines[-1]))
+        self.expect_a_whole_story(task)
+
+    def expect_a_whole_story(self, task):
+        """What a pipeline did is still told when it has ended."""
+        view = self.task(task)
+        self.assertEqual(view['state'], 'succeeded')
+        self.assertEqual([stage['worker'] for stage in view['plan']['stages']],
+                         [member['worker'] for member in view['members']])
+        self.assertNotIn('access', view['plan'])
+        self.assertTrue(pathlib.Path(view['plan']['checkpoint']).exists(), view['plan']['checkpoint'])
+        self.assertIn('Its 3 stages: ', self.done('why', task))
+        told = self.done('task', task)
+        for text in ('said last', 'samples/s', 'test_accuracy', 'checkpoint  /', 'stage 2: '):
+            self.assertIn(text, told)
 
     def test_every_stage_tells_how_fast_and_how_busy_it_is(self):
         server = self.start_server('--http', 0)

@@ -68,9 +68,10 @@ struct Ended {
   TaskOutcome outcome = TaskOutcome::kSucceeded;
   Time at{};
   std::unique_ptr<const EndResult> last{};  ///< Of the last attempt; null if there was none.
+  std::string plan{};                       ///< Of the last attempt of a pipeline.
 
   Ended() = default;
-  Ended(TaskOutcome outcome, Time at, const std::optional<EndResult>& last);
+  Ended(TaskOutcome outcome, Time at, const std::optional<EndResult>& last, std::string plan = {});
   Ended(const Ended& other);
   Ended(Ended&&) = default;
   Ended& operator=(Ended other);
@@ -106,6 +107,9 @@ struct TaskRecord {
 
   /// Of any attempt; null when it is not known (any more). Valid until the record changes.
   [[nodiscard]] const std::vector<WorkerId>* places_of(AttemptNumber attempt) const;
+
+  /// Of a pipeline that runs or has ended; else empty.
+  [[nodiscard]] const std::string& plan() const;
 
   [[nodiscard]] const TaskSpec& spec() const { return submission->spec; }
   [[nodiscard]] std::uint32_t array_index() const {
