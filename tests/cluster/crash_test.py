@@ -298,7 +298,7 @@ class Campaign(CrashBase):
         for _ in range(self.chance.randrange(1, 4)):
             pause = self.chance.choice(['', 'sleep 0.05;', 'sleep 0.3;'])
             command = [str(HARMONICS), 'submit', *self.access(), '--output', 'quiet', '--name', 'load',
-                       '--gpus', str(self.chance.randrange(0, 2)), '--', 'sh', '-c', self.load(pause)]
+                       '--max-losses', 'unlimited', '--gpus', str(self.chance.randrange(0, 2)), '--', 'sh', '-c', self.load(pause)]
             clients.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                             text=True, env=environment(self.folder)))
             self.addCleanup(self.kill, clients[-1])
