@@ -43,6 +43,10 @@ class Guardians : public SupervisorTest, public testing::WithParamInterface<bool
     std::vector<pid_t> pids = printed_pids(attempt, kProcesses);
     strays_.insert(strays_.end(), pids.begin(), pids.end());
     until([&] { return std::ranges::find(launched_, attempt) != launched_.end(); });
+    // Until `env -i` has run it is still to be found by its mark.
+    for (std::size_t hidden = 2; hidden < pids.size(); ++hidden) {
+      until([&] { return text_of(format("/proc/{}/environ", pids[hidden])).empty(); });
+    }
     return pids;
   }
   SupervisorRecord record_of(const std::string& attempt) const {
