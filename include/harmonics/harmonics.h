@@ -36,6 +36,7 @@
 #include <harmonics/cluster/reactor.h>
 #include <harmonics/cluster/state.h>
 #include <harmonics/cluster/task.h>
+#include <harmonics/cluster/task_files.h>
 #include <harmonics/cluster/task_params.h>
 #include <harmonics/cluster/worker.h>
 #include <harmonics/cluster/worker_pool.h>

@@ -63,6 +63,44 @@ TEST(Cancel, AnArrayGoesInBoundedPiecesAndIsAnsweredAtTheEnd) {
   EXPECT_TRUE(std::holds_alternative<Active>(reactor.state().find_task(after)->state));
 }
 
+std::string answer_text(const Outbox& out) {
+  for (const auto& effect : out.effects) {
+    const auto* answer = std::get_if<Answer>(&effect);
+    const auto* refusal = answer == nullptr ? nullptr : std::get_if<Refusal>(&answer->reply);
+    if (refusal != nullptr) return refusal->message;
+  }
+  return {};
+}
+
+TEST(Files, OfEndedTasksGoWhenThereAreTooMany) {
+  BalancedPolicy policy;
+  Outbox out;
+  ServerReactor reactor(ClusterState{}, policy, {.keep_file_bytes = 2500}, kStart, out);
+  const auto hand_in = [&](std::uint32_t array) {
+    SubmitRequest request = submit(1, array);
+    request.spec.files = std::vector<TaskFile>{{"f", std::string(999, 'x'), false}};
+    out.clear();
+    reactor.handle(request, kStart, out);
+    return answer_text(out);
+  };
+  for (const std::uint32_t array : {0U, 3U, 0U, 0U, 0U}) EXPECT_EQ(hand_in(array), "");
+  EXPECT_NE(hand_in(0).find("of files that came with tasks"), std::string::npos)
+      << "all that it holds belongs to tasks that wait";
+  EXPECT_EQ(reactor.state().find_task(TaskId{1})->spec().files.all().size(), 1U);
+  for (const std::uint64_t task : {2U, 1U}) {
+    reactor.handle(CancelRequest{RequestId{5}, kAnn, TaskId{task}}, kStart, out);
+    reactor.tick(kStart, out);
+  }
+  reactor.tick(kStart, out);
+  for (std::uint64_t task = 1; task <= 4; ++task) {
+    EXPECT_EQ(reactor.state().find_task(TaskId{task}), nullptr) << task;
+  }
+  EXPECT_NE(reactor.state().find_task(TaskId{5}), nullptr);
+  EXPECT_EQ(hand_in(0), "") << "the array counted once";
+  EXPECT_EQ(hand_in(0), "");
+  EXPECT_NE(hand_in(0), "");
+}
+
 TEST(Cancel, WhatRunsIsStoppedOneByOneToo) {
   BalancedPolicy policy;
   Outbox out;

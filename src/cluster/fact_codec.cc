@@ -80,12 +80,22 @@ class Writer {
     text(spec.idempotency_key);
     texts(spec.artifacts);
     // The first bit is for ever, the second says that a pipeline follows, the third that a limit of
-    // losses does, the fourth that it continues.
+    // losses does, the fourth that it continues, the seventh that files follow.
     const bool losses = spec.max_losses != TaskSpec{}.max_losses;
     number((spec.on_disconnect == OnDisconnect::kForever ? 1U : 0U) | (spec.pipeline ? 2U : 0U) |
-           (losses ? 4U : 0U) | (spec.on_disconnect == OnDisconnect::kContinue ? 8U : 0U));
+           (losses ? 4U : 0U) | (spec.on_disconnect == OnDisconnect::kContinue ? 8U : 0U) |
+           (spec.files.empty() ? 0U : 64U));
     if (spec.pipeline) pipeline(*spec.pipeline);
     if (losses) number(spec.max_losses);
+    if (!spec.files.empty()) files(spec.files.all());
+  }
+  void files(std::span<const TaskFile> files) {
+    number(files.size());
+    for (const TaskFile& file : files) {
+      text(file.path);
+      text(file.data);
+      number(file.executable ? 1 : 0);
+    }
   }
   void pipeline(const PipelineSpec& pipeline) {
     text(pipeline.model);

@@ -105,6 +105,7 @@ class Reader {
   }
   TaskSpec spec();
   PipelineSpec pipeline();
+  std::vector<TaskFile> files();
   std::shared_ptr<const Submission> submission();
   WorkerRecord worker();
   TaskRecord task(std::shared_ptr<const Submission> submission);
@@ -135,13 +136,15 @@ TaskSpec Reader::spec() {
   for (TaskId& id : spec.depends_on) read(id);
   spec.idempotency_key = text();
   spec.artifacts = texts();
-  const std::uint64_t flags = number(15);
+  const std::uint64_t flags = number(64 + 15);
+  if ((flags & 48) != 0) in_.broken("a task with more than is known of tasks");
   if ((flags & 9) == 9) in_.broken("a task that continues in two ways");
   spec.on_disconnect = (flags & 1) != 0   ? OnDisconnect::kForever
                        : (flags & 8) != 0 ? OnDisconnect::kContinue
                                           : OnDisconnect::kStop;
   if ((flags & 2) != 0) spec.pipeline = pipeline();
   if ((flags & 4) != 0) read(spec.max_losses);
+  if ((flags & 64) != 0) spec.files = files();
   try {
     check_task(spec);
   } catch (const Error& error) {
@@ -166,6 +169,16 @@ PipelineSpec Reader::pipeline() {
   spec.secure = (wishes & 8) != 0;
   lift_old_settings(spec);
   return spec;
+}
+
+std::vector<TaskFile> Reader::files() {
+  std::vector<TaskFile> files(count(kMaxTaskFiles));
+  for (TaskFile& file : files) {
+    file.path = text();
+    file.data = text(kMaxTaskFileBytes);
+    file.executable = flag();
+  }
+  return files;
 }
 
 std::shared_ptr<const Submission> Reader::submission() {

@@ -54,6 +54,11 @@ inline std::shared_ptr<const Submission> random_submission(Random& random) {
     spec.depends_on.push_back(TaskId{random()});
   }
   spec.working_dir = random_text(random);
+  std::vector<TaskFile> files(random.below(3));
+  for (TaskFile& file : files) {
+    file = {random_text(random), std::string("a\0b", 3), random.below(2) == 0};
+  }
+  spec.files = std::move(files);
   spec.cpus = static_cast<std::uint32_t>(random.below(1 << 16));
   spec.memory_mb = random();
   spec.timeout_s = static_cast<std::uint32_t>(random.below(1000));

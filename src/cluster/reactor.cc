@@ -80,7 +80,12 @@ void end_long_backoffs(Decisions& step, const std::vector<TaskId>& tasks) {
 
 void forget_oldest(Decisions& step) {
   const auto& ended = step.tables().ended;
-  while (ended.size() >= step.options().keep_ended + kForgetBatch) {
+  const auto too_much = [&] {
+    return ended.size() >= step.options().keep_ended + kForgetBatch ||
+           (step.tables().ended_file_bytes > 0 &&
+            step.tables().file_bytes > step.options().keep_file_bytes);
+  };
+  while (too_much()) {
     TasksForgotten fact;
     for (const auto& [at, task] : ended) {
       if (fact.tasks.size() == kForgetBatch) break;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <harmonics/base/error.h>
+#include <harmonics/cluster/task_files.h>
 #include <harmonics/cluster/task_params.h>
 
 #include "advice.h"
@@ -53,6 +54,14 @@ void check_room(const Decisions& step, const SubmitRequest& request) {
          "the server keeps {} tasks and takes at most {}; wait until some have ended",
          tables.tasks.size(), step.options().max_tasks);
   }
+  // Those of ended tasks go when there are too many; what is left belongs to tasks that need it.
+  const std::uint64_t most = 2 * step.options().keep_file_bytes;
+  if (!request.spec.files.empty() && tables.file_bytes + file_bytes(request.spec) > most) {
+    fail(ErrorCode::kResourceExhausted,
+         "the server holds {} MiB of files that came with tasks and takes at most {}; wait until "
+         "some have ended, or put the files where the workers can read them",
+         tables.file_bytes >> 20, most >> 20);
+  }
   const auto user = tables.users.find(request.caller.user);
   if (user == tables.users.end() || user->second.quota.max_waiting == 0) return;
   const Quota& quota = user->second.quota;
@@ -81,6 +90,7 @@ void decide(Decisions& step, const SubmitRequest& request) {
   check_task(request.spec);
   check_artifacts(request.spec);
   check_params(request.spec);
+  check_files(request.spec);
   if (request.caller.user.empty() || request.caller.user.size() > kMaxTaskNameBytes) {
     fail(ErrorCode::kInvalidArgument, "a user's name has 1 to {} bytes", kMaxTaskNameBytes);
   }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include <harmonics/base/error.h>
+#include <harmonics/cluster/task_files.h>
 
 #include "state_tables.h"
 
@@ -89,6 +90,7 @@ void StateTables::enter(TaskRecord& task) {
   if (const auto* delay = std::get_if<Delayed>(&task.state)) delayed.emplace(delay->until, task.id);
   if (const auto* end = std::get_if<Ended>(&task.state)) {
     ended.emplace(end->at, task.id);
+    if (task.id == task.submission->first) ended_file_bytes += harmonics::file_bytes(task.spec());
   } else if (const auto* running = std::get_if<Active>(&task.state)) {
     ++owner.active;
     ++active_by_priority[task.spec().priority];
@@ -107,6 +109,7 @@ void StateTables::leave(TaskRecord& task) {
   if (const auto* delay = std::get_if<Delayed>(&task.state)) delayed.erase({delay->until, task.id});
   if (const auto* end = std::get_if<Ended>(&task.state)) {
     ended.erase({end->at, task.id});
+    if (task.id == task.submission->first) ended_file_bytes -= harmonics::file_bytes(task.spec());
   } else if (std::holds_alternative<Active>(task.state)) {
     --owner.active;
     const auto count = active_by_priority.find(task.spec().priority);
@@ -178,6 +181,7 @@ void StateTables::apply(const TasksSubmitted& fact) {
     damaged("task {} where {} was next", submission.first.value, next_task.value);
   }
   next_task.value += count;
+  file_bytes += harmonics::file_bytes(submission.spec);
   if (count > 1) arrays[submission.first] = {count, count, 0};
   if (!submission.spec.idempotency_key.empty()) {
     keys[key_of(submission.user, submission.spec.idempotency_key)] = submission.first;
@@ -297,7 +301,9 @@ void StateTables::apply(const TasksForgotten& fact) {
     dependents.erase(id);
     const Submission& submission = *record.submission;
     const auto array = arrays.find(submission.first);
-    if (array != arrays.end() && --array->second.kept == 0) arrays.erase(array);
+    const bool partly = array != arrays.end() && --array->second.kept > 0;
+    if (array != arrays.end() && !partly) arrays.erase(array);
+    if (!partly) file_bytes -= harmonics::file_bytes(submission.spec);
     if (!submission.spec.idempotency_key.empty() && id == submission.first) {
       keys.erase(key_of(submission.user, submission.spec.idempotency_key));
     }
@@ -356,6 +362,9 @@ void StateTables::apply(const TaskKept& fact) {
     set_places(record, running->members);
   }
   const bool unfinished = !std::holds_alternative<Ended>(record.state);
+  if (!is_array(record) || !arrays.contains(submission.first)) {
+    file_bytes += harmonics::file_bytes(submission.spec);
+  }
   if (is_array(record)) {
     Progress& progress = arrays[submission.first];
     ++progress.kept;

@@ -27,6 +27,8 @@ struct StateTables {
   TaskId next_task{1};
   WorkerId next_worker{1};
   LeasesPromised promised{};
+  std::uint64_t file_bytes = 0;        ///< Of the files of all submissions.
+  std::uint64_t ended_file_bytes = 0;  ///< Of those whose first task has ended.
   TaskTable tasks;
   TaskQueue queue;
   std::map<TaskId, Progress> arrays;          ///< Only submissions of more than one task.

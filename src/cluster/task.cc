@@ -55,6 +55,19 @@ void check_count(std::string_view field, std::size_t count, std::size_t limit) {
   }
 }
 
+void check_sizes(std::span<const TaskFile> files) {
+  check_count("files", files.size(), kMaxTaskFiles);
+  std::size_t bytes = 0;
+  for (const TaskFile& file : files) {
+    bytes += file.path.size() + file.data.size();
+    if (bytes <= kMaxTaskFileBytes) continue;
+    fail(ErrorCode::kInvalidArgument,
+         "task: files: with '{}' ({} bytes) they have more than the {} bytes that travel with a "
+         "task; put large ones where the workers can read them",
+         file.path, file.data.size(), kMaxTaskFileBytes);
+  }
+}
+
 void check_pipeline(const TaskSpec& spec, TextLimits& texts) {
   const PipelineSpec& pipeline = *spec.pipeline;
   if (!spec.command.empty()) {
@@ -141,6 +154,7 @@ void check_task(const TaskSpec& spec) {
   check_count("command", spec.command.size(), kMaxTaskEntries);
   check_count("artifacts", spec.artifacts.size(), kMaxTaskEntries);
   check_count("depends_on", spec.depends_on.size(), kMaxTaskDependencies);
+  check_sizes(spec.files.all());
   TextLimits texts;
   texts.add("name", spec.name);
   texts.add("params", spec.params);

@@ -4,6 +4,7 @@
 #include <limits>
 #include <span>
 
+#include <harmonics/base/bytes.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
 #include <harmonics/base/listed.h>
@@ -65,6 +66,74 @@ TextPairs read_pairs(const Json& value, const Place& place) {
   return pairs;
 }
 
+bool read_flag(const Json& value, const Place& place) {
+  if (value.dump() != "true" && value.dump() != "false") {
+    place.broken("must be true or false, is {}", value.dump());
+  }
+  return value.as_bool();
+}
+
+std::string from_hex(const std::string& digits, const Place& place) {
+  const auto nibble = [&](char digit) {
+    if (digit >= '0' && digit <= '9') return digit - '0';
+    if (digit >= 'a' && digit <= 'f') return digit - 'a' + 10;
+    place.broken("'hex' holds pairs of the digits 0-9 a-f, not '{}'", digit);
+  };
+  if (digits.size() % 2 != 0) place.broken("'hex' must hold pairs of the digits 0-9 a-f");
+  std::string bytes;
+  bytes.reserve(digits.size() / 2);
+  for (std::size_t i = 0; i < digits.size(); i += 2) {
+    bytes.push_back(static_cast<char>(nibble(digits[i]) * 16 + nibble(digits[i + 1])));
+  }
+  return bytes;
+}
+
+TaskFile read_file(const Json& value, const Place& place) {
+  if (!value.is_object() || value.find("path") == nullptr ||
+      (value.find("text") == nullptr) == (value.find("hex") == nullptr)) {
+    place.broken("a file is an object with its path and either text or hex");
+  }
+  TaskFile file;
+  for (const auto& [key, part] : value.as_object()) {
+    if (key == "path") {
+      file.path = read_text(part, place);
+    } else if (key == "text") {
+      file.data = read_text(part, place);
+    } else if (key == "hex") {
+      file.data = from_hex(read_text(part, place), place);
+    } else if (key == "executable") {
+      file.executable = read_flag(part, place);
+    } else {
+      place.broken("a file has path, text or hex, and executable, but no '{}'", key);
+    }
+  }
+  return file;
+}
+
+std::vector<TaskFile> read_files(const Json& value, const Place& place) {
+  if (!value.is_array()) place.broken("must be a list of files");
+  std::vector<TaskFile> files;
+  for (const Json& item : value.as_array()) files.push_back(read_file(item, place));
+  return files;
+}
+
+/// As text where it is one that JSON holds as it is.
+Json write_files(const TaskSpec& spec) {
+  Json files = Json::array();
+  for (const TaskFile& file : spec.files.all()) {
+    const bool plain = std::ranges::all_of(file.data, [](char letter) {
+      return letter == '\n' || letter == '\t' || (letter >= ' ' && letter <= '~');
+    });
+    Json one;
+    one.set("path", file.path);
+    one.set(plain ? "text" : "hex",
+            plain ? file.data : to_hex(std::as_bytes(std::span(file.data))));
+    if (file.executable) one.set("executable", true);
+    files.push(std::move(one));
+  }
+  return files;
+}
+
 /// A text is for the shell, a list is the program and its arguments.
 std::vector<std::string> read_command(const Json& value, const Place& place) {
   if (value.is_string()) return {"/bin/sh", "-c", value.as_string()};
@@ -122,13 +191,6 @@ constexpr PipelineField pipeline_pairs(std::string_view key) {
   return {key, [](PipelineSpec& spec, const Json& value, const Place& place) {
             spec.*Member = read_pairs(value, place);
           }};
-}
-
-bool read_flag(const Json& value, const Place& place) {
-  if (value.dump() != "true" && value.dump() != "false") {
-    place.broken("must be true or false, is {}", value.dump());
-  }
-  return value.as_bool();
 }
 
 template <auto Member>
@@ -291,6 +353,11 @@ constexpr std::array kFields{
             spec.pipeline = read_pipeline(value, place);
           },
           write_pipeline},
+    Field{"files",
+          [](TaskSpec& spec, const Json& value, const Place& place) {
+            spec.files = read_files(value, place);
+          },
+          write_files},
 };
 
 const Field& find_field(std::string_view key, std::string_view where) {
@@ -306,10 +373,9 @@ const Field& find_field(std::string_view key, std::string_view where) {
 }  // namespace
 
 TaskSpec parse_task(std::string_view json, std::string_view where) {
-  // Escapes can make the text larger than what it says, not by more than six times.
-  if (json.size() > 8 * kMaxTaskBytes) {
+  if (json.size() > kMaxTaskJsonBytes) {
     fail(ErrorCode::kInvalidArgument, "{}: {} bytes are too many for a task (at most {})", where,
-         json.size(), 8 * kMaxTaskBytes);
+         json.size(), kMaxTaskJsonBytes);
   }
   const Json root = Json::parse(json, where);
   if (!root.is_object()) {

@@ -4,6 +4,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/random.h>
 #include <harmonics/cluster/task.h>
+#include <harmonics/cluster/task_files.h>
 #include <harmonics/cluster/task_params.h>
 #include <harmonics/cluster/worker.h>
 
@@ -84,6 +85,9 @@ TEST(TaskJson, EveryFieldComesBack) {
   spec.depends_on = {TaskId{3}, TaskId{9}};
   spec.idempotency_key = "k";
   spec.artifacts = {"out/*.pt"};
+  spec.files = std::vector<TaskFile>{{"run.sh", "echo \"hi\"\n", true},
+                                     {"data/raw", std::string("\0\xff", 2), false},
+                                     {"empty", "", false}};
   for (const auto wish : {OnDisconnect::kStop, OnDisconnect::kForever, OnDisconnect::kContinue}) {
     spec.on_disconnect = wish;
     EXPECT_EQ(parse_task(write_task(spec), "t"), spec);
@@ -192,7 +196,76 @@ TEST(TaskJson, CeilingsHold) {
   spec.artifacts.clear();
   spec.depends_on.resize(kMaxTaskDependencies + 1);
   EXPECT_THROW(check_task(spec), Error);
-  EXPECT_THAT(error_of(std::string(8 * kMaxTaskBytes + 1, ' ')), HasSubstr("too many"));
+  EXPECT_THAT(error_of(std::string(kMaxTaskJsonBytes + 1, ' ')), HasSubstr("too many"));
+}
+
+TEST(TaskFiles, AreReadFromTextOrHex) {
+  const TaskSpec spec = parse_task(
+      R"({"name":"a","files":[{"path":"a.py","text":"x\n"},{"path":"b","hex":"00ff"}]})", "t");
+  ASSERT_EQ(spec.files.all().size(), 2U);
+  EXPECT_EQ(spec.files.all()[0], (TaskFile{"a.py", "x\n", false}));
+  EXPECT_EQ(spec.files.all()[1].data, std::string("\0\xff", 2));
+  EXPECT_THAT(error_of(R"({"name":"a","files":{}})"), HasSubstr("list of files"));
+  EXPECT_THAT(error_of(R"({"name":"a","files":["x"]})"), HasSubstr("path and either text or hex"));
+  EXPECT_THAT(error_of(R"({"name":"a","files":[{"path":"x","text":"","hex":""}]})"),
+              HasSubstr("either text or hex"));
+  EXPECT_THAT(error_of(R"({"name":"a","files":[{"path":"x","hex":"0"}]})"), HasSubstr("pairs"));
+  EXPECT_THAT(error_of(R"({"name":"a","files":[{"path":"x","hex":"0g"}]})"), HasSubstr("'g'"));
+  EXPECT_THAT(error_of(R"({"name":"a","files":[{"path":"x","text":"","mode":1}]})"),
+              HasSubstr("no 'mode'"));
+}
+
+TEST(TaskFiles, HaveCeilings) {
+  TaskSpec spec{.name = "a"};
+  spec.files = std::vector<TaskFile>{{"x", std::string(kMaxTaskFileBytes - 1, 'x'), false}};
+  check_task(spec);
+  EXPECT_EQ(parse_task(write_task(spec), "t"), spec);
+  EXPECT_EQ(file_bytes(spec), kMaxTaskFileBytes);
+  spec.files = std::vector<TaskFile>{{"x", "", false},
+                                     {"large", std::string(kMaxTaskFileBytes - 5, 'x'), false}};
+  try {
+    check_task(spec);
+    ADD_FAILURE() << "a byte too many";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("with 'large' (524283 bytes)"));
+    EXPECT_THAT(error.what(), HasSubstr("more than the 524288 bytes"));
+  }
+  spec.files = std::vector<TaskFile>(kMaxTaskFiles);
+  check_task(spec);
+  spec.files = std::vector<TaskFile>(kMaxTaskFiles + 1);
+  EXPECT_THROW(check_task(spec), Error);
+}
+
+TEST(TaskFiles, HostilePathsAreRefused) {
+  TaskSpec spec{.name = "a"};
+  spec.working_dir = "b";
+  const auto said = [&spec](std::vector<TaskFile> files) -> std::string {
+    spec.files = std::move(files);
+    try {
+      check_files(spec);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+      return error.what();
+    }
+    return {};
+  };
+  EXPECT_EQ(said({{"a..b", "", false}, {"b/..c", "", false}, {"b/.d", "", false}}), "");
+  for (const std::string path :
+       {"", "/etc/passwd", "..", "../x", "a/../../x", "a/..", ".", "./a", "a//b", "a/", "/"}) {
+    EXPECT_THAT(said({{path, "", false}}), HasSubstr("'" + path + "' is no relative path")) << path;
+  }
+  EXPECT_NE(said({{std::string("a\0b", 3), "", false}}), "");
+  EXPECT_NE(said({{std::string(256, 'x'), "", false}}), "");
+  EXPECT_NE(said({{"a/" + std::string(1024, 'x'), "", false}}), "");
+  EXPECT_THAT(said({{"a", "", false}, {"a", "", false}}), HasSubstr("'a' is there twice"));
+  EXPECT_THAT(said({{"a/b", "", false}, {"a", "", false}}), HasSubstr("a file and a folder"));
+  spec.working_dir = "/tmp";
+  EXPECT_THAT(said({{"a", "", false}}), HasSubstr("not '/tmp'"));
+  spec.working_dir = "../x";
+  EXPECT_THAT(said({{"a", "", false}}), HasSubstr("not '../x'"));
+  spec.working_dir.clear();
+  spec.pipeline = PipelineSpec{};
+  EXPECT_THAT(said({{"a", "", false}}), HasSubstr("pipeline"));
 }
 
 TEST(TaskJson, ParametersThatShareAVariableAreRefused) {

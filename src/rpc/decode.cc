@@ -115,6 +115,11 @@ TaskSpec decode(const wire::TaskSpec& from) {
                        : from.on_disconnect() == wire::ON_DISCONNECT_HOLD ? OnDisconnect::kContinue
                                                                           : OnDisconnect::kStop;
   if (from.has_pipeline()) spec.pipeline = decode_pipeline(from.pipeline());
+  std::vector<TaskFile> files;
+  for (const wire::TaskFile& file : from.files()) {
+    files.push_back({file.path(), file.data(), file.executable()});
+  }
+  spec.files = std::move(files);
   return spec;
 }
 
@@ -150,6 +155,9 @@ TaskView decode(const wire::TaskView& from) {
   if (from.has_last()) view.last = decode(from.last());
   view.progress = from.progress();
   view.plan = from.plan();
+  for (const wire::TaskFile& file : from.files()) {
+    view.files.push_back({file.path(), file.bytes(), file.executable()});
+  }
   return view;
 }
 

@@ -131,6 +131,12 @@ void encode(const TaskSpec& from, wire::TaskSpec& to) {
                 static_cast<int>(OnDisconnect::kContinue) == wire::ON_DISCONNECT_HOLD);
   to.set_on_disconnect(static_cast<wire::OnDisconnect>(from.on_disconnect));
   if (from.pipeline) encode_pipeline(*from.pipeline, *to.mutable_pipeline());
+  for (const TaskFile& file : from.files.all()) {
+    wire::TaskFile& one = *to.add_files();
+    one.set_path(file.path);
+    one.set_data(file.data);
+    one.set_executable(file.executable);
+  }
 }
 
 void encode(const EndResult& from, wire::EndResult& to) {
@@ -166,6 +172,12 @@ void encode(const TaskView& from, wire::TaskView& to) {
   if (from.last) encode(*from.last, *to.mutable_last());
   to.set_progress(from.progress);
   to.set_plan(from.plan);
+  for (const FileView& file : from.files) {
+    wire::TaskFile& out = *to.add_files();
+    out.set_path(file.path);
+    out.set_bytes(file.bytes);
+    out.set_executable(file.executable);
+  }
 }
 
 void encode(const TaskPage& from, wire::ListTasksReply& to) {

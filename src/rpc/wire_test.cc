@@ -30,6 +30,7 @@ TaskSpec full_spec() {
   spec.artifacts = {"out"};
   spec.on_disconnect = OnDisconnect::kContinue;
   spec.max_losses = kUnlimitedLosses;
+  spec.files = std::vector<TaskFile>{{"a/run.sh", std::string("\0\xff", 2), true}};
   spec.pipeline = PipelineSpec{.model = "net.harp",
                                .graph = "harmonic net {}",
                                .stages = 8,

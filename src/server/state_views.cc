@@ -37,6 +37,14 @@ bool runs_on(const TaskRecord& task, WorkerId worker) {
   return placed && std::ranges::find(task.places, worker) != task.places.end();
 }
 
+std::vector<FileView> view_files(const TaskSpec& spec) {
+  std::vector<FileView> views;
+  for (const TaskFile& file : spec.files.all()) {
+    views.push_back({file.path, file.data.size(), file.executable});
+  }
+  return views;
+}
+
 TaskSpec brief_of(const TaskSpec& spec) {
   TaskSpec brief;
   brief.name = spec.name;
@@ -80,6 +88,7 @@ std::size_t bytes_of(const TaskView& view) {
   constexpr std::size_t kNumbers = 128;
   std::size_t bytes = kNumbers + bytes_of(view.spec) + view.user.size() + view.progress.size() +
                       view.plan.size() + (view.last ? view.last->message.size() : 0);
+  for (const FileView& file : view.files) bytes += file.path.size() + 2 * kFieldBytes;
   for (const MemberView& member : view.members) {
     bytes += member.worker.size() + bytes_of(member.devices) + member.progress.size() + kFieldBytes;
   }
@@ -118,6 +127,8 @@ TaskView view_task(const ClusterState& state, const TaskRecord& task, const Prog
   view.id = task.id;
   view.first = task.submission->first;
   view.spec = detail == Detail::kBrief ? brief_of(task.spec()) : task.spec();
+  if (detail == Detail::kWhole) view.files = view_files(task.spec());
+  view.spec.files = {};
   view.user = task.submission->user;
   view.state = state_name(task.state);
   view.attempts = task.attempts.value;

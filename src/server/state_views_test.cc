@@ -54,6 +54,22 @@ TEST(TaskPages, EndAfterSoManyBytes) {
   EXPECT_GE(listing.most, kMaxTaskPageBytes / 21'000);
 }
 
+TEST(TaskViews, NameTheFilesAndLeaveOutWhatIsInThem) {
+  ClusterState state;
+  auto submission = std::make_shared<Submission>();
+  submission->first = state.next_task();
+  submission->spec.name = "t";
+  submission->spec.files = std::vector<TaskFile>{{"run.sh", "secret", true}};
+  state.apply(TasksSubmitted{submission});
+  const TaskRecord& task = *state.find_task(submission->first);
+  const TaskView whole = view_task(state, task, kNoProgress);
+  EXPECT_TRUE(whole.spec.files.empty());
+  EXPECT_EQ(whole.files, (std::vector<FileView>{{"run.sh", 6, true}}));
+  const TaskView brief = view_task(state, task, kNoProgress, Detail::kBrief);
+  EXPECT_TRUE(brief.spec.files.empty());
+  EXPECT_TRUE(brief.files.empty());
+}
+
 TEST(TaskPages, HoldOneTaskHoweverLongItIs) {
   ClusterState state;
   submit(state, "ann", 3, kMaxTaskPageBytes + 1);

@@ -43,6 +43,8 @@ struct ServerOptions {
   std::uint32_t max_preemptions = 16;  ///< From then on it is left alone.
   std::size_t max_tasks = 2'000'000;
   std::size_t keep_ended = 1'000'000;  ///< Ended tasks beyond that are forgotten, oldest first.
+  /// Ended tasks are forgotten too, oldest first, while the files of all tasks take more than this.
+  std::uint64_t keep_file_bytes = std::uint64_t{512} << 20;
   std::size_t max_starts_per_tick = 4096;
 };
 

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,6 +21,10 @@ inline constexpr std::size_t kMaxTaskTextBytes = 64 << 10;  // one argument, val
 inline constexpr std::size_t kMaxTaskBytes = 256 << 10;     // all of its text together
 inline constexpr std::size_t kMaxTaskEntries = 1024;        // params, env, command, artifacts, each
 inline constexpr std::size_t kMaxTaskDependencies = 1024;
+inline constexpr std::size_t kMaxTaskFiles = 256;
+inline constexpr std::size_t kMaxTaskFileBytes = 512 << 10;  // all files together, with their names
+/// Of task JSON: escapes make text larger, not by more than six times, and hex doubles files.
+inline constexpr std::size_t kMaxTaskJsonBytes = 8 * (kMaxTaskBytes + kMaxTaskFileBytes);
 inline constexpr std::uint32_t kMaxArrayTasks = 1'000'000;
 inline constexpr std::uint32_t kMaxGangWorkers = 1024;
 inline constexpr std::uint32_t kMaxTaskRetries = 1000;
@@ -35,6 +41,34 @@ enum class OnDisconnect : std::uint8_t {
   kContinue,  ///< Go on, and stop it by the end of the hold, which is many leases long.
 };
 [[nodiscard]] std::string_view to_string(OnDisconnect wish);
+
+/// A file that travels with a task and lies in its folder when it starts (task_files.h).
+struct TaskFile {
+  std::string path{};  ///< Relative, below the task's folder.
+  std::string data{};
+  bool executable = false;
+
+  bool operator==(const TaskFile&) const = default;
+};
+
+/// Files or none, in the room of a pointer and shared by copies. Compares by value.
+class TaskFiles {
+ public:
+  TaskFiles() = default;
+  TaskFiles(std::vector<TaskFile> files)
+      : list_(files.empty() ? nullptr
+                            : std::make_shared<const std::vector<TaskFile>>(std::move(files))) {}
+  [[nodiscard]] bool empty() const { return list_ == nullptr; }
+  [[nodiscard]] std::span<const TaskFile> all() const {
+    return empty() ? std::span<const TaskFile>() : std::span<const TaskFile>(*list_);
+  }
+  bool operator==(const TaskFiles& other) const {
+    return list_ == other.list_ || (list_ && other.list_ && *list_ == *other.list_);
+  }
+
+ private:
+  std::shared_ptr<const std::vector<TaskFile>> list_;
+};
 
 /// A task as submitted: the fields of task JSON (docs/formats/task-json.md) with its defaults. A
 /// value; it never changes after submission.
@@ -61,6 +95,8 @@ struct TaskSpec {
   /// Set: the task is a training in stages. `gang` is then the number of stages, or 1 where the
   /// plan decides; later attempts go on with the workers that are left.
   MaybePipeline pipeline{};
+  /// Put into the task's own folder. `working_dir` is then below that folder, or empty.
+  TaskFiles files{};
 
   bool operator==(const TaskSpec&) const = default;
   /// How many tasks this makes.

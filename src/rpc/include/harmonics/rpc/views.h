@@ -27,10 +27,18 @@ struct MemberView {
   std::string progress{};  ///< The newest line that it reported, JSON; empty: none.
 };
 
+/// A file that came with a task, without what is in it.
+struct FileView {
+  std::string path;
+  std::uint64_t bytes = 0;
+  bool executable = false;
+  bool operator==(const FileView&) const = default;
+};
+
 struct TaskView {
   TaskId id;
-  TaskId first;  ///< Of its array.
-  TaskSpec spec;
+  TaskId first;   ///< Of its array.
+  TaskSpec spec;  ///< Without its files.
   std::string user;
   std::string state;  ///< As `state_name` says it.
   std::uint32_t attempts = 0;
@@ -42,8 +50,9 @@ struct TaskView {
   Time changed{};                   ///< Started, delayed until, or ended; 0 while it waits.
   std::vector<MemberView> members;  ///< Once it has ended: where its last attempt ran.
   std::optional<EndResult> last;
-  std::string progress;  ///< The newest line that it reported, JSON; empty: none.
-  std::string plan{};    ///< Of an active pipeline, JSON (docs/formats/pipeline-plan.md).
+  std::string progress;           ///< The newest line that it reported, JSON; empty: none.
+  std::string plan{};             ///< Of an active pipeline, JSON (docs/formats/pipeline-plan.md).
+  std::vector<FileView> files{};  ///< Not in a brief one.
 };
 
 struct WorkerView {
