@@ -53,8 +53,6 @@ class SessionCall final : public grpc::ServerBidiReactor<wire::WorkerFrame, wire
     epoch_ = epoch;
   }
   void queue(const ServerMessage& message) {
-    wire::ServerMessage encoded;
-    encode(message, encoded);
     const std::lock_guard lock(mutex_);
     if (closing_) return;
     if (queue_.size() >= kMaxQueuedMessages) {
@@ -64,7 +62,7 @@ class SessionCall final : public grpc::ServerBidiReactor<wire::WorkerFrame, wire
       begin_closing();
       return;
     }
-    queue_.push_back(std::move(encoded));
+    queue_.push_back(message);
     write_next();
   }
   void close_after_queue() {
@@ -146,8 +144,9 @@ class SessionCall final : public grpc::ServerBidiReactor<wire::WorkerFrame, wire
     std::size_t bytes = 0;
     for (std::size_t i = 0; i < kMaxFrameMessages && bytes < kMaxFrameBytes && !queue_.empty();
          ++i) {
-      bytes += queue_.front().ByteSizeLong();
-      *out_.add_messages() = std::move(queue_.front());
+      wire::ServerMessage& message = *out_.add_messages();
+      encode(queue_.front(), message);
+      bytes += message.ByteSizeLong();
       queue_.pop_front();
     }
     writing_ = true;
@@ -163,7 +162,7 @@ class SessionCall final : public grpc::ServerBidiReactor<wire::WorkerFrame, wire
 
   std::mutex mutex_;
   Epoch epoch_;
-  std::deque<wire::ServerMessage> queue_;
+  std::deque<ServerMessage> queue_;  ///< As they are: tasks of an array share what they say.
   wire::ServerFrame out_;
   bool writing_ = false;
   bool closing_ = false;

@@ -19,6 +19,7 @@ struct WorkerLink::Parts {
   std::unique_ptr<wire::Cluster::Stub> stub;
   grpc::ClientContext context;
   std::unique_ptr<grpc::ClientReaderWriter<wire::WorkerFrame, wire::ServerFrame>> stream;
+  std::shared_ptr<const TaskSpec> last_spec;  ///< The reader's.
   std::thread reader;
   std::thread writer;
 
@@ -27,6 +28,12 @@ struct WorkerLink::Parts {
   wire::WorkerFrame next;  ///< What the writer sends in its next turn.
   bool over = false;
 
+  /// Tasks of an array come one after another and say the same, files included.
+  void share(StartMessage& start) {
+    if (last_spec != nullptr && *last_spec == *start.spec) start.spec = last_spec;
+    last_spec = start.spec;
+  }
+
   void read() {
     wire::ServerFrame frame;
     try {
@@ -34,6 +41,7 @@ struct WorkerLink::Parts {
         LinkSays says{{frame.epoch()}, {}};
         for (const wire::ServerMessage& message : frame.messages()) {
           says.messages.push_back(decode(message));
+          if (auto* start = std::get_if<StartMessage>(&says.messages.back())) share(*start);
         }
         hear(std::move(says));
       }
