@@ -15,6 +15,7 @@
 #include <harmonics/base/file.h>
 #include <harmonics/base/log.h>
 #include <harmonics/base/random.h>
+#include <harmonics/cluster/task_files.h>
 #include <harmonics/cluster/worker_reactor.h>
 #include <harmonics/rpc/log_service.h>
 #include <harmonics/rpc/worker_link.h>
@@ -72,6 +73,16 @@ std::string read_identity(const std::filesystem::path& folder) {
 }
 std::string identity_of(const std::filesystem::path& folder) {
   return read_identity(folder) + "@" + boot_id();
+}
+
+/// Why a task can never start here; empty: it can.
+std::string reason_to_refuse(const StartMessage& start) {
+  try {
+    check_files(*start.spec);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
 }
 
 Time wall_now() {
@@ -276,6 +287,10 @@ void WorkerAgent::Parts::launch_waiting() {
     waiting.pop_front();
     RunRecord run = make_run(start, around);
     if (must_wait(start, run)) continue;
+    if (const std::string why = reason_to_refuse(start); !why.empty()) {
+      reactor->handle(ProcessEnded{start.id, {EndKind::kRefused, 0, 0, why}}, now(), effects);
+      continue;
+    }
     try {
       run.cgroups = cgroups.make(run.attempt, {start.spec->cpus, start.spec->memory_mb});
       run.memory_mb = start.spec->memory_mb;
@@ -288,7 +303,7 @@ void WorkerAgent::Parts::launch_waiting() {
     running.insert(run.attempt);
     starting.insert(run.attempt);
     holders.add(run);
-    host.start(run);
+    host.start(run, start.spec->files.all());
   }
 }
 

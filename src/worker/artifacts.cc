@@ -77,6 +77,8 @@ class Gathering {
       : wish_(wish), from_(std::move(from)), folder_(std::move(folder)) {
     std::error_code error;
     own_folder_ = fs::equivalent(from_, folder_, error);
+    const fs::path below = from_.lexically_relative(folder_);
+    inside_ = own_folder_ || (!below.empty() && *below.begin() != "..");
   }
 
   std::string run() {
@@ -129,8 +131,8 @@ class Gathering {
     }
     const fs::path to = folder_ / kArtifactsFolder / path;
     if (!error) fs::create_directories(to.parent_path(), error);
-    if (!error && own_folder_) fs::rename(from_ / path, to, error);
-    if (!error && !own_folder_) fs::copy_file(from_ / path, to, error);
+    if (!error && inside_) fs::rename(from_ / path, to, error);
+    if (!error && !inside_) fs::copy_file(from_ / path, to, error);
     if (error) {
       complain("'" + path.string() + "': " + error.message());
       return;
@@ -156,7 +158,8 @@ class Gathering {
   const ArtifactWish& wish_;
   const fs::path from_;
   const fs::path folder_;
-  bool own_folder_ = false;
+  bool own_folder_ = false;  ///< It runs among the records.
+  bool inside_ = false;      ///< What it leaves goes with the attempt's folder.
   bool matched_ = false;
   std::set<std::string> taken_;  ///< By pattern or another; at most what the folder holds.
   std::uint64_t files_ = 0;

@@ -22,8 +22,8 @@ struct ArtifactWish {
 };
 
 /// Gathers what lies below `from` (the task's working directory) into `folder`/artifacts: moved if
-/// `from` is `folder` itself, copied otherwise. Links and special files are left out. What is not
-/// kept, and why, for people; empty when all is there.
+/// `from` is `folder` itself or below it, copied otherwise. Links and special files are left out.
+/// What is not kept, and why, for people; empty when all is there.
 std::string keep_artifacts(const ArtifactWish& wish, const std::string& from,
                            const std::string& folder);
 

@@ -176,6 +176,12 @@ bool replace_file(const std::string& path, const std::string& text) {
   return false;
 }
 
+std::string working_folder(const RunRecord& run, const std::string& folder) {
+  if (run.work.empty()) return run.working_dir.empty() ? folder : run.working_dir;
+  const std::string work = folder + "/" + run.work;
+  return run.working_dir.empty() ? work : work + "/" + run.working_dir;
+}
+
 bool write_run(const std::string& folder, const RunRecord& run) {
   RecordWriter out;
   out.text(kRunFormat);
@@ -202,6 +208,7 @@ bool write_run(const std::string& folder, const RunRecord& run) {
   out.number(run.artifacts.max_bytes);
   out.number(run.artifacts.patterns.size());
   for (const std::string& pattern : run.artifacts.patterns) out.text(pattern);
+  if (!run.work.empty()) out.text(run.work);
   return write_file(folder + "/run", O_TRUNC, out.bytes()) &&
          write_file(folder + "/state", O_TRUNC, {});
 }
@@ -240,6 +247,7 @@ std::optional<RunRecord> read_run(const std::string& folder) {
       run.artifacts.patterns.push_back(in.text());
     }
   }
+  if (!in.at_end()) run.work = in.text();
   if (!in.whole() || run.command.empty()) return std::nullopt;
   return run;
 }

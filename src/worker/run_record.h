@@ -9,6 +9,7 @@
 //   stop        the worker's wish that it ends (a StopRequest), announced by SIGUSR1
 //   out.N err.N what the task printed, from byte N of that stream on
 //   progress    the last line of progress that the task reported; metrics.N all of them
+//   work        a folder: the files that came with the task, in which it then runs
 //   artifacts   a folder: the files that the task leaves for its user
 #pragma once
 
@@ -26,6 +27,7 @@ namespace harmonics {
 
 inline constexpr std::size_t kMaxRunRecordBytes = 4 << 20;
 inline constexpr std::size_t kMaxEndMessageBytes = 4096;
+inline constexpr const char* kWorkFolder = "work";
 
 /// One attempt, ready to run.
 struct RunRecord {
@@ -33,6 +35,7 @@ struct RunRecord {
   std::vector<std::string> command;
   std::vector<std::pair<std::string, std::string>> environment;  ///< All of it.
   std::string working_dir;        ///< Empty: the attempt's own folder.
+  std::string work;               ///< A folder of its own below that; `working_dir` is within it.
   std::uint64_t timeout_ms = 0;   ///< 0: no limit.
   std::uint64_t grace_ms = 5000;  ///< From TERM to KILL.
   bool lease_bound = true;        ///< Stops by itself when the worker's lease ends.
@@ -82,6 +85,9 @@ struct StopRequest {
   RunEnd as = RunEnd::kStopped;
   std::uint64_t grace_ms = 0;
 };
+
+/// Where the task of the attempt in `folder` runs.
+std::string working_folder(const RunRecord& run, const std::string& folder);
 
 // Not synced: what runs does not survive the machine either. Reading gives nothing when the file is
 // not there or broken. Folders, and the files `run` and `state` in them, are used again and again,

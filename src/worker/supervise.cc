@@ -122,8 +122,7 @@ class Supervision {
     }
     remove_cgroups(run_.cgroups);
     if (!run_.artifacts.patterns.empty()) {
-      add(keep_artifacts(run_.artifacts, run_.working_dir.empty() ? folder_ : run_.working_dir,
-                         folder_));
+      add(keep_artifacts(run_.artifacts, working_folder(run_, folder_), folder_));
     }
     return end;
   }

@@ -158,9 +158,9 @@ fs::path SupervisorHost::folder_of(const fs::path& folder, const std::string& at
   return {};
 }
 
-void SupervisorHost::start(const RunRecord& run) {
+void SupervisorHost::start(const RunRecord& run, std::span<const TaskFile> files) {
   const std::string folder = attempt_folder(run.attempt);
-  if (!make_attempt_folder(folder, run)) {
+  if (!make_attempt_folder(folder, run, files)) {
     const int reason = errno;
     remove_cgroups(run.cgroups);
     news_.push_back({run.attempt, EndRecord{RunEnd::kUnable, 0, 0,

@@ -8,10 +8,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <harmonics/base/clock.h>
+#include <harmonics/cluster/task.h>
 
 #include "run_record.h"
 
@@ -57,8 +59,9 @@ class SupervisorHost {
   [[nodiscard]] std::vector<RecoveredRun> recover();
 
   /// Writes the record and has a supervisor started; `wait` tells how that went. An attempt whose
-  /// record cannot be written ends as unable.
-  void start(const RunRecord& run);
+  /// record cannot be written ends as unable. `files` lie in `run.work` before it runs; their paths
+  /// have passed `check_files`.
+  void start(const RunRecord& run, std::span<const TaskFile> files = {});
   /// Asks the supervisor to stop the task; nothing happens if it is gone already.
   void stop(const std::string& attempt, const StopRequest& request);
   /// When the lease and the hold end, on CLOCK_BOOTTIME; every supervisor reads it.
@@ -109,7 +112,8 @@ class SupervisorHost {
                                      "its supervisor and its guardian were killed"});
   void settle_again();
   std::optional<EndRecord> settle(const std::string& attempt, bool shown_gone, EndRecord otherwise);
-  bool make_attempt_folder(const std::string& folder, const RunRecord& run);
+  bool make_attempt_folder(const std::string& folder, const RunRecord& run,
+                           std::span<const TaskFile> files);
   [[nodiscard]] std::string attempt_folder(const std::string& attempt) const;
 
   std::filesystem::path folder_;

@@ -8,6 +8,7 @@
 
 #include <harmonics/base/log.h>
 
+#include "placed_files.h"
 #include "supervisor_host.h"
 
 namespace harmonics {
@@ -93,7 +94,8 @@ std::vector<RecoveredRun> SupervisorHost::recover() {
 }
 
 // The name is given last: a folder with an attempt's name holds a whole record.
-bool SupervisorHost::make_attempt_folder(const std::string& folder, const RunRecord& run) {
+bool SupervisorHost::make_attempt_folder(const std::string& folder, const RunRecord& run,
+                                         std::span<const TaskFile> files) {
   std::string fresh = (folder_ / "spare" / std::to_string(++spare_names_)).string();
   if (!spares_.empty()) {
     fresh = std::move(spares_.back());
@@ -102,8 +104,13 @@ bool SupervisorHost::make_attempt_folder(const std::string& folder, const RunRec
     return false;
   }
   const bool there = ::access(folder.c_str(), F_OK) == 0;
-  if (!there && write_run(fresh, run) && ::rename(fresh.c_str(), folder.c_str()) == 0) return true;
+  const bool placed = run.work.empty() || place_files(fresh + "/" + run.work, files);
+  if (!there && placed && write_run(fresh, run) && ::rename(fresh.c_str(), folder.c_str()) == 0) {
+    return true;
+  }
   const int reason = there ? EEXIST : errno;
+  std::error_code error;
+  if (!run.work.empty()) fs::remove_all(fs::path(fresh) / run.work, error);
   spares_.push_back(std::move(fresh));  // for the next one: there is none more than before
   errno = reason;
   return false;

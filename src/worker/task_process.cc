@@ -177,7 +177,7 @@ StartedTask start_task(const RunRecord& run, const std::string& folder) {
   for (const std::string& word : run.command) plan.argv.push_back(const_cast<char*>(word.c_str()));
   plan.argv.push_back(nullptr);
   plan.program = program.c_str();
-  const std::string& working_dir = run.working_dir.empty() ? folder : run.working_dir;
+  const std::string working_dir = working_folder(run, folder);
   plan.folder = working_dir.c_str();
   std::vector<std::string> procs;
   for (const std::string& cgroup : run.cgroups) procs.push_back(cgroup + "/cgroup.procs");

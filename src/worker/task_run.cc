@@ -111,6 +111,7 @@ RunRecord make_run(const StartMessage& start, const TaskSurroundings& around) {
   run.command = spec.pipeline ? around.stage : spec.command.empty() ? around.trainer : spec.command;
   run.environment.assign(environment.begin(), environment.end());
   run.working_dir = spec.working_dir;
+  if (!spec.files.empty()) run.work = kWorkFolder;
   run.timeout_ms = std::uint64_t{spec.timeout_s} * 1000;
   run.grace_ms = around.grace_ms;
   run.lease_bound = spec.on_disconnect == OnDisconnect::kStop;

@@ -1,0 +1,55 @@
+#include "placed_files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string_view>
+
+namespace harmonics {
+namespace {
+
+bool make_folders_above(const std::string& root, std::string_view path) {
+  for (std::size_t at = path.find('/'); at != path.npos; at = path.find('/', at + 1)) {
+    const std::string folder = root + "/" + std::string(path.substr(0, at));
+    if (::mkdir(folder.c_str(), S_IRWXU) != 0 && errno != EEXIST) return false;
+  }
+  return true;
+}
+
+bool write_all(int descriptor, std::string_view data) {
+  while (!data.empty()) {
+    const ssize_t wrote = ::write(descriptor, data.data(), data.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) return false;
+    data.remove_prefix(static_cast<std::size_t>(wrote));
+  }
+  return true;
+}
+
+bool place_file(const std::string& place, const TaskFile& file) {
+  const mode_t mode = S_IRUSR | S_IWUSR | (file.executable ? S_IXUSR : 0);
+  // The folder is fresh: what is there already is no file of ours.
+  const int descriptor =
+      ::open(place.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+  if (descriptor < 0) return false;
+  const bool done = write_all(descriptor, file.data);
+  const int reason = errno;
+  ::close(descriptor);
+  errno = reason;
+  return done;
+}
+
+}  // namespace
+
+bool place_files(const std::string& folder, std::span<const TaskFile> files) {
+  if (::mkdir(folder.c_str(), S_IRWXU) != 0) return false;
+  for (const TaskFile& file : files) {
+    if (!make_folders_above(folder, file.path)) return false;
+    if (!place_file(folder + "/" + file.path, file)) return false;
+  }
+  return true;
+}
+
+}  // namespace harmonics
