@@ -3,6 +3,7 @@
 #include <harmonics/base/escaped.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/json.h>
+#include <harmonics/cluster/task_files.h>
 #include <harmonics/cluster/task_params.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
@@ -13,6 +14,7 @@
 #include "submit_pipeline.h"
 #include "task_text.h"
 #include "train_params.h"
+#include "upload.h"
 
 namespace harmonics {
 namespace {
@@ -36,11 +38,19 @@ void put(TextPairs& pairs, const std::pair<std::string, std::string>& pair) {
   pairs.push_back(pair);
 }
 
+/// Beside files that go with the task it is a folder among them.
+std::string working_dir_of(const std::string& wish, bool with_files) {
+  if (!with_files) return std::filesystem::absolute(wish).string();
+  std::filesystem::path place = std::filesystem::path(wish).lexically_normal();
+  if (place.filename().empty()) place = place.parent_path();
+  return place == "." ? "" : place.string();
+}
+
 TaskSpec spec_of(const SubmitCommand& command) {
   TaskSpec spec;
   bool cpus_said = command.cpus.has_value();
   if (!command.config.empty()) {
-    const std::string text = read_text_file(command.config, 8 * kMaxTaskBytes);
+    const std::string text = read_text_file(command.config, kMaxTaskJsonBytes);
     spec = parse_task(text, command.config.string());
     cpus_said |= Json::parse(text, command.config.string()).find("cpus") != nullptr;
   }
@@ -69,8 +79,9 @@ TaskSpec spec_of(const SubmitCommand& command) {
   for (const auto& pair : command.env) put(spec.env, pair);
   if (!command.command.empty()) spec.command = command.command;
   for (const std::string& pattern : command.artifacts) spec.artifacts.push_back(pattern);
+  if (!command.upload.empty()) spec.files = collect_files(command.upload);
   if (!command.working_dir.empty()) {
-    spec.working_dir = std::filesystem::absolute(command.working_dir).string();
+    spec.working_dir = working_dir_of(command.working_dir, !spec.files.empty());
   }
   if (!command.key.empty()) spec.idempotency_key = command.key;
   complete_pipeline(command, spec);
@@ -78,6 +89,7 @@ TaskSpec spec_of(const SubmitCommand& command) {
   check_task(spec);
   check_artifacts(spec);
   check_params(spec);
+  check_files(spec);
   if (spec.command.empty() && !spec.pipeline) {
     TaskParams params;
     for (const auto& [key, value] : spec.params) params[trainer_key(key)] = value;

@@ -90,6 +90,16 @@ Json task_json(const TaskView& task) {
   }
   json.set("progress", parsed(task.progress));
   if (!task.plan.empty()) json.set("plan", parsed(task.plan));
+  if (!task.files.empty()) {
+    Json files = Json::array();
+    for (const FileView& file : task.files) {
+      files.push(Json()
+                     .set("path", file.path)
+                     .set("bytes", file.bytes)
+                     .set("executable", file.executable));
+    }
+    json.set("files", std::move(files));
+  }
   json.set("spec", Json::parse(write_task(task.spec), "task"));
   return json;
 }

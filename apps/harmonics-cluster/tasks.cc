@@ -63,6 +63,10 @@ std::string task_text(const TaskView& task) {
     text += format("  {}  on {}  {}\n", escaped(stage.layers), escaped(stage.worker),
                    escaped(stage.progress));
   }
+  for (const FileView& file : task.files) {
+    text += format("file        {}  {} bytes{}\n", escaped(file.path), file.bytes,
+                   file.executable ? ", executable" : "");
+  }
   TaskSpec spec = task.spec;
   if (spec.pipeline) {
     PipelineSpec pipeline = *spec.pipeline;

@@ -297,7 +297,14 @@ void CommandTree::add_submit() {
       ->type_name("PATTERN")
       ->option_text("PATTERN")
       ->allow_extra_args(false);
-  add_text(app, "--workdir", c.working_dir, "FOLDER", "where it runs (a fresh folder)");
+  add_text(app, "--workdir,--chdir", c.working_dir, "FOLDER",
+           "where it runs (a fresh folder); with --upload, a folder among those files");
+  app.add_option("--upload", c.upload,
+                 "a file or a folder ('.') that goes with it into its fresh folder; 256 files, "
+                 "512 KiB in all (repeatable)")
+      ->type_name("PATH")
+      ->option_text("PATH")
+      ->allow_extra_args(false);
   add_text(app, "--key", c.key, "TEXT", "the same key is the same task, however often it is sent");
   add_submit_pipeline(app);
   app.add_flag("--wait", c.wait, "wait for its end; exit code 1 unless it succeeds")
@@ -306,12 +313,12 @@ void CommandTree::add_submit() {
       ->type_name("COMMAND")
       ->option_text("[-- PROGRAM ARGUMENT ...]");
   add_output(app, c.output);
-  app.footer(
-      example("  harmonics submit --scheduler localhost:50051 --name \"ResNet50 Training\" \\\n"
-              "    --gpus 2 --memory 8192\n"
-              "  harmonics submit --config examples/sample_task.json\n"
-              "  harmonics submit --name sweep --gpus 1 --array 100 -- python3 train.py\n"
-              "  harmonics submit --pipeline examples/digits.harp --stages 3 --epochs 30"));
+  app.footer(example(
+      "  harmonics submit --scheduler localhost:50051 --name \"ResNet50 Training\" \\\n"
+      "    --gpus 2 --memory 8192\n"
+      "  harmonics submit --config examples/sample_task.json\n"
+      "  harmonics submit --name sweep --gpus 1 --array 100 --upload . -- python3 train.py\n"
+      "  harmonics submit --pipeline examples/digits.harp --stages 3 --epochs 30"));
   app.callback([this] { command_ = submit_; });
 }
 

@@ -234,6 +234,97 @@ class Features(ClusterTest):
         self.done('artifacts', task, '--to', 'fetched')
         self.assertEqual((self.folder / 'fetched/result').read_text(), f'{task}\n')
 
+    def make_project(self):
+        """A script and what it needs, in the folder that `submit` is called in."""
+        project = self.folder / 'project'
+        (project / 'lib').mkdir(parents=True)
+        (project / '.git').mkdir()
+        (project / '.git' / 'large').write_bytes(b'x' * (600 << 10))
+        (project / 'run.sh').write_text('#!/bin/sh\n. lib/words.sh\nsay "$1 $HARMONICS_ARRAY_INDEX"\n'
+                                        'mkdir -p out; pwd > out/place; cp lib/raw out/raw\n')
+        (project / 'run.sh').chmod(0o755)
+        (project / 'lib' / 'words.sh').write_text('say() { echo "said $*"; }\n')
+        (project / 'lib' / 'raw').write_bytes(bytes(range(256)))
+        return project
+
+    def upload(self, project, *command, flags=()):
+        answer = subprocess.run(
+            [str(HARMONICS), 'submit', *self.access(), '--output', 'quiet', '--name', 'up', '--gpus', '0',
+             *map(str, flags), '--upload', '.', '--', *command],
+            capture_output=True, text=True, timeout=120, cwd=project, env=environment(self.folder))
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        return int(answer.stdout)
+
+    def test_a_script_goes_with_its_task(self):
+        worker = self.start_worker('--id', 'w')
+        project = self.make_project()
+        task = self.upload(project, './run.sh', 'hello', flags=['--artifact', 'out'])
+        self.assertEqual(self.wait(task)['succeeded'], 1)
+        self.assertEqual(self.done('logs', task), 'said hello 0\n')
+        self.assertEqual({one['path'] for one in self.json('artifacts', task)}, {'out/place', 'out/raw'})
+        self.done('artifacts', task, '--to', 'fetched')
+        self.assertEqual((self.folder / 'fetched/out/raw').read_bytes(), bytes(range(256)))
+        # Its names are told, what is in it is not.
+        view = self.task(task)
+        self.assertEqual({one['path']: (one['bytes'], one['executable']) for one in view['files']},
+                         {'run.sh': ((project / 'run.sh').stat().st_size, True),
+                          'lib/raw': (256, False),
+                          'lib/words.sh': ((project / 'lib/words.sh').stat().st_size, False)})
+        self.assertNotIn('files', view['spec'])
+        self.assertRegex(self.done('task', task), r'file        run.sh  \d+ bytes, executable\n')
+        self.assertNotIn('said $*', self.done('task', task) + json.dumps(self.json('tasks')))
+        # A folder among them is where it runs; a task that waits keeps its files over a restart.
+        inside = self.upload(project, 'sh', '-c', f'{self.held()} pwd; ls', flags=['--chdir', 'lib'])
+        self.kill(worker)
+        self.kill(self.server)
+        self.server = self.start_server()
+        self.start_worker('--id', 'w')
+        late = self.upload(project, 'cat', 'words.sh', flags=['--workdir', './lib/'])
+        self.release()
+        self.assertEqual(self.wait(inside, late)['succeeded'], 2)
+        place, *names = self.done('logs', inside).splitlines()
+        self.assertEqual(pathlib.Path(place).name, 'lib')
+        self.assertEqual(names, ['raw', 'words.sh'])
+        self.assertEqual(self.done('logs', late), 'say() { echo "said $*"; }\n')
+
+    def test_files_go_with_every_task_of_an_array_and_a_gang(self):
+        self.start_worker('--id', 'a', gpus=1)
+        project = self.make_project()
+        array = self.upload(project, './run.sh', 'index', flags=['--array', 5])
+        self.assertEqual(self.wait(array)['succeeded'], 5)
+        self.assertEqual([self.done('logs', array + i) for i in range(5)],
+                         [f'said index {i}\n' for i in range(5)])
+        self.start_worker('--id', 'b', gpus=1)
+        gang = self.upload(project, './run.sh', 'gang', flags=['--gang', 2])
+        self.assertEqual(self.wait(gang)['succeeded'], 1)
+        for rank in (0, 1):
+            self.assertEqual(self.done('logs', gang, '--rank', rank), 'said gang 0\n')
+
+    def test_too_many_and_strange_files_are_refused(self):
+        project = self.make_project()
+
+        def refused(*arguments):
+            return subprocess.run([str(HARMONICS), 'submit', *self.access(), '--name', 'up', *arguments],
+                                  capture_output=True, text=True, timeout=120, cwd=project,
+                                  env=environment(self.folder))
+        (project / 'large').write_bytes(b'x' * (512 << 10))
+        self.assert_fails(refused('--upload', '.', '--', 'true'), f"with '{project}/large' (524288 bytes)",
+                          'more than 256 files or 512 KiB')
+        (project / 'large').unlink()
+        self.assert_fails(refused('--upload', 'absent', '--', 'true'), "absent' is neither a file nor a folder")
+        self.assert_fails(refused('--upload', '.', '--chdir', '/tmp', '--', 'true'), "not '/tmp'")
+        self.assert_fails(refused('--upload', '.', '--chdir', '../x', '--', 'true'), "not '../x'")
+        many = project / 'many'
+        many.mkdir()
+        for i in range(257):
+            (many / f'{i:03}').touch()
+        self.assert_fails(refused('--upload', 'many', '--', 'true'), "many/256'", 'more than 256 files')
+        hostile = self.folder / 'hostile.json'
+        for path in ('../escape', '/etc/escape', 'a/../../b'):
+            hostile.write_text(json.dumps({'name': 'x', 'command': ['true'],
+                                           'files': [{'path': path, 'text': ''}]}))
+            self.assert_fails(refused('--config', str(hostile)), f"'{path}' is no relative path")
+
     def test_the_kernel_keeps_tasks_within_their_memory(self):
         worker = self.start_worker(gpus=0)
         text = 'block = bytearray(200 << 20)'

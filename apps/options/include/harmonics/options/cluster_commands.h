@@ -99,6 +99,7 @@ struct SubmitCommand {
   std::vector<std::pair<std::string, std::string>> env;
   std::vector<std::string> artifacts;
   std::string working_dir;
+  std::vector<std::string> upload;
   std::string key;
   // A training in stages over several workers.
   std::filesystem::path pipeline;
