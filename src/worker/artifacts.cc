@@ -1,8 +1,13 @@
 #include "artifacts.h"
 
+#include <fcntl.h>
 #include <fnmatch.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <filesystem>
 #include <set>
 #include <string_view>
@@ -71,10 +76,37 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
+/// An open file, closed at its end.
+struct OpenFile {
+  int descriptor;
+  ~OpenFile() {
+    if (descriptor >= 0) ::close(descriptor);
+  }
+};
+
+/// So many bytes from one open file to another; fewer if there are fewer.
+bool copy_bytes(int from, int to, std::uint64_t left) {
+  std::array<char, 64 << 10> chunk;
+  while (left > 0) {
+    const ssize_t got = ::read(from, chunk.data(), std::min<std::uint64_t>(left, chunk.size()));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return false;
+    if (got == 0) return true;
+    for (ssize_t at = 0; at < got;) {
+      const ssize_t wrote = ::write(to, chunk.data() + at, static_cast<std::size_t>(got - at));
+      if (wrote < 0 && errno == EINTR) continue;
+      if (wrote <= 0) return false;
+      at += wrote;
+    }
+    left -= static_cast<std::uint64_t>(got);
+  }
+  return true;
+}
+
 class Gathering {
  public:
-  Gathering(const ArtifactWish& wish, fs::path from, fs::path folder)
-      : wish_(wish), from_(std::move(from)), folder_(std::move(folder)) {
+  Gathering(const ArtifactWish& wish, fs::path from, fs::path folder, const TaskCredentials* user)
+      : wish_(wish), from_(std::move(from)), folder_(std::move(folder)), user_(user) {
     std::error_code error;
     own_folder_ = fs::equivalent(from_, folder_, error);
     const fs::path below = from_.lexically_relative(folder_);
@@ -82,6 +114,8 @@ class Gathering {
   }
 
   std::string run() {
+    const AsUser rights(user_);
+    if (!rights.good()) return "artifacts that were not kept: the worker cannot read as its user";
     for (const std::string& pattern : wish_.patterns) {
       const auto parts = parts_of(pattern);
       matched_ = false;
@@ -121,14 +155,50 @@ class Gathering {
     }
   }
 
-  void keep(const fs::path& path) {
+  bool has_room(const fs::path& path, std::uint64_t bytes) {
+    if (files_ < wish_.max_files && bytes <= wish_.max_bytes - bytes_) return true;
+    complain("'" + path.string() + "' is past the limit of " + std::to_string(wish_.max_bytes) +
+             " bytes or " + std::to_string(wish_.max_files) + " files");
+    return false;
+  }
+
+  /// What is opened with the user's rights is what is copied: nothing is looked up twice.
+  void keep_of_user(const fs::path& path) {
+    const OpenFile from{
+        ::open((from_ / path).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)};
+    struct stat status {};
+    if (from.descriptor < 0 || ::fstat(from.descriptor, &status) != 0) {
+      complain("'" + path.string() + "': " + std::generic_category().message(errno));
+    } else if (!S_ISREG(status.st_mode)) {
+      complain("'" + path.string() + "' is no regular file");
+    } else if (has_room(path, static_cast<std::uint64_t>(status.st_size))) {
+      copy_of_user(path, from.descriptor, static_cast<std::uint64_t>(status.st_size));
+    }
+  }
+
+  void copy_of_user(const fs::path& path, int from, std::uint64_t bytes) {
+    const TaskCredentials self{::geteuid(), ::getegid(), {}};
+    const AsUser rights(&self);
+    const fs::path place = folder_ / kArtifactsFolder / path;
     std::error_code error;
-    const std::uint64_t bytes = fs::file_size(from_ / path, error);
-    if (!error && (files_ == wish_.max_files || bytes > wish_.max_bytes - bytes_)) {
-      complain("'" + path.string() + "' is past the limit of " + std::to_string(wish_.max_bytes) +
-               " bytes or " + std::to_string(wish_.max_files) + " files");
+    fs::create_directories(place.parent_path(), error);
+    const OpenFile to{
+        error ? -1
+              : ::open(place.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR)};
+    if (to.descriptor < 0 || !copy_bytes(from, to.descriptor, bytes)) {
+      const int reason = error ? error.value() : errno;
+      complain("'" + path.string() + "': " + std::generic_category().message(reason));
       return;
     }
+    ++files_;
+    bytes_ += bytes;
+  }
+
+  void keep(const fs::path& path) {
+    if (user_ != nullptr) return keep_of_user(path);
+    std::error_code error;
+    const std::uint64_t bytes = fs::file_size(from_ / path, error);
+    if (!error && !has_room(path, bytes)) return;
     const fs::path to = folder_ / kArtifactsFolder / path;
     if (!error) fs::create_directories(to.parent_path(), error);
     if (!error && inside_) fs::rename(from_ / path, to, error);
@@ -158,6 +228,7 @@ class Gathering {
   const ArtifactWish& wish_;
   const fs::path from_;
   const fs::path folder_;
+  const TaskCredentials* const user_;
   bool own_folder_ = false;  ///< It runs among the records.
   bool inside_ = false;      ///< What it leaves goes with the attempt's folder.
   bool matched_ = false;
@@ -171,9 +242,9 @@ class Gathering {
 }  // namespace
 
 std::string keep_artifacts(const ArtifactWish& wish, const std::string& from,
-                           const std::string& folder) {
+                           const std::string& folder, const TaskCredentials* user) {
   try {
-    return Gathering(wish, from, folder).run();
+    return Gathering(wish, from, folder, user).run();
   } catch (const std::exception& error) {  // a folder that goes away while it is read
     return std::string("artifacts that were not kept: ") + error.what();
   }

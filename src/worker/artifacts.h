@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "credentials.h"
+
 namespace harmonics {
 
 /// Files kept of one attempt.
@@ -23,9 +25,10 @@ struct ArtifactWish {
 
 /// Gathers what lies below `from` (the task's working directory) into `folder`/artifacts: moved if
 /// `from` is `folder` itself or below it, copied otherwise. Links and special files are left out.
-/// What is not kept, and why, for people; empty when all is there.
+/// With a `user` they are always copied, and read with that user's rights alone. What is not kept,
+/// and why, for people; empty when all is there.
 std::string keep_artifacts(const ArtifactWish& wish, const std::string& from,
-                           const std::string& folder);
+                           const std::string& folder, const TaskCredentials* user = nullptr);
 
 struct Artifact {
   std::string path;

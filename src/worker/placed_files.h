@@ -6,10 +6,15 @@
 
 #include <harmonics/cluster/task.h>
 
+#include "credentials.h"
+
 namespace harmonics {
 
 /// Makes the folder, which must not be there, and writes the files into it; their paths have passed
-/// `check_files`. False (and errno) when something cannot be written: what was is left.
-bool place_files(const std::string& folder, std::span<const TaskFile> files);
+/// `check_files`. All of it belongs to `owner` then (null: to this user), the folder last: until
+/// then nobody else can be in there. False (and errno) when something cannot be written: what was
+/// is left.
+bool place_files(const std::string& folder, std::span<const TaskFile> files,
+                 const TaskCredentials* owner);
 
 }  // namespace harmonics

@@ -176,9 +176,13 @@ bool replace_file(const std::string& path, const std::string& text) {
   return false;
 }
 
+std::string work_folder(const RunRecord& run, const std::string& folder) {
+  return run.work.starts_with('/') ? run.work : folder + "/" + run.work;
+}
+
 std::string working_folder(const RunRecord& run, const std::string& folder) {
   if (run.work.empty()) return run.working_dir.empty() ? folder : run.working_dir;
-  const std::string work = folder + "/" + run.work;
+  const std::string work = work_folder(run, folder);
   return run.working_dir.empty() ? work : work + "/" + run.working_dir;
 }
 
@@ -208,7 +212,13 @@ bool write_run(const std::string& folder, const RunRecord& run) {
   out.number(run.artifacts.max_bytes);
   out.number(run.artifacts.patterns.size());
   for (const std::string& pattern : run.artifacts.patterns) out.text(pattern);
-  if (!run.work.empty()) out.text(run.work);
+  if (!run.work.empty() || run.user) out.text(run.work);
+  if (run.user) {
+    out.number(run.user->uid);
+    out.number(run.user->gid);
+    out.number(run.user->groups.size());
+    for (const gid_t group : run.user->groups) out.number(group);
+  }
   return write_file(folder + "/run", O_TRUNC, out.bytes()) &&
          write_file(folder + "/state", O_TRUNC, {});
 }
@@ -248,6 +258,14 @@ std::optional<RunRecord> read_run(const std::string& folder) {
     }
   }
   if (!in.at_end()) run.work = in.text();
+  if (!in.at_end()) {
+    TaskCredentials& user = run.user.emplace();
+    user.uid = static_cast<uid_t>(in.number());
+    user.gid = static_cast<gid_t>(in.number());
+    for (std::uint64_t left = in.count(); left > 0; --left) {
+      user.groups.push_back(static_cast<gid_t>(in.number()));
+    }
+  }
   if (!in.whole() || run.command.empty()) return std::nullopt;
   return run;
 }

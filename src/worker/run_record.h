@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "artifacts.h"
+#include "credentials.h"
 
 namespace harmonics {
 
@@ -34,8 +35,9 @@ struct RunRecord {
   std::string attempt;  ///< "17.2"; also in the task's environment, by which strays are found.
   std::vector<std::string> command;
   std::vector<std::pair<std::string, std::string>> environment;  ///< All of it.
-  std::string working_dir;        ///< Empty: the attempt's own folder.
-  std::string work;               ///< A folder of its own below that; `working_dir` is within it.
+  std::string working_dir;  ///< Empty: the attempt's own folder.
+  /// A folder of its own, below that one unless it begins with '/'; `working_dir` is within it.
+  std::string work;
   std::uint64_t timeout_ms = 0;   ///< 0: no limit.
   std::uint64_t grace_ms = 5000;  ///< From TERM to KILL.
   bool lease_bound = true;        ///< Stops by itself when the worker's lease ends.
@@ -49,6 +51,7 @@ struct RunRecord {
   /// For the worker that reads the record after a restart: kept as it is.
   std::string note;
   ArtifactWish artifacts;
+  std::optional<TaskCredentials> user;  ///< Nothing: that of the supervisor.
 };
 
 /// Who supervises, and who guards that one: a process is known by pid and start time, as long as
@@ -86,6 +89,8 @@ struct StopRequest {
   std::uint64_t grace_ms = 0;
 };
 
+/// Where `run.work`, which is not empty, lies for the attempt in `folder`.
+std::string work_folder(const RunRecord& run, const std::string& folder);
 /// Where the task of the attempt in `folder` runs.
 std::string working_folder(const RunRecord& run, const std::string& folder);
 

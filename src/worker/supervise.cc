@@ -122,7 +122,8 @@ class Supervision {
     }
     remove_cgroups(run_.cgroups);
     if (!run_.artifacts.patterns.empty()) {
-      add(keep_artifacts(run_.artifacts, working_folder(run_, folder_), folder_));
+      add(keep_artifacts(run_.artifacts, working_folder(run_, folder_), folder_,
+                         run_.user ? &*run_.user : nullptr));
     }
     return end;
   }
@@ -349,6 +350,8 @@ void supervise(const std::string& folder, const LauncherEnds& ends, SupervisorRe
     refuse(folder, ends.socket, launch_notice(folder, record, false),
            {task.unable ? RunEnd::kUnable : RunEnd::kRefused, 0, 0, task.failure});
   }
+  // Its death is not told while this process looks with the rights of the task's user.
+  if (::getppid() != record.guardian) ::raise(kGuardianGone);
   Supervision supervision(folder, std::move(*run), task, ends, record.guardian);
   supervision.watch(signals, launch_notice(folder, record, true));
   ::_exit(write_end(folder, supervision.finish()) ? 0 : 1);

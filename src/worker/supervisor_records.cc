@@ -104,13 +104,15 @@ bool SupervisorHost::make_attempt_folder(const std::string& folder, const RunRec
     return false;
   }
   const bool there = ::access(folder.c_str(), F_OK) == 0;
-  const bool placed = run.work.empty() || place_files(fresh + "/" + run.work, files);
+  const std::string work = work_folder(run, fresh);
+  const bool placed = run.work.empty() || place_files(work, files, run.user ? &*run.user : nullptr);
   if (!there && placed && write_run(fresh, run) && ::rename(fresh.c_str(), folder.c_str()) == 0) {
     return true;
   }
   const int reason = there ? EEXIST : errno;
   std::error_code error;
-  if (!run.work.empty()) fs::remove_all(fs::path(fresh) / run.work, error);
+  // One outside the attempt's folder goes when the attempt has ended.
+  if (!run.work.empty() && !run.work.starts_with('/')) fs::remove_all(work, error);
   spares_.push_back(std::move(fresh));  // for the next one: there is none more than before
   errno = reason;
   return false;

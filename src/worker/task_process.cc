@@ -27,6 +27,7 @@ struct ChildPlan {
   std::vector<char*> envp;
   const char* program = nullptr;
   const char* folder = nullptr;
+  const TaskCredentials* user = nullptr;                    ///< Null: ours.
   std::array<const char*, kMaxTaskCgroups> cgroup_procs{};  ///< Null: no more.
   int null = -1;
   std::array<int, 3> writers{};  ///< Output, error, progress.
@@ -64,13 +65,19 @@ void enter_cgroups(ChildPlan& plan) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != plan.parent) ::_exit(127);
   enter_cgroups(plan);
-  if (::chdir(plan.folder) != 0) give_up(plan, "cannot enter its working directory");
   // The pipes have numbers above the ones that they are moved to (see open_pipe).
   if (::dup2(plan.null, STDIN_FILENO) < 0 || ::dup2(plan.writers[0], STDOUT_FILENO) < 0 ||
       ::dup2(plan.writers[1], STDERR_FILENO) < 0 ||
       ::dup2(plan.writers[2], kProgressDescriptor) < 0) {
     give_up(plan, "cannot connect its output");
   }
+  if (plan.user != nullptr) {
+    if (!become_user(*plan.user)) give_up(plan, "cannot become the user for");
+    // Becoming another clears it.
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != plan.parent) ::_exit(127);
+  }
+  if (::chdir(plan.folder) != 0) give_up(plan, "cannot enter its working directory");
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
   for (int signal = 1; signal < NSIG; ++signal) ::sigaction(signal, &standard, nullptr);
@@ -121,14 +128,16 @@ std::string_view value_of(const RunRecord& run, std::string_view key) {
 std::string find_program(const RunRecord& run) {
   const std::string& name = run.command.front();
   if (name.find('/') != name.npos) return name;
+  const AsUser rights(run.user ? &*run.user : nullptr);
+  if (!rights.good()) return {};
   std::string_view path = value_of(run, "PATH");
   if (path.empty()) path = "/usr/bin:/bin";
   while (!path.empty()) {
     const std::size_t colon = path.find(':');
     const std::string candidate = std::string(path.substr(0, colon)) + "/" + name;
     struct stat status {};
-    if (::access(candidate.c_str(), X_OK) == 0 && ::stat(candidate.c_str(), &status) == 0 &&
-        S_ISREG(status.st_mode)) {
+    if (::faccessat(AT_FDCWD, candidate.c_str(), X_OK, AT_EACCESS) == 0 &&
+        ::stat(candidate.c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
       return candidate;
     }
     path.remove_prefix(colon == path.npos ? path.size() : colon + 1);
@@ -136,8 +145,9 @@ std::string find_program(const RunRecord& run) {
   return {};
 }
 
-/// A pipe whose ends lie above kProgressDescriptor, ours without blocking.
-bool open_pipe(int& reader, int& writer) {
+/// A pipe whose ends lie above kProgressDescriptor, ours without blocking. It belongs to the task's
+/// user, who may open it again by name (/dev/stdout).
+bool open_pipe(int& reader, int& writer, const TaskCredentials* user) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return false;
   for (int& end : ends) {
@@ -146,6 +156,7 @@ bool open_pipe(int& reader, int& writer) {
     ::close(end);
     end = higher;
   }
+  if (user != nullptr && ::fchown(ends[1], user->uid, user->gid) != 0) return false;
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
   reader = ends[0];
   writer = ends[1];
@@ -179,6 +190,7 @@ StartedTask start_task(const RunRecord& run, const std::string& folder) {
   plan.program = program.c_str();
   const std::string working_dir = working_folder(run, folder);
   plan.folder = working_dir.c_str();
+  plan.user = run.user ? &*run.user : nullptr;
   std::vector<std::string> procs;
   for (const std::string& cgroup : run.cgroups) procs.push_back(cgroup + "/cgroup.procs");
   for (std::size_t i = 0; i < std::min(procs.size(), kMaxTaskCgroups); ++i) {
@@ -186,9 +198,9 @@ StartedTask start_task(const RunRecord& run, const std::string& folder) {
   }
   plan.parent = ::getpid();
   plan.null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (plan.null < 0 || !open_pipe(task.pipes.out, plan.writers[0]) ||
-      !open_pipe(task.pipes.err, plan.writers[1]) ||
-      !open_pipe(task.pipes.progress, plan.writers[2])) {
+  if (plan.null < 0 || !open_pipe(task.pipes.out, plan.writers[0], plan.user) ||
+      !open_pipe(task.pipes.err, plan.writers[1], plan.user) ||
+      !open_pipe(task.pipes.progress, plan.writers[2], plan.user)) {
     task.failure = std::string("no pipe for its output: ") + std::strerror(errno);
     task.unable = true;
     close_all(task.pipes);
