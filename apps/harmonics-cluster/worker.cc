@@ -53,6 +53,14 @@ OwnFolder find_folder(const WorkerCommand& command) {
   fail(ErrorCode::kResourceExhausted, "{} workers run here already", kMaxSlots);
 }
 
+/// Where its token may lie.
+std::vector<fs::path> secrets_of(const ServerAccess& access) {
+  std::vector<fs::path> files = {state_folder(access.state_dir) / "token"};
+  if (!access.token_file.empty()) files.push_back(access.token_file);
+  if (!access.tls.empty()) files.push_back(access.tls / "worker.token");
+  return files;
+}
+
 WorkerSettings settings_of(const WorkerCommand& command, const fs::path& folder) {
   WorkerSettings settings;
   const bool named = !command.gpus.empty() || !command.models.empty() || !command.memories.empty();
@@ -73,6 +81,10 @@ WorkerSettings settings_of(const WorkerCommand& command, const fs::path& folder)
   settings.artifact_bytes = static_cast<std::uint64_t>(command.artifact_mb) << 20;
   settings.keep_bytes = static_cast<std::uint64_t>(command.keep_mb) << 20;
   settings.cgroup = command.cgroup;
+  settings.task_user = command.task_user;
+  settings.task_dir = command.task_dir;
+  settings.secrets = secrets_of(resolve_access(command.access));
+  check_task_user(settings.task_user);
   return settings;
 }
 
@@ -100,6 +112,11 @@ int worker(const WorkerCommand& command) {
   if (signalled) return kExitDone;
   write_text(Stream::kOutput,
              format("worker for {}, state in '{}'\n", server, folder.path.string()));
+  if (!command.task_user.empty()) {
+    write_text(Stream::kOutput,
+               format("tasks run as {}\n",
+                      command.task_user == "owner" ? "their owners" : escaped(command.task_user)));
+  }
   if (!agent.limits_lacking().empty()) {
     write_text(Stream::kError,
                format("the cpus and memory_mb of tasks are counted but not enforced: {}\n",

@@ -178,6 +178,10 @@ void CommandTree::add_worker() {
   add_whole(app, "--keep-mb", c.keep_mb, {0, kMaxNumber}, "MB kept of all ended tasks (65536)");
   add_folder(app, "--cgroup", c.cgroup,
              "a folder of cgroup v2 for its tasks, or 'none' (what it may use)");
+  add_text(app, "--task-user", c.task_user, "USER",
+           "run tasks as this user, or 'owner': as the user with the name of each task's owner; "
+           "needs root (its own user)");
+  add_folder(app, "--task-dir", c.task_dir, "where they work then (/var/tmp)");
   app.footer(
       example("  harmonics worker --scheduler localhost:50051 --gpus 0,1 \\\n"
               "    --models RTX3090,RTX3090 --memories 24576,24576\n\n"

@@ -25,7 +25,9 @@
 #include "log_reader.h"
 #include "supervisor_host.h"
 #include "task_cgroup.h"
+#include "task_folders.h"
 #include "task_run.h"
+#include "task_users.h"
 
 namespace harmonics {
 namespace {
@@ -45,6 +47,8 @@ constexpr std::size_t kMaxStarting = 64;
 constexpr std::uint64_t kDefaultGraceMs = 5000;
 /// Of the identity, in the names of cgroups.
 constexpr std::size_t kMarkLetters = 8;
+/// And in the name of the folder that tasks of other users work in: nobody must guess it.
+constexpr std::size_t kFolderLetters = 32;
 constexpr int kKillRounds = 200;
 
 std::vector<std::pair<std::string, std::string>> own_environment() {
@@ -75,16 +79,6 @@ std::string identity_of(const std::filesystem::path& folder) {
   return read_identity(folder) + "@" + boot_id();
 }
 
-/// Why a task can never start here; empty: it can.
-std::string reason_to_refuse(const StartMessage& start) {
-  try {
-    check_files(*start.spec);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return {};
-}
-
 Time wall_now() {
   return std::chrono::duration_cast<Time>(std::chrono::system_clock::now().time_since_epoch());
 }
@@ -94,6 +88,7 @@ Time wall_now() {
 struct WorkerAgent::Parts {
   explicit Parts(WorkerSettings given)
       : settings(std::move(given)),
+        users(settings.task_user),
         host(settings.state_dir, settings.supervisor, kLauncherPatience, settings.keep_bytes),
         cgroups(read_identity(settings.state_dir).substr(0, kMarkLetters),
                 {.given = settings.cgroup}),
@@ -128,6 +123,7 @@ struct WorkerAgent::Parts {
       recovered.push_back(std::move(attempt));
     }
     kill_leftover();
+    make_task_folders();
     const SupervisorHost::LeaseEnds lease = host.lease();
     const auto moment = [&](std::uint64_t boottime) {
       if (boottime == 0) return Time{};
@@ -135,6 +131,18 @@ struct WorkerAgent::Parts {
     };
     const ExtendLease last{moment(lease.lease_ns), moment(lease.hold_ns)};
     reactor = std::make_unique<WorkerReactor>(settings.spec, std::move(recovered), last);
+  }
+
+  void make_task_folders() {
+    if (!users.apart()) return;
+    std::vector<std::filesystem::path> secrets = settings.secrets;
+    secrets.push_back(settings.state_dir);
+    if (settings.server.tls) secrets.push_back(settings.server.tls->key);
+    users.check_closed(secrets);
+    folders =
+        TaskFolders(settings.task_dir, read_identity(settings.state_dir).substr(0, kFolderLetters),
+                    {running.begin(), running.end()});
+    if (users.wish() != TaskUsers::kOwner) folders.check_reach(*users.account_of({}));
   }
 
   /// Cgroups of attempts that nobody has a record of.
@@ -158,6 +166,7 @@ struct WorkerAgent::Parts {
   void report_progress(Time at);
   void tell_progress(const std::string& attempt);
   void carry_out(const WorkerEffect& effect);
+  RunRecord prepare(const StartMessage& start) const;
   void launch_waiting();
   bool must_wait(const StartMessage& start, const RunRecord& run);
   bool drop_waiting(const Stop& stop);
@@ -165,6 +174,8 @@ struct WorkerAgent::Parts {
   std::string run();
 
   WorkerSettings settings;
+  const TaskUsers users;
+  TaskFolders folders;
   SteadyClock clock;
   const Time started_wall = wall_now();
   const Nanoseconds started_steady = clock.now();
@@ -281,16 +292,33 @@ void WorkerAgent::Parts::tell_progress(const std::string& attempt) {
   link->report({attempt_from(attempt), std::move(*line)});
 }
 
+/// An Error says why the task can never start here.
+RunRecord WorkerAgent::Parts::prepare(const StartMessage& start) const {
+  check_files(*start.spec);
+  const std::optional<TaskAccount> account = users.account_of(start.user);
+  if (!account) return make_run(start, around);
+  if (start.spec->pipeline && around.tls) {
+    fail(ErrorCode::kFailedPrecondition,
+         "worker {} runs tasks as another user (--task-user), who cannot read the key with which "
+         "stages of pipelines speak TLS: give pipelines a worker without that flag",
+         around.worker.name);
+  }
+  return make_run(start, around, &*account, folders.of(to_string(start.id)));
+}
+
 void WorkerAgent::Parts::launch_waiting() {
   while (!waiting.empty() && starting.size() < kMaxStarting && running.size() < kMaxRunning) {
     const StartMessage start = std::move(waiting.front());
     waiting.pop_front();
-    RunRecord run = make_run(start, around);
-    if (must_wait(start, run)) continue;
-    if (const std::string why = reason_to_refuse(start); !why.empty()) {
-      reactor->handle(ProcessEnded{start.id, {EndKind::kRefused, 0, 0, why}}, now(), effects);
+    RunRecord run;
+    try {
+      run = prepare(start);
+    } catch (const Error& error) {
+      reactor->handle(ProcessEnded{start.id, {EndKind::kRefused, 0, 0, error.what()}}, now(),
+                      effects);
       continue;
     }
+    if (must_wait(start, run)) continue;
     try {
       run.cgroups = cgroups.make(run.attempt, {start.spec->cpus, start.spec->memory_mb});
       run.memory_mb = start.spec->memory_mb;
@@ -303,6 +331,7 @@ void WorkerAgent::Parts::launch_waiting() {
     running.insert(run.attempt);
     starting.insert(run.attempt);
     holders.add(run);
+    folders.remove(run.attempt);  // of an earlier life
     host.start(run, start.spec->files.all());
   }
 }
@@ -348,6 +377,7 @@ void WorkerAgent::Parts::carry_out(const WorkerEffect& effect) {
     host.set_lease({boottime(lease->until), boottime(lease->hold_until)});
   } else if (const auto* drop = std::get_if<DropRecord>(&effect)) {
     host.drop(to_string(drop->id));
+    folders.remove(to_string(drop->id));
   } else if (const auto* reconnect = std::get_if<Reconnect>(&effect)) {
     if (link) schedule_reconnect(reconnect->reason);
   } else if (const auto* give_up = std::get_if<GiveUp>(&effect)) {
@@ -383,6 +413,8 @@ std::string WorkerAgent::Parts::run() {
   if (link) cut();
   return gave_up;
 }
+
+void check_task_user(const std::string& task_user) { const TaskUsers users(task_user); }
 
 WorkerAgent::WorkerAgent(WorkerSettings settings)
     : parts_(std::make_unique<Parts>(std::move(settings))) {}

@@ -60,6 +60,49 @@ std::string pipeline_text(const PipelineSpec& spec) {
   return json.set("trace", spec.trace).set("secure", spec.secure).dump();
 }
 
+using Environment = std::map<std::string, std::string>;
+
+/// What in an environment is about the user whose it is, not about the machine.
+bool is_personal(const std::string& key) {
+  for (const char* name : {"MAIL", "PWD", "OLDPWD", "TMPDIR", "CREDENTIALS_DIRECTORY"}) {
+    if (key == name) return true;
+  }
+  for (const char* start : {"XDG_", "SSH_", "SUDO_", "DBUS_"}) {
+    if (key.starts_with(start)) return true;
+  }
+  return false;
+}
+
+/// What a task gets of the worker's own environment.
+Environment inherited(const TaskSurroundings& around, const TaskAccount* account) {
+  Environment environment;
+  for (const auto& [key, value] : around.environment) {
+    // What belongs to the worker or to a task around it is not passed down; what tells tasks about
+    // the machine is.
+    const bool of_machine = key == "HARMONICS_KEYS" || key == "HARMONICS_DATA_DIR";
+    if (!of_machine && key.starts_with("HARMONICS_")) continue;
+    if (account == nullptr || !is_personal(key)) environment[key] = value;
+  }
+  if (account == nullptr) return environment;
+  environment["HOME"] = account->home;
+  environment["USER"] = environment["LOGNAME"] = account->name;
+  environment["SHELL"] = account->shell;
+  return environment;
+}
+
+RunRecord limits_of(const TaskSpec& spec, const TaskSurroundings& around) {
+  RunRecord run;
+  run.timeout_ms = std::uint64_t{spec.timeout_s} * 1000;
+  run.grace_ms = around.grace_ms;
+  run.lease_bound = spec.on_disconnect == OnDisconnect::kStop;
+  run.hold_bound = spec.on_disconnect == OnDisconnect::kContinue;
+  run.lease_file = around.lease_file;
+  run.stream_bytes = around.log_bytes;
+  run.segment_bytes = std::min(kSegmentBytes, std::max<std::uint64_t>(around.log_bytes / 4, 1));
+  run.artifacts = {spec.artifacts, around.artifact_bytes};
+  return run;
+}
+
 /// Where the files lie, whatever folder the task runs in.
 std::string tls_text(const TlsFiles& files) {
   const auto text = [](const std::filesystem::path& path) {
@@ -72,15 +115,10 @@ std::string tls_text(const TlsFiles& files) {
 
 }  // namespace
 
-RunRecord make_run(const StartMessage& start, const TaskSurroundings& around) {
+RunRecord make_run(const StartMessage& start, const TaskSurroundings& around,
+                   const TaskAccount* account, const std::string& folder) {
   const TaskSpec& spec = *start.spec;
-  std::map<std::string, std::string> environment;
-  for (const auto& [key, value] : around.environment) {
-    // What belongs to the worker or to a task around it is not passed down; what tells tasks about
-    // the machine is.
-    const bool of_machine = key == "HARMONICS_KEYS" || key == "HARMONICS_DATA_DIR";
-    if (of_machine || !key.starts_with("HARMONICS_")) environment[key] = value;
-  }
+  Environment environment = inherited(around, account);
   for (const auto& [key, value] : spec.env) environment[key] = value;
   for (const auto& [key, value] : spec.params) environment[param_variable(key)] = value;
   environment["HARMONICS_TASK_ID"] = std::to_string(start.id.task.value);
@@ -106,21 +144,17 @@ RunRecord make_run(const StartMessage& start, const TaskSurroundings& around) {
     if (around.tls) environment["HARMONICS_PIPELINE_TLS"] = tls_text(*around.tls);
   }
   environment[kAttemptMark] = around.worker.identity + "/" + to_string(start.id);
-  RunRecord run;
+  RunRecord run = limits_of(spec, around);
   run.attempt = to_string(start.id);
   run.command = spec.pipeline ? around.stage : spec.command.empty() ? around.trainer : spec.command;
   run.environment.assign(environment.begin(), environment.end());
   run.working_dir = spec.working_dir;
   if (!spec.files.empty()) run.work = kWorkFolder;
-  run.timeout_ms = std::uint64_t{spec.timeout_s} * 1000;
-  run.grace_ms = around.grace_ms;
-  run.lease_bound = spec.on_disconnect == OnDisconnect::kStop;
-  run.hold_bound = spec.on_disconnect == OnDisconnect::kContinue;
-  run.lease_file = around.lease_file;
-  run.stream_bytes = around.log_bytes;
-  run.segment_bytes = std::min(kSegmentBytes, std::max<std::uint64_t>(around.log_bytes / 4, 1));
+  if (account != nullptr) {
+    run.user = account->credentials;
+    if (!spec.files.empty() || spec.working_dir.empty()) run.work = folder;
+  }
   run.note = start.user;
-  run.artifacts = {spec.artifacts, around.artifact_bytes};
   return run;
 }
 

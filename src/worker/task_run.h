@@ -11,6 +11,7 @@
 #include <harmonics/rpc/tls.h>
 
 #include "run_record.h"
+#include "task_users.h"
 
 namespace harmonics {
 
@@ -35,8 +36,12 @@ inline constexpr std::uint16_t kGangPorts = 9000;
 /// Nobody reserves it; another attempt, or one of another cluster, most likely has another.
 [[nodiscard]] std::uint16_t gang_port(const StartMessage& start);
 
-/// The task's variables win over the worker's, ours over both.
-[[nodiscard]] RunRecord make_run(const StartMessage& start, const TaskSurroundings& around);
+/// The task's variables win over the worker's, ours over both. With an `account` it runs as that
+/// user: home and names are the account's, and what the worker's environment says about the
+/// worker's own user is left out; it works in `folder` unless it names another.
+[[nodiscard]] RunRecord make_run(const StartMessage& start, const TaskSurroundings& around,
+                                 const TaskAccount* account = nullptr,
+                                 const std::string& folder = {});
 
 /// "17.2" and back; an Error for anything else.
 [[nodiscard]] AttemptId attempt_from(const std::string& name);

@@ -73,6 +73,8 @@ struct WorkerCommand {
   std::int64_t artifact_mb = 4096;
   std::int64_t keep_mb = 65536;
   std::filesystem::path cgroup;
+  std::string task_user;
+  std::filesystem::path task_dir = "/var/tmp";
   double slowdown = 1;
 };
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <harmonics/cluster/worker.h>
 #include <harmonics/rpc/client.h>
@@ -34,7 +35,16 @@ struct WorkerSettings {
   std::uint64_t keep_bytes = std::uint64_t{64} << 30;
   /// A folder of cgroup v2 for the tasks' limits; empty: one is looked for.
   std::filesystem::path cgroup{};
+  /// Tasks run as this user, or with "owner" as the user with the name of their owner; empty: as
+  /// the worker. They work below `task_dir` then.
+  std::string task_user{};
+  std::filesystem::path task_dir = "/var/tmp";
+  /// What must be closed to such tasks, besides its folder and key: the file of its token.
+  std::vector<std::filesystem::path> secrets{};
 };
+
+/// Throws an Error: this process cannot run tasks as that user, or it is none to run tasks as.
+void check_task_user(const std::string& task_user);
 
 /// Runs until the server refuses it for good or `stop` is called. Tasks outlive it: a worker that
 /// comes back re-attaches to them.
