@@ -320,6 +320,7 @@ void WorkerAgent::Parts::launch_waiting() {
     }
     if (must_wait(start, run)) continue;
     try {
+      folders.ensure();
       run.cgroups = cgroups.make(run.attempt, {start.spec->cpus, start.spec->memory_mb});
       run.memory_mb = start.spec->memory_mb;
     } catch (const Error& error) {

@@ -187,6 +187,7 @@ class Gathering {
               : ::open(place.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR)};
     if (to.descriptor < 0 || !copy_bytes(from, to.descriptor, bytes)) {
       const int reason = error ? error.value() : errno;
+      if (to.descriptor >= 0) ::unlink(place.c_str());
       complain("'" + path.string() + "': " + std::generic_category().message(reason));
       return;
     }

@@ -53,6 +53,10 @@ TaskFolders::TaskFolders(const fs::path& place, const std::string& mark,
   }
 }
 
+void TaskFolders::ensure() const {
+  if (!folder_.empty()) make_own(folder_);
+}
+
 std::string TaskFolders::of(const std::string& attempt) const {
   return (folder_ / attempt).string();
 }

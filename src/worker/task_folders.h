@@ -20,6 +20,9 @@ class TaskFolders {
   TaskFolders(const std::filesystem::path& place, const std::string& mark,
               const std::vector<std::string>& running);
 
+  /// Before an attempt begins: makes it again if it was cleaned away, and throws an Error if
+  /// somebody else has taken its place.
+  void ensure() const;
   /// Where the attempt works; made with its files, by `place_files`.
   [[nodiscard]] std::string of(const std::string& attempt) const;
   /// Nothing happens if there is none. What is in there is removed with the rights of whoever owns

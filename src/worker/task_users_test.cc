@@ -264,7 +264,11 @@ TEST_F(AsAnother, WhatIsLeftGoesAndNoLinkIsFollowed) {
 }
 
 TEST_F(AsAnother, AFolderOfSomebodyElseIsNotUsed) {
+  fs::remove_all(folders_.of(""));
+  folders_.ensure();
+  EXPECT_TRUE(fs::is_directory(folders_.of("")));
   ASSERT_EQ(::lchown(folders_.of("").c_str(), account_.credentials.uid, 0), 0);
+  EXPECT_THAT(error_of([&] { folders_.ensure(); }), HasSubstr("is no folder of"));
   EXPECT_THAT(error_of([&] { TaskFolders(place_, "mark", {}); }), HasSubstr("is no folder of"));
   fs::create_directory_symlink(folder_.path(), place_ / "harmonics-link");
   EXPECT_THAT(error_of([&] { TaskFolders(place_, "link", {}); }), HasSubstr("is no folder of"));
