@@ -18,9 +18,9 @@ constexpr int kUsualWidth = 80;
 constexpr int kUsualHeight = 24;
 constexpr int kExitCodeFailed = 1;
 
-int descriptor_of(Stream stream) { return static_cast<int>(stream); }
+int descriptor_of(TextStream stream) { return static_cast<int>(stream); }
 
-winsize size_of(Stream stream) {
+winsize size_of(TextStream stream) {
   winsize size{};
   return ::ioctl(descriptor_of(stream), TIOCGWINSZ, &size) == 0 ? size : winsize{};
 }
@@ -45,9 +45,9 @@ std::string cut_line(std::string_view line, int columns) {
 
 int report(std::string_view message) {
   const std::string name =
-      wants_colour(Stream::kError) ? "\x1b[1;31mharmonics:\x1b[0m" : "harmonics:";
+      wants_colour(TextStream::kError) ? "\x1b[1;31mharmonics:\x1b[0m" : "harmonics:";
   try {
-    write_text(Stream::kError, format("{} {}\n", name, escaped_lines(message)));
+    write_text(TextStream::kError, format("{} {}\n", name, escaped_lines(message)));
   } catch (const Error&) {
     // Nobody listens; the exit code has to do.
   }
@@ -56,21 +56,21 @@ int report(std::string_view message) {
 
 }  // namespace
 
-bool is_terminal(Stream stream) { return ::isatty(descriptor_of(stream)) == 1; }
+bool is_terminal(TextStream stream) { return ::isatty(descriptor_of(stream)) == 1; }
 
-bool wants_colour(Stream stream) {
+bool wants_colour(TextStream stream) {
   const char* refused = std::getenv("NO_COLOR");
   const char* terminal = std::getenv("TERM");
   if (refused != nullptr && *refused != '\0') return false;
   return is_terminal(stream) && terminal != nullptr && std::string_view(terminal) != "dumb";
 }
 
-int terminal_width(Stream stream) {
+int terminal_width(TextStream stream) {
   const int columns = size_of(stream).ws_col;
   return columns == 0 ? kUsualWidth : columns;
 }
 
-int terminal_height(Stream stream) {
+int terminal_height(TextStream stream) {
   const int rows = size_of(stream).ws_row;
   return rows == 0 ? kUsualHeight : rows;
 }
@@ -95,20 +95,20 @@ std::string bold(std::string_view text, bool colour) {
   return colour ? format("\x1b[1m{}\x1b[0m", text) : std::string(text);
 }
 
-void write_text(Stream stream, std::string_view text) {
+void write_text(TextStream stream, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor_of(stream), text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
-      fail_errno(errno, stream == Stream::kOutput ? "cannot write to standard output"
-                                                  : "cannot write to standard error");
+      fail_errno(errno, stream == TextStream::kOutput ? "cannot write to standard output"
+                                                      : "cannot write to standard error");
     }
     text.remove_prefix(static_cast<std::size_t>(written));
   }
 }
 
 void write_json(const Json& json, int indent) {
-  write_text(Stream::kOutput, escaped_json(json.dump(indent)) + "\n");
+  write_text(TextStream::kOutput, escaped_json(json.dump(indent)) + "\n");
 }
 
 int run_reporting_errors(const std::function<int()>& body) {

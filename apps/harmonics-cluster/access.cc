@@ -60,7 +60,7 @@ class WaitingLine {
  public:
   void say(const std::string& text) {
     if (std::exchange(said_, true)) return;
-    write_text(Stream::kError, text + "\n");
+    write_text(TextStream::kError, text + "\n");
   }
 
  private:

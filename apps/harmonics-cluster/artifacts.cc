@@ -82,7 +82,7 @@ std::string list_text(const std::vector<ArtifactView>& artifacts, OutputStyle st
     names += escaped(one.path) + "\n";
     table.rows.push_back({std::to_string(one.bytes), one.path});
   }
-  return style == OutputStyle::kQuiet ? names : table.text(wants_colour(Stream::kOutput));
+  return style == OutputStyle::kQuiet ? names : table.text(wants_colour(TextStream::kOutput));
 }
 
 }  // namespace
@@ -97,7 +97,7 @@ int artifacts(const ArtifactsCommand& command) {
   if (!command.to.empty()) {
     for (const ArtifactView& artifact : wanted) fetch(client, query, artifact, command.to);
   }
-  write_text(Stream::kOutput, list_text(wanted, command.output));
+  write_text(TextStream::kOutput, list_text(wanted, command.output));
   return kExitDone;
 }
 

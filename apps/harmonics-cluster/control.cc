@@ -74,14 +74,14 @@ void show_quotas(const QuotaCommand& command, const std::vector<UserView>& users
                           std::to_string(user.quota.weight)});
   }
   if (command.output == OutputStyle::kQuiet) {
-    write_text(Stream::kOutput, names);
+    write_text(TextStream::kOutput, names);
   } else if (users.empty()) {
-    write_text(Stream::kOutput, command.user.empty()
-                                    ? "no user has a limit or has submitted anything\n"
-                                    : format("'{}' has no limit and has submitted nothing\n",
-                                             escaped(command.user)));
+    write_text(TextStream::kOutput, command.user.empty()
+                                        ? "no user has a limit or has submitted anything\n"
+                                        : format("'{}' has no limit and has submitted nothing\n",
+                                                 escaped(command.user)));
   } else {
-    write_text(Stream::kOutput, table.text(wants_colour(Stream::kOutput)));
+    write_text(TextStream::kOutput, table.text(wants_colour(TextStream::kOutput)));
   }
 }
 
@@ -97,11 +97,11 @@ int logs(const LogsCommand& command) {
   query.follow = command.follow;
   client.read_log(query, [&](const LogPiece& piece) {
     if (piece.offset > query.offset) {
-      write_text(Stream::kError,
+      write_text(TextStream::kError,
                  format("[{} bytes are no longer kept]\n", piece.offset - query.offset));
     }
     query.offset = piece.offset + piece.data.size();
-    write_text(Stream::kOutput, piece.data);
+    write_text(TextStream::kOutput, piece.data);
     return true;
   });
   return kExitDone;
@@ -113,11 +113,11 @@ int cancel(const CancelCommand& command) {
   for (const std::int64_t task : command.tasks) {
     try {
       client.cancel(task_id(task));
-      write_text(Stream::kOutput, format("cancelled task {}\n", task));
+      write_text(TextStream::kOutput, format("cancelled task {}\n", task));
     } catch (const Error& error) {
       // Without a server the rest of the list fares no better.
       if (error.code() == ErrorCode::kUnavailable) throw;
-      write_text(Stream::kError, format("harmonics: {}\n", escaped_lines(error.what())));
+      write_text(TextStream::kError, format("harmonics: {}\n", escaped_lines(error.what())));
       all = false;
     }
   }
@@ -143,7 +143,7 @@ int wait(const WaitCommand& command) {
     all.dependency_failed += one.dependency_failed;
     all.unfinished += one.unfinished;
   }
-  write_text(Stream::kOutput, wait_text(command, all));
+  write_text(TextStream::kOutput, wait_text(command, all));
   const bool good =
       all.ended && all.failed == 0 && all.cancelled == 0 && all.dependency_failed == 0;
   return good ? kExitDone : kExitFailed;

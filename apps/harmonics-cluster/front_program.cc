@@ -47,7 +47,7 @@ std::vector<std::string> gang_hosts(const std::string& peers) {
 void announce(const std::vector<std::string>& words) {
   std::string line = "harmonics";
   for (const std::string& word : words) line += " " + word;
-  write_text(Stream::kError, line + "\n");
+  write_text(TextStream::kError, line + "\n");
 }
 
 void become_front(const std::vector<std::string>& words) {

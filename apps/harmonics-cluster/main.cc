@@ -48,7 +48,8 @@ int cluster_main(int argc, char** argv) {
   if (argc == 3 && std::string_view(argv[1]) == "policy-host") return serve_policy(argv[2]);
   const auto parsed = parse_command_line(argc, argv);
   if (const UsageAnswer* answer = std::get_if<UsageAnswer>(&parsed)) {
-    write_text(answer->exit_code == kExitDone ? Stream::kOutput : Stream::kError, answer->text);
+    write_text(answer->exit_code == kExitDone ? TextStream::kOutput : TextStream::kError,
+               answer->text);
     return answer->exit_code;
   }
   return std::visit(Dispatch{}, std::get<Command>(parsed));

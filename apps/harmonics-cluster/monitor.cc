@@ -124,19 +124,19 @@ void watch_live(const MonitorCommand& command) {
     ended.notify_all();
   });
   ClusterClient client(client_options(command.access));  // after the watch: it starts threads
-  const bool colour = wants_colour(Stream::kOutput);
+  const bool colour = wants_colour(TextStream::kOutput);
   const auto period = std::chrono::duration<double>(std::max(command.refresh_s, 0.05));
   std::unique_lock lock(mutex);
   while (!over) {
     std::string text;
     try {
-      text = cut_to_size(draw(look(client, command), colour), terminal_width(Stream::kOutput),
-                         terminal_height(Stream::kOutput));
+      text = cut_to_size(draw(look(client, command), colour), terminal_width(TextStream::kOutput),
+                         terminal_height(TextStream::kOutput));
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kUnavailable) throw;
       text = format("{}\n", escaped_lines(error.what()));
     }
-    write_text(Stream::kOutput, "\x1b[H\x1b[2J" + text);
+    write_text(TextStream::kOutput, "\x1b[H\x1b[2J" + text);
     ended.wait_for(lock, period, [&] { return over; });
   }
 }
@@ -144,7 +144,7 @@ void watch_live(const MonitorCommand& command) {
 }  // namespace
 
 int monitor(const MonitorCommand& command) {
-  if (command.output == OutputStyle::kTable && is_terminal(Stream::kOutput)) {
+  if (command.output == OutputStyle::kTable && is_terminal(TextStream::kOutput)) {
     watch_live(command);
     return kExitDone;
   }
@@ -153,9 +153,9 @@ int monitor(const MonitorCommand& command) {
   if (command.output == OutputStyle::kJson) {
     write_json(picture_json(picture), 2);
   } else if (command.output == OutputStyle::kTable) {
-    write_text(Stream::kOutput, draw(picture, false));
+    write_text(TextStream::kOutput, draw(picture, false));
   } else {
-    write_text(Stream::kOutput,
+    write_text(TextStream::kOutput,
                format("{} active, {} pending\n", picture.status.active, picture.status.pending));
   }
   return kExitDone;

@@ -89,7 +89,7 @@ int init(const ServerCommand& command) {
         command.init.string(), certificate_end(command.init / "server.pem"), command.init.string());
   }
   for (const std::string& line : said) text += line + "\n";
-  write_text(Stream::kOutput, text);
+  write_text(TextStream::kOutput, text);
   return kExitDone;
 }
 
@@ -115,7 +115,7 @@ int server(const ServerCommand& command) {
   ServerSettings settings = settings_of(command);
   bool told = false;
   settings.on_standby = [&] {
-    if (!told) write_text(Stream::kOutput, "another server leads: waiting to take over\n");
+    if (!told) write_text(TextStream::kOutput, "another server leads: waiting to take over\n");
     told = true;
     return !signalled.load();
   };
@@ -133,7 +133,7 @@ int server(const ServerCommand& command) {
   if (server.http_port() != 0) {
     text += format("metrics on http://{}:{}/metrics\n", command.host, server.http_port());
   }
-  write_text(Stream::kOutput, text + next_steps(command, server.port()));
+  write_text(TextStream::kOutput, text + next_steps(command, server.port()));
   while (!signalled) {
     const std::string failure = server.wait_for_failure(kLookPeriod);
     if (!failure.empty()) {

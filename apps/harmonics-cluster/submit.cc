@@ -132,10 +132,11 @@ int wait_for(const SubmitCommand& command, const Submitted& submitted, ClusterCl
   const bool good = ends.succeeded == submitted.count;
   if (command.output == OutputStyle::kQuiet) return good ? kExitDone : kExitFailed;
   if (submitted.count == 1) {
-    write_text(Stream::kError, end_of_one(client.task(submitted.first)));
+    write_text(TextStream::kError, end_of_one(client.task(submitted.first)));
   } else if (!good) {
-    write_text(Stream::kError, format("{} of {} failed or were cancelled: see 'harmonics tasks'\n",
-                                      submitted.count - ends.succeeded, submitted.count));
+    write_text(TextStream::kError,
+               format("{} of {} failed or were cancelled: see 'harmonics tasks'\n",
+                      submitted.count - ends.succeeded, submitted.count));
   }
   return good ? kExitDone : kExitFailed;
 }
@@ -146,14 +147,14 @@ int submit(const SubmitCommand& command) {
   const TaskSpec spec = spec_of(command);
   if (!spec.pipeline && spec.command.empty() && spec.params.empty() &&
       command.output != OutputStyle::kQuiet) {
-    write_text(Stream::kError,
+    write_text(TextStream::kError,
                "no command and no parameters: the task trains the shipped digits model\n");
   }
   ClusterClient client(client_options(command.access));
   const Submitted submitted = client.submit(spec);
-  write_text(Stream::kOutput, submitted_text(command, submitted));
+  write_text(TextStream::kOutput, submitted_text(command, submitted));
   if (!submitted.advice.empty() && command.output == OutputStyle::kTable) {
-    write_text(Stream::kError, submitted.advice + "\n");
+    write_text(TextStream::kError, submitted.advice + "\n");
   }
   return command.wait ? wait_for(command, submitted, client) : kExitDone;
 }

@@ -86,13 +86,13 @@ int show_why(const TaskCommand& command, ClusterClient& client) {
                      .set("before", why.before));
       break;
     case OutputStyle::kQuiet:
-      write_text(Stream::kOutput, format("{}\n", to_string(why.reason)));
+      write_text(TextStream::kOutput, format("{}\n", to_string(why.reason)));
       break;
     case OutputStyle::kTable: {
       const bool failed = to_string(why.reason) == "backoff";
       const std::string logs =
           format(" 'harmonics logs {} --stream err' has what it said.", command.task);
-      write_text(Stream::kOutput, escaped(why.text) + (failed ? logs : "") + "\n");
+      write_text(TextStream::kOutput, escaped(why.text) + (failed ? logs : "") + "\n");
       break;
     }
   }
@@ -114,9 +114,9 @@ int tasks(const TasksCommand& command) {
     for (const TaskView& task : found) list.push(task_json(task));
     write_json(list, 2);
   } else if (command.output == OutputStyle::kQuiet) {
-    write_text(Stream::kOutput, quiet_ids(found));
+    write_text(TextStream::kOutput, quiet_ids(found));
   } else {
-    write_text(Stream::kOutput, task_table(found, wants_colour(Stream::kOutput)));
+    write_text(TextStream::kOutput, task_table(found, wants_colour(TextStream::kOutput)));
   }
   return kExitDone;
 }
@@ -128,9 +128,9 @@ int task(const TaskCommand& command) {
   if (command.output == OutputStyle::kJson) {
     write_json(task_json(view), 2);
   } else if (command.output == OutputStyle::kQuiet) {
-    write_text(Stream::kOutput, escaped(view.state) + "\n");
+    write_text(TextStream::kOutput, escaped(view.state) + "\n");
   } else {
-    write_text(Stream::kOutput, task_text(view));
+    write_text(TextStream::kOutput, task_text(view));
   }
   return kExitDone;
 }
@@ -162,10 +162,10 @@ int workers(const WorkersCommand& command) {
          std::to_string(worker.spec.memory_mb), std::to_string(worker.tasks.size()),
          age_text(worker.heard, wall_time())});
   }
-  write_text(Stream::kOutput,
-             command.output == OutputStyle::kQuiet
-                 ? names
-                 : table.text(wants_colour(Stream::kOutput)) + problem_lines(found, wall_time()));
+  write_text(TextStream::kOutput, command.output == OutputStyle::kQuiet
+                                      ? names
+                                      : table.text(wants_colour(TextStream::kOutput)) +
+                                            problem_lines(found, wall_time()));
   return kExitDone;
 }
 

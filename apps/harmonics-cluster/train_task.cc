@@ -238,10 +238,10 @@ int train_task() {
   std::string note;
   const std::vector<std::string> words =
       training_words(params_from_environment(), places, gang, note);
-  write_text(Stream::kOutput, note);
+  write_text(TextStream::kOutput, note);
   announce(words);
   if (gang.hosts.size() > 1 && places.devices > 1) {
-    write_text(Stream::kError,
+    write_text(TextStream::kError,
                format("a gang trains with one device of each worker: {} of this one lie idle\n",
                       places.devices - 1));
   }

@@ -110,15 +110,15 @@ int worker(const WorkerCommand& command) {
   WorkerAgent agent(std::move(settings));
   agent_pointer = &agent;
   if (signalled) return kExitDone;
-  write_text(Stream::kOutput,
+  write_text(TextStream::kOutput,
              format("worker for {}, state in '{}'\n", server, folder.path.string()));
   if (!command.task_user.empty()) {
-    write_text(Stream::kOutput,
+    write_text(TextStream::kOutput,
                format("tasks run as {}\n",
                       command.task_user == "owner" ? "their owners" : escaped(command.task_user)));
   }
   if (!agent.limits_lacking().empty()) {
-    write_text(Stream::kError,
+    write_text(TextStream::kError,
                format("the cpus and memory_mb of tasks are counted but not enforced: {}\n",
                       agent.limits_lacking()));
   }

@@ -29,7 +29,7 @@ std::string table_text(const std::vector<ComputeDevice>& devices) {
          device.memory_bytes ? with_thousands(*device.memory_bytes / kBytesPerMegabyte) : "?",
          device.driver, used_by(device)});
   }
-  return table.text(wants_colour(Stream::kOutput));
+  return table.text(wants_colour(TextStream::kOutput));
 }
 
 Json devices_json(const std::vector<ComputeDevice>& devices) {
@@ -53,11 +53,13 @@ Json devices_json(const std::vector<ComputeDevice>& devices) {
 int devices(const DevicesCommand& command) {
   const std::vector<ComputeDevice> found = list_devices();
   switch (command.output) {
-    case OutputStyle::kTable: write_text(Stream::kOutput, table_text(found)); break;
-    case OutputStyle::kJson: write_text(Stream::kOutput, devices_json(found).dump() + "\n"); break;
+    case OutputStyle::kTable: write_text(TextStream::kOutput, table_text(found)); break;
+    case OutputStyle::kJson:
+      write_text(TextStream::kOutput, devices_json(found).dump() + "\n");
+      break;
     case OutputStyle::kQuiet:
       for (const ComputeDevice& device : found) {
-        write_text(Stream::kOutput, format("{}:{}\n", device.kind, device.index));
+        write_text(TextStream::kOutput, format("{}:{}\n", device.kind, device.index));
       }
       break;
   }

@@ -151,7 +151,7 @@ std::string report(const DispatchSweepCommand& command, const std::vector<SweepP
                           : point.size == enough.size ? "within 3 % of the best"
                                                       : ""});
   }
-  return table.text(wants_colour(Stream::kOutput));
+  return table.text(wants_colour(TextStream::kOutput));
 }
 
 }  // namespace
@@ -170,16 +170,17 @@ int dispatch_sweep(const DispatchSweepCommand& command) {
     } catch (const Error& error) {
       // Larger sizes will not fit either; what was measured counts.
       if (error.code() != ErrorCode::kResourceExhausted || points.empty()) throw;
-      write_text(Stream::kError,
+      write_text(TextStream::kError,
                  format("harmonics: {} rows do not fit '{}'\n", size, command.device));
       break;
     }
-    if (is_terminal(Stream::kError)) {
-      write_text(Stream::kError, format("\rmeasured {} of {} sizes", points.size(), sizes.size()));
+    if (is_terminal(TextStream::kError)) {
+      write_text(TextStream::kError,
+                 format("\rmeasured {} of {} sizes", points.size(), sizes.size()));
     }
   }
-  if (is_terminal(Stream::kError)) write_text(Stream::kError, "\n");
-  write_text(Stream::kOutput, report(command, points));
+  if (is_terminal(TextStream::kError)) write_text(TextStream::kError, "\n");
+  write_text(TextStream::kOutput, report(command, points));
   return kExitDone;
 }
 

@@ -112,7 +112,7 @@ void InterruptWatch::check(const std::string& where) const {
 void InterruptWatch::say(const std::string& text) const {
   if (!says_) return;
   try {
-    write_text(Stream::kError, text + "\n");
+    write_text(TextStream::kError, text + "\n");
   } catch (const Error&) {
     // Nobody listens; the exit code has to do.
   }

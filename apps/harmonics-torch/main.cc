@@ -17,7 +17,8 @@ int torch_main(int argc, char** argv) {
   if (argc == 2 && std::string_view(argv[1]) == "--probe") return probe();
   const auto parsed = parse_command_line(argc, argv);
   if (const UsageAnswer* answer = std::get_if<UsageAnswer>(&parsed)) {
-    write_text(answer->exit_code == kExitDone ? Stream::kOutput : Stream::kError, answer->text);
+    write_text(answer->exit_code == kExitDone ? TextStream::kOutput : TextStream::kError,
+               answer->text);
     return answer->exit_code;
   }
   const Command& command = std::get<Command>(parsed);

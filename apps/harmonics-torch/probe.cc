@@ -12,7 +12,7 @@ int probe() {
   Json json;
   json.set("version", torch_version()).set("cuda", cuda_available());
   json.set("cuda_devices", cuda_available() ? cuda_device_count() : 0);
-  write_text(Stream::kOutput, json.dump() + "\n");
+  write_text(TextStream::kOutput, json.dump() + "\n");
   return kExitDone;
 }
 

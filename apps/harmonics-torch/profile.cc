@@ -145,12 +145,14 @@ std::vector<GraphProfile> measure(const ProfileCommand& command, const HarmonicG
 void print(const ProfileReport& report, OutputStyle output) {
   switch (output) {
     case OutputStyle::kTable:
-      write_text(Stream::kOutput, report_text(report, wants_colour(Stream::kOutput)));
+      write_text(TextStream::kOutput, report_text(report, wants_colour(TextStream::kOutput)));
       break;
-    case OutputStyle::kJson: write_text(Stream::kOutput, report_json(report).dump() + "\n"); break;
+    case OutputStyle::kJson:
+      write_text(TextStream::kOutput, report_json(report).dump() + "\n");
+      break;
     case OutputStyle::kQuiet:
       for (const GraphProfile& profile : report.profiles) {
-        write_text(Stream::kOutput, format("{}\n", profile.total_s()));
+        write_text(TextStream::kOutput, format("{}\n", profile.total_s()));
       }
       break;
   }

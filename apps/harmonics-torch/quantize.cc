@@ -135,9 +135,11 @@ int quantize(const QuantizeCommand& command) {
   }
   const Comparison comparison = compare(chain, graph, network, measured);
   switch (command.output) {
-    case OutputStyle::kTable: write_text(Stream::kOutput, report_text(network, comparison)); break;
+    case OutputStyle::kTable:
+      write_text(TextStream::kOutput, report_text(network, comparison));
+      break;
     case OutputStyle::kJson:
-      write_text(Stream::kOutput, report_json(network, comparison).dump() + "\n");
+      write_text(TextStream::kOutput, report_json(network, comparison).dump() + "\n");
       break;
     case OutputStyle::kQuiet: break;
   }

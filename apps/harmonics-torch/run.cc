@@ -214,11 +214,13 @@ int run_watched(const RunCommand& command, InterruptWatch& watch) {
   }
   switch (command.output) {
     case OutputStyle::kTable:
-      write_text(Stream::kOutput, report_text(report, wants_colour(Stream::kOutput)));
+      write_text(TextStream::kOutput, report_text(report, wants_colour(TextStream::kOutput)));
       break;
-    case OutputStyle::kJson: write_text(Stream::kOutput, report_json(report).dump() + "\n"); break;
+    case OutputStyle::kJson:
+      write_text(TextStream::kOutput, report_json(report).dump() + "\n");
+      break;
     case OutputStyle::kQuiet:
-      if (report.accuracy) write_text(Stream::kOutput, format("{}\n", *report.accuracy));
+      if (report.accuracy) write_text(TextStream::kOutput, format("{}\n", *report.accuracy));
       break;
   }
   return kExitDone;

@@ -34,8 +34,8 @@ TrainProgress::TrainProgress(std::int64_t epochs, std::int64_t epochs_done, cons
     : epochs_(epochs),
       epochs_done_(epochs_done),
       clock_(clock),
-      live_(is_terminal(Stream::kError)),
-      colour_(wants_colour(Stream::kError)),
+      live_(is_terminal(TextStream::kError)),
+      colour_(wants_colour(TextStream::kError)),
       started_(clock.now()),
       epoch_started_(started_) {}
 
@@ -61,7 +61,7 @@ void TrainProgress::on_step(const StepReport& step) {
   if (!live_ || (shown_ && clock_.now() - drawn_ < kRedrawInterval)) return;
   drawn_ = clock_.now();
   shown_ = true;
-  write_text(Stream::kError, format("\r{}\x1b[K", bar_line(step)));
+  write_text(TextStream::kError, format("\r{}\x1b[K", bar_line(step)));
 }
 
 std::string TrainProgress::bar_line(const StepReport& step) const {
@@ -80,8 +80,8 @@ std::string TrainProgress::bar_line(const StepReport& step) const {
   const std::string head = epoch_number(step.epoch, epochs_) + " ";
   // A line as wide as the terminal would wrap and could not be drawn over.
   const int space =
-      terminal_width(Stream::kError) - static_cast<int>(head.size() + rest.size()) - 3;
-  if (space < kMinBarWidth) return (head + rest).substr(0, terminal_width(Stream::kError) - 1);
+      terminal_width(TextStream::kError) - static_cast<int>(head.size() + rest.size()) - 3;
+  if (space < kMinBarWidth) return (head + rest).substr(0, terminal_width(TextStream::kError) - 1);
   return head + progress_bar(batch / batches, std::min(space, kMaxBarWidth), colour_) + rest;
 }
 
@@ -93,7 +93,7 @@ void TrainProgress::on_epoch(const EpochReport& epoch) {
   line += format("  {} samples/s\n",
                  as_rate(static_cast<double>(epoch_samples_) / seconds_since(epoch_started_)));
   clear();
-  write_text(Stream::kError, line);
+  write_text(TextStream::kError, line);
   epoch_started_ = clock_.now();
   epoch_samples_ = 0;
   loss_sum_ = 0;
@@ -101,7 +101,7 @@ void TrainProgress::on_epoch(const EpochReport& epoch) {
 }
 
 void TrainProgress::clear() {
-  if (shown_) write_text(Stream::kError, "\r\x1b[K");
+  if (shown_) write_text(TextStream::kError, "\r\x1b[K");
   shown_ = false;
 }
 

@@ -147,7 +147,7 @@ void fit(Runtime& runtime, const TrainingJob& job, FitOptions options,
 }  // namespace
 
 void notice(const TrainCommand& command, const std::string& text) {
-  if (command.output != OutputStyle::kQuiet) write_text(Stream::kError, text + "\n");
+  if (command.output != OutputStyle::kQuiet) write_text(TextStream::kError, text + "\n");
 }
 
 TrainingJob prepare_job(const TrainCommand& command) {
@@ -274,11 +274,11 @@ int finish_job(const TrainReport& report, const TrainCommand& command,
                const InterruptWatch& watch) {
   std::string text;
   switch (command.output) {
-    case OutputStyle::kTable: text = report_text(report, wants_colour(Stream::kOutput)); break;
+    case OutputStyle::kTable: text = report_text(report, wants_colour(TextStream::kOutput)); break;
     case OutputStyle::kJson: text = report_json(report).dump() + "\n"; break;
     case OutputStyle::kQuiet: text = report.weights_digest + "\n"; break;
   }
-  write_text(Stream::kOutput, text);
+  write_text(TextStream::kOutput, text);
   if (report.test && !std::isfinite(report.test->loss)) {
     notice(command,
            "the test loss is not finite: the rows that are held back hold NaN, or the weights have "

@@ -70,9 +70,9 @@ std::string case_script(const CommandOutline& root, const CaseScript& shell) {
 int completion(const CompletionCommand& command) {
   const CommandOutline root = command_outline();
   switch (command.shell) {
-    case Shell::kBash: write_text(Stream::kOutput, bash_completion(root)); break;
-    case Shell::kZsh: write_text(Stream::kOutput, zsh_completion(root)); break;
-    case Shell::kFish: write_text(Stream::kOutput, fish_completion(root)); break;
+    case Shell::kBash: write_text(TextStream::kOutput, bash_completion(root)); break;
+    case Shell::kZsh: write_text(TextStream::kOutput, zsh_completion(root)); break;
+    case Shell::kFish: write_text(TextStream::kOutput, fish_completion(root)); break;
   }
   return kExitDone;
 }

@@ -84,7 +84,7 @@ std::string as_table(const std::vector<TraceLane>& lanes) {
                           as_percent(sum.busy_s / length),
                           as_rate(static_cast<double>(sum.rows) / length)});
   }
-  return table.text(wants_colour(Stream::kOutput));
+  return table.text(wants_colour(TextStream::kOutput));
 }
 
 }  // namespace
@@ -101,7 +101,7 @@ int dispatch_trace(const DispatchTraceCommand& command) {
     text = as_table(lanes);
   }
   if (command.out.empty()) {
-    write_text(Stream::kOutput, text);
+    write_text(TextStream::kOutput, text);
   } else {
     write_text_file(command.out, text);
   }

@@ -144,15 +144,15 @@ int doctor(const DoctorCommand& command) {
   const Findings findings = examine();
   switch (command.output) {
     case OutputStyle::kTable:
-      write_text(Stream::kOutput, table_text(findings, wants_colour(Stream::kOutput)));
+      write_text(TextStream::kOutput, table_text(findings, wants_colour(TextStream::kOutput)));
       break;
     case OutputStyle::kJson:
-      write_text(Stream::kOutput, findings_json(findings).dump(2) + "\n");
+      write_text(TextStream::kOutput, findings_json(findings).dump(2) + "\n");
       break;
     case OutputStyle::kQuiet: {
       std::string names;
       for (const Part& part : findings.parts) names += part.built ? part.name + "\n" : "";
-      write_text(Stream::kOutput, names);
+      write_text(TextStream::kOutput, names);
       break;
     }
   }

@@ -15,11 +15,12 @@ int graph_check(const GraphCheckCommand& command) {
   for (const std::string& warning : document.graph.warnings()) {
     text += format("{}: warning: {}\n", command.file.string(), warning);
   }
-  write_text(Stream::kError, text);
-  write_text(Stream::kOutput, format("{}: '{}' is in order: {} layers, {}\n", command.file.string(),
-                                     document.graph.name(), document.graph.layers().size(),
-                                     document.graph.resolved() ? "all shapes known"
-                                                               : "shapes follow from the data"));
+  write_text(TextStream::kError, text);
+  write_text(
+      TextStream::kOutput,
+      format("{}: '{}' is in order: {} layers, {}\n", command.file.string(), document.graph.name(),
+             document.graph.layers().size(),
+             document.graph.resolved() ? "all shapes known" : "shapes follow from the data"));
   return kExitDone;
 }
 

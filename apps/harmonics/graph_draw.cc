@@ -12,7 +12,7 @@ int graph_draw(const GraphDrawCommand& command) {
   const HarmonicGraph graph = load_harp(command.file);
   const std::string picture = command.format == DrawingFormat::kDot ? to_dot(graph) : to_svg(graph);
   if (command.out.empty()) {
-    write_text(Stream::kOutput, picture);
+    write_text(TextStream::kOutput, picture);
   } else {
     write_text_file(command.out, picture);
   }

@@ -112,13 +112,15 @@ int graph_parts(const GraphPartsCommand& command) {
       partition_graph(load_harp(command.file), static_cast<std::size_t>(command.parts));
   switch (command.output) {
     case OutputStyle::kTable:
-      write_text(Stream::kOutput, table_text(parts, wants_colour(Stream::kOutput)));
+      write_text(TextStream::kOutput, table_text(parts, wants_colour(TextStream::kOutput)));
       break;
-    case OutputStyle::kJson: write_text(Stream::kOutput, parts_json(parts).dump(2) + "\n"); break;
+    case OutputStyle::kJson:
+      write_text(TextStream::kOutput, parts_json(parts).dump(2) + "\n");
+      break;
     case OutputStyle::kQuiet: {
       std::string names;
       for (const Crossing& one : crossings(parts)) names += one.name + "\n";
-      write_text(Stream::kOutput, names);
+      write_text(TextStream::kOutput, names);
       break;
     }
   }

@@ -171,13 +171,15 @@ int graph_show(const GraphShowCommand& command) {
   const HarmonicGraph graph = load_harp(command.file);
   switch (command.output) {
     case OutputStyle::kTable:
-      write_text(Stream::kOutput, table_text(graph, wants_colour(Stream::kOutput)));
+      write_text(TextStream::kOutput, table_text(graph, wants_colour(TextStream::kOutput)));
       break;
-    case OutputStyle::kJson: write_text(Stream::kOutput, graph_json(graph).dump(2) + "\n"); break;
+    case OutputStyle::kJson:
+      write_text(TextStream::kOutput, graph_json(graph).dump(2) + "\n");
+      break;
     case OutputStyle::kQuiet: {
       std::string names;
       for (const LayerNode& node : graph.layers()) names += node.name + "\n";
-      write_text(Stream::kOutput, names);
+      write_text(TextStream::kOutput, names);
       break;
     }
   }

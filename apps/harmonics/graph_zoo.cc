@@ -13,12 +13,12 @@ int graph_zoo(const GraphZooCommand& command) {
   if (command.name.empty()) {
     std::string names;
     for (const std::string& name : zoo_names()) names += name + "\n";
-    write_text(Stream::kOutput, names);
+    write_text(TextStream::kOutput, names);
     return kExitDone;
   }
   const std::string text = to_harp(zoo_graph(command.name));
   if (command.out.empty()) {
-    write_text(Stream::kOutput, text);
+    write_text(TextStream::kOutput, text);
   } else {
     write_text_file(command.out, text);
   }

@@ -20,7 +20,7 @@ int keys_new(const KeysNewCommand& command) {
   const std::filesystem::path folder = folder_or_default(command.folder);
   const SigningKey key = SigningKey::make(command.name);
   key.save(folder);
-  write_text(Stream::kOutput,
+  write_text(TextStream::kOutput,
              format("{} {}\nsecret: {}\npublic: {} (give this one to who verifies)\n", key.name(),
                     key_text(key.public_key()), (folder / (key.name() + ".key")).string(),
                     (folder / (key.name() + ".pub")).string()));
@@ -41,7 +41,7 @@ int keys_show(const KeysShowCommand& command) {
         table.rows.push_back({name, own(name) ? "yes" : "no", key_text(key)});
       }
       text = format("{}: {} key(s)\n", folder.string(), roster.keys().size());
-      if (!roster.keys().empty()) text += table.text(wants_colour(Stream::kOutput));
+      if (!roster.keys().empty()) text += table.text(wants_colour(TextStream::kOutput));
       break;
     }
     case OutputStyle::kJson: {
@@ -56,7 +56,7 @@ int keys_show(const KeysShowCommand& command) {
       for (const auto& [name, key] : roster.keys()) text += name + "\n";
       break;
   }
-  write_text(Stream::kOutput, text);
+  write_text(TextStream::kOutput, text);
   return kExitDone;
 }
 

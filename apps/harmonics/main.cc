@@ -51,7 +51,8 @@ struct Dispatch {
 int front(int argc, char** argv) {
   const auto parsed = parse_command_line(argc, argv);
   if (const UsageAnswer* answer = std::get_if<UsageAnswer>(&parsed)) {
-    write_text(answer->exit_code == kExitDone ? Stream::kOutput : Stream::kError, answer->text);
+    write_text(answer->exit_code == kExitDone ? TextStream::kOutput : TextStream::kError,
+               answer->text);
     return answer->exit_code;
   }
   return std::visit(Dispatch{argv}, std::get<Command>(parsed));

@@ -128,18 +128,18 @@ void print(const PlanCommand& command, const PlanReport& report, const Plan& pla
   switch (command.output) {
     case OutputStyle::kTable: {
       std::string text = plan_to_yaml(plan) + "\n";
-      text += table_text(report, wants_colour(Stream::kOutput));
+      text += table_text(report, wants_colour(TextStream::kOutput));
       for (const std::string& file : files) text += format("  -> {}\n", file);
-      write_text(Stream::kOutput, text);
+      write_text(TextStream::kOutput, text);
       break;
     }
     case OutputStyle::kJson: {
       Json json = report_to_json(report);
       json.set("files", files_json(files));
-      write_text(Stream::kOutput, json.dump(2) + "\n");
+      write_text(TextStream::kOutput, json.dump(2) + "\n");
       break;
     }
-    case OutputStyle::kQuiet: write_text(Stream::kOutput, plan_to_yaml(plan)); break;
+    case OutputStyle::kQuiet: write_text(TextStream::kOutput, plan_to_yaml(plan)); break;
   }
 }
 
@@ -167,7 +167,7 @@ int plan(const PlanCommand& command) {
     print(command, report, plan, files);
     return kExitDone;
   } catch (const NoFeasiblePlan& reason) {
-    write_text(Stream::kError, format("harmonics: {}\n", std::string_view(reason.what())));
+    write_text(TextStream::kError, format("harmonics: {}\n", std::string_view(reason.what())));
     return kExitNoPlan;
   }
 }

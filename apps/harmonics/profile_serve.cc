@@ -11,7 +11,8 @@ namespace harmonics {
 int profile_serve(const ProfileCommand& command) {
   const HostPort where = parse_host_port(command.serve);
   BandwidthServer server(where);
-  write_text(Stream::kOutput, format("serving bandwidth measurements on port {}\n", server.port()));
+  write_text(TextStream::kOutput,
+             format("serving bandwidth measurements on port {}\n", server.port()));
   for (;;) {
     try {
       server.serve_one();

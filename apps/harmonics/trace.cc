@@ -64,7 +64,7 @@ std::string as_table(const std::vector<TracedStage>& stages, double length_s) {
                           format("{:.3f}", sum.mean_ms(false)),
                           as_percent((sum.forward_s + sum.backward_s) / length_s)});
   }
-  return table.text(wants_colour(Stream::kOutput)) + format("{:.3f} s in all\n", length_s);
+  return table.text(wants_colour(TextStream::kOutput)) + format("{:.3f} s in all\n", length_s);
 }
 
 std::string picture_of(const std::vector<TracedStage>& stages) {
@@ -94,9 +94,9 @@ int trace(const TraceCommand& command) {
   const TraceSpan span = span_of(stages);
   const double length_s = std::max(1e-12, span.end_s - span.begin_s);
   if (command.output == OutputStyle::kJson) {
-    write_text(Stream::kOutput, as_json(stages, length_s));
+    write_text(TextStream::kOutput, as_json(stages, length_s));
   } else if (command.output == OutputStyle::kTable) {
-    write_text(Stream::kOutput, as_table(stages, length_s));
+    write_text(TextStream::kOutput, as_table(stages, length_s));
   }
   return kExitDone;
 }

@@ -32,14 +32,14 @@ class OptionTable {
     add_outputs();
   }
 
-  std::variant<ScheduleOptions, UsageAnswer> parse(int argc, const char* const* argv) {
+  std::variant<ScheduleOptions, HelpOrError> parse(int argc, const char* const* argv) {
     try {
       app_.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
       std::ostringstream out;
       std::ostringstream mistakes;
-      if (app_.exit(error, out, mistakes) == 0) return UsageAnswer{kExitDone, out.str()};
-      return UsageAnswer{
+      if (app_.exit(error, out, mistakes) == 0) return HelpOrError{kExitDone, out.str()};
+      return HelpOrError{
           kExitUsage, format("sched-pipeline: {}\ntry 'sched-pipeline --help'\n", describe(error))};
     }
     return options_;
@@ -223,7 +223,7 @@ class OptionTable {
 
 }  // namespace
 
-std::variant<ScheduleOptions, UsageAnswer> parse_schedule_options(int argc,
+std::variant<ScheduleOptions, HelpOrError> parse_schedule_options(int argc,
                                                                   const char* const* argv) {
   return OptionTable().parse(argc, argv);
 }

@@ -41,12 +41,12 @@ struct ScheduleOptions {
 
 /// The command line was answered without planning: --help and --version (kExitDone, for standard
 /// output) or wrong usage (kExitUsage, for standard error).
-struct UsageAnswer {
+struct HelpOrError {
   int exit_code = kExitDone;
   std::string text;
 };
 
-[[nodiscard]] std::variant<ScheduleOptions, UsageAnswer> parse_schedule_options(
+[[nodiscard]] std::variant<ScheduleOptions, HelpOrError> parse_schedule_options(
     int argc, const char* const* argv);
 
 }  // namespace harmonics

@@ -153,18 +153,19 @@ int print_verification(const VerifyCommand& command, const VerifyReport& report,
                        const ComparedModel& compared) {
   switch (command.output) {
     case OutputStyle::kTable:
-      write_text(Stream::kOutput,
-                 summary_text(report) + "\n" + compared_text(compared) +
-                     (command.explain ? explain_text(report)
-                                      : "\n" + roots_text(report, wants_colour(Stream::kOutput))));
+      write_text(
+          TextStream::kOutput,
+          summary_text(report) + "\n" + compared_text(compared) +
+              (command.explain ? explain_text(report)
+                               : "\n" + roots_text(report, wants_colour(TextStream::kOutput))));
       break;
     case OutputStyle::kJson:
-      write_text(Stream::kOutput, report_json(report, compared).dump(2) + "\n");
+      write_text(TextStream::kOutput, report_json(report, compared).dump(2) + "\n");
       break;
     case OutputStyle::kQuiet: break;
   }
   if (report.signers_known || command.allow_unknown) return kExitDone;
-  write_text(Stream::kError,
+  write_text(TextStream::kError,
              "harmonics: the signers are not in the roster: put their .pub files into a folder and "
              "pass it with --keys, or pass --allow-unknown\n");
   return kExitFailed;

@@ -137,19 +137,19 @@ bool never_later(const Amount& free, const Amount& taken, const Amount& wanted,
 
 }  // namespace
 
-bool leaves_room(const Decisions& step, Opening& opening, DeviceSet devices, const Needs& needs,
+bool leaves_room(const Decisions& step, Vacancy& vacancy, DeviceSet devices, const Needs& needs,
                  const Needs& head) {
-  if (opening.at != kNever) {
-    Worker left = opening.then;
+  if (vacancy.at != kNever) {
+    Worker left = vacancy.then;
     if (left.free_cpus < needs.cpus || left.free_memory_mb < needs.memory_mb) return false;
     left.free = left.free.without(devices);
     left.free_cpus -= needs.cpus;
     left.free_memory_mb -= needs.memory_mb;
     if (!left.fits(head)) return false;
-    opening.then = left;
+    vacancy.then = left;
     return true;
   }
-  const Worker& worker = step.tables().pool.at(opening.worker);
+  const Worker& worker = step.tables().pool.at(vacancy.worker);
   const Amount free =
       useful(worker, worker.free, {0, 0, worker.free_cpus, worker.free_memory_mb}, head);
   std::vector<Amount> ends;
@@ -162,21 +162,21 @@ bool leaves_room(const Decisions& step, Opening& opening, DeviceSet devices, con
                      {head.gpus, head.cpus, head.memory_mb}, ends);
 }
 
-std::optional<Opening> find_opening(const Decisions& step, const Worker& worker,
+std::optional<Vacancy> find_vacancy(const Decisions& step, const Worker& worker,
                                     const Needs& needs) {
-  Opening opening{worker.id, step.now(), 0, worker};
+  Vacancy vacancy{worker.id, step.now(), 0, worker};
   std::vector<Tenant> tenants = tenants_of(step, worker.id);
   std::ranges::sort(tenants, [](const Tenant& a, const Tenant& b) {
     return std::tuple(a.end, a.task) < std::tuple(b.end, b.task);
   });
   for (const Tenant& tenant : tenants) {
-    if (opening.then.fits(needs)) break;
-    evict(opening.then, tenant);
-    opening.at = tenant.end;
-    ++opening.waits;
+    if (vacancy.then.fits(needs)) break;
+    evict(vacancy.then, tenant);
+    vacancy.at = tenant.end;
+    ++vacancy.waits;
   }
-  if (!opening.then.fits(needs)) return std::nullopt;
-  return opening;
+  if (!vacancy.then.fits(needs)) return std::nullopt;
+  return vacancy;
 }
 
 std::vector<const Worker*> capable_workers(const Decisions& step, const Needs& needs) {
@@ -193,21 +193,21 @@ std::vector<const Worker*> capable_workers(const Decisions& step, const Needs& n
   return capable;
 }
 
-std::vector<Opening> find_openings(const Decisions& step, const TaskRecord& task) {
+std::vector<Vacancy> find_vacancies(const Decisions& step, const TaskRecord& task) {
   const Needs needs = needs_of(task.spec());
   const std::uint32_t gang = step.gang_of(task);
-  std::vector<Opening> openings;
+  std::vector<Vacancy> vacancies;
   for (const Worker* worker : capable_workers(step, needs)) {
-    if (std::optional<Opening> opening = find_opening(step, *worker, needs)) {
-      openings.push_back(std::move(*opening));
+    if (std::optional<Vacancy> vacancy = find_vacancy(step, *worker, needs)) {
+      vacancies.push_back(std::move(*vacancy));
     }
   }
-  if (openings.size() < gang) return {};
-  std::ranges::stable_sort(openings, [](const Opening& a, const Opening& b) {
+  if (vacancies.size() < gang) return {};
+  std::ranges::stable_sort(vacancies, [](const Vacancy& a, const Vacancy& b) {
     return std::tuple(a.at, a.waits) < std::tuple(b.at, b.waits);
   });
-  openings.resize(gang);
-  return openings;
+  vacancies.resize(gang);
+  return vacancies;
 }
 
 std::optional<Preemption> find_preemption(const Decisions& step, const TaskRecord& task) {

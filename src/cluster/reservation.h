@@ -12,7 +12,7 @@ namespace harmonics {
 inline constexpr std::size_t kMaxReservationCandidates = 256;
 
 /// A worker and when it will have room, as far as time limits tell.
-struct Opening {
+struct Vacancy {
   WorkerId worker{};
   Time at{};              ///< kNever: something without a time limit must end first.
   std::size_t waits = 0;  ///< How many attempts must end before.
@@ -21,21 +21,21 @@ struct Opening {
 
 /// When `worker` has room for `needs`; nothing if it never has. Attempts end at their time limit
 /// plus the grace at the latest, stopping ones at the end of the grace.
-[[nodiscard]] std::optional<Opening> find_opening(const Decisions& step, const Worker& worker,
+[[nodiscard]] std::optional<Vacancy> find_vacancy(const Decisions& step, const Worker& worker,
                                                   const Needs& needs);
 
-/// Whether something that takes `devices` and `needs` from the opening's worker now, and may never
-/// end, cannot delay what waits for it with `head` needs; the opening then counts without them.
-/// Where the time of the opening is not known: whichever of the attempts there end, in whatever
+/// Whether something that takes `devices` and `needs` from the vacancy's worker now, and may never
+/// end, cannot delay what waits for it with `head` needs; the vacancy then counts without them.
+/// Where the time of the vacancy is not known: whichever of the attempts there end, in whatever
 /// order, the head fits no later than it would otherwise.
-[[nodiscard]] bool leaves_room(const Decisions& step, Opening& opening, DeviceSet devices,
+[[nodiscard]] bool leaves_room(const Decisions& step, Vacancy& vacancy, DeviceSet devices,
                                const Needs& needs, const Needs& head);
 
 /// Open workers that could run `needs` if they were empty, most free devices first.
 [[nodiscard]] std::vector<const Worker*> capable_workers(const Decisions& step, const Needs& needs);
 
 /// The workers that will have room for the task first: as many as its gang, or none.
-[[nodiscard]] std::vector<Opening> find_openings(const Decisions& step, const TaskRecord& task);
+[[nodiscard]] std::vector<Vacancy> find_vacancies(const Decisions& step, const TaskRecord& task);
 
 /// Attempts of lower priority whose end gives `task` room, on as many workers as its gang.
 struct Preemption {

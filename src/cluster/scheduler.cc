@@ -47,7 +47,7 @@ bool Scheduler::pass(Decisions& step, Sweep::Change change) {
   head_ = nullptr;
   blocked_.clear();
   homeless_.clear();
-  openings_.clear();
+  vacancies_.clear();
   held_.clear();
   plans_.tidy(tables);
   relook_ = kNever;
@@ -59,7 +59,7 @@ bool Scheduler::pass(Decisions& step, Sweep::Change change) {
     take_turns(step, line, kSweepSteps);
   }
   plans_.look_for_better(step);
-  for (const Opening& opening : openings_) step.refresh(opening.worker);
+  for (const Vacancy& vacancy : vacancies_) step.refresh(vacancy.worker);
   for (const WorkerId worker : held_) step.refresh(worker);
   if (head_ == nullptr || (reservation_ && reservation_->head != head_->id)) reservation_.reset();
   // What was kept for another head may be had now.
@@ -108,9 +108,9 @@ bool Scheduler::take_turn(Decisions& step, const LaneKey& lane, const TaskRecord
   }
   // A reservation is made only when somebody else could start at the head's expense. A head that
   // no worker here could ever run has none, and the next one takes its place.
-  if (head_ != nullptr && openings_.empty()) {
+  if (head_ != nullptr && vacancies_.empty()) {
     reserve(step, *head_);
-    if (openings_.empty()) {
+    if (vacancies_.empty()) {
       if (head_->spec().gang == 1 && !head_->spec().pipeline) {
         homeless_.push_back(needs_of(head_->spec()));
       }
@@ -196,20 +196,20 @@ std::optional<Assignment> Scheduler::ask(Decisions& step, const TaskSpec& spec) 
 
 // On a worker that is kept for the head: only what has gone by then, or leaves it enough.
 std::optional<Member> Scheduler::place_beside_head(Decisions& step, const TaskSpec& spec) {
-  if (spec.gang > 1 || openings_.empty()) return std::nullopt;
+  if (spec.gang > 1 || vacancies_.empty()) return std::nullopt;
   const Needs needs = needs_of(spec);
   const TaskRecord& head = *step.tables().tasks.find(reservation_->head);
   Time at{};
-  for (const Opening& opening : openings_) at = std::max(at, opening.at);
+  for (const Vacancy& vacancy : vacancies_) at = std::max(at, vacancy.at);
   const Time end = spec.timeout_s == 0 ? kNever
                                        : step.now() + std::chrono::seconds(spec.timeout_s) +
                                              step.options().stop_grace;
-  for (Opening& opening : openings_) {
-    const Worker& worker = step.tables().pool.at(opening.worker);
+  for (Vacancy& vacancy : vacancies_) {
+    const Worker& worker = step.tables().pool.at(vacancy.worker);
     if (!worker.fits(needs)) continue;
-    const Member member{opening.worker, worker.choose(needs), false, std::nullopt};
+    const Member member{vacancy.worker, worker.choose(needs), false, std::nullopt};
     if (end <= at && at != kNever) return member;
-    if (leaves_room(step, opening, member.devices, needs, needs_of(head.spec()))) return member;
+    if (leaves_room(step, vacancy, member.devices, needs, needs_of(head.spec()))) return member;
   }
   return std::nullopt;
 }
@@ -223,19 +223,19 @@ bool Scheduler::holds(const Decisions& step, const TaskRecord& head) const {
 
 void Scheduler::reserve(Decisions& step, const TaskRecord& head) {
   const Needs needs = needs_of(head.spec());
-  openings_.clear();
+  vacancies_.clear();
   if (holds(step, head)) {
     for (const WorkerId worker : reservation_->workers) {
-      auto opening = find_opening(step, step.tables().pool.at(worker), needs);
-      if (opening) openings_.push_back(std::move(*opening));
+      auto vacancy = find_vacancy(step, step.tables().pool.at(worker), needs);
+      if (vacancy) vacancies_.push_back(std::move(*vacancy));
     }
   }
-  if (openings_.size() < step.gang_of(head)) {
-    openings_ = find_openings(step, head);
+  if (vacancies_.size() < step.gang_of(head)) {
+    vacancies_ = find_vacancies(step, head);
     reservation_ = Reservation{head.id, {}};
-    for (const Opening& opening : openings_) reservation_->workers.push_back(opening.worker);
+    for (const Vacancy& vacancy : vacancies_) reservation_->workers.push_back(vacancy.worker);
   }
-  for (const Opening& opening : openings_) step.set_aside(opening.worker);
+  for (const Vacancy& vacancy : vacancies_) step.set_aside(vacancy.worker);
 }
 
 void Scheduler::preempt(Decisions& step, const TaskRecord& head) {

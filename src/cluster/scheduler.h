@@ -76,7 +76,7 @@ class Scheduler {
   std::optional<Reservation> reservation_;
   // Of the pass under way: the head, the workers reserved for it, and what is known not to fit.
   const TaskRecord* head_ = nullptr;
-  std::vector<Opening> openings_;
+  std::vector<Vacancy> vacancies_;
   std::vector<WorkerId> held_;  ///< For plans in the making.
   std::set<std::pair<Needs, std::uint32_t>> blocked_;
   std::vector<Needs> homeless_;  ///< No open worker could ever give that.

@@ -137,7 +137,7 @@ void StateTables::count_end(const TaskRecord& task, bool success) {
     if (success) satisfy(task.id);
     return;
   }
-  Progress& progress = arrays.at(task.submission->first);
+  ArrayProgress& progress = arrays.at(task.submission->first);
   --progress.unfinished;
   if (!success) ++progress.unsuccessful;
   if (success && task.id != task.submission->first) satisfy(task.id);
@@ -366,7 +366,7 @@ void StateTables::apply(const TaskKept& fact) {
     file_bytes += harmonics::file_bytes(submission.spec);
   }
   if (is_array(record)) {
-    Progress& progress = arrays[submission.first];
+    ArrayProgress& progress = arrays[submission.first];
     ++progress.kept;
     if (unfinished) ++progress.unfinished;
     const auto* end = std::get_if<Ended>(&record.state);

@@ -16,7 +16,7 @@
 namespace harmonics {
 
 /// How far the tasks of one submission are.
-struct Progress {
+struct ArrayProgress {
   std::uint32_t kept = 0;  ///< Tasks that are not forgotten.
   std::uint32_t unfinished = 0;
   std::uint32_t unsuccessful = 0;
@@ -31,7 +31,7 @@ struct StateTables {
   std::uint64_t ended_file_bytes = 0;  ///< Of those whose first task has ended.
   TaskTable tasks;
   TaskQueue queue;
-  std::map<TaskId, Progress> arrays;          ///< Only submissions of more than one task.
+  std::map<TaskId, ArrayProgress> arrays;     ///< Only submissions of more than one task.
   std::set<std::pair<Time, TaskId>> delayed;  ///< By the end of their back-off.
   std::set<std::pair<Time, TaskId>> ended;    ///< By when they ended.
   /// What waits for a task (or, by its first id, for an array): first ids of submissions.

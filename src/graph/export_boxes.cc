@@ -17,7 +17,7 @@ class BoxMaker {
     for (const ConsumerNode& node : graph_.consumers()) {
       made_.boxes.push_back({BoxKind::kConsumer, node.name, {}, {}});
       if (!node.activation.empty()) made_.boxes.back().details.push_back(node.activation);
-      link(node.input);
+      arrow(node.input);
     }
     for (const TrainingTap& tap : graph_.taps()) add_loss(tap);
     return std::move(made_);
@@ -48,21 +48,21 @@ class BoxMaker {
     }
     tensors_[node.name] = made_.boxes.size();
     made_.boxes.push_back(std::move(box));
-    for (const std::string& input : node.inputs) link(input);
+    for (const std::string& input : node.inputs) arrow(input);
   }
 
   void add_loss(const TrainingTap& tap) {
     Box box{BoxKind::kLoss, tap.loss, {}, {}};
     if (tap.weight != 1.0) box.details.push_back(format("weight {}", tap.weight));
     made_.boxes.push_back(std::move(box));
-    link(tap.prediction);
-    link(tap.target);
-    made_.links.back().is_target = true;
+    arrow(tap.prediction);
+    arrow(tap.target);
+    made_.arrows.back().is_target = true;
   }
 
   // From a tensor to the box that was added last.
-  void link(const std::string& from) {
-    made_.links.push_back({tensors_.at(from), made_.boxes.size() - 1});
+  void arrow(const std::string& from) {
+    made_.arrows.push_back({tensors_.at(from), made_.boxes.size() - 1});
   }
 
   const HarmonicGraph& graph_;

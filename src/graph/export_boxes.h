@@ -1,4 +1,4 @@
-// What a picture of a graph shows, before anything has a place: boxes and links.
+// What a picture of a graph shows, before anything has a place: boxes and arrows.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ struct Box {
   std::string group;
 };
 
-/// An arrow between two boxes (indices). Every link leads to a later box.
-struct Link {
+/// An arrow between two boxes (indices). Every arrow leads to a later box.
+struct Arrow {
   std::size_t from = 0;
   std::size_t to = 0;
   /// From a target to its loss: no gradient flows here.
@@ -30,7 +30,7 @@ struct Link {
 
 struct BoxGraph {
   std::vector<Box> boxes;
-  std::vector<Link> links;
+  std::vector<Arrow> arrows;
 };
 
 /// Producers, layers in graph order, consumers, losses. An activation stands in the box that

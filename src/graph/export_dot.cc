@@ -61,9 +61,9 @@ std::string to_dot(const HarmonicGraph& graph) {
     for (const std::size_t i : members) text += format("    {}", node_line(i, drawn.boxes[i]));
     text += "  }\n";
   }
-  for (const Link& link : drawn.links) {
-    text += format("  n{} -> n{}", link.from, link.to);
-    if (link.is_target) text += " [style=dashed]";
+  for (const Arrow& arrow : drawn.arrows) {
+    text += format("  n{} -> n{}", arrow.from, arrow.to);
+    if (arrow.is_target) text += " [style=dashed]";
     text += ";\n";
   }
   return text + "}\n";

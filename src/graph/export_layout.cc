@@ -16,8 +16,8 @@ constexpr double kBendWidth = 10;
 constexpr int kOrderSweeps = 12;
 constexpr int kPlaceSweeps = 24;
 
-// How much a piece of a link wants to be vertical: a chain of boxes most, then the middle of a long
-// link, and least the place where a long link joins a box.
+// How much a piece of a arrow wants to be vertical: a chain of boxes most, then the middle of a
+// long arrow, and least the place where a long arrow joins a box.
 double straightness(const PlacedBox& a, const PlacedBox& b) {
   if (a.is_bend() && b.is_bend()) return 8;
   return a.is_bend() || b.is_bend() ? 0.5 : 50;
@@ -55,12 +55,12 @@ class Placer {
     const std::size_t count = drawn_.boxes.size();
     if (count > kMaxSvgBoxes) refuse();
     std::vector<std::size_t> rank(count, 0);
-    for (const Link& link : drawn_.links) {
-      rank[link.to] = std::max(rank[link.to], rank[link.from] + 1);
+    for (const Arrow& arrow : drawn_.arrows) {
+      rank[arrow.to] = std::max(rank[arrow.to], rank[arrow.from] + 1);
     }
     std::vector<std::size_t> first_user(count, count);
-    for (const Link& link : drawn_.links) {
-      first_user[link.from] = std::min(first_user[link.from], rank[link.to]);
+    for (const Arrow& arrow : drawn_.arrows) {
+      first_user[arrow.from] = std::min(first_user[arrow.from], rank[arrow.to]);
     }
     for (std::size_t i = 0; i < count; ++i) {
       const bool moves = drawn_.boxes[i].kind == BoxKind::kProducer && first_user[i] != count;
@@ -70,24 +70,24 @@ class Placer {
   }
 
   void add_links() {
-    for (std::size_t i = 0; i < drawn_.links.size(); ++i) {
-      const Link& link = drawn_.links[i];
-      PlacedLink placed{i, {link.from}};
-      for (std::size_t rank = made_.places[link.from].rank + 1; rank < made_.places[link.to].rank;
+    for (std::size_t i = 0; i < drawn_.arrows.size(); ++i) {
+      const Arrow& arrow = drawn_.arrows[i];
+      PlacedArrow placed{i, {arrow.from}};
+      for (std::size_t rank = made_.places[arrow.from].rank + 1; rank < made_.places[arrow.to].rank;
            ++rank) {
         if (made_.places.size() == kMaxSvgBoxes) refuse();
         placed.path.push_back(made_.places.size());
         made_.places.push_back({PlacedBox::kBend, rank, 0, 0, kBendWidth, 0});
       }
-      placed.path.push_back(link.to);
-      made_.links.push_back(std::move(placed));
+      placed.path.push_back(arrow.to);
+      made_.arrows.push_back(std::move(placed));
     }
     above_.resize(made_.places.size());
     below_.resize(made_.places.size());
-    for (const PlacedLink& link : made_.links) {
-      for (std::size_t i = 0; i + 1 < link.path.size(); ++i) {
-        const std::size_t upper = link.path[i];
-        const std::size_t lower = link.path[i + 1];
+    for (const PlacedArrow& arrow : made_.arrows) {
+      for (std::size_t i = 0; i + 1 < arrow.path.size(); ++i) {
+        const std::size_t upper = arrow.path[i];
+        const std::size_t lower = arrow.path[i + 1];
         const double weight = straightness(made_.places[upper], made_.places[lower]);
         below_[upper].push_back({lower, weight});
         above_[lower].push_back({upper, weight});
@@ -148,7 +148,7 @@ class Placer {
     for (int sweep = 0; sweep < kPlaceSweeps; ++sweep) {
       for (std::size_t step = 0; step < made_.ranks.size(); ++step) {
         const bool downwards = sweep % 2 == 0;
-        // The last sweeps listen to both sides, so that neither end of a link wins.
+        // The last sweeps listen to both sides, so that neither end of a arrow wins.
         const bool both = sweep + 4 >= kPlaceSweeps;
         settle(made_.ranks[downwards ? step : made_.ranks.size() - 1 - step], downwards || both,
                !downwards || both);

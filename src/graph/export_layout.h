@@ -8,7 +8,7 @@
 
 namespace harmonics {
 
-/// A box with its place, or a bend: the point where a long link passes a rank.
+/// A box with its place, or a bend: the point where a long arrow passes a rank.
 struct PlacedBox {
   /// Index in BoxGraph::boxes, or that of no box for a bend.
   std::size_t box = kBend;
@@ -25,16 +25,16 @@ struct PlacedBox {
   [[nodiscard]] double bottom() const { return y + height; }
 };
 
-/// A link as the places (indices in Layout::places) that it passes, both ends included.
-struct PlacedLink {
-  std::size_t link = 0;
+/// A arrow as the places (indices in Layout::places) that it passes, both ends included.
+struct PlacedArrow {
+  std::size_t arrow = 0;
   std::vector<std::size_t> path;
 };
 
 struct Layout {
   /// The boxes in their order, then the bends.
   std::vector<PlacedBox> places;
-  std::vector<PlacedLink> links;
+  std::vector<PlacedArrow> arrows;
   /// Places of each rank from left to right.
   std::vector<std::vector<std::size_t>> ranks;
   double width = 0;

@@ -115,7 +115,7 @@ class SvgWriter {
                    header);
     for (const Group& group : groups_) write_group(group);
     spread_ports();
-    for (const PlacedLink& link : layout_.links) write_link(link);
+    for (const PlacedArrow& arrow : layout_.arrows) write_arrow(arrow);
     for (const PlacedBox& place : layout_.places) {
       if (!place.is_bend()) write_box(place);
     }
@@ -149,13 +149,13 @@ class SvgWriter {
     for (Group& group : groups_) {
       for (const std::size_t i : group.members) group.enclose(layout_.places[i]);
     }
-    // Long links that end in a group run inside its frame.
-    for (const PlacedLink& link : layout_.links) {
-      const std::string& name = drawn_.boxes[link.path.back()].group;
+    // Long arrows that end in a group run inside its frame.
+    for (const PlacedArrow& arrow : layout_.arrows) {
+      const std::string& name = drawn_.boxes[arrow.path.back()].group;
       if (name.empty()) continue;
       Group& group = groups_[numbers.at(name)];
-      for (std::size_t i = 1; i + 1 < link.path.size(); ++i) {
-        const PlacedBox& bend = layout_.places[link.path[i]];
+      for (std::size_t i = 1; i + 1 < arrow.path.size(); ++i) {
+        const PlacedBox& bend = layout_.places[arrow.path[i]];
         if (bend.rank >= group.first_rank) group.enclose(bend);
       }
     }
@@ -216,27 +216,28 @@ class SvgWriter {
 
   // Links that share a box enter and leave it side by side, in the order of where they come from.
   void spread_ports() {
-    enter_.assign(layout_.links.size(), 0);
-    leave_.assign(layout_.links.size(), 0);
+    enter_.assign(layout_.arrows.size(), 0);
+    leave_.assign(layout_.arrows.size(), 0);
     std::vector<std::vector<std::size_t>> entering(drawn_.boxes.size());
     std::vector<std::vector<std::size_t>> leaving(drawn_.boxes.size());
-    for (std::size_t i = 0; i < layout_.links.size(); ++i) {
-      entering[layout_.links[i].path.back()].push_back(i);
-      leaving[layout_.links[i].path.front()].push_back(i);
+    for (std::size_t i = 0; i < layout_.arrows.size(); ++i) {
+      entering[layout_.arrows[i].path.back()].push_back(i);
+      leaving[layout_.arrows[i].path.front()].push_back(i);
     }
-    const auto spread = [&](std::vector<std::size_t>& links, std::vector<double>& port,
+    const auto spread = [&](std::vector<std::size_t>& arrows, std::vector<double>& port,
                             bool enters) {
-      const auto side = [&](std::size_t link) {
-        const auto& path = layout_.links[link].path;
+      const auto side = [&](std::size_t arrow) {
+        const auto& path = layout_.arrows[arrow].path;
         return layout_.places[enters ? path[path.size() - 2] : path[1]].x;
       };
-      std::stable_sort(links.begin(), links.end(),
+      std::stable_sort(arrows.begin(), arrows.end(),
                        [&](std::size_t a, std::size_t b) { return side(a) < side(b); });
-      const auto& path = layout_.links[links.front()].path;
+      const auto& path = layout_.arrows[arrows.front()].path;
       const PlacedBox& box = layout_.places[enters ? path.back() : path.front()];
-      const double gap = std::min(kPortGap, box.width * 0.8 / static_cast<double>(links.size()));
-      for (std::size_t i = 0; i < links.size(); ++i) {
-        port[links[i]] = gap * (static_cast<double>(i) - static_cast<double>(links.size() - 1) / 2);
+      const double gap = std::min(kPortGap, box.width * 0.8 / static_cast<double>(arrows.size()));
+      for (std::size_t i = 0; i < arrows.size(); ++i) {
+        port[arrows[i]] =
+            gap * (static_cast<double>(i) - static_cast<double>(arrows.size() - 1) / 2);
       }
     };
     for (std::size_t i = 0; i < drawn_.boxes.size(); ++i) {
@@ -251,9 +252,9 @@ class SvgWriter {
                   to.x + shift_.x, middle, to.x + shift_.x, to.y + shift_.y);
   }
 
-  void write_link(const PlacedLink& placed) {
-    const std::size_t index = placed.link;
-    const Link& link = drawn_.links[index];
+  void write_arrow(const PlacedArrow& placed) {
+    const std::size_t index = placed.arrow;
+    const Arrow& arrow = drawn_.arrows[index];
     const PlacedBox& first = layout_.places[placed.path.front()];
     Point at{first.x + leave_[index], first.bottom()};
     std::string path = format("M{:.1f} {:.1f}", at.x + shift_.x, at.y + shift_.y);
@@ -265,11 +266,11 @@ class SvgWriter {
       at = {next.x, next.bottom()};
       if (!is_last) path += format(" L{:.1f} {:.1f}", at.x + shift_.x, at.y + shift_.y);
     }
-    const bool is_loss = drawn_.boxes[link.to].kind == BoxKind::kLoss;
+    const bool is_loss = drawn_.boxes[arrow.to].kind == BoxKind::kLoss;
     out_ += format(
         "<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.4\"{} "
         "marker-end=\"url(#arrow)\"/>\n",
-        path, is_loss ? "#d9a441" : "#8e9db1", link.is_target ? " stroke-dasharray=\"5 4\"" : "");
+        path, is_loss ? "#d9a441" : "#8e9db1", arrow.is_target ? " stroke-dasharray=\"5 4\"" : "");
   }
 
   void write_box(const PlacedBox& place) {
@@ -300,7 +301,7 @@ class SvgWriter {
   double left_ = 0;
   double right_ = 0;
   Point shift_{0, 0};
-  /// Per link: how far from the middle of its boxes it enters and leaves.
+  /// Per arrow: how far from the middle of its boxes it enters and leaves.
   std::vector<double> enter_;
   std::vector<double> leave_;
   std::string out_;

@@ -135,7 +135,7 @@ TEST(Svg, TooManyBoxesAreAnError) {
     EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted);
     EXPECT_THAT(error.what(), HasSubstr("20000 boxes"));
   }
-  // Bends count: a third of the boxes, but each link of x to the sum at the end spans them all.
+  // Bends count: a third of the boxes, but each arrow of x to the sum at the end spans them all.
   EXPECT_THROW(
       (void)to_svg(parse_harp(
           "producer x {1}; layer h0 identity; repeat 6000 as i { layer h$i identity; }"
@@ -158,10 +158,10 @@ TEST(Layout, BoxesDoNotOverlapAndLinksLeadDown) {
         EXPECT_GT(layout.places[rank[i]].left(), layout.places[rank[i - 1]].right()) << seed;
       }
     }
-    for (const PlacedLink& link : layout.links) {
-      for (std::size_t i = 1; i < link.path.size(); ++i) {
-        EXPECT_EQ(layout.places[link.path[i]].rank, layout.places[link.path[i - 1]].rank + 1);
-        EXPECT_GT(layout.places[link.path[i]].y, layout.places[link.path[i - 1]].bottom());
+    for (const PlacedArrow& arrow : layout.arrows) {
+      for (std::size_t i = 1; i < arrow.path.size(); ++i) {
+        EXPECT_EQ(layout.places[arrow.path[i]].rank, layout.places[arrow.path[i - 1]].rank + 1);
+        EXPECT_GT(layout.places[arrow.path[i]].y, layout.places[arrow.path[i - 1]].bottom());
       }
     }
     for (const PlacedBox& place : layout.places) {
@@ -183,9 +183,9 @@ TEST(Layout, AChainIsAStraightColumn) {
 TEST(Layout, ATargetStandsRightAboveItsLoss) {
   const Layout layout = layout_of(digits());
   const BoxGraph drawn = boxes_of(digits());
-  for (const Link& link : drawn.links) {
-    if (!link.is_target) continue;
-    EXPECT_EQ(layout.places[link.from].rank + 1, layout.places[link.to].rank);
+  for (const Arrow& arrow : drawn.arrows) {
+    if (!arrow.is_target) continue;
+    EXPECT_EQ(layout.places[arrow.from].rank + 1, layout.places[arrow.to].rank);
   }
 }
 

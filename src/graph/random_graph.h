@@ -1,4 +1,4 @@
-// Random graphs for property tests, here and in later modules (link harmonics_graph_testing).
+// Random graphs for property tests, here and in later modules (arrow harmonics_graph_testing).
 #pragma once
 
 #include <algorithm>

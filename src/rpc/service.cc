@@ -5,7 +5,7 @@
 #include <harmonics/base/log.h>
 
 #include "connection.h"
-#include "listener.h"
+#include "doorkeeper.h"
 #include "log_relay.h"
 #include "session_call.h"
 #include "wire.h"
@@ -86,9 +86,9 @@ void finish(grpc::ServerUnaryReactor* call, Reply* out, ClientReply reply, const
 
 class FrontDoor final : public wire::Cluster::CallbackService {
  public:
-  FrontDoor(ClusterBackend& backend, const ServiceOptions& options, Listener& listener)
+  FrontDoor(ClusterBackend& backend, const ServiceOptions& options, Doorkeeper& doorkeeper)
       : backend_(backend),
-        listener_(listener),
+        doorkeeper_(doorkeeper),
         tls_(options.tls),
         max_priority_(options.max_priority),
         max_sessions_(options.max_sessions != 0
@@ -276,12 +276,12 @@ class FrontDoor final : public wire::Cluster::CallbackService {
   /// Who shows that token; somebody who is known may stay.
   std::optional<Identity> identify(const Context& context) {
     auto who = backend_.identify(token_of(context));
-    if (who) listener_.welcome(context.peer());
+    if (who) doorkeeper_.welcome(context.peer());
     return who;
   }
 
   ClusterBackend& backend_;
-  Listener& listener_;
+  Doorkeeper& doorkeeper_;
   const std::optional<TlsFiles> tls_;
   const std::int32_t max_priority_;
   const std::uint64_t max_sessions_;
@@ -295,8 +295,8 @@ class FrontDoor final : public wire::Cluster::CallbackService {
 
 struct ClusterService::Parts {
   Parts(ClusterBackend& backend, const ServiceOptions& options)
-      : listener(options.address, options.descriptors), door(backend, options, listener) {}
-  Listener listener;
+      : doorkeeper(options.address, options.descriptors), door(backend, options, doorkeeper) {}
+  Doorkeeper doorkeeper;
   FrontDoor door;
   std::unique_ptr<grpc::Server> server;
 };
@@ -313,15 +313,15 @@ ClusterService::ClusterService(const ServiceOptions& options, ClusterBackend& ba
   if (!parts_->server) {
     fail(ErrorCode::kUnavailable, "gRPC does not start: are the files of --tls whole?");
   }
-  parts_->listener.open(std::move(acceptor));
+  parts_->doorkeeper.open(std::move(acceptor));
 }
 
 ClusterService::~ClusterService() {
-  parts_->listener.close();
+  parts_->doorkeeper.close();
   parts_->server->Shutdown(std::chrono::system_clock::now());
   parts_->server->Wait();
 }
 
-int ClusterService::port() const { return parts_->listener.port(); }
+int ClusterService::port() const { return parts_->doorkeeper.port(); }
 
 }  // namespace harmonics

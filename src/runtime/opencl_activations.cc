@@ -12,12 +12,12 @@ class Pointwise final : public DeviceOperation {
  public:
   explicit Pointwise(std::string kernel) : kernel_(std::move(kernel)) {}
 
-  DeviceTensor forward(const DeviceCall& call, Kept&) const override {
+  DeviceTensor forward(const DeviceCall& call, KeptTensors&) const override {
     DeviceTensor y = call.like_input();
     call.queue.run(kernel_.c_str(), y.size(), {call.inputs[0], y});
     return y;
   }
-  std::vector<DeviceTensor> backward(const DeviceCall& call, const Kept& kept,
+  std::vector<DeviceTensor> backward(const DeviceCall& call, const KeptTensors& kept,
                                      const DeviceTensor& gradient) const override {
     DeviceTensor gx = call.like_input();
     call.queue.run((kernel_ + "_back").c_str(), gx.size(),
@@ -32,13 +32,13 @@ class Pointwise final : public DeviceOperation {
 /// Over the last axis.
 class Softmax final : public DeviceOperation {
  public:
-  DeviceTensor forward(const DeviceCall& call, Kept&) const override {
+  DeviceTensor forward(const DeviceCall& call, KeptTensors&) const override {
     DeviceTensor y = call.like_input();
     const std::int64_t width = y.shape.back();
     call.queue.run("softmax", y.size() / width, {call.inputs[0], y, width});
     return y;
   }
-  std::vector<DeviceTensor> backward(const DeviceCall& call, const Kept& kept,
+  std::vector<DeviceTensor> backward(const DeviceCall& call, const KeptTensors& kept,
                                      const DeviceTensor& gradient) const override {
     DeviceTensor gx = call.like_input();
     const std::int64_t width = gx.shape.back();
@@ -50,12 +50,12 @@ class Softmax final : public DeviceOperation {
 /// With one learned slope for all elements.
 class Prelu final : public DeviceOperation {
  public:
-  DeviceTensor forward(const DeviceCall& call, Kept&) const override {
+  DeviceTensor forward(const DeviceCall& call, KeptTensors&) const override {
     DeviceTensor y = call.like_input();
     call.queue.run("prelu", y.size(), {call.inputs[0], call.parameters[0], y});
     return y;
   }
-  std::vector<DeviceTensor> backward(const DeviceCall& call, const Kept&,
+  std::vector<DeviceTensor> backward(const DeviceCall& call, const KeptTensors&,
                                      const DeviceTensor& gradient) const override {
     DeviceTensor gx = call.like_input();
     // gx first holds the terms of the weight's gradient, then its own values.

@@ -239,7 +239,7 @@ NamedTensors OpenClBackend::leave(const Flight& flight) {
     DeviceTensor value = flight.values[step.slot];
     if (consumer_activations_[i] != nullptr) {
       const std::vector<DeviceTensor> before = {value};
-      Kept unused;
+      KeptTensors unused;
       value = consumer_activations_[i]->forward({*queue_, before, {}, {}, kNothingWanted}, unused);
     }
     outputs.emplace(step.name, queue_->download(value));

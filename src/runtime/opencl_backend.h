@@ -55,9 +55,9 @@ class OpenClBackend final : public StageBackend {
   /// What one layer leaves for its backward pass.
   struct LayerTrace {
     DeviceTensors inputs;
-    Kept kept;
+    KeptTensors kept;
     DeviceTensor before_activation;
-    Kept activation_kept;
+    KeptTensors activation_kept;
   };
   /// What a micro-batch leaves behind.
   struct Flight {

@@ -35,7 +35,7 @@ class Fallback : public DeviceOperation {
   Fallback(std::string name, std::vector<bool> trainable)
       : name_(std::move(name)), trainable_(std::move(trainable)) {}
 
-  DeviceTensor forward(const DeviceCall& call, Kept& kept) const override {
+  DeviceTensor forward(const DeviceCall& call, KeptTensors& kept) const override {
     auto record = std::make_shared<Record>();
     for (const DeviceTensor& input : call.inputs) {
       record->leaves.push_back(fetch(call.queue, input, call.training));
@@ -58,7 +58,7 @@ class Fallback : public DeviceOperation {
     return send(call.queue, record->result.detach());
   }
 
-  std::vector<DeviceTensor> backward(const DeviceCall& call, const Kept& kept,
+  std::vector<DeviceTensor> backward(const DeviceCall& call, const KeptTensors& kept,
                                      const DeviceTensor& gradient) const override {
     const auto record = std::static_pointer_cast<Record>(kept.foreign);
     std::vector<DeviceTensor> all(call.inputs.size());

@@ -15,7 +15,7 @@ class Linear final : public DeviceOperation {
  public:
   explicit Linear(bool has_bias) : has_bias_(has_bias) {}
 
-  DeviceTensor forward(const DeviceCall& call, Kept&) const override {
+  DeviceTensor forward(const DeviceCall& call, KeptTensors&) const override {
     const DeviceTensor& x = call.inputs[0];
     const std::int64_t in = x.shape.back(), out = call.parameters[0].shape[0];
     Shape shape = x.shape;
@@ -27,7 +27,7 @@ class Linear final : public DeviceOperation {
     return y;
   }
 
-  std::vector<DeviceTensor> backward(const DeviceCall& call, const Kept&,
+  std::vector<DeviceTensor> backward(const DeviceCall& call, const KeptTensors&,
                                      const DeviceTensor& gradient) const override {
     const DeviceTensor& x = call.inputs[0];
     const std::int64_t in = x.shape.back(), out = call.parameters[0].shape[0];
@@ -51,12 +51,12 @@ class Reshape final : public DeviceOperation {
  public:
   explicit Reshape(Shape output) : output_(std::move(output)) {}
 
-  DeviceTensor forward(const DeviceCall& call, Kept&) const override {
+  DeviceTensor forward(const DeviceCall& call, KeptTensors&) const override {
     Shape shape = output_;
     shape.insert(shape.begin(), call.rows());
     return call.inputs[0].reshaped(std::move(shape));
   }
-  std::vector<DeviceTensor> backward(const DeviceCall& call, const Kept&,
+  std::vector<DeviceTensor> backward(const DeviceCall& call, const KeptTensors&,
                                      const DeviceTensor& gradient) const override {
     return {gradient.reshaped(call.inputs[0].shape)};
   }
@@ -67,7 +67,7 @@ class Reshape final : public DeviceOperation {
 
 class Add final : public DeviceOperation {
  public:
-  DeviceTensor forward(const DeviceCall& call, Kept&) const override {
+  DeviceTensor forward(const DeviceCall& call, KeptTensors&) const override {
     DeviceTensor y = call.like_input();
     call.queue.run("add", y.size(), {call.inputs[0], call.inputs[1], y});
     for (std::size_t i = 2; i < call.inputs.size(); ++i) {
@@ -75,7 +75,7 @@ class Add final : public DeviceOperation {
     }
     return y;
   }
-  std::vector<DeviceTensor> backward(const DeviceCall& call, const Kept&,
+  std::vector<DeviceTensor> backward(const DeviceCall& call, const KeptTensors&,
                                      const DeviceTensor& gradient) const override {
     return std::vector<DeviceTensor>(call.inputs.size(), gradient);
   }
@@ -83,7 +83,7 @@ class Add final : public DeviceOperation {
 
 class Mul final : public DeviceOperation {
  public:
-  DeviceTensor forward(const DeviceCall& call, Kept&) const override {
+  DeviceTensor forward(const DeviceCall& call, KeptTensors&) const override {
     DeviceTensor y = call.like_input();
     call.queue.run("mul", y.size(), {call.inputs[0], call.inputs[1], y});
     for (std::size_t i = 2; i < call.inputs.size(); ++i) {
@@ -91,7 +91,7 @@ class Mul final : public DeviceOperation {
     }
     return y;
   }
-  std::vector<DeviceTensor> backward(const DeviceCall& call, const Kept&,
+  std::vector<DeviceTensor> backward(const DeviceCall& call, const KeptTensors&,
                                      const DeviceTensor& gradient) const override {
     std::vector<DeviceTensor> all(call.inputs.size());
     for (std::size_t own = 0; own < all.size(); ++own) {
@@ -112,7 +112,7 @@ class Concat final : public DeviceOperation {
  public:
   explicit Concat(std::size_t axis) : axis_(axis) {}
 
-  DeviceTensor forward(const DeviceCall& call, Kept&) const override {
+  DeviceTensor forward(const DeviceCall& call, KeptTensors&) const override {
     Shape shape = call.inputs[0].shape;
     shape[axis_] = 0;
     for (const DeviceTensor& input : call.inputs) shape[axis_] += input.shape[axis_];
@@ -126,7 +126,7 @@ class Concat final : public DeviceOperation {
     }
     return y;
   }
-  std::vector<DeviceTensor> backward(const DeviceCall& call, const Kept&,
+  std::vector<DeviceTensor> backward(const DeviceCall& call, const KeptTensors&,
                                      const DeviceTensor& gradient) const override {
     std::vector<DeviceTensor> all;
     const std::int64_t pitch = product_from(gradient.shape, axis_);
@@ -148,10 +148,10 @@ class Dropout final : public DeviceOperation {
  public:
   explicit Dropout(double p) : p_(p) {}
 
-  DeviceTensor forward(const DeviceCall& call, Kept&) const override {
+  DeviceTensor forward(const DeviceCall& call, KeptTensors&) const override {
     return call.training && p_ > 0 ? masked(call, call.inputs[0]) : call.inputs[0];
   }
-  std::vector<DeviceTensor> backward(const DeviceCall& call, const Kept&,
+  std::vector<DeviceTensor> backward(const DeviceCall& call, const KeptTensors&,
                                      const DeviceTensor& gradient) const override {
     return {p_ > 0 ? masked(call, gradient) : gradient};
   }
@@ -176,14 +176,14 @@ class Dropout final : public DeviceOperation {
 /// {batch, channels, height, width} to {batch, height * width, channels}.
 class Tokens final : public DeviceOperation {
  public:
-  DeviceTensor forward(const DeviceCall& call, Kept&) const override {
+  DeviceTensor forward(const DeviceCall& call, KeptTensors&) const override {
     const Shape& in = call.inputs[0].shape;
     const std::int64_t area = in[2] * in[3];
     DeviceTensor y = call.queue.empty({in[0], area, in[1]});
     call.queue.run("transpose_matrices", y.size(), {call.inputs[0], y, in[1], area});
     return y;
   }
-  std::vector<DeviceTensor> backward(const DeviceCall& call, const Kept&,
+  std::vector<DeviceTensor> backward(const DeviceCall& call, const KeptTensors&,
                                      const DeviceTensor& gradient) const override {
     const Shape& in = call.inputs[0].shape;
     DeviceTensor gx = call.like_input();
@@ -195,7 +195,7 @@ class Tokens final : public DeviceOperation {
 /// A learned row before the others.
 class ClassToken final : public DeviceOperation {
  public:
-  DeviceTensor forward(const DeviceCall& call, Kept&) const override {
+  DeviceTensor forward(const DeviceCall& call, KeptTensors&) const override {
     const Shape& in = call.inputs[0].shape;
     const std::int64_t width = in[2], own = in[1] * width, pitch = own + width;
     DeviceTensor y = call.queue.empty({in[0], in[1] + 1, width});
@@ -203,7 +203,7 @@ class ClassToken final : public DeviceOperation {
     call.queue.run("copy_blocks", in[0] * own, {call.inputs[0], 0, own, y, width, pitch, own});
     return y;
   }
-  std::vector<DeviceTensor> backward(const DeviceCall& call, const Kept&,
+  std::vector<DeviceTensor> backward(const DeviceCall& call, const KeptTensors&,
                                      const DeviceTensor& gradient) const override {
     const Shape& in = call.inputs[0].shape;
     const std::int64_t width = in[2], own = in[1] * width, pitch = own + width;
@@ -216,13 +216,13 @@ class ClassToken final : public DeviceOperation {
 
 class Position final : public DeviceOperation {
  public:
-  DeviceTensor forward(const DeviceCall& call, Kept&) const override {
+  DeviceTensor forward(const DeviceCall& call, KeptTensors&) const override {
     DeviceTensor y = call.like_input();
     call.queue.run("add_rows", y.size(),
                    {call.inputs[0], call.parameters[0], y, call.parameters[0].size()});
     return y;
   }
-  std::vector<DeviceTensor> backward(const DeviceCall& call, const Kept&,
+  std::vector<DeviceTensor> backward(const DeviceCall& call, const KeptTensors&,
                                      const DeviceTensor& gradient) const override {
     const std::int64_t size = call.parameters[0].size();
     call.queue.run_groups("add_sums", size, {gradient, call.gradients[0], call.rows(), 1, size});
@@ -235,7 +235,7 @@ class Select final : public DeviceOperation {
  public:
   explicit Select(std::int64_t index) : index_(index) {}
 
-  DeviceTensor forward(const DeviceCall& call, Kept&) const override {
+  DeviceTensor forward(const DeviceCall& call, KeptTensors&) const override {
     const Shape& in = call.inputs[0].shape;
     Shape shape(in.begin() + 1, in.end());
     shape[0] = in[0];
@@ -245,7 +245,7 @@ class Select final : public DeviceOperation {
                    {call.inputs[0], index_ * width, in[1] * width, y, 0, width, width});
     return y;
   }
-  std::vector<DeviceTensor> backward(const DeviceCall& call, const Kept&,
+  std::vector<DeviceTensor> backward(const DeviceCall& call, const KeptTensors&,
                                      const DeviceTensor& gradient) const override {
     const Shape& in = call.inputs[0].shape;
     const std::int64_t width = product_from(in, 2);
@@ -261,13 +261,13 @@ class Select final : public DeviceOperation {
 
 class Mean final : public DeviceOperation {
  public:
-  DeviceTensor forward(const DeviceCall& call, Kept&) const override {
+  DeviceTensor forward(const DeviceCall& call, KeptTensors&) const override {
     const Shape& in = call.inputs[0].shape;
     DeviceTensor y = call.queue.empty({in[0], in[2]});
     call.queue.run("mean_axis", y.size(), {call.inputs[0], y, in[1], in[2]});
     return y;
   }
-  std::vector<DeviceTensor> backward(const DeviceCall& call, const Kept&,
+  std::vector<DeviceTensor> backward(const DeviceCall& call, const KeptTensors&,
                                      const DeviceTensor& gradient) const override {
     const Shape& in = call.inputs[0].shape;
     DeviceTensor gx = call.like_input();

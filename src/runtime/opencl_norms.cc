@@ -7,7 +7,7 @@ class LayerNorm final : public DeviceOperation {
  public:
   explicit LayerNorm(double epsilon) : epsilon_(static_cast<float>(epsilon)) {}
 
-  DeviceTensor forward(const DeviceCall& call, Kept& kept) const override {
+  DeviceTensor forward(const DeviceCall& call, KeptTensors& kept) const override {
     const DeviceTensor& x = call.inputs[0];
     const std::int64_t width = x.shape.back(), rows = x.size() / width;
     DeviceTensor y = call.like_input();
@@ -18,7 +18,7 @@ class LayerNorm final : public DeviceOperation {
     return y;
   }
 
-  std::vector<DeviceTensor> backward(const DeviceCall& call, const Kept& kept,
+  std::vector<DeviceTensor> backward(const DeviceCall& call, const KeptTensors& kept,
                                      const DeviceTensor& gradient) const override {
     const DeviceTensor& x = call.inputs[0];
     const std::int64_t width = x.shape.back(), rows = x.size() / width;
@@ -41,7 +41,7 @@ class BatchNorm final : public DeviceOperation {
   BatchNorm(double epsilon, double momentum)
       : epsilon_(static_cast<float>(epsilon)), momentum_(static_cast<float>(momentum)) {}
 
-  DeviceTensor forward(const DeviceCall& call, Kept& kept) const override {
+  DeviceTensor forward(const DeviceCall& call, KeptTensors& kept) const override {
     const DeviceTensor& x = call.inputs[0];
     const std::int64_t channels = x.shape[1], area = area_of(x);
     DeviceTensor y = call.like_input();
@@ -60,7 +60,7 @@ class BatchNorm final : public DeviceOperation {
     return y;
   }
 
-  std::vector<DeviceTensor> backward(const DeviceCall& call, const Kept& kept,
+  std::vector<DeviceTensor> backward(const DeviceCall& call, const KeptTensors& kept,
                                      const DeviceTensor& gradient) const override {
     const DeviceTensor& x = call.inputs[0];
     const std::int64_t channels = x.shape[1], area = area_of(x);

@@ -1,7 +1,7 @@
 // Layers, activations and losses on an OpenCL device, with gradients by hand (private to runtime).
 //
 // One class per kind of operation. They hold attributes and no tensors: what a backward pass needs
-// from its forward pass lies in a Kept.
+// from its forward pass lies in a KeptTensors.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ struct DeviceCall {
 };
 
 /// What a forward pass leaves for its backward pass.
-struct Kept {
+struct KeptTensors {
   DeviceTensor output;
   std::vector<DeviceTensor> tensors;
   /// For operations that run elsewhere.
@@ -47,9 +47,10 @@ struct Kept {
 class DeviceOperation {
  public:
   virtual ~DeviceOperation() = default;
-  [[nodiscard]] virtual DeviceTensor forward(const DeviceCall& call, Kept& kept) const = 0;
+  [[nodiscard]] virtual DeviceTensor forward(const DeviceCall& call, KeptTensors& kept) const = 0;
   /// The gradients of the inputs; undefined for those that want none.
-  [[nodiscard]] virtual std::vector<DeviceTensor> backward(const DeviceCall& call, const Kept& kept,
+  [[nodiscard]] virtual std::vector<DeviceTensor> backward(const DeviceCall& call,
+                                                           const KeptTensors& kept,
                                                            const DeviceTensor& gradient) const = 0;
 };
 using DeviceOperationPtr = std::unique_ptr<DeviceOperation>;

@@ -36,7 +36,7 @@ class Conv2d final : public DeviceOperation {
         area_(out_[1] * out_[2]),
         taps_(in_[0] / groups_ * window_.kernel[0] * window_.kernel[1]) {}
 
-  DeviceTensor forward(const DeviceCall& call, Kept&) const override {
+  DeviceTensor forward(const DeviceCall& call, KeptTensors&) const override {
     DeviceTensor y = call.queue.empty({call.rows(), out_[0], out_[1], out_[2]});
     const std::int64_t own = out_[0] / groups_;
     const DeviceTensor& bias = call.parameters[has_bias_ ? 1 : 0];
@@ -56,7 +56,7 @@ class Conv2d final : public DeviceOperation {
     return y;
   }
 
-  std::vector<DeviceTensor> backward(const DeviceCall& call, const Kept&,
+  std::vector<DeviceTensor> backward(const DeviceCall& call, const KeptTensors&,
                                      const DeviceTensor& gradient) const override {
     DeviceTensor gx;
     if (call.wanted[0]) gx = call.like_input();
@@ -133,7 +133,7 @@ class Pool final : public DeviceOperation {
         remembers_(query.type == "max_pool"),
         out_(std::move(output)) {}
 
-  DeviceTensor forward(const DeviceCall& call, Kept& kept) const override {
+  DeviceTensor forward(const DeviceCall& call, KeptTensors& kept) const override {
     const Shape& in = call.inputs[0].shape;
     DeviceTensor y = call.queue.empty({in[0], out_[0], out_[1], out_[2]});
     if (remembers_) {
@@ -151,7 +151,7 @@ class Pool final : public DeviceOperation {
     return y;
   }
 
-  std::vector<DeviceTensor> backward(const DeviceCall& call, const Kept& kept,
+  std::vector<DeviceTensor> backward(const DeviceCall& call, const KeptTensors& kept,
                                      const DeviceTensor& gradient) const override {
     if (!call.wanted[0]) return {DeviceTensor()};
     const Shape& in = call.inputs[0].shape;
@@ -184,7 +184,7 @@ class AdaptivePool final : public DeviceOperation {
   AdaptivePool(std::string_view type, Shape output)
       : kernel_(type), remembers_(type == "adaptive_max_pool"), out_(std::move(output)) {}
 
-  DeviceTensor forward(const DeviceCall& call, Kept& kept) const override {
+  DeviceTensor forward(const DeviceCall& call, KeptTensors& kept) const override {
     const Shape& in = call.inputs[0].shape;
     DeviceTensor y = call.queue.empty({in[0], out_[0], out_[1], out_[2]});
     if (remembers_) {
@@ -198,7 +198,7 @@ class AdaptivePool final : public DeviceOperation {
     return y;
   }
 
-  std::vector<DeviceTensor> backward(const DeviceCall& call, const Kept& kept,
+  std::vector<DeviceTensor> backward(const DeviceCall& call, const KeptTensors& kept,
                                      const DeviceTensor& gradient) const override {
     if (!call.wanted[0]) return {DeviceTensor()};
     const Shape& in = call.inputs[0].shape;

@@ -112,7 +112,7 @@ void close_both(Ends& ends) {
   other.join();
 }
 
-// Over every transport whose links can break.
+// Over every transport whose connections can break.
 class CutLinks : public ::testing::TestWithParam<RemoteTransport> {
  protected:
   static Ends ends_with(const Roughness& roughness, bool compress = false,
@@ -121,7 +121,7 @@ class CutLinks : public ::testing::TestWithParam<RemoteTransport> {
   }
 
   static void survive_cuts(std::uint64_t cuts, bool compress, const TransportOptions& options) {
-    // Compressed messages are short: so should be the life of a link.
+    // Compressed messages are short: so should be the life of a connection.
     Ends ends = ends_with({7, compress ? 60'000U : 300'000U, 0}, compress, options);
     run_through(ends, [&] { return ends.proxy->cuts() >= cuts; });
     const TransportStats stats = ends.connecting->stats();
@@ -146,10 +146,11 @@ TEST_P(CutLinks, NorWithTlsAndToken) {
   survive_cuts(60, false, options);
 }
 
-// An end must not go while the other one waits to hear that everything arrived. Each life of a link
-// is a few frames long, so that cuts fall between an end, its acknowledgement and the parting.
+// An end must not go while the other one waits to hear that everything arrived. Each life of a
+// connection is a few frames long, so that cuts fall between an end, its acknowledgement and the
+// parting.
 TEST_P(CutLinks, BothEndsCloseWhereverTheLinkIsCut) {
-  // What the protocol below says at the beginning of a link comes on top.
+  // What the protocol below says at the beginning of a connection comes on top.
   const std::uint64_t longest_life = GetParam() == RemoteTransport::TCP    ? 1'500
                                      : GetParam() == RemoteTransport::GRPC ? 3'000
                                                                            : 6'000;
@@ -165,10 +166,11 @@ TEST_P(CutLinks, BothEndsCloseWhereverTheLinkIsCut) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Most flips hit a frame and cost the link; those in the zeros before a payload mean nothing.
+// Most flips hit a frame and cost the connection; those in the zeros before a payload mean nothing.
 TEST_P(CutLinks, DamageIsFoundAndSentAgain) {
   TransportOptions options = quick();
-  options.heartbeat = std::chrono::milliseconds(200);  // a flipped length makes a link fall silent
+  options.heartbeat =
+      std::chrono::milliseconds(200);  // a flipped length makes a connection fall silent
   Ends ends = ends_with({9, 0, 500'000}, false, options);
   run_through(
       ends, [&] { return ends.proxy->flips() >= 60 && ends.connecting->stats().reconnects >= 30; });

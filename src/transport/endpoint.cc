@@ -10,13 +10,13 @@
 #include <harmonics/base/log.h>
 
 #include "message_check.h"
-#include "tcp_link.h"
+#include "stream_connection.h"
 #include "tls.h"
 
 namespace harmonics {
 namespace {
 
-// A link counts as cut after this many periods without a sign of life.
+// A connection counts as cut after this many periods without a sign of life.
 constexpr int kSilentBeats = 3;
 
 StreamPtr connect_any(const RemoteBinding& binding, TlsContext* tls, const TlsOptions& options,
@@ -98,8 +98,8 @@ TransportPtr make_tcp(const RemoteBinding& binding, const TransportOptions& opti
   Route route;
   std::shared_ptr<TlsContext> tls;
   route.open_listener = open_socket_listener;
-  route.make_link = [](StreamPtr stream, const Agreement& agreement, Deadline) {
-    return make_stream_link(std::move(stream), DecoderLimits{agreement.max_message_size()});
+  route.make_connection = [](StreamPtr stream, const Agreement& agreement, Deadline) {
+    return make_stream_connection(std::move(stream), DecoderLimits{agreement.max_message_size()});
   };
   if (options.tls.enabled()) {
     tls = std::make_shared<TlsContext>(options.tls, TlsContext::Side::kConnecting);

@@ -162,15 +162,15 @@ flight::FlightClientOptions client_options(const RemoteBinding& binding,
 
 }  // namespace
 
-/// The link options of the target name this, so that the linker takes the part in: nothing else
-/// asks for it.
+/// The connection options of the target name this, so that the linker takes the part in: nothing
+/// else asks for it.
 extern "C" void harmonics_transport_flight_part() {}
 
 TransportPtr make_flight(const RemoteBinding& binding, const TransportOptions& options) {
   Route route;
   route.open_listener = open_flight_listener;
-  route.make_link = [](StreamPtr stream, const Agreement& agreement, Deadline) {
-    return make_pipe_link(std::move(stream), DecoderLimits{agreement.max_message_size()});
+  route.make_connection = [](StreamPtr stream, const Agreement& agreement, Deadline) {
+    return make_pipe_connection(std::move(stream), DecoderLimits{agreement.max_message_size()});
   };
   // One address of the host after the other, an attempt each.
   const auto attempts = std::make_shared<std::atomic<std::size_t>>(0);

@@ -12,7 +12,7 @@
 
 #include "flight_tensor.h"
 #include "session_transport.h"
-#include "tcp_link.h"
+#include "stream_connection.h"
 
 namespace harmonics {
 namespace {
@@ -91,8 +91,8 @@ class Guest {
     route.connect = [&reception, peer](Deadline, const WakeEvent&) {
       return knock(reception, peer);
     };
-    route.make_link = [](StreamPtr stream, const Agreement& agreement, Deadline) {
-      return make_stream_link(std::move(stream), DecoderLimits{agreement.max_message_size()});
+    route.make_connection = [](StreamPtr stream, const Agreement& agreement, Deadline) {
+      return make_stream_connection(std::move(stream), DecoderLimits{agreement.max_message_size()});
     };
     return route;
   }

@@ -30,8 +30,8 @@ inline constexpr std::size_t kMaxMetaBytes = kMaxAttachmentBytes + 8 * kMaxMessa
 /// The numbers are part of the format: never renumber.
 enum class FrameType : std::uint8_t {
   kHello = 1,      // first frame of the connecting end: who it is and how far it got
-  kWelcome = 2,    // the same of the listening end: the link is up
-  kRefuse = 3,     // no link, and why
+  kWelcome = 2,    // the same of the listening end: the connection is up
+  kRefuse = 3,     // no connection, and why
   kChallenge = 4,  // the listening end asks for proof of the token
   kProof = 5,
   kMessage = 6,

@@ -49,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       check_greeting(frame.meta);
       check_body(frame.meta, decode_challenge);
       check_body(frame.meta, decode_proof);
-      check_body(frame.meta, decode_refusal);
+      check_body(frame.meta, decode_refused_greeting);
     }
   } catch (const Error&) {
   }

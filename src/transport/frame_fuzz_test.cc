@@ -28,7 +28,7 @@ std::vector<Bytes> seeds() {
   greeting.instance = {1, 1};
   out.push_back(control_bytes(FrameType::kHello, encode_greeting(greeting)));
   out.push_back(control_bytes(FrameType::kRefuse,
-                              encode_refusal({ErrorCode::kUnavailable, true, "not now"})));
+                              encode_refused_greeting({ErrorCode::kUnavailable, true, "not now"})));
   out.push_back(control_bytes(FrameType::kChallenge, encode_challenge({})));
   out.push_back(control_bytes(FrameType::kProof, encode_proof({})));
   out.push_back(control_bytes(FrameType::kProgress, {}));

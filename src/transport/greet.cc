@@ -77,8 +77,8 @@ void challenge_peer(Stream& stream, const Greeting& hello, const std::string& to
   }
 }
 
-GreetedLink greet_as_connector(StreamPtr stream, Greeter& greeter, Deadline deadline,
-                               const WakeEvent* cancel) {
+GreetedConnection greet_as_connector(StreamPtr stream, Greeter& greeter, Deadline deadline,
+                                     const WakeEvent* cancel) {
   Agreement agreement;
   agreement.ours = greeter.greeting();
   write_all(*stream, greeting_frame(FrameType::kHello, encode_greeting(agreement.ours)), deadline,
@@ -88,7 +88,7 @@ GreetedLink greet_as_connector(StreamPtr stream, Greeter& greeter, Deadline dead
     const ReceivedFrame answer = read_frame(*stream, deadline, cancel);
     switch (answer.header.type) {
       case FrameType::kRefuse: {
-        const Refusal refusal = decode_refusal(answer.meta);
+        const RefusedGreeting refusal = decode_refused_greeting(answer.meta);
         throw Refused(refusal.code, format("{} refused: {}", stream->peer(), refusal.reason),
                       refusal.passing);
       }
@@ -106,7 +106,7 @@ GreetedLink greet_as_connector(StreamPtr stream, Greeter& greeter, Deadline dead
     }
     agreement.theirs = decode_greeting(answer.meta);
     greeter.judge(agreement.theirs);
-    return {greeter.make_link(std::move(stream), agreement, deadline), agreement};
+    return {greeter.make_connection(std::move(stream), agreement, deadline), agreement};
   }
 }
 
@@ -122,8 +122,8 @@ Greeting read_hello(Stream& stream, Deadline deadline) try {
   throw;
 }
 
-GreetedLink greet_as_listener(StreamPtr stream, const Greeting& hello, Greeter& greeter,
-                              Deadline deadline) {
+GreetedConnection greet_as_listener(StreamPtr stream, const Greeting& hello, Greeter& greeter,
+                                    Deadline deadline) {
   Agreement agreement;
   agreement.listening = true;
   agreement.theirs = hello;
@@ -139,14 +139,14 @@ GreetedLink greet_as_listener(StreamPtr stream, const Greeting& hello, Greeter& 
   agreement.ours = greeter.greeting();
   write_all(*stream, greeting_frame(FrameType::kWelcome, encode_greeting(agreement.ours)), deadline,
             nullptr);
-  return {greeter.make_link(std::move(stream), agreement, deadline), agreement};
+  return {greeter.make_connection(std::move(stream), agreement, deadline), agreement};
 }
 
 void send_refusal(Stream& stream, const Refused& refused, Deadline deadline) {
   try {
-    const Refusal refusal{refused.code(), refused.passing(), refused.what()};
-    write_all(stream, greeting_frame(FrameType::kRefuse, encode_refusal(refusal)), deadline,
-              nullptr);
+    const RefusedGreeting refusal{refused.code(), refused.passing(), refused.what()};
+    write_all(stream, greeting_frame(FrameType::kRefuse, encode_refused_greeting(refusal)),
+              deadline, nullptr);
   } catch (const Error&) {
   }
 }

@@ -7,8 +7,8 @@
 
 #include <harmonics/base/error.h>
 
+#include "connection.h"
 #include "handshake.h"
-#include "link.h"
 #include "stream.h"
 
 namespace harmonics {
@@ -39,12 +39,12 @@ struct Agreement {
   }
 };
 
-/// Turns a greeted stream into a link; runs on the thread that greeted, within its deadline.
-using LinkMaker = std::function<LinkPtr(StreamPtr, const Agreement&, Deadline)>;
+/// Turns a greeted stream into a connection; runs on the thread that greeted, within its deadline.
+using ConnectionMaker = std::function<ConnectionPtr(StreamPtr, const Agreement&, Deadline)>;
 
-/// A greeted link and what was agreed on it; the greeter has not adopted it yet.
-struct GreetedLink {
-  LinkPtr link;
+/// A greeted connection and what was agreed on it; the greeter has not adopted it yet.
+struct GreetedConnection {
+  ConnectionPtr connection;
   Agreement agreement;
 };
 
@@ -57,17 +57,17 @@ class Greeter {
   [[nodiscard]] virtual const std::string& token() const = 0;
   /// Throws Refused when `theirs` cannot be this end's partner.
   virtual void judge(const Greeting& theirs) = 0;
-  [[nodiscard]] virtual LinkPtr make_link(StreamPtr stream, const Agreement& agreement,
-                                          Deadline deadline) = 0;
-  /// The link is this end's from now on.
-  virtual void adopt(const GreetedLink& greeted) = 0;
+  [[nodiscard]] virtual ConnectionPtr make_connection(StreamPtr stream, const Agreement& agreement,
+                                                      Deadline deadline) = 0;
+  /// The connection is this end's from now on.
+  virtual void adopt(const GreetedConnection& greeted) = 0;
   /// Someone knocked and was sent away; for the error of whoever waits.
   virtual void note_refusal(const std::string& reason) = 0;
 };
 
 /// The connecting end's part. Refused if one end refused, other Errors if it came to nothing.
-[[nodiscard]] GreetedLink greet_as_connector(StreamPtr stream, Greeter& greeter, Deadline deadline,
-                                             const WakeEvent* cancel);
+[[nodiscard]] GreetedConnection greet_as_connector(StreamPtr stream, Greeter& greeter,
+                                                   Deadline deadline, const WakeEvent* cancel);
 
 /// The first frame of a connection, which must be a hello. A visitor of another version is told.
 [[nodiscard]] Greeting read_hello(Stream& stream, Deadline deadline);
@@ -75,8 +75,8 @@ class Greeter {
 void challenge_peer(Stream& stream, const Greeting& hello, const std::string& token,
                     Deadline deadline);
 /// The listening end's part after the hello; a refusal is sent and thrown.
-[[nodiscard]] GreetedLink greet_as_listener(StreamPtr stream, const Greeting& hello,
-                                            Greeter& greeter, Deadline deadline);
+[[nodiscard]] GreetedConnection greet_as_listener(StreamPtr stream, const Greeting& hello,
+                                                  Greeter& greeter, Deadline deadline);
 
 /// Sends a refusal; a peer that does not take it is its own loss.
 void send_refusal(Stream& stream, const Refused& refused, Deadline deadline);

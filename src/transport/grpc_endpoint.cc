@@ -181,8 +181,8 @@ std::shared_ptr<grpc::Channel> open_channel(const SocketAddress& address, const 
 Route grpc_route(const RemoteBinding& binding, const TransportOptions& options) {
   Route route;
   route.open_listener = open_grpc_listener;
-  route.make_link = [](StreamPtr stream, const Agreement& agreement, Deadline) {
-    return make_pipe_link(std::move(stream), DecoderLimits{agreement.max_message_size()});
+  route.make_connection = [](StreamPtr stream, const Agreement& agreement, Deadline) {
+    return make_pipe_connection(std::move(stream), DecoderLimits{agreement.max_message_size()});
   };
   const std::string name = options.tls.server_name.empty() ? binding.host : options.tls.server_name;
   // One address of the host after the other, an attempt each.
@@ -198,8 +198,8 @@ Route grpc_route(const RemoteBinding& binding, const TransportOptions& options) 
 
 }  // namespace
 
-/// The link options of the target name this, so that the linker takes the part in: nothing else
-/// asks for it.
+/// The connection options of the target name this, so that the linker takes the part in: nothing
+/// else asks for it.
 extern "C" void harmonics_transport_grpc_part() {}
 
 TransportPtr make_grpc(const RemoteBinding& binding, const TransportOptions& options) {

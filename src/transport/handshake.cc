@@ -114,7 +114,7 @@ Digest decode_proof(ByteSpan bytes) {
   return out;
 }
 
-Bytes encode_refusal(const Refusal& refusal) {
+Bytes encode_refused_greeting(const RefusedGreeting& refusal) {
   ByteWriter out;
   out.number(static_cast<std::uint8_t>(refusal.code));
   out.number(static_cast<std::uint8_t>(refusal.passing ? 1 : 0));
@@ -122,9 +122,9 @@ Bytes encode_refusal(const Refusal& refusal) {
   return out.take();
 }
 
-Refusal decode_refusal(ByteSpan bytes) {
+RefusedGreeting decode_refused_greeting(ByteSpan bytes) {
   ByteReader in(bytes, "transport refusal");
-  Refusal out;
+  RefusedGreeting out;
   const auto code = in.number<std::uint8_t>();
   const auto passing = in.number<std::uint8_t>();
   out.reason = in.text(kMaxReason);

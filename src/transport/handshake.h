@@ -44,8 +44,8 @@ struct Greeting {
   InstanceId instance;
   /// Whom this end has talked to before; unknown at first.
   InstanceId peer;
-  /// Counts the greetings of this instance: of two links the one with the higher number is newer,
-  /// in whatever order they get through.
+  /// Counts the greetings of this instance: of two connections the one with the higher number is
+  /// newer, in whatever order they get through.
   std::uint64_t attempt = 0;
   Progress progress;
   Window window;
@@ -62,7 +62,7 @@ struct Challenge {
   Digest proof{};
 };
 
-struct Refusal {
+struct RefusedGreeting {
   ErrorCode code = ErrorCode::kUnavailable;
   /// It may be different later: try again.
   bool passing = false;
@@ -72,13 +72,13 @@ struct Refusal {
 [[nodiscard]] Bytes encode_greeting(const Greeting& greeting);
 [[nodiscard]] Bytes encode_challenge(const Challenge& challenge);
 [[nodiscard]] Bytes encode_proof(const Digest& proof);
-[[nodiscard]] Bytes encode_refusal(const Refusal& refusal);
+[[nodiscard]] Bytes encode_refused_greeting(const RefusedGreeting& refusal);
 
 // Bounded; what is wrong is an Error (kDataLoss).
 [[nodiscard]] Greeting decode_greeting(ByteSpan bytes);
 [[nodiscard]] Challenge decode_challenge(ByteSpan bytes);
 [[nodiscard]] Digest decode_proof(ByteSpan bytes);
-[[nodiscard]] Refusal decode_refusal(ByteSpan bytes);
+[[nodiscard]] RefusedGreeting decode_refused_greeting(ByteSpan bytes);
 
 /// Which end proves that it knows the token.
 enum class Prover { kListener, kConnector };

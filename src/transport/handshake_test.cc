@@ -57,14 +57,14 @@ TEST(Handshake, GreetingsThatCannotBeAreRefused) {
 }
 
 TEST(Handshake, RefusalRoundTripAndCleaning) {
-  const Refusal refusal{ErrorCode::kPermissionDenied, true, "no\x1b[31m way\n"};
-  const Refusal back = decode_refusal(encode_refusal(refusal));
+  const RefusedGreeting refusal{ErrorCode::kPermissionDenied, true, "no\x1b[31m way\n"};
+  const RefusedGreeting back = decode_refused_greeting(encode_refused_greeting(refusal));
   EXPECT_EQ(back.code, refusal.code);
   EXPECT_TRUE(back.passing);
   EXPECT_EQ(back.reason, R"(no\x1b[31m way\n)");
-  const Refusal endless{ErrorCode::kUnavailable, false, std::string(10'000, 'x')};
-  EXPECT_EQ(decode_refusal(encode_refusal(endless)).reason.size(), kMaxReason);
-  EXPECT_NE(error_of([] { (void)decode_refusal(Bytes(6, std::byte{0})); }), "no error");
+  const RefusedGreeting endless{ErrorCode::kUnavailable, false, std::string(10'000, 'x')};
+  EXPECT_EQ(decode_refused_greeting(encode_refused_greeting(endless)).reason.size(), kMaxReason);
+  EXPECT_NE(error_of([] { (void)decode_refused_greeting(Bytes(6, std::byte{0})); }), "no error");
 }
 
 TEST(Handshake, ChallengeAndProofRoundTrip) {

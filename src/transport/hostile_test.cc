@@ -259,12 +259,12 @@ class FalseFriend : public Hostile, private Greeter {
   }
   const std::string& token() const override { return token_; }
   void judge(const Greeting&) override {}
-  LinkPtr make_link(StreamPtr stream, const Agreement&, Deadline) override {
+  ConnectionPtr make_connection(StreamPtr stream, const Agreement&, Deadline) override {
     stranger_ = std::make_unique<Stranger>(*stream);
     stream_ = std::move(stream);
     return nullptr;
   }
-  void adopt(const GreetedLink&) override {}
+  void adopt(const GreetedConnection&) override {}
   void note_refusal(const std::string&) override {}
 
   std::string token_;
@@ -289,7 +289,8 @@ TEST_F(FalseFriend, AnnouncedBytesAreNotAllocatedUnlessTheyFit) {
   rusage before{}, after{};
   ::getrusage(RUSAGE_SELF, &before);
   send_message(one(), 1, [](FrameHeader& header) { header.payload_bytes = 1ULL << 45; });
-  // The frame contradicts itself, so the link is dropped; the rightful peer has this instance.
+  // The frame contradicts itself, so the connection is dropped; the rightful peer has this
+  // instance.
   (void)stranger_->listen_to_the_end();
   ::getrusage(RUSAGE_SELF, &after);
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 64 << 10) << "kilobytes";
@@ -327,7 +328,7 @@ TEST_F(FalseFriend, AGreetingInTheMiddleEndsIt) {
   EXPECT_THAT(receive_error(), HasSubstr("after the greeting"));
 }
 
-// Damage may have happened on the way: the link goes, the boundary stays.
+// Damage may have happened on the way: the connection goes, the boundary stays.
 TEST_F(FalseFriend, DamageCostsTheLinkOnly) {
   Bytes bytes = frame_bytes(one());
   bytes[70] ^= std::byte{1};

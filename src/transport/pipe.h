@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "link.h"
+#include "connection.h"
 #include "stream.h"
 
 namespace harmonics {
@@ -64,7 +64,7 @@ class Pipe {
 
   /// Ends the call at once.
   virtual void shut() = 0;
-  /// As Link::part says; then ends the call.
+  /// As Connection::part says; then ends the call.
   virtual void part(Deadline until) = 0;
   /// After a greeting that came to nothing: the calling side just goes, the other one has said why
   /// and parts.
@@ -75,8 +75,8 @@ using PipePtr = std::shared_ptr<Pipe>;
 
 /// A pipe as a stream, for the greeting.
 [[nodiscard]] StreamPtr make_pipe_stream(PipePtr pipe);
-/// The link on a stream of make_pipe_stream after its greeting; on any other stream the ordinary
-/// link of streams.
-[[nodiscard]] LinkPtr make_pipe_link(StreamPtr stream, const DecoderLimits& limits);
+/// The connection on a stream of make_pipe_stream after its greeting; on any other stream the
+/// ordinary connection of streams.
+[[nodiscard]] ConnectionPtr make_pipe_connection(StreamPtr stream, const DecoderLimits& limits);
 
 }  // namespace harmonics

@@ -187,7 +187,7 @@ void Reception::greet_stream(Visit& visit) {
     }
   }
   if (greeter == nullptr) refuse_unknown(*stream, hello, deadline);
-  const GreetedLink greeted = greet_as_listener(std::move(stream), hello, *greeter, deadline);
+  const GreetedConnection greeted = greet_as_listener(std::move(stream), hello, *greeter, deadline);
   {
     // From here on the connection is the greeter's: it alone may end it.
     const std::lock_guard lock(mutex_);

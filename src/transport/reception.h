@@ -35,9 +35,9 @@ struct Visitor {
 };
 
 /// Greets each visitor on a thread of its own, so that a silent stranger holds up nobody, and hands
-/// the link to the boundary that was asked for. What strangers can make it log is bounded. Where
-/// boundaries have a token, whoever cannot prove it learns nothing, not even which names there are.
-/// Thread safe.
+/// the connection to the boundary that was asked for. What strangers can make it log is bounded.
+/// Where boundaries have a token, whoever cannot prove it learns nothing, not even which names
+/// there are. Thread safe.
 class Reception {
  public:
   /// `place` names the address in logs and refusals.

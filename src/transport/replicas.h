@@ -24,10 +24,10 @@ inline constexpr std::size_t kMaxReplicas = 64;
 /// hosts at the same place, and alike (kFailedPrecondition); they are handed on once. The boundary
 /// has ended when the host whose turn it is has closed.
 ///
-/// Failure: a link that breaks is made anew as with one host. A host that is gone for good (it was
-/// restarted, it went away, it refuses) is an Error of the call whose turn is that host's, which
-/// names it, and of every later call: what a dead host had done with its share cannot be known, so
-/// nothing is dealt again. Deadlines leave the turn where it was.
+/// Failure: a connection that breaks is made anew as with one host. A host that is gone for good
+/// (it was restarted, it went away, it refuses) is an Error of the call whose turn is that host's,
+/// which names it, and of every later call: what a dead host had done with its share cannot be
+/// known, so nothing is dealt again. Deadlines leave the turn where it was.
 [[nodiscard]] TransportPtr make_replicas(
     const RemoteBinding& binding, const TransportOptions& options,
     const std::function<TransportPtr(const RemoteBinding&, const TransportOptions&)>& make);

@@ -140,7 +140,7 @@ void Session::resume(const Progress& peer, const Window& peer_window, const Prog
   peer_window_ = peer_window;
   written_ = peer_.delivered;
   linked_ = true;
-  // What was told on the old link since the greeting may be lost with it: tell it again.
+  // What was told on the old connection since the greeting may be lost with it: tell it again.
   told_ = told;
   consumed_since_told_ = told.consumed == received_.consumed ? 0 : granted_.bytes;
 }

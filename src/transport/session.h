@@ -44,10 +44,11 @@ class Session {
   /// is pushed after it.
   Sequence push_end();
 
-  /// The next message to put on the link, or nothing when all are written or there is no link.
+  /// The next message to put on the connection, or nothing when all are written or there is no
+  /// connection.
   [[nodiscard]] std::optional<Sequence> next_to_write() const;
-  /// `sequence` goes onto the link now, before its first byte does. It must be what next_to_write
-  /// said.
+  /// `sequence` goes onto the connection now, before its first byte does. It must be what
+  /// next_to_write said.
   void written(Sequence sequence);
 
   /// The other end reports its progress. One that goes back is old news and changes nothing; one
@@ -60,7 +61,7 @@ class Session {
   /// The other end is being asked for its progress now.
   void asked() { asked_ = true; }
 
-  /// Whether something that was put onto the link has not been acknowledged.
+  /// Whether something that was put onto the connection has not been acknowledged.
   [[nodiscard]] bool unacknowledged() const { return linked_ && written_ > peer_.delivered; }
 
   [[nodiscard]] Sequence pushed() const { return pushed_; }
@@ -87,11 +88,11 @@ class Session {
   [[nodiscard]] bool may_leave() const {
     return end_pushed_ != 0 && peer_.delivered >= end_pushed_;
   }
-  /// The other end says that it leaves: it knows that we have all it sent, and a link to it serves
-  /// nobody any more. Before its end that is an Error (kDataLoss).
+  /// The other end says that it leaves: it knows that we have all it sent, and a connection to it
+  /// serves nobody any more. Before its end that is an Error (kDataLoss).
   void peer_leaves();
-  /// False when an end whose link is cut after the other one's end cannot know: the other one may
-  /// still wait to hear that everything arrived.
+  /// False when an end whose connection is cut after the other one's end cannot know: the other one
+  /// may still wait to hear that everything arrived.
   [[nodiscard]] bool peer_left() const { return peer_left_; }
   [[nodiscard]] std::uint64_t backlog_bytes() const { return backlog_bytes_; }
   /// The other end asks for our progress: the next message consumed is reported at once.
@@ -104,16 +105,16 @@ class Session {
   /// The other end is being told `progress()` now.
   void told_progress();
 
-  // --- the link ---
+  // --- the connection ---
 
   [[nodiscard]] const Window& granted() const { return granted_; }
   [[nodiscard]] bool linked() const { return linked_; }
-  /// A link is up, on which the other end said how far it is and what it grants, and we said
+  /// A connection is up, on which the other end said how far it is and what it grants, and we said
   /// `told`, our progress of a moment ago. Writing goes on after what the other end has. Progress
   /// that cannot be (beyond what was pushed, or short of what it acknowledged before) is an Error
   /// (kDataLoss): the other end is not who it was.
   void resume(const Progress& peer, const Window& peer_window, const Progress& told);
-  /// The link is gone; what was on it may or may not have arrived.
+  /// The connection is gone; what was on it may or may not have arrived.
   void cut();
 
   /// Everything that decides how the session will behave, as bytes: two sessions with the same
@@ -126,7 +127,7 @@ class Session {
 
   Window peer_window_{0, 0};
   Sequence pushed_ = 0;
-  Sequence written_ = 0;  // on this link; at least peer_.delivered
+  Sequence written_ = 0;  // on this connection; at least peer_.delivered
   Sequence highest_written_ = 0;
   Sequence end_pushed_ = 0;
   Progress peer_;

@@ -1,7 +1,7 @@
-// Every interleaving of two sessions and the link between them, up to six messages and three cuts:
-// nothing is lost, nothing doubled, the order is kept, credits are never exceeded, and from every
-// state there is a way on until both ends have left, each knowing that the other has everything or
-// that the other has left.
+// Every interleaving of two sessions and the connection between them, up to six messages and three
+// cuts: nothing is lost, nothing doubled, the order is kept, credits are never exceeded, and from
+// every state there is a way on until both ends have left, each knowing that the other has
+// everything or that the other has left.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -45,8 +45,8 @@ struct World {
   std::array<Sequence, 2> taken{};        // how many the program at end i received
   std::array<bool, 2> left{};             // whether end i has gone
   int cuts_left;
-  // A new link is being made: end 0 has left the old one and knows end 1's progress of then; end 1
-  // goes on reading the old link until it takes the new one over.
+  // A new connection is being made: end 0 has left the old one and knows end 1's progress of then;
+  // end 1 goes on reading the old connection until it takes the new one over.
   bool greeting = false;
   Progress snapshot;
 
@@ -166,7 +166,7 @@ class Exploration {
     return world.ends[i].progress();
   }
 
-  // While the link is being made anew, end 1 may still write to the old one; nobody reads it.
+  // While the connection is being made anew, end 1 may still write to the old one; nobody reads it.
   void write(const World& world, int i) {
     const auto sequence = world.ends[i].next_to_write();
     if (!sequence) return;
@@ -222,8 +222,8 @@ class Exploration {
   }
 
   // An end whose program has taken everything goes once it knows that the other one has all, or has
-  // gone. One that has the other's end and no link waits for the other to come back; the transport
-  // ends that wait by time, here it ends when the other one is gone indeed.
+  // gone. One that has the other's end and no connection waits for the other to come back; the
+  // transport ends that wait by time, here it ends when the other one is gone indeed.
   void leave(const World& world, int i) {
     const Session& end = world.ends[i];
     if (static_cast<int>(world.taken[i]) != scenario_.messages[1 - i]) return;

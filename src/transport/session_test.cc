@@ -19,10 +19,10 @@ ErrorCode code_of(Work work) {
   return ErrorCode::kUnknown;
 }
 
-// Two sessions on a link that is up.
+// Two sessions on a connection that is up.
 struct Ends {
-  explicit Ends(Window window = kWide) : a(window), b(window) { link(); }
-  void link() {
+  explicit Ends(Window window = kWide) : a(window), b(window) { connection(); }
+  void connection() {
     const Progress of_a = a.progress();
     const Progress of_b = b.progress();
     a.resume(of_b, b.granted(), of_a);
@@ -160,7 +160,7 @@ TEST(Session, ResumeGoesOnAfterWhatArrived) {
   ends.cut();
   EXPECT_FALSE(ends.a.next_to_write());
   EXPECT_TRUE(ends.a.may_push(1)) << "a cut link does not stop the sender below its credits";
-  ends.link();
+  ends.connection();
   EXPECT_EQ(ends.a.next_to_write(), 2u);
   EXPECT_EQ(ends.a.peer_delivered(), 1u);
 }
@@ -172,7 +172,7 @@ TEST(Session, ProgressToldOnALinkThatWasCutIsToldAgain) {
   const Progress greeted = ends.b.progress();
   ends.b.consume();
   ends.b.consume();
-  ends.b.told_progress();  // into a link that is dead already
+  ends.b.told_progress();  // into a connection that is dead already
   ends.cut();
   ends.a.resume(greeted, kWide, {});
   ends.b.resume({}, kWide, greeted);

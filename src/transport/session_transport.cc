@@ -32,7 +32,7 @@ bool SessionTransport::start() {
       const Lock lock(mutex_);
       arrived_.notify_all();
       room_.notify_all();
-      if (link_) link_->wake();
+      if (connection_) connection_->wake();
     });
   }
   return true;
@@ -51,31 +51,32 @@ void SessionTransport::stop() {
     stopping_ = true;
     cancel_.signal();
     io_.notify_all();
-    if (link_) link_->wake();
+    if (connection_) connection_->wake();
   }
   thread_.join();
 }
 
 std::string SessionTransport::where() const {
-  const std::string peer = link_ ? link_->peer() : format("{}:{}", binding_.host, binding_.port);
+  const std::string peer =
+      connection_ ? connection_->peer() : format("{}:{}", binding_.host, binding_.port);
   return format("boundary '{}' ({} to {})", binding_.name, transport_name(binding_.transport),
                 peer);
 }
 
 void SessionTransport::fail_wait(const Wait& wait, const std::string& what) const {
-  const std::string link = link_ ? "the link is up" : "there is no link: " + trouble_;
+  const std::string connection = connection_ ? "the link is up" : "there is no link: " + trouble_;
   if (wait.stop_from && std::chrono::steady_clock::now() < wait.deadline) {
     fail(ErrorCode::kCancelled, "{}: {} when this end was asked to stop ({}); {}", where(), what,
-         options_.stop->why(), link);
+         options_.stop->why(), connection);
   }
-  fail(ErrorCode::kDeadlineExceeded, "{}: {} before the deadline; {}", where(), what, link);
+  fail(ErrorCode::kDeadlineExceeded, "{}: {} before the deadline; {}", where(), what, connection);
 }
 
 // The deadline, or an earlier moment when it is asked to stop.
 Deadline SessionTransport::end_of(Wait& wait) const {
   if (!options_.stop || !options_.stop->asked()) return wait.deadline;
   if (!wait.stop_from) wait.stop_from = std::chrono::steady_clock::now();
-  return std::min(wait.deadline, options_.stop->limit(*wait.stop_from, link_ != nullptr));
+  return std::min(wait.deadline, options_.stop->limit(*wait.stop_from, connection_ != nullptr));
 }
 
 void SessionTransport::check_usable() const {
@@ -86,8 +87,8 @@ void SessionTransport::check_usable() const {
 // False once the wait is over. Returns for any reason: the caller looks again.
 bool SessionTransport::wait_for_change(Lock& lock, std::condition_variable& change, Wait& wait) {
   const Deadline end = end_of(wait);
-  if (link_) link_->push();
-  if (link_ && !working_) {
+  if (connection_) connection_->push();
+  if (connection_ && !working_) {
     ++works_;
     work(lock, std::min(end, next_look_));
     // Someone else who waits may have to go on with the work.
@@ -95,7 +96,7 @@ bool SessionTransport::wait_for_change(Lock& lock, std::condition_variable& chan
       arrived_.notify_all();
       room_.notify_all();
     }
-    if (deep_sleep_ && link_) link_->wake();
+    if (deep_sleep_ && connection_) connection_->wake();
     return std::chrono::steady_clock::now() < end_of(wait);
   }
   ++waiting_;
@@ -200,17 +201,17 @@ void SessionTransport::close(Deadline deadline) {
     const auto ended = [&] { return failure_ || session_.may_leave() || peer_is_gone(); };
     Wait all{deadline};
     while (!ended() && std::chrono::steady_clock::now() < end_of(all)) {
-      const bool lingers = session_.peer_ended() && !link_;
+      const bool lingers = session_.peer_ended() && !connection_;
       Wait once{lingers ? std::min(deadline, linger_until_) : deadline, all.stop_from};
       (void)wait_for_change(lock, room_, once);
     }
     last_words_until_ = std::min(deadline, deadline_in(kLastWords));
-    if (!ended() && (link_ || !session_.peer_ended())) {
+    if (!ended() && (connection_ || !session_.peer_ended())) {
       const std::string what =
           format("the peer has {} of {} messages sent", session_.peer_delivered(), end - 1);
       const Error late(ErrorCode::kDeadlineExceeded,
                        format("{}: closed, but {} when the deadline came; {}", where(), what,
-                              link_ ? "the link is up" : "there is no link: " + trouble_));
+                              connection_ ? "the link is up" : "there is no link: " + trouble_));
       lock.unlock();
       stop();
       throw late;
@@ -223,7 +224,7 @@ void SessionTransport::close(Deadline deadline) {
 TransportStats SessionTransport::stats() const {
   const Lock lock(mutex_);
   TransportStats out = stats_;
-  const LinkCounts now = link_ ? link_->counts() : LinkCounts{};
+  const ConnectionCounts now = connection_ ? connection_->counts() : ConnectionCounts{};
   out.socket_payload_sent = past_counts_.socket_payload_sent + now.socket_payload_sent;
   out.socket_payload_received = past_counts_.socket_payload_received + now.socket_payload_received;
   return out;

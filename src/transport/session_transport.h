@@ -1,10 +1,11 @@
-// The transport of every kind that connects two processes: a session over links that come and go.
+// The transport of every kind that connects two processes: a session over connections that come and
+// go.
 //
-// Whoever waits does the work: a thread that waits for a message or for room reads from the link
-// himself and writes what is unfinished, so that a quick exchange wakes no other thread. While no
-// program thread waits, the I/O thread of the end does the same, so that bytes move while the
-// program computes. It also keeps time (signs of life, silence) and, at the connecting end, makes
-// links anew. All state is behind one mutex, which nobody holds while bytes move.
+// Whoever waits does the work: a thread that waits for a message or for room reads from the
+// connection himself and writes what is unfinished, so that a quick exchange wakes no other thread.
+// While no program thread waits, the I/O thread of the end does the same, so that bytes move while
+// the program computes. It also keeps time (signs of life, silence) and, at the connecting end,
+// makes connections anew. All state is behind one mutex, which nobody holds while bytes move.
 #pragma once
 
 #include <condition_variable>
@@ -33,10 +34,10 @@ struct Route {
   std::function<ListenerPtr(const SocketAddress&, const TransportOptions&)> open_listener;
   /// The connecting end: a fresh connection to the other one, or an Error.
   std::function<StreamPtr(Deadline, const WakeEvent& cancel)> connect;
-  LinkMaker make_link;
-  /// Whether a link can break while both ends live. If not, a broken one is a dead peer.
+  ConnectionMaker make_connection;
+  /// Whether a connection can break while both ends live. If not, a broken one is a dead peer.
   bool may_reconnect = true;
-  /// A link that is silent this long counts as cut; zero: never.
+  /// A connection that is silent this long counts as cut; zero: never.
   Nanoseconds silence_limit{0};
 };
 
@@ -63,16 +64,17 @@ class SessionTransport final : public Transport, private Greeter {
   Greeting greeting() override;
   const std::string& token() const override { return options_.token; }
   void judge(const Greeting& theirs) override;
-  LinkPtr make_link(StreamPtr stream, const Agreement& agreement, Deadline deadline) override;
-  void adopt(const GreetedLink& greeted) override;
+  ConnectionPtr make_connection(StreamPtr stream, const Agreement& agreement,
+                                Deadline deadline) override;
+  void adopt(const GreetedConnection& greeted) override;
   void note_refusal(const std::string& reason) override;
 
   // The I/O thread.
   void run();
-  LinkPtr next_link();
+  ConnectionPtr next_connection();
   void try_to_connect(Lock& lock);
   void take_over(Lock& lock);
-  void serve(const LinkPtr& link);
+  void serve(const ConnectionPtr& connection);
   void say_last_words(Lock& lock);
   void stop();
 
@@ -85,15 +87,16 @@ class SessionTransport final : public Transport, private Greeter {
   bool wait_for_change(Lock& lock, std::condition_variable& change, Wait& wait);
   [[nodiscard]] Deadline end_of(Wait& wait) const;
   void work(Lock& lock, Deadline until);
-  void turn(Lock& lock, const LinkPtr& link, const std::optional<Error>& broken, bool has_read);
+  void turn(Lock& lock, const ConnectionPtr& connection, const std::optional<Error>& broken,
+            bool has_read);
   void take_frame(ReceivedFrame& frame);
-  void keep_time(const LinkPtr& link, bool has_read);
+  void keep_time(const ConnectionPtr& connection, bool has_read);
   void look_for_missing(Deadline now);
-  void link_broke(const Error& error);
+  void connection_broke(const Error& error);
   void finish_writing(Lock& lock);
   void flush(Lock& lock);
   [[nodiscard]] std::optional<OutgoingFrame> next_frame();
-  void lose_link(const std::string& reason);
+  void lose_connection(const std::string& reason);
   [[nodiscard]] bool peer_is_gone() const;
   void give_up(ErrorCode code, const std::string& what);
   void forget_delivered();
@@ -113,17 +116,17 @@ class SessionTransport final : public Transport, private Greeter {
   mutable std::mutex mutex_;
   std::condition_variable arrived_;  // for receivers
   std::condition_variable room_;     // for senders and close
-  std::condition_variable io_;       // for the I/O thread without a link
+  std::condition_variable io_;       // for the I/O thread without a connection
 
   Session session_;
   std::deque<std::shared_ptr<const OutgoingMessage>> outbox_;  // null: the end
   std::uint64_t outbox_bytes_ = 0;
   std::deque<Message> inbox_;
 
-  LinkPtr link_;
-  bool residue_ = false;               // the link has an unfinished write
-  bool writing_ = false;               // some thread is writing to the link
-  bool working_ = false;               // some thread waits at the link and reads from it
+  ConnectionPtr connection_;
+  bool residue_ = false;               // the connection has an unfinished write
+  bool writing_ = false;               // some thread is writing to the connection
+  bool working_ = false;               // some thread waits at the connection and reads from it
   bool io_works_ = false;              // it is the I/O thread
   std::uint64_t works_ = 0;            // by program threads, so far
   int waiting_ = 0;                    // program threads that wait for another one's work
@@ -142,23 +145,24 @@ class SessionTransport final : public Transport, private Greeter {
   std::optional<Missing> missing_;
   Nanoseconds answer_time_{0};  // of the last one that was asked for
   int probes_due_ = 0;
-  std::optional<GreetedLink> offer_;  // that the I/O thread has not taken over yet
+  std::optional<GreetedConnection> offer_;  // that the I/O thread has not taken over yet
 
-  std::optional<Agreement> agreement_;  // of the last link
+  std::optional<Agreement> agreement_;  // of the last connection
   std::uint64_t greetings_ = 0;         // of ours so far
-  std::uint64_t newest_attempt_ = 0;    // of the peer's, among the links adopted
+  std::uint64_t newest_attempt_ = 0;    // of the peer's, among the connections adopted
   std::optional<Error> failure_;
-  std::string trouble_ = "no connection yet";  // why there is no link
+  std::string trouble_ = "no connection yet";  // why there is no connection
   bool ask_due_ = false;
   bool closed_ = false;
   bool stopping_ = false;
-  Deadline linger_until_{};  // without a link after the peer's end: when the peer counts as gone
+  Deadline
+      linger_until_{};  // without a connection after the peer's end: when the peer counts as gone
   Deadline last_words_until_{};
   int not_found_ = 0;  // attempts that met a process without this boundary
   int failed_attempts_ = 0;
   Random jitter_;
   TransportStats stats_;
-  LinkCounts past_counts_;  // of links that are gone
+  ConnectionCounts past_counts_;  // of connections that are gone
 
   WakeEvent cancel_;
   std::thread thread_;

@@ -1,4 +1,4 @@
-// The I/O thread of a session transport, its greetings, and writing to the link.
+// The I/O thread of a session transport, its greetings, and writing to the connection.
 #include <algorithm>
 #include <utility>
 
@@ -10,13 +10,13 @@
 namespace harmonics {
 namespace {
 
-// How long the I/O thread leaves the link to program threads that come and go: the longer they have
-// been at it without a pause, the longer.
+// How long the I/O thread leaves the connection to program threads that come and go: the longer
+// they have been at it without a pause, the longer.
 constexpr Nanoseconds kDoze = std::chrono::milliseconds(1);
 constexpr Nanoseconds kLongestDoze = std::chrono::milliseconds(8);
-// An end whose link is cut after the other one's end cannot tell whether that one knows that all
-// has arrived. It stays for that one to come back, so many limits of silence (in which the other
-// one may not have noticed the cut) and longest pauses between attempts.
+// An end whose connection is cut after the other one's end cannot tell whether that one knows that
+// all has arrived. It stays for that one to come back, so many limits of silence (in which the
+// other one may not have noticed the cut) and longest pauses between attempts.
 constexpr int kLingerSilences = 2;
 constexpr int kLingerRetries = 4;
 // A process binds its boundaries one after the other; one that still lacks ours after so many
@@ -79,7 +79,7 @@ void SessionTransport::judge(const Greeting& theirs) {
   }
   const std::optional<InstanceId> known = known_peer();
   if (!known || *known == theirs.instance) return;
-  if (link_ || offer_) {
+  if (connection_ || offer_) {
     refuse(ErrorCode::kAlreadyExists, format("boundary '{}' has a peer already", binding_.name),
            true);
   }
@@ -88,32 +88,32 @@ void SessionTransport::judge(const Greeting& theirs) {
   refuse(ErrorCode::kAborted, "the other life of this peer was in the middle of the run", true);
 }
 
-LinkPtr SessionTransport::make_link(StreamPtr stream, const Agreement& agreement,
-                                    Deadline deadline) {
-  return route_.make_link(std::move(stream), agreement, deadline);
+ConnectionPtr SessionTransport::make_connection(StreamPtr stream, const Agreement& agreement,
+                                                Deadline deadline) {
+  return route_.make_connection(std::move(stream), agreement, deadline);
 }
 
-void SessionTransport::adopt(const GreetedLink& greeted) {
+void SessionTransport::adopt(const GreetedConnection& greeted) {
   const Lock lock(mutex_);
   const std::optional<InstanceId> known = known_peer();
   if (known && *known != greeted.agreement.theirs.instance) {
-    greeted.link->shut();  // two came at once, and the other one was first
+    greeted.connection->shut();  // two came at once, and the other one was first
     return;
   }
   if (greeted.agreement.theirs.attempt <= newest_attempt_) {
-    greeted.link->shut();  // the peer has given this link up for a newer one already
+    greeted.connection->shut();  // the peer has given this connection up for a newer one already
     return;
   }
   newest_attempt_ = greeted.agreement.theirs.attempt;
-  if (offer_) offer_->link->shut();
+  if (offer_) offer_->connection->shut();
   offer_ = greeted;
-  if (link_) link_->wake();
+  if (connection_) connection_->wake();
   io_.notify_all();
 }
 
 void SessionTransport::note_refusal(const std::string& reason) {
   const Lock lock(mutex_);
-  if (!link_) trouble_ = reason;
+  if (!connection_) trouble_ = reason;
 }
 
 std::optional<InstanceId> SessionTransport::known_peer() const {
@@ -125,22 +125,22 @@ std::optional<InstanceId> SessionTransport::known_peer() const {
 // --- the I/O thread ---
 
 void SessionTransport::run() {
-  while (const LinkPtr link = next_link()) serve(link);
+  while (const ConnectionPtr connection = next_connection()) serve(connection);
   Lock lock(mutex_);
-  if (link_) {
+  if (connection_) {
     say_last_words(lock);
-    lose_link("this end is shutting down");
+    lose_connection("this end is shutting down");
   }
-  if (offer_) offer_->link->shut();
+  if (offer_) offer_->connection->shut();
   offer_.reset();
 }
 
 // Tells a peer that would wait otherwise. Program threads that are still here find the end closed
-// and go; until then the link is theirs.
+// and go; until then the connection is theirs.
 void SessionTransport::say_last_words(Lock& lock) {
   if (!io_.wait_until(lock, last_words_until_, [&] { return !working_ && !writing_; })) return;
-  const LinkPtr link = link_;
-  if (!link) return;
+  const ConnectionPtr connection = connection_;
+  if (!connection) return;
   FrameHeader header;
   header.type = session_.may_leave() ? FrameType::kLeave : FrameType::kAbandon;
   header.boundary = boundary_id_;
@@ -154,30 +154,30 @@ void SessionTransport::say_last_words(Lock& lock) {
     do {
       if (whole) {
         said = true;
-        whole = link->write({header, nullptr});
+        whole = connection->write({header, nullptr});
       } else {
-        link->wait(last_words_until_);
-        link->read(frames_);  // else a peer that writes as well might never get to read
+        connection->wait(last_words_until_);
+        connection->read(frames_);  // else a peer that writes as well might never get to read
         frames_.clear();
-        whole = link->finish_write();
+        whole = connection->finish_write();
       }
     } while (!(whole && said) && in_time());
-    if (in_time()) link->part(last_words_until_);
+    if (in_time()) connection->part(last_words_until_);
   } catch (const Error&) {
-    // The link is gone, and with it whoever could have listened.
+    // The connection is gone, and with it whoever could have listened.
   }
   lock.lock();
   working_ = writing_ = false;
   frames_.clear();
 }
 
-LinkPtr SessionTransport::next_link() {
+ConnectionPtr SessionTransport::next_connection() {
   Lock lock(mutex_);
   for (;;) {
     if (stopping_) return nullptr;
     if (offer_) {
       take_over(lock);
-      if (link_) return link_;
+      if (connection_) return connection_;
     } else if (failure_ || peer_is_gone() || route_.listener) {
       io_.wait(lock);
     } else {
@@ -234,23 +234,23 @@ void SessionTransport::try_to_connect(Lock& lock) {
 }
 
 void SessionTransport::take_over(Lock& lock) {
-  const GreetedLink offer = std::move(*std::exchange(offer_, std::nullopt));
-  if (link_) lose_link("replaced by a new link");
+  const GreetedConnection offer = std::move(*std::exchange(offer_, std::nullopt));
+  if (connection_) lose_connection("replaced by a new link");
   if (failure_) {
-    offer.link->shut();
+    offer.connection->shut();
     return;
   }
   try {
     session_.resume(offer.agreement.theirs.progress, offer.agreement.theirs.window,
                     offer.agreement.ours.progress);
   } catch (const Error& error) {
-    offer.link->shut();
+    offer.connection->shut();
     give_up(error.code(), error.what());
     return;
   }
   if (agreement_) ++stats_.reconnects;
   agreement_ = offer.agreement;
-  link_ = offer.link;
+  connection_ = offer.connection;
   failed_attempts_ = 0;
   next_look_ = std::chrono::steady_clock::now();
   next_beat_ = next_look_ + options_.heartbeat;
@@ -260,13 +260,13 @@ void SessionTransport::take_over(Lock& lock) {
   flush(lock);
 }
 
-void SessionTransport::serve(const LinkPtr& link) {
+void SessionTransport::serve(const ConnectionPtr& connection) {
   Lock lock(mutex_);
   std::uint64_t works_seen = works_;
   Nanoseconds doze = kDoze;
-  while (!stopping_ && !offer_ && link_ == link) {
-    const bool held_back = link->holds_back();
-    link->push();
+  while (!stopping_ && !offer_ && connection_ == connection) {
+    const bool held_back = connection->holds_back();
+    connection->push();
     const bool program_works = std::exchange(works_seen, works_) != works_;
     if (!program_works || held_back) doze = kDoze;
     if (!working_ && !program_works) {
@@ -284,38 +284,39 @@ void SessionTransport::serve(const LinkPtr& link) {
         deep_sleep_ ? next_look_ : std::min(next_look_, deadline_in(doze)), deadline_in(kDoze));
     doze = std::min(2 * doze, kLongestDoze);
     lock.unlock();
-    link->doze(until);
+    connection->doze(until);
     lock.lock();
     deep_sleep_ = false;
-    if (!working_ && link_ == link) turn(lock, link, std::nullopt, false);
+    if (!working_ && connection_ == connection) turn(lock, connection, std::nullopt, false);
   }
 }
 
 void SessionTransport::work(Lock& lock, Deadline until) {
-  const LinkPtr link = link_;
+  const ConnectionPtr connection = connection_;
   std::optional<Error> broken;
   working_ = true;
   lock.unlock();
   try {
-    link->wait(until);
-    link->read(frames_);
+    connection->wait(until);
+    connection->read(frames_);
   } catch (const Error& error) {
     broken = error;
   }
   lock.lock();
   working_ = false;
   if (stopping_) io_.notify_all();
-  turn(lock, link, broken, true);
+  turn(lock, connection, broken, true);
 }
 
-void SessionTransport::turn(Lock& lock, const LinkPtr& link, const std::optional<Error>& broken,
-                            bool has_read) {
-  if (link_ == link) {
+void SessionTransport::turn(Lock& lock, const ConnectionPtr& connection,
+                            const std::optional<Error>& broken, bool has_read) {
+  if (connection_ == connection) {
     try {
       // What came whole before a break still counts.
       for (ReceivedFrame& frame : frames_) take_frame(frame);
     } catch (const Error& error) {
-      // The frames were whole, so it is the peer that breaks the rules: a new link would not help.
+      // The frames were whole, so it is the peer that breaks the rules: a new connection would not
+      // help.
       give_up(error.code(), error.what());
     }
     if (!frames_.empty()) {
@@ -325,9 +326,9 @@ void SessionTransport::turn(Lock& lock, const LinkPtr& link, const std::optional
     }
   }
   frames_.clear();
-  if (link_ == link) keep_time(link, has_read);
-  if (link_ == link && session_.peer_left()) lose_link("the peer has closed");
-  if (link_ == link && broken) link_broke(*broken);
+  if (connection_ == connection) keep_time(connection, has_read);
+  if (connection_ == connection && session_.peer_left()) lose_connection("the peer has closed");
+  if (connection_ == connection && broken) connection_broke(*broken);
   flush(lock);
 }
 
@@ -365,14 +366,14 @@ void SessionTransport::take_frame(ReceivedFrame& frame) {
 
 // Silence is only what a thread that has just looked does not hear: one that was kept from its work
 // must not take its own absence for the other end's.
-void SessionTransport::keep_time(const LinkPtr& link, bool has_read) {
+void SessionTransport::keep_time(const ConnectionPtr& connection, bool has_read) {
   const Deadline now = std::chrono::steady_clock::now();
   if (has_read && route_.silence_limit > Nanoseconds(0) &&
-      now - link->last_heard() > route_.silence_limit) {
-    link_broke(Error(
+      now - connection->last_heard() > route_.silence_limit) {
+    connection_broke(Error(
         ErrorCode::kUnavailable,
         format(
-            "no sign of life from {} for {} ms", link->peer(),
+            "no sign of life from {} for {} ms", connection->peer(),
             std::chrono::duration_cast<std::chrono::milliseconds>(route_.silence_limit).count())));
     return;
   }
@@ -407,27 +408,27 @@ void SessionTransport::look_for_missing(Deadline now) {
   }
 }
 
-void SessionTransport::link_broke(const Error& error) {
-  // A frame whose checksums are right and that is still too large will be so on every link;
+void SessionTransport::connection_broke(const Error& error) {
+  // A frame whose checksums are right and that is still too large will be so on every connection;
   // anything else may have happened on the way.
   const bool hopeless = error.code() == ErrorCode::kResourceExhausted;
   if (hopeless) {
     give_up(error.code(), error.what());
   } else {
-    lose_link(error.what());
+    lose_connection(error.what());
   }
 }
 
 // --- under the mutex ---
 
-void SessionTransport::lose_link(const std::string& reason) {
-  if (!link_) return;
-  const LinkCounts counts = link_->counts();
+void SessionTransport::lose_connection(const std::string& reason) {
+  if (!connection_) return;
+  const ConnectionCounts counts = connection_->counts();
   past_counts_.socket_payload_sent += counts.socket_payload_sent;
   past_counts_.socket_payload_received += counts.socket_payload_received;
-  link_->shut();
-  link_->wake();
-  link_.reset();
+  connection_->shut();
+  connection_->wake();
+  connection_.reset();
   if (route_.may_reconnect) {
     linger_until_ = deadline_in(kLingerSilences * route_.silence_limit +
                                 kLingerRetries * options_.retry_longest);
@@ -449,7 +450,7 @@ void SessionTransport::lose_link(const std::string& reason) {
 
 // Nothing comes from it any more, and nothing that is sent will be taken.
 bool SessionTransport::peer_is_gone() const {
-  if (!session_.peer_ended() || link_ || offer_) return false;
+  if (!session_.peer_ended() || connection_ || offer_) return false;
   return session_.peer_left() || std::chrono::steady_clock::now() >= linger_until_;
 }
 
@@ -457,7 +458,7 @@ void SessionTransport::give_up(ErrorCode code, const std::string& what) {
   if (failure_) return;
   failure_ = Error(code, format("{}, after message {} received and {} sent: {}", where(),
                                 session_.progress().delivered, session_.pushed(), what));
-  lose_link(what);
+  lose_connection(what);
   arrived_.notify_all();
   room_.notify_all();
   io_.notify_all();
@@ -503,28 +504,28 @@ void SessionTransport::flush(Lock& lock) {
   finish_writing(lock);
   if (writing_) return;  // whoever writes looks again before he stops
   writing_ = true;
-  while (link_ && !residue_) {
+  while (connection_ && !residue_) {
     std::optional<OutgoingFrame> frame = next_frame();
     if (!frame) break;
-    const LinkPtr link = link_;
+    const ConnectionPtr connection = connection_;
     bool whole = true;
     std::optional<Error> broken;
     lock.unlock();
     try {
-      whole = link->write(std::move(*frame));
+      whole = connection->write(std::move(*frame));
     } catch (const Error& error) {
       broken = error;
     }
     lock.lock();
-    if (link != link_) continue;
+    if (connection != connection_) continue;
     if (broken) {
-      lose_link(broken->what());
+      lose_connection(broken->what());
     } else if (!whole) {
       residue_ = true;
-      if (working_) link->wake();  // who works has to wait for room as well
-    } else if (link->holds_back()) {
-      ++works_;  // so that the I/O thread looks at the link every now and then
-      if (io_works_) link->wake();
+      if (working_) connection->wake();  // who works has to wait for room as well
+    } else if (connection->holds_back()) {
+      ++works_;  // so that the I/O thread looks at the connection every now and then
+      if (io_works_) connection->wake();
     }
   }
   writing_ = false;
@@ -534,20 +535,20 @@ void SessionTransport::flush(Lock& lock) {
 void SessionTransport::finish_writing(Lock& lock) {
   if (!residue_ || writing_) return;
   writing_ = true;
-  const LinkPtr link = link_;
+  const ConnectionPtr connection = connection_;
   bool whole = false;
   std::optional<Error> broken;
   lock.unlock();
   try {
-    whole = link->finish_write();
+    whole = connection->finish_write();
   } catch (const Error& error) {
     broken = error;
   }
   lock.lock();
   writing_ = false;
-  if (link != link_) return;
+  if (connection != connection_) return;
   if (broken) {
-    lose_link(broken->what());
+    lose_connection(broken->what());
   } else if (whole) {
     residue_ = false;
   }

@@ -7,7 +7,7 @@
 #include <harmonics/custody/digest.h>
 
 #include "endpoint.h"
-#include "shm_link.h"
+#include "shm_connection.h"
 
 namespace harmonics {
 namespace {
@@ -44,7 +44,7 @@ TransportPtr make_shm(const RemoteBinding& binding, const TransportOptions& aske
   Route route;
   route.may_reconnect = false;
   route.open_listener = open_socket_listener;
-  route.make_link = make_shm_link;
+  route.make_connection = make_shm_connection;
   route.connect = [address](Deadline deadline, const WakeEvent& cancel) {
     return make_plain_stream(connect_to(address, deadline, cancel), "the other process");
   };

@@ -17,7 +17,7 @@
 #include "endpoint_testing.h"
 #include "frame_testing.h"
 #include "shm_blocks.h"
-#include "shm_link.h"
+#include "shm_connection.h"
 #include "shm_ring.h"
 
 namespace harmonics {

@@ -43,7 +43,7 @@ class Stream {
   [[nodiscard]] virtual const std::string& peer() const = 0;
   /// Ends the connection: whoever reads or writes gets an Error soon. Any thread.
   virtual void shut() = 0;
-  /// As Link::part says.
+  /// As Connection::part says.
   virtual void part(Deadline until) = 0;
 };
 

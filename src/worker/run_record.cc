@@ -288,19 +288,19 @@ std::optional<SupervisorRecord> read_supervisor(const std::string& folder) {
   return read_state(folder).supervisor;
 }
 
-bool write_stop(const std::string& folder, const StopRequest& stop) {
+bool write_stop(const std::string& folder, const StopOrder& stop) {
   RecordWriter out;
   out.text(name_of(stop.as));
   out.number(stop.grace_ms);
   return replace_file(folder + "/stop", out.bytes());
 }
 
-std::optional<StopRequest> read_stop(const std::string& folder) {
+std::optional<StopOrder> read_stop(const std::string& folder) {
   const auto bytes = read_small_file(folder + "/stop", kMaxEndMessageBytes);
   if (!bytes) return std::nullopt;
   RecordReader in(*bytes);
   const auto as = end_from(in.text());
-  StopRequest stop;
+  StopOrder stop;
   stop.grace_ms = in.number();
   if (!in.whole() || !as) return std::nullopt;
   stop.as = *as;

@@ -6,7 +6,7 @@
 //   state       first who supervises and who guards it (SupervisorRecord), from when on the attempt
 //               counts as started; then how it ended (EndRecord), when nothing of it runs any more.
 //               One write each; half of one counts as none
-//   stop        the worker's wish that it ends (a StopRequest), announced by SIGUSR1
+//   stop        the worker's wish that it ends (a StopOrder), announced by SIGUSR1
 //   out.N err.N what the task printed, from byte N of that stream on
 //   progress    the last line of progress that the task reported; metrics.N all of them
 //   work        a folder: the files that came with the task, in which it then runs
@@ -84,7 +84,7 @@ struct EndRecord {
   std::string message;
 };
 
-struct StopRequest {
+struct StopOrder {
   RunEnd as = RunEnd::kStopped;
   std::uint64_t grace_ms = 0;
 };
@@ -101,8 +101,8 @@ bool write_run(const std::string& folder, const RunRecord& run);
 std::optional<RunRecord> read_run(const std::string& folder);
 bool write_supervisor(const std::string& folder, const SupervisorRecord& supervisor);
 std::optional<SupervisorRecord> read_supervisor(const std::string& folder);
-bool write_stop(const std::string& folder, const StopRequest& stop);
-std::optional<StopRequest> read_stop(const std::string& folder);
+bool write_stop(const std::string& folder, const StopOrder& stop);
+std::optional<StopOrder> read_stop(const std::string& folder);
 bool write_end(const std::string& folder, const EndRecord& end);
 std::optional<EndRecord> read_end(const std::string& folder);
 

@@ -180,7 +180,7 @@ void SupervisorHost::start(const RunRecord& run, std::span<const TaskFile> files
   watches_[run.attempt] = {};
 }
 
-void SupervisorHost::stop(const std::string& attempt, const StopRequest& request) {
+void SupervisorHost::stop(const std::string& attempt, const StopOrder& request) {
   const auto watch = watches_.find(attempt);
   if (watch == watches_.end()) return;
   write_stop(attempt_folder(attempt), request);

@@ -63,7 +63,7 @@ class SupervisorHost {
   /// have passed `check_files`.
   void start(const RunRecord& run, std::span<const TaskFile> files = {});
   /// Asks the supervisor to stop the task; nothing happens if it is gone already.
-  void stop(const std::string& attempt, const StopRequest& request);
+  void stop(const std::string& attempt, const StopOrder& request);
   /// When the lease and the hold end, on CLOCK_BOOTTIME; every supervisor reads it.
   struct LeaseEnds {
     std::uint64_t lease_ns = 0;  ///< 0: there was none.

@@ -9,16 +9,16 @@
 
 namespace harmonics {
 
-enum class Stream { kOutput = 1, kError = 2 };
+enum class TextStream { kOutput = 1, kError = 2 };
 
-[[nodiscard]] bool is_terminal(Stream stream);
+[[nodiscard]] bool is_terminal(TextStream stream);
 /// True on a terminal that shows colours, unless NO_COLOR is set.
-[[nodiscard]] bool wants_colour(Stream stream);
+[[nodiscard]] bool wants_colour(TextStream stream);
 /// Columns of the terminal; 80 where that cannot be known.
-[[nodiscard]] int terminal_width(Stream stream);
+[[nodiscard]] int terminal_width(TextStream stream);
 
 /// Rows of the terminal; 24 where that cannot be known.
-[[nodiscard]] int terminal_height(Stream stream);
+[[nodiscard]] int terminal_height(TextStream stream);
 
 /// The lines of `text` that a terminal of this size shows without scrolling, each cut to the
 /// columns; what does not fit below is counted in the last line.
@@ -29,7 +29,7 @@ enum class Stream { kOutput = 1, kError = 2 };
 
 /// Writes all of `text` at once; a stream that does not take it (a full disk, a closed pipe) is an
 /// Error.
-void write_text(Stream stream, std::string_view text);
+void write_text(TextStream stream, std::string_view text);
 
 /// Writes `json` and a line break to standard output, with \u escapes for what a terminal would
 /// obey.

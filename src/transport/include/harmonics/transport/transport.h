@@ -51,7 +51,7 @@ struct TransportStats {
 };
 
 /// One end of a boundary. It carries both ways: activations forward, gradients back. Messages
-/// arrive in the order sent, each exactly once, whatever happens to the link between.
+/// arrive in the order sent, each exactly once, whatever happens to the connection between.
 ///
 /// Threads: every member may be called from any thread. Messages of one thread keep their order.
 ///
@@ -116,7 +116,7 @@ struct TransportOptions {
   TlsOptions tls = {};
   /// What this end lets the other have in flight. Shared memory takes at most 64 messages of it.
   Window window = {};
-  /// A sign of life is sent this often; after three silent periods a link counts as cut.
+  /// A sign of life is sent this often; after three silent periods a connection counts as cut.
   Nanoseconds heartbeat = std::chrono::seconds(1);
   /// When an acknowledgement stays out this long, or four times as long as the last one took if
   /// that is more, it is asked for, a few times over: bytes that were lost on the way are missed

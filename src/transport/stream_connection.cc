@@ -1,4 +1,4 @@
-#include "tcp_link.h"
+#include "stream_connection.h"
 
 #include <poll.h>
 #include <time.h>
@@ -97,9 +97,9 @@ class FrameCursor {
   std::size_t count_ = 0;
 };
 
-class StreamLink final : public Link {
+class StreamConnection final : public Connection {
  public:
-  StreamLink(StreamPtr stream, const DecoderLimits& limits)
+  StreamConnection(StreamPtr stream, const DecoderLimits& limits)
       : stream_(std::move(stream)), decoder_(limits), staging_(kStagingBytes) {
     last_heard_ = std::chrono::steady_clock::now();
   }
@@ -178,7 +178,7 @@ class StreamLink final : public Link {
     stream_->part(until);
   }
   Deadline last_heard() const override { return last_heard_; }
-  LinkCounts counts() const override { return {payload_sent_, payload_received_}; }
+  ConnectionCounts counts() const override { return {payload_sent_, payload_received_}; }
   const std::string& peer() const override { return stream_->peer(); }
 
  private:
@@ -261,8 +261,8 @@ class StreamLink final : public Link {
 
 }  // namespace
 
-LinkPtr make_stream_link(StreamPtr stream, const DecoderLimits& limits) {
-  return std::make_shared<StreamLink>(std::move(stream), limits);
+ConnectionPtr make_stream_connection(StreamPtr stream, const DecoderLimits& limits) {
+  return std::make_shared<StreamConnection>(std::move(stream), limits);
 }
 
 }  // namespace harmonics

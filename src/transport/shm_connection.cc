@@ -1,4 +1,4 @@
-#include "shm_link.h"
+#include "shm_connection.h"
 
 #include <poll.h>
 #include <unistd.h>
@@ -56,7 +56,7 @@ struct Layout {
   std::array<std::size_t, 2> sizes;
 };
 
-class ShmLink final : public Link {
+class ShmConnection final : public Connection {
  public:
   struct Parts {
     StreamPtr stream;
@@ -68,7 +68,7 @@ class ShmLink final : public Link {
     Window receiving;
   };
 
-  explicit ShmLink(Parts parts)
+  explicit ShmConnection(Parts parts)
       : stream_(std::move(parts.stream)),
         region_(std::move(parts.region)),
         control_(*reinterpret_cast<Control*>(region_->data())),
@@ -143,7 +143,7 @@ class ShmLink final : public Link {
     }
   }
   Deadline last_heard() const override { return std::chrono::steady_clock::now(); }
-  LinkCounts counts() const override { return {}; }
+  ConnectionCounts counts() const override { return {}; }
   const std::string& peer() const override { return peer_; }
 
  private:
@@ -234,7 +234,7 @@ std::shared_ptr<ShmRegion> take_region(int socket, const Layout& layout, Deadlin
 
 }  // namespace
 
-LinkPtr make_shm_link(StreamPtr stream, const Agreement& agreement, Deadline deadline) {
+ConnectionPtr make_shm_connection(StreamPtr stream, const Agreement& agreement, Deadline deadline) {
   check_same_user(*stream);
   const Window& ours = agreement.ours.window;
   const Window& theirs = agreement.theirs.window;
@@ -245,9 +245,9 @@ LinkPtr make_shm_link(StreamPtr stream, const Agreement& agreement, Deadline dea
   const Layout layout = agreement.listening ? Layout(theirs, ours) : Layout(ours, theirs);
   auto region = agreement.listening ? make_region(stream->fd(), layout, deadline)
                                     : take_region(stream->fd(), layout, deadline);
-  return std::make_shared<ShmLink>(ShmLink::Parts{std::move(stream), std::move(region), layout,
-                                                  agreement.listening, agreement.max_message_size(),
-                                                  theirs, ours});
+  return std::make_shared<ShmConnection>(
+      ShmConnection::Parts{std::move(stream), std::move(region), layout, agreement.listening,
+                           agreement.max_message_size(), theirs, ours});
 }
 
 }  // namespace harmonics

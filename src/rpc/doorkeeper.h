@@ -21,15 +21,15 @@ inline constexpr std::uint64_t kShareOfStrangers = 16;
 inline constexpr std::uint64_t kOwnDescriptors = 64;
 
 /// Accepts connections from `open` on and hands them to gRPC. All members any thread.
-class Listener {
+class Doorkeeper {
  public:
   /// Binds "HOST:PORT" (port 0 picks one); an Error (kUnavailable) when the address is taken.
   /// `descriptors` is how many files this process may open: nobody is let in when only the
   /// server's own are left, and the log says so.
-  Listener(const std::string& address, std::uint64_t descriptors);
-  ~Listener();
-  Listener(const Listener&) = delete;
-  Listener& operator=(const Listener&) = delete;
+  Doorkeeper(const std::string& address, std::uint64_t descriptors);
+  ~Doorkeeper();
+  Doorkeeper(const Doorkeeper&) = delete;
+  Doorkeeper& operator=(const Doorkeeper&) = delete;
 
   [[nodiscard]] int port() const;
   void open(std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor);

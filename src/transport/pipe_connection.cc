@@ -8,7 +8,7 @@
 #include <harmonics/transport/crc32c.h>
 
 #include "pipe.h"
-#include "tcp_link.h"
+#include "stream_connection.h"
 
 namespace harmonics {
 namespace {
@@ -104,10 +104,11 @@ class PieceCursor {
   bool done_ = true;
 };
 
-class PipeLink final : public Link {
+class PipeConnection final : public Connection {
  public:
-  PipeLink(PipePtr pipe, const DecoderLimits& limits) : pipe_(std::move(pipe)), decoder_(limits) {}
-  ~PipeLink() override { pipe_->shut(); }
+  PipeConnection(PipePtr pipe, const DecoderLimits& limits)
+      : pipe_(std::move(pipe)), decoder_(limits) {}
+  ~PipeConnection() override { pipe_->shut(); }
 
   bool write(OutgoingFrame frame) override {
     cursor_.start(std::move(frame));
@@ -150,7 +151,7 @@ class PipeLink final : public Link {
   void shut() override { pipe_->shut(); }
   void part(Deadline until) override { pipe_->part(until); }
   Deadline last_heard() const override { return pipe_->last_heard(); }
-  LinkCounts counts() const override { return {payload_sent_, payload_received_}; }
+  ConnectionCounts counts() const override { return {payload_sent_, payload_received_}; }
   const std::string& peer() const override { return pipe_->peer(); }
 
  private:
@@ -166,12 +167,12 @@ class PipeLink final : public Link {
 
 StreamPtr make_pipe_stream(PipePtr pipe) { return std::make_unique<PipeStream>(std::move(pipe)); }
 
-LinkPtr make_pipe_link(StreamPtr stream, const DecoderLimits& limits) {
+ConnectionPtr make_pipe_connection(StreamPtr stream, const DecoderLimits& limits) {
   auto* const on_pipe = dynamic_cast<PipeStream*>(stream.get());
-  if (on_pipe == nullptr) return make_stream_link(std::move(stream), limits);
+  if (on_pipe == nullptr) return make_stream_connection(std::move(stream), limits);
   PipePtr pipe = on_pipe->release();
   pipe->stop_signalling();
-  return std::make_shared<PipeLink>(std::move(pipe), limits);
+  return std::make_shared<PipeConnection>(std::move(pipe), limits);
 }
 
 }  // namespace harmonics

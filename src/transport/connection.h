@@ -18,18 +18,18 @@ struct OutgoingFrame {
   std::shared_ptr<const OutgoingMessage> message;
 };
 
-/// What a link has carried.
-struct LinkCounts {
+/// What a connection has carried.
+struct ConnectionCounts {
   std::uint64_t socket_payload_sent = 0;
   std::uint64_t socket_payload_received = 0;
 };
 
 /// Threads: one thread at a time writes (`write`, `finish_write`), one at a time works (`wait`,
 /// `read`), one dozes; the rest is for any thread. Nothing but `wait`, `doze` and `part` waits. Any
-/// Error means that the link is of no use any more.
-class Link {
+/// Error means that the connection is of no use any more.
+class Connection {
  public:
-  virtual ~Link() = default;
+  virtual ~Connection() = default;
 
   /// Begins to write a frame. True when all of it is out. False when the rest waits for room: then
   /// `wait` returns once there is some, and `finish_write` must have said true before the next
@@ -58,10 +58,10 @@ class Link {
 
   /// When the other end last gave a sign of life.
   [[nodiscard]] virtual Deadline last_heard() const = 0;
-  [[nodiscard]] virtual LinkCounts counts() const = 0;
+  [[nodiscard]] virtual ConnectionCounts counts() const = 0;
   [[nodiscard]] virtual const std::string& peer() const = 0;
 };
 
-using LinkPtr = std::shared_ptr<Link>;
+using ConnectionPtr = std::shared_ptr<Connection>;
 
 }  // namespace harmonics

@@ -1,4 +1,4 @@
-#include "listener.h"
+#include "doorkeeper.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -122,7 +122,7 @@ std::vector<int> bound_sockets(const std::string& address, int& port) {
 
 }  // namespace
 
-struct Listener::Parts {
+struct Doorkeeper::Parts {
   struct Stranger {
     std::string peer;
     int own = -1;  ///< A descriptor of the same socket, by which it can be cut.
@@ -243,7 +243,7 @@ struct Listener::Parts {
   }
 };
 
-Listener::Listener(const std::string& address, std::uint64_t descriptors)
+Doorkeeper::Doorkeeper(const std::string& address, std::uint64_t descriptors)
     : parts_(std::make_unique<Parts>()) {
   parts_->descriptors = descriptors;
   parts_->max_strangers =
@@ -256,16 +256,16 @@ Listener::Listener(const std::string& address, std::uint64_t descriptors)
   }
 }
 
-Listener::~Listener() { close(); }
+Doorkeeper::~Doorkeeper() { close(); }
 
-int Listener::port() const { return parts_->port; }
+int Doorkeeper::port() const { return parts_->port; }
 
-void Listener::open(std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor) {
+void Doorkeeper::open(std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor) {
   parts_->acceptor = std::move(acceptor);
   parts_->thread = std::thread([this] { parts_->run(); });
 }
 
-void Listener::welcome(const std::string& peer) {
+void Doorkeeper::welcome(const std::string& peer) {
   const std::lock_guard lock(parts_->mutex);
   std::list<Parts::Stranger>& strangers = parts_->strangers;
   const auto port = peer.substr(std::min(peer.rfind(':'), peer.size()));
@@ -283,7 +283,7 @@ void Listener::welcome(const std::string& peer) {
   strangers.erase(found);
 }
 
-void Listener::close() {
+void Doorkeeper::close() {
   if (!parts_->thread.joinable()) return;
   const std::uint64_t one = 1;
   static_cast<void>(::write(parts_->wake, &one, sizeof one));
