@@ -50,7 +50,7 @@ function(harmonics_write_parts file)
   get_property(rows GLOBAL PROPERTY HARMONICS_PART_ROWS)
   file(CONFIGURE OUTPUT ${file} @ONLY CONTENT "#include \"optional_parts.h\"
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 
 std::span<const OptionalPart> optional_parts() {
   static constexpr OptionalPart kParts[] = {
@@ -58,7 +58,7 @@ std::span<const OptionalPart> optional_parts() {
   return kParts;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front
 ")
 endfunction()
 

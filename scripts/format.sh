@@ -20,7 +20,19 @@ fi
 
 case "${1:-}" in
   "") "$formatter" -i "${files[@]}" ;;
-  --check) "$formatter" --dry-run -Werror "${files[@]}" ;;
+  --check)
+    # Not --dry-run: version 14 finds fault with the comment behind "namespace a::inline b" and leaves it as it is.
+    formatted=$(mktemp -d)
+    trap 'rm -rf "$formatted"' EXIT
+    cp --parents .clang-format "${files[@]}" "$formatted"
+    (cd "$formatted" && "$formatter" -i "${files[@]}")
+    differ=0
+    for file in "${files[@]}"; do
+      cmp -s "$file" "$formatted/$file" && continue
+      diff -u --label "$file" --label "$file, formatted" "$file" "$formatted/$file" || differ=1
+    done
+    [ "$differ" = 0 ] || { echo "format: scripts/format.sh brings these into order" >&2; exit 1; }
+    ;;
   *) echo "format: unknown argument '$1' (only --check)" >&2; exit 2 ;;
 esac
 echo "format: ${#files[@]} files are in order"

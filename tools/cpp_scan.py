@@ -58,6 +58,44 @@ def type_names(code):
         yield code.count('\n', 0, match.start()) + 1, match.group(1) or match.group(2)
 
 
+_DEFINED = re.compile(r'\b(?:class|struct|union|enum(?:\s+class|\s+struct)?)\s+([A-Za-z_]\w*)\s*(?:final\s*)?'
+                      r'(?::[^:].*)?$', re.DOTALL)
+_SPECIALISED = re.compile(r'\b(?:class|struct)\s+\w+\s*<')
+
+
+def defined_types(code):
+    """(line, name) of every class, struct, union and enum that bare `code` defines for other files to see: not
+    those inside types, functions and nameless namespaces. Names carry namespaces but for inline ones:
+    "harmonics::zk::Prover"."""
+    scopes, head, index = [], '', 0
+    while index < len(code):
+        char = code[index]
+        if char == '{':
+            space = re.search(r'\bnamespace\s+([\w:][\w:\s]*)$', head)
+            if space and not re.search(r'\binline\s+namespace\b', head):
+                scopes.append('::'.join(part for part in space.group(1).strip().split('::')
+                                        if not part.startswith('inline ')))
+            elif space:
+                scopes.append('')
+            else:
+                name = _DEFINED.search(_strip_templates(head))
+                if name and '(' not in head and not _SPECIALISED.search(head):
+                    yield (code.count('\n', 0, index) + 1,
+                           '::'.join([*filter(None, scopes), name.group(1)]))
+                index = _match(code, index, '{', '}')
+                if index < 0:
+                    return
+            head = ''
+        elif char == '}' and scopes:
+            scopes.pop()
+            head = ''
+        elif char == ';':
+            head = ''
+        else:
+            head += char
+        index += 1
+
+
 def _strip_templates(head):
     head = _OPERATOR.sub('operator_', head)
     head = re.sub(r'\[\[.*?\]\]', ' ', head, flags=re.DOTALL).replace('->', '  ')

@@ -37,7 +37,6 @@ LIBRARIES = {
     'cluster.grpc.pb.h': {'rpc'},
     'CL/': {'runtime'}, 'clblast.h': {'runtime'}, 'mpi.h': {'dispatch'},
     'sqlite3.h': {'store'}, 'libpq-fe.h': {'store'},
-    'nlohmann/': {'server', 'worker'},
     'CLI/': {APPS}, 'jni.h': {'bindings'}, 'gtest/': {TESTS}, 'gmock/': {TESTS}, 'benchmark/': {BENCHES},
 }
 TORCH_HEADERS = ('torch/', 'ATen/', 'c10/')
@@ -266,6 +265,30 @@ def check_umbrella(tree):
                 tree.report(path, 1, 'umbrella', f'{UMBRELLA} does not include <{name}>')
 
 
+def check_one_name(tree):
+    """A type that others can see has a name of its own: two of one name are undefined behaviour in one program,
+    and do not compile in one file. Types of tests may share theirs: each test is a program."""
+    seen = {}
+    for path in tree.files:
+        if path.suffix not in CODE or path.parts[0] not in ('src', 'apps', 'bindings') or is_test(path):
+            continue
+        for line, name in cpp_scan.defined_types(cpp_scan.bare(tree.read(path))):
+            first = seen.setdefault(name, f'{path}:{line}')
+            if first != f'{path}:{line}':
+                tree.report(path, line, 'one-name', f"'{name}' is defined in {first} as well: rename one of them")
+
+
+def check_namespace(tree, path, code):
+    """Each module has an inline namespace of its own, so that the linker tells modules apart."""
+    if path.parts[0] != 'src' or len(path.parts) < 3:
+        return
+    wanted = f'harmonics::inline in_{path.parts[1]}'
+    for match in re.finditer(r'^namespace (harmonics(?:::inline [\w]+)?) \{', code, re.MULTILINE):
+        if match.group(1) != wanted:
+            tree.report(path, code.count('\n', 0, match.start()) + 1, 'namespace',
+                        f"'{match.group(1)}' must be '{wanted}'")
+
+
 def check_links(tree, path, text):
     prose = re.sub(r'^```.*?^```', lambda m: '\n' * m.group(0).count('\n'), text,
                    flags=re.MULTILINE | re.DOTALL)
@@ -282,6 +305,7 @@ def check_code(tree, path, text):
     for function in cpp_scan.functions(code):
         check_function(tree, path, function)
     check_type_names(tree, path, code)
+    check_namespace(tree, path, code)
     check_includes(tree, path, text)
     if not is_test(path):
         check_voice(tree, path, text)
@@ -309,6 +333,7 @@ def check(root):
             check_links(tree, path, text)
     check_listed(tree)
     check_umbrella(tree)
+    check_one_name(tree)
     return sorted(tree.findings)
 
 

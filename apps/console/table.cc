@@ -8,7 +8,7 @@
 #include <harmonics/base/format.h>
 #include <harmonics/console/terminal.h>
 
-namespace harmonics {
+namespace harmonics::inline in_console {
 namespace {
 
 // Characters on the screen, not bytes: continuation bytes of UTF-8 do not count.
@@ -90,4 +90,4 @@ std::string as_duration(double seconds) {
   return format("{}:{:02}", whole / 60, whole % 60);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_console

@@ -11,7 +11,7 @@
 #include <harmonics/base/escaped.h>
 #include <harmonics/base/exception_text.h>
 
-namespace harmonics {
+namespace harmonics::inline in_console {
 namespace {
 
 constexpr int kUsualWidth = 80;
@@ -119,4 +119,4 @@ int run_reporting_errors(const std::function<int()>& body) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_console

@@ -12,7 +12,7 @@
 #include <harmonics/server/client_file.h>
 #include <harmonics/server/state_folder.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster_program {
 namespace {
 
 namespace fs = std::filesystem;
@@ -180,4 +180,4 @@ fs::path program_folder() {
   return self.parent_path();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster_program

@@ -9,7 +9,7 @@
 #include <harmonics/options/cluster_commands.h>
 #include <harmonics/rpc/client.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster_program {
 
 /// The folder given, or the user's own.
 [[nodiscard]] std::filesystem::path state_folder(const std::filesystem::path& given);
@@ -28,4 +28,4 @@ namespace harmonics {
 /// The folder of the running program.
 [[nodiscard]] std::filesystem::path program_folder();
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster_program

@@ -15,7 +15,7 @@
 #include "access.h"
 #include "subcommands.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster_program {
 namespace {
 
 namespace fs = std::filesystem;
@@ -101,4 +101,4 @@ int artifacts(const ArtifactsCommand& command) {
   return kExitDone;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster_program

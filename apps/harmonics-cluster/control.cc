@@ -10,7 +10,7 @@
 #include "access.h"
 #include "subcommands.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster_program {
 namespace {
 
 TaskId task_id(std::int64_t number) { return {static_cast<std::uint64_t>(number)}; }
@@ -176,4 +176,4 @@ int quota(const QuotaCommand& command) {
   return kExitDone;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster_program

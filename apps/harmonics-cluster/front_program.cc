@@ -15,7 +15,7 @@
 
 #include "access.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster_program {
 namespace {
 
 std::string front_program() { return (program_folder() / "harmonics").string(); }
@@ -73,4 +73,4 @@ int run_front(const std::vector<std::string>& words, const std::filesystem::path
   return WIFEXITED(status) ? WEXITSTATUS(status) : kExitFailed;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster_program

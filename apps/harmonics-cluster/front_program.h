@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster_program {
 
 /// "worker-1=gpu-1:45123,worker-2=gpu-2:41001", as a worker tells a gang: the hosts, in that order.
 [[nodiscard]] std::vector<std::string> gang_hosts(const std::string& peers);
@@ -19,4 +19,4 @@ void announce(const std::vector<std::string>& words);
 [[nodiscard]] int run_front(const std::vector<std::string>& words,
                             const std::filesystem::path& file);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster_program

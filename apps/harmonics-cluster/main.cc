@@ -12,7 +12,7 @@
 #include "subcommands.h"
 #include "train_task.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster_program {
 namespace {
 
 constexpr std::string_view kTrainTask = "train-task";
@@ -56,7 +56,7 @@ int cluster_main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster_program
 
 int main(int argc, char** argv) {
   return harmonics::run_reporting_errors([&] { return harmonics::cluster_main(argc, argv); });

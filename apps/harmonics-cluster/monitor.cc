@@ -17,7 +17,7 @@
 #include "task_pages.h"
 #include "task_text.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster_program {
 namespace {
 
 constexpr std::size_t kShownTasks = 40;
@@ -161,4 +161,4 @@ int monitor(const MonitorCommand& command) {
   return kExitDone;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster_program

@@ -18,7 +18,7 @@
 #include "signals.h"
 #include "subcommands.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster_program {
 namespace {
 
 constexpr std::chrono::milliseconds kLookPeriod(100);
@@ -147,4 +147,4 @@ int server(const ServerCommand& command) {
   return kExitDone;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster_program

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster_program {
 namespace {
 
 sigset_t watched() {
@@ -31,4 +31,4 @@ SignalWatch::~SignalWatch() {
   thread_.join();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster_program

@@ -4,7 +4,7 @@
 #include <functional>
 #include <thread>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster_program {
 
 /// From construction on INT, TERM and HUP of this process are only seen here; make it before any
 /// thread. `on_signal` is called once, by a thread of this.
@@ -19,4 +19,4 @@ class SignalWatch {
   std::thread thread_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster_program

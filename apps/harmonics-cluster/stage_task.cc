@@ -16,7 +16,7 @@
 
 #include "front_program.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster_program {
 namespace {
 
 namespace fs = std::filesystem;
@@ -215,4 +215,4 @@ int stage_task() {
   become_front(words);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster_program

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster_program {
 
 /// What a worker tells a stage.
 struct StageOrders {
@@ -29,4 +29,4 @@ struct StageOrders {
 /// Reads its orders from the environment that a worker gives to a stage, and becomes that stage.
 int stage_task();
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster_program

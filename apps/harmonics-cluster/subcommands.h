@@ -4,7 +4,7 @@
 
 #include <harmonics/options/cluster_commands.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster_program {
 
 int server(const ServerCommand& command);
 int worker(const WorkerCommand& command);
@@ -20,4 +20,4 @@ int workers(const WorkersCommand& command);
 int drain(const DrainCommand& command);
 int quota(const QuotaCommand& command);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster_program

@@ -16,7 +16,7 @@
 #include "train_params.h"
 #include "upload.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster_program {
 namespace {
 
 /// Sets a field that a flag was given for; one that is too large for the field is an Error.
@@ -159,4 +159,4 @@ int submit(const SubmitCommand& command) {
   return command.wait ? wait_for(command, submitted, client) : kExitDone;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster_program

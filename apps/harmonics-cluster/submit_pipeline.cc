@@ -9,7 +9,7 @@
 #include <harmonics/graph/units.h>
 #include <harmonics/options/train_settings.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster_program {
 namespace {
 
 namespace fs = std::filesystem;
@@ -127,4 +127,4 @@ void complete_pipeline(const SubmitCommand& command, TaskSpec& spec) {
   set_pipeline(spec, std::move(pipeline));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster_program

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster_program {
 namespace {
 
 std::uint32_t page_size(std::size_t left) {
@@ -57,4 +57,4 @@ std::vector<TaskView> newest_tasks(ClusterClient& client, ListTasksQuery query, 
   return found;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster_program

@@ -6,7 +6,7 @@
 
 #include <harmonics/rpc/client.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster_program {
 
 /// The first `limit` tasks that fit the query, oldest first.
 [[nodiscard]] std::vector<TaskView> first_tasks(ClusterClient& client, ListTasksQuery query,
@@ -16,4 +16,4 @@ namespace harmonics {
 [[nodiscard]] std::vector<TaskView> newest_tasks(ClusterClient& client, ListTasksQuery query,
                                                  std::size_t limit);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster_program

@@ -8,7 +8,7 @@
 #include <harmonics/base/format.h>
 #include <harmonics/console/table.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster_program {
 namespace {
 
 double seconds(Time time) { return std::chrono::duration<double>(time).count(); }
@@ -222,4 +222,4 @@ std::vector<StageLine> stage_lines(const TaskView& task) {
   return lines;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster_program

@@ -7,7 +7,7 @@
 #include <harmonics/base/json.h>
 #include <harmonics/rpc/views.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster_program {
 
 [[nodiscard]] Json task_json(const TaskView& task);
 [[nodiscard]] Json worker_json(const WorkerView& worker);
@@ -40,4 +40,4 @@ struct StageLine {
 /// Empty unless the task is a pipeline that runs or has ended.
 [[nodiscard]] std::vector<StageLine> stage_lines(const TaskView& task);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster_program

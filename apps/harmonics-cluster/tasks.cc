@@ -11,7 +11,7 @@
 #include "task_pages.h"
 #include "task_text.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster_program {
 namespace {
 
 std::string task_table(const std::vector<TaskView>& tasks, bool colour) {
@@ -169,4 +169,4 @@ int workers(const WorkersCommand& command) {
   return kExitDone;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster_program

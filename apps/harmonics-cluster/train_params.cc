@@ -9,7 +9,7 @@
 #include <harmonics/base/listed.h>
 #include <harmonics/base/nearest_word.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster_program {
 namespace {
 
 std::vector<std::string> known_keys() {
@@ -78,4 +78,4 @@ std::string stand_in_for_data(TaskParams& params, bool zoo_model) {
       name, params["synthetic_size"], changes);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster_program

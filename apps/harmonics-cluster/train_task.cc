@@ -18,7 +18,7 @@
 #include "access.h"
 #include "front_program.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster_program {
 namespace {
 
 namespace fs = std::filesystem;
@@ -248,4 +248,4 @@ int train_task() {
   become_front(words);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster_program

@@ -8,7 +8,7 @@
 
 #include "train_params.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster_program {
 
 struct TrainPlaces {
   std::filesystem::path examples;  ///< The shipped models.
@@ -40,4 +40,4 @@ struct TrainGang {
 /// going to train, and becomes that.
 int train_task();
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster_program

@@ -16,7 +16,7 @@
 #include "signals.h"
 #include "subcommands.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster_program {
 namespace {
 
 namespace fs = std::filesystem;
@@ -129,4 +129,4 @@ int worker(const WorkerCommand& command) {
        escaped(refused));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster_program

@@ -11,7 +11,7 @@
 #include <harmonics/data/shuffle_producer.h>
 #include <harmonics/data/slice_producer.h>
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 namespace {
 
 // `spec` with dtype=… added, unless it has one.
@@ -98,4 +98,4 @@ TrainingData make_training_data(const NamedSources& sources, const TrainSettings
   return data;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

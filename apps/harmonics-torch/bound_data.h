@@ -13,7 +13,7 @@
 #include <harmonics/options/train_settings.h>
 #include <harmonics/runtime/trainer.h>
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 
 using NamedSources = std::map<std::string, IndexedProducerPtr, std::less<>>;
 
@@ -45,4 +45,4 @@ struct TrainingData {
 [[nodiscard]] TrainingData make_training_data(const NamedSources& sources,
                                               const TrainSettings& settings);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

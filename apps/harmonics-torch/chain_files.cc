@@ -5,7 +5,7 @@
 #include <harmonics/custody/chain.h>
 #include <harmonics/runtime/stage_custody.h>
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 namespace {
 
 void write_chain(const std::filesystem::path& path, const Chain& chain) {
@@ -57,4 +57,4 @@ void split_chain(const std::filesystem::path& chain, std::span<const HarmonicGra
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

@@ -7,7 +7,7 @@
 
 #include <harmonics/graph/graph.h>
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 
 /// Where a part of the run keeps its chain until all of them are joined.
 [[nodiscard]] std::filesystem::path part_chain(const std::filesystem::path& chain,
@@ -21,4 +21,4 @@ void join_chains(const std::filesystem::path& chain, std::size_t parts);
 /// when there is no joined file.
 void split_chain(const std::filesystem::path& chain, std::span<const HarmonicGraph> parts);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

@@ -7,7 +7,7 @@
 #include <optional>
 #include <tuple>
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 
 /// Remembers the file under a name as it is now. Checkpoints appear by being renamed, so that a new
 /// one is another file. A value.
@@ -34,4 +34,4 @@ class CheckpointStamp {
   std::optional<Look> then_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

@@ -17,7 +17,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 namespace {
 
 // Where a child finds the writing end of its events.
@@ -168,4 +168,4 @@ void die_with_parent() {
   if (::getppid() != parent) ::_exit(1);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

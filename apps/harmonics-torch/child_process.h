@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 
 /// The most bytes of a child's standard error that are kept: its last ones.
 inline constexpr std::size_t kMaxChildError = std::size_t{64} << 10;
@@ -62,4 +62,4 @@ class ChildProcess {
 /// In a child: it dies with its parent, however that ends. Does nothing elsewhere.
 void die_with_parent();
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

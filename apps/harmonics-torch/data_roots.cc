@@ -12,7 +12,7 @@
 #include "bound_data.h"
 #include "resumed_settings.h"
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 namespace {
 
 std::uint64_t steps_in(const std::vector<Chain>& chains) {
@@ -106,4 +106,4 @@ std::map<std::string, std::set<Digest>> data_roots(const VerifyCommand& command,
   return roots;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

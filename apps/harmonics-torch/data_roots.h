@@ -11,7 +11,7 @@
 #include <harmonics/graph/graph.h>
 #include <harmonics/options/commands.h>
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 
 /// The graph of a .harp file, with the shapes that follow from its data and from `data`.
 [[nodiscard]] HarmonicGraph bound_graph(const std::filesystem::path& file,
@@ -24,4 +24,4 @@ namespace harmonics {
 [[nodiscard]] std::map<std::string, std::set<Digest>> data_roots(const VerifyCommand& command,
                                                                  const std::vector<Chain>& chains);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

@@ -9,7 +9,7 @@
 
 #include "subcommands.h"
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 namespace {
 
 constexpr std::int64_t kBytesPerMegabyte = 1'000'000;
@@ -66,4 +66,4 @@ int devices(const DevicesCommand& command) {
   return kExitDone;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

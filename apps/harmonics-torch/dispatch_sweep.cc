@@ -17,7 +17,7 @@
 
 #include "subcommands.h"
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 namespace {
 
 /// The batch that is measured; sizes beyond it are measured with one sub-batch.
@@ -184,4 +184,4 @@ int dispatch_sweep(const DispatchSweepCommand& command) {
   return kExitDone;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

@@ -11,7 +11,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/console/terminal.h>
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 namespace {
 
 constexpr int kSignalExitBase = 128;
@@ -136,4 +136,4 @@ void release_interrupts() {
   ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

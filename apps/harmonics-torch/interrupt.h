@@ -9,7 +9,7 @@
 #include <harmonics/base/clock.h>
 #include <harmonics/base/stop.h>
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 
 /// While it lives, the first SIGINT or SIGTERM raises a flag, asks `stop` and says so in a line;
 /// the next one has its usual effect. Signals that were blocked until then count. At most one at a
@@ -60,4 +60,4 @@ int run_interruptible(const InterruptWatch& watch, const std::function<int()>& b
 /// none falls between: from now on they are let through.
 void release_interrupts();
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

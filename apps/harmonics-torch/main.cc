@@ -10,7 +10,7 @@
 #include "interrupt.h"
 #include "subcommands.h"
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 namespace {
 
 int torch_main(int argc, char** argv) {
@@ -40,7 +40,7 @@ int torch_main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program
 
 int main(int argc, char** argv) {
   return harmonics::run_reporting_errors([&] { return harmonics::torch_main(argc, argv); });

@@ -6,7 +6,7 @@
 
 #include "subcommands.h"
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 
 int probe() {
   Json json;
@@ -16,4 +16,4 @@ int probe() {
   return kExitDone;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

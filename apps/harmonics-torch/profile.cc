@@ -21,7 +21,7 @@
 #include "profile_report.h"
 #include "subcommands.h"
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 namespace {
 
 /// What a network is taken to do when neither the user nor the machine says anything.
@@ -186,4 +186,4 @@ int profile(const ProfileCommand& command) {
   return kExitDone;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

@@ -8,7 +8,7 @@
 #include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 namespace {
 
 constexpr int kMinBarWidth = 5;
@@ -55,4 +55,4 @@ void ProfileBar::show(std::size_t index, std::size_t units, const std::string& n
   shown_ = true;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

@@ -6,7 +6,7 @@
 
 #include <harmonics/base/clock.h>
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 
 /// One line that is drawn anew on a terminal; nothing elsewhere. One thread; the clock must outlive
 /// it.
@@ -34,4 +34,4 @@ class ProfileBar {
   bool shown_ = false;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

@@ -5,7 +5,7 @@
 #include <harmonics/console/terminal.h>
 #include <harmonics/plan/cost_model.h>
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 namespace {
 
 double megabytes(std::int64_t bytes) { return static_cast<double>(bytes) / kBytesPerMegabyte; }
@@ -97,4 +97,4 @@ std::string report_text(const ProfileReport& report, bool colour) {
   return text;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

@@ -8,7 +8,7 @@
 #include <harmonics/place/profile_files.h>
 #include <harmonics/place/profile_result.h>
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 
 struct ProfileReport {
   std::string graph;
@@ -23,4 +23,4 @@ struct ProfileReport {
 [[nodiscard]] Json report_json(const ProfileReport& report);
 [[nodiscard]] std::string report_text(const ProfileReport& report, bool colour);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

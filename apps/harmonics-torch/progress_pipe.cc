@@ -13,7 +13,7 @@
 
 #include <harmonics/base/json.h>
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 namespace {
 
 constexpr std::chrono::milliseconds kPeriod(250);
@@ -90,4 +90,4 @@ void ProgressPipe::on_epoch(const EpochReport& epoch) {
   write(std::move(json));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

@@ -9,7 +9,7 @@
 #include <harmonics/runtime/trainer.h>
 #include <harmonics/schedule/throughput.h>
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 
 /// Writes to the descriptor that HARMONICS_PROGRESS_FD names; without that variable it does
 /// nothing. A reader that is gone or slow never stops the training. One thread; the clock must
@@ -39,4 +39,4 @@ class ProgressPipe {
   Nanoseconds written_{};
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

@@ -13,7 +13,7 @@
 #include "run_int8.h"
 #include "subcommands.h"
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 namespace {
 
 /// Rows that ranges are taken from.
@@ -146,4 +146,4 @@ int quantize(const QuantizeCommand& command) {
   return kExitDone;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

@@ -7,7 +7,7 @@
 #include <harmonics/options/runtime_options.h>
 #include <harmonics/runtime/checkpoint.h>
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 namespace {
 
 bool has(const std::vector<Setting>& settings, std::string_view key) {
@@ -56,4 +56,4 @@ std::optional<LearningSettings> take_resumed_settings(const TrainCommand& comman
   return saved;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

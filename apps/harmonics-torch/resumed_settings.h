@@ -9,7 +9,7 @@
 #include <harmonics/options/train_settings.h>
 #include <harmonics/runtime/learning_settings.h>
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 
 /// Puts the settings of the checkpoint that a command resumes from into `settings`, but for those
 /// that a flag gave. `said` gets a line for each flag that wins over the checkpoint, for each line
@@ -23,4 +23,4 @@ namespace harmonics {
 /// What these settings are to a checkpoint; without the length of the schedule.
 [[nodiscard]] LearningSettings learning_settings(const TrainSettings& settings);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

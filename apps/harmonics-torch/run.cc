@@ -24,7 +24,7 @@
 #include "subcommands.h"
 #include "training_job.h"
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 namespace {
 
 constexpr std::string_view kCsvScheme = "csv:";
@@ -233,4 +233,4 @@ int run(const RunCommand& command) {
   return run_interruptible(watch, [&] { return run_watched(command, watch); });
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

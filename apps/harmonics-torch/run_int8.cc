@@ -4,7 +4,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 
 void judge(const HarmonicGraph& graph, const NamedTensors& batch, const Tensor& outputs,
            TapReport& report) {
@@ -63,4 +63,4 @@ void Int8Run::close() {
   if (pipeline_) pipeline_->close();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

@@ -9,7 +9,7 @@
 #include <harmonics/runtime/int8_network.h>
 #include <harmonics/schedule/proven_pipeline.h>
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 
 /// Judges rows by their largest output: adds to `report` where the graph has a cross_entropy tap
 /// whose target is in the batch.
@@ -32,4 +32,4 @@ class Int8Run {
   std::unique_ptr<ProvenPipeline> pipeline_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

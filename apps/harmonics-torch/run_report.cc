@@ -7,7 +7,7 @@
 #include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 namespace {
 
 template <typename T>
@@ -129,4 +129,4 @@ std::string report_text(const RunReport& report, bool colour) {
   return text;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

@@ -9,7 +9,7 @@
 #include <harmonics/base/json.h>
 #include <harmonics/runtime/stage.h>
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 
 /// How many rows are shown.
 inline constexpr std::int64_t kShownRows = 10;
@@ -39,4 +39,4 @@ struct RunReport {
 [[nodiscard]] Json report_json(const RunReport& report);
 [[nodiscard]] std::string report_text(const RunReport& report, bool colour);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

@@ -20,7 +20,7 @@
 #include "subcommands.h"
 #include "training_job.h"
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 namespace {
 
 constexpr std::size_t kMaxTokenFile = 4096;
@@ -227,4 +227,4 @@ int stage(const StageCommand& command) {
   return run_interruptible(watch, [&] { return run_watched(command, watch); });
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

@@ -13,7 +13,7 @@
 
 #include "child_process.h"
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 namespace {
 
 template <typename Number>
@@ -158,4 +158,4 @@ void StageEvents::tell(const StageEvent& event) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

@@ -10,7 +10,7 @@
 #include "train_report.h"
 #include "training_job.h"
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 
 using StageEvent = std::variant<StepReport, EpochReport, TrainReport>;
 
@@ -31,4 +31,4 @@ class StageEvents {
   int descriptor_ = -1;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

@@ -4,7 +4,7 @@
 
 #include <harmonics/options/commands.h>
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 
 /// How a stage that `harmonics train --processes` started ends when it lost another one.
 inline constexpr int kExitLostOthers = 75;
@@ -23,4 +23,4 @@ int verify(const VerifyCommand& command);
 /// What libtorch there is, as one JSON object; asked by `harmonics doctor`.
 int probe();
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

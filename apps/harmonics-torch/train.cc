@@ -15,7 +15,7 @@
 #include "train_processes.h"
 #include "training_job.h"
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 namespace {
 
 // The deployment that --deploy names; the parts of its graph then stand in job.settings.
@@ -119,4 +119,4 @@ int train(const TrainCommand& command) {
   return run_interruptible(watch, [&] { return train_watched(command, watch); });
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

@@ -39,7 +39,7 @@
 #include "subcommands.h"
 #include "train_progress.h"
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 namespace {
 
 // How often the ends of children are looked for; their words wake this process at once.
@@ -496,4 +496,4 @@ int train_in_processes(const TrainingJob& job, InterruptWatch& watch) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

@@ -5,7 +5,7 @@
 
 #include "training_job.h"
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 
 /// Starts this program once for each part (`harmonics stage`), watches over the parts, and reports
 /// as one process would. A part that fails ends all of them with its error; one that is killed
@@ -14,4 +14,4 @@ namespace harmonics {
 /// if they cannot (Error, kCancelled) the last checkpoint holds.
 int train_in_processes(const TrainingJob& job, InterruptWatch& watch);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

@@ -8,7 +8,7 @@
 #include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 namespace {
 
 constexpr std::chrono::milliseconds kRedrawInterval(100);
@@ -105,4 +105,4 @@ void TrainProgress::clear() {
   shown_ = false;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

@@ -7,7 +7,7 @@
 #include <harmonics/base/clock.h>
 #include <harmonics/runtime/trainer.h>
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 
 /// On a terminal one line that is drawn anew, with a bar, and one line per epoch; elsewhere the
 /// lines per epoch alone, without control characters. One thread; the clock must outlive it.
@@ -45,4 +45,4 @@ class TrainProgress {
   double accuracy_sum_ = 0;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

@@ -4,7 +4,7 @@
 #include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 namespace {
 
 Json number_or_null(std::optional<double> number) { return number ? Json(*number) : Json(); }
@@ -82,4 +82,4 @@ std::string report_text(const TrainReport& report, bool colour) {
   return text;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

@@ -8,7 +8,7 @@
 #include <harmonics/base/json.h>
 #include <harmonics/runtime/trainer.h>
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 
 struct TrainReport {
   std::string graph;
@@ -41,4 +41,4 @@ struct TrainReport {
 [[nodiscard]] Json report_json(const TrainReport& report);
 [[nodiscard]] std::string report_text(const TrainReport& report, bool colour);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

@@ -17,7 +17,7 @@
 #include "resumed_settings.h"
 #include "train_progress.h"
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 namespace {
 
 TrainingJob start_job(const TrainCommand& command, const HarpDocument& document) {
@@ -292,4 +292,4 @@ int finish_job(const TrainReport& report, const TrainCommand& command,
   return watch.exit_code();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

@@ -19,7 +19,7 @@
 #include "interrupt.h"
 #include "train_report.h"
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 
 struct TrainingJob {
   const TrainCommand& command;
@@ -60,4 +60,4 @@ template <typename Runtime>
 /// Prints the report in the command's style, and gives the exit code.
 int finish_job(const TrainReport& report, const TrainCommand& command, const InterruptWatch& watch);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

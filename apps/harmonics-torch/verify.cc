@@ -17,7 +17,7 @@
 #include "data_roots.h"
 #include "subcommands.h"
 
-namespace harmonics {
+namespace harmonics::inline in_torch_program {
 namespace {
 
 using PartsByDigest = std::map<Digest, HarmonicGraph>;
@@ -186,4 +186,4 @@ int verify(const VerifyCommand& command) {
   return print_verification(command, report, compared);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_torch_program

@@ -8,7 +8,7 @@
 
 #include "torch_program.h"
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 
 void become_cluster_program(char** argv) {
   const std::string program = (torch_program().parent_path() / "harmonics-cluster").string();
@@ -22,4 +22,4 @@ void become_cluster_program(char** argv) {
   fail_errno(errno, format("cannot start '{}'", program));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front

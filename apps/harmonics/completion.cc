@@ -6,7 +6,7 @@
 
 #include "subcommands.h"
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 namespace {
 
 void collect(const CommandOutline& command, const std::string& path, std::vector<CommandAt>& all) {
@@ -77,4 +77,4 @@ int completion(const CompletionCommand& command) {
   return kExitDone;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front

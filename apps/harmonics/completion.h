@@ -7,7 +7,7 @@
 
 #include <harmonics/options/command_line.h>
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 
 /// A command with the words that lead to it: "harmonics graph show".
 struct CommandAt {
@@ -39,4 +39,4 @@ struct CaseScript {
 [[nodiscard]] std::string zsh_completion(const CommandOutline& root);
 [[nodiscard]] std::string fish_completion(const CommandOutline& root);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front

@@ -2,7 +2,7 @@
 
 #include "completion.h"
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 namespace {
 
 constexpr const char* kOpening = R"(# bash completion for harmonics; load it with
@@ -56,4 +56,4 @@ std::string bash_completion(const CommandOutline& root) {
   return case_script(root, {kOpening, kClosing, after_flag, at_command});
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front

@@ -2,7 +2,7 @@
 
 #include "completion.h"
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 namespace {
 
 constexpr const char* kOpening = R"(# fish completion for harmonics; load it with
@@ -68,4 +68,4 @@ std::string fish_completion(const CommandOutline& root) {
   return script;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front

@@ -2,7 +2,7 @@
 
 #include "completion.h"
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 namespace {
 
 constexpr const char* kOpening = R"(#compdef harmonics
@@ -65,4 +65,4 @@ std::string zsh_completion(const CommandOutline& root) {
   return case_script(root, {kOpening, kClosing, after_flag, at_command});
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front

@@ -10,7 +10,7 @@
 
 #include "subcommands.h"
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 namespace {
 
 constexpr std::size_t kMaxTraceFile = std::size_t{512} << 20;
@@ -108,4 +108,4 @@ int dispatch_trace(const DispatchTraceCommand& command) {
   return kExitDone;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front

@@ -15,7 +15,7 @@
 #include "subcommands.h"
 #include "torch_program.h"
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 namespace {
 
 struct Part {
@@ -159,4 +159,4 @@ int doctor(const DoctorCommand& command) {
   return kExitDone;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front

@@ -5,7 +5,7 @@
 
 #include "subcommands.h"
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 
 int graph_check(const GraphCheckCommand& command) {
   const HarpDocument document = load_harp_document(command.file);
@@ -24,4 +24,4 @@ int graph_check(const GraphCheckCommand& command) {
   return kExitDone;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front

@@ -6,7 +6,7 @@
 
 #include "subcommands.h"
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 
 int graph_draw(const GraphDrawCommand& command) {
   const HarmonicGraph graph = load_harp(command.file);
@@ -19,4 +19,4 @@ int graph_draw(const GraphDrawCommand& command) {
   return kExitDone;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front

@@ -8,7 +8,7 @@
 
 #include "subcommands.h"
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 namespace {
 
 /// What crosses from one part to a later one; its gradient comes back the same way.
@@ -127,4 +127,4 @@ int graph_parts(const GraphPartsCommand& command) {
   return kExitDone;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front

@@ -8,7 +8,7 @@
 
 #include "subcommands.h"
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 namespace {
 
 constexpr const char* kUnknown = "?";
@@ -186,4 +186,4 @@ int graph_show(const GraphShowCommand& command) {
   return kExitDone;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front

@@ -7,7 +7,7 @@
 
 #include "subcommands.h"
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 
 int graph_zoo(const GraphZooCommand& command) {
   if (command.name.empty()) {
@@ -25,4 +25,4 @@ int graph_zoo(const GraphZooCommand& command) {
   return kExitDone;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front

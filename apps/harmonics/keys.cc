@@ -7,7 +7,7 @@
 
 #include "subcommands.h"
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 namespace {
 
 std::filesystem::path folder_or_default(const std::filesystem::path& folder) {
@@ -60,4 +60,4 @@ int keys_show(const KeysShowCommand& command) {
   return kExitDone;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front

@@ -9,7 +9,7 @@
 #include "subcommands.h"
 #include "torch_program.h"
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 namespace {
 
 struct Dispatch {
@@ -59,7 +59,7 @@ int front(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front
 
 int main(int argc, char** argv) {
   return harmonics::run_reporting_errors([&] { return harmonics::front(argc, argv); });

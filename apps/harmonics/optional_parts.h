@@ -3,7 +3,7 @@
 
 #include <span>
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 
 struct OptionalPart {
   const char* name;
@@ -14,4 +14,4 @@ struct OptionalPart {
 
 [[nodiscard]] std::span<const OptionalPart> optional_parts();
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front

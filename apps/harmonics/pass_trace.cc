@@ -8,7 +8,7 @@
 #include <harmonics/base/file.h>
 #include <harmonics/base/format.h>
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 namespace {
 
 constexpr double kMicroseconds = 1e6;
@@ -167,4 +167,4 @@ std::string perfetto_json(const std::vector<TracedStage>& stages) {
   return Json::object().set("traceEvents", std::move(events)).dump() + "\n";
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front

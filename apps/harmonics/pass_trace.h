@@ -9,7 +9,7 @@
 
 #include <harmonics/base/json.h>
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 
 /// A stage's trace is at most this large; as many files are read at most.
 inline constexpr std::size_t kMaxPassTraceBytes = std::size_t{256} << 20;
@@ -55,4 +55,4 @@ struct TraceSpan {
 /// lighter.
 [[nodiscard]] std::string pass_trace_svg(const std::vector<TracedStage>& stages);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front

@@ -8,7 +8,7 @@
 
 #include "pass_trace.h"
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 namespace {
 
 /// Of forward and backward passes.
@@ -42,4 +42,4 @@ std::string pass_trace_svg(const std::vector<TracedStage>& stages) {
   return chart.svg("dark: forward, light: backward, a colour per micro-batch");
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front

@@ -20,7 +20,7 @@
 #include "plan_files.h"
 #include "subcommands.h"
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 namespace {
 
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
@@ -172,4 +172,4 @@ int plan(const PlanCommand& command) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front

@@ -8,7 +8,7 @@
 #include <harmonics/base/file.h>
 #include <harmonics/graph/harp.h>
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 namespace {
 
 constexpr std::string_view kStagePrefix = "stage-";
@@ -63,4 +63,4 @@ std::vector<std::string> write_plan_files(const std::filesystem::path& folder, c
   return files;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front

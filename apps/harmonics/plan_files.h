@@ -8,7 +8,7 @@
 #include <harmonics/graph/graph.h>
 #include <harmonics/plan/plan.h>
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 
 /// Writes plan.yml and one stage-<number>-<host>.harp per stage (the first host's name where
 /// several take turns), and removes stage-*.harp files of an earlier plan from the folder, which is
@@ -18,4 +18,4 @@ namespace harmonics {
                                                         const Plan& plan,
                                                         const std::vector<HarmonicGraph>& parts);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front

@@ -6,7 +6,7 @@
 
 #include "subcommands.h"
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 
 int profile_serve(const ProfileCommand& command) {
   const HostPort where = parse_host_port(command.serve);
@@ -22,4 +22,4 @@ int profile_serve(const ProfileCommand& command) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front

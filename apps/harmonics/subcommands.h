@@ -5,7 +5,7 @@
 #include <harmonics/options/command_line.h>
 #include <harmonics/options/commands.h>
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 
 int graph_show(const GraphShowCommand& command);
 int graph_check(const GraphCheckCommand& command);
@@ -23,4 +23,4 @@ int verify(const VerifyCommand& command);
 int doctor(const DoctorCommand& command);
 int completion(const CompletionCommand& command);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front

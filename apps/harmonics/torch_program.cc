@@ -10,7 +10,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 namespace {
 
 constexpr std::size_t kMaxAnswerBytes = std::size_t{64} << 10;
@@ -92,4 +92,4 @@ std::string ask_torch_program(const std::string& flag) {
   return answer;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front

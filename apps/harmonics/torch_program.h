@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 
 /// Where it lies: in the folder of the running program. It need not exist.
 [[nodiscard]] std::filesystem::path torch_program();
@@ -17,4 +17,4 @@ namespace harmonics {
 /// missing, fails or prints more is an Error.
 [[nodiscard]] std::string ask_torch_program(const std::string& flag);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front

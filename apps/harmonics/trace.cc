@@ -10,7 +10,7 @@
 #include "pass_trace.h"
 #include "subcommands.h"
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 namespace {
 
 /// More slices than this make a picture that no viewer opens.
@@ -101,4 +101,4 @@ int trace(const TraceCommand& command) {
   return kExitDone;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front

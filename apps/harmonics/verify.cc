@@ -3,10 +3,10 @@
 
 #include "subcommands.h"
 
-namespace harmonics {
+namespace harmonics::inline in_front {
 
 int verify(const VerifyCommand& command) {
   return print_verification(command, verify_chains(command, read_chains(command)));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_front

@@ -10,7 +10,7 @@
 
 #include "command_tree.h"
 
-namespace harmonics {
+namespace harmonics::inline in_options {
 namespace {
 
 std::vector<CLI::App*> subcommands_of(CLI::App& app) {
@@ -189,4 +189,4 @@ CommandOutline command_outline() {
   return outline_of(tree.root());
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_options

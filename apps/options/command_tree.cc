@@ -8,7 +8,7 @@
 
 #include "option_kinds.h"
 
-namespace harmonics {
+namespace harmonics::inline in_options {
 CommandTree::CommandTree() : root_("Plans, runs and watches neural-network work.", "harmonics") {
   root_.get_formatter()->column_width(36);
   root_.get_formatter()->label("REQUIRED", "(required)");
@@ -120,4 +120,4 @@ void CommandTree::add_completion() {
   completion.callback([this] { command_ = completion_; });
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_options

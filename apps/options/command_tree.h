@@ -9,7 +9,7 @@
 #include <harmonics/options/commands.h>
 #include <harmonics/options/train_settings.h>
 
-namespace harmonics {
+namespace harmonics::inline in_options {
 
 /// Declares every subcommand and flag once. Parse one command line with it, or walk it. The options
 /// point into it: it stays where it was made.
@@ -97,4 +97,4 @@ class CommandTree {
   CompletionCommand completion_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_options

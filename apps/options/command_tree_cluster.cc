@@ -6,7 +6,7 @@
 #include "command_tree.h"
 #include "option_kinds.h"
 
-namespace harmonics {
+namespace harmonics::inline in_options {
 namespace {
 
 constexpr std::int64_t kMaxPort = 65535;
@@ -460,4 +460,4 @@ void CommandTree::add_quota() {
   });
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_options

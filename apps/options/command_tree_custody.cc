@@ -4,7 +4,7 @@
 #include "command_tree.h"
 #include "option_kinds.h"
 
-namespace harmonics {
+namespace harmonics::inline in_options {
 
 void CommandTree::add_keys() {
   CLI::App& keys = *root_.add_subcommand("keys", "makes and shows keys that sign secure runs");
@@ -137,4 +137,4 @@ void CommandTree::add_verify() {
   verify.callback([this] { command_ = verify_; });
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_options

@@ -6,7 +6,7 @@
 #include "command_tree.h"
 #include "option_kinds.h"
 
-namespace harmonics {
+namespace harmonics::inline in_options {
 namespace {
 
 constexpr std::int64_t kMaxSweepRows = 1'000'000'000;
@@ -131,4 +131,4 @@ void CommandTree::add_trace() {
   trace.callback([this] { command_ = trace_; });
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_options

@@ -9,7 +9,7 @@
 #include "command_tree.h"
 #include "option_kinds.h"
 
-namespace harmonics {
+namespace harmonics::inline in_options {
 namespace {
 
 constexpr std::int64_t kMaxThreads = 4096;
@@ -184,4 +184,4 @@ void CommandTree::add_plan() {
   plan.callback([this] { command_ = plan_; });
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_options

@@ -5,7 +5,7 @@
 #include "command_tree.h"
 #include "option_kinds.h"
 
-namespace harmonics {
+namespace harmonics::inline in_options {
 namespace {
 
 constexpr const char* kTransports = "bus|shm|tcp|grpc|flight";
@@ -209,4 +209,4 @@ void CommandTree::add_run() {
   run.callback([this] { command_ = run_; });
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_options

@@ -7,7 +7,7 @@
 #include <harmonics/graph/harp.h>
 #include <harmonics/graph/zoo.h>
 
-namespace harmonics {
+namespace harmonics::inline in_options {
 namespace {
 
 std::string published_name(const std::string& name) {
@@ -37,4 +37,4 @@ GraphArgument open_graph_argument(const std::filesystem::path& text) {
   return {zoo_graph(text.string()), published_name(text.string())};
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_options

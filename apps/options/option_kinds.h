@@ -13,7 +13,7 @@
 #include <harmonics/base/format.h>
 #include <harmonics/options/commands.h>
 
-namespace harmonics {
+namespace harmonics::inline in_options {
 
 /// Wraps a function that throws an Error as a CLI11 check.
 template <typename Check>
@@ -141,4 +141,4 @@ inline void add_model_file(CLI::App& app, std::filesystem::path& path) {
 /// Keeps the lines of an example as they are.
 inline std::string example(const std::string& lines) { return "Example:\n" + lines; }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_options

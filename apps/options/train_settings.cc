@@ -9,7 +9,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/format.h>
 
-namespace harmonics {
+namespace harmonics::inline in_options {
 namespace {
 
 constexpr std::int64_t kMaxWhole = std::numeric_limits<std::int64_t>::max();
@@ -219,4 +219,4 @@ std::vector<SourceBinding> merge_bindings(const HarpDocument& document,
   return bindings;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_options

@@ -15,7 +15,7 @@
 
 #include "options.h"
 
-namespace harmonics {
+namespace harmonics::inline in_sched_pipeline {
 namespace {
 
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
@@ -131,7 +131,7 @@ int complain(const std::string& what, int exit_code) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_sched_pipeline
 
 int main(int argc, char** argv) {
   try {

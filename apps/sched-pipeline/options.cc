@@ -8,7 +8,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/nearest_word.h>
 
-namespace harmonics {
+namespace harmonics::inline in_sched_pipeline {
 namespace {
 
 // Declares the options of one command line over the values that they set.
@@ -228,4 +228,4 @@ std::variant<ScheduleOptions, HelpOrError> parse_schedule_options(int argc,
   return OptionTable().parse(argc, argv);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_sched_pipeline

@@ -13,7 +13,7 @@
 #include <harmonics/plan/replan.h>
 #include <harmonics/plan/request.h>
 
-namespace harmonics {
+namespace harmonics::inline in_sched_pipeline {
 
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed = 1;
@@ -49,4 +49,4 @@ struct HelpOrError {
 [[nodiscard]] std::variant<ScheduleOptions, HelpOrError> parse_schedule_options(
     int argc, const char* const* argv);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_sched_pipeline

@@ -12,7 +12,7 @@
 #include <harmonics/custody/zk.h>
 #include <harmonics/options/command_line.h>
 
-namespace harmonics {
+namespace harmonics::inline in_verification {
 namespace {
 
 // Digests are cut to what tells them apart; --explain and JSON have all of them.
@@ -171,4 +171,4 @@ int print_verification(const VerifyCommand& command, const VerifyReport& report,
   return kExitFailed;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_verification

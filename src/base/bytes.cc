@@ -2,7 +2,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 
 void ByteWriter::text(std::string_view value) {
   number(static_cast<std::uint32_t>(value.size()));
@@ -50,4 +50,4 @@ std::string to_hex(ByteSpan bytes) {
   return out;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 
 /// Whether campaigns run at full length (`make soak` sets HARMONICS_SOAK).
 inline bool soaks() { return std::getenv("HARMONICS_SOAK") != nullptr; }
@@ -21,4 +21,4 @@ inline std::uint64_t number_from_environment(const char* name, std::uint64_t oth
   return text == nullptr ? otherwise : std::stoull(text);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 namespace {
 
 constexpr auto kAtOnce = std::chrono::nanoseconds(0);
@@ -105,4 +105,4 @@ TEST(Channel, ManyThreadsLoseNothingAndNeverPassTheCapacity) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

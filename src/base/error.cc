@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <system_error>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 
 std::string_view error_code_name(ErrorCode code) {
   switch (code) {
@@ -51,4 +51,4 @@ void fail_errno(int errno_value, const std::string& what) {
   fail(code_of_errno(errno_value), "{}: {}", what, std::generic_category().message(errno_value));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

@@ -9,7 +9,7 @@
 
 #include <harmonics/base/ids.h>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 namespace {
 
 TEST(Error, CarriesCodeAndFormattedMessage) {
@@ -57,4 +57,4 @@ TEST(Id, KeepsKindsApartAndOrdersOneKind) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

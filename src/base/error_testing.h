@@ -8,7 +8,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 
 /// The Error that `work` throws as "code: message"; "no error" when it throws none.
 template <typename Work>
@@ -33,4 +33,4 @@ void expect_error(ErrorCode code, const std::string& text, Work&& work) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

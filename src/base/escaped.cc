@@ -6,7 +6,7 @@
 
 #include "utf8.h"
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 namespace {
 
 /// Lines are broken, or their direction turned, by these.
@@ -69,4 +69,4 @@ std::string escaped_json(std::string_view json) {
   return out;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

@@ -7,7 +7,7 @@
 #include <harmonics/base/json.h>
 #include <harmonics/base/random.h>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 namespace {
 
 TEST(Escaped, LeavesTextAlone) {
@@ -59,4 +59,4 @@ TEST(Escaped, AnyBytesBecomeOneHarmlessLine) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

@@ -10,7 +10,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 namespace {
 
 constexpr std::string_view kBlank = " \t\r\n\v\f";
@@ -56,4 +56,4 @@ std::string current_exception_text() {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

@@ -7,7 +7,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 namespace {
 
 /// A library's exception.
@@ -50,4 +50,4 @@ TEST(ExceptionText, IsNeverEmpty) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

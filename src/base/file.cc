@@ -16,7 +16,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 namespace {
 
 constexpr std::string_view kTemporaryMark = ".part-";
@@ -190,4 +190,4 @@ void write_text_file(const std::filesystem::path& path, std::string_view text) {
   file.commit();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

@@ -16,7 +16,7 @@
 
 #include <temporary_folder_testing.h>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 namespace {
 
 namespace fs = std::filesystem;
@@ -253,4 +253,4 @@ TEST_F(FileTest, ATargetThatIsAFolderIsAnErrorAndStays) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

@@ -7,7 +7,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 namespace {
 
 class Parser {
@@ -344,4 +344,4 @@ std::string json_quote(std::string_view text) {
   return out;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

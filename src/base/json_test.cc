@@ -9,7 +9,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 namespace {
 
 using ::testing::HasSubstr;
@@ -133,4 +133,4 @@ TEST(Json, SaysWhichTypeThereIsWhenAnotherIsWanted) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

@@ -10,7 +10,7 @@
 
 #include <harmonics/base/escaped.h>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 namespace {
 
 constexpr const char* kLevelNames[] = {"trace", "debug", "info", "warn", "error", "off"};
@@ -80,4 +80,4 @@ std::vector<std::string> LogCapture::lines() const {
   return *captured;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <thread>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 namespace {
 
 using ::testing::ElementsAre;
@@ -77,4 +77,4 @@ TEST(Log, TheEnvironmentChoosesTheLevel) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

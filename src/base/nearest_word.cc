@@ -6,7 +6,7 @@
 
 #include <harmonics/base/format.h>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 namespace {
 
 constexpr std::size_t kShortestPart = 3;
@@ -56,4 +56,4 @@ std::string suggestion(const std::string& given, std::span<const std::string> wo
   return nearest.empty() ? "" : format("; did you mean '{}'?", nearest);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 namespace {
 
 TEST(NearestWord, IsTheOneWithTheFewestEdits) {
@@ -40,4 +40,4 @@ TEST(NearestWord, LooksAtWordsUpToItsCeiling) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

@@ -6,7 +6,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 
 void require_private(const std::filesystem::path& file, std::string_view what) {
   struct stat facts {};
@@ -21,4 +21,4 @@ void require_private(const std::filesystem::path& file, std::string_view what) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

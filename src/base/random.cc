@@ -4,7 +4,7 @@
 #include <numbers>
 #include <utility>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 namespace {
 
 constexpr std::uint32_t kMultiplier0 = 0xD2511F53;
@@ -107,4 +107,4 @@ void shuffle(std::span<std::int64_t> values, Random& random) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

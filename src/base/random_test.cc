@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 namespace {
 
 using Words = std::array<std::uint32_t, 4>;
@@ -130,4 +130,4 @@ TEST(Random, ShuffleOfNothingOrOneDrawsNothing) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

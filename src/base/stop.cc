@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 
 void StopRequest::ask(const std::string& why) {
   const std::lock_guard lock(mutex_);
@@ -34,4 +34,4 @@ StopRequest::Alarm::~Alarm() {
   request_->alarms_.erase(key_);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 namespace {
 
 using std::chrono::seconds;
@@ -44,4 +44,4 @@ TEST(StopRequest, WaitsEndAtOnceUntilThereIsWorkToFinish) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

@@ -11,7 +11,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 
 /// A fresh empty folder that only its owner reads, removed with everything in it when this goes.
 /// Stands for its path wherever one is wanted.
@@ -46,4 +46,4 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

@@ -6,7 +6,7 @@
 #include <harmonics/base/format.h>
 #include <harmonics/base/xml.h>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 namespace {
 
 constexpr double kLeft = 230;
@@ -87,4 +87,4 @@ std::string TimeChart::svg(std::string_view legend) const {
   return out + "</svg>\n";
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 namespace {
 
 using testing::HasSubstr;
@@ -51,4 +51,4 @@ TEST(TimeChart, TimesAreShort) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

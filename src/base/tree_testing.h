@@ -6,7 +6,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 
 /// The folder that `variable` names. A test program that was started by hand may lack it: then an
 /// Error, which fails the test, says so.
@@ -24,4 +24,4 @@ inline std::filesystem::path folder_named_by(const char* variable) {
 inline std::filesystem::path source_folder() { return folder_named_by("HARMONICS_SOURCE_DIR"); }
 inline std::filesystem::path binary_folder() { return folder_named_by("HARMONICS_BINARY_DIR"); }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

@@ -1,6 +1,6 @@
 #include "utf8.h"
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 
 Utf8Character first_utf8(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text[0]);
@@ -22,4 +22,4 @@ Utf8Character first_utf8(std::string_view text) {
   return {length, code};
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 
 struct Utf8Character {
   std::size_t bytes = 0;  ///< 0: the text does not begin with a valid character.
@@ -15,4 +15,4 @@ struct Utf8Character {
 /// The first character of `text`, which is not empty.
 [[nodiscard]] Utf8Character first_utf8(std::string_view text);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

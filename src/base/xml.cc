@@ -4,7 +4,7 @@
 
 #include "utf8.h"
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 
 std::string xml_text(std::string_view text) {
   std::string out;
@@ -29,4 +29,4 @@ std::string xml_text(std::string_view text) {
   return out;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

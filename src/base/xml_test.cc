@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 namespace {
 
 TEST(XmlText, EscapesMarkup) {
@@ -23,4 +23,4 @@ TEST(XmlText, ReplacesWhatXmlCannotHold) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

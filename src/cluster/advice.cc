@@ -2,7 +2,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 std::string needs_text(const TaskSpec& spec) {
   std::string text;
@@ -52,4 +52,4 @@ std::string advice_for(const WorkerPool& pool, const TaskSpec& spec) {
   return format("it waits: it needs {}, and {}. {}", needs_text(spec), who, way_out(pool, spec));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -6,7 +6,7 @@
 #include <harmonics/cluster/task.h>
 #include <harmonics/cluster/worker_pool.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 /// "2 devices with 4096 MB each, 3 cores on each of 4 workers".
 [[nodiscard]] std::string needs_text(const TaskSpec& spec);
@@ -19,4 +19,4 @@ namespace harmonics {
 /// it, or when none is known yet.
 [[nodiscard]] std::string advice_for(const WorkerPool& pool, const TaskSpec& spec);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

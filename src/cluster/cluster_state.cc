@@ -5,7 +5,7 @@
 #include "state_tables.h"
 #include "turns.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 ClusterState::ClusterState() : tables_(std::make_unique<StateTables>()) {}
 ClusterState::~ClusterState() = default;
@@ -153,4 +153,4 @@ const std::array<std::uint64_t, std::variant_size_v<TaskState>>& ClusterState::c
   return tables_->counts;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

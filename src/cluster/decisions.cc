@@ -4,7 +4,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 namespace {
 
 bool lost(EndKind kind) { return kind == EndKind::kLost || kind == EndKind::kLeaseLost; }
@@ -237,4 +237,4 @@ void Decisions::refresh(WorkerId worker) {
   tables_.pool.set_open(worker, available(worker));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

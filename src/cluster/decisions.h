@@ -11,7 +11,7 @@
 #include "sessions.h"
 #include "state_tables.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 /// Lives for one event or tick. Every change of the state goes through `record`.
 class Decisions {
@@ -78,4 +78,4 @@ class Decisions {
   Outbox& out_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

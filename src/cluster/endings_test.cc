@@ -6,7 +6,7 @@
 
 #include "requests.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 namespace {
 
 constexpr Time kStart = std::chrono::hours(1);
@@ -170,4 +170,4 @@ TEST(Backoff, OneThatWasCancelledMeanwhileStaysSo) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -5,7 +5,7 @@
 
 #include <harmonics/cluster/fact.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 template <typename Kind>
 inline constexpr std::uint8_t kFactTag = 0;
@@ -52,4 +52,4 @@ inline constexpr std::uint8_t kFactTag<PastPlacesKept> = 20;
 template <>
 inline constexpr std::uint8_t kFactTag<LeasesPromised> = 21;
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

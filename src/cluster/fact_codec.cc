@@ -2,7 +2,7 @@
 
 #include "fact_bytes.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 namespace {
 
 // One overload per kind of fact; the reading half is its mirror (fact_codec_read.cc).
@@ -270,4 +270,4 @@ Bytes FactWriter::take() {
   return batch;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -6,7 +6,7 @@
 
 #include "fact_bytes.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 namespace {
 
 constexpr std::size_t kMaxForgotten = 1 << 20;
@@ -392,4 +392,4 @@ void read_facts(ByteSpan batch, const std::string& where,
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -8,7 +8,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 namespace {
 
 std::vector<Fact> read_all(ByteSpan batch) {
@@ -92,4 +92,4 @@ TEST(FactCodec, DamagedBytesNeverCrash) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

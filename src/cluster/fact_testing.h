@@ -6,7 +6,7 @@
 #include <harmonics/base/random.h>
 #include <harmonics/cluster/fact.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 inline std::string random_text(Random& random) {
   std::string text(random.below(random.below(8) == 0 ? 300 : 12), ' ');
@@ -170,4 +170,4 @@ inline Fact random_fact(Random& random) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

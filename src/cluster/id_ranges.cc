@@ -5,7 +5,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 void IdRanges::add(TaskId first, TaskId last) {
   std::uint64_t low = first.value;
@@ -58,4 +58,4 @@ std::uint64_t IdRanges::count_below(TaskId id) const {
   return count;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

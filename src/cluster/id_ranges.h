@@ -7,7 +7,7 @@
 
 #include <harmonics/cluster/ids.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 class IdRanges {
  public:
@@ -28,4 +28,4 @@ class IdRanges {
   std::uint64_t size_ = 0;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -9,7 +9,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 namespace {
 
 /// Workers that have room now, in natural order of names.
@@ -184,4 +184,4 @@ const std::string* PlanDesk::problem(TaskId task) const {
   return entry->second.answer->problem.empty() ? nullptr : &entry->second.answer->problem;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -7,7 +7,7 @@
 
 #include "decisions.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 /// What the planner was asked for pending pipelines, and what it said. Not a fact: after a restart
 /// it is asked again. Belongs to the scheduler; one thread.
@@ -58,4 +58,4 @@ class PlanDesk {
 /// How much shorter the period of a new plan must be to be worth a move.
 inline constexpr double kWorthAMove = 0.85;
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -4,7 +4,7 @@
 
 #include <harmonics/cluster/reactor.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 namespace {
 
 using testing::ElementsAre;
@@ -257,4 +257,4 @@ TEST_F(PlanDeskTest, BeforeItHasRunItWaitsForAllItsStages) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -4,7 +4,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 namespace {
 
 [[noreturn]] void fail_nothing_fits(const TaskSpec& task) {
@@ -94,4 +94,4 @@ std::unique_ptr<WorkloadPolicy> make_policy(std::string_view name) {
        "unknown policy '{}'; choose simple, balanced or the path of a policy library (.so)", name);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -10,7 +10,7 @@
 #include <harmonics/base/random.h>
 #include <harmonics/cluster/policy.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 namespace {
 
 /// All orderings of the workers that fit, written down as the issue says them.
@@ -210,4 +210,4 @@ TEST(Policy, UnknownNamesListTheKnown) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

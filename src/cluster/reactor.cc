@@ -9,7 +9,7 @@
 #include "requests.h"
 #include "worker_talk.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 namespace {
 
 /// Ended tasks are forgotten in batches of this size, so that a fact is not a task.
@@ -181,4 +181,4 @@ SessionView ServerReactor::session(WorkerId worker) const {
   return view == nullptr ? SessionView{} : *view;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

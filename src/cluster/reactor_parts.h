@@ -12,7 +12,7 @@
 #include "scheduler.h"
 #include "sessions.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 struct ServerReactor::Parts {
   Parts(ClusterState loaded, WorkloadPolicy& policy, ServerOptions given)
@@ -44,4 +44,4 @@ struct ServerReactor::Parts {
   [[nodiscard]] bool pass_due() const { return unfinished || change != Sweep::Change::kNone; }
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -8,7 +8,7 @@
 #include "reservation.h"
 #include "scheduler.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 namespace {
 
 class Server {
@@ -497,4 +497,4 @@ TEST(Reactor, AServerThatIsRestartedWithAShorterHoldWaitsForTheLongerOne) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -8,7 +8,7 @@
 
 #include "advice.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 namespace {
 
 void need_admin(const Caller& caller, std::string_view what) {
@@ -196,4 +196,4 @@ void decide(Decisions& step, const QuotaRequest& request) {
   step.answer(request.request, Done{});
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -5,7 +5,7 @@
 
 #include "decisions.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 // Each answers exactly once; what is refused changes nothing. They throw `Error` for a refusal,
 // which the reactor turns into the answer.
@@ -31,4 +31,4 @@ struct Cancelling {
 /// at.
 std::size_t go_on_cancelling(Decisions& step, Cancelling& cancelling, std::size_t limit);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -5,7 +5,7 @@
 #include <set>
 #include <tuple>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 namespace {
 
 /// An attempt on a worker and what its end would give back there.
@@ -241,4 +241,4 @@ std::optional<Preemption> find_preemption(const Decisions& step, const TaskRecor
   return preemption;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -6,7 +6,7 @@
 
 #include "decisions.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 /// How many workers are weighed for a reservation or a preemption; the first that could do.
 inline constexpr std::size_t kMaxReservationCandidates = 256;
@@ -45,4 +45,4 @@ struct Preemption {
 [[nodiscard]] std::optional<Preemption> find_preemption(const Decisions& step,
                                                         const TaskRecord& task);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

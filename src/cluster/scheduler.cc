@@ -5,7 +5,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 namespace {
 
 /// How long after a vain look for victims the next one may come, if nothing else has changed.
@@ -264,4 +264,4 @@ void Scheduler::preempt(Decisions& step, const TaskRecord& head) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

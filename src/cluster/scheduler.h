@@ -20,7 +20,7 @@
 #include "reservation.h"
 #include "turns.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 /// How many steps in vain a pass takes: a lane that finds no place is one step, asking the policy
 /// for it is `ask` more.
@@ -92,4 +92,4 @@ class Scheduler {
 /// Whether one more task of that kind would pass the user's quota.
 [[nodiscard]] bool over_quota(const UserRecord& user, const Needs& needs, std::uint32_t gang);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -5,7 +5,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 Nanoseconds Sessions::with_drift(Nanoseconds duration, const ServerOptions& options) {
   const double share = static_cast<double>(options.drift.count()) /
@@ -157,4 +157,4 @@ Time Sessions::deadline() const {
   return rests_.empty() ? next : std::min(next, rests_.begin()->first);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -12,7 +12,7 @@
 
 #include <harmonics/cluster/reactor.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 class Sessions {
  public:
@@ -87,4 +87,4 @@ class Sessions {
   std::set<Expiry> rests_;  ///< One entry for each worker that rests.
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

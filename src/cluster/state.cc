@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 std::string_view to_string(EndKind kind) {
   switch (kind) {
@@ -96,4 +96,4 @@ bool TaskRecord::operator==(const TaskRecord& other) const {
          past == other.past && state == other.state;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -6,7 +6,7 @@
 
 #include "state_tables.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 namespace {
 
 template <typename... Args>
@@ -390,4 +390,4 @@ void StateTables::apply(const PastPlacesKept& fact) {
   record.past.push_back({fact.id.attempt, fact.places});
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -13,7 +13,7 @@
 #include "task_queue.h"
 #include "task_table.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 /// How far the tasks of one submission are.
 struct ArrayProgress {
@@ -89,4 +89,4 @@ struct StateTables {
 
 [[nodiscard]] std::string key_of(std::string_view user, std::string_view key);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

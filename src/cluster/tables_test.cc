@@ -12,7 +12,7 @@
 #include "id_ranges.h"
 #include "task_table.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 namespace {
 
 TEST(IdRanges, IsASet) {
@@ -164,4 +164,4 @@ TEST(ClusterState, AnyFactsAreAppliedOrRefused) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

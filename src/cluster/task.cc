@@ -4,7 +4,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 namespace {
 
 /// Refuses what is too long, and adds up what it has seen.
@@ -179,4 +179,4 @@ void check_artifacts(const TaskSpec& spec) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -5,7 +5,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 namespace {
 
 constexpr std::size_t kMaxPathBytes = 1024;
@@ -61,4 +61,4 @@ void check_files(const TaskSpec& spec) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -11,7 +11,7 @@
 #include <harmonics/base/nearest_word.h>
 #include <harmonics/cluster/task.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 namespace {
 
 /// Where in which text: the start of every message.
@@ -417,4 +417,4 @@ std::string write_task(const TaskSpec& spec) {
   return Json(std::move(fields)).dump(2);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

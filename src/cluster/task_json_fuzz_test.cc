@@ -6,7 +6,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 namespace {
 
 TEST(TaskJsonFuzz, ChangedTextsNeverCrash) {
@@ -35,4 +35,4 @@ TEST(TaskJsonFuzz, ChangedTextsNeverCrash) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -5,7 +5,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 std::string param_variable(std::string_view key) {
   std::string name = "HARMONICS_PARAM_";
@@ -27,4 +27,4 @@ void check_params(const TaskSpec& spec) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -2,7 +2,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 LaneKey lane_of(const Submission& submission) {
   const TaskSpec& spec = submission.spec;
@@ -52,4 +52,4 @@ std::uint64_t TaskQueue::count_before(const TaskRecord& task) const {
   return count;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

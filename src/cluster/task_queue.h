@@ -11,7 +11,7 @@
 
 #include "id_ranges.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 /// What the tasks of a lane, oldest first, have in common. If the first of them finds no place,
 /// none does.
@@ -52,4 +52,4 @@ class TaskQueue {
   Groups groups_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

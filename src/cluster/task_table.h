@@ -13,7 +13,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/cluster/state.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 /// Owns the records; one stays where it is until it is erased.
 class TaskTable {
@@ -106,4 +106,4 @@ class TaskTable {
   std::size_t size_ = 0;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

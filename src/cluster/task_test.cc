@@ -8,7 +8,7 @@
 #include <harmonics/cluster/task_params.h>
 #include <harmonics/cluster/worker.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 namespace {
 
 using testing::HasSubstr;
@@ -335,4 +335,4 @@ TEST(WorkerSpec, ChecksNamesAndCounts) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

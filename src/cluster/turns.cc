@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 std::uint64_t held_by(const UserRecord& user) { return std::max(user.gpus, user.active); }
 
@@ -103,4 +103,4 @@ std::vector<Turn> Line::left() {
   return left;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -10,7 +10,7 @@
 
 #include "state_tables.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 /// Devices or tasks, whichever are more: what a user holds, to be divided by their weight.
 [[nodiscard]] std::uint64_t held_by(const UserRecord& user);
@@ -83,4 +83,4 @@ class Line {
   TaskId end_{UINT64_MAX};
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

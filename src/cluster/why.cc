@@ -8,7 +8,7 @@
 #include "reactor_parts.h"
 #include "state_tables.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 namespace {
 
 using Reason = WhyPending::Reason;
@@ -213,4 +213,4 @@ WhyPending ServerReactor::why_with_room(const TaskRecord& task, Time now) const 
   return {Reason::kPolicy, "It fits, but the policy in use gives it no place now.", before};
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -13,7 +13,7 @@
 
 #include "scheduler.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 namespace {
 
 using Reason = WhyPending::Reason;
@@ -457,4 +457,4 @@ TEST(Why, SaysWhatIsSo) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

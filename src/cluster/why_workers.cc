@@ -5,7 +5,7 @@
 
 #include "reactor_parts.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 namespace {
 
 std::int64_t whole_seconds(Nanoseconds time) {
@@ -58,4 +58,4 @@ WhyPending ServerReactor::with_resting(WhyPending why, const TaskRecord& task, T
   return why;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

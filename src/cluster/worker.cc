@@ -5,7 +5,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -77,4 +77,4 @@ std::string device_names(const WorkerSpec& spec, DeviceSet set) {
   return text;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

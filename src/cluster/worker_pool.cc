@@ -8,7 +8,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 namespace {
 
 std::uint32_t magnitude(std::uint64_t megabytes) {
@@ -340,4 +340,4 @@ const std::map<WorkerGroup::Key, WorkerGroup>& WorkerPool::groups_with_free(
 
 const WorkerPool::Spread& WorkerPool::spread() const { return tables_->spread; }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 WorkerReactor::WorkerReactor(WorkerSpec spec, std::vector<RecoveredAttempt> recovered,
                              ExtendLease last)
@@ -202,4 +202,4 @@ void WorkerReactor::stop_at_lease_end(Time now, Effects& out) {
   out.push_back(Reconnect{"the server has not answered for the length of the lease"});
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

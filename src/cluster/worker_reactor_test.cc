@@ -2,7 +2,7 @@
 
 #include <harmonics/cluster/worker_reactor.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 namespace {
 
 using std::chrono::seconds;
@@ -265,4 +265,4 @@ TEST_F(WorkerTest, UnansweredHeartbeatsAreBounded) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

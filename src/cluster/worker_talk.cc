@@ -4,7 +4,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 namespace {
 
 bool same_resources(const WorkerSpec& a, const WorkerSpec& b) {
@@ -265,4 +265,4 @@ void give_up_held(Decisions& step, WorkerId worker) {
             record->second.spec.name, given.up, given.kept);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

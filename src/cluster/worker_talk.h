@@ -5,7 +5,7 @@
 
 #include "decisions.h"
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 void decide(Decisions& step, const WorkerHello& event);
 void decide(Decisions& step, const WorkerSays& event);
@@ -15,4 +15,4 @@ void give_up_worker(Decisions& step, WorkerId worker);
 /// The hold has passed since the worker was last heard: what continued there is over too.
 void give_up_held(Decisions& step, WorkerId worker);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

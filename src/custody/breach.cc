@@ -2,7 +2,7 @@
 
 #include <string>
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 
 std::string_view breach_name(Breach breach) {
   switch (breach) {
@@ -31,4 +31,4 @@ CustodyError::CustodyError(Breach breach, const std::string& message)
     : Error(ErrorCode::kDataLoss, format("custody: {}: {}", breach_name(breach), message)),
       breach_(breach) {}
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

@@ -13,7 +13,7 @@
 #include <harmonics/custody/digest.h>
 #include <harmonics/custody/keys.h>
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 
 /// ByteReader that refuses what a canonical writer never writes. Does not own the bytes.
 class CanonicalReader {
@@ -84,4 +84,4 @@ auto decode_canonical(ByteSpan bytes, std::string_view what, Read read) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

@@ -12,7 +12,7 @@
 #include <harmonics/base/file.h>
 #include <harmonics/custody/breach.h>
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 namespace {
 
 // A frame: u32 bytes of the body, u8 kind, u16 stage, the body, and a check over the frame and the
@@ -260,4 +260,4 @@ void ChainWriter::write(ByteSpan bytes) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

@@ -8,7 +8,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 namespace {
 
 void run_fuzzer(ByteSpan bytes) {
@@ -40,4 +40,4 @@ TEST(ChainFuzz, DamagedRecordsAndChainsAreErrors) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

@@ -9,7 +9,7 @@
 
 #include "custody_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 namespace {
 
 using ::testing::HasSubstr;
@@ -128,4 +128,4 @@ TEST(ChainFile, ErrorsNameThePath) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

@@ -9,7 +9,7 @@
 
 #include "canonical.h"
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 namespace {
 
 // What travels with a tensor: the link, its signature, and the sender's latest head, signed.
@@ -364,4 +364,4 @@ ProofLine parse_proof_line(std::string_view text) {
   return line;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

@@ -6,7 +6,7 @@
 
 #include "custody_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 namespace {
 
 using ::testing::HasSubstr;
@@ -256,4 +256,4 @@ TEST_F(CustodyLogTest, AProofOfATensorTravelsWithItsLink) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

@@ -16,7 +16,7 @@
 
 #include <temporary_folder_testing.h>
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 
 inline SigningKey test_key(const std::string& name, unsigned number) {
   Bytes seed(32, static_cast<std::byte>(number));
@@ -164,4 +164,4 @@ inline VerifyReport verify_one(const Chain& chain, const Roster& roster,
   return verify_chain(std::span(&chain, 1), roster, options);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

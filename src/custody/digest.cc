@@ -6,7 +6,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 
 struct Sha256::Context {
   EVP_MD_CTX* raw = EVP_MD_CTX_new();
@@ -52,4 +52,4 @@ Digest sha256(ByteSpan bytes) { return Sha256().update(bytes).finish(); }
 
 std::string digest_text(const Digest& digest) { return to_hex(digest); }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

@@ -7,7 +7,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 namespace {
 
 std::string hashed(std::string_view text) { return digest_text(sha256(bytes_of(text))); }
@@ -50,4 +50,4 @@ TEST(Digest, AFinishedDigestTakesNoMore) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

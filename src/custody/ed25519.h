@@ -9,7 +9,7 @@
 #include <harmonics/base/bytes.h>
 #include <harmonics/custody/keys.h>
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 
 using Ed25519Seed = std::array<std::byte, 32>;
 
@@ -37,4 +37,4 @@ class Ed25519Secret {
 /// nothing here accepts either.
 [[nodiscard]] bool has_small_order(std::span<const std::byte, 32> point);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

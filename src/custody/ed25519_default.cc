@@ -1,7 +1,7 @@
 // The signatures of a build without libsodium.
 #include "ed25519.h"
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 
 std::unique_ptr<Ed25519Secret> make_ed25519_secret(const Ed25519Seed& seed) {
   return make_openssl_secret(seed);
@@ -11,4 +11,4 @@ bool verify_ed25519(const PublicKey& key, ByteSpan message, const Signature& sig
   return verify_with_openssl(key, message, signature);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

@@ -6,7 +6,7 @@
 
 #include "ed25519.h"
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 namespace {
 
 using KeyHandle = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
@@ -99,4 +99,4 @@ bool has_small_order(std::span<const std::byte, 32> point) {
   });
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

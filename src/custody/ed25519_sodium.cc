@@ -5,7 +5,7 @@
 
 #include "ed25519.h"
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 namespace {
 
 const unsigned char* raw(ByteSpan bytes) {
@@ -61,4 +61,4 @@ bool verify_ed25519(const PublicKey& key, ByteSpan message, const Signature& sig
   return crypto_sign_verify_detached(raw(signature), raw(message), message.size(), raw(key)) == 0;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

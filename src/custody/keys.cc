@@ -18,7 +18,7 @@
 
 #include "ed25519.h"
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 namespace {
 
 constexpr std::string_view kPublicMark = "harmonics-ed25519-public ";
@@ -217,4 +217,4 @@ std::filesystem::path default_key_folder() {
 
 std::string key_text(const PublicKey& key) { return to_hex(key); }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

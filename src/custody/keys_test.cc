@@ -14,7 +14,7 @@
 #include "custody_testing.h"
 #include "ed25519.h"
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 namespace {
 
 using ::testing::AllOf;
@@ -197,4 +197,4 @@ TEST(Keys, FilesThatAreNoKeysAreErrorsThatNameThem) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

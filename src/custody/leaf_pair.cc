@@ -10,7 +10,7 @@
 #include <immintrin.h>
 #endif
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 
 #if defined(__x86_64__)
 namespace {
@@ -166,4 +166,4 @@ std::array<Digest, 2> merkle_leaf_pair(FullLeaf, FullLeaf) {
 
 #endif
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

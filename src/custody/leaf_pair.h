@@ -8,7 +8,7 @@
 #include <harmonics/custody/digest.h>
 #include <harmonics/custody/merkle.h>
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 
 using FullLeaf = std::span<const std::byte, kTensorLeafBytes>;
 
@@ -20,4 +20,4 @@ using FullLeaf = std::span<const std::byte, kTensorLeafBytes>;
 /// `has_leaf_pair` it is an Error.
 [[nodiscard]] std::array<Digest, 2> merkle_leaf_pair(FullLeaf first, FullLeaf second);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

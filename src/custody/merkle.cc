@@ -8,7 +8,7 @@
 
 #include "leaf_pair.h"
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 namespace {
 
 constexpr std::byte kLeafMark[] = {std::byte{0}};
@@ -67,4 +67,4 @@ Digest tensor_root(ByteSpan bytes) {
   return tree.root();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

@@ -12,7 +12,7 @@
 
 #include "leaf_pair.h"
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 namespace {
 
 // The definition in RFC 6962, section 2.1, as it stands there: split at the largest power of two.
@@ -131,4 +131,4 @@ TEST(Merkle, TensorsOfAnyNumberOfLeavesHaveTheRootOfTheDefinition) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

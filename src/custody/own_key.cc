@@ -14,7 +14,7 @@
 #include <harmonics/base/log.h>
 #include <harmonics/custody/keys.h>
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 namespace {
 
 constexpr std::size_t kMaxNamePart = 64;
@@ -87,4 +87,4 @@ SigningKey own_signing_key(const std::filesystem::path& folder, const std::strin
   return find_signing_key(folder, name);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

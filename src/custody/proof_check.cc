@@ -5,7 +5,7 @@
 #include <harmonics/custody/custody_log.h>
 #include <harmonics/custody/verify.h>
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 namespace {
 
 struct SignedHead {
@@ -58,4 +58,4 @@ void check_proof_line(std::span<const Chain> chains, std::string_view text) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

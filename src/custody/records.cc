@@ -7,7 +7,7 @@
 #include <harmonics/base/format.h>
 #include <harmonics/custody/merkle.h>
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 namespace {
 
 template <typename Rows, typename Name>
@@ -119,4 +119,4 @@ Bytes signed_text(std::string_view purpose, const Digest& digest) {
   return out.take();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

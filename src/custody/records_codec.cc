@@ -8,7 +8,7 @@
 
 #include "canonical.h"
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 namespace {
 
 void write(ByteWriter& out, const Passage& passage) {
@@ -227,4 +227,4 @@ Opening decode_opening(ByteSpan bytes) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

@@ -7,7 +7,7 @@
 
 #include "custody_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 namespace {
 
 Digest numbered(unsigned number) {
@@ -146,4 +146,4 @@ TEST(Opening, NamesMustBeUniqueAndKnown) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

@@ -8,7 +8,7 @@
 
 #include "canonical.h"
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 namespace {
 
 LinkInput::Source source_of(Direction direction) {
@@ -253,4 +253,4 @@ void StageTrail::restore(ByteSpan bytes) {
   received_.clear();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

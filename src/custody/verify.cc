@@ -10,7 +10,7 @@
 #include <harmonics/custody/merkle.h>
 #include <harmonics/custody/stage_trail.h>
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 namespace {
 
 // Identifies a link in either side's account: boundary and direction, then its sequence.
@@ -373,4 +373,4 @@ VerifyReport verify_chain(std::span<const Chain> chains, const Roster& roster,
   return verification.report();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

@@ -15,7 +15,7 @@
 
 #include "custody_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 namespace {
 
 using ::testing::HasSubstr;
@@ -344,4 +344,4 @@ TEST_F(VerifyTest, AProofLineIsAHeadOfTheChain) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

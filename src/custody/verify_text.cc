@@ -2,7 +2,7 @@
 #include <harmonics/base/format.h>
 #include <harmonics/custody/verify.h>
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 namespace {
 
 std::string signer_text(const StageReport& stage) {
@@ -71,4 +71,4 @@ std::string explain_text(const VerifyReport& report) {
   return text;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

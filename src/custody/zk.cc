@@ -11,7 +11,7 @@
 #include "zk_shape.h"
 #include "zk_stage.h"
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 namespace {
 
 using namespace zk;
@@ -202,4 +202,4 @@ void check_input_rows(ByteSpan bytes, std::span<const std::int8_t> input, const 
   check_rows(proof.inputs, input, expanded(seed, shape.input_rows()), rows, 7);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

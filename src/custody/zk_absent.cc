@@ -2,7 +2,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/custody/zk.h>
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 namespace {
 
 [[noreturn]] void fail_absent() {
@@ -31,4 +31,4 @@ void check_input_rows(ByteSpan, std::span<const std::int8_t>, const BlindingSeed
   fail_absent();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

@@ -3,7 +3,7 @@
 
 #include "zk_shape.h"
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 namespace {
 
 constexpr std::size_t kTaps = 9;
@@ -110,4 +110,4 @@ std::vector<std::int32_t> linear_product(const LinearShape& shape,
   return output;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

@@ -9,7 +9,7 @@
 
 #include "zk_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 namespace {
 
 std::vector<LinearShape> some_shapes() {
@@ -181,4 +181,4 @@ TEST(Zk, AProofOfFullSizeIsSmall) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

@@ -8,7 +8,7 @@
 #include <harmonics/custody/breach.h>
 #include <harmonics/custody/zk.h>
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 
 inline LinearShape dense_shape(std::uint32_t batch, std::uint32_t inputs, std::uint32_t outputs) {
   return {LinearShape::Kind::kDense, batch, inputs, outputs, 1, 1};
@@ -56,4 +56,4 @@ struct TestStage {
   }
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

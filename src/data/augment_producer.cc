@@ -6,7 +6,7 @@
 
 #include <harmonics/base/random.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 namespace {
 
 void check_options(const AugmentOptions& options, const TensorSpec& spec) {
@@ -125,4 +125,4 @@ Tensor AugmentProducer::augment(const Tensor& sample, std::int64_t number) const
   return out;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 BatchProducer::BatchProducer(ProducerPtr source, std::int64_t batch_size)
     : ChainedProducer(std::move(source), "BatchProducer"),
@@ -54,4 +54,4 @@ void BatchProducer::skip(std::int64_t count) {
   position_.delivered += count;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

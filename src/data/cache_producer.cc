@@ -10,7 +10,7 @@
 
 #include "lazy.h"
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 namespace {
 
 constexpr std::int64_t kRowsPerRead = 4096;
@@ -63,4 +63,4 @@ void CacheProducer::read(std::span<const std::int64_t> rows, std::span<std::byte
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

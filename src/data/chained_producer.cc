@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 ChainedProducer::ChainedProducer(ProducerPtr source, std::string_view producer)
     : source_(std::move(source)) {
@@ -30,4 +30,4 @@ std::optional<Tensor> ChainedProducer::next_changed(
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -26,7 +26,7 @@
 
 #include <error_testing.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 namespace {
 
 using ::testing::Each;
@@ -349,4 +349,4 @@ TEST(PrefetchProducer, DepthLimit) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -13,7 +13,7 @@
 #include <error_testing.h>
 #include <temporary_folder_testing.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 namespace {
 
 using ::testing::HasSubstr;
@@ -125,4 +125,4 @@ TEST(MemoryConsumer, CollectsUpToItsLimit) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

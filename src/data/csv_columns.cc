@@ -7,7 +7,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 namespace {
 
 struct Range {
@@ -108,4 +108,4 @@ std::vector<std::size_t> select_columns(std::string_view selection,
   return columns;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

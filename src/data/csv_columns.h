@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 /// Whether the selection holds a name, so that the file must have a header.
 [[nodiscard]] bool selects_by_name(std::string_view selection);
@@ -19,4 +19,4 @@ namespace harmonics {
                                                       std::span<const std::string> names,
                                                       std::size_t column_count);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -8,7 +8,7 @@
 #include <harmonics/base/file.h>
 #include <harmonics/base/log.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 namespace {
 
 constexpr std::size_t kWriteBytes = std::size_t{1} << 20;
@@ -118,4 +118,4 @@ void CsvConsumer::write_out() {
   output_->text.clear();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

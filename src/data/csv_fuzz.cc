@@ -12,7 +12,7 @@
 #include "csv_twin.h"
 #include "fuzz_file.h"
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 namespace {
 
 void require(bool holds) {
@@ -106,7 +106,7 @@ void fuzz(std::string_view input) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   harmonics::fuzz({reinterpret_cast<const char*>(data), size});

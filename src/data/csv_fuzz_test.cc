@@ -12,7 +12,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 namespace {
 
 const std::vector<std::string> kCorpus = {
@@ -113,4 +113,4 @@ TEST(CsvTwin, Reads) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

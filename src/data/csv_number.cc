@@ -4,7 +4,7 @@
 #include <charconv>
 #include <system_error>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 namespace {
 
 bool equals_ignoring_case(std::string_view text, std::string_view lower_case) {
@@ -110,4 +110,4 @@ template NumberFault parse_number(std::string_view, std::int8_t&);
 template NumberFault parse_number(std::string_view, std::uint8_t&);
 template NumberFault parse_number(std::string_view, bool&);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

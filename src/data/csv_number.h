@@ -10,7 +10,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 enum class NumberFault : std::uint8_t { kNone, kNotANumber, kOutOfRange };
 
@@ -152,4 +152,4 @@ const char* parse_plain(const char* at, T& out) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

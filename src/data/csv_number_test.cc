@@ -10,7 +10,7 @@
 #include <harmonics/base/format.h>
 #include <harmonics/base/random.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 namespace {
 
 template <typename T>
@@ -146,4 +146,4 @@ TEST(CsvNumber, TooLargeIsAnErrorTooSmallIsZero) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

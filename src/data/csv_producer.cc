@@ -10,7 +10,7 @@
 #include "csv_scanner.h"
 #include "lazy.h"
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 namespace {
 
 constexpr std::size_t kAheadBytes = std::size_t{256} << 10;
@@ -259,4 +259,4 @@ void CsvProducer::read_run(std::int64_t first, std::int64_t count, std::span<std
   table_->read_run({first, count, table_->row_count()}, out.data(), *ahead_);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

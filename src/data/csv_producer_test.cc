@@ -26,7 +26,7 @@
 #include <error_testing.h>
 #include <temporary_folder_testing.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 namespace {
 
 using ::testing::ElementsAre;
@@ -415,4 +415,4 @@ TEST_F(CsvProducerTest, TheDigitsOfTheExamples) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -8,7 +8,7 @@
 
 #include "csv_number.h"
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 namespace {
 
 constexpr std::size_t kShownBytes = 40;
@@ -227,4 +227,4 @@ std::string quote_for_message(std::string_view text) {
   return shown + (text.size() > kShownBytes ? "…'" : "'");
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -10,7 +10,7 @@
 
 #include <harmonics/tensor/dtype.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 /// So many line ends stand after the bytes of every block of a file that is in memory.
 inline constexpr std::size_t kCsvPadding = 8;
@@ -55,4 +55,4 @@ using CsvRowReader = bool (*)(const CsvLayout& layout, CsvRowText row, std::byte
 /// `text` between quotes, cut to a readable length, with control characters shown as '?'.
 [[nodiscard]] std::string quote_for_message(std::string_view text);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -5,7 +5,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 namespace {
 
 constexpr std::size_t kBlockBytes = std::size_t{256} << 10;
@@ -106,4 +106,4 @@ std::uint64_t line_at(const ByteSource& file, std::uint64_t offset) {
   return line;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -11,7 +11,7 @@
 
 #include "csv_row.h"
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 /// Walks over the rows of a file in blocks. A line end between quotes belongs to its row; lines
 /// that hold nothing but spaces are passed over. One thread. Does not own the file.
@@ -46,4 +46,4 @@ class CsvScanner {
 /// The line, counted from 1, that holds the byte at `offset`. Reads the file up to there.
 [[nodiscard]] std::uint64_t line_at(const ByteSource& file, std::uint64_t offset);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 using TwinRow = std::vector<std::string>;
 
@@ -119,4 +119,4 @@ class CsvTwin {
   std::size_t at_ = 0;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

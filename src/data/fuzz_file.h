@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 /// A file in memory that holds `bytes`, as long as this lives.
 class FuzzFile {
@@ -31,4 +31,4 @@ class FuzzFile {
   int descriptor_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -9,7 +9,7 @@
 
 #include "fuzz_file.h"
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 namespace {
 
 void fuzz(std::string_view input) {
@@ -33,7 +33,7 @@ void fuzz(std::string_view input) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   harmonics::fuzz({reinterpret_cast<const char*>(data), size});

@@ -8,7 +8,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 namespace {
 
 TEST(IdxFuzz, MutationsOfSmallFiles) {
@@ -38,4 +38,4 @@ TEST(IdxFuzz, MutationsOfSmallFiles) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 namespace {
 
 // Reads `count` big-endian elements from `in`; false when one does not fit.
@@ -215,4 +215,4 @@ void IdxProducer::read(std::span<const std::int64_t> rows, std::span<std::byte> 
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

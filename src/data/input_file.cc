@@ -7,7 +7,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/data/byte_source.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 namespace {
 
 /// Reads with pread, never through a mapping, so that a file that shrinks while it is read is an
@@ -57,4 +57,4 @@ void InputFile::read_at(std::uint64_t offset, std::span<char> out) const {
 
 ByteSourcePtr open_file(const std::string& path) { return std::make_shared<InputFile>(path); }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -5,7 +5,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 namespace {
 
 std::int64_t whole_number(const std::byte* at, DType dtype) {
@@ -55,4 +55,4 @@ void LabelProducer::read(std::span<const std::int64_t> rows, std::span<std::byte
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

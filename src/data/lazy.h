@@ -5,7 +5,7 @@
 #include <mutex>
 #include <optional>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 /// Holds nothing until the first `get`, which makes the value; every later one looks at it without
 /// a lock. May be used from several threads at once: one makes, the others wait. If `make` throws,
@@ -29,4 +29,4 @@ class Lazy {
   mutable std::optional<T> value_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 namespace {
 
 void check_function(const MapFunction& function, const TensorSpec& output) {
@@ -56,4 +56,4 @@ void IndexedMapProducer::read(std::span<const std::int64_t> rows, std::span<std:
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

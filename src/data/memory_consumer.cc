@@ -1,6 +1,6 @@
 #include <harmonics/data/memory_consumer.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 void MemoryConsumer::push(const Tensor& batch) {
   if (!batch.defined() || batch.shape().empty()) {
@@ -20,4 +20,4 @@ void MemoryConsumer::clear() {
   bytes_ = 0;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 MemoryProducer::MemoryProducer(Tensor rows) : rows_(std::move(rows)) {
   if (!rows_.defined() || rows_.shape().empty()) {
@@ -26,4 +26,4 @@ void MemoryProducer::read(std::span<const std::int64_t> rows, std::span<std::byt
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

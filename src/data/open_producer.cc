@@ -11,7 +11,7 @@
 #include <harmonics/data/idx_producer.h>
 #include <harmonics/data/synthetic_producer.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 namespace {
 
 std::string decoded(std::string_view text) {
@@ -223,4 +223,4 @@ IndexedProducerPtr open_producer(std::string_view spec, const OpenBytes& open) {
   return open_synthetic(settings);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

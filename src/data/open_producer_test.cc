@@ -13,7 +13,7 @@
 #include <error_testing.h>
 #include <temporary_folder_testing.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 namespace {
 
 using ::testing::Each;
@@ -133,4 +133,4 @@ TEST_F(OpenProducerTest, FilesThatTheCallerReads) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

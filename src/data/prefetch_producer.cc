@@ -10,7 +10,7 @@
 
 #include <harmonics/base/channel.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 /// The thread and the channel through which it hands over tensors. Destroying it stops the thread.
 class PrefetchProducer::Reader {
@@ -97,4 +97,4 @@ void PrefetchProducer::skip(std::int64_t count) {
   position_.delivered = source().position().delivered;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

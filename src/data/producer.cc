@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 std::size_t sample_bytes(const TensorSpec& spec) {
   return static_cast<std::size_t>(element_count(spec.shape)) * dtype_size(spec.dtype);
@@ -105,4 +105,4 @@ void IndexedProducer::check_read(std::span<const std::int64_t> rows,
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -24,7 +24,7 @@
 
 #include <temporary_folder_testing.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 namespace {
 
 constexpr std::size_t kTakenOfEndless = 20;
@@ -327,4 +327,4 @@ INSTANTIATE_TEST_SUITE_P(All, ProducerContract, ::testing::ValuesIn(kCases),
                          [](const auto& param) { return param.param.name; });
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -18,7 +18,7 @@
 
 #include <error_testing.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 namespace {
 
 using ::testing::ElementsAre;
@@ -222,4 +222,4 @@ TEST(ShuffleProducer, RefusesBatches) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -7,7 +7,7 @@
 
 #include <harmonics/base/random.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 namespace {
 
 // The order of `count` things in an epoch; the windows of a stream are told apart by `number`.
@@ -100,4 +100,4 @@ void ShuffleProducer::skip(std::int64_t count) {
   if (count > 0) position_.delivered += count;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

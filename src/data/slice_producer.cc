@@ -6,7 +6,7 @@
 
 #include <harmonics/base/random.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 SliceProducer::SliceProducer(IndexedProducerPtr source, std::vector<std::int64_t> rows)
     : source_(std::move(source)), rows_(std::move(rows)) {
@@ -44,4 +44,4 @@ Split train_test_split(const IndexedProducerPtr& source, double fraction, std::u
           std::make_shared<SliceProducer>(source, std::vector<std::int64_t>(cut, rows.end()))};
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

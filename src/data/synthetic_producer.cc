@@ -7,7 +7,7 @@
 
 #include <harmonics/base/random.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 namespace {
 
 template <typename T>
@@ -113,4 +113,4 @@ void EndlessSyntheticProducer::skip(std::int64_t count) {
   position_.delivered += std::max<std::int64_t>(count, 0);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

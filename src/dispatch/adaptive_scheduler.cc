@@ -9,7 +9,7 @@
 
 #include "equal_finish.h"
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 /// The first sub-batch of an unknown device: it may be a hundred thousand times slower than the
@@ -404,4 +404,4 @@ std::vector<DeviceKnowledge> AdaptiveScheduler::knowledge() const {
   return all;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -19,7 +19,7 @@
 #include "equal_finish.h"
 #include "scheduler_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 using ::testing::AllOf;
@@ -469,4 +469,4 @@ TEST(EqualFinish, IsTheBestSplit) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

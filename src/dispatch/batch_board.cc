@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 constexpr std::size_t kErrorText = 400;
@@ -243,4 +243,4 @@ std::array<std::uint64_t, 3> BatchBoard::counts() {
   return records().counts;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -13,7 +13,7 @@
 
 #include "shared_segment.h"
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 /// Requests that can wait or be computed at a time.
 inline constexpr std::size_t kBatchSlots = 64;
@@ -93,4 +93,4 @@ class BatchBoard {
   SharedSegment segment_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -10,7 +10,7 @@
 #include "emulation_testing.h"
 #include "events_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 using Devices = std::vector<std::string>;
@@ -120,4 +120,4 @@ TEST(ColdStart, NorWithSeveralDevicesOfAnyKindAndAnyFirstSizes) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -10,7 +10,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/log.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 constexpr std::string_view kEmulatedPrefix = "emulated:";
@@ -166,4 +166,4 @@ Nanoseconds emulated_row_time(const WorkDevice& device, std::size_t rows) {
       std::llround(static_cast<double>(rows) / device.rows_per_second * 1e9)));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -6,7 +6,7 @@
 
 #include <harmonics/dispatch/device.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 /// Computes one sub-batch at a time. With several workers a sub-batch's latency (its copy) passes
 /// while another one computes, as it does on a GPU with several streams. Thread safe.
@@ -27,4 +27,4 @@ class EmulatedEngine {
   Nanoseconds free_at_{0};
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

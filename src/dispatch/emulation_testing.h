@@ -9,7 +9,7 @@
 
 #include <harmonics/dispatch/work_dispatcher.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 /// What row `index` comes to: any row lost, doubled or out of place changes the result.
 inline std::uint64_t row_value(std::size_t index) {
@@ -72,4 +72,4 @@ inline double simulated_seconds(WorkScheduler& scheduler, std::size_t rows, Faul
   return std::chrono::duration<double>(timeline->now() - start).count();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -13,7 +13,7 @@
 #include "run_state.h"
 #include "worker_layout.h"
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 // One thread of a device.
@@ -419,4 +419,4 @@ std::size_t DispatchEngine::worker_count() const { return core_->workers.size();
 
 const Timeline& DispatchEngine::timeline() const { return *core_->timeline; }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

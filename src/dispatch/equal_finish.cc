@@ -4,7 +4,7 @@
 #include <limits>
 #include <numeric>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 EqualFinish equal_finish(std::span<const Taker> takers, double rows) {
   std::vector<std::size_t> order(takers.size());
@@ -31,4 +31,4 @@ EqualFinish equal_finish(std::span<const Taker> takers, double rows) {
   return finish;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 /// A device that can take rows: from `ready_s` on, each row takes `row_s`.
 struct Taker {
@@ -24,4 +24,4 @@ struct EqualFinish {
 /// devices' ready times. There is at least one taker, with finite numbers and row_s > 0.
 [[nodiscard]] EqualFinish equal_finish(std::span<const Taker> takers, double rows);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

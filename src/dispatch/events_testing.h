@@ -9,7 +9,7 @@
 
 #include "scheduler_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 /// Seconds that `rows` take on the scheduler's emulated devices, one worker each. What is late then
 /// is left alone.
@@ -48,4 +48,4 @@ inline double event_seconds(WorkScheduler& scheduler, std::size_t rows) {
   return std::chrono::duration<double>(now).count();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

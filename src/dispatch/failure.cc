@@ -4,7 +4,7 @@
 
 #include <harmonics/base/exception_text.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 // Still a std::bad_alloc for those who catch that.
@@ -79,4 +79,4 @@ std::exception_ptr located_failure(const std::exception_ptr& error, const std::s
 AggregateError::AggregateError(std::vector<std::exception_ptr> errors, std::size_t more)
     : Error(shared_code(errors), listing(errors, more)), errors_(std::move(errors)) {}
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

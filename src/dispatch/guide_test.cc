@@ -16,7 +16,7 @@
 #include <harmonics/dispatch/static_hybrid_scheduler.h>
 #include <harmonics/dispatch/tensor_results.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 TEST(DispatchGuide, Slices) {
@@ -183,4 +183,4 @@ TEST(DispatchGuide, Pictures) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

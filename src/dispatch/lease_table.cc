@@ -8,7 +8,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/log.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 // One user's dealings with one device.
 struct LeaseTable::Line {
@@ -230,4 +230,4 @@ std::size_t LeaseTable::held_rows(std::size_t device) {
   return board().devices[device].held_rows;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -14,7 +14,7 @@
 
 #include "shared_segment.h"
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 /// The most devices that processes share under one name.
 inline constexpr std::size_t kMaxSharedDevices = 16;
@@ -67,4 +67,4 @@ class LeaseTable {
   std::unique_ptr<std::mutex[]> turns_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -11,7 +11,7 @@
 #include <harmonics/dispatch/simple_mpi_scheduler.h>
 #include <harmonics/dispatch/work_dispatcher.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 int rank_of_this() {
@@ -114,7 +114,7 @@ void own_communicator() {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);

@@ -10,7 +10,7 @@
 
 #include <harmonics/base/format.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 struct Status {
@@ -55,4 +55,4 @@ bool is_alive(const ProcessIdentity& process) {
   return status.state != 'X' && status.state != 'Z' && status.started == process.started;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

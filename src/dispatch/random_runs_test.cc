@@ -16,7 +16,7 @@
 
 #include "emulation_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 constexpr std::uint64_t kDefaultRuns = 4000;
@@ -181,4 +181,4 @@ TEST(RandomRuns, GiveTheResultOfOneShotOrTheErrorThatWasMade) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

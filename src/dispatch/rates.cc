@@ -9,7 +9,7 @@
 #include <harmonics/base/json.h>
 #include <harmonics/base/log.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 constexpr double kRateDecay = 0.8;
@@ -146,4 +146,4 @@ std::filesystem::path default_rates_file() {
   return folder / "harmonics" / "dispatch-rates.json";
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

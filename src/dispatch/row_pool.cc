@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 RowRange cut_front(RowRange& from, std::size_t rows) {
@@ -32,4 +32,4 @@ void RowPool::put_back(const Claim& claim) {
   returned_.push_back(claim);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

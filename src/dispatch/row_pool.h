@@ -8,7 +8,7 @@
 #include <harmonics/base/clock.h>
 #include <harmonics/dispatch/generator.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 /// A sub-batch on its way through a device.
 struct Claim {
@@ -44,4 +44,4 @@ class RowPool {
   std::vector<Claim> returned_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -5,7 +5,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 RunState::RunState(WorkScheduler& scheduler, std::vector<std::size_t> row_caps,
                    const std::vector<int>& lanes)
@@ -345,4 +345,4 @@ void RunState::rethrow() const {
   throw AggregateError(failures_, uncounted_failures_);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

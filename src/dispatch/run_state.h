@@ -13,7 +13,7 @@
 
 #include "row_pool.h"
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 /// The most failures that a run keeps for its error; further ones are counted.
 inline constexpr std::size_t kMaxKeptFailures = 16;
@@ -102,4 +102,4 @@ class RunState {
   std::size_t uncounted_failures_ = 0;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -10,7 +10,7 @@
 
 #include "run_state.h"
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 /// The books of a scheduler whose devices have no memory caps and one worker each.
 inline RunState state_of(WorkScheduler& scheduler) {
@@ -24,4 +24,4 @@ inline std::vector<std::size_t> rows_of(const RunState& state) {
   return rows;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

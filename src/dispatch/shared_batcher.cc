@@ -12,7 +12,7 @@
 
 #include "batch_board.h"
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 std::size_t row_bytes(const TensorSpec& row) {
@@ -245,4 +245,4 @@ TensorFunctions merged_functions(SharedBatcher& batcher) {
       [&batcher](Tensor&& rows, const WorkDevice&) { return batcher.run(rows); });
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -12,7 +12,7 @@
 #include "processes_testing.h"
 #include "scheduler_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 using ::testing::AllOf;
@@ -223,4 +223,4 @@ TEST(SharedBatcher, ServesADispatcher) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -2,7 +2,7 @@
 
 #include "lease_table.h"
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 std::vector<SharedDevice> shared_devices(const StaticHybridScheduler& scheduler) {
@@ -41,4 +41,4 @@ std::size_t SharedScheduler::held_rows(std::size_t device) const {
   return leases_ ? leases_->held_rows(device) : 0;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

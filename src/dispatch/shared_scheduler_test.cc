@@ -17,7 +17,7 @@
 #include "processes_testing.h"
 #include "scheduler_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 using ::testing::AllOf;
@@ -243,4 +243,4 @@ TEST(SharedScheduler, WrongConfigurationsAreRefused) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -14,7 +14,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x3168637461707348ULL;  // "Hspatch1"
@@ -173,4 +173,4 @@ void wake_all(std::atomic<std::uint32_t>& word) {
   ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -15,7 +15,7 @@
 
 #include "process_identity.h"
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 /// The most processes (or schedulers in them) that share a segment.
 inline constexpr std::size_t kMaxAttached = 64;
@@ -92,4 +92,4 @@ void wait_on(const std::atomic<std::uint32_t>& word, std::uint32_t seen, Nanosec
 /// Changes the word and wakes all who wait on it.
 void wake_all(std::atomic<std::uint32_t>& word);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -9,7 +9,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/log.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 void check_mpi_is_up() {
@@ -122,4 +122,4 @@ SimpleMPIScheduler::Choice SimpleMPIScheduler::choose(const SimpleMPIConfig& con
           .local_ranks = node.size};
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -3,7 +3,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 SimpleMPIScheduler::SimpleMPIScheduler(const SimpleMPIConfig& config)
     : SimpleMPIScheduler(choose(config)) {}
@@ -15,4 +15,4 @@ SimpleMPIScheduler::Choice SimpleMPIScheduler::choose(const SimpleMPIConfig&) {
        "HARMONICS_WITH_MPI=ON");
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

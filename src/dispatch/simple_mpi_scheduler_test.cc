@@ -6,7 +6,7 @@
 
 #include "scheduler_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 using ::testing::AnyOf;
@@ -18,4 +18,4 @@ TEST(SimpleMPI, WithoutMpiItIsAnErrorThatSaysWhatToDo) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -6,7 +6,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 StaticHybridScheduler::StaticHybridScheduler(StaticHybridConfig config)
     : devices_(parse_work_devices(config.devices)) {
@@ -51,4 +51,4 @@ std::optional<WorkAssignment> StaticHybridScheduler::assign(const RunView& view)
   return std::nullopt;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

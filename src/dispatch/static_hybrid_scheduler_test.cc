@@ -8,7 +8,7 @@
 #include "run_state.h"
 #include "scheduler_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 using ::testing::AllOf;
@@ -198,4 +198,4 @@ TEST(WorkDevices, UntestedOnesAreAcceptedWithOneWarning) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -4,7 +4,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 // A tensor seen from an axis: `outer` blocks of `length` rows of `row_bytes` each.
@@ -86,4 +86,4 @@ void write_along(Tensor& whole, const Tensor& part, std::size_t axis, RowRange r
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -8,7 +8,7 @@
 #include <harmonics/dispatch/generator.h>
 #include <harmonics/tensor/tensor.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 /// The axis that a number means, which counts from the end where negative; nothing when a tensor of
 /// that rank has none.
@@ -25,4 +25,4 @@ namespace harmonics {
 /// write different rows at once.
 void write_along(Tensor& whole, const Tensor& part, std::size_t axis, RowRange rows);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -4,7 +4,7 @@
 
 #include "tensor_axis.h"
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 void check_cut(const std::string& what, const Tensor& tensor, std::size_t axis) {
@@ -71,4 +71,4 @@ TensorMap TensorMapLoader::rows(RowRange range) const {
   return out;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -6,7 +6,7 @@
 
 #include "tensor_axis.h"
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 constexpr auto kKeys = [](const auto& pair) -> const std::string& { return pair.first; };
@@ -177,4 +177,4 @@ DerivativeFunctions derivative_functions(
   return {.run = std::move(model), .sink = std::make_shared<DerivativeSink>(axis)};
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -11,7 +11,7 @@
 #include "scheduler_testing.h"
 #include "tensor_axis.h"
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 using ::testing::AllOf;
@@ -217,4 +217,4 @@ TEST(TensorResults, AreTheSameThroughFailures) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 // Linux lets a sleeper oversleep by 50 us to save power, which would count against every sub-batch.
@@ -72,4 +72,4 @@ void SimulatedTimeline::unblock() {
   ++active_;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

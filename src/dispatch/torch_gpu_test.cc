@@ -19,7 +19,7 @@
 
 #include "torch_lane.h"
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 class DispatchGpu : public ::testing::Test {
@@ -115,4 +115,4 @@ TEST_F(DispatchGpu, DerivativesAndGraphs) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

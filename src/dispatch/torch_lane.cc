@@ -12,7 +12,7 @@
 #include <harmonics/runtime/devices.h>
 #include <harmonics/tensor/torch.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 at::Tensor as_bytes(const at::Tensor& tensor) { return tensor.reshape({-1}).view(at::kByte); }
@@ -320,4 +320,4 @@ void compute_in_turn(const std::function<void()>& body) {
   });
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -16,7 +16,7 @@
 #include <harmonics/dispatch/device.h>
 #include <harmonics/dispatch/torch_work.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 /// Pieces in which large tensors travel, and how many of them are under way at a time.
 inline constexpr std::size_t kRingSlotBytes = std::size_t{8} << 20;
@@ -83,4 +83,4 @@ void with_torch_errors(const std::function<void()>& body);
 /// `body` queues its work; one that reads a value back from the GPU makes the others wait for it.
 void compute_in_turn(const std::function<void()>& body);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

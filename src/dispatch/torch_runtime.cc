@@ -9,7 +9,7 @@
 
 #include "torch_lane.h"
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 class Runtimes {
@@ -74,4 +74,4 @@ ValueFunctions runtime_functions(RuntimeModel model) {
   return functions;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -9,7 +9,7 @@
 
 #include "torch_lane.h"
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 using NamedTorch = std::map<std::string, at::Tensor, std::less<>>;
@@ -216,4 +216,4 @@ TorchDerivativeFunctions script_derivative_functions(const ScriptModel& model) {
   return functions;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -21,7 +21,7 @@
 #include "scheduler_testing.h"
 #include "torch_lane.h"
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 using ::testing::AllOf;
@@ -184,4 +184,4 @@ TEST_F(TorchWork, TheRingCarriesTensorsOfAnySize) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

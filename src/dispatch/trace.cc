@@ -8,7 +8,7 @@
 #include <harmonics/base/json.h>
 #include <harmonics/base/log.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 double microseconds(Nanoseconds time) { return static_cast<double>(time.count()) / 1e3; }
@@ -139,4 +139,4 @@ void DispatchTrace::write(const std::filesystem::path& file) const {
   write_text_file(file, json());
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -6,7 +6,7 @@
 #include <harmonics/base/json.h>
 #include <harmonics/dispatch/trace.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 constexpr std::size_t kMaxTraceLanes = 4096;
@@ -97,4 +97,4 @@ std::vector<TraceLane> read_dispatch_trace(std::string_view json, std::string_vi
   return TraceReader(name).read(Json::parse(json, name));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

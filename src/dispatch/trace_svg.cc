@@ -6,7 +6,7 @@
 #include <harmonics/base/time_chart.h>
 #include <harmonics/dispatch/trace.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 constexpr const char* kBusy = "#3b7dd8";
@@ -85,4 +85,4 @@ std::string dispatch_trace_svg(const std::vector<TraceLane>& lanes) {
   return chart.svg();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -17,7 +17,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 using ::testing::AllOf;
@@ -159,4 +159,4 @@ TEST(DispatchText, HostileTextIsAnErrorAtWorst) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -7,7 +7,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/listed.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 namespace {
 
 bool has_streams(const WorkDevice& device) {
@@ -83,4 +83,4 @@ std::vector<std::size_t> row_caps(const WorkScheduler& scheduler, const Dispatch
   return caps;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

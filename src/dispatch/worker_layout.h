@@ -6,7 +6,7 @@
 
 #include <harmonics/dispatch/engine.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 /// Workers of each device. A count out of 0..kMaxLanes is an Error (kInvalidArgument).
 [[nodiscard]] std::vector<int> lanes_of(std::span<const WorkDevice> devices,
@@ -22,4 +22,4 @@ namespace harmonics {
 [[nodiscard]] std::vector<std::size_t> row_caps(const WorkScheduler& scheduler,
                                                 const DispatchOptions& options);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 using Starts = std::vector<std::size_t>;
@@ -91,4 +91,4 @@ std::vector<std::size_t> balance(std::span<const double> costs, std::span<const 
   return Balancer(costs, weights).solve();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 
 /// Cuts `costs` (all above 0) into weights.size() runs, none empty, so that the largest value of
 /// (cost of run i) / weights[i] is as small as any cut can make it. Returns where each run begins.
@@ -16,4 +16,4 @@ namespace harmonics {
 [[nodiscard]] std::vector<std::size_t> balance(std::span<const double> costs,
                                                std::span<const double> weights);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

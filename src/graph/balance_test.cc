@@ -12,7 +12,7 @@
 
 #include "random_graph.h"
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 using ::testing::ElementsAre;
@@ -111,4 +111,4 @@ TEST(BalanceTest, PartitionsOfGraphsAreAsEvenAsAnyCutBetweenTheirUnits) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

@@ -2,7 +2,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x46524748;  // "HGRF" in little-endian order
@@ -211,4 +211,4 @@ Bytes encode_graph(const HarmonicGraph& graph) {
 
 HarmonicGraph decode_graph(ByteSpan bytes) { return Decoder(bytes).run(); }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

@@ -10,7 +10,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 std::string blob_text(const HarmonicGraph& graph) {
@@ -32,4 +32,4 @@ TEST(BlobFuzz, BrokenBlobsAreErrors) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

@@ -9,7 +9,7 @@
 
 #include "random_graph.h"
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 using testing::HasSubstr;
@@ -203,4 +203,4 @@ TEST(Blob, GraphsThatDoNotHoldTogetherAreRefusedByTheBuilder) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

@@ -5,10 +5,10 @@
 
 #include <harmonics/graph/layer_type.h>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 
 std::vector<LayerType> builtin_layer_types();
 std::vector<ActivationType> builtin_activation_types();
 std::vector<LossType> builtin_loss_types();
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

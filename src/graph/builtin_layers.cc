@@ -7,7 +7,7 @@
 
 #include "builtin.h"
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 AttributeSpec required(std::string name) { return {std::move(name), std::nullopt, true}; }
@@ -385,4 +385,4 @@ std::vector<LossType> builtin_loss_types() {
   return {{"cross_entropy", check_cross_entropy}, {"mse", same_shape}, {"bce", same_shape}};
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

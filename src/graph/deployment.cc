@@ -5,7 +5,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 constexpr std::array<std::string_view, 4> kNames = {"cpu", "gpu", "fpga", "auto"};
 }
@@ -36,4 +36,4 @@ double partition_weight(const PartitionOptions& options, Backend backend) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

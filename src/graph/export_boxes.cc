@@ -4,7 +4,7 @@
 
 #include <harmonics/base/format.h>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 class BoxMaker {
@@ -85,4 +85,4 @@ std::string grouped_digits(std::int64_t number) {
   return text;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

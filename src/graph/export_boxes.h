@@ -8,7 +8,7 @@
 
 #include <harmonics/graph/graph.h>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 
 enum class BoxKind : std::uint8_t { kProducer, kLayer, kConsumer, kLoss };
 
@@ -40,4 +40,4 @@ struct BoxGraph {
 /// 12345 -> "12,345"
 [[nodiscard]] std::string grouped_digits(std::int64_t number);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

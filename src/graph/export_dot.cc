@@ -6,7 +6,7 @@
 
 #include "export_boxes.h"
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 std::string dot_quote(std::string_view text) {
@@ -69,4 +69,4 @@ std::string to_dot(const HarmonicGraph& graph) {
   return text + "}\n";
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

@@ -7,7 +7,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/graph/export.h>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 constexpr double kColumnGap = 28;
@@ -244,4 +244,4 @@ Layout lay_out(const BoxGraph& drawn, const std::vector<BoxSize>& sizes) {
   return Placer(drawn, sizes).run();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

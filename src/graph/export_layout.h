@@ -6,7 +6,7 @@
 
 #include "export_boxes.h"
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 
 /// A box with its place, or a bend: the point where a long arrow passes a rank.
 struct PlacedBox {
@@ -50,4 +50,4 @@ struct BoxSize {
 /// places are an Error (kResourceExhausted).
 [[nodiscard]] Layout lay_out(const BoxGraph& drawn, const std::vector<BoxSize>& sizes);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

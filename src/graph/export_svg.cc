@@ -9,7 +9,7 @@
 
 #include "export_layout.h"
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 constexpr double kMargin = 32;
@@ -311,4 +311,4 @@ class SvgWriter {
 
 std::string to_svg(const HarmonicGraph& graph) { return SvgWriter(graph).write(); }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

@@ -11,7 +11,7 @@
 #include "export_layout.h"
 #include "random_graph.h"
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 using testing::HasSubstr;
@@ -227,4 +227,4 @@ TEST(Dot, HoldsNodesLinksAndClusters) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

@@ -8,7 +8,7 @@
 
 #include <harmonics/base/random.h>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 
 /// Breaks inputs: flips bits, overwrites, inserts, removes and copies pieces, splices two seeds,
 /// and drops in words that a format cares about. Not thread safe.
@@ -56,4 +56,4 @@ class FuzzMutation {
   std::vector<std::string> words_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

@@ -9,7 +9,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/listed.h>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 // A width of kMaxTensorElements times this still fits in 64 bits.
@@ -461,4 +461,4 @@ std::int64_t HarmonicGraph::parameter_count() const {
   return count;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

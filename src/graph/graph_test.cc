@@ -12,7 +12,7 @@
 
 #include <error_testing.h>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 using testing::HasSubstr;
@@ -528,4 +528,4 @@ TEST(Limits, ElementsOfATensor) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

@@ -8,7 +8,7 @@
 #include "harp_binder.h"
 #include "harp_parser.h"
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 
 const Setting* Settings::find(std::string_view key) const {
   const auto found = std::find_if(entries.begin(), entries.end(),
@@ -43,4 +43,4 @@ HarmonicGraph load_harp(const std::filesystem::path& path) {
   return load_harp_document(path).graph;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

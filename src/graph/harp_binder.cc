@@ -7,7 +7,7 @@
 #include <harmonics/base/listed.h>
 #include <harmonics/base/nearest_word.h>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 class Binder {
@@ -235,4 +235,4 @@ HarmonicGraph bind_harp(const HarpSource& source, HarpTree tree) {
   return Binder(source, std::move(tree)).run();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

@@ -8,7 +8,7 @@
 #include <harmonics/base/format.h>
 #include <harmonics/graph/harp.h>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 using testing::HasSubstr;
@@ -284,4 +284,4 @@ TEST(HarpLimits, SettingsAndLists) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

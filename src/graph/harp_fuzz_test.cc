@@ -10,7 +10,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 constexpr std::string_view kEverything = R"(harmonic g {
@@ -72,4 +72,4 @@ TEST(HarpFuzz, EveryPrefixOfATextIsAnErrorOrAGraph) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 constexpr std::size_t kShownColumns = 100;
@@ -205,4 +205,4 @@ std::string in_quotes(std::string_view text) {
   return out + "\"";
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

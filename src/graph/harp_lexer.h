@@ -9,7 +9,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 
 /// A text with a name. Does not own the text.
 struct HarpSource {
@@ -48,4 +48,4 @@ struct Token {
 /// `text` in quotes, escaped so that `unescaped` gives it back.
 [[nodiscard]] std::string in_quotes(std::string_view text);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

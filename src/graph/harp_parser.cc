@@ -4,7 +4,7 @@
 
 #include <harmonics/base/listed.h>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 
 HarpParser::HarpParser(const HarpSource& source) : source_(source), tokens_(harp_tokens(source)) {}
 
@@ -208,4 +208,4 @@ void HarpParser::block(const std::function<void()>& statement) {
   --depth_;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

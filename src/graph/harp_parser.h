@@ -8,7 +8,7 @@
 #include "harp_lexer.h"
 #include "harp_syntax.h"
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 
 /// Reads one text. Recursive descent; a `repeat` is read once per round with its variable set, so
 /// that the tree holds only plain statements. Every mistake is an Error with its place.
@@ -86,4 +86,4 @@ class HarpParser {
   HarpTree tree_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

@@ -1,7 +1,7 @@
 // Flow lines: what stands inside `cycle { … }`.
 #include "harp_parser.h"
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 
 bool HarpParser::at_arrow(std::size_t ahead) const {
   return at_symbol("->", ahead) || at_symbol("-", ahead) || at_symbol("<-", ahead);
@@ -96,4 +96,4 @@ HarpName HarpParser::flow_name() {
   return name;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

@@ -8,7 +8,7 @@
 
 #include "harp_parser.h"
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 // What $(i * n + …) may come to; far above any sensible number of rounds, far below overflow.
@@ -279,4 +279,4 @@ std::string HarpParser::setting_value() {
   return sign + (is_word ? expanded(word) : std::string(word.text));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

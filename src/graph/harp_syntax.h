@@ -7,7 +7,7 @@
 
 #include <harmonics/graph/harp.h>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 
 /// A name where it is used; offsets are bytes from the start of the text.
 struct HarpName {
@@ -56,4 +56,4 @@ struct HarpTree {
   Settings train;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

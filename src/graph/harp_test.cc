@@ -16,7 +16,7 @@
 
 #include "random_graph.h"
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 using testing::ElementsAre;
@@ -390,4 +390,4 @@ TEST(HarpRoundTrip, WhatOnlyABuilderCanSay) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

@@ -5,7 +5,7 @@
 
 #include "harp_lexer.h"
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 // A name stays bare, anything else is put in quotes.
@@ -103,4 +103,4 @@ std::string to_harp(const HarmonicGraph& graph) {
   return text;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

@@ -10,7 +10,7 @@
 
 #include "builtin.h"
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 // A process-wide table of named types. Entries are never removed, so pointers stay valid; replacing
@@ -166,4 +166,4 @@ std::vector<std::string> layer_type_names() { return tables().layers.names(); }
 std::vector<std::string> activation_type_names() { return tables().activations.names(); }
 std::vector<std::string> loss_type_names() { return tables().losses.names(); }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

@@ -15,7 +15,7 @@
 #include "balance.h"
 #include "tensor_life.h"
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 /// One cut, from the whole graph to the list of parts.
@@ -163,4 +163,4 @@ std::vector<HarmonicGraph> partition_graph(const HarmonicGraph& graph, std::size
   return cut_graph(graph, balanced_first_layers(graph, std::vector<double>(parts, 1.0)));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

@@ -15,7 +15,7 @@
 
 #include "random_graph.h"
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 constexpr std::uint64_t kSeeds = 300;
@@ -364,4 +364,4 @@ TEST(PartitionPropertyTest, PartsSurviveTheBlob) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

@@ -13,7 +13,7 @@
 
 #include "random_graph.h"
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 using ::testing::ElementsAre;
@@ -304,4 +304,4 @@ TEST(PartitionTest, TheLargestGraphCanBeCut) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

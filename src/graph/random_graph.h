@@ -11,7 +11,7 @@
 #include <harmonics/base/random.h>
 #include <harmonics/graph/graph.h>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 
 struct RandomGraphOptions {
   std::size_t min_layers = 6;  // not below 6
@@ -189,4 +189,4 @@ inline HarmonicGraph random_graph(std::uint64_t seed, const RandomGraphOptions& 
   return RandomGraphMaker(seed, options).make();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

@@ -6,7 +6,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 // Layers whose output reaches a loss: as a prediction, through a layer that does, or through a
@@ -86,4 +86,4 @@ void require_resolved(const HarmonicGraph& graph, std::string_view action) {
        graph.name(), action, graph.unresolved().front());
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

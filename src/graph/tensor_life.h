@@ -8,7 +8,7 @@
 
 #include <harmonics/graph/graph.h>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 
 /// One use of a tensor: an input edge of a layer, or an operand of a tap.
 struct TensorUse {
@@ -37,4 +37,4 @@ struct TensorLife {
 /// Throws the Error of an unresolved graph; `action` completes "cannot be …".
 void require_resolved(const HarmonicGraph& graph, std::string_view action);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

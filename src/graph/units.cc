@@ -8,7 +8,7 @@
 
 #include "tensor_life.h"
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 std::int64_t trainable_elements(const LayerShape& shape) {
@@ -92,4 +92,4 @@ std::vector<std::int64_t> crossing_elements(const HarmonicGraph& graph) {
   return crossing;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

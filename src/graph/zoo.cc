@@ -8,7 +8,7 @@
 
 #include "zoo_models.h"
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 struct Entry {
@@ -64,4 +64,4 @@ HarmonicGraph finish_classifier(GraphBuilder& builder, const std::string& logits
   return builder.build();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

@@ -7,7 +7,7 @@
 
 #include <harmonics/graph/graph.h>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 
 HarmonicGraph make_digits_mlp();
 HarmonicGraph make_lenet();
@@ -36,4 +36,4 @@ HarmonicGraph make_vit(const VitOptions& options);
 /// The end that all classifiers of the zoo share: labels, loss and the consumer of the logits.
 HarmonicGraph finish_classifier(GraphBuilder& builder, const std::string& logits);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

@@ -6,7 +6,7 @@
 
 #include "zoo_models.h"
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 struct Conv {
@@ -87,4 +87,4 @@ class Resnet {
 
 HarmonicGraph make_resnet(const ResnetOptions& options) { return Resnet(options).make(); }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

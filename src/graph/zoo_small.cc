@@ -1,7 +1,7 @@
 // The small classifiers: an MLP and two LeNets.
 #include "zoo_models.h"
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 Attribute integer(std::int64_t value) { return value; }
@@ -52,4 +52,4 @@ HarmonicGraph make_lenet_digits() {
   return finish_classifier(b, "fc2");
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

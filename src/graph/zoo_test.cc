@@ -11,7 +11,7 @@
 #include <harmonics/graph/harp.h>
 #include <harmonics/graph/units.h>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 using ::testing::HasSubstr;
@@ -130,4 +130,4 @@ TEST(ZooTest, UnitsAddUpToTheGraph) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

@@ -4,7 +4,7 @@
 
 #include "zoo_models.h"
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 
 HarmonicGraph make_transformer_small() {
   constexpr std::int64_t kVocabulary = 256;
@@ -42,4 +42,4 @@ HarmonicGraph make_transformer_small() {
   return b.build();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

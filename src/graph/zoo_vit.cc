@@ -5,7 +5,7 @@
 
 #include "zoo_models.h"
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 namespace {
 
 constexpr std::int64_t kPatch = 16;
@@ -53,4 +53,4 @@ HarmonicGraph make_vit(const VitOptions& options) {
   return finish_classifier(b, "head");
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

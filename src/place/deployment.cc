@@ -7,7 +7,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/plan/deployment_file.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 namespace {
 
 DeploymentEntry entry_from(std::string_view word) {
@@ -67,4 +67,4 @@ Deployment load_deployment(const std::string& text) {
   return deployment;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

@@ -10,7 +10,7 @@
 
 #include <temporary_folder_testing.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 namespace {
 
 using ::testing::HasSubstr;
@@ -62,4 +62,4 @@ TEST(DeploymentTest, WhatMakesNoSenseIsAnError) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

@@ -5,7 +5,7 @@
 #include <harmonics/runtime/devices.h>
 #include <harmonics/runtime/opencl_devices.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 
 std::vector<ComputeDevice> list_devices() {
   const Backend best = best_backend();
@@ -33,4 +33,4 @@ std::vector<ComputeDevice> list_devices() {
   return devices;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

@@ -11,7 +11,7 @@
 #include <harmonics/graph/units.h>
 #include <harmonics/place/profile_memory.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 namespace {
 
 constexpr double kUnreachable = std::numeric_limits<double>::infinity();
@@ -162,4 +162,4 @@ std::vector<std::size_t> limited_first_layers(const HarmonicGraph& graph,
        graph.name(), weights.size(), needs);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

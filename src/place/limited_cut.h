@@ -8,7 +8,7 @@
 #include <harmonics/graph/graph.h>
 #include <harmonics/place/place.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 
 /// First layers for cut_graph: among the cuts whose parts keep within `limits`, one that makes the
 /// largest (estimated cost) / weight as small as possible. Errors as auto_partition says.
@@ -21,4 +21,4 @@ namespace harmonics {
 [[nodiscard]] double part_bytes(const HarmonicGraph& graph, std::size_t first, std::size_t end,
                                 const PartitionLimits& limits, std::size_t parts_behind);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

@@ -13,7 +13,7 @@
 #include <harmonics/graph/units.h>
 #include <harmonics/place/profile_memory.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 namespace {
 
 using ::testing::HasSubstr;
@@ -147,4 +147,4 @@ TEST(SkewedNetworks, WhatCannotFitSaysWhatItNeeds) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

@@ -9,7 +9,7 @@
 #include "limited_cut.h"
 #include "share.h"
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 
 namespace {
 
@@ -42,4 +42,4 @@ std::vector<HarmonicGraph> auto_partition(const HarmonicGraph& graph,
   return cut_graph(graph, limited_first_layers(graph, resolved_weights(graph, deploy), limits));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

@@ -14,7 +14,7 @@
 
 #include "share.h"
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 namespace {
 
 using ::testing::Contains;
@@ -130,4 +130,4 @@ TEST(PlaceTest, ReachesItsCeiling) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

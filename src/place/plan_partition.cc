@@ -12,7 +12,7 @@
 #include <harmonics/plan/fixed_order.h>
 #include <harmonics/plan/planner.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 namespace {
 
 template <typename Table>
@@ -157,4 +157,4 @@ std::vector<HarmonicGraph> auto_partition(const HarmonicGraph& graph,
   return cut_graph(graph, first_layers);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

@@ -17,7 +17,7 @@
 
 #include <error_testing.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 namespace {
 
 using ::testing::ElementsAre;
@@ -242,4 +242,4 @@ TEST(AutoPartitionByCosts, ReachesItsCeiling) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

@@ -16,7 +16,7 @@
 
 #include "profile_inputs.h"
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 namespace {
 
 PrecisionPolicy precision_of(const std::string& dtype) {
@@ -194,4 +194,4 @@ GraphProfile profile_graph(const HarmonicGraph& graph, const ProfileOptions& opt
   return profile;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

@@ -19,7 +19,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 namespace {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
@@ -308,4 +308,4 @@ double measure_bandwidth_mbps(const HostPort& peer, const Clock& clock,
                   megabits_per_second(*connection, clock, kDownload));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

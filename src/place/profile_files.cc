@@ -9,7 +9,7 @@
 #include <harmonics/base/log.h>
 #include <harmonics/plan/cost_model.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 namespace {
 
 ModelProfile largest_memory(std::span<const GraphProfile> profiles) {
@@ -117,4 +117,4 @@ void write_profile_files(const ProfileFiles& files, const ProfileTables& tables,
   write_text_file(files.models, models_to_yaml(tables.models));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

@@ -10,7 +10,7 @@
 
 #include <temporary_folder_testing.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 namespace {
 
 using ::testing::Contains;
@@ -143,4 +143,4 @@ TEST_F(ProfileFilesTest, ABrokenFileIsAnErrorAndStaysAsItIs) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

@@ -10,7 +10,7 @@
 #include <harmonics/place/profile_machine.h>
 #include <harmonics/runtime/devices.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 namespace {
 
 using ::testing::Each;
@@ -51,4 +51,4 @@ TEST_F(ProfileGpuTest, TheDriverSaysWhatIsFree) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

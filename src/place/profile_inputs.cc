@@ -6,7 +6,7 @@
 #include <harmonics/base/random.h>
 #include <harmonics/runtime/devices.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 namespace {
 
 constexpr std::uint64_t kSeed = 1;
@@ -85,4 +85,4 @@ NamedTensors synthetic_gradients(const HarmonicGraph& part, std::int64_t batch, 
   return gradients;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

@@ -6,7 +6,7 @@
 #include <harmonics/graph/graph.h>
 #include <harmonics/runtime/stage.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 
 /// One batch for every producer of the part, on the device. Floats lie in [0, 1). Whole numbers are
 /// ids that their users accept: below the rows of an embedding, below the classes of a cross
@@ -22,4 +22,4 @@ namespace harmonics {
 /// The ids that a producer may carry lie in 0..limit-1.
 [[nodiscard]] std::int64_t id_limit(const HarmonicGraph& part, const std::string& producer);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

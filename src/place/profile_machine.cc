@@ -11,7 +11,7 @@
 
 #include <harmonics/base/file.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 namespace {
 
 constexpr std::int64_t kBytesPerKilobyte = 1024;
@@ -160,4 +160,4 @@ std::optional<double> interface_speed_mbps(const std::filesystem::path& root) {
   return fastest;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

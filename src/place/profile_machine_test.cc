@@ -6,7 +6,7 @@
 
 #include <temporary_folder_testing.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 namespace {
 
 // A made-up root with the system's files.
@@ -76,4 +76,4 @@ TEST(ThisMachine, SaysWhatItIs) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

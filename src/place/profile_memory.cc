@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 namespace {
 
 std::int64_t bytes_of(const TensorSpec& spec) {
@@ -91,4 +91,4 @@ UnitMemory part_memory(const HarmonicGraph& part, ProfileMode mode, std::int64_t
   return memory;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

@@ -4,7 +4,7 @@
 
 #include <harmonics/graph/zoo.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 namespace {
 
 constexpr std::int64_t kFloat = 4;
@@ -98,4 +98,4 @@ TEST(ProfileMemory, WeightsOfVitBaseAreItsParameters) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

@@ -2,7 +2,7 @@
 
 #include <harmonics/plan/cost_model.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 
 ModelProfile GraphProfile::model() const {
   ModelProfile model;
@@ -26,4 +26,4 @@ double GraphProfile::total_s() const {
   return total;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

@@ -24,7 +24,7 @@
 
 #include "profile_inputs.h"
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 namespace {
 
 using ::testing::Each;
@@ -327,4 +327,4 @@ TEST(ProfileToPlan, TheExampleOfTheReadme) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

@@ -3,7 +3,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/place/place.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 
 std::vector<Share> resolve_shares(const DeploymentDescriptor& deploy, Backend accelerator) {
   if (deploy.partitions.empty()) {
@@ -26,4 +26,4 @@ std::vector<Share> resolve_shares(const DeploymentDescriptor& deploy, Backend ac
   return shares;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

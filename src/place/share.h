@@ -5,7 +5,7 @@
 
 #include <harmonics/graph/deployment.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 
 /// What one partition runs on and how much of the work it takes.
 struct Share {
@@ -19,4 +19,4 @@ struct Share {
 [[nodiscard]] std::vector<Share> resolve_shares(const DeploymentDescriptor& deploy,
                                                 Backend accelerator);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

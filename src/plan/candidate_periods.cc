@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 // Collects the times of one class after the other.
@@ -107,4 +107,4 @@ std::optional<std::vector<double>> candidate_periods(const StageGraphBuilder& bu
   return candidates.take();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -7,7 +7,7 @@
 #include "stage_graph.h"
 #include "work_budget.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 /// More candidates than this are not listed.
 inline constexpr std::size_t kMaxCandidates = 400'000;
@@ -19,4 +19,4 @@ inline constexpr std::size_t kMaxCandidates = 400'000;
                                                                    double below_s,
                                                                    WorkBudget& budget);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

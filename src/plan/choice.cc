@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 // Whether a is the better choice.
@@ -58,4 +58,4 @@ ProfilePlan plan_best_profile(const PlanInputs& inputs, const PlanRequest& reque
   return std::move(*best);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -4,7 +4,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 std::vector<double> prefix_sums(std::span<const double> values, double scale) {
@@ -67,4 +67,4 @@ double CostModel::end_bandwidth(std::size_t u, std::size_t v) const {
   return std::min(classes_[u].bytes_per_s, link_bytes_per_s_[u * classes_.size() + v]);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

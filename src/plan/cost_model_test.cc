@@ -9,7 +9,7 @@
 
 #include "plan_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 // Two layers; 1 MB enters, 2 MB cross, 3 MB leave; a fast and a slow host.
@@ -127,4 +127,4 @@ TEST(CostModel, HoldsTheCeilings) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -9,7 +9,7 @@
 
 #include "yaml_tree.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 constexpr std::array<std::string_view, 4> kBackends = {"cpu", "gpu", "fpga", "auto"};
@@ -87,4 +87,4 @@ std::string deployment_to_yaml(const DeploymentFile& deployment) {
   return text;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -6,7 +6,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/format.h>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 using ::testing::HasSubstr;
@@ -51,4 +51,4 @@ TEST(DeploymentFileTest, ReachesItsCeiling) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 constexpr double kUnreachable = std::numeric_limits<double>::infinity();
@@ -70,4 +70,4 @@ Placement place_in_order(const CostModel& costs, std::span<const std::size_t> cl
   return FixedOrderSearch(costs, classes).run();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

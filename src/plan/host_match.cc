@@ -4,7 +4,7 @@
 #include <limits>
 #include <tuple>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 constexpr std::size_t kNobody = std::numeric_limits<std::size_t>::max();
@@ -107,4 +107,4 @@ std::vector<std::size_t> match_hosts(const std::vector<std::vector<double>>& wor
   return worth.size() <= kMaxExactSlots ? Hungarian(worth).run() : match_greedily(worth);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

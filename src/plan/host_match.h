@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 /// Up to this many slots the assignment is the best one; beyond, a greedy one.
 inline constexpr std::size_t kMaxExactSlots = 256;
@@ -13,4 +13,4 @@ inline constexpr std::size_t kMaxExactSlots = 256;
 /// each slot, making the sum large. Deterministic.
 [[nodiscard]] std::vector<std::size_t> match_hosts(const std::vector<std::vector<double>>& worth);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

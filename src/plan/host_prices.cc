@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -248,4 +248,4 @@ Relaxation HostPricing::solve(const StageGraph& graph, RelaxationDepth depth) {
   return result;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -16,7 +16,7 @@
 #include "stage_graph.h"
 #include "work_budget.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 /// A path is refuted when it costs more than 1 by this much, far above rounding errors.
 inline constexpr double kPriceTolerance = 1e-9;
@@ -74,4 +74,4 @@ class HostPricing {
   std::vector<double> last_price_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -9,7 +9,7 @@
 #include "period_search.h"
 #include "plan_builder.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 constexpr std::uint64_t kExplainWork = 5'000'000;
@@ -105,4 +105,4 @@ std::string explain_infeasible(const PlanProblem& problem, const PlannerOptions&
          "network";
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -11,7 +11,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 void feed(const std::string& input) {
@@ -90,4 +90,4 @@ TEST(InputsFuzz, EveryPrefixIsReadOrAnError) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -10,7 +10,7 @@
 
 #include "yaml_tree.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 ModelProfile read_model(const YamlValue& value) {
@@ -194,4 +194,4 @@ PlanInputs read_plan_inputs(const PlanInputFiles& files) {
   return inputs;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -14,7 +14,7 @@
 
 #include "plan_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 using testing::AssertionResult;
@@ -336,4 +336,4 @@ TEST(PlanInputs, AnchorsAndAliasesAreRead) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

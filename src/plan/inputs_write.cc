@@ -7,7 +7,7 @@
 
 #include "yaml_text.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 template <typename Values>
@@ -93,4 +93,4 @@ std::string links_to_yaml(const LinkTable& links) {
   return text;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -5,7 +5,7 @@
 
 #include "price_table.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 constexpr std::uint32_t kNone = 0xffffffff;
@@ -155,4 +155,4 @@ SearchResult search_by_node(const PathQuestion& question, WorkBudget& budget) {
   return NodeSearch(question, budget).run();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -6,10 +6,10 @@
 
 #include "path_search.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 /// Like search_path, for questions without weights: at each node the `width` partial plans with the
 /// best bound go on. Deterministic.
 [[nodiscard]] SearchResult search_by_node(const PathQuestion& question, WorkBudget& budget);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -6,7 +6,7 @@
 
 #include "price_table.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 constexpr std::uint32_t kNone = 0xffffffff;
@@ -283,4 +283,4 @@ SearchResult search_path(const PathQuestion& question, WorkBudget& budget) {
   return PathSearch(question, budget).run();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -12,7 +12,7 @@
 #include "stage_graph.h"
 #include "work_budget.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 /// The most partial plans that one search keeps: 40 bytes each and 2 per class while they are at
 /// the rim, 12 later.
@@ -58,4 +58,4 @@ struct SearchResult {
 /// over at the end are what makes plans fail. Deterministic.
 [[nodiscard]] SearchResult search_path(const PathQuestion& question, WorkBudget& budget);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -10,7 +10,7 @@
 #include "node_search.h"
 #include "path_search.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 // How close the bisection of the relaxation comes. Replicated stages have so many possible periods
@@ -333,4 +333,4 @@ Placement placement_of(const StageGraph& graph, std::span<const std::uint32_t> p
   return placement;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

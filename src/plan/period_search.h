@@ -15,7 +15,7 @@
 #include "stage_graph.h"
 #include "work_budget.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 /// A period that stands for "any": larger than every finite stage time.
 inline constexpr double kAnyPeriod = 1e300;
@@ -43,4 +43,4 @@ struct PeriodQuestion {
 /// The stages of a path.
 [[nodiscard]] Placement placement_of(const StageGraph& graph, std::span<const std::uint32_t> path);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

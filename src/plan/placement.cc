@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 StageCosts stage_costs(const CostModel& costs, std::span<const PlacedStage> stages, std::size_t k) {
   const PlacedStage& stage = stages[k];
@@ -46,4 +46,4 @@ double latency_of(const CostModel& costs, std::span<const PlacedStage> stages) {
   return sum;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

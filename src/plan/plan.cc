@@ -10,7 +10,7 @@
 #include "yaml_text.h"
 #include "yaml_tree.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 using LayerRange = std::pair<std::size_t, std::size_t>;  // from 1; 0, 0: none
@@ -194,4 +194,4 @@ double moved_megabytes(std::span<const double> layer_memory_mb, const Plan& befo
   return sum;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -11,7 +11,7 @@
 
 #include "plan_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 constexpr const char* kText = "- a: [1, 6]\n- b: [7, 9]\n- c: [7, 9]\n- d: [10, 10]\n";
@@ -239,4 +239,4 @@ TEST(ProfileChoice, TakesTheMostSamplesPerSecond) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

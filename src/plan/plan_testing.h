@@ -7,7 +7,7 @@
 
 #include <tree_testing.h>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 /// Where the example files are.
 inline std::filesystem::path example_folder() { return source_folder() / "examples/plan"; }
@@ -21,4 +21,4 @@ inline PlanInputs example_inputs() {
                            .links = {}});
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -9,7 +9,7 @@
 #include "plan_builder.h"
 #include "weight_search.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 // Of the work, one part more is for the preference; for the latency goal, one part is for a first
@@ -199,4 +199,4 @@ PlanOutcome make_plan(const PlanProblem& problem, const PlannerOptions& options)
   return Planner(problem, options).run();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -10,7 +10,7 @@
 
 #include "problem_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 constexpr double kClose = 1e-9;
@@ -199,4 +199,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::get<0>(info.param); });
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

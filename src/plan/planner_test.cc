@@ -15,7 +15,7 @@
 #include "problem_testing.h"
 #include "stage_graph.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 constexpr const char* kBase = "google/vit-base-patch16-224";
@@ -320,4 +320,4 @@ TEST(Planner, TakesALargeProblemWithManyHosts) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

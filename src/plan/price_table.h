@@ -10,7 +10,7 @@
 #include "host_prices.h"
 #include "stage_graph.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 /// Up to kMaxPriceVectors price vectors of one graph, laid out so that the innermost loops run over
 /// them. Keeps a reference to neither graph nor prices. Not thread safe: `spend` sets what `bound`
@@ -75,4 +75,4 @@ class PriceTable {
   std::vector<double> offset_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -6,7 +6,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 void check_numbers(std::span<const double> values, std::size_t wanted, std::string_view what) {
@@ -70,4 +70,4 @@ void check_problem(const PlanProblem& problem) {
   check_order(problem);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -12,7 +12,7 @@
 #include <harmonics/base/random.h>
 #include <harmonics/plan/planner.h>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 /// One kind of problem that the generator knows.
 struct ProblemMix {
@@ -268,4 +268,4 @@ inline bool proof_holds(const NaiveCosts& costs, bool replicate, const PeriodPro
   return cheapest > 1;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

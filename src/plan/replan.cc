@@ -9,7 +9,7 @@
 #include "plan_builder.h"
 #include "weight_search.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 // Periods between the best and the current one that are weighed.
@@ -260,4 +260,4 @@ ReplanOutcome replan(const PlanProblem& problem, const PlannerOptions& options, 
   return Replanner(problem, options, current, cost).run();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -12,7 +12,7 @@
 #include "plan_testing.h"
 #include "problem_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 double worth_of(const std::vector<std::vector<double>>& worth,
@@ -147,4 +147,4 @@ TEST(Replan, RefusesCostsThatMakeNoSense) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -7,7 +7,7 @@
 
 #include <harmonics/base/format.h>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 std::string binding_part(const StageCosts& costs) {
@@ -159,4 +159,4 @@ std::string report_to_text(const PlanReport& report) {
   return text;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

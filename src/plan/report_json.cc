@@ -1,6 +1,6 @@
 #include <harmonics/plan/report.h>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 Json count(std::size_t value) { return Json(static_cast<std::uint64_t>(value)); }
@@ -141,4 +141,4 @@ Json report_to_json(const PlanReport& report) {
   return json;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

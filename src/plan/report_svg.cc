@@ -6,7 +6,7 @@
 #include <harmonics/base/xml.h>
 #include <harmonics/plan/report.h>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 constexpr int kMicroBatches = 6;
@@ -150,4 +150,4 @@ class TimeLine {
 
 std::string report_to_svg(const PlanReport& report) { return TimeLine(report).draw(); }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -6,7 +6,7 @@
 #include "plan_testing.h"
 #include "problem_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 PlanReport example_report(const PlannerOptions& options) {
@@ -108,4 +108,4 @@ TEST(PlanReport, LongPipelinesAreDrawnUpToALimit) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

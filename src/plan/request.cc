@@ -12,7 +12,7 @@
 #include <harmonics/base/log.h>
 #include <harmonics/base/nearest_word.h>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 constexpr std::size_t kListedHosts = 32;  // a message lists no more
@@ -281,4 +281,4 @@ std::vector<ProfileKey> measured_profiles(const PlanInputs& inputs, std::string_
   return {keys.begin(), keys.end()};
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

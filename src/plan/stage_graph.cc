@@ -8,7 +8,7 @@
 
 #include "stage_graph_kinds.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 std::uint16_t hosts_for(double stage_s, const StageGraphOptions& options, std::uint16_t limit) {
   if (limit == 0) return 0;
@@ -102,4 +102,4 @@ double StageGraphBuilder::latency_s(const StageGraph& graph, std::size_t from,
   return compute + costs_.transfer_s(j, ports_[port].bytes_per_s_link);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -15,7 +15,7 @@
 
 #include <harmonics/plan/cost_model.h>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 /// The most arcs (8 bytes each) and nodes (8 bytes, and 8 per price vector) that a graph may have.
 inline constexpr std::size_t kMaxStageArcs = 12'000'000;
@@ -107,4 +107,4 @@ class StageGraphBuilder {
   std::vector<std::size_t> port_between_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

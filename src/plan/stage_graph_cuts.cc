@@ -4,7 +4,7 @@
 
 #include "stage_graph_kinds.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 // Builds the graph whose nodes are the cuts. Most stages are needless: if going on from cut k is as
@@ -155,4 +155,4 @@ StageGraph build_cut_graph(const CostModel& costs, std::span<const std::uint16_t
   return CutGraph(costs, capacity, options).build();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

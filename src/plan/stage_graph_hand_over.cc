@@ -2,7 +2,7 @@
 
 #include "stage_graph_kinds.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 // Node 0 is the start. Then, for each inner cut, come the senders and after them the receivers, one
@@ -93,4 +93,4 @@ StageGraph build_hand_over_graph(const CostModel& costs, std::span<const std::ui
   return HandOverGraph(costs, capacity, order, options).build();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -6,7 +6,7 @@
 
 #include "stage_graph.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 /// Hosts that a stage of this time takes for a period; 0 when it cannot keep it with `limit` hosts.
 [[nodiscard]] std::uint16_t hosts_for(double stage_s, const StageGraphOptions& options,
@@ -51,4 +51,4 @@ class StageGraphWriter {
                                           std::span<const std::size_t> order,
                                           const StageGraphOptions& options);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

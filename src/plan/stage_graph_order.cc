@@ -1,6 +1,6 @@
 #include "stage_graph_kinds.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 // Node (i, k): the layers before cut i are placed, and the k-th host of the order is next. Each
 // host runs a stage or is passed over, so a path never takes a host twice.
@@ -31,4 +31,4 @@ StageGraph build_ordered_graph(const CostModel& costs, std::span<const std::uint
   return graph;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -3,7 +3,7 @@
 
 #include "stage_graph_kinds.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 // Node 0 is the start; node 1 + (i - 1) * ports + p is cut i entered through port p, whose receiver
@@ -83,4 +83,4 @@ StageGraph build_port_graph(const StageGraphBuilder& builder, std::span<const st
   return PortGraph(builder, order, options).build();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 constexpr int kRounds = 80;
@@ -95,4 +95,4 @@ WeightBound bound_weight(const WeightQuestion& question, WorkBudget& budget) {
   return result;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

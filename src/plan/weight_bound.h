@@ -9,7 +9,7 @@
 #include "stage_graph.h"
 #include "work_budget.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 struct WeightQuestion {
   const StageGraph& graph;
@@ -34,4 +34,4 @@ struct WeightBound {
 /// all hosts cost, bounds the weight from below. Climbs to good prices by subgradient steps.
 [[nodiscard]] WeightBound bound_weight(const WeightQuestion& question, WorkBudget& budget);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -11,7 +11,7 @@
 #include "period_search.h"
 #include "weight_bound.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 constexpr std::size_t kWidths[] = {64, 1024, 16384, 65536};
@@ -79,4 +79,4 @@ WeightSearchResult find_least_weight(const WeightSearchQuestion& question, WorkB
   return result;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

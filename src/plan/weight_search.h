@@ -8,7 +8,7 @@
 #include "stage_graph.h"
 #include "work_budget.h"
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 /// The weight of one stage; not negative.
 using StageWeight =
@@ -36,4 +36,4 @@ struct WeightSearchResult {
 [[nodiscard]] WeightSearchResult find_least_weight(const WeightSearchQuestion& question,
                                                    WorkBudget& budget);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 /// A counter of steps with a limit. A step is what a core does in about 5 ns.
 class WorkBudget {
@@ -25,4 +25,4 @@ class WorkBudget {
   std::uint64_t spent_ = 0;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

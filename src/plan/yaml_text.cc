@@ -6,7 +6,7 @@
 
 #include <harmonics/base/json.h>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 constexpr std::size_t kColumns = 90;
@@ -54,4 +54,4 @@ void YamlFlowList::add(std::string_view item) {
 
 std::string YamlFlowList::finish() { return text_ + "]\n"; }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 /// A name as it is, or in double quotes where YAML would read something else.
 [[nodiscard]] std::string yaml_name(std::string_view name);
@@ -27,4 +27,4 @@ class YamlFlowList {
   bool first_ = true;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -16,7 +16,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/plan/inputs.h>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 namespace {
 
 // Open brackets that a text may have at one place, names and comments included.
@@ -357,4 +357,4 @@ std::vector<std::string> YamlValue::texts() const {
   return values;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

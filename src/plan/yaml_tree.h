@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 struct YamlNode {
   enum class Kind { kNull, kScalar, kSequence, kMap };
@@ -67,4 +67,4 @@ class YamlValue {
   std::string path_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

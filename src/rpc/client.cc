@@ -10,7 +10,7 @@
 #include "server_speech.h"
 #include "wire.h"
 
-namespace harmonics {
+namespace harmonics::inline in_rpc {
 
 using std::chrono::milliseconds;
 using std::chrono::system_clock;
@@ -315,4 +315,4 @@ void ClusterClient::read_artifact(LogQuery query, const ArtifactView& artifact,
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_rpc

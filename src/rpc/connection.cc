@@ -11,7 +11,7 @@
 #include "peer_check.h"
 #include "server_speech.h"
 
-namespace harmonics {
+namespace harmonics::inline in_rpc {
 namespace {
 
 constexpr const char* kTokenKey = "authorization";
@@ -184,4 +184,4 @@ void check(const grpc::Status& status, const std::string& server, bool tls) {
   throw Error(code, escaped(status.error_message()));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_rpc

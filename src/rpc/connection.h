@@ -11,7 +11,7 @@
 #include <harmonics/rpc/client.h>
 #include <harmonics/rpc/tls.h>
 
-namespace harmonics {
+namespace harmonics::inline in_rpc {
 
 /// Whose door it is: a worker's shows a certificate of the peers' authority where there is one.
 enum class Door { kServer, kWorker };
@@ -38,4 +38,4 @@ void add_token(grpc::ClientContext& context, const std::string& token);
 /// with (`tls`) or without TLS.
 void check(const grpc::Status& status, const std::string& server, bool tls);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_rpc

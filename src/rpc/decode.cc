@@ -4,7 +4,7 @@
 
 #include "wire.h"
 
-namespace harmonics {
+namespace harmonics::inline in_rpc {
 namespace {
 
 template <typename Field>
@@ -267,4 +267,4 @@ ServerMessage decode(const wire::ServerMessage& from) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_rpc

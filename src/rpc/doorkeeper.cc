@@ -21,7 +21,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/log.h>
 
-namespace harmonics {
+namespace harmonics::inline in_rpc {
 namespace {
 
 using Steady = std::chrono::steady_clock;
@@ -293,4 +293,4 @@ void Doorkeeper::close() {
   while (!parts_->strangers.empty()) parts_->cut(parts_->strangers.begin());
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_rpc

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-namespace harmonics {
+namespace harmonics::inline in_rpc {
 
 /// How long a connection may last before it has shown a token that is known.
 inline constexpr std::chrono::milliseconds kStrangerPatience{10'000};
@@ -43,4 +43,4 @@ class Doorkeeper {
   std::unique_ptr<Parts> parts_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_rpc

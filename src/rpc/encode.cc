@@ -1,6 +1,6 @@
 #include "wire.h"
 
-namespace harmonics {
+namespace harmonics::inline in_rpc {
 namespace {
 
 template <typename Field>
@@ -268,4 +268,4 @@ void encode(const ServerMessage& from, wire::ServerMessage& to) {
   std::visit(ServerMessageEncoder{to}, from);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_rpc

@@ -6,7 +6,7 @@
 
 #include "connection.h"
 
-namespace harmonics {
+namespace harmonics::inline in_rpc {
 namespace {
 
 class LogRelay final : public grpc::ServerWriteReactor<wire::LogChunk> {
@@ -132,4 +132,4 @@ grpc::ServerWriteReactor<wire::LogChunk>* refused_relay(const grpc::Status& stat
   return relay;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_rpc

@@ -7,7 +7,7 @@
 
 #include "wire.h"
 
-namespace harmonics {
+namespace harmonics::inline in_rpc {
 
 /// A reactor that owns itself: asks `backend` where the output lies, reads it there and passes it
 /// on, over TLS if the cluster speaks it. `readers` counts those under way, at most kMaxLogReaders.
@@ -21,4 +21,4 @@ grpc::ServerWriteReactor<wire::LogChunk>* start_relay(ClusterBackend& backend, V
 /// One that ends at once.
 grpc::ServerWriteReactor<wire::LogChunk>* refused_relay(const grpc::Status& status);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_rpc

@@ -6,7 +6,7 @@
 #include "connection.h"
 #include "wire.h"
 
-namespace harmonics {
+namespace harmonics::inline in_rpc {
 namespace {
 
 constexpr int kThreadsBesideReaders = 8;
@@ -95,4 +95,4 @@ LogService::~LogService() {
 
 std::string LogService::address() const { return format("{}:{}", parts_->host, parts_->port); }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_rpc

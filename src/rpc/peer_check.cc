@@ -8,7 +8,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 
-namespace harmonics {
+namespace harmonics::inline in_rpc {
 namespace {
 
 namespace fs = std::filesystem;
@@ -70,4 +70,4 @@ std::string refuse_peer(const std::string& pem, const PeerRules& rules, const st
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_rpc

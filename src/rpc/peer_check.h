@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-namespace harmonics {
+namespace harmonics::inline in_rpc {
 
 struct PeerRules {
   std::filesystem::path authority;  ///< Who signed the list.
@@ -19,4 +19,4 @@ struct PeerRules {
 [[nodiscard]] std::string refuse_peer(const std::string& pem, const PeerRules& rules,
                                       const std::string& host);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_rpc

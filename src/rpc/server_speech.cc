@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <memory>
 
-namespace harmonics {
+namespace harmonics::inline in_rpc {
 namespace {
 
 using Steady = std::chrono::steady_clock;
@@ -105,4 +105,4 @@ Speech speech_of(const std::string& address, milliseconds patience) {
   return Speech::kNothing;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_rpc

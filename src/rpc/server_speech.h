@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string>
 
-namespace harmonics {
+namespace harmonics::inline in_rpc {
 
 enum class Speech {
   kNothing,  ///< Nobody listens there, or nobody answers in time.
@@ -16,4 +16,4 @@ enum class Speech {
 /// Never throws; waits no longer than `patience`.
 [[nodiscard]] Speech speech_of(const std::string& address, std::chrono::milliseconds patience);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_rpc

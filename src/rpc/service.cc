@@ -10,7 +10,7 @@
 #include "session_call.h"
 #include "wire.h"
 
-namespace harmonics {
+namespace harmonics::inline in_rpc {
 namespace {
 
 enum class Right { kSubmit, kView, kAdminister };
@@ -324,4 +324,4 @@ ClusterService::~ClusterService() {
 
 int ClusterService::port() const { return parts_->doorkeeper.port(); }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_rpc

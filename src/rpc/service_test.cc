@@ -15,7 +15,7 @@
 
 #include "server_speech.h"
 
-namespace harmonics {
+namespace harmonics::inline in_rpc {
 namespace {
 
 using std::chrono::seconds;
@@ -130,4 +130,4 @@ TEST(Service, WhatIsSpokenIsHeard) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_rpc

@@ -7,7 +7,7 @@
 
 #include "connection.h"
 
-namespace harmonics {
+namespace harmonics::inline in_rpc {
 namespace {
 
 /// Messages that go into one frame.
@@ -190,4 +190,4 @@ grpc::ServerBidiReactor<wire::WorkerFrame, wire::ServerFrame>* start_session(
   return new SessionCall(backend, connection, verdict, sessions);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_rpc

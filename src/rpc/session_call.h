@@ -7,7 +7,7 @@
 
 #include "wire.h"
 
-namespace harmonics {
+namespace harmonics::inline in_rpc {
 
 /// A reactor that owns itself. With a bad `verdict` it ends at once; else it counts among
 /// `sessions`, which must outlive it, while it lasts.
@@ -15,4 +15,4 @@ grpc::ServerBidiReactor<wire::WorkerFrame, wire::ServerFrame>* start_session(
     ClusterBackend& backend, RequestId connection, const grpc::Status& verdict,
     std::atomic<std::uint64_t>& sessions);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_rpc

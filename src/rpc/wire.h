@@ -7,7 +7,7 @@
 #include <harmonics/rpc/service.h>
 #include <harmonics/rpc/views.h>
 
-namespace harmonics {
+namespace harmonics::inline in_rpc {
 
 namespace wire = ::harmonics::cluster::v1;
 
@@ -39,4 +39,4 @@ void encode(const ServerMessage& from, wire::ServerMessage& to);
 [[nodiscard]] WorkerMessage decode(const wire::WorkerMessage& from);
 [[nodiscard]] ServerMessage decode(const wire::ServerMessage& from);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_rpc

@@ -6,7 +6,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/random.h>
 
-namespace harmonics {
+namespace harmonics::inline in_rpc {
 namespace {
 
 TaskSpec full_spec() {
@@ -155,4 +155,4 @@ TEST(Wire, DamagedBytesNeverCrash) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_rpc

@@ -9,7 +9,7 @@
 #include "connection.h"
 #include "wire.h"
 
-namespace harmonics {
+namespace harmonics::inline in_rpc {
 
 struct WorkerLink::Parts {
   std::string server;
@@ -119,4 +119,4 @@ void WorkerLink::report(const ProgressLine& progress) {
   parts_->changed.notify_one();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_rpc

@@ -20,7 +20,7 @@
 
 #include "layer_cases_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 using ::testing::HasSubstr;
@@ -377,4 +377,4 @@ INSTANTIATE_TEST_SUITE_P(
     contender_name);
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -8,7 +8,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/runtime/stage_backend.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 /// Warns that the CPU computes instead, because of what is `lacking`; under `strict` that is an
 /// Error: kUnimplemented where this build cannot, kFailedPrecondition where this machine cannot.
@@ -23,4 +23,4 @@ void fall_back_to_cpu(ErrorCode code, const std::string& lacking, bool strict);
                                                                 const RuntimeOptions& options,
                                                                 std::size_t device);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

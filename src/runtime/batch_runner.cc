@@ -7,7 +7,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 class SequentialRunner final : public BatchRunner {
@@ -127,4 +127,4 @@ void rethrow_for_part(const std::exception_ptr& error, std::size_t index, std::s
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -15,7 +15,7 @@
 #include "checkpoint_custody.h"
 #include "checkpoint_state.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 constexpr std::string_view kModel = "model.";
@@ -349,4 +349,4 @@ void load_weights(const std::filesystem::path& path, StageChain& chain,
   if (chain.custody() != nullptr) chain.custody()->forget_weights();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

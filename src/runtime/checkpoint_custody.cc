@@ -12,7 +12,7 @@
 #include <harmonics/graph/blob.h>
 #include <harmonics/runtime/secure_run.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 // The names of the weights that each stage signed, by stage.
@@ -149,4 +149,4 @@ void restore_custody(const std::filesystem::path& folder, const std::vector<Json
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -9,7 +9,7 @@
 #include <harmonics/base/json.h>
 #include <harmonics/runtime/stage_chain.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 /// The state of the chain's custody, whose heads are signed as those of this step; null when there
 /// is nothing to keep.
@@ -26,4 +26,4 @@ namespace harmonics {
 void restore_custody(const std::filesystem::path& folder, const std::vector<Json>& states,
                      const NamedTensors& weights, const StageChain& chain);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -8,7 +8,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 // A counter of the state; one that no run can have is an Error, checksum or not.
@@ -92,4 +92,4 @@ TrainingProgress progress_from(const Json& json) {
   return progress;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

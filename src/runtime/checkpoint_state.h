@@ -4,11 +4,11 @@
 #include <harmonics/base/json.h>
 #include <harmonics/runtime/checkpoint.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 /// Both are an Error that names the first counter that is missing or that no run can have, whatever
 /// the file's checksum says.
 [[nodiscard]] LearningState learning_state_from(const Json& json);
 [[nodiscard]] TrainingProgress progress_from(const Json& json);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -9,7 +9,7 @@
 
 #include "secure_runner.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 struct CycleRuntime::State {
   HarmonicGraph graph;
@@ -128,4 +128,4 @@ StageChain& CycleRuntime::chain() {
   return *state_->chain;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

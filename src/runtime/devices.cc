@@ -11,7 +11,7 @@
 
 #include "backends.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 bool cuda_available() { return torch::cuda::is_available(); }
 
@@ -105,4 +105,4 @@ void wait_for_device(Device device) {
   if (device.kind == DeviceKind::kCuda) torch::cuda::synchronize(device.index);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

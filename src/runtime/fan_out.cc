@@ -1,6 +1,6 @@
 #include "fan_out.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 using torch::autograd::AutogradContext;
@@ -31,4 +31,4 @@ std::vector<at::Tensor> fan_out(const at::Tensor& value, std::size_t count) {
   return FanOut::apply(value, static_cast<std::int64_t>(count));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

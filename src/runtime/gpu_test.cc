@@ -13,7 +13,7 @@
 
 #include <temporary_folder_testing.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 class GpuTest : public testing::Test {
@@ -127,4 +127,4 @@ TEST_F(GpuTest, CheckpointsMoveBetweenGpuAndCpu) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -11,7 +11,7 @@
 
 #include "layer_cases_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 constexpr std::int64_t kBatch = 3;
@@ -201,4 +201,4 @@ TEST(Gradients, CoverEveryRegisteredLayer) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

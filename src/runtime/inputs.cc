@@ -5,7 +5,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/graph/partition.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 void check_input(const ProducerNode& node, const Tensor& given) {
@@ -73,4 +73,4 @@ const Tensor& fitting_value(const NamedTensors& values, const std::string& name,
   return found->second;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -9,7 +9,7 @@
 
 #include "program.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 /// The tensors of the graph's producers, in their order. Targets that only taps read are left
 /// undefined unless `with_targets`. A missing tensor, another shape or kind of dtype than declared,
@@ -29,4 +29,4 @@ namespace harmonics {
 [[nodiscard]] const Tensor& fitting_value(const NamedTensors& values, const std::string& name,
                                           const Shape& shape);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -5,7 +5,7 @@
 #include <harmonics/runtime/manifest.h>
 #include <harmonics/runtime/safetensors.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 constexpr const char* kMetadata = "harmonics.int8";
@@ -156,4 +156,4 @@ Int8Network load_int8_network(const std::filesystem::path& path) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

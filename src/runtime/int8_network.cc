@@ -5,7 +5,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 std::int8_t bias_value(std::uint32_t index, std::uint32_t count) {
@@ -116,4 +116,4 @@ Tensor infer(const Int8Network& network, const Tensor& rows) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

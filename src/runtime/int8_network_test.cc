@@ -12,7 +12,7 @@
 
 #include <temporary_folder_testing.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 NamedTensors random_weights(const HarmonicGraph& graph, std::uint64_t seed, float bias) {
@@ -142,4 +142,4 @@ TEST(Int8Network, SurvivesItsFileAndDamageDoesNot) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -7,7 +7,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/runtime/int8_network.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 constexpr double kLargest = 127;
@@ -262,4 +262,4 @@ Int8Network quantize(const HarmonicGraph& graph, const NamedTensors& weights,
   return network;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -7,7 +7,7 @@
 
 #include <harmonics/runtime/torch_layer.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 std::map<std::string, TorchLayer, std::less<>> builtin_layers();
 std::map<std::string, TorchActivation, std::less<>> builtin_activations();
@@ -17,4 +17,4 @@ std::map<std::string, TorchLoss, std::less<>> builtin_losses();
 /// is a pure function of key, step and each row's sample number, on every device.
 at::Tensor counter_dropout(const at::Tensor& input, double p, const LayerCall& call);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -5,7 +5,7 @@
 
 #include "kernels.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 // Casting to the dtype a tensor already has is free.
@@ -241,4 +241,4 @@ std::map<std::string, TorchLayer, std::less<>> builtin_layers() {
           {"mean", make_mean}};
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

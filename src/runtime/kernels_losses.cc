@@ -4,7 +4,7 @@
 
 #include "kernels.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 // Mean over all axes but the first: one number per sample.
@@ -88,4 +88,4 @@ at::Tensor counter_dropout(const at::Tensor& input, double p, const LayerCall& c
   return input * mask.to(input.options());
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

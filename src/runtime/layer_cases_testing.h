@@ -8,7 +8,7 @@
 #include <harmonics/graph/graph.h>
 #include <harmonics/runtime/stage.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 struct LayerCase {
   std::string label;
@@ -106,4 +106,4 @@ inline std::vector<LayerCase> window_cases() {
   };
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

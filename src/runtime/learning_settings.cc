@@ -6,7 +6,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 constexpr std::string_view kOptimizerNames[] = {"optimizer", "lr",    "momentum", "weight_decay",
@@ -179,4 +179,4 @@ ResumedSettings resumed_settings(const LearningSettings& own, const LearningSett
   return resumed;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

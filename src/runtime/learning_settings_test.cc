@@ -18,7 +18,7 @@
 #include <error_testing.h>
 #include <temporary_folder_testing.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 using ::testing::AllOf;
@@ -194,4 +194,4 @@ TEST_F(LearningSettingsTest, CountersThatNoRunCanHaveAreRefused) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

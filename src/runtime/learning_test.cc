@@ -10,7 +10,7 @@
 #include <harmonics/runtime/torch_layer.h>
 #include <harmonics/tensor/torch.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 Attribute whole(std::int64_t value) { return value; }
@@ -207,4 +207,4 @@ TEST(Zoo, EveryNetworkOfModestSizeTakesAStep) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -10,7 +10,7 @@
 #include <harmonics/base/file.h>
 #include <harmonics/base/json.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 constexpr std::string_view kMark = "{\"harmonics_manifest\":";
@@ -108,4 +108,4 @@ void write_manifest(const std::filesystem::path& path, const Manifest& manifest)
   write_text_file(path, encode_manifest(manifest));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -13,7 +13,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 const std::string kDigest(64, 'a');
@@ -81,4 +81,4 @@ TEST(Manifest, BrokenTextsAreErrors) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

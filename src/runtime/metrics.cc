@@ -6,7 +6,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 MetricsFile::MetricsFile(std::filesystem::path path) : path_(std::move(path)) {
   if (path_.empty()) return;
@@ -44,4 +44,4 @@ void MetricsFile::line(const std::string& text) {
   if (!file_) fail_errno(errno, format("cannot write metrics to '{}'", path_.string()));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -6,7 +6,7 @@
 
 #include <harmonics/runtime/trainer.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 /// Appends one JSON object per step and epoch to a file; does nothing for an empty path. A file
 /// that cannot be written is an Error.
@@ -23,4 +23,4 @@ class MetricsFile {
   std::ofstream file_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

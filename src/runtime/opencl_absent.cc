@@ -4,7 +4,7 @@
 
 #include "backends.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 [[gnu::weak]] bool opencl_is_built() { return false; }
 
@@ -18,4 +18,4 @@ namespace harmonics {
        "HARMONICS_WITH_OPENCL=ON)");
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

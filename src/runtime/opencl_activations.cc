@@ -4,7 +4,7 @@
 
 #include "opencl_operation.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 /// One that looks at each element alone; `kernel_` names the kernel.
@@ -79,4 +79,4 @@ DeviceOperationPtr make_device_activation(std::string_view name) {
   return nullptr;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -14,7 +14,7 @@
 #include "opencl_fallback.h"
 #include "start_weights.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 const std::vector<bool> kNothingWanted;
@@ -283,4 +283,4 @@ std::string OpenClBackend::first_non_finite() const {
   return {};
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -17,7 +17,7 @@
 #include "opencl_operation.h"
 #include "program.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 class OpenClBackend final : public StageBackend {
  public:
@@ -119,4 +119,4 @@ class OpenClBackend final : public StageBackend {
   std::unordered_map<std::uint32_t, Flight> flights_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -6,7 +6,7 @@
 
 #include "opencl_backend.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 NamedTensors OpenClBackend::backward(const MicroBatch& micro_batch, const NamedTensors& gradients,
                                      double loss_scale) {
@@ -147,4 +147,4 @@ OpenClBackend::DeviceTensors OpenClBackend::parameter_gradients(std::size_t firs
   return gradients;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

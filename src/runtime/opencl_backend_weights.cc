@@ -8,7 +8,7 @@
 #include "inputs.h"
 #include "opencl_backend.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 Tensor fitting(const NamedTensors& values, const std::string& name, const DeviceTensor& like) {
@@ -140,4 +140,4 @@ void OpenClBackend::set_learning(const OptimizerOptions& optimizer, std::uint64_
   program_.set_seed(seed);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

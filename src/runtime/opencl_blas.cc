@@ -5,7 +5,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 clblast::Transpose transpose(bool transposed) {
@@ -32,4 +32,4 @@ void OpenClQueue::multiply(const MatrixProduct& product) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

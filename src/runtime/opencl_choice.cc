@@ -7,7 +7,7 @@
 #include <harmonics/base/format.h>
 #include <harmonics/runtime/opencl_devices.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 std::string variable(const char* name) {
@@ -104,4 +104,4 @@ std::string opencl_lacking(std::span<const OpenClDevice> devices, const OpenClWi
       wish.platform, wish.device);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

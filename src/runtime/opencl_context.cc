@@ -13,7 +13,7 @@
 #include "opencl_kernels.h"
 #include "opencl_program_cache.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 // The loader answers with this when no platform is installed (cl_khr_icd).
@@ -249,4 +249,4 @@ std::shared_ptr<OpenClContext> OpenClContext::of_device(std::size_t number) {
   return context;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -13,7 +13,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 /// "CL_OUT_OF_RESOURCES" and the like, or the number.
 [[nodiscard]] std::string opencl_error_name(cl_int code);
@@ -46,4 +46,4 @@ struct OpenClContext {
   std::atomic<std::uint64_t> taken_bytes = 0;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

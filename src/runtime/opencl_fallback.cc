@@ -8,7 +8,7 @@
 
 #include "torch_errors.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
@@ -181,4 +181,4 @@ DeviceLossPtr make_fallback_loss(std::string name, TorchLoss loss, bool judges) 
   return std::make_unique<FallbackLoss>(std::move(name), std::move(loss), judges);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

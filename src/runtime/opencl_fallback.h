@@ -9,7 +9,7 @@
 
 #include "opencl_operation.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 /// `trainable` says for each of the layer's parameters whether it learns; what does not (running
 /// statistics) is copied back after a training pass. Names the layer in its errors.
@@ -21,4 +21,4 @@ namespace harmonics {
 /// `judges`: counts right and wrong predictions as cross_entropy does.
 [[nodiscard]] DeviceLossPtr make_fallback_loss(std::string name, TorchLoss loss, bool judges);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -7,7 +7,7 @@
 
 #include <string>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 /// Element by element: sums, products, activations, copies, dropout, optimisers.
 extern const char* const kElementKernels;
@@ -22,4 +22,4 @@ extern const char* const kLossKernels;
   return std::string(kElementKernels) + kRowKernels + kWindowKernels + kLossKernels;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -1,6 +1,6 @@
 #include "opencl_kernels.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 const char* const kElementKernels = R"CL(
 #define ITEM(n) const int i = (int)get_global_id(0); if (i >= (n)) return
@@ -128,4 +128,4 @@ kernel void adam(global float* p, global const float* gradient, global float* me
 }
 )CL";
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

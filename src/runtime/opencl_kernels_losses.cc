@@ -1,6 +1,6 @@
 #include "opencl_kernels.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 const char* const kLossKernels = R"CL(
 #define LOG_SUM(x, width, most, sum)                                   \
@@ -102,4 +102,4 @@ kernel void bce_back(global const float* x, global const float* target, global f
 }
 )CL";
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -1,6 +1,6 @@
 #include "opencl_kernels.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 const char* const kRowKernels = R"CL(
 // Sum over the work-group, in a fixed tree; every item gets it.
@@ -183,4 +183,4 @@ kernel void batch_norm_back(global const float* x, global const float* means,
 }
 )CL";
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -1,6 +1,6 @@
 #include "opencl_kernels.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 const char* const kWindowKernels = R"CL(
 // The patches of `samples` images as columns: {channels * kernel area, samples * output area}. The
@@ -188,4 +188,4 @@ kernel void adaptive_max_pool_back(global const float* g, global const int* best
 }
 )CL";
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -2,7 +2,7 @@
 
 #include "opencl_operation.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 std::int64_t product_from(const Shape& shape, std::size_t axis) {
@@ -301,4 +301,4 @@ DeviceOperationPtr make_device_layer(const LayerQuery& query, const TensorSpec& 
   return make_device_window(query, output);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -1,6 +1,6 @@
 #include "opencl_operation.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 /// Target: class ids, or a share for each class. The classes are the last axis.
@@ -76,4 +76,4 @@ DeviceLossPtr make_device_loss(std::string_view name, const TensorSpec& predicti
   return std::make_unique<ElementLoss>(std::string(name));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -1,6 +1,6 @@
 #include "opencl_operation.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 class LayerNorm final : public DeviceOperation {
@@ -95,4 +95,4 @@ DeviceOperationPtr make_device_norm(const LayerQuery& query) {
   return std::make_unique<BatchNorm>(query.number("eps"), query.number("momentum"));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -14,7 +14,7 @@
 
 #include "opencl_queue.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 /// What one call of an operation sees. Tensors carry a leading batch axis.
 struct DeviceCall {
@@ -88,4 +88,4 @@ using DeviceLossPtr = std::unique_ptr<DeviceLoss>;
                                                     const TensorSpec& output);
 [[nodiscard]] DeviceOperationPtr make_device_norm(const LayerQuery& query);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -10,7 +10,7 @@
 #include <harmonics/base/log.h>
 #include <harmonics/custody/digest.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 constexpr std::string_view kMagic = "harmonics opencl program 1\n";
@@ -95,4 +95,4 @@ void ProgramCache::remove(const std::string& key) const {
   if (!folder_.empty()) std::filesystem::remove(folder_ / (key + ".bin"), ignored);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

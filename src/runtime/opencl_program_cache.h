@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 /// A larger binary is not kept.
 inline constexpr std::size_t kMaxProgramBytes = std::size_t{64} << 20;
@@ -38,4 +38,4 @@ class ProgramCache {
   std::filesystem::path folder_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -9,7 +9,7 @@
 #include "opencl_context.h"
 #include "opencl_queue_state.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 bool is_out_of_memory(cl_int code) {
@@ -202,4 +202,4 @@ void OpenClQueue::launch(const char* kernel, std::size_t global, std::int64_t it
                format("{}: running kernel '{}'", state_->operation, kernel));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

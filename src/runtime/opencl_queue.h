@@ -15,7 +15,7 @@
 
 struct _cl_mem;
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 /// A block of device memory; it goes back to its queue's pool when the last handle is gone.
 class DeviceMemory;
@@ -110,4 +110,4 @@ class OpenClQueue {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

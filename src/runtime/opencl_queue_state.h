@@ -12,7 +12,7 @@
 #include "opencl_context.h"
 #include "opencl_queue.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 /// Most bytes that a queue keeps for reuse; what comes back beyond is released.
 inline constexpr std::size_t kMaxKeptDeviceBytes = std::size_t{512} << 20;
@@ -66,4 +66,4 @@ struct OpenClQueue::State {
   std::string operation = "the stage";
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

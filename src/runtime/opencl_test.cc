@@ -23,7 +23,7 @@
 
 #include "opencl_program_cache.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 using ::testing::Contains;
@@ -272,4 +272,4 @@ TEST_F(OpenClTest, PartsBesideTheCpuTrainLikeTheCpu) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

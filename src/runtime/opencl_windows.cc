@@ -3,7 +3,7 @@
 
 #include "opencl_operation.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 /// Patches of one convolution are laid out in memory for as many samples as fit into this.
@@ -233,4 +233,4 @@ DeviceOperationPtr make_device_window(const LayerQuery& query, const TensorSpec&
   return nullptr;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstddef>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 // Parameters of a GPU are updated in groups of this size, each operation with a few kernels for the
@@ -98,4 +98,4 @@ std::vector<at::Tensor> Optimizer::slot(const Group& group, std::string_view slo
   return values;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

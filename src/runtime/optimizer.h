@@ -11,7 +11,7 @@
 #include <harmonics/runtime/options.h>
 #include <harmonics/runtime/stage.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 /// A parameter and the gradient that changes it.
 struct Learnt {
@@ -49,4 +49,4 @@ class Optimizer {
   std::map<std::string, at::Tensor> state_;  // "<parameter>.<slot>"
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

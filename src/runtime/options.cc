@@ -8,7 +8,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/listed.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 constexpr std::array<std::string_view, 3> kOptimizers = {"sgd", "adam", "adamw"};
@@ -80,4 +80,4 @@ void RuntimeOptions::check() const {
   require(threads >= 0 && threads <= 4096, "the number of threads", "0 to 4096");
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

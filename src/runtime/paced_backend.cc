@@ -10,7 +10,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
@@ -134,4 +134,4 @@ std::unique_ptr<StageBackend> make_paced_backend(std::unique_ptr<StageBackend> b
   return std::make_unique<PacedBackend>(std::move(backend), slowdown);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

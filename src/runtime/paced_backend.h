@@ -6,7 +6,7 @@
 
 #include <harmonics/runtime/stage_backend.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 /// How many times as long every pass takes; for trying out plans on machines that are all alike.
 inline constexpr const char* kSlowdownVariable = "HARMONICS_SLOWDOWN";
@@ -22,4 +22,4 @@ inline constexpr std::int64_t kMaxTracedPasses = 200'000;
 [[nodiscard]] std::unique_ptr<StageBackend> make_paced_backend(
     std::unique_ptr<StageBackend> backend);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

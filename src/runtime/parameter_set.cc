@@ -10,7 +10,7 @@
 #include "inputs.h"
 #include "optimizer.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 at::Tensor fitting(const NamedTensors& values, const std::string& name, const at::Tensor& like) {
@@ -84,4 +84,4 @@ std::map<std::string, double> ParameterSet::square_sums(const NamedTensors& grad
   return sums;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -8,7 +8,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/random.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 /// Turns a graph into a Program, step by step.
@@ -173,4 +173,4 @@ void Program::set_seed(std::uint64_t seed) {
   for (LayerStep& step : layers) step.key = random_key(seed, step.name);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -11,7 +11,7 @@
 #include <harmonics/graph/graph.h>
 #include <harmonics/runtime/torch_layer.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 inline constexpr std::uint32_t kNoUse = 0xffffffff;
 
@@ -73,4 +73,4 @@ struct Program {
   std::size_t slot_count = 0;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

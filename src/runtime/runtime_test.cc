@@ -22,7 +22,7 @@
 #include <error_testing.h>
 #include <temporary_folder_testing.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 Attribute whole(std::int64_t value) { return value; }
@@ -362,4 +362,4 @@ TEST(LearningRate, Schedules) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -11,7 +11,7 @@
 #include <harmonics/base/json.h>
 #include <harmonics/custody/digest.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 constexpr std::string_view kChecksumKey = "sha256";
@@ -206,4 +206,4 @@ std::map<std::string, std::string> read_safetensors_metadata(const std::filesyst
   return read_file(path, false).metadata;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -8,7 +8,7 @@
 #include <harmonics/base/log.h>
 #include <harmonics/graph/blob.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 std::uint64_t steps_of(const StageChain& chain) {
@@ -230,4 +230,4 @@ void close_quietly(const StageChain& chain) noexcept {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -3,7 +3,7 @@
 #include <exception>
 #include <utility>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 class SecureRunner final : public BatchRunner {
@@ -80,4 +80,4 @@ std::unique_ptr<BatchRunner> make_secure_runner(SecureRun& secure) {
   return std::make_unique<SecureRunner>(secure);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -6,10 +6,10 @@
 #include <harmonics/runtime/batch_runner.h>
 #include <harmonics/runtime/secure_run.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 /// For a chain of one stage: what enters is noted, what leaves the graph is signed and received,
 /// and each batch ends with a head. `secure` must outlive it and have its opening.
 [[nodiscard]] std::unique_ptr<BatchRunner> make_secure_runner(SecureRun& secure);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -11,7 +11,7 @@
 #include "inputs.h"
 #include "paced_backend.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 std::unique_ptr<StageBackend> make_stage_backend(HarmonicGraph graph,
@@ -133,4 +133,4 @@ std::string weights_digest(const NamedTensors& weights) {
   return digest_text(weights_root(weights));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -7,7 +7,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 constexpr double kMaxLossScale = 16777216.0;
@@ -241,4 +241,4 @@ NamedTensors StageChain::optimizer_state() const {
   return all;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

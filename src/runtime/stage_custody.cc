@@ -5,7 +5,7 @@
 
 #include <harmonics/runtime/devices.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 // The view does not own the bytes: the tensor must live on.
@@ -88,4 +88,4 @@ void StageCustody::close() {
   if (reader_ != nullptr) reader_->close();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

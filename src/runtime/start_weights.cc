@@ -4,7 +4,7 @@
 
 #include <harmonics/base/random.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 template <typename Real>
@@ -45,4 +45,4 @@ Tensor start_weights(const ParameterSpec& spec, DType dtype, std::uint64_t seed,
   return out;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

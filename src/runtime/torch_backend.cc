@@ -14,7 +14,7 @@
 #include "start_weights.h"
 #include "torch_errors.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 at::Device torch_device(Device device) {
@@ -305,4 +305,4 @@ std::string TorchBackend::first_non_finite() const {
   return {};
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -14,7 +14,7 @@
 #include "optimizer.h"
 #include "program.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 using Tensors = std::vector<at::Tensor>;
 
@@ -78,4 +78,4 @@ class TorchBackend final : public StageBackend {
   std::unordered_map<std::uint32_t, Flight> flights_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

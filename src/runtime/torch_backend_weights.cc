@@ -8,7 +8,7 @@
 #include "inputs.h"
 #include "torch_backend.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 std::map<std::string, double> TorchBackend::gradient_square_sums() const {
   std::map<std::string, double> sums;
@@ -137,4 +137,4 @@ void TorchBackend::set_learning(const OptimizerOptions& optimizer, std::uint64_t
   program_.set_seed(seed);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

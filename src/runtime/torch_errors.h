@@ -8,7 +8,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 /// Calls `function`; an error of libtorch gets the name of what was being computed. Out of device
 /// memory (libtorch's text names the size and what is free) is kResourceExhausted.
@@ -25,4 +25,4 @@ auto guarded(std::string_view what, std::string_view name, Function&& function) 
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -8,7 +8,7 @@
 
 #include "kernels.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 template <typename Function>
@@ -64,4 +64,4 @@ TorchActivation torch_activation(std::string_view name) {
 }
 TorchLoss torch_loss(std::string_view name) { return look_up(tables().losses, name, "loss"); }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

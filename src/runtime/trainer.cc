@@ -12,7 +12,7 @@
 
 #include "metrics.h"
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 namespace {
 
 std::optional<double> mean_loss(const TapReport& taps, std::int64_t samples) {
@@ -371,4 +371,4 @@ void Trainer::loaded() {
   saved_rows_ = progress_.batch_rows;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

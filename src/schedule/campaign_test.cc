@@ -17,7 +17,7 @@
 
 #include "remote_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 constexpr std::int64_t kSteps = 200;
@@ -157,4 +157,4 @@ TEST(Campaign, AThousandCutsChangeNothing) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -11,7 +11,7 @@
 
 #include "remote_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 using ::testing::Each;
@@ -105,4 +105,4 @@ TEST(DataParallelGuide, AServerAndItsWorkers) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -4,7 +4,7 @@
 
 #include "part_group.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 struct DistributedScheduler::State {
   PartGroup group;
@@ -96,4 +96,4 @@ const TrainingProgress& DistributedScheduler::progress() const {
   return state_->group.ready().progress();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -3,7 +3,7 @@
 #include <harmonics/base/bytes.h>
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 std::string text_of(ByteWriter& out) {
@@ -73,4 +73,4 @@ void join_terms(FitTerms& terms, const FitTerms& other, std::string_view part) {
   terms.evaluates = terms.evaluates || other.evaluates;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -7,7 +7,7 @@
 
 #include <harmonics/runtime/batch_runner.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 [[nodiscard]] std::string encode(const FitTerms& terms);
 [[nodiscard]] std::string encode(const TapReport& taps);
@@ -18,4 +18,4 @@ namespace harmonics {
 /// Adds another part's terms to `terms`. What contradicts is an Error that names the part.
 void join_terms(FitTerms& terms, const FitTerms& other, std::string_view part);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -10,7 +10,7 @@
 
 #include "parameter_wire.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 /// The streams to one server.
@@ -215,4 +215,4 @@ void ParameterClient::push(const NamedTensors& gradients, std::int64_t samples,
 void ParameterClient::close() { state_->close(); }
 void ParameterClient::reconnect() { state_->connect(); }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

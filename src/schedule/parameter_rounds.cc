@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 ParameterRounds::ParameterRounds(ParameterMode mode, std::uint32_t staleness, std::uint32_t workers)
     : mode_(mode), staleness_(staleness), workers_(workers) {}
@@ -76,4 +76,4 @@ void ParameterRounds::settle_within_bound(Answer& answer) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

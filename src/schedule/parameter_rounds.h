@@ -9,7 +9,7 @@
 
 #include <harmonics/schedule/parameter_server.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 /// Pure: it is told what the workers do and says what follows. Workers are told apart by number.
 /// Until it has begun, which it does by itself once every worker has joined, nobody is answered.
@@ -54,4 +54,4 @@ class ParameterRounds {
   std::uint64_t longest_lead_ = 0;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -6,7 +6,7 @@
 
 #include <harmonics/base/random.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 using Answer = ParameterRounds::Answer;
@@ -122,4 +122,4 @@ TEST(ParameterRounds, RandomEventsKeepTheBound) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

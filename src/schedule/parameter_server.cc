@@ -15,7 +15,7 @@
 #include "parameter_slot.h"
 #include "parameter_store.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 void ParameterServerOptions::check() const {
   if (workers < 1 || workers > kMaxParameterWorkers) {
@@ -216,4 +216,4 @@ std::vector<NamedTensors> shard_parameters(const NamedTensors& parameters, std::
   return cut;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -16,7 +16,7 @@
 #include "parameter_wire.h"
 #include "remote_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 using ::testing::AnyOf;
@@ -496,4 +496,4 @@ TEST(ParameterWire, LayoutsAreReadBackAndDamageIsRefused) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -6,7 +6,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/log.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 /// How long a worker that is let go is given to take the last words.
@@ -196,4 +196,4 @@ void ParameterSlot::refuse(const std::string& why) noexcept {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -15,7 +15,7 @@
 #include "parameter_store.h"
 #include "parameter_wire.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 /// The parameters that a worker gets.
 struct ParameterVersion {
@@ -78,4 +78,4 @@ class ParameterSlot {
   std::thread thread_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

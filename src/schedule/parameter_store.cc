@@ -10,7 +10,7 @@
 
 #include "reduction_chunks.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 constexpr std::string_view kModel = "model.";
@@ -124,4 +124,4 @@ void ParameterStore::load(const std::filesystem::path& path) {
   version_ = json.at("updates").as_integer();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

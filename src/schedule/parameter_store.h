@@ -10,7 +10,7 @@
 
 #include "parameter_wire.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 /// One worker's gradients of one step.
 struct Contribution {
@@ -42,4 +42,4 @@ class ParameterStore {
   std::int64_t version_ = 0;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

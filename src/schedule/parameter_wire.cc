@@ -5,7 +5,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 constexpr std::size_t kMaxParameterName = 4096;
@@ -111,4 +111,4 @@ Tensor bytes_tensor(ByteSpan bytes) {
   return tensor;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

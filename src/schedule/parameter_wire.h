@@ -12,7 +12,7 @@
 
 #include <harmonics/schedule/parameter_server.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 /// What a worker must know of the server.
 struct ParameterLayout {
@@ -56,4 +56,4 @@ struct ParameterStreams {
 /// A tensor of bytes, and back: what is too long to ride along.
 [[nodiscard]] Tensor bytes_tensor(ByteSpan bytes);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

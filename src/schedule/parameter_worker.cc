@@ -8,7 +8,7 @@
 
 #include "replica_share.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 struct ParameterWorker::State {
   State(const HarmonicGraph& graph, const RuntimeOptions& given, ParameterClient ends)
@@ -92,4 +92,4 @@ NamedTensors trained_parameters(const HarmonicGraph& graph, const RuntimeOptions
   return trained;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

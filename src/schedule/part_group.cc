@@ -10,7 +10,7 @@
 #include "replica_runner.h"
 #include "secure_meeting.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 PartGroup::PartGroup(std::vector<HarmonicGraph> parts, const DeploymentDescriptor& deploy,
                      const RemoteOptions& options)
@@ -296,4 +296,4 @@ std::vector<NamedTensors> PartGroup::infer(std::span<const NamedTensors> batches
   });
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

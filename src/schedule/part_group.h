@@ -23,7 +23,7 @@
 #include "peers.h"
 #include "remote_runner.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 /// Owns the parts, their data and their boundaries to other processes. Nothing waits for another
 /// process until the first step. An Error after that ends the run for all processes; then the group
@@ -118,4 +118,4 @@ class PartGroup {
   RemoteRunner* runner_ = nullptr;  // owned by the chain; null when all parts are here
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

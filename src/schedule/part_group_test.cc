@@ -16,7 +16,7 @@
 
 #include "remote_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 RemoteBinding meeting() {
@@ -300,4 +300,4 @@ TEST(ManyBatches, PassThePartsAtTheSameTimeAndGiveTheSame) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

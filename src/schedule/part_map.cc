@@ -6,7 +6,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 void PartMap::add(const PartRecord& record) {
   if (std::ranges::find(parts_, record) != parts_.end()) return;
@@ -163,4 +163,4 @@ std::size_t PartMap::depth_of(const PartRecord& record) const {
   return depth(static_cast<std::size_t>(own - parts_.begin()));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -9,7 +9,7 @@
 
 #include "wire.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 /// What one part knows of the run. Pure: it is told records and answers questions. A value.
 class PartMap {
@@ -56,4 +56,4 @@ class PartMap {
   Claims receivers_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -6,7 +6,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 PartRecord part(const std::string& name, std::vector<BoundaryEnd> entering,
@@ -150,4 +150,4 @@ TEST(Wire, BrokenBytesAreAnError) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

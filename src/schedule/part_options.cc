@@ -3,7 +3,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/log.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 std::vector<RuntimeOptions> part_options(std::size_t parts, const DeploymentDescriptor& deploy,
                                          const RuntimeOptions& shared) {
@@ -41,4 +41,4 @@ RemoteBinding parse_target(const std::string& url, const std::string& boundary) 
   return binding;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -8,7 +8,7 @@
 #include <harmonics/runtime/options.h>
 #include <harmonics/transport/binding.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 /// The options of each part: the shared ones with its own backend and device. A deployment that
 /// describes another number of parts, or asks for what this version lacks, is an Error.
@@ -20,4 +20,4 @@ namespace harmonics {
 /// Anything else is an Error.
 [[nodiscard]] RemoteBinding parse_target(const std::string& url, const std::string& boundary);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -4,7 +4,7 @@
 
 #include <harmonics/runtime/devices.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 PartThread::PartThread(int compute_threads)
     : thread_([this, compute_threads] {
@@ -24,4 +24,4 @@ std::future<void> PartThread::post(std::function<void()> work) {
   return done;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

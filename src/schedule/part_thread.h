@@ -7,7 +7,7 @@
 
 #include <harmonics/base/channel.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 /// Does what it is given, one thing after another, until it is destroyed. Destroying it waits for
 /// what is under way.
@@ -29,4 +29,4 @@ class PartThread {
   std::thread thread_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

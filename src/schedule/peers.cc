@@ -7,7 +7,7 @@
 #include <harmonics/base/listed.h>
 #include <harmonics/base/log.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 TransportPtr Peers::make_end(const RemoteBinding& binding) const {
   return make_transport(binding, options_);
@@ -95,4 +95,4 @@ void Peers::abandon() {
   transports_.clear();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -11,7 +11,7 @@
 #include "stage_driver.h"
 #include "timed_transport.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 /// Owns this part's ends of its boundaries. One thread.
 class Peers {
@@ -52,4 +52,4 @@ class Peers {
   StageEnds ends_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -6,7 +6,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 constexpr std::array<std::pair<PipelineOrder, std::string_view>, 3> kOrderNames = {{
@@ -52,4 +52,4 @@ std::vector<Pass> pipeline_passes(PipelineOrder order, std::uint32_t micro_batch
   return passes;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -13,7 +13,7 @@
 #include <harmonics/runtime/secure_run.h>
 #include <harmonics/transport/bus.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 // What waits on a bus is a tensor that its sender keeps for the backward pass anyway: the order of
@@ -241,4 +241,4 @@ std::unique_ptr<BatchRunner> make_pipeline_runner(const StageChain& chain,
   return std::make_unique<PipelineRunner>(chain, options, compute_threads, std::move(places));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

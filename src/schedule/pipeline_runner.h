@@ -14,7 +14,7 @@
 #include "stage_driver.h"
 #include "wire.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 /// What a runner knows of each part, in the order of the chain.
 struct PartPlace {
@@ -77,4 +77,4 @@ class PipelineRunner final : public BatchRunner {
                                                                 const PipelineOptions& options,
                                                                 int compute_threads);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

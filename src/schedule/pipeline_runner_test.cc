@@ -13,7 +13,7 @@
 #include <harmonics/graph/partition.h>
 #include <harmonics/graph/zoo.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 constexpr std::size_t kParts = 3;
@@ -180,4 +180,4 @@ TEST(PipelineRunner, EndsThatDisagreeAboutGradientsAreAnErrorAtOnce) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

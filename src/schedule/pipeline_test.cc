@@ -7,7 +7,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 std::string text(PipelineOrder order, std::uint32_t micro_batches, std::size_t depth) {
@@ -69,4 +69,4 @@ TEST(Pipeline, NamesThereAndBack) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

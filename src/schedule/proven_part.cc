@@ -8,7 +8,7 @@
 #include <harmonics/custody/breach.h>
 #include <harmonics/schedule/proven_pipeline.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 Tensor byte_tensor(ByteSpan bytes) {
@@ -123,4 +123,4 @@ ProvenSums ProvenReceiver::receive(std::uint64_t step, std::uint32_t batch) {
   return out;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -10,7 +10,7 @@
 #include <harmonics/runtime/int8_network.h>
 #include <harmonics/transport/transport.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 /// Sums that came over a boundary, checked, with the seed of their blindings.
 struct ProvenSums {
@@ -62,4 +62,4 @@ class ProvenReceiver {
 /// commitments again.
 [[nodiscard]] BlindingSeed input_seed_after(const BlindingSeed& seed);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -6,7 +6,7 @@
 
 #include "proven_part.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 constexpr const char* kOutputStage = "output";
@@ -114,4 +114,4 @@ void ProvenPipeline::close() {
   for (const auto& log : state_->logs) log->close();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -13,7 +13,7 @@
 
 #include <temporary_folder_testing.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 class ProvenPipelineTest : public ::testing::Test {
@@ -162,4 +162,4 @@ TEST_F(ProvenPipelineTest, AnUnfinishedRunIsTruncated) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

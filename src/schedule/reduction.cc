@@ -11,7 +11,7 @@
 #include "reduction_chunks.h"
 #include "reduction_shape.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 // How long a rank that has failed goes on for its neighbours' sake.
@@ -263,4 +263,4 @@ NamedTensors Reducer::sum(const NamedTensors& own, std::uint64_t step) {
 
 void Reducer::abandon(const std::string& why) { state_->abandon(why); }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -9,7 +9,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/transport/crc32c.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 template <typename T>
@@ -115,4 +115,4 @@ Tensor sum_of(const Tensor& a, const Tensor& b) {
   return out;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -7,7 +7,7 @@
 
 #include <harmonics/runtime/stage.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 /// A chunk is a run of values of one dtype, taken from the tensors in name order; all ranks that
 /// hold the same names, shapes and dtypes cut alike. Shares the tensors' memory.
@@ -52,4 +52,4 @@ class ReductionChunks {
 /// a + b, element by element, in new memory. Both of one float dtype and size.
 [[nodiscard]] Tensor sum_of(const Tensor& a, const Tensor& b);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

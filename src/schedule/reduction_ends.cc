@@ -9,7 +9,7 @@
 
 #include "reduction_shape.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 constexpr std::array<std::pair<Reduction, std::string_view>, 3> kReductionNames = {{
@@ -100,4 +100,4 @@ ReductionEnds make_remote_ends(Reduction order, std::size_t rank,
   return ends;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

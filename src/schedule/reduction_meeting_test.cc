@@ -20,7 +20,7 @@
 
 extern char** environ;
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 constexpr auto kPatience = std::chrono::seconds(30);
@@ -214,4 +214,4 @@ TEST(ReductionMeeting, APlaceThatAnotherRankHasTakenIsAnErrorAtOnce) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -7,7 +7,7 @@
 
 #include <harmonics/schedule/reduction.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 /// A rank's place in the tree that sums flow up and results flow down; a chain is a tree too.
 struct ReductionTree {
@@ -18,4 +18,4 @@ struct ReductionTree {
 /// For Chain and Tree.
 [[nodiscard]] ReductionTree reduction_tree(Reduction order, std::size_t rank, std::size_t ranks);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

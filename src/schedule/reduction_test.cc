@@ -12,7 +12,7 @@
 #include "reduction_chunks.h"
 #include "remote_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 using ::testing::AnyOf;
@@ -300,4 +300,4 @@ TEST(ReductionChunks, CutAndStoredValuesAreTheSame) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -13,7 +13,7 @@
 #include "fit_terms.h"
 #include "secure_meeting.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 // How long a part that has failed goes on for its neighbours' sake.
@@ -308,4 +308,4 @@ SavedStep RemoteRunner::choose_saved_step(const std::filesystem::path& path, std
   return chosen;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -17,7 +17,7 @@
 #include "pipeline_runner.h"
 #include "run_checkpoint.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 /// Computes the stages of its chain and talks to the neighbours. One part computes on the caller's
 /// thread, several on threads of their own. After an Error the other parts are told by an Error of
@@ -100,4 +100,4 @@ class RemoteRunner final : public BatchRunner {
   std::string stopped_by_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

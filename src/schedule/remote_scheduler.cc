@@ -4,7 +4,7 @@
 
 #include "part_group.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 struct RemoteScheduler::State {
   PartGroup group;
@@ -75,4 +75,4 @@ const TrainingProgress& RemoteScheduler::progress() const {
   return state_->group.ready().progress();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -21,7 +21,7 @@
 
 #include "remote_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 std::vector<std::string> no_errors(std::size_t count) { return std::vector<std::string>(count); }
@@ -364,4 +364,4 @@ TEST(RemoteScheduler, TwoInOneThreadConstructWithoutWaiting) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

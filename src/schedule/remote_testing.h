@@ -20,7 +20,7 @@
 #include "carriers_testing.h"
 #include "port_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 inline constexpr std::int64_t kTestRows = 44;  // five batches of eight and one of four
 inline constexpr std::int64_t kTestBatch = 8;
@@ -107,4 +107,4 @@ inline std::vector<std::string> at_the_same_time(
   return errors;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

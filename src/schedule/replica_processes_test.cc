@@ -21,7 +21,7 @@
 
 extern char** environ;
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 using ::testing::HasSubstr;
@@ -193,4 +193,4 @@ TEST(ReplicaProcesses, TheServerGoesOnWithoutAKilledWorker) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

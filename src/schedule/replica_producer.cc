@@ -10,7 +10,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 /// One pass over the source: what was read of it and not yet taken by all.
@@ -148,4 +148,4 @@ std::vector<ProducerPtr> share_producer(const ProducerPtr& source, std::size_t r
   return all;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -7,7 +7,7 @@
 #include <harmonics/base/clock.h>
 #include <harmonics/data/producer.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 /// How many tensors one reader may be ahead of the slowest. Replicas that learn together need two;
 /// while they evaluate, nothing else keeps them in step.
@@ -21,4 +21,4 @@ inline constexpr std::size_t kMaxReplicaLead = 8;
 [[nodiscard]] std::vector<ProducerPtr> share_producer(const ProducerPtr& source,
                                                       std::size_t readers, Nanoseconds patience);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

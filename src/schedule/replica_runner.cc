@@ -10,7 +10,7 @@
 
 #include "replica_share.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 /// What all replicas must agree on, as their Error shows it.
@@ -134,4 +134,4 @@ SliceResults ReplicaRunner::run_share(std::span<Stage> stages, const SlicedBatch
   return results;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -11,7 +11,7 @@
 #include <harmonics/runtime/options.h>
 #include <harmonics/schedule/reduction.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 /// Takes this replica's share of each batch through the stages with the runner that it is built
 /// around, and sums gradients, losses and running statistics over all replicas before it returns:
@@ -75,4 +75,4 @@ class ReplicaRunner final : public BatchRunner {
   std::string stopped_by_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

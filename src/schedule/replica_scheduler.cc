@@ -12,7 +12,7 @@
 #include "part_thread.h"
 #include "replica_producer.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 /// True for an Error that a replica gets because another one is gone.
@@ -173,4 +173,4 @@ const TrainingProgress& ReplicaScheduler::progress() const {
   return state_->replicas.front().progress();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

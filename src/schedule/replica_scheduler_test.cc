@@ -14,7 +14,7 @@
 #include "remote_testing.h"
 #include "replica_producer.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 using ::testing::Each;
@@ -226,4 +226,4 @@ TEST(ShareProducer, TheLeadIsBounded) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

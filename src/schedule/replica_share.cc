@@ -7,7 +7,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 constexpr const char* kReached = "@reached";
@@ -176,4 +176,4 @@ std::vector<double> ReplicaSums::flags(const NamedTensors& sums) {
   return {sum.begin(), sum.end()};
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

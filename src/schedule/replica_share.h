@@ -10,7 +10,7 @@
 
 #include <harmonics/runtime/batch_runner.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 /// The micro-batches of one replica: `count` of the batch's `total`, from `first` on. They are
 /// shared out as evenly as they go, in the order of the replicas.
@@ -64,4 +64,4 @@ class ReplicaSums {
   NamedTensors before_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -20,7 +20,7 @@
 #include "remote_testing.h"
 #include "replica_share.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 using ::testing::Each;
@@ -465,4 +465,4 @@ TEST(ReplicaShare, EveryMicroBatchHasOneOwner) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -11,7 +11,7 @@
 #include <harmonics/base/log.h>
 #include <harmonics/runtime/checkpoint.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 constexpr std::string_view kStepMark = ".step-";
@@ -143,4 +143,4 @@ std::vector<std::string> decode_ids(std::string_view text) {
   return ids;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -13,7 +13,7 @@
 
 #include <harmonics/runtime/manifest.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 /// Which file of which checkpoint. `mark` is drawn anew for every fit, so that files of another one
 /// are never taken for those of this; `number` counts the checkpoints of a fit.
@@ -57,4 +57,4 @@ void complete_checkpoint(const std::filesystem::path& manifest, const Manifest& 
 [[nodiscard]] std::string encode_ids(const std::vector<SavedStep>& steps);
 [[nodiscard]] std::vector<std::string> decode_ids(std::string_view text);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -16,7 +16,7 @@
 
 #include "remote_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 constexpr std::int64_t kEpochs = 4;
@@ -168,4 +168,4 @@ TEST_F(RunCheckpoint, PartsWithoutACommonStepAreToldWhatEachHas) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

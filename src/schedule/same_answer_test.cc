@@ -13,7 +13,7 @@
 
 #include "pipeline_runner.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 Tensor random_batch(const ProducerNode& node, std::int64_t rows, std::uint64_t seed) {
@@ -143,4 +143,4 @@ TEST(SameAnswer, AnotherSeedIsAnotherAnswer) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -4,7 +4,7 @@
 
 #include "pipeline_runner.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 void make_secure(StageChain& chain, const RuntimeOptions& options,
                  const PipelineOptions& pipeline) {
@@ -12,4 +12,4 @@ void make_secure(StageChain& chain, const RuntimeOptions& options,
   chain.set_runner(make_pipeline_runner(chain, pipeline, options.threads));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -7,7 +7,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/custody/breach.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 constexpr std::size_t kMaxOutputs = std::size_t{1} << 16;
@@ -127,4 +127,4 @@ Passage passage_of(const std::string& boundary, const Message& message) {
           message.step, message.micro_batch};
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

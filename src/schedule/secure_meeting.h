@@ -9,7 +9,7 @@
 
 #include "wire.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 /// What a part in another process says of itself. Its key is only there to say early when it is not
 /// the one that the roster here has: what is believed comes from the roster.
@@ -32,4 +32,4 @@ void refuse_secure_parts(const std::vector<PartRecord>& parts);
 /// Which tensor a message carries, for custody.
 [[nodiscard]] Passage passage_of(const std::string& boundary, const Message& message);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -16,7 +16,7 @@
 #include "remote_testing.h"
 #include "wire.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 using ::testing::HasSubstr;
@@ -268,4 +268,4 @@ INSTANTIATE_TEST_SUITE_P(All, SecureTamperTest, ::testing::ValuesIn(carriers()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -23,7 +23,7 @@
 #include "remote_testing.h"
 #include "secure_meeting.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 using ::testing::HasSubstr;
@@ -558,4 +558,4 @@ TEST(SecureMeeting, ClaimsComeBackAndDamagedOnesAreErrors) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -11,7 +11,7 @@
 #include "secure_meeting.h"
 #include "wire.h"
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 void lower(std::atomic<std::uint64_t>& value, std::uint64_t other) {
   std::uint64_t known = value.load();
@@ -164,4 +164,4 @@ ByteSpan StageDriver::checked_head(const Message& message, const Passage& due) {
   return head;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

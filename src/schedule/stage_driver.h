@@ -15,7 +15,7 @@
 #include <harmonics/schedule/pipeline.h>
 #include <harmonics/transport/transport.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 /// What carries a boundary. Not owned.
 struct BoundaryLink {
@@ -78,4 +78,4 @@ class StageDriver {
 /// `value` becomes the smaller of both.
 void lower(std::atomic<std::uint64_t>& value, std::uint64_t other);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 // One mark lies before the window, and one at either end of it.
@@ -50,4 +50,4 @@ std::optional<Throughput> ThroughputMeter::rates() const {
   return rates;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 using std::chrono::milliseconds;
@@ -75,4 +75,4 @@ TEST(Throughput, AMicroBatchIsTheMedianOfBusyTime) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -7,7 +7,7 @@
 
 #include <harmonics/transport/transport.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 /// Nanoseconds that threads spent in the sends and receives of one part's boundaries.
 using WaitCount = std::shared_ptr<std::atomic<std::int64_t>>;
@@ -48,4 +48,4 @@ class TimedTransport final : public Transport {
   const WaitCount waited_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 namespace {
 
 constexpr std::array<std::string_view, 7> kTopicNames = {
@@ -145,4 +145,4 @@ std::string part_key(const PartRecord& record) {
   return text;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

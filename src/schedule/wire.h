@@ -12,7 +12,7 @@
 #include <harmonics/base/bytes.h>
 #include <harmonics/transport/message.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 /// The most parts that may form one run, and the most entries and bytes of one notice.
 inline constexpr std::size_t kMaxRemoteParts = 1024;
@@ -99,4 +99,4 @@ struct PartRecord {
 /// Tells a part from all others: no two share a boundary.
 [[nodiscard]] std::string part_key(const PartRecord& record);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

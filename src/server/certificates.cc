@@ -16,7 +16,7 @@
 
 #include "x509.h"
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 namespace fs = std::filesystem;
@@ -324,4 +324,4 @@ std::string certificate_end(const fs::path& file) {
   return last_day_of(read_certificate(file).get());
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

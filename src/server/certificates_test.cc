@@ -14,7 +14,7 @@
 #include "tokens.h"
 #include "x509.h"
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 namespace fs = std::filesystem;
@@ -138,4 +138,4 @@ TEST_F(CertificatesTest, TheEndIsStatedAndMayBeChosen) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

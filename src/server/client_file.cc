@@ -10,7 +10,7 @@
 #include <harmonics/base/file.h>
 #include <harmonics/base/nearest_word.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 namespace fs = std::filesystem;
@@ -99,4 +99,4 @@ std::string client_file_text(const ClientFile& file) {
   return text;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

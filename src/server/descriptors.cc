@@ -6,7 +6,7 @@
 
 #include <harmonics/base/log.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 /// With fewer, a server of a few hundred workers begins to turn connections away.
@@ -31,4 +31,4 @@ std::uint64_t raise_descriptor_limit() {
   return std::min<std::uint64_t>(limit.rlim_cur, kMaxDescriptors);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 /// More than any server has connections; beyond it a limit is no help.
 inline constexpr std::uint64_t kMaxDescriptors = 1 << 20;
@@ -11,4 +11,4 @@ inline constexpr std::uint64_t kMaxDescriptors = 1 << 20;
 /// Raises the soft limit to the hard one, up to kMaxDescriptors; the limit from now on.
 std::uint64_t raise_descriptor_limit();
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

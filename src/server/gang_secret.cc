@@ -8,7 +8,7 @@
 #include <harmonics/base/bytes.h>
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 std::string gang_secret(const std::string& key, AttemptId attempt) {
   const std::string message = "harmonics gang " + to_string(attempt);
@@ -22,4 +22,4 @@ std::string gang_secret(const std::string& key, AttemptId attempt) {
   return to_hex(std::as_bytes(std::span(digest).first(length)));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

@@ -5,10 +5,10 @@
 
 #include <harmonics/cluster/ids.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 /// The same for all members of one attempt and for every start of this server, another for every
 /// attempt; nobody without `key` can tell it. 64 hexadecimal digits.
 [[nodiscard]] std::string gang_secret(const std::string& key, AttemptId attempt);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

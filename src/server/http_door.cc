@@ -17,7 +17,7 @@
 #include <harmonics/base/clock.h>
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 using Steady = std::chrono::steady_clock;
@@ -290,4 +290,4 @@ HttpDoor::~HttpDoor() {
 
 int HttpDoor::port() const { return parts_->port; }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 struct HttpAnswer {
   int status = 200;
@@ -42,4 +42,4 @@ class HttpDoor {
   std::unique_ptr<Parts> parts_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

@@ -9,7 +9,7 @@
 
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 using std::chrono::milliseconds;
@@ -121,4 +121,4 @@ TEST(HttpDoor, ARequestHasAnEnd) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

@@ -8,7 +8,7 @@
 #include "http_door.h"
 #include "metrics.h"
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 constexpr std::chrono::seconds kPatience(5);
@@ -119,4 +119,4 @@ HttpPage::~HttpPage() = default;
 
 int HttpPage::port() const { return parts_->door.port(); }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

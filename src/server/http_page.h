@@ -7,7 +7,7 @@
 
 #include "server_loop.h"
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 /// Serves /metrics and /status from construction on; `loop` must outlive it. What it shows needs no
 /// token: counts, also by user and worker, and of pipelines that run their numbers; nothing else of
@@ -29,4 +29,4 @@ class HttpPage {
 [[nodiscard]] std::string status_text(const ClusterStatus& status,
                                       const std::vector<TaskView>& pipelines);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

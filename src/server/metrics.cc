@@ -11,7 +11,7 @@
 #define HARMONICS_BUILD_TYPE "unknown"
 #endif
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 constexpr const char* kOthers = "(others)";
@@ -194,4 +194,4 @@ std::string metrics_text(const MetricsView& view, const LoopCounters& counters,
   return out.take();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

@@ -8,7 +8,7 @@
 
 #include "server_loop.h"
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 /// Users and workers that have lines of their own, the busiest; the others share one.
 inline constexpr std::size_t kMaxMetricLabels = 100;
@@ -27,4 +27,4 @@ struct MetricsView {
 /// `text` as the value of a label, between double quotes.
 [[nodiscard]] std::string label_text(std::string_view text);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

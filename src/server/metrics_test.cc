@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 using std::chrono::milliseconds;
@@ -101,4 +101,4 @@ TEST(Metrics, TellOfTheProcess) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

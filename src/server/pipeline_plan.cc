@@ -16,7 +16,7 @@
 
 #include "unit_times.h"
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 /// Orders of the stages are all tried while they are no more than this.
@@ -284,4 +284,4 @@ PipelinePlan plan_pipeline(const PipelineSpec& spec, const std::vector<StagePlac
   return result;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

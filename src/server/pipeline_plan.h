@@ -9,7 +9,7 @@
 #include <harmonics/cluster/effect.h>
 #include <harmonics/cluster/pipeline.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 /// What was measured on a worker: seconds per unit of the graph and micro-batch, forward and back.
 struct MeasuredWorker {
@@ -67,4 +67,4 @@ inline constexpr double kEstimatedNetworkMbps = 1'000;
 [[nodiscard]] PipelinePlan plan_pipeline(const PipelineSpec& spec,
                                          const std::vector<StagePlace>& places);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

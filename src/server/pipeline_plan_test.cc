@@ -8,7 +8,7 @@
 
 #include "plan_words.h"
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 using testing::ElementsAre;
@@ -171,4 +171,4 @@ TEST(PlanWords, TellWhereTheWeightsAre) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

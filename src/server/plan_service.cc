@@ -8,7 +8,7 @@
 #include <harmonics/plan/planner.h>
 #include <harmonics/server/state_folder.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 namespace fs = std::filesystem;
@@ -146,4 +146,4 @@ Json PlanService::access_of(const AskPlan& question) {
   return access.set("mark", mark_folder(folder));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

@@ -13,7 +13,7 @@
 #include "pipeline_plan.h"
 #include "profile_store.h"
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 /// Ports that stages meet at, below those that systems give to outgoing connections.
 inline constexpr std::uint16_t kFirstStagePort = 20'000;
@@ -61,4 +61,4 @@ class PlanService {
   std::thread thread_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

@@ -6,7 +6,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 constexpr double kMilliseconds = 1e3;
@@ -104,4 +104,4 @@ std::string explain_plan(const std::string& plan) {
   return text + (folder.empty() ? "" : format(" Its checkpoint is {}.", folder));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 /// The plan without what only its stages may know, and with where its checkpoint is. A text that is
 /// no plan gives an empty one.
@@ -12,4 +12,4 @@ namespace harmonics {
 /// Which stage runs where, how long it takes, and who was left out, in full sentences.
 [[nodiscard]] std::string explain_plan(const std::string& plan);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

@@ -11,7 +11,7 @@
 
 #include "policy_talk.h"
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 void answer(const std::string& line) {
@@ -63,4 +63,4 @@ int serve_policy(const std::filesystem::path& library) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 void PolicyPatience::begin_pass() {
   // A pass that did not ask says nothing of the library.
@@ -50,4 +50,4 @@ Nanoseconds PolicyPatience::ban(Nanoseconds now) {
   return length;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

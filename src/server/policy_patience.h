@@ -6,7 +6,7 @@
 
 #include <harmonics/base/clock.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 /// Decides whether a library is asked or left out, from how it has answered. Pure: time is an
 /// argument. One thread.
@@ -51,4 +51,4 @@ class PolicyPatience {
   Nanoseconds next_ban_ = kFirstBan;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 using Verdict = PolicyPatience::Verdict;
@@ -77,4 +77,4 @@ TEST(PolicyPatience, CrashesCountUntilAGoodAnswer) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

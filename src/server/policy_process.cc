@@ -17,7 +17,7 @@
 #include "policy_patience.h"
 #include "policy_talk.h"
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 Nanoseconds steady_now() { return SteadyClock().now(); }
@@ -175,4 +175,4 @@ Assignment PolicyProcess::assign_task(const WorkerPool& workers, const TaskSpec&
 
 void PolicyProcess::begin_pass() { patience_->begin_pass(); }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

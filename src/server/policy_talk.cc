@@ -3,7 +3,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 template <typename Number>
@@ -90,4 +90,4 @@ std::string PolicyDesk::answer(std::string_view question) {
 
 std::string policy_error(std::string_view why) { return Json().set("error", why).dump(); }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

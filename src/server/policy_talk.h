@@ -10,7 +10,7 @@
 
 #include <harmonics/cluster/policy.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 inline constexpr std::size_t kMaxPolicyAnswerBytes = 64 << 10;
 
@@ -32,4 +32,4 @@ class PolicyDesk {
 /// {"error": why}
 [[nodiscard]] std::string policy_error(std::string_view why);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

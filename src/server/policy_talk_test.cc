@@ -7,7 +7,7 @@
 #include <harmonics/base/json.h>
 #include <harmonics/base/random.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 /// Remembers the pool that it is asked with.
@@ -135,4 +135,4 @@ TEST(PolicyTalk, WhatThePolicyThrowsIsAnAnswer) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

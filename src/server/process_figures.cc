@@ -10,7 +10,7 @@
 #include <sstream>
 #include <string>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 namespace fs = std::filesystem;
@@ -70,4 +70,4 @@ ProcessFigures process_figures() {
   return figures;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

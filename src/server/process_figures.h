@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 /// 0 where the system does not say.
 struct ProcessFigures {
@@ -17,4 +17,4 @@ struct ProcessFigures {
 
 [[nodiscard]] ProcessFigures process_figures();
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

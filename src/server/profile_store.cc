@@ -9,7 +9,7 @@
 #include <harmonics/custody/digest.h>
 #include <harmonics/server/state_folder.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 namespace fs = std::filesystem;
@@ -154,4 +154,4 @@ void ProfileStore::keep(const StageMeasured& measured) const {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

@@ -11,7 +11,7 @@
 
 #include "pipeline_plan.h"
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 /// Files that a folder of measurements has at most. More than the workers that a plan can name, so
 /// that a pipeline always finds what was measured for it.
@@ -51,4 +51,4 @@ class ProfileStore {
   const std::filesystem::path folder_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 bool RateLimits::admit(const std::string& user, Nanoseconds now) {
   const std::lock_guard lock(mutex_);
@@ -18,4 +18,4 @@ bool RateLimits::admit(const std::string& user, Nanoseconds now) {
   return true;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

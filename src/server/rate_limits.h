@@ -7,7 +7,7 @@
 
 #include <harmonics/base/clock.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 /// A bucket for each user that holds a second's worth and fills evenly. Any thread. Users are those
 /// of tokens, so there are never more buckets than tokens (and one for those who have none).
@@ -27,4 +27,4 @@ class RateLimits {
   std::unordered_map<std::string, Bucket> buckets_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

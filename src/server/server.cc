@@ -10,7 +10,7 @@
 #include "server_loop.h"
 #include "store_opening.h"
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 bool is_loopback(const std::string& host) {
@@ -91,4 +91,4 @@ std::string ClusterServer::wait_for_failure(Nanoseconds timeout) {
   return parts_->loop->wait_for_failure(timeout);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

@@ -13,7 +13,7 @@
 #define HARMONICS_VERSION "unknown"
 #endif
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 Time wall_now() {
@@ -396,4 +396,4 @@ ClientReply ServerLoop::find_log(const ServerReactor& reactor, const LogQuery& q
   return LogPlace{worker->spec.address, token->second, {task.id, attempt}};
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

@@ -23,7 +23,7 @@
 #include "tokens.h"
 #include "waiters.h"
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 /// Events that wait for the loop; whoever brings more has to wait too.
 inline constexpr std::size_t kMaxInbox = 65'536;
@@ -162,4 +162,4 @@ class ServerLoop final : public ClusterBackend {
   std::unique_ptr<PlanService> plans_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

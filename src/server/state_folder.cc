@@ -15,7 +15,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 namespace fs = std::filesystem;
@@ -121,4 +121,4 @@ std::string user_name() {
   return format("uid-{}", ::geteuid());
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

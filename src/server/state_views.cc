@@ -6,7 +6,7 @@
 
 #include "plan_words.h"
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 /// What a field costs besides its text.
@@ -294,4 +294,4 @@ WaitResult view_ends(const ClusterState& state, const TaskRecord& task) {
   return result;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

@@ -7,7 +7,7 @@
 
 #include <harmonics/rpc/views.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 /// Lines of progress; empty: none.
 struct TaskProgress {
@@ -38,4 +38,4 @@ inline constexpr std::size_t kMaxTasksScanned = 100'000;
 /// Whether `viewer` may know of the task.
 [[nodiscard]] bool may_see(const Viewer& viewer, const TaskRecord& task);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

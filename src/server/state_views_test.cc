@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 const Viewer kAll{"root", true};
@@ -131,4 +131,4 @@ TEST(TaskPages, OfNothingAreEmpty) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

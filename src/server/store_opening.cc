@@ -9,7 +9,7 @@
 #include <harmonics/base/json.h>
 #include <harmonics/base/log.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 namespace fs = std::filesystem;
@@ -188,4 +188,4 @@ void mark_store(const ServerSettings& settings, Term term) {
       Json().set("store", digest_of(place)).set("term", std::int64_t{term.value}).dump() + "\n");
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

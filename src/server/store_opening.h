@@ -8,7 +8,7 @@
 #include <harmonics/server/server.h>
 #include <harmonics/store/store.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 /// A store that this process leads, and all that it holds.
 struct OpenedStore {
@@ -25,4 +25,4 @@ struct OpenedStore {
 /// Notes beside the store's folder that it is in use; once its first fact is stored.
 void mark_store(const ServerSettings& settings, Term term);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 void Histogram::add(Nanoseconds duration) {
   const Nanoseconds length = std::max(duration, Nanoseconds(0));
@@ -51,4 +51,4 @@ void TaskTimes::ended(TaskId task, Time now) {
   if (!node.empty()) running_.add(now - node.mapped());
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

@@ -8,7 +8,7 @@
 
 #include <harmonics/cluster/cluster_state.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 /// Counts durations in buckets. Any thread.
 class Histogram {
@@ -48,4 +48,4 @@ class TaskTimes {
   Histogram running_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

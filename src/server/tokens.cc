@@ -8,7 +8,7 @@
 #include <harmonics/base/file.h>
 #include <harmonics/base/log.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 constexpr std::size_t kMaxTokensFile = 4 << 20;
@@ -125,4 +125,4 @@ std::optional<Identity> Tokens::identify(std::string_view token, Nanoseconds now
   return owner ? own_.identity : found;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

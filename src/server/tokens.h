@@ -12,7 +12,7 @@
 #include <harmonics/base/clock.h>
 #include <harmonics/rpc/service.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 inline constexpr std::size_t kMaxTokens = 10'000;
 
@@ -59,4 +59,4 @@ class Tokens {
   std::unique_ptr<Sources> sources_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

@@ -11,7 +11,7 @@
 
 #include <temporary_folder_testing.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 namespace fs = std::filesystem;
@@ -108,4 +108,4 @@ TEST_F(TokensTest, AStateFolderIsClosedAndSoIsWhatLeadsToIt) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

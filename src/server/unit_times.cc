@@ -6,7 +6,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 /// A backward pass costs about twice a forward pass.
@@ -105,4 +105,4 @@ std::vector<std::vector<double>> unit_times(const std::vector<Unit>& units,
   return times;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

@@ -8,7 +8,7 @@
 
 #include "pipeline_plan.h"
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 /// Seconds for each unit and micro-batch of so many samples, for each place:
 /// - one with a profile takes what that says;
@@ -23,4 +23,4 @@ namespace harmonics {
                                                           const std::vector<StagePlace>& places,
                                                           double samples);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

@@ -6,7 +6,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 constexpr double kSamples = 8;
@@ -98,4 +98,4 @@ TEST(UnitTimes, APartOfAnotherGraphDoesNoHarm) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

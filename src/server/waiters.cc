@@ -6,7 +6,7 @@
 
 #include "state_views.h"
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 void Waiters::add(const ClusterState& state, const WaitQuery& query, Time now, Reply reply) {
   const TaskRecord* task = state.find_task(query.task);
@@ -78,4 +78,4 @@ void Waiters::release(const ClusterState& state) {
   while (!all_.empty()) answer(state, all_.begin());
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

@@ -8,7 +8,7 @@
 
 #include <harmonics/rpc/views.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 inline constexpr std::size_t kMaxWaiters = 20'000;
 
@@ -45,4 +45,4 @@ class Waiters {
   std::unordered_multimap<std::uint64_t, Place> by_submission_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

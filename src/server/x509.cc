@@ -10,7 +10,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 namespace {
 
 namespace fs = std::filesystem;
@@ -185,4 +185,4 @@ std::vector<std::string> revoked_serials(const fs::path& file) {
   return serials;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 using Key = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 using Certificate = std::unique_ptr<X509, decltype(&X509_free)>;
@@ -51,4 +51,4 @@ struct CertificateText {
 /// The serial numbers of such a list; none where the file is not there.
 [[nodiscard]] std::vector<std::string> revoked_serials(const std::filesystem::path& file);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

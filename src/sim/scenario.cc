@@ -12,7 +12,7 @@
 
 #include "scenario_line.h"
 
-namespace harmonics {
+namespace harmonics::inline in_sim {
 namespace {
 
 const Caller kAdmin{"admin", true};
@@ -356,4 +356,4 @@ std::string play_scenario(std::string_view text) {
   return played;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_sim

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace harmonics {
+namespace harmonics::inline in_sim {
 
 /// Plays the text and returns it with what really came out. Equal to `text`: the scenario holds. At
 /// the end the facts, written, read back and applied to nothing, must give the same state, and so
@@ -16,4 +16,4 @@ namespace harmonics {
 /// (kInvalidArgument) with its number.
 [[nodiscard]] std::string play_scenario(std::string_view text);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_sim

@@ -5,7 +5,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_sim {
 namespace {
 
 std::vector<std::string> split(std::string_view text, char at) {
@@ -188,4 +188,4 @@ EndResult ScenarioLine::result() {
   broken(format("'{}' is not a way to end", name));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_sim

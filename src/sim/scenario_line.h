@@ -8,7 +8,7 @@
 
 #include <harmonics/cluster/event.h>
 
-namespace harmonics {
+namespace harmonics::inline in_sim {
 
 /// Words separated by spaces, taken one after the other.
 class ScenarioLine {
@@ -41,4 +41,4 @@ class ScenarioLine {
   std::size_t line_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_sim

@@ -14,7 +14,7 @@
 
 #include "scenario.h"
 
-namespace harmonics {
+namespace harmonics::inline in_sim {
 namespace {
 
 std::vector<std::filesystem::path> scenario_files() {
@@ -60,4 +60,4 @@ TEST(Scenarios, WhatCannotBeReadNamesItsLine) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_sim

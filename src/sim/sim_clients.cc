@@ -2,7 +2,7 @@
 
 #include <array>
 
-namespace harmonics {
+namespace harmonics::inline in_sim {
 namespace {
 
 using std::chrono::milliseconds;
@@ -100,4 +100,4 @@ void SimClients::answered(const Answer& answer) {
   open_.erase(found);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_sim

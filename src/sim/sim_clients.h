@@ -13,7 +13,7 @@
 #include "witness.h"
 #include "world.h"
 
-namespace harmonics {
+namespace harmonics::inline in_sim {
 
 class SimClients {
  public:
@@ -45,4 +45,4 @@ class SimClients {
   bool stopped_ = false;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_sim

@@ -4,7 +4,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_sim {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -146,4 +146,4 @@ void SimServer::die() {
   setup_.died();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_sim

@@ -13,7 +13,7 @@
 #include "witness.h"
 #include "world.h"
 
-namespace harmonics {
+namespace harmonics::inline in_sim {
 
 /// Bugs that a simulation can be given, to see that it notices.
 enum class Plant {
@@ -83,4 +83,4 @@ class SimServer {
   std::map<WorkerId, Epoch> current_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_sim

@@ -2,7 +2,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_sim {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -209,4 +209,4 @@ void SimWorker::end(AttemptId id, const EndResult& result) {
   });
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_sim

@@ -15,7 +15,7 @@
 #include "witness.h"
 #include "world.h"
 
-namespace harmonics {
+namespace harmonics::inline in_sim {
 
 class SimWorker {
  public:
@@ -95,4 +95,4 @@ class SimWorker {
   bool online_ = false;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_sim

@@ -7,7 +7,7 @@
 #include "sim_clients.h"
 #include "sim_worker.h"
 
-namespace harmonics {
+namespace harmonics::inline in_sim {
 namespace {
 
 using std::chrono::milliseconds;
@@ -306,4 +306,4 @@ SimulationReport simulate(std::uint64_t seed, Plant plant) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_sim

@@ -6,7 +6,7 @@
 
 #include "sim_server.h"
 
-namespace harmonics {
+namespace harmonics::inline in_sim {
 
 /// What happened in a run that went well.
 struct SimulationReport {
@@ -23,4 +23,4 @@ struct SimulationReport {
 /// is an `Error` (kInternal) that names the seed: the same seed and plant bring it back.
 SimulationReport simulate(std::uint64_t seed, Plant plant = Plant::kNone);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_sim

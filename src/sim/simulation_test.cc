@@ -10,7 +10,7 @@
 
 #include "simulation.h"
 
-namespace harmonics {
+namespace harmonics::inline in_sim {
 namespace {
 
 TEST(Simulation, KeepsItsPromises) {
@@ -72,4 +72,4 @@ INSTANTIATE_TEST_SUITE_P(All, Planted,
                                          Plant::kLongHold, Plant::kUncheckedLead));
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_sim

@@ -4,7 +4,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_sim {
 namespace {
 
 template <typename... Args>
@@ -171,4 +171,4 @@ void Witness::check_rest(const ClusterState& state) const {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_sim

@@ -12,7 +12,7 @@
 #include <harmonics/cluster/fact.h>
 #include <harmonics/cluster/message.h>
 
-namespace harmonics {
+namespace harmonics::inline in_sim {
 
 /// Keeps the truth beside the cluster. Every broken promise is an `Error` (kInternal) that says
 /// which.
@@ -64,4 +64,4 @@ class Witness {
   std::set<TaskId> open_;  ///< Acknowledged and not ended.
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_sim

@@ -11,7 +11,7 @@
 #include <harmonics/base/random.h>
 #include <harmonics/cluster/ids.h>
 
-namespace harmonics {
+namespace harmonics::inline in_sim {
 
 /// True time, which nobody in the cluster can read, and the one source of chance.
 class World {
@@ -83,4 +83,4 @@ class DriftingClock {
   double rate_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_sim

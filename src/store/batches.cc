@@ -3,7 +3,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/cluster/fact_codec.h>
 
-namespace harmonics {
+namespace harmonics::inline in_store {
 
 std::int64_t checksum_of(ByteSpan bytes) {
   std::uint64_t hash = 0xcbf29ce484222325U;
@@ -54,4 +54,4 @@ void read_row(const StoredRow& row, const std::function<void(Fact&&)>& visit) {
   read_facts(row.facts, row.where, visit);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_store

@@ -11,7 +11,7 @@
 #include <harmonics/cluster/cluster_state.h>
 #include <harmonics/cluster/fact.h>
 
-namespace harmonics {
+namespace harmonics::inline in_store {
 
 /// The version of the tables. 1 had no checksums, 2 no facts of the kind PlacesKept, 3
 /// none of the kind PastPlacesKept.
@@ -35,4 +35,4 @@ struct StoredRow {
 };
 void read_row(const StoredRow& row, const std::function<void(Fact&&)>& visit);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_store

@@ -7,7 +7,7 @@
 
 #include <harmonics/store/store.h>
 
-namespace harmonics {
+namespace harmonics::inline in_store {
 
 /// Facts number `from` to `from + count - 1` of a story without end: tasks are submitted, and every
 /// fourth fact ends the task before.
@@ -43,4 +43,4 @@ inline std::vector<Fact> story(std::uint64_t from, std::uint64_t count,
   return read_back(store);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_store

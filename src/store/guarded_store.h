@@ -3,7 +3,7 @@
 
 #include <harmonics/store/store.h>
 
-namespace harmonics {
+namespace harmonics::inline in_store {
 
 /// Calls the do_* members in the right order only.
 class GuardedStore : public Store {
@@ -31,4 +31,4 @@ class GuardedStore : public Store {
   enum class Stage { kOpen, kLeads, kLoaded, kFailed } stage_ = Stage::kOpen;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_store

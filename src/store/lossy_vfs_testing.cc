@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace harmonics {
+namespace harmonics::inline in_store {
 namespace {
 
 LossyDisk* disk = nullptr;
@@ -170,4 +170,4 @@ void LossyDisk::lose_power() {
   left_ = ~std::uint64_t{0};
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_store

@@ -9,7 +9,7 @@
 
 #include <harmonics/base/random.h>
 
-namespace harmonics {
+namespace harmonics::inline in_store {
 
 /// The files behind the SQLite layer "lossy". One at a time, one thread.
 class LossyDisk {
@@ -49,4 +49,4 @@ class LossyDisk {
   bool lies_ = false;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_store

@@ -5,7 +5,7 @@
 #include "batches.h"
 #include "guarded_store.h"
 
-namespace harmonics {
+namespace harmonics::inline in_store {
 
 /// What survives: rows, and who leads.
 class MemoryDisk {
@@ -74,4 +74,4 @@ std::unique_ptr<Store> open_memory_store(std::shared_ptr<MemoryDisk> disk) {
   return std::make_unique<MemoryStore>(std::move(disk));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_store

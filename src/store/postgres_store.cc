@@ -15,7 +15,7 @@
 #include "guarded_store.h"
 #include "postgres_store.h"
 
-namespace harmonics {
+namespace harmonics::inline in_store {
 namespace {
 
 // The key of the advisory lock that the leader holds for as long as its connection lives.
@@ -455,4 +455,4 @@ std::unique_ptr<Store> open_postgres_store(const std::string& url) {
   return open_postgres_store_on(url, {});
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_store

@@ -7,7 +7,7 @@
 
 #include <harmonics/store/store.h>
 
-namespace harmonics {
+namespace harmonics::inline in_store {
 
 struct PostgresOptions {
   /// A leader that has appended nothing for so long may be replaced.
@@ -18,4 +18,4 @@ struct PostgresOptions {
 [[nodiscard]] std::unique_ptr<Store> open_postgres_store_on(const std::string& url,
                                                             const PostgresOptions& options);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_store

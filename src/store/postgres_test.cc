@@ -10,7 +10,7 @@
 #include "postgres_store.h"
 #include "postgres_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_store {
 namespace {
 
 /// One server for all of them, a database for each.
@@ -158,4 +158,4 @@ TEST_F(Postgres, ADatabaseThatStaysAwayIsAnErrorWithoutThePassword) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_store

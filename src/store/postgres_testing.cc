@@ -15,7 +15,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_store {
 namespace {
 
 std::filesystem::path find_programs() {
@@ -136,4 +136,4 @@ void TestPostgres::cut_connections(const std::string& url) {
       format("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}'", name));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_store

@@ -8,7 +8,7 @@
 
 #include <temporary_folder_testing.h>
 
-namespace harmonics {
+namespace harmonics::inline in_store {
 
 /// Runs until it is destroyed (or the test dies). Root starts it as the user postgres.
 class TestPostgres {
@@ -38,4 +38,4 @@ class TestPostgres {
   int databases_ = 0;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_store

@@ -11,7 +11,7 @@
 #include "lossy_vfs_testing.h"
 #include "sqlite_store.h"
 
-namespace harmonics {
+namespace harmonics::inline in_store {
 namespace {
 
 /// Short, so that it is made, filled and begun anew before the power goes.
@@ -88,4 +88,4 @@ TEST(PowerCuts, AMissingSyncWouldBeNoticed) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_store

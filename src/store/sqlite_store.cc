@@ -15,7 +15,7 @@
 #include "batches.h"
 #include "guarded_store.h"
 
-namespace harmonics {
+namespace harmonics::inline in_store {
 namespace {
 
 constexpr int kApplicationId = 0x4841524d;  // "HARM": `file` and our own check know it by this.
@@ -319,4 +319,4 @@ std::unique_ptr<Store> open_sqlite_store(const std::filesystem::path& file) {
   return open_sqlite_store_on(file, {});
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_store

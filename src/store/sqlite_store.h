@@ -7,7 +7,7 @@
 
 #include <harmonics/store/store.h>
 
-namespace harmonics {
+namespace harmonics::inline in_store {
 
 struct SqliteOptions {
   /// Names a registered SQLite file system layer; empty is the operating system's.
@@ -18,4 +18,4 @@ struct SqliteOptions {
 [[nodiscard]] std::unique_ptr<Store> open_sqlite_store_on(const std::filesystem::path& file,
                                                           const SqliteOptions& options);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_store

@@ -19,7 +19,7 @@
 #include "facts_testing.h"
 #include "sqlite_store.h"
 
-namespace harmonics {
+namespace harmonics::inline in_store {
 namespace {
 
 class Sqlite : public testing::Test {
@@ -183,4 +183,4 @@ TEST_F(Sqlite, AFullDiskIsAnErrorAndLosesNothing) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_store

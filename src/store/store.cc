@@ -4,7 +4,7 @@
 
 #include "guarded_store.h"
 
-namespace harmonics {
+namespace harmonics::inline in_store {
 
 bool should_compact(const Store::Sizes& sizes) {
   return sizes.journal_bytes > kMinJournalBytes && sizes.journal_bytes > 2 * sizes.snapshot_bytes;
@@ -73,4 +73,4 @@ std::unique_ptr<Store> open_store(const std::string& where) {
   return open_sqlite_store(where);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_store

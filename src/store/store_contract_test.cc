@@ -18,7 +18,7 @@
 #include "postgres_testing.h"
 #endif
 
-namespace harmonics {
+namespace harmonics::inline in_store {
 namespace {
 
 /// One place where facts are kept; `open` may be called several times, also at once.
@@ -230,4 +230,4 @@ TEST(Store, IsChosenByItsAddress) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_store

@@ -2,7 +2,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/store/store.h>
 
-namespace harmonics {
+namespace harmonics::inline in_store {
 
 std::unique_ptr<Store> open_sqlite_store(const std::filesystem::path& file) {
   fail(ErrorCode::kUnimplemented,
@@ -14,4 +14,4 @@ std::unique_ptr<Store> open_postgres_store(const std::string&) {
        "store: PostgreSQL is not built in; configure with HARMONICS_WITH_STORE=ON");
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_store

@@ -12,7 +12,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_tensor {
 namespace {
 
 // Blocks of 2^0 to 2^47 bytes; the address space of a process ends there.
@@ -117,4 +117,4 @@ BufferPool& BufferPool::shared() {
   return pool;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_tensor

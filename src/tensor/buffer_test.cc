@@ -9,7 +9,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_tensor {
 namespace {
 
 TEST(Buffer, ReleasesWhatItWrapsExactlyOnce) {
@@ -106,4 +106,4 @@ TEST(BufferPool, ThreadsNeverShareALiveBuffer) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_tensor

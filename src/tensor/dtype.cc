@@ -4,7 +4,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_tensor {
 namespace {
 
 struct DTypeFacts {
@@ -68,4 +68,4 @@ std::string spec_text(const TensorSpec& spec) {
   return format("{} {}", dtype_name(spec.dtype), shape_text(spec.shape));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_tensor

@@ -5,7 +5,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_tensor {
 namespace {
 
 TEST(DType, NamesAndSizesGoBothWays) {
@@ -61,4 +61,4 @@ TEST(Shape, ReadsLikeTheGraphText) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_tensor

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-namespace harmonics {
+namespace harmonics::inline in_tensor {
 
 Tensor::Tensor(TensorSpec spec, BufferPtr buffer, std::size_t offset)
     : spec_(std::move(spec)),
@@ -82,4 +82,4 @@ Tensor concat_rows(std::span<const Tensor> parts) {
   return out;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_tensor

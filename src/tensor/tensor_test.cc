@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace harmonics {
+namespace harmonics::inline in_tensor {
 namespace {
 
 using ::testing::ElementsAre;
@@ -144,4 +144,4 @@ TEST(Tensor, RefusesToJoinWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_tensor

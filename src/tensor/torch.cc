@@ -5,7 +5,7 @@
 #include <array>
 #include <utility>
 
-namespace harmonics {
+namespace harmonics::inline in_tensor {
 namespace {
 
 constexpr std::array<at::ScalarType, kDTypeCount> kScalarTypes = {
@@ -50,4 +50,4 @@ Tensor from_torch(const at::Tensor& tensor) {
   return {std::move(spec), std::move(buffer)};
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_tensor

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace harmonics {
+namespace harmonics::inline in_tensor {
 namespace {
 
 TEST(TensorTorch, SharesBytesWithTorchInBothDirections) {
@@ -113,4 +113,4 @@ TEST(TensorTorch, CrossesToTheGpuAndBack) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_tensor

@@ -7,7 +7,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 constexpr std::array<std::pair<RemoteTransport, std::string_view>, 4> kNames = {{
@@ -183,4 +183,4 @@ void check_binding(const RemoteBinding& binding) {
   if (binding.max_message_size < 0) wrong("max_message_size must not be negative");
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

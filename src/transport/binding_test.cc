@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 using ::testing::HasSubstr;
@@ -99,4 +99,4 @@ TEST(MakeTransport, APartThatTheProgramDoesNotLinkIsNamed) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -10,7 +10,7 @@
 
 #include "message_check.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 // One direction of the bus. A message counts until the receiver takes it.
@@ -147,4 +147,4 @@ std::pair<TransportPtr, TransportPtr> make_bus(const std::string& name, Window w
           std::make_unique<BusTransport>(name, bus, 1)};
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -13,7 +13,7 @@
 #include <harmonics/transport/bus.h>
 #include <harmonics/transport/transport.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// True when this build has the transport.
 inline bool is_built(RemoteTransport transport) {
@@ -66,4 +66,4 @@ inline std::pair<TransportPtr, TransportPtr> connected_ends(const Carrier& carri
   return {std::move(first), make_transport(binding)};
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

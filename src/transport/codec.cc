@@ -8,7 +8,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 constexpr int kLevel = 1;
@@ -104,4 +104,4 @@ void unpack(ByteSpan packed, std::size_t element_bytes, std::span<std::byte> raw
   join(planes->data(), element_bytes, raw);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

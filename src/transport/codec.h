@@ -11,7 +11,7 @@
 #include <harmonics/base/bytes.h>
 #include <harmonics/tensor/buffer.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// The numbers are part of the frame format: never renumber.
 enum class Codec : std::uint8_t { kNone = 0, kZstdPlanes = 1 };
@@ -28,4 +28,4 @@ struct Packed {
 /// size, are an Error (kDataLoss); no more than twice raw.size() is ever allocated.
 void unpack(ByteSpan packed, std::size_t element_bytes, std::span<std::byte> raw);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

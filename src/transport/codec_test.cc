@@ -9,7 +9,7 @@
 
 #include <error_testing.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 using ::testing::HasSubstr;
@@ -78,4 +78,4 @@ TEST(Codec, DamagedOrWrongSizesAreErrors) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -9,7 +9,7 @@
 
 #include "frame_decoder.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// A frame that is ready to be written: `header` is final, `message` is null for a frame without
 /// payload.
@@ -64,4 +64,4 @@ class Connection {
 
 using ConnectionPtr = std::shared_ptr<Connection>;
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -7,7 +7,7 @@
 #include <immintrin.h>
 #endif
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 constexpr std::uint32_t kPolynomial = 0x82f63b78;  // Castagnoli, bits reversed
@@ -139,4 +139,4 @@ std::uint32_t crc32c(ByteSpan bytes, std::uint32_t before) {
   return crc32c_has_hardware() ? crc32c_hardware(bytes, before) : crc32c_portable(bytes, before);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

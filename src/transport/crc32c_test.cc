@@ -7,7 +7,7 @@
 
 #include <harmonics/base/random.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 Bytes random_bytes(std::size_t count) {
@@ -63,4 +63,4 @@ TEST(Crc32c, PiecesGiveTheWhole) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -15,7 +15,7 @@
 
 #include "carriers_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 TensorView view_of(const Tensor& tensor) {
@@ -126,4 +126,4 @@ INSTANTIATE_TEST_SUITE_P(All, CustodyOverTransport, ::testing::ValuesIn(carriers
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -16,7 +16,7 @@
 #include "rough_proxy_testing.h"
 #include "tls_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 using ::testing::AllOf;
@@ -294,4 +294,4 @@ INSTANTIATE_TEST_SUITE_P(All, CutLinks,
                          [](const auto& info) { return std::string(transport_name(info.param)); });
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

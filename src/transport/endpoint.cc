@@ -13,7 +13,7 @@
 #include "stream_connection.h"
 #include "tls.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 // A connection counts as cut after this many periods without a sign of life.
@@ -138,4 +138,4 @@ TransportPtr make_between_hosts(const RemoteBinding& binding, const TransportOpt
   return start_connecting(binding, options, std::move(route));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

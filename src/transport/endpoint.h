@@ -5,7 +5,7 @@
 
 #include "session_transport.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// TCP between hosts.
 [[nodiscard]] TransportPtr make_tcp(const RemoteBinding& binding, const TransportOptions& options);
@@ -33,4 +33,4 @@ namespace harmonics {
                                              const RemoteBinding& binding,
                                              const TransportOptions& options, Route route);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -19,7 +19,7 @@
 #include "frame_testing.h"
 #include "port_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// For what must come, and for what need not.
 inline Deadline patient() { return deadline_in(std::chrono::minutes(4)); }
@@ -139,4 +139,4 @@ class ListeningProcess {
   pid_t process_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -12,7 +12,7 @@
 #include "flight_pipe.h"
 #include "tls.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 namespace flight = arrow::flight;
@@ -183,4 +183,4 @@ TransportPtr make_flight(const RemoteBinding& binding, const TransportOptions& o
   return make_between_hosts(binding, options, std::move(route));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -14,7 +14,7 @@
 #include "session_transport.h"
 #include "stream_connection.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 namespace flight = arrow::flight;
@@ -185,4 +185,4 @@ arrow::Status serve_guest(Reception& reception, const GuestWish& wish,
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -7,7 +7,7 @@
 
 #include "reception.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// What a guest asked for.
 struct GuestWish {
@@ -26,4 +26,4 @@ struct GuestWish {
                                         arrow::flight::FlightMessageReader& reader,
                                         arrow::flight::FlightMessageWriter& writer);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 namespace flight = arrow::flight;
@@ -351,4 +351,4 @@ PipePtr start_flight_exchange(const flight::Location& location,
   return std::make_shared<CallingExchange>(location, options, peer);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

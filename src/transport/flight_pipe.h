@@ -20,7 +20,7 @@
 
 #include "pipe.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// The command of the descriptor with which an end of ours asks for an exchange.
 inline constexpr const char* kFlightCommand = "harmonics link 1";
@@ -118,4 +118,4 @@ class AnsweredExchange final : public FlightPipe {
   void hang_up() override;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

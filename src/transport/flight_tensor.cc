@@ -11,7 +11,7 @@
 
 #include "flight_text.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 namespace extension = arrow::extension;
@@ -145,4 +145,4 @@ Message message_from_arrow(const arrow::RecordBatch* batch, std::string_view met
   return out;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

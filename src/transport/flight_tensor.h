@@ -9,7 +9,7 @@
 
 #include <harmonics/transport/message.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// A message as a record batch (null when it has no tensor, or has it in the metadata) and its
 /// application metadata.
@@ -30,4 +30,4 @@ struct ArrowMessage {
 [[nodiscard]] Message message_from_arrow(const arrow::RecordBatch* batch, std::string_view metadata,
                                          std::uint64_t number, std::uint64_t limit);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

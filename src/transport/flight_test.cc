@@ -23,7 +23,7 @@
 #include "socket.h"
 #include "tls_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 namespace flight = arrow::flight;
@@ -261,4 +261,4 @@ TEST(FlightGuests, ATensorAboveTheLimitIsRefused) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -8,7 +8,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 constexpr std::array<std::pair<MessageKind, std::string_view>, 4> kKinds = {{
@@ -132,4 +132,4 @@ void read_message_text(std::string_view text, Message& message) {
   if (has_bytes && message.kind != MessageKind::kControl) wrong("bytes", "… of another kind");
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -6,7 +6,7 @@
 
 #include <harmonics/transport/message.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// The longest tensor that travels as text.
 inline constexpr std::size_t kMaxTextTensorBytes = std::size_t{4} << 20;
@@ -25,4 +25,4 @@ inline constexpr std::size_t kMaxTextTensorBytes = std::size_t{4} << 20;
 /// but a control message are an Error (kInvalidArgument).
 void read_message_text(std::string_view text, Message& message);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

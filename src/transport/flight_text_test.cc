@@ -9,7 +9,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 using ::testing::HasSubstr;
@@ -89,4 +89,4 @@ TEST(FlightText, RandomTextDoesNoHarm) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

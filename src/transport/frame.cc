@@ -7,7 +7,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/transport/crc32c.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 constexpr std::size_t kCheckedBytes = kFrameHeaderBytes - sizeof(std::uint32_t);
@@ -229,4 +229,4 @@ OutgoingMessage encode_message(const Message& message, Codec codec) {
   return out;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -15,7 +15,7 @@
 #include "codec.h"
 #include "session.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 inline constexpr std::uint32_t kFrameMagic = 0x4d524148;  // "HARM"
 inline constexpr std::uint8_t kFrameVersion = 2;
@@ -117,4 +117,4 @@ struct OutgoingMessage {
 /// of message_check.h.
 [[nodiscard]] OutgoingMessage encode_message(const Message& message, Codec codec);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

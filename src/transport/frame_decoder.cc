@@ -6,7 +6,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/transport/crc32c.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 std::span<std::byte> FrameDecoder::want() {
   std::byte* base = nullptr;
@@ -119,4 +119,4 @@ void FrameDecoder::finish_message() {
   frame_.message = assemble_message(header_, std::move(meta_), std::move(payload_));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

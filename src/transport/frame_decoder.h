@@ -10,7 +10,7 @@
 
 #include "frame.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// A whole frame whose checksums were right.
 struct ReceivedFrame {
@@ -80,4 +80,4 @@ class FrameDecoder {
   ReceivedFrame frame_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

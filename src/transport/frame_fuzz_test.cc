@@ -11,7 +11,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 std::vector<Bytes> seeds() {
@@ -78,4 +78,4 @@ TEST(FrameFuzz, BrokenFramesAreErrors) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

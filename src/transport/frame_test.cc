@@ -11,7 +11,7 @@
 
 #include "frame_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 using ::testing::HasSubstr;
@@ -214,4 +214,4 @@ TEST(Frame, WrongMetaIsRefused) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -10,7 +10,7 @@
 
 #include "frame_decoder.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// The bytes of one message as a transport would write them.
 inline Bytes frame_bytes(const OutgoingMessage& message) {
@@ -64,4 +64,4 @@ inline bool same_message(const Message& a, const Message& b) {
          std::ranges::equal(a.tensor.bytes(), b.tensor.bytes());
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

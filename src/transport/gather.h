@@ -8,7 +8,7 @@
 
 #include <harmonics/transport/transport.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// In a stream of small frames, waking the reader for each one, or handing each one to the network,
 /// costs more than the frame. So after a run of moves in quick succession in one direction, with no
@@ -46,4 +46,4 @@ class Gather {
   std::int64_t needed_ = kFewest;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 constexpr auto kQuick = std::chrono::microseconds(5);
@@ -68,4 +68,4 @@ TEST(Gather, RarityHasACeiling) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

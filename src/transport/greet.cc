@@ -4,7 +4,7 @@
 
 #include <harmonics/transport/crc32c.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 constexpr DecoderLimits kGreetingLimits{0, kMaxGreetingBytes, false};
@@ -151,4 +151,4 @@ void send_refusal(Stream& stream, const Refused& refused, Deadline deadline) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

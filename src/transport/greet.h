@@ -11,7 +11,7 @@
 #include "handshake.h"
 #include "stream.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// A refusal, by the other end or by us. A passing one is worth another attempt.
 class Refused : public Error {
@@ -81,4 +81,4 @@ void challenge_peer(Stream& stream, const Greeting& hello, const std::string& to
 /// Sends a refusal; a peer that does not take it is its own loss.
 void send_refusal(Stream& stream, const Refused& refused, Deadline deadline);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 class CallingSide final : public GrpcPipe,
@@ -119,4 +119,4 @@ Error grpc_error(const grpc::Status& status, const std::string& peer) {
   return {ErrorCode::kUnavailable, format("no gRPC with {}: {}", peer, why)};
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -8,7 +8,7 @@
 
 #include "grpc_pipe.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// The method that both sides know; every other one is unknown here.
 inline constexpr const char* kGrpcMethod = "/harmonics.transport.Boundary/Link";
@@ -27,4 +27,4 @@ struct AnsweredCall {
 /// What gRPC says of the end of a call, as an Error of ours.
 [[nodiscard]] Error grpc_error(const grpc::Status& status, const std::string& peer);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

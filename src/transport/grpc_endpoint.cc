@@ -14,7 +14,7 @@
 #include "replicas.h"
 #include "tls.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 // What both sides tell gRPC: how much it reads at once and lets the other side send ahead.
@@ -208,4 +208,4 @@ TransportPtr make_grpc(const RemoteBinding& binding, const TransportOptions& opt
   return make_between_hosts(binding, options, grpc_route(binding, options));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 // A slice that keeps its owner alive for as long as gRPC needs the bytes.
@@ -262,4 +262,4 @@ void GrpcPipe::done(const Error& reason) {
   break_off(reason);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

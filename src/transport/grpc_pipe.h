@@ -15,7 +15,7 @@
 
 #include "pipe.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// The largest gRPC message that either side takes: a piece, its frame's head and checksums.
 inline constexpr std::size_t kGrpcLargestMessage = kPieceBytes + (std::size_t{1} << 17);
@@ -104,4 +104,4 @@ class GrpcPipe : public Pipe {
 
 using GrpcPipePtr = std::shared_ptr<GrpcPipe>;
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -22,7 +22,7 @@
 #include "reception.h"
 #include "tls_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 using ::testing::AllOf;
@@ -508,4 +508,4 @@ TEST(GrpcReplicaLists, WrongOnesAreErrors) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -8,7 +8,7 @@
 
 #include <harmonics/transport/transport.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 // One end: sends every activation back as a gradient, until the other end closes.
@@ -43,4 +43,4 @@ TEST(Guide, TheExampleAnswers) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -9,7 +9,7 @@
 
 #include <harmonics/base/escaped.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 constexpr std::size_t kHmacBlock = 64;
@@ -198,4 +198,4 @@ std::uint64_t agreed_message_size(std::uint64_t ours, std::uint64_t theirs) {
   return std::min(ours, theirs);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -20,7 +20,7 @@
 #include "session.h"
 #include "token_key.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// The longest body of a greeting, in bytes.
 inline constexpr std::size_t kMaxGreetingBytes = 2048;
@@ -100,4 +100,4 @@ enum class Prover { kListener, kConnector };
 /// The smaller non-zero of both wishes; 1 GiB when there is none.
 [[nodiscard]] std::uint64_t agreed_message_size(std::uint64_t ours, std::uint64_t theirs);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

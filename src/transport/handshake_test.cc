@@ -5,7 +5,7 @@
 
 #include <error_testing.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 using ::testing::HasSubstr;
@@ -114,4 +114,4 @@ TEST(Handshake, TheSmallerNonZeroSizeHolds) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

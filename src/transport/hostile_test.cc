@@ -22,7 +22,7 @@
 #include "greet.h"
 #include "reception.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 using ::testing::AllOf;
@@ -339,4 +339,4 @@ TEST_F(FalseFriend, DamageCostsTheLinkOnly) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -12,7 +12,7 @@
 
 #include "socket.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 class Aliases {
@@ -83,4 +83,4 @@ std::vector<SocketAddress> resolve(const std::string& host, std::uint16_t port) 
   return out;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

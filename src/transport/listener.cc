@@ -11,7 +11,7 @@
 
 #include "tls.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 // The listeners of this process by kind and address.
@@ -115,4 +115,4 @@ ListenerPtr open_socket_listener(const SocketAddress& address, const TransportOp
   });
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -8,7 +8,7 @@
 #include "reception.h"
 #include "socket.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// One per kind of transport, address and process. Thread safe. A kind derives from it and stops
 /// accepting in its destructor.
@@ -47,4 +47,4 @@ using ListenerPtr = std::shared_ptr<Listener>;
 [[nodiscard]] ListenerPtr open_socket_listener(const SocketAddress& address,
                                                const TransportOptions& options);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

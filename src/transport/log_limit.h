@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// Lets a few lines through at once and then one every now and then. Not thread safe.
 class LogLimit {
@@ -38,4 +38,4 @@ class LogLimit {
   std::uint64_t left_out_ = 0;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

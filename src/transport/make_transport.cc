@@ -6,7 +6,7 @@
 #include "replicas.h"
 #include "token_key.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 void check_options(const RemoteBinding& binding, const TransportOptions& options) {
@@ -70,4 +70,4 @@ TransportPtr make_transport(const RemoteBinding& binding, const TransportOptions
   fail(ErrorCode::kInvalidArgument, "boundary '{}': unknown transport", binding.name);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

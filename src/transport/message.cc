@@ -1,6 +1,6 @@
 #include <harmonics/transport/message.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 std::string_view message_kind_name(MessageKind kind) {
   switch (kind) {
@@ -16,4 +16,4 @@ std::uint64_t message_bytes(const Message& message) {
   return message.tensor.byte_size() + message.attachment.size();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -2,7 +2,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 void check_attachment(std::string_view boundary, const Message& message) {
   if (message.attachment.size() > kMaxAttachmentBytes) {
@@ -42,4 +42,4 @@ void check_window(std::string_view boundary, const Window& window) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

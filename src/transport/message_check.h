@@ -5,7 +5,7 @@
 
 #include <harmonics/transport/transport.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// An attachment above kMaxAttachmentBytes is an Error (kInvalidArgument) that names the boundary.
 void check_attachment(std::string_view boundary, const Message& message);
@@ -16,4 +16,4 @@ void check_framable(std::string_view boundary, const Message& message);
 /// A window must let at least one message and one byte through, and at most kMaxWindowMessages.
 void check_window(std::string_view boundary, const Window& window);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -11,7 +11,7 @@
 #include "connection.h"
 #include "stream.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// The most payload in one message of the protocol. A large tensor travels in many, so that it is
 /// received, checked and copied into place piece by piece.
@@ -79,4 +79,4 @@ using PipePtr = std::shared_ptr<Pipe>;
 /// ordinary connection of streams.
 [[nodiscard]] ConnectionPtr make_pipe_connection(StreamPtr stream, const DecoderLimits& limits);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

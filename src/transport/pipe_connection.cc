@@ -10,7 +10,7 @@
 #include "pipe.h"
 #include "stream_connection.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 // Payloads up to this are copied behind their header, so that many fit into one message.
@@ -175,4 +175,4 @@ ConnectionPtr make_pipe_connection(StreamPtr stream, const DecoderLimits& limits
   return std::make_shared<PipeConnection>(std::move(pipe), limits);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

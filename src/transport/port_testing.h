@@ -13,7 +13,7 @@
 #include "handshake.h"
 #include "socket.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// A port of loopback that nobody listens on and that no other test gets while this process lives.
 /// It lies below those that the system gives to outgoing connections: one of those may be taken
@@ -35,4 +35,4 @@ inline std::uint16_t reserved_port() {
   fail(ErrorCode::kUnavailable, "there is no free port from {} to {}", kFirst, kFirst + kCount - 1);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

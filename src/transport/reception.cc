@@ -8,7 +8,7 @@
 #include <harmonics/base/escaped.h>
 #include <harmonics/base/log.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 // The parts of a run start in any order: so long it is nothing to worry about when somebody asks
@@ -215,4 +215,4 @@ void Reception::refuse_unknown(Stream& stream, const Greeting& hello, Deadline d
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

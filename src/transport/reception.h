@@ -12,7 +12,7 @@
 #include "greet.h"
 #include "log_limit.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// The most connections that may be in the middle of their greeting at one address. For one more
 /// the oldest is turned away: of those that have said nothing yet if there are any, of the host
@@ -85,4 +85,4 @@ class Reception {
   LogLimit log_limit_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

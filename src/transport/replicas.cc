@@ -8,7 +8,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 bool goes_to_all(MessageKind kind) {
@@ -145,4 +145,4 @@ TransportPtr make_replicas(
   return std::make_unique<ReplicaTransport>(binding, std::move(replicas));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -5,7 +5,7 @@
 
 #include <harmonics/transport/transport.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// The most hosts that a binding may list.
 inline constexpr std::size_t kMaxReplicas = 64;
@@ -32,4 +32,4 @@ inline constexpr std::size_t kMaxReplicas = 64;
     const RemoteBinding& binding, const TransportOptions& options,
     const std::function<TransportPtr(const RemoteBinding&, const TransportOptions&)>& make);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -10,7 +10,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 SocketAddress here(std::uint16_t port) { return resolve("127.0.0.1", port).front(); }
@@ -147,4 +147,4 @@ void RoughProxy::cut(Pair& pair) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

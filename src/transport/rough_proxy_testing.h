@@ -12,7 +12,7 @@
 
 #include "socket.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// How a proxy treats each connection: chance gives it a number of bytes up to the limit, and what
 /// happens after that many. 0: never.
@@ -75,4 +75,4 @@ class RoughProxy {
   std::thread thread_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -4,7 +4,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 bool window_has_room(const Window& window, std::size_t messages, std::uint64_t bytes,
                      std::uint64_t more) {
@@ -166,4 +166,4 @@ void Session::write_state(ByteWriter& out) const {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -17,7 +17,7 @@
 #include <harmonics/base/bytes.h>
 #include <harmonics/transport/transport.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 using Sequence = std::uint64_t;
 
@@ -149,4 +149,4 @@ class Session {
 [[nodiscard]] bool window_has_room(const Window& window, std::size_t messages, std::uint64_t bytes,
                                    std::uint64_t more);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -15,7 +15,7 @@
 
 #include "session.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 // What travels: a message, an end, or progress alone; each carries progress.
@@ -296,4 +296,4 @@ TEST(SessionExploration, BothWaysTwoAndOneMessagesTwoCuts) {
 TEST(SessionExploration, OneCreditThreeCuts) { explore({{1, 1}, {6, 0}, 3}, 1000); }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -4,7 +4,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 constexpr Window kWide{1000, 8};
@@ -244,4 +244,4 @@ TEST(Session, ConsumingWhatNeverArrivedIsABug) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

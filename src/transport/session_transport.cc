@@ -8,7 +8,7 @@
 
 #include "message_check.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 // How long an end that goes tries to tell the other one.
@@ -230,4 +230,4 @@ TransportStats SessionTransport::stats() const {
   return out;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -24,7 +24,7 @@
 #include "listener.h"
 #include "session.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// How one kind of transport finds its other end.
 struct Route {
@@ -169,4 +169,4 @@ class SessionTransport final : public Transport, private Greeter {
   std::optional<StopRequest::Alarm> alarm_;  // last, so that it is gone before what it touches
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -7,7 +7,7 @@
 
 #include "session_transport.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 // How long the I/O thread leaves the connection to program threads that come and go: the longer
@@ -554,4 +554,4 @@ void SessionTransport::finish_writing(Lock& lock) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -7,7 +7,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
@@ -136,4 +136,4 @@ BufferPtr BlockReceiver::open(const BlockRef& ref, std::size_t bytes) {
       });
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -17,7 +17,7 @@
 
 #include "shm_region.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// The most blocks of one direction: those in flight (kMaxShmMessages) and those that the receiver
 /// holds (kMaxHeldBlocks), and some to spare.
@@ -104,4 +104,4 @@ class BlockReceiver {
   std::shared_ptr<Held> held_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

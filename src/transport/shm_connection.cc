@@ -13,7 +13,7 @@
 #include "shm_blocks.h"
 #include "shm_ring.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 constexpr std::uint64_t kControlMagic = 0x324d48534d524148;  // "HARMSHM2"
@@ -250,4 +250,4 @@ ConnectionPtr make_shm_connection(StreamPtr stream, const Agreement& agreement, 
                            agreement.max_message_size(), theirs, ours});
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -5,7 +5,7 @@
 #include "connection.h"
 #include "greet.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// Payloads up to this size travel in the ring itself; larger ones take a block.
 inline constexpr std::size_t kInlinePayload = std::size_t{8} << 10;
@@ -19,4 +19,4 @@ inline constexpr std::uint32_t kMaxShmMessages = 64;
 [[nodiscard]] ConnectionPtr make_shm_connection(StreamPtr stream, const Agreement& agreement,
                                                 Deadline deadline);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -9,7 +9,7 @@
 #include "endpoint.h"
 #include "shm_connection.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 // One name per user, port and boundary. The host is left out: both ends are on this one, however
@@ -56,4 +56,4 @@ TransportPtr make_shm(const RemoteBinding& binding, const TransportOptions& aske
   return listen_or_connect(address, binding.listen.has_value(), binding, options, std::move(route));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

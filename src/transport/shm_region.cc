@@ -12,7 +12,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 ShmRegion::ShmRegion(Descriptor file, std::size_t bytes) : file_(std::move(file)), size_(bytes) {
   void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
@@ -104,4 +104,4 @@ std::optional<ReceivedNotice> receive_notice(int socket) {
   return out;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -9,7 +9,7 @@
 
 #include "socket.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// A mapping of a whole memory file; unmapped when the last user is gone. The creator knows that it
 /// is zeroed, the receiver that it cannot shrink.
@@ -53,4 +53,4 @@ struct ReceivedNotice {
 };
 [[nodiscard]] std::optional<ReceivedNotice> receive_notice(int socket);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

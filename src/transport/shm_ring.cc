@@ -11,7 +11,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 // How often the reader looks before it sleeps: about as long as a wake-up takes, so that a quick
@@ -110,4 +110,4 @@ void ShmRingReader::wake() {
   futex_wake(state_.signal);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

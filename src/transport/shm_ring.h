@@ -9,7 +9,7 @@
 #include <harmonics/base/bytes.h>
 #include <harmonics/transport/transport.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// The part of a ring that both processes see, before its bytes. All zeros at the start.
 struct ShmRingState {
@@ -70,4 +70,4 @@ class ShmRingReader {
   std::atomic<bool> woken_ = false;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -20,7 +20,7 @@
 #include "shm_connection.h"
 #include "shm_ring.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 using ::testing::AllOf;
@@ -323,4 +323,4 @@ TEST(ShmTransport, TlsIsAnError) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

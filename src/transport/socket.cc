@@ -19,7 +19,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 constexpr int kBacklog = 128;
@@ -244,4 +244,4 @@ bool wait_for(int fd, short events, Deadline deadline, const WakeEvent* cancel) 
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

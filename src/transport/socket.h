@@ -9,7 +9,7 @@
 
 #include <harmonics/transport/transport.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// Owns a file descriptor.
 class Descriptor {
@@ -92,4 +92,4 @@ bool wait_for(int fd, short events, Deadline deadline, const WakeEvent* cancel);
 /// Milliseconds for poll: rounded up, never negative.
 [[nodiscard]] int poll_timeout(Deadline deadline);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -10,7 +10,7 @@
 #include "endpoint_testing.h"
 #include "rough_proxy_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 using ::testing::AllOf;
@@ -94,4 +94,4 @@ INSTANTIATE_TEST_SUITE_P(All, StopWaits,
                          [](const auto& info) { return std::string(transport_name(info.param)); });
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

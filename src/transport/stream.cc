@@ -12,7 +12,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 // Bytes to wait for together: a large share of a message would come late, a small one costs more
@@ -110,4 +110,4 @@ void write_all(Stream& stream, ByteSpan bytes, Deadline deadline, const WakeEven
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

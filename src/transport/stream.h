@@ -12,7 +12,7 @@
 
 #include "socket.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// What came of one attempt to read or write.
 struct Transfer {
@@ -59,4 +59,4 @@ void part_socket(int fd, Deadline until);
 /// Writes everything; for greetings. Errors as wait_for, kDeadlineExceeded at the deadline.
 void write_all(Stream& stream, ByteSpan bytes, Deadline deadline, const WakeEvent* cancel);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

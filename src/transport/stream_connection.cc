@@ -14,7 +14,7 @@
 
 #include "gather.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 // Small frames come many at a time through this much memory; larger payloads bypass it.
@@ -265,4 +265,4 @@ ConnectionPtr make_stream_connection(StreamPtr stream, const DecoderLimits& limi
   return std::make_shared<StreamConnection>(std::move(stream), limits);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

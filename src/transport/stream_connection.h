@@ -4,9 +4,9 @@
 #include "connection.h"
 #include "stream.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// Owns the stream.
 [[nodiscard]] ConnectionPtr make_stream_connection(StreamPtr stream, const DecoderLimits& limits);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

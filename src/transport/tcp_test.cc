@@ -15,7 +15,7 @@
 #include "reception.h"
 #include "tls_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 using ::testing::AllOf;
@@ -291,4 +291,4 @@ TEST_F(TcpTls, UnusableFilesAreNamed) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -14,7 +14,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 std::string openssl_reason() {
@@ -244,4 +244,4 @@ StreamPtr TlsContext::wrap(Descriptor socket, const std::string& expected_name, 
   return std::make_unique<TlsStream>(std::move(socket), expected_name, std::move(ssl));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

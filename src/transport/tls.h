@@ -6,7 +6,7 @@
 
 #include "stream.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// Certificates and rules of one side. Thread safe once made.
 class TlsContext {
@@ -29,4 +29,4 @@ class TlsContext {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

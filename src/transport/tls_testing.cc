@@ -10,7 +10,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 using KeyPtr = std::unique_ptr<EVP_PKEY, decltype(&::EVP_PKEY_free)>;
@@ -84,4 +84,4 @@ TlsOptions TestCertificates::stranger() const {
           (folder_ / "authority.pem").string(), ""};
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -5,7 +5,7 @@
 
 #include <temporary_folder_testing.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// Key and certificate of an authority and of a host named "localhost" and 127.0.0.1, and of a
 /// stranger whom the authority does not know. Removed at the end.
@@ -22,4 +22,4 @@ class TestCertificates {
   TemporaryFolder folder_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

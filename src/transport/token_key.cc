@@ -12,7 +12,7 @@
 
 #include "handshake.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 constexpr std::uint64_t kCost = 1 << 15;
@@ -69,4 +69,4 @@ double token_bits(std::string_view token) {
   return static_cast<double>(token.size()) * std::log2(static_cast<double>(different.size()));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -6,7 +6,7 @@
 
 #include <harmonics/custody/digest.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// What makes the keys of two listening processes differ, so that nobody can try words for all of
 /// them at once.
@@ -26,4 +26,4 @@ using TokenSalt = std::array<std::byte, 16>;
 [[nodiscard]] double token_bits(std::string_view token);
 inline constexpr double kMinTokenBits = 48;
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -10,7 +10,7 @@
 #include "log_limit.h"
 #include "token_key.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 using ::testing::AllOf;
@@ -90,4 +90,4 @@ TEST(OpenDoor, WithATokenOrOnThisMachineAloneNothingIsSaid) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -20,7 +20,7 @@
 
 #include "frame_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// What a test asks of the pair of ends that it gets.
 struct PairWish {
@@ -352,4 +352,4 @@ TEST_P(TransportContract, CountsWhatCrossed) {
   EXPECT_EQ(a_->binding().name, "hidden@1");
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

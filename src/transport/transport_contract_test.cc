@@ -8,7 +8,7 @@
 #include "endpoint_testing.h"
 #include "tls_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 namespace {
 
 std::pair<TransportPtr, TransportPtr> bus(const PairWish& wish) {
@@ -95,4 +95,4 @@ INSTANTIATE_TEST_SUITE_P(All, TransportContract, ::testing::ValuesIn(kCases),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

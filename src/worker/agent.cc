@@ -29,7 +29,7 @@
 #include "task_run.h"
 #include "task_users.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 using std::chrono::milliseconds;
@@ -430,4 +430,4 @@ void WorkerAgent::stop() {
   parts_->host.wake();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

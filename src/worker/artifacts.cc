@@ -13,7 +13,7 @@
 #include <string_view>
 #include <system_error>
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 namespace fs = std::filesystem;
@@ -280,4 +280,4 @@ std::optional<std::string> find_artifact(const std::string& folder, const std::s
   return place.string();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

@@ -9,7 +9,7 @@
 
 #include "credentials.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 
 /// Files kept of one attempt.
 inline constexpr std::uint64_t kMaxArtifactFiles = 10'000;
@@ -39,4 +39,4 @@ std::vector<Artifact> list_artifacts(const std::string& folder);
 /// The file's place on this machine; nothing if it is none of `list_artifacts`.
 std::optional<std::string> find_artifact(const std::string& folder, const std::string& path);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

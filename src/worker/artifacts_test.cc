@@ -8,7 +8,7 @@
 
 #include <temporary_folder_testing.h>
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 namespace fs = std::filesystem;
@@ -96,4 +96,4 @@ TEST_F(ArtifactsTest, OnlyWhatWasKeptIsFound) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

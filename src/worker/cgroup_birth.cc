@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstdint>
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 /// As the kernel reads it (struct clone_args, size 88).
@@ -74,4 +74,4 @@ __attribute__((noinline)) pid_t vfork_into_cgroup(int cgroup, void (*child)(void
   return static_cast<pid_t>(result);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

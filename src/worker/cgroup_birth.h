@@ -3,7 +3,7 @@
 
 #include <sys/types.h>
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 
 /// Like vfork, but the child begins life in the cgroup of v2 whose folder `cgroup` has open, and
 /// runs `child(argument)`, which must not return. The child shares this process's memory, and this
@@ -12,4 +12,4 @@ namespace harmonics {
 /// that, or the folder is not for us.
 pid_t vfork_into_cgroup(int cgroup, void (*child)(void*), void* argument);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

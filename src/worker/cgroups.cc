@@ -13,7 +13,7 @@
 #include "run_record.h"
 #include "task_cgroup.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 namespace fs = std::filesystem;
@@ -216,4 +216,4 @@ void Cgroups::make_in(const std::string& name, const TaskLimits& limits,
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 
 /// What a task may use; 0: no limit.
 struct TaskLimits {
@@ -70,4 +70,4 @@ class Cgroups {
   std::filesystem::path cpu_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

@@ -9,7 +9,7 @@
 #include <array>
 #include <cstdlib>
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 // The system's own calls: those of the C library change all threads of a process.
@@ -103,4 +103,4 @@ AsUser::~AsUser() {
   if (death_signal_ != 0) ::prctl(PR_SET_PDEATHSIG, death_signal_);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

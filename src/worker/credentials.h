@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 
 struct TaskCredentials {
   uid_t uid = 0;
@@ -51,4 +51,4 @@ class AsUser {
   Words capabilities_[2];
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 std::vector<std::string> devices_of(const RunRecord& run) {
@@ -47,4 +47,4 @@ void DeviceHolders::remove(const std::string& attempt) {
   devices_.erase(known);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

@@ -7,7 +7,7 @@
 
 #include "run_record.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 
 /// The worker's own guard against "twice at once": whatever the server believes, an attempt does
 /// not start while another one lives here that has one of its devices, or that is an earlier
@@ -24,4 +24,4 @@ class DeviceHolders {
   std::map<std::string, std::string> holders_;               ///< By device.
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 RunRecord on_devices(const std::string& attempt, const std::string& devices) {
@@ -35,4 +35,4 @@ TEST(DeviceHolders, AnEarlierAttemptOfTheTaskComesFirst) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

@@ -11,7 +11,7 @@
 #include "process_tree.h"
 #include "task_cgroup.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 constexpr timespec kKillPeriod = {0, 5'000'000};
@@ -102,4 +102,4 @@ void guard(const std::string& folder, const LauncherEnds& ends) {
   ::_exit(1);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

@@ -14,7 +14,7 @@
 
 #include "supervise.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 
 /// What a supervisor gets when its guardian has died.
 inline constexpr int kGuardianGone = SIGUSR2;
@@ -32,4 +32,4 @@ void kill_all_below(const std::string& folder);
 /// one thread: with the supervisor's own code, or with 1 after having written that it was killed.
 [[noreturn]] void guard(const std::string& folder, const LauncherEnds& ends);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

@@ -11,7 +11,7 @@
 #include "supervisor_testing.h"
 #include "task_cgroup.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 constexpr std::size_t kProcesses = 5;
@@ -212,4 +212,4 @@ INSTANTIATE_TEST_SUITE_P(, Guardians, testing::Bool(), [](const auto& parameter)
 });
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

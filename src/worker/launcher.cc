@@ -17,7 +17,7 @@
 #include "guardian.h"
 #include "process_tree.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 constexpr int kSweepPeriodMs = 5;
@@ -147,4 +147,4 @@ int launch_supervisors(LauncherEnds ends) {
   return 0;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

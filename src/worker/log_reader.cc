@@ -15,7 +15,7 @@
 #include "run_record.h"
 #include "supervisor_host.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 namespace fs = std::filesystem;
@@ -127,4 +127,4 @@ void read_output(const fs::path& worker_folder, AttemptId attempt, const LogQuer
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

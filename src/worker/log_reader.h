@@ -6,7 +6,7 @@
 
 #include <harmonics/rpc/log_service.h>
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 
 /// Hands out the stream from `query.offset` on, or from the oldest byte that is kept if that is
 /// later. With `query.follow` it waits for more until the attempt has ended; an empty piece then
@@ -15,4 +15,4 @@ namespace harmonics {
 void read_output(const std::filesystem::path& worker_folder, AttemptId attempt,
                  const LogQuery& query, const LogService::Take& take);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

@@ -19,7 +19,7 @@
 #include "nvml.h"
 #include "run_record.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 constexpr std::size_t kMaxListBytes = 64 << 10;
@@ -144,4 +144,4 @@ std::vector<DeviceSpec> devices_from_lists(const std::string& ids, const std::st
   return devices;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

@@ -8,7 +8,7 @@
 
 #include "nvml.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 using testing::HasSubstr;
@@ -34,4 +34,4 @@ TEST(Nvml, NoLibraryIsNotAnErrorAWrongOneIs) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

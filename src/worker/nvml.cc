@@ -6,7 +6,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 // The few declarations of nvml.h that are needed, so that nothing of CUDA is needed to build. They
@@ -79,4 +79,4 @@ std::optional<std::vector<DeviceSpec>> find_nvml_gpus(const std::string& library
   return devices;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

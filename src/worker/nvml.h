@@ -7,7 +7,7 @@
 
 #include <harmonics/cluster/worker.h>
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 
 inline constexpr const char* kNvmlLibrary = "libnvidia-ml.so.1";
 
@@ -16,4 +16,4 @@ inline constexpr const char* kNvmlLibrary = "libnvidia-ml.so.1";
 [[nodiscard]] std::optional<std::vector<DeviceSpec>> find_nvml_gpus(
     const std::string& library = kNvmlLibrary);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

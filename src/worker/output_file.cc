@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 
 OutputFile::OutputFile(std::string path, std::uint64_t segment_bytes, std::uint64_t stream_bytes)
     : path_(std::move(path)),
@@ -48,4 +48,4 @@ void OutputFile::append(std::string_view bytes) {
   dropped_ += bytes.size();
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 
 /// Appends to `<path>.<N>`, N being the number of bytes of the stream before that file, and starts
 /// the next file after `segment_bytes`. When more than `stream_bytes` are kept the oldest file
@@ -35,4 +35,4 @@ class OutputFile {
   std::uint64_t dropped_ = 0;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

@@ -9,7 +9,7 @@
 
 #include <temporary_folder_testing.h>
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 namespace fs = std::filesystem;
@@ -68,4 +68,4 @@ TEST_F(OutputFileTest, CountsWhatCannotBeWritten) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 /// Adds those that it made.
@@ -66,4 +66,4 @@ bool place_files(const std::string& folder, std::span<const TaskFile> files,
   });
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

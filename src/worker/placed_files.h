@@ -8,7 +8,7 @@
 
 #include "credentials.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 
 /// Makes the folder, which must not be there, and writes the files into it; their paths have passed
 /// `check_files`. All of it belongs to `owner` then (null: to this user), the folder last: until
@@ -17,4 +17,4 @@ namespace harmonics {
 bool place_files(const std::string& folder, std::span<const TaskFile> files,
                  const TaskCredentials* owner);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

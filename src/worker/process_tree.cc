@@ -12,7 +12,7 @@
 
 #include "run_record.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 constexpr std::size_t kMaxEnvironmentBytes = 4 << 20;
@@ -111,4 +111,4 @@ bool kill_marked(const std::string& mark, int rounds) {
   return false;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 
 /// Everything below `root`, in no order. A process that is forked meanwhile may be missing: ask
 /// again until nothing is left.
@@ -25,4 +25,4 @@ inline constexpr const char* kAttemptMark = "HARMONICS_ATTEMPT_MARK";
 /// left or `rounds` have passed: what a killed supervisor left behind. True when none is left.
 bool kill_marked(const std::string& mark, int rounds);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

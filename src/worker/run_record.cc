@@ -11,7 +11,7 @@
 #include <cstring>
 #include <string_view>
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 constexpr std::string_view kRunFormat = "harmonics-run 1";
@@ -358,4 +358,4 @@ std::uint64_t boottime_ns() {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

@@ -24,7 +24,7 @@
 #include "artifacts.h"
 #include "credentials.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 
 inline constexpr std::size_t kMaxRunRecordBytes = 4 << 20;
 inline constexpr std::size_t kMaxEndMessageBytes = 4096;
@@ -124,4 +124,4 @@ bool is_this_space(const std::string& space);
 /// Now, on the clock that leases are measured by: it counts while the machine sleeps.
 std::uint64_t boottime_ns();
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

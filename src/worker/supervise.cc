@@ -23,7 +23,7 @@
 #include "task_cgroup.h"
 #include "task_process.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 constexpr std::uint64_t kMillisecond = 1'000'000;
@@ -357,4 +357,4 @@ void supervise(const std::string& folder, const LauncherEnds& ends, SupervisorRe
   ::_exit(write_end(folder, supervision.finish()) ? 0 : 1);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

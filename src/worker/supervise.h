@@ -6,7 +6,7 @@
 
 #include "run_record.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 
 /// What a supervisor inherits from the launcher.
 struct LauncherEnds {
@@ -40,4 +40,4 @@ std::string launch_notice(const std::string& folder, const SupervisorRecord& sel
 /// the last word) when nothing of it is left. The exit code.
 int launch_supervisors(LauncherEnds ends);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

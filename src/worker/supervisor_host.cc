@@ -25,7 +25,7 @@
 #include "supervise.h"
 #include "task_cgroup.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 namespace fs = std::filesystem;
@@ -397,4 +397,4 @@ void SupervisorHost::wake() {
   static_cast<void>(::write(wake_, &one, sizeof one));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

@@ -17,7 +17,7 @@
 
 #include "run_record.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 
 /// What became of an attempt.
 struct SupervisorEvent {
@@ -141,4 +141,4 @@ class SupervisorHost {
   std::uint64_t spare_names_ = 0;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

@@ -11,7 +11,7 @@
 #include "placed_files.h"
 #include "supervisor_host.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 namespace fs = std::filesystem;
@@ -152,4 +152,4 @@ void SupervisorHost::keep(std::string attempt) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

@@ -14,7 +14,7 @@
 
 #include "supervisor_testing.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 TEST_F(SupervisorTest, RunsAProgramAndKeepsWhatItPrints) {
@@ -303,4 +303,4 @@ TEST_F(SupervisorTest, ManyAtOnce) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

@@ -25,7 +25,7 @@
 #include "process_tree.h"
 #include "supervisor_host.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
@@ -137,4 +137,4 @@ class SupervisorTest : public testing::Test {
   std::vector<pid_t> strays_;  ///< Without a mark: killed at the end, if they still live.
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

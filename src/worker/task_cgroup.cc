@@ -12,7 +12,7 @@
 
 #include "run_record.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 constexpr std::size_t kMaxEvents = 16 << 10;
@@ -114,4 +114,4 @@ void remove_cgroups(const std::vector<std::string>& cgroups) {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

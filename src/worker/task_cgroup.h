@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 
 /// A task enters at most so many: one of v2, or two of v1.
 inline constexpr std::size_t kMaxTaskCgroups = 4;
@@ -20,4 +20,4 @@ void remove_cgroups(const std::vector<std::string>& cgroups);
 /// The folder of v2, into which a process can be born; empty: there is none.
 std::string unified_cgroup(const std::vector<std::string>& cgroups);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

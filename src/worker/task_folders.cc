@@ -11,7 +11,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/log.h>
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 namespace fs = std::filesystem;
@@ -90,4 +90,4 @@ void TaskFolders::check_reach(const TaskAccount& account) const {
        folder_.string(), account.name);
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

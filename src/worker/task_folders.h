@@ -7,7 +7,7 @@
 
 #include "task_users.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 
 /// Where tasks that run as other users work, since they cannot enter the worker's state folder: a
 /// folder of this worker's own that anybody may pass through and nobody else may list or change.
@@ -35,4 +35,4 @@ class TaskFolders {
   std::filesystem::path folder_;  ///< Empty: there is none.
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

@@ -17,7 +17,7 @@
 #include "cgroup_birth.h"
 #include "task_cgroup.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 /// All that the child touches, made before it exists: it shares our memory until it is another
@@ -226,4 +226,4 @@ StartedTask start_task(const RunRecord& run, const std::string& folder) {
   return task;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

@@ -7,7 +7,7 @@
 
 #include "run_record.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 
 /// Our ends of the task's pipes; -1 when closed.
 struct TaskPipes {
@@ -30,4 +30,4 @@ struct StartedTask {
 /// signal: it is killed when the calling process dies.
 StartedTask start_task(const RunRecord& run, const std::string& folder);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

@@ -12,7 +12,7 @@
 #include "process_tree.h"
 #include "task_process.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 constexpr std::uint64_t kSegmentBytes = 4 << 20;
@@ -197,4 +197,4 @@ RunEnd run_end(EndKind kind) {
   return kind == EndKind::kLeaseLost ? RunEnd::kLeaseLost : RunEnd::kStopped;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

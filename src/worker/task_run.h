@@ -13,7 +13,7 @@
 #include "run_record.h"
 #include "task_users.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 
 /// What of the worker itself goes into every task.
 struct TaskSurroundings {
@@ -50,4 +50,4 @@ inline constexpr std::uint16_t kGangPorts = 9000;
 [[nodiscard]] EndResult end_result(const EndRecord& end);
 [[nodiscard]] RunEnd run_end(EndKind kind);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

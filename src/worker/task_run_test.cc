@@ -8,7 +8,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/worker/machine.h>
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 using testing::_;
@@ -161,4 +161,4 @@ TEST(Machine, ReadsTheListsOfTheCommandLine) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

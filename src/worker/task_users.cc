@@ -11,7 +11,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/listed.h>
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 namespace fs = std::filesystem;
@@ -91,4 +91,4 @@ void TaskUsers::check_closed(const std::vector<fs::path>& secrets) const {
   }
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

@@ -8,7 +8,7 @@
 
 #include "credentials.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 
 /// An account of this machine, as far as a task needs it.
 struct TaskAccount {
@@ -42,4 +42,4 @@ class TaskUsers {
   std::string wish_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

@@ -14,7 +14,7 @@
 #include "task_folders.h"
 #include "task_run.h"
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 namespace {
 
 using testing::_;
@@ -277,4 +277,4 @@ TEST_F(AsAnother, AFolderOfSomebodyElseIsNotUsed) {
 }
 
 }  // namespace
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

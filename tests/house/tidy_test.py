@@ -15,7 +15,7 @@ GOOD = {
     'src/CMakeLists.txt': 'set(HARMONICS_MODULES base tensor tensor_torch graph runtime)\n',
     'src/base/CMakeLists.txt': 'harmonics_module(base HEADERS a.h SOURCES a.cc TESTS a_test.cc)\n',
     'src/base/include/harmonics/base/a.h':
-        '#pragma once\n#include <string>\n#include <fmt/core.h>\nnamespace harmonics { int a(); }\n',
+        '#pragma once\n#include <string>\n#include <fmt/core.h>\nnamespace harmonics::inline in_base { int a(); }\n',
     'src/base/a.cc': '#include <harmonics/base/a.h>\n#include <fcntl.h>\n#include "a.h"\n',
     'src/base/a.h': '#pragma once\n',
     'src/base/a_test.cc': '#include <gtest/gtest.h>\nTEST(A, B) { int x = 1; (void)x; }\n',
@@ -52,6 +52,22 @@ class Tidy(unittest.TestCase):
 
     def test_a_good_tree_is_clean(self):
         self.assertEqual(self.findings({}), [])
+
+    def test_one_name(self):
+        header = '#pragma once\nnamespace harmonics::inline in_%s {\nstruct Report { int x; };\n}\n'
+        twice = {'src/base/a.h': header % 'base', 'src/graph/b.h': header % 'graph'}
+        self.expect('one-name', twice, line=3)
+        nameless = 'namespace harmonics::inline in_graph {\nnamespace {\nstruct Report { int x; };\n}\n}\n'
+        inside = '#pragma once\nnamespace harmonics::inline in_graph {\nclass G {\n  struct Report {};\n};\n}\n'
+        other = '#pragma once\nnamespace harmonics::zk {\nstruct Report {};\n}\n'
+        only_said = '#pragma once\nnamespace harmonics::inline in_graph {\nstruct Report;\n}\n'
+        for harmless in (inside, other, only_said):
+            self.assertEqual(self.findings({**twice, 'src/graph/b.h': harmless}), [])
+        self.assertEqual(self.findings({'src/base/a.h': header % 'base', 'src/graph/g.cc': nameless}), [])
+
+    def test_namespace(self):
+        self.expect('namespace', {'src/graph/g.cc': 'int x;\nnamespace harmonics {\nint y;\n}\n'}, line=2)
+        self.expect('namespace', {'src/graph/g.cc': 'namespace harmonics::inline in_base {\nint y;\n}\n'})
 
     def test_file_size(self):
         self.assertEqual(self.findings({'src/base/a.cc': lines(600)}), [])

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_console {
 
 enum class Align { kLeft, kRight };
 
@@ -37,4 +37,4 @@ struct Table {
 /// 3725 s as "1:02:05", 65 s as "1:05".
 [[nodiscard]] std::string as_duration(double seconds);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_console

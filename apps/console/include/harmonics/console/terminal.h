@@ -7,7 +7,7 @@
 
 #include <harmonics/base/json.h>
 
-namespace harmonics {
+namespace harmonics::inline in_console {
 
 enum class TextStream { kOutput = 1, kError = 2 };
 
@@ -39,4 +39,4 @@ void write_json(const Json& json, int indent = 0);
 /// error, "harmonics: …", with control characters escaped, and exit code 1.
 [[nodiscard]] int run_reporting_errors(const std::function<int()>& body);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_console

@@ -12,7 +12,7 @@
 #include <harmonics/options/binding.h>
 #include <harmonics/options/output_style.h>
 
-namespace harmonics {
+namespace harmonics::inline in_options {
 
 /// How a client or worker finds the server and shows who it is. What is empty is said by the
 /// environment (HARMONICS_SCHEDULER, HARMONICS_TOKEN_FILE, HARMONICS_TLS), else by the client file,
@@ -208,4 +208,4 @@ struct QuotaCommand {
   OutputStyle output = OutputStyle::kTable;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_options

@@ -7,7 +7,7 @@
 
 #include <harmonics/options/commands.h>
 
-namespace harmonics {
+namespace harmonics::inline in_options {
 
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed = 1;
@@ -46,4 +46,4 @@ struct CommandOutline {
 /// The whole tree of subcommands and flags, for shell completion.
 [[nodiscard]] CommandOutline command_outline();
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_options

@@ -12,7 +12,7 @@
 #include <harmonics/options/cluster_commands.h>
 #include <harmonics/options/output_style.h>
 
-namespace harmonics {
+namespace harmonics::inline in_options {
 
 /// harmonics graph show
 struct GraphShowCommand {
@@ -305,4 +305,4 @@ using Command =
                  MonitorCommand, TasksCommand, TaskCommand, LogsCommand, ArtifactsCommand,
                  CancelCommand, WaitCommand, WorkersCommand, DrainCommand, QuotaCommand>;
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_options

@@ -6,7 +6,7 @@
 
 #include <harmonics/graph/graph.h>
 
-namespace harmonics {
+namespace harmonics::inline in_options {
 
 struct GraphArgument {
   HarmonicGraph graph;
@@ -20,4 +20,4 @@ struct GraphArgument {
 /// be measured or cut then.
 [[nodiscard]] GraphArgument open_graph_argument(const std::filesystem::path& text);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_options

@@ -1,8 +1,8 @@
 // How a subcommand prints its results.
 #pragma once
 
-namespace harmonics {
+namespace harmonics::inline in_options {
 
 enum class OutputStyle { kTable, kJson, kQuiet };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_options

@@ -4,7 +4,7 @@
 #include <harmonics/options/train_settings.h>
 #include <harmonics/runtime/options.h>
 
-namespace harmonics {
+namespace harmonics::inline in_options {
 
 /// All but the length of the schedule, which takes the data to know.
 [[nodiscard]] inline RuntimeOptions runtime_options(const TrainSettings& settings) {
@@ -26,4 +26,4 @@ namespace harmonics {
   return options;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_options

@@ -16,7 +16,7 @@
 #include <harmonics/graph/harp.h>
 #include <harmonics/options/commands.h>
 
-namespace harmonics {
+namespace harmonics::inline in_options {
 
 inline constexpr std::int64_t kMaxEpochs = 1'000'000'000;
 inline constexpr std::int64_t kMaxBatchRows = std::int64_t{1} << 24;
@@ -87,4 +87,4 @@ struct SourceBinding {
                                                         const std::filesystem::path& file,
                                                         std::span<const Binding> flags);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_options

@@ -10,7 +10,7 @@
 #include <harmonics/custody/verify.h>
 #include <harmonics/options/commands.h>
 
-namespace harmonics {
+namespace harmonics::inline in_verification {
 
 /// What else was found to be the chain's.
 struct ComparedModel {
@@ -32,4 +32,4 @@ struct ComparedModel {
 int print_verification(const VerifyCommand& command, const VerifyReport& report,
                        const ComparedModel& compared = {});
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_verification

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 
 static_assert(std::endian::native == std::endian::little,
               "the binary formats are little-endian and are written without swapping");
@@ -80,4 +80,4 @@ class ByteReader {
 /// Lower-case hexadecimal.
 [[nodiscard]] std::string to_hex(ByteSpan bytes);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

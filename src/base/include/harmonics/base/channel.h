@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 
 /// Holds at most `capacity` values (at least 1). `push` waits while it is full, `pop` while it is
 /// empty. After `close`, `push` refuses and `pop` drains what is left, then answers nothing. All
@@ -76,4 +76,4 @@ class Channel {
   bool closed_ = false;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 
 using Nanoseconds = std::chrono::nanoseconds;
 
@@ -23,4 +23,4 @@ class SteadyClock final : public Clock {
   }
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

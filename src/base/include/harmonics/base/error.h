@@ -12,7 +12,7 @@
 
 #include <harmonics/base/format.h>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 
 /// Why an operation failed: the short list that gRPC uses, so that errors cross a wire unchanged.
 enum class ErrorCode {
@@ -57,4 +57,4 @@ template <typename... Args>
 /// Throws an `Error` that appends the operating system's reason for `errno_value`.
 [[noreturn]] void fail_errno(int errno_value, const std::string& what);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 
 /// `text` on one line, as it is safe to show: control characters as `\n`, `\t`, `\r`, `\x1b`; bytes
 /// that are no UTF-8 as `\xff`; characters that break the line or turn its direction as `\u202e`.
@@ -19,4 +19,4 @@ namespace harmonics {
 /// controls of eight bits, what turns a line) becomes `\u009b`.
 [[nodiscard]] std::string escaped_json(std::string_view json);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

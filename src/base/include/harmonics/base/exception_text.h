@@ -4,7 +4,7 @@
 #include <exception>
 #include <string>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 
 /// Never empty. Of an Error its whole text; of other exceptions, which libraries throw, the first
 /// line that says something (what follows is a trace for their own developers), and where there is
@@ -14,4 +14,4 @@ namespace harmonics {
 /// The same of whatever is being handled, also of what is no std::exception: for catch (...).
 [[nodiscard]] std::string current_exception_text();
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

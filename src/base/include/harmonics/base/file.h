@@ -9,7 +9,7 @@
 
 #include <harmonics/base/bytes.h>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 
 /// Reads a file; one larger than `limit_bytes` is an error. Errors name the path.
 [[nodiscard]] std::string read_text_file(const std::filesystem::path& path,
@@ -51,4 +51,4 @@ class AtomicFile {
 /// Writes `text` to `path` through AtomicFile.
 void write_text_file(const std::filesystem::path& path, std::string_view text);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 
 template <typename... Args>
 using FormatString = fmt::format_string<Args...>;
@@ -23,4 +23,4 @@ struct Format {
 /// format("{} layers", n): {} placeholders, checked at compile time.
 inline constexpr Format format;
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

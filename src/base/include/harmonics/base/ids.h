@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <functional>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 
 /// A number with a meaning: `using StepId = Id<struct StepTag>;`.
 template <typename Tag, typename Number = std::uint64_t>
@@ -14,7 +14,7 @@ struct Id {
   auto operator<=>(const Id&) const = default;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base
 
 template <typename Tag, typename Number>
 struct std::hash<harmonics::Id<Tag, Number>> {

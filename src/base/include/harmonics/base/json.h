@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 
 /// How deeply arrays and objects may be nested in a text that is parsed.
 inline constexpr int kMaxJsonDepth = 64;
@@ -79,4 +79,4 @@ class Json {
 /// `text` as a JSON string with its quotes.
 [[nodiscard]] std::string json_quote(std::string_view text);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 
 /// The items of a range with commas between them, or "none". `spell` turns an item into text (a
 /// function or a pointer to a member).
@@ -18,4 +18,4 @@ template <typename Range, typename Spell = std::identity>
   return text.empty() ? "none" : text;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

@@ -11,7 +11,7 @@
 
 #include <harmonics/base/format.h>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 
 enum class LogLevel { kTrace, kDebug, kInfo, kWarn, kError, kOff };
 
@@ -54,4 +54,4 @@ class LogCapture {
   [[nodiscard]] std::vector<std::string> lines() const;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

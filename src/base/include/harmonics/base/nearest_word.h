@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 
 /// Nothing is suggested for what is longer.
 inline constexpr std::size_t kLongestNearWord = 64;
@@ -18,4 +18,4 @@ inline constexpr std::size_t kLongestNearWord = 64;
 /// "; did you mean 'x'?" with that word, or "" where there is none.
 [[nodiscard]] std::string suggestion(const std::string& given, std::span<const std::string> words);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

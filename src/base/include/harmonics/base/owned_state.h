@@ -6,7 +6,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 
 /// Owns the hidden state of an object of the kind `kind` ("scheduler"). Once that object was moved
 /// from, using it is an Error (kFailedPrecondition), never a crash. Not thread safe.
@@ -33,4 +33,4 @@ class OwnedState {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

@@ -10,7 +10,7 @@
 #include <span>
 #include <string_view>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 
 /// Ten rounds of Philox4x32: four 32-bit numbers for a 128-bit counter under a 64-bit key.
 [[nodiscard]] std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
@@ -54,4 +54,4 @@ class Random {
 /// Fisher-Yates: shuffles `values` in place from the last element down to the second.
 void shuffle(std::span<std::int64_t> values, Random& random);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

@@ -12,7 +12,7 @@
 
 #include <harmonics/base/clock.h>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 
 /// Shared by whoever asks and by everything that waits. Thread safe, but not for signal handlers.
 ///
@@ -71,4 +71,4 @@ class StopRequest {
 
 using StopRequestPtr = std::shared_ptr<StopRequest>;
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

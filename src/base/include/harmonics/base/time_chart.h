@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace harmonics {
+namespace harmonics::inline in_base {
 
 /// Draws SVG. Times are seconds, on whatever clock the caller has; the picture begins at zero.
 class TimeChart {
@@ -40,4 +40,4 @@ class TimeChart {
 /// "1.5 s", "20 ms", "3.2 us": four digits at most.
 [[nodiscard]] std::string short_time(double seconds);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_base

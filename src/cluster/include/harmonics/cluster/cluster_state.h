@@ -13,7 +13,7 @@
 #include <harmonics/cluster/state.h>
 #include <harmonics/cluster/worker_pool.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 struct StateTables;
 
@@ -79,4 +79,4 @@ class ClusterState {
   std::unique_ptr<StateTables> tables_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

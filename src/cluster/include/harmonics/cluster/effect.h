@@ -11,7 +11,7 @@
 #include <harmonics/cluster/ids.h>
 #include <harmonics/cluster/message.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 /// A worker that a pipeline's stage could run on.
 struct PlanPlace {
@@ -85,4 +85,4 @@ struct Outbox {
   }
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -10,7 +10,7 @@
 #include <harmonics/cluster/message.h>
 #include <harmonics/cluster/state.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 /// Who asks. `admin` may touch everybody's tasks, workers and quotas.
 struct Caller {
@@ -82,4 +82,4 @@ struct PlanMade {
 using ServerEvent = std::variant<SubmitRequest, CancelRequest, DrainRequest, ForgetRequest,
                                  QuotaRequest, WorkerHello, WorkerSays, WorkerGone, PlanMade>;
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

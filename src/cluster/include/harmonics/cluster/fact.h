@@ -11,7 +11,7 @@
 
 #include <harmonics/cluster/state.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 /// A server took over; all epochs that it hands out carry this term.
 struct TermStarted {
@@ -143,4 +143,4 @@ using Fact = std::variant<TermStarted, TasksSubmitted, AttemptStarted, MemberLau
                           QuotaSet, CountersKept, TaskKept, PlacesKept, AttemptPlanned,
                           PastPlacesKept, LeasesPromised>;
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

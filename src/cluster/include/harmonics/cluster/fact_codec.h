@@ -8,7 +8,7 @@
 #include <harmonics/base/bytes.h>
 #include <harmonics/cluster/fact.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 /// The version of the bytes; a store written by a newer one is refused, an older one migrated.
 inline constexpr std::uint32_t kFactFormat = 1;
@@ -31,4 +31,4 @@ class FactWriter {
 /// or above a ceiling is an `Error` (kDataLoss) that names `where` and the offset.
 void read_facts(ByteSpan batch, const std::string& where, const std::function<void(Fact&&)>& visit);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -10,7 +10,7 @@
 #include <harmonics/base/clock.h>
 #include <harmonics/base/ids.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 /// A task. An array of n takes n numbers in a row, the first of which names the whole array.
 using TaskId = Id<struct TaskTag>;
@@ -74,4 +74,4 @@ struct AttemptId {
 /// "17.2": task 17, second attempt.
 [[nodiscard]] std::string to_string(AttemptId id);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

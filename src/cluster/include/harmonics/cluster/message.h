@@ -16,7 +16,7 @@
 #include <harmonics/cluster/task.h>
 #include <harmonics/cluster/worker.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 /// How a process (or the try to start it) ended.
 enum class EndKind : std::uint8_t {
@@ -118,4 +118,4 @@ struct EndAckMessage {
 using ServerMessage = std::variant<WelcomeMessage, RefusedMessage, LeaseMessage, StartMessage,
                                    StopMessage, EndAckMessage>;
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 /// Keys in the order in which they were given.
 using TextPairs = std::vector<std::pair<std::string, std::string>>;
@@ -55,4 +55,4 @@ class MaybePipeline {
   std::shared_ptr<const PipelineSpec> spec_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

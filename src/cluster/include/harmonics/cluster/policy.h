@@ -11,7 +11,7 @@
 #include <harmonics/cluster/task.h>
 #include <harmonics/cluster/worker_pool.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 /// A worker and the devices of it that a task gets.
 struct Assignment {
@@ -55,4 +55,4 @@ class BalancedPolicy final : public WorkloadPolicy {
 /// "simple" or "balanced"; another name is an `Error` (kInvalidArgument) that lists them.
 [[nodiscard]] std::unique_ptr<WorkloadPolicy> make_policy(std::string_view name);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

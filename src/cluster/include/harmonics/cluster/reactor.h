@@ -22,7 +22,7 @@
 #include <harmonics/cluster/event.h>
 #include <harmonics/cluster/policy.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 /// Durations and ceilings of a server.
 struct ServerOptions {
@@ -133,4 +133,4 @@ class ServerReactor {
   std::unique_ptr<Parts> parts_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

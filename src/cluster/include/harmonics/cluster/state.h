@@ -14,7 +14,7 @@
 #include <harmonics/cluster/task.h>
 #include <harmonics/cluster/worker.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 /// What was submitted: one task, or an array whose tasks share it.
 struct Submission {
@@ -145,4 +145,4 @@ struct UserRecord {
   bool operator==(const UserRecord&) const = default;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -13,7 +13,7 @@
 #include <harmonics/cluster/ids.h>
 #include <harmonics/cluster/pipeline.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 // Ceilings of one task; `check_task` refuses what is above.
 inline constexpr std::size_t kMaxTaskNameBytes = 256;
@@ -138,4 +138,4 @@ void check_artifacts(const TaskSpec& spec);
 /// the result equals `spec`.
 [[nodiscard]] std::string write_task(const TaskSpec& spec);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

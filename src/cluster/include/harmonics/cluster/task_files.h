@@ -5,7 +5,7 @@
 
 #include <harmonics/cluster/task.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 /// Of all the task's files, names included.
 [[nodiscard]] std::uint64_t file_bytes(const TaskSpec& spec);
@@ -15,4 +15,4 @@ namespace harmonics {
 /// directory is not below them: for new tasks only, and asked again by whoever writes the files.
 void check_files(const TaskSpec& spec);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -6,7 +6,7 @@
 
 #include <harmonics/cluster/task.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 /// The variable in which a task finds a parameter: HARMONICS_PARAM_LEARNING_RATE for
 /// "learning-rate".
@@ -17,4 +17,4 @@ namespace harmonics {
 /// always be read.
 void check_params(const TaskSpec& spec);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

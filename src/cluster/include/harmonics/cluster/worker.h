@@ -9,7 +9,7 @@
 
 #include <harmonics/cluster/ids.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 inline constexpr std::size_t kMaxWorkers = 20'000;
 inline constexpr std::size_t kMaxWorkerTextBytes = 256;
@@ -47,4 +47,4 @@ void check_worker(const WorkerSpec& spec);
 /// "0, 1": the names of the devices in `set`.
 [[nodiscard]] std::string device_names(const WorkerSpec& spec, DeviceSet set);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

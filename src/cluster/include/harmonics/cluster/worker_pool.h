@@ -17,7 +17,7 @@
 #include <harmonics/cluster/task.h>
 #include <harmonics/cluster/worker.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 /// How many tasks that it has not launched yet a worker is given: the others stay in the queue,
 /// where whoever joins finds them.
@@ -141,4 +141,4 @@ class WorkerPool {
   std::unique_ptr<Tables> tables_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

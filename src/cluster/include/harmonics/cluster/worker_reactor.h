@@ -16,7 +16,7 @@
 #include <harmonics/cluster/ids.h>
 #include <harmonics/cluster/message.h>
 
-namespace harmonics {
+namespace harmonics::inline in_cluster {
 
 /// An attempt that this worker has a record of on disk.
 struct RecoveredAttempt {
@@ -158,4 +158,4 @@ class WorkerReactor {
   std::map<std::uint64_t, Time> unanswered_;  ///< Heartbeats of this session: number, when sent.
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_cluster

@@ -7,7 +7,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 
 enum class Breach : std::uint8_t {
   kMalformed,        // bytes that are no record
@@ -49,4 +49,4 @@ template <typename... Args>
   throw CustodyError(breach, format(text, std::forward<Args>(args)...));
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

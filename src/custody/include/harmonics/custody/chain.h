@@ -14,7 +14,7 @@
 #include <harmonics/base/bytes.h>
 #include <harmonics/custody/records.h>
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 
 /// The largest chain file that is read, and the largest record in one.
 inline constexpr std::size_t kMaxChainBytes = std::size_t{1} << 30;
@@ -98,4 +98,4 @@ class ChainWriter {
   std::array<std::byte, 8> check_{};
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

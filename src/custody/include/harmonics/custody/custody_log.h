@@ -11,7 +11,7 @@
 #include <harmonics/custody/records.h>
 #include <harmonics/custody/stage_trail.h>
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 
 /// The most records of one step, which are kept until its head is signed.
 inline constexpr std::size_t kMaxStepRecords = std::size_t{1} << 20;
@@ -103,4 +103,4 @@ struct ProofLine {
 /// A text that is no proof line is an Error (kInvalidArgument).
 [[nodiscard]] ProofLine parse_proof_line(std::string_view text);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

@@ -8,7 +8,7 @@
 
 #include <harmonics/base/bytes.h>
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 
 using Digest = std::array<std::byte, 32>;
 
@@ -33,4 +33,4 @@ class Sha256 {
 /// 64 lower-case hexadecimal digits.
 [[nodiscard]] std::string digest_text(const Digest& digest);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

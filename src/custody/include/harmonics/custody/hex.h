@@ -6,7 +6,7 @@
 
 #include <harmonics/base/bytes.h>
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 
 /// Fills `out` from exactly two lower-case digits per byte; false when the text is anything else.
 [[nodiscard]] inline bool from_hex(std::string_view text, std::span<std::byte> out) {
@@ -24,4 +24,4 @@ namespace harmonics {
   return true;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

@@ -12,7 +12,7 @@
 
 #include <harmonics/base/bytes.h>
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 
 using PublicKey = std::array<std::byte, 32>;
 using Signature = std::array<std::byte, 64>;
@@ -96,4 +96,4 @@ void make_key_folder(const std::filesystem::path& folder);
 /// 64 hexadecimal digits.
 [[nodiscard]] std::string key_text(const PublicKey& key);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

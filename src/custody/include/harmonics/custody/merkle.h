@@ -8,7 +8,7 @@
 #include <harmonics/base/bytes.h>
 #include <harmonics/custody/digest.h>
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 
 /// Bytes of a tensor under one leaf of its tree; the last leaf may be shorter.
 inline constexpr std::size_t kTensorLeafBytes = std::size_t{64} << 10;
@@ -40,4 +40,4 @@ class MerkleTree {
 /// The root over leaves of kTensorLeafBytes.
 [[nodiscard]] Digest tensor_root(ByteSpan bytes);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

@@ -15,7 +15,7 @@
 #include <harmonics/custody/digest.h>
 #include <harmonics/custody/keys.h>
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 
 inline constexpr std::size_t kMaxCustodyStages = 1024;
 inline constexpr std::size_t kMaxCustodyBoundaries = 65536;
@@ -191,4 +191,4 @@ struct Opening {
 inline constexpr std::string_view kLinkPurpose = "harmonics custody link 1";
 inline constexpr std::string_view kHeadPurpose = "harmonics custody head 1";
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

@@ -9,7 +9,7 @@
 #include <harmonics/custody/merkle.h>
 #include <harmonics/custody/records.h>
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 
 /// The rules of one stage's log, the same for who writes it and for who verifies it: pure, no I/O.
 /// Every `take` checks a record against all that came before and throws a CustodyError that says
@@ -85,4 +85,4 @@ class StageTrail {
 [[nodiscard]] const std::string& sender_of(const BoundaryEntry& boundary, Direction direction);
 [[nodiscard]] const std::string& receiver_of(const BoundaryEntry& boundary, Direction direction);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

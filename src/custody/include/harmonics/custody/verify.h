@@ -12,7 +12,7 @@
 #include <harmonics/custody/chain.h>
 #include <harmonics/custody/keys.h>
 
-namespace harmonics {
+namespace harmonics::inline in_custody {
 
 /// The data of one producer: how many tensors of it are named by links, each counted once, and the
 /// Merkle root over their sorted roots.
@@ -92,4 +92,4 @@ void check_proof_line(std::span<const Chain> chains, std::string_view line);
 /// Who handed what to whom, a line per stage and boundary.
 [[nodiscard]] std::string explain_text(const VerifyReport& report);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_custody

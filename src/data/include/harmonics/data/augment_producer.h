@@ -6,7 +6,7 @@
 
 #include <harmonics/data/chained_producer.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 inline constexpr std::int64_t kMaxCropPadding = 1024;
 
@@ -44,4 +44,4 @@ class AugmentProducer final : public ChainedProducer {
   TensorSpec spec_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -6,7 +6,7 @@
 
 #include <harmonics/data/chained_producer.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 inline constexpr std::int64_t kMaxBatchSize = std::int64_t{1} << 24;
 
@@ -31,4 +31,4 @@ class BatchProducer final : public ChainedProducer {
   ProducerPosition position_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

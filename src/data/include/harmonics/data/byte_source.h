@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 /// A file of this machine, or one that the caller reads (from another machine, an archive …). All
 /// members may be called from several threads at once.
@@ -44,4 +44,4 @@ using OpenBytes = std::function<ByteSourcePtr(const std::string& path)>;
 /// an Error with the path.
 [[nodiscard]] ByteSourcePtr open_file(const std::string& path);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -7,7 +7,7 @@
 
 #include <harmonics/data/producer.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 inline constexpr std::size_t kDefaultCacheBytes = std::size_t{1} << 30;
 
@@ -33,4 +33,4 @@ class CacheProducer final : public IndexedProducer {
   std::unique_ptr<Stored> stored_;  // nothing when the source is too large
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

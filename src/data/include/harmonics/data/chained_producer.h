@@ -8,7 +8,7 @@
 
 #include <harmonics/data/producer.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 /// Passes on what its source yields; a subclass changes the tensors, their number or their order.
 /// It shares the ownership of the source and is the only one to read it in sequence. Making one
@@ -42,4 +42,4 @@ class ChainedProducer : public Producer {
   ProducerPtr source_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -9,7 +9,7 @@
 
 #include <harmonics/data/producer.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 struct CsvConsumerOptions {
   /// Names for the first line; none: no header. Quoted where needed.
@@ -45,4 +45,4 @@ class CsvConsumer final : public Consumer {
   std::int64_t rows_ = 0;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -12,7 +12,7 @@
 #include <harmonics/data/producer.h>
 #include <harmonics/data/row_places.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 inline constexpr std::int64_t kMaxCsvRows = std::int64_t{1} << 31;  // an index of 16 GiB
 inline constexpr std::size_t kMaxCsvColumns = std::size_t{1} << 20;
@@ -79,4 +79,4 @@ class CsvProducer final : public IndexedProducer, public RowPlaces {
   std::unique_ptr<Window> ahead_;  // what sequential reading has loaded
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

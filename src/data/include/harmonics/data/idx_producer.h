@@ -11,7 +11,7 @@
 #include <harmonics/data/producer.h>
 #include <harmonics/data/row_places.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 inline constexpr std::size_t kMaxIdxAxes = 8;
 
@@ -50,4 +50,4 @@ class IdxProducer final : public IndexedProducer, public RowPlaces {
   std::unique_ptr<const Table> table_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -8,7 +8,7 @@
 #include <harmonics/data/producer.h>
 #include <harmonics/data/row_places.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 /// The label that losses pass over, as in PyTorch.
 inline constexpr std::int64_t kIgnoredLabel = -100;
@@ -33,4 +33,4 @@ class LabelProducer final : public IndexedProducer, public RowPlaces {
   const std::string judge_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -6,7 +6,7 @@
 
 #include <harmonics/data/chained_producer.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 /// Makes a new tensor from one; must not change what it is given.
 using MapFunction = std::function<Tensor(const Tensor&)>;
@@ -43,4 +43,4 @@ class IndexedMapProducer final : public IndexedProducer {
   TensorSpec output_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -7,7 +7,7 @@
 
 #include <harmonics/data/producer.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 inline constexpr std::size_t kDefaultMemoryConsumerBytes = std::size_t{1} << 30;
 
@@ -32,4 +32,4 @@ class MemoryConsumer final : public Consumer {
   std::vector<Tensor> batches_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

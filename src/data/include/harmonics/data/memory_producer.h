@@ -5,7 +5,7 @@
 
 #include <harmonics/data/producer.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 /// Each slice of a CPU tensor along its first axis is a sample. Shares the tensor's memory. A
 /// scalar, an undefined tensor or one on a GPU is an Error.
@@ -22,4 +22,4 @@ class MemoryProducer final : public IndexedProducer {
   TensorSpec spec_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -7,7 +7,7 @@
 #include <harmonics/data/byte_source.h>
 #include <harmonics/data/producer.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 /// Opens the source that `spec` describes: a scheme, a path and settings.
 ///
@@ -27,4 +27,4 @@ namespace harmonics {
 /// The same over files that `open` opens: the path of the text goes to it as it stands.
 [[nodiscard]] IndexedProducerPtr open_producer(std::string_view spec, const OpenBytes& open);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -8,7 +8,7 @@
 
 #include <harmonics/data/chained_producer.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 inline constexpr std::size_t kMaxPrefetchDepth = 1024;
 
@@ -45,4 +45,4 @@ class PrefetchProducer final : public ChainedProducer {
   std::unique_ptr<Reader> reader_;  // while the thread runs
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -9,7 +9,7 @@
 
 #include <harmonics/tensor/tensor.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 /// The one sample order of a run: every producer that shuffles or draws at random derives its order
 /// from this and from nothing else, so that inputs and labels that are bound side by side never
@@ -108,4 +108,4 @@ using ProducerPtr = std::shared_ptr<Producer>;
 using IndexedProducerPtr = std::shared_ptr<IndexedProducer>;
 using ConsumerPtr = std::shared_ptr<Consumer>;
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

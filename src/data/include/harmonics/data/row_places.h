@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 /// What producers over files are besides: any thread.
 class RowPlaces {
@@ -15,4 +15,4 @@ class RowPlaces {
   [[nodiscard]] virtual std::string place_of(std::int64_t row, std::size_t element) const = 0;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -10,7 +10,7 @@
 
 #include <harmonics/data/chained_producer.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 inline constexpr std::int64_t kDefaultShuffleWindow = 1024;
 inline constexpr std::int64_t kMaxShuffleWindow = std::int64_t{1} << 24;
@@ -50,4 +50,4 @@ class ShuffleProducer final : public ChainedProducer {
   std::vector<std::byte> samples_;  // of the loaded window
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

@@ -6,7 +6,7 @@
 
 #include <harmonics/data/producer.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 /// The given rows of an indexed source, in that order; a row may occur more than once. 8 bytes a
 /// row. A row that the source does not have is an Error.
@@ -38,4 +38,4 @@ struct Split {
 [[nodiscard]] Split train_test_split(const IndexedProducerPtr& source, double fraction = 0.2,
                                      std::uint64_t seed = 0);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

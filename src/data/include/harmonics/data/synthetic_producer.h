@@ -6,7 +6,7 @@
 
 #include <harmonics/data/producer.h>
 
-namespace harmonics {
+namespace harmonics::inline in_data {
 
 enum class SyntheticKind {
   kUniform,   // in [0, 1)
@@ -60,4 +60,4 @@ class EndlessSyntheticProducer final : public Producer {
   ProducerPosition position_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_data

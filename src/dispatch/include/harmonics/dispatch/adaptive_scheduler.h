@@ -10,7 +10,7 @@
 #include <harmonics/dispatch/rates.h>
 #include <harmonics/dispatch/scheduler.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 struct AdaptiveConfig {
   std::vector<std::string> devices;
@@ -118,4 +118,4 @@ class AdaptiveScheduler final : public WorkScheduler {
   LearnedRates saved_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -9,7 +9,7 @@
 
 #include <harmonics/base/clock.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 enum class WorkDeviceKind { kCpu, kCuda, kMps, kXpu, kEmulated };
 
@@ -50,4 +50,4 @@ struct WorkDevice {
 /// The time that an emulated device takes for so many rows once it starts.
 [[nodiscard]] Nanoseconds emulated_row_time(const WorkDevice& device, std::size_t rows);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

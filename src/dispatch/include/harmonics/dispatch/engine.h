@@ -16,7 +16,7 @@
 #include <harmonics/dispatch/timeline.h>
 #include <harmonics/dispatch/trace.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 /// How a dispatcher works, for all of its runs.
 struct DispatchOptions {
@@ -119,4 +119,4 @@ class DispatchEngine {
   std::unique_ptr<Core> core_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

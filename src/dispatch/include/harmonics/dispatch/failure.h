@@ -9,7 +9,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/dispatch/generator.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 enum class FailureKind {
   /// The device has too little memory for so many rows: std::bad_alloc or an Error with
@@ -45,4 +45,4 @@ class AggregateError : public Error {
   std::vector<std::exception_ptr> errors_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

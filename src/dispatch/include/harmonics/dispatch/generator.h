@@ -10,7 +10,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 /// Rows begin..end of a batch, without `end`.
 struct RowRange {
@@ -87,4 +87,4 @@ class SliceGenerator final : public WorkGenerator<Slice> {
   std::size_t stop_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 /// A sub-batch of n rows takes latency_s + n * row_s. Fitted while a dispatcher runs: the rate
 /// follows the last few observations, the latency, a property of device and model, many of them.
@@ -83,4 +83,4 @@ void save_rates(const std::filesystem::path& file, const LearnedRates& rates);
 /// $XDG_STATE_HOME/harmonics/dispatch-rates.json, by default below ~/.local/state.
 [[nodiscard]] std::filesystem::path default_rates_file();
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -10,7 +10,7 @@
 
 #include <harmonics/dispatch/generator.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 /// Takes the result of each sub-batch and gives the result of the run. `put` is called by several
 /// workers at once, for rows that never overlap, each worker with its own number; the others by the
@@ -67,4 +67,4 @@ class OrderedSink final : public ResultSink<Part, Result> {
   std::vector<Shelf> shelves_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -12,7 +12,7 @@
 #include <harmonics/dispatch/device.h>
 #include <harmonics/dispatch/failure.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 /// What one device has to do at the moment.
 struct DeviceLoad {
@@ -131,4 +131,4 @@ template <typename T>
   return values;
 }
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -11,7 +11,7 @@
 #include <harmonics/dispatch/tensor_results.h>
 #include <harmonics/tensor/tensor.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 /// The same in all processes.
 struct SharedBatcherConfig {
@@ -76,4 +76,4 @@ class SharedBatcher {
 /// outlives the dispatcher.
 [[nodiscard]] TensorFunctions merged_functions(SharedBatcher& batcher);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -9,7 +9,7 @@
 #include <harmonics/dispatch/scheduler.h>
 #include <harmonics/dispatch/static_hybrid_scheduler.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 class LeaseTable;
 
@@ -59,4 +59,4 @@ class SharedScheduler final : public StaticHybridScheduler {
   Nanoseconds timeout_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

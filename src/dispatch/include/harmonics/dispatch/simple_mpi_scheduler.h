@@ -8,7 +8,7 @@
 
 #include <harmonics/dispatch/static_hybrid_scheduler.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 /// The same on every rank. Lists of sizes have one entry per device, or one for all.
 struct SimpleMPIConfig {
@@ -65,4 +65,4 @@ class SimpleMPIScheduler final : public SimpleScheduler {
   int local_ranks_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -7,7 +7,7 @@
 
 #include <harmonics/dispatch/scheduler.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 /// What a StaticHybridScheduler is made of. Each list has one entry per device, or one for all.
 struct StaticHybridConfig {
@@ -58,4 +58,4 @@ class SimpleScheduler : public StaticHybridScheduler {
             capacity == 0 ? std::vector<std::size_t>{} : std::vector<std::size_t>{capacity}) {}
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

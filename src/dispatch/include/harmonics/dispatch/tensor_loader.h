@@ -8,7 +8,7 @@
 #include <harmonics/dispatch/generator.h>
 #include <harmonics/tensor/tensor.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 /// Tensors by name: the inputs or outputs of a model.
 using TensorMap = std::map<std::string, Tensor, std::less<>>;
@@ -46,4 +46,4 @@ class TensorMapLoader final : public WorkGenerator<TensorMap> {
   std::size_t size_ = 1;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -11,7 +11,7 @@
 #include <harmonics/dispatch/tensor_loader.h>
 #include <harmonics/dispatch/work_dispatcher.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 /// Derivatives by output and input: the block of `out` by `in` has the batch axis, then the axes of
 /// a row of `out`, then those of a row of `in`.
@@ -119,4 +119,4 @@ using DerivativeDispatcher = WorkDispatcher<TensorMap, ValuesAndDerivatives, Val
 [[nodiscard]] DerivativeFunctions derivative_functions(
     std::function<ValuesAndDerivatives(TensorMap&&, const WorkDevice&)> model, int axis = 0);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -10,7 +10,7 @@
 
 #include <harmonics/base/clock.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 /// A clock on which threads can sleep. The last four members let a simulated one know when nobody
 /// has anything left to do at the present time; the machine's clock ignores them. Thread safe.
@@ -63,4 +63,4 @@ class SimulatedTimeline final : public Timeline {
   std::multimap<std::pair<Nanoseconds, std::size_t>, Sleeper*> sleepers_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

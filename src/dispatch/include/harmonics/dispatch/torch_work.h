@@ -14,7 +14,7 @@
 #include <harmonics/dispatch/work_dispatcher.h>
 #include <harmonics/graph/graph.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 /// Tensors by name that lie on a device of libtorch. A value; copying shares them.
 class DeviceTensors {
@@ -86,4 +86,4 @@ struct RuntimeModel {
 /// Runs a CycleRuntime per worker: producers by name in, consumers by name out. CPU and CUDA.
 [[nodiscard]] ValueFunctions runtime_functions(RuntimeModel model);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

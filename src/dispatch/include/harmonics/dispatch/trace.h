@@ -12,7 +12,7 @@
 
 #include <harmonics/base/clock.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 /// Events that one worker keeps; later ones are counted and the file says how many are missing.
 inline constexpr std::size_t kMaxTraceEvents = 1'000'000;
@@ -83,4 +83,4 @@ class DispatchTrace {
 /// any sub-batch are drawn empty.
 [[nodiscard]] std::string dispatch_trace_svg(const std::vector<TraceLane>& lanes);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

@@ -14,7 +14,7 @@
 #include <harmonics/dispatch/results.h>
 #include <harmonics/dispatch/scheduler.h>
 
-namespace harmonics {
+namespace harmonics::inline in_dispatch {
 
 /// The five functions of a dispatcher. `run` is needed; each of the others may be left out where
 /// the types on both of its sides are the same.
@@ -217,4 +217,4 @@ class WorkDispatcher {
   Self self_{this};
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_dispatch

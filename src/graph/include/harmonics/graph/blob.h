@@ -6,7 +6,7 @@
 #include <harmonics/base/bytes.h>
 #include <harmonics/graph/graph.h>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 
 /// The version that encode_graph writes and the only one that decode_graph reads.
 inline constexpr std::uint16_t kGraphBlobVersion = 1;
@@ -21,4 +21,4 @@ inline constexpr std::uint16_t kGraphBlobVersion = 1;
 /// GraphBuilder::build throws.
 [[nodiscard]] HarmonicGraph decode_graph(ByteSpan bytes);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

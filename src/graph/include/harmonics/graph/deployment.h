@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 
 /// What computes a partition. FPGA means an OpenCL device; Auto means the best that works here.
 enum class Backend { CPU, GPU, FPGA, Auto };
@@ -46,4 +46,4 @@ struct DeploymentDescriptor {
 /// 2.0 and an FPGA left alone they are 2 : 2. `backend` is the partition's resolved backend.
 [[nodiscard]] double partition_weight(const PartitionOptions& options, Backend backend);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

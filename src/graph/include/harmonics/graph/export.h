@@ -6,7 +6,7 @@
 
 #include <harmonics/graph/graph.h>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 
 /// Boxes that a drawing may hold; a connection that skips over n ranks counts n of them.
 inline constexpr std::size_t kMaxSvgBoxes = 20'000;
@@ -20,4 +20,4 @@ inline constexpr std::size_t kMaxSvgBoxes = 20'000;
 /// unresolved. A graph with more than kMaxSvgBoxes is an Error (kResourceExhausted).
 [[nodiscard]] std::string to_svg(const HarmonicGraph& graph);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

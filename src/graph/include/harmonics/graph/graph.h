@@ -11,7 +11,7 @@
 #include <harmonics/graph/layer_type.h>
 #include <harmonics/tensor/dtype.h>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 
 /// Ceilings of a graph; a larger one is refused by the builder and by every decoder.
 inline constexpr std::size_t kMaxGraphNodes = 100'000;
@@ -186,4 +186,4 @@ class GraphBuilder {
 /// True for the name of a boundary, "<layer>@<part>", of at most kMaxBoundaryNameLength.
 [[nodiscard]] bool is_boundary_name(std::string_view name);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

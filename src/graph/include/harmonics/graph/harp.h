@@ -10,7 +10,7 @@
 
 #include <harmonics/graph/graph.h>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 
 /// Ceilings of a text; a larger one is an Error at the place where it grows too large. The nodes
 /// and connections of the graph itself are bounded by kMaxGraphNodes and kMaxGraphEdges.
@@ -63,4 +63,4 @@ struct HarpDocument {
 /// The graph as text: parse_harp(to_harp(g)) == g, also for the parts of a cut graph.
 [[nodiscard]] std::string to_harp(const HarmonicGraph& graph);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

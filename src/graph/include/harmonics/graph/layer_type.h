@@ -16,7 +16,7 @@
 
 #include <harmonics/tensor/dtype.h>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 
 /// A layer's setting: integer (also true = 1, false = 0), real, text, or a list of integers.
 using Attribute = std::variant<std::int64_t, double, std::string, Shape>;
@@ -109,4 +109,4 @@ void register_loss_type(LossType type);
 [[nodiscard]] std::vector<std::string> activation_type_names();
 [[nodiscard]] std::vector<std::string> loss_type_names();
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

@@ -32,7 +32,7 @@
 
 #include <harmonics/graph/graph.h>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 
 /// Cuts into `parts` pieces whose largest estimated cost (layer_cost in units.h) is as small as
 /// possible. Cuts lie between units (groups stay whole) while there are at least as many units as
@@ -53,4 +53,4 @@ namespace harmonics {
 [[nodiscard]] std::vector<std::size_t> balanced_first_layers(const HarmonicGraph& graph,
                                                              std::span<const double> weights);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

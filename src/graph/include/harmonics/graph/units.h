@@ -11,7 +11,7 @@
 
 #include <harmonics/graph/graph.h>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 
 /// What a layer costs besides its arithmetic, in floating-point operations: reading its inputs,
 /// calling its kernel. It keeps layers without arithmetic (flatten, concat) from being free.
@@ -47,4 +47,4 @@ struct Unit {
 /// consumers' inputs, each once.
 [[nodiscard]] std::vector<std::int64_t> crossing_elements(const HarmonicGraph& graph);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

@@ -25,7 +25,7 @@
 
 #include <harmonics/graph/graph.h>
 
-namespace harmonics {
+namespace harmonics::inline in_graph {
 
 /// The network of that name, resolved; an unknown name is an Error that lists the names. The
 /// graph's own name has underscores for dashes. Residual blocks are groups; a block of a vision
@@ -37,4 +37,4 @@ namespace harmonics {
 /// All names, in the order of the table.
 [[nodiscard]] std::vector<std::string> zoo_names();
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_graph

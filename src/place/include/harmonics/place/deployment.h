@@ -6,7 +6,7 @@
 #include <harmonics/graph/deployment.h>
 #include <harmonics/place/place.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 
 /// A descriptor and the memory that its file grants each partition.
 struct Deployment {
@@ -21,4 +21,4 @@ struct Deployment {
 /// what is wrong with it.
 [[nodiscard]] Deployment load_deployment(const std::string& text);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

@@ -8,7 +8,7 @@
 
 #include <harmonics/graph/deployment.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 
 struct ComputeDevice {
   /// "cpu", "cuda" or "opencl".
@@ -30,4 +30,4 @@ struct ComputeDevice {
 /// The CPU, then CUDA devices, then OpenCL devices. Any thread.
 [[nodiscard]] std::vector<ComputeDevice> list_devices();
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

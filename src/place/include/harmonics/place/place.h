@@ -9,7 +9,7 @@
 #include <harmonics/graph/deployment.h>
 #include <harmonics/graph/graph.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 
 /// Partitions of one deployment; more are an Error.
 inline constexpr std::size_t kMaxPartitions = 4'096;
@@ -46,4 +46,4 @@ struct PartitionLimits {
                                                         const DeploymentDescriptor& deploy,
                                                         const PartitionLimits& limits);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

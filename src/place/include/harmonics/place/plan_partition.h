@@ -15,7 +15,7 @@
 #include <harmonics/plan/inputs.h>
 #include <harmonics/plan/plan.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 
 /// One part per stage of the plan, in its order, cut by the rules of partition.h. A stage on
 /// several hosts is one part, which each of them runs. Stages that do not cover the units of the
@@ -50,4 +50,4 @@ struct MeasuredCosts {
                                                         const DeploymentDescriptor& deploy,
                                                         const MeasuredCosts& measured);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

@@ -14,7 +14,7 @@
 #include <harmonics/graph/graph.h>
 #include <harmonics/place/profile_result.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 
 inline constexpr int kMaxProfileRepeats = 10'000;
 inline constexpr std::int64_t kMaxProfileBatch = std::int64_t{1} << 20;
@@ -50,4 +50,4 @@ using ProfileProgress =
 [[nodiscard]] GraphProfile profile_graph(const HarmonicGraph& graph, const ProfileOptions& options,
                                          const Clock& clock, const ProfileProgress& progress = {});
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

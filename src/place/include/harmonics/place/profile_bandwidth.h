@@ -12,7 +12,7 @@
 
 #include <harmonics/base/clock.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 
 /// Ceilings of one request, and of one connection.
 inline constexpr std::uint32_t kMaxBandwidthBytes = std::uint32_t{256} << 20;
@@ -58,4 +58,4 @@ class BandwidthServer {
     const HostPort& peer, const Clock& clock,
     std::chrono::milliseconds deadline = kBandwidthDeadline);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

@@ -9,7 +9,7 @@
 #include <harmonics/place/profile_result.h>
 #include <harmonics/plan/inputs.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 
 struct ProfileFiles {
   std::filesystem::path models = "models.yml";
@@ -51,4 +51,4 @@ void merge_profiles(ProfileTables& tables, const std::string& model, const Measu
 void write_profile_files(const ProfileFiles& files, const ProfileTables& tables,
                          const std::string& results);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 
 /// A processor's or card's name as the name of a device type: letters, digits, dots and dashes, no
 /// trade marks, no clock rate. "Intel(R) Xeon(R) CPU E5-2680 v4 @ 2.40GHz" is
@@ -35,4 +35,4 @@ namespace harmonics {
 /// count; nothing where none says.
 [[nodiscard]] std::optional<double> interface_speed_mbps(const std::filesystem::path& root = "/");
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

@@ -8,7 +8,7 @@
 
 #include <harmonics/graph/graph.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 
 enum class ProfileMode { kInference, kTraining };
 
@@ -60,4 +60,4 @@ struct UnitMemory {
 [[nodiscard]] UnitMemory part_memory(const HarmonicGraph& part, ProfileMode mode,
                                      std::int64_t batch, const TrainingMemory& training);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

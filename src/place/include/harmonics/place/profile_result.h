@@ -8,7 +8,7 @@
 #include <harmonics/place/profile_memory.h>
 #include <harmonics/plan/inputs.h>
 
-namespace harmonics {
+namespace harmonics::inline in_place {
 
 /// One unit (a group of layers) as it was measured.
 struct UnitProfile {
@@ -40,4 +40,4 @@ struct GraphProfile {
   [[nodiscard]] double total_s() const;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_place

@@ -7,7 +7,7 @@
 #include <harmonics/plan/planner.h>
 #include <harmonics/plan/request.h>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 /// What is left to the planner; the rest is as the request says.
 struct ProfileFreedom {
@@ -37,4 +37,4 @@ struct ProfilePlan {
                                             const PlannerOptions& options,
                                             const ProfileFreedom& freedom);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

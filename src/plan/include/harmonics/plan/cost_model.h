@@ -24,7 +24,7 @@
 
 #include <harmonics/plan/problem.h>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 inline constexpr double kBytesPerMegabyte = 1024.0 * 1024.0;
 inline constexpr double kBytesPerMegabit = kBytesPerMegabyte / 8.0;
@@ -122,4 +122,4 @@ class CostModel {
   bool independent_ends_ = true;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

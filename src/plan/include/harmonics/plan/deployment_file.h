@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 inline constexpr std::size_t kMaxDeploymentEntries = 4'096;
 inline constexpr std::int64_t kMaxDeploymentDevice = 65'535;
@@ -46,4 +46,4 @@ struct DeploymentFile {
 /// As text that reads back to an equal value.
 [[nodiscard]] std::string deployment_to_yaml(const DeploymentFile& deployment);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -7,7 +7,7 @@
 #include <harmonics/plan/cost_model.h>
 #include <harmonics/plan/placement.h>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 /// One stage per entry of `classes`, in that order, each with at least one layer, such that the
 /// slowest is as fast as any cut can make it. Empty when memory or network allow no cut, or there
@@ -15,4 +15,4 @@ namespace harmonics {
 [[nodiscard]] Placement place_in_order(const CostModel& costs,
                                        std::span<const std::size_t> classes);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 // Ceilings of the files; larger ones are refused before anything is built from them.
 inline constexpr std::size_t kMaxPlannerFileBytes = std::size_t{16} << 20;
@@ -111,4 +111,4 @@ struct PlanInputFiles {
 /// that lists what there is.
 [[nodiscard]] std::int64_t plan_dtype_bytes(std::string_view dtype);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

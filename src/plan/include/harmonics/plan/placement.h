@@ -8,7 +8,7 @@
 
 #include <harmonics/plan/cost_model.h>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 /// The layers between two cuts on `hosts` hosts of one class, which take turns.
 struct PlacedStage {
@@ -43,4 +43,4 @@ struct StageCosts {
 /// Seconds that one micro-batch takes from end to end.
 [[nodiscard]] double latency_of(const CostModel& costs, std::span<const PlacedStage> stages);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -10,7 +10,7 @@
 #include <harmonics/plan/placement.h>
 #include <harmonics/plan/problem.h>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 /// Layers first_layer..last_layer, counted from 1, on one host or on several that take turns.
 struct PlanStage {
@@ -62,4 +62,4 @@ struct PlanChange {
 [[nodiscard]] double moved_megabytes(std::span<const double> layer_memory_mb, const Plan& before,
                                      const Plan& after);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -15,7 +15,7 @@
 #include <harmonics/plan/placement.h>
 #include <harmonics/plan/problem.h>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 /// There is no plan; the message says which limit is to blame.
 class NoFeasiblePlan : public Error {
@@ -91,4 +91,4 @@ struct PlanOutcome {
 /// has an empty plan.
 [[nodiscard]] PlanOutcome make_plan(const PlanProblem& problem, const PlannerOptions& options);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

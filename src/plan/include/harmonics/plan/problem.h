@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 // Ceilings of what a problem may hold; the readers of the files enforce them too.
 inline constexpr std::size_t kMaxPlanLayers = 20'000;
@@ -53,4 +53,4 @@ struct PlanProblem {
 /// and not negative, and the ceilings hold.
 void check_problem(const PlanProblem& problem);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

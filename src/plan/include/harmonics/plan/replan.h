@@ -9,7 +9,7 @@
 #include <harmonics/plan/plan.h>
 #include <harmonics/plan/planner.h>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 /// Like name_hosts, but gives stages to hosts that hold most of their layers (by memory) already.
 [[nodiscard]] Plan name_hosts_near(const PlanProblem& problem,
@@ -58,4 +58,4 @@ struct ReplanOutcome {
 [[nodiscard]] ReplanOutcome replan(const PlanProblem& problem, const PlannerOptions& options,
                                    const Plan& current, const MigrationCost& cost);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

@@ -14,7 +14,7 @@
 #include <harmonics/plan/planner.h>
 #include <harmonics/plan/replan.h>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 struct PlannedStage {
   PlanStage stage;
@@ -69,4 +69,4 @@ struct PlanReport {
 /// The pipeline as a time line: a row per stage, the first micro-batches as bars. An SVG document.
 [[nodiscard]] std::string report_to_svg(const PlanReport& report);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

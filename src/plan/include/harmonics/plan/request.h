@@ -10,7 +10,7 @@
 #include <harmonics/plan/inputs.h>
 #include <harmonics/plan/problem.h>
 
-namespace harmonics {
+namespace harmonics::inline in_plan {
 
 /// Layers that must run on a certain host, or on hosts of a certain type. Counted from 1, both ends
 /// included.
@@ -49,4 +49,4 @@ struct ProfileKey {
 [[nodiscard]] std::vector<ProfileKey> measured_profiles(const PlanInputs& inputs,
                                                         std::string_view model);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_plan

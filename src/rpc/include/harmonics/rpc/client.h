@@ -11,7 +11,7 @@
 #include <harmonics/rpc/tls.h>
 #include <harmonics/rpc/views.h>
 
-namespace harmonics {
+namespace harmonics::inline in_rpc {
 
 struct ClientOptions {
   /// "HOST:PORT", or several with commas between them of which one leads at a time.
@@ -68,4 +68,4 @@ class ClusterClient {
   std::unique_ptr<Parts> parts_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_rpc

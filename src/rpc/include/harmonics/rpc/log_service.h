@@ -9,7 +9,7 @@
 #include <harmonics/rpc/tls.h>
 #include <harmonics/rpc/views.h>
 
-namespace harmonics {
+namespace harmonics::inline in_rpc {
 
 /// Largest piece of a log that goes over the wire at once.
 inline constexpr std::size_t kMaxLogPieceBytes = 256 << 10;
@@ -39,4 +39,4 @@ class LogService {
   std::unique_ptr<Parts> parts_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_rpc

@@ -12,7 +12,7 @@
 #include <harmonics/rpc/tls.h>
 #include <harmonics/rpc/views.h>
 
-namespace harmonics {
+namespace harmonics::inline in_rpc {
 
 /// The longest message that either side of a cluster takes.
 inline constexpr int kMaxClusterMessageBytes = 16 << 20;
@@ -95,4 +95,4 @@ class ClusterService {
   std::unique_ptr<Parts> parts_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_rpc

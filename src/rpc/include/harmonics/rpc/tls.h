@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-namespace harmonics {
+namespace harmonics::inline in_rpc {
 
 /// PEM files; both ends show a certificate that the authority has signed. The optional ones count
 /// where the file is there.
@@ -19,4 +19,4 @@ struct TlsFiles {
   std::filesystem::path peer_key{};
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_rpc

@@ -11,7 +11,7 @@
 #include <harmonics/cluster/event.h>
 #include <harmonics/cluster/reactor.h>
 
-namespace harmonics {
+namespace harmonics::inline in_rpc {
 
 /// How many tasks one page of a listing holds at most.
 inline constexpr std::uint32_t kMaxTasksPerPage = 1000;
@@ -183,4 +183,4 @@ using ClientReply =
     std::variant<Refusal, Submitted, Done, TaskPage, TaskView, WhyPending, WaitResult,
                  std::vector<WorkerView>, std::vector<UserView>, ClusterStatus, LogPlace>;
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_rpc

@@ -10,7 +10,7 @@
 #include <harmonics/rpc/client.h>
 #include <harmonics/rpc/service.h>
 
-namespace harmonics {
+namespace harmonics::inline in_rpc {
 
 /// What a connection brings, in order: messages, then one Closed.
 struct LinkSays {
@@ -43,4 +43,4 @@ class WorkerLink {
   std::unique_ptr<Parts> parts_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_rpc

@@ -16,7 +16,7 @@
 
 #include <harmonics/runtime/stage.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 /// A batch cut into micro-batches. Rows are shared out as evenly as they go, the first
 /// micro-batches taking the odd ones.
@@ -155,4 +155,4 @@ class BatchRunner {
 [[noreturn]] void rethrow_for_part(const std::exception_ptr& error, std::size_t index,
                                    std::size_t count, const HarmonicGraph& part);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

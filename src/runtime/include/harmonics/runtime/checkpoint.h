@@ -16,7 +16,7 @@
 #include <harmonics/runtime/manifest.h>
 #include <harmonics/runtime/stage_chain.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 /// Where a run stands in its data, with the sums of the epoch under way.
 struct TrainingProgress {
@@ -68,4 +68,4 @@ std::string save_checkpoint(const std::filesystem::path& path, const StageChain&
 void load_weights(const std::filesystem::path& path, StageChain& chain,
                   const std::map<std::string, std::string>& names = {});
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

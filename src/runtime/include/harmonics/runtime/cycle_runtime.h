@@ -12,7 +12,7 @@
 #include <harmonics/runtime/stage_chain.h>
 #include <harmonics/runtime/trainer.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 /// Computes a graph and, when it has a training tap, learns. One thread.
 ///
@@ -70,4 +70,4 @@ class CycleRuntime {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

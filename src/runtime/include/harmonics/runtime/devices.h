@@ -10,7 +10,7 @@
 #include <harmonics/tensor/buffer.h>
 #include <harmonics/tensor/tensor.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 /// True when libtorch was built for CUDA and at least one GPU answers.
 [[nodiscard]] bool cuda_available();
@@ -61,4 +61,4 @@ struct BackendChoice {
 /// keeps anyone waiting.
 void wait_for_device(Device device);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

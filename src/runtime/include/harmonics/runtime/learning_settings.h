@@ -11,7 +11,7 @@
 #include <harmonics/base/json.h>
 #include <harmonics/runtime/options.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 struct LearningSettings {
   std::uint64_t seed = 1;
@@ -48,4 +48,4 @@ struct ResumedSettings {
 [[nodiscard]] ResumedSettings resumed_settings(const LearningSettings& own,
                                                const LearningSettings& saved);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 inline constexpr std::size_t kMaxManifestBytes = std::size_t{4} << 20;
 /// The most stages of one saved step.
@@ -55,4 +55,4 @@ struct Manifest {
 /// Whole or not at all.
 void write_manifest(const std::filesystem::path& path, const Manifest& manifest);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 enum class OpenClType { kCpu, kGpu, kAccelerator, kOther };
 
@@ -66,4 +66,4 @@ struct OpenClWish {
 [[nodiscard]] std::string opencl_lacking(std::span<const OpenClDevice> devices,
                                          const OpenClWish& wish);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -9,7 +9,7 @@
 
 #include <harmonics/graph/deployment.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 enum class OptimizerKind { kSgd, kAdam, kAdamW };
 
@@ -128,4 +128,4 @@ struct RuntimeOptions {
   void check() const;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

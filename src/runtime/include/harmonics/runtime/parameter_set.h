@@ -8,7 +8,7 @@
 #include <harmonics/runtime/options.h>
 #include <harmonics/runtime/stage.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 /// Owns its values and optimiser state, in main memory. One thread. The update rules are those of a
 /// Stage, bit for bit.
@@ -38,4 +38,4 @@ class ParameterSet {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -10,7 +10,7 @@
 
 #include <harmonics/runtime/stage.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 inline constexpr std::size_t kMaxSafetensorsHeader = std::size_t{100} << 20;
 
@@ -34,4 +34,4 @@ std::string write_safetensors(const std::filesystem::path& path, const Safetenso
 [[nodiscard]] std::map<std::string, std::string> read_safetensors_metadata(
     const std::filesystem::path& path);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

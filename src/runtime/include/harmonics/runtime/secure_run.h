@@ -16,7 +16,7 @@
 #include <harmonics/runtime/stage_chain.h>
 #include <harmonics/runtime/stage_custody.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 /// What an opening says of one part: its name, who signs for it, its graph, and what leaves the
 /// graph in it.
@@ -110,4 +110,4 @@ class SecureRun {
 /// the log says so. For destructors: it does nothing while an exception unwinds.
 void close_quietly(const StageChain& chain) noexcept;
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 /// The names of the weights that each stage signed, by stage; of a checkpoint, or of the latest
 /// step of a manifest. Empty where it does not say.
 [[nodiscard]] std::map<std::string, std::vector<std::string>> checkpoint_signed_weights(
     const std::filesystem::path& path);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

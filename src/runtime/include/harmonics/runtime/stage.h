@@ -15,7 +15,7 @@
 #include <harmonics/runtime/options.h>
 #include <harmonics/tensor/tensor.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 using NamedTensors = std::map<std::string, Tensor, std::less<>>;
 
@@ -124,4 +124,4 @@ class Stage {
 /// The same as 64 hexadecimal digits.
 [[nodiscard]] std::string weights_digest(const NamedTensors& weights);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -13,7 +13,7 @@
 
 #include <harmonics/runtime/stage.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 /// Holds one graph, its weights and optimiser state on its device. One thread at a time; several
 /// backends may compute in several threads. The calls mean what Stage says of those of the same
@@ -57,4 +57,4 @@ class StageBackend {
   virtual void set_buffers(const NamedTensors& values);
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

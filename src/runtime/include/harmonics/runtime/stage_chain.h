@@ -15,7 +15,7 @@
 #include <harmonics/runtime/learning_settings.h>
 #include <harmonics/runtime/stage.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 class SecureRun;
 
@@ -131,4 +131,4 @@ class StageChain {
   LearningState state_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

@@ -8,7 +8,7 @@
 #include <harmonics/custody/custody_log.h>
 #include <harmonics/runtime/stage.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 /// The stage that signs for what leaves the graph in a part, and the boundary over which it goes.
 [[nodiscard]] std::string reader_of(const std::string& stage);
@@ -59,4 +59,4 @@ class StageCustody {
   bool weights_known_ = true;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

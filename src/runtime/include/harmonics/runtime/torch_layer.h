@@ -15,7 +15,7 @@
 
 #include <harmonics/graph/layer_type.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 /// What one call of a layer sees. Tensors carry a leading batch axis.
 struct LayerCall {
@@ -53,4 +53,4 @@ void register_torch_loss(std::string name, TorchLoss loss);
 [[nodiscard]] TorchActivation torch_activation(std::string_view name);
 [[nodiscard]] TorchLoss torch_loss(std::string_view name);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

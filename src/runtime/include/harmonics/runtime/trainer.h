@@ -16,7 +16,7 @@
 #include <harmonics/runtime/checkpoint.h>
 #include <harmonics/runtime/stage_chain.h>
 
-namespace harmonics {
+namespace harmonics::inline in_runtime {
 
 class MetricsFile;
 
@@ -137,4 +137,4 @@ class Trainer {
   std::int64_t saved_rows_ = 0;  // of the checkpoint's batches; 0: nothing to compare
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_runtime

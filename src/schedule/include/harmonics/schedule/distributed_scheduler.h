@@ -17,7 +17,7 @@
 #include <harmonics/schedule/remote_options.h>
 #include <harmonics/transport/binding.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 /// Runs parts made by partition_graph or auto_partition, in order, each on its own backend.
 /// Outputs, gradients and weights equal those of the uncut graph bit for bit; checkpoints are the
@@ -112,4 +112,4 @@ class DistributedScheduler {
   OwnedState<State> state_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

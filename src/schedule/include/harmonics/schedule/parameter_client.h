@@ -11,7 +11,7 @@
 #include <harmonics/schedule/parameter_server.h>
 #include <harmonics/transport/transport.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 struct ParameterClientOptions {
   /// This worker's number; no two workers share one.
@@ -103,4 +103,4 @@ class ParameterWorker {
 [[nodiscard]] NamedTensors trained_parameters(const HarmonicGraph& graph,
                                               const RuntimeOptions& options);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

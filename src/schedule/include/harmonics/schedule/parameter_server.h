@@ -11,7 +11,7 @@
 #include <harmonics/runtime/stage.h>
 #include <harmonics/transport/transport.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 enum class ParameterMode {
   /// An update is made of the gradients of all workers, added up in the order of their numbers:
@@ -114,4 +114,4 @@ class ParameterServer {
 [[nodiscard]] std::vector<NamedTensors> shard_parameters(const NamedTensors& parameters,
                                                          std::uint32_t shards);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

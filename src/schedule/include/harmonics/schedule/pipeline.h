@@ -8,7 +8,7 @@
 
 #include <harmonics/base/clock.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 /// All three give the same answer bit for bit; they differ in speed and memory.
 enum class PipelineOrder {
@@ -49,4 +49,4 @@ struct Pass {
 [[nodiscard]] std::vector<Pass> pipeline_passes(PipelineOrder order, std::uint32_t micro_batches,
                                                 std::size_t depth);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

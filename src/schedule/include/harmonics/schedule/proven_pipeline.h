@@ -14,7 +14,7 @@
 #include <harmonics/runtime/int8_network.h>
 #include <harmonics/transport/transport.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 /// Rows of each tensor that its receiver compares with the proof's commitments.
 inline constexpr std::size_t kSpotCheckedRows = 4;
@@ -52,4 +52,4 @@ class ProvenPipeline {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -14,7 +14,7 @@
 #include <harmonics/runtime/stage.h>
 #include <harmonics/transport/transport.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 /// In which order the ranks' values are added. Each order is fixed: the same inputs give the same
 /// bits in every run and on every rank. The orders differ in rounding and in speed.
@@ -118,4 +118,4 @@ class Reducer {
   OwnedState<State> state_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -8,7 +8,7 @@
 #include <harmonics/schedule/pipeline.h>
 #include <harmonics/transport/transport.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 struct RemoteOptions {
   /// Seed, micro-batches, clipping and precision must be the same in all parts.
@@ -22,4 +22,4 @@ struct RemoteOptions {
   Nanoseconds closing = std::chrono::seconds(30);
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

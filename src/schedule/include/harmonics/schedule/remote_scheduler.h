@@ -16,7 +16,7 @@
 #include <harmonics/schedule/remote_options.h>
 #include <harmonics/transport/binding.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 /// Runs one part, made by partition_graph or by hand. Together the parts compute what the uncut
 /// graph computes, bit for bit: each process reads its own data in the run's one sample order,
@@ -104,4 +104,4 @@ class RemoteScheduler {
   OwnedState<State> state_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -16,7 +16,7 @@
 #include <harmonics/schedule/pipeline.h>
 #include <harmonics/schedule/reduction.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 struct ReplicaOptions {
   /// 1 to kMaxReductionRanks.
@@ -76,4 +76,4 @@ class ReplicaScheduler {
   OwnedState<State> state_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -4,7 +4,7 @@
 #include <harmonics/runtime/stage_chain.h>
 #include <harmonics/schedule/pipeline.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 /// From now on every tensor between the parts of `chain`, and what leaves the graph, is signed and
 /// checked, on a thread per part; SecureRun::close of its custody ends the run. All parts must be
@@ -12,4 +12,4 @@ namespace harmonics {
 void make_secure(StageChain& chain, const RuntimeOptions& options,
                  const PipelineOptions& pipeline = {});
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

@@ -7,7 +7,7 @@
 
 #include <harmonics/base/clock.h>
 
-namespace harmonics {
+namespace harmonics::inline in_schedule {
 
 struct Throughput {
   double samples_per_second = 0;
@@ -53,4 +53,4 @@ class ThroughputMeter {
   std::deque<Nanoseconds> busy_;  // of the last steps
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_schedule

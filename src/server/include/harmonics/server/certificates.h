@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 /// How long certificates are good for unless told otherwise; authorities: ten years.
 inline constexpr int kCertificateDays = 730;
@@ -42,4 +42,4 @@ std::vector<std::string> make_certificates(const std::filesystem::path& folder,
 /// The last day of the certificate in a file, "2029-02-18".
 [[nodiscard]] std::string certificate_end(const std::filesystem::path& file);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

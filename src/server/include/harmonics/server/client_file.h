@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 /// How to reach a cluster. What is empty is not said.
 struct ClientFile {
@@ -23,4 +23,4 @@ struct ClientFile {
 /// The text that says the same; paths stay as they are.
 [[nodiscard]] std::string client_file_text(const ClientFile& file);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

@@ -20,7 +20,7 @@
 
 #include <harmonics/cluster/policy.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 /// The name of the function that a policy library exports.
 inline constexpr const char* kPolicyFunction = "harmonics_make_policy";
@@ -68,4 +68,4 @@ class PolicyProcess final : public WorkloadPolicy {
 /// code.
 int serve_policy(const std::filesystem::path& library);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

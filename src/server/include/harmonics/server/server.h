@@ -12,7 +12,7 @@
 #include <harmonics/cluster/reactor.h>
 #include <harmonics/rpc/tls.h>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 /// Requests that one user may send in a second, unless told otherwise.
 inline constexpr std::uint64_t kDefaultRate = 20'000;
@@ -70,4 +70,4 @@ class ClusterServer {
   std::unique_ptr<Parts> parts_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

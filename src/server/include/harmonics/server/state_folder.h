@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-namespace harmonics {
+namespace harmonics::inline in_server {
 
 /// $XDG_STATE_HOME/harmonics, or ~/.local/state/harmonics.
 [[nodiscard]] std::filesystem::path default_state_folder();
@@ -35,4 +35,4 @@ class FolderLock {
 /// The name of the user who runs this process.
 [[nodiscard]] std::string user_name();
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_server

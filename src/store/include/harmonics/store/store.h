@@ -13,7 +13,7 @@
 #include <harmonics/cluster/cluster_state.h>
 #include <harmonics/cluster/fact.h>
 
-namespace harmonics {
+namespace harmonics::inline in_store {
 
 inline constexpr Nanoseconds kNoRenewal = Nanoseconds::max();
 
@@ -68,4 +68,4 @@ class MemoryDisk;
 /// HARMONICS_WITH_STORE.
 [[nodiscard]] std::unique_ptr<Store> open_store(const std::string& where);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_store

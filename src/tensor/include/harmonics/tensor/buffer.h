@@ -6,7 +6,7 @@
 #include <functional>
 #include <memory>
 
-namespace harmonics {
+namespace harmonics::inline in_tensor {
 
 inline constexpr std::size_t kBufferAlignment = 64;
 
@@ -66,4 +66,4 @@ class BufferPool {
   std::shared_ptr<Shelves> shelves_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_tensor

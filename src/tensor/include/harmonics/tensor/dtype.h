@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace harmonics {
+namespace harmonics::inline in_tensor {
 
 /// The numbers are part of the binary formats: never renumber.
 enum class DType : std::uint8_t {
@@ -83,4 +83,4 @@ struct TensorSpec {
 /// "float32 {3, 224, 224}"
 [[nodiscard]] std::string spec_text(const TensorSpec& spec);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_tensor

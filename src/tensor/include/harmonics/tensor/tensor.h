@@ -13,7 +13,7 @@
 #include <harmonics/tensor/buffer.h>
 #include <harmonics/tensor/dtype.h>
 
-namespace harmonics {
+namespace harmonics::inline in_tensor {
 
 /// Shape, dtype and a contiguous (row-major) window into a buffer. Copying a handle shares the
 /// bytes. A default-made tensor is undefined: `defined()` is false and it has no elements.
@@ -92,4 +92,4 @@ class Tensor {
 /// Joins CPU tensors of one dtype along the first axis; all other axes must agree, else an Error.
 [[nodiscard]] Tensor concat_rows(std::span<const Tensor> parts);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_tensor

@@ -10,7 +10,7 @@ namespace at {
 class Tensor;
 }
 
-namespace harmonics {
+namespace harmonics::inline in_tensor {
 
 /// A torch tensor over the same bytes. The buffer lives as long as either handle.
 [[nodiscard]] at::Tensor to_torch(const Tensor& tensor);
@@ -19,4 +19,4 @@ namespace harmonics {
 /// handle. An unsupported dtype, layout or device is an Error.
 [[nodiscard]] Tensor from_torch(const at::Tensor& tensor);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_tensor

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// What carries a boundary between processes.
 enum class RemoteTransport { TCP, GRPC, Flight, SharedMemory };
@@ -57,4 +57,4 @@ struct RemoteBinding {
 /// Checks name, host and max_message_size; an Error (kInvalidArgument) names the binding.
 void check_binding(const RemoteBinding& binding);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -6,7 +6,7 @@
 
 #include <harmonics/transport/transport.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// The two ends of a boundary inside this process. A message is handed over as it is: the receiver
 /// gets the very tensor that was sent, on any device, and no byte is copied. Otherwise the ends
@@ -14,4 +14,4 @@ namespace harmonics {
 [[nodiscard]] std::pair<TransportPtr, TransportPtr> make_bus(const std::string& name,
                                                              Window window = {});
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

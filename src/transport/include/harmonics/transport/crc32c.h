@@ -5,7 +5,7 @@
 
 #include <harmonics/base/bytes.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// The CRC of `bytes` when `before` is the CRC of what came before them (0 at the start).
 [[nodiscard]] std::uint32_t crc32c(ByteSpan bytes, std::uint32_t before = 0);
@@ -16,4 +16,4 @@ namespace harmonics {
 [[nodiscard]] std::uint32_t crc32c_hardware(ByteSpan bytes, std::uint32_t before);
 [[nodiscard]] bool crc32c_has_hardware();
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// The most aliases that a process may have.
 inline constexpr std::size_t kMaxHostAliases = 1024;
@@ -14,4 +14,4 @@ inline constexpr std::size_t kMaxHostAliases = 1024;
 /// an Error (kResourceExhausted).
 void set_host_alias(const std::string& name, const std::string& address);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

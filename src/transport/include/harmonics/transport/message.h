@@ -8,7 +8,7 @@
 #include <harmonics/base/bytes.h>
 #include <harmonics/tensor/tensor.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// The numbers are part of the frame format: never renumber.
 enum class MessageKind : std::uint8_t {
@@ -39,4 +39,4 @@ struct Message {
 /// What a message costs in credits: the bytes of its tensor and of its attachment.
 [[nodiscard]] std::uint64_t message_bytes(const Message& message);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -12,7 +12,7 @@
 #include <harmonics/transport/binding.h>
 #include <harmonics/transport/message.h>
 
-namespace harmonics {
+namespace harmonics::inline in_transport {
 
 /// The moment at which a wait gives up.
 using Deadline = std::chrono::steady_clock::time_point;
@@ -142,4 +142,4 @@ inline constexpr std::size_t kMaxToken = 1024;
 [[nodiscard]] TransportPtr make_transport(const RemoteBinding& binding,
                                           const TransportOptions& options = {});
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_transport

@@ -10,7 +10,7 @@
 #include <harmonics/cluster/worker.h>
 #include <harmonics/rpc/client.h>
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 
 struct WorkerSettings {
   /// The server, this worker's token, TLS.
@@ -68,4 +68,4 @@ class WorkerAgent {
   std::unique_ptr<Parts> parts_;
 };
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker

@@ -8,7 +8,7 @@
 
 #include <harmonics/cluster/worker.h>
 
-namespace harmonics {
+namespace harmonics::inline in_worker {
 
 /// Processors that this process may use.
 [[nodiscard]] std::uint32_t count_cpus();
@@ -28,4 +28,4 @@ namespace harmonics {
                                                          const std::string& models,
                                                          const std::string& memories);
 
-}  // namespace harmonics
+}  // namespace harmonics::inline in_worker
