@@ -16,7 +16,6 @@ required=(
   libsodium-dev libsqlite3-dev libpq-dev postgresql
   libopenmpi-dev openmpi-bin ocl-icd-opencl-dev opencl-headers libclblast-dev pocl-opencl-icd
   openjdk-17-jdk-headless maven
-  nlohmann-json3-dev
   libgtest-dev libgmock-dev libbenchmark-dev libgloo-dev iproute2
   clang-format doxygen
 )
