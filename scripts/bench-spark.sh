@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 scripts/spark-package.sh || exit $(($? == 3 ? 0 : 1)) # 3: Spark is left out, which is no failure
-version=0.1.0
+version=$(sed -n 's:^  <version>\(.*\)</version>$:\1:p' pom.xml)
 jars=$PWD/bindings/jvm/target/harmonics-jvm-$version.jar
 jars+=,$PWD/spark/target/harmonics-spark-$version.jar,$PWD/spark/target/harmonics-spark-$version-tests.jar
 export SPARK_HOME=$PWD/spark/target/spark-home SPARK_SCALA_VERSION=2.13 SPARK_LOCAL_IP=127.0.0.1

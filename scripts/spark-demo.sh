@@ -9,7 +9,7 @@ scripts/build.sh release harmonics_jni
 scripts/spark-package.sh
 echo "spark: starting two executor processes on this machine (some seconds)"
 
-version=0.1.0
+version=$(sed -n 's:^  <version>\(.*\)</version>$:\1:p' pom.xml)
 jars=$PWD/bindings/jvm/target/harmonics-jvm-$version.jar
 jars+=,$PWD/spark/target/harmonics-spark-$version.jar
 jars+=,$PWD/spark/examples/target/harmonics-spark-examples-$version.jar

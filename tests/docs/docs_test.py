@@ -54,6 +54,17 @@ class Docs(unittest.TestCase):
             self.assertIn(folder, settings['STRIP_FROM_INC_PATH'].split(),
                           f"the reference would say <{folder[4:]}/harmonics/…>")
 
+    def test_there_is_one_version(self):
+        """CMakeLists.txt has it; what Maven and pip need as text says the same."""
+        version = re.search(r'^project\(harmonics VERSION ([\d.]+)', (ROOT / 'CMakeLists.txt').read_text(), re.M).group(1)
+        ours = r'<(?:artifactId>harmonics-parent</artifactId>\s*<)version>([^<]*)<'
+        places = {**{name: ours for name in ('pom.xml', 'spark/pom.xml', 'spark/examples/pom.xml', 'bindings/jvm/pom.xml')},
+                  **{name: r'(?m)^version = "([^"]*)"' for name in ('pyproject.toml', 'spark/python/pyproject.toml')},
+                  'docs/guides/spark.md': r'harmonics-\w+-(\d+\.\d+\.\d+)[-\w]*\.jar',
+                  'spark/python/harmonics_spark/__init__.py': r'harmonics-\w+-(\d+\.\d+\.\d+)\.jar'}
+        for name, pattern in places.items():
+            self.assertEqual(set(re.findall(pattern, (ROOT / name).read_text())), {version}, name)
+
 
 if __name__ == '__main__':
     unittest.main()
