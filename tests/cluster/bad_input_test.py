@@ -97,8 +97,16 @@ class BadInput(ClusterTest):
             self.assertIn(f'{users[-1]}: /etc/harmonics/{command}', text)
             self.assertRegex((share / 'tmpfiles.d' / 'harmonics.conf').read_text(),
                              rf'(?m)^d +/etc/harmonics/{command} +0700 {users[-1]} ')
-        self.assertEqual(sorted(users), sorted(made))
         self.assertEqual(len(set(users)), 2, 'server and worker are apart')
+        # With it, tasks are somebody else again; the rest is the unit's own line.
+        instead = (share / 'systemd' / 'harmonics-worker.service.d' / 'task-user.conf').read_text()
+        flags = re.search(r' --task-user (\S+) --task-dir (\S+)\n', instead)
+        users.append(flags.group(1))
+        self.assertEqual(sorted(users), sorted(made))
+        self.assertEqual(len(set(users)), 3)
+        own = next(line for line in units['harmonics-worker'].splitlines() if line.startswith('ExecStart='))
+        self.assertIn(f'ExecStart=\n{own}{flags.group(0)}', instead)
+        self.assertIn(f'CacheDirectory={flags.group(2).removeprefix("/var/cache/")}\n', instead)
         self.assertIn('KillMode=process', units['harmonics-worker'], 'tasks outlive the worker')
         self.assertRegex(units['harmonics-server'], r'(?m)^LimitNOFILE=\d{5,}$')
 
