@@ -404,9 +404,9 @@ class PostgresStore final : public GuardedStore {
       connection_->run("ALTER TABLE harmonics_journal ADD COLUMN checksum bigint");
     }
     if (version < kSchemaVersion) {
-      static_assert(kSchemaVersion == 5);
+      static_assert(kSchemaVersion == 6);
       connection_->run("DELETE FROM harmonics_schema");
-      connection_->run("INSERT INTO harmonics_schema(version) VALUES(5)");
+      connection_->run("INSERT INTO harmonics_schema(version) VALUES(6)");
     }
     // No version of its own: servers that do not know it are kept apart by the lock alone.
     connection_->run(

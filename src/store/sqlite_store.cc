@@ -168,9 +168,9 @@ void migrate(Database& database) {
         "ALTER TABLE snapshot ADD COLUMN checksum INTEGER;"
         "ALTER TABLE journal ADD COLUMN checksum INTEGER");
   }
-  if (version < kSchemaVersion) database.run("PRAGMA user_version = 5");
+  if (version < kSchemaVersion) database.run("PRAGMA user_version = 6");
 }
-static_assert(kApplicationId == 1212240461 && kSchemaVersion == 5);
+static_assert(kApplicationId == 1212240461 && kSchemaVersion == 6);
 
 /// Of the database, and of a write in the log (which has a header beside it).
 constexpr std::size_t kPageBytes = 4096;
