@@ -15,11 +15,21 @@ namespace {
 
 constexpr std::string_view kBlank = " \t\r\n\v\f";
 
+// As users spell it: without the inline namespaces of our modules.
 std::string readable(const std::type_info& type) {
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> name(
       abi::__cxa_demangle(type.name(), nullptr, nullptr, &status), &std::free);
-  return status == 0 ? name.get() : type.name();
+  std::string text = status == 0 ? name.get() : type.name();
+  constexpr std::string_view kHouse = "harmonics::";
+  constexpr std::string_view kModule = "in_";
+  for (std::size_t at = 0; (at = text.find(kHouse, at)) != text.npos;) {
+    at += kHouse.size();
+    if (text.compare(at, kModule.size(), kModule) != 0) continue;
+    const std::size_t end = text.find("::", at);
+    if (end != text.npos) text.erase(at, end + 2 - at);
+  }
+  return text;
 }
 
 std::string without_words(const std::type_info& type) {

@@ -154,7 +154,6 @@ NamedTensors train_in_two_groups(const HarmonicGraph& graph, std::size_t count,
   const auto parts = partition_graph(graph, count);
   RemoteOptions options = test_remote();
   options.pipeline.order = order;
-  DeploymentDescriptor deploy;
   const std::string target = format("tcp://127.0.0.1:{}", reserved_port());
   std::vector<NamedTensors> weights(2);
   std::vector<std::function<void()>> actions;
@@ -163,6 +162,7 @@ NamedTensors train_in_two_groups(const HarmonicGraph& graph, std::size_t count,
       std::vector<HarmonicGraph> own;
       for (std::size_t i = group; i < parts.size(); i += 2) own.push_back(parts[i]);
       DeploymentDescriptor here;
+      here.backend = Backend::CPU;  // the uncut graph's, whose bits are expected
       here.partitions.resize(own.size());
       for (PartitionOptions& partition : here.partitions) partition.target = target;
       DistributedScheduler scheduler(own, here, options);
@@ -227,6 +227,7 @@ TEST(PartsElsewhere, AnErrorInOneOfSeveralPartsEndsTheRunInAll) {
   const auto parts = partition_graph(zoo_graph("digits-mlp"), 3);
   const std::string target = format("tcp://127.0.0.1:{}", reserved_port());
   DeploymentDescriptor one, two;
+  one.backend = two.backend = Backend::CPU;
   one.partitions.resize(1);
   two.partitions.resize(2);
   one.partitions[0].target = two.partitions[0].target = two.partitions[1].target = target;
