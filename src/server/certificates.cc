@@ -63,7 +63,7 @@ std::string alternative_names(const std::vector<std::string>& hosts) {
   if (::gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0') {
     names += format(",DNS:{}", name.data());
   }
-  for (const std::string& host : hosts) names += "," + alternative_name(host);
+  for (const std::string& host : hosts) names += format(",{}", alternative_name(host));
   return names;
 }
 
