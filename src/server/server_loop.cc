@@ -262,55 +262,68 @@ void ServerLoop::learn(const ServerReactor& reactor, const Fact& fact) {
 }
 
 void ServerLoop::carry_out(const ServerEffect& effect) {
-  if (const auto* answer = std::get_if<Answer>(&effect)) {
-    const auto known = replies_.find(answer->request);
-    if (known == replies_.end()) return;
-    std::visit([&](const auto& reply) { known->second(reply); }, answer->reply);
-    replies_.erase(known);
-  } else if (const auto* open = std::get_if<OpenSession>(&effect)) {
-    const auto known = connections_.find(open->connection);
-    if (known == connections_.end()) return;
-    Connection& connection = known->second;
-    connection.worker = open->worker;
-    connection.epoch = open->epoch;
-    connection.link->open(open->epoch);
-    log_tokens_[open->worker] = connection.log_token;
-    const auto old = sessions_.find(open->worker);
-    if (old != sessions_.end() && old->second != open->connection) {
-      const auto older = connections_.find(old->second);
-      if (older != connections_.end()) older->second.link->close();
-    }
-    sessions_[open->worker] = open->connection;
-  } else if (const auto* refuse = std::get_if<RefuseSession>(&effect)) {
-    const auto known = connections_.find(refuse->connection);
-    if (known == connections_.end()) return;
-    known->second.link->send(RefusedMessage{refuse->reason});
-    known->second.link->close();
-  } else if (const auto* send = std::get_if<SendToWorker>(&effect)) {
-    const auto session = sessions_.find(send->worker);
-    if (session == sessions_.end()) return;
-    const auto known = connections_.find(session->second);
-    if (known == connections_.end() || known->second.epoch != send->epoch) return;
-    const auto* start = std::get_if<StartMessage>(&send->message);
-    if (start != nullptr && !start->peers.empty()) {
-      StartMessage told = *start;
-      told.gang_secret = gang_secret(tokens_.own(), told.id);
-      known->second.link->send(told);
-    } else {
-      known->second.link->send(send->message);
-    }
-  } else if (const auto* close = std::get_if<CloseSession>(&effect)) {
-    const auto session = sessions_.find(close->worker);
-    if (session == sessions_.end()) return;
-    const auto known = connections_.find(session->second);
-    if (known != connections_.end() && known->second.epoch == close->epoch) {
-      known->second.link->close();
-    }
-  } else if (const auto* plan = std::get_if<AskPlan>(&effect)) {
-    plans_->ask(*plan);
-  } else if (const auto* note = std::get_if<Note>(&effect)) {
-    log_warn("server", "{}", note->text);
+  std::visit([this](const auto& one) { obey(one); }, effect);
+}
+
+void ServerLoop::obey(const Answer& answer) {
+  const auto known = replies_.find(answer.request);
+  if (known == replies_.end()) return;
+  std::visit([&](const auto& reply) { known->second(reply); }, answer.reply);
+  replies_.erase(known);
+}
+
+void ServerLoop::obey(const OpenSession& open) {
+  const auto known = connections_.find(open.connection);
+  if (known == connections_.end()) return;
+  Connection& connection = known->second;
+  connection.worker = open.worker;
+  connection.epoch = open.epoch;
+  connection.link->open(open.epoch);
+  log_tokens_[open.worker] = connection.log_token;
+  const auto old = sessions_.find(open.worker);
+  if (old != sessions_.end() && old->second != open.connection) {
+    const auto older = connections_.find(old->second);
+    if (older != connections_.end()) older->second.link->close();
   }
+  sessions_[open.worker] = open.connection;
+}
+
+void ServerLoop::obey(const RefuseSession& refuse) {
+  const auto known = connections_.find(refuse.connection);
+  if (known == connections_.end()) return;
+  known->second.link->send(RefusedMessage{refuse.reason});
+  known->second.link->close();
+}
+
+void ServerLoop::obey(const SendToWorker& send) {
+  const Connection* connection = session_of(send.worker, send.epoch);
+  if (connection == nullptr) return;
+  const auto* start = std::get_if<StartMessage>(&send.message);
+  if (start != nullptr && !start->peers.empty()) {
+    StartMessage told = *start;
+    told.gang_secret = gang_secret(tokens_.own(), told.id);
+    connection->link->send(told);
+  } else {
+    connection->link->send(send.message);
+  }
+}
+
+void ServerLoop::obey(const CloseSession& close) {
+  if (const Connection* connection = session_of(close.worker, close.epoch)) {
+    connection->link->close();
+  }
+}
+
+void ServerLoop::obey(const AskPlan& plan) { plans_->ask(plan); }
+
+void ServerLoop::obey(const Note& note) { log_warn("server", "{}", note.text); }
+
+const ServerLoop::Connection* ServerLoop::session_of(WorkerId worker, Epoch epoch) const {
+  const auto session = sessions_.find(worker);
+  if (session == sessions_.end()) return nullptr;
+  const auto known = connections_.find(session->second);
+  if (known == connections_.end() || known->second.epoch != epoch) return nullptr;
+  return &known->second;
 }
 
 void ServerLoop::answer(const ServerReactor& reactor, Question& question, Time now) {

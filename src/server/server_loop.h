@@ -127,6 +127,16 @@ class ServerLoop final : public ClusterBackend {
   ClientReply find_log(const ServerReactor& reactor, const LogQuery& query);
   void learn(const ServerReactor& reactor, const Fact& fact);
   void carry_out(const ServerEffect& effect);
+  // One for each effect: a new one does not compile until it has its own.
+  void obey(const Answer& answer);
+  void obey(const OpenSession& open);
+  void obey(const RefuseSession& refuse);
+  void obey(const SendToWorker& send);
+  void obey(const CloseSession& close);
+  void obey(const AskPlan& plan);
+  void obey(const Note& note);
+  /// Null when the worker has no such session any more.
+  [[nodiscard]] const Connection* session_of(WorkerId worker, Epoch epoch) const;
   [[nodiscard]] Time now() const;
 
   std::unique_ptr<Store> store_;

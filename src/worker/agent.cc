@@ -166,6 +166,14 @@ struct WorkerAgent::Parts {
   void report_progress(Time at);
   void tell_progress(const std::string& attempt);
   void carry_out(const WorkerEffect& effect);
+  // One for each effect: a new one does not compile until it has its own.
+  void obey(const SendToServer& send);
+  void obey(const Launch& launch);
+  void obey(const Stop& stop);
+  void obey(const ExtendLease& lease);
+  void obey(const DropRecord& drop);
+  void obey(const Reconnect& reconnect);
+  void obey(const GiveUp& give_up);
   RunRecord prepare(const StartMessage& start) const;
   void launch_waiting();
   bool must_wait(const StartMessage& start, const RunRecord& run);
@@ -363,28 +371,38 @@ bool WorkerAgent::Parts::drop_waiting(const Stop& stop) {
 }
 
 void WorkerAgent::Parts::carry_out(const WorkerEffect& effect) {
-  if (const auto* send = std::get_if<SendToServer>(&effect)) {
-    if (link) link->send(send->message);
-  } else if (const auto* start = std::get_if<Launch>(&effect)) {
-    waiting.push_back(start->start);
-  } else if (const auto* stop = std::get_if<Stop>(&effect)) {
-    if (drop_waiting(*stop)) return;
-    const auto grace = std::chrono::duration_cast<milliseconds>(stop->grace).count();
-    host.stop(to_string(stop->id), {run_end(stop->as), static_cast<std::uint64_t>(grace)});
-  } else if (const auto* lease = std::get_if<ExtendLease>(&effect)) {
-    const auto boottime = [at = now(), from = boottime_ns()](Time until) {
-      return from + static_cast<std::uint64_t>(std::max(until - at, Nanoseconds(0)).count());
-    };
-    host.set_lease({boottime(lease->until), boottime(lease->hold_until)});
-  } else if (const auto* drop = std::get_if<DropRecord>(&effect)) {
-    host.drop(to_string(drop->id));
-    folders.remove(to_string(drop->id));
-  } else if (const auto* reconnect = std::get_if<Reconnect>(&effect)) {
-    if (link) schedule_reconnect(reconnect->reason);
-  } else if (const auto* give_up = std::get_if<GiveUp>(&effect)) {
-    gave_up = give_up->reason;
-  }
+  std::visit([this](const auto& one) { obey(one); }, effect);
 }
+
+void WorkerAgent::Parts::obey(const SendToServer& send) {
+  if (link) link->send(send.message);
+}
+
+void WorkerAgent::Parts::obey(const Launch& launch) { waiting.push_back(launch.start); }
+
+void WorkerAgent::Parts::obey(const Stop& stop) {
+  if (drop_waiting(stop)) return;
+  const auto grace = std::chrono::duration_cast<milliseconds>(stop.grace).count();
+  host.stop(to_string(stop.id), {run_end(stop.as), static_cast<std::uint64_t>(grace)});
+}
+
+void WorkerAgent::Parts::obey(const ExtendLease& lease) {
+  const auto boottime = [at = now(), from = boottime_ns()](Time until) {
+    return from + static_cast<std::uint64_t>(std::max(until - at, Nanoseconds(0)).count());
+  };
+  host.set_lease({boottime(lease.until), boottime(lease.hold_until)});
+}
+
+void WorkerAgent::Parts::obey(const DropRecord& drop) {
+  host.drop(to_string(drop.id));
+  folders.remove(to_string(drop.id));
+}
+
+void WorkerAgent::Parts::obey(const Reconnect& reconnect) {
+  if (link) schedule_reconnect(reconnect.reason);
+}
+
+void WorkerAgent::Parts::obey(const GiveUp& give_up) { gave_up = give_up.reason; }
 
 std::string WorkerAgent::Parts::run() {
   connect();
