@@ -69,6 +69,14 @@ class ClusterTest(unittest.TestCase):
             process.send_signal(how)
         process.wait(timeout=TIMEOUT_S)
 
+    @staticmethod
+    def kill_pids(pids):
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
     def printed(self, process):
         return self.output[process].read_text()
 

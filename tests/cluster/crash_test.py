@@ -60,14 +60,6 @@ class CrashBase(ClusterTest):
     def guardians(self, worker='*'):
         return self.recorded(5, worker)
 
-    @staticmethod
-    def kill_pids(pids):
-        for pid in pids:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-
     def hiding(self, lock, clash):
         """Takes the lock, and starts processes that hold it and hide: no parent, no environment, their
         own session. If an earlier attempt still has it, `clash` is run."""

@@ -9,7 +9,6 @@ import pathlib
 import random
 import re
 import shutil
-import signal
 import subprocess
 import unittest
 import urllib.request
@@ -95,14 +94,6 @@ class Pipeline(ClusterTest):
             except (OSError, ValueError, IndexError):
                 pass
         return found
-
-    @staticmethod
-    def kill_pids(pids):
-        for pid in pids:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
 
     def test_three_stages_learn_what_one_process_learns(self):
         self.start_server()

@@ -206,13 +206,7 @@ class FailOver(ClusterTest):
                    'the second server')
 
     def test_the_second_server_takes_over_and_nothing_is_lost(self):
-        first = self.start_named('first')
-        self.listens('first', first)
-        # The second one's port is not known before it leads: it is given one that is free.
-        self.ports['second'] = self.free_port()
-        second = self.start_named('second')
-        self.waits(second)
-        self.start_worker()
+        first, second = self.start_pair()
         marks = self.folder / 'marks'
         running = self.script(f'echo start >> {marks}; {self.held()} echo end >> {marks}', gpus=1)
         self.until_launched(running)
@@ -238,6 +232,7 @@ class FailOver(ClusterTest):
     def start_pair(self):
         first = self.start_named('first')
         self.listens('first', first)
+        # The second one's port is not known before it leads: it is given one that is free.
         self.ports['second'] = self.free_port()
         second = self.start_named('second')
         self.waits(second)
