@@ -149,7 +149,7 @@ class FrameIT {
     String plain = folder.resolve("plain").toUri().toString();
     try (HarmonicGraph graph = Digits.graph()) {
       TrainingJob job = new TrainingJob().epochs(1).batchSize(64).carrier(Carrier.TCP);
-      job.deploy(new Deployment().backend("cpu").part(1, "cpu")).parts(1);
+      job.deploy(new Deployment().backend("cpu").part(0, "cpu")).parts(1);
       Digits.SETTINGS.forEach(job::set);
       HarmonicsEstimator learner = new HarmonicsEstimator(graph, job).setOutputCol("scores");
       Pipeline pipeline = new Pipeline().setStages(new PipelineStage[] {learner});
