@@ -166,6 +166,7 @@ TEST(PlanWords, TellWhereTheWeightsAre) {
   EXPECT_THAT(public_plan(plan.text.dump()), HasSubstr(R"("checkpoint":"/srv/runs/7/checkpoint")"));
   EXPECT_THAT(explain_plan(plan.text.dump()),
               HasSubstr("Its checkpoint is /srv/runs/7/checkpoint."));
+  EXPECT_THAT(explain_plan(plan.text.dump()), testing::StartsWith("Its 1 stage: x has a to d"));
   plan.text.set("measure", true);
   EXPECT_THAT(public_plan(plan.text.dump()), Not(HasSubstr("checkpoint")));
 }

@@ -73,7 +73,7 @@ std::string explain_plan(const std::string& plan) {
   const Json json = Json::parse(plan, "plan");
   if (json.find("measure") != nullptr) return "It measures the model on workers before its plan.";
   const Json::Array& stages = json.at("stages").as_array();
-  std::string text = format("Its {} stages: ", stages.size());
+  std::string text = format("Its {} {}: ", stages.size(), stages.size() == 1 ? "stage" : "stages");
   std::set<std::string> used;
   double slowest = 0;
   std::string bottleneck;
