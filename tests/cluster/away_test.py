@@ -1,7 +1,8 @@
 """Servers, workers and machines that stay away for longer than a lease or a hold, and workers without room.
 
 Every task holds a lock of its own while one of its processes lives, so that two attempts at once are
-seen. HARMONICS_SOAK=1 runs 500 rounds, otherwise a slice. HARMONICS_SEED repeats a run.
+seen. HARMONICS_SOAK=1 runs 500 rounds, otherwise a slice (HARMONICS_CAMPAIGN_ROUNDS: as many). HARMONICS_SEED repeats a
+run.
 """
 
 import collections
@@ -14,7 +15,7 @@ import unittest
 from cluster import TIMEOUT_S, kill_marked
 from crash_test import CrashBase
 
-ROUNDS = 500 if os.environ.get('HARMONICS_SOAK') else 6
+ROUNDS = int(os.environ.get('HARMONICS_CAMPAIGN_ROUNDS', 500 if os.environ.get('HARMONICS_SOAK') else 6))
 SEED = int(os.environ.get('HARMONICS_SEED', random.SystemRandom().randrange(1 << 32)))
 LEASE_S = 2
 HOLD_S = 5
