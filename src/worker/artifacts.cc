@@ -13,6 +13,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "run_record.h"
+
 namespace harmonics::inline in_worker {
 namespace {
 
@@ -92,12 +94,7 @@ bool copy_bytes(int from, int to, std::uint64_t left) {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return false;
     if (got == 0) return true;
-    for (ssize_t at = 0; at < got;) {
-      const ssize_t wrote = ::write(to, chunk.data() + at, static_cast<std::size_t>(got - at));
-      if (wrote < 0 && errno == EINTR) continue;
-      if (wrote <= 0) return false;
-      at += wrote;
-    }
+    if (!write_all(to, {chunk.data(), static_cast<std::size_t>(got)})) return false;
     left -= static_cast<std::uint64_t>(got);
   }
   return true;

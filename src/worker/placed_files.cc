@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "run_record.h"
+
 namespace harmonics::inline in_worker {
 namespace {
 
@@ -22,16 +24,6 @@ bool make_folders_above(const std::string& root, std::string_view path,
     } else if (errno != EEXIST) {
       return false;
     }
-  }
-  return true;
-}
-
-bool write_all(int descriptor, std::string_view data) {
-  while (!data.empty()) {
-    const ssize_t wrote = ::write(descriptor, data.data(), data.size());
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) return false;
-    data.remove_prefix(static_cast<std::size_t>(wrote));
   }
   return true;
 }

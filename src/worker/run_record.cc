@@ -78,16 +78,6 @@ std::optional<RunEnd> end_from(std::string_view name) {
   return std::nullopt;
 }
 
-bool write_all(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t wrote = ::write(descriptor, text.data(), text.size());
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(wrote));
-  }
-  return true;
-}
-
 bool write_file(const std::string& path, int how, std::string_view text) {
   const int descriptor =
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, S_IRUSR | S_IWUSR);
@@ -145,6 +135,16 @@ StateRecords read_state(const std::string& folder) {
 }
 
 }  // namespace
+
+bool write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t wrote = ::write(descriptor, text.data(), text.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(wrote));
+  }
+  return true;
+}
 
 std::optional<std::string> read_small_file(const std::string& path, std::size_t limit) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);

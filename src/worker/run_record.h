@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -108,6 +109,8 @@ std::optional<EndRecord> read_end(const std::string& folder);
 
 /// The text of a small file; nothing when it cannot be read or is longer than `limit`.
 std::optional<std::string> read_small_file(const std::string& path, std::size_t limit);
+/// False (and errno) when not all of it could be written.
+bool write_all(int descriptor, std::string_view text);
 /// False (and errno) when it cannot be written.
 bool replace_file(const std::string& path, const std::string& text);
 
