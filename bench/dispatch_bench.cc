@@ -85,7 +85,7 @@ double run_seconds(WorkScheduler& scheduler, std::size_t rows,
   SliceGenerator slices(0, rows);
   const Nanoseconds start = time->now();
   if (dispatcher.run(slices) != rows) std::exit(2);
-  return std::chrono::duration<double>(time->now() - start).count();
+  return in_seconds(time->now() - start);
 }
 
 double full_rate(const WorkScheduler& scheduler) {

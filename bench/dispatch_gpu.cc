@@ -30,7 +30,7 @@ using namespace harmonics;
 using bench::median;
 using bench::row;
 
-double now_s() { return std::chrono::duration<double>(SteadyClock().now()).count(); }
+double now_s() { return in_seconds(SteadyClock().now()); }
 
 // --- models ---
 

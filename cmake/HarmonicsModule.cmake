@@ -7,7 +7,7 @@
 #   PACKAGES     what find_package must find for LIBS; the installed package looks for it again
 #   LIBS         third-party libraries that only this module's .cc files may see
 #   PUBLIC_LIBS  third-party libraries that its public headers need too
-#   TORCH        compile with libtorch and the shared precompiled torch header
+#   TORCH        compile with libtorch
 #   PART         an optional part of an earlier module, which has weak stand-ins for what it defines:
 #                linking it takes it in, by the symbol harmonics_<name>_part
 #   TESTS        one test program and one ctest entry "<name>.<file>" per *_test.cc
@@ -42,8 +42,10 @@ function(harmonics_module name)
   target_link_libraries(harmonics_${name} PUBLIC ${ARG_PUBLIC_LIBS} PRIVATE ${ARG_LIBS})
   target_compile_features(harmonics_${name} PUBLIC cxx_std_20)
   if(ARG_TORCH)
-    harmonics_use_torch(harmonics_${name})
+    target_link_libraries(harmonics_${name} PRIVATE harmonics_torch)
     list(APPEND ARG_PACKAGES Torch)
+  else()  # libtorch may bring an fmt of its own
+    harmonics_precompile(harmonics_${name} modules HEADERS <fmt/format.h>)
   endif()
   if(ARG_PART)
     target_link_options(harmonics_${name} INTERFACE LINKER:--undefined=harmonics_${name}_part)
@@ -53,10 +55,6 @@ function(harmonics_module name)
   set_property(GLOBAL PROPERTY HARMONICS_PACKAGES_OF_${name} ${ARG_PACKAGES})
 
   harmonics_check_headers(${name} ${ARG_HEADERS})
-  if(ARG_TORCH AND TARGET harmonics_${name}_headers)
-    # Without the precompiled header, which would hide what a header forgets to include.
-    target_link_libraries(harmonics_${name}_headers PRIVATE harmonics_torch)
-  endif()
   set_property(GLOBAL APPEND PROPERTY HARMONICS_BUILT_MODULES ${name})
   if(ARG_HEADERS)
     list(TRANSFORM ARG_HEADERS PREPEND include/harmonics/${name}/)
@@ -68,7 +66,7 @@ function(harmonics_module name)
   if(HARMONICS_BUILD_TESTS)
     foreach(test IN LISTS ARG_TESTS)
       if(ARG_TORCH)
-        harmonics_test(${name} ${test} TORCH)
+        harmonics_test(${name} ${test} LIBS harmonics_torch)
       else()
         harmonics_test(${name} ${test})
       endif()
@@ -92,7 +90,9 @@ function(harmonics_module_position name out)
   set(${out} ${position} PARENT_SCOPE)
 endfunction()
 
-# Every public header must compile alone: a generated file per header includes nothing else.
+# Every public header must compile alone: a generated file per header includes nothing else. All of them
+# together make the target `lonely_headers`, which `make lint` builds; an ordinary build compiles them in
+# one unit, the umbrella header.
 function(harmonics_check_headers name)
   set(generated "")
   foreach(header IN LISTS ARGN)
@@ -100,16 +100,23 @@ function(harmonics_check_headers name)
     file(CONFIGURE OUTPUT ${file} CONTENT "#include <harmonics/${name}/${header}>\n")
     list(APPEND generated ${file})
   endforeach()
-  if(generated AND HARMONICS_BUILD_TESTS)
-    add_library(harmonics_${name}_headers OBJECT ${generated})
-    target_link_libraries(harmonics_${name}_headers PRIVATE harmonics_${name})
+  if(NOT generated)
+    return()
   endif()
+  add_library(harmonics_${name}_headers OBJECT EXCLUDE_FROM_ALL ${generated})
+  set_target_properties(harmonics_${name}_headers PROPERTIES UNITY_BUILD OFF)
+  target_link_libraries(harmonics_${name}_headers PRIVATE harmonics_${name}
+    $<TARGET_NAME_IF_EXISTS:harmonics_torch>)
+  if(NOT TARGET lonely_headers)
+    add_custom_target(lonely_headers)
+  endif()
+  add_dependencies(lonely_headers harmonics_${name}_headers)
 endfunction()
 
 # One test program from one source file. Labels default to "unit".
-#   harmonics_test(module file_test.cc [TORCH] [LABELS …] [LIBS …] [TIMEOUT seconds])
+#   harmonics_test(module file_test.cc [LABELS …] [LIBS …] [TIMEOUT seconds])
 function(harmonics_test module source)
-  cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "LABELS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT" "LABELS;LIBS" ${ARGN})
   get_filename_component(stem ${source} NAME_WE)
   set(program ${module}_${stem})
   add_executable(${program} ${source})
@@ -117,9 +124,7 @@ function(harmonics_test module source)
   target_link_libraries(${program} PRIVATE harmonics_${module} harmonics_base_testing
                         GTest::gtest_main GTest::gmock ${ARG_LIBS})
   set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  if(ARG_TORCH)
-    harmonics_use_torch(${program})
-  endif()
+  harmonics_compile_as_test(${program})
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
@@ -151,18 +156,37 @@ function(harmonics_fuzzers module)
   endforeach()
 endfunction()
 
-# Makes the one precompiled torch header that all targets share: twenty seconds saved per file.
-function(harmonics_precompile_torch)
-  file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/torch_pch.cc CONTENT "")
-  add_library(harmonics_torch_pch OBJECT ${CMAKE_CURRENT_BINARY_DIR}/torch_pch.cc)
-  target_link_libraries(harmonics_torch_pch PRIVATE harmonics_torch)
-  target_precompile_headers(harmonics_torch_pch PRIVATE <torch/torch.h>)
+# Lets a target reuse a precompiled header, which is made once for all that name the same KIND: "modules",
+# "programs" or "tests", since g++ takes it only where it is asked for the same optimisation. OPTIONS are the
+# compile options of that kind, HEADERS what it holds.
+function(harmonics_precompile target kind)
+  cmake_parse_arguments(ARG "" "" "OPTIONS;HEADERS;LIBS" ${ARGN})
+  set(holder harmonics_pch_${kind})
+  if(NOT TARGET ${holder})
+    set(file ${PROJECT_BINARY_DIR}/pch_${kind}.cc)
+    file(CONFIGURE OUTPUT ${file} CONTENT "")
+    find_package(fmt REQUIRED GLOBAL)
+    find_package(Threads REQUIRED GLOBAL)
+    add_library(${holder} OBJECT EXCLUDE_FROM_ALL ${file})
+    target_compile_options(${holder} PRIVATE ${ARG_OPTIONS})
+    target_link_libraries(${holder} PRIVATE fmt::fmt Threads::Threads ${ARG_LIBS})
+    target_precompile_headers(${holder} PRIVATE ${ARG_HEADERS} <algorithm> <array> <chrono>
+      <cstdint> <deque> <filesystem> <functional> <map> <memory> <mutex> <optional> <set> <span> <sstream>
+      <string> <thread> <utility> <variant> <vector>)
+  endif()
+  target_compile_options(${target} PRIVATE ${ARG_OPTIONS})
+  target_precompile_headers(${target} REUSE_FROM ${holder})
 endfunction()
 
-# Links libtorch into a target and lets it reuse the precompiled torch header.
-function(harmonics_use_torch target)
-  target_link_libraries(${target} PRIVATE harmonics_torch)
-  if(TARGET harmonics_torch_pch)
-    target_precompile_headers(${target} REUSE_FROM harmonics_torch_pch)
-  endif()
+# Tests are compiled to be built quickly, since each of them runs once: less optimised than what they test.
+function(harmonics_compile_as_test program)
+  harmonics_precompile(${program} tests OPTIONS $<$<CONFIG:Release>:-O1>
+    HEADERS <gmock/gmock.h> <gtest/gtest.h> LIBS GTest::gtest GTest::gmock)
+endfunction()
+
+# So are programs: they parse, call and print; what takes time stands in the modules.
+function(harmonics_compile_as_program)
+  foreach(program IN LISTS ARGN)
+    harmonics_precompile(${program} programs OPTIONS $<$<CONFIG:Release>:-O1> HEADERS <fmt/format.h>)
+  endforeach()
 endfunction()

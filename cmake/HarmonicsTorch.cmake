@@ -13,6 +13,12 @@ if(HARMONICS_WITH_TORCH AND Torch_FOUND)
     message(FATAL_ERROR "This libtorch (${TORCH_INSTALL_PREFIX}) was built with the old C++ ABI, "
       "which the other libraries do not share: take the cxx11-ABI download of libtorch instead.")
   endif()
+  # The one ABI of all that is built here need not be said: a definition more and no precompiled header fits.
+  get_target_property(options torch INTERFACE_COMPILE_OPTIONS)
+  if(options)
+    list(REMOVE_ITEM options -D_GLIBCXX_USE_CXX11_ABI=1)
+    set_target_properties(torch PROPERTIES INTERFACE_COMPILE_OPTIONS "${options}")
+  endif()
   add_library(harmonics_torch INTERFACE)
   # PyTorch's wheels export parts of an older C++ library (std::filesystem::remove_all, which then calls
   # what is not there): the system's own must be looked at first.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <thread>
 
+#include <harmonics/base/environment.h>
 #include <harmonics/base/error.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/server/certificates.h>
@@ -22,11 +23,6 @@ using std::chrono::milliseconds;
 constexpr const char* kDefaultScheduler = "localhost:50051";
 /// Between two looks for a token.
 constexpr milliseconds kLookPeriod(50);
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
 
 bool is_there(const fs::path& file) {
   struct stat status {};
@@ -110,9 +106,9 @@ std::optional<TlsFiles> tls_files(const fs::path& folder, const std::string& rol
 
 ServerAccess resolve_access(const ServerAccess& flags) {
   ServerAccess access = flags;
-  if (access.scheduler.empty()) access.scheduler = variable("HARMONICS_SCHEDULER");
-  if (access.tls.empty()) access.tls = variable("HARMONICS_TLS");
-  if (access.token_file.empty()) access.token_file = variable("HARMONICS_TOKEN_FILE");
+  if (access.scheduler.empty()) access.scheduler = environment_text("HARMONICS_SCHEDULER");
+  if (access.tls.empty()) access.tls = environment_text("HARMONICS_TLS");
+  if (access.token_file.empty()) access.token_file = environment_text("HARMONICS_TOKEN_FILE");
   const fs::path path = default_client_file();
   if (!path.empty() && is_there(path)) {
     const ClientFile file = read_client_file(path);

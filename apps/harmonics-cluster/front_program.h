@@ -7,6 +7,9 @@
 
 namespace harmonics::inline in_cluster_program {
 
+/// How long the other processes of a gang may take to start.
+inline constexpr const char* kFirstContactSeconds = "300";
+
 /// "worker-1=gpu-1:45123,worker-2=gpu-2:41001", as a worker tells a gang: the hosts, in that order.
 [[nodiscard]] std::vector<std::string> gang_hosts(const std::string& peers);
 

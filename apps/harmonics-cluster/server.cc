@@ -21,7 +21,7 @@
 namespace harmonics::inline in_cluster_program {
 namespace {
 
-constexpr std::chrono::milliseconds kLookPeriod(100);
+constexpr std::chrono::milliseconds kFailurePeriod(100);
 
 ServerSettings settings_of(const ServerCommand& command) {
   ServerSettings settings;
@@ -135,7 +135,7 @@ int server(const ServerCommand& command) {
   }
   write_text(TextStream::kOutput, text + next_steps(command, server.port()));
   while (!signalled) {
-    const std::string failure = server.wait_for_failure(kLookPeriod);
+    const std::string failure = server.wait_for_failure(kFailurePeriod);
     if (!failure.empty()) {
       fail(
           ErrorCode::kInternal,

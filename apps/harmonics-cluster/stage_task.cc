@@ -21,15 +21,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// How long the other stages may take to start, and one tensor to come. A stage that is gone is seen
-// by the server, which stops the others; this is for what the server cannot see.
-constexpr const char* kFirstContactSeconds = "300";
+// How long one tensor may take to come. A stage that is gone is seen by the server, which stops the
+// others; this is for what the server cannot see.
 constexpr const char* kDeadlineSeconds = "600";
 constexpr std::size_t kMaxMark = 256;
 constexpr std::size_t kChainMarkLetters = 12;
 constexpr std::size_t kMaxProfileBytes = std::size_t{16} << 20;
 
-std::string variable(const char* name) {
+std::string ordered(const char* name) {
   const char* value = std::getenv(name);
   if (value != nullptr) return value;
   fail(ErrorCode::kFailedPrecondition, "{} is not set: only a worker runs this", name);
@@ -187,14 +186,14 @@ std::vector<std::string> stage_words(const StageOrders& orders) {
 
 int stage_task() {
   StageOrders orders;
-  orders.pipeline = variable("HARMONICS_PIPELINE");
-  orders.graph = variable("HARMONICS_PIPELINE_GRAPH");
-  orders.plan = variable("HARMONICS_PIPELINE_PLAN");
-  orders.hosts = gang_hosts(variable("HARMONICS_GANG_PEERS"));
-  const std::string rank = variable("HARMONICS_GANG_RANK");
+  orders.pipeline = ordered("HARMONICS_PIPELINE");
+  orders.graph = ordered("HARMONICS_PIPELINE_GRAPH");
+  orders.plan = ordered("HARMONICS_PIPELINE_PLAN");
+  orders.hosts = gang_hosts(ordered("HARMONICS_GANG_PEERS"));
+  const std::string rank = ordered("HARMONICS_GANG_RANK");
   std::from_chars(rank.data(), rank.data() + rank.size(), orders.rank);
-  orders.run = format("task-{}.{}", variable("HARMONICS_TASK_ID"), variable("HARMONICS_ATTEMPT"));
-  orders.has_devices = !variable("HARMONICS_DEVICES").empty();
+  orders.run = format("task-{}.{}", ordered("HARMONICS_TASK_ID"), ordered("HARMONICS_ATTEMPT"));
+  orders.has_devices = !ordered("HARMONICS_DEVICES").empty();
   if (const char* tls = std::getenv("HARMONICS_PIPELINE_TLS")) orders.tls = tls;
   orders.scratch = fs::current_path();
   const Json plan = Json::parse(orders.plan, "plan");

@@ -11,8 +11,6 @@
 namespace harmonics::inline in_cluster_program {
 namespace {
 
-double seconds(Time time) { return std::chrono::duration<double>(time).count(); }
-
 Json texts(const std::vector<std::string>& items) {
   Json list = Json::array();
   for (const std::string& item : items) list.push(item);
@@ -70,8 +68,8 @@ Json task_json(const TaskView& task) {
   json.set("losses", std::int64_t{task.losses});
   json.set("preemptions", std::int64_t{task.preemptions});
   json.set("refusals", std::int64_t{task.refusals});
-  json.set("submitted", seconds(task.submitted));
-  if (task.changed != Time{}) json.set("changed", seconds(task.changed));
+  json.set("submitted", in_seconds(task.submitted));
+  if (task.changed != Time{}) json.set("changed", in_seconds(task.changed));
   Json members = Json::array();
   for (const MemberView& member : task.members) {
     members.push(Json()
@@ -109,10 +107,10 @@ Json worker_json(const WorkerView& worker) {
   json.set("name", worker.spec.name).set("state", worker.state);
   json.set("address", worker.spec.address).set("cpus", std::int64_t{worker.spec.cpus});
   json.set("memory_mb", worker.spec.memory_mb).set("draining", worker.draining);
-  json.set("heard", seconds(worker.heard));
+  json.set("heard", in_seconds(worker.heard));
   if (!worker.problem.empty()) {
     json.set("problem", worker.problem);
-    if (worker.retry != Time{}) json.set("tried_again", seconds(worker.retry));
+    if (worker.retry != Time{}) json.set("tried_again", in_seconds(worker.retry));
   }
   Json devices = Json::array();
   for (const DeviceSpec& device : worker.spec.devices) {
@@ -149,7 +147,7 @@ std::string problem_lines(const std::vector<WorkerView>& workers, Time now) {
   std::string text;
   for (const WorkerView& worker : workers) {
     if (worker.problem.empty()) continue;
-    const double left = std::max(0.0, seconds(worker.retry - now));
+    const double left = std::max(0.0, in_seconds(worker.retry - now));
     text += format(
         "{} is unable to start tasks: {}; {}\n", escaped(worker.spec.name), escaped(worker.problem),
         worker.retry == Time{} ? "a task is being tried" : "tried again in " + as_duration(left));
@@ -175,7 +173,7 @@ std::string place_text(const TaskView& task) {
 
 std::string age_text(Time since, Time now) {
   if (since == Time{}) return "-";
-  return as_duration(std::max(0.0, seconds(now - since)));
+  return as_duration(std::max(0.0, in_seconds(now - since)));
 }
 
 std::optional<double> progress_share(const std::string& line) {

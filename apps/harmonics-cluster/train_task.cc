@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include <harmonics/base/environment.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/listed.h>
@@ -25,7 +26,6 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "HARMONICS_PARAM_";
 constexpr const char* kSyntheticRows = "512";
-constexpr const char* kFirstContactSeconds = "300";
 
 const std::string* find(const TaskParams& params, const std::string& key) {
   const auto found = params.find(key);
@@ -159,13 +159,8 @@ TaskParams params_from_environment() {
   return params;
 }
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
-
 std::uint64_t number_variable(const char* name) {
-  const std::string text = variable(name);
+  const std::string text = environment_text(name);
   std::uint64_t value = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
   if (read.ec == std::errc() && read.ptr == text.data() + text.size()) return value;
@@ -174,13 +169,13 @@ std::uint64_t number_variable(const char* name) {
 
 TrainGang gang_from_environment() {
   TrainGang gang;
-  gang.hosts = gang_hosts(variable("HARMONICS_GANG_PEERS"));
+  gang.hosts = gang_hosts(environment_text("HARMONICS_GANG_PEERS"));
   if (gang.hosts.size() < 2) return gang;
   gang.rank = number_variable("HARMONICS_GANG_RANK");
   gang.port = static_cast<std::uint16_t>(number_variable("HARMONICS_GANG_PORT"));
-  gang.run = format("task-{}.{}", variable("HARMONICS_TASK_ID"), variable("HARMONICS_ATTEMPT"));
+  gang.run = format("task-{}.{}", environment_text("HARMONICS_TASK_ID"), environment_text("HARMONICS_ATTEMPT"));
   // What `harmonics stage` shows the others.
-  ::setenv("HARMONICS_TOKEN", variable("HARMONICS_GANG_SECRET").c_str(), 1);
+  ::setenv("HARMONICS_TOKEN", environment_text("HARMONICS_GANG_SECRET").c_str(), 1);
   return gang;
 }
 
@@ -230,9 +225,9 @@ std::vector<std::string> training_words(const TaskParams& given, const TrainPlac
 int train_task() {
   TrainPlaces places;
   places.examples = examples_folder();
-  places.data = variable("HARMONICS_DATA_DIR");
+  places.data = environment_text("HARMONICS_DATA_DIR");
   places.scratch = fs::current_path();
-  const std::string devices = variable("HARMONICS_DEVICES");
+  const std::string devices = environment_text("HARMONICS_DEVICES");
   places.devices = devices.empty() ? 0 : 1 + std::ranges::count(devices, ',');
   const TrainGang gang = gang_from_environment();
   std::string note;

@@ -12,7 +12,7 @@
 namespace harmonics::inline in_torch_program {
 namespace {
 
-constexpr std::int64_t kBytesPerMegabyte = 1'000'000;
+constexpr std::int64_t kDecimalMegabyte = 1'000'000;
 
 std::string used_by(const ComputeDevice& device) {
   std::string text(backend_name(device.backend));
@@ -26,7 +26,7 @@ std::string table_text(const std::vector<ComputeDevice>& devices) {
   for (const ComputeDevice& device : devices) {
     table.rows.push_back(
         {format("{}:{}", device.kind, device.index), device.name,
-         device.memory_bytes ? with_thousands(*device.memory_bytes / kBytesPerMegabyte) : "?",
+         device.memory_bytes ? with_thousands(*device.memory_bytes / kDecimalMegabyte) : "?",
          device.driver, used_by(device)});
   }
   return table.text(wants_colour(TextStream::kOutput));

@@ -55,7 +55,7 @@ struct SweepModel {
   [[nodiscard]] std::size_t row_bytes() const {
     std::size_t bytes = 1;
     for (const auto& [name, row] : inputs) {
-      bytes += static_cast<std::size_t>(element_count(row.shape)) * dtype_size(row.dtype);
+      bytes += static_cast<std::size_t>(byte_count(row));
     }
     return bytes;
   }
@@ -100,7 +100,7 @@ double measured_rate(Dispatcher& dispatcher, TensorMapLoader& loader, double sec
     loader.rewind();
     (void)dispatcher.run(loader);
     rows += static_cast<double>(loader.size());
-    taken = std::chrono::duration<double>(clock.now() - start).count();
+    taken = in_seconds(clock.now() - start);
   } while (taken < seconds);
   return rows / taken;
 }

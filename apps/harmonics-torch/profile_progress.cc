@@ -40,7 +40,7 @@ void ProfileBar::show(std::size_t index, std::size_t units, const std::string& n
   if (!live_) return;
   const double done = static_cast<double>((run_ - 1) * units + index);
   const double share = done / static_cast<double>(runs_ * units);
-  const double seconds = std::chrono::duration<double>(clock_.now() - started_).count();
+  const double seconds = in_seconds(clock_.now() - started_);
   std::string rest = format("  {}/{}", index, units);
   if (share > 0) rest += format("  {} left", as_duration(seconds / share * (1 - share)));
   rest += "  " + name;

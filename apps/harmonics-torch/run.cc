@@ -147,7 +147,7 @@ RunReport compute(const Compute& batch_outputs, const HarmonicGraph& graph, cons
     rows.watch.check(format("after {} rows; no output was written", report.rows));
   }
   for (const auto& [name, consumer] : consumers) consumer->finish();
-  report.seconds = std::chrono::duration<double>(clock.now() - started).count();
+  report.seconds = in_seconds(clock.now() - started);
   if (rows.measured && report.rows > 0 && taps.loss_sum != 0)
     report.loss = taps.loss_sum / static_cast<double>(report.rows);
   if (taps.judged > 0) {

@@ -48,7 +48,7 @@ TrainProgress::~TrainProgress() {
 }
 
 double TrainProgress::seconds_since(Nanoseconds start) const {
-  return std::max(1e-9, std::chrono::duration<double>(clock_.now() - start).count());
+  return std::max(1e-9, in_seconds(clock_.now() - start));
 }
 
 void TrainProgress::on_step(const StepReport& step) {

@@ -138,7 +138,7 @@ void fit(Runtime& runtime, const TrainingJob& job, FitOptions options,
   };
   const Nanoseconds started = clock.now();
   const FitReport done = runtime.fit(job.settings.epochs - epochs_done, options);
-  report.seconds = std::chrono::duration<double>(clock.now() - started).count();
+  report.seconds = in_seconds(clock.now() - started);
   report.samples_per_second = static_cast<double>(samples) / report.seconds;
   report.steps = done.steps;
   add_measurements(report, done, runtime.progress());

@@ -5,7 +5,7 @@
 namespace harmonics::inline in_front {
 namespace {
 
-constexpr const char* kOpening = R"(# bash completion for harmonics; load it with
+constexpr const char* kBashOpening = R"(# bash completion for harmonics; load it with
 #   source <(harmonics completion bash)
 _harmonics_files() {
   compopt -o filenames 2>/dev/null
@@ -20,12 +20,12 @@ _harmonics() {
     case "$at $word" in
 )";
 
-constexpr const char* kClosing = R"(  esac
+constexpr const char* kBashClosing = R"(  esac
 }
 complete -F _harmonics harmonics
 )";
 
-std::string after_flag(const ArgumentOutline& argument) {
+std::string bash_after_flag(const ArgumentOutline& argument) {
   if (!argument.choices.empty()) {
     return format("COMPREPLY=($(compgen -W {} -- \"$current\"))",
                   shell_quote(spaced(argument.choices)));
@@ -33,7 +33,7 @@ std::string after_flag(const ArgumentOutline& argument) {
   return argument.takes_file ? "_harmonics_files \"$current\"" : "";
 }
 
-std::string at_command(const CommandOutline& command) {
+std::string bash_at_command(const CommandOutline& command) {
   std::vector<std::string> words;
   for (const CommandOutline& sub : command.subcommands) words.push_back(sub.name);
   const ArgumentOutline* positional = positional_of(command);
@@ -53,7 +53,7 @@ std::string at_command(const CommandOutline& command) {
 }  // namespace
 
 std::string bash_completion(const CommandOutline& root) {
-  return case_script(root, {kOpening, kClosing, after_flag, at_command});
+  return case_script(root, {kBashOpening, kBashClosing, bash_after_flag, bash_at_command});
 }
 
 }  // namespace harmonics::inline in_front

@@ -5,7 +5,7 @@
 namespace harmonics::inline in_front {
 namespace {
 
-constexpr const char* kOpening = R"(# fish completion for harmonics; load it with
+constexpr const char* kFishOpening = R"(# fish completion for harmonics; load it with
 #   harmonics completion fish | source
 function __harmonics_at
     set -l at harmonics
@@ -13,7 +13,7 @@ function __harmonics_at
         switch "$at $word"
             case )";
 
-constexpr const char* kClosing = R"(
+constexpr const char* kFishClosing = R"(
                 set at "$at $word"
         end
     end
@@ -54,7 +54,7 @@ std::string fish_completion(const CommandOutline& root) {
   for (const CommandAt& command : commands) {
     if (command.outline != &root) paths.push_back(fish_quote(command.path));
   }
-  std::string script = kOpening + spaced(paths) + kClosing;
+  std::string script = kFishOpening + spaced(paths) + kFishClosing;
   for (const CommandAt& command : commands) {
     const std::string prefix = format("complete -c harmonics -n {}",
                                       fish_quote(format("__harmonics_at \"{}\"", command.path)));

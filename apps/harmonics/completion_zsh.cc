@@ -5,7 +5,7 @@
 namespace harmonics::inline in_front {
 namespace {
 
-constexpr const char* kOpening = R"(#compdef harmonics
+constexpr const char* kZshOpening = R"(#compdef harmonics
 # zsh completion for harmonics; load it with
 #   source <(harmonics completion zsh)
 _harmonics() {
@@ -15,7 +15,7 @@ _harmonics() {
     case "$at $word" in
 )";
 
-constexpr const char* kClosing = R"(  esac
+constexpr const char* kZshClosing = R"(  esac
 }
 (( $+functions[compdef] )) && compdef _harmonics harmonics
 )";
@@ -25,12 +25,12 @@ std::string entry(const std::string& word, const std::string& help) {
   return shell_quote(word + ":" + help);
 }
 
-std::string after_flag(const ArgumentOutline& argument) {
+std::string zsh_after_flag(const ArgumentOutline& argument) {
   if (!argument.choices.empty()) return format("compadd -- {}", spaced(argument.choices));
   return argument.takes_file ? "_files" : "";
 }
 
-std::string at_command(const CommandOutline& command) {
+std::string zsh_at_command(const CommandOutline& command) {
   std::vector<std::string> words;
   for (const CommandOutline& sub : command.subcommands) {
     words.push_back(entry(sub.name, sub.help));
@@ -62,7 +62,7 @@ std::string at_command(const CommandOutline& command) {
 }  // namespace
 
 std::string zsh_completion(const CommandOutline& root) {
-  return case_script(root, {kOpening, kClosing, after_flag, at_command});
+  return case_script(root, {kZshOpening, kZshClosing, zsh_after_flag, zsh_at_command});
 }
 
 }  // namespace harmonics::inline in_front

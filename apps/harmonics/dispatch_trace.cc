@@ -15,8 +15,6 @@ namespace {
 
 constexpr std::size_t kMaxTraceFile = std::size_t{512} << 20;
 
-double in_seconds(Nanoseconds time) { return std::chrono::duration<double>(time).count(); }
-
 struct Summary {
   std::size_t chunks = 0;
   std::size_t failed = 0;

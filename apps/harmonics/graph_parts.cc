@@ -36,10 +36,6 @@ std::vector<Crossing> crossings(const std::vector<HarmonicGraph>& parts) {
   return found;
 }
 
-std::int64_t sample_size(const TensorSpec& spec) {
-  return element_count(spec.shape) * static_cast<std::int64_t>(dtype_size(spec.dtype));
-}
-
 double flops_of(const HarmonicGraph& part) {
   double sum = 0;
   for (std::size_t i = 0; i < part.layers().size(); ++i) sum += part.layer_shape(i).flops;
@@ -70,7 +66,7 @@ std::string table_text(const std::vector<HarmonicGraph>& parts, bool colour) {
                    {}};
   for (const Crossing& one : crossings(parts)) {
     boundaries.rows.push_back({one.name, format("{}", one.from), format("{}", one.to),
-                               spec_text(one.sample), with_thousands(sample_size(one.sample)),
+                               spec_text(one.sample), with_thousands(byte_count(one.sample)),
                                one.gradient ? "yes" : "no"});
   }
   return table.text(colour) +
@@ -99,7 +95,7 @@ Json parts_json(const std::vector<HarmonicGraph>& parts) {
                         .set("to", static_cast<std::int64_t>(one.to))
                         .set("dtype", dtype_name(one.sample.dtype))
                         .set("shape", std::move(shape))
-                        .set("bytes", sample_size(one.sample))
+                        .set("bytes", byte_count(one.sample))
                         .set("gradient", one.gradient));
   }
   return Json().set("parts", std::move(listed)).set("boundaries", std::move(boundaries));

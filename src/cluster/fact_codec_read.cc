@@ -54,8 +54,7 @@ class Reader {
     return static_cast<Kind>(number(static_cast<std::uint64_t>(last)));
   }
   std::string text(std::size_t limit = kMaxTaskTextBytes) {
-    const ByteSpan bytes = in_.take(number(limit));
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+    return text_of(in_.take(number(limit)));
   }
   std::size_t count(std::size_t limit) {
     const std::uint64_t items = number(limit);

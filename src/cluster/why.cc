@@ -13,8 +13,6 @@ namespace {
 
 using Reason = WhyPending::Reason;
 
-double seconds(Nanoseconds time) { return std::chrono::duration<double>(time).count(); }
-
 std::string task_list(const ClusterState& state, const TaskSpec& spec) {
   std::string text;
   for (const TaskId id : spec.depends_on) {
@@ -90,8 +88,8 @@ WhyPending ServerReactor::why(TaskId id, Time now) const {
   if (const auto* delayed = std::get_if<Delayed>(&task->state)) {
     return {Reason::kBackoff,
             format("Attempt {} failed; the next one starts in {:.0f} s.", task->attempts.value,
-                   std::clamp(seconds(delayed->until - now), 0.0,
-                              seconds(parts_->options.max_backoff))),
+                   std::clamp(in_seconds(delayed->until - now), 0.0,
+                              in_seconds(parts_->options.max_backoff))),
             0};
   }
   if (std::holds_alternative<Active>(task->state)) {

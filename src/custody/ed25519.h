@@ -13,6 +13,11 @@ namespace harmonics::inline in_custody {
 
 using Ed25519Seed = std::array<std::byte, 32>;
 
+/// As the libraries take bytes.
+[[nodiscard]] inline const unsigned char* raw(ByteSpan bytes) {
+  return reinterpret_cast<const unsigned char*>(bytes.data());
+}
+
 /// A secret key, ready to sign; wiped when it goes. Threads: const calls from any.
 class Ed25519Secret {
  public:

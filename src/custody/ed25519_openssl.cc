@@ -12,10 +12,6 @@ namespace {
 using KeyHandle = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 using ContextHandle = std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)>;
 
-const unsigned char* raw(ByteSpan bytes) {
-  return reinterpret_cast<const unsigned char*>(bytes.data());
-}
-
 class OpensslSecret final : public Ed25519Secret {
  public:
   explicit OpensslSecret(const Ed25519Seed& seed)

@@ -8,9 +8,6 @@
 namespace harmonics::inline in_custody {
 namespace {
 
-const unsigned char* raw(ByteSpan bytes) {
-  return reinterpret_cast<const unsigned char*>(bytes.data());
-}
 unsigned char* room(std::span<std::byte> bytes) {
   return reinterpret_cast<unsigned char*>(bytes.data());
 }

@@ -8,7 +8,7 @@
 namespace harmonics::inline in_data {
 
 std::size_t sample_bytes(const TensorSpec& spec) {
-  return static_cast<std::size_t>(element_count(spec.shape)) * dtype_size(spec.dtype);
+  return static_cast<std::size_t>(byte_count(spec));
 }
 
 std::int64_t Producer::next_rows(std::int64_t count, std::span<std::byte> out) {

@@ -36,8 +36,6 @@ constexpr double kSooner = 0.5;
 /// What was learned is written again when it moved by more than this.
 constexpr double kWorthSaving = 0.2;
 
-double in_seconds(Nanoseconds time) { return std::chrono::duration<double>(time).count(); }
-
 bool moved(double a, double b) { return std::abs(a - b) > kWorthSaving * std::max(a, b); }
 
 }  // namespace

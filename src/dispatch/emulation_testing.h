@@ -69,7 +69,7 @@ inline double simulated_seconds(WorkScheduler& scheduler, std::size_t rows, Faul
   SliceGenerator slices(0, rows);
   const Nanoseconds start = timeline->now();
   if (dispatcher.run(slices) != rows) fail(ErrorCode::kDataLoss, "rows are missing");
-  return std::chrono::duration<double>(timeline->now() - start).count();
+  return in_seconds(timeline->now() - start);
 }
 
 }  // namespace harmonics::inline in_dispatch

@@ -45,7 +45,7 @@ inline double event_seconds(WorkScheduler& scheduler, std::size_t rows) {
   state.end(now);
   state.rethrow();
   if (state.done_rows() != rows) fail(ErrorCode::kDataLoss, "rows are missing");
-  return std::chrono::duration<double>(now).count();
+  return in_seconds(now);
 }
 
 }  // namespace harmonics::inline in_dispatch

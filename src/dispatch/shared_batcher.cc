@@ -16,7 +16,7 @@ namespace harmonics::inline in_dispatch {
 namespace {
 
 std::size_t row_bytes(const TensorSpec& row) {
-  return static_cast<std::size_t>(element_count(row.shape)) * dtype_size(row.dtype);
+  return static_cast<std::size_t>(byte_count(row));
 }
 
 BoardSizes board_sizes(const SharedBatcherConfig& config) {

@@ -1,6 +1,7 @@
 // The same answers on a GPU, with two workers and pinned rings. Skipped without one, unless
 // HARMONICS_REQUIRE_GPU=1.
 #include <gtest/gtest.h>
+#include <torch/cuda.h>
 #include <torch/script.h>
 
 #include <cstdlib>

@@ -1,5 +1,6 @@
 #include "torch_lane.h"
 
+#include <ATen/ATen.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // What a worker of a libtorch device keeps: its stream and its ring of pinned buffers.
 #pragma once
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>

@@ -1,5 +1,7 @@
 // TorchScript modules under a dispatcher.
-#include <torch/script.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/serialization/import.h>
 #include <torch/version.h>
 
 #include <mutex>

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/jit/frontend/resolver.h>
 #include <torch/csrc/jit/frontend/sugared_value.h>
+#include <torch/cuda.h>
 #include <torch/script.h>
 
 #include <filesystem>

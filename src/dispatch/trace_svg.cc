@@ -13,7 +13,6 @@ constexpr const char* kBusy = "#3b7dd8";
 constexpr const char* kCopy = "#a9c8f0";
 constexpr const char* kFailed = "#d33d3d";
 
-double in_seconds(Nanoseconds time) { return std::chrono::duration<double>(time).count(); }
 double seconds_of(const TraceChunk& chunk) { return in_seconds(chunk.ended - chunk.started); }
 
 TimeChart chart_of(const std::vector<TraceLane>& lanes) {

@@ -15,18 +15,15 @@ namespace harmonics::inline in_place {
 namespace {
 
 constexpr double kUnreachable = std::numeric_limits<double>::infinity();
-constexpr double kBytesPerMegabyte = 1e6;
+constexpr double kDecimalMegabyte = 1e6;
 
-double bytes_of(const TensorSpec& spec) {
-  return static_cast<double>(element_count(spec.shape)) *
-         static_cast<double>(dtype_size(spec.dtype));
-}
+double real_bytes(const TensorSpec& spec) { return static_cast<double>(byte_count(spec)); }
 
 // Parameters of one layer: as they are, and with gradient and two slots of Adam where they learn.
 double weight_bytes(const LayerShape& shape, bool training) {
   double bytes = 0;
   for (const ParameterSpec& spec : shape.parameters) {
-    const double own = bytes_of({spec.shape, shape.output.dtype});
+    const double own = real_bytes({spec.shape, shape.output.dtype});
     bytes += training && spec.trainable ? 4 * own : own;
   }
   return bytes;
@@ -98,7 +95,7 @@ class LimitedSearch {
   bool fits(std::size_t part, std::size_t first, std::size_t end) const {
     const std::optional<double>& limit = limits_.memory_mb[part];
     return !limit || part_bytes(graph_, first, end, limits_, weights_.size() - part) <=
-                         *limit * kBytesPerMegabyte;
+                         *limit * kDecimalMegabyte;
   }
 
   const HarmonicGraph& graph_;
@@ -119,12 +116,12 @@ double part_bytes(const HarmonicGraph& graph, std::size_t first, std::size_t end
     const LayerNode& node = graph.layers()[i];
     const LayerShape& shape = graph.layer_shape(i);
     weights += weight_bytes(shape, training);
-    double alive = bytes_of(shape.output) * (node.activation.empty() ? 1 : 2);
+    double alive = real_bytes(shape.output) * (node.activation.empty() ? 1 : 2);
     kept += alive;
     for (const std::string& input : node.inputs) {
-      alive += bytes_of(graph.spec(input));
+      alive += real_bytes(graph.spec(input));
       if (!made.contains(input) && entering.insert(input).second)
-        kept += bytes_of(graph.spec(input));
+        kept += real_bytes(graph.spec(input));
     }
     widest = std::max(widest, alive);
     made.insert(node.name);
@@ -153,7 +150,7 @@ std::vector<std::size_t> limited_first_layers(const HarmonicGraph& graph,
         part + 1 < unlimited.size() ? unlimited[part + 1] : graph.layers().size();
     const double bytes = part_bytes(graph, unlimited[part], end, limits, unlimited.size() - part);
     needs +=
-        format("{}part {} {:.1f} MB{}", needs.empty() ? "" : ", ", part, bytes / kBytesPerMegabyte,
+        format("{}part {} {:.1f} MB{}", needs.empty() ? "" : ", ", part, bytes / kDecimalMegabyte,
                limits.memory_mb[part] ? format(" of {}", *limits.memory_mb[part]) : "");
   }
   fail(ErrorCode::kResourceExhausted,

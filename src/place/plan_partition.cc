@@ -56,12 +56,12 @@ void check_deployment(const DeploymentDescriptor& deploy, const MeasuredCosts& m
 }
 
 // What the partitions run on: a class per device type, and which one is whose.
-struct Deployment {
+struct DeployedClasses {
   PlanProblem problem;
   std::vector<std::size_t> class_of;  // by partition
 };
 
-void add_partition(const MeasuredCosts& measured, const std::string& type, Deployment& deployment) {
+void add_partition(const MeasuredCosts& measured, const std::string& type, DeployedClasses& deployment) {
   std::vector<HostClass>& classes = deployment.problem.classes;
   const auto known = std::ranges::find(classes, type, &HostClass::type);
   const auto number = static_cast<std::size_t>(known - classes.begin());
@@ -79,7 +79,7 @@ void add_partition(const MeasuredCosts& measured, const std::string& type, Deplo
   deployment.class_of.push_back(number);
 }
 
-Deployment resolve_deployment(const MeasuredCosts& measured, std::size_t units) {
+DeployedClasses deployed_classes(const MeasuredCosts& measured, std::size_t units) {
   const auto found = measured.models.find(measured.model);
   if (found == measured.models.end()) {
     fail(ErrorCode::kNotFound, "model '{}' was not measured; there are: {}", measured.model,
@@ -91,7 +91,7 @@ Deployment resolve_deployment(const MeasuredCosts& measured, std::size_t units) 
          "model '{}' was measured with {} layers, the graph has {} units: profile this graph",
          measured.model, model.layers(), units);
   }
-  Deployment deployment;
+  DeployedClasses deployment;
   PlanProblem& problem = deployment.problem;
   problem.model = measured.model;
   problem.dtype = measured.dtype;
@@ -139,7 +139,7 @@ std::vector<HarmonicGraph> auto_partition(const HarmonicGraph& graph,
                                           const MeasuredCosts& measured) {
   const std::vector<Unit> units = graph_units(graph);
   check_deployment(deploy, measured, units.size());
-  const Deployment deployment = resolve_deployment(measured, units.size());
+  const DeployedClasses deployment = deployed_classes(measured, units.size());
   const CostModel costs(deployment.problem, measured.costs);
   const Placement placement = place_in_order(costs, deployment.class_of);
   std::vector<std::size_t> first_layers;

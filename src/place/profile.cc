@@ -105,7 +105,7 @@ class UnitMeasurement {
       const Nanoseconds start = clock_.now();
       pass();
       wait_for_device(device_);
-      seconds.push_back(std::chrono::duration<double>(clock_.now() - start).count());
+      seconds.push_back(in_seconds(clock_.now() - start));
     }
     return median(std::move(seconds));
   }

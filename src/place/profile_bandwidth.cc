@@ -201,7 +201,7 @@ double timed_transfer(const Connection& connection, const Clock& clock, char dir
   } else {
     drop_block(connection, bytes);
   }
-  return std::chrono::duration<double>(clock.now() - start).count();
+  return in_seconds(clock.now() - start);
 }
 
 double megabits_per_second(const Connection& connection, const Clock& clock, char direction) {

@@ -7,14 +7,6 @@
 #include <string_view>
 
 namespace harmonics::inline in_place {
-namespace {
-
-std::int64_t bytes_of(const TensorSpec& spec) {
-  return element_count(spec.shape) * static_cast<std::int64_t>(dtype_size(spec.dtype));
-}
-
-}  // namespace
-
 std::string_view profile_mode_name(ProfileMode mode) {
   return mode == ProfileMode::kTraining ? "training" : "inference";
 }
@@ -34,7 +26,7 @@ std::vector<std::string> entering_tensors(const HarmonicGraph& part, ProfileMode
 
 std::int64_t entering_bytes(const HarmonicGraph& part, ProfileMode mode) {
   std::int64_t bytes = 0;
-  for (const std::string& name : entering_tensors(part, mode)) bytes += bytes_of(part.spec(name));
+  for (const std::string& name : entering_tensors(part, mode)) bytes += byte_count(part.spec(name));
   return bytes;
 }
 
@@ -48,12 +40,12 @@ std::int64_t peak_activation_bytes(const HarmonicGraph& part) {
   std::int64_t peak = alive;
   for (std::size_t i = 0; i < part.layers().size(); ++i) {
     const LayerNode& layer = part.layers()[i];
-    const std::int64_t output = bytes_of(part.layer_shape(i).output);
+    const std::int64_t output = byte_count(part.layer_shape(i).output);
     alive += output;
     peak = std::max(peak, alive + (layer.activation.empty() ? 0 : output));
     const std::set<std::string_view> inputs(layer.inputs.begin(), layer.inputs.end());
     for (const std::string_view input : inputs) {
-      if (last_use.at(input) == i) alive -= bytes_of(part.spec(input));
+      if (last_use.at(input) == i) alive -= byte_count(part.spec(input));
     }
     if (!last_use.contains(layer.name)) alive -= output;
   }
@@ -63,7 +55,7 @@ std::int64_t peak_activation_bytes(const HarmonicGraph& part) {
 std::int64_t kept_activation_bytes(const HarmonicGraph& part) {
   std::int64_t bytes = entering_bytes(part, ProfileMode::kTraining);
   for (std::size_t i = 0; i < part.layers().size(); ++i) {
-    const std::int64_t output = bytes_of(part.layer_shape(i).output);
+    const std::int64_t output = byte_count(part.layer_shape(i).output);
     bytes += part.layers()[i].activation.empty() ? output : 2 * output;
   }
   return bytes;
@@ -76,7 +68,7 @@ UnitMemory part_memory(const HarmonicGraph& part, ProfileMode mode, std::int64_t
   for (std::size_t i = 0; i < part.layers().size(); ++i) {
     const LayerShape& shape = part.layer_shape(i);
     for (const ParameterSpec& parameter : shape.parameters) {
-      const std::int64_t bytes = bytes_of({parameter.shape, shape.output.dtype});
+      const std::int64_t bytes = byte_count({parameter.shape, shape.output.dtype});
       memory.weights += bytes;
       if (parameter.trainable) trainable += bytes;
     }

@@ -8,7 +8,7 @@
 namespace harmonics::inline in_plan {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kNeverDone = std::numeric_limits<double>::infinity();
 constexpr int kMaxColumns = 600;
 // One relaxation may take this part of the budget; past it, its answer is that it refutes nothing.
 constexpr std::uint64_t kSolvesPerBudget = 32;
@@ -105,7 +105,7 @@ class MasterProblem {
   // Puts a column without cost into the basis; false when nothing can leave.
   bool pivot(const std::vector<double>& column) {
     std::size_t leaving = rows_;
-    double least = kNever;
+    double least = kNeverDone;
     for (std::size_t r = 0; r < rows_; ++r) {
       if (column[r] <= kPivotFloor) continue;
       const double ratio = std::max(0.0, value_[r]) / column[r];
@@ -204,10 +204,10 @@ class ColumnGeneration {
 double cheapest_way(const StageGraph& graph, std::span<const double> price,
                     std::vector<double>& to_go, WorkBudget& budget) {
   budget.charge((graph.arcs.size() + graph.nodes()) / kArcsPerStep + 1);
-  to_go.assign(graph.nodes(), kNever);
+  to_go.assign(graph.nodes(), kNeverDone);
   to_go.back() = 0;
   for (std::size_t node = graph.nodes() - 1; node-- > 0;) {
-    double least = kNever;
+    double least = kNeverDone;
     for (const StageArc& arc : graph.arcs_of(node)) {
       least = std::min(least, price_of(price, arc) + to_go[static_cast<std::size_t>(arc.to)]);
     }
@@ -221,7 +221,7 @@ ArcPath cheapest_path(const StageGraph& graph, const HostPrices& prices) {
   const auto end = static_cast<std::size_t>(graph.end());
   for (std::size_t node = 0; node != end;) {
     std::uint32_t best = graph.first_arc[node];
-    double least = kNever;
+    double least = kNeverDone;
     for (std::uint32_t k = best; k < graph.first_arc[node + 1]; ++k) {
       const StageArc& arc = graph.arcs[k];
       const double cost =

@@ -8,11 +8,11 @@
 namespace harmonics::inline in_plan {
 namespace {
 
-constexpr std::uint32_t kNone = 0xffffffff;
+constexpr std::uint32_t kNoNode = 0xffffffff;
 // A bucket may grow to so many times the width before it is trimmed.
 constexpr std::size_t kSlack = 8;
-constexpr std::uint64_t kWorkPerLabel = 16;
-constexpr std::uint64_t kWorkPerArc = 4;
+constexpr std::uint64_t kWorkPerNodeLabel = 16;
+constexpr std::uint64_t kWorkPerNodeArc = 4;
 constexpr std::uint64_t kWorkPerMerge = 20;  // sorting
 
 // One search; see search_by_node.
@@ -29,7 +29,7 @@ class NodeSearch {
         buckets_(graph_.nodes()) {}
 
   SearchResult run() {
-    buckets_[0].labels.push_back({kNone, 0, 0, 0});
+    buckets_[0].labels.push_back({kNoNode, 0, 0, 0});
     waiting_ = 1;
     buckets_[0].used.assign(classes_, 0);
     for (std::size_t node = 0; node + 1 < graph_.nodes(); ++node) {
@@ -41,7 +41,7 @@ class NodeSearch {
         if (budget_.exhausted() || history_.size() + waiting_ > max_labels_) return {};
         history_.push_back({label.parent, label.arc});
         const std::uint32_t last = expand(node, {bucket.used.data() + label.used_at, classes_});
-        if (last != kNone) return {SearchVerdict::kFound, path_to(last), 0, true};
+        if (last != kNoNode) return {SearchVerdict::kFound, path_to(last), 0, true};
       }
     }
     return {cut_off_ ? SearchVerdict::kUnknown : SearchVerdict::kNone, {}, 0, !cut_off_};
@@ -100,7 +100,7 @@ class NodeSearch {
   std::uint32_t expand(std::size_t node, std::span<const std::uint16_t> used) {
     prices_.spend(used, 0);
     const std::uint32_t last = graph_.first_arc[node + 1];
-    budget_.charge(kWorkPerLabel + kWorkPerArc * (last - graph_.first_arc[node]));
+    budget_.charge(kWorkPerNodeLabel + kWorkPerNodeArc * (last - graph_.first_arc[node]));
     for (std::uint32_t a = graph_.first_arc[node]; a < last; ++a) {
       const StageArc& arc = graph_.arcs[a];
       const bool takes = arc.host_class != kNoHostClass;
@@ -124,12 +124,12 @@ class NodeSearch {
         waiting_ += bucket.labels.size();
       }
     }
-    return kNone;
+    return kNoNode;
   }
 
   ArcPath path_to(std::uint32_t last) const {
     ArcPath path{last};
-    for (std::size_t k = history_.size() - 1; history_[k].parent != kNone; k = history_[k].parent) {
+    for (std::size_t k = history_.size() - 1; history_[k].parent != kNoNode; k = history_[k].parent) {
       path.push_back(history_[k].arc);
     }
     std::ranges::reverse(path);

@@ -9,7 +9,7 @@
 namespace harmonics::inline in_plan {
 namespace {
 
-constexpr std::uint32_t kNone = 0xffffffff;
+constexpr std::uint32_t kNoLabel = 0xffffffff;
 // How much one host too many or too few (squared) weighs against a bound. Small: it decides among
 // partial plans whose bounds are as good as equal, which most are.
 constexpr double kBalanceWeight = 1e-4;
@@ -41,7 +41,7 @@ class PathSearch {
   }
 
   SearchResult run() {
-    rim_ = {{0, kNone, kNone}};
+    rim_ = {{0, kNoLabel, kNoLabel}};
     rim_used_.assign(classes_, 0);
     rim_hash_ = {0};
     rim_weight_ = {0};
@@ -77,7 +77,7 @@ class PathSearch {
     next_weight_.clear();
     next_score_.clear();
     next_same_.clear();
-    std::ranges::fill(table_, kNone);
+    std::ranges::fill(table_, kNoLabel);
   }
 
   // Adds what can follow one label of the rim.
@@ -113,7 +113,7 @@ class PathSearch {
     found_ = true;
     best_weight_ = weight;
     best_path_ = {arc};
-    for (std::uint32_t k = parent; history_[k].parent != kNone; k = history_[k].parent) {
+    for (std::uint32_t k = parent; history_[k].parent != kNoLabel; k = history_[k].parent) {
       best_path_.push_back(history_[k].arc);
     }
     std::ranges::reverse(best_path_);
@@ -154,7 +154,7 @@ class PathSearch {
         rim_hash_[parent] + (takes ? class_hash_[arc.host_class] * arc.hosts : 0);
     if (next_.size() * 2 >= table_.size()) grow_table();
     std::uint32_t& head = table_[slot_of(hash)];
-    for (std::uint32_t k = head; k != kNone; k = next_same_[k]) {
+    for (std::uint32_t k = head; k != kNoLabel; k = next_same_[k]) {
       if (next_hash_[k] != hash || !same_use(k, used, arc)) continue;
       if (covers(next_[k].node, next_weight_[k], label.node, weight)) return;
       if (covers(label.node, weight, next_[k].node, next_weight_[k])) {
@@ -199,7 +199,7 @@ class PathSearch {
   }
 
   void grow_table() {
-    table_.assign(std::max<std::size_t>(1024, table_.size() * 4), kNone);
+    table_.assign(std::max<std::size_t>(1024, table_.size() * 4), kNoLabel);
     for (std::size_t k = 0; k < next_.size(); ++k) {
       std::uint32_t& head = table_[slot_of(next_hash_[k])];
       next_same_[k] = head;

@@ -14,7 +14,7 @@
 namespace harmonics::inline in_plan {
 namespace {
 
-constexpr std::size_t kWidths[] = {64, 1024, 16384, 65536};
+constexpr std::size_t kWeightWidths[] = {64, 1024, 16384, 65536};
 
 std::vector<double> arc_weights(const StageGraph& graph, const StageWeight& weight) {
   std::vector<double> weights;
@@ -44,7 +44,7 @@ void search(const WeightSearchQuestion& question, const StageGraph& graph,
   HostPricing pricing(capacity, budget);
   const Relaxation relaxation = pricing.solve(graph, RelaxationDepth::kBestPrices);
   if (relaxation.prices.empty()) return;
-  for (const std::size_t width : kWidths) {
+  for (const std::size_t width : kWeightWidths) {
     if (result.proven || budget.exhausted()) return;
     const SearchResult found = search_path({.graph = graph,
                                             .capacity = capacity,

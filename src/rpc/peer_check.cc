@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxPemBytes = 4 << 20;
+constexpr std::size_t kMaxListBytes = 4 << 20;
 
 using Bio = std::unique_ptr<BIO, decltype(&BIO_free)>;
 using Certificate = std::unique_ptr<X509, decltype(&X509_free)>;
@@ -41,10 +41,10 @@ bool names(X509* certificate, const std::string& host) {
 
 std::string refuse_revoked(X509* certificate, const PeerRules& rules) {
   if (rules.revoked.empty() || !fs::exists(rules.revoked)) return {};
-  const List list(parse(read_text_file(rules.revoked, kMaxPemBytes), &PEM_read_bio_X509_CRL),
+  const List list(parse(read_text_file(rules.revoked, kMaxListBytes), &PEM_read_bio_X509_CRL),
                   X509_CRL_free);
   const Certificate authority(
-      parse(read_text_file(rules.authority, kMaxPemBytes), &PEM_read_bio_X509), X509_free);
+      parse(read_text_file(rules.authority, kMaxListBytes), &PEM_read_bio_X509), X509_free);
   const Key key(authority ? X509_get_pubkey(authority.get()) : nullptr, EVP_PKEY_free);
   if (!list || !key || X509_CRL_verify(list.get(), key.get()) != 1) {
     return format("'{}' is no list of revoked certificates that '{}' has signed",

@@ -21,7 +21,7 @@ namespace {
 constexpr std::string_view kModel = "model.";
 constexpr std::string_view kOptimizer = "optim.";
 constexpr std::string_view kMetadataKey = "harmonics";
-constexpr int kVersion = 1;
+constexpr int kCheckpointVersion = 1;
 // A file alone says itself of which step it is.
 constexpr std::int64_t kAnyStep = -1;
 
@@ -76,7 +76,7 @@ Json progress_json(const StageChain& chain, const TrainingProgress& progress) {
   Json layers = Json::array();
   for (const std::string& line : describe_layers(chain)) layers.push(line);
   Json json;
-  json.set("version", kVersion);
+  json.set("version", kCheckpointVersion);
   json.set("steps", state.steps).set("updates", state.updates);
   json.set("loss_scale", state.loss_scale).set("steps_since_overflow", state.steps_since_overflow);
   json.set("precision", precision_name(chain.stages().front().precision()));
@@ -153,9 +153,9 @@ Json state_of(const std::filesystem::path& path, const Safetensors& file) {
          path.string());
   }
   Json json = Json::parse(text->second, path.string());
-  if (json.at("version").as_integer() != kVersion) {
+  if (json.at("version").as_integer() != kCheckpointVersion) {
     fail(ErrorCode::kUnimplemented, "'{}' has checkpoint version {}, this program reads version {}",
-         path.string(), json.at("version").as_integer(), kVersion);
+         path.string(), json.at("version").as_integer(), kCheckpointVersion);
   }
   return json;
 }

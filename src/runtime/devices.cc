@@ -1,6 +1,10 @@
 #include <harmonics/runtime/devices.h>
 
-#include <torch/torch.h>
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <torch/cuda.h>
+#include <torch/version.h>
 
 #include <mutex>
 

@@ -1,5 +1,8 @@
 #include "fan_out.h"
 
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
 namespace harmonics::inline in_runtime {
 namespace {
 

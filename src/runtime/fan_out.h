@@ -1,7 +1,7 @@
 // Gradient sums in a fixed order (private to runtime).
 #pragma once
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include <vector>
 

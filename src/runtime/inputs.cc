@@ -5,6 +5,8 @@
 #include <harmonics/base/error.h>
 #include <harmonics/graph/partition.h>
 
+#include "program.h"
+
 namespace harmonics::inline in_runtime {
 namespace {
 

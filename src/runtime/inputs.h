@@ -7,9 +7,9 @@
 #include <harmonics/graph/graph.h>
 #include <harmonics/runtime/stage.h>
 
-#include "program.h"
-
 namespace harmonics::inline in_runtime {
+
+struct Program;
 
 /// The tensors of the graph's producers, in their order. Targets that only taps read are left
 /// undefined unless `with_targets`. A missing tensor, another shape or kind of dtype than declared,

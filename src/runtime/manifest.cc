@@ -14,7 +14,7 @@ namespace harmonics::inline in_runtime {
 namespace {
 
 constexpr std::string_view kMark = "{\"harmonics_manifest\":";
-constexpr int kVersion = 1;
+constexpr int kManifestVersion = 1;
 constexpr std::size_t kMaxNameBytes = 255;
 constexpr std::size_t kDigestDigits = 64;
 
@@ -64,7 +64,7 @@ SavedStep step_from(const Json& json) {
 
 std::string encode_manifest(const Manifest& manifest) {
   Json json;
-  json.set("harmonics_manifest", kVersion);
+  json.set("harmonics_manifest", kManifestVersion);
   json.set("latest", step_json(manifest.latest));
   if (manifest.previous) json.set("previous", step_json(*manifest.previous));
   return json.dump() + "\n";
@@ -73,9 +73,9 @@ std::string encode_manifest(const Manifest& manifest) {
 Manifest decode_manifest(std::string_view text, std::string_view name) {
   try {
     const Json json = Json::parse(text, name);
-    if (json.at("harmonics_manifest").as_integer() != kVersion) {
+    if (json.at("harmonics_manifest").as_integer() != kManifestVersion) {
       fail(ErrorCode::kUnimplemented, "version {}, this program reads version {}",
-           json.at("harmonics_manifest").as_integer(), kVersion);
+           json.at("harmonics_manifest").as_integer(), kManifestVersion);
     }
     Manifest manifest;
     manifest.latest = step_from(json.at("latest"));

@@ -1,6 +1,7 @@
 #include "opencl_fallback.h"
 
-#include <torch/torch.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/full_like.h>
 
 #include <utility>
 

@@ -1,5 +1,7 @@
 #include "optimizer.h"
 
+#include <ATen/ATen.h>
+
 #include <cmath>
 #include <cstddef>
 

@@ -1,7 +1,7 @@
 // SGD, Adam and AdamW over a list of parameters (private to runtime).
 #pragma once
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include <map>
 #include <string>

@@ -1,6 +1,7 @@
 #include <harmonics/runtime/parameter_set.h>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <utility>
 
@@ -13,7 +14,7 @@
 namespace harmonics::inline in_runtime {
 namespace {
 
-at::Tensor fitting(const NamedTensors& values, const std::string& name, const at::Tensor& like) {
+at::Tensor converted(const NamedTensors& values, const std::string& name, const at::Tensor& like) {
   return to_torch(fitting_value(values, name, like.sizes().vec())).to(like.options());
 }
 
@@ -56,11 +57,11 @@ void ParameterSet::restore(const NamedTensors& values, const NamedTensors& optim
   std::map<std::string, at::Tensor> fresh;
   std::map<std::string, at::Tensor> slots;
   for (const auto& [name, value] : state_->values) {
-    fresh.emplace(name, fitting(values, name, value).clone());
+    fresh.emplace(name, converted(values, name, value).clone());
     for (const std::string_view slot : state_->optimizer.slots()) {
       const std::string full = name + "." + std::string(slot);
       if (!optimizer_state.contains(full)) continue;
-      slots.emplace(full, fitting(optimizer_state, full, value).clone());
+      slots.emplace(full, converted(optimizer_state, full, value).clone());
     }
   }
   state_->values = std::move(fresh);
@@ -68,10 +69,10 @@ void ParameterSet::restore(const NamedTensors& values, const NamedTensors& optim
 }
 
 void ParameterSet::update(const NamedTensors& gradients, const Update& update) {
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   std::vector<Learnt> all;  // checked whole before anything changes
   for (const auto& [name, value] : state_->values) {
-    all.push_back({name, value, fitting(gradients, name, value)});
+    all.push_back({name, value, converted(gradients, name, value)});
   }
   state_->optimizer.apply(all, update);
 }

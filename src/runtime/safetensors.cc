@@ -116,7 +116,7 @@ class Reader {
     if (offsets.size() != 2) broken(format("tensor '{}' has no begin and end", name));
     const std::int64_t begin = offsets[0].as_integer(), end = offsets[1].as_integer();
     const auto bytes =
-        static_cast<std::int64_t>(dtype_size(spec.dtype)) * element_count(spec.shape);
+        byte_count(spec);
     if (begin < 0 || end < begin || static_cast<std::uint64_t>(end) > data_size_ ||
         end - begin != bytes) {
       broken(format("tensor '{}' of {} claims bytes {} to {} of {}", name, spec_text(spec), begin,

@@ -3,7 +3,7 @@
 // torch_backend.cc computes; torch_backend_weights.cc changes, saves and restores weights.
 #pragma once
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include <string>
 #include <unordered_map>

@@ -1,4 +1,5 @@
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <utility>
 
@@ -22,7 +23,7 @@ std::map<std::string, double> TorchBackend::gradient_square_sums() const {
 }
 
 void TorchBackend::update(const Update& update) {
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   std::vector<Learnt> all;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor& gradient = parameters_[i].grad();
@@ -35,7 +36,7 @@ void TorchBackend::update(const Update& update) {
 void TorchBackend::reset() {
   // On the CPU gradients keep their memory: fresh pages every step would cost more than clearing. A
   // GPU's memory comes from libtorch's pool, and the next backward pass need not add to zeros.
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   flights_.clear();
   for (at::Tensor& parameter : parameters_) {
     if (!parameter.grad().defined()) continue;
@@ -81,7 +82,7 @@ at::Tensor fitting(const NamedTensors& values, const std::string& name, const at
 }  // namespace
 
 void TorchBackend::set_gradients(const NamedTensors& values) {
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor& parameter = parameters_[i];
     if (!parameter.requires_grad() || !values.contains(names_[i])) continue;
@@ -101,7 +102,7 @@ NamedTensors TorchBackend::buffers() const {
 }
 
 void TorchBackend::set_buffers(const NamedTensors& values) {
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (parameters_[i].requires_grad() || !values.contains(names_[i])) continue;
     parameters_[i].copy_(fitting(values, names_[i], parameters_[i]));
@@ -109,7 +110,7 @@ void TorchBackend::set_buffers(const NamedTensors& values) {
 }
 
 void TorchBackend::set_parameters(const NamedTensors& values) {
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   Tensors all;  // checked whole before anything changes
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     all.push_back(fitting(values, names_[i], parameters_[i]));

@@ -1,7 +1,7 @@
 // libtorch's exceptions turned into ours (private to runtime).
 #pragma once
 
-#include <torch/torch.h>
+#include <c10/util/Exception.h>
 
 #include <string>
 #include <string_view>

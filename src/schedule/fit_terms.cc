@@ -4,15 +4,6 @@
 #include <harmonics/base/error.h>
 
 namespace harmonics::inline in_schedule {
-namespace {
-
-std::string text_of(ByteWriter& out) {
-  const Bytes bytes = out.take();
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-}  // namespace
-
 std::string encode(const FitTerms& terms) {
   ByteWriter out;
   out.number(terms.last_epoch);
@@ -22,7 +13,7 @@ std::string encode(const FitTerms& terms) {
   out.number(static_cast<std::uint8_t>(terms.saves));
   out.number(terms.save_every_steps);
   out.number(terms.save_every_epochs);
-  return text_of(out);
+  return text_of(out.bytes());
 }
 
 FitTerms decode_fit_terms(std::string_view text) {
@@ -44,7 +35,7 @@ std::string encode(const TapReport& taps) {
   out.number(taps.loss_sum);
   out.number(taps.judged);
   out.number(taps.correct);
-  return text_of(out);
+  return text_of(out.bytes());
 }
 
 TapReport decode_tap_report(std::string_view text) {

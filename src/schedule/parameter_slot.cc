@@ -6,11 +6,11 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/log.h>
 
+#include "farewell.h"
+
 namespace harmonics::inline in_schedule {
 namespace {
 
-/// How long a worker that is let go is given to take the last words.
-constexpr Nanoseconds kFarewell = std::chrono::seconds(3);
 /// An empty place waits as long as it takes; the wait is renewed this often.
 constexpr Nanoseconds kVacancy = std::chrono::hours(24);
 

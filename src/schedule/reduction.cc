@@ -8,14 +8,12 @@
 #include <harmonics/base/exception_text.h>
 #include <harmonics/base/log.h>
 
+#include "farewell.h"
 #include "reduction_chunks.h"
 #include "reduction_shape.h"
 
 namespace harmonics::inline in_schedule {
 namespace {
-
-// How long a rank that has failed goes on for its neighbours' sake.
-constexpr Nanoseconds kFarewell = std::chrono::seconds(3);
 
 /// Values on their way to a sum, and sums on their way to everybody.
 enum class Way : std::uint32_t { kGather, kSpread };

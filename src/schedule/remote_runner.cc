@@ -10,14 +10,12 @@
 #include <harmonics/base/log.h>
 #include <harmonics/runtime/devices.h>
 
+#include "farewell.h"
 #include "fit_terms.h"
 #include "secure_meeting.h"
 
 namespace harmonics::inline in_schedule {
 namespace {
-
-// How long a part that has failed goes on for its neighbours' sake.
-constexpr Nanoseconds kFarewell = std::chrono::seconds(3);
 
 // The name of the first part of a home.
 std::string title_of(const std::string& home) { return home.substr(0, home.find('\n')); }
@@ -87,7 +85,7 @@ PartMap RemoteRunner::first_contact() {
     fail(error.code(),
          "part '{}' has not met the others: {} (a neighbour may take {} s to come: start it, or "
          "wait longer)",
-         name(), error.what(), std::chrono::duration<double>(options_.first_contact).count());
+         name(), error.what(), in_seconds(options_.first_contact));
   }
 }
 

@@ -14,7 +14,7 @@ namespace harmonics::inline in_schedule {
 namespace {
 
 /// One pass over the source: what was read of it and not yet taken by all.
-struct Pass {
+struct SourcePass {
   std::deque<Tensor> tensors;
   std::int64_t first = 0;           // number of the first of these
   std::optional<std::int64_t> end;  // once the source has ended
@@ -46,7 +46,7 @@ class SharedSource {
   std::optional<Tensor> next(std::size_t reader) {
     std::unique_lock lock(mutex_);
     Reader& own = readers_[reader];
-    Pass& pass = passes_[own.pass];
+    SourcePass& pass = passes_[own.pass];
     const auto is_there = [&] { return own.taken < pass.first + std::ssize(pass.tensors); };
     const auto may_read = [&] { return is_there() || pass.tensors.size() < kMaxReplicaLead; };
     if (!moved_.wait_for(lock, patience_, may_read)) {
@@ -68,7 +68,7 @@ class SharedSource {
     std::int64_t taken = 0;
   };
 
-  void read_into(Pass& pass, const Reader& reader) {
+  void read_into(SourcePass& pass, const Reader& reader) {
     if (pass.end) return;
     if (reader.pass != newest_) {
       fail(ErrorCode::kFailedPrecondition,
@@ -86,7 +86,7 @@ class SharedSource {
     const auto slowest = std::ranges::min(
         readers_, {}, [](const Reader& one) { return std::pair(one.pass, one.taken); });
     passes_.erase(passes_.begin(), passes_.lower_bound(slowest.pass));
-    Pass& pass = passes_[slowest.pass];
+    SourcePass& pass = passes_[slowest.pass];
     while (!pass.tensors.empty() && pass.first < slowest.taken) {
       pass.tensors.pop_front();
       ++pass.first;
@@ -100,7 +100,7 @@ class SharedSource {
   const Nanoseconds patience_;
   std::vector<Reader> readers_;
   std::int64_t newest_ = 0;
-  std::map<std::int64_t, Pass> passes_ = {{0, {}}};
+  std::map<std::int64_t, SourcePass> passes_ = {{0, {}}};
 };
 
 class SharedReader final : public Producer {

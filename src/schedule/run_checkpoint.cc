@@ -19,11 +19,6 @@ constexpr std::string_view kExtension = ".safetensors";
 constexpr std::size_t kMaxText = 4096;
 constexpr std::size_t kMaxUsableSteps = 2;
 
-std::string text_of(ByteWriter& out) {
-  const Bytes bytes = out.take();
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 void remove_older(const std::filesystem::path& manifest, const Manifest& content) {
   std::set<std::string> kept;
   for (const StageFile& stage : content.latest.stages) kept.insert(stage.file);
@@ -106,7 +101,7 @@ std::string encode(const StageFile& file) {
   out.text(file.stage);
   out.text(file.file);
   out.text(file.sha256);
-  return text_of(out);
+  return text_of(out.bytes());
 }
 
 StageFile decode_stage_file(std::string_view text) {
@@ -132,7 +127,7 @@ std::string encode_ids(const std::vector<SavedStep>& steps) {
   ByteWriter out;
   out.number(static_cast<std::uint32_t>(steps.size()));
   for (const SavedStep& saved : steps) out.text(saved_step_id(saved));
-  return text_of(out);
+  return text_of(out.bytes());
 }
 
 std::vector<std::string> decode_ids(std::string_view text) {

@@ -67,8 +67,7 @@ std::string encode(const CustodyClaim& claim) {
   out.number(static_cast<std::uint32_t>(claim.part.outputs.size()));
   for (const std::string& name : claim.part.outputs) out.text(name);
   out.raw(claim.nonce);
-  const Bytes bytes = out.take();
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  return text_of(out.bytes());
 }
 
 CustodyClaim decode_custody_claim(std::string_view text) {

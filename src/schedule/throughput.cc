@@ -9,8 +9,6 @@ namespace {
 // One mark lies before the window, and one at either end of it.
 constexpr Nanoseconds kMarkPeriod = Nanoseconds(kThroughputWindow) / (kMaxThroughputMarks - 2);
 
-double seconds(Nanoseconds time) { return std::chrono::duration<double>(time).count(); }
-
 }  // namespace
 
 void ThroughputMeter::add(Nanoseconds now, std::int64_t samples,
@@ -34,18 +32,18 @@ void ThroughputMeter::keep_mark(const Mark& mark) {
 std::optional<Throughput> ThroughputMeter::rates() const {
   if (marks_.empty() || newest_.at <= marks_.front().at) return std::nullopt;
   const Mark& from = marks_.front();
-  const double elapsed = seconds(newest_.at - from.at);
+  const double elapsed = in_seconds(newest_.at - from.at);
   Throughput rates;
   rates.samples_per_second = static_cast<double>(newest_.samples - from.samples) / elapsed;
   if (newest_.waited && from.waited) {
-    rates.waiting = std::clamp(seconds(*newest_.waited - *from.waited) / elapsed, 0.0, 1.0);
+    rates.waiting = std::clamp(in_seconds(*newest_.waited - *from.waited) / elapsed, 0.0, 1.0);
     rates.busy = 1 - *rates.waiting;
   }
   if (busy_.size() >= kMeasuredSteps && micro_batches_ > 0) {
     std::vector<Nanoseconds> sorted(busy_.begin(), busy_.end());
     const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
     std::ranges::nth_element(sorted, middle);
-    rates.micro_batch_s = seconds(*middle) / static_cast<double>(micro_batches_);
+    rates.micro_batch_s = in_seconds(*middle) / static_cast<double>(micro_batches_);
   }
   return rates;
 }

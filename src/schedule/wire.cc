@@ -115,8 +115,7 @@ std::string encode(const PartRecord& record) {
   out.text(record.order);
   out.number(record.steps);
   out.text(record.custody);
-  const Bytes bytes = out.take();
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  return text_of(out.bytes());
 }
 
 PartRecord decode_part_record(std::string_view text) {

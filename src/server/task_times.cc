@@ -7,7 +7,7 @@ namespace harmonics::inline in_server {
 
 void Histogram::add(Nanoseconds duration) {
   const Nanoseconds length = std::max(duration, Nanoseconds(0));
-  const double seconds = std::chrono::duration<double>(length).count();
+  const double seconds = in_seconds(length);
   const auto bucket = std::ranges::lower_bound(kBounds, seconds) - kBounds.begin();
   ++counts_[static_cast<std::size_t>(bucket)];
   sum_ns_ += length.count();

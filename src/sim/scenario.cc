@@ -15,7 +15,7 @@
 namespace harmonics::inline in_sim {
 namespace {
 
-const Caller kAdmin{"admin", true};
+const Caller kPlayersAdmin{"admin", true};
 
 class Player {
  public:
@@ -184,18 +184,20 @@ void Player::cancel(ScenarioLine& line) {
 }
 
 void Player::drain(ScenarioLine& line) {
-  feed(DrainRequest{RequestId{}, kAdmin, line.word(), true});
+  feed(DrainRequest{RequestId{}, kPlayersAdmin, line.word(), true});
 }
 
 void Player::undrain(ScenarioLine& line) {
-  feed(DrainRequest{RequestId{}, kAdmin, line.word(), false});
+  feed(DrainRequest{RequestId{}, kPlayersAdmin, line.word(), false});
 }
 
-void Player::forget(ScenarioLine& line) { feed(ForgetRequest{RequestId{}, kAdmin, line.word()}); }
+void Player::forget(ScenarioLine& line) {
+  feed(ForgetRequest{RequestId{}, kPlayersAdmin, line.word()});
+}
 
 void Player::quota(ScenarioLine& line) {
   const std::string user = line.word();
-  feed(QuotaRequest{RequestId{}, kAdmin, user, line.quota()});
+  feed(QuotaRequest{RequestId{}, kPlayersAdmin, user, line.quota()});
 }
 
 /// Time passes in steps of a heartbeat; workers that are connected and not silent beat.

@@ -64,6 +64,10 @@ std::string shape_text(const Shape& shape) {
   return text + "}";
 }
 
+std::int64_t byte_count(const TensorSpec& spec) {
+  return element_count(spec.shape) * static_cast<std::int64_t>(dtype_size(spec.dtype));
+}
+
 std::string spec_text(const TensorSpec& spec) {
   return format("{} {}", dtype_name(spec.dtype), shape_text(spec.shape));
 }

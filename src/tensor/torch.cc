@@ -1,6 +1,7 @@
 #include <harmonics/tensor/torch.h>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/from_blob.h>
 
 #include <array>
 #include <utility>

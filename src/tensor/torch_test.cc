@@ -1,7 +1,8 @@
 #include <harmonics/tensor/torch.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/cuda.h>
+#include <torch/types.h>
 
 #include <cstdlib>
 #include <cstring>

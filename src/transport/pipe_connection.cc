@@ -15,17 +15,15 @@ namespace {
 
 // Payloads up to this are copied behind their header, so that many fit into one message.
 constexpr std::size_t kSmallPayload = std::size_t{8} << 10;
-// After this many bytes a thread hands on what it has read.
-constexpr std::size_t kBytesPerTurn = kPieceBytes;
 // How long a refusal may take to get through to whom it is meant for.
-constexpr Nanoseconds kLastWords = std::chrono::seconds(1);
+constexpr Nanoseconds kLeaveTime = std::chrono::seconds(1);
 
 // For greetings: writes are taken over whole, they are short and few.
 class PipeStream final : public Stream {
  public:
   explicit PipeStream(PipePtr pipe) : pipe_(std::move(pipe)) {}
   ~PipeStream() override {
-    if (pipe_) pipe_->leave(deadline_in(kLastWords));
+    if (pipe_) pipe_->leave(deadline_in(kLeaveTime));
   }
 
   Transfer read_some(std::span<const iovec> pieces) override {
@@ -134,7 +132,7 @@ class PipeConnection final : public Connection {
 
   void read(std::vector<ReceivedFrame>& frames) override {
     std::size_t total = 0;
-    while (total < kBytesPerTurn) {
+    while (total < kPieceBytes) {
       std::span<std::byte> to = decoder_.want();
       const std::size_t count = pipe_->read(to);
       if (count == 0) return;

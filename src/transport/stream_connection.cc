@@ -22,9 +22,8 @@ constexpr std::size_t kStagingBytes = std::size_t{64} << 10;
 // After a payload larger than that, so much: the end of its frame, and the head of the next one,
 // whose payload will be received into place rather than copied.
 constexpr std::size_t kStagingBetweenLarge = std::size_t{2} << 10;
-// After this many bytes a thread hands on what it has read, while that is still in the cache.
-constexpr std::size_t kBytesPerTurn = kChunkBytes;
-// After this many it looks after other things for a moment, even in the middle of a message.
+// A thread hands on what it has read after a chunk, while that is still in the cache. After this many
+// bytes it looks after other things for a moment, even in the middle of a message.
 constexpr std::size_t kMostPerTurn = 16 * kChunkBytes;
 
 // The bytes of one frame that are not written yet. Checksums of payload chunks are computed just
@@ -161,7 +160,7 @@ class StreamConnection final : public Connection {
     std::size_t bytes = 0;
     do {
       more_to_read_ = read_once(frames, bytes);
-    } while (more_to_read_ && bytes < (frames.empty() ? kMostPerTurn : kBytesPerTurn));
+    } while (more_to_read_ && bytes < (frames.empty() ? kMostPerTurn : kChunkBytes));
     if (bytes == 0) return;
     const Deadline now = std::chrono::steady_clock::now();
     last_heard_ = now;

@@ -23,6 +23,7 @@
 #include "cgroups.h"
 #include "device_holders.h"
 #include "log_reader.h"
+#include "process_tree.h"
 #include "supervisor_host.h"
 #include "task_cgroup.h"
 #include "task_folders.h"
@@ -49,7 +50,6 @@ constexpr std::uint64_t kDefaultGraceMs = 5000;
 constexpr std::size_t kMarkLetters = 8;
 /// And in the name of the folder that tasks of other users work in: nobody must guess it.
 constexpr std::size_t kFolderLetters = 32;
-constexpr int kKillRounds = 200;
 
 std::vector<std::pair<std::string, std::string>> own_environment() {
   std::vector<std::pair<std::string, std::string>> variables;

@@ -14,7 +14,7 @@
 namespace harmonics::inline in_worker {
 namespace {
 
-constexpr timespec kKillPeriod = {0, 5'000'000};
+constexpr timespec kGuardPeriod = {0, 5'000'000};
 
 /// Reaps what has ended; false when there is no child left.
 template <typename Ended>
@@ -69,7 +69,7 @@ void kill_all_below(const std::string& folder) {
     const bool empty = !run || kill_cgroups(run->cgroups);
     signal_tree(::getpid(), SIGKILL);
     if (!reap_children([](pid_t, int) {}) && empty) break;
-    ::sigtimedwait(&children, nullptr, &kKillPeriod);
+    ::sigtimedwait(&children, nullptr, &kGuardPeriod);
   }
   if (run) remove_cgroups(run->cgroups);
 }

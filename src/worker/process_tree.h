@@ -21,6 +21,9 @@ int signal_tree(pid_t root, int signal);
 /// The variable in a task's environment that marks all that it starts.
 inline constexpr const char* kAttemptMark = "HARMONICS_ATTEMPT_MARK";
 
+/// Rounds of killing before what does not go is given up on: a second or so.
+inline constexpr int kKillRounds = 200;
+
 /// Kills every process whose environment has `kAttemptMark` = `mark`, again and again until none is
 /// left or `rounds` have passed: what a killed supervisor left behind. True when none is left.
 bool kill_marked(const std::string& mark, int rounds);

@@ -31,7 +31,7 @@ constexpr std::uint64_t kForever = std::numeric_limits<std::uint64_t>::max();
 /// How often the tree is killed again until nothing is left of it.
 constexpr std::uint64_t kKillPeriod = 20 * kMillisecond;
 /// How often the newest line of progress is written down.
-constexpr std::uint64_t kProgressPeriod = 200 * kMillisecond;
+constexpr std::uint64_t kKeepProgressPeriod = 200 * kMillisecond;
 constexpr std::uint64_t kProgressSegmentBytes = 1 << 20;
 constexpr std::uint64_t kProgressStreamBytes = 8 << 20;
 constexpr std::size_t kMaxProgressLine = 4096;
@@ -58,7 +58,7 @@ class ProgressLines {
     }
     line_.append(bytes.substr(0, kMaxProgressLine - std::min(line_.size(), kMaxProgressLine)));
   }
-  std::uint64_t due() const { return fresh_ ? written_at_ + kProgressPeriod : kForever; }
+  std::uint64_t due() const { return fresh_ ? written_at_ + kKeepProgressPeriod : kForever; }
   void write_down(std::uint64_t now) {
     if (!fresh_) return;
     replace_file(path_, last_);

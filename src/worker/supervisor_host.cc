@@ -36,7 +36,6 @@ constexpr int kMaxLauncherDeaths = 3;
 constexpr int kLowestDescriptor = 10;
 constexpr int kLauncherSocket = 3;
 constexpr int kLauncherLock = 4;
-constexpr int kKillRounds = 200;
 constexpr std::chrono::milliseconds kLockPeriod(5);
 /// How often what could not be shown to be gone is looked at again.
 constexpr std::chrono::milliseconds kSettlePeriod(500);
@@ -52,7 +51,7 @@ int raised(int descriptor, const char* what) {
 
 int process_descriptor(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
 
-void make_folder(const fs::path& path) {
+void make_private_folder(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path, error);
   if (error)
@@ -67,9 +66,9 @@ SupervisorHost::SupervisorHost(fs::path folder, fs::path program, Nanoseconds pa
     : folder_(fs::absolute(std::move(folder))),
       program_(std::move(program)),
       keep_bytes_(keep_bytes) {
-  make_folder(folder_ / "attempts");
-  make_folder(folder_ / "kept");
-  make_folder(folder_ / "spare");
+  make_private_folder(folder_ / "attempts");
+  make_private_folder(folder_ / "kept");
+  make_private_folder(folder_ / "spare");
   take_lock(patience);
   lease_ = raised(::open(lease_file().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR),
                   "cannot open the lease file");

@@ -23,6 +23,10 @@ using ByteSpan = std::span<const std::byte>;
 [[nodiscard]] inline ByteSpan bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
+/// The same bytes as text.
+[[nodiscard]] inline std::string text_of(ByteSpan bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 /// What ByteWriter and ByteReader take as one number.
 template <typename T>

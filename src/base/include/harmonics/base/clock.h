@@ -7,6 +7,10 @@ namespace harmonics::inline in_base {
 
 using Nanoseconds = std::chrono::nanoseconds;
 
+[[nodiscard]] inline double in_seconds(Nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
 /// Monotonic time since an arbitrary start. Implementations are thread safe.
 class Clock {
  public:

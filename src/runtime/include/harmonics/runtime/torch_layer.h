@@ -5,7 +5,8 @@
 // name.
 #pragma once
 
-#include <torch/types.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
 
 #include <functional>
 #include <span>

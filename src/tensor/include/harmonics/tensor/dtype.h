@@ -80,6 +80,8 @@ struct TensorSpec {
   bool operator==(const TensorSpec&) const = default;
 };
 
+/// What such a tensor takes in memory. Throws like element_count.
+[[nodiscard]] std::int64_t byte_count(const TensorSpec& spec);
 /// "float32 {3, 224, 224}"
 [[nodiscard]] std::string spec_text(const TensorSpec& spec);
 
