@@ -1,266 +1,460 @@
 #include <harmonics/cluster/fact_codec.h>
 
-#include "fact_bytes.h"
+#include <utility>
+
+#include <harmonics/base/error.h>
+
+#include "fact_archive.h"
 
 namespace harmonics::inline in_cluster {
 namespace {
 
-// One overload per kind of fact; the reading half is its mirror (fact_codec_read.cc).
-class Writer {
- public:
-  explicit Writer(ByteWriter& out) : out_(out) {}
+constexpr std::size_t kMaxForgotten = 1 << 20;
 
-  void number(std::uint64_t value) {
-    while (value >= 0x80) {
-      out_.number(static_cast<std::uint8_t>(value | 0x80));
-      value >>= 7;
-    }
-    out_.number(static_cast<std::uint8_t>(value));
-  }
-  /// Small negative numbers stay short.
-  void integer(std::int64_t value) {
-    number(static_cast<std::uint64_t>(value) << 1 ^ static_cast<std::uint64_t>(value >> 63));
-  }
-  void time(Time value) { integer(value.count()); }
-  void text(std::string_view value) {
-    number(value.size());
-    out_.raw(bytes_of(value));
-  }
-  void texts(const std::vector<std::string>& values) {
-    number(values.size());
-    for (const std::string& value : values) text(value);
-  }
-  void pairs(const TextPairs& values) {
-    number(values.size());
-    for (const auto& [key, value] : values) {
-      text(key);
-      text(value);
-    }
-  }
-  void attempt(AttemptId id) {
-    number(id.task.value);
-    number(id.attempt.value);
-  }
-  void result(const EndResult& result) {
-    number(static_cast<std::uint64_t>(result.kind));
-    integer(result.exit_code);
-    integer(result.signal);
-    text(result.message);
-  }
-  void maybe_result(const EndResult* result_or_null) {
-    number(result_or_null != nullptr ? 1 : 0);
-    if (result_or_null != nullptr) result(*result_or_null);
-  }
-  void members(const std::vector<Member>& members) {
-    number(members.size());
-    for (const Member& member : members) {
-      number(member.worker.value);
-      number(member.devices.bits);
-      number(member.launched ? 1 : 0);
-      maybe_result(member.ended ? &*member.ended : nullptr);
-    }
-  }
-  void spec(const TaskSpec& spec) {
-    text(spec.name);
-    number(spec.required_gpus);
-    number(spec.min_gpu_memory_mb);
-    pairs(spec.params);
-    texts(spec.command);
-    pairs(spec.env);
-    text(spec.working_dir);
-    number(spec.cpus);
-    number(spec.memory_mb);
-    number(spec.timeout_s);
-    number(spec.max_retries);
-    integer(spec.priority);
-    number(spec.gang);
-    number(spec.array);
-    number(spec.depends_on.size());
-    for (const TaskId id : spec.depends_on) number(id.value);
-    text(spec.idempotency_key);
-    texts(spec.artifacts);
-    // The first bit is for ever, the second says that a pipeline follows, the third that a limit of
-    // losses does, the fourth that it continues, the seventh that files follow.
-    const bool losses = spec.max_losses != TaskSpec{}.max_losses;
-    number((spec.on_disconnect == OnDisconnect::kForever ? 1U : 0U) | (spec.pipeline ? 2U : 0U) |
-           (losses ? 4U : 0U) | (spec.on_disconnect == OnDisconnect::kContinue ? 8U : 0U) |
-           (spec.files.empty() ? 0U : 64U));
-    if (spec.pipeline) pipeline(*spec.pipeline);
-    if (losses) number(spec.max_losses);
-    if (!spec.files.empty()) files(spec.files.all());
-  }
-  void files(std::span<const TaskFile> files) {
-    number(files.size());
-    for (const TaskFile& file : files) {
-      text(file.path);
-      text(file.data);
-      number(file.executable ? 1 : 0);
-    }
-  }
-  void pipeline(const PipelineSpec& pipeline) {
-    text(pipeline.model);
-    text(pipeline.graph);
-    number(pipeline.stages);
-    pairs(pipeline.bindings);
-    pairs(pipeline.settings);
-    text(pipeline.checkpoint);
-    number(pipeline.checkpoint_every);
-    number((pipeline.profile ? 1U : 0U) | (pipeline.trace ? 2U : 0U) |
-           (pipeline.elastic ? 4U : 0U) | (pipeline.secure ? 8U : 0U));
-  }
-  void submission(const Submission& submission) {
-    number(submission.first.value);
-    text(submission.user);
-    time(submission.at);
-    spec(submission.spec);
-  }
+// A record that was written before it had a field reads with that field's default: such fields
+// stand behind a bit that says that they follow.
 
-  void fact(const TermStarted& fact) {
-    number(fact.term.value);
-    time(fact.at);
+template <typename Archive>
+void fields(Archive& a, Of<Archive, std::vector<std::string>>& texts) {
+  a.list(texts, kMaxTaskEntries, [&](auto& value) { a.text(value); });
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, TextPairs>& pairs) {
+  a.list(pairs, kMaxTaskEntries, [&](auto& pair) {
+    a.text(pair.first);
+    a.text(pair.second);
+  });
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, AttemptId>& id) {
+  a.number(id.task);
+  a.number(id.attempt);
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, EndResult>& result) {
+  a.kind(result.kind, EndKind::kUnable);
+  a.integer(result.exit_code);
+  a.integer(result.signal);
+  a.text(result.message);
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, std::optional<EndResult>>& result) {
+  bool present = result.has_value();
+  a.flag(present);
+  if (!present) return;
+  if constexpr (Archive::kReads) result.emplace();
+  fields(a, *result);
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, std::vector<Member>>& members) {
+  a.list(members, kMaxGangWorkers, [&](auto& member) {
+    a.number(member.worker);
+    a.number(member.devices.bits);
+    a.flag(member.launched);
+    fields(a, member.ended);
+  });
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, std::vector<WorkerId>>& places) {
+  a.list(places, kMaxGangWorkers, [&](auto& worker) { a.number(worker); });
+}
+
+/// Several flags in one number, the first in its lowest bit.
+template <typename Archive, typename... Flags>
+void flags(Archive& a, Flags&... each) {
+  std::uint64_t bits = 0;
+  unsigned place = 0;
+  ((bits |= std::uint64_t{each} << place++), ...);
+  a.word(bits, (std::uint64_t{1} << sizeof...(each)) - 1);
+  place = 0;
+  if constexpr (Archive::kReads) ((each = (bits >> place++ & 1) != 0), ...);
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, PipelineSpec>& pipeline) {
+  a.text(pipeline.model);
+  a.text(pipeline.graph);
+  a.number(pipeline.stages);
+  fields(a, pipeline.bindings);
+  fields(a, pipeline.settings);
+  a.text(pipeline.checkpoint);
+  a.number(pipeline.checkpoint_every);
+  flags(a, pipeline.profile, pipeline.trace, pipeline.elastic, pipeline.secure);
+  if constexpr (Archive::kReads) lift_old_settings(pipeline);
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, TaskFile>& file) {
+  a.text(file.path);
+  a.text(file.data, kMaxTaskFileBytes);
+  a.flag(file.executable);
+}
+
+// What only some tasks have, as bits of a number; the fields of those that have one follow in their
+// order.
+constexpr std::uint64_t kStaysForever = 1;
+constexpr std::uint64_t kHasPipeline = 2;
+constexpr std::uint64_t kHasMaxLosses = 4;
+constexpr std::uint64_t kContinues = 8;
+constexpr std::uint64_t kHasFiles = 64;
+constexpr std::uint64_t kAllExtras =
+    kStaysForever | kHasPipeline | kHasMaxLosses | kContinues | kHasFiles;
+
+std::uint64_t extras_of(const TaskSpec& spec) {
+  return (spec.on_disconnect == OnDisconnect::kForever ? kStaysForever : 0) |
+         (spec.on_disconnect == OnDisconnect::kContinue ? kContinues : 0) |
+         (spec.pipeline ? kHasPipeline : 0) | (spec.files.empty() ? 0 : kHasFiles) |
+         (spec.max_losses != TaskSpec{}.max_losses ? kHasMaxLosses : 0);
+}
+
+OnDisconnect on_disconnect_from(const FactInput& in, std::uint64_t extras) {
+  if ((extras & ~kAllExtras) != 0) in.broken("a task with more than is known of tasks");
+  if ((extras & kStaysForever) != 0 && (extras & kContinues) != 0) {
+    in.broken("a task that continues in two ways");
   }
-  void fact(const TasksSubmitted& fact) { submission(*fact.submission); }
-  void fact(const AttemptStarted& fact) {
-    attempt(fact.id);
-    time(fact.at);
-    members(fact.members);
-  }
-  void fact(const AttemptPlanned& fact) {
-    attempt(fact.id);
-    text(fact.plan);
-    number(fact.measures ? 1 : 0);
-  }
-  void fact(const MemberLaunched& fact) {
-    attempt(fact.id);
-    number(fact.rank);
-  }
-  void fact(const MemberEnded& fact) {
-    attempt(fact.id);
-    number(fact.rank);
-    result(fact.result);
-  }
-  void fact(const AttemptStopping& fact) {
-    attempt(fact.id);
-    number(static_cast<std::uint64_t>(fact.reason));
-  }
-  void fact(const AttemptRequeued& fact) {
-    attempt(fact.id);
-    number(static_cast<std::uint64_t>(fact.reason));
-    time(fact.not_before);
-  }
-  void fact(const TaskReady& fact) { number(fact.task.value); }
-  void fact(const CancelRequested& fact) { number(fact.task.value); }
-  void fact(const TaskEnded& fact) {
-    number(fact.task.value);
-    number(static_cast<std::uint64_t>(fact.outcome));
-    time(fact.at);
-    maybe_result(fact.last ? &*fact.last : nullptr);
-  }
-  void fact(const TasksForgotten& fact) {
-    number(fact.tasks.size());
-    for (const TaskId id : fact.tasks) number(id.value);
-  }
-  void fact(const WorkerRegistered& fact) {
-    const WorkerRecord& worker = fact.worker;
-    number(worker.id.value);
-    number(worker.draining ? 1 : 0);
-    time(worker.since);
-    text(worker.spec.name);
-    text(worker.spec.address);
-    text(worker.spec.identity);
-    number(worker.spec.cpus);
-    number(worker.spec.memory_mb);
-    number(worker.spec.devices.size());
-    for (const DeviceSpec& device : worker.spec.devices) {
-      text(device.name);
-      text(device.model);
-      number(device.memory_mb);
+  if ((extras & kStaysForever) != 0) return OnDisconnect::kForever;
+  return (extras & kContinues) != 0 ? OnDisconnect::kContinue : OnDisconnect::kStop;
+}
+
+template <typename Archive>
+void extra_fields(Archive& a, Of<Archive, TaskSpec>& spec) {
+  std::uint64_t extras = extras_of(spec);
+  a.word(extras, 2 * kHasFiles - 1);
+  if constexpr (Archive::kReads) spec.on_disconnect = on_disconnect_from(a, extras);
+  if ((extras & kHasPipeline) != 0) {
+    if constexpr (Archive::kReads) {
+      PipelineSpec pipeline;
+      fields(a, pipeline);
+      spec.pipeline = std::move(pipeline);
+    } else {
+      fields(a, *spec.pipeline);
     }
   }
-  void fact(const WorkerDraining& fact) {
-    number(fact.worker.value);
-    number(fact.draining ? 1 : 0);
+  if ((extras & kHasMaxLosses) != 0) a.number(spec.max_losses);
+  if ((extras & kHasFiles) != 0) {
+    const auto each = [&](auto& file) { fields(a, file); };
+    if constexpr (Archive::kReads) {
+      std::vector<TaskFile> files;
+      a.list(files, kMaxTaskFiles, each);
+      spec.files = std::move(files);
+    } else {
+      a.list(spec.files.all(), kMaxTaskFiles, each);
+    }
   }
-  void fact(const WorkerForgotten& fact) { number(fact.worker.value); }
-  void fact(const QuotaSet& fact) {
-    text(fact.user);
-    number(fact.quota.max_gpus);
-    number(fact.quota.max_active);
-    number(fact.quota.max_waiting);
-    number(fact.quota.weight);
-  }
-  void fact(const LeasesPromised& fact) {
-    time(fact.lease);
-    time(fact.hold);
-  }
-  void fact(const CountersKept& fact) {
-    number(fact.term.value);
-    number(fact.next_task.value);
-    number(fact.next_worker.value);
-  }
-  /// After the submission, or after the word that it is the one before.
-  void fact(const TaskKept& fact) {
-    const TaskRecord& task = fact.task;
-    number(task.id.value);
-    number(task.attempts.value);
-    number(task.failures);
-    number(task.losses);
-    number(task.preemptions);
-    // The second bit says that refusals follow.
-    number((task.cancelled ? 1U : 0U) | (task.refusals > 0 ? 2U : 0U));
-    if (task.refusals > 0) number(task.refusals);
-    number(task.state.index());
-    std::visit([&](const auto& state) { write_state(state); }, task.state);
-  }
-  void fact(const PlacesKept& fact) {
-    number(fact.task.value);
-    places(fact.places);
-  }
-  void fact(const PastPlacesKept& fact) {
-    attempt(fact.id);
-    places(fact.places);
-  }
+}
 
- private:
-  void places(const std::vector<WorkerId>& places) {
-    number(places.size());
-    for (const WorkerId worker : places) number(worker.value);
-  }
-  void write_state(const Pending&) {}
-  void write_state(const Waiting& state) { number(state.dependencies); }
-  void write_state(const Delayed& state) { time(state.until); }
-  void write_state(const Active& state) {
-    time(state.since);
-    number(state.stopping ? 1 + static_cast<std::uint64_t>(*state.stopping) : 0);
-    members(state.members);
-  }
-  void write_state(const Ended& state) {
-    number(static_cast<std::uint64_t>(state.outcome));
-    time(state.at);
-    maybe_result(state.last.get());
-  }
+template <typename Archive>
+void fields(Archive& a, Of<Archive, TaskSpec>& spec) {
+  a.text(spec.name);
+  a.number(spec.required_gpus);
+  a.number(spec.min_gpu_memory_mb);
+  fields(a, spec.params);
+  fields(a, spec.command);
+  fields(a, spec.env);
+  a.text(spec.working_dir);
+  a.number(spec.cpus);
+  a.number(spec.memory_mb);
+  a.number(spec.timeout_s);
+  a.number(spec.max_retries);
+  a.integer(spec.priority);
+  a.number(spec.gang);
+  a.number(spec.array);
+  a.list(spec.depends_on, kMaxTaskDependencies, [&](auto& id) { a.number(id); });
+  a.text(spec.idempotency_key);
+  fields(a, spec.artifacts);
+  extra_fields(a, spec);
+}
 
-  ByteWriter& out_;
-};
+template <typename Archive>
+void fields(Archive& a, Of<Archive, std::shared_ptr<const Submission>>& shared) {
+  const auto walk = [&](auto& submission) {
+    a.number(submission.first);
+    a.text(submission.user, kMaxTaskNameBytes);
+    a.time(submission.at);
+    fields(a, submission.spec);
+  };
+  if constexpr (Archive::kReads) {
+    auto submission = std::make_shared<Submission>();
+    walk(*submission);
+    try {
+      check_task(submission->spec);
+    } catch (const Error& error) {
+      a.broken(error.what());
+    }
+    shared = std::move(submission);
+  } else {
+    walk(*shared);
+  }
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, WorkerRecord>& worker) {
+  a.number(worker.id);
+  a.flag(worker.draining);
+  a.time(worker.since);
+  a.text(worker.spec.name, kMaxWorkerTextBytes);
+  a.text(worker.spec.address, kMaxWorkerTextBytes);
+  a.text(worker.spec.identity, kMaxWorkerTextBytes);
+  a.number(worker.spec.cpus);
+  a.number(worker.spec.memory_mb);
+  a.list(worker.spec.devices, kMaxDevicesPerWorker, [&](auto& device) {
+    a.text(device.name, kMaxWorkerTextBytes);
+    a.text(device.model, kMaxWorkerTextBytes);
+    a.number(device.memory_mb);
+  });
+}
+
+template <typename Archive>
+void fields(Archive&, Of<Archive, Pending>&) {}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, Waiting>& state) {
+  a.number(state.dependencies);
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, Delayed>& state) {
+  a.time(state.until);
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, Active>& state) {
+  a.time(state.since);
+  // 0: it is not; else one more than the reason.
+  std::uint64_t reason = state.stopping ? 1 + static_cast<std::uint64_t>(*state.stopping) : 0;
+  a.word(reason, 1 + static_cast<std::uint64_t>(StopReason::kUnknown));
+  if constexpr (Archive::kReads) {
+    if (reason != 0) state.stopping = static_cast<StopReason>(reason - 1);
+  }
+  fields(a, state.members);
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, Ended>& state) {
+  a.kind(state.outcome, TaskOutcome::kDependencyFailed);
+  a.time(state.at);
+  std::optional<EndResult> last;
+  if (state.last) last = *state.last;
+  if constexpr (Archive::kReads) {
+    fields(a, last);
+    state = Ended(state.outcome, state.at, last);
+  } else {
+    fields(a, std::as_const(last));
+  }
+}
+
+/// One of a variant's kinds, made by its number and filled by `fill`.
+template <typename Variant, typename Fill>
+Variant made_kind(const FactInput& in, std::size_t index, Fill&& fill) {
+  Variant made;
+  [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) {
+    const auto make = [&]<std::size_t kOwn>() {
+      if (kOwn != index) return false;
+      fill(made.template emplace<kOwn>());
+      return true;
+    };
+    if (!(make.template operator()<kIndex>() || ...)) in.broken("a fact of an unknown kind");
+  }
+  (std::make_index_sequence<std::variant_size_v<Variant>>());
+  return made;
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, TaskState>& state) {
+  std::uint64_t index = state.index();
+  a.word(index, std::variant_size_v<TaskState> - 1);
+  if constexpr (Archive::kReads) {
+    state = made_kind<TaskState>(a, index, [&](auto& kind) { fields(a, kind); });
+  } else {
+    std::visit([&](const auto& kind) { fields(a, kind); }, state);
+  }
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, TermStarted>& fact) {
+  a.number(fact.term);
+  a.time(fact.at);
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, TasksSubmitted>& fact) {
+  fields(a, fact.submission);
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, AttemptStarted>& fact) {
+  fields(a, fact.id);
+  a.time(fact.at);
+  fields(a, fact.members);
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, AttemptPlanned>& fact) {
+  fields(a, fact.id);
+  a.text(fact.plan, kMaxPlanBytes);
+  a.flag(fact.measures);
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, MemberLaunched>& fact) {
+  fields(a, fact.id);
+  a.number(fact.rank);
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, MemberEnded>& fact) {
+  fields(a, fact.id);
+  a.number(fact.rank);
+  fields(a, fact.result);
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, AttemptStopping>& fact) {
+  fields(a, fact.id);
+  a.kind(fact.reason, StopReason::kUnknown);
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, AttemptRequeued>& fact) {
+  fields(a, fact.id);
+  a.kind(fact.reason, AttemptRequeued::Reason::kUnable);
+  a.time(fact.not_before);
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, TaskReady>& fact) {
+  a.number(fact.task);
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, CancelRequested>& fact) {
+  a.number(fact.task);
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, TaskEnded>& fact) {
+  a.number(fact.task);
+  a.kind(fact.outcome, TaskOutcome::kDependencyFailed);
+  a.time(fact.at);
+  fields(a, fact.last);
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, TasksForgotten>& fact) {
+  a.list(fact.tasks, kMaxForgotten, [&](auto& id) { a.number(id); });
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, WorkerRegistered>& fact) {
+  fields(a, fact.worker);
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, WorkerDraining>& fact) {
+  a.number(fact.worker);
+  a.flag(fact.draining);
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, WorkerForgotten>& fact) {
+  a.number(fact.worker);
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, QuotaSet>& fact) {
+  a.text(fact.user, kMaxTaskNameBytes);
+  a.number(fact.quota.max_gpus);
+  a.number(fact.quota.max_active);
+  a.number(fact.quota.max_waiting);
+  a.number(fact.quota.weight);
+  if constexpr (Archive::kReads) {
+    if (fact.quota.weight == 0) a.broken("a weight of zero");
+  }
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, LeasesPromised>& fact) {
+  a.time(fact.lease);
+  a.time(fact.hold);
+  if constexpr (Archive::kReads) {
+    if (fact.lease < Nanoseconds{} || fact.hold < fact.lease) {
+      a.broken("a hold that is shorter than the lease");
+    }
+  }
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, CountersKept>& fact) {
+  a.number(fact.term);
+  a.number(fact.next_task);
+  a.number(fact.next_worker);
+}
+
+/// After the submission, or after the word that it is the one before.
+template <typename Archive>
+void fields(Archive& a, Of<Archive, TaskKept>& fact) {
+  auto& task = fact.task;
+  a.number(task.id);
+  a.number(task.attempts);
+  a.number(task.failures);
+  a.number(task.losses);
+  a.number(task.preemptions);
+  bool refused = task.refusals > 0;
+  flags(a, task.cancelled, refused);
+  if (refused) a.number(task.refusals);
+  fields(a, task.state);
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, PlacesKept>& fact) {
+  a.number(fact.task);
+  fields(a, fact.places);
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, PastPlacesKept>& fact) {
+  fields(a, fact.id);
+  fields(a, fact.places);
+}
+
+/// The number that stands for a kind of fact in a store: never reuse one, so add kinds to `Fact` at
+/// its end.
+constexpr std::uint8_t tag_of(std::size_t index) { return static_cast<std::uint8_t>(index + 1); }
+
+constexpr std::size_t kTaskKept = 16;
+static_assert(std::is_same_v<std::variant_alternative_t<kTaskKept, Fact>, TaskKept>);
+
+TaskKept read_task(FactInput& in, const std::shared_ptr<const Submission>& submission) {
+  TaskKept fact;
+  fact.task.submission = submission;
+  fields(in, fact);
+  const std::uint64_t first = submission->first.value;
+  if (fact.task.id.value < first || fact.task.id.value - first >= submission->spec.count()) {
+    in.broken("a task outside its submission");
+  }
+  return fact;
+}
 
 }  // namespace
 
 void FactWriter::add(const Fact& fact) {
-  Writer writer(out_);
-  std::visit(
-      [&]<typename Kind>(const Kind& one) {
-        out_.number(static_cast<std::uint8_t>(kFactTag<Kind>));
-        if constexpr (std::is_same_v<Kind, TaskKept>) {
-          const bool same = shared_ == one.task.submission;
-          writer.number(same ? 1 : 0);
-          if (!same) {
-            shared_ = one.task.submission;
-            writer.submission(*shared_);
-          }
-        }
-        writer.fact(one);
-      },
-      fact);
+  FactOutput writer(out_);
+  out_.number(tag_of(fact.index()));
+  if (const auto* kept = std::get_if<TaskKept>(&fact)) {
+    const bool same = shared_ == kept->task.submission;
+    writer.flag(same);
+    if (!same) {
+      shared_ = kept->task.submission;
+      fields(writer, shared_);
+    }
+  }
+  std::visit([&](const auto& one) { fields(writer, one); }, fact);
 }
 
 Bytes FactWriter::take() {
@@ -268,6 +462,24 @@ Bytes FactWriter::take() {
   Bytes batch = out_.take();
   out_ = {};
   return batch;
+}
+
+void read_facts(ByteSpan batch, const std::string& where,
+                const std::function<void(Fact&&)>& visit) {
+  FactInput in(batch, where);
+  std::shared_ptr<const Submission> shared;
+  while (!in.done()) {
+    const std::uint8_t tag = in.tag();
+    if (tag != tag_of(kTaskKept)) {
+      visit(made_kind<Fact>(in, tag - std::size_t{1}, [&](auto& fact) { fields(in, fact); }));
+      continue;
+    }
+    bool same = false;
+    in.flag(same);
+    if (!same) fields(in, shared);
+    if (shared == nullptr) in.broken("a task without its submission");
+    visit(read_task(in, shared));
+  }
 }
 
 }  // namespace harmonics::inline in_cluster

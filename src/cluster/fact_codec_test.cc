@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+
 #include <harmonics/base/error.h>
+#include <harmonics/base/file.h>
 
 #include "fact_testing.h"
 
@@ -27,6 +32,24 @@ TEST(FactCodec, EveryFactComesBack) {
     EXPECT_EQ(read_all(writer.take()), facts);
     EXPECT_TRUE(writer.empty());
   }
+}
+
+// A batch with every kind of fact, as version 0.1.0 wrote it: stores that are out there.
+TEST(FactCodec, TheBytesOfTheVersionBeforeAreReadAndWrittenAgain) {
+  const char* source = std::getenv("HARMONICS_SOURCE_DIR");
+  ASSERT_NE(source, nullptr) << "HARMONICS_SOURCE_DIR is not set: run this through ctest";
+  const std::string bytes = read_text_file(
+      std::filesystem::path(source) / "src/cluster/fixtures/facts-1.bin", std::size_t{1} << 20);
+  const std::vector<Fact> facts = read_all(bytes_of(bytes));
+  std::set<std::size_t> kinds;
+  FactWriter writer;
+  for (const Fact& fact : facts) {
+    kinds.insert(fact.index());
+    writer.add(fact);
+  }
+  EXPECT_EQ(facts.size(), 74U);
+  EXPECT_EQ(kinds.size(), std::variant_size_v<Fact>);
+  EXPECT_EQ(text_of(writer.take()), bytes);
 }
 
 TEST(FactCodec, TasksOfOneSubmissionShareIt) {
