@@ -5,9 +5,13 @@
 // libtorch.
 #pragma once
 
+#include <harmonics/base/byte_fields.h>
 #include <harmonics/base/bytes.h>
 #include <harmonics/base/channel.h>
 #include <harmonics/base/clock.h>
+#include <harmonics/base/descriptor.h>
+#include <harmonics/base/entropy.h>
+#include <harmonics/base/environment.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/escaped.h>
 #include <harmonics/base/exception_text.h>
@@ -18,11 +22,13 @@
 #include <harmonics/base/listed.h>
 #include <harmonics/base/log.h>
 #include <harmonics/base/nearest_word.h>
+#include <harmonics/base/number_text.h>
 #include <harmonics/base/owned_state.h>
 #include <harmonics/base/private_file.h>
 #include <harmonics/base/random.h>
 #include <harmonics/base/stop.h>
 #include <harmonics/base/time_chart.h>
+#include <harmonics/base/user_folders.h>
 #include <harmonics/base/xml.h>
 #include <harmonics/cluster/cluster_state.h>
 #include <harmonics/cluster/effect.h>
@@ -36,6 +42,7 @@
 #include <harmonics/cluster/reactor.h>
 #include <harmonics/cluster/state.h>
 #include <harmonics/cluster/task.h>
+#include <harmonics/cluster/task_environment.h>
 #include <harmonics/cluster/task_files.h>
 #include <harmonics/cluster/task_params.h>
 #include <harmonics/cluster/worker.h>

@@ -4,9 +4,14 @@
 
 namespace harmonics::inline in_base {
 
-std::string environment_text(const char* name) {
+std::optional<std::string> environment_value(const char* name) {
   const char* value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
+  if (value == nullptr) return std::nullopt;
+  return value;
+}
+
+std::string environment_text(const char* name) {
+  return environment_value(name).value_or(std::string());
 }
 
 }  // namespace harmonics::inline in_base

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <memory>
@@ -15,6 +14,7 @@
 #include <utility>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/number_text.h>
 
 namespace harmonics::inline in_base {
 namespace {
@@ -32,11 +32,9 @@ void remove_litter(const std::filesystem::path& folder, const std::string& prefi
   for (const std::filesystem::path& entry : entries) {
     const std::string name = entry.filename().string();
     if (!name.starts_with(prefix)) continue;
-    pid_t owner = 0;
-    const char* end = name.data() + name.size();
-    const auto parsed = std::from_chars(name.data() + prefix.size(), end, owner);
-    if (parsed.ec != std::errc{} || parsed.ptr != end || owner <= 0) continue;
-    if (::kill(owner, 0) != 0 && errno == ESRCH) ::unlink(entry.c_str());
+    const auto owner = number_from<pid_t>(name.substr(prefix.size()));
+    if (!owner || *owner <= 0) continue;
+    if (::kill(*owner, 0) != 0 && errno == ESRCH) ::unlink(entry.c_str());
   }
 }
 
@@ -70,22 +68,17 @@ std::filesystem::path without_links(const std::filesystem::path& path) {
 }  // namespace
 
 std::string read_text_file(const std::filesystem::path& path, std::size_t limit_bytes) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) fail_errno(errno, format("cannot read '{}'", path.string()));
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) fail_errno(errno, format("cannot read '{}'", path.string()));
   std::string text;
   char chunk[65536];
   while (true) {
-    const ssize_t got = ::read(descriptor, chunk, sizeof chunk);
+    const ssize_t got = ::read(file.get(), chunk, sizeof chunk);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) {
-      const int reason = errno;
-      ::close(descriptor);
-      if (got < 0) fail_errno(reason, format("cannot read '{}'", path.string()));
-      return text;
-    }
+    if (got < 0) fail_errno(errno, format("cannot read '{}'", path.string()));
+    if (got == 0) return text;
     text.append(chunk, static_cast<std::size_t>(got));
     if (text.size() > limit_bytes) {
-      ::close(descriptor);
       fail(ErrorCode::kResourceExhausted, "'{}' is larger than the limit of {} bytes",
            path.string(), limit_bytes);
     }
@@ -131,8 +124,8 @@ AtomicFile::AtomicFile(std::filesystem::path target) : target_(std::move(target)
     fail_errno(EISDIR, format("cannot write '{}'", target_.string()));
   }
   if (exists && (!S_ISREG(found.st_mode) || names_an_open_stream(target_.string()))) {
-    descriptor_ = ::open(target_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-    if (descriptor_ < 0) fail_errno(errno, format("cannot write '{}'", target_.string()));
+    descriptor_.reset(::open(target_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+    if (!descriptor_) fail_errno(errno, format("cannot write '{}'", target_.string()));
     return;
   }
   struct stat named {};
@@ -142,46 +135,40 @@ AtomicFile::AtomicFile(std::filesystem::path target) : target_(std::move(target)
   const std::filesystem::path folder = folder_of(target_);
   remove_litter(folder, prefix);
   temporary_ = folder / (prefix + std::to_string(::getpid()));
-  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (descriptor_ < 0) fail_errno(errno, format("cannot write '{}'", target_.string()));
+  descriptor_.reset(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!descriptor_) fail_errno(errno, format("cannot write '{}'", target_.string()));
 }
 
 AtomicFile::~AtomicFile() {
-  if (descriptor_ < 0) return;
-  ::close(descriptor_);
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (descriptor_ && !temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
-void AtomicFile::write(ByteSpan bytes) { write_all(descriptor_, bytes, target_); }
+void AtomicFile::write(ByteSpan bytes) { write_all(descriptor_.get(), bytes, target_); }
 
 void AtomicFile::write_at(std::size_t offset, ByteSpan bytes) {
-  if (::lseek(descriptor_, static_cast<off_t>(offset), SEEK_SET) < 0) {
+  if (::lseek(descriptor_.get(), static_cast<off_t>(offset), SEEK_SET) < 0) {
     fail_errno(errno, format("cannot write '{}'", target_.string()));
   }
-  write_all(descriptor_, bytes, target_);
-  ::lseek(descriptor_, 0, SEEK_END);
+  write_all(descriptor_.get(), bytes, target_);
+  ::lseek(descriptor_.get(), 0, SEEK_END);
 }
 
 void AtomicFile::commit() {
   if (temporary_.empty()) {
-    ::close(std::exchange(descriptor_, -1));
+    descriptor_.reset();
     return;
   }
-  if (::fsync(descriptor_) != 0) {
+  if (::fsync(descriptor_.get()) != 0) {
     fail_errno(errno, format("cannot write '{}'", target_.string()));
   }
-  ::close(descriptor_);
-  descriptor_ = -1;
+  descriptor_.reset();
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
     const int reason = errno;
     ::unlink(temporary_.c_str());
     fail_errno(reason, format("cannot write '{}'", target_.string()));
   }
-  const int folder = ::open(folder_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder >= 0) {
-    ::fsync(folder);
-    ::close(folder);
-  }
+  const Descriptor folder(::open(folder_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder) ::fsync(folder.get());
 }
 
 void write_text_file(const std::filesystem::path& path, std::string_view text) {

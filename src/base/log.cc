@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 
+#include <harmonics/base/environment.h>
 #include <harmonics/base/escaped.h>
 
 namespace harmonics::inline in_base {
@@ -16,11 +17,9 @@ namespace {
 constexpr const char* kLevelNames[] = {"trace", "debug", "info", "warn", "error", "off"};
 
 LogLevel level_from_environment() {
-  const char* wanted = std::getenv("HARMONICS_LOG");
-  if (wanted != nullptr) {
-    for (int i = 0; i < 6; ++i) {
-      if (std::string_view(wanted) == kLevelNames[i]) return static_cast<LogLevel>(i);
-    }
+  const std::string wanted = environment_text("HARMONICS_LOG");
+  for (int i = 0; i < 6; ++i) {
+    if (wanted == kLevelNames[i]) return static_cast<LogLevel>(i);
   }
   return LogLevel::kWarn;
 }

@@ -108,12 +108,6 @@ std::optional<Time> ClusterState::next_ready() const {
   return tables_->delayed.begin()->first;
 }
 
-std::optional<TaskId> ClusterState::find_key(std::string_view user, std::string_view key) const {
-  const auto found = tables_->keys.find(key_of(user, key));
-  if (found == tables_->keys.end()) return std::nullopt;
-  return found->second;
-}
-
 const WorkerRecord* ClusterState::find_worker(WorkerId id) const {
   const auto found = tables_->workers.find(id);
   return found == tables_->workers.end() ? nullptr : &found->second;

@@ -4,11 +4,12 @@
 #include <map>
 
 #include <harmonics/base/error.h>
+#include <harmonics/cluster/task_environment.h>
 
 namespace harmonics::inline in_cluster {
 
 std::string param_variable(std::string_view key) {
-  std::string name = "HARMONICS_PARAM_";
+  std::string name(kParamPrefix);
   for (const char letter : key) {
     const auto byte = static_cast<unsigned char>(letter);
     name += std::isalnum(byte) != 0 ? static_cast<char>(std::toupper(byte)) : '_';

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <map>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/number_text.h>
 #include <harmonics/base/random.h>
 #include <harmonics/cluster/reactor.h>
 
@@ -294,9 +294,8 @@ class Doubter {
     constexpr std::string_view kBefore = "kept for task ";
     const std::size_t at = why.text.find(kBefore);
     ASSERT_NE(at, std::string::npos);
-    TaskId id;
-    std::from_chars(why.text.data() + at + kBefore.size(), why.text.data() + why.text.size(),
-                    id.value);
+    const TaskId id{
+        leading_number<std::uint64_t>(why.text.substr(at + kBefore.size())).value_or(0)};
     ASSERT_NE(id, task.id);
     ASSERT_TRUE(cluster_.pending(id)) << "the head does not wait";
     const TaskRecord& head = *cluster_.state().find_task(id);

@@ -68,13 +68,4 @@ void check_worker(const WorkerSpec& spec) {
   }
 }
 
-std::string device_names(const WorkerSpec& spec, DeviceSet set) {
-  std::string text;
-  set.each([&](DeviceId id) {
-    if (!text.empty()) text += ", ";
-    text += id.value < spec.devices.size() ? spec.devices[id.value].name : "?";
-  });
-  return text;
-}
-
 }  // namespace harmonics::inline in_cluster

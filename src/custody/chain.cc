@@ -210,13 +210,14 @@ void set_chain_aside(const std::filesystem::path& path) {
 
 ChainWriter::ChainWriter(std::filesystem::path path, const Opening& opening)
     : path_(std::move(path)) {
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
-  if (descriptor_ < 0 && errno == EEXIST) {
+  descriptor_.reset(
+      ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644));
+  if (!descriptor_ && errno == EEXIST) {
     fail(ErrorCode::kAlreadyExists,
          "'{}' exists already: a chain is not overwritten; name another file or resume its run",
          path_.string());
   }
-  if (descriptor_ < 0) fail_errno(errno, format("cannot write '{}'", path_.string()));
+  if (!descriptor_) fail_errno(errno, format("cannot write '{}'", path_.string()));
   write(encode_records({opening, {}}, check_));
 }
 
@@ -231,12 +232,8 @@ ChainWriter::ChainWriter(std::filesystem::path path, const Opening& opening,
   AtomicFile file(path_);
   file.write(encode_records(cut_at(found.chain, positions), check_));
   file.commit();
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  if (descriptor_ < 0) fail_errno(errno, format("cannot write '{}'", path_.string()));
-}
-
-ChainWriter::~ChainWriter() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  descriptor_.reset(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  if (!descriptor_) fail_errno(errno, format("cannot write '{}'", path_.string()));
 }
 
 void ChainWriter::append(std::span<const ChainRecord> records) {
@@ -248,12 +245,13 @@ void ChainWriter::append(std::span<const ChainRecord> records) {
 
 void ChainWriter::sync() {
   const std::lock_guard lock(mutex_);
-  if (::fdatasync(descriptor_) != 0) fail_errno(errno, format("cannot sync '{}'", path_.string()));
+  if (::fdatasync(descriptor_.get()) != 0)
+    fail_errno(errno, format("cannot sync '{}'", path_.string()));
 }
 
 void ChainWriter::write(ByteSpan bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+    const ssize_t written = ::write(descriptor_.get(), bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail_errno(errno, format("cannot write '{}'", path_.string()));
     bytes = bytes.subspan(static_cast<std::size_t>(written));

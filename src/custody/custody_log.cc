@@ -1,10 +1,10 @@
 #include <harmonics/custody/custody_log.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/number_text.h>
 #include <harmonics/custody/breach.h>
 
 #include "canonical.h"
@@ -356,9 +356,9 @@ ProofLine parse_proof_line(std::string_view text) {
   line.run = fields[1];
   line.stage = fields[2];
   for (std::size_t i = 3; i < last - 2; ++i) line.stage += ":" + fields[i];
-  const std::string& number = fields[last - 2];
-  const char* end = number.data() + number.size();
-  if (std::from_chars(number.data(), end, line.number).ptr != end || number.empty()) bad();
+  const auto number = number_from<std::uint64_t>(fields[last - 2]);
+  if (!number) bad();
+  line.number = *number;
   line.head = fields[last - 1];
   line.signature = fields[last];
   return line;

@@ -1,6 +1,7 @@
 #include <harmonics/custody/digest.h>
 
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 
 #include <utility>
 
@@ -49,6 +50,17 @@ Digest Sha256::finish() {
 }
 
 Digest sha256(ByteSpan bytes) { return Sha256().update(bytes).finish(); }
+
+Digest hmac_sha256(ByteSpan key, ByteSpan message) {
+  Digest code;
+  const void* const start = key.empty() ? "" : static_cast<const void*>(key.data());  // never null
+  if (HMAC(algorithm(), start, static_cast<int>(key.size()),
+           reinterpret_cast<const unsigned char*>(message.data()), message.size(),
+           reinterpret_cast<unsigned char*>(code.data()), nullptr) == nullptr) {
+    fail(ErrorCode::kInternal, "OpenSSL could not compute an HMAC with SHA-256");
+  }
+  return code;
+}
 
 std::string digest_text(const Digest& digest) { return to_hex(digest); }
 

@@ -7,13 +7,15 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
+#include <harmonics/base/descriptor.h>
+#include <harmonics/base/environment.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/private_file.h>
+#include <harmonics/base/user_folders.h>
 #include <harmonics/custody/hex.h>
 
 #include "ed25519.h"
@@ -41,16 +43,14 @@ std::array<std::byte, 32> read_key_line(const std::filesystem::path& file, std::
 }
 
 void write_new_file(const std::filesystem::path& file, std::string_view text, mode_t mode) {
-  const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-  if (descriptor < 0 && errno == EEXIST) {
+  const Descriptor made(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+  if (!made && errno == EEXIST) {
     fail(ErrorCode::kAlreadyExists, "'{}' exists already: choose another name", file.string());
   }
-  if (descriptor < 0) fail_errno(errno, format("cannot write '{}'", file.string()));
-  const ssize_t written = ::write(descriptor, text.data(), text.size());
-  const bool whole = written == static_cast<ssize_t>(text.size()) && ::fsync(descriptor) == 0;
+  if (!made) fail_errno(errno, format("cannot write '{}'", file.string()));
+  const ssize_t written = ::write(made.get(), text.data(), text.size());
+  if (written == static_cast<ssize_t>(text.size()) && ::fsync(made.get()) == 0) return;
   const int reason = errno;
-  ::close(descriptor);
-  if (whole) return;
   ::unlink(file.c_str());
   fail_errno(written < 0 ? reason : ENOSPC, format("cannot write '{}'", file.string()));
 }
@@ -200,17 +200,8 @@ SigningKey find_signing_key(const std::filesystem::path& folder, const std::stri
 }
 
 std::filesystem::path default_key_folder() {
-  const auto set = [](const char* name) {
-    const char* value = std::getenv(name);
-    return value != nullptr && *value != '\0' ? value : nullptr;
-  };
-  if (const char* folder = set("HARMONICS_KEYS")) return folder;
-  if (const char* config = set("XDG_CONFIG_HOME")) {
-    return std::filesystem::path(config) / "harmonics" / "keys";
-  }
-  if (const char* home = set("HOME")) {
-    return std::filesystem::path(home) / ".config" / "harmonics" / "keys";
-  }
+  if (const std::string folder = environment_text("HARMONICS_KEYS"); !folder.empty()) return folder;
+  if (const auto folder = user_config_folder()) return *folder / "keys";
   fail(ErrorCode::kFailedPrecondition,
        "no folder for keys: set HARMONICS_KEYS, XDG_CONFIG_HOME or HOME, or pass --keys");
 }

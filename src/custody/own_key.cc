@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <vector>
 
+#include <harmonics/base/descriptor.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/log.h>
@@ -41,27 +42,16 @@ std::string own_name() {
                 machine.empty() ? "localhost" : machine);
 }
 
-// Processes of one user that begin together make one key, not several.
-class FolderLock {
- public:
-  explicit FolderLock(const std::filesystem::path& folder) {
-    const std::filesystem::path file = folder / ".lock";
-    descriptor_ = ::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    if (descriptor_ < 0) fail_errno(errno, format("cannot write '{}'", file.string()));
-    while (::flock(descriptor_, LOCK_EX) != 0) {
-      if (errno == EINTR) continue;
-      const int reason = errno;
-      ::close(descriptor_);
-      fail_errno(reason, format("cannot lock '{}'", file.string()));
-    }
+// Processes of one user that begin together make one key, not several: held until it is closed.
+Descriptor locked_folder(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / ".lock";
+  Descriptor lock(::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock) fail_errno(errno, format("cannot write '{}'", file.string()));
+  while (::flock(lock.get(), LOCK_EX) != 0) {
+    if (errno != EINTR) fail_errno(errno, format("cannot lock '{}'", file.string()));
   }
-  ~FolderLock() { ::close(descriptor_); }
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  int descriptor_ = -1;
-};
+  return lock;
+}
 
 bool has_keys(const std::filesystem::path& folder) {
   return std::ranges::any_of(list_folder(folder), [](const std::filesystem::path& file) {
@@ -74,7 +64,7 @@ bool has_keys(const std::filesystem::path& folder) {
 SigningKey own_signing_key(const std::filesystem::path& folder, const std::string& name) {
   if (!name.empty() || has_keys(folder)) return find_signing_key(folder, name);
   make_key_folder(folder);
-  const FolderLock lock(folder);
+  const Descriptor lock = locked_folder(folder);
   if (!has_keys(folder)) {
     const SigningKey made = SigningKey::make(own_name());
     made.save(folder);

@@ -1,11 +1,11 @@
 #include "csv_columns.h"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <optional>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/number_text.h>
 
 namespace harmonics::inline in_data {
 namespace {
@@ -28,19 +28,12 @@ std::vector<std::string_view> items_of(std::string_view selection) {
   }
 }
 
-std::optional<std::size_t> number_of(std::string_view text) {
-  std::size_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, number);
-  if (read.ec != std::errc{} || read.ptr != end) return std::nullopt;
-  return number;
-}
-
 // "7" or "0-63"; anything else is a name.
 std::optional<Range> range_of(std::string_view item) {
   const std::size_t dash = item.find('-');
-  const auto first = number_of(item.substr(0, dash));
-  const auto last = dash == std::string_view::npos ? first : number_of(item.substr(dash + 1));
+  const auto first = number_from<std::size_t>(item.substr(0, dash));
+  const auto last =
+      dash == std::string_view::npos ? first : number_from<std::size_t>(item.substr(dash + 1));
   if (!first || !last) return std::nullopt;
   return Range{*first, *last};
 }

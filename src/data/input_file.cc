@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include <harmonics/base/descriptor.h>
 #include <harmonics/base/error.h>
 #include <harmonics/data/byte_source.h>
 
@@ -15,20 +16,18 @@ namespace {
 class InputFile final : public ByteSource {
  public:
   explicit InputFile(const std::string& name);
-  ~InputFile() override { ::close(descriptor_); }
   void read_at(std::uint64_t offset, std::span<char> out) const override;
 
  private:
-  int descriptor_ = -1;
+  Descriptor descriptor_;
 };
 
 InputFile::InputFile(const std::string& name) : ByteSource(name) {
   // Not to wait in open for whoever might write into a pipe.
-  descriptor_ = ::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor_ < 0) fail_errno(errno, format("cannot read '{}'", name));
+  descriptor_.reset(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!descriptor_) fail_errno(errno, format("cannot read '{}'", name));
   struct stat facts {};
-  if (::fstat(descriptor_, &facts) != 0 || !S_ISREG(facts.st_mode)) {
-    ::close(descriptor_);
+  if (::fstat(descriptor_.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) {
     fail(ErrorCode::kInvalidArgument,
          "cannot read '{}': not a regular file; give a data file, not a folder or a pipe", name);
   }
@@ -37,7 +36,8 @@ InputFile::InputFile(const std::string& name) : ByteSource(name) {
 
 void InputFile::read_at(std::uint64_t offset, std::span<char> out) const {
   while (!out.empty()) {
-    const ssize_t got = ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
+    const ssize_t got =
+        ::pread(descriptor_.get(), out.data(), out.size(), static_cast<off_t>(offset));
     if (got < 0) {
       if (errno == EINTR) continue;
       fail_errno(errno, format("cannot read '{}'", path()));

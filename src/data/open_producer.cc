@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include <harmonics/base/number_text.h>
 #include <harmonics/data/csv_producer.h>
 #include <harmonics/data/idx_producer.h>
 #include <harmonics/data/synthetic_producer.h>
@@ -112,10 +113,8 @@ template <typename T>
 std::optional<T> Settings::number(std::string_view key) const {
   const std::string* value = text(key);
   if (value == nullptr) return std::nullopt;
-  T number{};
-  const char* const end = value->data() + value->size();
-  const auto read = std::from_chars(value->data(), end, number);
-  if (read.ec != std::errc{} || read.ptr != end) wrong(key, "a number");
+  const auto number = number_from<T>(*value);
+  if (!number) wrong(key, "a number");
   return number;
 }
 

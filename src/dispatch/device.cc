@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <charconv>
 #include <cmath>
 #include <set>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/log.h>
+#include <harmonics/base/number_text.h>
 
 namespace harmonics::inline in_dispatch {
 namespace {
@@ -26,18 +26,13 @@ constexpr std::size_t kMaxDeviceName = 128;
        name.substr(0, kMaxDeviceName), why);
 }
 
-bool read_number(std::string_view text, double& value) {
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-  return read.ec == std::errc() && read.ptr == text.data() + text.size() && std::isfinite(value);
-}
-
 struct Unit {
   std::string_view name;
   double seconds;
 };
 
 // "1ms", "50us", "0.001s" or a plain number of seconds.
-bool read_seconds(std::string_view text, double& value) {
+std::optional<double> read_seconds(std::string_view text) {
   constexpr std::array<Unit, 4> kUnits = {{{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}}};
   double unit = 1;
   for (const Unit& one : kUnits) {
@@ -46,9 +41,8 @@ bool read_seconds(std::string_view text, double& value) {
     unit = one.seconds;
     break;
   }
-  if (!read_number(text, value)) return false;
-  value *= unit;
-  return true;
+  const auto number = number_from<double>(text);
+  return number ? std::optional(*number * unit) : std::nullopt;
 }
 
 WorkDevice parse_emulated(std::string_view name) {
@@ -56,20 +50,19 @@ WorkDevice parse_emulated(std::string_view name) {
   body = body.substr(0, body.find('#'));
   const std::size_t comma = body.find(',');
   if (comma == std::string_view::npos) fail_name(name, "the latency is missing");
-  double rate = 0;
-  double latency = 0;
-  if (!read_number(body.substr(0, comma), rate) || rate <= 0 || rate > kMaxRowsPerSecond) {
+  const auto rate = number_from<double>(body.substr(0, comma));
+  if (!rate || !std::isfinite(*rate) || *rate <= 0 || *rate > kMaxRowsPerSecond) {
     fail_name(name, "its rate is not a number of rows per second above 0 and up to 1e15");
   }
-  if (!read_seconds(body.substr(comma + 1), latency) || latency < 0 ||
-      latency > kMaxLatencySeconds) {
+  const auto latency = read_seconds(body.substr(comma + 1));
+  if (!latency || !std::isfinite(*latency) || *latency < 0 || *latency > kMaxLatencySeconds) {
     fail_name(name, "its latency is not a time from 0 to an hour");
   }
   WorkDevice device;
   device.name = name;
   device.kind = WorkDeviceKind::kEmulated;
-  device.rows_per_second = rate;
-  device.latency = Nanoseconds(static_cast<std::int64_t>(std::llround(latency * 1e9)));
+  device.rows_per_second = *rate;
+  device.latency = Nanoseconds(static_cast<std::int64_t>(std::llround(*latency * 1e9)));
   return device;
 }
 
@@ -92,12 +85,11 @@ WorkDevice parse_torch_name(std::string_view name) {
   device.kind = known->kind;
   if (colon == std::string_view::npos) return device;
   const std::string_view digits = name.substr(colon + 1);
-  const char* const end = digits.data() + digits.size();
-  const auto read = std::from_chars(digits.data(), end, device.index);
-  if (read.ec != std::errc() || read.ptr != end || device.index < 0 ||
-      device.index > kMaxDeviceIndex) {
+  const auto index = number_from<int>(digits);
+  if (!index || *index < 0 || *index > kMaxDeviceIndex) {
     fail_name(name, "its number is not one from 0 to 1023");
   }
+  device.index = *index;
   return device;
 }
 

@@ -355,8 +355,7 @@ void DispatchEngine::Core::await_drained(std::unique_lock<std::mutex>& lock) {
   }
   const std::string text = format(
       "the run took longer than its timeout of {:.1f} s: {} of {} rows done, still at work: {}",
-      in_seconds(run.timeout), state.done_rows(), state.total_rows(),
-      busy.empty() ? "none" : busy);
+      in_seconds(run.timeout), state.done_rows(), state.total_rows(), busy.empty() ? "none" : busy);
   state.stop(make_error(ErrorCode::kDeadlineExceeded, text));
   go_on(nullptr);
   if (changed.wait_for(lock, kDrainGrace, drained)) return;

@@ -4,11 +4,12 @@
 #include <unistd.h>
 
 #include <array>
-#include <charconv>
 #include <string>
 #include <string_view>
 
+#include <harmonics/base/descriptor.h>
 #include <harmonics/base/format.h>
+#include <harmonics/base/number_text.h>
 
 namespace harmonics::inline in_dispatch {
 namespace {
@@ -21,11 +22,10 @@ struct Status {
 // Fields 3 and 22 of /proc/PID/stat. The name before them may hold spaces and brackets itself.
 Status read_status(std::int32_t pid) {
   const std::string path = format("/proc/{}/stat", pid);
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return {};
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return {};
   std::array<char, 1024> buffer{};
-  const ssize_t size = ::read(file, buffer.data(), buffer.size());
-  ::close(file);
+  const ssize_t size = ::read(file.get(), buffer.data(), buffer.size());
   if (size <= 0) return {};
   std::string_view text(buffer.data(), static_cast<std::size_t>(size));
   const std::size_t bracket = text.rfind(')');
@@ -38,7 +38,7 @@ Status read_status(std::int32_t pid) {
     if (space == std::string_view::npos) return {};
     text.remove_prefix(space + 1);
   }
-  std::from_chars(text.data(), text.data() + text.size(), status.started);
+  status.started = leading_number<std::uint64_t>(text).value_or(0);
   return status;
 }
 

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/json.h>
 #include <harmonics/base/log.h>
+#include <harmonics/base/user_folders.h>
 
 namespace harmonics::inline in_dispatch {
 namespace {
@@ -133,17 +133,9 @@ void save_rates(const std::filesystem::path& file, const LearnedRates& rates) {
 }
 
 std::filesystem::path default_rates_file() {
-  const char* const state = std::getenv("XDG_STATE_HOME");
-  const char* const home = std::getenv("HOME");
-  std::filesystem::path folder;
-  if (state != nullptr && *state != '\0') {
-    folder = state;
-  } else if (home != nullptr && *home != '\0') {
-    folder = std::filesystem::path(home) / ".local/state";
-  } else {
-    folder = std::filesystem::temp_directory_path();
-  }
-  return folder / "harmonics" / "dispatch-rates.json";
+  const auto folder = user_state_folder();
+  return (folder ? *folder : std::filesystem::temp_directory_path() / "harmonics") /
+         "dispatch-rates.json";
 }
 
 }  // namespace harmonics::inline in_dispatch

@@ -15,9 +15,7 @@
 namespace harmonics::inline in_dispatch {
 namespace {
 
-std::size_t row_bytes(const TensorSpec& row) {
-  return static_cast<std::size_t>(byte_count(row));
-}
+std::size_t row_bytes(const TensorSpec& row) { return static_cast<std::size_t>(byte_count(row)); }
 
 BoardSizes board_sizes(const SharedBatcherConfig& config) {
   if (config.slot_rows == 0 || config.max_batch_rows == 0 || row_bytes(config.input_row) == 0 ||

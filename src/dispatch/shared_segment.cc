@@ -52,36 +52,33 @@ SharedSegment::SharedSegment(SegmentPlan plan)
     attach();
   } catch (...) {
     if (memory_ != nullptr) ::munmap(memory_, plan_.bytes);
-    ::close(file_);
     throw;
   }
-  ::flock(file_, LOCK_UN);
+  ::flock(file_.get(), LOCK_UN);
 }
 
 // Opens the file and locks it against others who come or go. Whoever waited for the lock may find
 // that the file was removed meanwhile, and begins again.
 void SharedSegment::open_locked() {
   for (;;) {
-    file_ = ::shm_open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (file_ < 0) fail_errno(errno, "shared memory '" + path_ + "' cannot be opened");
+    file_.reset(::shm_open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    if (!file_) fail_errno(errno, "shared memory '" + path_ + "' cannot be opened");
     struct stat status {};
-    if (::flock(file_, LOCK_EX) != 0 || ::fstat(file_, &status) != 0) {
-      const int reason = errno;
-      ::close(file_);
-      fail_errno(reason, "shared memory '" + path_ + "' cannot be locked");
+    if (::flock(file_.get(), LOCK_EX) != 0 || ::fstat(file_.get(), &status) != 0) {
+      fail_errno(errno, "shared memory '" + path_ + "' cannot be locked");
     }
     if (status.st_nlink > 0) return;
-    ::close(file_);
+    file_.reset();
   }
 }
 
 void SharedSegment::attach() {
   struct stat status {};
-  ::fstat(file_, &status);
+  ::fstat(file_.get(), &status);
   bool fresh = status.st_size == 0;
   if (!fresh && static_cast<std::size_t>(status.st_size) != plan_.bytes) {
     // Another layout: its users decide whether it may go.
-    void* const there = ::mmap(nullptr, kHeadBytes, PROT_READ, MAP_SHARED, file_, 0);
+    void* const there = ::mmap(nullptr, kHeadBytes, PROT_READ, MAP_SHARED, file_.get(), 0);
     if (there == MAP_FAILED) fail_errno(errno, "shared memory '" + path_ + "' cannot be mapped");
     bool used = false;
     for (const ProcessIdentity& one : static_cast<const SegmentHead*>(there)->attached) {
@@ -94,12 +91,13 @@ void SharedSegment::attach() {
            plan_.name);
     }
     fresh = true;
-    if (::ftruncate(file_, 0) != 0) fail_errno(errno, "'" + path_ + "' cannot be cleared");
+    if (::ftruncate(file_.get(), 0) != 0) fail_errno(errno, "'" + path_ + "' cannot be cleared");
   }
-  if (fresh && ::ftruncate(file_, static_cast<off_t>(plan_.bytes)) != 0) {
+  if (fresh && ::ftruncate(file_.get(), static_cast<off_t>(plan_.bytes)) != 0) {
     fail_errno(errno, format("{} bytes of shared memory cannot be had", plan_.bytes));
   }
-  void* const mapped = ::mmap(nullptr, plan_.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+  void* const mapped =
+      ::mmap(nullptr, plan_.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
   if (mapped == MAP_FAILED) fail_errno(errno, "shared memory '" + path_ + "' cannot be mapped");
   memory_ = static_cast<std::byte*>(mapped);
   if (fresh || head().magic != kMagic) start_anew();
@@ -137,13 +135,12 @@ void SharedSegment::check_users() {
 }
 
 SharedSegment::~SharedSegment() {
-  ::flock(file_, LOCK_EX);
+  ::flock(file_.get(), LOCK_EX);
   head().attached[place_] = {};
   bool used = false;
   for (const ProcessIdentity& one : head().attached) used |= is_alive(one);
   if (!used) ::shm_unlink(path_.c_str());
   ::munmap(memory_, plan_.bytes);
-  ::close(file_);
 }
 
 SharedSegment::Lock::Lock(SharedSegment& segment) : segment_(segment) {

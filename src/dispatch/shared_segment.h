@@ -12,6 +12,7 @@
 #include <string>
 
 #include <harmonics/base/clock.h>
+#include <harmonics/base/descriptor.h>
 
 #include "process_identity.h"
 
@@ -82,7 +83,7 @@ class SharedSegment {
 
   SegmentPlan plan_;
   std::string path_;
-  int file_ = -1;
+  Descriptor file_;
   std::byte* memory_ = nullptr;
   std::size_t place_ = 0;
 };

@@ -83,8 +83,7 @@ void write_counters(EventWriter& writer, const std::deque<TraceLane>& lanes) {
     for (const TraceChunk* chunk : chunks) {
       changes.emplace(chunk->started, static_cast<double>(chunk->rows));
       changes.emplace(chunk->ended, -static_cast<double>(chunk->rows));
-      const double seconds =
-          std::max(1e-9, in_seconds(chunk->ended - chunk->started));
+      const double seconds = std::max(1e-9, in_seconds(chunk->ended - chunk->started));
       if (!chunk->failed) {
         writer.counter(device + " rows/s", chunk->ended,
                        static_cast<double>(chunk->rows) / seconds);

@@ -1,10 +1,10 @@
 // The small parts of the grammar: tokens, names, numbers, shapes, attributes.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 
 #include <harmonics/base/listed.h>
+#include <harmonics/base/number_text.h>
 
 #include "harp_parser.h"
 
@@ -22,12 +22,6 @@ std::string_view trimmed(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
   while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
   return text;
-}
-
-template <typename Number>
-bool to_number(std::string_view text, Number& out) {
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), out);
-  return result.ec == std::errc{} && result.ptr == text.data() + text.size();
 }
 
 bool is_integer_text(std::string_view text) {
@@ -111,14 +105,14 @@ std::int64_t HarpParser::placeholder(std::string_view text, std::size_t offset) 
   const std::size_t op = text.find_first_of("+-*");
   std::int64_t result = variable(trimmed(text.substr(0, op)), offset);
   if (op != std::string_view::npos) {
-    std::int64_t number = 0;
     const std::string_view digits = trimmed(text.substr(op + 1));
-    if (!is_integer_text(digits) || !to_number(digits, number) || number > kMaxPlaceholder) {
+    const auto number = number_from<std::int64_t>(digits);
+    if (!is_integer_text(digits) || !number || *number > kMaxPlaceholder) {
       source_.refuse(offset, "expected $i or $(i + 1), $(i - 1), $(i * 2)");
     }
-    result = text[op] == '+'   ? result + number
-             : text[op] == '-' ? result - number
-                               : result * number;
+    result = text[op] == '+'   ? result + *number
+             : text[op] == '-' ? result - *number
+                               : result * *number;
   }
   if (result < 0 || result > kMaxPlaceholder) {
     source_.refuse(offset, format("this comes to {}; it must be 0 to {}", result, kMaxPlaceholder));
@@ -155,21 +149,21 @@ std::int64_t HarpParser::integer(std::string_view what) {
   const Token& token = next();
   const std::string text =
       token.kind == TokenKind::kName ? expanded(token) : std::string(token.text);
-  std::int64_t number = 0;
   if (token.kind == TokenKind::kString || !is_integer_text(text)) {
     refuse(token, format("expected a whole number: {}", what));
   }
-  if (!to_number(sign + text, number)) refuse(token, "this number is too large");
-  return number;
+  const auto number = number_from<std::int64_t>(sign + text);
+  if (!number) refuse(token, "this number is too large");
+  return *number;
 }
 
 double HarpParser::real(std::string_view what) {
   const bool negative = accept("-");
   const Token& token = next();
-  double number = 0;
   if (token.kind != TokenKind::kNumber) refuse(token, format("expected a number: {}", what));
-  if (!to_number(token.text, number)) refuse(token, "this number is too large or too small");
-  return negative ? -number : number;
+  const auto number = number_from<double>(token.text);
+  if (!number) refuse(token, "this number is too large or too small");
+  return negative ? -*number : *number;
 }
 
 std::uint32_t HarpParser::gradient_slots() {

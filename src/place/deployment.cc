@@ -1,10 +1,10 @@
 #include <harmonics/place/deployment.h>
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/number_text.h>
 #include <harmonics/plan/deployment_file.h>
 
 namespace harmonics::inline in_place {
@@ -16,14 +16,11 @@ DeploymentEntry entry_from(std::string_view word) {
   entry.backend = backend_name(backend_from_name(word.substr(0, colon)));
   if (colon == std::string_view::npos) return entry;
   const std::string_view digits = word.substr(colon + 1);
-  std::uint32_t number = 0;
-  const char* end = digits.data() + digits.size();
-  const auto parsed = std::from_chars(digits.data(), end, number);
-  if (parsed.ec != std::errc{} || parsed.ptr != end || number > kMaxDeploymentDevice) {
+  entry.device = number_from<std::uint32_t>(digits);
+  if (!entry.device || *entry.device > kMaxDeploymentDevice) {
     fail(ErrorCode::kInvalidArgument, "'{}' is no device number in '{}': write gpu:1", digits,
          word);
   }
-  entry.device = number;
   return entry;
 }
 

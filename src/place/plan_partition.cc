@@ -61,7 +61,8 @@ struct DeployedClasses {
   std::vector<std::size_t> class_of;  // by partition
 };
 
-void add_partition(const MeasuredCosts& measured, const std::string& type, DeployedClasses& deployment) {
+void add_partition(const MeasuredCosts& measured, const std::string& type,
+                   DeployedClasses& deployment) {
   std::vector<HostClass>& classes = deployment.problem.classes;
   const auto known = std::ranges::find(classes, type, &HostClass::type);
   const auto number = static_cast<std::size_t>(known - classes.begin());

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/number_text.h>
 
 namespace harmonics::inline in_place {
 namespace {
@@ -39,14 +39,11 @@ constexpr double kBitsPerMegabit = 1024.0 * 1024.0;
 /// A connected socket with a peer's name and a deadline for everything that happens on it.
 class Connection {
  public:
-  Connection(int fd, std::string peer, SteadyTime deadline)
-      : fd_(fd), peer_(std::move(peer)), deadline_(deadline) {}
-  ~Connection() { ::close(fd_); }
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
+  Connection(Descriptor socket, std::string peer, SteadyTime deadline)
+      : socket_(std::move(socket)), peer_(std::move(peer)), deadline_(deadline) {}
 
   [[nodiscard]] const std::string& peer() const { return peer_; }
-  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] int fd() const { return socket_.get(); }
 
   void wait(short events) const {
     using std::chrono::milliseconds;
@@ -56,7 +53,7 @@ class Connection {
       if (left.count() <= 0) {
         fail(ErrorCode::kDeadlineExceeded, "'{}' did not keep up within the deadline", peer_);
       }
-      pollfd entry{fd_, events, 0};
+      pollfd entry{fd(), events, 0};
       const int ready = ::poll(
           &entry, 1,
           static_cast<int>(std::min<std::int64_t>(left.count(), std::numeric_limits<int>::max())));
@@ -68,7 +65,7 @@ class Connection {
   void send_all(const char* data, std::size_t size) const {
     while (size > 0) {
       wait(POLLOUT);
-      const ssize_t sent = ::send(fd_, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+      const ssize_t sent = ::send(fd(), data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
       if (sent < 0 && (errno == EAGAIN || errno == EINTR)) continue;
       if (sent < 0) fail_errno(errno, "sending to '" + peer_ + "'");
       data += sent;
@@ -80,7 +77,7 @@ class Connection {
   std::size_t receive_some(char* data, std::size_t size) const {
     for (;;) {
       wait(POLLIN);
-      const ssize_t got = ::recv(fd_, data, size, MSG_DONTWAIT);
+      const ssize_t got = ::recv(fd(), data, size, MSG_DONTWAIT);
       if (got >= 0) return static_cast<std::size_t>(got);
       if (errno != EAGAIN && errno != EINTR) fail_errno(errno, "receiving from '" + peer_ + "'");
     }
@@ -98,7 +95,7 @@ class Connection {
   }
 
  private:
-  const int fd_;
+  const Descriptor socket_;
   const std::string peer_;
   const SteadyTime deadline_;
 };
@@ -168,17 +165,18 @@ std::string text_of(const sockaddr_storage& address, socklen_t length) {
   return failed != 0 ? "a client" : format("{}:{}", host.data(), port.data());
 }
 
-int listen_at(const HostPort& where) {
+Descriptor listen_at(const HostPort& where) {
   const Addresses addresses = resolve(where, true);
   int reason = EADDRNOTAVAIL;
   for (const addrinfo* at = addresses.get(); at != nullptr; at = at->ai_next) {
-    const int fd = ::socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol);
-    if (fd < 0) continue;
+    Descriptor made(::socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol));
+    if (!made) continue;
     const int on = 1;
-    ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (::bind(fd, at->ai_addr, at->ai_addrlen) == 0 && ::listen(fd, 1) == 0) return fd;
+    ::setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (::bind(made.get(), at->ai_addr, at->ai_addrlen) == 0 && ::listen(made.get(), 1) == 0) {
+      return made;
+    }
     reason = errno;
-    ::close(fd);
   }
   fail_errno(reason, format("cannot listen on port {} of '{}'", where.port,
                             where.host.empty() ? "this machine" : where.host));
@@ -218,18 +216,18 @@ std::unique_ptr<Connection> connect_to(const HostPort& peer, SteadyTime deadline
   const Addresses addresses = resolve(peer, false);
   int reason = ECONNREFUSED;
   for (const addrinfo* at = addresses.get(); at != nullptr; at = at->ai_next) {
-    const int fd =
-        ::socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, at->ai_protocol);
-    if (fd < 0) continue;
-    auto connection = std::make_unique<Connection>(fd, name, deadline);
-    if (::connect(fd, at->ai_addr, at->ai_addrlen) != 0 && errno != EINPROGRESS) {
+    Descriptor made(
+        ::socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, at->ai_protocol));
+    if (!made) continue;
+    auto connection = std::make_unique<Connection>(std::move(made), name, deadline);
+    if (::connect(connection->fd(), at->ai_addr, at->ai_addrlen) != 0 && errno != EINPROGRESS) {
       reason = errno;
       continue;
     }
     connection->wait(POLLOUT);
     int failed = 0;
     socklen_t size = sizeof(failed);
-    ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &size);
+    ::getsockopt(connection->fd(), SOL_SOCKET, SO_ERROR, &failed, &size);
     if (failed == 0) return connection;
     reason = failed;
   }
@@ -244,13 +242,12 @@ HostPort parse_host_port(const std::string& text) {
   const std::size_t colon = text.rfind(':');
   HostPort parsed;
   if (colon != std::string::npos) parsed.host = text.substr(0, colon);
-  const std::string_view digits =
-      std::string_view(text).substr(colon == std::string::npos ? 0 : colon + 1);
-  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), parsed.port);
-  const bool whole = read.ec == std::errc() && read.ptr == digits.data() + digits.size();
-  if (!whole || colon == 0) {
+  const auto port =
+      number_from<std::uint16_t>(text.substr(colon == std::string::npos ? 0 : colon + 1));
+  if (!port || colon == 0) {
     fail(ErrorCode::kInvalidArgument, "'{}' is not of the form HOST:PORT or PORT", text);
   }
+  parsed.port = *port;
   if (parsed.host.starts_with('[') && parsed.host.ends_with(']')) {  // an IPv6 address
     parsed.host = parsed.host.substr(1, parsed.host.size() - 2);
   }
@@ -260,12 +257,10 @@ HostPort parse_host_port(const std::string& text) {
 BandwidthServer::BandwidthServer(const HostPort& where, std::chrono::milliseconds deadline)
     : socket_(listen_at(where)), deadline_(deadline) {}
 
-BandwidthServer::~BandwidthServer() { ::close(socket_); }
-
 std::uint16_t BandwidthServer::port() const {
   sockaddr_storage address{};
   socklen_t length = sizeof(address);
-  if (::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+  if (::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
     fail_errno(errno, "asking for the port that was taken");
   }
   const std::string text = text_of(address, length);
@@ -274,14 +269,17 @@ std::uint16_t BandwidthServer::port() const {
 
 void BandwidthServer::serve_one() {
   sockaddr_storage address{};
-  socklen_t length = sizeof(address);
-  int fd = -1;
-  while ((fd = ::accept4(socket_, reinterpret_cast<sockaddr*>(&address), &length, SOCK_CLOEXEC)) <
-         0) {
-    if (errno != EINTR && errno != ECONNABORTED) fail_errno(errno, "waiting for a client");
+  socklen_t length = 0;
+  Descriptor client;
+  while (!client) {
     length = sizeof(address);
+    client.reset(
+        ::accept4(socket_.get(), reinterpret_cast<sockaddr*>(&address), &length, SOCK_CLOEXEC));
+    if (!client && errno != EINTR && errno != ECONNABORTED) {
+      fail_errno(errno, "waiting for a client");
+    }
   }
-  const Connection connection(fd, text_of(address, length),
+  const Connection connection(std::move(client), text_of(address, length),
                               std::chrono::steady_clock::now() + deadline_);
   for (int i = 0; i < kMaxBandwidthRequests; ++i) {
     Request request{};

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstddef>
 #include <fstream>
 #include <vector>
 
 #include <harmonics/base/file.h>
+#include <harmonics/base/number_text.h>
 
 namespace harmonics::inline in_place {
 namespace {
@@ -38,16 +38,15 @@ std::string value_of(const std::filesystem::path& path, std::string_view key) {
   return {};
 }
 
-std::optional<std::int64_t> leading_number(std::string_view text) {
-  std::int64_t value = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (parsed.ec != std::errc() || value < 0) return std::nullopt;
-  return value;
+/// The kernel writes -1 for a speed that it does not know.
+std::optional<std::int64_t> known_number(std::string_view text) {
+  const auto value = leading_number<std::int64_t>(text);
+  return value && *value >= 0 ? value : std::nullopt;
 }
 
 std::optional<std::int64_t> left_in_group(const std::filesystem::path& root) {
-  const auto most = leading_number(first_line(root / "sys/fs/cgroup/memory.max"));
-  const auto used = leading_number(first_line(root / "sys/fs/cgroup/memory.current"));
+  const auto most = known_number(first_line(root / "sys/fs/cgroup/memory.max"));
+  const auto used = known_number(first_line(root / "sys/fs/cgroup/memory.current"));
   if (!most || !used) return std::nullopt;
   return std::max<std::int64_t>(0, *most - *used);
 }
@@ -140,7 +139,7 @@ std::string gpu_type_name(std::uint32_t index, const std::filesystem::path& root
 }
 
 std::optional<std::int64_t> free_memory_bytes(const std::filesystem::path& root) {
-  const auto kilobytes = leading_number(value_of(root / "proc/meminfo", "MemAvailable"));
+  const auto kilobytes = known_number(value_of(root / "proc/meminfo", "MemAvailable"));
   const auto group = left_in_group(root);
   if (!kilobytes) return group;
   return std::min(*kilobytes * kBytesPerKilobyte, group.value_or(*kilobytes * kBytesPerKilobyte));
@@ -154,7 +153,7 @@ std::optional<double> interface_speed_mbps(const std::filesystem::path& root) {
   std::optional<double> fastest;
   for (const std::filesystem::path& entry : list_folder(root / "sys/class/net")) {
     if (first_line(entry / "operstate") != "up") continue;
-    const auto speed = leading_number(first_line(entry / "speed"));
+    const auto speed = known_number(first_line(entry / "speed"));
     if (speed && *speed > 0) fastest = std::max(fastest.value_or(0), static_cast<double>(*speed));
   }
   return fastest;

@@ -129,7 +129,8 @@ class NodeSearch {
 
   ArcPath path_to(std::uint32_t last) const {
     ArcPath path{last};
-    for (std::size_t k = history_.size() - 1; history_[k].parent != kNoNode; k = history_[k].parent) {
+    for (std::size_t k = history_.size() - 1; history_[k].parent != kNoNode;
+         k = history_[k].parent) {
       path.push_back(history_[k].arc);
     }
     std::ranges::reverse(path);

@@ -36,8 +36,6 @@ class PriceTable {
     }
   }
 
-  [[nodiscard]] std::size_t vectors() const { return vectors_; }
-
   /// Sets the partial plan: the hosts it used and what else it spent.
   void spend(std::span<const std::uint16_t> used, double extra) {
     for (std::size_t d = 0; d < vectors_; ++d) spent_[d] = offset_[d] + extra;

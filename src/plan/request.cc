@@ -1,7 +1,6 @@
 #include <harmonics/plan/request.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <set>
@@ -11,6 +10,7 @@
 #include <harmonics/base/listed.h>
 #include <harmonics/base/log.h>
 #include <harmonics/base/nearest_word.h>
+#include <harmonics/base/number_text.h>
 
 namespace harmonics::inline in_plan {
 namespace {
@@ -239,13 +239,8 @@ class ProblemMaker {
 };
 
 std::size_t layer_number(std::string_view text, std::string_view whole) {
-  std::size_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    fail(ErrorCode::kInvalidArgument, "'{}' is not of the form LAYER=HOST or FIRST-LAST=HOST",
-         whole);
-  }
-  return value;
+  if (const auto value = number_from<std::size_t>(text)) return *value;
+  fail(ErrorCode::kInvalidArgument, "'{}' is not of the form LAYER=HOST or FIRST-LAST=HOST", whole);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "yaml_tree.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -14,6 +13,7 @@
 #include <yaml-cpp/parser.h>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/number_text.h>
 #include <harmonics/plan/inputs.h>
 
 namespace harmonics::inline in_plan {
@@ -225,13 +225,11 @@ class TreeMaker final : public YAML::EventHandler {
   std::map<YAML::anchor_t, Named> anchors_;
 };
 
+/// A '+' may stand before it.
 template <typename Number>
-bool parse_number(const std::string& text, Number& value) {
-  const char* first = text.data();
-  const char* last = first + text.size();
-  if (first != last && *first == '+') ++first;
-  const auto [end, error] = std::from_chars(first, last, value);
-  return error == std::errc() && end == last && first != last;
+std::optional<Number> number_in(const YamlNode& node) {
+  if (node.kind != YamlNode::Kind::kScalar) return std::nullopt;
+  return number_from<Number>(node.text.substr(node.text.starts_with('+') ? 1 : 0));
 }
 
 }  // namespace
@@ -313,22 +311,18 @@ const std::string& YamlValue::text() const {
 }
 
 double YamlValue::number() const {
-  double value = 0;
-  if (node_.kind != YamlNode::Kind::kScalar || !parse_number(node_.text, value)) {
-    broken("must be a number");
-  }
-  if (!std::isfinite(value)) broken(format("'{}' is not finite", node_.text));
-  if (value < 0) broken(format("'{}' is negative", node_.text));
-  return value;
+  const auto value = number_in<double>(node_);
+  if (!value) broken("must be a number");
+  if (!std::isfinite(*value)) broken(format("'{}' is not finite", node_.text));
+  if (*value < 0) broken(format("'{}' is negative", node_.text));
+  return *value;
 }
 
 std::int64_t YamlValue::integer(std::int64_t least, std::int64_t most) const {
-  std::int64_t value = 0;
-  if (node_.kind != YamlNode::Kind::kScalar || !parse_number(node_.text, value)) {
-    broken("must be a whole number");
-  }
-  if (value < least || value > most) broken(format("{} is not in {}..{}", value, least, most));
-  return value;
+  const auto value = number_in<std::int64_t>(node_);
+  if (!value) broken("must be a whole number");
+  if (*value < least || *value > most) broken(format("{} is not in {}..{}", *value, least, most));
+  return *value;
 }
 
 std::vector<double> YamlValue::numbers() const {

@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include <harmonics/base/descriptor.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/log.h>
 
@@ -57,35 +58,33 @@ std::string peer_text(const sockaddr_storage& address) {
   return format("{}:{}", host_text(address), ntohs(port));
 }
 
-int bound_socket(const sockaddr* address, socklen_t size, int family) {
-  const int descriptor = ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (descriptor < 0) return -1;
+/// None where that cannot be; errno says why.
+Descriptor bound_socket(const sockaddr* address, socklen_t size, int family) {
+  Descriptor made(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!made) return made;
   const int yes = 1;
   const int no = 0;
-  ::setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  ::setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   const auto* v6 = reinterpret_cast<const sockaddr_in6*>(address);
   const bool any = family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr);
   if (family == AF_INET6) {
-    ::setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, any ? &no : &yes, sizeof yes);
+    ::setsockopt(made.get(), IPPROTO_IPV6, IPV6_V6ONLY, any ? &no : &yes, sizeof yes);
   }
-  if (::bind(descriptor, address, size) == 0 && ::listen(descriptor, kBacklog) == 0) {
-    return descriptor;
-  }
-  ::close(descriptor);
-  return -1;
+  if (::bind(made.get(), address, size) != 0 || ::listen(made.get(), kBacklog) != 0) made.reset();
+  return made;
 }
 
-int port_of(int descriptor) {
+int port_of(const Descriptor& socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
-  if (::getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
+  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
   return ntohs(address.ss_family == AF_INET
                    ? reinterpret_cast<const sockaddr_in&>(address).sin_port
                    : reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
 }
 
 /// Sockets on every address that the host of "HOST:PORT" has; all on one port.
-std::vector<int> bound_sockets(const std::string& address, int& port) {
+std::vector<Descriptor> bound_sockets(const std::string& address, int& port) {
   const std::size_t colon = address.rfind(':');
   std::string host = address.substr(0, colon);
   if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
@@ -97,25 +96,25 @@ std::vector<int> bound_sockets(const std::string& address, int& port) {
   addrinfo* found = nullptr;
   const int trouble = ::getaddrinfo(host.c_str(), nullptr, &wanted, &found);
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> places(found, ::freeaddrinfo);
-  std::vector<int> sockets;
+  std::vector<Descriptor> sockets;
   for (addrinfo* place = trouble == 0 ? found : nullptr; place != nullptr; place = place->ai_next) {
     auto* v4 = reinterpret_cast<sockaddr_in*>(place->ai_addr);
     auto* v6 = reinterpret_cast<sockaddr_in6*>(place->ai_addr);
     (place->ai_family == AF_INET ? v4->sin_port : v6->sin6_port) =
         htons(static_cast<std::uint16_t>(port));
-    const int made = bound_socket(place->ai_addr, place->ai_addrlen, place->ai_family);
-    if (made < 0 && errno == EADDRINUSE && sockets.empty()) break;
-    if (made < 0) continue;
-    sockets.push_back(made);
+    Descriptor made = bound_socket(place->ai_addr, place->ai_addrlen, place->ai_family);
+    if (!made && errno == EADDRINUSE && sockets.empty()) break;
+    if (!made) continue;
     if (port == 0) port = port_of(made);
+    sockets.push_back(std::move(made));
   }
   if (sockets.empty() && host == "::") {  // a machine without the newer kind
     sockaddr_in any{};
     any.sin_family = AF_INET;
     any.sin_port = htons(static_cast<std::uint16_t>(port));
-    const int made = bound_socket(reinterpret_cast<sockaddr*>(&any), sizeof any, AF_INET);
-    if (made >= 0) sockets.push_back(made);
-    if (made >= 0 && port == 0) port = port_of(made);
+    Descriptor made = bound_socket(reinterpret_cast<sockaddr*>(&any), sizeof any, AF_INET);
+    if (made && port == 0) port = port_of(made);
+    if (made) sockets.push_back(std::move(made));
   }
   return sockets;
 }
@@ -125,12 +124,12 @@ std::vector<int> bound_sockets(const std::string& address, int& port) {
 struct Doorkeeper::Parts {
   struct Stranger {
     std::string peer;
-    int own = -1;  ///< A descriptor of the same socket, by which it can be cut.
+    Descriptor own;  ///< Of the same socket, by which it can be cut.
     Steady::time_point until;
   };
 
-  std::vector<int> sockets;
-  int wake = -1;
+  std::vector<Descriptor> sockets;
+  Descriptor wake;
   int port = 0;
   std::uint64_t descriptors = 0;
   std::uint64_t max_strangers = kMaxStrangers;
@@ -142,12 +141,6 @@ struct Doorkeeper::Parts {
   Steady::time_point said_full{};
   Steady::time_point said_crowd{};
 
-  ~Parts() {
-    for (const int socket : sockets) ::close(socket);
-    if (wake >= 0) ::close(wake);
-    for (const Stranger& one : strangers) ::close(one.own);
-  }
-
   static bool due(Steady::time_point& said) {
     const auto now = Steady::now();
     if (said != Steady::time_point{} && now - said < kLogPeriod) return false;
@@ -157,20 +150,19 @@ struct Doorkeeper::Parts {
 
   // Under `mutex`.
   void cut(std::list<Stranger>::iterator one) {
-    ::shutdown(one->own, SHUT_RDWR);
-    ::close(one->own);
+    ::shutdown(one->own.get(), SHUT_RDWR);
     strangers.erase(one);
   }
 
-  void let_in(int listening, int descriptor, const sockaddr_storage& address) {
+  void let_in(int listening, Descriptor socket, const sockaddr_storage& address) {
     // The lowest free number was taken, so at least as many are open.
-    if (static_cast<std::uint64_t>(descriptor) + kOwnDescriptors >= descriptors) {
-      ::close(descriptor);
+    if (static_cast<std::uint64_t>(socket.get()) + kOwnDescriptors >= descriptors) {
+      socket.reset();
       turned_away();
       return;
     }
     const int yes = 1;
-    ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     {
       const std::lock_guard lock(mutex);
       if (strangers.size() >= max_strangers) {
@@ -180,14 +172,15 @@ struct Doorkeeper::Parts {
         }
         cut(strangers.begin());
       }
-      const int own = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
-      if (own >= 0) {
-        strangers.push_back({peer_text(address), own, Steady::now() + kStrangerPatience});
+      Descriptor own(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
+      if (own) {
+        strangers.push_back(
+            {peer_text(address), std::move(own), Steady::now() + kStrangerPatience});
       }
     }
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
     parameters.listener_fd = listening;
-    parameters.fd = descriptor;
+    parameters.fd = socket.release();
     acceptor->HandleNewConnection(&parameters);
   }
 
@@ -204,15 +197,15 @@ struct Doorkeeper::Parts {
     while (true) {
       sockaddr_storage address{};
       socklen_t size = sizeof address;
-      const int descriptor = ::accept4(listening, reinterpret_cast<sockaddr*>(&address), &size,
-                                       SOCK_NONBLOCK | SOCK_CLOEXEC);
-      if (descriptor >= 0) {
-        let_in(listening, descriptor, address);
+      Descriptor socket(::accept4(listening, reinterpret_cast<sockaddr*>(&address), &size,
+                                  SOCK_NONBLOCK | SOCK_CLOEXEC));
+      if (socket) {
+        let_in(listening, std::move(socket), address);
         continue;
       }
       if (errno == EMFILE || errno == ENFILE) {
         turned_away();
-        pollfd nothing{wake, POLLIN, 0};
+        pollfd nothing{wake.get(), POLLIN, 0};
         ::poll(&nothing, 1, static_cast<int>(kPause.count()));
       }
       if (errno != EINTR && errno != ECONNABORTED) return;
@@ -231,8 +224,8 @@ struct Doorkeeper::Parts {
 
   void run() {
     std::vector<pollfd> watched;
-    for (const int socket : sockets) watched.push_back({socket, POLLIN, 0});
-    watched.push_back({wake, POLLIN, 0});
+    for (const Descriptor& socket : sockets) watched.push_back({socket.get(), POLLIN, 0});
+    watched.push_back({wake.get(), POLLIN, 0});
     while (true) {
       const int found = ::poll(watched.data(), watched.size(), cut_late());
       if (watched.back().revents != 0) return;
@@ -248,7 +241,7 @@ Doorkeeper::Doorkeeper(const std::string& address, std::uint64_t descriptors)
   parts_->descriptors = descriptors;
   parts_->max_strangers =
       std::clamp<std::uint64_t>(descriptors / kShareOfStrangers, 1, kMaxStrangers);
-  parts_->wake = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  parts_->wake.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   parts_->sockets = bound_sockets(address, parts_->port);
   if (parts_->sockets.empty()) {
     fail(ErrorCode::kUnavailable,
@@ -279,14 +272,13 @@ void Doorkeeper::welcome(const std::string& peer) {
     if (found == strangers.end() && one->peer.ends_with(port)) found = one;
   }
   if (found == strangers.end()) return;
-  ::close(found->own);
   strangers.erase(found);
 }
 
 void Doorkeeper::close() {
   if (!parts_->thread.joinable()) return;
   const std::uint64_t one = 1;
-  static_cast<void>(::write(parts_->wake, &one, sizeof one));
+  static_cast<void>(::write(parts_->wake.get(), &one, sizeof one));
   parts_->thread.join();
   // gRPC ends the connections that it has; these would keep them open.
   const std::lock_guard lock(parts_->mutex);

@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <memory>
 
+#include <harmonics/base/descriptor.h>
+
 namespace harmonics::inline in_rpc {
 namespace {
 
@@ -38,20 +40,6 @@ constexpr auto kClientHello =
 constexpr unsigned char kHandshakeRecord = 0x16;
 constexpr unsigned char kAlertRecord = 0x15;
 
-class Socket {
- public:
-  explicit Socket(int descriptor) : descriptor_(descriptor) {}
-  ~Socket() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  [[nodiscard]] int get() const { return descriptor_; }
-
- private:
-  const int descriptor_;
-};
-
 bool ready(int descriptor, short what, Steady::time_point end) {
   while (true) {
     const auto left = std::chrono::ceil<milliseconds>(end - Steady::now());
@@ -72,8 +60,8 @@ bool connected(int descriptor, const addrinfo& place, Steady::time_point end) {
 }
 
 Speech ask(const addrinfo& place, Steady::time_point end) {
-  const Socket socket(::socket(place.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (socket.get() < 0 || !connected(socket.get(), place, end)) return Speech::kNothing;
+  const Descriptor socket(::socket(place.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket || !connected(socket.get(), place, end)) return Speech::kNothing;
   const ssize_t sent = ::send(socket.get(), kClientHello.data(), kClientHello.size(), MSG_NOSIGNAL);
   if (sent != static_cast<ssize_t>(kClientHello.size())) return Speech::kNothing;
   if (!ready(socket.get(), POLLIN, end)) return Speech::kNothing;

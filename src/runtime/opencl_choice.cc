@@ -1,27 +1,15 @@
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cstdlib>
 #include <functional>
 
+#include <harmonics/base/environment.h>
 #include <harmonics/base/format.h>
+#include <harmonics/base/number_text.h>
 #include <harmonics/runtime/opencl_devices.h>
 
 namespace harmonics::inline in_runtime {
 namespace {
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
-
-std::optional<std::size_t> number_in(std::string_view text) {
-  std::size_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, number);
-  if (text.empty() || parsed.ec != std::errc{} || parsed.ptr != end) return std::nullopt;
-  return number;
-}
 
 bool contains_any_case(std::string_view text, std::string_view part) {
   const auto same = [](char a, char b) {
@@ -33,7 +21,7 @@ bool contains_any_case(std::string_view text, std::string_view part) {
 
 bool platform_fits(const OpenClDevice& device, const std::string& wish) {
   if (wish.empty()) return true;
-  if (const auto number = number_in(wish)) return device.platform_index == *number;
+  if (const auto number = number_from<std::size_t>(wish)) return device.platform_index == *number;
   return contains_any_case(device.platform, wish);
 }
 
@@ -46,7 +34,7 @@ std::optional<std::size_t> choose(std::span<const OpenClDevice> devices, const O
     return *wish.index;
   }
   std::vector<std::size_t> fitting;
-  const auto number = number_in(wish.device);
+  const auto number = number_from<std::size_t>(wish.device);
   std::size_t place = 0;
   for (std::size_t i = 0; i < devices.size(); ++i) {
     if (!platform_fits(devices[i], wish.platform)) continue;
@@ -74,7 +62,8 @@ std::string_view opencl_type_name(OpenClType type) {
 }
 
 OpenClWish opencl_wish(std::optional<std::uint32_t> index) {
-  return {index, variable("HARMONICS_OPENCL_PLATFORM"), variable("HARMONICS_OPENCL_DEVICE")};
+  return {index, environment_text("HARMONICS_OPENCL_PLATFORM"),
+          environment_text("HARMONICS_OPENCL_DEVICE")};
 }
 
 std::optional<std::size_t> choose_opencl_device(std::span<const OpenClDevice> devices,

@@ -1,13 +1,13 @@
 #include "opencl_program_cache.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <mutex>
 #include <vector>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/log.h>
+#include <harmonics/base/user_folders.h>
 #include <harmonics/custody/digest.h>
 
 namespace harmonics::inline in_runtime {
@@ -39,13 +39,8 @@ void remove_oldest(const std::filesystem::path& folder) {
 }  // namespace
 
 std::filesystem::path ProgramCache::standard_folder() {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  if (cache != nullptr && *cache == '/') {
-    return std::filesystem::path(cache) / "harmonics" / "opencl";
-  }
-  const char* home = std::getenv("HOME");
-  if (home == nullptr || *home != '/') return {};
-  return std::filesystem::path(home) / ".cache" / "harmonics" / "opencl";
+  const auto folder = user_cache_folder();
+  return folder ? *folder / "opencl" : std::filesystem::path();
 }
 
 std::string ProgramCache::key(std::span<const std::string> parts) {

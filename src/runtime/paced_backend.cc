@@ -1,14 +1,14 @@
 #include "paced_backend.h"
 
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <thread>
 
+#include <harmonics/base/environment.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
+#include <harmonics/base/number_text.h>
 
 namespace harmonics::inline in_runtime {
 namespace {
@@ -16,14 +16,10 @@ namespace {
 using SteadyTime = std::chrono::steady_clock::time_point;
 
 double slowdown_from_environment() {
-  const char* text = std::getenv(kSlowdownVariable);
-  if (text == nullptr || *text == '\0') return 1;
-  double factor = 0;
-  const char* end = text + std::strlen(text);
-  const auto read = std::from_chars(text, end, factor);
-  if (read.ec == std::errc() && read.ptr == end && factor >= 1 && factor <= kMaxSlowdown) {
-    return factor;
-  }
+  const std::string text = environment_text(kSlowdownVariable);
+  if (text.empty()) return 1;
+  const auto factor = number_from<double>(text);
+  if (factor && *factor >= 1 && *factor <= kMaxSlowdown) return *factor;
   fail(ErrorCode::kInvalidArgument, "{}='{}' is no factor from 1 to {}: unset it",
        kSlowdownVariable, text, kMaxSlowdown);
 }
@@ -32,8 +28,8 @@ double slowdown_from_environment() {
 class PassTrace {
  public:
   PassTrace() {
-    const char* path = std::getenv(kPassTraceVariable);
-    if (path == nullptr || *path == '\0') return;
+    const std::string path = environment_text(kPassTraceVariable);
+    if (path.empty()) return;
     file_.open(path, std::ios::app);
     if (!file_) {
       fail(ErrorCode::kUnavailable, "{}: cannot write '{}'", kPassTraceVariable, path);
@@ -129,8 +125,7 @@ class PacedBackend final : public StageBackend {
 
 std::unique_ptr<StageBackend> make_paced_backend(std::unique_ptr<StageBackend> backend) {
   const double slowdown = slowdown_from_environment();
-  const char* trace = std::getenv(kPassTraceVariable);
-  if (slowdown == 1 && (trace == nullptr || *trace == '\0')) return backend;
+  if (slowdown == 1 && environment_text(kPassTraceVariable).empty()) return backend;
   return std::make_unique<PacedBackend>(std::move(backend), slowdown);
 }
 

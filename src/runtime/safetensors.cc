@@ -115,8 +115,7 @@ class Reader {
     const auto& offsets = entry.at("data_offsets").as_array();
     if (offsets.size() != 2) broken(format("tensor '{}' has no begin and end", name));
     const std::int64_t begin = offsets[0].as_integer(), end = offsets[1].as_integer();
-    const auto bytes =
-        byte_count(spec);
+    const auto bytes = byte_count(spec);
     if (begin < 0 || end < begin || static_cast<std::uint64_t>(end) > data_size_ ||
         end - begin != bytes) {
       broken(format("tensor '{}' of {} claims bytes {} to {} of {}", name, spec_text(spec), begin,

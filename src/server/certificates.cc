@@ -9,6 +9,7 @@
 #include <array>
 #include <sstream>
 
+#include <harmonics/base/descriptor.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/server/client_file.h>
@@ -27,16 +28,15 @@ constexpr std::size_t kMaxListFile = 4 << 20;
 constexpr const char* kDefaultPort = "50051";
 
 void write_private(const fs::path& path, const std::string& text, int how = O_EXCL) {
-  const int descriptor =
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, S_IRUSR | S_IWUSR);
-  if (descriptor < 0) {
+  const Descriptor file(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, S_IRUSR | S_IWUSR));
+  if (!file) {
     fail_errno(errno,
                format("cannot make '{}' (an older one is never overwritten)", path.string()));
   }
   const bool written =
-      ::write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-      ::fsync(descriptor) == 0;
-  ::close(descriptor);
+      ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+      ::fsync(file.get()) == 0;
   if (!written) fail(ErrorCode::kUnknown, "cannot write '{}'", path.string());
 }
 

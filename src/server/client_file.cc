@@ -1,14 +1,15 @@
 #include <harmonics/server/client_file.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 #include <sstream>
 #include <vector>
 
+#include <harmonics/base/environment.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/nearest_word.h>
+#include <harmonics/base/user_folders.h>
 
 namespace harmonics::inline in_server {
 namespace {
@@ -39,19 +40,16 @@ std::string scalar(const std::string& text, const std::string& where) {
 }
 
 fs::path below(const fs::path& folder, const std::string& value) {
-  const char* home = std::getenv("HOME");
-  if (value.starts_with("~/") && home != nullptr) return fs::path(home) / value.substr(2);
+  const std::string home = environment_text("HOME");
+  if (value.starts_with("~/") && !home.empty()) return fs::path(home) / value.substr(2);
   return (folder / value).lexically_normal();
 }
 
 }  // namespace
 
 fs::path default_client_file() {
-  const char* config = std::getenv("XDG_CONFIG_HOME");
-  if (config != nullptr && *config != '\0') return fs::path(config) / "harmonics" / "client.yml";
-  const char* home = std::getenv("HOME");
-  if (home == nullptr || *home == '\0') return {};
-  return fs::path(home) / ".config" / "harmonics" / "client.yml";
+  const auto folder = user_config_folder();
+  return folder ? *folder / "client.yml" : fs::path();
 }
 
 ClientFile read_client_file(const fs::path& path) {

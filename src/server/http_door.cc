@@ -15,6 +15,7 @@
 
 #include <harmonics/base/channel.h>
 #include <harmonics/base/clock.h>
+#include <harmonics/base/descriptor.h>
 #include <harmonics/base/error.h>
 
 namespace harmonics::inline in_server {
@@ -26,7 +27,7 @@ using std::chrono::milliseconds;
 constexpr int kBacklog = 64;
 
 struct Connection {
-  int descriptor = -1;
+  Descriptor socket;
   std::uint64_t number = 0;
   Steady::time_point until;
   std::string request{};
@@ -84,29 +85,29 @@ std::string answer_to(const Question& question, const HttpDoor::Pages& pages) {
   return text_of(*answer, question.method == "GET");
 }
 
-int listening_socket(const std::string& host, std::uint16_t port, int& got) {
+Descriptor listening_socket(const std::string& host, std::uint16_t port, int& got) {
   addrinfo wanted{};
   wanted.ai_socktype = SOCK_STREAM;
   wanted.ai_flags = AI_PASSIVE;
   addrinfo* found = nullptr;
-  if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found) != 0) return -1;
+  if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found) != 0) return {};
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> places(found, ::freeaddrinfo);
   for (const addrinfo* place = found; place != nullptr; place = place->ai_next) {
-    const int made = ::socket(place->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    Descriptor made(::socket(place->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     const int yes = 1;
     sockaddr_storage address{};
     socklen_t size = sizeof address;
-    if (made >= 0 && ::setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
-        ::bind(made, place->ai_addr, place->ai_addrlen) == 0 && ::listen(made, kBacklog) == 0 &&
-        ::getsockname(made, reinterpret_cast<sockaddr*>(&address), &size) == 0) {
+    if (made && ::setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
+        ::bind(made.get(), place->ai_addr, place->ai_addrlen) == 0 &&
+        ::listen(made.get(), kBacklog) == 0 &&
+        ::getsockname(made.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0) {
       got = ntohs(address.ss_family == AF_INET
                       ? reinterpret_cast<const sockaddr_in&>(address).sin_port
                       : reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
       return made;
     }
-    if (made >= 0) ::close(made);
   }
-  return -1;
+  return {};
 }
 
 }  // namespace
@@ -115,8 +116,8 @@ struct HttpDoor::Parts {
   Pages pages;
   milliseconds patience{};
   int port = 0;
-  int listening = -1;
-  int wake = -1;
+  Descriptor listening;
+  Descriptor wake;
   std::thread door;
   std::thread answerer;
   Channel<Question> questions{kMaxConnections};
@@ -126,15 +127,9 @@ struct HttpDoor::Parts {
   std::list<Connection> connections;  ///< The oldest first.
   std::uint64_t numbers = 0;
 
-  ~Parts() {
-    for (const Connection& one : connections) ::close(one.descriptor);
-    if (listening >= 0) ::close(listening);
-    if (wake >= 0) ::close(wake);
-  }
-
   void ring() const {
     const std::uint64_t one = 1;
-    static_cast<void>(::write(wake, &one, sizeof one));
+    static_cast<void>(::write(wake.get(), &one, sizeof one));
   }
 
   void answer() {
@@ -159,7 +154,7 @@ struct HttpDoor::Parts {
 
   void read(Connection& connection) {
     std::array<char, 2048> bytes;
-    const ssize_t got = ::recv(connection.descriptor, bytes.data(), bytes.size(), 0);
+    const ssize_t got = ::recv(connection.socket.get(), bytes.data(), bytes.size(), 0);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (got <= 0) {
       connection.state = Connection::State::kOver;
@@ -176,7 +171,7 @@ struct HttpDoor::Parts {
   }
 
   void write(Connection& connection) {
-    const ssize_t sent = ::send(connection.descriptor, connection.answer.data(),
+    const ssize_t sent = ::send(connection.socket.get(), connection.answer.data(),
                                 connection.answer.size(), MSG_NOSIGNAL);
     if (sent < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (sent < 0) {
@@ -185,25 +180,21 @@ struct HttpDoor::Parts {
     }
     connection.answer.erase(0, static_cast<std::size_t>(sent));
     if (!connection.answer.empty()) return;
-    ::shutdown(connection.descriptor, SHUT_WR);
+    ::shutdown(connection.socket.get(), SHUT_WR);
     connection.state = Connection::State::kOver;
   }
 
   void accept_one() {
-    const int made = ::accept4(listening, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (made < 0) return;
+    Descriptor made(::accept4(listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!made) return;
     if (connections.size() >= kMaxConnections) drop_oldest();
-    if (connections.size() >= kMaxConnections) {
-      ::close(made);
-      return;
-    }
-    connections.push_back({made, ++numbers, Steady::now() + patience});
+    if (connections.size() >= kMaxConnections) return;
+    connections.push_back({std::move(made), ++numbers, Steady::now() + patience});
   }
 
   void drop_oldest() {
     for (auto one = connections.begin(); one != connections.end(); ++one) {
       if (one->state == Connection::State::kAnswering) continue;
-      ::close(one->descriptor);
       connections.erase(one);
       return;
     }
@@ -211,7 +202,7 @@ struct HttpDoor::Parts {
 
   void take_replies() {
     std::uint64_t count = 0;
-    static_cast<void>(::read(wake, &count, sizeof count));
+    static_cast<void>(::read(wake.get(), &count, sizeof count));
     while (auto reply = replies.pop(Nanoseconds(0))) {
       for (Connection& one : connections) {
         if (one.number == reply->number) begin_writing(one, std::move(reply->text));
@@ -227,7 +218,6 @@ struct HttpDoor::Parts {
         ++one;
         continue;
       }
-      ::close(one->descriptor);
       one = connections.erase(one);
     }
   }
@@ -244,14 +234,14 @@ struct HttpDoor::Parts {
 
   void run() {
     while (!questions.closed()) {
-      std::vector<pollfd> watched = {{listening, POLLIN, 0}, {wake, POLLIN, 0}};
+      std::vector<pollfd> watched = {{listening.get(), POLLIN, 0}, {wake.get(), POLLIN, 0}};
       std::vector<Connection*> whose;
       for (Connection& one : connections) {
         // One that waits for its answer is not looked at: it could only say that it is gone.
         const bool waits = one.state == Connection::State::kAnswering;
         const bool reads = one.state == Connection::State::kReading;
         watched.push_back(
-            {waits ? -1 : one.descriptor, static_cast<short>(reads ? POLLIN : POLLOUT), 0});
+            {waits ? -1 : one.socket.get(), static_cast<short>(reads ? POLLIN : POLLOUT), 0});
         whose.push_back(&one);
       }
       ::poll(watched.data(), watched.size(), next_look());
@@ -271,9 +261,9 @@ HttpDoor::HttpDoor(const std::string& host, std::uint16_t port, Pages pages, mil
     : parts_(std::make_unique<Parts>()) {
   parts_->pages = std::move(pages);
   parts_->patience = patience;
-  parts_->wake = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  parts_->wake.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   parts_->listening = listening_socket(host, port, parts_->port);
-  if (parts_->listening < 0 || parts_->wake < 0) {
+  if (!parts_->listening || !parts_->wake) {
     fail(ErrorCode::kUnavailable, "cannot serve HTTP on {}:{}: choose another --http", host, port);
   }
   parts_->answerer = std::thread([this] { parts_->answer(); });

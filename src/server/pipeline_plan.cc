@@ -1,11 +1,11 @@
 #include "pipeline_plan.h"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/listed.h>
+#include <harmonics/base/number_text.h>
 #include <harmonics/graph/harp.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/graph/units.h>
@@ -28,14 +28,12 @@ constexpr double kUnknownMemoryMb = 1 << 20;
 std::int64_t setting(const PipelineSpec& spec, std::string_view key, std::int64_t otherwise) {
   for (const auto& [name, text] : spec.settings) {
     if (name != key) continue;
-    std::int64_t value = 0;
-    const char* end = text.data() + text.size();
-    const auto read = std::from_chars(text.data(), end, value);
-    if (read.ec != std::errc() || read.ptr != end || value < 1) {
+    const auto value = number_from<std::int64_t>(text);
+    if (!value || *value < 1) {
       fail(ErrorCode::kInvalidArgument, "pipeline: {} is '{}', must be a whole number from 1 on",
            key, text);
     }
-    return value;
+    return *value;
   }
   return otherwise;
 }

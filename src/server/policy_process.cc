@@ -45,9 +45,11 @@ void PolicyProcess::start() {
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     fail_errno(errno, "no socket for the policy library");
   }
+  socket_.reset(ends[0]);
+  Descriptor theirs(ends[1]);
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDIN_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, theirs.get(), STDIN_FILENO);
   std::string program = host_.string();
   std::string verb = "policy-host";
   std::string library = library_.string();
@@ -55,8 +57,7 @@ void PolicyProcess::start() {
   const int failure =
       ::posix_spawn(&child_, program.c_str(), &actions, nullptr, argv.data(), environ);
   ::posix_spawn_file_actions_destroy(&actions);
-  ::close(ends[1]);
-  socket_ = ends[0];
+  theirs.reset();  // else nobody would notice that the child has closed it
   told_ = 0;
   if (failure != 0) {
     child_ = -1;
@@ -72,8 +73,7 @@ void PolicyProcess::start() {
 }
 
 void PolicyProcess::stop() {
-  if (socket_ >= 0) ::close(socket_);
-  socket_ = -1;
+  socket_.reset();
   if (child_ > 0) {
     ::kill(child_, SIGKILL);
     ::waitpid(child_, nullptr, 0);
@@ -93,7 +93,7 @@ std::string PolicyProcess::exchange(const std::string& question) {
   while (!answer.ends_with('\n')) {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-    pollfd wait{socket_, static_cast<short>(rest.empty() ? POLLIN : POLLIN | POLLOUT), 0};
+    pollfd wait{socket_.get(), static_cast<short>(rest.empty() ? POLLIN : POLLIN | POLLOUT), 0};
     const int ready = left.count() <= 0 ? 0 : ::poll(&wait, 1, static_cast<int>(left.count()));
     if (ready == 0) {
       broken(format("did not answer within {} ms", time_limit_.count()),
@@ -101,12 +101,13 @@ std::string PolicyProcess::exchange(const std::string& question) {
     }
     if (ready < 0) continue;
     if (!rest.empty() && (wait.revents & POLLOUT) != 0) {
-      const ssize_t sent = ::send(socket_, rest.data(), rest.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+      const ssize_t sent =
+          ::send(socket_.get(), rest.data(), rest.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
       if (sent > 0) rest.remove_prefix(static_cast<std::size_t>(sent));
       if (sent < 0 && errno == EPIPE) broken("has crashed");
     } else {
       std::array<char, 4096> chunk;
-      const ssize_t got = ::recv(socket_, chunk.data(), chunk.size(), MSG_DONTWAIT);
+      const ssize_t got = ::recv(socket_.get(), chunk.data(), chunk.size(), MSG_DONTWAIT);
       if (got == 0 || (got < 0 && errno == ECONNRESET)) broken("has crashed");
       if (got > 0) answer.append(chunk.data(), static_cast<std::size_t>(got));
       if (answer.size() > kMaxPolicyAnswerBytes) broken("talks too much");

@@ -11,8 +11,7 @@ bool RateLimits::admit(const std::string& user, Nanoseconds now) {
   // Threads read the clock before they come here, so it may seem to run back by a moment.
   const Nanoseconds passed = std::max(now - bucket.filled, Nanoseconds(0));
   bucket.filled = std::max(now, bucket.filled);
-  bucket.left = std::min(per_second_,
-                         bucket.left + per_second_ * in_seconds(passed));
+  bucket.left = std::min(per_second_, bucket.left + per_second_ * in_seconds(passed));
   if (bucket.left < 1) return false;
   bucket.left -= 1;
   return true;

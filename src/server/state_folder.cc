@@ -3,17 +3,15 @@
 #include <fcntl.h>
 #include <pwd.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <cstdlib>
 
-#include <harmonics/base/bytes.h>
+#include <harmonics/base/entropy.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
+#include <harmonics/base/user_folders.h>
 
 namespace harmonics::inline in_server {
 namespace {
@@ -26,15 +24,9 @@ constexpr std::size_t kMaxTokenFile = 4096;
 }  // namespace
 
 fs::path default_state_folder() {
-  if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state != '\0') {
-    return fs::path(state) / "harmonics";
-  }
-  const char* home = std::getenv("HOME");
-  if (home == nullptr || *home == '\0') {
-    fail(ErrorCode::kFailedPrecondition,
-         "neither XDG_STATE_HOME nor HOME is set: say where to keep the state with --state-dir");
-  }
-  return fs::path(home) / ".local" / "state" / "harmonics";
+  if (const auto folder = user_state_folder()) return *folder;
+  fail(ErrorCode::kFailedPrecondition,
+       "neither XDG_STATE_HOME nor HOME is set: say where to keep the state with --state-dir");
 }
 
 void make_state_folder(const fs::path& folder) {
@@ -54,40 +46,30 @@ void make_state_folder(const fs::path& folder) {
 
 FolderLock::FolderLock(const fs::path& folder, const std::string& who) {
   const fs::path path = folder / (who + ".lock");
-  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  if (descriptor_ < 0) fail_errno(errno, format("cannot open '{}'", path.string()));
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
-    ::close(descriptor_);
+  descriptor_.reset(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (!descriptor_) fail_errno(errno, format("cannot open '{}'", path.string()));
+  if (::flock(descriptor_.get(), LOCK_EX | LOCK_NB) != 0) {
     fail(ErrorCode::kFailedPrecondition,
          "another {} uses the state folder '{}': stop it, or choose another --state-dir", who,
          folder.string());
   }
 }
 
-FolderLock::~FolderLock() { ::close(descriptor_); }
-
-std::string random_token() {
-  std::array<std::byte, kTokenBytes> bytes;
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    fail_errno(errno, "the system gives no random numbers");
-  }
-  return to_hex(bytes);
-}
+std::string random_token() { return random_hex(kTokenBytes); }
 
 std::string make_token_file(const fs::path& folder) {
   const fs::path path = folder / "token";
   if (!fs::exists(path)) {
     // Made unreadable to others first: at no moment does it lie open.
     const fs::path temporary = folder / "token~";
-    const int descriptor =
-        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR);
     const std::string line = random_token() + "\n";
-    if (descriptor < 0 ||
-        ::write(descriptor, line.data(), line.size()) != static_cast<ssize_t>(line.size()) ||
-        ::fsync(descriptor) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0) {
+    const Descriptor file(
+        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR));
+    if (!file ||
+        ::write(file.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()) ||
+        ::fsync(file.get()) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0) {
       fail_errno(errno, format("cannot write the token file '{}'", path.string()));
     }
-    ::close(descriptor);
   }
   return read_token_file(path);
 }

@@ -3,10 +3,11 @@
 #include <openssl/bn.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
-#include <sys/random.h>
 
 #include <functional>
+#include <span>
 
+#include <harmonics/base/entropy.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 
@@ -45,9 +46,7 @@ void add_extension(X509* certificate, X509* issuer, int kind, const std::string&
 
 std::uint64_t random_serial() {
   std::uint64_t serial = 0;
-  if (::getrandom(&serial, sizeof serial, 0) != sizeof serial) {
-    fail_errno(errno, "the system gives no random numbers");
-  }
+  fill_entropy(std::as_writable_bytes(std::span(&serial, 1)));
   return (serial >> 1) | 1;
 }
 

@@ -1,9 +1,9 @@
 #include "scenario_line.h"
 
-#include <charconv>
 #include <sstream>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/number_text.h>
 
 namespace harmonics::inline in_sim {
 namespace {
@@ -32,12 +32,8 @@ std::string ScenarioLine::word() {
 }
 
 std::uint64_t ScenarioLine::to_number(std::string_view text) const {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) {
-    broken(format("'{}' is not a number", text));
-  }
-  return value;
+  if (const auto value = number_from<std::uint64_t>(text)) return *value;
+  broken(format("'{}' is not a number", text));
 }
 
 std::uint64_t ScenarioLine::number() { return to_number(word()); }

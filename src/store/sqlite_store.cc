@@ -8,6 +8,7 @@
 #include <limits>
 #include <utility>
 
+#include <harmonics/base/descriptor.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/format.h>
 #include <harmonics/base/log.h>
@@ -40,8 +41,7 @@ class Database {
   Database(const std::filesystem::path& file, const std::string& vfs) : file_(file.string()) {
     // Made here so that it, and the log that SQLite makes like it, are the owner's alone.
     if (vfs.empty()) {
-      const int descriptor = ::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-      if (descriptor >= 0) ::close(descriptor);
+      const Descriptor made(::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     }
     const int result = sqlite3_open_v2(
         file_.c_str(), &handle_,

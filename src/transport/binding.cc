@@ -1,11 +1,11 @@
 #include <harmonics/transport/binding.h>
 
 #include <array>
-#include <charconv>
 #include <limits>
 #include <utility>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/number_text.h>
 
 namespace harmonics::inline in_transport {
 namespace {
@@ -26,12 +26,8 @@ constexpr std::size_t kMaxHostBytes = 1024;
 
 template <typename T>
 T number(std::string_view url, std::string_view text, std::string_view what) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || text.empty()) {
-    bad_url(url, format("'{}' is no {}", text, what));
-  }
-  return value;
+  if (const auto value = number_from<T>(text)) return *value;
+  bad_url(url, format("'{}' is no {}", text, what));
 }
 
 bool flag(std::string_view url, std::string_view text, std::string_view key) {

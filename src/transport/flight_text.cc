@@ -2,11 +2,11 @@
 #include "flight_text.h"
 
 #include <array>
-#include <charconv>
 #include <cstring>
 #include <utility>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/number_text.h>
 
 namespace harmonics::inline in_transport {
 namespace {
@@ -27,10 +27,8 @@ constexpr std::array<std::pair<MessageKind, std::string_view>, 4> kKinds = {{
 
 template <typename T>
 T number(std::string_view key, std::string_view value) {
-  T out{};
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), out);
-  if (error != std::errc() || end != value.data() + value.size()) wrong(key, value);
-  return out;
+  if (const auto number = number_from<T>(value)) return *number;
+  wrong(key, value);
 }
 
 int digit(char c) {

@@ -90,9 +90,6 @@ enum class Prover { kListener, kConnector };
 /// Compares in a time that does not depend on where the two differ.
 [[nodiscard]] bool same_digest(const Digest& a, const Digest& b);
 
-/// HMAC-SHA256.
-[[nodiscard]] Digest hmac_sha256(ByteSpan key, ByteSpan text);
-
 /// Random bytes of the operating system.
 [[nodiscard]] Nonce random_nonce();
 [[nodiscard]] InstanceId random_instance();

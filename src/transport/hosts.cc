@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string_view>
 
+#include <harmonics/base/environment.h>
 #include <harmonics/base/error.h>
 
 #include "socket.h"
@@ -18,8 +19,8 @@ namespace {
 class Aliases {
  public:
   Aliases() {
-    const char* environment = std::getenv("HARMONICS_HOSTS");
-    std::string_view rest = environment != nullptr ? environment : "";
+    const std::string environment = environment_text("HARMONICS_HOSTS");
+    std::string_view rest = environment;
     while (!rest.empty()) {
       const std::string_view one = rest.substr(0, rest.find(','));
       rest.remove_prefix(std::min(rest.size(), one.size() + 1));

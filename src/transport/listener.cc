@@ -53,7 +53,7 @@ class SocketListener final : public Listener {
       if (watched[1].revents != 0) return;
       std::string peer;
       Descriptor socket = accept_from(socket_, peer);
-      if (socket.valid()) {
+      if (socket) {
         admit(std::move(socket), std::move(peer));
       } else if (errno == EMFILE || errno == ENFILE) {
         log_warn("transport", "{}: no descriptors left to accept a connection", address().text());
@@ -66,7 +66,7 @@ class SocketListener final : public Listener {
   void admit(Descriptor socket, std::string peer) {
     // A second descriptor of the connection, to end the visit early.
     auto handle = std::make_shared<Descriptor>(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
-    if (!handle->valid()) return;
+    if (!*handle) return;
     auto taken = std::make_shared<Descriptor>(std::move(socket));
     Visitor visitor;
     visitor.open = [this, taken, peer](Deadline deadline) {

@@ -84,19 +84,7 @@ class ReplicaTransport final : public Transport {
 
   TransportStats stats() const override {
     TransportStats sum;
-    for (const TransportPtr& replica : replicas_) {
-      const TransportStats one = replica->stats();
-      sum.messages_sent += one.messages_sent;
-      sum.messages_received += one.messages_received;
-      sum.bytes_sent += one.bytes_sent;
-      sum.bytes_received += one.bytes_received;
-      sum.socket_payload_sent += one.socket_payload_sent;
-      sum.socket_payload_received += one.socket_payload_received;
-      sum.reconnects += one.reconnects;
-      sum.repeats_dropped += one.repeats_dropped;
-      sum.peak_retained_bytes += one.peak_retained_bytes;
-      sum.peak_retained_messages += one.peak_retained_messages;
-    }
+    for (const TransportPtr& replica : replicas_) sum += replica->stats();
     return sum;
   }
 

@@ -84,7 +84,7 @@ void RoughProxy::accept_one() {
   std::string from;
   Pair pair;
   pair.ends[0] = accept_from(listening_, from);
-  if (!pair.ends[0].valid() || forbidden_) return;
+  if (!pair.ends[0] || forbidden_) return;
   try {
     pair.ends[1] = connect_to(here(target_), deadline_in(std::chrono::seconds(5)), WakeEvent());
   } catch (const Error&) {

@@ -27,7 +27,7 @@ ShmRegion::~ShmRegion() { ::munmap(data_, size_); }
 
 std::shared_ptr<ShmRegion> ShmRegion::create(std::size_t bytes) {
   Descriptor file(::memfd_create("harmonics", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!file.valid() || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0 ||
+  if (!file || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0 ||
       ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     fail(ErrorCode::kResourceExhausted, "cannot make {} bytes of shared memory: {}", bytes,
          std::strerror(errno));

@@ -15,7 +15,6 @@
 #include <cstring>
 #include <memory>
 #include <string_view>
-#include <utility>
 
 #include <harmonics/base/error.h>
 
@@ -32,7 +31,7 @@ void set_option(const Descriptor& socket, int level, int name, int value) {
 
 Descriptor open_socket(int family) {
   Descriptor socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket.valid()) fail_errno(errno, "cannot open a socket");
+  if (!socket) fail_errno(errno, "cannot open a socket");
   return socket;
 }
 
@@ -48,22 +47,8 @@ void tune(const Descriptor& socket, const SocketAddress& peer) {
 
 }  // namespace
 
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-Descriptor::Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  if (this != &other) {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = std::exchange(other.fd_, -1);
-  }
-  return *this;
-}
-
 WakeEvent::WakeEvent() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!event_.valid()) fail_errno(errno, "cannot make an event descriptor");
+  if (!event_) fail_errno(errno, "cannot make an event descriptor");
 }
 
 void WakeEvent::signal() {
@@ -197,7 +182,7 @@ Descriptor accept_from(const Descriptor& listening, std::string& from) {
   socklen_t length = sizeof(storage);
   Descriptor socket(::accept4(listening.get(), reinterpret_cast<sockaddr*>(&storage), &length,
                               SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!socket.valid()) return socket;
+  if (!socket) return socket;
   const SocketAddress peer(reinterpret_cast<const sockaddr*>(&storage), length);
   from = peer.text();
   tune(socket, peer);

@@ -1,4 +1,4 @@
-// Sockets of the operating system: descriptors, addresses, waiting. Linux.
+// Sockets of the operating system: addresses, connections, waiting. Linux.
 #pragma once
 
 #include <sys/socket.h>
@@ -7,26 +7,10 @@
 #include <string>
 #include <vector>
 
+#include <harmonics/base/descriptor.h>
 #include <harmonics/transport/transport.h>
 
 namespace harmonics::inline in_transport {
-
-/// Owns a file descriptor.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  ~Descriptor();
-  Descriptor(Descriptor&& other) noexcept;
-  Descriptor& operator=(Descriptor&& other) noexcept;
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  [[nodiscard]] int get() const { return fd_; }
-  [[nodiscard]] bool valid() const { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
 
 /// Wakes a thread that waits on descriptors. Once signalled it stays so until cleared. Thread safe.
 class WakeEvent {

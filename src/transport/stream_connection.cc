@@ -22,8 +22,8 @@ constexpr std::size_t kStagingBytes = std::size_t{64} << 10;
 // After a payload larger than that, so much: the end of its frame, and the head of the next one,
 // whose payload will be received into place rather than copied.
 constexpr std::size_t kStagingBetweenLarge = std::size_t{2} << 10;
-// A thread hands on what it has read after a chunk, while that is still in the cache. After this many
-// bytes it looks after other things for a moment, even in the middle of a message.
+// A thread hands on what it has read after a chunk, while that is still in the cache. After this
+// many bytes it looks after other things for a moment, even in the middle of a message.
 constexpr std::size_t kMostPerTurn = 16 * kChunkBytes;
 
 // The bytes of one frame that are not written yet. Checksums of payload chunks are computed just

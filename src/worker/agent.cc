@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <deque>
 #include <map>
 #include <set>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include <harmonics/base/channel.h>
+#include <harmonics/base/entropy.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/log.h>
@@ -46,6 +46,8 @@ constexpr std::size_t kMaxRunning = 4096;
 constexpr std::size_t kMaxStarting = 64;
 /// The server's default; a welcome brings the real one.
 constexpr std::uint64_t kDefaultGraceMs = 5000;
+/// Of the identity, and of the token that opens what tasks print.
+constexpr std::size_t kSecretBytes = 16;
 /// Of the identity, in the names of cgroups.
 constexpr std::size_t kMarkLetters = 8;
 /// And in the name of the folder that tasks of other users work in: nobody must guess it.
@@ -62,17 +64,11 @@ std::vector<std::pair<std::string, std::string>> own_environment() {
   return variables;
 }
 
-std::string hex_number() {
-  std::array<std::uint32_t, 4> words{};
-  if (::getentropy(words.data(), sizeof words) != 0) fail_errno(errno, "no random numbers");
-  return to_hex(std::as_bytes(std::span(words)));
-}
-
 /// Drawn once for the folder. With the boot's own id behind it it is another after each boot: what
 /// ran before is gone then, whatever the records (which are not synced) still say.
 std::string read_identity(const std::filesystem::path& folder) {
   const auto file = folder / "identity";
-  if (!std::filesystem::exists(file)) write_text_file(file, hex_number());
+  if (!std::filesystem::exists(file)) write_text_file(file, random_hex(kSecretBytes));
   return read_text_file(file, 256);
 }
 std::string identity_of(const std::filesystem::path& folder) {
@@ -92,7 +88,7 @@ struct WorkerAgent::Parts {
         host(settings.state_dir, settings.supervisor, kLauncherPatience, settings.keep_bytes),
         cgroups(read_identity(settings.state_dir).substr(0, kMarkLetters),
                 {.given = settings.cgroup}),
-        log_token(hex_number()),
+        log_token(random_hex(kSecretBytes)),
         logs(LogService::Options{settings.spec.address, log_token, settings.server.tls},
              [this](AttemptId attempt, const LogQuery& query, const LogService::Take& take) {
                read_output(settings.state_dir, attempt, query, take);

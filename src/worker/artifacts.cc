@@ -13,6 +13,8 @@
 #include <string_view>
 #include <system_error>
 
+#include <harmonics/base/descriptor.h>
+
 #include "run_record.h"
 
 namespace harmonics::inline in_worker {
@@ -77,14 +79,6 @@ std::vector<std::string> names_in(const fs::path& folder) {
   std::ranges::sort(names);
   return names;
 }
-
-/// An open file, closed at its end.
-struct OpenFile {
-  int descriptor;
-  ~OpenFile() {
-    if (descriptor >= 0) ::close(descriptor);
-  }
-};
 
 /// So many bytes from one open file to another; fewer if there are fewer.
 bool copy_bytes(int from, int to, std::uint64_t left) {
@@ -161,15 +155,15 @@ class Gathering {
 
   /// What is opened with the user's rights is what is copied: nothing is looked up twice.
   void keep_of_user(const fs::path& path) {
-    const OpenFile from{
-        ::open((from_ / path).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)};
+    const Descriptor from(
+        ::open((from_ / path).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     struct stat status {};
-    if (from.descriptor < 0 || ::fstat(from.descriptor, &status) != 0) {
+    if (!from || ::fstat(from.get(), &status) != 0) {
       complain("'" + path.string() + "': " + std::generic_category().message(errno));
     } else if (!S_ISREG(status.st_mode)) {
       complain("'" + path.string() + "' is no regular file");
     } else if (has_room(path, static_cast<std::uint64_t>(status.st_size))) {
-      copy_of_user(path, from.descriptor, static_cast<std::uint64_t>(status.st_size));
+      copy_of_user(path, from.get(), static_cast<std::uint64_t>(status.st_size));
     }
   }
 
@@ -179,12 +173,12 @@ class Gathering {
     const fs::path place = folder_ / kArtifactsFolder / path;
     std::error_code error;
     fs::create_directories(place.parent_path(), error);
-    const OpenFile to{
+    const Descriptor to(
         error ? -1
-              : ::open(place.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR)};
-    if (to.descriptor < 0 || !copy_bytes(from, to.descriptor, bytes)) {
+              : ::open(place.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
+    if (!to || !copy_bytes(from, to.get(), bytes)) {
       const int reason = error ? error.value() : errno;
-      if (to.descriptor >= 0) ::unlink(place.c_str());
+      if (to) ::unlink(place.c_str());
       complain("'" + path.string() + "': " + std::generic_category().message(reason));
       return;
     }

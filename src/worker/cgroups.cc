@@ -8,6 +8,7 @@
 #include <sstream>
 #include <system_error>
 
+#include <harmonics/base/descriptor.h>
 #include <harmonics/base/error.h>
 
 #include "run_record.h"
@@ -23,13 +24,10 @@ constexpr std::uint64_t kPeriodUs = 100'000;
 
 /// Empty when it was written, else why not. The kernel's files exist; they are never made.
 std::string put(const fs::path& file, const std::string& text) {
-  const int descriptor = ::open(file.c_str(), O_WRONLY | O_CLOEXEC);
-  if (descriptor < 0) return format("'{}': {}", file.string(), std::strerror(errno));
-  const bool done =
-      ::write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  const int reason = errno;
-  ::close(descriptor);
-  return done ? "" : format("'{}': {}", file.string(), std::strerror(reason));
+  const Descriptor opened(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
+  const bool done = opened && ::write(opened.get(), text.data(), text.size()) ==
+                                  static_cast<ssize_t>(text.size());
+  return done ? "" : format("'{}': {}", file.string(), std::strerror(errno));
 }
 
 void must_put(const fs::path& file, const std::string& text) {

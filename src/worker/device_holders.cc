@@ -2,13 +2,15 @@
 
 #include <sstream>
 
+#include <harmonics/cluster/task_environment.h>
+
 namespace harmonics::inline in_worker {
 namespace {
 
 std::vector<std::string> devices_of(const RunRecord& run) {
   std::vector<std::string> devices;
   for (const auto& [key, value] : run.environment) {
-    if (key != "HARMONICS_DEVICES") continue;
+    if (key != kTaskDevicesVariable) continue;
     std::istringstream names(value);
     for (std::string name; std::getline(names, name, ',');) devices.push_back(name);
   }

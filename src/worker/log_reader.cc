@@ -3,14 +3,15 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <chrono>
 #include <limits>
 #include <map>
 #include <thread>
 
+#include <harmonics/base/descriptor.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
+#include <harmonics/base/number_text.h>
 
 #include "run_record.h"
 #include "supervisor_host.h"
@@ -29,21 +30,17 @@ std::map<std::uint64_t, fs::path> segments_of(const fs::path& folder, const std:
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(stream + ".")) continue;
-    const std::string digits = name.substr(stream.size() + 1);
-    std::uint64_t start = 0;
-    const char* end = digits.data() + digits.size();
-    const auto read = std::from_chars(digits.data(), end, start);
-    if (read.ec == std::errc() && read.ptr == end) segments.emplace(start, entry.path());
+    const auto start = number_from<std::uint64_t>(name.substr(stream.size() + 1));
+    if (start) segments.emplace(*start, entry.path());
   }
   return segments;
 }
 
 std::string read_from(const fs::path& path, std::uint64_t offset) {
   std::string data(kMaxLogPieceBytes, '\0');
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return {};
-  const ssize_t got = ::pread(descriptor, data.data(), data.size(), static_cast<off_t>(offset));
-  ::close(descriptor);
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return {};
+  const ssize_t got = ::pread(file.get(), data.data(), data.size(), static_cast<off_t>(offset));
   data.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
   return data;
 }

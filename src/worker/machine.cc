@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdio>
 #include <fstream>
 #include <limits>
@@ -15,6 +14,7 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/log.h>
+#include <harmonics/base/number_text.h>
 
 #include "nvml.h"
 #include "run_record.h"
@@ -40,21 +40,13 @@ std::string trimmed(std::string_view text) {
   return std::string(text);
 }
 
-std::optional<std::uint64_t> number_from(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || read.ec != std::errc() || read.ptr != text.data() + text.size()) {
-    return std::nullopt;
-  }
-  return value;
-}
-
 std::uint64_t cgroup_limit_bytes() {
   for (const char* path :
        {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
     const auto text = read_small_file(path, 64);
     if (!text) continue;
-    if (const auto limit = number_from(trimmed(text->substr(0, text->find('\n'))))) return *limit;
+    const std::string line = trimmed(text->substr(0, text->find('\n')));
+    if (const auto limit = number_from<std::uint64_t>(line)) return *limit;
   }
   return std::numeric_limits<std::uint64_t>::max();
 }
@@ -100,8 +92,9 @@ std::vector<DeviceSpec> parse_gpu_list(std::string_view text) {
   for (const std::string& line : split(text, '\n')) {
     if (trimmed(line).empty()) continue;
     const std::vector<std::string> cells = split(line, ',');
-    const auto memory = cells.size() == 3 ? number_from(trimmed(cells[2])) : std::nullopt;
-    if (!memory || !number_from(trimmed(cells[0]))) {
+    const auto memory =
+        cells.size() == 3 ? number_from<std::uint64_t>(trimmed(cells[2])) : std::nullopt;
+    if (!memory || !number_from<std::uint64_t>(trimmed(cells[0]))) {
       fail(ErrorCode::kDataLoss,
            "nvidia-smi printed '{}', which is no GPU: name the GPUs with --gpus, --models and "
            "--memories",
@@ -130,7 +123,7 @@ std::vector<DeviceSpec> devices_from_lists(const std::string& ids, const std::st
   }
   std::vector<DeviceSpec> devices;
   for (std::size_t i = 0; i < id_list.size(); ++i) {
-    const auto memory = number_from(trimmed(memory_list[i]));
+    const auto memory = number_from<std::uint64_t>(trimmed(memory_list[i]));
     if (!memory) {
       fail(ErrorCode::kInvalidArgument, "--memories: '{}' is not a number of MB", memory_list[i]);
     }

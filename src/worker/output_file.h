@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include <harmonics/base/descriptor.h>
+
 namespace harmonics::inline in_worker {
 
 /// Appends to `<path>.<N>`, N being the number of bytes of the stream before that file, and starts
@@ -15,9 +17,6 @@ namespace harmonics::inline in_worker {
 class OutputFile {
  public:
   OutputFile(std::string path, std::uint64_t segment_bytes, std::uint64_t stream_bytes);
-  ~OutputFile();
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
 
   void append(std::string_view bytes);
   [[nodiscard]] std::uint64_t dropped_bytes() const { return dropped_; }
@@ -28,7 +27,7 @@ class OutputFile {
   std::string path_;
   std::uint64_t segment_bytes_;
   std::uint64_t stream_bytes_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   std::uint64_t written_ = 0;        ///< Of the whole stream.
   std::uint64_t segment_start_ = 0;  ///< Of the open file.
   std::deque<std::uint64_t> kept_;   ///< Where the files that are there begin.

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include <harmonics/base/descriptor.h>
+
 #include "run_record.h"
 
 namespace harmonics::inline in_worker {
@@ -31,15 +33,10 @@ bool make_folders_above(const std::string& root, std::string_view path,
 bool place_file(const std::string& place, const TaskFile& file, const TaskCredentials* owner) {
   const mode_t mode = S_IRUSR | S_IWUSR | (file.executable ? S_IXUSR : 0);
   // The folder is fresh: what is there already is no file of ours.
-  const int descriptor =
-      ::open(place.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
-  if (descriptor < 0) return false;
-  const bool done = write_all(descriptor, file.data) &&
-                    (owner == nullptr || ::fchown(descriptor, owner->uid, owner->gid) == 0);
-  const int reason = errno;
-  ::close(descriptor);
-  errno = reason;
-  return done;
+  const Descriptor made(
+      ::open(place.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+  return made && write_all(made.get(), file.data) &&
+         (owner == nullptr || ::fchown(made.get(), owner->uid, owner->gid) == 0);
 }
 
 }  // namespace

@@ -5,10 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cstring>
-#include <optional>
 #include <string_view>
+
+#include <harmonics/base/number_text.h>
 
 #include "run_record.h"
 
@@ -17,20 +16,12 @@ namespace {
 
 constexpr std::size_t kMaxEnvironmentBytes = 4 << 20;
 
-std::optional<pid_t> pid_from(const char* name) {
-  pid_t pid = 0;
-  const char* end = name + std::strlen(name);
-  const auto read = std::from_chars(name, end, pid);
-  if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
-  return pid;
-}
-
 template <typename Visit>
 void each_process(Visit visit) {
   DIR* folder = ::opendir("/proc");
   if (folder == nullptr) return;
   while (const dirent* entry = ::readdir(folder)) {
-    if (const auto pid = pid_from(entry->d_name)) visit(*pid);
+    if (const auto pid = number_from<pid_t>(entry->d_name)) visit(*pid);
   }
   ::closedir(folder);
 }
@@ -42,9 +33,7 @@ pid_t parent_of(pid_t pid) {
   // "pid (name) state parent": the name may hold brackets and blanks.
   const std::size_t bracket = text->rfind(')');
   if (bracket == text->npos || bracket + 4 >= text->size()) return 0;
-  pid_t parent = 0;
-  std::from_chars(text->data() + bracket + 4, text->data() + text->size(), parent);
-  return parent;
+  return leading_number<pid_t>(text->substr(bracket + 4)).value_or(0);
 }
 
 bool carries(pid_t pid, const std::string& entry) {

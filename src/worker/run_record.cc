@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <array>
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <string_view>
+
+#include <harmonics/base/descriptor.h>
+#include <harmonics/base/number_text.h>
 
 namespace harmonics::inline in_worker {
 namespace {
@@ -45,11 +47,9 @@ class RecordReader {
     return value;
   }
   std::uint64_t number() {
-    const std::string digits = text();
-    std::uint64_t value = 0;
-    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (read.ec != std::errc() || read.ptr != digits.data() + digits.size()) whole_ = false;
-    return value;
+    const auto value = number_from<std::uint64_t>(text());
+    if (!value) whole_ = false;
+    return value.value_or(0);
   }
   /// A count of items that take a byte each at least.
   std::uint64_t count() {
@@ -79,14 +79,9 @@ std::optional<RunEnd> end_from(std::string_view name) {
 }
 
 bool write_file(const std::string& path, int how, std::string_view text) {
-  const int descriptor =
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, S_IRUSR | S_IWUSR);
-  if (descriptor < 0) return false;
-  const bool done = write_all(descriptor, text);
-  const int reason = errno;
-  ::close(descriptor);
-  errno = reason;
-  return done;
+  const Descriptor file(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, S_IRUSR | S_IWUSR));
+  return file && write_all(file.get(), text);
 }
 
 /// What the file `state` holds.
@@ -147,30 +142,29 @@ bool write_all(int descriptor, std::string_view text) {
 }
 
 std::optional<std::string> read_small_file(const std::string& path, std::size_t limit) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return std::nullopt;
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return std::nullopt;
   std::string text;
   std::array<char, 4096> chunk;
   ssize_t got = 0;
-  while (text.size() <= limit && (got = ::read(descriptor, chunk.data(), chunk.size())) != 0) {
+  while (text.size() <= limit && (got = ::read(file.get(), chunk.data(), chunk.size())) != 0) {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) break;
     text.append(chunk.data(), static_cast<std::size_t>(got));
   }
-  ::close(descriptor);
   if (got < 0 || text.size() > limit) return std::nullopt;
   return text;
 }
 
 bool replace_file(const std::string& path, const std::string& text) {
   const std::string temporary = path + "~";
-  const int descriptor =
-      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  if (descriptor < 0) return false;
-  bool done = write_all(descriptor, text);
-  const int reason = errno;
-  ::close(descriptor);
+  Descriptor file(
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (!file) return false;
+  const bool done = write_all(file.get(), text);
+  file.reset();
   if (done) return ::rename(temporary.c_str(), path.c_str()) == 0;
+  const int reason = errno;
   ::unlink(temporary.c_str());
   errno = reason;
   return false;
@@ -334,9 +328,7 @@ std::uint64_t process_start_ticks(pid_t pid) {
     at = text->find(' ', at + 1);
     if (at == text->npos) return 0;
   }
-  std::uint64_t ticks = 0;
-  std::from_chars(text->data() + at + 1, text->data() + text->size(), ticks);
-  return ticks;
+  return leading_number<std::uint64_t>(text->substr(at + 1)).value_or(0);
 }
 
 std::string boot_id() {

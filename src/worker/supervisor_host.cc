@@ -40,16 +40,15 @@ constexpr std::chrono::milliseconds kLockPeriod(5);
 /// How often what could not be shown to be gone is looked at again.
 constexpr std::chrono::milliseconds kSettlePeriod(500);
 
-int raised(int descriptor, const char* what) {
-  if (descriptor < 0) fail_errno(errno, format("worker: {}", what));
-  const int higher = ::fcntl(descriptor, F_DUPFD_CLOEXEC, kLowestDescriptor);
-  const int reason = errno;
-  ::close(descriptor);
-  if (higher < 0) fail_errno(reason, format("worker: {}", what));
+Descriptor raised(Descriptor low, const char* what) {
+  Descriptor higher(low ? ::fcntl(low.get(), F_DUPFD_CLOEXEC, kLowestDescriptor) : -1);
+  if (!higher) fail_errno(errno, format("worker: {}", what));
   return higher;
 }
 
-int process_descriptor(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
+Descriptor process_descriptor(pid_t pid) {
+  return Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
 
 void make_private_folder(const fs::path& path) {
   std::error_code error;
@@ -70,30 +69,28 @@ SupervisorHost::SupervisorHost(fs::path folder, fs::path program, Nanoseconds pa
   make_private_folder(folder_ / "kept");
   make_private_folder(folder_ / "spare");
   take_lock(patience);
-  lease_ = raised(::open(lease_file().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR),
-                  "cannot open the lease file");
-  events_ = raised(::epoll_create1(EPOLL_CLOEXEC), "no epoll");
-  wake_ = raised(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "no eventfd");
-  epoll_event interest{};
-  interest.events = EPOLLIN;
-  interest.data.fd = wake_;
-  ::epoll_ctl(events_, EPOLL_CTL_ADD, wake_, &interest);
+  lease_ = raised(
+      Descriptor(::open(lease_file().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR)),
+      "cannot open the lease file");
+  events_ = raised(Descriptor(::epoll_create1(EPOLL_CLOEXEC)), "no epoll");
+  wake_ = raised(Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), "no eventfd");
+  await(wake_);
   start_launcher();
 }
 
-SupervisorHost::~SupervisorHost() {
-  for (const auto& [descriptor, attempt] : by_descriptor_) ::close(descriptor);
-  for (const int descriptor : {launcher_, wake_, events_, lease_, lock_}) {
-    if (descriptor >= 0) ::close(descriptor);
-  }
+void SupervisorHost::await(const Descriptor& descriptor) const {
+  epoll_event interest{};
+  interest.events = EPOLLIN;
+  interest.data.fd = descriptor.get();
+  ::epoll_ctl(events_.get(), EPOLL_CTL_ADD, descriptor.get(), &interest);
 }
 
 void SupervisorHost::take_lock(Nanoseconds patience) {
   const fs::path path = folder_ / "launcher.lock";
-  lock_ = raised(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR),
+  lock_ = raised(Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR)),
                  "cannot open the launcher's lock");
   const auto end = std::chrono::steady_clock::now() + patience;
-  while (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+  while (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     if (std::chrono::steady_clock::now() > end) {
       fail(ErrorCode::kUnavailable,
            "worker: '{}' is in use: another worker runs there, or the launcher of one that has "
@@ -109,15 +106,17 @@ void SupervisorHost::start_launcher() {
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     fail_errno(errno, "worker: no socket for the launcher");
   }
-  launcher_ = raised(ends[0], "no socket for the launcher");
-  const int theirs = raised(ends[1], "no socket for the launcher");
+  Descriptor own(ends[0]);
+  Descriptor theirs(ends[1]);
+  launcher_ = raised(std::move(own), "no socket for the launcher");
+  theirs = raised(std::move(theirs), "no socket for the launcher");
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, theirs, kLauncherSocket);
-  ::posix_spawn_file_actions_adddup2(&actions, lock_, kLauncherLock);
+  ::posix_spawn_file_actions_adddup2(&actions, theirs.get(), kLauncherSocket);
+  ::posix_spawn_file_actions_adddup2(&actions, lock_.get(), kLauncherLock);
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
   sigset_t none;
@@ -133,15 +132,11 @@ void SupervisorHost::start_launcher() {
       ::posix_spawn(&pid, program.c_str(), &actions, &attributes, argv.data(), environ);
   ::posix_spawn_file_actions_destroy(&actions);
   ::posix_spawnattr_destroy(&attributes);
-  ::close(theirs);
   if (failure != 0) {
     fail_errno(failure,
                format("worker: cannot start '{}', which belongs beside this program", program));
   }
-  epoll_event interest{};
-  interest.events = EPOLLIN;
-  interest.data.fd = launcher_;
-  ::epoll_ctl(events_, EPOLL_CTL_ADD, launcher_, &interest);
+  await(launcher_);
 }
 
 std::string SupervisorHost::attempt_folder(const std::string& attempt) const {
@@ -168,7 +163,7 @@ void SupervisorHost::start(const RunRecord& run, std::span<const TaskFile> files
     return;
   }
   // A launcher that is gone takes along what it was told before, but not this attempt.
-  for (int deaths = 0; ::send(launcher_, folder.data(), folder.size(), MSG_NOSIGNAL) < 0;) {
+  for (int deaths = 0; ::send(launcher_.get(), folder.data(), folder.size(), MSG_NOSIGNAL) < 0;) {
     if (errno == EINTR) continue;
     launcher_died();
     if (++deaths < kMaxLauncherDeaths) continue;
@@ -184,47 +179,40 @@ void SupervisorHost::stop(const std::string& attempt, const StopOrder& request) 
   if (watch == watches_.end()) return;
   write_stop(attempt_folder(attempt), request);
   // Without a descriptor the launch is awaited: `on_notice` looks for a stop that came before.
-  if (watch->second.descriptor >= 0) {
-    ::syscall(SYS_pidfd_send_signal, watch->second.descriptor, SIGUSR1, nullptr, 0);
+  if (watch->second.process) {
+    ::syscall(SYS_pidfd_send_signal, watch->second.process.get(), SIGUSR1, nullptr, 0);
   }
 }
 
 void SupervisorHost::set_lease(LeaseEnds ends) {
   const LeaseEnds before = lease();
   const std::array<std::uint64_t, 2> words = {ends.lease_ns, std::max(ends.lease_ns, ends.hold_ns)};
-  if (::pwrite(lease_, words.data(), sizeof words, 0) != static_cast<ssize_t>(sizeof words)) {
+  if (::pwrite(lease_.get(), words.data(), sizeof words, 0) != static_cast<ssize_t>(sizeof words)) {
     log_warn("worker", "cannot write '{}': {}", lease_file().string(), std::strerror(errno));
   }
   if (ends.lease_ns >= before.lease_ns && ends.hold_ns >= before.hold_ns) return;
   // They sleep until the end that they know of: an earlier one they must be told.
   for (const auto& [attempt, watch] : watches_) {
-    if (watch.descriptor < 0) continue;
-    ::syscall(SYS_pidfd_send_signal, watch.descriptor, SIGUSR1, nullptr, 0);
+    if (!watch.process) continue;
+    ::syscall(SYS_pidfd_send_signal, watch.process.get(), SIGUSR1, nullptr, 0);
   }
 }
 
 SupervisorHost::LeaseEnds SupervisorHost::lease() const {
   std::array<std::uint64_t, 2> words{};
   // An earlier version wrote the first alone.
-  const ssize_t got = ::pread(lease_, words.data(), sizeof words, 0);
+  const ssize_t got = ::pread(lease_.get(), words.data(), sizeof words, 0);
   if (got < static_cast<ssize_t>(sizeof words[0])) return {};
   return {words[0], std::max(words[0], words[1])};
 }
 
 bool SupervisorHost::attach(const std::string& attempt, pid_t pid, std::uint64_t start_ticks) {
-  const int descriptor = pid > 0 ? process_descriptor(pid) : -1;
-  if (descriptor < 0) return false;
+  Descriptor process = pid > 0 ? process_descriptor(pid) : Descriptor();
   // The descriptor holds on to whatever has that number now; only then is its start time certain.
-  if (process_start_ticks(pid) != start_ticks) {
-    ::close(descriptor);
-    return false;
-  }
-  epoll_event interest{};
-  interest.events = EPOLLIN;
-  interest.data.fd = descriptor;
-  ::epoll_ctl(events_, EPOLL_CTL_ADD, descriptor, &interest);
-  watches_[attempt].descriptor = descriptor;
-  by_descriptor_[descriptor] = attempt;
+  if (!process || process_start_ticks(pid) != start_ticks) return false;
+  await(process);
+  by_descriptor_[process.get()] = attempt;
+  watches_[attempt].process = std::move(process);
   return true;
 }
 
@@ -253,7 +241,7 @@ void SupervisorHost::on_notice(const std::string& text) {
   if (!attach(attempt, guardian, start_ticks)) {
     finish(attempt, false);
   } else if (::access((attempt_folder(attempt) + "/stop").c_str(), F_OK) == 0) {
-    ::syscall(SYS_pidfd_send_signal, watches_[attempt].descriptor, SIGUSR1, nullptr, 0);
+    ::syscall(SYS_pidfd_send_signal, watches_[attempt].process.get(), SIGUSR1, nullptr, 0);
   }
 }
 
@@ -293,10 +281,9 @@ std::optional<EndRecord> SupervisorHost::settle(const std::string& attempt, bool
 void SupervisorHost::finish(const std::string& attempt, bool shown_gone, EndRecord otherwise) {
   const auto watch = watches_.find(attempt);
   if (watch == watches_.end()) return;
-  if (watch->second.descriptor >= 0) {
-    by_descriptor_.erase(watch->second.descriptor);
-    ::close(watch->second.descriptor);
-    watch->second.descriptor = -1;
+  if (watch->second.process) {
+    by_descriptor_.erase(watch->second.process.get());
+    watch->second.process.reset();
   }
   const bool over = shown_gone || read_end(attempt_folder(attempt));
   if (!over && attach_recorded(attempt)) return;
@@ -333,14 +320,14 @@ void SupervisorHost::settle_again() {
 }
 
 void SupervisorHost::launcher_died() {
-  ::epoll_ctl(events_, EPOLL_CTL_DEL, launcher_, nullptr);
-  ::close(launcher_);
+  ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, launcher_.get(), nullptr);
+  launcher_.reset();
   log_warn("worker", "the launcher of supervisors has ended; starting another");
   start_launcher();
   // Every supervisor that it had forked has told us before the socket closed.
   std::vector<std::string> unstarted;
   for (const auto& [attempt, watch] : watches_) {
-    if (watch.descriptor < 0 && watch.unsettled == 0) unstarted.push_back(attempt);
+    if (!watch.process && watch.unsettled == 0) unstarted.push_back(attempt);
   }
   for (const std::string& attempt : unstarted) finish(attempt, false);
 }
@@ -348,7 +335,7 @@ void SupervisorHost::launcher_died() {
 void SupervisorHost::hear_launcher() {
   std::array<char, kMaxLaunchNotice> text;
   while (true) {
-    const ssize_t got = ::recv(launcher_, text.data(), text.size(), MSG_DONTWAIT);
+    const ssize_t got = ::recv(launcher_.get(), text.data(), text.size(), MSG_DONTWAIT);
     if (got > 0) {
       on_notice(std::string(text.data(), static_cast<std::size_t>(got)));
     } else if (got < 0 && errno == EINTR) {
@@ -369,17 +356,18 @@ std::vector<SupervisorEvent> SupervisorHost::wait(Nanoseconds timeout) {
   const std::int64_t most = unsettled_ > 0 ? kSettlePeriod.count() : kMaxWaitMs;
   const int patience =
       news_.empty() ? static_cast<int>(std::clamp<std::int64_t>(limit.count(), 0, most)) : 0;
-  const int count = ::epoll_wait(events_, ready.data(), static_cast<int>(ready.size()), patience);
+  const int count =
+      ::epoll_wait(events_.get(), ready.data(), static_cast<int>(ready.size()), patience);
   // First those that have ended, by name: what the launcher says opens descriptors, and a number
   // that was closed a moment ago would come back as another attempt's.
   std::vector<std::string> exited;
   bool launcher_spoke = false;
   for (int i = 0; i < count; ++i) {
     const int descriptor = ready[static_cast<std::size_t>(i)].data.fd;
-    if (descriptor == wake_) {
+    if (descriptor == wake_.get()) {
       std::uint64_t value = 0;
-      static_cast<void>(::read(wake_, &value, sizeof value));
-    } else if (descriptor == launcher_) {
+      static_cast<void>(::read(wake_.get(), &value, sizeof value));
+    } else if (descriptor == launcher_.get()) {
       launcher_spoke = true;
     } else if (const auto known = by_descriptor_.find(descriptor); known != by_descriptor_.end()) {
       exited.push_back(known->second);
@@ -393,7 +381,7 @@ std::vector<SupervisorEvent> SupervisorHost::wait(Nanoseconds timeout) {
 
 void SupervisorHost::wake() {
   const std::uint64_t one = 1;
-  static_cast<void>(::write(wake_, &one, sizeof one));
+  static_cast<void>(::write(wake_.get(), &one, sizeof one));
 }
 
 }  // namespace harmonics::inline in_worker

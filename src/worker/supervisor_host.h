@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <harmonics/base/clock.h>
+#include <harmonics/base/descriptor.h>
 #include <harmonics/cluster/task.h>
 
 #include "run_record.h"
@@ -50,7 +51,6 @@ class SupervisorHost {
   /// Of attempts that are over, at most `keep_bytes` are kept.
   SupervisorHost(std::filesystem::path folder, std::filesystem::path program, Nanoseconds patience,
                  std::uint64_t keep_bytes = kDefaultKeptBytes);
-  ~SupervisorHost();
   SupervisorHost(const SupervisorHost&) = delete;
   SupervisorHost& operator=(const SupervisorHost&) = delete;
 
@@ -93,13 +93,14 @@ class SupervisorHost {
 
  private:
   struct Watch {
-    int descriptor = -1;  ///< Of the guardian (or the supervisor); -1: its launch is awaited.
+    Descriptor process;  ///< The guardian (or the supervisor); none: its launch is awaited.
     /// How often it was looked at since nobody is left to watch and it could not be shown that
     /// all of it is gone.
     int unsettled = 0;
   };
 
   void take_lock(Nanoseconds patience);
+  void await(const Descriptor& descriptor) const;
   void start_launcher();
   void hear_launcher();
   void on_notice(const std::string& text);
@@ -118,11 +119,11 @@ class SupervisorHost {
 
   std::filesystem::path folder_;
   std::filesystem::path program_;
-  int lock_ = -1;
-  int lease_ = -1;
-  int events_ = -1;  ///< epoll
-  int wake_ = -1;    ///< eventfd
-  int launcher_ = -1;
+  Descriptor lock_;
+  Descriptor lease_;
+  Descriptor events_;  ///< epoll
+  Descriptor wake_;    ///< eventfd
+  Descriptor launcher_;
   std::map<std::string, Watch> watches_;
   std::map<int, std::string> by_descriptor_;
   std::size_t unsettled_ = 0;                           ///< Of `watches_`.

@@ -3,33 +3,20 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
-#include <cstring>
-#include <optional>
+
+#include <harmonics/base/number_text.h>
 
 #include "supervise.h"
 
-namespace {
-
-std::optional<int> descriptor_from(const char* text) {
-  int value = -1;
-  const char* end = text + std::strlen(text);
-  const auto read = std::from_chars(text, end, value);
-  if (read.ec != std::errc() || read.ptr != end || value < 0) return std::nullopt;
-  return value;
-}
-
-}  // namespace
-
 int main(int argc, char** argv) {
-  const auto socket = argc == 3 ? descriptor_from(argv[1]) : std::nullopt;
-  const auto lock = argc == 3 ? descriptor_from(argv[2]) : std::nullopt;
-  if (!socket || !lock) {
+  const int socket = argc == 3 ? harmonics::number_from<int>(argv[1]).value_or(-1) : -1;
+  const int lock = argc == 3 ? harmonics::number_from<int>(argv[2]).value_or(-1) : -1;
+  if (socket < 0 || lock < 0) {
     std::fputs("harmonics-supervisor is started by 'harmonics worker', not by hand\n", stderr);
     return 2;
   }
   // Nothing else that the worker had open may live on in a task.
-  ::close_range(static_cast<unsigned>(std::max(*socket, *lock)) + 1, ~0u, 0);
-  return harmonics::launch_supervisors({*socket, *lock});
+  ::close_range(static_cast<unsigned>(std::max(socket, lock)) + 1, ~0u, 0);
+  return harmonics::launch_supervisors({socket, lock});
 }

@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include <harmonics/base/descriptor.h>
+
 #include "run_record.h"
 
 namespace harmonics::inline in_worker {
@@ -64,11 +66,8 @@ int kill_members(const std::string& folder) {
 
 /// Whether the kernel took it: version 2, since Linux 5.14.
 bool kill_at_once(const std::string& folder) {
-  const int file = ::open((folder + "/cgroup.kill").c_str(), O_WRONLY | O_CLOEXEC);
-  if (file < 0) return false;
-  const bool done = ::write(file, "1", 1) == 1;
-  ::close(file);
-  return done;
+  const Descriptor file(::open((folder + "/cgroup.kill").c_str(), O_WRONLY | O_CLOEXEC));
+  return file && ::write(file.get(), "1", 1) == 1;
 }
 
 bool kill_one(const std::string& folder) {

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include <harmonics/base/descriptor.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/log.h>
 
@@ -23,12 +24,11 @@ void make_own(const fs::path& folder) {
   if (::mkdir(folder.c_str(), S_IRWXU) != 0 && errno != EEXIST) {
     fail_errno(errno, format("--task-dir: cannot make the folder '{}'", folder.string()));
   }
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat status {};
-  const bool ours = descriptor >= 0 && ::fstat(descriptor, &status) == 0 &&
-                    status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 &&
-                    ::fchmod(descriptor, kPassThrough) == 0;
-  if (descriptor >= 0) ::close(descriptor);
+  const bool ours = opened && ::fstat(opened.get(), &status) == 0 && status.st_uid == ::geteuid() &&
+                    (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 &&
+                    ::fchmod(opened.get(), kPassThrough) == 0;
   if (ours) return;
   fail(ErrorCode::kFailedPrecondition,
        "--task-dir: '{}' is no folder of the worker's user that others cannot write to; remove it",

@@ -1,12 +1,13 @@
 #include "task_run.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <map>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
+#include <harmonics/base/number_text.h>
+#include <harmonics/cluster/task_environment.h>
 #include <harmonics/cluster/task_params.h>
 
 #include "process_tree.h"
@@ -79,8 +80,8 @@ Environment inherited(const TaskSurroundings& around, const TaskAccount* account
   for (const auto& [key, value] : around.environment) {
     // What belongs to the worker or to a task around it is not passed down; what tells tasks about
     // the machine is.
-    const bool of_machine = key == "HARMONICS_KEYS" || key == "HARMONICS_DATA_DIR";
-    if (!of_machine && key.starts_with("HARMONICS_")) continue;
+    const bool of_machine = key == kKeysFolderVariable || key == kDataFolderVariable;
+    if (!of_machine && key.starts_with(kVariablePrefix)) continue;
     if (account == nullptr || !is_personal(key)) environment[key] = value;
   }
   if (account == nullptr) return environment;
@@ -121,27 +122,26 @@ RunRecord make_run(const StartMessage& start, const TaskSurroundings& around,
   Environment environment = inherited(around, account);
   for (const auto& [key, value] : spec.env) environment[key] = value;
   for (const auto& [key, value] : spec.params) environment[param_variable(key)] = value;
-  environment["HARMONICS_TASK_ID"] = std::to_string(start.id.task.value);
-  environment["HARMONICS_TASK_NAME"] = spec.name;
-  environment["HARMONICS_ATTEMPT"] = std::to_string(start.id.attempt.value);
-  environment["HARMONICS_USER"] = start.user;
-  environment["HARMONICS_WORKER"] = around.worker.name;
-  environment["HARMONICS_ARRAY_INDEX"] = std::to_string(start.array_index);
-  environment["HARMONICS_GANG_RANK"] = std::to_string(start.gang_rank);
-  environment["HARMONICS_GANG_SIZE"] =
-      std::to_string(spec.pipeline ? start.peers.size() : spec.gang);
-  environment["HARMONICS_GANG_PEERS"] = peer_list(start);
-  environment["HARMONICS_GANG_PORT"] = std::to_string(gang_port(start));
-  environment["HARMONICS_GANG_SECRET"] = start.gang_secret;
-  environment["HARMONICS_DEVICES"] = device_list(start, around.worker);
-  environment["CUDA_VISIBLE_DEVICES"] = environment["HARMONICS_DEVICES"];
-  environment["HARMONICS_PROGRESS_FD"] = std::to_string(kProgressDescriptor);
-  if (around.slowdown != 1) environment["HARMONICS_SLOWDOWN"] = format("{}", around.slowdown);
+  environment[kTaskIdVariable] = std::to_string(start.id.task.value);
+  environment[kTaskNameVariable] = spec.name;
+  environment[kAttemptVariable] = std::to_string(start.id.attempt.value);
+  environment[kTaskUserVariable] = start.user;
+  environment[kTaskWorkerVariable] = around.worker.name;
+  environment[kArrayIndexVariable] = std::to_string(start.array_index);
+  environment[kGangRankVariable] = std::to_string(start.gang_rank);
+  environment[kGangSizeVariable] = std::to_string(spec.pipeline ? start.peers.size() : spec.gang);
+  environment[kGangPeersVariable] = peer_list(start);
+  environment[kGangPortVariable] = std::to_string(gang_port(start));
+  environment[kGangSecretVariable] = start.gang_secret;
+  environment[kTaskDevicesVariable] = device_list(start, around.worker);
+  environment["CUDA_VISIBLE_DEVICES"] = environment[kTaskDevicesVariable];
+  environment[kProgressVariable] = std::to_string(kProgressDescriptor);
+  if (around.slowdown != 1) environment[kTaskSlowdownVariable] = format("{}", around.slowdown);
   if (spec.pipeline) {
-    environment["HARMONICS_PIPELINE"] = pipeline_text(*spec.pipeline);
-    environment["HARMONICS_PIPELINE_GRAPH"] = spec.pipeline->graph;
-    environment["HARMONICS_PIPELINE_PLAN"] = start.plan;
-    if (around.tls) environment["HARMONICS_PIPELINE_TLS"] = tls_text(*around.tls);
+    environment[kPipelineVariable] = pipeline_text(*spec.pipeline);
+    environment[kPipelineGraphVariable] = spec.pipeline->graph;
+    environment[kPipelinePlanVariable] = start.plan;
+    if (around.tls) environment[kPipelineTlsVariable] = tls_text(*around.tls);
   }
   environment[kAttemptMark] = around.worker.identity + "/" + to_string(start.id);
   RunRecord run = limits_of(spec, around);
@@ -159,12 +159,10 @@ RunRecord make_run(const StartMessage& start, const TaskSurroundings& around,
 }
 
 AttemptId attempt_from(const std::string& name) {
-  AttemptId id;
-  const char* end = name.data() + name.size();
-  const auto task = std::from_chars(name.data(), end, id.task.value);
-  if (task.ec == std::errc() && task.ptr != end && *task.ptr == '.') {
-    const auto attempt = std::from_chars(task.ptr + 1, end, id.attempt.value);
-    if (attempt.ec == std::errc() && attempt.ptr == end) return id;
+  if (const std::size_t dot = name.find('.'); dot != name.npos) {
+    const auto task = number_from<std::uint64_t>(name.substr(0, dot));
+    const auto attempt = number_from<std::uint32_t>(name.substr(dot + 1));
+    if (task && attempt) return {{*task}, {*attempt}};
   }
   fail(ErrorCode::kDataLoss, "worker: '{}' does not name an attempt", name);
 }

@@ -14,22 +14,12 @@ namespace {
 /// How long a wait goes on before it looks at the watch again.
 constexpr auto kSlice = std::chrono::milliseconds(100);
 
-void add(TransportStats& sum, const TransportStats& more) {
-  sum.messages_sent += more.messages_sent;
-  sum.messages_received += more.messages_received;
-  sum.bytes_sent += more.bytes_sent;
-  sum.bytes_received += more.bytes_received;
-  sum.socket_payload_sent += more.socket_payload_sent;
-  sum.socket_payload_received += more.socket_payload_received;
-  sum.reconnects += more.reconnects;
-}
-
 }  // namespace
 
 std::string EndWatch::traffic() const {
   const std::lock_guard lock(mutex_);
   TransportStats sum = closed_;
-  for (const auto& [end, kind] : open_) add(sum, end->stats());
+  for (const auto& [end, kind] : open_) sum += end->stats();
   Json kinds = Json::object();
   for (const auto& [kind, count] : kinds_) kinds.set(kind, count);
   Json json;
@@ -53,7 +43,7 @@ class WatchedEnd final : public Transport {
 
   ~WatchedEnd() override {
     const std::lock_guard lock(watch_->mutex_);
-    add(watch_->closed_, end_->stats());
+    watch_->closed_ += end_->stats();
     watch_->open_.erase(end_.get());
   }
 

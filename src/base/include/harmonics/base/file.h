@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <harmonics/base/bytes.h>
+#include <harmonics/base/descriptor.h>
 
 namespace harmonics::inline in_base {
 
@@ -45,7 +46,7 @@ class AtomicFile {
  private:
   std::filesystem::path target_;
   std::filesystem::path temporary_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
 };
 
 /// Writes `text` to `path` through AtomicFile.

@@ -56,7 +56,6 @@ class ClusterState {
   [[nodiscard]] std::optional<TaskId> first_in_line() const;
   /// When the next back-off ends.
   [[nodiscard]] std::optional<Time> next_ready() const;
-  [[nodiscard]] std::optional<TaskId> find_key(std::string_view user, std::string_view key) const;
 
   [[nodiscard]] const WorkerRecord* find_worker(WorkerId id) const;
   [[nodiscard]] const WorkerRecord* find_worker(std::string_view name) const;

@@ -44,7 +44,4 @@ void check_worker(const WorkerSpec& spec);
 /// Natural order, and plain order between names of the same key: total on texts.
 [[nodiscard]] bool natural_less(std::string_view left, std::string_view right);
 
-/// "0, 1": the names of the devices in `set`.
-[[nodiscard]] std::string device_names(const WorkerSpec& spec, DeviceSet set);
-
 }  // namespace harmonics::inline in_cluster

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <harmonics/base/bytes.h>
+#include <harmonics/base/descriptor.h>
 #include <harmonics/custody/records.h>
 
 namespace harmonics::inline in_custody {
@@ -80,9 +81,6 @@ class ChainWriter {
   /// with other weights under them is a CustodyError.
   ChainWriter(std::filesystem::path path, const Opening& opening,
               const std::map<std::string, ChainPosition>& positions);
-  ~ChainWriter();
-  ChainWriter(const ChainWriter&) = delete;
-  ChainWriter& operator=(const ChainWriter&) = delete;
 
   /// Appends all or, on an Error, leaves a torn end that the next `resume` cuts off.
   void append(std::span<const ChainRecord> records);
@@ -94,7 +92,7 @@ class ChainWriter {
 
   const std::filesystem::path path_;
   std::mutex mutex_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   std::array<std::byte, 8> check_{};
 };
 

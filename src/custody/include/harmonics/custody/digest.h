@@ -1,4 +1,4 @@
-// SHA-256, the digest of checkpoints, weights and custody links.
+// SHA-256, the digest of checkpoints, weights and custody links, and what is made of it.
 #pragma once
 
 #include <array>
@@ -30,6 +30,8 @@ class Sha256 {
 };
 
 [[nodiscard]] Digest sha256(ByteSpan bytes);
+/// HMAC (RFC 2104) over SHA-256: what only someone who has the key can say of the message.
+[[nodiscard]] Digest hmac_sha256(ByteSpan key, ByteSpan message);
 /// 64 lower-case hexadecimal digits.
 [[nodiscard]] std::string digest_text(const Digest& digest);
 

@@ -11,6 +11,7 @@
 #include <string>
 
 #include <harmonics/base/clock.h>
+#include <harmonics/base/descriptor.h>
 
 namespace harmonics::inline in_place {
 
@@ -35,9 +36,6 @@ class BandwidthServer {
   /// that is unknown or a port that is taken is an Error.
   explicit BandwidthServer(const HostPort& where,
                            std::chrono::milliseconds deadline = kBandwidthDeadline);
-  ~BandwidthServer();
-  BandwidthServer(const BandwidthServer&) = delete;
-  BandwidthServer& operator=(const BandwidthServer&) = delete;
 
   [[nodiscard]] std::uint16_t port() const;
 
@@ -47,7 +45,7 @@ class BandwidthServer {
   void serve_one();
 
  private:
-  int socket_;
+  Descriptor socket_;
   std::chrono::milliseconds deadline_;
 };
 

@@ -18,6 +18,7 @@
 #include <optional>
 #include <string>
 
+#include <harmonics/base/descriptor.h>
 #include <harmonics/cluster/policy.h>
 
 namespace harmonics::inline in_server {
@@ -58,7 +59,7 @@ class PolicyProcess final : public WorkloadPolicy {
   const std::filesystem::path library_;
   const std::chrono::milliseconds time_limit_;
   pid_t child_ = -1;
-  int socket_ = -1;
+  Descriptor socket_;
   std::uint64_t told_ = 0;  ///< The version of the pool that the child has.
   std::unique_ptr<PolicyPatience> patience_;
   BalancedPolicy balanced_;

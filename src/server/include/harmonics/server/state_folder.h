@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <string>
 
+#include <harmonics/base/descriptor.h>
+
 namespace harmonics::inline in_server {
 
 /// $XDG_STATE_HOME/harmonics, or ~/.local/state/harmonics.
@@ -18,12 +20,9 @@ class FolderLock {
  public:
   /// Throws kFailedPrecondition when another process has it; `who` says what it is ("server").
   FolderLock(const std::filesystem::path& folder, const std::string& who);
-  ~FolderLock();
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
 
  private:
-  int descriptor_ = -1;
+  Descriptor descriptor_;
 };
 
 /// The token of `folder`, made (mode 600) when there is none.

@@ -48,6 +48,9 @@ struct TransportStats {
   /// The most bytes and messages that this end ever kept for a peer that had not got them.
   std::uint64_t peak_retained_bytes = 0;
   std::uint64_t peak_retained_messages = 0;
+
+  /// Adds up the counters of several ends, peaks too.
+  TransportStats& operator+=(const TransportStats& other);
 };
 
 /// One end of a boundary. It carries both ways: activations forward, gradients back. Messages
