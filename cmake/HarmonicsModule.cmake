@@ -142,17 +142,23 @@ function(harmonics_soak test)
   set_tests_properties(${test} PROPERTIES LABELS "${labels};soak" TIMEOUT 3600)
 endfunction()
 
-# One libFuzzer program fuzz/<module>_<file> for every *_fuzz.cc in the current folder.
+# One libFuzzer program fuzz/<module>_<file>, of the entry and the SOURCES that it enters.
+function(harmonics_fuzzer module source)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  get_filename_component(stem ${source} NAME_WE)
+  set(program ${module}_${stem})
+  add_executable(${program} ${source} ${ARG_SOURCES})
+  target_include_directories(${program} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR} include)
+  target_link_libraries(${program} PRIVATE ${ARG_LIBS} harmonics_base harmonics_base_testing)
+  target_link_options(${program} PRIVATE -fsanitize=fuzzer)
+  set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
+endfunction()
+
+# A fuzzer of the whole module for every *_fuzz.cc in the current folder.
 function(harmonics_fuzzers module)
   file(GLOB sources CONFIGURE_DEPENDS *_fuzz.cc)
   foreach(source IN LISTS sources)
-    get_filename_component(stem ${source} NAME_WE)
-    add_executable(${module}_${stem} ${source})
-    target_include_directories(${module}_${stem} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-    target_link_libraries(${module}_${stem} PRIVATE harmonics_${module})
-    target_link_options(${module}_${stem} PRIVATE -fsanitize=fuzzer)
-    set_target_properties(${module}_${stem} PROPERTIES
-      RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
+    harmonics_fuzzer(${module} ${source} LIBS harmonics_${module})
   endforeach()
 endfunction()
 

@@ -9,8 +9,8 @@
 
 #include <harmonics/data/csv_producer.h>
 
+#include <memory_file_testing.h>
 #include "csv_twin.h"
-#include "fuzz_file.h"
 
 namespace harmonics::inline in_data {
 namespace {
@@ -21,7 +21,7 @@ void require(bool holds) {
 
 // The values of all rows, read twice; nothing when an Error came.
 template <typename T>
-std::optional<std::vector<T>> read_all(const FuzzFile& file, const CsvOptions& options) {
+std::optional<std::vector<T>> read_all(const MemoryFile& file, const CsvOptions& options) {
   try {
     CsvProducer producer(file.path(), options);
     const auto count = static_cast<std::size_t>(producer.row_count());
@@ -66,7 +66,7 @@ template <typename T>
 void compare(std::string_view text, CsvOptions options) {
   options.header = CsvHeader::kNo;
   options.dtype = DTypeOf<T>::value;
-  const FuzzFile file(text);
+  const MemoryFile file(text);
   const auto ours = read_all<T>(file, options);
   const auto twin = read_twin<T>(text, options);
   require(ours.has_value() == twin.has_value());
@@ -83,7 +83,7 @@ void compare(std::string_view text, CsvOptions options) {
 template <typename T>
 void survive(std::string_view text, CsvOptions options) {
   options.dtype = DTypeOf<T>::value;
-  static_cast<void>(read_all<T>(FuzzFile(text), options));
+  static_cast<void>(read_all<T>(MemoryFile(text), options));
 }
 
 void fuzz(std::string_view input) {

@@ -7,7 +7,7 @@
 
 #include <harmonics/data/idx_producer.h>
 
-#include "fuzz_file.h"
+#include <memory_file_testing.h>
 
 namespace harmonics::inline in_data {
 namespace {
@@ -20,7 +20,7 @@ void fuzz(std::string_view input) {
   IdxOptions options;
   if (choice % 2 == 1) options.dtype = kDTypes[choice / 2 % kDTypes.size()];
   if (choice >= 128) options.scale = 0.5;
-  const FuzzFile file(input.substr(1));
+  const MemoryFile file(input.substr(1));
   try {
     IdxProducer producer(file.path(), options);
     // Samples without elements take no bytes, so a tiny file may promise billions of them.

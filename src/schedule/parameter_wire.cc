@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include <harmonics/base/byte_fields.h>
 #include <harmonics/base/error.h>
 
 namespace harmonics::inline in_schedule {
@@ -11,80 +12,55 @@ namespace {
 constexpr std::size_t kMaxParameterName = 4096;
 constexpr std::int64_t kMaxAxis = std::int64_t{1} << 40;
 
-TensorSpec read_spec(ByteReader& in) {
-  TensorSpec spec;
-  const auto dtype = in.number<std::uint8_t>();
-  if (dtype != static_cast<std::uint8_t>(DType::kFloat32) &&
-      dtype != static_cast<std::uint8_t>(DType::kFloat64)) {
-    in.broken("a parameter is float32 or float64");
-  }
-  spec.dtype = static_cast<DType>(dtype);
-  spec.shape.resize(in.count(kMaxMessageAxes, sizeof(std::int64_t)));
+constexpr std::size_t kLeastTensorBytes = 2 * sizeof(std::uint32_t) + 1;
+
+constexpr auto kSpecFields = [](auto& a, auto& spec) {
+  a.template kind<std::uint8_t>(spec.dtype, static_cast<DType>(kDTypeCount - 1));
+  a.check(spec.dtype == DType::kFloat32 || spec.dtype == DType::kFloat64,
+          "a parameter is float32 or float64");
   std::int64_t size = 1;
-  for (std::int64_t& axis : spec.shape) {
-    axis = in.number<std::int64_t>();
-    if (axis < 0 || axis > kMaxAxis) in.broken("an axis is too long");
-    if (__builtin_mul_overflow(size, axis, &size) || size > kMaxAxis) {
-      in.broken("a parameter is too large");
-    }
-  }
-  return spec;
-}
+  a.list(spec.shape, kMaxMessageAxes, sizeof(std::int64_t), [&](auto& axis) {
+    a.number(axis);
+    a.check(axis >= 0 && axis <= kMaxAxis, "an axis is too long");
+    a.check(!__builtin_mul_overflow(size, axis, &size) && size <= kMaxAxis,
+            "a parameter is too large");
+  });
+};
+
+constexpr auto kLayoutFields = [](auto& a, auto& layout) {
+  a.template kind<std::uint32_t>(layout.mode, ParameterMode::BoundedStaleness);
+  a.number(layout.workers);
+  a.number(layout.shard);
+  a.number(layout.shards);
+  a.check(layout.workers >= 1 && layout.workers <= kMaxParameterWorkers && layout.shards >= 1 &&
+              layout.shards <= kMaxParameterShards && layout.shard < layout.shards,
+          "workers or shards make no sense");
+  const std::string* before = nullptr;
+  a.list(layout.tensors, kMaxParameterTensors, kLeastTensorBytes, [&](auto& tensor) {
+    a.text(tensor.first, kMaxParameterName);
+    a.check(before == nullptr || *before < tensor.first, "names are not in order");
+    before = &tensor.first;
+    kSpecFields(a, tensor.second);
+  });
+};
+
+constexpr auto kWeightFields = [](auto& a, auto& weight) {
+  a.number(weight.samples);
+  a.number(weight.batch_samples);
+};
 
 }  // namespace
 
-Bytes encode(const ParameterLayout& layout) {
-  ByteWriter out;
-  out.number(static_cast<std::uint32_t>(layout.mode));
-  out.number(layout.workers);
-  out.number(layout.shard);
-  out.number(layout.shards);
-  out.number(static_cast<std::uint32_t>(layout.tensors.size()));
-  for (const auto& [name, spec] : layout.tensors) {
-    out.text(name);
-    out.number(static_cast<std::uint8_t>(spec.dtype));
-    out.number(static_cast<std::uint32_t>(spec.shape.size()));
-    for (const std::int64_t axis : spec.shape) out.number(axis);
-  }
-  return out.take();
-}
+Bytes encode(const ParameterLayout& layout) { return write_fields(layout, kLayoutFields); }
 
 ParameterLayout decode_parameter_layout(ByteSpan bytes) {
-  ByteReader in(bytes, "parameter layout");
-  ParameterLayout layout;
-  const auto mode = in.number<std::uint32_t>();
-  if (mode > static_cast<std::uint32_t>(ParameterMode::BoundedStaleness)) in.broken("no such mode");
-  layout.mode = static_cast<ParameterMode>(mode);
-  layout.workers = in.number<std::uint32_t>();
-  layout.shard = in.number<std::uint32_t>();
-  layout.shards = in.number<std::uint32_t>();
-  if (layout.workers < 1 || layout.workers > kMaxParameterWorkers || layout.shards < 1 ||
-      layout.shards > kMaxParameterShards || layout.shard >= layout.shards) {
-    in.broken("workers or shards make no sense");
-  }
-  constexpr std::size_t kLeast = 2 * sizeof(std::uint32_t) + 1;
-  const std::uint32_t count = in.count(kMaxParameterTensors, kLeast);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    std::string name = in.text(kMaxParameterName);
-    if (i > 0 && name <= layout.tensors.back().first) in.broken("names are not in order");
-    layout.tensors.emplace_back(std::move(name), read_spec(in));
-  }
-  if (in.left() != 0) in.broken("bytes after the end");
-  return layout;
+  return read_fields<ParameterLayout>(bytes, "parameter layout", kLayoutFields);
 }
 
-Bytes encode(const GradientWeight& weight) {
-  ByteWriter out;
-  out.number(weight.samples);
-  out.number(weight.batch_samples);
-  return out.take();
-}
+Bytes encode(const GradientWeight& weight) { return write_fields(weight, kWeightFields); }
 
 GradientWeight decode_gradient_weight(ByteSpan bytes) {
-  ByteReader in(bytes, "gradient weight");
-  const auto samples = in.number<std::int64_t>();
-  const GradientWeight weight{samples, in.number<std::int64_t>()};
-  if (in.left() != 0) in.broken("bytes after the end");
+  const auto weight = read_fields<GradientWeight>(bytes, "gradient weight", kWeightFields);
   if (weight.samples < 0 || weight.batch_samples < 1 || weight.samples > weight.batch_samples ||
       weight.batch_samples > kMaxGradientSamples) {
     fail(ErrorCode::kInvalidArgument, "gradients of {} samples of a batch of {} make no sense",

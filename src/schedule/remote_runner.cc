@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <iterator>
 #include <utility>
 
 #include <harmonics/base/error.h>
@@ -283,8 +284,10 @@ SavedStep RemoteRunner::choose_saved_step(const std::filesystem::path& path, std
   meet(step);
   std::vector<SavedStep> common = {SavedStep{}};
   if (!path.empty()) common = usable_steps(path, title_of(home_), map_->homes_in_order().size());
+  std::vector<std::string> own;
+  std::ranges::transform(common, std::back_inserter(own), saved_step_id);
   std::string told;
-  for (const auto& [home, text] : gather(Topic::kResume, encode_ids(common), step)) {
+  for (const auto& [home, text] : gather(Topic::kResume, encode_ids(own), step)) {
     const std::vector<std::string> theirs = decode_ids(text);
     std::erase_if(common, [&](const SavedStep& saved) {
       return std::ranges::find(theirs, saved_step_id(saved)) == theirs.end();

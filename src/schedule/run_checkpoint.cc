@@ -1,11 +1,10 @@
 #include "run_checkpoint.h"
 
 #include <algorithm>
-#include <random>
 #include <set>
 #include <system_error>
 
-#include <harmonics/base/bytes.h>
+#include <harmonics/base/entropy.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/log.h>
@@ -16,8 +15,7 @@ namespace {
 
 constexpr std::string_view kStepMark = ".step-";
 constexpr std::string_view kExtension = ".safetensors";
-constexpr std::size_t kMaxText = 4096;
-constexpr std::size_t kMaxUsableSteps = 2;
+constexpr std::size_t kMarkBytes = 8;
 
 void remove_older(const std::filesystem::path& manifest, const Manifest& content) {
   std::set<std::string> kept;
@@ -42,10 +40,7 @@ std::string stage_file_name(const std::filesystem::path& manifest, const StageFi
                 name.mark, name.number, name.index + 1, name.count, kExtension);
 }
 
-std::string random_mark() {
-  std::random_device device;
-  return format("{:08x}{:08x}", device(), device());
-}
+std::string random_mark() { return random_hex(kMarkBytes); }
 
 std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
@@ -96,24 +91,6 @@ std::vector<SavedStep> usable_steps(const std::filesystem::path& manifest, const
   return steps;
 }
 
-std::string encode(const StageFile& file) {
-  ByteWriter out;
-  out.text(file.stage);
-  out.text(file.file);
-  out.text(file.sha256);
-  return text_of(out.bytes());
-}
-
-StageFile decode_stage_file(std::string_view text) {
-  ByteReader in(bytes_of(text), "file of a stage");
-  StageFile file;
-  file.stage = in.text(kMaxText);
-  file.file = in.text(kMaxText);
-  file.sha256 = in.text(kMaxText);
-  if (in.left() != 0) in.broken("bytes after the end");
-  return file;
-}
-
 std::string saved_step_id(const SavedStep& saved) {
   if (saved.stages.empty()) return "the beginning";
   const std::string& file = saved.stages.front().file;
@@ -121,21 +98,6 @@ std::string saved_step_id(const SavedStep& saved) {
   if (mark == std::string::npos) return format("step {}", saved.step);
   const std::size_t start = mark + kStepMark.size();
   return format("step {}", file.substr(start, file.find('.', start) - start));
-}
-
-std::string encode_ids(const std::vector<SavedStep>& steps) {
-  ByteWriter out;
-  out.number(static_cast<std::uint32_t>(steps.size()));
-  for (const SavedStep& saved : steps) out.text(saved_step_id(saved));
-  return text_of(out.bytes());
-}
-
-std::vector<std::string> decode_ids(std::string_view text) {
-  ByteReader in(bytes_of(text), "saved steps");
-  std::vector<std::string> ids(in.count(kMaxUsableSteps, sizeof(std::uint32_t)));
-  for (std::string& id : ids) id = in.text(kMaxText);
-  if (in.left() != 0) in.broken("bytes after the end");
-  return ids;
 }
 
 }  // namespace harmonics::inline in_schedule

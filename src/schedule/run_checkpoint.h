@@ -48,13 +48,6 @@ void complete_checkpoint(const std::filesystem::path& manifest, const Manifest& 
 [[nodiscard]] std::vector<SavedStep> usable_steps(const std::filesystem::path& manifest,
                                                   const std::string& part, std::size_t count);
 
-/// A stage's file as text that spreads between the processes, and back.
-[[nodiscard]] std::string encode(const StageFile& file);
-[[nodiscard]] StageFile decode_stage_file(std::string_view text);
 /// Tells a saved step from all others, the same in all processes.
 [[nodiscard]] std::string saved_step_id(const SavedStep& saved);
-/// The ids of saved steps as text, and back.
-[[nodiscard]] std::string encode_ids(const std::vector<SavedStep>& steps);
-[[nodiscard]] std::vector<std::string> decode_ids(std::string_view text);
-
 }  // namespace harmonics::inline in_schedule

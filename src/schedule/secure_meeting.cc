@@ -10,17 +10,10 @@
 namespace harmonics::inline in_schedule {
 namespace {
 
-constexpr std::size_t kMaxOutputs = std::size_t{1} << 16;
-
 [[noreturn]] void refuse_mixture(const std::string& plain, const std::string& secure) {
   fail(ErrorCode::kInvalidArgument,
        "part '{}' is not secure and part '{}' is: set secure in all parts of a run or in none",
        plain, secure);
-}
-
-template <std::size_t N>
-void read_into(ByteReader& in, std::array<std::byte, N>& out) {
-  std::ranges::copy(in.take(N), out.begin());
 }
 
 // Keys come from the roster here, never from what the other parts say.
@@ -57,32 +50,6 @@ std::vector<BoundaryEntry> boundaries_of(const std::vector<PartRecord>& parts) {
 }
 
 }  // namespace
-
-std::string encode(const CustodyClaim& claim) {
-  ByteWriter out;
-  out.text(claim.part.stage);
-  out.text(claim.part.signer);
-  out.raw(claim.part.key);
-  out.raw(claim.part.graph);
-  out.number(static_cast<std::uint32_t>(claim.part.outputs.size()));
-  for (const std::string& name : claim.part.outputs) out.text(name);
-  out.raw(claim.nonce);
-  return text_of(out.bytes());
-}
-
-CustodyClaim decode_custody_claim(std::string_view text) {
-  ByteReader in(bytes_of(text), "custody claim");
-  CustodyClaim claim;
-  claim.part.stage = in.text(kMaxCustodyName);
-  claim.part.signer = in.text(kMaxCustodyName);
-  read_into(in, claim.part.key);
-  read_into(in, claim.part.graph);
-  claim.part.outputs.resize(in.count(kMaxOutputs, sizeof(std::uint32_t)));
-  for (std::string& name : claim.part.outputs) name = in.text(kMaxCustodyName);
-  read_into(in, claim.nonce);
-  if (in.left() != 0) in.broken("bytes after the end");
-  return claim;
-}
 
 Opening opening_of(const std::vector<PartRecord>& parts, const SecureOptions& options) {
   const std::filesystem::path folder = key_folder(options);

@@ -11,16 +11,6 @@
 
 namespace harmonics::inline in_schedule {
 
-/// What a part in another process says of itself. Its key is only there to say early when it is not
-/// the one that the roster here has: what is believed comes from the roster.
-struct CustodyClaim {
-  SecurePart part;
-  RunNonce nonce{};
-};
-[[nodiscard]] std::string encode(const CustodyClaim& claim);
-/// Bytes that are no claim are an Error (kDataLoss).
-[[nodiscard]] CustodyClaim decode_custody_claim(std::string_view text);
-
 /// The opening of a run whose parts are in several processes: the same in all of them. A part that
 /// is not secure, or a signer whom the roster of `options` lacks or knows with another key, is an
 /// Error that names it.

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include <harmonics/base/byte_fields.h>
+
 namespace harmonics::inline in_schedule {
 namespace {
 
@@ -12,44 +14,97 @@ constexpr std::array<std::string_view, 7> kTopicNames = {
 };
 constexpr int kRoundBits = 24;
 
-void write_ends(ByteWriter& out, const std::vector<BoundaryEnd>& ends) {
-  out.number(static_cast<std::uint32_t>(ends.size()));
-  for (const BoundaryEnd& end : ends) {
-    out.text(end.name);
-    out.number(end.gradients);
-  }
-}
+constexpr std::size_t kMaxFileText = 4096;
+constexpr std::size_t kMaxUsableSteps = 2;
+constexpr std::size_t kMaxOutputs = std::size_t{1} << 16;
+constexpr std::size_t kEndBytes = 2 * sizeof(std::uint32_t);
+constexpr std::size_t kEntryBytes = 2 * sizeof(std::uint32_t);
 
-std::vector<BoundaryEnd> read_ends(ByteReader& in) {
-  std::vector<BoundaryEnd> ends(in.count(kMaxNoticeEntries, 2 * sizeof(std::uint32_t)));
-  for (BoundaryEnd& end : ends) {
-    end.name = in.text(kMaxNoticeText);
-    end.gradients = in.number<std::uint32_t>();
-  }
-  return ends;
-}
+constexpr auto kHeadFields = [](auto& a, auto& head) {
+  a.number(head.batch_samples);
+  a.number(head.micro_batches);
+  a.number(head.ends_after);
+  a.check(head.batch_samples >= 1 && head.micro_batches >= 1 &&
+              head.micro_batches <= head.batch_samples,
+          "a batch has at least one row, and no more micro-batches than rows");
+};
+
+constexpr auto kRunEndFields = [](auto& a, auto& ends_after) { a.number(ends_after); };
+
+constexpr auto kNoticeFields = [](auto& a, auto& entries) {
+  a.list(entries, kMaxNoticeEntries, kEntryBytes, [&](auto& entry) {
+    a.text(entry.first, kMaxNoticeText);
+    a.text(entry.second, kMaxNoticeText);
+  });
+};
+
+constexpr auto kPartFields = [](auto& a, auto& record) {
+  const auto end = [&](auto& boundary) {
+    a.text(boundary.name, kMaxNoticeText);
+    a.number(boundary.gradients);
+  };
+  a.text(record.name, kMaxNoticeText);
+  a.text(record.home, kMaxNoticeText);
+  a.list(record.entering, kMaxNoticeEntries, kEndBytes, end);
+  a.list(record.leaving, kMaxNoticeEntries, kEndBytes, end);
+  a.flag(record.learns);
+  a.number(record.seed);
+  a.number(record.micro_batches);
+  a.number(record.clip_norm);
+  a.text(record.precision, kMaxNoticeText);
+  a.text(record.order, kMaxNoticeText);
+  a.number(record.steps);
+  a.text(record.custody, kMaxNoticeText);
+};
+
+constexpr auto kTermFields = [](auto& a, auto& terms) {
+  a.number(terms.last_epoch);
+  a.flag(terms.epochs_are_steps);
+  a.flag(terms.evaluates);
+  a.number(terms.patience);
+  a.flag(terms.saves);
+  a.number(terms.save_every_steps);
+  a.number(terms.save_every_epochs);
+};
+
+constexpr auto kTapFields = [](auto& a, auto& taps) {
+  a.number(taps.loss_sum);
+  a.number(taps.judged);
+  a.number(taps.correct);
+};
+
+constexpr auto kStageFileFields = [](auto& a, auto& file) {
+  a.text(file.stage, kMaxFileText);
+  a.text(file.file, kMaxFileText);
+  a.text(file.sha256, kMaxFileText);
+};
+
+constexpr auto kIdFields = [](auto& a, auto& ids) {
+  a.list(ids, kMaxUsableSteps, sizeof(std::uint32_t), [&](auto& id) { a.text(id, kMaxFileText); });
+};
+
+constexpr auto kClaimFields = [](auto& a, auto& claim) {
+  a.text(claim.part.stage, kMaxCustodyName);
+  a.text(claim.part.signer, kMaxCustodyName);
+  a.raw(claim.part.key);
+  a.raw(claim.part.graph);
+  a.list(claim.part.outputs, kMaxOutputs, sizeof(std::uint32_t),
+         [&](auto& name) { a.text(name, kMaxCustodyName); });
+  a.raw(claim.nonce);
+};
 
 }  // namespace
 
-Bytes encode(const BatchHead& head) {
-  ByteWriter out;
-  out.number(head.batch_samples);
-  out.number(head.micro_batches);
-  out.number(head.ends_after);
-  return out.take();
+Bytes encode(const BatchHead& head) { return write_fields(head, kHeadFields); }
+
+BatchHead decode_batch_head(ByteSpan bytes) {
+  return read_fields<BatchHead>(bytes, "batch head", kHeadFields);
 }
 
-Bytes encode_run_end(std::uint64_t ends_after) {
-  ByteWriter out;
-  out.number(ends_after);
-  return out.take();
-}
+Bytes encode_run_end(std::uint64_t ends_after) { return write_fields(ends_after, kRunEndFields); }
 
 std::uint64_t decode_run_end(ByteSpan bytes) {
-  ByteReader in(bytes, "end of the run");
-  const auto ends_after = in.number<std::uint64_t>();
-  if (in.left() != 0) in.broken("bytes after the end");
-  return ends_after;
+  return read_fields<std::uint64_t>(bytes, "end of the run", kRunEndFields);
 }
 
 std::string_view topic_name(Topic topic) {
@@ -57,27 +112,8 @@ std::string_view topic_name(Topic topic) {
   return index < kTopicNames.size() ? kTopicNames[index] : "unknown";
 }
 
-BatchHead decode_batch_head(ByteSpan bytes) {
-  ByteReader in(bytes, "batch head");
-  BatchHead head;
-  head.batch_samples = in.number<std::int64_t>();
-  head.micro_batches = in.number<std::uint32_t>();
-  head.ends_after = in.number<std::uint64_t>();
-  if (in.left() != 0) in.broken("bytes after the end");
-  if (head.batch_samples < 1 || head.micro_batches < 1 || head.micro_batches > head.batch_samples) {
-    in.broken("a batch has at least one row, and no more micro-batches than rows");
-  }
-  return head;
-}
-
 Message notice_message(const Notice& notice, const NoticeTag& tag) {
-  ByteWriter out;
-  out.number(static_cast<std::uint32_t>(notice.size()));
-  for (const auto& [name, text] : notice) {
-    out.text(name);
-    out.text(text);
-  }
-  const Bytes bytes = out.take();
+  const Bytes bytes = write_fields(notice, kNoticeFields);
   Tensor tensor = Tensor::empty({static_cast<std::int64_t>(bytes.size())}, DType::kUInt8);
   std::memcpy(tensor.mutable_values<std::uint8_t>().data(), bytes.data(), bytes.size());
   const std::uint32_t number = static_cast<std::uint32_t>(tag.topic) << kRoundBits | tag.round;
@@ -90,51 +126,49 @@ NoticeTag tag_of(const Message& message) {
 }
 
 Notice decode_notice(const Message& message) {
-  ByteReader in(message.tensor.bytes(), "notice");
-  const std::uint32_t count = in.count(kMaxNoticeEntries, 2 * sizeof(std::uint32_t));
+  const auto entries = read_fields<std::vector<std::pair<std::string, std::string>>>(
+      message.tensor.bytes(), "notice", kNoticeFields);
   Notice notice;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    std::string name = in.text(kMaxNoticeText);
-    notice.insert_or_assign(std::move(name), in.text(kMaxNoticeText));
-  }
-  if (in.left() != 0) in.broken("bytes after the end");
+  for (const auto& [name, text] : entries) notice.insert_or_assign(name, text);
   return notice;
 }
 
-std::string encode(const PartRecord& record) {
-  ByteWriter out;
-  out.text(record.name);
-  out.text(record.home);
-  write_ends(out, record.entering);
-  write_ends(out, record.leaving);
-  out.number(static_cast<std::uint8_t>(record.learns));
-  out.number(record.seed);
-  out.number(record.micro_batches);
-  out.number(record.clip_norm);
-  out.text(record.precision);
-  out.text(record.order);
-  out.number(record.steps);
-  out.text(record.custody);
-  return text_of(out.bytes());
-}
+std::string encode(const PartRecord& record) { return text_of(write_fields(record, kPartFields)); }
 
 PartRecord decode_part_record(std::string_view text) {
-  ByteReader in(bytes_of(text), "part record");
-  PartRecord record;
-  record.name = in.text(kMaxNoticeText);
-  record.home = in.text(kMaxNoticeText);
-  record.entering = read_ends(in);
-  record.leaving = read_ends(in);
-  record.learns = in.number<std::uint8_t>() != 0;
-  record.seed = in.number<std::uint64_t>();
-  record.micro_batches = in.number<std::int64_t>();
-  record.clip_norm = in.number<double>();
-  record.precision = in.text(kMaxNoticeText);
-  record.order = in.text(kMaxNoticeText);
-  record.steps = in.number<std::int64_t>();
-  record.custody = in.text(kMaxNoticeText);
-  if (in.left() != 0) in.broken("bytes after the end");
-  return record;
+  return read_fields<PartRecord>(bytes_of(text), "part record", kPartFields);
+}
+
+std::string encode(const FitTerms& terms) { return text_of(write_fields(terms, kTermFields)); }
+
+FitTerms decode_fit_terms(std::string_view text) {
+  return read_fields<FitTerms>(bytes_of(text), "terms of a fit", kTermFields);
+}
+
+std::string encode(const TapReport& taps) { return text_of(write_fields(taps, kTapFields)); }
+
+TapReport decode_tap_report(std::string_view text) {
+  return read_fields<TapReport>(bytes_of(text), "report of taps", kTapFields);
+}
+
+std::string encode(const StageFile& file) { return text_of(write_fields(file, kStageFileFields)); }
+
+StageFile decode_stage_file(std::string_view text) {
+  return read_fields<StageFile>(bytes_of(text), "file of a stage", kStageFileFields);
+}
+
+std::string encode_ids(const std::vector<std::string>& ids) {
+  return text_of(write_fields(ids, kIdFields));
+}
+
+std::vector<std::string> decode_ids(std::string_view text) {
+  return read_fields<std::vector<std::string>>(bytes_of(text), "saved steps", kIdFields);
+}
+
+std::string encode(const CustodyClaim& claim) { return text_of(write_fields(claim, kClaimFields)); }
+
+CustodyClaim decode_custody_claim(std::string_view text) {
+  return read_fields<CustodyClaim>(bytes_of(text), "custody claim", kClaimFields);
 }
 
 std::string part_key(const PartRecord& record) {

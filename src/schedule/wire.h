@@ -7,9 +7,13 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <harmonics/base/bytes.h>
+#include <harmonics/runtime/batch_runner.h>
+#include <harmonics/runtime/manifest.h>
+#include <harmonics/runtime/secure_run.h>
 #include <harmonics/transport/message.h>
 
 namespace harmonics::inline in_schedule {
@@ -98,5 +102,26 @@ struct PartRecord {
 [[nodiscard]] PartRecord decode_part_record(std::string_view text);
 /// Tells a part from all others: no two share a boundary.
 [[nodiscard]] std::string part_key(const PartRecord& record);
+
+// Of all decoders here and below: bytes that are no such record are an Error (kDataLoss).
+[[nodiscard]] std::string encode(const FitTerms& terms);
+[[nodiscard]] FitTerms decode_fit_terms(std::string_view text);
+[[nodiscard]] std::string encode(const TapReport& taps);
+[[nodiscard]] TapReport decode_tap_report(std::string_view text);
+
+/// The file that a stage has saved, and the ids of the steps that it could go on from.
+[[nodiscard]] std::string encode(const StageFile& file);
+[[nodiscard]] StageFile decode_stage_file(std::string_view text);
+[[nodiscard]] std::string encode_ids(const std::vector<std::string>& ids);
+[[nodiscard]] std::vector<std::string> decode_ids(std::string_view text);
+
+/// What a part in another process says of itself. Its key is only there to say early when it is not
+/// the one that the roster here has: what is believed comes from the roster.
+struct CustodyClaim {
+  SecurePart part;
+  RunNonce nonce{};
+};
+[[nodiscard]] std::string encode(const CustodyClaim& claim);
+[[nodiscard]] CustodyClaim decode_custody_claim(std::string_view text);
 
 }  // namespace harmonics::inline in_schedule

@@ -1,4 +1,4 @@
-// Bytes under a path, without a disk: what the fuzzers of file formats read.
+// Bytes under a path, without a disk: what fuzzers of file formats read.
 #pragma once
 
 #include <sys/mman.h>
@@ -8,12 +8,12 @@
 #include <string>
 #include <string_view>
 
-namespace harmonics::inline in_data {
+namespace harmonics::inline in_base {
 
 /// A file in memory that holds `bytes`, as long as this lives.
-class FuzzFile {
+class MemoryFile {
  public:
-  explicit FuzzFile(std::string_view bytes) : descriptor_(::memfd_create("fuzz", MFD_CLOEXEC)) {
+  explicit MemoryFile(std::string_view bytes) : descriptor_(::memfd_create("fuzz", MFD_CLOEXEC)) {
     if (descriptor_ < 0) std::abort();
     while (!bytes.empty()) {
       const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
@@ -21,9 +21,9 @@ class FuzzFile {
       bytes.remove_prefix(static_cast<std::size_t>(written));
     }
   }
-  ~FuzzFile() { ::close(descriptor_); }
-  FuzzFile(const FuzzFile&) = delete;
-  FuzzFile& operator=(const FuzzFile&) = delete;
+  ~MemoryFile() { ::close(descriptor_); }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
 
   [[nodiscard]] std::string path() const { return "/proc/self/fd/" + std::to_string(descriptor_); }
 
@@ -31,4 +31,4 @@ class FuzzFile {
   int descriptor_;
 };
 
-}  // namespace harmonics::inline in_data
+}  // namespace harmonics::inline in_base
