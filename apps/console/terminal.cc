@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include <harmonics/base/environment.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/escaped.h>
 #include <harmonics/base/exception_text.h>
@@ -59,10 +60,8 @@ int report(std::string_view message) {
 bool is_terminal(TextStream stream) { return ::isatty(descriptor_of(stream)) == 1; }
 
 bool wants_colour(TextStream stream) {
-  const char* refused = std::getenv("NO_COLOR");
-  const char* terminal = std::getenv("TERM");
-  if (refused != nullptr && *refused != '\0') return false;
-  return is_terminal(stream) && terminal != nullptr && std::string_view(terminal) != "dumb";
+  if (!environment_text("NO_COLOR").empty()) return false;
+  return is_terminal(stream) && environment_value("TERM").value_or("dumb") != "dumb";
 }
 
 int terminal_width(TextStream stream) {

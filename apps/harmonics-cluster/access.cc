@@ -169,11 +169,4 @@ ClientOptions worker_options(const ServerAccess& flags, const std::function<bool
   return options;
 }
 
-fs::path program_folder() {
-  std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  if (error) fail_errno(error.value(), "cannot find the folder of this program (/proc/self/exe)");
-  return self.parent_path();
-}
-
 }  // namespace harmonics::inline in_cluster_program

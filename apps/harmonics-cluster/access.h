@@ -25,7 +25,5 @@ namespace harmonics::inline in_cluster_program {
 /// The same for a worker, which waits as long as `go_on` says so; an Error (kCancelled) after that.
 [[nodiscard]] ClientOptions worker_options(const ServerAccess& flags,
                                            const std::function<bool()>& go_on);
-/// The folder of the running program.
-[[nodiscard]] std::filesystem::path program_folder();
 
 }  // namespace harmonics::inline in_cluster_program

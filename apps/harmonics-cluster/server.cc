@@ -12,6 +12,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
+#include <harmonics/programs/programs.h>
 #include <harmonics/server/certificates.h>
 
 #include "access.h"
@@ -29,7 +30,7 @@ ServerSettings settings_of(const ServerCommand& command) {
   settings.store = command.store;
   settings.new_store = command.new_store;
   settings.policy = command.policy;
-  settings.policy_host = program_folder() / "harmonics-cluster";
+  settings.policy_host = path_of(kClusterProgram);
   settings.host = command.host;
   settings.port = static_cast<std::uint16_t>(command.port);
   settings.tls = tls_files(command.tls, "server");

@@ -1,20 +1,24 @@
 #include "stage_task.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
+#include <iterator>
 
+#include <harmonics/base/environment.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/json.h>
+#include <harmonics/base/number_text.h>
+#include <harmonics/cluster/task_environment.h>
 #include <harmonics/custody/digest.h>
 #include <harmonics/graph/harp.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/options/train_settings.h>
 #include <harmonics/place/plan_partition.h>
+#include <harmonics/programs/programs.h>
 #include <harmonics/transport/binding.h>
 
-#include "front_program.h"
+#include "built_in_task.h"
 
 namespace harmonics::inline in_cluster_program {
 namespace {
@@ -29,9 +33,15 @@ constexpr std::size_t kChainMarkLetters = 12;
 constexpr std::size_t kMaxProfileBytes = std::size_t{16} << 20;
 
 std::string ordered(const char* name) {
-  const char* value = std::getenv(name);
-  if (value != nullptr) return value;
+  if (auto value = environment_value(name)) return *std::move(value);
   fail(ErrorCode::kFailedPrecondition, "{} is not set: only a worker runs this", name);
+}
+
+std::size_t ordered_number(const char* name) {
+  const std::string text = ordered(name);
+  if (const auto value = number_from<std::size_t>(text)) return *value;
+  fail(ErrorCode::kFailedPrecondition, "{} is '{}', which is no number: only a worker runs this",
+       name, text);
 }
 
 void check_folder(const Json& access) {
@@ -81,13 +91,8 @@ void add_settings(std::vector<std::string>& words, const Json& pipeline, bool ha
   for (const auto& [key, value] : pipeline.at("settings").as_object()) {
     const TrainSettingRule* rule = find_train_setting_rule(key);
     if (rule == nullptr) fail(ErrorCode::kInvalidArgument, "there is no setting '{}'", key);
-    const std::string flag = flag_of(*rule);
     names_backend = names_backend || key == "backend";
-    if (rule->placeholder == "true|false") {
-      words.push_back(value.as_string() == "true" ? flag : "--no" + flag.substr(1));
-    } else {
-      words.insert(words.end(), {flag, value.as_string()});
-    }
+    std::ranges::move(setting_words(*rule, value.as_string()), std::back_inserter(words));
   }
   if (has_devices && !names_backend) words.insert(words.end(), {"--backend", "auto"});
 }
@@ -136,7 +141,7 @@ int measure(const StageOrders& orders, const Json& plan) {
   if (backend != "auto") words.insert(words.end(), {"--backend", backend});
   announce(words);
   const fs::path found = orders.scratch / "profile.json";
-  const int code = run_front(words, found);
+  const int code = run_program(kFrontProgram, words, found).value_or(kExitFailed);
   if (code != kExitDone) return code;
   write_text_file(access.at("files").as_array().at(orders.rank).as_string(),
                   read_text_file(found, kMaxProfileBytes));
@@ -186,32 +191,31 @@ std::vector<std::string> stage_words(const StageOrders& orders) {
 
 int stage_task() {
   StageOrders orders;
-  orders.pipeline = ordered("HARMONICS_PIPELINE");
-  orders.graph = ordered("HARMONICS_PIPELINE_GRAPH");
-  orders.plan = ordered("HARMONICS_PIPELINE_PLAN");
-  orders.hosts = gang_hosts(ordered("HARMONICS_GANG_PEERS"));
-  const std::string rank = ordered("HARMONICS_GANG_RANK");
-  std::from_chars(rank.data(), rank.data() + rank.size(), orders.rank);
-  orders.run = format("task-{}.{}", ordered("HARMONICS_TASK_ID"), ordered("HARMONICS_ATTEMPT"));
-  orders.has_devices = !ordered("HARMONICS_DEVICES").empty();
-  if (const char* tls = std::getenv("HARMONICS_PIPELINE_TLS")) orders.tls = tls;
+  orders.pipeline = ordered(kPipelineVariable);
+  orders.graph = ordered(kPipelineGraphVariable);
+  orders.plan = ordered(kPipelinePlanVariable);
+  orders.hosts = gang_hosts(ordered(kGangPeersVariable));
+  orders.rank = ordered_number(kGangRankVariable);
+  orders.run = format("task-{}.{}", ordered(kTaskIdVariable), ordered(kAttemptVariable));
+  orders.has_devices = !ordered(kTaskDevicesVariable).empty();
+  orders.tls = environment_text(kPipelineTlsVariable);
   orders.scratch = fs::current_path();
   const Json plan = Json::parse(orders.plan, "plan");
   if (plan.find("measure") != nullptr) return measure(orders, plan);
   const std::vector<std::string> words = stage_words(orders);
   announce(words);
   const Json& access = plan.at("access");
-  ::setenv("HARMONICS_TOKEN", access.at("token").as_string().c_str(), 1);
+  ::setenv(kTokenVariable, access.at("token").as_string().c_str(), 1);
   if (Json::parse(orders.pipeline, "pipeline").at("trace").as_bool()) {
     const fs::path trace = fs::path(access.at("folder").as_string()) /
                            format("passes-{}-{}.jsonl", orders.run, orders.rank);
-    ::setenv("HARMONICS_PASS_TRACE", trace.c_str(), 1);
+    ::setenv(kTaskTraceVariable, trace.c_str(), 1);
   }
-  for (const char* name : {"HARMONICS_PIPELINE", "HARMONICS_PIPELINE_GRAPH",
-                           "HARMONICS_PIPELINE_PLAN", "HARMONICS_PIPELINE_TLS"}) {
+  for (const char* name :
+       {kPipelineVariable, kPipelineGraphVariable, kPipelinePlanVariable, kPipelineTlsVariable}) {
     ::unsetenv(name);
   }
-  become_front(words);
+  become_program(kFrontProgram, words);
 }
 
 }  // namespace harmonics::inline in_cluster_program

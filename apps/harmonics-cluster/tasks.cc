@@ -1,6 +1,7 @@
-// harmonics tasks, task, why, workers: what the cluster has and does.
+// harmonics tasks: the newest tasks.
+#include <utility>
+
 #include <harmonics/base/error.h>
-#include <harmonics/base/escaped.h>
 #include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
@@ -40,65 +41,6 @@ std::string quiet_ids(const std::vector<TaskView>& tasks) {
   return text;
 }
 
-std::string task_text(const TaskView& task) {
-  const Time now = wall_time();
-  std::string text = format("task {}  {}\nstate       {}\nuser        {}\nsubmitted   {} ago\n",
-                            task.id.value, escaped(task.spec.name), escaped(task.state),
-                            escaped(task.user), age_text(task.submitted, now));
-  text +=
-      format("attempts    {} ({} failed, {} lost, {} preempted{})\n", task.attempts,
-             failed_attempts(task), task.losses, task.preemptions,
-             task.refusals == 0 ? "" : format(", {} that a worker could not start", task.refusals));
-  if (!task.members.empty()) text += format("where       {}\n", escaped(place_text(task)));
-  if (task.last) text += format("last end    {}\n", escaped(end_text(*task.last)));
-  // How far it had come when it said so last says nothing about a task that has succeeded.
-  const bool done = task.state == "succeeded";
-  if (const std::string told = progress_text(task.progress, !done); !told.empty()) {
-    text += format("{:<12}{}\n", done ? "said last" : "progress", escaped(told));
-  }
-  if (const std::string folder = checkpoint_folder(task); !folder.empty()) {
-    text += format("checkpoint  {}\n", escaped(folder));
-  }
-  for (const StageLine& stage : stage_lines(task)) {
-    text += format("  {}  on {}  {}\n", escaped(stage.layers), escaped(stage.worker),
-                   escaped(stage.progress));
-  }
-  for (const FileView& file : task.files) {
-    text += format("file        {}  {} bytes{}\n", escaped(file.path), file.bytes,
-                   file.executable ? ", executable" : "");
-  }
-  TaskSpec spec = task.spec;
-  if (spec.pipeline) {
-    PipelineSpec pipeline = *spec.pipeline;
-    pipeline.graph.clear();  // Long, and no news to whoever submitted it.
-    spec.pipeline = std::move(pipeline);
-  }
-  return text + escaped_json(write_task(spec)) + "\n";
-}
-
-int show_why(const TaskCommand& command, ClusterClient& client) {
-  const WhyPending why = client.why({static_cast<std::uint64_t>(command.task)});
-  switch (command.output) {
-    case OutputStyle::kJson:
-      write_json(Json()
-                     .set("reason", to_string(why.reason))
-                     .set("text", why.text)
-                     .set("before", why.before));
-      break;
-    case OutputStyle::kQuiet:
-      write_text(TextStream::kOutput, format("{}\n", to_string(why.reason)));
-      break;
-    case OutputStyle::kTable: {
-      const bool failed = to_string(why.reason) == "backoff";
-      const std::string logs =
-          format(" 'harmonics logs {} --stream err' has what it said.", command.task);
-      write_text(TextStream::kOutput, escaped(why.text) + (failed ? logs : "") + "\n");
-      break;
-    }
-  }
-  return kExitDone;
-}
-
 }  // namespace
 
 int tasks(const TasksCommand& command) {
@@ -118,54 +60,6 @@ int tasks(const TasksCommand& command) {
   } else {
     write_text(TextStream::kOutput, task_table(found, wants_colour(TextStream::kOutput)));
   }
-  return kExitDone;
-}
-
-int task(const TaskCommand& command) {
-  ClusterClient client(client_options(command.access));
-  if (command.why) return show_why(command, client);
-  const TaskView view = client.task({static_cast<std::uint64_t>(command.task)});
-  if (command.output == OutputStyle::kJson) {
-    write_json(task_json(view), 2);
-  } else if (command.output == OutputStyle::kQuiet) {
-    write_text(TextStream::kOutput, escaped(view.state) + "\n");
-  } else {
-    write_text(TextStream::kOutput, task_text(view));
-  }
-  return kExitDone;
-}
-
-int workers(const WorkersCommand& command) {
-  ClusterClient client(client_options(command.access));
-  const std::vector<WorkerView> found = client.workers();
-  if (command.output == OutputStyle::kJson) {
-    Json list = Json::array();
-    for (const WorkerView& worker : found) list.push(worker_json(worker));
-    write_json(list, 2);
-    return kExitDone;
-  }
-  Table table{{{"worker"},
-               {"state"},
-               {"devices", Align::kRight},
-               {"free", Align::kRight},
-               {"cpus", Align::kRight},
-               {"memory MB", Align::kRight},
-               {"tasks", Align::kRight},
-               {"heard", Align::kRight}},
-              {}};
-  std::string names;
-  for (const WorkerView& worker : found) {
-    names += escaped(worker.spec.name) + "\n";
-    table.rows.push_back(
-        {worker.spec.name, worker.state, std::to_string(worker.spec.devices.size()),
-         std::to_string(worker.free_devices.size()), std::to_string(worker.spec.cpus),
-         std::to_string(worker.spec.memory_mb), std::to_string(worker.tasks.size()),
-         age_text(worker.heard, wall_time())});
-  }
-  write_text(TextStream::kOutput, command.output == OutputStyle::kQuiet
-                                      ? names
-                                      : table.text(wants_colour(TextStream::kOutput)) +
-                                            problem_lines(found, wall_time()));
   return kExitDone;
 }
 

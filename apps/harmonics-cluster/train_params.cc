@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <vector>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/listed.h>
 #include <harmonics/base/nearest_word.h>
+#include <harmonics/base/number_text.h>
 
 namespace harmonics::inline in_cluster_program {
 namespace {
@@ -26,11 +26,8 @@ std::string cut_down(TaskParams& params, const std::string& key, int limit) {
     return {};
   }
   const std::string before = given->second;
-  long value = 0;
-  const auto read = std::from_chars(before.data(), before.data() + before.size(), value);
-  if (read.ec != std::errc() || read.ptr != before.data() + before.size() || value <= limit) {
-    return {};
-  }
+  const auto value = number_from<long>(before);
+  if (!value || *value <= limit) return {};
   given->second = std::to_string(limit);
   return format(", {} {} in place of {}", key, limit, before);
 }

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
@@ -12,19 +11,20 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/listed.h>
+#include <harmonics/base/number_text.h>
+#include <harmonics/cluster/task_environment.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/graph/harp.h>
 #include <harmonics/graph/zoo.h>
+#include <harmonics/programs/programs.h>
 
-#include "access.h"
-#include "front_program.h"
+#include "built_in_task.h"
 
 namespace harmonics::inline in_cluster_program {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "HARMONICS_PARAM_";
 constexpr const char* kSyntheticRows = "512";
 
 const std::string* find(const TaskParams& params, const std::string& key) {
@@ -152,8 +152,8 @@ TaskParams params_from_environment() {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const std::size_t equals = text.find('=');
-    if (!text.starts_with(kPrefix) || equals == text.npos) continue;
-    params[trainer_key(text.substr(kPrefix.size(), equals - kPrefix.size()))] =
+    if (!text.starts_with(kParamPrefix) || equals == text.npos) continue;
+    params[trainer_key(text.substr(kParamPrefix.size(), equals - kParamPrefix.size()))] =
         text.substr(equals + 1);
   }
   return params;
@@ -161,21 +161,20 @@ TaskParams params_from_environment() {
 
 std::uint64_t number_variable(const char* name) {
   const std::string text = environment_text(name);
-  std::uint64_t value = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (read.ec == std::errc() && read.ptr == text.data() + text.size()) return value;
+  if (const auto value = number_from<std::uint64_t>(text)) return *value;
   fail(ErrorCode::kInvalidArgument, "{} is '{}', which is no number", name, text);
 }
 
 TrainGang gang_from_environment() {
   TrainGang gang;
-  gang.hosts = gang_hosts(environment_text("HARMONICS_GANG_PEERS"));
+  gang.hosts = gang_hosts(environment_text(kGangPeersVariable));
   if (gang.hosts.size() < 2) return gang;
-  gang.rank = number_variable("HARMONICS_GANG_RANK");
-  gang.port = static_cast<std::uint16_t>(number_variable("HARMONICS_GANG_PORT"));
-  gang.run = format("task-{}.{}", environment_text("HARMONICS_TASK_ID"), environment_text("HARMONICS_ATTEMPT"));
+  gang.rank = number_variable(kGangRankVariable);
+  gang.port = static_cast<std::uint16_t>(number_variable(kGangPortVariable));
+  gang.run =
+      format("task-{}.{}", environment_text(kTaskIdVariable), environment_text(kAttemptVariable));
   // What `harmonics stage` shows the others.
-  ::setenv("HARMONICS_TOKEN", environment_text("HARMONICS_GANG_SECRET").c_str(), 1);
+  ::setenv(kTokenVariable, environment_text(kGangSecretVariable).c_str(), 1);
   return gang;
 }
 
@@ -225,9 +224,9 @@ std::vector<std::string> training_words(const TaskParams& given, const TrainPlac
 int train_task() {
   TrainPlaces places;
   places.examples = examples_folder();
-  places.data = environment_text("HARMONICS_DATA_DIR");
+  places.data = environment_text(kDataFolderVariable);
   places.scratch = fs::current_path();
-  const std::string devices = environment_text("HARMONICS_DEVICES");
+  const std::string devices = environment_text(kTaskDevicesVariable);
   places.devices = devices.empty() ? 0 : 1 + std::ranges::count(devices, ',');
   const TrainGang gang = gang_from_environment();
   std::string note;
@@ -240,7 +239,7 @@ int train_task() {
                format("a gang trains with one device of each worker: {} of this one lie idle\n",
                       places.devices - 1));
   }
-  become_front(words);
+  become_program(kFrontProgram, words);
 }
 
 }  // namespace harmonics::inline in_cluster_program

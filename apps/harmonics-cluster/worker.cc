@@ -8,6 +8,7 @@
 #include <harmonics/base/escaped.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
+#include <harmonics/programs/programs.h>
 #include <harmonics/server/state_folder.h>
 #include <harmonics/worker/agent.h>
 #include <harmonics/worker/machine.h>
@@ -73,10 +74,10 @@ WorkerSettings settings_of(const WorkerCommand& command, const fs::path& folder)
       command.memory_mb < 0 ? host_memory_mb() : static_cast<std::uint64_t>(command.memory_mb);
   check_worker(settings.spec);
   settings.state_dir = folder;
-  settings.supervisor = program_folder() / "harmonics-supervisor";
-  settings.trainer = {(program_folder() / "harmonics-cluster").string(), "train-task"};
+  settings.supervisor = path_of(kSupervisorProgram);
+  settings.trainer = {path_of(kClusterProgram).string(), "train-task"};
   settings.slowdown = command.slowdown;
-  settings.stage = {(program_folder() / "harmonics-cluster").string(), "stage-task"};
+  settings.stage = {path_of(kClusterProgram).string(), "stage-task"};
   settings.log_bytes = static_cast<std::uint64_t>(command.log_mb) << 20;
   settings.artifact_bytes = static_cast<std::uint64_t>(command.artifact_mb) << 20;
   settings.keep_bytes = static_cast<std::uint64_t>(command.keep_mb) << 20;

@@ -9,13 +9,13 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
-#include <cstring>
 #include <string_view>
 #include <utility>
 
+#include <harmonics/base/environment.h>
 #include <harmonics/base/error.h>
+#include <harmonics/base/number_text.h>
 
 namespace harmonics::inline in_torch_program {
 namespace {
@@ -25,19 +25,15 @@ constexpr int kChildEvents = 3;
 
 struct Pipe {
   Pipe() {
+    std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail_errno(errno, "cannot make a pipe");
     ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    reader.reset(ends[0]);
+    writer.reset(ends[1]);
   }
-  ~Pipe() {
-    for (const int end : ends) {
-      if (end >= 0) ::close(end);
-    }
-  }
-  Pipe(const Pipe&) = delete;
-  Pipe& operator=(const Pipe&) = delete;
-  int take_reader() { return std::exchange(ends[0], -1); }
 
-  std::array<int, 2> ends{-1, -1};
+  Descriptor reader;
+  Descriptor writer;
 };
 
 std::vector<char*> pointers_to(std::vector<std::string>& texts) {
@@ -48,18 +44,17 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 }
 
 // Reads what is there; closes the descriptor at its end.
-void read_available(int& descriptor, std::string& text) {
+void read_available(Descriptor& descriptor, std::string& text) {
   std::array<char, 16384> chunk;
-  while (descriptor >= 0) {
-    const ssize_t got = ::read(descriptor, chunk.data(), chunk.size());
+  while (descriptor) {
+    const ssize_t got = ::read(descriptor.get(), chunk.data(), chunk.size());
     if (got > 0) {
       text.append(chunk.data(), static_cast<std::size_t>(got));
       continue;
     }
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    ::close(descriptor);
-    descriptor = -1;
+    descriptor.reset();
   }
 }
 
@@ -69,9 +64,9 @@ ChildProcess::ChildProcess(const std::vector<std::string>& arguments,
                            const std::vector<std::string>& environment) {
   Pipe events;
   Pipe error;
-  start(arguments, environment, events.ends[1], error.ends[1]);
-  events_ = events.take_reader();
-  error_ = error.take_reader();
+  start(arguments, environment, events.writer.get(), error.writer.get());
+  events_ = std::move(events.reader);
+  error_ = std::move(error.reader);
 }
 
 void ChildProcess::start(const std::vector<std::string>& arguments,
@@ -116,8 +111,6 @@ ChildProcess::~ChildProcess() {
     while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
     }
   }
-  if (events_ >= 0) ::close(events_);
-  if (error_ >= 0) ::close(error_);
 }
 
 std::vector<std::string> ChildProcess::read_events() {
@@ -159,13 +152,12 @@ std::optional<int> ChildProcess::ended() {
 }
 
 void die_with_parent() {
-  const char* text = std::getenv(kParentVariable);
-  if (text == nullptr) return;
-  pid_t parent = 0;
-  std::from_chars(text, text + std::strlen(text), parent);
+  const auto text = environment_value(kParentVariable);
+  if (!text) return;
+  const auto parent = number_from<pid_t>(*text);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // It may have died before.
-  if (::getppid() != parent) ::_exit(1);
+  // It may have died before; one that is not named right counts as dead.
+  if (parent != ::getppid()) ::_exit(1);
 }
 
 }  // namespace harmonics::inline in_torch_program

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <harmonics/base/descriptor.h>
+
 namespace harmonics::inline in_torch_program {
 
 /// The most bytes of a child's standard error that are kept: its last ones.
@@ -33,8 +35,8 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   /// Descriptors to poll; -1 once the child has closed its end.
-  [[nodiscard]] int events_descriptor() const { return events_; }
-  [[nodiscard]] int error_descriptor() const { return error_; }
+  [[nodiscard]] int events_descriptor() const { return events_.get(); }
+  [[nodiscard]] int error_descriptor() const { return error_.get(); }
 
   /// What there is to read, without waiting: whole lines of events. One that is too long is an
   /// Error.
@@ -52,8 +54,8 @@ class ChildProcess {
              int events_end, int error_end);
 
   pid_t pid_ = -1;
-  int events_ = -1;
-  int error_ = -1;
+  Descriptor events_;
+  Descriptor error_;
   std::string event_text_;
   std::string error_text_;
   std::optional<int> status_;

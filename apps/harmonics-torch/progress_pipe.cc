@@ -5,13 +5,14 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
-#include <string_view>
 #include <utility>
 
+#include <harmonics/base/environment.h>
 #include <harmonics/base/json.h>
+#include <harmonics/base/number_text.h>
+#include <harmonics/cluster/task_environment.h>
 
 namespace harmonics::inline in_torch_program {
 namespace {
@@ -19,12 +20,8 @@ namespace {
 constexpr std::chrono::milliseconds kPeriod(250);
 
 int descriptor_from_environment() {
-  const char* text = std::getenv("HARMONICS_PROGRESS_FD");
-  if (text == nullptr) return -1;
-  const std::string_view digits(text);
-  int value = -1;
-  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (read.ec != std::errc() || read.ptr != digits.data() + digits.size() || value < 0) return -1;
+  const int value = number_from<int>(environment_text(kProgressVariable)).value_or(-1);
+  if (value < 0) return -1;
   const int flags = ::fcntl(value, F_GETFL);
   if (flags < 0) return -1;
   ::fcntl(value, F_SETFL, flags | O_NONBLOCK);

@@ -4,10 +4,12 @@
 #include <cstdlib>
 #include <optional>
 
+#include <harmonics/base/environment.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/listed.h>
 #include <harmonics/base/private_file.h>
+#include <harmonics/cluster/task_environment.h>
 #include <harmonics/custody/chain.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/runtime/checkpoint.h>
@@ -28,10 +30,7 @@ constexpr std::size_t kMaxTokenFile = 4096;
 Nanoseconds seconds(std::int64_t count) { return std::chrono::seconds(count); }
 
 std::string token_of(const StageCommand& command) {
-  if (command.token_file.empty()) {
-    const char* token = std::getenv(kTokenVariable);
-    return token == nullptr ? "" : token;
-  }
+  if (command.token_file.empty()) return environment_text(kTokenVariable);
   require_private(command.token_file, "a secret");
   std::string token = read_text_file(command.token_file, kMaxTokenFile);
   while (!token.empty() && (token.back() == '\n' || token.back() == '\r')) token.pop_back();

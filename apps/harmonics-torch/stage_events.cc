@@ -3,13 +3,13 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 
+#include <harmonics/base/environment.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
+#include <harmonics/base/number_text.h>
 
 #include "child_process.h"
 
@@ -132,11 +132,11 @@ StageEvent decode_event(const std::string& line) {
 }
 
 StageEvents::StageEvents() {
-  const char* text = std::getenv(kEventsVariable);
-  if (text == nullptr) return;
-  const char* end = text + std::strlen(text);
-  if (std::from_chars(text, end, descriptor_).ptr != end || descriptor_ < 0) {
-    fail(ErrorCode::kInvalidArgument, "{}='{}' is no descriptor: unset it", kEventsVariable, text);
+  const auto text = environment_value(kEventsVariable);
+  if (!text) return;
+  descriptor_ = number_from<int>(*text).value_or(-1);
+  if (descriptor_ < 0) {
+    fail(ErrorCode::kInvalidArgument, "{}='{}' is no descriptor: unset it", kEventsVariable, *text);
   }
 }
 

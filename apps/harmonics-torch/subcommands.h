@@ -8,8 +8,6 @@ namespace harmonics::inline in_torch_program {
 
 /// How a stage that `harmonics train --processes` started ends when it lost another one.
 inline constexpr int kExitLostOthers = 75;
-/// In the environment: the secret that the parts of a run know.
-inline constexpr const char* kTokenVariable = "HARMONICS_TOKEN";
 
 int train(const TrainCommand& command);
 int stage(const StageCommand& command);

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,9 +22,12 @@
 #include <variant>
 
 #include <harmonics/base/clock.h>
+#include <harmonics/base/descriptor.h>
+#include <harmonics/base/entropy.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/log.h>
+#include <harmonics/cluster/task_environment.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/custody/chain.h>
 #include <harmonics/custody/keys.h>
@@ -54,29 +58,23 @@ constexpr std::int64_t kFirstContactSeconds = 600;
 // How a part ends that was asked to and could not save.
 constexpr int kExitTerminated = 128 + SIGTERM;
 
+// Of chance: in what the parts show each other, and in the name of a run.
+constexpr std::size_t kTokenBytes = 16;
+constexpr std::size_t kRunNameBytes = 8;
+
 // Ports below those that the system gives to outgoing connections.
 constexpr int kFirstPort = 20000;
 constexpr int kLastPort = 32000;
 constexpr int kPortAttempts = 1000;
 
-std::string random_text() {
-  std::random_device device;
-  std::string text;
-  for (int i = 0; i < 4; ++i) text += format("{:08x}", device());
-  return text;
-}
-
 bool is_free(std::uint16_t port) {
-  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (socket < 0) fail_errno(errno, "cannot make a socket");
+  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket) fail_errno(errno, "cannot make a socket");
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   address.sin_port = htons(port);
-  const bool free =
-      ::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-  ::close(socket);
-  return free;
+  return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
 std::uint16_t free_port(std::set<std::uint16_t>& taken) {
@@ -118,12 +116,7 @@ void append_settings(std::vector<std::string>& words, const TrainCommand& comman
   }
   for (const Setting& setting : command.settings) {
     const TrainSettingRule& rule = *find_train_setting_rule(setting.key);
-    const std::string flag = flag_of(rule);
-    if (rule.placeholder == "true|false") {
-      words.push_back(setting.value == "true" ? flag : "--no" + flag.substr(1));
-    } else {
-      words.insert(words.end(), {flag, setting.value});
-    }
+    std::ranges::move(setting_words(rule, setting.value), std::back_inserter(words));
   }
 }
 
@@ -151,7 +144,7 @@ class ProcessRun {
         checkpoint_(checkpoint),
         parts_(partition_graph(job.graph, static_cast<std::size_t>(job.settings.parts))),
         replicas_(static_cast<std::size_t>(job.settings.replicas)),
-        token_(random_text()) {
+        token_(random_hex(kTokenBytes)) {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       if (!parts_[i].taps().empty()) teller_ = i;
     }
@@ -202,7 +195,7 @@ void ProcessRun::choose_places() {
   ports_.clear();
   places_.assign(replicas_, {});
   replica_places_.assign(parts_.size(), {});
-  run_ = "train-" + random_text().substr(0, 16);
+  run_ = "train-" + random_hex(kRunNameBytes);
   for (std::size_t child = 0; child < count(); ++child) {
     const std::size_t part = child % parts_.size();
     for (const ConsumerNode& node : parts_[part].consumers()) {

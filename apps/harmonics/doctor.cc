@@ -10,6 +10,7 @@
 #include <harmonics/base/json.h>
 #include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
+#include <harmonics/programs/programs.h>
 
 #include "optional_parts.h"
 #include "subcommands.h"
@@ -49,9 +50,9 @@ std::vector<std::string> find_simd() {
 // What holds a part, besides this program: files beside it, in a build folder or an installation.
 // Nothing: the part is in here.
 std::vector<std::filesystem::path> places_of(std::string_view part) {
-  const std::filesystem::path own = torch_program().parent_path();
-  if (part == "grpc" || part == "store") return {own / "harmonics-cluster"};
-  if (part == "flight" || part == "opencl") return {own / "harmonics-torch"};
+  const std::filesystem::path own = program_folder();
+  if (part == "grpc" || part == "store") return {path_of(kClusterProgram)};
+  if (part == "flight" || part == "opencl") return {path_of(kTorchProgram)};
   const std::string library = part == "jvm"   ? "libharmonics_jni.so"
                               : part == "mpi" ? "libharmonics_dispatch_mpi.a"
                                               : "";

@@ -4,8 +4,8 @@
 
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
+#include <harmonics/programs/programs.h>
 
-#include "cluster_program.h"
 #include "subcommands.h"
 #include "torch_program.h"
 
@@ -44,7 +44,7 @@ struct Dispatch {
   /// All others speak with a cluster.
   template <typename ClusterCommand>
   int operator()(const ClusterCommand&) const {
-    become_cluster_program(argv);
+    become_program(kClusterProgram, argv);
   }
 };
 

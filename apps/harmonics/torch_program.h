@@ -1,13 +1,9 @@
 // harmonics-torch: the program beside the front that holds everything that needs libtorch.
 #pragma once
 
-#include <filesystem>
 #include <string>
 
 namespace harmonics::inline in_front {
-
-/// Where it lies: in the folder of the running program. It need not exist.
-[[nodiscard]] std::filesystem::path torch_program();
 
 /// Replaces this process by harmonics-torch with the same arguments. When it is missing or does not
 /// start, an Error says how to get it.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include <harmonics/arguments/option_kinds.h>
 #include <harmonics/base/escaped.h>
 #include <harmonics/base/format.h>
 #include <harmonics/base/listed.h>
@@ -23,21 +24,13 @@ std::vector<std::string> subcommand_names(CLI::App& app) {
   return names;
 }
 
-std::vector<std::string> flag_names(CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options([](const CLI::Option*) { return true; })) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  }
-  return names;
-}
-
 std::string path_of(const CLI::App* app) {
   const std::string own = app->get_name();
   return app->get_parent() == nullptr ? own : path_of(app->get_parent()) + " " + own;
 }
 
 UsageAnswer usage_error(const CLI::App* app, const std::string& what) {
-  return {kExitUsage, format("harmonics: {}\ntry '{} --help'\n", escaped(what), path_of(app))};
+  return wrong_usage("harmonics", escaped(what), path_of(app));
 }
 
 // The subcommand that the words lead to. A word that should name a subcommand and does not is wrong
@@ -103,13 +96,14 @@ std::optional<UnknownFlag> unknown_flag(CLI::App& app, int argc, const char* con
 }
 
 std::string flag_text(CLI::App& app, const UnknownFlag& flag) {
-  const std::string text = format("'{}' has no flag '{}'", path_of(&app), flag.name);
+  const std::string path = path_of(&app);
   const bool runs_programs = app.get_option_no_throw("COMMAND") != nullptr;
   if (runs_programs && !flag.program.empty()) {
-    return format("{}; if it is one of '{}', put '--' before the program: {} -- {} {} ...", text,
-                  flag.program, path_of(&app), flag.program, flag.name);
+    return format(
+        "'{}' has no flag '{}'; if it is one of '{}', put '--' before the program: {} -- {} {} ...",
+        path, flag.name, flag.program, path, flag.program, flag.name);
   }
-  return text + suggestion(flag.name, flag_names(app));
+  return format("'{}' {}", path, has_no_flag(app, flag.name));
 }
 
 std::string describe(const CLI::ParseError& error, CLI::App& root, CLI::App& app) {

@@ -6,7 +6,7 @@
 #include <harmonics/base/format.h>
 #include <harmonics/graph/zoo.h>
 
-#include "option_kinds.h"
+#include "shared_options.h"
 
 namespace harmonics::inline in_options {
 CommandTree::CommandTree() : root_("Plans, runs and watches neural-network work.", "harmonics") {

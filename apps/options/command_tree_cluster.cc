@@ -2,9 +2,10 @@
 #include <cmath>
 
 #include <harmonics/base/nearest_word.h>
+#include <harmonics/base/number_text.h>
 
 #include "command_tree.h"
-#include "option_kinds.h"
+#include "shared_options.h"
 
 namespace harmonics::inline in_options {
 namespace {
@@ -73,14 +74,11 @@ void add_pairs(CLI::App& app, const std::string& name,
 }
 
 double seconds_from(const std::string& text) {
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, value);
-  if (read.ec != std::errc() || read.ptr != end || !std::isfinite(value) || value < 0 ||
-      value > 1e9) {
+  const auto value = number_from<double>(text);
+  if (!value || !std::isfinite(*value) || *value < 0 || *value > 1e9) {
     fail(ErrorCode::kInvalidArgument, "'{}' is not a number of seconds", text);
   }
-  return value;
+  return *value;
 }
 
 void add_seconds(CLI::App& app, const std::string& name, double& value, const std::string& help) {

@@ -2,7 +2,7 @@
 #include <harmonics/custody/keys.h>
 
 #include "command_tree.h"
-#include "option_kinds.h"
+#include "shared_options.h"
 
 namespace harmonics::inline in_options {
 

@@ -4,7 +4,7 @@
 #include <harmonics/dispatch/device.h>
 
 #include "command_tree.h"
-#include "option_kinds.h"
+#include "shared_options.h"
 
 namespace harmonics::inline in_options {
 namespace {

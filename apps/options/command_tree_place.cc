@@ -1,13 +1,13 @@
 // harmonics profile and harmonics plan.
-#include <charconv>
 #include <cmath>
 
+#include <harmonics/base/number_text.h>
 #include <harmonics/place/profile.h>
 #include <harmonics/place/profile_bandwidth.h>
 #include <harmonics/plan/inputs.h>
 
 #include "command_tree.h"
-#include "option_kinds.h"
+#include "shared_options.h"
 
 namespace harmonics::inline in_options {
 namespace {
@@ -21,13 +21,11 @@ constexpr const char* kDtypes = "torch.float32|torch.bfloat16|torch.float16";
 constexpr const char* kAuto = "auto";
 
 double positive_number(const std::string& text) {
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, value);
-  if (read.ec != std::errc() || read.ptr != end || !std::isfinite(value) || value <= 0) {
+  const auto value = number_from<double>(text);
+  if (!value || !std::isfinite(*value) || *value <= 0) {
     fail(ErrorCode::kInvalidArgument, "'{}' is not a number above 0", text);
   }
-  return value;
+  return *value;
 }
 
 void add_positive(CLI::App& app, const std::string& name, double& value, const std::string& help) {

@@ -3,7 +3,7 @@
 #include <harmonics/base/format.h>
 
 #include "command_tree.h"
-#include "option_kinds.h"
+#include "shared_options.h"
 
 namespace harmonics::inline in_options {
 namespace {
@@ -50,11 +50,12 @@ void add_setting(CLI::App& app, const TrainSettingRule& rule, std::vector<Settin
   const auto remember = [&rule, &settings](const std::string& text) {
     settings.push_back({rule.key, text, 0});
   };
-  if (rule.placeholder == "true|false") {
+  if (is_switch(rule)) {
     CLI::Option* yes = app.add_flag_callback(
         flag, [remember] { remember("true"); }, rule.help);
     CLI::Option* no = app.add_flag_callback(
-        "--no" + flag.substr(1), [remember] { remember("false"); }, "switches " + flag + " off");
+        setting_words(rule, "false").front(), [remember] { remember("false"); },
+        "switches " + flag + " off");
     no->excludes(yes);
     for (CLI::Option* option : {yes, no}) option->option_text(" ");  // not "Excludes: …"
     return;

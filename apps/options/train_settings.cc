@@ -2,49 +2,42 @@
 #include <harmonics/options/train_settings.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/format.h>
+#include <harmonics/base/number_text.h>
 
 namespace harmonics::inline in_options {
 namespace {
 
 constexpr std::int64_t kMaxWhole = std::numeric_limits<std::int64_t>::max();
+constexpr std::string_view kSwitch = "true|false";
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
 using Apply = std::function<void(TrainSettings&, std::string_view)>;
 
-// True when all of `text` is one number.
-template <typename Number>
-bool read_number(std::string_view text, Number& value) {
-  const char* end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, value);
-  return parsed.ec == std::errc{} && parsed.ptr == end;
-}
-
 Apply whole(std::int64_t TrainSettings::*member, std::int64_t least, std::int64_t most) {
   return [=](TrainSettings& settings, std::string_view text) {
-    std::int64_t value = 0;
-    if (!read_number(text, value) || value < least || value > most) {
+    const auto value = number_from<std::int64_t>(text);
+    if (!value || *value < least || *value > most) {
       fail(ErrorCode::kInvalidArgument, "'{}' is not a whole number {}", text,
            most == kMaxWhole ? format("of at least {}", least)
                              : format("from {} to {}", least, most));
     }
-    settings.*member = value;
+    settings.*member = *value;
   };
 }
 
 Apply real(double TrainSettings::*member, double below = kUnbounded) {
   return [=](TrainSettings& settings, std::string_view text) {
-    double value = 0;
-    if (!read_number(text, value) || !std::isfinite(value) || value < 0 || value >= below) {
+    const auto value = number_from<double>(text);
+    if (!value || !std::isfinite(*value) || *value < 0 || *value >= below) {
       fail(ErrorCode::kInvalidArgument, "'{}' is not a number of at least 0{}", text,
            below == kUnbounded ? std::string() : format(" and below {}", below));
     }
-    settings.*member = value;
+    settings.*member = *value;
   };
 }
 
@@ -116,8 +109,8 @@ std::vector<TrainSettingRule> make_rules() {
        real(&S::test_split, 1.0)},
       {"patience", "train", "N", "stop after so many epochs without a better test loss (0: never)",
        whole(&S::patience, 0, kMaxEpochs)},
-      {"shuffle", "train", "true|false", "draw the order of the samples anew for every epoch (yes)",
-       truth(&S::shuffle)},
+      {"shuffle", "train", text(kSwitch),
+       "draw the order of the samples anew for every epoch (yes)", truth(&S::shuffle)},
   };
 }
 
@@ -169,6 +162,14 @@ std::string flag_of(const TrainSettingRule& rule) {
   std::string flag = "--" + rule.key;
   std::ranges::replace(flag, '_', '-');
   return flag;
+}
+
+bool is_switch(const TrainSettingRule& rule) { return rule.placeholder == kSwitch; }
+
+std::vector<std::string> setting_words(const TrainSettingRule& rule, const std::string& value) {
+  const std::string flag = flag_of(rule);
+  if (!is_switch(rule)) return {flag, value};
+  return {value == "true" ? flag : "--no" + flag.substr(1)};
 }
 
 TrainSettings merge_settings(const HarpDocument& document, const std::filesystem::path& file,

@@ -118,7 +118,7 @@ int schedule(const ScheduleOptions& options) {
 
 int run(int argc, char** argv) {
   const auto parsed = parse_schedule_options(argc, argv);
-  if (const HelpOrError* answer = std::get_if<HelpOrError>(&parsed)) {
+  if (const UsageAnswer* answer = std::get_if<UsageAnswer>(&parsed)) {
     write_stream(answer->exit_code == kExitDone ? stdout : stderr, answer->text);
     return answer->exit_code;
   }

@@ -1,12 +1,11 @@
 #include "options.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <sstream>
 
+#include <harmonics/arguments/option_kinds.h>
 #include <harmonics/base/error.h>
-#include <harmonics/base/nearest_word.h>
+#include <harmonics/base/number_text.h>
 
 namespace harmonics::inline in_sched_pipeline {
 namespace {
@@ -32,15 +31,14 @@ class OptionTable {
     add_outputs();
   }
 
-  std::variant<ScheduleOptions, HelpOrError> parse(int argc, const char* const* argv) {
+  std::variant<ScheduleOptions, UsageAnswer> parse(int argc, const char* const* argv) {
     try {
       app_.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
       std::ostringstream out;
       std::ostringstream mistakes;
-      if (app_.exit(error, out, mistakes) == 0) return HelpOrError{kExitDone, out.str()};
-      return HelpOrError{
-          kExitUsage, format("sched-pipeline: {}\ntry 'sched-pipeline --help'\n", describe(error))};
+      if (app_.exit(error, out, mistakes) == 0) return UsageAnswer{kExitDone, out.str()};
+      return wrong_usage("sched-pipeline", describe(error), "sched-pipeline");
     }
     return options_;
   }
@@ -55,42 +53,11 @@ class OptionTable {
       return error.what();
     }
     if (flag == rest.rend()) return format("takes no argument '{}'", rest.back());
-    std::vector<std::string> names;
-    for (const CLI::Option* option : app_.get_options()) {
-      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-    }
-    const std::string word = flag->substr(0, flag->find('='));
-    return format("has no flag '{}'{}", word, suggestion(word, names));
+    return has_no_flag(app_, flag->substr(0, flag->find('=')));
   }
 
-  CLI::Option* add_path(const std::string& name, std::filesystem::path& path,
-                        const std::string& help) {
-    return app_
-        .add_option_function<std::string>(
-            name, [&path](const std::string& text) { path = text; }, help)
-        ->type_name("FILE");
-  }
-
-  // An option whose value is one of a few words.
-  template <typename Value>
-  void add_choice(const std::string& name, Value& value,
-                  const std::vector<std::pair<std::string, Value>>& choices,
-                  const std::string& help) {
-    std::string words;
-    for (const auto& [word, meaning] : choices) words += (words.empty() ? "" : "|") + word;
-    app_.add_option_function<std::string>(
-            name,
-            [&value, choices, words, name](const std::string& text) {
-              for (const auto& [word, meaning] : choices) {
-                if (word != text) continue;
-                value = meaning;
-                return;
-              }
-              throw CLI::ValidationError(name, format("'{}' is none of {}", text, words));
-            },
-            help)
-        ->type_name(words);
-  }
+  /// Of a choice that is there twice the last counts, so it is checked alone.
+  static void last_counts(CLI::Option* choice) { choice->get_validator(0)->application_index(0); }
 
   void add_inputs() {
     app_.add_option_function<std::string>(
@@ -121,40 +88,38 @@ class OptionTable {
     app_.add_option("-m,--model-name", options_.request.model,
                     "model in the models file (google/vit-base-patch16-224)")
         ->type_name("NAME");
-    add_path("-M,--models-file", options_.files.models, "models (models.yml)");
-    add_path("-T,--dev-types-file", options_.files.types, "device types (device_types.yml)");
-    add_path("-D,--dev-file", options_.files.hosts, "hosts by device type (devices.yml)");
-    add_path("--links-file", options_.files.links, "bandwidth of single links (optional)");
+    add_path(app_, "-M,--models-file", options_.files.models, "models (models.yml)");
+    add_path(app_, "-T,--dev-types-file", options_.files.types, "device types (device_types.yml)");
+    add_path(app_, "-D,--dev-file", options_.files.hosts, "hosts by device type (devices.yml)");
+    add_path(app_, "--links-file", options_.files.links, "bandwidth of single links (optional)");
   }
 
   static std::int64_t batch_size(const std::string& text) {
-    std::int64_t value = 0;
-    const char* last = text.data() + text.size();
-    const auto [end, error] = std::from_chars(text.data(), last, value);
-    if (error != std::errc() || end != last || value < 1 || value > kMaxPlannedBatch) {
+    const auto value = number_from<std::int64_t>(text);
+    if (!value || *value < 1 || *value > kMaxPlannedBatch) {
       throw CLI::ValidationError(
           "--batch-size", format("'{}' is neither 'auto' nor in 1..{}", text, kMaxPlannedBatch));
     }
-    return value;
+    return *value;
   }
 
   void add_aims() {
     PlannerOptions& planner = options_.planner;
-    add_choice<PlanGoal>("--goal", planner.goal,
-                         {{"throughput", PlanGoal::kThroughput}, {"latency", PlanGoal::kLatency}},
-                         "what to make best (throughput)");
-    add_choice<PlanPreference>("--then", planner.preference,
-                               {{"latency", PlanPreference::kLatency},
-                                {"hosts", PlanPreference::kFewestHosts},
-                                {"none", PlanPreference::kNone}},
-                               "what decides between equally fast plans (latency)");
+    last_counts(add_choice(app_, "--goal", planner.goal,
+                           {{"throughput", PlanGoal::kThroughput}, {"latency", PlanGoal::kLatency}},
+                           "what to make best (throughput)"));
+    last_counts(add_choice(app_, "--then", planner.preference,
+                           {{"latency", PlanPreference::kLatency},
+                            {"hosts", PlanPreference::kFewestHosts},
+                            {"none", PlanPreference::kNone}},
+                           "what decides between equally fast plans (latency)"));
     app_.add_option("--tolerance", planner.tolerance,
                     "share by which --then may slow the plan down (0)")
         ->check(CLI::Validator(CLI::Range(0.0, 10.0)).description(""))
         ->type_name("SHARE");
-    add_choice<Overlap>("--overlap", planner.costs.overlap,
-                        {{"full", Overlap::kFull}, {"none", Overlap::kNone}},
-                        "do compute and transfers overlap? (full)");
+    last_counts(add_choice(app_, "--overlap", planner.costs.overlap,
+                           {{"full", Overlap::kFull}, {"none", Overlap::kNone}},
+                           "do compute and transfers overlap? (full)"));
     app_.add_flag("--replicate", planner.replicate,
                   "let stages run on several hosts of a type, which take turns");
     app_.add_option("--work", planner.work, "limit of the search in steps of work (0: default)")
@@ -185,7 +150,7 @@ class OptionTable {
         ->type_name("HOST,...")
         ->delimiter(',')
         ->allow_extra_args(false);
-    CLI::Option* current = add_path("--current", options_.current_plan,
+    CLI::Option* current = add_path(app_, "--current", options_.current_plan,
                                     "the plan in force: plan anew, counting what must be moved");
     app_.add_option("--migration-cost", options_.migration.seconds_per_mb,
                     "seconds to move a megabyte of layers (0.01)")
@@ -202,11 +167,13 @@ class OptionTable {
   void add_outputs() {
     app_.add_flag("--fallbacks", options_.fallbacks,
                   "also plan for the loss of one host of each type (in the report)");
-    add_choice<ReportStyle>(
-        "--report", options_.report, {{"text", ReportStyle::kText}, {"json", ReportStyle::kJson}},
-        "report on standard error (JSON: and nothing else), or to --report-file");
-    add_path("--report-file", options_.report_file, "write the report here (text unless --report)");
-    add_path("--svg", options_.svg_file, "draw the pipeline as a time line");
+    last_counts(
+        add_choice(app_, "--report", options_.report,
+                   {{"text", ReportStyle::kText}, {"json", ReportStyle::kJson}},
+                   "report on standard error (JSON: and nothing else), or to --report-file"));
+    add_path(app_, "--report-file", options_.report_file,
+             "write the report here (text unless --report)");
+    add_path(app_, "--svg", options_.svg_file, "draw the pipeline as a time line");
     app_.add_option_function<std::vector<std::string>>(
             "--diff",
             [this](const std::vector<std::string>& paths) {
@@ -223,7 +190,7 @@ class OptionTable {
 
 }  // namespace
 
-std::variant<ScheduleOptions, HelpOrError> parse_schedule_options(int argc,
+std::variant<ScheduleOptions, UsageAnswer> parse_schedule_options(int argc,
                                                                   const char* const* argv) {
   return OptionTable().parse(argc, argv);
 }

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include <harmonics/arguments/usage.h>
 #include <harmonics/plan/choice.h>
 #include <harmonics/plan/inputs.h>
 #include <harmonics/plan/planner.h>
@@ -14,11 +15,6 @@
 #include <harmonics/plan/request.h>
 
 namespace harmonics::inline in_sched_pipeline {
-
-inline constexpr int kExitDone = 0;
-inline constexpr int kExitFailed = 1;
-inline constexpr int kExitUsage = 2;
-inline constexpr int kExitNoPlan = 3;
 
 enum class ReportStyle { kNone, kText, kJson };
 
@@ -39,14 +35,7 @@ struct ScheduleOptions {
   std::filesystem::path svg_file;
 };
 
-/// The command line was answered without planning: --help and --version (kExitDone, for standard
-/// output) or wrong usage (kExitUsage, for standard error).
-struct HelpOrError {
-  int exit_code = kExitDone;
-  std::string text;
-};
-
-[[nodiscard]] std::variant<ScheduleOptions, HelpOrError> parse_schedule_options(
+[[nodiscard]] std::variant<ScheduleOptions, UsageAnswer> parse_schedule_options(
     int argc, const char* const* argv);
 
 }  // namespace harmonics::inline in_sched_pipeline

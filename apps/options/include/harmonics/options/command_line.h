@@ -5,21 +5,10 @@
 #include <variant>
 #include <vector>
 
+#include <harmonics/arguments/usage.h>
 #include <harmonics/options/commands.h>
 
 namespace harmonics::inline in_options {
-
-inline constexpr int kExitDone = 0;
-inline constexpr int kExitFailed = 1;
-inline constexpr int kExitUsage = 2;
-inline constexpr int kExitNoPlan = 3;
-
-/// The command line was answered without running anything: --help and --version (kExitDone, for
-/// standard output) or wrong usage (kExitUsage, for standard error).
-struct UsageAnswer {
-  int exit_code = kExitDone;
-  std::string text;
-};
 
 /// Parses and checks everything that can be known without opening a file.
 [[nodiscard]] std::variant<Command, UsageAnswer> parse_command_line(int argc,

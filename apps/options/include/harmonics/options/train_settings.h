@@ -64,6 +64,12 @@ struct TrainSettingRule {
 [[nodiscard]] const TrainSettingRule* find_train_setting_rule(std::string_view key);
 /// "--batch-size" for batch_size.
 [[nodiscard]] std::string flag_of(const TrainSettingRule& rule);
+/// Whether it is true or false, so that its flag takes no value.
+[[nodiscard]] bool is_switch(const TrainSettingRule& rule);
+/// The words of a command line that set it: "--batch-size" "8", and "--shuffle" or "--no-shuffle"
+/// for a switch.
+[[nodiscard]] std::vector<std::string> setting_words(const TrainSettingRule& rule,
+                                                     const std::string& value);
 
 /// A binding with the folder that its path is relative to, and where it was written ("--bind" or
 /// "file:line"), for errors.

@@ -1,19 +1,21 @@
-// Kinds of options that several subcommands have (private to options; CLI11 is seen here too).
+// Kinds of options that several programs and subcommands have. CLI11 is seen here.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/format.h>
-#include <harmonics/options/commands.h>
+#include <harmonics/base/nearest_word.h>
+#include <harmonics/base/number_text.h>
 
-namespace harmonics::inline in_options {
+namespace harmonics::inline in_arguments {
 
 /// Wraps a function that throws an Error as a CLI11 check.
 template <typename Check>
@@ -73,31 +75,44 @@ inline CLI::Option* add_name(CLI::App& app, const std::string& name, std::string
   return add_text(app, name, value, choices, help)->check(check_choice(choices));
 }
 
-/// One option whose value is one of "a|b|c"; `value` gets the number of the choice.
+/// One option whose value is one of the names; `value` gets what stands beside it.
 template <typename Value>
 CLI::Option* add_choice(CLI::App& app, const std::string& name, Value& value,
-                        const std::string& choices, const std::string& help) {
-  const std::vector<std::string> names = CLI::detail::split(choices, '|');
+                        const std::vector<std::pair<std::string, Value>>& choices,
+                        const std::string& help) {
+  std::string names;
+  for (const auto& [word, meaning] : choices) names += (names.empty() ? "" : "|") + word;
   return app
       .add_option_function<std::string>(
           name,
-          [&value, names](const std::string& text) {
-            value = static_cast<Value>(std::ranges::find(names, text) - names.begin());
+          [&value, choices](const std::string& text) {
+            for (const auto& [word, meaning] : choices) {
+              if (word == text) value = meaning;
+            }
           },
           help)
-      ->type_name(choices)
-      ->check(check_choice(choices));
+      ->type_name(names)
+      ->check(check_choice(names));
+}
+
+/// One option whose value is one of "a|b|c"; `value` gets the number of the choice.
+template <typename Value>
+CLI::Option* add_choice(CLI::App& app, const std::string& name, Value& value,
+                        const std::string& names, const std::string& help) {
+  std::vector<std::pair<std::string, Value>> choices;
+  for (const std::string& word : CLI::detail::split(names, '|')) {
+    choices.emplace_back(word, static_cast<Value>(choices.size()));
+  }
+  return add_choice(app, name, value, choices, help);
 }
 
 inline std::int64_t whole_number(const std::string& text, std::int64_t least, std::int64_t most) {
-  std::int64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, value);
-  if (read.ec != std::errc() || read.ptr != end || value < least || value > most) {
+  const auto value = number_from<std::int64_t>(text);
+  if (!value || *value < least || *value > most) {
     fail(ErrorCode::kInvalidArgument, "'{}' is not a whole number from {} to {}", text, least,
          most);
   }
-  return value;
+  return *value;
 }
 
 /// From..to, both included.
@@ -123,22 +138,21 @@ CLI::Option* add_whole(CLI::App& app, const std::string& name, Value& value, Ran
       }));
 }
 
-/// NAME=SPEC, repeatable; a name that is given twice is wrong usage.
-void add_bindings(CLI::App& app, const std::string& flag, std::vector<Binding>& bindings,
-                  const std::string& help);
-
-/// The flag of a setting of training, in the order given.
-void add_setting(CLI::App& app, const TrainSettingRule& rule, std::vector<Setting>& settings);
-
-inline void add_output(CLI::App& app, OutputStyle& output) {
-  add_choice(app, "--output", output, "table|json|quiet", "how results are printed (table)");
-}
-
-inline void add_model_file(CLI::App& app, std::filesystem::path& path) {
-  add_path(app, "FILE", path, "a graph in .harp text")->required()->option_text("(required)");
-}
-
 /// Keeps the lines of an example as they are.
 inline std::string example(const std::string& lines) { return "Example:\n" + lines; }
 
-}  // namespace harmonics::inline in_options
+/// "--epochs" and all other long names of the flags of a program or subcommand.
+inline std::vector<std::string> flag_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+/// "has no flag '--epoch'; did you mean '--epochs'?"
+inline std::string has_no_flag(const CLI::App& app, const std::string& flag) {
+  return format("has no flag '{}'{}", flag, suggestion(flag, flag_names(app)));
+}
+
+}  // namespace harmonics::inline in_arguments

@@ -1,0 +1,92 @@
+// harmonics task and harmonics why: one task.
+#include <utility>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/escaped.h>
+#include <harmonics/console/terminal.h>
+#include <harmonics/options/command_line.h>
+#include <harmonics/rpc/client.h>
+
+#include "access.h"
+#include "subcommands.h"
+#include "task_text.h"
+
+namespace harmonics::inline in_cluster_program {
+namespace {
+
+std::string task_text(const TaskView& task) {
+  const Time now = wall_time();
+  std::string text = format("task {}  {}\nstate       {}\nuser        {}\nsubmitted   {} ago\n",
+                            task.id.value, escaped(task.spec.name), escaped(task.state),
+                            escaped(task.user), age_text(task.submitted, now));
+  text +=
+      format("attempts    {} ({} failed, {} lost, {} preempted{})\n", task.attempts,
+             failed_attempts(task), task.losses, task.preemptions,
+             task.refusals == 0 ? "" : format(", {} that a worker could not start", task.refusals));
+  if (!task.members.empty()) text += format("where       {}\n", escaped(place_text(task)));
+  if (task.last) text += format("last end    {}\n", escaped(end_text(*task.last)));
+  // How far it had come when it said so last says nothing about a task that has succeeded.
+  const bool done = task.state == "succeeded";
+  if (const std::string told = progress_text(task.progress, !done); !told.empty()) {
+    text += format("{:<12}{}\n", done ? "said last" : "progress", escaped(told));
+  }
+  if (const std::string folder = checkpoint_folder(task); !folder.empty()) {
+    text += format("checkpoint  {}\n", escaped(folder));
+  }
+  for (const StageLine& stage : stage_lines(task)) {
+    text += format("  {}  on {}  {}\n", escaped(stage.layers), escaped(stage.worker),
+                   escaped(stage.progress));
+  }
+  for (const FileView& file : task.files) {
+    text += format("file        {}  {} bytes{}\n", escaped(file.path), file.bytes,
+                   file.executable ? ", executable" : "");
+  }
+  TaskSpec spec = task.spec;
+  if (spec.pipeline) {
+    PipelineSpec pipeline = *spec.pipeline;
+    pipeline.graph.clear();  // Long, and no news to whoever submitted it.
+    spec.pipeline = std::move(pipeline);
+  }
+  return text + escaped_json(write_task(spec)) + "\n";
+}
+
+int show_why(const TaskCommand& command, ClusterClient& client) {
+  const WhyPending why = client.why({static_cast<std::uint64_t>(command.task)});
+  switch (command.output) {
+    case OutputStyle::kJson:
+      write_json(Json()
+                     .set("reason", to_string(why.reason))
+                     .set("text", why.text)
+                     .set("before", why.before));
+      break;
+    case OutputStyle::kQuiet:
+      write_text(TextStream::kOutput, format("{}\n", to_string(why.reason)));
+      break;
+    case OutputStyle::kTable: {
+      const bool failed = to_string(why.reason) == "backoff";
+      const std::string logs =
+          format(" 'harmonics logs {} --stream err' has what it said.", command.task);
+      write_text(TextStream::kOutput, escaped(why.text) + (failed ? logs : "") + "\n");
+      break;
+    }
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+int task(const TaskCommand& command) {
+  ClusterClient client(client_options(command.access));
+  if (command.why) return show_why(command, client);
+  const TaskView view = client.task({static_cast<std::uint64_t>(command.task)});
+  if (command.output == OutputStyle::kJson) {
+    write_json(task_json(view), 2);
+  } else if (command.output == OutputStyle::kQuiet) {
+    write_text(TextStream::kOutput, escaped(view.state) + "\n");
+  } else {
+    write_text(TextStream::kOutput, task_text(view));
+  }
+  return kExitDone;
+}
+
+}  // namespace harmonics::inline in_cluster_program

@@ -1,0 +1,29 @@
+// Options that several subcommands of harmonics have (private to options; CLI11 is seen here too).
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <harmonics/arguments/option_kinds.h>
+#include <harmonics/options/commands.h>
+#include <harmonics/options/train_settings.h>
+
+namespace harmonics::inline in_options {
+
+/// NAME=SPEC, repeatable; a name that is given twice is wrong usage.
+void add_bindings(CLI::App& app, const std::string& flag, std::vector<Binding>& bindings,
+                  const std::string& help);
+
+/// The flag of a setting of training, in the order given.
+void add_setting(CLI::App& app, const TrainSettingRule& rule, std::vector<Setting>& settings);
+
+inline void add_output(CLI::App& app, OutputStyle& output) {
+  add_choice(app, "--output", output, "table|json|quiet", "how results are printed (table)");
+}
+
+inline void add_model_file(CLI::App& app, std::filesystem::path& path) {
+  add_path(app, "FILE", path, "a graph in .harp text")->required()->option_text("(required)");
+}
+
+}  // namespace harmonics::inline in_options
