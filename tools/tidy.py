@@ -88,7 +88,7 @@ class Tree:
 
 
 def is_test(path):
-    return (path.parts[0] == 'tests' or path.stem.endswith(('_test', '_contract', '_testing'))
+    return (path.parts[0] == 'tests' or path.stem.endswith(('_test', '_contract', '_testing', '_fuzz'))
             or path.name in ('fuzz_mutation.h', 'random_graph.h'))
 
 
@@ -289,6 +289,37 @@ def check_namespace(tree, path, code):
                         f"'{match.group(1)}' must be '{wanted}'")
 
 
+def check_environment(tree, path, code):
+    """The product reads variables through base/environment.h, so that one place says what an unset one is."""
+    if path.parts[0] not in ('src', 'apps', 'bindings') or is_test(path) or str(path) == 'src/base/environment.cc':
+        return
+    for match in re.finditer(r'\bgetenv\s*\(', code):
+        tree.report(path, code.count('\n', 0, match.start()) + 1, 'environment',
+                    'read variables with environment_text (harmonics/base/environment.h)')
+
+
+CONSTANT = re.compile(r'^(?:inline |static )*(?:constexpr|const) [^=;({]*?\b(k[A-Z]\w*)(?:\[[^\]]*\])?\s*[={(]', re.MULTILINE)
+
+
+def check_hidden_constants(tree):
+    """No file keeps a constant to itself under a name that a header has for another: several files are compiled
+    as one unit, where it would hide the other from its neighbours without a word."""
+    said = {}
+    for path in tree.files:
+        if path.suffix == '.h' and path.parts[0] in ('src', 'apps', 'bindings') and not is_test(path):
+            for name in CONSTANT.findall(cpp_scan.bare(tree.read(path))):
+                said.setdefault(name, []).append(path)
+    for path in tree.files:
+        if path.suffix != '.cc' or path.parts[0] not in ('src', 'apps', 'bindings') or is_test(path):
+            continue
+        code = cpp_scan.bare(tree.read(path))
+        for match in CONSTANT.finditer(code):
+            for header in said.get(match.group(1), []):
+                if 'include' in header.parts or header.parent == path.parent:
+                    tree.report(path, code.count('\n', 0, match.start()) + 1, 'hidden-constant',
+                                f"'{match.group(1)}' is also in {header}: rename one of them")
+
+
 def check_links(tree, path, text):
     prose = re.sub(r'^```.*?^```', lambda m: '\n' * m.group(0).count('\n'), text,
                    flags=re.MULTILINE | re.DOTALL)
@@ -306,6 +337,7 @@ def check_code(tree, path, text):
         check_function(tree, path, function)
     check_type_names(tree, path, code)
     check_namespace(tree, path, code)
+    check_environment(tree, path, code)
     check_includes(tree, path, text)
     if not is_test(path):
         check_voice(tree, path, text)
@@ -334,6 +366,7 @@ def check(root):
     check_listed(tree)
     check_umbrella(tree)
     check_one_name(tree)
+    check_hidden_constants(tree)
     return sorted(tree.findings)
 
 

@@ -69,6 +69,17 @@ class Tidy(unittest.TestCase):
         self.expect('namespace', {'src/graph/g.cc': 'int x;\nnamespace harmonics {\nint y;\n}\n'}, line=2)
         self.expect('namespace', {'src/graph/g.cc': 'namespace harmonics::inline in_base {\nint y;\n}\n'})
 
+    def test_environment(self):
+        self.expect('environment', {'src/graph/g.cc': 'int x;\nconst char* y = std::getenv("HOME");\n'}, line=2)
+        home = 'const char* y = std::getenv("HOME");\n'
+        self.assertEqual([found[2] for found in self.findings({'src/base/environment.cc': home})], ['listed'])
+
+    def test_hidden_constant(self):
+        source = 'namespace harmonics::inline in_graph {\nnamespace {\nconstexpr int kMost = 3;\n}\n}\n'
+        header = '#pragma once\nnamespace harmonics::inline in_base {\ninline constexpr int kMost = 4;\nint a();\n}\n'
+        changes = {'src/graph/g.cc': source, 'src/base/include/harmonics/base/a.h': header}
+        self.assertIn(('src/graph/g.cc', 3, 'hidden-constant'), [found[:3] for found in self.findings(changes)])
+
     def test_file_size(self):
         self.assertEqual(self.findings({'src/base/a.cc': lines(600)}), [])
         self.expect('file-size', {'src/base/a.cc': lines(601)})
