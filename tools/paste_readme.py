@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Pastes README block by block into shells of a fresh account, as a newcomer would, and stops at what fails.
 
-usage: tools/paste_readme.py FOLDER      (a checkout; scripts/bare-root.sh calls it inside a bare root)
+usage: tools/paste_readme.py FOLDER [--no-tests]     (a checkout; scripts/bare-root.sh calls it inside a bare root)
 
 Every block of commands is one paste: all its lines go to a shell at once, with the variables that earlier blocks
 exported. What a block leaves running (a server, a worker) goes on until the end and is ended then, by group.
@@ -9,10 +9,12 @@ exported. What a block leaves running (a server, a worker) goes on until the end
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 BLOCK = re.compile(r'^```(\w*)\n(.*?)^```', re.MULTILINE | re.DOTALL)
@@ -20,6 +22,8 @@ PROMPT = re.compile(r'^\$ +', re.MULTILINE)
 PASTE_S = 5400
 # The one command of README that ends only when it is told to.
 ENDLESS = re.compile(r'^harmonics monitor$', re.MULTILINE)
+# The one that --no-tests leaves out.
+TESTS = re.compile(r'^make test\b.*\n', re.MULTILINE)
 
 
 def pastes(text):
@@ -29,6 +33,12 @@ def pastes(text):
             yield body
         elif kind == '' and PROMPT.search(body):
             yield ''.join(PROMPT.sub('', line) + '\n' for line in body.splitlines() if PROMPT.match(line))
+
+
+def cpu_seconds():
+    """Of all that was started and has ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 class Account:
@@ -68,6 +78,8 @@ class Account:
 
 
 def main(arguments):
+    without_tests = '--no-tests' in arguments
+    arguments = [word for word in arguments if word != '--no-tests']
     if len(arguments) != 1 or not (Path(arguments[0]) / 'README.md').is_file():
         print(__doc__.split('\n\n')[1], file=sys.stderr)
         return 2
@@ -77,9 +89,12 @@ def main(arguments):
         account = Account(folder, home)
         try:
             for block in pastes((folder / 'README.md').read_text()):
+                block = TESTS.sub('', block) if without_tests else block
                 print(f'=== pasted:\n{block.rstrip()}', flush=True)
+                started, cpu = time.monotonic(), cpu_seconds()
                 code, printed = account.paste(block)
-                print('\n'.join(printed.splitlines()[-12:]), flush=True)
+                print('\n'.join(printed.splitlines()[-12:]))
+                print(f'=== {time.monotonic() - started:.0f} s, {cpu_seconds() - cpu:.0f} s of CPU', flush=True)
                 if code != 0 or re.search(r'^(harmonics|bash): ', printed, re.MULTILINE):
                     print(f'=== this block failed, with exit code {code}', file=sys.stderr)
                     return 1
