@@ -164,7 +164,7 @@ endfunction()
 
 # Lets a target reuse a precompiled header, which is made once for all that name the same KIND: "modules",
 # "programs" or "tests", since g++ takes it only where it is asked for the same optimisation. OPTIONS are the
-# compile options of that kind, HEADERS what it holds.
+# compile options of that kind, HEADERS what it holds besides the standard library, LIBS whose headers these are.
 function(harmonics_precompile target kind)
   cmake_parse_arguments(ARG "" "" "OPTIONS;HEADERS;LIBS" ${ARGN})
   set(holder harmonics_pch_${kind})
@@ -191,8 +191,6 @@ function(harmonics_compile_as_test program)
 endfunction()
 
 # So are programs: they parse, call and print; what takes time stands in the modules.
-function(harmonics_compile_as_program)
-  foreach(program IN LISTS ARGN)
-    harmonics_precompile(${program} programs OPTIONS $<$<CONFIG:Release>:-O1> HEADERS <fmt/format.h>)
-  endforeach()
+function(harmonics_compile_as_program program)
+  harmonics_precompile(${program} programs OPTIONS $<$<CONFIG:Release>:-O1> HEADERS <fmt/format.h>)
 endfunction()

@@ -4,7 +4,7 @@ include(GNUInstallDirs)
 
 option(HARMONICS_BUILD_TESTS "Build the tests and benchmarks" ON)
 option(HARMONICS_BUILD_EXAMPLES "Build the example programs" ON)
-option(HARMONICS_UNITY "Compile several files of a target as one unit: a third of the time" ON)
+option(HARMONICS_UNITY "Compile several files of a target as one unit: less than half of the time" ON)
 option(HARMONICS_WERROR "Treat warnings as errors" OFF)
 option(HARMONICS_FUZZ "Build the fuzzers (needs clang)" OFF)
 set(HARMONICS_SANITIZE "" CACHE STRING "Sanitizers to compile with, for instance address,undefined")
