@@ -186,7 +186,8 @@ PlanProblem jittered(std::size_t layers, std::size_t types, std::size_t hosts) {
 }
 
 TEST(Planner, ReplicationOfALargeModelWithoutOverlapIsNoWorse) {
-  for (const auto& [layers, types, hosts] : {std::tuple(120, 8, 8), std::tuple(300, 4, 16)}) {
+  for (const auto& [layers, types, hosts] :
+       {std::tuple(120, 8, 8), std::tuple(300, 4, 16), std::tuple(500, 8, 32)}) {
     SCOPED_TRACE(format("{} layers, {} types of {} hosts", layers, types, hosts));
     const PlanProblem problem = jittered(layers, types, hosts);
     PlannerOptions options;
