@@ -11,7 +11,7 @@ set(HARMONICS_SANITIZE "" CACHE STRING "Sanitizers to compile with, for instance
 
 # Optional parts. AUTO builds a part where its library is found, ON insists, OFF leaves it out.
 set(HARMONICS_WITH_TORCH ON CACHE STRING
-    "libtorch: tensor_torch, runtime, place, schedule, harmonics-torch (AUTO, ON or OFF)")
+    "libtorch: tensor_torch, runtime, place, schedule, proven, harmonics-torch (AUTO, ON or OFF)")
 set_property(CACHE HARMONICS_WITH_TORCH PROPERTY STRINGS AUTO ON OFF)
 
 set(CMAKE_CXX_STANDARD 20)

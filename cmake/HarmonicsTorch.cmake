@@ -32,5 +32,5 @@ if(HARMONICS_WITH_TORCH AND Torch_FOUND)
   endif()
 else()
   message(STATUS "harmonics: built without libtorch (HARMONICS_WITH_TORCH=${HARMONICS_WITH_TORCH}):"
-    " no tensor_torch, runtime, place, schedule and harmonics-torch")
+    " no tensor_torch, runtime, place, schedule, proven and harmonics-torch")
 endif()

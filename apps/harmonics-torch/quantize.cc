@@ -6,8 +6,8 @@
 #include <harmonics/console/terminal.h>
 #include <harmonics/data/batch_producer.h>
 #include <harmonics/options/command_line.h>
+#include <harmonics/proven/int8_network.h>
 #include <harmonics/runtime/checkpoint.h>
-#include <harmonics/runtime/int8_network.h>
 
 #include "bound_data.h"
 #include "run_int8.h"

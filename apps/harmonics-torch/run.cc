@@ -11,8 +11,8 @@
 #include <harmonics/data/csv_consumer.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/options/command_line.h>
+#include <harmonics/proven/int8_network.h>
 #include <harmonics/runtime/checkpoint.h>
-#include <harmonics/runtime/int8_network.h>
 #include <harmonics/runtime/secure_run.h>
 #include <harmonics/runtime/stage_chain.h>
 #include <harmonics/schedule/secure_chain.h>

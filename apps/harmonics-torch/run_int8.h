@@ -6,8 +6,8 @@
 #include <harmonics/graph/graph.h>
 #include <harmonics/options/commands.h>
 #include <harmonics/options/train_settings.h>
-#include <harmonics/runtime/int8_network.h>
-#include <harmonics/schedule/proven_pipeline.h>
+#include <harmonics/proven/int8_network.h>
+#include <harmonics/proven/proven_pipeline.h>
 
 namespace harmonics::inline in_torch_program {
 

@@ -141,11 +141,12 @@
 
 // Where Harmonics was built with libtorch (HARMONICS_WITH_TORCH).
 #if __has_include(<harmonics/runtime/cycle_runtime.h>)
+#include <harmonics/proven/int8_network.h>
+#include <harmonics/proven/proven_pipeline.h>
 #include <harmonics/runtime/batch_runner.h>
 #include <harmonics/runtime/checkpoint.h>
 #include <harmonics/runtime/cycle_runtime.h>
 #include <harmonics/runtime/devices.h>
-#include <harmonics/runtime/int8_network.h>
 #include <harmonics/runtime/learning_settings.h>
 #include <harmonics/runtime/manifest.h>
 #include <harmonics/runtime/opencl_devices.h>
@@ -163,7 +164,6 @@
 #include <harmonics/schedule/parameter_client.h>
 #include <harmonics/schedule/parameter_server.h>
 #include <harmonics/schedule/pipeline.h>
-#include <harmonics/schedule/proven_pipeline.h>
 #include <harmonics/schedule/reduction.h>
 #include <harmonics/schedule/remote_options.h>
 #include <harmonics/schedule/remote_scheduler.h>

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include <harmonics/custody/custody_log.h>
-#include <harmonics/runtime/int8_network.h>
+#include <harmonics/proven/int8_network.h>
 #include <harmonics/transport/transport.h>
 
-namespace harmonics::inline in_schedule {
+namespace harmonics::inline in_proven {
 
 /// Sums that came over a boundary, checked, with the seed of their blindings.
 struct ProvenSums {
@@ -62,4 +62,4 @@ class ProvenReceiver {
 /// commitments again.
 [[nodiscard]] BlindingSeed input_seed_after(const BlindingSeed& seed);
 
-}  // namespace harmonics::inline in_schedule
+}  // namespace harmonics::inline in_proven

@@ -14,7 +14,7 @@
 #include <harmonics/graph/graph.h>
 #include <harmonics/runtime/stage.h>
 
-namespace harmonics::inline in_runtime {
+namespace harmonics::inline in_proven {
 
 /// The most layers of such a network, and of inputs that carry one layer's bias.
 inline constexpr std::size_t kMaxInt8Layers = 1024;
@@ -81,4 +81,4 @@ void save_int8_network(const std::filesystem::path& path, const Int8Network& net
 /// Bounded; whatever does not fit together is an Error (kDataLoss).
 [[nodiscard]] Int8Network load_int8_network(const std::filesystem::path& path);
 
-}  // namespace harmonics::inline in_runtime
+}  // namespace harmonics::inline in_proven

@@ -5,9 +5,9 @@
 #include <optional>
 
 #include <harmonics/base/error.h>
-#include <harmonics/runtime/int8_network.h>
+#include <harmonics/proven/int8_network.h>
 
-namespace harmonics::inline in_runtime {
+namespace harmonics::inline in_proven {
 namespace {
 
 constexpr double kLargest = 127;
@@ -262,4 +262,4 @@ Int8Network quantize(const HarmonicGraph& graph, const NamedTensors& weights,
   return network;
 }
 
-}  // namespace harmonics::inline in_runtime
+}  // namespace harmonics::inline in_proven

@@ -1,11 +1,11 @@
 // Int8Network as a safetensors file.
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
-#include <harmonics/runtime/int8_network.h>
+#include <harmonics/proven/int8_network.h>
 #include <harmonics/runtime/manifest.h>
 #include <harmonics/runtime/safetensors.h>
 
-namespace harmonics::inline in_runtime {
+namespace harmonics::inline in_proven {
 namespace {
 
 constexpr const char* kMetadata = "harmonics.int8";
@@ -156,4 +156,4 @@ Int8Network load_int8_network(const std::filesystem::path& path) {
   }
 }
 
-}  // namespace harmonics::inline in_runtime
+}  // namespace harmonics::inline in_proven

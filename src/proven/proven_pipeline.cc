@@ -1,4 +1,4 @@
-#include <harmonics/schedule/proven_pipeline.h>
+#include <harmonics/proven/proven_pipeline.h>
 
 #include <harmonics/base/error.h>
 #include <harmonics/custody/chain.h>
@@ -6,7 +6,7 @@
 
 #include "proven_part.h"
 
-namespace harmonics::inline in_schedule {
+namespace harmonics::inline in_proven {
 namespace {
 
 constexpr const char* kOutputStage = "output";
@@ -114,4 +114,4 @@ void ProvenPipeline::close() {
   for (const auto& log : state_->logs) log->close();
 }
 
-}  // namespace harmonics::inline in_schedule
+}  // namespace harmonics::inline in_proven

@@ -1,6 +1,6 @@
 // An int8 network in three parts that prove what they compute.
 #include <harmonics/base/file.h>
-#include <harmonics/schedule/proven_pipeline.h>
+#include <harmonics/proven/proven_pipeline.h>
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 
 #include <temporary_folder_testing.h>
 
-namespace harmonics::inline in_schedule {
+namespace harmonics::inline in_proven {
 namespace {
 
 class ProvenPipelineTest : public ::testing::Test {
@@ -162,4 +162,4 @@ TEST_F(ProvenPipelineTest, AnUnfinishedRunIsTruncated) {
 }
 
 }  // namespace
-}  // namespace harmonics::inline in_schedule
+}  // namespace harmonics::inline in_proven

@@ -1,11 +1,11 @@
-#include <harmonics/runtime/int8_network.h>
+#include <harmonics/proven/int8_network.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include <harmonics/base/error.h>
 
-namespace harmonics::inline in_runtime {
+namespace harmonics::inline in_proven {
 namespace {
 
 std::int8_t bias_value(std::uint32_t index, std::uint32_t count) {
@@ -116,4 +116,4 @@ Tensor infer(const Int8Network& network, const Tensor& rows) {
   }
 }
 
-}  // namespace harmonics::inline in_runtime
+}  // namespace harmonics::inline in_proven

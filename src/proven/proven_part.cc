@@ -6,9 +6,9 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/custody/breach.h>
-#include <harmonics/schedule/proven_pipeline.h>
+#include <harmonics/proven/proven_pipeline.h>
 
-namespace harmonics::inline in_schedule {
+namespace harmonics::inline in_proven {
 namespace {
 
 Tensor byte_tensor(ByteSpan bytes) {
@@ -123,4 +123,4 @@ ProvenSums ProvenReceiver::receive(std::uint64_t step, std::uint32_t batch) {
   return out;
 }
 
-}  // namespace harmonics::inline in_schedule
+}  // namespace harmonics::inline in_proven

@@ -1,5 +1,5 @@
 #include <harmonics/base/file.h>
-#include <harmonics/runtime/int8_network.h>
+#include <harmonics/proven/int8_network.h>
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 
 #include <temporary_folder_testing.h>
 
-namespace harmonics::inline in_runtime {
+namespace harmonics::inline in_proven {
 namespace {
 
 NamedTensors random_weights(const HarmonicGraph& graph, std::uint64_t seed, float bias) {
@@ -142,4 +142,4 @@ TEST(Int8Network, SurvivesItsFileAndDamageDoesNot) {
 }
 
 }  // namespace
-}  // namespace harmonics::inline in_runtime
+}  // namespace harmonics::inline in_proven

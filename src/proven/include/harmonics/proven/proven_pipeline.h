@@ -11,10 +11,10 @@
 #include <vector>
 
 #include <harmonics/custody/keys.h>
-#include <harmonics/runtime/int8_network.h>
+#include <harmonics/proven/int8_network.h>
 #include <harmonics/transport/transport.h>
 
-namespace harmonics::inline in_schedule {
+namespace harmonics::inline in_proven {
 
 /// Rows of each tensor that its receiver compares with the proof's commitments.
 inline constexpr std::size_t kSpotCheckedRows = 4;
@@ -52,4 +52,4 @@ class ProvenPipeline {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace harmonics::inline in_schedule
+}  // namespace harmonics::inline in_proven
