@@ -1,4 +1,5 @@
-# harmonics_module(name DEPS … PACKAGES … LIBS … PUBLIC_LIBS … HEADERS … SOURCES … TESTS … [TORCH] [PART])
+# harmonics_module(name DEPS … PACKAGES … LIBS … PUBLIC_LIBS … HEADERS … SOURCES … TESTS … [TORCH] [PART] [ROOMS]
+#                  [ROOM_OF module])
 #
 # Declares one module of the architecture: the static library harmonics::<name>, whose public headers
 # lie in include/harmonics/<name>/. HARMONICS_MODULES (in src/CMakeLists.txt) is the order of the
@@ -10,10 +11,13 @@
 #   TORCH        compile with libtorch
 #   PART         an optional part of an earlier module, which has weak stand-ins for what it defines:
 #                linking it takes it in, by the symbol harmonics_<name>_part
+#   ROOMS        its sources lie in folders of its folder too: they see its private headers as "header.h" and
+#                those of another room as "room/header.h"
+#   ROOM_OF      this folder is such a room of that module, with a target of its own
 #   TESTS        one test program and one ctest entry "<name>.<file>" per *_test.cc
-# With HARMONICS_FUZZ every *_fuzz.cc beside the sources becomes a fuzzer.
+# With HARMONICS_FUZZ every *_fuzz.cc among the sources becomes a fuzzer.
 function(harmonics_module name)
-  cmake_parse_arguments(ARG "TORCH;PART" "" "DEPS;PACKAGES;LIBS;PUBLIC_LIBS;HEADERS;SOURCES;TESTS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH;PART;ROOMS" "ROOM_OF" "DEPS;PACKAGES;LIBS;PUBLIC_LIBS;HEADERS;SOURCES;TESTS" ${ARGN})
   harmonics_module_position(${name} own)
   foreach(dep IN LISTS ARG_DEPS)
     harmonics_module_position(${dep} theirs)
@@ -36,6 +40,14 @@ function(harmonics_module name)
   target_include_directories(harmonics_${name} PUBLIC
     $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  if(ARG_ROOMS)
+    set_property(GLOBAL PROPERTY HARMONICS_FOLDER_OF_${name} ${CMAKE_CURRENT_SOURCE_DIR})
+    target_include_directories(harmonics_${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  endif()
+  if(ARG_ROOM_OF)
+    get_property(folder GLOBAL PROPERTY HARMONICS_FOLDER_OF_${ARG_ROOM_OF})
+    target_include_directories(harmonics_${name} PRIVATE ${folder})
+  endif()
   foreach(dep IN LISTS ARG_DEPS)
     target_link_libraries(harmonics_${name} PUBLIC harmonics_${dep})
   endforeach()
@@ -60,7 +72,7 @@ function(harmonics_module name)
     list(TRANSFORM ARG_HEADERS PREPEND include/harmonics/${name}/)
     install(FILES ${ARG_HEADERS} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/harmonics/${name})
   endif()
-  if(HARMONICS_FUZZ)
+  if(HARMONICS_FUZZ AND NOT ARG_ROOM_OF)
     harmonics_fuzzers(${name})
   endif()
   if(HARMONICS_BUILD_TESTS)
@@ -120,7 +132,8 @@ function(harmonics_test module source)
   get_filename_component(stem ${source} NAME_WE)
   set(program ${module}_${stem})
   add_executable(${program} ${source})
-  target_include_directories(${program} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  get_property(folder GLOBAL PROPERTY HARMONICS_FOLDER_OF_${module})  # where the module has rooms
+  target_include_directories(${program} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR} ${folder})
   target_link_libraries(${program} PRIVATE harmonics_${module} harmonics_base_testing
                         GTest::gtest_main GTest::gmock ${ARG_LIBS})
   set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
@@ -154,9 +167,9 @@ function(harmonics_fuzzer module source)
   set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
 endfunction()
 
-# A fuzzer of the whole module for every *_fuzz.cc in the current folder.
+# A fuzzer of the whole module for every *_fuzz.cc in the current folder and its rooms.
 function(harmonics_fuzzers module)
-  file(GLOB sources CONFIGURE_DEPENDS *_fuzz.cc)
+  file(GLOB sources CONFIGURE_DEPENDS *_fuzz.cc */*_fuzz.cc)
   foreach(source IN LISTS sources)
     harmonics_fuzzer(${module} ${source} LIBS harmonics_${module})
   endforeach()

@@ -20,8 +20,8 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 def find(path, bracket, name):
     """The file of the repository that an include names, or None."""
     if bracket == '"':
-        found = path.parent / name
-        return found if found.is_file() else None
+        module = ROOT.joinpath(*path.relative_to(ROOT).parts[:2])  # of a room
+        return next((folder / name for folder in (path.parent, module) if (folder / name).is_file()), None)
     return next(iter(ROOT.glob(f'src/*/include/{name}')), None)
 
 

@@ -25,15 +25,15 @@ MACHINE_PATH = re.compile(
 SLEEP = re.compile(r'\b(?:sleep_for|sleep_until|usleep|nanosleep)\s*\(|\btime\.sleep\(')
 
 # Which library may be included where (the table in docs/ARCHITECTURE.md). Tests of a module count
-# as the module. A library that is not here may be included nowhere.
+# as the module; "module/room" is one folder of it. A library that is not here may be included nowhere.
 TORCH_USERS = {'tensor_torch', 'runtime', 'dispatch', 'apps/harmonics-torch', 'bench'}
 TESTS, BENCHES, APPS = 'tests', 'bench', 'apps'
 LIBRARIES = {
     'fmt/': {'base'}, 'spdlog/': {'base'},
     'torch/': TORCH_USERS, 'ATen/': TORCH_USERS, 'c10/': TORCH_USERS,
     'openssl/': {'custody', 'transport', 'rpc', 'server'}, 'sodium.h': {'custody'}, 'sodium/': {'custody'},
-    'yaml-cpp/': {'plan'}, 'zstd.h': {'transport'}, 'arrow/': {'transport'},
-    'grpcpp/': {'transport', 'rpc', BENCHES}, 'grpc/': {'transport', 'rpc'}, 'google/protobuf/': {'rpc'},
+    'yaml-cpp/': {'plan'}, 'zstd.h': {'transport'}, 'arrow/': {'transport/flight'},
+    'grpcpp/': {'transport/grpc', 'rpc', BENCHES}, 'grpc/': {'transport/grpc', 'rpc'}, 'google/protobuf/': {'rpc'},
     'cluster.grpc.pb.h': {'rpc'},
     'CL/': {'runtime'}, 'clblast.h': {'runtime'}, 'mpi.h': {'dispatch'},
     'sqlite3.h': {'store'}, 'libpq-fe.h': {'store'},
@@ -98,6 +98,11 @@ def module_of(path):
         torch_file = path.parts[1] == 'tensor' and path.name in ('torch.cc', 'torch_test.cc')
         return 'tensor_torch' if torch_file else path.parts[1]
     return '/'.join(path.parts[:2]) if path.parts[0] == 'apps' else path.parts[0]
+
+
+def same_module(one, other):
+    """Whether two files outside public folders can be compiled as one unit."""
+    return one.parent == other.parent or (one.parts[0] == 'src' and one.parts[:2] == other.parts[:2])
 
 
 def words_of(name):
@@ -181,7 +186,8 @@ def allowed(path, users):
         return is_test(path)
     if BENCHES in users and path.stem.endswith('_bench'):
         return True
-    return module in users or (APPS in users and module.startswith('apps/'))
+    room = '/'.join(path.parts[1:3])
+    return module in users or room in users or (APPS in users and module.startswith('apps/'))
 
 
 def check_house_include(tree, path, line, target):
@@ -217,8 +223,11 @@ def check_include(tree, path, line, target):
 
 
 def is_beside(tree, path, target):
-    """A private header in the same folder or, for a test or benchmark, a test's header of any module."""
+    """A private header in the same folder, one of the module by its path there ("room/header.h") or, for a test or
+    benchmark, a test's header of any module."""
     if (tree.root / path.parent / target).is_file():
+        return True
+    if path.parts[0] == 'src' and 'include' not in path.parts and (tree.root / Path(*path.parts[:2]) / target).is_file():
         return True
     return ((is_test(path) or path.parts[0] == BENCHES)
             and any(other.name == target and is_test(other) for other in tree.files))
@@ -315,7 +324,7 @@ def check_hidden_constants(tree):
         code = cpp_scan.bare(tree.read(path))
         for match in CONSTANT.finditer(code):
             for header in said.get(match.group(1), []):
-                if 'include' in header.parts or header.parent == path.parent:
+                if 'include' in header.parts or same_module(header, path):
                     tree.report(path, code.count('\n', 0, match.start()) + 1, 'hidden-constant',
                                 f"'{match.group(1)}' is also in {header}: rename one of them")
 

@@ -8,7 +8,7 @@
 
 #include <harmonics/base/error.h>
 
-#include "message_check.h"
+#include "frame/message_check.h"
 
 namespace harmonics::inline in_transport {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <harmonics/transport/transport.h>
 
-#include "frame_decoder.h"
+#include "frame/frame_decoder.h"
 
 namespace harmonics::inline in_transport {
 

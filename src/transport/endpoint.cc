@@ -1,40 +1,19 @@
 #include "endpoint.h"
 
-#include <algorithm>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/log.h>
 
-#include "message_check.h"
-#include "stream_connection.h"
-#include "tls.h"
-
 namespace harmonics::inline in_transport {
 namespace {
 
 // A connection counts as cut after this many periods without a sign of life.
 constexpr int kSilentBeats = 3;
-
-StreamPtr connect_any(const RemoteBinding& binding, TlsContext* tls, const TlsOptions& options,
-                      Deadline deadline, const WakeEvent& cancel) {
-  std::optional<Error> last;
-  for (const SocketAddress& address : resolve(binding.host, binding.port)) {
-    try {
-      Descriptor socket = connect_to(address, deadline, cancel);
-      if (tls == nullptr) return make_plain_stream(std::move(socket), address.text());
-      const std::string& name = options.server_name.empty() ? binding.host : options.server_name;
-      return tls->wrap(std::move(socket), name, deadline, &cancel);
-    } catch (const Error& error) {
-      if (error.code() == ErrorCode::kCancelled) throw;
-      last = error;
-    }
-  }
-  throw *last;
-}
 
 // Once for each address: whoever can reach it and knows the names can be the other end.
 void warn_of_open_door(const SocketAddress& address, const TransportOptions& options) {
@@ -92,23 +71,6 @@ TransportPtr listen_or_connect(const SocketAddress& address, bool must_listen,
         binding.name, address.text());
   }
   return start_connecting(binding, options, std::move(route));
-}
-
-TransportPtr make_tcp(const RemoteBinding& binding, const TransportOptions& options) {
-  Route route;
-  std::shared_ptr<TlsContext> tls;
-  route.open_listener = open_socket_listener;
-  route.make_connection = [](StreamPtr stream, const Agreement& agreement, Deadline) {
-    return make_stream_connection(std::move(stream), DecoderLimits{agreement.max_message_size()});
-  };
-  if (options.tls.enabled()) {
-    tls = std::make_shared<TlsContext>(options.tls, TlsContext::Side::kConnecting);
-  }
-  route.connect = [binding, tls, options = options.tls](Deadline deadline,
-                                                        const WakeEvent& cancel) {
-    return connect_any(binding, tls.get(), options, deadline, cancel);
-  };
-  return make_between_hosts(binding, options, std::move(route));
 }
 
 TransportPtr make_between_hosts(const RemoteBinding& binding, const TransportOptions& options,

@@ -3,15 +3,15 @@
 
 #include <functional>
 
-#include "session_transport.h"
+#include "session/session_transport.h"
 
 namespace harmonics::inline in_transport {
 
 /// TCP between hosts.
 [[nodiscard]] TransportPtr make_tcp(const RemoteBinding& binding, const TransportOptions& options);
 
-/// gRPC between hosts; where the program does not connection it, an Error (kUnimplemented) that
-/// names the target.
+/// gRPC between hosts; where the program does not link it, an Error (kUnimplemented) that names
+/// the target.
 [[nodiscard]] TransportPtr make_grpc(const RemoteBinding& binding, const TransportOptions& options);
 
 /// Shared memory inside one host: whoever comes first listens, on a local socket.

@@ -16,7 +16,7 @@
 
 #include <error_testing.h>
 
-#include "frame_testing.h"
+#include "frame/frame_testing.h"
 #include "port_testing.h"
 
 namespace harmonics::inline in_transport {

@@ -18,9 +18,9 @@
 #include <error_testing.h>
 
 #include "endpoint_testing.h"
-#include "frame_testing.h"
-#include "greet.h"
+#include "frame/frame_testing.h"
 #include "reception.h"
+#include "session/greet.h"
 
 namespace harmonics::inline in_transport {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <harmonics/base/log.h>
 
-#include "tls.h"
+#include "tcp/tls.h"
 
 namespace harmonics::inline in_transport {
 namespace {

@@ -2,9 +2,9 @@
 #include <harmonics/transport/transport.h>
 
 #include "endpoint.h"
-#include "message_check.h"
+#include "frame/message_check.h"
 #include "replicas.h"
-#include "token_key.h"
+#include "session/token_key.h"
 
 namespace harmonics::inline in_transport {
 namespace {
@@ -50,7 +50,7 @@ void check_options(const RemoteBinding& binding, const TransportOptions& options
 
 }  // namespace
 
-// Stand-ins: a program that connections the part gets the part's own.
+// Stand-ins: a program that links the part gets the part's own.
 [[gnu::weak]] TransportPtr make_grpc(const RemoteBinding& binding, const TransportOptions&) {
   not_linked(binding, "harmonics::transport_grpc", "HARMONICS_WITH_GRPC");
 }

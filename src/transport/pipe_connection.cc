@@ -8,7 +8,7 @@
 #include <harmonics/transport/crc32c.h>
 
 #include "pipe.h"
-#include "stream_connection.h"
+#include "tcp/stream_connection.h"
 
 namespace harmonics::inline in_transport {
 namespace {

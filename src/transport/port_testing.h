@@ -10,7 +10,7 @@
 #include <harmonics/base/format.h>
 #include <harmonics/base/random.h>
 
-#include "handshake.h"
+#include "session/handshake.h"
 #include "socket.h"
 
 namespace harmonics::inline in_transport {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "greet.h"
 #include "log_limit.h"
+#include "session/greet.h"
 
 namespace harmonics::inline in_transport {
 

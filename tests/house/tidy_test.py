@@ -134,6 +134,21 @@ class Tidy(unittest.TestCase):
         self.expect('include', {'src/base/a.cc': '#include "harmonics/base/a.h"\n'})
         self.expect('include', {'src/base/a.cc': '#include "../graph/g.cc"\n'})
 
+    def test_rooms(self):
+        room = {'src/graph/CMakeLists.txt': 'harmonics_module(graph ROOMS HEADERS g.h SOURCES g.cc in/h.cc)\n',
+                'src/graph/own.h': '#pragma once\n', 'src/graph/in/h.h': '#pragma once\n',
+                'src/graph/g.cc': '#include "in/h.h"\n', 'src/graph/in/h.cc': '#include "h.h"\n#include "own.h"\n'}
+        self.assertEqual(self.findings(room), [])
+        self.expect('include', {**room, 'src/graph/in/h.cc': '#include "../own.h"\n'})
+        self.expect('include', {**room, 'src/graph/g.cc': '#include "h.h"\n'})
+        self.expect('include', {**room, 'src/graph/include/harmonics/graph/g.h': '#pragma once\n#include "own.h"\n'})
+
+    def test_a_library_of_one_room(self):
+        cmake = {'src/CMakeLists.txt': 'set(HARMONICS_MODULES base tensor tensor_torch graph transport runtime)\n',
+                 'src/transport/CMakeLists.txt': 'harmonics_module(transport SOURCES t.cc grpc/g.cc)\n'}
+        self.assertEqual(self.findings({**cmake, 'src/transport/grpc/g.cc': '#include <grpcpp/grpcpp.h>\n'}), [])
+        self.expect('library', {**cmake, 'src/transport/t.cc': '#include <grpcpp/grpcpp.h>\n'})
+
     def test_machine_paths(self):
         for path in ('/ho' 'me/ann/x', '/ro' 'ot/x', '/wo' 'rk', '/usr/lo' 'cal/lib'):
             self.expect('machine-path', {'README.md': f'look in {path}\n'}, line=1)

@@ -7,7 +7,7 @@
 #include <harmonics/base/error.h>
 
 #include "frame_testing.h"
-#include "handshake.h"
+#include "session/handshake.h"
 
 namespace {
 

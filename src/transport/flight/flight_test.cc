@@ -19,7 +19,7 @@
 
 #include "endpoint_testing.h"
 #include "flight_tensor.h"
-#include "frame_testing.h"
+#include "frame/frame_testing.h"
 #include "socket.h"
 #include "tls_testing.h"
 

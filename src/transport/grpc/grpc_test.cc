@@ -17,7 +17,7 @@
 #include <error_testing.h>
 
 #include "endpoint_testing.h"
-#include "frame_testing.h"
+#include "frame/frame_testing.h"
 #include "grpc_call.h"
 #include "reception.h"
 #include "tls_testing.h"

@@ -11,8 +11,8 @@
 #include <harmonics/base/log.h>
 
 #include "flight_tensor.h"
-#include "session_transport.h"
-#include "stream_connection.h"
+#include "session/session_transport.h"
+#include "tcp/stream_connection.h"
 
 namespace harmonics::inline in_transport {
 namespace {

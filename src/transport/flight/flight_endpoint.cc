@@ -10,7 +10,7 @@
 #include "endpoint.h"
 #include "flight_guest.h"
 #include "flight_pipe.h"
-#include "tls.h"
+#include "tcp/tls.h"
 
 namespace harmonics::inline in_transport {
 namespace {

@@ -12,7 +12,7 @@
 #include "endpoint.h"
 #include "grpc_call.h"
 #include "replicas.h"
-#include "tls.h"
+#include "tcp/tls.h"
 
 namespace harmonics::inline in_transport {
 namespace {

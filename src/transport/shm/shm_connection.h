@@ -3,7 +3,7 @@
 #pragma once
 
 #include "connection.h"
-#include "greet.h"
+#include "session/greet.h"
 
 namespace harmonics::inline in_transport {
 

@@ -15,7 +15,7 @@
 #include <error_testing.h>
 
 #include "endpoint_testing.h"
-#include "frame_testing.h"
+#include "frame/frame_testing.h"
 #include "shm_blocks.h"
 #include "shm_connection.h"
 #include "shm_ring.h"

@@ -13,7 +13,7 @@
 #include <harmonics/transport/message.h>
 
 #include "codec.h"
-#include "session.h"
+#include "session/session.h"
 
 namespace harmonics::inline in_transport {
 

@@ -7,7 +7,7 @@
 #include <harmonics/base/random.h>
 
 #include "frame_testing.h"
-#include "handshake.h"
+#include "session/handshake.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 

@@ -6,7 +6,7 @@
 
 #include <harmonics/base/log.h>
 
-#include "message_check.h"
+#include "frame/message_check.h"
 
 namespace harmonics::inline in_transport {
 namespace {

@@ -10,9 +10,9 @@
 #include <error_testing.h>
 
 #include "endpoint_testing.h"
-#include "frame_testing.h"
-#include "handshake.h"
+#include "frame/frame_testing.h"
 #include "reception.h"
+#include "session/handshake.h"
 #include "tls_testing.h"
 
 namespace harmonics::inline in_transport {

@@ -12,7 +12,7 @@
 #include <error_testing.h>
 
 #include "endpoint_testing.h"
-#include "frame_testing.h"
+#include "frame/frame_testing.h"
 #include "rough_proxy_testing.h"
 #include "tls_testing.h"
 
