@@ -11,4 +11,12 @@ std::vector<LayerType> builtin_layer_types();
 std::vector<ActivationType> builtin_activation_types();
 std::vector<LossType> builtin_loss_types();
 
+// The layers by theme, for builtin_layer_types.
+std::vector<LayerType> window_layer_types();
+std::vector<LayerType> norm_layer_types();
+std::vector<LayerType> attention_layer_types();
+std::vector<LayerType> token_layer_types();
+std::vector<LayerType> shape_layer_types();
+std::vector<LayerType> element_layer_types();
+
 }  // namespace harmonics::inline in_graph

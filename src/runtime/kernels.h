@@ -9,9 +9,20 @@
 
 namespace harmonics::inline in_runtime {
 
-std::map<std::string, TorchLayer, std::less<>> builtin_layers();
+using LayerKernels = std::map<std::string, TorchLayer, std::less<>>;
+
+LayerKernels builtin_layers();
 std::map<std::string, TorchActivation, std::less<>> builtin_activations();
 std::map<std::string, TorchLoss, std::less<>> builtin_losses();
+
+// The layers by theme, for builtin_layers. A kernel reads lengths from the tensors that come and
+// never from its LayerQuery: where a graph has named axes, batches of one stage differ in length.
+LayerKernels window_kernels();
+LayerKernels norm_kernels();
+LayerKernels attention_kernels();
+LayerKernels token_kernels();
+LayerKernels shape_kernels();
+LayerKernels element_kernels();
 
 /// Inverted dropout: zeroes elements with probability p and scales the rest by 1/(1-p). Which ones
 /// is a pure function of key, step and each row's sample number, on every device.

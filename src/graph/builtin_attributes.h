@@ -1,0 +1,61 @@
+// What the shapes of layers that ship have in common (private to graph).
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <harmonics/base/format.h>
+#include <harmonics/graph/layer_type.h>
+
+namespace harmonics::inline in_graph {
+
+/// As many inputs as a layer may have.
+inline constexpr std::size_t kManyInputs = 1024;
+
+inline AttributeSpec required(std::string name) { return {std::move(name), std::nullopt, true}; }
+inline AttributeSpec optional(std::string name) { return {std::move(name), std::nullopt, false}; }
+inline AttributeSpec with_default(std::string name, Attribute value) {
+  return {std::move(name), std::move(value), false};
+}
+
+inline std::int64_t integer_or(const LayerQuery& q, std::string_view name, std::int64_t otherwise) {
+  return q.has(name) ? q.integer(name) : otherwise;
+}
+inline double number_or(const LayerQuery& q, std::string_view name, double otherwise) {
+  return q.has(name) ? q.number(name) : otherwise;
+}
+
+inline double elements(const Shape& shape) { return static_cast<double>(element_count(shape)); }
+
+/// Bound of the start values of a weight that sums over `fan_in` inputs.
+inline double kaiming_bound(std::int64_t fan_in) {
+  return fan_in > 0 ? 1.0 / std::sqrt(static_cast<double>(fan_in)) : 0.0;
+}
+
+// Refusals that many layers share.
+inline void need_rank(const LayerQuery& q, std::size_t rank, std::string_view axes) {
+  if (q.inputs[0].shape.size() != rank) q.refuse(format("needs an input of shape {}", axes));
+}
+inline void need_an_axis(const LayerQuery& q) {
+  if (q.inputs[0].shape.empty()) q.refuse("needs an input with at least one axis");
+}
+inline void need_floating(const LayerQuery& q) {
+  for (const TensorSpec& input : q.inputs) {
+    if (!is_floating(input.dtype)) q.refuse("needs a floating-point input");
+  }
+}
+
+/// One value for both axes of an image, or a list of two.
+inline Shape pair_of(const LayerQuery& q, std::string_view name, std::int64_t minimum) {
+  Shape value = q.list(name);
+  if (value.size() == 1) value.push_back(value[0]);
+  if (value.size() != 2 || value[0] < minimum || value[1] < minimum || value[0] > 1'000'000 ||
+      value[1] > 1'000'000) {
+    q.refuse(format("'{}' must be one or two numbers of at least {}", name, minimum));
+  }
+  return value;
+}
+
+}  // namespace harmonics::inline in_graph

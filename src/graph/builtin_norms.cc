@@ -1,0 +1,47 @@
+// Layers that bring numbers to one scale.
+#include <harmonics/base/format.h>
+
+#include "builtin.h"
+#include "builtin_attributes.h"
+
+namespace harmonics::inline in_graph {
+namespace {
+
+LayerShape infer_batch_norm(const LayerQuery& q) {
+  need_floating(q);
+  const std::size_t rank = q.inputs[0].shape.size();
+  if (rank != 1 && rank != 3)
+    q.refuse("needs an input of shape {features} or {channels, height, width}");
+  const std::int64_t channels = q.inputs[0].shape[0];
+  LayerShape result{q.inputs[0], {}, 8.0 * elements(q.inputs[0].shape)};
+  result.parameters = {{"weight", {channels}, Init::kConstant, 1},
+                       {"bias", {channels}, Init::kConstant, 0},
+                       {"running_mean", {channels}, Init::kConstant, 0, false},
+                       {"running_var", {channels}, Init::kConstant, 1, false}};
+  return result;
+}
+
+LayerShape infer_layer_norm(const LayerQuery& q) {
+  need_floating(q);
+  if (q.inputs[0].shape.empty()) q.refuse("needs an input with at least one axis");
+  const std::int64_t width = q.inputs[0].shape.back();
+  LayerShape result{q.inputs[0], {}, 8.0 * elements(q.inputs[0].shape)};
+  result.parameters = {{"weight", {width}, Init::kConstant, 1},
+                       {"bias", {width}, Init::kConstant, 0}};
+  return result;
+}
+
+}  // namespace
+
+std::vector<LayerType> norm_layer_types() {
+  return {
+      {"batch_norm",
+       {with_default("eps", 1e-5), with_default("momentum", 0.1)},
+       1,
+       1,
+       infer_batch_norm},
+      {"layer_norm", {with_default("eps", 1e-5)}, 1, 1, infer_layer_norm},
+  };
+}
+
+}  // namespace harmonics::inline in_graph
