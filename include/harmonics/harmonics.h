@@ -105,6 +105,10 @@
 #include <harmonics/graph/partition.h>
 #include <harmonics/graph/units.h>
 #include <harmonics/graph/zoo.h>
+#include <harmonics/models/gguf.h>
+#include <harmonics/models/mapped_file.h>
+#include <harmonics/models/safetensors_header.h>
+#include <harmonics/models/weight_source.h>
 #include <harmonics/place/deployment.h>
 #include <harmonics/place/devices.h>
 #include <harmonics/place/place.h>

@@ -1,7 +1,6 @@
 #include <harmonics/runtime/safetensors.h>
 
 #include <array>
-#include <cstring>
 #include <fstream>
 #include <utility>
 #include <vector>
@@ -10,33 +9,12 @@
 #include <harmonics/base/file.h>
 #include <harmonics/base/json.h>
 #include <harmonics/custody/digest.h>
+#include <harmonics/models/safetensors_header.h>
 
 namespace harmonics::inline in_runtime {
 namespace {
 
 constexpr std::string_view kChecksumKey = "sha256";
-constexpr std::array<std::string_view, kDTypeCount> kDTypeNames = {
-    "F32", "F64", "BF16", "F16", "I64", "I32", "I8", "U8", "BOOL"};
-
-Json header_json(const Safetensors& content, bool checksum) {
-  Json metadata = Json::object();
-  for (const auto& [key, value] : content.metadata) metadata.set(key, value);
-  if (checksum) metadata.set(kChecksumKey, std::string(64, '0'));
-  Json::Object members;
-  members.emplace_back("__metadata__", std::move(metadata));
-  std::uint64_t offset = 0;
-  for (const auto& [name, tensor] : content.tensors) {
-    Json shape = Json::array();
-    for (const std::int64_t axis : tensor.shape()) shape.push(axis);
-    Json entry;
-    entry.set("dtype", kDTypeNames.at(static_cast<int>(tensor.dtype())));
-    entry.set("shape", std::move(shape));
-    entry.set("data_offsets", Json(Json::Array{Json(offset), Json(offset + tensor.byte_size())}));
-    members.emplace_back(name, std::move(entry));
-    offset += tensor.byte_size();
-  }
-  return members;
-}
 
 /// A file that is being read and checked.
 class Reader {
@@ -50,22 +28,27 @@ class Reader {
     if (!file_) fail_errno(errno, format("cannot read '{}'", path.string()));
     size_ = std::filesystem::file_size(path, error);
     if (error) broken("it is not a regular file");
+    read_header();
   }
 
-  Safetensors read(bool with_tensors = true) {
-    read_header();
+  Safetensors read() {
+    const SafetensorsHeader header =
+        parse_safetensors_header(header_, size_ - 8 - header_.size(), path_.string());
     Safetensors content;
-    const Json header = Json::parse(header_, path_.string());
-    if (!header.is_object()) broken("its header is not a JSON object");
-    if (const Json* metadata = header.find("__metadata__")) {
-      for (const auto& [key, value] : metadata->as_object()) {
-        content.metadata[key] = value.as_string();
-      }
+    content.metadata = header.metadata;
+    for (const SafetensorsEntry& entry : header.tensors) {
+      Tensor tensor = Tensor::empty(entry.spec.shape, entry.spec.dtype);
+      file_.seekg(static_cast<std::streamoff>(header.data_offset + entry.begin));
+      take(tensor.mutable_bytes().data(), tensor.byte_size());
+      in_file_order_.emplace(entry.begin, tensor);
+      content.tensors.emplace(entry.name, std::move(tensor));
     }
-    if (!with_tensors) return content;
-    read_data(header, content);
     check(content);
     return content;
+  }
+
+  std::map<std::string, std::string> metadata() {
+    return parse_safetensors_metadata(header_, path_.string());
   }
 
  private:
@@ -79,64 +62,15 @@ class Reader {
   }
 
   void read_header() {
-    if (size_ < 8) broken(format("it has only {} bytes", size_));
-    std::uint64_t length = 0;
-    take(&length, sizeof length);
-    if (length > kMaxSafetensorsHeader || length > size_ - 8) {
-      broken(
-          format("its header claims {} bytes, the file has {}; it is truncated or of another kind",
-                 length, size_));
-    }
-    header_.resize(length);
-    take(header_.data(), length);
-    digest_.update(std::as_bytes(std::span(&length, 1)));
+    std::array<std::byte, kSafetensorsPrefix> prefix{};
+    if (size_ >= prefix.size()) take(prefix.data(), prefix.size());
+    header_.resize(safetensors_header_size(prefix, size_, path_.string()));
+    take(header_.data(), header_.size());
+    digest_.update(prefix);
   }
 
-  void read_data(const Json& header, Safetensors& content) {
-    data_size_ = size_ - 8 - header_.size();
-    std::uint64_t expected = 0;
-    for (const auto& [name, entry] : header.as_object()) {
-      if (name == "__metadata__") continue;
-      expected += read_tensor(name, entry, content);
-    }
-    if (expected != data_size_) {
-      broken(format("its tensors take {} bytes, {} bytes of data are there", expected, data_size_));
-    }
-  }
-
-  std::uint64_t read_tensor(const std::string& name, const Json& entry, Safetensors& content) {
-    TensorSpec spec;
-    for (const Json& axis : entry.at("shape").as_array()) spec.shape.push_back(axis.as_integer());
-    const std::string& dtype = entry.at("dtype").as_string();
-    const auto known = std::find(kDTypeNames.begin(), kDTypeNames.end(), dtype);
-    if (known == kDTypeNames.end())
-      broken(format("tensor '{}' has the unknown dtype {}", name, dtype));
-    spec.dtype = static_cast<DType>(known - kDTypeNames.begin());
-    const auto& offsets = entry.at("data_offsets").as_array();
-    if (offsets.size() != 2) broken(format("tensor '{}' has no begin and end", name));
-    const std::int64_t begin = offsets[0].as_integer(), end = offsets[1].as_integer();
-    const auto bytes = byte_count(spec);
-    if (begin < 0 || end < begin || static_cast<std::uint64_t>(end) > data_size_ ||
-        end - begin != bytes) {
-      broken(format("tensor '{}' of {} claims bytes {} to {} of {}", name, spec_text(spec), begin,
-                    end, data_size_));
-    }
-    Tensor tensor = Tensor::empty(spec.shape, spec.dtype);
-    file_.seekg(static_cast<std::streamoff>(8 + header_.size() + begin));
-    take(tensor.mutable_bytes().data(), tensor.byte_size());
-    in_file_order_.emplace(begin, tensor);
-    content.tensors.emplace(name, std::move(tensor));
-    return static_cast<std::uint64_t>(bytes);
-  }
-
-  // Tensors that tile the data without gaps or overlaps were read whole, so hashing them is hashing
-  // the file.
+  // The tensors cover the data, so hashing them in their order is hashing the file.
   void check(const Safetensors& content) {
-    std::int64_t at = 0;
-    for (const auto& [begin, tensor] : in_file_order_) {
-      if (begin != at && tensor.byte_size() != 0) broken("its tensors overlap or leave gaps");
-      at = std::max(at, begin + static_cast<std::int64_t>(tensor.byte_size()));
-    }
     const auto claimed = content.metadata.find(std::string(kChecksumKey));
     if (claimed == content.metadata.end()) return;
     const std::size_t digits = header_.find(claimed->second);
@@ -154,9 +88,8 @@ class Reader {
   const std::filesystem::path& path_;
   std::ifstream file_;
   std::uint64_t size_ = 0;
-  std::uint64_t data_size_ = 0;
   std::string header_;
-  std::multimap<std::int64_t, Tensor> in_file_order_;
+  std::multimap<std::uint64_t, Tensor> in_file_order_;
   Sha256 digest_;
 };
 
@@ -164,8 +97,12 @@ class Reader {
 
 std::string write_safetensors(const std::filesystem::path& path, const Safetensors& content,
                               bool checksum) {
-  std::string header = header_json(content, checksum).dump();
-  header.append((8 - header.size() % 8) % 8, ' ');  // readers expect aligned data
+  Json metadata = Json::object();
+  for (const auto& [key, value] : content.metadata) metadata.set(key, value);
+  if (checksum) metadata.set(kChecksumKey, std::string(64, '0'));
+  std::vector<SafetensorsEntry> entries;
+  for (const auto& [name, tensor] : content.tensors) entries.push_back({name, tensor.spec()});
+  std::string header = safetensors_header_text(entries, std::move(metadata));
   const std::uint64_t length = header.size();
   const auto length_bytes = std::as_bytes(std::span(&length, 1));
   std::string digits;
@@ -185,24 +122,10 @@ std::string write_safetensors(const std::filesystem::path& path, const Safetenso
   return digits;
 }
 
-namespace {
-
-Safetensors read_file(const std::filesystem::path& path, bool with_tensors) {
-  try {
-    return Reader(path).read(with_tensors);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kInvalidArgument) throw;
-    fail(ErrorCode::kDataLoss, "'{}' is not a usable safetensors file: {}", path.string(),
-         error.what());
-  }
-}
-
-}  // namespace
-
-Safetensors read_safetensors(const std::filesystem::path& path) { return read_file(path, true); }
+Safetensors read_safetensors(const std::filesystem::path& path) { return Reader(path).read(); }
 
 std::map<std::string, std::string> read_safetensors_metadata(const std::filesystem::path& path) {
-  return read_file(path, false).metadata;
+  return Reader(path).metadata();
 }
 
 }  // namespace harmonics::inline in_runtime

@@ -1,7 +1,7 @@
 // safetensors files: named tensors with a JSON header, readable by any tool of that ecosystem.
 //
-// Layout: u64 header length, JSON header, data. https://github.com/huggingface/safetensors
-// describes it.
+// models/safetensors_header.h describes the header. https://github.com/huggingface/safetensors is
+// the format's home.
 #pragma once
 
 #include <filesystem>
@@ -11,8 +11,6 @@
 #include <harmonics/runtime/stage.h>
 
 namespace harmonics::inline in_runtime {
-
-inline constexpr std::size_t kMaxSafetensorsHeader = std::size_t{100} << 20;
 
 struct Safetensors {
   NamedTensors tensors;
