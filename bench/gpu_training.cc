@@ -17,8 +17,8 @@
 #include <harmonics/base/format.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/graph/zoo.h>
-#include <harmonics/runtime/cycle_runtime.h>
 #include <harmonics/runtime/devices.h>
+#include <harmonics/schedule/cycle_runtime.h>
 #include <harmonics/tensor/torch.h>
 
 #include "reference/libtorch_mixed_networks.h"
@@ -47,9 +47,9 @@ struct Setup {
 };
 
 template <typename Network>
-std::unique_ptr<reference::MixedNetwork> by_hand(const StageChain& chain, const Setup& setup) {
+std::unique_ptr<reference::MixedNetwork> by_hand(const StageRow& row, const Setup& setup) {
   std::map<std::string, at::Tensor> weights;
-  for (const auto& [name, value] : chain.parameters()) {
+  for (const auto& [name, value] : row.parameters()) {
     weights[name] = to_torch(value).clone().to(setup.device());
   }
   return std::make_unique<Network>(std::move(weights), setup.gpu ? at::kBFloat16 : at::kFloat);
@@ -111,10 +111,10 @@ bool compare(const Contest& contest, const Setup& setup) {
     inputs[node.name] = from_torch(is_floating(node.dtype) ? image : label).reshaped(shape);
   }
   const auto options = setup.options(contest.micro_batches);
-  StageChain chain(partition_graph(graph, contest.parts),
-                   std::vector<RuntimeOptions>(contest.parts, options));
-  HandLoop hand(by_hand<Network>(chain, setup), contest.micro_batches, setup.device());
-  const double first = chain.train(inputs).taps.loss_sum, expected = hand.train(image, label);
+  StageRow row(partition_graph(graph, contest.parts),
+               std::vector<RuntimeOptions>(contest.parts, options));
+  HandLoop hand(by_hand<Network>(row, setup), contest.micro_batches, setup.device());
+  const double first = row.train(inputs).taps.loss_sum, expected = hand.train(image, label);
   if (!(std::abs(first - expected) <= (setup.gpu ? 2e-2 : 1e-4) * expected)) {
     std::printf("%s: the sides do not compute the same: loss %.6f and %.6f\n", contest.name.c_str(),
                 first, expected);
@@ -129,7 +129,7 @@ bool compare(const Contest& contest, const Setup& setup) {
   };
   std::vector<double> ours, references, ratios;
   for (int round = 0; round < setup.rounds; ++round) {
-    ours.push_back(timed([&] { chain.train(inputs); }));
+    ours.push_back(timed([&] { row.train(inputs); }));
     references.push_back(timed([&] { hand.train(image, label); }));
     ratios.push_back(references.back() / ours.back());
   }

@@ -20,7 +20,7 @@
 #include <harmonics/data/batch_producer.h>
 #include <harmonics/data/memory_producer.h>
 #include <harmonics/graph/partition.h>
-#include <harmonics/runtime/cycle_runtime.h>
+#include <harmonics/schedule/cycle_runtime.h>
 #include <harmonics/schedule/remote_scheduler.h>
 
 #include "mlp_graph.h"
@@ -95,14 +95,13 @@ class Side {
 };
 
 /// Seconds that each stage works per micro-batch, its share of the update included.
-std::pair<double, double> stage_times(StageChain& chain, const NamedTensors& data,
-                                      std::uint64_t step) {
+std::pair<double, double> stage_times(StageRow& row, const NamedTensors& data, std::uint64_t step) {
   const SlicedBatch batch = slice_batch(data, batch_rows(data), kMicroBatches, step);
   double spent[2] = {0, 0};
   const auto timed = [&](std::size_t stage, const std::function<void()>& work) {
     spent[stage] += bench::measured(work).wall;
   };
-  std::vector<Stage>& stages = chain.stages();
+  std::vector<Stage>& stages = row.stages();
   for (std::size_t i = 0; i < batch.micro_batches.size(); ++i) {
     const MicroBatch& micro_batch = batch.micro_batches[i];
     NamedTensors sent, back;
@@ -152,7 +151,7 @@ class Contest {
       : socket_(socket),
         side_(0, batch, place),
         data_(noise(batch)),
-        chain_(partition_graph(bench::mlp_graph(), 2), {one_thread(), one_thread()}) {
+        row_(partition_graph(bench::mlp_graph(), 2), {one_thread(), one_thread()}) {
     round();  // the first one warms up
   }
 
@@ -161,7 +160,7 @@ class Contest {
     made.alone = bench::measured([&] { side_.whole_step(); }).wall;
     made.pipeline = both('h', [&] { side_.half_step(); });
     made.together = both('w', [&] { side_.whole_step(); });
-    std::tie(made.t0, made.t1) = stage_times(chain_, data_, step_++);
+    std::tie(made.t0, made.t1) = stage_times(row_, data_, step_++);
     return made;
   }
 
@@ -182,7 +181,7 @@ class Contest {
   const int socket_;
   Side side_;
   NamedTensors data_;
-  StageChain chain_;
+  StageRow row_;
   std::uint64_t step_ = 0;
 };
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <harmonics/graph/zoo.h>
-#include <harmonics/runtime/cycle_runtime.h>
+#include <harmonics/schedule/cycle_runtime.h>
 #include <harmonics/tensor/torch.h>
 
 #include "mlp_graph.h"
@@ -47,7 +47,7 @@ bool compare(Contest contest, int rounds) {
   const NamedTensors inputs = {{"image", from_torch(image)},
                                {"label", from_torch(label_column ? label.unsqueeze(1) : label)}};
   torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9));
-  const auto ours = [&] { runtime.chain().train(inputs); };
+  const auto ours = [&] { runtime.row().train(inputs); };
   const auto reference = [&] {
     optimizer.zero_grad();
     torch::nn::functional::cross_entropy(net->forward(image), label).backward();

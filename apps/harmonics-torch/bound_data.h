@@ -11,7 +11,7 @@
 #include <harmonics/data/producer.h>
 #include <harmonics/graph/graph.h>
 #include <harmonics/options/train_settings.h>
-#include <harmonics/runtime/trainer.h>
+#include <harmonics/schedule/trainer.h>
 
 namespace harmonics::inline in_torch_program {
 

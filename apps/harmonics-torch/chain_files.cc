@@ -3,7 +3,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/custody/chain.h>
-#include <harmonics/runtime/stage_custody.h>
+#include <harmonics/schedule/stage_custody.h>
 
 namespace harmonics::inline in_torch_program {
 namespace {

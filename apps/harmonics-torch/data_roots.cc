@@ -5,9 +5,9 @@
 #include <harmonics/custody/merkle.h>
 #include <harmonics/custody/records.h>
 #include <harmonics/data/batch_producer.h>
-#include <harmonics/runtime/batch_runner.h>
-#include <harmonics/runtime/manifest.h>
 #include <harmonics/runtime/safetensors.h>
+#include <harmonics/schedule/batch_runner.h>
+#include <harmonics/schedule/manifest.h>
 
 #include "bound_data.h"
 #include "resumed_settings.h"

@@ -6,8 +6,8 @@
 
 #include <harmonics/base/clock.h>
 #include <harmonics/base/json.h>
-#include <harmonics/runtime/trainer.h>
 #include <harmonics/schedule/throughput.h>
+#include <harmonics/schedule/trainer.h>
 
 namespace harmonics::inline in_torch_program {
 

@@ -7,7 +7,7 @@
 #include <harmonics/data/batch_producer.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/proven/int8_network.h>
-#include <harmonics/runtime/checkpoint.h>
+#include <harmonics/schedule/checkpoint.h>
 
 #include "bound_data.h"
 #include "run_int8.h"
@@ -54,9 +54,9 @@ std::int64_t winner(std::span<const float> row) {
   return std::ranges::max_element(row) - row.begin();
 }
 
-void compare_batch(StageChain& chain, const HarmonicGraph& graph, const Int8Network& network,
+void compare_batch(StageRow& row, const HarmonicGraph& graph, const Int8Network& network,
                    const NamedTensors& batch, Comparison& comparison) {
-  const Tensor expected = chain.infer(batch).at(network.consumer);
+  const Tensor expected = row.infer(batch).at(network.consumer);
   const Tensor is = infer(network, batch.at(network.producer));
   judge(graph, batch, expected, comparison.float_taps);
   judge(graph, batch, is, comparison.int8_taps);
@@ -71,7 +71,7 @@ void compare_batch(StageChain& chain, const HarmonicGraph& graph, const Int8Netw
   }
 }
 
-Comparison compare(StageChain& chain, const HarmonicGraph& graph, const Int8Network& network,
+Comparison compare(StageRow& row, const HarmonicGraph& graph, const Int8Network& network,
                    const NamedProducers& producers) {
   Comparison comparison;
   while (true) {
@@ -81,7 +81,7 @@ Comparison compare(StageChain& chain, const HarmonicGraph& graph, const Int8Netw
       if (!rows) return comparison;
       batch.emplace(name, shaped(graph, name, *rows));
     }
-    compare_batch(chain, graph, network, batch, comparison);
+    compare_batch(row, graph, network, batch, comparison);
   }
 }
 
@@ -122,10 +122,10 @@ int quantize(const QuantizeCommand& command) {
   require_sources(document.graph, sources, std::vector<std::string>{input});
   const HarmonicGraph graph = resolve_graph(document.graph, sources);
   const TrainingData data = make_training_data(sources, settings);
-  StageChain chain({graph}, {RuntimeOptions{}});
-  load_weights(command.weights, chain);
+  StageRow row({graph}, {RuntimeOptions{}});
+  load_weights(command.weights, row);
   const Int8Network network =
-      quantize(graph, chain.parameters(), calibration_rows(graph, data.train, input));
+      quantize(graph, row.parameters(), calibration_rows(graph, data.train, input));
   save_int8_network(command.out, network);
   NamedProducers measured = data.test;
   if (measured.empty()) {
@@ -133,7 +133,7 @@ int quantize(const QuantizeCommand& command) {
       measured[name] = std::make_shared<BatchProducer>(source, settings.batch_size);
     }
   }
-  const Comparison comparison = compare(chain, graph, network, measured);
+  const Comparison comparison = compare(row, graph, network, measured);
   switch (command.output) {
     case OutputStyle::kTable:
       write_text(TextStream::kOutput, report_text(network, comparison));

@@ -5,7 +5,7 @@
 
 #include <harmonics/base/listed.h>
 #include <harmonics/options/runtime_options.h>
-#include <harmonics/runtime/checkpoint.h>
+#include <harmonics/schedule/checkpoint.h>
 
 namespace harmonics::inline in_torch_program {
 namespace {

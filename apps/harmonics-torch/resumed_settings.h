@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <harmonics/options/train_settings.h>
-#include <harmonics/runtime/learning_settings.h>
+#include <harmonics/schedule/learning_settings.h>
 
 namespace harmonics::inline in_torch_program {
 

@@ -12,10 +12,10 @@
 #include <harmonics/graph/partition.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/proven/int8_network.h>
-#include <harmonics/runtime/checkpoint.h>
-#include <harmonics/runtime/secure_run.h>
-#include <harmonics/runtime/stage_chain.h>
-#include <harmonics/schedule/secure_chain.h>
+#include <harmonics/schedule/checkpoint.h>
+#include <harmonics/schedule/secure_row.h>
+#include <harmonics/schedule/secure_run.h>
+#include <harmonics/schedule/stage_row.h>
 
 #include "bound_data.h"
 #include "interrupt.h"
@@ -117,10 +117,10 @@ RuntimeOptions run_options(const TrainSettings& settings, const SecureFlags& sec
   return options;
 }
 
-StageChain make_chain(const HarmonicGraph& graph, const TrainSettings& settings,
-                      const RuntimeOptions& options) {
+StageRow make_row(const HarmonicGraph& graph, const TrainSettings& settings,
+                  const RuntimeOptions& options) {
   const auto parts = static_cast<std::size_t>(settings.parts);
-  return StageChain(partition_graph(graph, parts), std::vector(parts, options));
+  return StageRow(partition_graph(graph, parts), std::vector(parts, options));
 }
 
 /// What is run over.
@@ -165,20 +165,20 @@ RunReport compute_float(const RunCommand& command, const HarmonicGraph& graph,
          command.weights.string());
   }
   const RuntimeOptions options = run_options(settings, command.secure);
-  StageChain chain = make_chain(graph, settings, options);
-  load_weights(command.weights, chain);
-  if (options.secure.on) make_secure(chain, options);
+  StageRow row = make_row(graph, settings, options);
+  load_weights(command.weights, row);
+  if (options.secure.on) make_secure(row, options);
   RunReport report = compute(
       [&](const NamedTensors& batch, TapReport& taps) {
         BatchReport done;
-        NamedTensors outputs = rows.measured ? chain.evaluate(batch, done) : chain.infer(batch);
+        NamedTensors outputs = rows.measured ? row.evaluate(batch, done) : row.infer(batch);
         taps += done.taps;
         return outputs;
       },
       graph, rows, open_outputs(graph, command.outputs));
   if (options.secure.on) {
-    chain.custody()->close(chain.stages(), 0);
-    report.proof = chain.custody()->proof();
+    row.custody()->close(row.stages(), 0);
+    report.proof = row.custody()->proof();
     report.chain = command.secure.proof.string();
   }
   return report;

@@ -12,7 +12,7 @@
 #include <harmonics/cluster/task_environment.h>
 #include <harmonics/custody/chain.h>
 #include <harmonics/options/command_line.h>
-#include <harmonics/runtime/checkpoint.h>
+#include <harmonics/schedule/checkpoint.h>
 #include <harmonics/schedule/remote_scheduler.h>
 
 #include "checkpoint_stamp.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <variant>
 
-#include <harmonics/runtime/trainer.h>
+#include <harmonics/schedule/trainer.h>
 
 #include "train_report.h"
 #include "training_job.h"

@@ -4,8 +4,8 @@
 #include <harmonics/base/error.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/place/deployment.h>
-#include <harmonics/runtime/cycle_runtime.h>
 #include <harmonics/runtime/devices.h>
+#include <harmonics/schedule/cycle_runtime.h>
 #include <harmonics/schedule/distributed_scheduler.h>
 #include <harmonics/schedule/replica_scheduler.h>
 

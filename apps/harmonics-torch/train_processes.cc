@@ -32,8 +32,8 @@
 #include <harmonics/custody/chain.h>
 #include <harmonics/custody/keys.h>
 #include <harmonics/graph/partition.h>
-#include <harmonics/runtime/checkpoint.h>
-#include <harmonics/runtime/secure_run.h>
+#include <harmonics/schedule/checkpoint.h>
+#include <harmonics/schedule/secure_run.h>
 #include <harmonics/transport/transport.h>
 
 #include "chain_files.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include <harmonics/base/clock.h>
-#include <harmonics/runtime/trainer.h>
+#include <harmonics/schedule/trainer.h>
 
 namespace harmonics::inline in_torch_program {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include <harmonics/base/json.h>
-#include <harmonics/runtime/trainer.h>
+#include <harmonics/schedule/trainer.h>
 
 namespace harmonics::inline in_torch_program {
 

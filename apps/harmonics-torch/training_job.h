@@ -10,7 +10,7 @@
 #include <harmonics/graph/graph.h>
 #include <harmonics/options/commands.h>
 #include <harmonics/options/train_settings.h>
-#include <harmonics/runtime/cycle_runtime.h>
+#include <harmonics/schedule/cycle_runtime.h>
 #include <harmonics/schedule/distributed_scheduler.h>
 #include <harmonics/schedule/remote_scheduler.h>
 #include <harmonics/schedule/replica_scheduler.h>

@@ -7,10 +7,10 @@
 #include <harmonics/custody/breach.h>
 #include <harmonics/graph/blob.h>
 #include <harmonics/graph/partition.h>
-#include <harmonics/runtime/checkpoint.h>
 #include <harmonics/runtime/safetensors.h>
-#include <harmonics/runtime/signed_weights.h>
-#include <harmonics/runtime/stage_custody.h>
+#include <harmonics/schedule/checkpoint.h>
+#include <harmonics/schedule/signed_weights.h>
+#include <harmonics/schedule/stage_custody.h>
 #include <harmonics/verification/verification.h>
 
 #include "bound_data.h"

@@ -144,27 +144,22 @@
 #include <harmonics/transport/transport.h>
 
 // Where Harmonics was built with libtorch (HARMONICS_WITH_TORCH).
-#if __has_include(<harmonics/runtime/cycle_runtime.h>)
+#if __has_include(<harmonics/schedule/cycle_runtime.h>)
 #include <harmonics/proven/int8_network.h>
 #include <harmonics/proven/proven_pipeline.h>
-#include <harmonics/runtime/batch_runner.h>
-#include <harmonics/runtime/checkpoint.h>
-#include <harmonics/runtime/cycle_runtime.h>
 #include <harmonics/runtime/devices.h>
-#include <harmonics/runtime/learning_settings.h>
-#include <harmonics/runtime/manifest.h>
 #include <harmonics/runtime/opencl_devices.h>
 #include <harmonics/runtime/options.h>
 #include <harmonics/runtime/parameter_set.h>
 #include <harmonics/runtime/safetensors.h>
-#include <harmonics/runtime/secure_run.h>
-#include <harmonics/runtime/signed_weights.h>
 #include <harmonics/runtime/stage.h>
 #include <harmonics/runtime/stage_backend.h>
-#include <harmonics/runtime/stage_chain.h>
-#include <harmonics/runtime/stage_custody.h>
-#include <harmonics/runtime/trainer.h>
+#include <harmonics/schedule/batch_runner.h>
+#include <harmonics/schedule/checkpoint.h>
+#include <harmonics/schedule/cycle_runtime.h>
 #include <harmonics/schedule/distributed_scheduler.h>
+#include <harmonics/schedule/learning_settings.h>
+#include <harmonics/schedule/manifest.h>
 #include <harmonics/schedule/parameter_client.h>
 #include <harmonics/schedule/parameter_server.h>
 #include <harmonics/schedule/pipeline.h>
@@ -172,8 +167,13 @@
 #include <harmonics/schedule/remote_options.h>
 #include <harmonics/schedule/remote_scheduler.h>
 #include <harmonics/schedule/replica_scheduler.h>
-#include <harmonics/schedule/secure_chain.h>
+#include <harmonics/schedule/secure_row.h>
+#include <harmonics/schedule/secure_run.h>
+#include <harmonics/schedule/signed_weights.h>
+#include <harmonics/schedule/stage_custody.h>
+#include <harmonics/schedule/stage_row.h>
 #include <harmonics/schedule/throughput.h>
+#include <harmonics/schedule/trainer.h>
 #endif
 
 // Where it was built with gRPC (HARMONICS_WITH_GRPC).

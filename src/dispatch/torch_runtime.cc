@@ -4,7 +4,7 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/dispatch/torch_work.h>
-#include <harmonics/runtime/cycle_runtime.h>
+#include <harmonics/schedule/cycle_runtime.h>
 #include <harmonics/tensor/torch.h>
 
 #include "torch_lane.h"

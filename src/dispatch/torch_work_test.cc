@@ -14,7 +14,7 @@
 #include <harmonics/dispatch/static_hybrid_scheduler.h>
 #include <harmonics/dispatch/torch_work.h>
 #include <harmonics/graph/zoo.h>
-#include <harmonics/runtime/cycle_runtime.h>
+#include <harmonics/schedule/cycle_runtime.h>
 #include <harmonics/tensor/torch.h>
 
 #include <temporary_folder_testing.h>

@@ -2,8 +2,8 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
 #include <harmonics/proven/int8_network.h>
-#include <harmonics/runtime/manifest.h>
 #include <harmonics/runtime/safetensors.h>
+#include <harmonics/schedule/manifest.h>
 
 namespace harmonics::inline in_proven {
 namespace {

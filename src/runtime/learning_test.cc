@@ -6,9 +6,10 @@
 #include <harmonics/base/random.h>
 #include <harmonics/graph/graph.h>
 #include <harmonics/graph/zoo.h>
-#include <harmonics/runtime/cycle_runtime.h>
 #include <harmonics/runtime/torch_layer.h>
 #include <harmonics/tensor/torch.h>
+
+#include "plain_row_testing.h"
 
 namespace harmonics::inline in_runtime {
 namespace {
@@ -27,20 +28,20 @@ template <typename TorchOptimizer, typename TorchOptions>
 void compare_with_torch(const OptimizerOptions& ours, TorchOptions theirs) {
   RuntimeOptions options;
   options.optimizer = ours;
-  CycleRuntime runtime(line(), options);
-  const NamedTensors start = runtime.parameters();
+  PlainRow row({line()}, {options});
+  const NamedTensors start = row.parameters();
   const at::Tensor weight = to_torch(start.at("fit.weight")).clone().set_requires_grad(true);
   const at::Tensor bias = to_torch(start.at("fit.bias")).clone().set_requires_grad(true);
   TorchOptimizer optimizer(std::vector<at::Tensor>{weight, bias}, theirs);
   torch::manual_seed(1);
   for (int step = 0; step < 50; ++step) {
     const at::Tensor x = torch::randn({5, 3}, at::kDouble), y = torch::randn({5, 2}, at::kDouble);
-    runtime.chain().train({{"x", from_torch(x)}, {"y", from_torch(y)}});
+    row.train({{"x", from_torch(x)}, {"y", from_torch(y)}});
     optimizer.zero_grad();
     torch::mse_loss(at::linear(x, weight, bias), y).backward();
     optimizer.step();
   }
-  const NamedTensors after = runtime.parameters();
+  const NamedTensors after = row.parameters();
   EXPECT_TRUE(at::allclose(to_torch(after.at("fit.weight")), weight, 1e-10, 1e-12));
   EXPECT_TRUE(at::allclose(to_torch(after.at("fit.bias")), bias, 1e-10, 1e-12));
 }
@@ -87,11 +88,11 @@ TEST(OwnLayers, LayerActivationAndLossTrain) {
   builder.layer("s", "scale", {}, {"x"}, "square").tap("absolute", "s", "y");
   RuntimeOptions options;
   options.optimizer = {OptimizerKind::kAdam, 0.05};
-  CycleRuntime runtime(builder.build(), options);
+  PlainRow row({builder.build()}, {options});
   const NamedTensors batch = {{"x", Tensor::of<float>({2, 1}, {1, 2})},
                               {"y", Tensor::of<float>({2, 1}, {9, 36})}};
-  for (int i = 0; i < 200; ++i) runtime.chain().train(batch);
-  EXPECT_NEAR(runtime.parameters().at("s.factor").values<float>()[0], 3.0, 0.1) << "(3 x)^2 = y";
+  for (int i = 0; i < 200; ++i) row.train(batch);
+  EXPECT_NEAR(row.parameters().at("s.factor").values<float>()[0], 3.0, 0.1) << "(3 x)^2 = y";
 }
 
 TEST(OwnLayers, WithoutAnImplementationSaysHowToAddOne) {
@@ -101,7 +102,7 @@ TEST(OwnLayers, WithoutAnImplementationSaysHowToAddOne) {
   GraphBuilder builder("own");
   builder.producer("x", Shape{1}).layer("l", "unfinished", {}, {"x"}).consumer("out", "l");
   try {
-    CycleRuntime runtime(builder.build());
+    Stage stage(builder.build(), {});
     FAIL();
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("register_torch_layer"), std::string::npos);
@@ -136,26 +137,25 @@ TEST(Transformer, OverfitsAToySequenceTask) {
   }
   RuntimeOptions options;
   options.optimizer.learning_rate = 0.01;
-  CycleRuntime runtime(builder.build(), options);
-  BatchReport report;
-  for (int i = 0; i < 100; ++i)
-    report = runtime.chain().train({{"tokens", tokens}, {"next", next}});
-  EXPECT_LT(report.taps.loss_sum / 16, 0.02);
-  EXPECT_EQ(report.taps.correct, 16 * 8);
+  PlainRow row({builder.build()}, {options});
+  TapReport report;
+  for (int i = 0; i < 100; ++i) report = row.train({{"tokens", tokens}, {"next", next}});
+  EXPECT_LT(report.loss_sum / 16, 0.02);
+  EXPECT_EQ(report.correct, 16 * 8);
 }
 
 TEST(Transformer, CausalAttentionNeverLooksAhead) {
   GraphBuilder builder("causal");
   builder.producer("x", Shape{5, 4});
   builder.layer("a", "attention", {{"heads", whole(2)}, {"causal", whole(1)}}, {"x"});
-  CycleRuntime runtime(builder.consumer("out", "a").build());
+  Stage stage(builder.consumer("out", "a").build(), {});
   Tensor x = Tensor::empty({1, 5, 4});
   Random random(1, "x");
   for (float& value : x.mutable_values<float>()) value = random.normal();
-  const Tensor before = runtime.infer({{"x", x}}).at("out");
+  const Tensor before = stage.infer({{"x", x}}).at("out");
   Tensor changed = Tensor::of<float>({1, 5, 4}, x.values<float>());
   changed.mutable_values<float>()[4 * 3] += 1;  // position 3
-  const Tensor after = runtime.infer({{"x", changed}}).at("out");
+  const Tensor after = stage.infer({{"x", changed}}).at("out");
   for (int i = 0; i < 12; ++i) EXPECT_EQ(before.values<float>()[i], after.values<float>()[i]) << i;
   EXPECT_NE(before.values<float>()[12], after.values<float>()[12]);
 }
@@ -191,7 +191,7 @@ TEST(Zoo, EveryNetworkOfModestSizeTakesAStep) {
     if (name.starts_with("vit-large")) continue;
     const HarmonicGraph graph = zoo_graph(name);
     const bool large = graph.parameter_count() > 50'000'000;
-    CycleRuntime runtime(graph);
+    PlainRow row({graph}, {RuntimeOptions()});
     NamedTensors batch;
     for (const ProducerNode& node : graph.producers()) {
       Shape shape = *node.shape;
@@ -199,9 +199,9 @@ TEST(Zoo, EveryNetworkOfModestSizeTakesAStep) {
       batch[node.name] = Tensor::zeros(shape, node.dtype);
     }
     if (large) {
-      EXPECT_EQ(runtime.infer(batch).size(), graph.consumers().size()) << name;
+      EXPECT_EQ(row.stages().front().infer(batch).size(), graph.consumers().size()) << name;
     } else {
-      EXPECT_GT(runtime.chain().train(batch).taps.loss_sum, 0) << name;
+      EXPECT_GT(row.train(batch).loss_sum, 0) << name;
     }
   }
 }

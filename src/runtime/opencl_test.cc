@@ -12,16 +12,15 @@
 #include <harmonics/base/random.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/graph/zoo.h>
-#include <harmonics/runtime/checkpoint.h>
 #include <harmonics/runtime/devices.h>
 #include <harmonics/runtime/opencl_devices.h>
 #include <harmonics/runtime/stage_backend.h>
-#include <harmonics/runtime/stage_chain.h>
 
 #include <error_testing.h>
 #include <temporary_folder_testing.h>
 
 #include "opencl_program_cache.h"
+#include "plain_row_testing.h"
 
 namespace harmonics::inline in_runtime {
 namespace {
@@ -229,45 +228,24 @@ TEST_F(OpenClTest, OutOfMemoryNamesLayerSizeAndWhatIsFree) {
 
 TEST_F(OpenClTest, AClassIdThatIsNoneIsAnError) {
   const HarmonicGraph graph = zoo_graph("digits-mlp");
-  StageChain chain({graph}, {options(Backend::FPGA)});
+  PlainRow row({graph}, {options(Backend::FPGA)});
   NamedTensors inputs = batch(graph, 1);
   for (auto& [name, tensor] : inputs) {
     if (tensor.dtype() == DType::kInt64) tensor.mutable_values<std::int64_t>()[2] = 10;
   }
-  EXPECT_THROW(static_cast<void>(chain.train(inputs)), Error);
-}
-
-TEST_F(OpenClTest, CheckpointsMoveToTheCpuAndBack) {
-  const HarmonicGraph graph = zoo_graph("lenet-digits");
-  const TemporaryFolder folder;
-  const std::filesystem::path path = folder / "opencl.safetensors";
-  StageChain device({graph}, {options(Backend::FPGA)}), cpu({graph}, {options(Backend::CPU)});
-  for (std::uint64_t step = 0; step < 3; ++step) {
-    static_cast<void>(device.train(batch(graph, step)));
-  }
-  const auto follow = [&](StageChain& from, StageChain& to, std::uint64_t first) {
-    save_checkpoint(path, from, {});
-    static_cast<void>(load_checkpoint(path, to));
-    EXPECT_EQ(weights_digest(from.parameters()), weights_digest(to.parameters()));
-    for (std::uint64_t step = first; step < first + 3; ++step) {
-      const double a = from.train(batch(graph, step)).taps.loss_sum;
-      EXPECT_NEAR(to.train(batch(graph, step)).taps.loss_sum, a, 1e-4 * a) << step;
-    }
-  };
-  follow(device, cpu, 3);
-  follow(cpu, device, 6);
+  EXPECT_THROW(static_cast<void>(row.train(inputs)), Error);
 }
 
 // Which part runs where matters: both orders.
 TEST_F(OpenClTest, PartsBesideTheCpuTrainLikeTheCpu) {
   const HarmonicGraph graph = zoo_graph("lenet-digits");
-  StageChain cpu({graph}, {options(Backend::CPU)});
-  StageChain first(partition_graph(graph, 2), {options(Backend::FPGA), options(Backend::CPU)});
-  StageChain last(partition_graph(graph, 2), {options(Backend::CPU), options(Backend::FPGA)});
+  PlainRow cpu({graph}, {options(Backend::CPU)});
+  PlainRow first(partition_graph(graph, 2), {options(Backend::FPGA), options(Backend::CPU)});
+  PlainRow last(partition_graph(graph, 2), {options(Backend::CPU), options(Backend::FPGA)});
   for (std::uint64_t step = 0; step < 5; ++step) {
-    const double expected = cpu.train(batch(graph, step)).taps.loss_sum;
-    EXPECT_NEAR(first.train(batch(graph, step)).taps.loss_sum, expected, 1e-4 * expected) << step;
-    EXPECT_NEAR(last.train(batch(graph, step)).taps.loss_sum, expected, 1e-4 * expected) << step;
+    const double expected = cpu.train(batch(graph, step)).loss_sum;
+    EXPECT_NEAR(first.train(batch(graph, step)).loss_sum, expected, 1e-4 * expected) << step;
+    EXPECT_NEAR(last.train(batch(graph, step)).loss_sum, expected, 1e-4 * expected) << step;
   }
 }
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <harmonics/graph/zoo.h>
-#include <harmonics/runtime/cycle_runtime.h>
+#include <harmonics/schedule/cycle_runtime.h>
 #include <harmonics/schedule/distributed_scheduler.h>
 #include <harmonics/schedule/parameter_client.h>
 #include <harmonics/schedule/parameter_server.h>

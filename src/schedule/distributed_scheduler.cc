@@ -83,10 +83,10 @@ bool DistributedScheduler::resume(const std::filesystem::path& path) {
 }
 void DistributedScheduler::load_weights(const std::filesystem::path& path,
                                         const std::map<std::string, std::string>& names) {
-  harmonics::load_weights(path, state_->group.chain(), names);
+  harmonics::load_weights(path, state_->group.row(), names);
 }
 std::size_t DistributedScheduler::part_count() const { return state_->group.parts().size(); }
-NamedTensors DistributedScheduler::parameters() const { return state_->group.chain().parameters(); }
+NamedTensors DistributedScheduler::parameters() const { return state_->group.row().parameters(); }
 std::string DistributedScheduler::weights_digest() const {
   return harmonics::weights_digest(parameters());
 }

@@ -8,8 +8,8 @@
 #include <limits>
 
 #include <harmonics/graph/zoo.h>
-#include <harmonics/runtime/stage_chain.h>
 #include <harmonics/schedule/parameter_client.h>
+#include <harmonics/schedule/stage_row.h>
 
 #include <temporary_folder_testing.h>
 
@@ -105,9 +105,9 @@ NamedTensors learn_alone(const HarmonicGraph& graph, int workers, double clip_no
   RuntimeOptions options = worker_runtime();
   options.micro_batches = workers;
   options.clip_norm = clip_norm;
-  StageChain chain({graph}, {options});
-  for (std::int64_t step = 0; step < kSteps; ++step) chain.train(batch_number(graph, step));
-  return chain.parameters();
+  StageRow row({graph}, {options});
+  for (std::int64_t step = 0; step < kSteps; ++step) row.train(batch_number(graph, step));
+  return row.parameters();
 }
 
 /// Workers on threads, each until `kSteps`; their errors.

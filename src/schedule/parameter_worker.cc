@@ -3,8 +3,8 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/runtime/devices.h>
-#include <harmonics/runtime/stage_chain.h>
 #include <harmonics/schedule/parameter_client.h>
+#include <harmonics/schedule/stage_row.h>
 
 #include "replica_share.h"
 
@@ -12,20 +12,20 @@ namespace harmonics::inline in_schedule {
 
 struct ParameterWorker::State {
   State(const HarmonicGraph& graph, const RuntimeOptions& given, ParameterClient ends)
-      : options(given), chain({graph}, {given}), client(std::move(ends)) {}
+      : options(given), row({graph}, {given}), client(std::move(ends)) {}
 
   /// The gradients of these micro-batches, then none are left behind.
   TapReport push(const SlicedBatch& own, std::int64_t samples, std::int64_t batch_samples) {
     use_compute_threads(options.threads);
     TapReport taps;
     try {
-      const SliceResults results = chain.runner().run(chain.stages(), own);
+      const SliceResults results = row.runner().run(row.stages(), own);
       for (const TapReport& one : results.taps) taps += one;
       if (!results.finite) {
         fail(ErrorCode::kFailedPrecondition, "the loss of worker {} is not finite at version {}",
              client.worker(), client.version());
       }
-      NamedTensors gradients = chain.stages().front().gradients();
+      NamedTensors gradients = row.stages().front().gradients();
       for (const auto& [name, value] : client.parameters()) {
         // What no loss reaches has no gradient; the server wants one.
         if (!gradients.contains(name)) {
@@ -34,15 +34,15 @@ struct ParameterWorker::State {
       }
       client.push(gradients, samples, batch_samples);
     } catch (...) {
-      chain.stages().front().reset();
+      row.stages().front().reset();
       throw;
     }
-    chain.stages().front().reset();
+    row.stages().front().reset();
     return taps;
   }
 
   RuntimeOptions options;
-  StageChain chain;
+  StageRow row;
   ParameterClient client;
 };
 
@@ -55,7 +55,7 @@ ParameterWorker& ParameterWorker::operator=(ParameterWorker&&) noexcept = defaul
 
 std::int64_t ParameterWorker::pull() {
   state_->client.pull();
-  Stage& stage = state_->chain.stages().front();
+  Stage& stage = state_->row.stages().front();
   NamedTensors all = stage.buffers();
   all.insert(state_->client.parameters().begin(), state_->client.parameters().end());
   stage.set_parameters(all);
@@ -82,7 +82,7 @@ TapReport ParameterWorker::push_batch(const NamedTensors& batch) {
 }
 
 ParameterClient& ParameterWorker::client() { return state_->client; }
-NamedTensors ParameterWorker::parameters() const { return state_->chain.parameters(); }
+NamedTensors ParameterWorker::parameters() const { return state_->row.parameters(); }
 
 NamedTensors trained_parameters(const HarmonicGraph& graph, const RuntimeOptions& options) {
   const Stage stage(graph, options);

@@ -40,7 +40,7 @@ PartGroup::PartGroup(std::vector<HarmonicGraph> parts, const DeploymentDescripto
 }
 
 PartGroup::~PartGroup() {
-  if (chain_) close_quietly(*chain_);
+  if (row_) close_quietly(*row_);
 }
 
 std::string PartGroup::title() const {
@@ -60,7 +60,7 @@ void PartGroup::claim(Names& names, const std::string& name) const {
 }
 
 void PartGroup::check_not_started(const std::string& name) const {
-  if (!chain_) return;
+  if (!row_) return;
   fail(ErrorCode::kFailedPrecondition,
        "boundary '{}' comes too late: bind all boundaries of {} before its first step", name,
        title());
@@ -149,7 +149,7 @@ bool PartGroup::is_whole() const { return open_boundaries().empty(); }
 std::vector<PartRecord> PartGroup::records() const {
   std::vector<PartRecord> records;
   std::set<std::string, std::less<>> between;
-  for (const ChainBoundary& boundary : chain_->boundaries()) between.insert(boundary.name);
+  for (const RowBoundary& boundary : row_->boundaries()) between.insert(boundary.name);
   for (std::size_t part = 0; part < parts_.size(); ++part) {
     const HarmonicGraph& graph = parts_[part];
     PartRecord& own = records.emplace_back();
@@ -164,20 +164,20 @@ std::vector<PartRecord> PartGroup::records() const {
         own.leaving.push_back({node.name, node.gradient_slots});
       }
     }
-    own.learns = chain_->learns();
+    own.learns = row_->learns();
     own.seed = part_runtimes_[part].seed;
     own.micro_batches = part_runtimes_[part].micro_batches;
     own.clip_norm = part_runtimes_[part].clip_norm;
-    own.precision = precision_name(chain_->stages()[part].precision());
+    own.precision = precision_name(row_->stages()[part].precision());
     own.order = pipeline_order_name(options_.pipeline.order);
-    if (chain_->custody() != nullptr) {
-      own.custody = encode(CustodyClaim{chain_->custody()->parts()[part], new_run_nonce()});
+    if (row_->custody() != nullptr) {
+      own.custody = encode(CustodyClaim{row_->custody()->parts()[part], new_run_nonce()});
     }
   }
   return records;
 }
 
-void PartGroup::build_chain() {
+void PartGroup::build_row() {
   bind_targets();
   if (const auto open = open_boundaries(); !open.empty()) {
     fail(ErrorCode::kFailedPrecondition,
@@ -185,34 +185,34 @@ void PartGroup::build_chain() {
          "of a RemoteBinding, or give its part a target",
          listed(open), title());
   }
-  chain_.emplace(parts_, part_runtimes_, open_);
-  if (key_) chain_->set_custody(make_custody(*chain_, options_.runtime.secure, *key_));
+  row_.emplace(parts_, part_runtimes_, open_);
+  if (key_) row_->set_custody(make_custody(*row_, options_.runtime.secure, *key_));
   choose_runner();
 }
 
 void PartGroup::choose_runner() {
   if (!open_.entering.empty() || !open_.leaving.empty()) {
-    auto made = std::make_unique<RemoteRunner>(*chain_, std::move(*peers_), records(), options_);
+    auto made = std::make_unique<RemoteRunner>(*row_, std::move(*peers_), records(), options_);
     runner_ = made.get();
-    chain_->set_runner(std::move(made));
+    row_->set_runner(std::move(made));
   } else if (key_ || (parts_.size() > 1 && options_.pipeline.order != PipelineOrder::Sequential)) {
-    chain_->set_runner(make_pipeline_runner(*chain_, options_.pipeline, options_.runtime.threads));
+    row_->set_runner(make_pipeline_runner(*row_, options_.pipeline, options_.runtime.threads));
   }
 }
 
 // Data that does not fit is an Error every time.
 Trainer& PartGroup::ready() {
   if (trainer_) return *trainer_;
-  if (!chain_) build_chain();
-  Trainer made(*chain_, options_.runtime.seed);
+  if (!row_) build_row();
+  Trainer made(*row_, options_.runtime.seed);
   for (auto& [name, producer] : producers_) made.bind_producer(name, producer);
   for (auto& [name, consumer] : consumers_) made.bind_consumer(name, consumer);
   return trainer_.emplace(std::move(made));
 }
 
-StageChain& PartGroup::chain() {
+StageRow& PartGroup::row() {
   static_cast<void>(ready());
-  return *chain_;
+  return *row_;
 }
 
 void PartGroup::join_replicas(ReductionEnds ends, const ReductionOptions& reduction) {
@@ -223,7 +223,7 @@ void PartGroup::join_replicas(ReductionEnds ends, const ReductionOptions& reduct
          "secure off, or train without replicas");
   }
   Reducer reducer(std::move(ends), reduction);
-  StageChain& own = chain();
+  StageRow& own = row();
   own.set_runner(
       std::make_unique<ReplicaRunner>(own.take_runner(), std::move(reducer), options_.runtime));
   is_replica_ = true;
@@ -248,7 +248,7 @@ bool PartGroup::resume(const std::filesystem::path& path) {
       trainer.load(path);
       return true;
     }
-    const auto steps = static_cast<std::uint64_t>(chain_->state().steps);
+    const auto steps = static_cast<std::uint64_t>(row_->state().steps);
     const SavedStep saved = runner_->choose_saved_step(path, steps);
     if (saved.stages.empty()) return false;
     try {
@@ -265,13 +265,13 @@ bool PartGroup::resume(const std::filesystem::path& path) {
 
 void PartGroup::close() {
   if (!key_) return;
-  StageChain& own = chain();
+  StageRow& own = row();
   own.custody()->close(own.stages(), static_cast<std::uint64_t>(own.state().steps));
 }
 
 std::string PartGroup::proof() const {
-  if (!chain_ || chain_->custody() == nullptr) return {};
-  return chain_->custody()->proof();
+  if (!row_ || row_->custody() == nullptr) return {};
+  return row_->custody()->proof();
 }
 
 NamedTensors PartGroup::infer(const NamedTensors& inputs) {
@@ -281,16 +281,16 @@ NamedTensors PartGroup::infer(const NamedTensors& inputs) {
 std::vector<NamedTensors> PartGroup::infer(std::span<const NamedTensors> batches) {
   return guarded([&](Trainer&) {
     std::vector<NamedTensors> outputs;
-    const std::size_t ahead = chain_->runner().batches_ahead();
+    const std::size_t ahead = row_->runner().batches_ahead();
     for (std::size_t first = 0; first < batches.size(); first += ahead) {
       const auto some = batches.subspan(first, std::min(ahead, batches.size() - first));
-      if (!chain_->runner().await_batch(static_cast<std::uint64_t>(chain_->state().steps))) {
+      if (!row_->runner().await_batch(static_cast<std::uint64_t>(row_->state().steps))) {
         fail(ErrorCode::kFailedPrecondition,
              "{}: the other parts end an epoch where this one infers: all parts must make the same "
              "calls",
              title());
       }
-      for (Computed& one : chain_->compute(some, false)) outputs.push_back(std::move(one.outputs));
+      for (Computed& one : row_->compute(some, false)) outputs.push_back(std::move(one.outputs));
     }
     return outputs;
   });

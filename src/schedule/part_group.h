@@ -15,10 +15,10 @@
 
 #include <harmonics/base/exception_text.h>
 #include <harmonics/graph/deployment.h>
-#include <harmonics/runtime/secure_run.h>
-#include <harmonics/runtime/trainer.h>
 #include <harmonics/schedule/reduction.h>
 #include <harmonics/schedule/remote_scheduler.h>
+#include <harmonics/schedule/secure_run.h>
+#include <harmonics/schedule/trainer.h>
 
 #include "peers.h"
 #include "remote_runner.h"
@@ -68,7 +68,7 @@ class PartGroup {
   [[nodiscard]] bool is_whole() const;
   /// Everything built, once all boundaries are bound; one that is not is an Error that names it.
   [[nodiscard]] Trainer& ready();
-  [[nodiscard]] StageChain& chain();
+  [[nodiscard]] StageRow& row();
   /// How long the parts have waited for those in other processes.
   [[nodiscard]] Nanoseconds waited() const {
     return runner_ == nullptr ? Nanoseconds(0) : runner_->waited();
@@ -85,7 +85,7 @@ class PartGroup {
   void bind_targets();
   [[nodiscard]] std::vector<std::string> open_boundaries() const;
   [[nodiscard]] std::vector<PartRecord> records() const;
-  void build_chain();
+  void build_row();
   void choose_runner();
   [[nodiscard]] std::string title() const;
 
@@ -112,10 +112,10 @@ class PartGroup {
   Names consumer_names_{"consumer", {}, {}};
   NamedProducers producers_;
   std::map<std::string, ConsumerPtr, std::less<>> consumers_;
-  std::optional<StageChain> chain_;
+  std::optional<StageRow> row_;
   std::optional<Trainer> trainer_;
   bool is_replica_ = false;
-  RemoteRunner* runner_ = nullptr;  // owned by the chain; null when all parts are here
+  RemoteRunner* runner_ = nullptr;  // owned by the row; null when all parts are here
 };
 
 }  // namespace harmonics::inline in_schedule

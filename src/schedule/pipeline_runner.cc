@@ -10,7 +10,7 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/exception_text.h>
-#include <harmonics/runtime/secure_run.h>
+#include <harmonics/schedule/secure_run.h>
 #include <harmonics/transport/bus.h>
 
 namespace harmonics::inline in_schedule {
@@ -67,23 +67,23 @@ void hang_up_quietly(Transport& end) {
 
 }  // namespace
 
-PipelineRunner::PipelineRunner(const StageChain& chain, const PipelineOptions& options,
+PipelineRunner::PipelineRunner(const StageRow& row, const PipelineOptions& options,
                                int compute_threads, std::vector<PartPlace> places)
-    : boundaries_(chain.boundaries()),
+    : boundaries_(row.boundaries()),
       options_(options),
       places_(std::move(places)),
-      secure_(chain.custody()) {
-  check_gradient_slots(chain);
+      secure_(row.custody()) {
+  check_gradient_slots(row);
   has_outside_ = std::ranges::any_of(places_, [](const PartPlace& place) {
     return !place.outside.entering.empty() || !place.outside.leaving.empty();
   });
-  if (chain.stages().size() > kMaxPipelineParts) {
+  if (row.stages().size() > kMaxPipelineParts) {
     fail(ErrorCode::kResourceExhausted,
          "{} parts are too many to work at the same time, at most {}: choose the order "
          "sequential, or cut into fewer parts",
-         chain.stages().size(), kMaxPipelineParts);
+         row.stages().size(), kMaxPipelineParts);
   }
-  for (std::size_t i = 0; chain.stages().size() > 1 && i < chain.stages().size(); ++i) {
+  for (std::size_t i = 0; row.stages().size() > 1 && i < row.stages().size(); ++i) {
     threads_.push_back(std::make_unique<PartThread>(compute_threads));
   }
   connect();
@@ -193,10 +193,10 @@ void PipelineRunner::for_each(std::span<Stage> stages,
   }
 }
 
-void PipelineRunner::check_gradient_slots(const StageChain& chain) const {
-  for (const ChainBoundary& boundary : boundaries_) {
-    const HarmonicGraph& from = chain.stages()[boundary.from].graph();
-    const HarmonicGraph& to = chain.stages()[boundary.to].graph();
+void PipelineRunner::check_gradient_slots(const StageRow& row) const {
+  for (const RowBoundary& boundary : boundaries_) {
+    const HarmonicGraph& from = row.stages()[boundary.from].graph();
+    const HarmonicGraph& to = row.stages()[boundary.to].graph();
     const auto awaited =
         std::ranges::find(from.consumers(), boundary.name, &ConsumerNode::name)->gradient_slots;
     const auto sent = to.producers()[*to.producer_index(boundary.name)].gradient_slots;
@@ -212,7 +212,7 @@ void PipelineRunner::connect() {
   buses_.clear();
   ends_.clear();
   for (const PartPlace& place : places_) ends_.push_back(place.outside);
-  for (const ChainBoundary& boundary : boundaries_) {
+  for (const RowBoundary& boundary : boundaries_) {
     auto [sender, receiver] = make_bus(boundary.name, kBusWindow);
     ends_[boundary.from].leaving.emplace(boundary.name, BoundaryLink{sender.get()});
     ends_[boundary.to].entering.emplace(boundary.name, BoundaryLink{receiver.get()});
@@ -222,7 +222,7 @@ void PipelineRunner::connect() {
   broken_ = false;
 }
 
-// A chain of one has nobody to wake here; whoever owns its boundaries says farewell to the others.
+// A row of one has nobody to wake here; whoever owns its boundaries says farewell to the others.
 void PipelineRunner::hang_up() {
   if (threads_.empty()) return;
   for (const StageEnds& ends : ends_) {
@@ -231,14 +231,14 @@ void PipelineRunner::hang_up() {
   }
 }
 
-std::unique_ptr<BatchRunner> make_pipeline_runner(const StageChain& chain,
+std::unique_ptr<BatchRunner> make_pipeline_runner(const StageRow& row,
                                                   const PipelineOptions& options,
                                                   int compute_threads) {
-  std::vector<PartPlace> places(chain.stages().size());
+  std::vector<PartPlace> places(row.stages().size());
   for (std::size_t part = 0; part < places.size(); ++part) {
     places[part].depth = places.size() - part;
   }
-  return std::make_unique<PipelineRunner>(chain, options, compute_threads, std::move(places));
+  return std::make_unique<PipelineRunner>(row, options, compute_threads, std::move(places));
 }
 
 }  // namespace harmonics::inline in_schedule

@@ -1,4 +1,4 @@
-// PipelineRunner: the parts of a chain at work at the same time, one thread each (private to
+// PipelineRunner: the parts of a row at work at the same time, one thread each (private to
 // schedule).
 #pragma once
 
@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include <harmonics/runtime/stage_chain.h>
 #include <harmonics/schedule/pipeline.h>
+#include <harmonics/schedule/stage_row.h>
 
 #include "part_thread.h"
 #include "stage_driver.h"
@@ -16,7 +16,7 @@
 
 namespace harmonics::inline in_schedule {
 
-/// What a runner knows of each part, in the order of the chain.
+/// What a runner knows of each part, in the order of the row.
 struct PartPlace {
   /// Parts from this one to the last of the whole run, both included.
   std::size_t depth = 1;
@@ -26,13 +26,13 @@ struct PartPlace {
 
 /// Boundaries between the parts here are buses. An Error or a loss that is not finite in one part
 /// stops all parts within the batch; unless parts are elsewhere or the run is secure, the next
-/// batch starts afresh. A chain of one part computes on the caller's thread. When the chain has a
+/// batch starts afresh. A row of one part computes on the caller's thread. When the row has a
 /// custody, every tensor on a boundary is signed, and checked before it is used.
 class PipelineRunner final : public BatchRunner {
  public:
   /// Ends of a boundary that disagree about gradients, or more than kMaxPipelineParts parts, are an
   /// Error. `places` has one entry for each part; what they name must outlive the runner.
-  PipelineRunner(const StageChain& chain, const PipelineOptions& options, int compute_threads,
+  PipelineRunner(const StageRow& row, const PipelineOptions& options, int compute_threads,
                  std::vector<PartPlace> places);
 
   [[nodiscard]] SliceResults run(std::span<Stage> stages, const SlicedBatch& batch) override;
@@ -55,15 +55,15 @@ class PipelineRunner final : public BatchRunner {
   /// What the parts' drivers gave, or nothing when a loss was not finite.
   [[nodiscard]] std::optional<std::vector<SliceResults>> drive_all(std::span<Stage> stages,
                                                                    const Drive& drive);
-  void check_gradient_slots(const StageChain& chain) const;
+  void check_gradient_slots(const StageRow& row) const;
   void connect();
   void hang_up();
 
-  const std::vector<ChainBoundary> boundaries_;
+  const std::vector<RowBoundary> boundaries_;
   const PipelineOptions options_;
   const std::vector<PartPlace> places_;
   SecureRun* const secure_;
-  std::vector<std::unique_ptr<PartThread>> threads_;  // none for a chain of one
+  std::vector<std::unique_ptr<PartThread>> threads_;  // none for a row of one
   std::vector<TransportPtr> buses_;
   std::vector<StageEnds> ends_;  // by part
   std::atomic<std::uint64_t> ends_after_{kNoEnd};
@@ -73,7 +73,7 @@ class PipelineRunner final : public BatchRunner {
 };
 
 /// A runner for parts that are all here.
-[[nodiscard]] std::unique_ptr<BatchRunner> make_pipeline_runner(const StageChain& chain,
+[[nodiscard]] std::unique_ptr<BatchRunner> make_pipeline_runner(const StageRow& row,
                                                                 const PipelineOptions& options,
                                                                 int compute_threads);
 

@@ -26,19 +26,18 @@ RuntimeOptions options() {
   return made;
 }
 
-StageChain make_chain() {
+StageRow make_row() {
   return {partition_graph(zoo_graph("digits-mlp"), kParts),
           std::vector<RuntimeOptions>(kParts, options())};
 }
 
-void pipeline(StageChain& chain, Nanoseconds deadline = std::chrono::minutes(5)) {
-  chain.set_runner(
-      make_pipeline_runner(chain, {PipelineOrder::OneForwardOneBackward, deadline}, 1));
+void pipeline(StageRow& row, Nanoseconds deadline = std::chrono::minutes(5)) {
+  row.set_runner(make_pipeline_runner(row, {PipelineOrder::OneForwardOneBackward, deadline}, 1));
 }
 
-NamedTensors batch_of(const StageChain& chain) {
+NamedTensors batch_of(const StageRow& row) {
   NamedTensors batch;
-  for (const ProducerNode& node : chain.producers()) {
+  for (const ProducerNode& node : row.producers()) {
     Shape shape = *node.shape;
     shape.insert(shape.begin(), kRows);
     Tensor& tensor = batch[node.name] = Tensor::empty(shape, node.dtype);
@@ -75,12 +74,12 @@ Error error_of(const std::function<void()>& action) {
 }
 
 TEST(PipelineRunner, EveryPartHasAThreadOfItsOwnAndKeepsIt) {
-  StageChain chain = make_chain();
-  const auto runner = make_pipeline_runner(chain, {}, 1);
+  StageRow row = make_row();
+  const auto runner = make_pipeline_runner(row, {}, 1);
   std::vector<std::thread::id> first(kParts), second(kParts);
   // Each part waits until the part after it has been visited: one thread alone would not get on.
   std::vector<std::promise<void>> visited(kParts);
-  runner->for_each(chain.stages(), [&](std::size_t part, Stage&) {
+  runner->for_each(row.stages(), [&](std::size_t part, Stage&) {
     first[part] = std::this_thread::get_id();
     if (part + 1 < kParts) {
       EXPECT_EQ(visited[part + 1].get_future().wait_for(std::chrono::minutes(1)),
@@ -88,7 +87,7 @@ TEST(PipelineRunner, EveryPartHasAThreadOfItsOwnAndKeepsIt) {
     }
     visited[part].set_value();
   });
-  runner->for_each(chain.stages(),
+  runner->for_each(row.stages(),
                    [&](std::size_t part, Stage&) { second[part] = std::this_thread::get_id(); });
   EXPECT_EQ(first, second);
   EXPECT_NE(first[0], first[1]);
@@ -96,8 +95,8 @@ TEST(PipelineRunner, EveryPartHasAThreadOfItsOwnAndKeepsIt) {
 }
 
 TEST(PipelineRunner, AnErrorInOnePartStopsAllAndTheNextBatchWorks) {
-  StageChain plain = make_chain();
-  StageChain piped = make_chain();
+  StageRow plain = make_row();
+  StageRow piped = make_row();
   pipeline(piped);
   const NamedTensors good = batch_of(plain);
   NamedTensors bad = batch_of(plain);
@@ -116,8 +115,8 @@ TEST(PipelineRunner, AnErrorInOnePartStopsAllAndTheNextBatchWorks) {
 }
 
 TEST(PipelineRunner, ALossThatIsNotFiniteStopsAllAndTheNextBatchWorks) {
-  StageChain plain = make_chain();
-  StageChain piped = make_chain();
+  StageRow plain = make_row();
+  StageRow piped = make_row();
   pipeline(piped);
   const NamedTensors good = batch_of(plain);
   NamedTensors bad = batch_of(plain);
@@ -135,9 +134,9 @@ TEST(PipelineRunner, ALossThatIsNotFiniteStopsAllAndTheNextBatchWorks) {
 }
 
 TEST(PipelineRunner, ATensorThatDoesNotComeInTimeIsAnError) {
-  StageChain chain = make_chain();
-  pipeline(chain, Nanoseconds(0));
-  const Error error = error_of([&] { chain.train(batch_of(chain)); });
+  StageRow row = make_row();
+  pipeline(row, Nanoseconds(0));
+  const Error error = error_of([&] { row.train(batch_of(row)); });
   EXPECT_EQ(error.code(), ErrorCode::kDeadlineExceeded) << error.what();
   EXPECT_NE(std::string(error.what()).find("boundary '"), std::string::npos) << error.what();
   EXPECT_NE(std::string(error.what()).find("part "), std::string::npos) << error.what();
@@ -151,29 +150,29 @@ TEST(PipelineRunner, MorePartsThanThreadsAreAllowedIsAnError) {
         "x{} -> a{} -> x{}; }} }}",
         i, i, i, i + 1, i, i, i + 1)));
   }
-  StageChain chain(parts, std::vector<RuntimeOptions>(parts.size(), options()));
-  EXPECT_EQ(error_of([&] { pipeline(chain); }).code(), ErrorCode::kResourceExhausted);
+  StageRow row(parts, std::vector<RuntimeOptions>(parts.size(), options()));
+  EXPECT_EQ(error_of([&] { pipeline(row); }).code(), ErrorCode::kResourceExhausted);
   parts.pop_back();
-  StageChain most(parts, std::vector<RuntimeOptions>(parts.size(), options()));
+  StageRow most(parts, std::vector<RuntimeOptions>(parts.size(), options()));
   EXPECT_NO_THROW(pipeline(most));
 }
 
 TEST(PipelineRunner, EndsThatDisagreeAboutGradientsAreAnErrorAtOnce) {
-  StageChain chain({parse_harp(R"(harmonic first {
+  StageRow row({parse_harp(R"(harmonic first {
   producer input {4};
   layer a linear(4);
   consumer x {4} gradients 1;
   cycle { input -> a -> x; }
 })"),
-                    parse_harp(R"(harmonic second {
+                parse_harp(R"(harmonic second {
   producer x {4};
   producer target {4};
   layer b linear(4);
   consumer output {4};
   cycle { x -> b -> output; b <-(mse)- target; }
 })")},
-                   std::vector<RuntimeOptions>(2, options()));
-  const Error error = error_of([&] { pipeline(chain); });
+               std::vector<RuntimeOptions>(2, options()));
+  const Error error = error_of([&] { pipeline(row); });
   EXPECT_STREQ(error.what(),
                "boundary 'x': part 0 waits for 1 gradients and part 1 sends 0; declare the same "
                "number at both ends");

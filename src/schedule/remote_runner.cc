@@ -23,9 +23,9 @@ std::string title_of(const std::string& home) { return home.substr(0, home.find(
 
 }  // namespace
 
-RemoteRunner::RemoteRunner(const StageChain& chain, Peers peers, std::vector<PartRecord> own,
+RemoteRunner::RemoteRunner(const StageRow& row, Peers peers, std::vector<PartRecord> own,
                            const RemoteOptions& options)
-    : chain_(chain),
+    : row_(row),
       peers_(std::move(peers)),
       own_(std::move(own)),
       home_(part_key(own_.front())),
@@ -43,7 +43,7 @@ RemoteRunner::~RemoteRunner() {
 void RemoteRunner::abandon(const std::string& why) {
   if (!stopped_by_.empty()) return;
   stopped_by_ = why;
-  if (chain_.custody() != nullptr) chain_.custody()->spoil(why);
+  if (row_.custody() != nullptr) row_.custody()->spoil(why);
   // A closed boundary is certain to be noticed, an abandoned one only if its link holds out.
   if (map_) peers_.close(std::min<Nanoseconds>(options_.closing, kFarewell));
   pipeline_.reset();
@@ -66,7 +66,7 @@ void RemoteRunner::meet(std::uint64_t step) {
   for (PartRecord& record : own_) record.steps = static_cast<std::int64_t>(step);
   PartMap map = first_contact();
   if (map.learns()) map.check_gradients();
-  if (SecureRun* const custody = chain_.custody()) {
+  if (SecureRun* const custody = row_.custody()) {
     custody->set_opening(opening_of(map.parts(), custody->options()));
   } else {
     refuse_secure_parts(map.parts());
@@ -75,7 +75,7 @@ void RemoteRunner::meet(std::uint64_t step) {
   fed_ = map.fed_from_outside(home_);
   log_info("schedule", "part '{}' has met {} others", name(), map.parts().size() - own_.size());
   map_ = std::move(map);
-  pipeline_.emplace(chain_, options_.pipeline, options_.runtime.threads, places());
+  pipeline_.emplace(row_, options_.pipeline, options_.runtime.threads, places());
 }
 
 PartMap RemoteRunner::first_contact() {
@@ -131,7 +131,7 @@ bool RemoteRunner::await_batch(std::uint64_t step) {
     }
     ByteSpan attached = message->attachment;
     // The link that follows the head is checked with the tensor, before either is used.
-    if (chain_.custody() != nullptr) {
+    if (row_.custody() != nullptr) {
       attached = attached.first(std::min(attached.size(), kBatchHeadBytes));
     }
     const BatchHead head = decode_batch_head(attached);

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include <harmonics/runtime/batch_runner.h>
+#include <harmonics/schedule/batch_runner.h>
 #include <harmonics/schedule/remote_scheduler.h>
 
 #include "peers.h"
@@ -19,13 +19,13 @@
 
 namespace harmonics::inline in_schedule {
 
-/// Computes the stages of its chain and talks to the neighbours. One part computes on the caller's
+/// Computes the stages of its row and talks to the neighbours. One part computes on the caller's
 /// thread, several on threads of their own. After an Error the other parts are told by an Error of
 /// their own, and every further call is one.
 class RemoteRunner final : public BatchRunner {
  public:
-  /// `own` has one record for each part of the chain, in its order; the chain must outlive it.
-  RemoteRunner(const StageChain& chain, Peers peers, std::vector<PartRecord> own,
+  /// `own` has one record for each part of the row, in its order; the row must outlive it.
+  RemoteRunner(const StageRow& row, Peers peers, std::vector<PartRecord> own,
                const RemoteOptions& options);
   ~RemoteRunner() override;
 
@@ -78,7 +78,7 @@ class RemoteRunner final : public BatchRunner {
   [[nodiscard]] Nanoseconds patience() const { return options_.pipeline.deadline; }
   [[nodiscard]] const std::string& name() const { return own_.front().name; }
 
-  const StageChain& chain_;
+  const StageRow& row_;
   Peers peers_;
   std::vector<PartRecord> own_;
   std::string home_;

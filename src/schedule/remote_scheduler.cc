@@ -61,10 +61,10 @@ bool RemoteScheduler::resume(const std::filesystem::path& path) {
 }
 void RemoteScheduler::load_weights(const std::filesystem::path& path,
                                    const std::map<std::string, std::string>& names) {
-  harmonics::load_weights(path, state_->group.chain(), names);
+  harmonics::load_weights(path, state_->group.row(), names);
 }
 const HarmonicGraph& RemoteScheduler::graph() const { return state_->group.parts().front(); }
-NamedTensors RemoteScheduler::parameters() const { return state_->group.chain().parameters(); }
+NamedTensors RemoteScheduler::parameters() const { return state_->group.row().parameters(); }
 std::string RemoteScheduler::weights_digest() const {
   return harmonics::weights_digest(parameters());
 }

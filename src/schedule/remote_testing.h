@@ -14,7 +14,7 @@
 #include <harmonics/data/memory_producer.h>
 #include <harmonics/data/shuffle_producer.h>
 #include <harmonics/graph/partition.h>
-#include <harmonics/runtime/cycle_runtime.h>
+#include <harmonics/schedule/cycle_runtime.h>
 #include <harmonics/schedule/remote_scheduler.h>
 
 #include "carriers_testing.h"

@@ -1,4 +1,4 @@
-// ReplicaRunner: makes a chain of stages one of several copies that learn together (private to
+// ReplicaRunner: makes a row of stages one of several copies that learn together (private to
 // schedule).
 #pragma once
 
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include <harmonics/runtime/batch_runner.h>
 #include <harmonics/runtime/options.h>
+#include <harmonics/schedule/batch_runner.h>
 #include <harmonics/schedule/reduction.h>
 
 namespace harmonics::inline in_schedule {

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include <harmonics/graph/zoo.h>
-#include <harmonics/runtime/cycle_runtime.h>
+#include <harmonics/schedule/cycle_runtime.h>
 
 #include <temporary_folder_testing.h>
 

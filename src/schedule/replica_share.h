@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <harmonics/runtime/batch_runner.h>
+#include <harmonics/schedule/batch_runner.h>
 
 namespace harmonics::inline in_schedule {
 

@@ -8,7 +8,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/log.h>
-#include <harmonics/runtime/checkpoint.h>
+#include <harmonics/schedule/checkpoint.h>
 
 namespace harmonics::inline in_schedule {
 namespace {

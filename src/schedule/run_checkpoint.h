@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include <harmonics/runtime/manifest.h>
+#include <harmonics/schedule/manifest.h>
 
 namespace harmonics::inline in_schedule {
 

@@ -9,7 +9,7 @@
 #include <harmonics/base/random.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/graph/zoo.h>
-#include <harmonics/runtime/stage_chain.h>
+#include <harmonics/schedule/stage_row.h>
 
 #include "pipeline_runner.h"
 
@@ -64,18 +64,18 @@ Outcome train(const HarmonicGraph& graph, std::size_t parts, std::uint64_t seed,
               PipelineOrder order = PipelineOrder::Sequential) {
   const RuntimeOptions each = options(1 + static_cast<int>(seed % 4));
   const auto pieces = partition_graph(graph, parts);
-  StageChain chain(pieces, std::vector<RuntimeOptions>(pieces.size(), each));
+  StageRow row(pieces, std::vector<RuntimeOptions>(pieces.size(), each));
   if (order != PipelineOrder::Sequential) {
-    chain.set_runner(make_pipeline_runner(chain, {order}, each.threads));
+    row.set_runner(make_pipeline_runner(row, {order}, each.threads));
   }
   Outcome outcome;
   NamedTensors outputs;
   for (std::uint64_t step = 0; step < 3; ++step) {
     outputs.clear();
-    outcome.loss += chain.train(random_inputs(graph, 7, 100 * seed + step), &outputs).taps.loss_sum;
+    outcome.loss += row.train(random_inputs(graph, 7, 100 * seed + step), &outputs).taps.loss_sum;
   }
-  outcome.weights = weights_digest(chain.parameters());
-  const NamedTensors inferred = chain.infer(random_inputs(graph, 5, seed));
+  outcome.weights = weights_digest(row.parameters());
+  const NamedTensors inferred = row.infer(random_inputs(graph, 5, seed));
   for (const auto& [name, value] : inferred) outputs["inferred." + name] = value;
   outcome.outputs = weights_digest(outputs);
 
@@ -84,13 +84,13 @@ Outcome train(const HarmonicGraph& graph, std::size_t parts, std::uint64_t seed,
   const MicroBatch micro_batch{9, 0, 0, 6};
   const NamedTensors batch = random_inputs(graph, 6, seed + 7);
   TapReport taps;
-  for (Stage& stage : chain.stages()) {
+  for (Stage& stage : row.stages()) {
     NamedTensors inputs = sent;
     inputs.insert(batch.begin(), batch.end());
     sent.merge(stage.forward(micro_batch, inputs, taps));
   }
   NamedTensors back, gradients;
-  for (auto stage = chain.stages().rbegin(); stage != chain.stages().rend(); ++stage) {
+  for (auto stage = row.stages().rbegin(); stage != row.stages().rend(); ++stage) {
     back.merge(stage->backward(micro_batch, back));
     gradients.merge(stage->gradients());
   }

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <harmonics/runtime/secure_run.h>
+#include <harmonics/schedule/secure_run.h>
 #include <harmonics/transport/message.h>
 
 #include "wire.h"

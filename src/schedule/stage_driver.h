@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include <harmonics/runtime/batch_runner.h>
-#include <harmonics/runtime/stage_custody.h>
+#include <harmonics/schedule/batch_runner.h>
 #include <harmonics/schedule/pipeline.h>
+#include <harmonics/schedule/stage_custody.h>
 #include <harmonics/transport/transport.h>
 
 namespace harmonics::inline in_schedule {

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include <harmonics/base/bytes.h>
-#include <harmonics/runtime/batch_runner.h>
-#include <harmonics/runtime/manifest.h>
-#include <harmonics/runtime/secure_run.h>
+#include <harmonics/schedule/batch_runner.h>
+#include <harmonics/schedule/manifest.h>
+#include <harmonics/schedule/secure_run.h>
 #include <harmonics/transport/message.h>
 
 namespace harmonics::inline in_schedule {

@@ -2,7 +2,7 @@
 #include <filesystem>
 
 #include <harmonics/base/json.h>
-#include <harmonics/runtime/cycle_runtime.h>
+#include <harmonics/schedule/cycle_runtime.h>
 #include <harmonics/schedule/distributed_scheduler.h>
 #include <harmonics/schedule/remote_scheduler.h>
 

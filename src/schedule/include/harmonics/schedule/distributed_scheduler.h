@@ -11,10 +11,10 @@
 #include <harmonics/graph/deployment.h>
 #include <harmonics/graph/graph.h>
 #include <harmonics/runtime/options.h>
-#include <harmonics/runtime/trainer.h>
 #include <harmonics/schedule/pipeline.h>
 #include <harmonics/schedule/reduction.h>
 #include <harmonics/schedule/remote_options.h>
+#include <harmonics/schedule/trainer.h>
 #include <harmonics/transport/binding.h>
 
 namespace harmonics::inline in_schedule {

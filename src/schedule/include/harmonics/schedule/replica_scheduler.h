@@ -12,9 +12,9 @@
 #include <harmonics/graph/deployment.h>
 #include <harmonics/graph/graph.h>
 #include <harmonics/runtime/options.h>
-#include <harmonics/runtime/trainer.h>
 #include <harmonics/schedule/pipeline.h>
 #include <harmonics/schedule/reduction.h>
+#include <harmonics/schedule/trainer.h>
 
 namespace harmonics::inline in_schedule {
 

@@ -1,0 +1,130 @@
+#include <harmonics/schedule/batch_runner.h>
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <utility>
+
+#include <harmonics/base/error.h>
+
+namespace harmonics::inline in_schedule {
+namespace {
+
+class SequentialRunner final : public BatchRunner {
+ public:
+  SliceResults run(std::span<Stage> stages, const SlicedBatch& batch) override {
+    SliceResults results;
+    for (std::size_t i = 0; i < batch.micro_batches.size() && results.finite; ++i) {
+      const MicroBatch& micro_batch = batch.micro_batches[i];
+      NamedTensors outputs;
+      TapReport taps;
+      for_each(stages, [&](std::size_t, Stage& stage) {
+        TapReport own;
+        outputs.merge(
+            stage.forward(micro_batch, part_inputs(stage.graph(), batch.slices[i], outputs), own));
+        taps += own;
+      });
+      results.finite = std::isfinite(taps.loss_sum);
+      results.taps.push_back(taps);
+      if (!results.finite) break;
+      NamedTensors gradients;
+      for (std::size_t part = stages.size(); part-- > 0;) {
+        visit_part(stages, part, [&](std::size_t, Stage& stage) {
+          gradients.merge(stage.backward(micro_batch, gradients, batch.loss_scale));
+        });
+      }
+      if (batch.keep_outputs) results.outputs.push_back(std::move(outputs));
+    }
+    return results;
+  }
+
+  void for_each(std::span<Stage> stages,
+                const std::function<void(std::size_t, Stage&)>& visit) override {
+    for (std::size_t part = 0; part < stages.size(); ++part) visit_part(stages, part, visit);
+  }
+
+ private:
+  static void visit_part(std::span<Stage> stages, std::size_t part,
+                         const std::function<void(std::size_t, Stage&)>& visit) {
+    try {
+      visit(part, stages[part]);
+    } catch (...) {
+      rethrow_for_part(std::current_exception(), part, stages.size(), stages[part].graph());
+    }
+  }
+};
+
+}  // namespace
+
+std::int64_t batch_rows(const NamedTensors& batch) {
+  if (batch.empty() || batch.begin()->second.shape().empty()) {
+    fail(ErrorCode::kInvalidArgument, "a batch needs at least one tensor with a batch axis");
+  }
+  const std::int64_t rows = batch.begin()->second.shape()[0];
+  for (const auto& [name, tensor] : batch) {
+    const std::int64_t own = tensor.shape().empty() ? 0 : tensor.shape()[0];
+    if (own != rows) {
+      fail(ErrorCode::kInvalidArgument, "'{}' brings {} rows and '{}' brings {}: they must agree",
+           batch.begin()->first, rows, name, own);
+    }
+  }
+  if (rows == 0) fail(ErrorCode::kInvalidArgument, "a batch of no rows");
+  return rows;
+}
+
+NamedTensors part_inputs(const HarmonicGraph& part, const NamedTensors& data,
+                         const NamedTensors& received) {
+  NamedTensors inputs;
+  for (const ProducerNode& node : part.producers()) {
+    if (const auto crossing = received.find(node.name); crossing != received.end()) {
+      inputs.emplace(node.name, crossing->second);
+    } else if (const auto given = data.find(node.name); given != data.end()) {
+      inputs.emplace(node.name, given->second);
+    }
+  }
+  return inputs;
+}
+
+SlicedBatch slice_batch(const NamedTensors& batch, std::int64_t rows, std::int64_t count,
+                        std::uint64_t step) {
+  count = std::min(count, rows);
+  SlicedBatch sliced;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t size = rows / count + (i < rows % count ? 1 : 0);
+    const std::int64_t first = rows / count * i + std::min(i, rows % count);
+    sliced.micro_batches.push_back({step, static_cast<std::uint32_t>(i), first, rows});
+    NamedTensors& slice = sliced.slices.emplace_back();
+    for (const auto& [name, tensor] : batch) slice.emplace(name, tensor.slice(first, first + size));
+  }
+  return sliced;
+}
+
+std::vector<Computed> BatchRunner::compute(std::span<Stage> stages,
+                                           std::span<const NamedTensors> batches, bool measure) {
+  std::vector<Computed> all;
+  for (const NamedTensors& data : batches) {
+    Computed& one = all.emplace_back();
+    for (Stage& stage : stages) {
+      const NamedTensors inputs =
+          stages.size() == 1 ? data : part_inputs(stage.graph(), data, one.outputs);
+      one.outputs.merge(measure ? stage.evaluate(inputs, one.taps) : stage.infer(inputs));
+    }
+  }
+  return all;
+}
+
+std::unique_ptr<BatchRunner> make_sequential_runner() {
+  return std::make_unique<SequentialRunner>();
+}
+
+void rethrow_for_part(const std::exception_ptr& error, std::size_t index, std::size_t count,
+                      const HarmonicGraph& part) {
+  if (count == 1) std::rethrow_exception(error);
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& known) {
+    fail(known.code(), "part {} of {} ('{}'): {}", index, count, part.name(), known.what());
+  }
+}
+
+}  // namespace harmonics::inline in_schedule

@@ -1,0 +1,130 @@
+// The same answers on a GPU, within tolerance. Skipped without one, unless HARMONICS_REQUIRE_GPU=1.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include <harmonics/base/random.h>
+#include <harmonics/graph/partition.h>
+#include <harmonics/graph/zoo.h>
+#include <harmonics/runtime/devices.h>
+#include <harmonics/schedule/checkpoint.h>
+#include <harmonics/schedule/stage_row.h>
+
+#include <temporary_folder_testing.h>
+
+namespace harmonics::inline in_schedule {
+namespace {
+
+class GpuTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (cuda_available()) return;
+    const char* required = std::getenv("HARMONICS_REQUIRE_GPU");
+    if (required != nullptr && std::string(required) == "1") FAIL() << "no GPU answers";
+    GTEST_SKIP() << "no GPU answers";
+  }
+
+  static RuntimeOptions options(Backend backend,
+                                PrecisionPolicy precision = PrecisionPolicy::kFull) {
+    RuntimeOptions made;
+    made.backend = backend;
+    made.strict = true;
+    made.precision = precision;
+    made.micro_batches = 2;
+    made.optimizer.learning_rate = 0.002;
+    return made;
+  }
+
+  static StageRow row(const HarmonicGraph& graph, const RuntimeOptions& options,
+                      std::size_t parts = 1) {
+    return {partition_graph(graph, parts), std::vector<RuntimeOptions>(parts, options)};
+  }
+
+  static NamedTensors batch(const HarmonicGraph& graph, std::uint64_t seed) {
+    NamedTensors inputs;
+    for (const ProducerNode& node : graph.producers()) {
+      Shape shape = *node.shape;
+      shape.insert(shape.begin(), 16);
+      Tensor tensor = Tensor::empty(shape, node.dtype);
+      Random random(seed, node.name);
+      if (node.dtype == DType::kInt64) {
+        for (auto& value : tensor.mutable_values<std::int64_t>()) value = random.below(10);
+      } else {
+        for (auto& value : tensor.mutable_values<float>()) value = random.normal();
+      }
+      inputs[node.name] = tensor;
+    }
+    return inputs;
+  }
+
+  static std::vector<double> losses(StageRow& row, const HarmonicGraph& graph, int steps,
+                                    int first = 0) {
+    std::vector<double> all;
+    for (int step = first; step < first + steps; ++step) {
+      all.push_back(row.train(batch(graph, static_cast<std::uint64_t>(step))).taps.loss_sum);
+    }
+    return all;
+  }
+
+  static void expect_near(const std::vector<double>& a, const std::vector<double>& b,
+                          double relative) {
+    ASSERT_EQ(a.size(), b.size());
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      EXPECT_NEAR(a[i], b[i], relative * std::abs(b[i])) << "step " << i;
+    }
+  }
+};
+
+TEST_F(GpuTest, TrainsLikeTheCpu) {
+  for (const char* name : {"digits-mlp", "lenet-digits", "transformer-small"}) {
+    const HarmonicGraph graph = zoo_graph(name);
+    StageRow gpu = row(graph, options(Backend::GPU)), cpu = row(graph, options(Backend::CPU));
+    expect_near(losses(gpu, graph, 20), losses(cpu, graph, 20), 2e-3);
+  }
+}
+
+TEST_F(GpuTest, PartsOnTheGpuEqualTheWhole) {
+  const HarmonicGraph graph = zoo_graph("digits-mlp");
+  StageRow whole = row(graph, options(Backend::GPU));
+  StageRow parts = row(graph, options(Backend::GPU), 3);
+  EXPECT_EQ(losses(whole, graph, 10), losses(parts, graph, 10));
+  EXPECT_EQ(weights_digest(whole.parameters()), weights_digest(parts.parameters()));
+}
+
+TEST_F(GpuTest, GpuAndCpuPartsWorkTogether) {
+  const HarmonicGraph graph = zoo_graph("lenet-digits");
+  StageRow mixed(partition_graph(graph, 2), {options(Backend::GPU), options(Backend::CPU)});
+  StageRow cpu = row(graph, options(Backend::CPU));
+  expect_near(losses(mixed, graph, 20), losses(cpu, graph, 20), 2e-3);
+}
+
+TEST_F(GpuTest, MixedPrecisionLearns) {
+  const HarmonicGraph graph = zoo_graph("digits-mlp");
+  for (const PrecisionPolicy policy : {PrecisionPolicy::kBf16, PrecisionPolicy::kFp16}) {
+    StageRow mixed = row(graph, options(Backend::GPU, policy));
+    double last = 0;
+    for (int i = 0; i < 200; ++i) last = mixed.train(batch(graph, 1)).taps.loss_sum / 16;
+    EXPECT_LT(last, 0.2) << precision_name(policy);
+    EXPECT_EQ(mixed.parameters().begin()->second.dtype(), DType::kFloat32);
+  }
+}
+
+TEST_F(GpuTest, CheckpointsMoveBetweenGpuAndCpu) {
+  const HarmonicGraph graph = zoo_graph("digits-mlp");
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "gpu.safetensors";
+  StageRow gpu = row(graph, options(Backend::GPU));
+  losses(gpu, graph, 5);
+  save_checkpoint(path, gpu, {});
+  StageRow cpu = row(graph, options(Backend::CPU));
+  static_cast<void>(load_checkpoint(path, cpu));
+  EXPECT_EQ(weights_digest(cpu.parameters()), weights_digest(gpu.parameters()));
+  expect_near(losses(cpu, graph, 5, 5), losses(gpu, graph, 5, 5), 2e-3);
+  save_checkpoint(path, cpu, {});
+  static_cast<void>(load_checkpoint(path, gpu));
+  EXPECT_EQ(weights_digest(cpu.parameters()), weights_digest(gpu.parameters()));
+}
+
+}  // namespace
+}  // namespace harmonics::inline in_schedule

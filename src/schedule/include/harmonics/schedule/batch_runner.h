@@ -1,0 +1,158 @@
+// BatchRunner: in which order, and on which threads, the micro-batches of a batch pass the stages.
+//
+// StageRow cuts the batch, adds up reports, clips and updates; how the passes in between are run
+// is replaceable. Whatever the order, the answer is the same bit for bit.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <harmonics/runtime/stage.h>
+
+namespace harmonics::inline in_schedule {
+
+/// A batch cut into micro-batches. Rows are shared out as evenly as they go, the first
+/// micro-batches taking the odd ones.
+struct SlicedBatch {
+  std::vector<MicroBatch> micro_batches;
+  /// As many as there are micro-batches: the rows of the bound data, by producer.
+  std::vector<NamedTensors> slices;
+  /// The losses are multiplied by this in the backward pass.
+  double loss_scale = 1.0;
+  /// False: nobody reads SliceResults::outputs, so they need not be kept.
+  bool keep_outputs = false;
+};
+
+/// Rows of a batch. An empty batch, or tensors of unequal length, are an Error that names them.
+[[nodiscard]] std::int64_t batch_rows(const NamedTensors& batch);
+/// What a part reads: its producers, from `received` (what earlier parts sent) or from the data.
+[[nodiscard]] NamedTensors part_inputs(const HarmonicGraph& part, const NamedTensors& data,
+                                       const NamedTensors& received);
+
+/// Cuts a batch of `rows` into `count` micro-batches, or one per row where it has fewer. The batch
+/// may be empty: then all of its data comes from other parts.
+[[nodiscard]] SlicedBatch slice_batch(const NamedTensors& batch, std::int64_t rows,
+                                      std::int64_t count, std::uint64_t step);
+
+/// What the micro-batches of a batch came to, in their order.
+struct SliceResults {
+  /// What the taps of all stages saw, added up in the order of the stages.
+  std::vector<TapReport> taps;
+  /// Tensors that left the stages, by consumer; boundaries between the stages may be among them.
+  std::vector<NamedTensors> outputs;
+  /// False when a loss was not finite: the passes were broken off, and the stages still hold the
+  /// micro-batches in flight.
+  bool finite = true;
+};
+
+/// What a batch came to in evaluation mode.
+struct Computed {
+  /// By consumer; boundaries between the stages may be among them.
+  NamedTensors outputs;
+  /// What the taps of all stages saw; nothing unless it was asked for.
+  TapReport taps;
+};
+
+/// What all parts of a run must do alike while they fit.
+struct FitTerms {
+  /// Epochs of the whole run after which fit ends.
+  std::int64_t last_epoch = 0;
+  /// No data is sized: every epoch is one step.
+  bool epochs_are_steps = false;
+  bool evaluates = false;
+  int patience = 0;
+  bool saves = false;
+  std::int64_t save_every_steps = 0;
+  std::int64_t save_every_epochs = 0;
+};
+
+/// Writes the state of the stages here to a file and gives the file's digest.
+using WriteState = std::function<std::string(const std::filesystem::path&)>;
+
+/// Runs passes. One thread calls it; an implementation may compute on others. It keeps no reference
+/// to the stages after a call.
+class BatchRunner {
+ public:
+  virtual ~BatchRunner() = default;
+
+  /// Takes every micro-batch forward and back through all stages. In each stage both passes happen
+  /// in the order of the micro-batches, so that gradients add up alike under every schedule. An
+  /// Error of a stage names its part and stops all others before it is thrown; the gradients that
+  /// the stages hold are then worthless.
+  [[nodiscard]] virtual SliceResults run(std::span<Stage> stages, const SlicedBatch& batch) = 0;
+
+  /// Calls `visit` once for each stage, each on the thread that computes it; returns when all are
+  /// done. Visits may run at the same time.
+  virtual void for_each(std::span<Stage> stages,
+                        const std::function<void(std::size_t, Stage&)>& visit) = 0;
+
+  /// Takes every batch forward through all stages in evaluation mode; the answers are in the order
+  /// of the batches. With `measure` the taps are computed, so that their targets must be there.
+  [[nodiscard]] virtual std::vector<Computed> compute(std::span<Stage> stages,
+                                                      std::span<const NamedTensors> batches,
+                                                      bool measure);
+  /// How many batches `compute` is best given at once.
+  [[nodiscard]] virtual std::size_t batches_ahead() const { return 1; }
+
+  /// Into how many micro-batches the batch is cut where the options say `own`: more for a runner
+  /// that takes only some of them through its stages, the others being its copies' work.
+  [[nodiscard]] virtual std::int64_t micro_batches(std::int64_t own) const { return own; }
+
+  // What follows matters to a runner that has only some parts of the graph, the others being in
+  // other processes. The defaults are right where all parts are here.
+
+  /// Called before each batch: waits until the batch of that step is due. False: the epoch is over.
+  [[nodiscard]] virtual bool await_batch(std::uint64_t /*step*/) { return true; }
+  /// Rows of the batch that is due, of which `data` is what was read here.
+  [[nodiscard]] virtual std::int64_t rows(const NamedTensors& data) const {
+    return batch_rows(data);
+  }
+  /// The square sums of all parts' gradients, by parameter; `own` are those of the stages here.
+  [[nodiscard]] virtual std::map<std::string, double> all_square_sums(
+      std::map<std::string, double> own, std::uint64_t /*step*/) {
+    return own;
+  }
+  /// Called when an epoch has ended here.
+  virtual void end_epoch() {}
+  /// True when parts elsewhere learn, so that those here must as well.
+  [[nodiscard]] virtual bool learns() const { return false; }
+  /// True when await_batch says where an epoch ends, rather than the data that is bound here.
+  [[nodiscard]] virtual bool paces_epochs() const { return false; }
+
+  // What all parts of a run decide together. All parts call these at the same points.
+
+  /// What the parts fit by; terms that contradict each other are an Error that names two parts.
+  /// One part that evaluates, or whose epochs are steps, makes all of them do so.
+  [[nodiscard]] virtual FitTerms agree(const FitTerms& own, std::uint64_t /*step*/) { return own; }
+  /// The sums of all parts' taps; `own` are those of the stages here.
+  [[nodiscard]] virtual TapReport all_taps(const TapReport& own, std::uint64_t /*step*/) {
+    return own;
+  }
+  /// Called after each step, of which there were `steps` so far: true when the run ends here.
+  /// `wished` says that someone wants it to end. Other parts need to hear of it, so that it may be
+  /// true some steps later, in all parts after the same one.
+  [[nodiscard]] virtual bool ends_after(std::uint64_t /*steps*/, bool wished) { return wished; }
+  /// Saves the state of all parts at this step under `path`: the file itself, or a manifest of the
+  /// parts' files, which counts when all of them are there.
+  virtual void save(const std::filesystem::path& path, std::uint64_t /*step*/,
+                    const WriteState& write) {
+    static_cast<void>(write(path));
+  }
+};
+
+/// One thread; a micro-batch passes all stages, forward and back, before the next one starts.
+[[nodiscard]] std::unique_ptr<BatchRunner> make_sequential_runner();
+
+/// Throws `error`, an Error of part `index` of `count`, with the part's name in front. Errors of a
+/// whole graph (a count of 1) stay as they are; so do exceptions that are no Error.
+[[noreturn]] void rethrow_for_part(const std::exception_ptr& error, std::size_t index,
+                                   std::size_t count, const HarmonicGraph& part);
+
+}  // namespace harmonics::inline in_schedule
