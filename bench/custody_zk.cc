@@ -7,7 +7,7 @@
 
 #include <harmonics/base/format.h>
 #include <harmonics/base/random.h>
-#include <harmonics/custody/zk.h>
+#include <harmonics/zk/zk.h>
 
 #include "rounds.h"
 

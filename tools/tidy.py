@@ -31,7 +31,7 @@ TESTS, BENCHES, APPS = 'tests', 'bench', 'apps'
 LIBRARIES = {
     'fmt/': {'base'}, 'spdlog/': {'base'},
     'torch/': TORCH_USERS, 'ATen/': TORCH_USERS, 'c10/': TORCH_USERS,
-    'openssl/': {'custody', 'transport', 'rpc', 'server'}, 'sodium.h': {'custody'}, 'sodium/': {'custody'},
+    'openssl/': {'custody', 'transport', 'rpc', 'server'}, 'sodium.h': {'custody', 'zk'}, 'sodium/': {'zk'},
     'yaml-cpp/': {'plan'}, 'zstd.h': {'transport'}, 'arrow/': {'transport/flight'},
     'grpcpp/': {'transport/grpc', 'rpc', BENCHES}, 'grpc/': {'transport/grpc', 'rpc'}, 'google/protobuf/': {'rpc'},
     'cluster.grpc.pb.h': {'rpc'},

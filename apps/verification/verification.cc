@@ -9,8 +9,8 @@
 #include <harmonics/base/json.h>
 #include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
-#include <harmonics/custody/zk.h>
 #include <harmonics/options/command_line.h>
+#include <harmonics/zk/zk.h>
 
 namespace harmonics::inline in_verification {
 namespace {

@@ -49,6 +49,7 @@
 #include <harmonics/cluster/worker_pool.h>
 #include <harmonics/cluster/worker_reactor.h>
 #include <harmonics/custody/breach.h>
+#include <harmonics/custody/canonical.h>
 #include <harmonics/custody/chain.h>
 #include <harmonics/custody/custody_log.h>
 #include <harmonics/custody/digest.h>
@@ -58,7 +59,6 @@
 #include <harmonics/custody/records.h>
 #include <harmonics/custody/stage_trail.h>
 #include <harmonics/custody/verify.h>
-#include <harmonics/custody/zk.h>
 #include <harmonics/data/augment_producer.h>
 #include <harmonics/data/batch_producer.h>
 #include <harmonics/data/byte_source.h>
@@ -142,6 +142,7 @@
 #include <harmonics/transport/hosts.h>
 #include <harmonics/transport/message.h>
 #include <harmonics/transport/transport.h>
+#include <harmonics/zk/zk.h>
 
 // Where Harmonics was built with libtorch (HARMONICS_WITH_TORCH).
 #if __has_include(<harmonics/schedule/cycle_runtime.h>)

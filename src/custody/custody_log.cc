@@ -7,7 +7,7 @@
 #include <harmonics/base/number_text.h>
 #include <harmonics/custody/breach.h>
 
-#include "canonical.h"
+#include <harmonics/custody/canonical.h>
 
 namespace harmonics::inline in_custody {
 namespace {

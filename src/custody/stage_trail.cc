@@ -6,7 +6,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/custody/breach.h>
 
-#include "canonical.h"
+#include <harmonics/custody/canonical.h>
 
 namespace harmonics::inline in_custody {
 namespace {

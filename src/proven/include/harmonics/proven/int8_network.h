@@ -1,4 +1,4 @@
-// Int8Network: a network in exact integer arithmetic, which can be proven (harmonics/custody/zk.h).
+// Int8Network: a network in exact integer arithmetic, which can be proven (harmonics/zk/zk.h).
 //
 // Inputs and weights are int8, sums int32; between layers sums are scaled back to int8 by integer
 // factors. The same bits come out on every machine.
@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include <harmonics/custody/zk.h>
 #include <harmonics/graph/graph.h>
 #include <harmonics/runtime/stage.h>
+#include <harmonics/zk/zk.h>
 
 namespace harmonics::inline in_proven {
 

@@ -1,8 +1,8 @@
 // What stands in for the proofs where libsodium was left out.
 #include <harmonics/base/error.h>
-#include <harmonics/custody/zk.h>
+#include <harmonics/zk/zk.h>
 
-namespace harmonics::inline in_custody {
+namespace harmonics::inline in_zk {
 namespace {
 
 [[noreturn]] void fail_absent() {
@@ -31,4 +31,4 @@ void check_input_rows(ByteSpan, std::span<const std::int8_t>, const BlindingSeed
   fail_absent();
 }
 
-}  // namespace harmonics::inline in_custody
+}  // namespace harmonics::inline in_zk

@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "zk_point.h"
-#include "zk_scalar.h"
+#include "point.h"
+#include "scalar.h"
 
 namespace harmonics::zk {
 

@@ -14,8 +14,8 @@
 #include <span>
 #include <vector>
 
-#include "zk_msm.h"
-#include "zk_scalar.h"
+#include "msm.h"
+#include "scalar.h"
 
 namespace harmonics::zk {
 

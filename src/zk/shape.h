@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <string>
 
-#include <harmonics/custody/zk.h>
+#include <harmonics/zk/zk.h>
 
-namespace harmonics::inline in_custody {
+namespace harmonics::inline in_zk {
 
 /// Where tap 0..8 of a 3x3 kernel looks, from the pixel that it writes.
 struct TapOffset {
@@ -23,4 +23,4 @@ inline TapOffset tap_offset(std::size_t tap) {
 void require_sizes(const LinearShape& shape, std::size_t input, std::size_t weights,
                    std::size_t output);
 
-}  // namespace harmonics::inline in_custody
+}  // namespace harmonics::inline in_zk

@@ -12,10 +12,10 @@
 #include <span>
 #include <vector>
 
-#include <harmonics/custody/zk.h>
+#include <harmonics/zk/zk.h>
 
-#include "zk_core.h"
-#include "zk_transcript.h"
+#include "core.h"
+#include "transcript.h"
 
 namespace harmonics::zk {
 

@@ -3,8 +3,8 @@
 
 #include <array>
 
-#include "zk_codec.h"
-#include "zk_core.h"
+#include "codec.h"
+#include "core.h"
 #include "zk_testing.h"
 
 namespace harmonics::zk {

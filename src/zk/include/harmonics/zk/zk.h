@@ -15,7 +15,7 @@
 #include <harmonics/custody/digest.h>
 #include <harmonics/custody/records.h>
 
-namespace harmonics::inline in_custody {
+namespace harmonics::inline in_zk {
 
 /// Rows that one proof commits to, and its largest size.
 inline constexpr std::size_t kMaxProofRows = std::size_t{1} << 16;
@@ -91,4 +91,4 @@ void check_output_rows(ByteSpan proof, std::span<const std::int32_t> output,
 void check_input_rows(ByteSpan proof, std::span<const std::int8_t> input, const BlindingSeed& seed,
                       std::span<const std::uint32_t> rows);
 
-}  // namespace harmonics::inline in_custody
+}  // namespace harmonics::inline in_zk

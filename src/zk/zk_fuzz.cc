@@ -4,7 +4,7 @@
 #include <span>
 
 #include <harmonics/base/error.h>
-#include <harmonics/custody/zk.h>
+#include <harmonics/zk/zk.h>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace harmonics;

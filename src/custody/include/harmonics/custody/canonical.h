@@ -1,4 +1,4 @@
-// Reading records that have exactly one encoding (private to custody).
+// Reading records that have exactly one encoding.
 #pragma once
 
 #include <cstdint>

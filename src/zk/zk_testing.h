@@ -6,9 +6,9 @@
 
 #include <harmonics/base/random.h>
 #include <harmonics/custody/breach.h>
-#include <harmonics/custody/zk.h>
+#include <harmonics/zk/zk.h>
 
-namespace harmonics::inline in_custody {
+namespace harmonics::inline in_zk {
 
 inline LinearShape dense_shape(std::uint32_t batch, std::uint32_t inputs, std::uint32_t outputs) {
   return {LinearShape::Kind::kDense, batch, inputs, outputs, 1, 1};
@@ -56,4 +56,4 @@ struct TestStage {
   }
 };
 
-}  // namespace harmonics::inline in_custody
+}  // namespace harmonics::inline in_zk

@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include <harmonics/custody/zk.h>
+#include <harmonics/zk/zk.h>
 
-#include "zk_core.h"
+#include "core.h"
 
 namespace harmonics::zk {
 

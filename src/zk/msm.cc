@@ -1,4 +1,4 @@
-#include "zk_msm.h"
+#include "msm.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "zk_core.h"
+#include "core.h"
 
 #include <algorithm>
 #include <utility>

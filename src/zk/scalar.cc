@@ -1,5 +1,5 @@
 // The one file of the proofs that knows libsodium.
-#include "zk_scalar.h"
+#include "scalar.h"
 
 #include <sodium.h>
 

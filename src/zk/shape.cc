@@ -1,9 +1,9 @@
 #include <harmonics/base/error.h>
-#include <harmonics/custody/zk.h>
+#include <harmonics/zk/zk.h>
 
-#include "zk_shape.h"
+#include "shape.h"
 
-namespace harmonics::inline in_custody {
+namespace harmonics::inline in_zk {
 namespace {
 
 constexpr std::size_t kTaps = 9;
@@ -110,4 +110,4 @@ std::vector<std::int32_t> linear_product(const LinearShape& shape,
   return output;
 }
 
-}  // namespace harmonics::inline in_custody
+}  // namespace harmonics::inline in_zk

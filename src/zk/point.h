@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "zk_field.h"
+#include "field.h"
 
 namespace harmonics::zk {
 

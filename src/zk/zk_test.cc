@@ -1,5 +1,5 @@
 // Proofs of stages: honest ones are accepted, forged ones are not.
-#include <harmonics/custody/zk.h>
+#include <harmonics/zk/zk.h>
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "zk_testing.h"
 
-namespace harmonics::inline in_custody {
+namespace harmonics::inline in_zk {
 namespace {
 
 std::vector<LinearShape> some_shapes() {
@@ -181,4 +181,4 @@ TEST(Zk, AProofOfFullSizeIsSmall) {
 }
 
 }  // namespace
-}  // namespace harmonics::inline in_custody
+}  // namespace harmonics::inline in_zk

@@ -1,10 +1,10 @@
-#include "zk_codec.h"
+#include "codec.h"
 
 #include <harmonics/base/error.h>
 #include <harmonics/custody/breach.h>
 
-#include "canonical.h"
-#include "zk_shape.h"
+#include <harmonics/custody/canonical.h>
+#include "shape.h"
 
 namespace harmonics::zk {
 namespace {

@@ -4,7 +4,7 @@
 #include "custody_testing.h"
 #include "zk_testing.h"
 
-namespace harmonics::inline in_custody {
+namespace harmonics::inline in_zk {
 namespace {
 
 class ZkChainTest : public ::testing::Test {
@@ -87,4 +87,4 @@ TEST_F(ZkChainTest, MissingOrForeignPartsAreFound) {
 }
 
 }  // namespace
-}  // namespace harmonics::inline in_custody
+}  // namespace harmonics::inline in_zk

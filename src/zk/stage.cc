@@ -1,6 +1,6 @@
-#include "zk_stage.h"
+#include "stage.h"
 
-#include "zk_shape.h"
+#include "shape.h"
 
 namespace harmonics::zk {
 namespace {

@@ -1,4 +1,4 @@
-#include "zk_point.h"
+#include "point.h"
 
 namespace harmonics::zk {
 

@@ -5,7 +5,7 @@
 #include <harmonics/base/random.h>
 #include <harmonics/custody/hex.h>
 
-#include "zk_msm.h"
+#include "msm.h"
 
 namespace harmonics::zk {
 namespace {

@@ -5,7 +5,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
-namespace harmonics::inline in_custody {
+namespace harmonics::inline in_zk {
 namespace {
 
 TEST(ZkFuzz, DamagedProofsAndWeightsAreErrors) {
@@ -35,4 +35,4 @@ TEST(ZkFuzz, DamagedProofsAndWeightsAreErrors) {
 }
 
 }  // namespace
-}  // namespace harmonics::inline in_custody
+}  // namespace harmonics::inline in_zk

@@ -8,8 +8,8 @@
 #include <harmonics/base/bytes.h>
 #include <harmonics/custody/digest.h>
 
-#include "zk_point.h"
-#include "zk_scalar.h"
+#include "point.h"
+#include "scalar.h"
 
 namespace harmonics::zk {
 

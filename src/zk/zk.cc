@@ -1,4 +1,4 @@
-#include <harmonics/custody/zk.h>
+#include <harmonics/zk/zk.h>
 
 #include <algorithm>
 #include <bit>
@@ -7,11 +7,11 @@
 #include <harmonics/base/error.h>
 #include <harmonics/custody/breach.h>
 
-#include "zk_codec.h"
-#include "zk_shape.h"
-#include "zk_stage.h"
+#include "codec.h"
+#include "shape.h"
+#include "stage.h"
 
-namespace harmonics::inline in_custody {
+namespace harmonics::inline in_zk {
 namespace {
 
 using namespace zk;
@@ -202,4 +202,4 @@ void check_input_rows(ByteSpan bytes, std::span<const std::int8_t> input, const 
   check_rows(proof.inputs, input, expanded(seed, shape.input_rows()), rows, 7);
 }
 
-}  // namespace harmonics::inline in_custody
+}  // namespace harmonics::inline in_zk
