@@ -142,6 +142,8 @@
 #include <harmonics/transport/hosts.h>
 #include <harmonics/transport/message.h>
 #include <harmonics/transport/transport.h>
+#include <harmonics/yaml/yaml_text.h>
+#include <harmonics/yaml/yaml_tree.h>
 #include <harmonics/zk/zk.h>
 
 // Where Harmonics was built with libtorch (HARMONICS_WITH_TORCH).

@@ -7,7 +7,7 @@
 #include <harmonics/base/file.h>
 #include <harmonics/plan/inputs.h>
 
-#include "yaml_tree.h"
+#include "planner_file.h"
 
 namespace harmonics::inline in_plan {
 namespace {
@@ -51,7 +51,7 @@ DeploymentEntry read_entry(const YamlValue& value) {
 }  // namespace
 
 DeploymentFile parse_deployment(std::string_view text, std::string_view name) {
-  const YamlNode root = parse_yaml(text, name);
+  const YamlNode root = parse_planner_file(text, name);
   const YamlValue top(root, name, "");
   top.check_keys({"backend", "secure", "strict", "partitions"});
   DeploymentFile file;

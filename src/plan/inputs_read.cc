@@ -8,7 +8,7 @@
 #include <harmonics/plan/inputs.h>
 #include <harmonics/plan/problem.h>
 
-#include "yaml_tree.h"
+#include "planner_file.h"
 
 namespace harmonics::inline in_plan {
 namespace {
@@ -89,7 +89,7 @@ Table read_file(const std::filesystem::path& path, Parse parse) {
 }  // namespace
 
 ModelTable parse_models(std::string_view text, std::string_view name) {
-  const YamlNode root = parse_yaml(text, name);
+  const YamlNode root = parse_planner_file(text, name);
   const YamlValue top(root, name, "");
   top.expect_map();
   ModelTable models;
@@ -100,7 +100,7 @@ ModelTable parse_models(std::string_view text, std::string_view name) {
 
 DeviceTypeTable parse_device_types(std::string_view text, std::string_view name,
                                    const ModelTable& models) {
-  const YamlNode root = parse_yaml(text, name);
+  const YamlNode root = parse_planner_file(text, name);
   const YamlValue top(root, name, "");
   top.expect_map();
   DeviceTypeTable types;
@@ -110,7 +110,7 @@ DeviceTypeTable parse_device_types(std::string_view text, std::string_view name,
 }
 
 HostTable parse_hosts(std::string_view text, std::string_view name, const DeviceTypeTable& types) {
-  const YamlNode root = parse_yaml(text, name);
+  const YamlNode root = parse_planner_file(text, name);
   const YamlValue top(root, name, "");
   top.expect_map();
   HostTable hosts;
@@ -131,7 +131,7 @@ HostTable parse_hosts(std::string_view text, std::string_view name, const Device
 }
 
 LinkTable parse_links(std::string_view text, std::string_view name, const HostTable& hosts) {
-  const YamlNode root = parse_yaml(text, name);
+  const YamlNode root = parse_planner_file(text, name);
   const YamlValue top(root, name, "");
   top.check_keys({"groups", "links"});
   std::set<std::string> known_hosts;

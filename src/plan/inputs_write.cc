@@ -4,8 +4,7 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/plan/inputs.h>
-
-#include "yaml_text.h"
+#include <harmonics/yaml/yaml_text.h>
 
 namespace harmonics::inline in_plan {
 namespace {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include <harmonics/base/error.h>
+#include <harmonics/yaml/yaml_text.h>
 
-#include "yaml_text.h"
-#include "yaml_tree.h"
+#include "planner_file.h"
 
 namespace harmonics::inline in_plan {
 namespace {
@@ -60,7 +60,7 @@ std::string plan_to_yaml(const Plan& plan) {
 }
 
 Plan parse_plan(std::string_view text, std::string_view name) {
-  const YamlNode root = parse_yaml(text, name);
+  const YamlNode root = parse_planner_file(text, name);
   const YamlValue top(root, name, "");
   top.expect_sequence();
   Plan plan;

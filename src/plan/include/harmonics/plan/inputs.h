@@ -19,7 +19,7 @@ namespace harmonics::inline in_plan {
 // Ceilings of the files; larger ones are refused before anything is built from them.
 inline constexpr std::size_t kMaxPlannerFileBytes = std::size_t{16} << 20;
 inline constexpr std::size_t kMaxPlannerFileValues = 500'000;
-inline constexpr int kMaxPlannerFileDepth = 12;
+inline constexpr std::size_t kMaxPlannerFileDepth = 12;
 /// Layer sizes beyond this lose digits as doubles.
 inline constexpr std::int64_t kMaxParameters = std::int64_t{1} << 53;
 inline constexpr std::int64_t kMaxPlannedBatch = std::int64_t{1} << 31;

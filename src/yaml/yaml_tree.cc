@@ -1,4 +1,4 @@
-#include "yaml_tree.h"
+#include <harmonics/yaml/yaml_tree.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,9 +14,8 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/number_text.h>
-#include <harmonics/plan/inputs.h>
 
-namespace harmonics::inline in_plan {
+namespace harmonics::inline in_yaml {
 namespace {
 
 // Open brackets that a text may have at one place, names and comments included.
@@ -27,7 +26,8 @@ constexpr int kMaxOpenBrackets = 64;
 // wherever it stands.
 class ShapeCheck {
  public:
-  ShapeCheck(std::string_view text, std::string_view file) : text_(text), file_(file) {}
+  ShapeCheck(std::string_view text, std::string_view file, std::size_t most_values)
+      : text_(text), file_(file), most_values_(most_values) {}
 
   void run() {
     for (std::size_t k = 0; k < text_.size(); ++k) {
@@ -37,8 +37,8 @@ class ShapeCheck {
       } else if (letter == ']' || letter == '}') {
         open_ = open_ > 0 ? open_ - 1 : 0;
       }
-      if (makes_token(letter, k) && ++tokens_ > 2 * kMaxPlannerFileValues) {
-        refuse(format("more than {} values", kMaxPlannerFileValues));
+      if (makes_token(letter, k) && ++tokens_ > 2 * most_values_) {
+        refuse(format("more than {} values", most_values_));
       }
       if (letter == '\n') ++line_;
     }
@@ -71,6 +71,7 @@ class ShapeCheck {
 
   std::string_view text_;
   std::string_view file_;
+  std::size_t most_values_;
   int line_ = 1;
   int open_ = 0;
   std::size_t tokens_ = 0;
@@ -79,7 +80,7 @@ class ShapeCheck {
 // Builds the tree from the parser's events and stops the parser as soon as a limit is passed.
 class TreeMaker final : public YAML::EventHandler {
  public:
-  explicit TreeMaker(std::string_view file) : file_(file) {}
+  TreeMaker(std::string_view file, const YamlLimits& limits) : file_(file), limits_(limits) {}
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
@@ -90,8 +91,8 @@ class TreeMaker final : public YAML::EventHandler {
     const auto named = anchors_.find(anchor);
     if (named == anchors_.end()) refuse(mark, "an alias (*name) stands inside what it names");
     const Named& what = named->second;
-    if (open_.size() + what.depth > static_cast<std::size_t>(kMaxPlannerFileDepth)) {
-      refuse(mark, format("nested deeper than {} levels", kMaxPlannerFileDepth));
+    if (open_.size() + what.depth > limits_.depth) {
+      refuse(mark, format("nested deeper than {} levels", limits_.depth));
     }
     count(what.values - 1, line_of(mark));
     YamlNode copy = what.node;
@@ -148,8 +149,8 @@ class TreeMaker final : public YAML::EventHandler {
   }
 
   void open(YamlNode::Kind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
-    if (open_.size() == static_cast<std::size_t>(kMaxPlannerFileDepth)) {
-      refuse(mark, format("nested deeper than {} levels", kMaxPlannerFileDepth));
+    if (open_.size() == limits_.depth) {
+      refuse(mark, format("nested deeper than {} levels", limits_.depth));
     }
     open_.push_back({{kind, line_of(mark), {}, {}, {}}, {}, anchor});
   }
@@ -163,8 +164,8 @@ class TreeMaker final : public YAML::EventHandler {
 
   void count(std::size_t values, int line) {
     values_ += values;
-    if (values_ > kMaxPlannerFileValues) {
-      refuse_line(line, format("more than {} values", kMaxPlannerFileValues));
+    if (values_ > limits_.values) {
+      refuse_line(line, format("more than {} values", limits_.values));
     }
   }
 
@@ -219,6 +220,7 @@ class TreeMaker final : public YAML::EventHandler {
   }
 
   std::string_view file_;
+  YamlLimits limits_;
   std::vector<Open> open_;
   YamlNode root_;
   std::size_t values_ = 0;
@@ -234,19 +236,19 @@ std::optional<Number> number_in(const YamlNode& node) {
 
 }  // namespace
 
-YamlNode parse_yaml(std::string_view text, std::string_view file) {
-  if (text.size() > kMaxPlannerFileBytes) {
+YamlNode parse_yaml(std::string_view text, std::string_view file, const YamlLimits& limits) {
+  if (text.size() > limits.bytes) {
     fail(ErrorCode::kResourceExhausted, "{}: {} bytes, at most {} are read", file, text.size(),
-         kMaxPlannerFileBytes);
+         limits.bytes);
   }
-  ShapeCheck(text, file).run();
-  TreeMaker maker(file);
+  ShapeCheck(text, file, limits.values).run();
+  TreeMaker maker(file, limits);
   try {
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);
     parser.HandleNextDocument(maker);
     YamlNode root = maker.take();
-    TreeMaker rest(file);
+    TreeMaker rest(file, limits);
     if (parser.HandleNextDocument(rest)) {
       fail(ErrorCode::kInvalidArgument, "{}:{}: a second document: there must be one per file",
            file, rest.take().line);
@@ -351,4 +353,4 @@ std::vector<std::string> YamlValue::texts() const {
   return values;
 }
 
-}  // namespace harmonics::inline in_plan
+}  // namespace harmonics::inline in_yaml

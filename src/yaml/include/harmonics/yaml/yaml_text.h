@@ -1,10 +1,10 @@
-// Writing the plain YAML of the planner's files.
+// Writing plain YAML: names and flow lists.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-namespace harmonics::inline in_plan {
+namespace harmonics::inline in_yaml {
 
 /// A name as it is, or in double quotes where YAML would read something else.
 [[nodiscard]] std::string yaml_name(std::string_view name);
@@ -27,4 +27,4 @@ class YamlFlowList {
   bool first_ = true;
 };
 
-}  // namespace harmonics::inline in_plan
+}  // namespace harmonics::inline in_yaml

@@ -1,4 +1,4 @@
-#include "yaml_text.h"
+#include <harmonics/yaml/yaml_text.h>
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 
 #include <harmonics/base/json.h>
 
-namespace harmonics::inline in_plan {
+namespace harmonics::inline in_yaml {
 namespace {
 
 constexpr std::size_t kColumns = 90;
@@ -54,4 +54,4 @@ void YamlFlowList::add(std::string_view item) {
 
 std::string YamlFlowList::finish() { return text_ + "]\n"; }
 
-}  // namespace harmonics::inline in_plan
+}  // namespace harmonics::inline in_yaml

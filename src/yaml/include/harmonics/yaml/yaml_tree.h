@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace harmonics::inline in_plan {
+namespace harmonics::inline in_yaml {
 
 struct YamlNode {
   enum class Kind { kNull, kScalar, kSequence, kMap };
@@ -19,10 +19,19 @@ struct YamlNode {
   std::vector<YamlNode> items;
 };
 
+/// What a document may take; more is refused before anything is built from it.
+struct YamlLimits {
+  std::size_t bytes;
+  std::size_t values;
+  /// Levels of maps and lists.
+  std::size_t depth;
+};
+
 /// Parses one document. An alias (*name) stands for a copy of what its anchor (&name) named before,
-/// and counts as much. Broken YAML, tags, duplicate keys, and whatever exceeds
-/// kMaxPlannerFile{Bytes,Values,Depth} is an `Error` with file and line. An empty text is null.
-[[nodiscard]] YamlNode parse_yaml(std::string_view text, std::string_view file);
+/// and counts as much. Broken YAML, tags, duplicate keys, and whatever exceeds the limits is an
+/// `Error` with file and line. An empty text is null.
+[[nodiscard]] YamlNode parse_yaml(std::string_view text, std::string_view file,
+                                  const YamlLimits& limits);
 
 /// A value of a document together with where it stands, for errors. Refers to the tree and to the
 /// file name.
@@ -67,4 +76,4 @@ class YamlValue {
   std::string path_;
 };
 
-}  // namespace harmonics::inline in_plan
+}  // namespace harmonics::inline in_yaml
