@@ -131,6 +131,10 @@
 #include <harmonics/plan/replan.h>
 #include <harmonics/plan/report.h>
 #include <harmonics/plan/request.h>
+#include <harmonics/share/batch_board.h>
+#include <harmonics/share/lease_table.h>
+#include <harmonics/share/process_identity.h>
+#include <harmonics/share/shared_segment.h>
 #include <harmonics/store/store.h>
 #include <harmonics/tensor/buffer.h>
 #include <harmonics/tensor/dtype.h>

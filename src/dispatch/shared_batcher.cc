@@ -10,7 +10,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/log.h>
 
-#include "batch_board.h"
+#include <harmonics/share/batch_board.h>
 
 namespace harmonics::inline in_dispatch {
 namespace {

@@ -8,7 +8,7 @@
 #include <harmonics/dispatch/shared_batcher.h>
 #include <harmonics/dispatch/shared_scheduler.h>
 
-#include "batch_board.h"
+#include <harmonics/share/batch_board.h>
 #include "processes_testing.h"
 #include "scheduler_testing.h"
 

@@ -1,7 +1,5 @@
 #include <harmonics/dispatch/shared_scheduler.h>
 
-#include "lease_table.h"
-
 namespace harmonics::inline in_dispatch {
 namespace {
 

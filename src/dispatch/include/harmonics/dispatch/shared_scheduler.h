@@ -8,10 +8,9 @@
 
 #include <harmonics/dispatch/scheduler.h>
 #include <harmonics/dispatch/static_hybrid_scheduler.h>
+#include <harmonics/share/lease_table.h>
 
 namespace harmonics::inline in_dispatch {
-
-class LeaseTable;
 
 enum class SharedMode {
   /// Each process computes on the devices itself, a sub-batch at a time, when it is its turn.

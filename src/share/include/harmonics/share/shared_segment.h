@@ -14,9 +14,9 @@
 #include <harmonics/base/clock.h>
 #include <harmonics/base/descriptor.h>
 
-#include "process_identity.h"
+#include <harmonics/share/process_identity.h>
 
-namespace harmonics::inline in_dispatch {
+namespace harmonics::inline in_share {
 
 /// The most processes (or schedulers in them) that share a segment.
 inline constexpr std::size_t kMaxAttached = 64;
@@ -93,4 +93,4 @@ void wait_on(const std::atomic<std::uint32_t>& word, std::uint32_t seen, Nanosec
 /// Changes the word and wakes all who wait on it.
 void wake_all(std::atomic<std::uint32_t>& word);
 
-}  // namespace harmonics::inline in_dispatch
+}  // namespace harmonics::inline in_share

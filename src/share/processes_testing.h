@@ -15,7 +15,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/format.h>
 
-namespace harmonics::inline in_dispatch {
+namespace harmonics::inline in_share {
 
 /// A forked process that runs a function and exits with 0, or with 1 after an exception. Killed and
 /// fetched when this is destroyed. Fork while the test has a single thread.
@@ -84,4 +84,4 @@ inline std::string unique_shared_name(const char* what) {
   return format("test-{}-{}-{}", what, ::getpid(), ++number);
 }
 
-}  // namespace harmonics::inline in_dispatch
+}  // namespace harmonics::inline in_share

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace harmonics::inline in_dispatch {
+namespace harmonics::inline in_share {
 
 /// A number, and when the process of that number started. All zero: nobody.
 struct ProcessIdentity {
@@ -18,4 +18,4 @@ struct ProcessIdentity {
 /// False once the process has ended, even if its parent has not fetched its exit status yet.
 [[nodiscard]] bool is_alive(const ProcessIdentity& process);
 
-}  // namespace harmonics::inline in_dispatch
+}  // namespace harmonics::inline in_share

@@ -1,4 +1,4 @@
-#include "lease_table.h"
+#include <harmonics/share/lease_table.h>
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/log.h>
 
-namespace harmonics::inline in_dispatch {
+namespace harmonics::inline in_share {
 
 // One user's dealings with one device.
 struct LeaseTable::Line {
@@ -97,8 +97,8 @@ void LeaseTable::bury_dead(std::size_t device) {
     const ProcessIdentity& process = segment_.head().attached[place];
     if (!is_alive(process)) {
       if (line.held_rows > 0) {
-        log_warn("dispatch", "process {} died with {} rows of device '{}', which go back",
-                 process.pid, line.held_rows, devices_[device].name);
+        log_warn("share", "process {} died with {} rows of device '{}', which go back", process.pid,
+                 line.held_rows, devices_[device].name);
       }
       line.held_rows = 0;
       line.waiting_rows = 0;
@@ -230,4 +230,4 @@ std::size_t LeaseTable::held_rows(std::size_t device) {
   return board().devices[device].held_rows;
 }
 
-}  // namespace harmonics::inline in_dispatch
+}  // namespace harmonics::inline in_share

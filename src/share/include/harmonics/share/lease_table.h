@@ -12,9 +12,9 @@
 
 #include <harmonics/base/clock.h>
 
-#include "shared_segment.h"
+#include <harmonics/share/shared_segment.h>
 
-namespace harmonics::inline in_dispatch {
+namespace harmonics::inline in_share {
 
 /// The most devices that processes share under one name.
 inline constexpr std::size_t kMaxSharedDevices = 16;
@@ -67,4 +67,4 @@ class LeaseTable {
   std::unique_ptr<std::mutex[]> turns_;
 };
 
-}  // namespace harmonics::inline in_dispatch
+}  // namespace harmonics::inline in_share

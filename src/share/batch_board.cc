@@ -1,9 +1,9 @@
-#include "batch_board.h"
+#include <harmonics/share/batch_board.h>
 
 #include <algorithm>
 #include <cstring>
 
-namespace harmonics::inline in_dispatch {
+namespace harmonics::inline in_share {
 namespace {
 
 constexpr std::size_t kErrorText = 400;
@@ -243,4 +243,4 @@ std::array<std::uint64_t, 3> BatchBoard::counts() {
   return records().counts;
 }
 
-}  // namespace harmonics::inline in_dispatch
+}  // namespace harmonics::inline in_share

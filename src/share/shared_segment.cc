@@ -1,4 +1,4 @@
-#include "shared_segment.h"
+#include <harmonics/share/shared_segment.h>
 
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -14,7 +14,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics::inline in_dispatch {
+namespace harmonics::inline in_share {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x3168637461707348ULL;  // "Hspatch1"
@@ -170,4 +170,4 @@ void wake_all(std::atomic<std::uint32_t>& word) {
   ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-}  // namespace harmonics::inline in_dispatch
+}  // namespace harmonics::inline in_share

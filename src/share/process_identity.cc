@@ -1,4 +1,4 @@
-#include "process_identity.h"
+#include <harmonics/share/process_identity.h>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include <harmonics/base/format.h>
 #include <harmonics/base/number_text.h>
 
-namespace harmonics::inline in_dispatch {
+namespace harmonics::inline in_share {
 namespace {
 
 struct Status {
@@ -55,4 +55,4 @@ bool is_alive(const ProcessIdentity& process) {
   return status.state != 'X' && status.state != 'Z' && status.started == process.started;
 }
 
-}  // namespace harmonics::inline in_dispatch
+}  // namespace harmonics::inline in_share

@@ -11,9 +11,9 @@
 
 #include <harmonics/base/error.h>
 
-#include "shared_segment.h"
+#include <harmonics/share/shared_segment.h>
 
-namespace harmonics::inline in_dispatch {
+namespace harmonics::inline in_share {
 
 /// Requests that can wait or be computed at a time.
 inline constexpr std::size_t kBatchSlots = 64;
@@ -93,4 +93,4 @@ class BatchBoard {
   SharedSegment segment_;
 };
 
-}  // namespace harmonics::inline in_dispatch
+}  // namespace harmonics::inline in_share
