@@ -35,7 +35,7 @@ LIBRARIES = {
     'yaml-cpp/': {'yaml'}, 'zstd.h': {'transport'}, 'arrow/': {'transport/flight'},
     'grpcpp/': {'transport/grpc', 'rpc', BENCHES}, 'grpc/': {'transport/grpc', 'rpc'}, 'google/protobuf/': {'rpc'},
     'cluster.grpc.pb.h': {'rpc'},
-    'CL/': {'runtime'}, 'clblast.h': {'runtime'}, 'mpi.h': {'dispatch'},
+    'CL/': {'runtime/opencl'}, 'clblast.h': {'runtime/opencl'}, 'mpi.h': {'dispatch'},
     'sqlite3.h': {'store'}, 'libpq-fe.h': {'store'},
     'CLI/': {APPS}, 'jni.h': {'bindings'}, 'gtest/': {TESTS}, 'gmock/': {TESTS}, 'benchmark/': {BENCHES},
 }
