@@ -13,9 +13,9 @@
 #include <harmonics/custody/digest.h>
 #include <harmonics/graph/harp.h>
 #include <harmonics/options/command_line.h>
-#include <harmonics/options/train_settings.h>
 #include <harmonics/place/plan_partition.h>
 #include <harmonics/programs/programs.h>
+#include <harmonics/settings/train_settings.h>
 #include <harmonics/transport/binding.h>
 
 #include "built_in_task.h"

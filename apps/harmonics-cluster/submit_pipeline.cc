@@ -7,7 +7,7 @@
 #include <harmonics/base/file.h>
 #include <harmonics/graph/harp.h>
 #include <harmonics/graph/units.h>
-#include <harmonics/options/train_settings.h>
+#include <harmonics/settings/train_settings.h>
 
 namespace harmonics::inline in_cluster_program {
 namespace {

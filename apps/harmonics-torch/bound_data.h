@@ -10,8 +10,8 @@
 
 #include <harmonics/data/producer.h>
 #include <harmonics/graph/graph.h>
-#include <harmonics/options/train_settings.h>
 #include <harmonics/schedule/trainer.h>
+#include <harmonics/settings/train_settings.h>
 
 namespace harmonics::inline in_torch_program {
 

@@ -4,7 +4,7 @@
 #include <map>
 
 #include <harmonics/base/listed.h>
-#include <harmonics/options/runtime_options.h>
+#include <harmonics/runtime/train_options.h>
 #include <harmonics/schedule/checkpoint.h>
 
 namespace harmonics::inline in_torch_program {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include <harmonics/options/train_settings.h>
 #include <harmonics/schedule/learning_settings.h>
+#include <harmonics/settings/train_settings.h>
 
 namespace harmonics::inline in_torch_program {
 

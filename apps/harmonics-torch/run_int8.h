@@ -5,9 +5,9 @@
 
 #include <harmonics/graph/graph.h>
 #include <harmonics/options/commands.h>
-#include <harmonics/options/train_settings.h>
 #include <harmonics/proven/int8_network.h>
 #include <harmonics/proven/proven_pipeline.h>
+#include <harmonics/settings/train_settings.h>
 
 namespace harmonics::inline in_torch_program {
 

@@ -11,8 +11,8 @@
 #include <harmonics/custody/chain.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/options/command_line.h>
-#include <harmonics/options/runtime_options.h>
 #include <harmonics/place/plan_partition.h>
+#include <harmonics/runtime/train_options.h>
 
 #include "resumed_settings.h"
 #include "train_progress.h"

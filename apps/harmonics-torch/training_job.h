@@ -9,11 +9,11 @@
 
 #include <harmonics/graph/graph.h>
 #include <harmonics/options/commands.h>
-#include <harmonics/options/train_settings.h>
 #include <harmonics/schedule/cycle_runtime.h>
 #include <harmonics/schedule/distributed_scheduler.h>
 #include <harmonics/schedule/remote_scheduler.h>
 #include <harmonics/schedule/replica_scheduler.h>
+#include <harmonics/settings/train_settings.h>
 
 #include "bound_data.h"
 #include "interrupt.h"

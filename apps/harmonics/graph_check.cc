@@ -1,7 +1,7 @@
 // harmonics graph check: one line when a file is in order, the first mistake when it is not.
 #include <harmonics/base/format.h>
 #include <harmonics/console/terminal.h>
-#include <harmonics/options/train_settings.h>
+#include <harmonics/settings/train_settings.h>
 
 #include "subcommands.h"
 

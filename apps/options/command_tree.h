@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <harmonics/options/commands.h>
-#include <harmonics/options/train_settings.h>
+#include <harmonics/settings/train_settings.h>
 
 namespace harmonics::inline in_options {
 

@@ -131,6 +131,8 @@
 #include <harmonics/plan/replan.h>
 #include <harmonics/plan/report.h>
 #include <harmonics/plan/request.h>
+#include <harmonics/settings/binding.h>
+#include <harmonics/settings/train_settings.h>
 #include <harmonics/share/batch_board.h>
 #include <harmonics/share/lease_table.h>
 #include <harmonics/share/process_identity.h>
@@ -161,6 +163,7 @@
 #include <harmonics/runtime/safetensors.h>
 #include <harmonics/runtime/stage.h>
 #include <harmonics/runtime/stage_backend.h>
+#include <harmonics/runtime/train_options.h>
 #include <harmonics/schedule/batch_runner.h>
 #include <harmonics/schedule/checkpoint.h>
 #include <harmonics/schedule/cycle_runtime.h>

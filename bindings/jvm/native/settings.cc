@@ -6,7 +6,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
 #include <harmonics/base/listed.h>
-#include <harmonics/options/runtime_options.h>
+#include <harmonics/runtime/train_options.h>
 
 namespace harmonics::border {
 namespace {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include <harmonics/graph/harp.h>
-#include <harmonics/options/binding.h>
 #include <harmonics/options/cluster_commands.h>
 #include <harmonics/options/output_style.h>
+#include <harmonics/settings/binding.h>
 
 namespace harmonics::inline in_options {
 

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include <harmonics/graph/harp.h>
-#include <harmonics/options/commands.h>
+#include <harmonics/settings/binding.h>
 
-namespace harmonics::inline in_options {
+namespace harmonics::inline in_settings {
 
 inline constexpr std::int64_t kMaxEpochs = 1'000'000'000;
 inline constexpr std::int64_t kMaxBatchRows = std::int64_t{1} << 24;
@@ -93,4 +93,4 @@ struct SourceBinding {
                                                         const std::filesystem::path& file,
                                                         std::span<const Binding> flags);
 
-}  // namespace harmonics::inline in_options
+}  // namespace harmonics::inline in_settings

@@ -1,5 +1,4 @@
-#include <harmonics/base/listed.h>
-#include <harmonics/options/train_settings.h>
+#include <harmonics/settings/train_settings.h>
 
 #include <algorithm>
 #include <cmath>
@@ -7,9 +6,10 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/format.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/base/number_text.h>
 
-namespace harmonics::inline in_options {
+namespace harmonics::inline in_settings {
 namespace {
 
 constexpr std::int64_t kMaxWhole = std::numeric_limits<std::int64_t>::max();
@@ -220,4 +220,4 @@ std::vector<SourceBinding> merge_bindings(const HarpDocument& document,
   return bindings;
 }
 
-}  // namespace harmonics::inline in_options
+}  // namespace harmonics::inline in_settings

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace harmonics::inline in_options {
+namespace harmonics::inline in_settings {
 
 /// `NAME=SPEC`: a producer with its source, or a consumer with its destination.
 struct Binding {
@@ -11,4 +11,4 @@ struct Binding {
   std::string spec;
 };
 
-}  // namespace harmonics::inline in_options
+}  // namespace harmonics::inline in_settings

@@ -1,10 +1,10 @@
 // What the settings of a training run mean to the runtime; for programs that have libtorch.
 #pragma once
 
-#include <harmonics/options/train_settings.h>
 #include <harmonics/runtime/options.h>
+#include <harmonics/settings/train_runtime.h>
 
-namespace harmonics::inline in_options {
+namespace harmonics::inline in_runtime {
 
 /// All but the length of the schedule, which takes the data to know.
 [[nodiscard]] inline RuntimeOptions runtime_options(const TrainSettings& settings) {
@@ -26,4 +26,4 @@ namespace harmonics::inline in_options {
   return options;
 }
 
-}  // namespace harmonics::inline in_options
+}  // namespace harmonics::inline in_runtime
