@@ -43,6 +43,7 @@
 #include <harmonics/cluster/state.h>
 #include <harmonics/cluster/task.h>
 #include <harmonics/cluster/task_environment.h>
+#include <harmonics/cluster/task_fields.h>
 #include <harmonics/cluster/task_files.h>
 #include <harmonics/cluster/task_params.h>
 #include <harmonics/cluster/worker.h>

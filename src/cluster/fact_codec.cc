@@ -1,8 +1,10 @@
 #include <harmonics/cluster/fact_codec.h>
 
+#include <concepts>
 #include <utility>
 
 #include <harmonics/base/error.h>
+#include <harmonics/cluster/task_fields.h>
 
 #include "fact_archive.h"
 
@@ -13,6 +15,20 @@ constexpr std::size_t kMaxForgotten = 1 << 20;
 
 // A record that was written before it had a field reads with that field's default: such fields
 // stand behind a bit that says that they follow.
+
+template <typename Archive, std::integral Number>
+void fields(Archive& a, Number& number) {
+  if constexpr (std::is_signed_v<Number>) {
+    a.integer(number);
+  } else {
+    a.number(number);
+  }
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, std::string>& text) {
+  a.text(text);
+}
 
 template <typename Archive>
 void fields(Archive& a, Of<Archive, std::vector<std::string>>& texts) {
@@ -77,98 +93,110 @@ void flags(Archive& a, Flags&... each) {
 }
 
 template <typename Archive>
+void fields(Archive& a, Of<Archive, std::vector<TaskId>>& tasks) {
+  a.list(tasks, kMaxTaskDependencies, [&](auto& id) { a.number(id); });
+}
+
+/// The flags of a pipeline stand in one number at its end, the first in its lowest bit.
+template <typename Archive>
 void fields(Archive& a, Of<Archive, PipelineSpec>& pipeline) {
-  a.text(pipeline.model);
-  a.text(pipeline.graph);
-  a.number(pipeline.stages);
-  fields(a, pipeline.bindings);
-  fields(a, pipeline.settings);
-  a.text(pipeline.checkpoint);
-  a.number(pipeline.checkpoint_every);
-  flags(a, pipeline.profile, pipeline.trace, pipeline.elastic, pipeline.secure);
-  if constexpr (Archive::kReads) lift_old_settings(pipeline);
+  std::uint64_t flags = 0;
+  std::uint64_t next = 1;
+  visit_fields(std::type_identity<PipelineSpec>(), [&](const TaskField&, auto member) {
+    if constexpr (std::is_same_v<decltype(member), bool PipelineSpec::*>) {
+      flags |= pipeline.*member ? next : 0;
+      next <<= 1;
+    } else {
+      fields(a, pipeline.*member);
+    }
+  });
+  a.word(flags, next - 1);
+  if constexpr (Archive::kReads) {
+    visit_fields(std::type_identity<PipelineSpec>(), [&](const TaskField&, auto member) {
+      if constexpr (std::is_same_v<decltype(member), bool PipelineSpec::*>) {
+        pipeline.*member = (flags & 1) != 0;
+        flags >>= 1;
+      }
+    });
+    lift_old_settings(pipeline);
+  }
 }
 
 template <typename Archive>
-void fields(Archive& a, Of<Archive, TaskFile>& file) {
-  a.text(file.path);
-  a.text(file.data, kMaxTaskFileBytes);
-  a.flag(file.executable);
+void fields(Archive& a, Of<Archive, MaybePipeline>& pipeline) {
+  if constexpr (Archive::kReads) {
+    PipelineSpec spec;
+    fields(a, spec);
+    pipeline = std::move(spec);
+  } else {
+    fields(a, *pipeline);
+  }
 }
 
-// What only some tasks have, as bits of a number; the fields of those that have one follow in their
-// order.
+template <typename Archive>
+void fields(Archive& a, Of<Archive, TaskFiles>& files) {
+  const auto each = [&](auto& file) {
+    a.text(file.path);
+    a.text(file.data, kMaxTaskFileBytes);
+    a.flag(file.executable);
+  };
+  if constexpr (Archive::kReads) {
+    std::vector<TaskFile> read;
+    a.list(read, kMaxTaskFiles, each);
+    files = std::move(read);
+  } else {
+    a.list(files.all(), kMaxTaskFiles, each);
+  }
+}
+
+// What a worker does without the server stands among the bits of the fields that may follow.
 constexpr std::uint64_t kStaysForever = 1;
-constexpr std::uint64_t kHasPipeline = 2;
-constexpr std::uint64_t kHasMaxLosses = 4;
 constexpr std::uint64_t kContinues = 8;
-constexpr std::uint64_t kHasFiles = 64;
-constexpr std::uint64_t kAllExtras =
-    kStaysForever | kHasPipeline | kHasMaxLosses | kContinues | kHasFiles;
 
-std::uint64_t extras_of(const TaskSpec& spec) {
-  return (spec.on_disconnect == OnDisconnect::kForever ? kStaysForever : 0) |
-         (spec.on_disconnect == OnDisconnect::kContinue ? kContinues : 0) |
-         (spec.pipeline ? kHasPipeline : 0) | (spec.files.empty() ? 0 : kHasFiles) |
-         (spec.max_losses != TaskSpec{}.max_losses ? kHasMaxLosses : 0);
+std::uint64_t wish_bits(OnDisconnect wish) {
+  return wish == OnDisconnect::kForever    ? kStaysForever
+         : wish == OnDisconnect::kContinue ? kContinues
+                                           : 0;
 }
 
-OnDisconnect on_disconnect_from(const FactInput& in, std::uint64_t extras) {
-  if ((extras & ~kAllExtras) != 0) in.broken("a task with more than is known of tasks");
-  if ((extras & kStaysForever) != 0 && (extras & kContinues) != 0) {
+OnDisconnect wish_of(const FactInput& in, std::uint64_t bits) {
+  if ((bits & kStaysForever) != 0 && (bits & kContinues) != 0) {
     in.broken("a task that continues in two ways");
   }
-  if ((extras & kStaysForever) != 0) return OnDisconnect::kForever;
-  return (extras & kContinues) != 0 ? OnDisconnect::kContinue : OnDisconnect::kStop;
+  if ((bits & kStaysForever) != 0) return OnDisconnect::kForever;
+  return (bits & kContinues) != 0 ? OnDisconnect::kContinue : OnDisconnect::kStop;
 }
 
-template <typename Archive>
-void extra_fields(Archive& a, Of<Archive, TaskSpec>& spec) {
-  std::uint64_t extras = extras_of(spec);
-  a.word(extras, 2 * kHasFiles - 1);
-  if constexpr (Archive::kReads) spec.on_disconnect = on_disconnect_from(a, extras);
-  if ((extras & kHasPipeline) != 0) {
-    if constexpr (Archive::kReads) {
-      PipelineSpec pipeline;
-      fields(a, pipeline);
-      spec.pipeline = std::move(pipeline);
-    } else {
-      fields(a, *spec.pipeline);
-    }
-  }
-  if ((extras & kHasMaxLosses) != 0) a.number(spec.max_losses);
-  if ((extras & kHasFiles) != 0) {
-    const auto each = [&](auto& file) { fields(a, file); };
-    if constexpr (Archive::kReads) {
-      std::vector<TaskFile> files;
-      a.list(files, kMaxTaskFiles, each);
-      spec.files = std::move(files);
-    } else {
-      a.list(spec.files.all(), kMaxTaskFiles, each);
-    }
-  }
-}
-
+/// First what every task has, then a number with the bits of the rest, then the fields of those
+/// that are set, from the lowest bit on. A field that is not there keeps its default.
 template <typename Archive>
 void fields(Archive& a, Of<Archive, TaskSpec>& spec) {
-  a.text(spec.name);
-  a.number(spec.required_gpus);
-  a.number(spec.min_gpu_memory_mb);
-  fields(a, spec.params);
-  fields(a, spec.command);
-  fields(a, spec.env);
-  a.text(spec.working_dir);
-  a.number(spec.cpus);
-  a.number(spec.memory_mb);
-  a.number(spec.timeout_s);
-  a.number(spec.max_retries);
-  a.integer(spec.priority);
-  a.number(spec.gang);
-  a.number(spec.array);
-  a.list(spec.depends_on, kMaxTaskDependencies, [&](auto& id) { a.number(id); });
-  a.text(spec.idempotency_key);
-  fields(a, spec.artifacts);
-  extra_fields(a, spec);
+  static const TaskSpec defaults;
+  std::uint64_t known = kStaysForever | kContinues;
+  std::uint64_t bits = wish_bits(spec.on_disconnect);
+  visit_fields(std::type_identity<TaskSpec>(), [&](const TaskField& field, auto member) {
+    if constexpr (!std::is_same_v<decltype(member), OnDisconnect TaskSpec::*>) {
+      known |= field.bit;
+      if (field.bit == 0) {
+        fields(a, spec.*member);
+      } else if (spec.*member != defaults.*member) {
+        bits |= field.bit;
+      }
+    }
+  });
+  a.word(bits);
+  if constexpr (Archive::kReads) {
+    if ((bits & ~known) != 0) a.broken("a task with a field of a later version");
+    spec.on_disconnect = wish_of(a, bits);
+  }
+  for (std::uint64_t bit = 1; bit != 0 && bit <= bits; bit <<= 1) {
+    if ((bits & bit) == 0) continue;
+    visit_fields(std::type_identity<TaskSpec>(), [&](const TaskField& field, auto member) {
+      if constexpr (!std::is_same_v<decltype(member), OnDisconnect TaskSpec::*>) {
+        if (field.bit == bit) fields(a, spec.*member);
+      }
+    });
+  }
 }
 
 template <typename Archive>

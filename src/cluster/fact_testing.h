@@ -6,6 +6,8 @@
 #include <harmonics/base/random.h>
 #include <harmonics/cluster/fact.h>
 
+#include "task_testing.h"
+
 namespace harmonics::inline in_cluster {
 
 inline std::string random_text(Random& random) {
@@ -42,52 +44,7 @@ inline std::shared_ptr<const Submission> random_submission(Random& random) {
   submission->first = TaskId{std::uint64_t{random()} << random.below(30)};
   submission->user = random_text(random).substr(0, 100);
   submission->at = Time{static_cast<std::int64_t>(random()) - (1 << 30)};
-  TaskSpec& spec = submission->spec;
-  spec.name = "n" + random_text(random).substr(0, 100);
-  spec.required_gpus = static_cast<std::uint32_t>(random.below(65));
-  spec.min_gpu_memory_mb = random();
-  for (std::uint64_t n = random.below(3); n > 0; --n) {
-    spec.params.emplace_back("key", random_text(random));
-    spec.env.emplace_back("KEY", random_text(random));
-    spec.command.push_back("c" + random_text(random));
-    spec.artifacts.push_back(random_text(random));
-    spec.depends_on.push_back(TaskId{random()});
-  }
-  spec.working_dir = random_text(random);
-  std::vector<TaskFile> files(random.below(3));
-  for (TaskFile& file : files) {
-    file = {random_text(random), std::string("a\0b", 3), random.below(2) == 0};
-  }
-  spec.files = std::move(files);
-  spec.cpus = static_cast<std::uint32_t>(random.below(1 << 16));
-  spec.memory_mb = random();
-  spec.timeout_s = static_cast<std::uint32_t>(random.below(1000));
-  spec.max_retries = static_cast<std::uint32_t>(random.below(1000));
-  if (random.below(2) == 0) spec.max_losses = static_cast<std::uint32_t>(1 + random.below(1000));
-  if (random.below(4) == 0) spec.max_losses = kUnlimitedLosses;
-  spec.priority = static_cast<std::int32_t>(random.below(2000)) - 1000;
-  spec.gang = static_cast<std::uint32_t>(1 + random.below(100));
-  if (random.below(3) == 0) {
-    PipelineSpec pipeline;
-    pipeline.model = "net.harp";
-    pipeline.graph = "g" + random_text(random);
-    pipeline.stages = static_cast<std::uint32_t>(random.below(kMaxPipelineStages + 1));
-    pipeline.bindings.emplace_back("image", random_text(random));
-    pipeline.settings.emplace_back("epochs", random_text(random));
-    pipeline.checkpoint = random_text(random);
-    pipeline.profile = random.below(2) == 0;
-    pipeline.trace = random.below(2) == 0;
-    pipeline.elastic = random.below(2) == 0;
-    pipeline.secure = random.below(2) == 0;
-    pipeline.checkpoint_every = static_cast<std::uint32_t>(1 + random.below(1000));
-    spec.gang = std::max<std::uint32_t>(1, pipeline.stages);
-    spec.command.clear();
-    spec.working_dir.clear();
-    spec.pipeline = std::move(pipeline);
-  }
-  spec.array = static_cast<std::uint32_t>(random.below(1000));
-  spec.idempotency_key = random_text(random);
-  spec.on_disconnect = static_cast<OnDisconnect>(random.below(3));
+  submission->spec = random_task_spec(random, false, random.below(3) == 0);
   return submission;
 }
 

@@ -1,12 +1,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cstdlib>
+#include <filesystem>
+
 #include <harmonics/base/error.h>
+#include <harmonics/base/file.h>
 #include <harmonics/base/random.h>
 #include <harmonics/cluster/task.h>
 #include <harmonics/cluster/task_files.h>
 #include <harmonics/cluster/task_params.h>
 #include <harmonics/cluster/worker.h>
+
+#include "task_testing.h"
 
 namespace harmonics::inline in_cluster {
 namespace {
@@ -67,32 +74,54 @@ TEST(TaskJson, ATaskWithoutDevicesCountsAsOneCore) {
 }
 
 TEST(TaskJson, EveryFieldComesBack) {
-  TaskSpec spec;
-  spec.name = "all \"of\" it";
-  spec.required_gpus = 3;
-  spec.min_gpu_memory_mb = 1;
-  spec.params = {{"z", "1"}, {"a", "ü"}};
-  spec.command = {"prog", "", "-x"};
-  spec.env = {{"HOME", "here"}};
-  spec.working_dir = "data/run";
-  spec.cpus = 4;
-  spec.memory_mb = 2048;
-  spec.timeout_s = 60;
-  spec.max_retries = 2;
-  spec.priority = -5;
-  spec.gang = 2;
-  spec.array = 10;
-  spec.depends_on = {TaskId{3}, TaskId{9}};
-  spec.idempotency_key = "k";
-  spec.artifacts = {"out/*.pt"};
-  spec.files = std::vector<TaskFile>{{"run.sh", "echo \"hi\"\n", true},
-                                     {"data/raw", std::string("\0\xff", 2), false},
-                                     {"empty", "", false}};
-  for (const auto wish : {OnDisconnect::kStop, OnDisconnect::kForever, OnDisconnect::kContinue}) {
-    spec.on_disconnect = wish;
+  Random random(6, "tasks");
+  for (int round = 0; round < 200; ++round) {
+    const TaskSpec spec = random_task_spec(random, round % 2 == 0, round % 4 < 2);
     EXPECT_EQ(parse_task(write_task(spec), "t"), spec);
   }
   EXPECT_EQ(parse_task(write_task({.name = "small"}), "t"), (TaskSpec{.name = "small"}));
+}
+
+TEST(TaskJson, ItsPageHasEveryField) {
+  const char* source = std::getenv("HARMONICS_SOURCE_DIR");
+  ASSERT_NE(source, nullptr) << "HARMONICS_SOURCE_DIR is not set: run this through ctest";
+  const std::string page = read_text_file(
+      std::filesystem::path(source) / "docs/formats/task-json.md", std::size_t{1} << 20);
+  const auto check = [&page](const TaskField& field, auto) {
+    EXPECT_THAT(page, HasSubstr(format("`{}`", field.key)));
+  };
+  visit_fields(std::type_identity<TaskSpec>(), check);
+  visit_fields(std::type_identity<PipelineSpec>(), check);
+}
+
+// Every bit is one field's own: those of on_disconnect are 1 and 8.
+TEST(TaskFields, HaveBitsOfTheirOwn) {
+  std::uint64_t taken = 1 | 8;
+  visit_fields(std::type_identity<TaskSpec>(), [&](const TaskField& field, auto) {
+    EXPECT_LE(std::popcount(field.bit), 1) << field.key;
+    EXPECT_EQ(taken & field.bit, 0U) << field.key;
+    taken |= field.bit;
+  });
+}
+
+// What users, scripts and stores of questions to policies see.
+TEST(TaskJson, IsWrittenInTheOrderOfItsPage) {
+  TaskSpec spec;
+  spec.name = "all \"of\" it";
+  spec.params = {{"z", "1"}, {"a", "ü"}};
+  spec.command = {"prog", "", "-x"};
+  spec.max_losses = kUnlimitedLosses;
+  spec.priority = -5;
+  spec.depends_on = {TaskId{3}, TaskId{9}};
+  spec.on_disconnect = OnDisconnect::kStop;
+  spec.files = std::vector<TaskFile>{{"run.sh", "echo \"hi\"\n", true},
+                                     {"data/raw", std::string("\0\xff", 2), false}};
+  EXPECT_EQ(Json::parse(write_task(spec), "t").dump(),
+            R"({"name":"all \"of\" it","required_gpus":1,"min_gpu_memory":4096,)"
+            R"("params":{"z":"1","a":"ü"},"command":["prog","","-x"],)"
+            R"("max_losses":"unlimited","priority":-5,"depends_on":[3,9],"on_disconnect":"stop",)"
+            R"("files":[{"path":"run.sh","text":"echo \"hi\"\n","executable":true},)"
+            R"({"path":"data/raw","hex":"00ff"}]})");
 }
 
 TEST(TaskJson, PipelinesComeBack) {

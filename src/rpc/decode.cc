@@ -8,13 +8,6 @@ namespace harmonics::inline in_rpc {
 namespace {
 
 template <typename Field>
-TextPairs decode_pairs(const Field& from) {
-  TextPairs pairs;
-  for (const auto& pair : from) pairs.emplace_back(pair.key(), pair.value());
-  return pairs;
-}
-
-template <typename Field>
 std::vector<std::string> decode_texts(const Field& from) {
   return {from.begin(), from.end()};
 }
@@ -55,23 +48,6 @@ HelloMessage decode_hello(const wire::Hello& from) {
   return hello;
 }
 
-PipelineSpec decode_pipeline(const wire::Pipeline& from) {
-  PipelineSpec spec;
-  spec.model = from.model();
-  spec.graph = from.graph();
-  spec.stages = from.stages();
-  spec.bindings = decode_pairs(from.bindings());
-  spec.settings = decode_pairs(from.settings());
-  spec.checkpoint = from.checkpoint();
-  spec.checkpoint_every = from.checkpoint_every();
-  spec.profile = from.profile();
-  spec.trace = from.trace();
-  spec.elastic = from.elastic();
-  spec.secure = from.secure();
-  lift_old_settings(spec);
-  return spec;
-}
-
 StartMessage decode_start(const wire::Start& from) {
   StartMessage start;
   start.id = decode(from.id());
@@ -89,39 +65,6 @@ StartMessage decode_start(const wire::Start& from) {
 }
 
 }  // namespace
-
-TaskSpec decode(const wire::TaskSpec& from) {
-  TaskSpec spec;
-  spec.name = from.name();
-  spec.required_gpus = from.required_gpus();
-  spec.min_gpu_memory_mb = from.min_gpu_memory_mb();
-  spec.params = decode_pairs(from.params());
-  spec.command = decode_texts(from.command());
-  spec.env = decode_pairs(from.env());
-  spec.working_dir = from.working_dir();
-  spec.cpus = from.cpus();
-  spec.memory_mb = from.memory_mb();
-  spec.timeout_s = from.timeout_s();
-  spec.max_retries = from.max_retries();
-  if (from.max_losses() != 0) spec.max_losses = from.max_losses();
-  spec.priority = from.priority();
-  spec.gang = from.gang();
-  spec.array = from.array();
-  for (const std::uint64_t id : from.depends_on()) spec.depends_on.push_back(TaskId{id});
-  spec.idempotency_key = from.idempotency_key();
-  spec.artifacts = decode_texts(from.artifacts());
-  // What a later peer may wish for beyond these is safest stopped.
-  spec.on_disconnect = from.on_disconnect() == wire::ON_DISCONNECT_CONTINUE ? OnDisconnect::kForever
-                       : from.on_disconnect() == wire::ON_DISCONNECT_HOLD ? OnDisconnect::kContinue
-                                                                          : OnDisconnect::kStop;
-  if (from.has_pipeline()) spec.pipeline = decode_pipeline(from.pipeline());
-  std::vector<TaskFile> files;
-  for (const wire::TaskFile& file : from.files()) {
-    files.push_back({file.path(), file.data(), file.executable()});
-  }
-  spec.files = std::move(files);
-  return spec;
-}
 
 EndResult decode(const wire::EndResult& from) {
   EndResult result;

@@ -4,15 +4,6 @@ namespace harmonics::inline in_rpc {
 namespace {
 
 template <typename Field>
-void encode_pairs(const TextPairs& from, Field& to) {
-  for (const auto& [key, value] : from) {
-    auto* pair = to.Add();
-    pair->set_key(key);
-    pair->set_value(value);
-  }
-}
-
-template <typename Field>
 void encode_devices(const std::vector<DeviceSpec>& from, Field& to) {
   for (const DeviceSpec& device : from) {
     auto* out = to.Add();
@@ -25,20 +16,6 @@ void encode_devices(const std::vector<DeviceSpec>& from, Field& to) {
 void encode(AttemptId from, wire::AttemptId& to) {
   to.set_task(from.task.value);
   to.set_attempt(from.attempt.value);
-}
-
-void encode_pipeline(const PipelineSpec& from, wire::Pipeline& to) {
-  to.set_model(from.model);
-  to.set_graph(from.graph);
-  to.set_stages(from.stages);
-  encode_pairs(from.bindings, *to.mutable_bindings());
-  encode_pairs(from.settings, *to.mutable_settings());
-  to.set_checkpoint(from.checkpoint);
-  to.set_checkpoint_every(from.checkpoint_every);
-  to.set_profile(from.profile);
-  to.set_trace(from.trace);
-  to.set_elastic(from.elastic);
-  to.set_secure(from.secure);
 }
 
 struct WorkerMessageEncoder {
@@ -107,37 +84,6 @@ struct ServerMessageEncoder {
 };
 
 }  // namespace
-
-void encode(const TaskSpec& from, wire::TaskSpec& to) {
-  to.set_name(from.name);
-  to.set_required_gpus(from.required_gpus);
-  to.set_min_gpu_memory_mb(from.min_gpu_memory_mb);
-  encode_pairs(from.params, *to.mutable_params());
-  for (const std::string& word : from.command) to.add_command(word);
-  encode_pairs(from.env, *to.mutable_env());
-  to.set_working_dir(from.working_dir);
-  to.set_cpus(from.cpus);
-  to.set_memory_mb(from.memory_mb);
-  to.set_timeout_s(from.timeout_s);
-  to.set_max_retries(from.max_retries);
-  to.set_max_losses(from.max_losses);
-  to.set_priority(from.priority);
-  to.set_gang(from.gang);
-  to.set_array(from.array);
-  for (const TaskId id : from.depends_on) to.add_depends_on(id.value);
-  to.set_idempotency_key(from.idempotency_key);
-  for (const std::string& path : from.artifacts) to.add_artifacts(path);
-  static_assert(static_cast<int>(OnDisconnect::kForever) == wire::ON_DISCONNECT_CONTINUE &&
-                static_cast<int>(OnDisconnect::kContinue) == wire::ON_DISCONNECT_HOLD);
-  to.set_on_disconnect(static_cast<wire::OnDisconnect>(from.on_disconnect));
-  if (from.pipeline) encode_pipeline(*from.pipeline, *to.mutable_pipeline());
-  for (const TaskFile& file : from.files.all()) {
-    wire::TaskFile& one = *to.add_files();
-    one.set_path(file.path);
-    one.set_data(file.data);
-    one.set_executable(file.executable);
-  }
-}
 
 void encode(const EndResult& from, wire::EndResult& to) {
   // Earlier peers know of no inability: to them it is a refusal.

@@ -6,44 +6,10 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/random.h>
 
+#include <task_testing.h>
+
 namespace harmonics::inline in_rpc {
 namespace {
-
-TaskSpec full_spec() {
-  TaskSpec spec;
-  spec.name = "ResNet50 Training";
-  spec.required_gpus = 2;
-  spec.min_gpu_memory_mb = 8192;
-  spec.params = {{"model", "resnet50"}, {"lr", "0.1"}};
-  spec.command = {"sh", "-c", "true"};
-  spec.env = {{"A", "b"}};
-  spec.working_dir = "/tmp";
-  spec.cpus = 3;
-  spec.memory_mb = 4;
-  spec.timeout_s = 5;
-  spec.max_retries = 6;
-  spec.priority = -7;
-  spec.gang = 8;
-  spec.array = 9;
-  spec.depends_on = {TaskId{10}, TaskId{11}};
-  spec.idempotency_key = "key";
-  spec.artifacts = {"out"};
-  spec.on_disconnect = OnDisconnect::kContinue;
-  spec.max_losses = kUnlimitedLosses;
-  spec.files = std::vector<TaskFile>{{"a/run.sh", std::string("\0\xff", 2), true}};
-  spec.pipeline = PipelineSpec{.model = "net.harp",
-                               .graph = "harmonic net {}",
-                               .stages = 8,
-                               .bindings = {{"image", "csv:a"}},
-                               .settings = {{"epochs", "3"}},
-                               .checkpoint = "/shared",
-                               .checkpoint_every = 7,
-                               .profile = true,
-                               .trace = true,
-                               .elastic = true,
-                               .secure = true};
-  return spec;
-}
 
 template <typename Wire, typename Message>
 Message there_and_back(const Message& message) {
@@ -55,8 +21,57 @@ Message there_and_back(const Message& message) {
 }
 
 TEST(Wire, TasksComeBack) {
-  EXPECT_EQ(there_and_back<wire::TaskSpec>(full_spec()), full_spec());
+  Random random(8, "tasks");
+  for (int round = 0; round < 200; ++round) {
+    const TaskSpec spec = random_task_spec(random, round % 2 == 0, round % 4 < 2);
+    EXPECT_EQ(there_and_back<wire::TaskSpec>(spec), spec);
+  }
   EXPECT_EQ(there_and_back<wire::TaskSpec>(TaskSpec{}), TaskSpec{});
+}
+
+// The numbers and names that peers of other versions know.
+TEST(Wire, ATaskIsTheSameBytesAsBefore) {
+  TaskSpec spec;
+  spec.name = "n";
+  spec.params = {{"a", "b"}};
+  spec.command = {"sh"};
+  spec.priority = -7;
+  spec.depends_on = {TaskId{10}};
+  spec.max_losses = kUnlimitedLosses;
+  spec.files = std::vector<TaskFile>{{"f", "x", true}};
+  set_pipeline(spec, {.model = "m", .stages = 2, .bindings = {{"i", "c"}}, .secure = true});
+  wire::TaskSpec out;
+  encode(spec, out);
+  wire::TaskSpec by_hand;
+  by_hand.set_name("n");
+  by_hand.set_required_gpus(1);
+  by_hand.set_min_gpu_memory_mb(4096);
+  by_hand.add_params()->set_key("a");
+  by_hand.mutable_params(0)->set_value("b");
+  by_hand.add_command("sh");
+  by_hand.set_priority(-7);
+  by_hand.set_gang(2);
+  by_hand.add_depends_on(10);
+  by_hand.set_on_disconnect(wire::ON_DISCONNECT_HOLD);
+  by_hand.set_max_losses(kUnlimitedLosses);
+  by_hand.mutable_pipeline()->set_model("m");
+  by_hand.mutable_pipeline()->set_stages(2);
+  by_hand.mutable_pipeline()->add_bindings()->set_key("i");
+  by_hand.mutable_pipeline()->mutable_bindings(0)->set_value("c");
+  by_hand.mutable_pipeline()->set_checkpoint_every(100);
+  by_hand.mutable_pipeline()->set_secure(true);
+  by_hand.add_files()->set_path("f");
+  by_hand.mutable_files(0)->set_data("x");
+  by_hand.mutable_files(0)->set_executable(true);
+  EXPECT_EQ(out.SerializeAsString(), by_hand.SerializeAsString());
+}
+
+TEST(Wire, WhatAnEarlierPeerDoesNotSayIsTheDefault) {
+  wire::TaskSpec from;
+  EXPECT_EQ(decode(from).max_losses, TaskSpec{}.max_losses);
+  EXPECT_EQ(decode(from).on_disconnect, OnDisconnect::kStop);
+  from.set_on_disconnect(static_cast<wire::OnDisconnect>(9));
+  EXPECT_EQ(decode(from).on_disconnect, OnDisconnect::kStop);
 }
 
 TEST(Wire, EveryKindOfEndComesBack) {
@@ -86,7 +101,8 @@ TEST(Wire, MessagesOfAWorkerComeBack) {
 TEST(Wire, MessagesOfTheServerComeBack) {
   StartMessage start;
   start.id = {TaskId{1}, AttemptNumber{2}};
-  start.spec = std::make_shared<const TaskSpec>(full_spec());
+  Random random(9, "tasks");
+  start.spec = std::make_shared<const TaskSpec>(random_task_spec(random, true, true));
   start.user = "ann";
   start.array_index = 3;
   start.gang_rank = 1;

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <functional>
 #include <set>
+#include <type_traits>
+
+#include <harmonics/cluster/task_fields.h>
 
 #include "plan_words.h"
 
@@ -45,52 +48,61 @@ std::vector<FileView> view_files(const TaskSpec& spec) {
   return views;
 }
 
+template <typename Value>
+concept Plain = std::is_arithmetic_v<Value> || std::is_enum_v<Value>;
+
+/// Only the name and what has no length.
 TaskSpec brief_of(const TaskSpec& spec) {
   TaskSpec brief;
   brief.name = spec.name;
-  brief.required_gpus = spec.required_gpus;
-  brief.min_gpu_memory_mb = spec.min_gpu_memory_mb;
-  brief.cpus = spec.cpus;
-  brief.memory_mb = spec.memory_mb;
-  brief.timeout_s = spec.timeout_s;
-  brief.max_retries = spec.max_retries;
-  brief.priority = spec.priority;
-  brief.gang = spec.gang;
-  brief.array = spec.array;
-  brief.on_disconnect = spec.on_disconnect;
+  visit_fields(std::type_identity<TaskSpec>(), [&](const TaskField&, auto member) {
+    if constexpr (Plain<std::remove_cvref_t<decltype(spec.*member)>>) brief.*member = spec.*member;
+  });
   return brief;
 }
 
-std::size_t bytes_of(const TextPairs& pairs) {
+std::size_t wire_bytes(Plain auto) { return 0; }
+std::size_t wire_bytes(const std::string& text) { return text.size(); }
+
+std::size_t wire_bytes(const TextPairs& pairs) {
   std::size_t bytes = 0;
   for (const auto& [key, value] : pairs) bytes += key.size() + value.size() + kFieldBytes;
   return bytes;
 }
 
-std::size_t bytes_of(const std::vector<std::string>& texts) {
+std::size_t wire_bytes(const std::vector<std::string>& texts) {
   std::size_t bytes = 0;
   for (const std::string& text : texts) bytes += text.size() + kFieldBytes;
   return bytes;
 }
 
-std::size_t bytes_of(const TaskSpec& spec) {
-  std::size_t bytes = bytes_of(spec.params) + bytes_of(spec.command) + bytes_of(spec.env) +
-                      bytes_of(spec.artifacts) + spec.depends_on.size() * kFieldBytes;
-  bytes += spec.name.size() + spec.working_dir.size() + spec.idempotency_key.size();
-  if (!spec.pipeline) return bytes;
-  const PipelineSpec& pipeline = *spec.pipeline;
-  return bytes + pipeline.model.size() + pipeline.graph.size() + pipeline.checkpoint.size() +
-         bytes_of(pipeline.bindings) + bytes_of(pipeline.settings);
+std::size_t wire_bytes(const std::vector<TaskId>& tasks) { return tasks.size() * kFieldBytes; }
+std::size_t wire_bytes(const TaskFiles&) { return 0; }  // A view shows them without their data.
+
+template <typename Record>
+std::size_t record_bytes(const Record& record);
+
+std::size_t wire_bytes(const MaybePipeline& pipeline) {
+  return pipeline ? record_bytes(*pipeline) : 0;
+}
+
+template <typename Record>
+std::size_t record_bytes(const Record& record) {
+  std::size_t bytes = 0;
+  visit_fields(std::type_identity<Record>(),
+               [&](const TaskField&, auto member) { bytes += wire_bytes(record.*member); });
+  return bytes;
 }
 
 /// About what the view takes on the wire.
-std::size_t bytes_of(const TaskView& view) {
+std::size_t wire_bytes(const TaskView& view) {
   constexpr std::size_t kNumbers = 128;
-  std::size_t bytes = kNumbers + bytes_of(view.spec) + view.user.size() + view.progress.size() +
+  std::size_t bytes = kNumbers + record_bytes(view.spec) + view.user.size() + view.progress.size() +
                       view.plan.size() + (view.last ? view.last->message.size() : 0);
   for (const FileView& file : view.files) bytes += file.path.size() + 2 * kFieldBytes;
   for (const MemberView& member : view.members) {
-    bytes += member.worker.size() + bytes_of(member.devices) + member.progress.size() + kFieldBytes;
+    bytes +=
+        member.worker.size() + wire_bytes(member.devices) + member.progress.size() + kFieldBytes;
   }
   return bytes;
 }
@@ -184,7 +196,7 @@ TaskPage list_tasks(const ClusterState& state, const ListTasksQuery& query,
     if (page.tasks.size() == query.limit || scanned++ == kMaxTasksScanned) return full_before(task);
     if (!wanted(query, task) || (worker != nullptr && !runs_on(task, worker->id))) return true;
     TaskView view = view_task(state, task, progress, detail);
-    bytes += bytes_of(view);
+    bytes += wire_bytes(view);
     if (bytes > kMaxTaskPageBytes && !page.tasks.empty()) return full_before(task);
     page.tasks.push_back(std::move(view));
     return true;

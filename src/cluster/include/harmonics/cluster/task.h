@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <harmonics/base/json.h>
 #include <harmonics/cluster/ids.h>
 #include <harmonics/cluster/pipeline.h>
 
@@ -134,6 +135,9 @@ void check_artifacts(const TaskSpec& spec);
 /// Reads task JSON; `where` names the text in errors. An unknown key is an error that suggests the
 /// nearest known one. The result has passed `check_task`.
 [[nodiscard]] TaskSpec parse_task(std::string_view json, std::string_view where);
+/// Sets the one field that task JSON calls `key`, as `parse_task` would.
+void set_task_field(TaskSpec& spec, std::string_view key, const Json& value,
+                    std::string_view where);
 /// Writes the fields that differ from their defaults, and always the seed's four. `parse_task` of
 /// the result equals `spec`.
 [[nodiscard]] std::string write_task(const TaskSpec& spec);

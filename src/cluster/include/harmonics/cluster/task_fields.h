@@ -1,0 +1,102 @@
+// What a task consists of, said once. Task JSON, the bytes of a store, the messages of rpc, the
+// limits of `check_task` and the views of a server all go through these lines: a new field is a
+// member of its record and a line here.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string_view>
+#include <type_traits>
+
+#include <harmonics/cluster/task.h>
+
+namespace harmonics::inline in_cluster {
+
+inline constexpr std::int64_t kAnyNumber = std::numeric_limits<std::int64_t>::max();
+inline constexpr std::int64_t kMaxTaskMemoryMb = std::int64_t{1} << 40;
+
+/// What is said of a field beyond its type.
+struct TaskField {
+  std::string_view key;            ///< In task JSON and in errors.
+  std::string_view wire = key;     ///< In cluster.proto.
+  std::int64_t low = 0;            ///< Of a number: the least
+  std::int64_t high = kAnyNumber;  ///< and the largest.
+  std::string_view word{};         ///< In task JSON, for the number `means`.
+  std::int64_t means = 0;          ///< Allowed, even if it is not from `low` to `high`.
+  bool always = false;             ///< Task JSON shows it even where it is the default.
+  bool shell = false;              ///< In task JSON a text stands for a command of the shell.
+  bool unset_if_zero = false;      ///< A message of a peer that does not know it says 0.
+  /// A field that a store of an earlier version does not hold: the bit, its own for good, that says
+  /// that it follows. In stores the others stand in the order of these lines.
+  std::uint64_t bit = 0;
+};
+
+/// Calls `visit(TaskField, pointer to member)` for each field, in the order of task JSON.
+template <typename Visit>
+void visit_fields(std::type_identity<TaskSpec>, Visit&& visit) {
+  using Task = TaskSpec;
+  using Field = TaskField;
+  visit(Field{.key = "name", .always = true}, &Task::name);
+  visit(Field{.key = "required_gpus", .high = kMaxDevicesPerWorker, .always = true},
+        &Task::required_gpus);
+  visit(Field{.key = "min_gpu_memory",
+              .wire = "min_gpu_memory_mb",
+              .high = kMaxTaskMemoryMb,
+              .always = true},
+        &Task::min_gpu_memory_mb);
+  visit(Field{.key = "params", .always = true}, &Task::params);
+  visit(Field{.key = "command", .shell = true}, &Task::command);
+  visit(Field{.key = "env"}, &Task::env);
+  visit(Field{.key = "working_dir"}, &Task::working_dir);
+  visit(Field{.key = "cpus", .high = 1 << 16}, &Task::cpus);
+  visit(Field{.key = "memory_mb", .high = kMaxTaskMemoryMb}, &Task::memory_mb);
+  visit(Field{.key = "timeout_s", .high = kMaxTaskTimeoutSeconds}, &Task::timeout_s);
+  visit(Field{.key = "max_retries", .high = kMaxTaskRetries}, &Task::max_retries);
+  visit(Field{.key = "max_losses",
+              .low = 1,
+              .high = kMaxTaskLosses,
+              .word = "unlimited",
+              .means = kUnlimitedLosses,
+              .unset_if_zero = true,
+              .bit = 4},
+        &Task::max_losses);
+  visit(Field{.key = "priority", .low = -kMaxTaskPriority, .high = kMaxTaskPriority},
+        &Task::priority);
+  visit(Field{.key = "gang", .low = 1, .high = kMaxGangWorkers}, &Task::gang);
+  visit(Field{.key = "array", .high = kMaxArrayTasks}, &Task::array);
+  visit(Field{.key = "depends_on"}, &Task::depends_on);
+  visit(Field{.key = "idempotency_key"}, &Task::idempotency_key);
+  visit(Field{.key = "artifacts"}, &Task::artifacts);
+  visit(Field{.key = "on_disconnect"}, &Task::on_disconnect);  // Bits 1 and 8: fact_codec.cc.
+  visit(Field{.key = "pipeline", .bit = 2}, &Task::pipeline);
+  visit(Field{.key = "files", .bit = 64}, &Task::files);
+}
+
+/// The same of a pipeline. In stores its flags are one number at the end.
+template <typename Visit>
+void visit_fields(std::type_identity<PipelineSpec>, Visit&& visit) {
+  using Pipeline = PipelineSpec;
+  using Field = TaskField;
+  visit(Field{.key = "model"}, &Pipeline::model);
+  visit(Field{.key = "graph"}, &Pipeline::graph);
+  visit(Field{.key = "stages", .high = kMaxPipelineStages, .word = "auto"}, &Pipeline::stages);
+  visit(Field{.key = "bind", .wire = "bindings"}, &Pipeline::bindings);
+  visit(Field{.key = "settings"}, &Pipeline::settings);
+  visit(Field{.key = "checkpoint"}, &Pipeline::checkpoint);
+  visit(Field{.key = "checkpoint_every", .low = 1, .high = kMaxCheckpointSteps},
+        &Pipeline::checkpoint_every);
+  visit(Field{.key = "profile"}, &Pipeline::profile);
+  visit(Field{.key = "trace"}, &Pipeline::trace);
+  visit(Field{.key = "elastic"}, &Pipeline::elastic);
+  visit(Field{.key = "secure"}, &Pipeline::secure);
+}
+
+/// The same of a file, whose content task JSON calls "text" or "hex".
+template <typename Visit>
+void visit_fields(std::type_identity<TaskFile>, Visit&& visit) {
+  visit(TaskField{.key = "path"}, &TaskFile::path);
+  visit(TaskField{.key = "data"}, &TaskFile::data);
+  visit(TaskField{.key = "executable"}, &TaskFile::executable);
+}
+
+}  // namespace harmonics::inline in_cluster
