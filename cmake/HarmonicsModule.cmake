@@ -146,7 +146,7 @@ function(harmonics_test module source)
   endif()
   add_test(NAME ${module}.${stem} COMMAND ${program})
   set_tests_properties(${module}.${stem} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
-    ENVIRONMENT "HARMONICS_SOURCE_DIR=${PROJECT_SOURCE_DIR};HARMONICS_BINARY_DIR=${CMAKE_BINARY_DIR}")
+    ENVIRONMENT "HARMONICS_SOURCE_DIR=${PROJECT_SOURCE_DIR};HARMONICS_BINARY_DIR=${CMAKE_BINARY_DIR};HARMONICS_BUGS=abort")
 endfunction()
 
 # The test is a campaign of which ctest runs a slice: `make soak` runs all of it.

@@ -8,6 +8,7 @@
 #include <harmonics/base/byte_fields.h>
 #include <harmonics/base/bytes.h>
 #include <harmonics/base/channel.h>
+#include <harmonics/base/check.h>
 #include <harmonics/base/clock.h>
 #include <harmonics/base/descriptor.h>
 #include <harmonics/base/entropy.h>

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <harmonics/base/error.h>
+#include <harmonics/base/check.h>
 
 namespace harmonics::inline in_cluster {
 namespace {
@@ -58,7 +58,7 @@ void Decisions::start(const TaskRecord& task, std::vector<Member> members, const
 
 // A worker that was unable to start tasks closes with the one that it is given now.
 void Decisions::give_out(const TaskRecord& task) {
-  const std::vector<Member>& members = std::get<Active>(task.state).members;
+  const std::vector<Member>& members = running(task).members;
   for (std::uint32_t rank = 0; rank < members.size(); ++rank) {
     send_start(task, rank);
     if (sessions_.give(members[rank].worker)) refresh(members[rank].worker);
@@ -66,7 +66,8 @@ void Decisions::give_out(const TaskRecord& task) {
 }
 
 void Decisions::send_start(const TaskRecord& task, std::uint32_t rank) {
-  const Active& active = std::get<Active>(task.state);
+  const Active& active = running(task);
+  HARMONICS_CHECK(rank < active.members.size(), "task {} has no rank {}", task.id.value, rank);
   const Member& member = active.members[rank];
   const SessionView* view = sessions_.find(member.worker);
   if (view == nullptr || !view->connected) return;
@@ -94,16 +95,17 @@ void Decisions::send_start(const TaskRecord& task, std::uint32_t rank) {
 
 void Decisions::stop(const TaskRecord& task, StopReason reason) {
   const AttemptId id{task.id, task.attempts};
+  HARMONICS_CHECK(!running(task).members.empty(), "task {} runs nowhere", task.id.value);
   record(AttemptStopping{id, reason});
-  for (const Member& member : std::get<Active>(task.state).members) {
+  for (const Member& member : running(task).members) {
     if (!member.ended) send(member.worker, StopMessage{id, reason});
   }
 }
 
 void Decisions::launched(const TaskRecord& task, std::uint32_t rank) {
-  if (std::get<Active>(task.state).members[rank].launched) return;
+  if (running(task).members[rank].launched) return;
   record(MemberLaunched{{task.id, task.attempts}, rank});
-  judge(std::get<Active>(task.state).members[rank].worker, {});
+  judge(running(task).members[rank].worker, {});
 }
 
 // What the end of an attempt, or its start (a success so far), says of the worker.
@@ -125,11 +127,13 @@ void Decisions::judge(WorkerId worker, const EndResult& result) {
 void Decisions::end_member(const TaskRecord& task, std::uint32_t rank, EndResult result) {
   const AttemptId id{task.id, task.attempts};
   const bool success = result.kind == EndKind::kSucceeded;
+  HARMONICS_CHECK(rank < running(task).members.size(), "task {} has no rank {}", task.id.value,
+                  rank);
   // One that had been started before says nothing of how the worker is now.
-  const Member& member = std::get<Active>(task.state).members[rank];
+  const Member& member = running(task).members[rank];
   if (!member.launched) judge(member.worker, result);
   record(MemberEnded{id, rank, std::move(result)});
-  const Active& active = std::get<Active>(task.state);
+  const Active& active = running(task);
   const bool all =
       std::ranges::all_of(active.members, [](const Member& m) { return m.ended.has_value(); });
   if (all) {
@@ -141,8 +145,11 @@ void Decisions::end_member(const TaskRecord& task, std::uint32_t rank, EndResult
 
 // Every member has ended: what becomes of the task.
 void Decisions::settle(const TaskRecord& task) {
-  const Active& active = std::get<Active>(task.state);
+  const Active& active = running(task);
   const AttemptId id{task.id, task.attempts};
+  HARMONICS_CHECK(
+      std::ranges::all_of(active.members, [](const Member& m) { return m.ended.has_value(); }),
+      "task {} is settled while it runs", task.id.value);
   EndResult why = cause(active);
   if (why.kind == EndKind::kSucceeded && active.measures && !task.cancelled) {
     record(AttemptRequeued{id, AttemptRequeued::Reason::kMeasured, Time{}});
@@ -184,7 +191,7 @@ void Decisions::end_task(TaskId task, TaskOutcome outcome, std::optional<EndResu
     const TaskId cause = failed.back();
     failed.pop_back();
     std::vector<TaskId> watchers;
-    for (const TaskId name : {cause, tables_.tasks.find(cause)->submission->first}) {
+    for (const TaskId name : {cause, tables_.known_task(cause).submission->first}) {
       const auto found = tables_.dependents.find(name);
       if (found == tables_.dependents.end()) continue;
       watchers.insert(watchers.end(), found->second.begin(), found->second.end());

@@ -3,25 +3,25 @@
 #include <algorithm>
 #include <iterator>
 
-#include <harmonics/base/error.h>
+#include <harmonics/base/check.h>
 
 namespace harmonics::inline in_cluster {
 
 void IdRanges::add(TaskId first, TaskId last) {
   std::uint64_t low = first.value;
   std::uint64_t high = last.value;
+  HARMONICS_CHECK(low <= high, "tasks {} to {} are no range", low, high);
   size_ += high - low + 1;
   auto next = ranges_.upper_bound(low);
-  if (next != ranges_.end() && next->first <= high) {
-    fail(ErrorCode::kInternal, "task {} is queued twice", next->first);
-  }
+  HARMONICS_CHECK(next == ranges_.end() || next->first > high, "task {} is queued twice",
+                  next->first);
   if (next != ranges_.end() && next->first == high + 1) {
     high = next->second;
     next = ranges_.erase(next);
   }
   if (next != ranges_.begin()) {
     const auto before = std::prev(next);
-    if (before->second >= low) fail(ErrorCode::kInternal, "task {} is queued twice", low);
+    HARMONICS_CHECK(before->second < low, "task {} is queued twice", low);
     if (before->second + 1 == low) {
       before->second = high;
       return;
@@ -32,9 +32,8 @@ void IdRanges::add(TaskId first, TaskId last) {
 
 void IdRanges::remove(TaskId id) {
   auto range = ranges_.upper_bound(id.value);
-  if (range == ranges_.begin() || (--range)->second < id.value) {
-    fail(ErrorCode::kInternal, "task {} is not queued", id.value);
-  }
+  HARMONICS_CHECK(range != ranges_.begin() && (--range)->second >= id.value,
+                  "task {} is not queued", id.value);
   --size_;
   const auto [first, last] = *range;
   // Tasks mostly leave at the front: move the range's start in place of making a new node.

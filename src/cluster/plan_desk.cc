@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include <harmonics/base/check.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
 
@@ -106,7 +107,7 @@ void PlanDesk::find_elastic(const StateTables& tables) {
   if (std::exchange(elastic_known_, true)) return;
   for (const auto& [worker, attempts] : tables.attempts) {
     for (const AttemptId id : attempts) {
-      if (is_elastic(tables.tasks.find(id.task)->spec())) elastic_.try_emplace(id.task);
+      if (is_elastic(tables.known_task(id.task).spec())) elastic_.try_emplace(id.task);
     }
   }
 }
@@ -118,15 +119,18 @@ void PlanDesk::look_for_better(Decisions& step) {
     const TaskRecord* task = tables.tasks.find(entry.first);
     return task == nullptr || !std::holds_alternative<Active>(task->state);
   });
-  for (const auto& [id, entry] : elastic_) weigh(step, *tables.tasks.find(id));
+  for (const auto& [id, entry] : elastic_) weigh(step, tables.known_task(id));
 }
 
 void PlanDesk::weigh(Decisions& step, const TaskRecord& task) {
-  const Active& active = std::get<Active>(task.state);
+  const Active& active = running(task);
   if (active.stopping || active.measures || task.preemptions >= step.options().max_preemptions) {
     return;
   }
-  Entry& entry = elastic_.at(task.id);
+  const auto known = elastic_.find(task.id);
+  HARMONICS_CHECK(known != elastic_.end(), "pipeline {} is weighed and is not elastic",
+                  task.id.value);
+  Entry& entry = known->second;
   if (!entry.asked.empty() && !entry.answer) return;
   if (entry.answer && is_worth_a_move(*entry.answer, active.plan)) {
     step.note("pipeline {} moves to a better plan", task.id.value);
@@ -136,9 +140,9 @@ void PlanDesk::weigh(Decisions& step, const TaskRecord& task) {
   AskPlan ask{task.id, task.submission, {}, active.plan};
   std::vector<WorkerId> ids;
   for (const Member& member : active.members) {
-    const auto known = step.tables().workers.find(member.worker);
-    if (member.ended || known == step.tables().workers.end()) return;
-    ask.places.push_back({member.worker, known->second.spec, member.devices});
+    const auto place = step.tables().workers.find(member.worker);
+    if (member.ended || place == step.tables().workers.end()) return;
+    ask.places.push_back({member.worker, place->second.spec, member.devices});
     ids.push_back(member.worker);
   }
   const Needs needs = needs_of(task.spec());

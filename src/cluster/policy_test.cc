@@ -10,6 +10,8 @@
 #include <harmonics/base/random.h>
 #include <harmonics/cluster/policy.h>
 
+#include "check_testing.h"
+
 namespace harmonics::inline in_cluster {
 namespace {
 
@@ -191,11 +193,11 @@ TEST_F(PolicyExamples, AWorkerWithoutDevicesRunsWhatNeedsNone) {
 TEST_F(PolicyExamples, MistakesInThePoolAreLoud) {
   add(1, {1});
   pool_.take(WorkerId{1}, DeviceSet{1}, {});
-  EXPECT_THROW(pool_.take(WorkerId{1}, DeviceSet{1}, {}), Error);
-  EXPECT_THROW(pool_.put(WorkerId{1}, {}), Error);
+  expect_broken_check("is taken", [&] { pool_.take(WorkerId{1}, DeviceSet{1}, {}); });
+  expect_broken_check("while it had tasks", [&] { pool_.put(WorkerId{1}, {}); });
   pool_.give_back(WorkerId{1}, DeviceSet{1}, {});
-  EXPECT_THROW(pool_.give_back(WorkerId{1}, DeviceSet{1}, {}), Error);
-  EXPECT_THROW((void)pool_.at(WorkerId{9}), Error);
+  expect_broken_check("did not give", [&] { pool_.give_back(WorkerId{1}, DeviceSet{1}, {}); });
+  expect_broken_check("no worker with number 9", [&] { (void)pool_.at(WorkerId{9}); });
 }
 
 TEST(Policy, UnknownNamesListTheKnown) {

@@ -98,7 +98,7 @@ void decide(Decisions& step, const SubmitRequest& request) {
   if (!spec.idempotency_key.empty()) {
     const auto known = step.tables().keys.find(key_of(request.caller.user, spec.idempotency_key));
     if (known != step.tables().keys.end()) {
-      const TaskRecord& task = *step.tables().tasks.find(known->second);
+      const TaskRecord& task = step.tables().known_task(known->second);
       if (task.spec() != spec) {
         fail(ErrorCode::kAlreadyExists,
              "idempotency_key '{}' belongs to task {}, which was submitted otherwise; choose "
@@ -176,7 +176,7 @@ void decide(Decisions& step, const ForgetRequest& request) {
   for (const AttemptId attempt : attempts) {
     const std::optional<std::uint32_t> rank = step.live_rank(attempt, id);
     if (!rank) continue;
-    step.end_member(*step.tables().tasks.find(attempt.task), *rank,
+    step.end_member(step.tables().known_task(attempt.task), *rank,
                     {EndKind::kLost, 0, 0, format("worker '{}' was given up", request.worker)});
   }
   step.record(WorkerForgotten{id});

@@ -5,6 +5,8 @@
 #include <set>
 #include <tuple>
 
+#include <harmonics/base/check.h>
+
 namespace harmonics::inline in_cluster {
 namespace {
 
@@ -25,8 +27,8 @@ std::vector<Tenant> tenants_of(const Decisions& step, WorkerId worker) {
   const auto held = step.tables().attempts.find(worker);
   if (held == step.tables().attempts.end()) return tenants;
   for (const AttemptId id : held->second) {
-    const TaskRecord& task = *step.tables().tasks.find(id.task);
-    const Active& active = std::get<Active>(task.state);
+    const TaskRecord& task = step.tables().known_task(id.task);
+    const Active& active = running(task);
     Tenant tenant{task.id, task.spec().priority, active.since, kNever, !active.stopping, {}, {},
                   false};
     if (active.stopping) {
@@ -36,7 +38,10 @@ std::vector<Tenant> tenants_of(const Decisions& step, WorkerId worker) {
           active.since + std::chrono::seconds(task.spec().timeout_s) + step.options().stop_grace;
     }
     if (task.preemptions >= step.options().max_preemptions) tenant.preemptible = false;
-    const Member& member = active.members[*step.live_rank(id, worker)];
+    const std::optional<std::uint32_t> rank = step.live_rank(id, worker);
+    HARMONICS_CHECK(rank.has_value(), "task {} is listed at worker {} and has ended there",
+                    task.id.value, worker.value);
+    const Member& member = active.members[*rank];
     tenant.devices = member.devices;
     tenant.launched = member.launched;
     tenant.needs = needs_of(task.spec());
@@ -46,6 +51,8 @@ std::vector<Tenant> tenants_of(const Decisions& step, WorkerId worker) {
 }
 
 void evict(Worker& worker, const Tenant& tenant) {
+  HARMONICS_CHECK(worker.active_tasks > 0 && (tenant.launched || worker.starting > 0),
+                  "worker '{}' is rid of a task that it did not have", worker.spec.name);
   worker.free = worker.free.with(tenant.devices);
   worker.free_cpus += tenant.needs.cpus;
   worker.free_memory_mb += tenant.needs.memory_mb;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <exception>
 
-#include <harmonics/base/error.h>
+#include <harmonics/base/check.h>
 
 namespace harmonics::inline in_cluster {
 namespace {
@@ -86,10 +86,12 @@ void Scheduler::take_turns(Decisions& step, Line& line, const VainSteps& steps) 
   while (!line.empty() && started_ < step.options().max_starts_per_tick &&
          in_vain_ + asks_ * steps.ask < steps.most) {
     const Turn turn = line.take();
+    HARMONICS_CHECK(!turn.group->second.empty(), "user '{}' is in line with no task",
+                    turn.user->name);
     // A group is gone once its last task has started.
     const bool last =
         turn.group->second.size() == 1 && tables.queue.lanes().at(*turn.lane).size() == 1;
-    if (take_turn(step, *turn.lane, *tables.tasks.find(turn.front))) {
+    if (take_turn(step, *turn.lane, tables.known_task(turn.front))) {
       ++started_;
     } else {
       ++in_vain_;
@@ -99,7 +101,7 @@ void Scheduler::take_turns(Decisions& step, Line& line, const VainSteps& steps) 
 }
 
 bool Scheduler::take_turn(Decisions& step, const LaneKey& lane, const TaskRecord& task) {
-  const UserRecord& user = step.tables().users.find(lane.user)->second;
+  const UserRecord& user = step.tables().known_user(lane.user);
   if (over_quota(user, lane.needs, lane.gang)) return false;
   const bool pipeline = static_cast<bool>(task.spec().pipeline);
   if (!pipeline && exceeds(lane.needs, step.tables().pool.largest())) return false;
@@ -135,7 +137,7 @@ bool Scheduler::take_turn(Decisions& step, const LaneKey& lane, const TaskRecord
 
 PlanDesk::Turn Scheduler::take_pipeline_turn(Decisions& step, const LaneKey& lane,
                                              const TaskRecord& task) {
-  const UserRecord& user = step.tables().users.find(lane.user)->second;
+  const UserRecord& user = step.tables().known_user(lane.user);
   std::uint32_t most = task.spec().pipeline->stages == 0 ? kMaxPipelineStages : kMaxGangWorkers;
   while (most > 1 && over_quota(user, lane.needs, most)) --most;
   const PlanDesk::Turn turn = plans_.take_turn(step, task, most);
@@ -197,8 +199,9 @@ std::optional<Assignment> Scheduler::ask(Decisions& step, const TaskSpec& spec) 
 // On a worker that is kept for the head: only what has gone by then, or leaves it enough.
 std::optional<Member> Scheduler::place_beside_head(Decisions& step, const TaskSpec& spec) {
   if (spec.gang > 1 || vacancies_.empty()) return std::nullopt;
+  HARMONICS_CHECK(reservation_.has_value(), "{} workers are kept for nobody", vacancies_.size());
   const Needs needs = needs_of(spec);
-  const TaskRecord& head = *step.tables().tasks.find(reservation_->head);
+  const TaskRecord& head = step.tables().known_task(reservation_->head);
   Time at{};
   for (const Vacancy& vacancy : vacancies_) at = std::max(at, vacancy.at);
   const Time end = spec.timeout_s == 0 ? kNever
@@ -251,7 +254,7 @@ void Scheduler::preempt(Decisions& step, const TaskRecord& head) {
       const auto held = step.tables().attempts.find(worker);
       if (held == step.tables().attempts.end()) continue;
       for (const AttemptId id : held->second) {
-        const Active& active = std::get<Active>(step.tables().tasks.find(id.task)->state);
+        const Active& active = running(step.tables().known_task(id.task));
         if (active.stopping == StopReason::kPreempted) return;
       }
     }
@@ -260,7 +263,7 @@ void Scheduler::preempt(Decisions& step, const TaskRecord& head) {
   if (!preemption) return;
   reservation_ = Reservation{head.id, preemption->workers};
   for (const TaskId victim : preemption->victims) {
-    step.stop(*step.tables().tasks.find(victim), StopReason::kPreempted);
+    step.stop(step.tables().known_task(victim), StopReason::kPreempted);
   }
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include <harmonics/base/error.h>
+#include <harmonics/base/check.h>
 
 namespace harmonics::inline in_cluster {
 
@@ -39,6 +39,7 @@ Epoch Sessions::open(WorkerId worker, Time now) {
   SessionView& view = views_[worker];
   view.met = true;
   view.connected = true;
+  HARMONICS_CHECK(opened_ < UINT32_MAX, "a server's term has had {} sessions", opened_);
   view.epoch = Epoch{std::uint64_t{term_.value} << 32 | ++opened_};
   return view.epoch;
 }
@@ -58,7 +59,13 @@ void Sessions::forget(WorkerId worker) {
   views_.erase(found);
 }
 
-void Sessions::heard(WorkerId worker, Time now) { views_.at(worker).heard = now; }
+void Sessions::heard(WorkerId worker, Time now) { view_of(worker).heard = now; }
+
+SessionView& Sessions::view_of(WorkerId worker) {
+  const auto found = views_.find(worker);
+  HARMONICS_CHECK(found != views_.end(), "worker {} has no session", worker.value);
+  return found->second;
+}
 
 const SessionView* Sessions::find(WorkerId worker) const {
   const auto found = views_.find(worker);
@@ -86,7 +93,8 @@ bool Sessions::unable(WorkerId worker, const std::string& reason, Time now) {
   const Nanoseconds rest = rest_ > max_rest_ / factor ? max_rest_ : rest_ * factor;
   unable.times = std::min(unable.times + 1, kMostDoublings);
   unable.until = now + rest;
-  rests_.emplace(unable.until, worker);
+  const bool rests = rests_.emplace(unable.until, worker).second;
+  HARMONICS_CHECK(rests, "worker {} rests twice", worker.value);
   return true;
 }
 
@@ -115,7 +123,7 @@ std::vector<WorkerId> Sessions::take_rested(Time now) {
   std::vector<WorkerId> rested;
   while (!rests_.empty() && rests_.begin()->first <= now) {
     rested.push_back(rests_.begin()->second);
-    views_.at(rested.back()).unable.until = {};
+    view_of(rested.back()).unable.until = {};
     rests_.erase(rests_.begin());
   }
   return rested;
@@ -135,7 +143,8 @@ std::vector<WorkerId> Sessions::take_expired(Time now) {
     }
     found->second.expired = true;
     found->second.hold_over = found->second.heard + patience(found->second).hold;
-    holds_.emplace(found->second.hold_over, worker);
+    const bool held = holds_.emplace(found->second.hold_over, worker).second;
+    HARMONICS_CHECK(held, "worker {} is held twice", worker.value);
     gone.push_back(worker);
   }
   return gone;
@@ -146,7 +155,7 @@ std::vector<WorkerId> Sessions::take_overdue(Time now) {
   while (!holds_.empty() && holds_.begin()->first <= now) {
     gone.push_back(holds_.begin()->second);
     holds_.erase(holds_.begin());
-    views_.at(gone.back()).hold_over = {};
+    view_of(gone.back()).hold_over = {};
   }
   return gone;
 }

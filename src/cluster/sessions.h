@@ -66,6 +66,8 @@ class Sessions {
     Nanoseconds lease{};
     Nanoseconds hold{};
   };
+  /// Of a worker that is waited for: one without a view is a bug.
+  [[nodiscard]] SessionView& view_of(WorkerId worker);
   /// A view as of one that was heard just now, with what is known of its health.
   void renew(WorkerId worker, Time now);
   [[nodiscard]] const Patience& patience(const SessionView& view) const {

@@ -1,6 +1,7 @@
 // The one interpreter of facts.
 #include <algorithm>
 
+#include <harmonics/base/check.h>
 #include <harmonics/base/error.h>
 #include <harmonics/cluster/task_files.h>
 
@@ -28,6 +29,22 @@ void remember_places(TaskRecord& task) {
   task.past.push_back({task.attempts, std::move(task.places)});
 }
 
+/// A journal may say what cannot be; the pool relies on it that nobody takes what is not there.
+void check_places(const WorkerPool& pool, const Needs& needs, const std::vector<Member>& members) {
+  std::vector<WorkerId> seen;
+  for (const Member& member : members) {
+    if (member.ended) continue;
+    const Worker* worker = pool.find(member.worker);
+    const bool there = worker != nullptr && worker->free.contains(member.devices) &&
+                       worker->free_cpus >= needs.cpus && worker->free_memory_mb >= needs.memory_mb;
+    if (!there) damaged("worker {} cannot give what a task takes", member.worker.value);
+    if (std::ranges::find(seen, member.worker) != seen.end()) {
+      damaged("worker {} has one task twice", member.worker.value);
+    }
+    seen.push_back(member.worker);
+  }
+}
+
 bool is_array(const TaskRecord& task) { return task.spec().count() > 1; }
 
 }  // namespace
@@ -37,6 +54,25 @@ std::string key_of(std::string_view user, std::string_view key) {
   joined += '\0';
   joined += key;
   return joined;
+}
+
+const TaskRecord& StateTables::known_task(TaskId id) const {
+  const TaskRecord* found = tasks.find(id);
+  HARMONICS_CHECK(found != nullptr, "task {} is relied upon and is gone", id.value);
+  return *found;
+}
+
+const UserRecord& StateTables::known_user(std::string_view name) const {
+  const auto found = users.find(name);
+  HARMONICS_CHECK(found != users.end(), "user '{}' has tasks and no record", name);
+  return found->second;
+}
+
+const Active& running(const TaskRecord& task) {
+  const Active* active = std::get_if<Active>(&task.state);
+  HARMONICS_CHECK(active != nullptr, "task {} is taken for active and is {}", task.id.value,
+                  state_name(task.state));
+  return *active;
 }
 
 TaskRecord& StateTables::task(TaskId id) {
@@ -105,16 +141,22 @@ void StateTables::enter(TaskRecord& task) {
 
 void StateTables::leave(TaskRecord& task) {
   UserRecord& owner = user(task.submission->user);
+  HARMONICS_CHECK(counts[task.state.index()] > 0, "task {} is {}, where none was counted",
+                  task.id.value, state_name(task.state));
   --counts[task.state.index()];
   if (const auto* delay = std::get_if<Delayed>(&task.state)) delayed.erase({delay->until, task.id});
   if (const auto* end = std::get_if<Ended>(&task.state)) {
     ended.erase({end->at, task.id});
     if (task.id == task.submission->first) ended_file_bytes -= harmonics::file_bytes(task.spec());
   } else if (std::holds_alternative<Active>(task.state)) {
-    --owner.active;
     const auto count = active_by_priority.find(task.spec().priority);
+    HARMONICS_CHECK(owner.active > 0 && count != active_by_priority.end(),
+                    "task {} of '{}' was not counted as active", task.id.value, owner.name);
+    --owner.active;
     if (--count->second == 0) active_by_priority.erase(count);
   } else {
+    HARMONICS_CHECK(owner.waiting > 0, "task {} of '{}' was not counted as waiting", task.id.value,
+                    owner.name);
     --owner.waiting;
   }
   if (std::holds_alternative<Pending>(task.state)) queue.remove(*task.submission, task.id);
@@ -122,14 +164,19 @@ void StateTables::leave(TaskRecord& task) {
 
 void StateTables::lease(const TaskRecord& task, const Member& member) {
   pool.take(member.worker, member.devices, needs_of(task.spec()), member.launched);
-  attempts[member.worker].insert({task.id, task.attempts});
+  const bool fresh = attempts[member.worker].insert({task.id, task.attempts}).second;
+  HARMONICS_CHECK(fresh, "task {} is twice on one worker", task.id.value);
   user(task.submission->user).gpus += static_cast<std::uint32_t>(member.devices.size());
 }
 
 void StateTables::release(const TaskRecord& task, const Member& member) {
   pool.give_back(member.worker, member.devices, needs_of(task.spec()), member.launched);
-  attempts[member.worker].erase({task.id, task.attempts});
-  user(task.submission->user).gpus -= static_cast<std::uint32_t>(member.devices.size());
+  const std::size_t held = attempts[member.worker].erase({task.id, task.attempts});
+  HARMONICS_CHECK(held == 1, "task {} leaves a worker that did not have it", task.id.value);
+  UserRecord& owner = user(task.submission->user);
+  HARMONICS_CHECK(owner.gpus >= member.devices.size(), "'{}' gives back {} devices of {}",
+                  owner.name, member.devices.size(), owner.gpus);
+  owner.gpus -= static_cast<std::uint32_t>(member.devices.size());
 }
 
 void StateTables::count_end(const TaskRecord& task, bool success) {
@@ -137,7 +184,10 @@ void StateTables::count_end(const TaskRecord& task, bool success) {
     if (success) satisfy(task.id);
     return;
   }
-  ArrayProgress& progress = arrays.at(task.submission->first);
+  const auto array = arrays.find(task.submission->first);
+  HARMONICS_CHECK(array != arrays.end() && array->second.unfinished > 0,
+                  "task {} ends in an array that had ended", task.id.value);
+  ArrayProgress& progress = array->second;
   --progress.unfinished;
   if (!success) ++progress.unsuccessful;
   if (success && task.id != task.submission->first) satisfy(task.id);
@@ -155,7 +205,9 @@ void StateTables::satisfy(TaskId dependency) {
       TaskRecord* dependent = tasks.find(TaskId{id});
       if (dependent == nullptr) continue;
       Waiting* waiting = std::get_if<Waiting>(&dependent->state);
-      if (waiting != nullptr && --waiting->dependencies == 0) change(*dependent, Pending{});
+      if (waiting == nullptr) continue;
+      HARMONICS_CHECK(waiting->dependencies > 0, "task {} waits for nothing", id);
+      if (--waiting->dependencies == 0) change(*dependent, Pending{});
     }
   }
 }
@@ -210,6 +262,7 @@ void StateTables::apply(const AttemptStarted& fact) {
       fact.id.attempt.value != record.attempts.value + 1) {
     damaged("attempt {} starts while its task is {}", to_string(fact.id), state_name(record.state));
   }
+  check_places(pool, needs_of(record.spec()), fact.members);
   leave(record);
   if (record.attempts.value > 0) remember_places(record);
   record.attempts = fact.id.attempt;
@@ -356,6 +409,9 @@ void StateTables::apply(const CountersKept& fact) {
 void StateTables::apply(const TaskKept& fact) {
   const Submission& submission = *fact.task.submission;
   if (tasks.find(fact.task.id) != nullptr) damaged("task {} is there twice", fact.task.id.value);
+  if (const auto* active = std::get_if<Active>(&fact.task.state)) {
+    check_places(pool, needs_of(submission.spec), active->members);
+  }
   TaskRecord& record = tasks.add(fact.task);
   record.past.clear();  // it follows, fact by fact
   if (const auto* running = std::get_if<Active>(&record.state)) {

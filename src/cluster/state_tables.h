@@ -67,6 +67,9 @@ struct StateTables {
   void apply(const PlacesKept& fact);
   void apply(const PastPlacesKept& fact);
 
+  /// What the indexes name is there: else they are broken, and so is a check.
+  [[nodiscard]] const TaskRecord& known_task(TaskId id) const;
+  [[nodiscard]] const UserRecord& known_user(std::string_view name) const;
   /// The task, or an `Error` (kDataLoss): a fact names what is not there.
   TaskRecord& task(TaskId id);
   /// The task with its current attempt running.
@@ -86,6 +89,9 @@ struct StateTables {
   void satisfy(TaskId dependency);
   void watch_dependencies(const Submission& submission);
 };
+
+/// The attempt of a task that is known to be active.
+[[nodiscard]] const Active& running(const TaskRecord& task);
 
 [[nodiscard]] std::string key_of(std::string_view user, std::string_view key);
 

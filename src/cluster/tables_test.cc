@@ -8,6 +8,7 @@
 #include <harmonics/cluster/cluster_state.h>
 #include <harmonics/cluster/fact_codec.h>
 
+#include "check_testing.h"
 #include "fact_testing.h"
 #include "id_ranges.h"
 #include "task_table.h"
@@ -39,10 +40,10 @@ TEST(IdRanges, IsASet) {
 TEST(IdRanges, MistakesAreLoud) {
   IdRanges ranges;
   ranges.add(TaskId{5}, TaskId{9});
-  EXPECT_THROW(ranges.add(TaskId{7}), Error);
-  EXPECT_THROW(ranges.add(TaskId{1}, TaskId{5}), Error);
-  EXPECT_THROW(ranges.remove(TaskId{4}), Error);
-  EXPECT_THROW(ranges.remove(TaskId{10}), Error);
+  expect_broken_check("task 7 is queued twice", [&] { ranges.add(TaskId{7}); });
+  expect_broken_check("task 5 is queued twice", [&] { ranges.add(TaskId{1}, TaskId{5}); });
+  expect_broken_check("task 4 is not queued", [&] { ranges.remove(TaskId{4}); });
+  expect_broken_check("task 10 is not queued", [&] { ranges.remove(TaskId{10}); });
 }
 
 TaskRecord record_of(std::uint64_t id) {

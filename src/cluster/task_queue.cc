@@ -1,6 +1,6 @@
 #include "task_queue.h"
 
-#include <harmonics/base/error.h>
+#include <harmonics/base/check.h>
 
 namespace harmonics::inline in_cluster {
 
@@ -12,12 +12,16 @@ LaneKey lane_of(const Submission& submission) {
 
 void TaskQueue::leave_group(const LaneKey& lane, TaskId front) {
   const auto group = groups_.find({-lane.priority, lane.user});
-  group->second.erase(front);
+  HARMONICS_CHECK(group != groups_.end(), "user '{}' leaves a queue where they were not",
+                  lane.user);
+  const std::size_t left = group->second.erase(front);
+  HARMONICS_CHECK(left == 1, "task {} was not the front of its lane", front.value);
   if (group->second.empty()) groups_.erase(group);
 }
 
 void TaskQueue::join_group(const LaneKey& lane, TaskId front) {
-  groups_[{-lane.priority, lane.user}].emplace(front, &lane);
+  const bool joined = groups_[{-lane.priority, lane.user}].emplace(front, &lane).second;
+  HARMONICS_CHECK(joined, "task {} is the front of two lanes", front.value);
 }
 
 void TaskQueue::add(const Submission& submission, TaskId first, TaskId last) {
@@ -32,7 +36,7 @@ void TaskQueue::add(const Submission& submission, TaskId first, TaskId last) {
 
 void TaskQueue::remove(const Submission& submission, TaskId id) {
   const auto lane = lanes_.find(lane_of(submission));
-  if (lane == lanes_.end()) fail(ErrorCode::kInternal, "task {} is not queued", id.value);
+  HARMONICS_CHECK(lane != lanes_.end(), "task {} is not queued", id.value);
   const TaskId before = lane->second.front();
   lane->second.remove(id);
   if (!lane->second.empty() && lane->second.front() == before) return;

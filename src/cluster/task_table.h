@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <harmonics/base/check.h>
 #include <harmonics/base/error.h>
 #include <harmonics/cluster/state.h>
 
@@ -44,6 +45,7 @@ class TaskTable {
     std::unique_ptr<Page>& page = pages_[number - first_page_];
     if (page == nullptr) page = std::make_unique<Page>();
     std::optional<TaskRecord>& slot = page->slots[record.id.value % kPageTasks];
+    HARMONICS_CHECK(!slot, "task {} is added twice", record.id.value);
     slot.emplace(std::move(record));
     ++page->used;
     ++size_;
@@ -52,6 +54,7 @@ class TaskTable {
 
   /// The id must be there.
   void erase(TaskId id) {
+    HARMONICS_CHECK(find(id) != nullptr, "task {} is erased and was not there", id.value);
     const std::uint64_t index = id.value / kPageTasks - first_page_;
     Page& page = *pages_[index];
     page.slots[id.value % kPageTasks].reset();

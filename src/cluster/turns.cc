@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <harmonics/base/check.h>
+
 namespace harmonics::inline in_cluster {
 
 std::uint64_t held_by(const UserRecord& user) { return std::max(user.gpus, user.active); }
@@ -48,7 +50,7 @@ Line::Line(const StateTables& tables) {
   std::vector<Turn> turns;
   turns.reserve(tables.queue.groups().size());
   for (const auto& group : tables.queue.groups()) {
-    const UserRecord& user = tables.users.find(group.first.second)->second;
+    const UserRecord& user = tables.known_user(group.first.second);
     const auto& [front, lane] = *group.second.begin();
     turns.push_back({&group, -group.first.first, &user, held_by(user), front, lane});
   }
@@ -57,10 +59,13 @@ Line::Line(const StateTables& tables) {
 
 Turn Line::take() {
   while (true) {
+    HARMONICS_CHECK(!turns_.empty(), "a turn is taken and nobody is in line");
     Turn turn = turns_.top();
     turns_.pop();
     const std::uint64_t held = held_by(*turn.user);
     if (held == turn.held) return turn;
+    HARMONICS_CHECK(held > turn.held, "user '{}' holds less than as the pass began",
+                    turn.user->name);
     turn.held = held;
     turns_.push(turn);
   }

@@ -16,7 +16,7 @@ std::int64_t whole_seconds(Nanoseconds time) {
 
 WhyPending ServerReactor::why_active(const TaskRecord& task, Time now) const {
   std::string text = format("Attempt {} is active.", task.attempts.value);
-  for (const Member& member : std::get<Active>(task.state).members) {
+  for (const Member& member : running(task).members) {
     const SessionView view = session(member.worker);
     const WorkerRecord* worker = parts_->state.find_worker(member.worker);
     if (member.ended || view.connected || worker == nullptr) continue;

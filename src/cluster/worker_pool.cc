@@ -6,7 +6,7 @@
 #include <list>
 #include <unordered_map>
 
-#include <harmonics/base/error.h>
+#include <harmonics/base/check.h>
 
 namespace harmonics::inline in_cluster {
 namespace {
@@ -82,7 +82,10 @@ DeviceSet Worker::choose(const Needs& needs) const {
   });
   std::ranges::sort(candidates);
   DeviceSet chosen;
-  for (std::uint32_t i = 0; i < needs.gpus; ++i) chosen.add(candidates.at(i).second);
+  HARMONICS_CHECK(candidates.size() >= needs.gpus,
+                  "worker '{}' was chosen for {} devices and has {} free", spec.name, needs.gpus,
+                  candidates.size());
+  for (std::uint32_t i = 0; i < needs.gpus; ++i) chosen.add(candidates[i].second);
   return chosen;
 }
 
@@ -153,16 +156,19 @@ struct WorkerPool::Tables {
 
   Slot& at(WorkerId id) {
     const auto found = slots.find(id);
-    if (found == slots.end()) fail(ErrorCode::kInternal, "no worker with number {}", id.value);
+    HARMONICS_CHECK(found != slots.end(), "no worker with number {}", id.value);
     return *found->second;
   }
 
   void leave_group(Slot& slot) {
     WorkerGroup* group = std::exchange(slot.group, nullptr);
     if (group == nullptr) return;
-    group->members.erase(&slot.worker);
+    const std::size_t left = group->members.erase(&slot.worker);
+    HARMONICS_CHECK(left == 1, "worker '{}' is not in its group", slot.worker.spec.name);
     if (!group->members.empty()) return;
     const auto place = spread.find(spread_key(group->key));
+    HARMONICS_CHECK(place != spread.end() && place->second.contains(group),
+                    "the group of worker '{}' is not spread", slot.worker.spec.name);
     place->second.erase(group);
     if (place->second.empty()) spread.erase(place);
     auto& groups = by_free[group->key.free_memories_mb.size()];
@@ -171,6 +177,7 @@ struct WorkerPool::Tables {
 
   void join_group(Slot& slot) {
     if (!slot.worker.open || slot.worker.starting >= kMaxStartingTasks) return;
+    HARMONICS_CHECK(slot.group == nullptr, "worker '{}' is in two groups", slot.worker.spec.name);
     WorkerGroup::Key key = key_of(slot.worker);
     auto& groups = by_free[key.free_memories_mb.size()];
     const auto [place, added] = groups.try_emplace(std::move(key));
@@ -190,9 +197,8 @@ WorkerPool::~WorkerPool() = default;
 void WorkerPool::put(WorkerId id, const WorkerSpec& spec) {
   Tables::Slot& slot = tables_->put_slot(id);
   Worker& worker = slot.worker;
-  if (worker.active_tasks != 0) {
-    fail(ErrorCode::kInternal, "worker '{}' changed while it had tasks", worker.spec.name);
-  }
+  HARMONICS_CHECK(worker.active_tasks == 0, "worker '{}' changed while it had tasks",
+                  worker.spec.name);
   worker.spec = spec;
   worker.free = first_devices(spec.devices.size());
   worker.free_cpus = spec.cpus;
@@ -248,10 +254,9 @@ void WorkerPool::set_open(WorkerId id, bool open) {
 void WorkerPool::take(WorkerId id, DeviceSet devices, const Needs& needs, bool launched) {
   Tables::Slot& slot = tables_->at(id);
   Worker& worker = slot.worker;
-  if (!worker.free.contains(devices) || worker.free_cpus < needs.cpus ||
-      worker.free_memory_mb < needs.memory_mb) {
-    fail(ErrorCode::kInternal, "worker '{}' cannot give what is taken", worker.spec.name);
-  }
+  HARMONICS_CHECK(worker.free.contains(devices) && worker.free_cpus >= needs.cpus &&
+                      worker.free_memory_mb >= needs.memory_mb,
+                  "worker '{}' cannot give what is taken", worker.spec.name);
   tables_->leave_group(slot);
   worker.free = worker.free.without(devices);
   worker.free_cpus -= needs.cpus;
@@ -264,9 +269,8 @@ void WorkerPool::take(WorkerId id, DeviceSet devices, const Needs& needs, bool l
 
 void WorkerPool::launch(WorkerId id) {
   Tables::Slot& slot = tables_->at(id);
-  if (slot.worker.starting == 0) {
-    fail(ErrorCode::kInternal, "worker '{}' launched what it did not have", slot.worker.spec.name);
-  }
+  HARMONICS_CHECK(slot.worker.starting > 0, "worker '{}' launched what it did not have",
+                  slot.worker.spec.name);
   if (slot.worker.starting-- == kMaxStartingTasks) tables_->join_group(slot);
   tables_->touch(slot);
 }
@@ -274,13 +278,18 @@ void WorkerPool::launch(WorkerId id) {
 void WorkerPool::give_back(WorkerId id, DeviceSet devices, const Needs& needs, bool launched) {
   Tables::Slot& slot = tables_->at(id);
   Worker& worker = slot.worker;
-  if (worker.free.meets(devices) || worker.active_tasks == 0) {
-    fail(ErrorCode::kInternal, "worker '{}' got back what it did not give", worker.spec.name);
-  }
+  HARMONICS_CHECK(!worker.free.meets(devices) && worker.active_tasks > 0,
+                  "worker '{}' got back what it did not give", worker.spec.name);
+  HARMONICS_CHECK(launched || worker.starting > 0,
+                  "worker '{}' gives up the start of a task that it did not have",
+                  worker.spec.name);
   tables_->leave_group(slot);
   worker.free = worker.free.with(devices);
   worker.free_cpus += needs.cpus;
   worker.free_memory_mb += needs.memory_mb;
+  HARMONICS_CHECK(
+      worker.free_cpus <= worker.spec.cpus && worker.free_memory_mb <= worker.spec.memory_mb,
+      "worker '{}' got back more than it has", worker.spec.name);
   --worker.active_tasks;
   if (!launched) --worker.starting;
   tables_->join_group(slot);

@@ -1,3 +1,4 @@
+#include <harmonics/base/check.h>
 #include <harmonics/cluster/worker_reactor.h>
 
 #include <algorithm>
@@ -152,6 +153,7 @@ void WorkerReactor::extend(Time sent, Effects& out) {
   if (sent + lease_ <= lease_end_) return;
   lease_end_ = sent + lease_;
   hold_end_ = sent + hold_;
+  HARMONICS_CHECK(lease_end_ <= hold_end_, "the hold ends before the lease");
   out.push_back(ExtendLease{lease_end_, hold_end_});
 }
 
@@ -181,6 +183,7 @@ void WorkerReactor::obey(const EndAckMessage& message, Time, Effects& out) {
 }
 
 void WorkerReactor::beat(Time now, Effects& out) {
+  HARMONICS_CHECK(epoch_ != Epoch{}, "a heartbeat outside a session");
   unanswered_[++beats_] = now;
   if (unanswered_.size() > kMaxUnansweredBeats) unanswered_.erase(unanswered_.begin());
   next_beat_ = now + heartbeat_;

@@ -37,7 +37,7 @@ void lose_all(Decisions& step, WorkerId worker) {
     const std::optional<std::uint32_t> rank = step.live_rank(id, worker);
     if (!rank) continue;
     step.end_member(
-        *step.tables().tasks.find(id.task), *rank,
+        step.tables().known_task(id.task), *rank,
         {EndKind::kLost, 0, 0, format("the machine of worker '{}' was restarted", name)});
   }
 }
@@ -121,7 +121,7 @@ void take_end(Decisions& step, WorkerId worker, AttemptId id, const EndResult& r
   if (const std::optional<std::uint32_t> rank = step.live_rank(id, worker)) {
     EndResult kept = result;
     if (kept.message.size() > kMaxTaskTextBytes) kept.message.resize(kMaxTaskTextBytes);
-    step.end_member(*step.tables().tasks.find(id.task), *rank, std::move(kept));
+    step.end_member(step.tables().known_task(id.task), *rank, std::move(kept));
   }
   step.send(worker, EndAckMessage{id});
 }
@@ -130,8 +130,8 @@ void take_end(Decisions& step, WorkerId worker, AttemptId id, const EndResult& r
 void reconcile(Decisions& step, WorkerId worker, AttemptId id, const AttemptReport* report) {
   const std::optional<std::uint32_t> rank = step.live_rank(id, worker);
   if (!rank) return;
-  const TaskRecord& task = *step.tables().tasks.find(id.task);
-  const Active& active = std::get<Active>(task.state);
+  const TaskRecord& task = step.tables().known_task(id.task);
+  const Active& active = running(task);
   if (report != nullptr) {
     if (report->launched) step.launched(task, *rank);
     if (active.stopping) step.send(worker, StopMessage{id, *active.stopping});
@@ -158,7 +158,7 @@ Given give_up(Decisions& step, WorkerId worker, OnDisconnect wish, std::string_v
   for (const AttemptId id : attempts_of(step, worker)) {
     const std::optional<std::uint32_t> rank = step.live_rank(id, worker);
     if (!rank) continue;
-    const TaskRecord& task = *step.tables().tasks.find(id.task);
+    const TaskRecord& task = step.tables().known_task(id.task);
     if (task.spec().on_disconnect != wish) {
       ++given.kept;
       continue;
@@ -175,7 +175,7 @@ void hear(Decisions& step, const WorkerSays& event, const HeartbeatMessage& mess
 
 void hear(Decisions& step, const WorkerSays& event, const LaunchedMessage& message) {
   const std::optional<std::uint32_t> rank = step.live_rank(message.id, event.worker);
-  if (rank) step.launched(*step.tables().tasks.find(message.id.task), *rank);
+  if (rank) step.launched(step.tables().known_task(message.id.task), *rank);
 }
 
 void hear(Decisions& step, const WorkerSays& event, const EndedMessage& message) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <harmonics/base/check.h>
+
 namespace harmonics::inline in_dispatch {
 namespace {
 
@@ -23,6 +25,8 @@ Claim RowPool::take(std::size_t rows) {
     claim.rows = cut_front(last.rows, rows);
     if (last.rows.size() == 0) returned_.pop_back();
   }
+  HARMONICS_CHECK(claim.rows.size() > 0 && claim.rows.size() <= left_, "{} rows are taken of {}",
+                  claim.rows.size(), left_);
   left_ -= claim.rows.size();
   return claim;
 }

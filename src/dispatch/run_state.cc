@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <harmonics/base/check.h>
 #include <harmonics/base/error.h>
 
 namespace harmonics::inline in_dispatch {
@@ -80,12 +81,15 @@ void RunState::assign(const WorkAssignment& assignment, Nanoseconds now) {
 // The end of the victim's last sub-batch, so that what it does next stays where it is.
 Claim RunState::steal(const WorkAssignment& assignment) {
   std::deque<Claim>& queue = queues_[assignment.from];
+  HARMONICS_CHECK(!queue.empty(), "device number {} has nothing to give", assignment.from);
   Claim& victim = queue.back();
   const std::size_t rows = std::min(assignment.rows, victim.rows.size());
   Claim claim = victim;
   claim.rows.begin = claim.rows.end - rows;
   victim.rows.end = claim.rows.begin;
   DeviceLoad& load = loads_[assignment.from];
+  HARMONICS_CHECK(load.queued_rows >= rows, "device number {} had {} rows queued and gives {}",
+                  assignment.from, load.queued_rows, rows);
   load.queued_rows -= rows;
   if (row_caps_[assignment.from] != DeviceLoad{}.room_rows) load.room_rows += rows;
   if (victim.rows.size() == 0) {
@@ -99,15 +103,17 @@ Claim RunState::steal(const WorkAssignment& assignment) {
 
 // A second copy of a sub-batch at work.
 Claim RunState::repeat(const WorkAssignment& assignment) {
-  for (const Claim& running : at_work_[assignment.from]) {
-    if (running.committed || twins_.contains(running.number)) continue;
-    twins_.emplace(running.number, Twin{});
-    note_oldest(assignment.from);
-    Claim copy = running;
-    copy.loaded = false;
-    return copy;
-  }
-  harmonics::fail(ErrorCode::kInternal, "device number {} has nothing to repeat", assignment.from);
+  const std::vector<Claim>& running = at_work_[assignment.from];
+  const auto found = std::ranges::find_if(running, [&](const Claim& claim) {
+    return !claim.committed && !twins_.contains(claim.number);
+  });
+  HARMONICS_CHECK(found != running.end(), "device number {} has nothing to repeat",
+                  assignment.from);
+  Claim copy = *found;
+  copy.loaded = false;
+  twins_.emplace(copy.number, Twin{});
+  note_oldest(assignment.from);
+  return copy;
 }
 
 void RunState::enqueue(std::size_t device, const Claim& claim) {
@@ -121,6 +127,8 @@ void RunState::enqueue(std::size_t device, const Claim& claim) {
 }
 
 Claim RunState::start(std::size_t device, Nanoseconds now) {
+  HARMONICS_CHECK(!queues_[device].empty(), "device number {} starts what it was not given",
+                  device);
   Claim claim = queues_[device].front();
   queues_[device].pop_front();
   claim.started_at = now;
@@ -158,7 +166,10 @@ Claim* RunState::at_work(std::size_t device, const Claim& claim) {
 }
 
 void RunState::loaded(std::size_t device, const Claim& claim) {
-  at_work(device, claim)->loaded = true;
+  Claim* const known = at_work(device, claim);
+  HARMONICS_CHECK(known != nullptr, "device number {} loads a sub-batch that is not its own",
+                  device);
+  known->loaded = true;
 }
 
 bool RunState::commit(std::size_t device, const Claim& claim) {
@@ -167,7 +178,10 @@ bool RunState::commit(std::size_t device, const Claim& claim) {
     if (twin->second.committed) return false;
     twin->second.committed = true;
   }
-  at_work(device, claim)->committed = true;
+  Claim* const known = at_work(device, claim);
+  HARMONICS_CHECK(known != nullptr, "device number {} keeps a sub-batch that is not its own",
+                  device);
+  known->committed = true;
   note_oldest(device);
   return true;
 }
@@ -198,6 +212,7 @@ bool RunState::drop_twin(const Claim& claim, bool done) {
   const auto found = twins_.find(claim.number);
   if (found == twins_.end()) return false;
   Twin& twin = found->second;
+  HARMONICS_CHECK(twin.out > 0, "sub-batch {} ends a third time", claim.number);
   --twin.out;
   twin.done |= done;
   if (done) drop_queued(claim.number);
@@ -224,17 +239,25 @@ void RunState::drop_queued(std::uint64_t number) {
 
 void RunState::stop_running(std::size_t device, const Claim& claim) {
   DeviceLoad& load = loads_[device];
+  const auto known = std::ranges::find(at_work_[device], claim.number, &Claim::number);
+  HARMONICS_CHECK(known != at_work_[device].end(),
+                  "device number {} ends a sub-batch that is not its own", device);
+  HARMONICS_CHECK(load.running > 0 && running_ > 0 && load.running_rows >= claim.rows.size(),
+                  "device number {} ends {} rows and computes {}", device, claim.rows.size(),
+                  load.running_rows);
   load.running_rows -= claim.rows.size();
   --load.running;
   --running_;
   if (row_caps_[device] != DeviceLoad{}.room_rows) load.room_rows += claim.rows.size();
-  at_work_[device].erase(std::ranges::find(at_work_[device], claim.number, &Claim::number));
+  at_work_[device].erase(known);
   note_oldest(device);
 }
 
 void RunState::finish(std::size_t device, const Claim& claim, Nanoseconds ended, bool kept) {
   stop_running(device, claim);
   if (kept) done_rows_ += claim.rows.size();
+  HARMONICS_CHECK(done_rows_ <= total_rows_ || ended_, "{} of {} rows are done", done_rows_,
+                  total_rows_);
   drop_twin(claim, kept);
   if (ended_) return;  // it was late, and the scheduler may serve another dispatcher by now
   try {
@@ -314,6 +337,8 @@ void RunState::drop_queue(std::size_t device, bool back_to_pool) {
     if (back_to_pool && needed) pool_.put_back(claim);
     if (row_caps_[device] != DeviceLoad{}.room_rows) load.room_rows += claim.rows.size();
   }
+  HARMONICS_CHECK(queued_ >= queues_[device].size(), "{} sub-batches are queued, {} of them at one",
+                  queued_, queues_[device].size());
   queued_ -= queues_[device].size();
   load.queued = 0;
   load.queued_rows = 0;

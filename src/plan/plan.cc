@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include <harmonics/base/check.h>
 #include <harmonics/base/error.h>
 #include <harmonics/yaml/yaml_text.h>
 
@@ -93,10 +94,9 @@ Plan name_hosts(const PlanProblem& problem, std::span<const PlacedStage> placeme
     const std::vector<std::string>& hosts = problem.classes[stage.host_class].hosts;
     const auto first = hosts.begin() + static_cast<std::ptrdiff_t>(taken[stage.host_class]);
     taken[stage.host_class] += stage.hosts;
-    if (taken[stage.host_class] > hosts.size()) {
-      fail(ErrorCode::kInternal, "a placement takes {} hosts of '{}', there are {}",
-           taken[stage.host_class], problem.classes[stage.host_class].type, hosts.size());
-    }
+    HARMONICS_CHECK(taken[stage.host_class] <= hosts.size(),
+                    "a placement takes {} hosts of '{}', there are {}", taken[stage.host_class],
+                    problem.classes[stage.host_class].type, hosts.size());
     plan.stages.push_back({{first, first + static_cast<std::ptrdiff_t>(stage.hosts)},
                            stage.first_cut + 1,
                            stage.last_cut});

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <harmonics/base/check.h>
+
 namespace harmonics::inline in_schedule {
 
 ParameterRounds::ParameterRounds(ParameterMode mode, std::uint32_t staleness, std::uint32_t workers)
@@ -19,8 +21,10 @@ ParameterRounds::Answer ParameterRounds::joined(std::uint32_t worker) {
 }
 
 ParameterRounds::Answer ParameterRounds::pushed(std::uint32_t worker) {
-  ++clocks_.at(worker);
+  const auto clock = clocks_.find(worker);
+  HARMONICS_CHECK(clock != clocks_.end(), "worker {} pushes and never joined", worker);
   pushed_.insert(worker);
+  ++clock->second;
   waiting_.insert(worker);
   return settle();
 }
@@ -69,6 +73,7 @@ void ParameterRounds::settle_within_bound(Answer& answer) {
   const std::uint64_t slowest =
       std::ranges::min_element(clocks_, {}, [](const auto& one) { return one.second; })->second;
   for (const std::uint32_t worker : waiting_) {
+    HARMONICS_CHECK(clocks_.contains(worker), "worker {} waits and has left", worker);
     const std::uint64_t lead = clocks_.at(worker) - slowest;
     if (lead > staleness_) continue;
     longest_lead_ = std::max(longest_lead_, lead);

@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 
+#include <harmonics/base/check.h>
 #include <harmonics/base/error.h>
 
 namespace harmonics::inline in_schedule {
@@ -157,9 +158,7 @@ std::size_t PartMap::depth_of(const PartRecord& record) const {
     return depths[part] = below + 1;
   };
   const auto own = std::ranges::find(parts_, record);
-  if (own == parts_.end()) {
-    fail(ErrorCode::kInternal, "part '{}' is not on its own map", record.name);
-  }
+  HARMONICS_CHECK(own != parts_.end(), "part '{}' is not on its own map", record.name);
   return depth(static_cast<std::size_t>(own - parts_.begin()));
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include <harmonics/base/check.h>
 #include <harmonics/base/error.h>
 
 namespace harmonics::inline in_schedule {
@@ -46,9 +47,14 @@ std::vector<Pass> pipeline_passes(PipelineOrder order, std::uint32_t micro_batch
     if (forward < micro_batches && forward - backward < most) {
       passes.push_back({Pass::Direction::kForward, forward++});
     } else {
+      HARMONICS_CHECK(backward < forward, "micro-batch {} goes back before it went forward",
+                      backward);
       passes.push_back({Pass::Direction::kBackward, backward++});
     }
   }
+  HARMONICS_CHECK(forward == micro_batches && backward == micro_batches,
+                  "a pipeline's order has {} passes forward and {} back for {} micro-batches",
+                  forward, backward, micro_batches);
   return passes;
 }
 

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <vector>
 
+#include <harmonics/base/check.h>
 #include <harmonics/base/error.h>
 #include <harmonics/cluster/fact_codec.h>
 #include <harmonics/cluster/reactor.h>
@@ -333,12 +334,12 @@ void Player::print(const ServerEffect& effect) {
 void Player::check_replay() const {
   ClusterState again;
   replay(journal_, again);
-  if (!(again == reactor_->state())) fail(ErrorCode::kInternal, "the facts make another state");
+  HARMONICS_CHECK(again == reactor_->state(), "the facts make another state");
   FactWriter writer;
   again.snapshot([&](const Fact& fact) { writer.add(fact); });
   ClusterState restored;
   replay({writer.take()}, restored);
-  if (!(restored == again)) fail(ErrorCode::kInternal, "the snapshot makes another state");
+  HARMONICS_CHECK(restored == again, "the snapshot makes another state");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <harmonics/base/check.h>
 #include <harmonics/base/error.h>
 
 namespace harmonics::inline in_tensor {
@@ -53,6 +54,8 @@ struct BufferPool::Shelves {
     const std::lock_guard lock(mutex);
     auto& shelf = shelves[size_class];
     if (shelf.empty()) return nullptr;
+    HARMONICS_CHECK(kept >= std::size_t{1} << size_class, "{} bytes are kept, a block has more",
+                    kept);
     void* block = shelf.back();
     shelf.pop_back();
     kept -= std::size_t{1} << size_class;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 
+#include <harmonics/base/check.h>
 #include <harmonics/base/error.h>
 
 namespace harmonics::zk {
@@ -106,7 +107,7 @@ Point multi_multiply(std::span<const std::int32_t> values, std::span<const Affin
 
 Point multiply(const Scalar& scalar, const PointBytes& point) {
   const std::optional<Point> product = decode_point(multiply_encoded(scalar, point));
-  if (!product) fail(ErrorCode::kInternal, "a product of points is no point");
+  HARMONICS_CHECK(product.has_value(), "a product of points is no point");
   return *product;
 }
 
@@ -115,7 +116,7 @@ namespace {
 AffinePoint hashed(std::string_view label, std::uint64_t index, PointBytes* bytes = nullptr) {
   const PointBytes encoded = hash_to_group(label, index);
   const std::optional<Point> point = decode_point(encoded);
-  if (!point) fail(ErrorCode::kInternal, "a hash to the group is no point");
+  HARMONICS_CHECK(point.has_value(), "a hash to the group is no point");
   if (bytes != nullptr) *bytes = encoded;
   return affine(*point);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <harmonics/base/check.h>
 #include <harmonics/base/error.h>
 
 namespace harmonics::inline in_transport {
@@ -29,7 +30,7 @@ bool Session::may_push(std::uint64_t bytes) const {
 }
 
 Sequence Session::push(std::uint64_t bytes) {
-  if (!may_push(bytes)) fail(ErrorCode::kInternal, "a message was pushed without credit");
+  HARMONICS_CHECK(may_push(bytes), "a message was pushed without credit");
   in_flight_.push_back(bytes);
   in_flight_bytes_ += bytes;
   return ++pushed_;
@@ -46,9 +47,8 @@ std::optional<Sequence> Session::next_to_write() const {
 }
 
 void Session::written(Sequence sequence) {
-  if (!linked_ || sequence != written_ + 1 || sequence > pushed_) {
-    fail(ErrorCode::kInternal, "message {} was written out of turn", sequence);
-  }
+  HARMONICS_CHECK(linked_ && sequence == written_ + 1 && sequence <= pushed_,
+                  "message {} was written out of turn", sequence);
   written_ = sequence;
   highest_written_ = std::max(highest_written_, sequence);
 }
@@ -64,6 +64,9 @@ void Session::peer_progress(const Progress& progress) {
   for (; peer_.consumed < progress.consumed; ++peer_.consumed) {
     asked_ = false;
     if (in_flight_.empty()) continue;  // the end: it holds no credit
+    HARMONICS_CHECK(in_flight_bytes_ >= in_flight_.front(),
+                    "{} bytes are under way, the first message has {}", in_flight_bytes_,
+                    in_flight_.front());
     in_flight_bytes_ -= in_flight_.front();
     in_flight_.pop_front();
   }
@@ -109,11 +112,15 @@ void Session::peer_leaves() {
 }
 
 void Session::consume() {
-  if (backlog_.empty()) fail(ErrorCode::kInternal, "a message was consumed that never arrived");
+  HARMONICS_CHECK(!backlog_.empty(), "a message was consumed that never arrived");
+  HARMONICS_CHECK(backlog_bytes_ >= backlog_.front(), "{} bytes wait, the first message has {}",
+                  backlog_bytes_, backlog_.front());
   consumed_since_told_ += backlog_.front();
   backlog_bytes_ -= backlog_.front();
   backlog_.pop_front();
   ++received_.consumed;
+  HARMONICS_CHECK(received_.consumed <= received_.delivered, "{} messages are taken of {}",
+                  received_.consumed, received_.delivered);
   if (backlog_.empty() && end_received_ != 0) received_.consumed = end_received_;
 }
 
@@ -126,6 +133,9 @@ bool Session::owes_progress() const {
 
 void Session::told_progress() {
   peer_asks_ = peer_asks_ && received_.consumed == told_.consumed;
+  HARMONICS_CHECK(told_.delivered <= received_.delivered && told_.consumed <= received_.consumed,
+                  "the peer was told of {} messages, {} came", told_.delivered,
+                  received_.delivered);
   told_ = received_;
   consumed_since_told_ = 0;
 }
@@ -139,6 +149,7 @@ void Session::resume(const Progress& peer, const Window& peer_window, const Prog
   peer_progress(peer);
   peer_window_ = peer_window;
   written_ = peer_.delivered;
+  HARMONICS_CHECK(written_ <= pushed_, "{} messages are written of {}", written_, pushed_);
   linked_ = true;
   // What was told on the old connection since the greeting may be lost with it: tell it again.
   told_ = told;

@@ -8,6 +8,7 @@
 #include <bit>
 #include <utility>
 
+#include <harmonics/base/check.h>
 #include <harmonics/base/error.h>
 
 #include "shm_blocks.h"
@@ -92,7 +93,8 @@ class ShmConnection final : public Connection {
     if (writer_.room() < needed) {
       // Progress is cumulative: the next one says it too. A message always has room.
       if (frame.header.type == FrameType::kProgress) return true;
-      fail(ErrorCode::kInternal, "a message of {} bytes found the ring full", needed);
+      HARMONICS_CHECK(writer_.room() >= needed, "a message of {} bytes found the ring full",
+                      needed);
     }
     if (record.in_block == 1) record.block = sender_.fill(payload);
     writer_.put(std::as_bytes(std::span(&record, 1)));
