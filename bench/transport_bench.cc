@@ -118,20 +118,24 @@ bool round_trip_rows(Ends& ends, const Scene& scene) {
 
 // --- the bus ---
 
+double seconds_over_bus(const Ends& ends, const Message& message, int count) {
+  return measured([&] {
+           for (int i = 0; i < count; ++i) {
+             ends.first->send(message, patient());
+             (void)ends.second->receive(patient());
+           }
+         })
+      .wall;
+}
+
 bool bus_rows(int count) {
   bool good = true;
   for (const std::size_t bytes : {kKilo, 64 * kMega}) {
-    auto [a, b] = make_bus("bench");
+    const Ends pair = make_bus("bench");
     const Message message = message_of(bytes);
     std::vector<double> each;
     for (int round = 0; round < 9; ++round) {
-      const Cost cost = measured([&, &a = a, &b = b] {
-        for (int i = 0; i < count; ++i) {
-          a->send(message, patient());
-          (void)b->receive(patient());
-        }
-      });
-      each.push_back(1e6 * cost.wall / count);
+      each.push_back(1e6 * seconds_over_bus(pair, message, count) / count);
     }
     good &= print_row(format("bus, push + pop on one thread, {} KB", bytes / kKilo),
                       format("{:.2f} us", median(each)), "2 us", median(each) / 2, "<= 1");

@@ -29,6 +29,7 @@ class Function:
     first_line: int
     last_line: int
     parameters: int
+    nesting: int = 0
 
     @property
     def lines(self):
@@ -197,8 +198,28 @@ def functions(code):
         index += 1
 
 
+_BLOCK = re.compile(r'(?:[)\]{};:]|\b(?:else|do|try|const|mutable|noexcept)|->\s*[\w:<>,&*\s]+'
+                    r'|\b(?:struct|class|union)\s+\w+[^;{}()]*)\s*$')
+
+
+def _nesting(body):
+    """How many braces with statements stand in each other in a function's body, its own not counted. Braces of
+    values ({1, 2}) count not."""
+    deepest, open_braces = 0, []
+    for match in re.finditer(r'[{}]', body):
+        if match.group(0) == '}':
+            if open_braces:
+                open_braces.pop()
+            continue
+        before = body[max(0, match.start() - 200):match.start()]
+        open_braces.append(not open_braces or bool(_BLOCK.search(before)))
+        deepest = max(deepest, sum(open_braces) - 1)
+    return deepest
+
+
 def _function(code, head, span):
     name, parameters, _ = _signature(head)
     start = span[0] + len(head) - len(head.lstrip())
     line = code.count('\n', 0, start) + 1
-    return Function(name, line, code.count('\n', 0, span[1]) + 1, parameters)
+    return Function(name, line, code.count('\n', 0, span[1]) + 1, parameters,
+                    _nesting(code[span[0] + len(head):span[1] + 1]))

@@ -1,4 +1,6 @@
 // harmonics graph parts: where a graph is cut, and what crosses between its parts.
+#include <algorithm>
+
 #include <harmonics/base/format.h>
 #include <harmonics/base/json.h>
 #include <harmonics/console/table.h>
@@ -20,16 +22,17 @@ struct Crossing {
   bool gradient = false;
 };
 
+bool sends(const HarmonicGraph& part, const std::string& name) {
+  return std::ranges::find(part.consumers(), name, &ConsumerNode::name) != part.consumers().end();
+}
+
 std::vector<Crossing> crossings(const std::vector<HarmonicGraph>& parts) {
   std::vector<Crossing> found;
   for (std::size_t to = 0; to < parts.size(); ++to) {
     for (const ProducerNode& node : parts[to].producers()) {
       for (std::size_t from = 0; from < to; ++from) {
-        for (const ConsumerNode& sent : parts[from].consumers()) {
-          if (sent.name != node.name) continue;
-          found.push_back(
-              {node.name, from, to, parts[to].spec(node.name), node.gradient_slots > 0});
-        }
+        if (!sends(parts[from], node.name)) continue;
+        found.push_back({node.name, from, to, parts[to].spec(node.name), node.gradient_slots > 0});
       }
     }
   }

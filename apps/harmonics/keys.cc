@@ -27,34 +27,52 @@ int keys_new(const KeysNewCommand& command) {
   return kExitDone;
 }
 
+namespace {
+
+/// The keys of a folder, and which of them have their secret half there.
+struct ShownKeys {
+  std::filesystem::path folder;
+  Roster roster;
+
+  [[nodiscard]] bool own(const std::string& name) const {
+    return std::filesystem::exists(folder / (name + ".key"));
+  }
+};
+
+std::string table_text(const ShownKeys& shown) {
+  Table table{{{"name"}, {"own"}, {"public key"}}, {}};
+  for (const auto& [name, key] : shown.roster.keys()) {
+    table.rows.push_back({name, shown.own(name) ? "yes" : "no", key_text(key)});
+  }
+  const std::string head =
+      format("{}: {} key(s)\n", shown.folder.string(), shown.roster.keys().size());
+  return table.rows.empty() ? head : head + table.text(wants_colour(TextStream::kOutput));
+}
+
+std::string json_text(const ShownKeys& shown) {
+  Json keys = Json::array();
+  for (const auto& [name, key] : shown.roster.keys()) {
+    keys.push(Json().set("name", name).set("own", shown.own(name)).set("key", key_text(key)));
+  }
+  return Json().set("folder", shown.folder.string()).set("keys", std::move(keys)).dump(2) + "\n";
+}
+
+std::string names_text(const ShownKeys& shown) {
+  std::string text;
+  for (const auto& [name, key] : shown.roster.keys()) text += name + "\n";
+  return text;
+}
+
+}  // namespace
+
 int keys_show(const KeysShowCommand& command) {
   const std::filesystem::path folder = folder_or_default(command.folder);
-  const Roster roster = Roster::load(folder);
-  const auto own = [&](const std::string& name) {
-    return std::filesystem::exists(folder / (name + ".key"));
-  };
+  const ShownKeys shown{folder, Roster::load(folder)};
   std::string text;
   switch (command.output) {
-    case OutputStyle::kTable: {
-      Table table{{{"name"}, {"own"}, {"public key"}}, {}};
-      for (const auto& [name, key] : roster.keys()) {
-        table.rows.push_back({name, own(name) ? "yes" : "no", key_text(key)});
-      }
-      text = format("{}: {} key(s)\n", folder.string(), roster.keys().size());
-      if (!roster.keys().empty()) text += table.text(wants_colour(TextStream::kOutput));
-      break;
-    }
-    case OutputStyle::kJson: {
-      Json keys = Json::array();
-      for (const auto& [name, key] : roster.keys()) {
-        keys.push(Json().set("name", name).set("own", own(name)).set("key", key_text(key)));
-      }
-      text = Json().set("folder", folder.string()).set("keys", std::move(keys)).dump(2) + "\n";
-      break;
-    }
-    case OutputStyle::kQuiet:
-      for (const auto& [name, key] : roster.keys()) text += name + "\n";
-      break;
+    case OutputStyle::kTable: text = table_text(shown); break;
+    case OutputStyle::kJson: text = json_text(shown); break;
+    case OutputStyle::kQuiet: text = names_text(shown); break;
   }
   write_text(TextStream::kOutput, text);
   return kExitDone;

@@ -27,22 +27,24 @@ inline double least_period(const PlanProblem& problem, const CostOptions& option
     return best[(cut * states + used) * types + type];
   };
   double least = never;
+  const auto extend = [&](std::size_t i, std::size_t used, std::size_t u, double so_far) {
+    for (std::size_t j = i + 1; j <= layers; ++j) {
+      if (!costs.allowed(u, i, j)) continue;
+      const double period = std::max(so_far, costs.compute_s(u, i, j));
+      at(j, used, u) = std::min(at(j, used, u), period);
+      if (j == layers) least = std::min(least, period);
+    }
+  };
   for (std::size_t i = 0; i < layers; ++i) {
-    for (std::size_t used = 0; used < states; ++used) {
-      for (std::size_t p = 0; p < types; ++p) {
-        const double so_far = i == 0 ? 0 : at(i, used, p);
-        if (so_far == never || (i == 0 && (used > 0 || p > 0))) continue;
-        for (std::size_t u = 0; u < types; ++u) {
-          if (used / stride[u] % (costs.hosts(u) + 1) == costs.hosts(u)) continue;
-          const double receive = i == 0 ? 0 : costs.transfer_s(i, costs.bandwidth(p, u));
-          for (std::size_t j = i + 1; j <= layers; ++j) {
-            if (!costs.allowed(u, i, j)) continue;
-            const double period = std::max({so_far, receive, costs.compute_s(u, i, j)});
-            double& there = at(j, used + stride[u], u);
-            there = std::min(there, period);
-            if (j == layers) least = std::min(least, period);
-          }
-        }
+    for (std::size_t state = 0; state < states * types; ++state) {
+      const std::size_t used = state / types;
+      const std::size_t p = state % types;
+      const double so_far = i == 0 ? 0 : at(i, used, p);
+      if (so_far == never || (i == 0 && state > 0)) continue;
+      for (std::size_t u = 0; u < types; ++u) {
+        if (used / stride[u] % (costs.hosts(u) + 1) == costs.hosts(u)) continue;
+        const double receive = i == 0 ? 0 : costs.transfer_s(i, costs.bandwidth(p, u));
+        extend(i, used + stride[u], u, std::max(so_far, receive));
       }
     }
   }

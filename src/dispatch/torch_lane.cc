@@ -202,24 +202,29 @@ void init_torch_worker(const WorkDevice& device) {
   });
 }
 
+namespace {
+
+at::Tensor brought_in(TorchLane& lane, const at::Tensor& here) {
+  if (!lane.uploads || !here.device().is_cpu() || here.numel() == 0) {
+    return here.device() == lane.device ? here : here.to(lane.device);
+  }
+  at::Tensor there = at::empty(here.sizes(), here.options().device(lane.device));
+  if (here.is_pinned()) {
+    there.copy_(here, /*non_blocking=*/true);
+  } else {
+    lane.uploads->upload(here, there, lane.stream);
+  }
+  return there;
+}
+
+}  // namespace
+
 DeviceTensors copy_in(TensorMap&& tensors, const WorkDevice& /*device*/) {
   DeviceTensors result{std::make_shared<DeviceTensors::Held>()};
   TorchLane& lane = torch_lane();
   with_torch_errors([&] {
     for (const auto& [name, tensor] : tensors) {
-      const at::Tensor here = to_torch(tensor);
-      at::Tensor there = here;
-      if (lane.uploads && here.device().is_cpu() && here.numel() > 0) {
-        there = at::empty(here.sizes(), here.options().device(lane.device));
-        if (here.is_pinned()) {
-          there.copy_(here, /*non_blocking=*/true);
-        } else {
-          lane.uploads->upload(here, there, lane.stream);
-        }
-      } else if (here.device() != lane.device) {
-        there = here.to(lane.device);
-      }
-      result.held->tensors.emplace(name, std::move(there));
+      result.held->tensors.emplace(name, brought_in(lane, to_torch(tensor)));
     }
   });
   return result;

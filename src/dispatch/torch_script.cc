@@ -188,24 +188,33 @@ TorchFunctions script_functions(const ScriptModel& model) {
   return functions;
 }
 
+namespace {
+
+DeviceDerivatives with_derivatives(ScriptModules& modules, const NamedTorch& inputs,
+                                   const WorkDevice& device) {
+  const at::AutoGradMode gradients(true);
+  DeviceDerivatives result;
+  const NamedTorch leaves = as_leaves(inputs);
+  NamedTorch outputs = modules.forward(leaves, device);
+  for (auto& [name, output] : outputs) {
+    if (output.dim() == 0) {
+      fail(ErrorCode::kInvalidArgument, "output '{}' has no batch axis", name);
+    }
+    result.derivatives.emplace(name, held(derivatives_of(name, output, leaves)));
+    output = output.detach();
+  }
+  result.values = held(std::move(outputs));
+  return result;
+}
+
+}  // namespace
+
 TorchDerivativeFunctions script_derivative_functions(const ScriptModel& model) {
   const auto modules = std::make_shared<ScriptModules>(model);
   TorchDerivativeFunctions functions;
   functions.run = [modules](DeviceTensors&& inputs, const WorkDevice& device) {
     DeviceDerivatives result;
-    compute_in_turn([&] {
-      const at::AutoGradMode gradients(true);
-      const NamedTorch leaves = as_leaves(inputs.held->tensors);
-      NamedTorch outputs = modules->forward(leaves, device);
-      for (auto& [name, output] : outputs) {
-        if (output.dim() == 0) {
-          fail(ErrorCode::kInvalidArgument, "output '{}' has no batch axis", name);
-        }
-        result.derivatives.emplace(name, held(derivatives_of(name, output, leaves)));
-        output = output.detach();
-      }
-      result.values = held(std::move(outputs));
-    });
+    compute_in_turn([&] { result = with_derivatives(*modules, inputs.held->tensors, device); });
     return result;
   };
   functions.preprocess = copy_in;

@@ -130,37 +130,58 @@ HostTable parse_hosts(std::string_view text, std::string_view name, const Device
   return hosts;
 }
 
+namespace {
+
+/// What a link may lie between, as the files before and the groups name it.
+struct LinkEnds {
+  std::set<std::string> hosts;
+  std::set<std::string> all;  ///< Types and groups as well.
+};
+
+LinkEnds ends_of(const HostTable& table) {
+  LinkEnds ends;
+  for (const auto& [type, list] : table) {
+    ends.all.insert(type);
+    ends.hosts.insert(list.begin(), list.end());
+  }
+  ends.all.insert(ends.hosts.begin(), ends.hosts.end());
+  return ends;
+}
+
+void read_group(const YamlValue& list, const LinkEnds& ends, std::set<std::string>& grouped) {
+  for (const YamlValue& host : list.entries()) {
+    if (!ends.hosts.contains(host.text())) {
+      host.broken(format("there is no host '{}'", host.text()));
+    }
+    if (!grouped.insert(host.text()).second) {
+      host.broken(format("the host '{}' is in two groups", host.text()));
+    }
+  }
+}
+
+void read_groups(const YamlValue& groups, LinkEnds& ends, LinkTable& links) {
+  groups.expect_map();
+  std::set<std::string> grouped;
+  std::size_t k = 0;
+  for (const YamlValue& list : groups.entries()) {
+    const std::string& group = groups.keys()[k++];
+    if (!ends.all.insert(group).second) {
+      list.broken("a host or a device type has this name already");
+    }
+    links.groups[group] = list.texts();
+    read_group(list, ends, grouped);
+  }
+}
+
+}  // namespace
+
 LinkTable parse_links(std::string_view text, std::string_view name, const HostTable& hosts) {
   const YamlNode root = parse_planner_file(text, name);
   const YamlValue top(root, name, "");
   top.check_keys({"groups", "links"});
-  std::set<std::string> known_hosts;
-  std::set<std::string> ends;
-  for (const auto& [type, list] : hosts) {
-    ends.insert(type);
-    known_hosts.insert(list.begin(), list.end());
-  }
-  ends.insert(known_hosts.begin(), known_hosts.end());
+  LinkEnds ends = ends_of(hosts);
   LinkTable links;
-  if (top.has("groups")) {
-    const YamlValue groups = top.at("groups");
-    groups.expect_map();
-    std::set<std::string> grouped;
-    std::size_t k = 0;
-    for (const YamlValue& list : groups.entries()) {
-      const std::string& group = groups.keys()[k++];
-      if (!ends.insert(group).second) list.broken("a host or a device type has this name already");
-      links.groups[group] = list.texts();
-      for (const YamlValue& host : list.entries()) {
-        if (!known_hosts.contains(host.text())) {
-          host.broken(format("there is no host '{}'", host.text()));
-        }
-        if (!grouped.insert(host.text()).second) {
-          host.broken(format("the host '{}' is in two groups", host.text()));
-        }
-      }
-    }
-  }
+  if (top.has("groups")) read_groups(top.at("groups"), ends, links);
   if (!top.has("links")) return links;
   const YamlValue rules = top.at("links");
   rules.expect_sequence();
@@ -170,7 +191,7 @@ LinkTable parse_links(std::string_view text, std::string_view name, const HostTa
     const std::vector<std::string> names = between.texts();
     if (names.size() != 2) between.broken("must be a list of two names");
     for (const std::string& end : names) {
-      if (!ends.contains(end)) between.broken(format("'{}' is no host, group or type", end));
+      if (!ends.all.contains(end)) between.broken(format("'{}' is no host, group or type", end));
     }
     links.rules.push_back({names[0], names[1], rule.at("bw_Mbps").number()});
   }

@@ -177,18 +177,26 @@ std::string difference_to_text(std::span<const PlanChange> changes) {
   return text;
 }
 
+namespace {
+
+double megabytes_gained(std::span<const double> layer_memory_mb, const PlanStage& stage,
+                        const LayerRange& before) {
+  double sum = 0;
+  for (std::size_t k = stage.first_layer; k <= stage.last_layer; ++k) {
+    if (!holds(before, k) && k >= 1 && k <= layer_memory_mb.size()) sum += layer_memory_mb[k - 1];
+  }
+  return sum;
+}
+
+}  // namespace
+
 double moved_megabytes(std::span<const double> layer_memory_mb, const Plan& before,
                        const Plan& after) {
   const auto had = layers_by_host(before);
   double sum = 0;
   for (const PlanStage& stage : after.stages) {
     for (const std::string& host : stage.hosts) {
-      const LayerRange old_range = range_of(had, host);
-      for (std::size_t k = stage.first_layer; k <= stage.last_layer; ++k) {
-        if (!holds(old_range, k) && k >= 1 && k <= layer_memory_mb.size()) {
-          sum += layer_memory_mb[k - 1];
-        }
-      }
+      sum += megabytes_gained(layer_memory_mb, stage, range_of(had, host));
     }
   }
   return sum;

@@ -190,6 +190,16 @@ class Replanner {
   ReplanOutcome best_;
 };
 
+/// What each host of class `u` would keep of the stage.
+std::vector<double> kept_by_hosts(const PlanProblem& problem, const HeldLayers& held,
+                                  const PlacedStage& stage) {
+  std::vector<double> kept;
+  for (std::size_t host = 0; host < problem.classes[stage.host_class].hosts.size(); ++host) {
+    kept.push_back(held.kept_mb(stage.host_class, host, stage.first_cut, stage.last_cut));
+  }
+  return kept;
+}
+
 }  // namespace
 
 Plan name_hosts_near(const PlanProblem& problem, std::span<const PlacedStage> placement,
@@ -204,13 +214,9 @@ Plan name_hosts_near(const PlanProblem& problem, std::span<const PlacedStage> pl
     std::vector<std::size_t> stage_of_slot;
     for (std::size_t k = 0; k < placement.size(); ++k) {
       if (placement[k].host_class != u) continue;
-      for (std::size_t copy = 0; copy < placement[k].hosts; ++copy) {
-        std::vector<double>& row = worth.emplace_back();
-        stage_of_slot.push_back(k);
-        for (std::size_t host = 0; host < problem.classes[u].hosts.size(); ++host) {
-          row.push_back(held.kept_mb(u, host, placement[k].first_cut, placement[k].last_cut));
-        }
-      }
+      const std::vector<double> kept = kept_by_hosts(problem, held, placement[k]);
+      worth.insert(worth.end(), placement[k].hosts, kept);
+      stage_of_slot.insert(stage_of_slot.end(), placement[k].hosts, k);
     }
     const std::vector<std::size_t> host_of_slot = match_hosts(worth);
     for (std::size_t slot = 0; slot < host_of_slot.size(); ++slot) {

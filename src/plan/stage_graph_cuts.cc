@@ -90,19 +90,22 @@ class CutGraph {
   void find_covers() {
     graph_.covers.assign(layers_ + 1, -1);
     for (std::size_t u = 0; u < costs_.classes(); ++u) {
-      for (std::size_t j = 1; j < layers_; ++j) {
-        for (std::size_t above = j; above > 0; --above) {
-          const std::size_t k = above - 1;
-          if (reach_[u].at_most[k] <= j) break;
-          if (static_cast<std::int32_t>(k) <= graph_.covers[j]) break;
-          ++graph_.work;
-          if (reach_[u].allowed[k] > j && !can_take_over(u, k, j)) {
-            graph_.covers[j] = static_cast<std::int32_t>(k);
-            break;
-          }
-          if (!reach_[u].memory_binds && !options_.replicate && can_take_over(u, k, j)) break;
-        }
+      for (std::size_t j = 1; j < layers_; ++j) find_cover(u, j);
+    }
+  }
+
+  // The last cut before j from which class u does what it cannot do from j on.
+  void find_cover(std::size_t u, std::size_t j) {
+    for (std::size_t above = j; above > 0; --above) {
+      const std::size_t k = above - 1;
+      if (reach_[u].at_most[k] <= j) return;
+      if (static_cast<std::int32_t>(k) <= graph_.covers[j]) return;
+      ++graph_.work;
+      if (reach_[u].allowed[k] > j && !can_take_over(u, k, j)) {
+        graph_.covers[j] = static_cast<std::int32_t>(k);
+        return;
       }
+      if (!reach_[u].memory_binds && !options_.replicate && can_take_over(u, k, j)) return;
     }
   }
 

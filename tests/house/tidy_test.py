@@ -99,6 +99,17 @@ class Tidy(unittest.TestCase):
             'src/base/a.cc': 'int f(int a, int b, int c, int d, int e,\n  int g) {}'}, line=1)
         self.expect('parameters', {'tools/x.py': 'def f(a, b, c, d, e, *, g):\n    pass\n'})
 
+    def test_nesting(self):
+        deep = 'void f() {\n  for (;;) {\n    if (x) {\n      try {\n%s      } catch (...) {\n      }\n    }\n  }\n}\n'
+        self.assertEqual(self.findings({'src/base/a.cc': deep % '        g({1, {2}});\n'}), [])
+        for inner in ('while (y) { g(); }', 'g([&] { h(); });', 'g([](int z) -> int { return z; });', '{ h(); }',
+                      'switch (y) { default: break; }', 'if (y) {} else { h(); }', 'do { h(); } while (y);'):
+            self.expect('nesting', {'src/base/a.cc': '\n' + deep % inner}, line=2)
+            self.assertEqual(self.findings({'src/base/a_test.cc': deep % inner}), [])
+        known = sorted(tidy.NESTED_BEFORE)[0]
+        self.expect('nesting', {'src/base/a.cc': f'void {known}() {{\n}}\n'})
+        self.assertEqual(self.findings({'src/base/a.cc': deep.replace(' f()', f' {known}()') % 'do { h(); } while (y);'}), [])
+
     def test_names(self):
         self.expect('name', {'src/base/string_util.h': '#pragma once\n'})
         self.expect('name', {'docs/misc.md': 'text\n'})
