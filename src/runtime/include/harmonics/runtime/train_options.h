@@ -2,7 +2,7 @@
 #pragma once
 
 #include <harmonics/runtime/options.h>
-#include <harmonics/settings/train_runtime.h>
+#include <harmonics/settings/train_settings.h>
 
 namespace harmonics::inline in_runtime {
 
