@@ -46,7 +46,6 @@ endfunction()
 # `installed`, which builds what an installation copies. Call last.
 function(harmonics_install)
   get_property(HARMONICS_INSTALLED_MODULES GLOBAL PROPERTY HARMONICS_BUILT_MODULES)
-  list(REMOVE_ITEM HARMONICS_INSTALLED_MODULES sim)  # tests only
   harmonics_module_needs(HARMONICS_MODULE_NEEDS ${HARMONICS_INSTALLED_MODULES})
   list(TRANSFORM HARMONICS_INSTALLED_MODULES PREPEND harmonics_ OUTPUT_VARIABLE targets)
   get_property(programs GLOBAL PROPERTY HARMONICS_PROGRAMS)

@@ -1,5 +1,5 @@
 # harmonics_module(name DEPS … PACKAGES … LIBS … PUBLIC_LIBS … HEADERS … SOURCES … TESTS … [TORCH] [PART] [ROOMS]
-#                  [ROOM_OF module])
+#                  [TESTS_ONLY] [ROOM_OF module])
 #
 # Declares one module of the architecture: the static library harmonics::<name>, whose public headers
 # lie in include/harmonics/<name>/. HARMONICS_MODULES (in src/CMakeLists.txt) is the order of the
@@ -14,10 +14,11 @@
 #   ROOMS        its sources lie in folders of its folder too: they see its private headers as "header.h" and
 #                those of another room as "room/header.h"
 #   ROOM_OF      this folder is such a room of that module, with a target of its own
+#   TESTS_ONLY   programs of ours never link it: neither installed nor part of harmonics::harmonics
 #   TESTS        one test program and one ctest entry "<name>.<file>" per *_test.cc
 # With HARMONICS_FUZZ every *_fuzz.cc among the sources becomes a fuzzer.
 function(harmonics_module name)
-  cmake_parse_arguments(ARG "TORCH;PART;ROOMS" "ROOM_OF" "DEPS;PACKAGES;LIBS;PUBLIC_LIBS;HEADERS;SOURCES;TESTS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH;PART;ROOMS;TESTS_ONLY" "ROOM_OF" "DEPS;PACKAGES;LIBS;PUBLIC_LIBS;HEADERS;SOURCES;TESTS" ${ARGN})
   harmonics_module_position(${name} own)
   foreach(dep IN LISTS ARG_DEPS)
     harmonics_module_position(${dep} theirs)
@@ -67,7 +68,9 @@ function(harmonics_module name)
   set_property(GLOBAL PROPERTY HARMONICS_PACKAGES_OF_${name} ${ARG_PACKAGES})
 
   harmonics_check_headers(${name} ${ARG_HEADERS})
-  set_property(GLOBAL APPEND PROPERTY HARMONICS_BUILT_MODULES ${name})
+  if(NOT ARG_TESTS_ONLY)
+    set_property(GLOBAL APPEND PROPERTY HARMONICS_BUILT_MODULES ${name})
+  endif()
   if(ARG_HEADERS)
     list(TRANSFORM ARG_HEADERS PREPEND include/harmonics/${name}/)
     install(FILES ${ARG_HEADERS} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/harmonics/${name})
