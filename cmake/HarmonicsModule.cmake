@@ -47,6 +47,7 @@ function(harmonics_module name)
   endif()
   if(ARG_ROOM_OF)
     get_property(folder GLOBAL PROPERTY HARMONICS_FOLDER_OF_${ARG_ROOM_OF})
+    set_property(GLOBAL PROPERTY HARMONICS_FOLDER_OF_${name} ${folder})  # for its tests
     target_include_directories(harmonics_${name} PRIVATE ${folder})
   endif()
   foreach(dep IN LISTS ARG_DEPS)

@@ -28,7 +28,7 @@ SLEEP = re.compile(r'\b(?:sleep_for|sleep_until|usleep|nanosleep)\s*\(|\btime\.s
 
 # Which library may be included where (the table in docs/ARCHITECTURE.md). Tests of a module count
 # as the module; "module/room" is one folder of it. A library that is not here may be included nowhere.
-TORCH_USERS = {'tensor_torch', 'runtime', 'dispatch', 'apps/harmonics-torch', 'bench'}
+TORCH_USERS = {'tensor_torch', 'runtime', 'dispatch/torch', 'apps/harmonics-torch', 'bench'}
 TESTS, BENCHES, APPS = 'tests', 'bench', 'apps'
 LIBRARIES = {
     'fmt/': {'base'}, 'spdlog/': {'base'},
@@ -37,7 +37,7 @@ LIBRARIES = {
     'yaml-cpp/': {'yaml'}, 'zstd.h': {'transport'}, 'arrow/': {'transport/flight'},
     'grpcpp/': {'transport/grpc', 'rpc', BENCHES}, 'grpc/': {'transport/grpc', 'rpc'}, 'google/protobuf/': {'rpc'},
     'cluster.grpc.pb.h': {'rpc'},
-    'CL/': {'runtime/opencl'}, 'clblast.h': {'runtime/opencl'}, 'mpi.h': {'dispatch'},
+    'CL/': {'runtime/opencl'}, 'clblast.h': {'runtime/opencl'}, 'mpi.h': {'dispatch/mpi'},
     'sqlite3.h': {'store'}, 'libpq-fe.h': {'store'},
     'CLI/': {APPS}, 'jni.h': {'bindings'}, 'gtest/': {TESTS}, 'gmock/': {TESTS}, 'benchmark/': {BENCHES},
 }
