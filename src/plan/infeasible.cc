@@ -6,8 +6,8 @@
 
 #include <harmonics/base/error.h>
 
-#include "period_search.h"
 #include "plan_builder.h"
+#include "search/period_search.h"
 
 namespace harmonics::inline in_plan {
 namespace {

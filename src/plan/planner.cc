@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "infeasible.h"
-#include "period_search.h"
 #include "plan_builder.h"
-#include "weight_search.h"
+#include "search/period_search.h"
+#include "search/weight_search.h"
 
 namespace harmonics::inline in_plan {
 namespace {

@@ -7,12 +7,12 @@
 
 #include <error_testing.h>
 
-#include "candidate_periods.h"
-#include "host_prices.h"
-#include "node_search.h"
-#include "path_search.h"
 #include "plan_testing.h"
 #include "problem_testing.h"
+#include "search/candidate_periods.h"
+#include "search/host_prices.h"
+#include "search/node_search.h"
+#include "search/path_search.h"
 #include "stage_graph.h"
 
 namespace harmonics::inline in_plan {

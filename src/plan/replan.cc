@@ -7,7 +7,7 @@
 
 #include "host_match.h"
 #include "plan_builder.h"
-#include "weight_search.h"
+#include "search/weight_search.h"
 
 namespace harmonics::inline in_plan {
 namespace {
