@@ -6,6 +6,7 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/escaped.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
@@ -52,13 +53,11 @@ Picture look(ClusterClient& client, const MonitorCommand& command) {
 }
 
 std::string devices_text(const WorkerView& worker) {
-  std::string text;
-  for (const DeviceSpec& device : worker.spec.devices) {
+  return listed(worker.spec.devices, [&](const DeviceSpec& device) {
     const bool free =
         std::ranges::find(worker.free_devices, device.name) != worker.free_devices.end();
-    text += format("{}{} {}", text.empty() ? "" : ", ", device.name, free ? "free" : "busy");
-  }
-  return text.empty() ? "none" : text;
+    return format("{} {}", device.name, free ? "free" : "busy");
+  });
 }
 
 std::string draw(const Picture& picture, bool colour) {

@@ -6,6 +6,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/escaped.h>
 #include <harmonics/base/format.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/console/table.h>
 
 namespace harmonics::inline in_cluster_program {
@@ -161,14 +162,10 @@ std::string end_text(const EndResult& end) {
 }
 
 std::string place_text(const TaskView& task) {
-  std::string text;
-  for (const MemberView& member : task.members) {
-    text += (text.empty() ? "" : " ") + member.worker;
-    for (std::size_t i = 0; i < member.devices.size(); ++i) {
-      text += (i == 0 ? ":" : ",") + member.devices[i];
-    }
-  }
-  return text.empty() ? "-" : text;
+  const auto place = [](const MemberView& member) {
+    return member.worker + (member.devices.empty() ? "" : ":" + joined(member.devices, ","));
+  };
+  return task.members.empty() ? "-" : joined(task.members, " ", place);
 }
 
 std::string age_text(Time since, Time now) {

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include <harmonics/base/json.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/rpc/client.h>
@@ -28,7 +29,7 @@ std::string wait_text(const WaitCommand& command, const WaitResult& all) {
   }
   std::string text;
   const auto tell = [&text](std::uint32_t count, const char* what) {
-    if (count > 0) text += format("{}{} {}", text.empty() ? "" : ", ", count, what);
+    if (count > 0) add_item(text, format("{} {}", count, what));
   };
   tell(all.succeeded, "succeeded");
   tell(all.failed, "failed");

@@ -4,6 +4,7 @@
 #include <array>
 
 #include <harmonics/base/format.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
 
@@ -40,10 +41,9 @@ std::size_t winner_of(const std::vector<double>& scores) {
 }
 
 std::string numbers_text(const std::vector<double>& numbers) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(numbers.size(), kShownNumbers); ++i) {
-    text += format("{}{:.4g}", i == 0 ? "" : " ", numbers[i]);
-  }
+  const std::span shown = std::span(numbers).first(std::min(numbers.size(), kShownNumbers));
+  const std::string text =
+      joined(shown, " ", [](double number) { return format("{:.4g}", number); });
   return numbers.size() > kShownNumbers ? text + " …" : text;
 }
 

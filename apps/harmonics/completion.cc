@@ -2,6 +2,7 @@
 #include "completion.h"
 
 #include <harmonics/base/format.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/console/terminal.h>
 
 #include "subcommands.h"
@@ -31,11 +32,7 @@ const ArgumentOutline* positional_of(const CommandOutline& command) {
   return nullptr;
 }
 
-std::string spaced(const std::vector<std::string>& words) {
-  std::string all;
-  for (const std::string& word : words) all += (all.empty() ? "" : " ") + word;
-  return all;
-}
+std::string spaced(const std::vector<std::string>& words) { return joined(words, " "); }
 
 std::string shell_quote(std::string_view text) {
   std::string quoted = "'";

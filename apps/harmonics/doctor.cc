@@ -8,6 +8,7 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/programs/programs.h>
@@ -104,18 +105,13 @@ Findings examine() {
   return findings;
 }
 
-std::string join(const std::vector<std::string>& words) {
-  std::string all;
-  for (const std::string& word : words) all += (all.empty() ? "" : " ") + word;
-  return all.empty() ? "none known" : all;
-}
-
 std::string table_text(const Findings& findings, bool colour) {
   std::string text = bold("harmonics " HARMONICS_VERSION, colour) + "\n";
   text += format("compiler    {}\n", HARMONICS_COMPILER);
   text += format("build type  {}\n", HARMONICS_BUILD_TYPE);
   text += format("processors  {}\n", findings.processors);
-  text += format("SIMD        {}\n\n", join(findings.simd));
+  text += format("SIMD        {}\n\n",
+                 findings.simd.empty() ? "none known" : joined(findings.simd, " "));
   Table table{{{"part"}, {"built"}, {"note"}}, {}};
   for (const Part& part : findings.parts) {
     table.rows.push_back({part.name, part.built ? "yes" : "no", part.note});

@@ -25,12 +25,6 @@ namespace {
 
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-std::string join(const std::vector<std::string>& words) {
-  std::string all;
-  for (const std::string& word : words) all += (all.empty() ? "" : " ") + word;
-  return all;
-}
-
 std::string milliseconds(double seconds) { return format("{:.3f}", seconds * 1e3); }
 
 std::string table_text(const PlanReport& report, bool colour) {
@@ -46,7 +40,7 @@ std::string table_text(const PlanReport& report, bool colour) {
   for (std::size_t k = 0; k < report.stages.size(); ++k) {
     const PlannedStage& stage = report.stages[k];
     const bool slowest = k == report.slowest_stage;
-    table.rows.push_back({join(stage.stage.hosts), stage.type,
+    table.rows.push_back({joined(stage.stage.hosts, " "), stage.type,
                           format("{}-{}", stage.stage.first_layer, stage.stage.last_layer),
                           milliseconds(stage.costs.compute_s), milliseconds(stage.costs.transfer_s),
                           format("{:.1f}", stage.costs.memory_bytes / kBytesPerMegabyte),

@@ -7,6 +7,7 @@
 #include <harmonics/base/file.h>
 #include <harmonics/base/format.h>
 #include <harmonics/base/json.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
@@ -22,10 +23,9 @@ std::string roots_text(const VerifyReport& report, bool colour) {
   Table table{{{"stage"}, {"signer"}, {"graph"}, {"weights"}, {"at step", Align::kRight}, {"data"}},
               {}};
   for (const StageReport& stage : report.stages) {
-    std::string data;
-    for (const DataReport& one : stage.data) {
-      data += (data.empty() ? "" : ", ") + format("{} {}", one.producer, short_digest(one.root));
-    }
+    const std::string data = joined(stage.data, ", ", [](const DataReport& one) {
+      return format("{} {}", one.producer, short_digest(one.root));
+    });
     const bool marked = !stage.weights.empty();
     table.rows.push_back({stage.stage, stage.signer, short_digest(stage.graph),
                           marked ? short_digest(stage.weights.back().root) : "none",

@@ -1,6 +1,7 @@
 #include "advice.h"
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/listed.h>
 
 namespace harmonics::inline in_cluster {
 
@@ -11,12 +12,8 @@ std::string needs_text(const TaskSpec& spec) {
                ? format("a device with {} MB", spec.min_gpu_memory_mb)
                : format("{} devices with {} MB each", spec.required_gpus, spec.min_gpu_memory_mb);
   }
-  const auto add = [&](std::string part) {
-    if (!text.empty()) text += ", ";
-    text += part;
-  };
-  if (spec.cpus > 0) add(format("{} cores", spec.cpus));
-  if (spec.memory_mb > 0) add(format("{} MB of memory", spec.memory_mb));
+  if (spec.cpus > 0) add_item(text, format("{} cores", spec.cpus));
+  if (spec.memory_mb > 0) add_item(text, format("{} MB of memory", spec.memory_mb));
   if (text.empty()) text = "a worker";
   if (spec.gang > 1) text += format(" on each of {} workers", spec.gang);
   return text;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <harmonics/base/check.h>
+#include <harmonics/base/listed.h>
 
 namespace harmonics::inline in_cluster {
 namespace {
@@ -164,8 +165,8 @@ void Decisions::settle(const TaskRecord& task) {
   } else if (lost(why.kind) && may_be_lost_again(task)) {
     record(AttemptRequeued{id, AttemptRequeued::Reason::kLoss, Time{}});
   } else if (lost(why.kind)) {
-    why.message += format("{}it was lost {} times, its limit (max_losses)",
-                          why.message.empty() ? "" : "; ", task.losses + 1);
+    add_item(why.message, format("it was lost {} times, its limit (max_losses)", task.losses + 1),
+             "; ");
     end_task(task.id, TaskOutcome::kFailed, why);
   } else if (task.failures < task.spec().max_retries) {
     const Time until = now_ + backoff(task.failures);

@@ -14,6 +14,7 @@
 #include <harmonics/base/environment.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/base/private_file.h>
 #include <harmonics/base/user_folders.h>
 #include <harmonics/custody/hex.h>
@@ -188,8 +189,8 @@ SigningKey find_signing_key(const std::filesystem::path& folder, const std::stri
     if (entry.extension() == ".key") found.push_back(entry);
   }
   if (found.size() == 1) return SigningKey::load(found.front());
-  std::string names;
-  for (const auto& file : found) names += (names.empty() ? "" : ", ") + file.stem().string();
+  const std::string names =
+      joined(found, ", ", [](const std::filesystem::path& file) { return file.stem().string(); });
   if (found.empty()) {
     fail(ErrorCode::kNotFound,
          "there is no key to sign with in '{}': 'harmonics keys new NAME' makes one",

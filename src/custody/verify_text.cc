@@ -1,5 +1,6 @@
 // What a verification found, in words.
 #include <harmonics/base/format.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/custody/verify.h>
 
 namespace harmonics::inline in_custody {
@@ -10,9 +11,8 @@ std::string signer_text(const StageReport& stage) {
 }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const std::int64_t extent : shape) text += (text.empty() ? "" : "x") + format("{}", extent);
-  return text.empty() ? "scalar" : text;
+  const auto extent_text = [](std::int64_t extent) { return std::to_string(extent); };
+  return shape.empty() ? "scalar" : joined(shape, "x", extent_text);
 }
 
 }  // namespace
@@ -21,7 +21,7 @@ std::string summary_text(const VerifyReport& report) {
   std::string who;
   std::uint64_t heads = 0;
   for (const StageReport& stage : report.stages) {
-    who += format("{}{} by {}", who.empty() ? "" : ", ", stage.stage, signer_text(stage));
+    add_item(who, format("{} by {}", stage.stage, signer_text(stage)));
     heads += stage.heads;
   }
   std::string text = format(

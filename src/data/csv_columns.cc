@@ -5,6 +5,7 @@
 #include <optional>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/base/number_text.h>
 
 namespace harmonics::inline in_data {
@@ -40,10 +41,7 @@ std::optional<Range> range_of(std::string_view item) {
 
 std::string list_of(std::span<const std::string> names) {
   constexpr std::size_t kShown = 20;
-  std::string list;
-  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i) {
-    list += (i == 0 ? "" : ", ") + names[i];
-  }
+  const std::string list = joined(names.first(std::min(names.size(), kShown)));
   return names.size() > kShown ? list + ", …" : list;
 }
 

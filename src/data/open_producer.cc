@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include <harmonics/base/listed.h>
 #include <harmonics/base/number_text.h>
 #include <harmonics/data/csv_producer.h>
 #include <harmonics/data/idx_producer.h>
@@ -28,15 +29,6 @@ std::string decoded(std::string_view text) {
     }
   }
   return out;
-}
-
-std::string joined(const auto& words) {
-  std::string list;
-  for (const auto& word : words) {
-    if (!list.empty()) list += ", ";
-    list += word;
-  }
-  return list;
 }
 
 // "scheme:path?key=value&…", with readers for the values that name the setting when they fail.

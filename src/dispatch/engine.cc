@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/listed.h>
 
 #include "emulated_engine.h"
 #include "run_state.h"
@@ -350,8 +351,7 @@ void DispatchEngine::Core::await_drained(std::unique_lock<std::mutex>& lock) {
   for (std::size_t d = 0; d < state.loads().size(); ++d) {
     const DeviceLoad& load = state.loads()[d];
     if (load.running == 0) continue;
-    busy += format("{}'{}' ({} rows)", busy.empty() ? "" : ", ", scheduler.devices()[d].name,
-                   load.running_rows);
+    add_item(busy, format("'{}' ({} rows)", scheduler.devices()[d].name, load.running_rows));
   }
   const std::string text = format(
       "the run took longer than its timeout of {:.1f} s: {} of {} rows done, still at work: {}",

@@ -41,10 +41,9 @@ std::string consumer_text(const ConsumerNode& node) {
 std::string layer_text(const LayerNode& node) {
   std::string text = format("layer {}", node.name);
   if (node.type != "linear" || !node.attributes.empty()) text += format(" {}", node.type);
-  std::string attributes;
-  for (const auto& [name, value] : node.attributes) {
-    attributes += format("{}{}={}", attributes.empty() ? "" : ", ", name, value_text(value));
-  }
+  const std::string attributes = joined(node.attributes, ", ", [](const auto& one) {
+    return format("{}={}", one.first, value_text(one.second));
+  });
   if (!attributes.empty()) text += format("({})", attributes);
   if (node.ratio) {
     text += format(" {}/{} {}", node.ratio->numerator, node.ratio->denominator, node.ratio->of);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/graph/units.h>
 #include <harmonics/place/profile_memory.h>
@@ -149,9 +150,9 @@ std::vector<std::size_t> limited_first_layers(const HarmonicGraph& graph,
     const std::size_t end =
         part + 1 < unlimited.size() ? unlimited[part + 1] : graph.layers().size();
     const double bytes = part_bytes(graph, unlimited[part], end, limits, unlimited.size() - part);
-    needs +=
-        format("{}part {} {:.1f} MB{}", needs.empty() ? "" : ", ", part, bytes / kDecimalMegabyte,
-               limits.memory_mb[part] ? format(" of {}", *limits.memory_mb[part]) : "");
+    add_item(needs,
+             format("part {} {:.1f} MB{}", part, bytes / kDecimalMegabyte,
+                    limits.memory_mb[part] ? format(" of {}", *limits.memory_mb[part]) : ""));
   }
   fail(ErrorCode::kResourceExhausted,
        "graph '{}' cannot be cut within the memory of its {} partitions (by their weights alone: "

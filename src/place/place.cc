@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include <harmonics/base/listed.h>
 #include <harmonics/base/log.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/runtime/devices.h>
@@ -18,8 +19,7 @@ std::vector<double> resolved_weights(const HarmonicGraph& graph,
   std::vector<double> weights;
   std::string resolved;
   for (const Share& share : resolve_shares(deploy, select_accelerator_backend())) {
-    resolved +=
-        format("{}{} {}", weights.empty() ? "" : ", ", backend_name(share.backend), share.weight);
+    add_item(resolved, format("{} {}", backend_name(share.backend), share.weight));
     weights.push_back(share.weight);
   }
   log_info("place", "graph '{}' goes to {} partitions with the weights {}", graph.name(),

@@ -1,6 +1,7 @@
 #include <harmonics/place/plan_partition.h>
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include <harmonics/base/error.h>
@@ -15,16 +16,11 @@
 namespace harmonics::inline in_place {
 namespace {
 
-template <typename Table>
-std::string names_of(const Table& table) {
-  return listed(table, [](const auto& entry) { return entry.first; });
-}
-
 const LayerTimes& times_of(const MeasuredCosts& measured, const std::string& type) {
   const auto known = measured.types.find(type);
   if (known == measured.types.end()) {
     fail(ErrorCode::kNotFound, "device type '{}' was not measured; there are: {}", type,
-         names_of(measured.types));
+         listed(std::views::keys(measured.types)));
   }
   const auto profiles = known->second.models.find(measured.model);
   if (profiles != known->second.models.end()) {
@@ -84,7 +80,7 @@ DeployedClasses deployed_classes(const MeasuredCosts& measured, std::size_t unit
   const auto found = measured.models.find(measured.model);
   if (found == measured.models.end()) {
     fail(ErrorCode::kNotFound, "model '{}' was not measured; there are: {}", measured.model,
-         names_of(measured.models));
+         listed(std::views::keys(measured.models)));
   }
   const ModelProfile& model = found->second;
   if (model.layers() != units) {

@@ -54,13 +54,11 @@ void replace_times(std::vector<LayerTimes>& all, LayerTimes times) {
 }
 
 std::string shapes_text(std::span<const Shape> shapes) {
-  std::string text;
-  for (const Shape& shape : shapes) {
-    const std::string axes =
-        shape.empty() ? "" : listed(shape, [](std::int64_t axis) { return std::to_string(axis); });
-    text += format("{}[{}]", text.empty() ? "" : ", ", axes);
-  }
-  return format("[{}]", text);
+  const auto axis_text = [](std::int64_t axis) { return std::to_string(axis); };
+  const auto one = [&](const Shape& shape) {
+    return format("[{}]", joined(shape, ", ", axis_text));
+  };
+  return format("[{}]", joined(shapes, ", ", one));
 }
 
 std::string text_if_there(const std::filesystem::path& path) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/plan/inputs.h>
 #include <harmonics/yaml/yaml_text.h>
 
@@ -33,13 +34,11 @@ constexpr std::array kDtypes = {DtypeSize{"torch.float32", 4}, DtypeSize{"torch.
 }  // namespace
 
 std::int64_t plan_dtype_bytes(std::string_view dtype) {
-  std::string known;
   for (const DtypeSize& one : kDtypes) {
     if (one.name == dtype) return one.bytes;
-    known += known.empty() ? "" : ", ";
-    known += one.name;
   }
-  fail(ErrorCode::kInvalidArgument, "unknown dtype '{}'; there are: {}", dtype, known);
+  fail(ErrorCode::kInvalidArgument, "unknown dtype '{}'; there are: {}", dtype,
+       listed(kDtypes, &DtypeSize::name));
 }
 
 std::string models_to_yaml(const ModelTable& models) {

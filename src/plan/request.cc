@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <set>
 #include <tuple>
 
@@ -16,13 +17,6 @@ namespace harmonics::inline in_plan {
 namespace {
 
 constexpr std::size_t kListedHosts = 32;  // a message lists no more
-
-template <typename Table>
-std::string names_of(const Table& table) {
-  std::string names;
-  for (const auto& [name, value] : table) names += (names.empty() ? "" : ", ") + name;
-  return names.empty() ? "none" : names;
-}
 
 // A host with all that tells it from others of its type.
 struct Host {
@@ -55,7 +49,7 @@ class ProblemMaker {
     const auto found = inputs_.models.find(request_.model);
     if (found == inputs_.models.end()) {
       fail(ErrorCode::kNotFound, "unknown model '{}'; there are: {}", request_.model,
-           names_of(inputs_.models));
+           listed(std::views::keys(inputs_.models)));
     }
     if (request_.batch_size < 1 || request_.batch_size > kMaxPlannedBatch) {
       fail(ErrorCode::kInvalidArgument, "batch size {} is not in 1..{}", request_.batch_size,
@@ -108,7 +102,7 @@ class ProblemMaker {
     const auto known = inputs_.types.find(type);
     if (known == inputs_.types.end()) {
       fail(ErrorCode::kInvalidArgument, "the hosts' device type '{}' is unknown; there are: {}",
-           type, names_of(inputs_.types));
+           type, listed(std::views::keys(inputs_.types)));
     }
     const auto profiles = known->second.models.find(request_.model);
     std::vector<std::string> measured;

@@ -5,6 +5,7 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
+#include <harmonics/base/listed.h>
 
 namespace harmonics::inline in_server {
 namespace {
@@ -73,18 +74,20 @@ std::string explain_plan(const std::string& plan) {
   const Json json = Json::parse(plan, "plan");
   if (json.find("measure") != nullptr) return "It measures the model on workers before its plan.";
   const Json::Array& stages = json.at("stages").as_array();
-  std::string text = format("Its {} {}: ", stages.size(), stages.size() == 1 ? "stage" : "stages");
+  std::string listed_stages;
   std::set<std::string> used;
   double slowest = 0;
   std::string bottleneck;
   for (const Json& stage : stages) {
-    text += (used.empty() ? "" : ", ") + stage_words(stage);
+    add_item(listed_stages, stage_words(stage));
     used.insert(stage.at("worker").as_string());
     if (stage.at("compute_s").as_number() <= slowest) continue;
     slowest = stage.at("compute_s").as_number();
     bottleneck = stage.at("worker").as_string();
   }
   const double period = json.at("period_s").as_number();
+  std::string text = format("Its {} {}: {}", stages.size(), stages.size() == 1 ? "stage" : "stages",
+                            listed_stages);
   text += format(". A micro-batch of {} leaves every {:.3f} ms, bound by {}.",
                  json.at("micro_batch").as_integer(), period * kMilliseconds,
                  slowest < period ? "the network" : format("what {} computes", bottleneck));
@@ -92,8 +95,7 @@ std::string explain_plan(const std::string& plan) {
   std::string left_out;
   for (const Json& worker : json.at("workers").as_array()) {
     const bool is_used = used.contains(worker.at("worker").as_string());
-    std::string& list = is_used ? planned_with : left_out;
-    list += (list.empty() ? "" : ", ") + worker_words(worker);
+    add_item(is_used ? planned_with : left_out, worker_words(worker));
   }
   text += format(" It was planned with {}", planned_with);
   text += left_out.empty() ? "." : format("; {} would not have made it faster.", left_out);

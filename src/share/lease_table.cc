@@ -6,6 +6,7 @@
 #include <functional>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/base/log.h>
 
 namespace harmonics::inline in_share {
@@ -202,8 +203,8 @@ std::string LeaseTable::holders(std::size_t device) {
   for (std::size_t place = 0; place < kMaxAttached; ++place) {
     const Line& line = board().lines[place][device];
     if (line.held_rows == 0) continue;
-    text += format("{}process {} ({} rows)", text.empty() ? "" : ", ",
-                   segment_.head().attached[place].pid, line.held_rows);
+    add_item(text,
+             format("process {} ({} rows)", segment_.head().attached[place].pid, line.held_rows));
   }
   return text.empty() ? "nobody" : text;
 }

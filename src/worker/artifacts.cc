@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include <harmonics/base/descriptor.h>
+#include <harmonics/base/listed.h>
 
 #include "run_record.h"
 
@@ -209,8 +210,7 @@ class Gathering {
   }
   std::string complaint() const {
     if (complaints_ == 0) return {};
-    std::string text = "artifacts that were not kept: ";
-    for (std::size_t i = 0; i < reasons_.size(); ++i) text += (i == 0 ? "" : ", ") + reasons_[i];
+    std::string text = "artifacts that were not kept: " + joined(reasons_);
     if (complaints_ > reasons_.size()) {
       text += " and " + std::to_string(complaints_ - reasons_.size()) + " more";
     }

@@ -16,6 +16,8 @@
 #include <limits>
 #include <optional>
 
+#include <harmonics/base/listed.h>
+
 #include "guardian.h"
 #include "output_file.h"
 #include "process_tree.h"
@@ -114,7 +116,7 @@ class Supervision {
   EndRecord finish() const {
     EndRecord end = result();
     const auto add = [&end](const std::string& text) {
-      end.message += (end.message.empty() || text.empty() ? "" : "; ") + text;
+      if (!text.empty()) add_item(end.message, text, "; ");
     };
     if (memory_ran_out(run_.cgroups)) {
       add("it needed more memory than its " + std::to_string(run_.memory_mb) +
@@ -143,8 +145,8 @@ class Supervision {
     if (!guarded && end.kind == RunEnd::kLost) end.message = "its guardian was killed";
     const std::uint64_t dropped = out_.dropped_bytes() + err_.dropped_bytes();
     if (dropped > 0) {
-      end.message += (end.message.empty() ? "" : "; ") + std::to_string(dropped) +
-                     " bytes of output could not be written";
+      add_item(end.message, std::to_string(dropped) + " bytes of output could not be written",
+               "; ");
     }
     return end;
   }

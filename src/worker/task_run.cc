@@ -6,6 +6,7 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/base/number_text.h>
 #include <harmonics/cluster/task_environment.h>
 #include <harmonics/cluster/task_params.h>
@@ -22,17 +23,14 @@ std::string device_list(const StartMessage& start, const WorkerSpec& worker) {
   std::string names;
   start.devices.each([&](DeviceId id) {
     if (id.value >= worker.devices.size()) return;
-    names += (names.empty() ? "" : ",") + worker.devices[id.value].name;
+    add_item(names, worker.devices[id.value].name, ",");
   });
   return names;
 }
 
 std::string peer_list(const StartMessage& start) {
-  std::string peers;
-  for (const PeerPlace& peer : start.peers) {
-    peers += (peers.empty() ? "" : ",") + peer.worker_name + "=" + peer.address;
-  }
-  return peers;
+  return joined(start.peers, ",",
+                [](const PeerPlace& peer) { return peer.worker_name + "=" + peer.address; });
 }
 
 }  // namespace

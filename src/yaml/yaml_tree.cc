@@ -13,6 +13,7 @@
 #include <yaml-cpp/parser.h>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/base/number_text.h>
 
 namespace harmonics::inline in_yaml {
@@ -273,12 +274,7 @@ void YamlValue::check_keys(const std::vector<std::string_view>& known) const {
   expect_map();
   for (std::size_t k = 0; k < node_.keys.size(); ++k) {
     if (std::ranges::find(known, node_.keys[k]) != known.end()) continue;
-    std::string list;
-    for (const std::string_view name : known) {
-      list += list.empty() ? "" : ", ";
-      list += name;
-    }
-    item(k).broken(format("unknown key; there are: {}", list));
+    item(k).broken(format("unknown key; there are: {}", joined(known)));
   }
 }
 
