@@ -2,9 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -16,6 +14,7 @@
 #include <harmonics/base/environment.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/number_text.h>
+#include <harmonics/base/subprocess.h>
 
 namespace harmonics::inline in_torch_program {
 namespace {
@@ -35,13 +34,6 @@ struct Pipe {
   Descriptor reader;
   Descriptor writer;
 };
-
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
 
 // Reads what is there; closes the descriptor at its end.
 void read_available(Descriptor& descriptor, std::string& text) {
@@ -79,38 +71,22 @@ void ChildProcess::start(const std::vector<std::string>& arguments,
   variables.push_back(format("{}={}", kParentVariable, ::getpid()));
   for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
 
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, error_end, STDERR_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, events_end, kChildEvents);
-  posix_spawnattr_t attributes;
-  ::posix_spawnattr_init(&attributes);
   // A signal that comes while the child loads waits until the child can answer it.
-  sigset_t interrupts;
-  ::sigemptyset(&interrupts);
-  ::sigaddset(&interrupts, SIGINT);
-  ::sigaddset(&interrupts, SIGTERM);
-  ::posix_spawnattr_setsigmask(&attributes, &interrupts);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
-  const int failure = ::posix_spawn(&pid_, "/proc/self/exe", &actions, &attributes,
-                                    pointers_to(words).data(), pointers_to(variables).data());
-  ::posix_spawnattr_destroy(&attributes);
-  ::posix_spawn_file_actions_destroy(&actions);
-  if (failure != 0) {
-    pid_ = -1;
-    fail_errno(failure, "cannot start a process for a part");
-  }
+  const ProgramStart::Started started = ProgramStart("/proc/self/exe", std::move(words))
+                                            .mute(STDIN_FILENO)
+                                            .mute(STDOUT_FILENO)
+                                            .place(error_end, STDERR_FILENO)
+                                            .place(events_end, kChildEvents)
+                                            .environment(std::move(variables))
+                                            .own_group()
+                                            .hold_back({SIGINT, SIGTERM})
+                                            .try_start();
+  pid_ = started.pid;
+  if (started.failure != 0) fail_errno(started.failure, "cannot start a process for a part");
 }
 
 ChildProcess::~ChildProcess() {
-  if (pid_ > 0 && !ended()) {
-    ::kill(pid_, SIGKILL);
-    int status = 0;
-    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-    }
-  }
+  if (pid_ > 0 && !ended()) kill_program(pid_);
 }
 
 std::vector<std::string> ChildProcess::read_events() {
@@ -143,11 +119,7 @@ void ChildProcess::signal(int number) {
 
 std::optional<int> ChildProcess::ended() {
   if (status_ || pid_ <= 0) return status_;
-  int status = 0;
-  pid_t done = 0;
-  while ((done = ::waitpid(pid_, &status, WNOHANG)) < 0 && errno == EINTR) {
-  }
-  if (done == pid_) status_ = status;
+  status_ = ended_program(pid_);
   return status_;
 }
 

@@ -1,15 +1,15 @@
 #include <harmonics/programs/programs.h>
 
 #include <fcntl.h>
-#include <spawn.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <utility>
 
 #include <harmonics/base/descriptor.h>
+#include <harmonics/base/subprocess.h>
 
 namespace harmonics::inline in_programs {
 namespace {
@@ -25,30 +25,21 @@ namespace {
   fail_errno(reason, format("cannot start '{}'", path));
 }
 
-/// Points into both arguments.
-std::vector<char*> arguments(std::string& path, const std::vector<std::string>& words) {
-  std::vector<char*> argv = {path.data()};
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  return argv;
+ProgramStart start_of(const SiblingProgram& program, const std::vector<std::string>& words) {
+  const std::filesystem::path path = path_of(program);
+  std::vector<std::string> all = {path.string()};
+  all.insert(all.end(), words.begin(), words.end());
+  return {path, std::move(all)};
 }
 
-/// Destroys the actions.
-pid_t start(const SiblingProgram& program, const std::vector<std::string>& words,
-            posix_spawn_file_actions_t& actions) {
-  std::string path = path_of(program).string();
-  pid_t child = -1;
-  const int failure = ::posix_spawn(&child, path.c_str(), &actions, nullptr,
-                                    arguments(path, words).data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  if (failure != 0) fail_to_start(program, failure);
-  return child;
+pid_t start(const SiblingProgram& program, const ProgramStart& how) {
+  const ProgramStart::Started started = how.try_start();
+  if (started.failure != 0) fail_to_start(program, started.failure);
+  return started.pid;
 }
 
-std::optional<int> wait_for(pid_t child) {
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+std::optional<int> exit_code_of(pid_t child) {
+  const int status = wait_for_program(child);
   if (!WIFEXITED(status)) return std::nullopt;
   return WEXITSTATUS(status);
 }
@@ -86,36 +77,30 @@ void become_program(const SiblingProgram& program, char** argv) {
 }
 
 void become_program(const SiblingProgram& program, const std::vector<std::string>& words) {
-  std::string path = path_of(program).string();
-  become_program(program, arguments(path, words).data());
+  const std::string path = path_of(program).string();
+  std::vector<char*> argv = {const_cast<char*>(path.c_str())};
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  become_program(program, argv.data());
 }
 
 std::optional<int> run_program(const SiblingProgram& program, const std::vector<std::string>& words,
                                const std::filesystem::path& file) {
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, file.c_str(),
-                                     O_WRONLY | O_CREAT | O_TRUNC, S_IRUSR | S_IWUSR);
-  return wait_for(start(program, words, actions));
+  return exit_code_of(start(program, start_of(program, words).write_to(STDOUT_FILENO, file)));
 }
 
 std::optional<std::string> ask_program(const SiblingProgram& program,
                                        const std::vector<std::string>& words,
                                        std::size_t max_bytes) {
   std::array<int, 2> ends;
-  if (::pipe(ends.data()) != 0) fail_errno(errno, "cannot make a pipe");
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail_errno(errno, "cannot make a pipe");
   Descriptor ours(ends[0]);
   Descriptor theirs(ends[1]);
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, theirs.get(), STDOUT_FILENO);
-  ::posix_spawn_file_actions_addclose(&actions, ours.get());
-  ::posix_spawn_file_actions_addclose(&actions, theirs.get());
-  const pid_t child = start(program, words, actions);
+  const pid_t child = start(program, start_of(program, words).place(theirs.get(), STDOUT_FILENO));
   theirs.reset();
   std::string answer = read_output(ours.get(), max_bytes);
   ours.reset();  // so that one that prints on and on ends
-  if (wait_for(child) != 0 || answer.size() > max_bytes) return std::nullopt;
+  if (exit_code_of(child) != 0 || answer.size() > max_bytes) return std::nullopt;
   return answer;
 }
 

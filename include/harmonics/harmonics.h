@@ -28,6 +28,7 @@
 #include <harmonics/base/private_file.h>
 #include <harmonics/base/random.h>
 #include <harmonics/base/stop.h>
+#include <harmonics/base/subprocess.h>
 #include <harmonics/base/time_chart.h>
 #include <harmonics/base/user_folders.h>
 #include <harmonics/base/xml.h>

@@ -1,18 +1,17 @@
 #include <harmonics/server/policy_process.h>
 
 #include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <utility>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
 #include <harmonics/base/log.h>
+#include <harmonics/base/subprocess.h>
 
 #include "policy_patience.h"
 #include "policy_talk.h"
@@ -47,21 +46,15 @@ void PolicyProcess::start() {
   }
   socket_.reset(ends[0]);
   Descriptor theirs(ends[1]);
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, theirs.get(), STDIN_FILENO);
-  std::string program = host_.string();
-  std::string verb = "policy-host";
-  std::string library = library_.string();
-  std::array<char*, 4> argv = {program.data(), verb.data(), library.data(), nullptr};
-  const int failure =
-      ::posix_spawn(&child_, program.c_str(), &actions, nullptr, argv.data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
+  const ProgramStart::Started started =
+      ProgramStart(host_, {host_.string(), "policy-host", library_.string()})
+          .place(theirs.get(), STDIN_FILENO)
+          .try_start();
   theirs.reset();  // else nobody would notice that the child has closed it
   told_ = 0;
-  if (failure != 0) {
-    child_ = -1;
-    fail_errno(failure, format("cannot start '{}' for the policy library", program));
+  child_ = started.pid;
+  if (started.failure != 0) {
+    fail_errno(started.failure, format("cannot start '{}' for the policy library", host_.string()));
   }
   // The first line says whether the library could be loaded.
   const Json greeting = Json::parse(exchange({}), "policy library");
@@ -74,11 +67,7 @@ void PolicyProcess::start() {
 
 void PolicyProcess::stop() {
   socket_.reset();
-  if (child_ > 0) {
-    ::kill(child_, SIGKILL);
-    ::waitpid(child_, nullptr, 0);
-  }
-  child_ = -1;
+  kill_program(std::exchange(child_, -1));
 }
 
 /// Sends a line (none if it is empty) and gives the next line that comes back.
