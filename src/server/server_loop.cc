@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <harmonics/base/check.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
 #include <harmonics/base/log.h>
@@ -30,6 +31,21 @@ double measured_seconds(const std::string& line) {
   } catch (const Error&) {
     return 0;
   }
+}
+
+/// Whether a request changes something; the others only ask.
+template <typename Request>
+constexpr bool kIsChange = requires(Request request) {
+  request.request;
+};
+
+const TaskRecord* find_seen(const ClusterState& state, const Viewer& viewer, TaskId id) {
+  const TaskRecord* task = state.find_task(id);
+  return task != nullptr && may_see(viewer, *task) ? task : nullptr;
+}
+
+ClientReply no_task(TaskId id) {
+  return Refusal{ErrorCode::kNotFound, format("there is no task {}", id.value)};
 }
 
 Refusal stopping() {
@@ -167,19 +183,15 @@ void ServerLoop::on(ServerReactor& reactor, Question& question, Time now, Outbox
     replies_.emplace(id, std::move(question.reply));
     reactor.handle(std::move(request), now, out);
   };
-  if (auto* submit = std::get_if<SubmitRequest>(&question.request)) {
-    change(*submit);
-  } else if (auto* cancel = std::get_if<CancelRequest>(&question.request)) {
-    change(*cancel);
-  } else if (auto* drain = std::get_if<DrainRequest>(&question.request)) {
-    change(*drain);
-  } else if (auto* forget = std::get_if<ForgetRequest>(&question.request)) {
-    change(*forget);
-  } else if (auto* quota = std::get_if<QuotaRequest>(&question.request)) {
-    change(*quota);
-  } else {
-    questions_.push_back(std::move(question));
-  }
+  std::visit(
+      [&](auto& request) {
+        if constexpr (kIsChange<decltype(request)>) {
+          change(request);
+        } else {
+          questions_.push_back(std::move(question));
+        }
+      },
+      question.request);
 }
 
 void ServerLoop::on(ServerReactor& reactor, Greeting& greeting, Time now, Outbox& out) {
@@ -326,48 +338,63 @@ const ServerLoop::Connection* ServerLoop::session_of(WorkerId worker, Epoch epoc
   return &known->second;
 }
 
+// What changes nothing is answered when what came before it is stored. A kind of question that has
+// no `look` does not compile.
 void ServerLoop::answer(const ServerReactor& reactor, Question& question, Time now) {
-  if (const auto* wait = std::get_if<WaitQuery>(&question.request)) {
-    waiters_.add(reactor.state(), *wait, now, std::move(question.reply));
-    return;
-  }
-  question.reply(look(reactor, question.request, now));
+  std::visit(
+      [&]<typename Request>(const Request& request) {
+        if constexpr (std::is_same_v<Request, WaitQuery>) {
+          waiters_.add(reactor.state(), request, now, std::move(question.reply));
+        } else if constexpr (kIsChange<Request>) {
+          HARMONICS_CHECK(!kIsChange<Request>, "a change waits among the questions");
+        } else {
+          question.reply(look(reactor, request, now));
+        }
+      },
+      question.request);
 }
 
-ClientReply ServerLoop::look(const ServerReactor& reactor, const ClientRequest& request, Time now) {
-  const ClusterState& state = reactor.state();
-  const auto progress = [this](TaskId task) {
-    const auto known = progress_.find(task);
-    return known == progress_.end() ? TaskProgress{} : known->second;
-  };
-  const auto seen = [&](const Viewer& viewer, TaskId id) {
-    const TaskRecord* task = state.find_task(id);
-    return task != nullptr && may_see(viewer, *task) ? task : nullptr;
-  };
-  const auto unknown = [](TaskId id) {
-    return Refusal{ErrorCode::kNotFound, format("there is no task {}", id.value)};
-  };
-  if (const auto* list = std::get_if<ListTasksQuery>(&request)) {
-    return list_tasks(state, *list, progress);
-  }
-  if (const auto* query = std::get_if<TaskQuery>(&request)) {
-    const TaskRecord* task = seen(query->viewer, query->task);
-    return task == nullptr ? ClientReply(unknown(query->task)) : view_task(state, *task, progress);
-  }
-  if (const auto* query = std::get_if<WhyQuery>(&request)) {
-    const TaskRecord* task = seen(query->viewer, query->task);
-    if (task == nullptr) return unknown(query->task);
-    WhyPending why = reactor.why(query->task, now);
-    if (!task->plan().empty()) why.text += " " + explain_plan(task->plan());
-    return why;
-  }
-  if (const auto* query = std::get_if<LogQuery>(&request)) {
-    if (seen(query->viewer, query->task) == nullptr) return unknown(query->task);
-    return find_log(reactor, *query);
-  }
-  if (std::holds_alternative<WorkersQuery>(request)) return view_workers(reactor);
-  if (const auto* query = std::get_if<QuotasQuery>(&request)) return view_quotas(state, *query);
-  if (std::holds_alternative<PipelinesQuery>(request)) return view_pipelines(state, progress);
+TaskProgress ServerLoop::progress_of(TaskId task) const {
+  const auto known = progress_.find(task);
+  return known == progress_.end() ? TaskProgress{} : known->second;
+}
+
+ClientReply ServerLoop::look(const ServerReactor& reactor, const ListTasksQuery& query, Time) {
+  return list_tasks(reactor.state(), query, [this](TaskId task) { return progress_of(task); });
+}
+
+ClientReply ServerLoop::look(const ServerReactor& reactor, const TaskQuery& query, Time) {
+  const TaskRecord* task = find_seen(reactor.state(), query.viewer, query.task);
+  if (task == nullptr) return no_task(query.task);
+  return view_task(reactor.state(), *task, [this](TaskId id) { return progress_of(id); });
+}
+
+ClientReply ServerLoop::look(const ServerReactor& reactor, const WhyQuery& query, Time now) {
+  const TaskRecord* task = find_seen(reactor.state(), query.viewer, query.task);
+  if (task == nullptr) return no_task(query.task);
+  WhyPending why = reactor.why(query.task, now);
+  if (!task->plan().empty()) why.text += " " + explain_plan(task->plan());
+  return why;
+}
+
+ClientReply ServerLoop::look(const ServerReactor& reactor, const LogQuery& query, Time) {
+  const TaskRecord* task = find_seen(reactor.state(), query.viewer, query.task);
+  return task == nullptr ? no_task(query.task) : find_log(reactor, *task, query);
+}
+
+ClientReply ServerLoop::look(const ServerReactor& reactor, const WorkersQuery&, Time) {
+  return view_workers(reactor);
+}
+
+ClientReply ServerLoop::look(const ServerReactor& reactor, const QuotasQuery& query, Time) {
+  return view_quotas(reactor.state(), query);
+}
+
+ClientReply ServerLoop::look(const ServerReactor& reactor, const PipelinesQuery&, Time) {
+  return view_pipelines(reactor.state(), [this](TaskId task) { return progress_of(task); });
+}
+
+ClientReply ServerLoop::look(const ServerReactor& reactor, const StatusQuery&, Time now) {
   ClusterStatus status = view_status(reactor);
   status.version = HARMONICS_VERSION;
   status.policy = options_.policy;
@@ -375,8 +402,8 @@ ClientReply ServerLoop::look(const ServerReactor& reactor, const ClientRequest& 
   return status;
 }
 
-ClientReply ServerLoop::find_log(const ServerReactor& reactor, const LogQuery& query) {
-  const TaskRecord& task = *reactor.state().find_task(query.task);
+ClientReply ServerLoop::find_log(const ServerReactor& reactor, const TaskRecord& task,
+                                 const LogQuery& query) const {
   if (task.attempts.value == 0) {
     return Refusal{ErrorCode::kFailedPrecondition,
                    format("task {} has not started yet: 'harmonics why {}' says why", task.id.value,

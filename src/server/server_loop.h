@@ -123,8 +123,17 @@ class ServerLoop final : public ClusterBackend {
   void note_measure(const ClusterState& state, const TaskRecord& task, std::size_t rank,
                     const std::string& line);
   void answer(const ServerReactor& reactor, Question& question, Time now);
-  ClientReply look(const ServerReactor& reactor, const ClientRequest& request, Time now);
-  ClientReply find_log(const ServerReactor& reactor, const LogQuery& query);
+  ClientReply look(const ServerReactor& reactor, const ListTasksQuery& query, Time now);
+  ClientReply look(const ServerReactor& reactor, const TaskQuery& query, Time now);
+  ClientReply look(const ServerReactor& reactor, const WhyQuery& query, Time now);
+  ClientReply look(const ServerReactor& reactor, const LogQuery& query, Time now);
+  ClientReply look(const ServerReactor& reactor, const WorkersQuery& query, Time now);
+  ClientReply look(const ServerReactor& reactor, const QuotasQuery& query, Time now);
+  ClientReply look(const ServerReactor& reactor, const PipelinesQuery& query, Time now);
+  ClientReply look(const ServerReactor& reactor, const StatusQuery& query, Time now);
+  ClientReply find_log(const ServerReactor& reactor, const TaskRecord& task,
+                       const LogQuery& query) const;
+  [[nodiscard]] TaskProgress progress_of(TaskId task) const;
   void learn(const ServerReactor& reactor, const Fact& fact);
   void carry_out(const ServerEffect& effect);
   // One for each effect: a new one does not compile until it has its own.

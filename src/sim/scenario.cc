@@ -7,7 +7,6 @@
 #include <vector>
 
 #include <harmonics/base/check.h>
-#include <harmonics/base/error.h>
 #include <harmonics/cluster/fact_codec.h>
 #include <harmonics/cluster/reactor.h>
 
@@ -62,6 +61,14 @@ class Player {
   /// Ends the batch: ticks, stores the facts, writes down what happened.
   void settle();
   void print(const ServerEffect& effect);
+  // One for each effect: a new one does not compile until it has its own.
+  void tell(const Answer& answer);
+  void tell(const OpenSession& open);
+  void tell(const RefuseSession& refuse);
+  void tell(const SendToWorker& send);
+  void tell(const CloseSession& close);
+  void tell(const AskPlan& ask);
+  void tell(const Note& note);
   void print(const Fact& fact);
   void print(WorkerId worker, const ServerMessage& message);
   std::string name_of(WorkerId worker) const;
@@ -305,31 +312,42 @@ void Player::print(WorkerId worker, const ServerMessage& message) {
 }
 
 void Player::print(const ServerEffect& effect) {
-  if (const auto* answer = std::get_if<Answer>(&effect)) {
-    if (const auto* task = std::get_if<Submitted>(&answer->reply)) {
-      const std::string last =
-          task->count > 1 ? format(" to {}", task->first.value + task->count - 1) : "";
-      say(format("{} {}{}", task->already ? "already" : "task", task->first.value, last));
-    } else if (const auto* refusal = std::get_if<Refusal>(&answer->reply)) {
-      say(format("{}: {}", error_code_name(refusal->code), refusal->message));
-    } else {
-      say("ok");
-    }
-  } else if (const auto* open = std::get_if<OpenSession>(&effect)) {
-    const std::string name = name_of(open->worker);
-    Link& link = links_[name];
-    link = {open->worker, open->epoch, link.epoch, true, false};
-    say("welcome " + name);
-  } else if (const auto* refuse = std::get_if<RefuseSession>(&effect)) {
-    say("refuses " + joining_ + ": " + refuse->reason);
-  } else if (const auto* send = std::get_if<SendToWorker>(&effect)) {
-    print(send->worker, send->message);
-  } else if (const auto* close = std::get_if<CloseSession>(&effect)) {
-    say("closes a session of " + name_of(close->worker));
-  } else if (const auto* note = std::get_if<Note>(&effect)) {
-    say("note: " + note->text);
+  std::visit([this](const auto& one) { tell(one); }, effect);
+}
+
+void Player::tell(const Answer& answer) {
+  if (const auto* task = std::get_if<Submitted>(&answer.reply)) {
+    const std::string last =
+        task->count > 1 ? format(" to {}", task->first.value + task->count - 1) : "";
+    say(format("{} {}{}", task->already ? "already" : "task", task->first.value, last));
+  } else if (const auto* refusal = std::get_if<Refusal>(&answer.reply)) {
+    say(format("{}: {}", error_code_name(refusal->code), refusal->message));
+  } else {
+    say("ok");
   }
 }
+
+void Player::tell(const OpenSession& open) {
+  const std::string name = name_of(open.worker);
+  Link& link = links_[name];
+  link = {open.worker, open.epoch, link.epoch, true, false};
+  say("welcome " + name);
+}
+
+void Player::tell(const RefuseSession& refuse) {
+  say("refuses " + joining_ + ": " + refuse.reason);
+}
+
+void Player::tell(const SendToWorker& send) { print(send.worker, send.message); }
+
+void Player::tell(const CloseSession& close) {
+  say("closes a session of " + name_of(close.worker));
+}
+
+// Its answer is an event of the conversation.
+void Player::tell(const AskPlan&) {}
+
+void Player::tell(const Note& note) { say("note: " + note.text); }
 
 void Player::check_replay() const {
   ClusterState again;

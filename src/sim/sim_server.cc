@@ -80,39 +80,46 @@ void SimServer::act() {
 }
 
 void SimServer::carry_out(const ServerEffect& effect) {
-  if (const auto* answer = std::get_if<Answer>(&effect)) {
-    side_.answer(*answer);
-  } else if (const auto* open = std::get_if<OpenSession>(&effect)) {
-    const auto old = connections_.find({open->worker, current_[open->worker]});
-    if (old != connections_.end()) {
-      side_.close(old->second);
-      connections_.erase(old);
-    }
-    current_[open->worker] = open->epoch;
-    connections_[{open->worker, open->epoch}] = open->connection;
-  } else if (const auto* refuse = std::get_if<RefuseSession>(&effect)) {
-    side_.send(refuse->connection, Epoch{}, RefusedMessage{refuse->reason});
-    side_.close(refuse->connection);
-  } else if (const auto* send = std::get_if<SendToWorker>(&effect)) {
-    const auto found = connections_.find({send->worker, send->epoch});
-    if (found == connections_.end()) return;
-    ServerMessage message = send->message;
-    auto* welcome = std::get_if<WelcomeMessage>(&message);
-    if (welcome != nullptr && setup_.plant == Plant::kLongHold) welcome->hold *= 4;
-    side_.send(found->second, send->epoch, message);
-  } else if (const auto* close = std::get_if<CloseSession>(&effect)) {
-    const auto found = connections_.find({close->worker, close->epoch});
-    if (found != connections_.end()) {
-      side_.close(found->second);
-      connections_.erase(found);
-    }
-  } else if (const auto* ask = std::get_if<AskPlan>(&effect)) {
-    plan(*ask);
-  }
+  std::visit([this](const auto& one) { obey(one); }, effect);
 }
 
+void SimServer::obey(const Answer& answer) { side_.answer(answer); }
+
+void SimServer::obey(const OpenSession& open) {
+  const auto old = connections_.find({open.worker, current_[open.worker]});
+  if (old != connections_.end()) {
+    side_.close(old->second);
+    connections_.erase(old);
+  }
+  current_[open.worker] = open.epoch;
+  connections_[{open.worker, open.epoch}] = open.connection;
+}
+
+void SimServer::obey(const RefuseSession& refuse) {
+  side_.send(refuse.connection, Epoch{}, RefusedMessage{refuse.reason});
+  side_.close(refuse.connection);
+}
+
+void SimServer::obey(const SendToWorker& send) {
+  const auto found = connections_.find({send.worker, send.epoch});
+  if (found == connections_.end()) return;
+  ServerMessage message = send.message;
+  auto* welcome = std::get_if<WelcomeMessage>(&message);
+  if (welcome != nullptr && setup_.plant == Plant::kLongHold) welcome->hold *= 4;
+  side_.send(found->second, send.epoch, message);
+}
+
+void SimServer::obey(const CloseSession& close) {
+  const auto found = connections_.find({close.worker, close.epoch});
+  if (found == connections_.end()) return;
+  side_.close(found->second);
+  connections_.erase(found);
+}
+
+void SimServer::obey(const Note&) {}
+
 // Some of the workers in another order, after a while; now and then it wants to measure first.
-void SimServer::plan(const AskPlan& ask) {
+void SimServer::obey(const AskPlan& ask) {
   PlanMade made;
   made.task = ask.task;
   made.plan = format("{{\"period_s\": {}}}", 1 + setup_.world.below(10));

@@ -65,7 +65,14 @@ class SimServer {
   void commit();
   void act();
   void carry_out(const ServerEffect& effect);
-  void plan(const AskPlan& ask);
+  // One for each effect: a new one does not compile until it has its own.
+  void obey(const Answer& answer);
+  void obey(const OpenSession& open);
+  void obey(const RefuseSession& refuse);
+  void obey(const SendToWorker& send);
+  void obey(const CloseSession& close);
+  void obey(const AskPlan& ask);
+  void obey(const Note& note);
   void die();
   void schedule_tick();
 

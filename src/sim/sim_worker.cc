@@ -98,34 +98,36 @@ void SimWorker::schedule_tick() {
 }
 
 void SimWorker::carry_out(const WorkerEffect& effect) {
-  if (const auto* send = std::get_if<SendToServer>(&effect)) {
-    if (online_) setup_.send(send->message);
-  } else if (const auto* launch_effect = std::get_if<Launch>(&effect)) {
-    launch(*launch_effect);
-  } else if (const auto* stop_effect = std::get_if<Stop>(&effect)) {
-    stop(*stop_effect);
-  } else if (const auto* extend = std::get_if<ExtendLease>(&effect)) {
-    lease_ = *extend;
-  } else if (const auto* drop = std::get_if<DropRecord>(&effect)) {
-    records_.erase(drop->id);
-  } else if (std::holds_alternative<Reconnect>(effect)) {
-    online_ = false;
-    setup_.hang_up();
-    setup_.world.after(milliseconds(1), [this, life = life_] {
-      if (life == life_) disconnected();
-    });
-  } else if (std::holds_alternative<GiveUp>(effect)) {
-    // Its minder starts it again after a while.
-    setup_.world.after(milliseconds(1), [this, life = life_] {
-      if (life != life_) return;
-      kill();
-      setup_.world.after(seconds(5), [this] { start(); });
-    });
-  }
+  std::visit([this](const auto& one) { obey(one); }, effect);
+}
+
+void SimWorker::obey(const SendToServer& send) {
+  if (online_) setup_.send(send.message);
+}
+
+void SimWorker::obey(const ExtendLease& lease) { lease_ = lease; }
+
+void SimWorker::obey(const DropRecord& drop) { records_.erase(drop.id); }
+
+void SimWorker::obey(const Reconnect&) {
+  online_ = false;
+  setup_.hang_up();
+  setup_.world.after(milliseconds(1), [this, life = life_] {
+    if (life == life_) disconnected();
+  });
+}
+
+// Its minder starts it again after a while.
+void SimWorker::obey(const GiveUp&) {
+  setup_.world.after(milliseconds(1), [this, life = life_] {
+    if (life != life_) return;
+    kill();
+    setup_.world.after(seconds(5), [this] { start(); });
+  });
 }
 
 // The record is on disk before the process exists; a kill in between leaves a record alone.
-void SimWorker::launch(const Launch& launch) {
+void SimWorker::obey(const Launch& launch) {
   records_[launch.start.id] = {launch.start.spec->on_disconnect, std::nullopt};
   const Nanoseconds delay = setup_.world.between(milliseconds(1), milliseconds(50));
   setup_.world.after(delay, [this, start = launch.start, life = life_] {
@@ -178,7 +180,7 @@ void SimWorker::watch_lease(AttemptId id) {
   });
 }
 
-void SimWorker::stop(const Stop& stop) {
+void SimWorker::obey(const Stop& stop) {
   if (setup_.plant == Plant::kDeafSupervisor && stop.as == EndKind::kLeaseLost) return;
   const EndResult result{stop.as, 0, 15, ""};
   const auto process = processes_.find(stop.id);

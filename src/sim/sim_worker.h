@@ -68,9 +68,15 @@ class SimWorker {
   [[nodiscard]] Time now() const { return clock_.local(setup_.world.now()); }
   void feed(const WorkerEvent& event);
   void carry_out(const WorkerEffect& effect);
-  void launch(const Launch& launch);
+  // One for each effect: a new one does not compile until it has its own.
+  void obey(const SendToServer& send);
+  void obey(const Launch& launch);
+  void obey(const Stop& stop);
+  void obey(const ExtendLease& lease);
+  void obey(const DropRecord& drop);
+  void obey(const Reconnect& reconnect);
+  void obey(const GiveUp& give_up);
   void spawn(const StartMessage& start);
-  void stop(const Stop& stop);
   void end(AttemptId id, const EndResult& result);
   void watch_lease(AttemptId id);
   void schedule_tick();
