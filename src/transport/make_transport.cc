@@ -3,7 +3,7 @@
 
 #include "endpoint.h"
 #include "frame/message_check.h"
-#include "replicas.h"
+#include "host_turns.h"
 #include "session/token_key.h"
 
 namespace harmonics::inline in_transport {

@@ -11,7 +11,7 @@
 
 #include "endpoint.h"
 #include "grpc_call.h"
-#include "replicas.h"
+#include "host_turns.h"
 #include "tcp/tls.h"
 
 namespace harmonics::inline in_transport {
@@ -204,7 +204,7 @@ extern "C" void harmonics_transport_grpc_part() {}
 
 TransportPtr make_grpc(const RemoteBinding& binding, const TransportOptions& options) {
   settle_grpc();
-  if (lists_hosts(binding)) return make_replicas(binding, options, make_grpc);
+  if (lists_hosts(binding)) return make_host_turns(binding, options, make_grpc);
   return make_between_hosts(binding, options, grpc_route(binding, options));
 }
 

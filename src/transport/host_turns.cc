@@ -1,4 +1,4 @@
-#include "replicas.h"
+#include "host_turns.h"
 
 #include <algorithm>
 #include <mutex>
@@ -22,32 +22,32 @@ bool alike(const Message& a, const Message& b) {
 }
 
 // Locks: the turn of each direction has one, so that messages of several threads keep whole turns.
-class ReplicaTransport final : public Transport {
+class HostTurnsTransport final : public Transport {
  public:
-  ReplicaTransport(RemoteBinding binding, std::vector<TransportPtr> replicas)
-      : binding_(std::move(binding)), replicas_(std::move(replicas)), told_(replicas_.size()) {}
+  HostTurnsTransport(RemoteBinding binding, std::vector<TransportPtr> hosts)
+      : binding_(std::move(binding)), hosts_(std::move(hosts)), told_(hosts_.size()) {}
 
   void send(const Message& message, Deadline deadline) override {
     const std::lock_guard lock(sending_);
     if (!goes_to_all(message.kind)) {
-      replicas_[send_turn_]->send(message, deadline);
+      hosts_[send_turn_]->send(message, deadline);
       send_turn_ = next(send_turn_);
       return;
     }
     // After a deadline in the middle, the call is made again: those who have it are left out.
-    for (std::size_t i = 0; i < replicas_.size(); ++i) {
+    for (std::size_t i = 0; i < hosts_.size(); ++i) {
       if (told_[i]) continue;
-      replicas_[i]->send(message, deadline);
+      hosts_[i]->send(message, deadline);
       told_[i] = true;
     }
-    told_.assign(replicas_.size(), false);
+    told_.assign(hosts_.size(), false);
   }
 
   std::optional<Message> receive(Deadline deadline) override {
     const std::lock_guard lock(receiving_);
-    while (heard_.size() < replicas_.size()) {
-      const std::size_t from = (receive_turn_ + heard_.size()) % replicas_.size();
-      std::optional<Message> message = replicas_[from]->receive(deadline);
+    while (heard_.size() < hosts_.size()) {
+      const std::size_t from = (receive_turn_ + heard_.size()) % hosts_.size();
+      std::optional<Message> message = hosts_[from]->receive(deadline);
       if (heard_.empty()) {
         if (!message) return std::nullopt;
         if (!goes_to_all(message->kind)) {
@@ -58,7 +58,7 @@ class ReplicaTransport final : public Transport {
         fail(ErrorCode::kFailedPrecondition,
              "boundary '{}': {} sent {} where another replica sent '{}' of step {}; replicas must "
              "agree on epoch ends and control messages",
-             binding_.name, replicas_[from]->binding().host,
+             binding_.name, hosts_[from]->binding().host,
              message ? message_kind_name(message->kind) : "its end",
              message_kind_name(heard_.front().kind), heard_.front().step);
       }
@@ -72,9 +72,9 @@ class ReplicaTransport final : public Transport {
   void close(Deadline deadline) override {
     // All are closed, also when one of them cannot be.
     std::optional<Error> first;
-    for (const TransportPtr& replica : replicas_) {
+    for (const TransportPtr& host : hosts_) {
       try {
-        replica->close(deadline);
+        host->close(deadline);
       } catch (const Error& error) {
         if (!first) first = error;
       }
@@ -84,17 +84,17 @@ class ReplicaTransport final : public Transport {
 
   TransportStats stats() const override {
     TransportStats sum;
-    for (const TransportPtr& replica : replicas_) sum += replica->stats();
+    for (const TransportPtr& host : hosts_) sum += host->stats();
     return sum;
   }
 
   const RemoteBinding& binding() const override { return binding_; }
 
  private:
-  [[nodiscard]] std::size_t next(std::size_t turn) const { return (turn + 1) % replicas_.size(); }
+  [[nodiscard]] std::size_t next(std::size_t turn) const { return (turn + 1) % hosts_.size(); }
 
   const RemoteBinding binding_;
-  const std::vector<TransportPtr> replicas_;
+  const std::vector<TransportPtr> hosts_;
 
   std::mutex sending_;
   std::size_t send_turn_ = 0;
@@ -111,26 +111,26 @@ bool lists_hosts(const RemoteBinding& binding) {
   return binding.host.find(',') != std::string::npos;
 }
 
-TransportPtr make_replicas(
+TransportPtr make_host_turns(
     const RemoteBinding& binding, const TransportOptions& options,
     const std::function<TransportPtr(const RemoteBinding&, const TransportOptions&)>& make) {
-  std::vector<TransportPtr> replicas;
+  std::vector<TransportPtr> hosts;
   std::string_view rest = binding.host;
   while (true) {
     const std::size_t comma = rest.find(',');
     RemoteBinding one = binding;
     one.host = rest.substr(0, comma);
     one.listen = false;
-    if (one.host.empty() || replicas.size() == kMaxReplicas) {
+    if (one.host.empty() || hosts.size() == kMaxTurnHosts) {
       fail(ErrorCode::kInvalidArgument,
            "boundary '{}': '{}' is no list of 2 to {} hosts with commas between", binding.name,
-           binding.host, kMaxReplicas);
+           binding.host, kMaxTurnHosts);
     }
-    replicas.push_back(make(one, options));
+    hosts.push_back(make(one, options));
     if (comma == std::string_view::npos) break;
     rest.remove_prefix(comma + 1);
   }
-  return std::make_unique<ReplicaTransport>(binding, std::move(replicas));
+  return std::make_unique<HostTurnsTransport>(binding, std::move(hosts));
 }
 
 }  // namespace harmonics::inline in_transport

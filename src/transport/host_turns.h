@@ -8,7 +8,7 @@
 namespace harmonics::inline in_transport {
 
 /// The most hosts that a binding may list.
-inline constexpr std::size_t kMaxReplicas = 64;
+inline constexpr std::size_t kMaxTurnHosts = 64;
 
 /// Whether the binding names several hosts ("a,b,c").
 [[nodiscard]] bool lists_hosts(const RemoteBinding& binding);
@@ -28,7 +28,7 @@ inline constexpr std::size_t kMaxReplicas = 64;
 /// (it was restarted, it went away, it refuses) is an Error of the call whose turn is that host's,
 /// which names it, and of every later call: what a dead host had done with its share cannot be
 /// known, so nothing is dealt again. Deadlines leave the turn where it was.
-[[nodiscard]] TransportPtr make_replicas(
+[[nodiscard]] TransportPtr make_host_turns(
     const RemoteBinding& binding, const TransportOptions& options,
     const std::function<TransportPtr(const RemoteBinding&, const TransportOptions&)>& make);
 
