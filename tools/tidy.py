@@ -90,8 +90,7 @@ class Tree:
 
 
 def is_test(path):
-    return (path.parts[0] == 'tests' or path.stem.endswith(('_test', '_contract', '_testing', '_fuzz'))
-            or path.name in ('fuzz_mutation.h', 'random_graph.h'))
+    return path.parts[0] == 'tests' or path.stem.endswith(('_test', '_testing', '_fuzz'))
 
 
 def module_of(path):

@@ -10,7 +10,7 @@
 #include <harmonics/data/csv_producer.h>
 
 #include <memory_file_testing.h>
-#include "csv_twin.h"
+#include "csv_twin_testing.h"
 
 namespace harmonics::inline in_data {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <harmonics/base/random.h>
 
-#include "csv_twin.h"
+#include "csv_twin_testing.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 

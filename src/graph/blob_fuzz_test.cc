@@ -5,8 +5,8 @@
 #include <harmonics/graph/blob.h>
 #include <harmonics/graph/zoo.h>
 
-#include "fuzz_mutation.h"
-#include "random_graph.h"
+#include "fuzz_mutation_testing.h"
+#include "random_graph_testing.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 

@@ -9,7 +9,7 @@
 #include <harmonics/graph/zoo.h>
 
 #include "export_layout.h"
-#include "random_graph.h"
+#include "random_graph_testing.h"
 
 namespace harmonics::inline in_graph {
 namespace {
@@ -54,7 +54,7 @@ TEST(Svg, ShowsNamesTypesShapesParametersActivationsAndLosses) {
   const std::string svg = to_svg(digits());
   EXPECT_EQ(xml_problem(svg), "");
   for (const char* part : {">digits_mlp<", "3 layers · 17,226 parameters", ">image<",
-                           "float32 {64}", ">fc1<", "linear + relu {128}", "8,320 parameters",
+                           "float32 {64}", ">fc1<", "linear, then relu {128}", "8,320 parameters",
                            ">cross_entropy<", ">prediction<", "stroke-dasharray"}) {
     EXPECT_THAT(svg, HasSubstr(part));
   }
@@ -104,7 +104,7 @@ TEST(Svg, LongNamesAreClippedButKeptInTheTooltip) {
 TEST(Svg, TheActivationStandsInTheBoxBehindItsLayer) {
   const std::string svg = to_svg(
       parse_harp("producer x {4}; producer y {4}; layer s add; cycle { x, y -(relu)-> s; }"));
-  EXPECT_THAT(svg, HasSubstr("add + relu {4}"));
+  EXPECT_THAT(svg, HasSubstr("add, then relu {4}"));
   EXPECT_THAT(to_svg(parse_harp("producer x {4}; layer h; consumer y; cycle { x -> h; "
                                 "h -(softmax)-> y; }")),
               HasSubstr(">softmax<"));
@@ -216,7 +216,7 @@ TEST(Dot, HoldsNodesLinksAndClusters) {
   n4 [label="mse\nweight 0.5", shape=ellipse, fillcolor="#fdeccc", color="#c48a1f"];
   subgraph cluster_0 {
     label="a \"b\""; style="filled,rounded"; color="#eef2f8"; fontname="Helvetica"; fontsize=10;
-    n2 [label="h\nlinear + relu {4}\n20 parameters", shape=box, fillcolor="#ffffff", color="#6b7f99"];
+    n2 [label="h\nlinear, then relu {4}\n20 parameters", shape=box, fillcolor="#ffffff", color="#6b7f99"];
   }
   n0 -> n2;
   n2 -> n3;

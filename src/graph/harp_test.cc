@@ -14,7 +14,7 @@
 #include <temporary_folder_testing.h>
 #include <tree_testing.h>
 
-#include "random_graph.h"
+#include "random_graph_testing.h"
 
 namespace harmonics::inline in_graph {
 namespace {

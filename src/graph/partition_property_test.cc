@@ -13,7 +13,7 @@
 #include <harmonics/graph/units.h>
 #include <harmonics/graph/zoo.h>
 
-#include "random_graph.h"
+#include "random_graph_testing.h"
 
 namespace harmonics::inline in_graph {
 namespace {

@@ -11,7 +11,7 @@
 
 #include <error_testing.h>
 
-#include "random_graph.h"
+#include "random_graph_testing.h"
 
 namespace harmonics::inline in_graph {
 namespace {

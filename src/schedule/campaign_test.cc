@@ -12,7 +12,7 @@
 #include <harmonics/schedule/distributed_scheduler.h>
 
 #include <campaign_testing.h>
-#include <random_graph.h>
+#include <random_graph_testing.h>
 #include <rough_proxy_testing.h>
 
 #include "remote_testing.h"

@@ -8,7 +8,7 @@
 #include <harmonics/base/file.h>
 #include <harmonics/base/format.h>
 
-#include <fuzz_mutation.h>
+#include <fuzz_mutation_testing.h>
 #include <temporary_folder_testing.h>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

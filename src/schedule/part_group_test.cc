@@ -7,7 +7,7 @@
 #include <atomic>
 #include <filesystem>
 
-#include <random_graph.h>
+#include <random_graph_testing.h>
 
 #include <harmonics/base/format.h>
 #include <harmonics/graph/harp.h>

@@ -16,7 +16,7 @@
 #include <harmonics/transport/hosts.h>
 
 #include <error_testing.h>
-#include <random_graph.h>
+#include <random_graph_testing.h>
 #include <temporary_folder_testing.h>
 
 #include "remote_testing.h"

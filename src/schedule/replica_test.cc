@@ -14,7 +14,7 @@
 #include <harmonics/schedule/remote_scheduler.h>
 #include <harmonics/schedule/replica_scheduler.h>
 
-#include <random_graph.h>
+#include <random_graph_testing.h>
 #include <tree_testing.h>
 
 #include "remote_testing.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include <random_graph.h>
+#include <random_graph_testing.h>
 
 #include <harmonics/base/random.h>
 #include <harmonics/graph/partition.h>

@@ -17,7 +17,7 @@
 #include <harmonics/schedule/distributed_scheduler.h>
 #include <harmonics/transport/bus.h>
 
-#include <fuzz_mutation.h>
+#include <fuzz_mutation_testing.h>
 #include <temporary_folder_testing.h>
 
 #include "remote_testing.h"

@@ -1,4 +1,4 @@
-#include "transport_contract.h"
+#include "transport_contract_testing.h"
 
 #include <atomic>
 #include <memory>
