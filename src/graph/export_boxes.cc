@@ -36,7 +36,7 @@ class BoxMaker {
   void add_layer(std::size_t index) {
     const LayerNode& node = graph_.layers()[index];
     Box box{BoxKind::kLayer, node.name, {node.type}, node.group};
-    if (!node.activation.empty()) box.details[0] += " + " + node.activation;
+    if (!node.activation.empty()) box.details[0] += ", then " + node.activation;
     if (graph_.resolved()) {
       const LayerShape& shape = graph_.layer_shape(index);
       box.details[0] += format(" {}", shape_text(shape.output.shape));

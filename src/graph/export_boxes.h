@@ -34,7 +34,7 @@ struct BoxGraph {
 };
 
 /// Producers, layers in graph order, consumers, losses. An activation stands in the box that
-/// applies it, behind the layer's type: "linear + relu".
+/// applies it, after the layer itself: "linear, then relu".
 [[nodiscard]] BoxGraph boxes_of(const HarmonicGraph& graph);
 
 /// 12345 -> "12,345"

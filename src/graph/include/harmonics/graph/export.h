@@ -12,7 +12,7 @@ namespace harmonics::inline in_graph {
 inline constexpr std::size_t kMaxSvgBoxes = 20'000;
 
 /// The graph for Graphviz (`dot -Tsvg`): one node per producer, layer, consumer and loss, one
-/// cluster per group, activations on the edges.
+/// cluster per group. A layer's box says what it computes in order: "linear, then relu".
 [[nodiscard]] std::string to_dot(const HarmonicGraph& graph);
 
 /// The graph as a finished SVG picture, laid out here: data flows from top to bottom, one row per
