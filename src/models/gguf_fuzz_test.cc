@@ -1,7 +1,7 @@
 // A short, seeded run of the fuzzer of GGUF, with every build.
 #include <gtest/gtest.h>
 
-#include <fuzz_mutation.h>
+#include <fuzz_mutation_testing.h>
 
 #include "gguf_testing.h"
 

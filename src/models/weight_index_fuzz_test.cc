@@ -1,7 +1,7 @@
 // A short, seeded run of the fuzzer of indices and maps, with every build.
 #include <gtest/gtest.h>
 
-#include <fuzz_mutation.h>
+#include <fuzz_mutation_testing.h>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
