@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <harmonics/options/commands.h>
 #include <harmonics/schedule/learning_settings.h>
 #include <harmonics/settings/train_settings.h>
 
