@@ -310,11 +310,11 @@ bool measure_start(const Cluster& cluster, const Scale& scale) {
     TaskSpec spec = true_task();
     spec.command = {"/bin/date", "+%s%N"};
     const double begin = bench::seconds(CLOCK_REALTIME);
-    LogQuery query;
+    OutputQuery query;
     query.task = client.submit(spec).first;
     if (!client.wait(query.task, kPatience).ended) std::exit(2);
     std::string printed;
-    client.read_log(query, [&](const LogPiece& piece) {
+    client.read_log(query, [&](const OutputPiece& piece) {
       printed += piece.data;
       return true;
     });

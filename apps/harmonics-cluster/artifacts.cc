@@ -47,7 +47,7 @@ std::vector<ArtifactView> chosen(std::vector<ArtifactView> all, const ArtifactsC
 }
 
 /// Under another name until it is whole.
-void fetch(ClusterClient& client, const LogQuery& query, const ArtifactView& artifact,
+void fetch(ClusterClient& client, const OutputQuery& query, const ArtifactView& artifact,
            const fs::path& folder) {
   check_inside(artifact.path);
   const fs::path place = folder / artifact.path;
@@ -89,7 +89,7 @@ std::string list_text(const std::vector<ArtifactView>& artifacts, OutputStyle st
 
 int artifacts(const ArtifactsCommand& command) {
   ClusterClient client(client_options(command.access));
-  LogQuery query;
+  OutputQuery query;
   query.task = {static_cast<std::uint64_t>(command.task)};
   query.attempt = {static_cast<std::uint32_t>(command.attempt)};
   query.rank = static_cast<std::uint32_t>(command.rank);

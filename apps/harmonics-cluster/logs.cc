@@ -10,13 +10,13 @@ namespace harmonics::inline in_cluster_program {
 
 int logs(const LogsCommand& command) {
   ClusterClient client(client_options(command.access));
-  LogQuery query;
+  OutputQuery query;
   query.task = {static_cast<std::uint64_t>(command.task)};
   query.attempt = {static_cast<std::uint32_t>(command.attempt)};
   query.rank = static_cast<std::uint32_t>(command.rank);
   query.stream = command.stream;
   query.follow = command.follow;
-  client.read_log(query, [&](const LogPiece& piece) {
+  client.read_log(query, [&](const OutputPiece& piece) {
     if (piece.offset > query.offset) {
       write_text(TextStream::kError,
                  format("[{} bytes are no longer kept]\n", piece.offset - query.offset));

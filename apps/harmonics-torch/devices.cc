@@ -1,5 +1,5 @@
 // harmonics devices: what this machine can compute on.
-#include <harmonics/place/devices.h>
+#include <harmonics/place/list_devices.h>
 
 #include <harmonics/base/format.h>
 #include <harmonics/base/json.h>

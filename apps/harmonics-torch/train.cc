@@ -3,7 +3,7 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/graph/partition.h>
-#include <harmonics/place/deployment.h>
+#include <harmonics/place/load_deployment.h>
 #include <harmonics/runtime/devices.h>
 #include <harmonics/schedule/cycle_runtime.h>
 #include <harmonics/schedule/distributed_scheduler.h>

@@ -32,6 +32,7 @@
 #include <harmonics/base/time_chart.h>
 #include <harmonics/base/user_folders.h>
 #include <harmonics/base/xml.h>
+#include <harmonics/cluster/cluster_records.h>
 #include <harmonics/cluster/cluster_state.h>
 #include <harmonics/cluster/effect.h>
 #include <harmonics/cluster/event.h>
@@ -42,7 +43,6 @@
 #include <harmonics/cluster/pipeline.h>
 #include <harmonics/cluster/policy.h>
 #include <harmonics/cluster/reactor.h>
-#include <harmonics/cluster/state.h>
 #include <harmonics/cluster/task.h>
 #include <harmonics/cluster/task_environment.h>
 #include <harmonics/cluster/task_fields.h>
@@ -112,8 +112,8 @@
 #include <harmonics/models/mapped_file.h>
 #include <harmonics/models/safetensors_header.h>
 #include <harmonics/models/weight_source.h>
-#include <harmonics/place/deployment.h>
-#include <harmonics/place/devices.h>
+#include <harmonics/place/list_devices.h>
+#include <harmonics/place/load_deployment.h>
 #include <harmonics/place/place.h>
 #include <harmonics/place/plan_partition.h>
 #include <harmonics/place/profile.h>
@@ -192,7 +192,7 @@
 // Where it was built with gRPC (HARMONICS_WITH_GRPC).
 #if __has_include(<harmonics/rpc/client.h>)
 #include <harmonics/rpc/client.h>
-#include <harmonics/rpc/log_service.h>
+#include <harmonics/rpc/output_service.h>
 #include <harmonics/rpc/service.h>
 #include <harmonics/rpc/tls.h>
 #include <harmonics/rpc/views.h>

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include <harmonics/cluster/state.h>
+#include <harmonics/cluster/cluster_records.h>
 
 #include "id_ranges.h"
 

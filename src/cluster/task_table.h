@@ -12,7 +12,7 @@
 
 #include <harmonics/base/check.h>
 #include <harmonics/base/error.h>
-#include <harmonics/cluster/state.h>
+#include <harmonics/cluster/cluster_records.h>
 
 namespace harmonics::inline in_cluster {
 

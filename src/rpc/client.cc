@@ -7,8 +7,8 @@
 #include <harmonics/base/json.h>
 
 #include "connection.h"
+#include "conversion.h"
 #include "server_speech.h"
-#include "wire.h"
 
 namespace harmonics::inline in_rpc {
 
@@ -246,8 +246,8 @@ ClusterStatus ClusterClient::status() {
   return decode(parts_->call(&wire::Cluster::Stub::Status, wire::Empty()));
 }
 
-void ClusterClient::read_log(const LogQuery& query,
-                             const std::function<bool(const LogPiece&)>& take) {
+void ClusterClient::read_log(const OutputQuery& query,
+                             const std::function<bool(const OutputPiece&)>& take) {
   parts_->await_server();
   wire::LogRequest request;
   request.set_task(query.task.value);
@@ -273,10 +273,10 @@ void ClusterClient::read_log(const LogQuery& query,
   if (!stopped) parts_->check_status(status);
 }
 
-std::vector<ArtifactView> ClusterClient::artifacts(LogQuery query) {
+std::vector<ArtifactView> ClusterClient::artifacts(OutputQuery query) {
   query.stream = "artifacts";
   std::string text;
-  read_log(query, [&](const LogPiece& piece) {
+  read_log(query, [&](const OutputPiece& piece) {
     text += piece.data;
     return text.size() <= kMaxArtifactListBytes;
   });
@@ -294,7 +294,7 @@ std::vector<ArtifactView> ClusterClient::artifacts(LogQuery query) {
   return found;
 }
 
-void ClusterClient::read_artifact(LogQuery query, const ArtifactView& artifact,
+void ClusterClient::read_artifact(OutputQuery query, const ArtifactView& artifact,
                                   const std::function<void(std::string_view)>& take) {
   query.stream = "artifact";
   query.path = artifact.path;
@@ -303,7 +303,7 @@ void ClusterClient::read_artifact(LogQuery query, const ArtifactView& artifact,
   // Part by part, so that each has its own deadline however large the file is.
   while (query.offset < artifact.bytes) {
     const std::uint64_t before = query.offset;
-    read_log(query, [&](const LogPiece& piece) {
+    read_log(query, [&](const OutputPiece& piece) {
       take(piece.data);
       query.offset += piece.data.size();
       return true;

@@ -2,7 +2,7 @@
 
 #include <harmonics/base/error.h>
 
-#include "wire.h"
+#include "conversion.h"
 
 namespace harmonics::inline in_rpc {
 namespace {

@@ -1,4 +1,4 @@
-#include "wire.h"
+#include "conversion.h"
 
 namespace harmonics::inline in_rpc {
 namespace {

@@ -5,10 +5,10 @@
 #include <harmonics/base/log.h>
 
 #include "connection.h"
+#include "conversion.h"
 #include "doorkeeper.h"
-#include "log_relay.h"
+#include "output_relay.h"
 #include "session_call.h"
-#include "wire.h"
 
 namespace harmonics::inline in_rpc {
 namespace {

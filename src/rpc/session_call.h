@@ -5,7 +5,7 @@
 
 #include <harmonics/rpc/service.h>
 
-#include "wire.h"
+#include "conversion.h"
 
 namespace harmonics::inline in_rpc {
 

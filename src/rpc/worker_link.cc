@@ -7,14 +7,14 @@
 #include <harmonics/base/log.h>
 
 #include "connection.h"
-#include "wire.h"
+#include "conversion.h"
 
 namespace harmonics::inline in_rpc {
 
 struct WorkerLink::Parts {
   std::string server;
   bool tls = false;
-  std::string log_token;
+  std::string output_token;
   std::function<void(LinkEvent)> hear;
   std::unique_ptr<wire::Cluster::Stub> stub;
   grpc::ClientContext context;
@@ -81,12 +81,12 @@ struct WorkerLink::Parts {
   }
 };
 
-WorkerLink::WorkerLink(const ClientOptions& options, std::string log_token,
+WorkerLink::WorkerLink(const ClientOptions& options, std::string output_token,
                        std::function<void(LinkEvent)> hear)
     : parts_(std::make_unique<Parts>()) {
   parts_->server = options.server;
   parts_->tls = options.tls.has_value();
-  parts_->log_token = std::move(log_token);
+  parts_->output_token = std::move(output_token);
   parts_->hear = std::move(hear);
   parts_->stub = wire::Cluster::NewStub(open_channel(options.server, options.tls));
   add_token(parts_->context, options.token);
@@ -105,7 +105,7 @@ void WorkerLink::send(const WorkerMessage& message) {
   if (parts_->over) return;
   wire::WorkerMessage& out = *parts_->next.add_messages();
   encode(message, out);
-  if (out.has_hello()) out.mutable_hello()->set_log_token(parts_->log_token);
+  if (out.has_hello()) out.mutable_hello()->set_log_token(parts_->output_token);
   parts_->changed.notify_one();
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <harmonics/cluster/state.h>
+#include <harmonics/cluster/cluster_records.h>
 
 #include "pipeline_plan.h"
 

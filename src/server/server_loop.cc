@@ -88,8 +88,8 @@ void ServerLoop::ask(ClientRequest request, std::function<void(ClientReply)> rep
 }
 
 void ServerLoop::hello(RequestId connection, std::shared_ptr<SessionLink> link, HelloMessage hello,
-                       std::string log_token) {
-  inbox_.push(Greeting{connection, std::move(link), std::move(hello), std::move(log_token)});
+                       std::string output_token) {
+  inbox_.push(Greeting{connection, std::move(link), std::move(hello), std::move(output_token)});
 }
 
 void ServerLoop::says(RequestId connection, std::vector<WorkerMessage> messages,
@@ -196,7 +196,7 @@ void ServerLoop::on(ServerReactor& reactor, Question& question, Time now, Outbox
 
 void ServerLoop::on(ServerReactor& reactor, Greeting& greeting, Time now, Outbox& out) {
   connections_[greeting.connection] = {
-      std::move(greeting.link), std::move(greeting.log_token), {}, {}};
+      std::move(greeting.link), std::move(greeting.output_token), {}, {}};
   reactor.handle(WorkerHello{greeting.connection, std::move(greeting.hello)}, now, out);
 }
 
@@ -291,7 +291,7 @@ void ServerLoop::obey(const OpenSession& open) {
   connection.worker = open.worker;
   connection.epoch = open.epoch;
   connection.link->open(open.epoch);
-  log_tokens_[open.worker] = connection.log_token;
+  output_tokens_[open.worker] = connection.output_token;
   const auto old = sessions_.find(open.worker);
   if (old != sessions_.end() && old->second != open.connection) {
     const auto older = connections_.find(old->second);
@@ -377,9 +377,9 @@ ClientReply ServerLoop::look(const ServerReactor& reactor, const WhyQuery& query
   return why;
 }
 
-ClientReply ServerLoop::look(const ServerReactor& reactor, const LogQuery& query, Time) {
+ClientReply ServerLoop::look(const ServerReactor& reactor, const OutputQuery& query, Time) {
   const TaskRecord* task = find_seen(reactor.state(), query.viewer, query.task);
-  return task == nullptr ? no_task(query.task) : find_log(reactor, *task, query);
+  return task == nullptr ? no_task(query.task) : find_output(reactor, *task, query);
 }
 
 ClientReply ServerLoop::look(const ServerReactor& reactor, const WorkersQuery&, Time) {
@@ -402,8 +402,8 @@ ClientReply ServerLoop::look(const ServerReactor& reactor, const StatusQuery&, T
   return status;
 }
 
-ClientReply ServerLoop::find_log(const ServerReactor& reactor, const TaskRecord& task,
-                                 const LogQuery& query) const {
+ClientReply ServerLoop::find_output(const ServerReactor& reactor, const TaskRecord& task,
+                                    const OutputQuery& query) const {
   if (task.attempts.value == 0) {
     return Refusal{ErrorCode::kFailedPrecondition,
                    format("task {} has not started yet: 'harmonics why {}' says why", task.id.value,
@@ -427,13 +427,13 @@ ClientReply ServerLoop::find_log(const ServerReactor& reactor, const TaskRecord&
   }
   const WorkerId place = (*places)[query.rank];
   const WorkerRecord* worker = reactor.state().find_worker(place);
-  const auto token = log_tokens_.find(place);
-  if (worker == nullptr || token == log_tokens_.end()) {
+  const auto token = output_tokens_.find(place);
+  if (worker == nullptr || token == output_tokens_.end()) {
     return Refusal{ErrorCode::kFailedPrecondition,
                    format("the worker that ran task {} is away: its output comes back with it",
                           task.id.value)};
   }
-  return LogPlace{worker->spec.address, token->second, {task.id, attempt}};
+  return OutputPlace{worker->spec.address, token->second, {task.id, attempt}};
 }
 
 }  // namespace harmonics::inline in_server

@@ -65,7 +65,7 @@ class ServerLoop final : public ClusterBackend {
 
   void ask(ClientRequest request, std::function<void(ClientReply)> reply) override;
   void hello(RequestId connection, std::shared_ptr<SessionLink> link, HelloMessage hello,
-             std::string log_token) override;
+             std::string output_token) override;
   void says(RequestId connection, std::vector<WorkerMessage> messages,
             std::vector<ProgressLine> progress) override;
   void gone(RequestId connection) override;
@@ -91,7 +91,7 @@ class ServerLoop final : public ClusterBackend {
     RequestId connection;
     std::shared_ptr<SessionLink> link;
     HelloMessage hello;
-    std::string log_token;
+    std::string output_token;
   };
   struct Speech {
     RequestId connection;
@@ -105,7 +105,7 @@ class ServerLoop final : public ClusterBackend {
 
   struct Connection {
     std::shared_ptr<SessionLink> link;
-    std::string log_token;
+    std::string output_token;
     WorkerId worker;
     Epoch epoch;  ///< 0: the hello has not been accepted.
   };
@@ -126,13 +126,13 @@ class ServerLoop final : public ClusterBackend {
   ClientReply look(const ServerReactor& reactor, const ListTasksQuery& query, Time now);
   ClientReply look(const ServerReactor& reactor, const TaskQuery& query, Time now);
   ClientReply look(const ServerReactor& reactor, const WhyQuery& query, Time now);
-  ClientReply look(const ServerReactor& reactor, const LogQuery& query, Time now);
+  ClientReply look(const ServerReactor& reactor, const OutputQuery& query, Time now);
   ClientReply look(const ServerReactor& reactor, const WorkersQuery& query, Time now);
   ClientReply look(const ServerReactor& reactor, const QuotasQuery& query, Time now);
   ClientReply look(const ServerReactor& reactor, const PipelinesQuery& query, Time now);
   ClientReply look(const ServerReactor& reactor, const StatusQuery& query, Time now);
-  ClientReply find_log(const ServerReactor& reactor, const TaskRecord& task,
-                       const LogQuery& query) const;
+  ClientReply find_output(const ServerReactor& reactor, const TaskRecord& task,
+                          const OutputQuery& query) const;
   [[nodiscard]] TaskProgress progress_of(TaskId task) const;
   void learn(const ServerReactor& reactor, const Fact& fact);
   void carry_out(const ServerEffect& effect);
@@ -170,7 +170,7 @@ class ServerLoop final : public ClusterBackend {
   std::vector<Question> questions_;  ///< Looked at once the batch is stored.
   std::unordered_map<RequestId, Connection> connections_;
   std::unordered_map<WorkerId, RequestId> sessions_;
-  std::unordered_map<WorkerId, std::string> log_tokens_;
+  std::unordered_map<WorkerId, std::string> output_tokens_;
   std::unordered_map<TaskId, TaskProgress> progress_;
   Waiters waiters_;
 

@@ -17,12 +17,12 @@
 #include <harmonics/base/random.h>
 #include <harmonics/cluster/task_files.h>
 #include <harmonics/cluster/worker_reactor.h>
-#include <harmonics/rpc/log_service.h>
+#include <harmonics/rpc/output_service.h>
 #include <harmonics/rpc/worker_link.h>
 
 #include "cgroups.h"
 #include "device_holders.h"
-#include "log_reader.h"
+#include "output_reader.h"
 #include "process_tree.h"
 #include "supervisor_host.h"
 #include "task_cgroup.h"
@@ -88,9 +88,9 @@ struct WorkerAgent::Parts {
         host(settings.state_dir, settings.supervisor, kLauncherPatience, settings.keep_bytes),
         cgroups(read_identity(settings.state_dir).substr(0, kMarkLetters),
                 {.given = settings.cgroup}),
-        log_token(random_hex(kSecretBytes)),
-        logs(LogService::Options{settings.spec.address, log_token, settings.server.tls},
-             [this](AttemptId attempt, const LogQuery& query, const LogService::Take& take) {
+        output_token(random_hex(kSecretBytes)),
+        logs(OutputService::Options{settings.spec.address, output_token, settings.server.tls},
+             [this](AttemptId attempt, const OutputQuery& query, const OutputService::Take& take) {
                read_output(settings.state_dir, attempt, query, take);
              }) {
     settings.spec.address = logs.address();
@@ -185,8 +185,8 @@ struct WorkerAgent::Parts {
   const Nanoseconds started_steady = clock.now();
   SupervisorHost host;
   Cgroups cgroups;
-  std::string log_token;
-  LogService logs;
+  std::string output_token;
+  OutputService logs;
   TaskSurroundings around;
   std::unique_ptr<WorkerReactor> reactor;
   std::set<std::string> running;
@@ -215,10 +215,11 @@ void WorkerAgent::Parts::connect() {
   inbox = std::make_shared<Channel<LinkEvent>>(kMaxLinkEvents);
   ClientOptions options = settings.server;
   options.server = servers[next_server % servers.size()];
-  link = std::make_unique<WorkerLink>(options, log_token, [this, inbox = inbox](LinkEvent event) {
-    inbox->push(std::move(event));
-    host.wake();
-  });
+  link =
+      std::make_unique<WorkerLink>(options, output_token, [this, inbox = inbox](LinkEvent event) {
+        inbox->push(std::move(event));
+        host.wake();
+      });
   reactor->handle(Connected{}, now(), effects);
 }
 

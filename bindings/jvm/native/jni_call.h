@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "harmonics.h"
+#include "c_interface.h"
 
 namespace harmonics::jni {
 

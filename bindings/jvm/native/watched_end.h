@@ -10,7 +10,7 @@
 #include <harmonics/schedule/reduction.h>
 #include <harmonics/transport/transport.h>
 
-#include "harmonics.h"
+#include "c_interface.h"
 
 namespace harmonics::border {
 

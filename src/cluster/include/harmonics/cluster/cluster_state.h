@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include <harmonics/cluster/cluster_records.h>
 #include <harmonics/cluster/fact.h>
-#include <harmonics/cluster/state.h>
 #include <harmonics/cluster/worker_pool.h>
 
 namespace harmonics::inline in_cluster {

@@ -6,9 +6,9 @@
 #include <variant>
 #include <vector>
 
+#include <harmonics/cluster/cluster_records.h>
 #include <harmonics/cluster/ids.h>
 #include <harmonics/cluster/message.h>
-#include <harmonics/cluster/state.h>
 
 namespace harmonics::inline in_cluster {
 

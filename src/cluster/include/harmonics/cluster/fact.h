@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include <harmonics/cluster/state.h>
+#include <harmonics/cluster/cluster_records.h>
 
 namespace harmonics::inline in_cluster {
 

@@ -56,11 +56,11 @@ class ClusterClient {
   [[nodiscard]] ClusterStatus status();
   /// Hands out pieces in order until the end (or, with `follow`, until the attempt has ended);
   /// `take` says whether to go on.
-  void read_log(const LogQuery& query, const std::function<bool(const LogPiece&)>& take);
+  void read_log(const OutputQuery& query, const std::function<bool(const OutputPiece&)>& take);
   /// What an attempt left for its user (`query` says which; its stream and path do not matter).
-  [[nodiscard]] std::vector<ArtifactView> artifacts(LogQuery query);
+  [[nodiscard]] std::vector<ArtifactView> artifacts(OutputQuery query);
   /// Hands out the bytes of one of them in order.
-  void read_artifact(LogQuery query, const ArtifactView& artifact,
+  void read_artifact(OutputQuery query, const ArtifactView& artifact,
                      const std::function<void(std::string_view)>& take);
 
  private:

@@ -19,7 +19,7 @@ inline constexpr int kMaxClusterMessageBytes = 16 << 20;
 /// Messages that wait for one slow worker; a session with more is closed.
 inline constexpr std::size_t kMaxQueuedMessages = 200'000;
 /// Clients that follow output through the server at one time.
-inline constexpr int kMaxLogReaders = 64;
+inline constexpr int kMaxOutputReaders = 64;
 
 /// Who shows a token, and what that token is good for.
 struct Identity {
@@ -53,9 +53,9 @@ class ClusterBackend {
  public:
   virtual ~ClusterBackend() = default;
   virtual void ask(ClientRequest request, std::function<void(ClientReply)> reply) = 0;
-  /// A worker said hello on a new connection. `log_token` opens its logs.
+  /// A worker said hello on a new connection. `output_token` opens its logs.
   virtual void hello(RequestId connection, std::shared_ptr<SessionLink> link, HelloMessage hello,
-                     std::string log_token) = 0;
+                     std::string output_token) = 0;
   virtual void says(RequestId connection, std::vector<WorkerMessage> messages,
                     std::vector<ProgressLine> progress) = 0;
   /// The connection has ended; nothing more comes from it.

@@ -146,7 +146,7 @@ struct StatusQuery {};
 struct PipelinesQuery {};
 
 /// A piece of a task's output.
-struct LogQuery {
+struct OutputQuery {
   Viewer viewer;
   TaskId task;
   AttemptNumber attempt;  ///< 0: the latest.
@@ -165,12 +165,12 @@ struct ArtifactView {
   std::uint64_t bytes = 0;
 };
 /// Where a task's output lies: ask there, with that token.
-struct LogPlace {
+struct OutputPlace {
   std::string address;
   std::string token;
   AttemptId attempt;
 };
-struct LogPiece {
+struct OutputPiece {
   std::uint64_t offset = 0;
   std::string data;
 };
@@ -178,9 +178,9 @@ struct LogPiece {
 using ClientRequest =
     std::variant<SubmitRequest, CancelRequest, DrainRequest, ForgetRequest, QuotaRequest,
                  ListTasksQuery, TaskQuery, WhyQuery, WaitQuery, WorkersQuery, QuotasQuery,
-                 StatusQuery, PipelinesQuery, LogQuery>;
+                 StatusQuery, PipelinesQuery, OutputQuery>;
 using ClientReply =
     std::variant<Refusal, Submitted, Done, TaskPage, TaskView, WhyPending, WaitResult,
-                 std::vector<WorkerView>, std::vector<UserView>, ClusterStatus, LogPlace>;
+                 std::vector<WorkerView>, std::vector<UserView>, ClusterStatus, OutputPlace>;
 
 }  // namespace harmonics::inline in_rpc

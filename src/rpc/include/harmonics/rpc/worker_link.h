@@ -28,7 +28,7 @@ using LinkEvent = std::variant<LinkSays, LinkClosed>;
 /// destructor cuts the connection and waits for the threads.
 class WorkerLink {
  public:
-  WorkerLink(const ClientOptions& options, std::string log_token,
+  WorkerLink(const ClientOptions& options, std::string output_token,
              std::function<void(LinkEvent)> hear);
   ~WorkerLink();
   WorkerLink(const WorkerLink&) = delete;

@@ -1,4 +1,4 @@
-#include <harmonics/place/deployment.h>
+#include <harmonics/place/load_deployment.h>
 
 #include <algorithm>
 #include <string_view>

@@ -1,4 +1,4 @@
-#include <harmonics/cluster/state.h>
+#include <harmonics/cluster/cluster_records.h>
 
 #include <algorithm>
 

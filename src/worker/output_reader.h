@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <functional>
 
-#include <harmonics/rpc/log_service.h>
+#include <harmonics/rpc/output_service.h>
 
 namespace harmonics::inline in_worker {
 
@@ -13,6 +13,6 @@ namespace harmonics::inline in_worker {
 /// asks whether anyone still listens. Artifacts are there once the attempt has ended; before that,
 /// and for a path that is none of them, kNotFound. Any thread.
 void read_output(const std::filesystem::path& worker_folder, AttemptId attempt,
-                 const LogQuery& query, const LogService::Take& take);
+                 const OutputQuery& query, const OutputService::Take& take);
 
 }  // namespace harmonics::inline in_worker

@@ -1,4 +1,4 @@
-#include "log_reader.h"
+#include "output_reader.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ std::map<std::uint64_t, fs::path> segments_of(const fs::path& folder, const std:
 }
 
 std::string read_from(const fs::path& path, std::uint64_t offset) {
-  std::string data(kMaxLogPieceBytes, '\0');
+  std::string data(kMaxOutputPieceBytes, '\0');
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return {};
   const ssize_t got = ::pread(file.get(), data.data(), data.size(), static_cast<off_t>(offset));
@@ -46,37 +46,38 @@ std::string read_from(const fs::path& path, std::uint64_t offset) {
 }
 
 /// The next piece at or after `offset`; empty when there is none yet.
-LogPiece next_piece(const fs::path& folder, const std::string& stream, std::uint64_t offset) {
+OutputPiece next_piece(const fs::path& folder, const std::string& stream, std::uint64_t offset) {
   const auto segments = segments_of(folder, stream);
   auto segment = segments.upper_bound(offset);
   if (segment != segments.begin()) {
     const auto holds = std::prev(segment);
-    LogPiece piece{offset, read_from(holds->second, offset - holds->first)};
+    OutputPiece piece{offset, read_from(holds->second, offset - holds->first)};
     if (!piece.data.empty()) return piece;
   }
   if (segment == segments.end()) return {offset, {}};
   return {segment->first, read_from(segment->second, 0)};
 }
 
-void read_artifact_list(const fs::path& folder, const LogQuery& query,
-                        const LogService::Take& take) {
-  LogPiece piece{query.offset, {}};
+void read_artifact_list(const fs::path& folder, const OutputQuery& query,
+                        const OutputService::Take& take) {
+  OutputPiece piece{query.offset, {}};
   for (const Artifact& artifact : list_artifacts(folder.string())) {
     piece.data += Json().set("path", artifact.path).set("bytes", artifact.bytes).dump() + "\n";
-    if (piece.data.size() < kMaxLogPieceBytes / 2) continue;
+    if (piece.data.size() < kMaxOutputPieceBytes / 2) continue;
     if (!take(piece)) return;
     piece = {piece.offset + piece.data.size(), {}};
   }
   if (!piece.data.empty()) take(piece);
 }
 
-void read_artifact(const fs::path& folder, const LogQuery& query, const LogService::Take& take) {
+void read_artifact(const fs::path& folder, const OutputQuery& query,
+                   const OutputService::Take& take) {
   const auto file = find_artifact(folder.string(), query.path);
   if (!file) fail(ErrorCode::kNotFound, "the task left no artifact '{}'", query.path);
   std::uint64_t left = query.limit == 0 ? std::numeric_limits<std::uint64_t>::max() : query.limit;
   std::uint64_t offset = query.offset;
   while (left > 0) {
-    LogPiece piece{offset, read_from(*file, offset)};
+    OutputPiece piece{offset, read_from(*file, offset)};
     if (piece.data.size() > left) piece.data.resize(left);
     if (piece.data.empty() || !take(piece)) return;
     offset += piece.data.size();
@@ -86,8 +87,8 @@ void read_artifact(const fs::path& folder, const LogQuery& query, const LogServi
 
 }  // namespace
 
-void read_output(const fs::path& worker_folder, AttemptId attempt, const LogQuery& query,
-                 const LogService::Take& take) {
+void read_output(const fs::path& worker_folder, AttemptId attempt, const OutputQuery& query,
+                 const OutputService::Take& take) {
   const std::string name = to_string(attempt);
   if (query.stream == "artifacts" || query.stream == "artifact") {
     const fs::path folder = SupervisorHost::folder_of(worker_folder, name);
@@ -109,7 +110,7 @@ void read_output(const fs::path& worker_folder, AttemptId attempt, const LogQuer
     const fs::path folder = SupervisorHost::folder_of(worker_folder, name);
     if (folder.empty()) return;  // it printed nothing, or that is long gone
     const bool ended = read_end(folder.string()).has_value();
-    LogPiece piece = next_piece(folder, query.stream, offset);
+    OutputPiece piece = next_piece(folder, query.stream, offset);
     if (!piece.data.empty()) {
       offset = piece.offset + piece.data.size();
       if (!take(piece)) return;

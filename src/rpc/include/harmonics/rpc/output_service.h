@@ -12,24 +12,25 @@
 namespace harmonics::inline in_rpc {
 
 /// Largest piece of a log that goes over the wire at once.
-inline constexpr std::size_t kMaxLogPieceBytes = 256 << 10;
+inline constexpr std::size_t kMaxOutputPieceBytes = 256 << 10;
 
-/// Listens from construction on. `read` is called by threads of the service (at most kMaxLogReaders
-/// at a time): it hands pieces to `take` until there is no more, or `take` says no.
-class LogService {
+/// Listens from construction on. `read` is called by threads of the service (at most
+/// kMaxOutputReaders at a time): it hands pieces to `take` until there is no more, or `take` says
+/// no.
+class OutputService {
  public:
-  using Take = std::function<bool(const LogPiece&)>;
-  using Read = std::function<void(AttemptId, const LogQuery&, const Take&)>;
+  using Take = std::function<bool(const OutputPiece&)>;
+  using Read = std::function<void(AttemptId, const OutputQuery&, const Take&)>;
 
   struct Options {
     std::string address;  ///< "localhost:0"
     std::string token;    ///< Readers must show it.
     std::optional<TlsFiles> tls;
   };
-  LogService(const Options& options, Read read);
-  ~LogService();
-  LogService(const LogService&) = delete;
-  LogService& operator=(const LogService&) = delete;
+  OutputService(const Options& options, Read read);
+  ~OutputService();
+  OutputService(const OutputService&) = delete;
+  OutputService& operator=(const OutputService&) = delete;
 
   /// The address with the port that it really has.
   [[nodiscard]] std::string address() const;

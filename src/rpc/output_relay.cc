@@ -1,4 +1,4 @@
-#include "log_relay.h"
+#include "output_relay.h"
 
 #include <condition_variable>
 #include <mutex>
@@ -9,9 +9,9 @@
 namespace harmonics::inline in_rpc {
 namespace {
 
-class LogRelay final : public grpc::ServerWriteReactor<wire::LogChunk> {
+class OutputRelay final : public grpc::ServerWriteReactor<wire::LogChunk> {
  public:
-  LogRelay(std::atomic<int>* readers, std::optional<TlsFiles> tls)
+  OutputRelay(std::atomic<int>* readers, std::optional<TlsFiles> tls)
       : readers_(readers), tls_(std::move(tls)) {}
 
   void begin(const ClientReply& reply, wire::LogRequest request) {
@@ -19,7 +19,7 @@ class LogRelay final : public grpc::ServerWriteReactor<wire::LogChunk> {
       Finish(status_of(refusal->code, refusal->message));
       return;
     }
-    const LogPlace* place = std::get_if<LogPlace>(&reply);
+    const OutputPlace* place = std::get_if<OutputPlace>(&reply);
     if (place == nullptr) {
       Finish(status_of(ErrorCode::kInternal, "the server gave an answer of another kind"));
       return;
@@ -49,7 +49,7 @@ class LogRelay final : public grpc::ServerWriteReactor<wire::LogChunk> {
   }
 
  private:
-  grpc::Status relay(const LogPlace& place, const wire::LogRequest& request) {
+  grpc::Status relay(const OutputPlace& place, const wire::LogRequest& request) {
     const auto stub = wire::WorkerLogs::NewStub(open_channel(place.address, tls_, Door::kWorker));
     grpc::ClientContext context;
     add_token(context, place.token);
@@ -110,14 +110,14 @@ class LogRelay final : public grpc::ServerWriteReactor<wire::LogChunk> {
 grpc::ServerWriteReactor<wire::LogChunk>* start_relay(ClusterBackend& backend, Viewer viewer,
                                                       const wire::LogRequest& request,
                                                       RelayTerms terms) {
-  if (++terms.readers > kMaxLogReaders) {
+  if (++terms.readers > kMaxOutputReaders) {
     --terms.readers;
-    return refused_relay(
-        status_of(ErrorCode::kResourceExhausted,
-                  format("{} readers of output are the limit: try again later", kMaxLogReaders)));
+    return refused_relay(status_of(
+        ErrorCode::kResourceExhausted,
+        format("{} readers of output are the limit: try again later", kMaxOutputReaders)));
   }
-  auto* relay = new LogRelay(&terms.readers, terms.tls);
-  LogQuery query;
+  auto* relay = new OutputRelay(&terms.readers, terms.tls);
+  OutputQuery query;
   query.viewer = std::move(viewer);
   query.task = {request.task()};
   query.attempt = {request.attempt()};
@@ -127,7 +127,7 @@ grpc::ServerWriteReactor<wire::LogChunk>* start_relay(ClusterBackend& backend, V
 }
 
 grpc::ServerWriteReactor<wire::LogChunk>* refused_relay(const grpc::Status& status) {
-  auto* relay = new LogRelay(nullptr, std::nullopt);
+  auto* relay = new OutputRelay(nullptr, std::nullopt);
   relay->refuse(status);
   return relay;
 }

@@ -5,12 +5,13 @@
 
 #include <harmonics/rpc/service.h>
 
-#include "wire.h"
+#include "conversion.h"
 
 namespace harmonics::inline in_rpc {
 
 /// A reactor that owns itself: asks `backend` where the output lies, reads it there and passes it
-/// on, over TLS if the cluster speaks it. `readers` counts those under way, at most kMaxLogReaders.
+/// on, over TLS if the cluster speaks it. `readers` counts those under way, at most
+/// kMaxOutputReaders.
 struct RelayTerms {
   const std::optional<TlsFiles>& tls;
   std::atomic<int>& readers;

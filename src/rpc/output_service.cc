@@ -1,10 +1,10 @@
-#include <harmonics/rpc/log_service.h>
+#include <harmonics/rpc/output_service.h>
 
 #include <algorithm>
 #include <atomic>
 
 #include "connection.h"
-#include "wire.h"
+#include "conversion.h"
 
 namespace harmonics::inline in_rpc {
 namespace {
@@ -13,7 +13,7 @@ constexpr int kThreadsBesideReaders = 8;
 
 class Reader final : public wire::WorkerLogs::Service {
  public:
-  Reader(std::string token, LogService::Read read)
+  Reader(std::string token, OutputService::Read read)
       : token_(std::move(token)), read_(std::move(read)) {}
 
   grpc::Status Read(grpc::ServerContext* context, const wire::LogRequest* in,
@@ -27,7 +27,7 @@ class Reader final : public wire::WorkerLogs::Service {
                        format("there is no stream '{}': out, err, metrics, artifacts or artifact",
                               in->stream()));
     }
-    LogQuery query;
+    OutputQuery query;
     query.task = {in->task()};
     query.attempt = {in->attempt()};
     query.stream = in->stream();
@@ -36,7 +36,7 @@ class Reader final : public wire::WorkerLogs::Service {
     query.path = in->path();
     query.limit = in->limit();
     try {
-      read_({query.task, query.attempt}, query, [&](const LogPiece& piece) {
+      read_({query.task, query.attempt}, query, [&](const OutputPiece& piece) {
         wire::LogChunk chunk;
         chunk.set_offset(piece.offset);
         chunk.set_data(piece.data);
@@ -54,13 +54,13 @@ class Reader final : public wire::WorkerLogs::Service {
 
  private:
   const std::string token_;
-  const LogService::Read read_;
+  const OutputService::Read read_;
   std::atomic<bool> stopping_{false};
 };
 
 }  // namespace
 
-struct LogService::Parts {
+struct OutputService::Parts {
   Parts(const Options& options, Read read) : reader(options.token, std::move(read)) {}
   Reader reader;
   std::string host;
@@ -68,12 +68,12 @@ struct LogService::Parts {
   std::unique_ptr<grpc::Server> server;
 };
 
-LogService::LogService(const Options& options, Read read)
+OutputService::OutputService(const Options& options, Read read)
     : parts_(std::make_unique<Parts>(options, std::move(read))) {
   parts_->host = options.address.substr(0, options.address.rfind(':'));
   grpc::ServerBuilder builder;
   grpc::ResourceQuota quota("logs");
-  quota.SetMaxThreads(kMaxLogReaders + kThreadsBesideReaders);
+  quota.SetMaxThreads(kMaxOutputReaders + kThreadsBesideReaders);
   builder.SetResourceQuota(quota);
   builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
   builder.AddListeningPort(options.address, listening_credentials(options.tls, Door::kWorker),
@@ -87,12 +87,12 @@ LogService::LogService(const Options& options, Read read)
   }
 }
 
-LogService::~LogService() {
+OutputService::~OutputService() {
   parts_->reader.stop();
   parts_->server->Shutdown(std::chrono::system_clock::now());
   parts_->server->Wait();
 }
 
-std::string LogService::address() const { return format("{}:{}", parts_->host, parts_->port); }
+std::string OutputService::address() const { return format("{}:{}", parts_->host, parts_->port); }
 
 }  // namespace harmonics::inline in_rpc

@@ -1,5 +1,5 @@
 // What goes over the wire comes back the same, and random bytes never do harm.
-#include "wire.h"
+#include "conversion.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include <harmonics/place/deployment.h>
+#include <harmonics/place/load_deployment.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include <harmonics/place/devices.h>
+#include <harmonics/place/list_devices.h>
 
 #include <harmonics/base/format.h>
 #include <harmonics/place/profile_machine.h>
