@@ -21,6 +21,16 @@ FUNCTION_LINES, FUNCTION_PARAMETERS, FUNCTION_NESTING = 60, 5, 3
 NESTED_BEFORE = {'OpenClBackend::run_taps', 'ReplicaSums::ReplicaSums', 'TorchBackend::run', 'boundaries_of'}
 
 BANNED_WORDS = {'util', 'utils', 'helper', 'helpers', 'common', 'misc', 'manager', 'impl'}
+# Words that mean one thing (DESIGN: one idea, one name): where types and files may carry them. A worker is a process of
+# the cluster (and of the parameter server), a replica a copy of a model, a log what a program says or what custody
+# keeps; what tasks print is output.
+OWNED_WORDS = {
+    'worker': {'apps/harmonics-cluster', 'apps/options', 'cluster', 'parameters', 'rpc', 'schedule', 'server', 'sim', 'worker'},
+    'replica': {'apps/harmonics-torch', 'apps/options', 'bindings', 'parameters', 'schedule', 'serve'},
+    'log': {'apps/harmonics-cluster', 'apps/options', 'base', 'custody', 'transport'},
+}
+# Public headers of one name in two modules, from before the rule. The list only shrinks.
+SHARED_HEADER_NAMES = {'ids.h', 'message.h', 'pipeline.h'}
 UNFINISHED = re.compile(r'\b(TO' r'DO|FIX' r'ME|XX' r'X|HA' r'CK)\b')
 MACHINE_PATH = re.compile(
     r'(?<![\w.$})>/*-])/(?:ho' r'me|ro' r'ot|wo' r'rk|Us' r'ers|usr/lo' r'cal|o' r'pt)(?:/[\w.-]|\b)')
@@ -160,6 +170,18 @@ def check_type_names(tree, path, code):
             tree.report(path, line, 'name', f"'{word}' in '{name}': name what the thing is")
 
 
+def check_owned_words(tree, path, code):
+    if path.parts[0] not in ('src', 'apps', 'bindings') or is_test(path):
+        return
+    named = [(1, path.stem), *cpp_scan.type_names(code)]
+    for line, name in named:
+        for word in words_of(name):
+            owners = OWNED_WORDS.get(word) or OWNED_WORDS.get(word.removesuffix('s'))
+            if owners and module_of(path) not in owners:
+                tree.report(path, line, 'word', f"'{word}' in '{name}' means another thing in {', '.join(sorted(owners))}: "
+                            'find a word of its own')
+
+
 def check_words(tree, path, text):
     for number, line in enumerate(text.splitlines(), 1):
         if UNFINISHED.search(line):
@@ -288,6 +310,36 @@ def check_umbrella(tree):
                 tree.report(path, 1, 'umbrella', f'{UMBRELLA} does not include <{name}>')
 
 
+def check_header_names(tree):
+    """A public header has a name of its own: who reads an include in the text of another knows which is meant."""
+    seen = {}
+    for path in tree.files:
+        if path.suffix != '.h' or path.parts[0] not in ('src', 'include') or 'include' not in path.parts:
+            continue
+        first = seen.setdefault(path.name, path)
+        if first != path and path.name not in SHARED_HEADER_NAMES:
+            tree.report(path, 1, 'header-name', f'{first} has this name as well: say what differs')
+    for name in sorted(SHARED_HEADER_NAMES):
+        if name in seen and sum(path.name == name and 'include' in path.parts for path in tree.files) == 1:
+            tree.report(seen[name], 1, 'header-name',
+                        f"'{name}' is one header's alone: take it out of SHARED_HEADER_NAMES (tools/tidy.py)")
+
+
+def check_test_headers(tree):
+    """A private header that only tests include says so by its name."""
+    users = {}
+    for path in tree.files:
+        if path.suffix in CODE:
+            for name in re.findall(r'#\s*include [<"]([\w.-]+\.h)[>"]', tree.read(path)):
+                users.setdefault(name, []).append(path)
+    for path in tree.files:
+        if path.suffix != '.h' or path.parts[0] != 'src' or 'include' in path.parts or path.stem.endswith('_testing'):
+            continue
+        found = [user for user in users.get(path.name, []) if user.parts[:2] == path.parts[:2] or is_test(user)]
+        if found and all(is_test(user) for user in found):
+            tree.report(path, 1, 'test-header', f'only tests include it: call it {path.stem}_testing.h')
+
+
 def check_one_name(tree):
     """A type that others can see has a name of its own: two of one name are undefined behaviour in one program,
     and do not compile in one file. Types of tests may share theirs: each test is a program."""
@@ -361,6 +413,7 @@ def check_code(tree, path, text):
         check_function(tree, path, function)
     check_nesting(tree, path, functions)
     check_type_names(tree, path, code)
+    check_owned_words(tree, path, code)
     check_namespace(tree, path, code)
     check_environment(tree, path, code)
     check_includes(tree, path, text)
@@ -391,6 +444,8 @@ def check(root):
     check_listed(tree)
     check_umbrella(tree)
     check_one_name(tree)
+    check_header_names(tree)
+    check_test_headers(tree)
     check_hidden_constants(tree)
     return sorted(tree.findings)
 

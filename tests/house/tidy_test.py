@@ -118,6 +118,33 @@ class Tidy(unittest.TestCase):
         self.expect('name', {'src/base/a.cc': 'struct Channel::Impl { int x; };\n'})
         self.assertEqual(self.findings({'src/base/a.cc': '// class Manager\nclass Implied {};\n'}), [])
 
+    def test_words(self):
+        spaced = 'namespace harmonics::inline in_%s {\nstruct %s { int x; };\n}\n'
+        self.expect('word', {'src/graph/g.cc': spaced % ('graph', 'WorkerPlan')}, line=2)
+        self.expect('word', {'src/graph/g.cc': spaced % ('graph', 'Replicas')}, line=2)
+        self.expect('word', {'src/graph/log_rules.h': '#pragma once\n'}, line=1)
+        self.assertEqual(self.findings({'src/graph/g.cc': spaced % ('graph', 'Catalog')}), [])
+        self.assertEqual(self.findings({'src/base/a.cc': spaced % ('base', 'LogLine')}), [])
+        self.assertEqual(self.findings({'src/base/a_test.cc': spaced % ('base', 'WorkerTest')}), [])
+
+    def test_header_names(self):
+        second = {'src/graph/CMakeLists.txt': 'harmonics_module(graph HEADERS g.h a.h SOURCES g.cc)\n',
+                  'src/graph/include/harmonics/graph/a.h': '#pragma once\n'}
+        self.expect('header-name', second, line=1)
+        self.assertEqual(self.findings({'src/graph/a.h': '#pragma once\n'}), [])
+        known = sorted(tidy.SHARED_HEADER_NAMES)[0]
+        lonely = {'src/graph/CMakeLists.txt': f'harmonics_module(graph HEADERS g.h {known} SOURCES g.cc)\n',
+                  f'src/graph/include/harmonics/graph/{known}': '#pragma once\n'}
+        self.expect('header-name', lonely)
+
+    def test_test_headers(self):
+        test = '#include <gtest/gtest.h>\n#include "cases.h"\n'
+        self.expect('test-header', {'src/base/a_test.cc': test, 'src/base/cases.h': '#pragma once\n'})
+        self.assertEqual(self.findings({'src/base/a_test.cc': test, 'src/base/cases.h': '#pragma once\n',
+                                        'src/base/a.cc': '#include "cases.h"\n'}), [])
+        renamed = test.replace('cases', 'cases_testing')
+        self.assertEqual(self.findings({'src/base/a_test.cc': renamed, 'src/base/cases_testing.h': '#pragma once\n'}), [])
+
     def test_libraries(self):
         self.expect('library', {'src/graph/g.cc': '#include <fmt/core.h>\n'}, line=1)
         self.expect('library', {'src/graph/g.cc': '\n#include <ATen/ATen.h>\n'}, line=2)
