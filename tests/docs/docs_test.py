@@ -64,6 +64,8 @@ class Docs(unittest.TestCase):
                   'spark/python/harmonics_spark/__init__.py': r'harmonics-\w+-(\d+\.\d+\.\d+)\.jar'}
         for name, pattern in places.items():
             self.assertEqual(set(re.findall(pattern, (ROOT / name).read_text())), {version}, name)
+        sections = re.findall(r'(?m)^## \[([^\]]+)\]', (ROOT / 'CHANGELOG.md').read_text())
+        self.assertEqual(sections[:2], ['Unreleased', version], 'CHANGELOG.md: what has come since, then this version')
 
 
 if __name__ == '__main__':
