@@ -134,7 +134,7 @@
 #include <harmonics/plan/replan.h>
 #include <harmonics/plan/report.h>
 #include <harmonics/plan/request.h>
-#include <harmonics/settings/binding.h>
+#include <harmonics/settings/bound_setting.h>
 #include <harmonics/settings/train_settings.h>
 #include <harmonics/share/batch_board.h>
 #include <harmonics/share/lease_table.h>

@@ -5,7 +5,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/cluster/task_fields.h>
 
-#include "wire.h"
+#include "conversion.h"
 
 namespace harmonics::inline in_rpc {
 namespace {

@@ -10,7 +10,7 @@
 
 #include <harmonics/graph/harp.h>
 #include <harmonics/options/output_style.h>
-#include <harmonics/settings/binding.h>
+#include <harmonics/settings/bound_setting.h>
 
 namespace harmonics::inline in_options {
 

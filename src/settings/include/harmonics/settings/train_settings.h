@@ -14,7 +14,7 @@
 #include <vector>
 
 #include <harmonics/graph/harp.h>
-#include <harmonics/settings/binding.h>
+#include <harmonics/settings/bound_setting.h>
 
 namespace harmonics::inline in_settings {
 
