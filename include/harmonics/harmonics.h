@@ -99,6 +99,7 @@
 #include <harmonics/dispatch/torch_work.h>
 #include <harmonics/dispatch/trace.h>
 #include <harmonics/dispatch/work_dispatcher.h>
+#include <harmonics/graph/axes.h>
 #include <harmonics/graph/blob.h>
 #include <harmonics/graph/deployment.h>
 #include <harmonics/graph/export.h>

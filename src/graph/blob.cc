@@ -14,6 +14,8 @@ constexpr std::size_t kConsumerBytes = 3 * kTextBytes + 5;
 constexpr std::size_t kTapBytes = 3 * kTextBytes + 8;
 constexpr std::size_t kAttributeBytes = kTextBytes + 5;
 constexpr std::size_t kMaxAttributes = 1'000;
+constexpr std::size_t kAxisBytes = kTextBytes + 16;
+constexpr std::size_t kExtentBytes = kTextBytes + 20;
 
 void write_shape(ByteWriter& out, const Shape& shape) {
   out.number(static_cast<std::uint32_t>(shape.size()));
@@ -36,6 +38,25 @@ void write_attribute(ByteWriter& out, const Attribute& value) {
   if (const auto* real = std::get_if<double>(&value)) out.number(*real);
   if (const auto* text = std::get_if<std::string>(&value)) out.text(*text);
   if (const auto* list = std::get_if<Shape>(&value)) write_shape(out, *list);
+}
+
+void write_extents(ByteWriter& out, const NamedExtents& extents) {
+  write_count(out, extents.size());
+  for (const NamedExtent& extent : extents) {
+    out.number(extent.position);
+    out.text(extent.axis);
+    out.number(extent.factor);
+    out.number(extent.offset);
+  }
+}
+
+void write_axes(ByteWriter& out, const std::vector<AxisNode>& axes) {
+  write_count(out, axes.size());
+  for (const AxisNode& axis : axes) {
+    out.text(axis.name);
+    out.number(axis.ceiling);
+    out.number(axis.value);
+  }
 }
 
 void write_layer(ByteWriter& out, const LayerNode& node) {
@@ -65,6 +86,14 @@ class Decoder {
   HarmonicGraph run() {
     header();
     GraphBuilder builder(name());
+    if (has_axes_) {
+      std::size_t axes = 0;
+      each(kMaxGraphAxes, kAxisBytes, [&] {
+        builder.add(axis());
+        ++axes;
+      });
+      if (axes == 0) in_.broken("a graph of this version has named axes");
+    }
     each(kMaxGraphNodes, kProducerBytes, [&] { builder.add(producer()); });
     each(kMaxGraphNodes, kLayerBytes, [&] { builder.add(layer()); });
     each(kMaxGraphNodes, kConsumerBytes, [&] { builder.add(consumer()); });
@@ -77,11 +106,12 @@ class Decoder {
   void header() {
     if (in_.number<std::uint32_t>() != kMagic) in_.broken("these bytes are no graph");
     const auto version = in_.number<std::uint16_t>();
-    if (version != kGraphBlobVersion) {
+    has_axes_ = version == kGraphBlobAxesVersion;
+    if (version != kGraphBlobVersion && !has_axes_) {
       fail(ErrorCode::kUnimplemented,
-           "this graph blob has version {}, this program reads version {}: use the same release of "
-           "Harmonics at both ends",
-           version, kGraphBlobVersion);
+           "this graph blob has version {}, this program reads version {} and {}: use the same "
+           "release of Harmonics at both ends",
+           version, kGraphBlobVersion, kGraphBlobAxesVersion);
     }
   }
 
@@ -110,12 +140,35 @@ class Decoder {
     return shape();
   }
 
+  AxisNode axis() {
+    AxisNode node;
+    node.name = name();
+    node.ceiling = in_.number<std::int64_t>();
+    node.value = in_.number<std::int64_t>();
+    return node;
+  }
+
+  NamedExtents extents() {
+    NamedExtents all;
+    if (!has_axes_) return all;
+    each(kMaxShapeAxes, kExtentBytes, [&] {
+      NamedExtent extent;
+      extent.position = in_.number<std::uint32_t>();
+      extent.axis = name();
+      extent.factor = in_.number<std::int64_t>();
+      extent.offset = in_.number<std::int64_t>();
+      all.push_back(std::move(extent));
+    });
+    return all;
+  }
+
   ProducerNode producer() {
     ProducerNode node{name(), optional_shape()};
     const auto dtype = in_.number<std::uint8_t>();
     if (dtype >= kDTypeCount) in_.broken(format("{} is no element type", dtype));
     node.dtype = static_cast<DType>(dtype);
     node.gradient_slots = in_.number<std::uint32_t>();
+    node.extents = extents();
     return node;
   }
 
@@ -160,6 +213,7 @@ class Decoder {
     node.activation = name();
     node.shape = optional_shape();
     node.gradient_slots = in_.number<std::uint32_t>();
+    node.extents = extents();
     return node;
   }
 
@@ -173,6 +227,7 @@ class Decoder {
   }
 
   ByteReader in_;
+  bool has_axes_ = false;
 };
 
 }  // namespace
@@ -180,14 +235,17 @@ class Decoder {
 Bytes encode_graph(const HarmonicGraph& graph) {
   ByteWriter out;
   out.number(kMagic);
-  out.number(kGraphBlobVersion);
+  const bool has_axes = !graph.axes().empty();
+  out.number(has_axes ? kGraphBlobAxesVersion : kGraphBlobVersion);
   out.text(graph.name());
+  if (has_axes) write_axes(out, graph.axes());
   write_count(out, graph.producers().size());
   for (const ProducerNode& node : graph.producers()) {
     out.text(node.name);
     write_shape(out, node.shape);
     out.number(static_cast<std::uint8_t>(node.dtype));
     out.number(node.gradient_slots);
+    if (has_axes) write_extents(out, node.extents);
   }
   write_count(out, graph.layers().size());
   for (const LayerNode& node : graph.layers()) write_layer(out, node);
@@ -198,6 +256,7 @@ Bytes encode_graph(const HarmonicGraph& graph) {
     out.text(node.activation);
     write_shape(out, node.shape);
     out.number(node.gradient_slots);
+    if (has_axes) write_extents(out, node.extents);
   }
   write_count(out, graph.taps().size());
   for (const TrainingTap& tap : graph.taps()) {

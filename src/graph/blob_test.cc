@@ -123,9 +123,9 @@ TEST(Blob, TrailingBytesForeignBytesAndOtherVersionsAreRefused) {
   bytes[0] = std::byte{0};
   EXPECT_THAT(refusal_of(bytes).what, HasSubstr("these bytes are no graph"));
   bytes = encode_graph(everything());
-  bytes[4] = std::byte{2};
+  bytes[4] = std::byte{3};
   EXPECT_EQ(refusal_of(bytes).code, ErrorCode::kUnimplemented);
-  EXPECT_THAT(refusal_of(bytes).what, HasSubstr("version 2, this program reads version 1"));
+  EXPECT_THAT(refusal_of(bytes).what, HasSubstr("version 3, this program reads version 1 and 2"));
 }
 
 // Magic, version, name "g", and then what the test writes.

@@ -26,11 +26,12 @@ class BoxMaker {
  private:
   void add_producer(const ProducerNode& node) {
     tensors_[node.name] = made_.boxes.size();
-    made_.boxes.push_back({BoxKind::kProducer,
-                           node.name,
-                           {format("{} {}", dtype_name(node.dtype),
-                                   node.shape ? shape_text(*node.shape) : "of any shape")},
-                           {}});
+    made_.boxes.push_back(
+        {BoxKind::kProducer,
+         node.name,
+         {format("{} {}", dtype_name(node.dtype),
+                 node.shape ? named_shape_text(*node.shape, node.extents) : "of any shape")},
+         {}});
   }
 
   void add_layer(std::size_t index) {
@@ -39,7 +40,7 @@ class BoxMaker {
     if (!node.activation.empty()) box.details[0] += ", then " + node.activation;
     if (graph_.resolved()) {
       const LayerShape& shape = graph_.layer_shape(index);
-      box.details[0] += format(" {}", shape_text(shape.output.shape));
+      box.details[0] += format(" {}", graph_.shape_text_of(node.name));
       std::int64_t count = 0;
       for (const ParameterSpec& parameter : shape.parameters) {
         if (parameter.trainable) count += element_count(parameter.shape);

@@ -9,6 +9,8 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/listed.h>
 
+#include "shared_attributes.h"
+
 namespace harmonics::inline in_graph {
 namespace {
 
@@ -32,6 +34,7 @@ Attributes complete_attributes(const LayerNode& layer, const LayerType& type) {
     }
   }
   for (const auto& [name, value] : layer.attributes) {
+    if (is_shared_attribute(name)) continue;
     if (std::find(known.begin(), known.end(), name) == known.end()) {
       fail(ErrorCode::kInvalidArgument, "layer '{}' ({}): unknown attribute '{}'; it takes: {}",
            layer.name, layer.type, name, listed(known));
@@ -153,10 +156,12 @@ HarmonicGraph GraphBuilder::build() const {
   HarmonicGraph graph = graph_;
   graph.check_limits();
   graph.check_names();
+  graph.check_axes();
   graph.check_references();
   graph.sort_layers();
   graph.infer_shapes();
   graph.check_consumers_and_taps();
+  graph.follow_axes();
   return graph;
 }
 
@@ -219,6 +224,7 @@ void HarmonicGraph::check_layer(const LayerNode& layer) const {
   }
   check_activation(layer.name, layer.activation);
   for (const auto& [name, value] : layer.attributes) check_attribute(layer, name, value);
+  check_shared_attributes(layer);
   complete_attributes(layer, *type);  // a missing or unknown attribute is an error at once
   if (layer.ratio && layer.type != "linear") {
     fail(ErrorCode::kInvalidArgument, "layer '{}' ({}): only a linear layer takes a ratio",
@@ -331,6 +337,7 @@ void HarmonicGraph::infer_shapes() {
     shapes_.push_back(std::move(shape));
     full_attributes_.push_back(std::move(attributes));
   }
+  share_parameters();
 }
 
 // Works out the width of a linear layer that has no `out`: its ratio, else its target, else its
@@ -413,6 +420,15 @@ HarmonicGraph HarmonicGraph::resolved_with(const std::map<std::string, TensorSpe
     const auto index = producer_index(name);
     if (!index) fail(ErrorCode::kNotFound, "graph '{}' has no producer '{}'", name_, name);
     ProducerNode& producer = builder.graph_.producers_[*index];
+    if (!producer.extents.empty()) {
+      AxisBinding(axes_).bind(format("producer '{}'", name), spec.shape, *producer.shape,
+                              producer.extents);
+      if (spec.dtype != producer.dtype) {
+        fail(ErrorCode::kInvalidArgument, "producer '{}' is declared as {}, its data is {}", name,
+             dtype_name(producer.dtype), dtype_name(spec.dtype));
+      }
+      continue;
+    }
     // A dtype that nobody chose (float32) gives way to the data's, together with an unknown shape.
     const bool free_dtype = !producer.shape && producer.dtype == DType::kFloat32;
     const TensorSpec declared{producer.shape.value_or(spec.shape),
@@ -455,7 +471,8 @@ std::int64_t HarmonicGraph::parameter_count() const {
   std::int64_t count = 0;
   for (const LayerShape& shape : shapes_) {
     for (const ParameterSpec& parameter : shape.parameters) {
-      if (parameter.trainable) count += element_count(parameter.shape);
+      const bool elsewhere = !parameter.tied_to.empty() && !parameter.away;
+      if (parameter.trainable && !elsewhere) count += element_count(parameter.shape);
     }
   }
   return count;

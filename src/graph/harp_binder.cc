@@ -30,7 +30,27 @@ class Binder {
  private:
   using Index = std::map<std::string, std::size_t, std::less<>>;
 
+  void declare_axes() {
+    std::vector<std::string> known;
+    for (const HarpAxis& axis : tree_.axes) {
+      const auto earlier = std::ranges::find(known, axis.node.name);
+      if (earlier != known.end()) {
+        const auto index = static_cast<std::size_t>(earlier - known.begin());
+        refuse_twice(axis.node.name, axis.offset, tree_.axes[index].offset);
+      }
+      known.push_back(axis.node.name);
+    }
+    for (const HarpName& use : tree_.axis_uses) {
+      if (std::ranges::find(known, use.text) != known.end()) continue;
+      source_.refuse(use.offset,
+                     format("the axis '{}' is not declared: write axis {} <= 2048;{}", use.text,
+                            use.text, suggestion(use.text, known)),
+                     ErrorCode::kNotFound);
+    }
+  }
+
   void declare() {
+    declare_axes();
     for (std::size_t i = 0; i < tree_.producers.size(); ++i) {
       claim_tensor(producers_, tree_.producers[i].node.name, i, tree_.producers[i].offset);
     }
@@ -193,6 +213,7 @@ class Binder {
 
   HarmonicGraph build() {
     GraphBuilder builder(tree_.name);
+    for (const HarpAxis& axis : tree_.axes) builder.add(axis.node);
     for (HarpProducer& producer : tree_.producers) builder.add(std::move(producer.node));
     for (HarpLayer& layer : tree_.layers) builder.add(std::move(layer.node));
     for (HarpConsumer& consumer : tree_.consumers) builder.add(std::move(consumer.node));
@@ -214,6 +235,9 @@ class Binder {
         return tree_.consumers[consumer->second].offset;
       }
       if (const auto offset = offset_of(name)) return *offset;
+      const auto axis = std::ranges::find(
+          tree_.axes, name, [](const HarpAxis& each) { return std::string_view(each.node.name); });
+      if (axis != tree_.axes.end()) return axis->offset;
       open = message.find('\'', close + 1);
     }
     return 0;

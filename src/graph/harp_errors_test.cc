@@ -37,9 +37,10 @@ TEST(HarpErrors, ShowTheLineWithACaret) {
 }
 
 TEST(HarpErrors, CaretFollowsTabsAndUtf8) {
-  EXPECT_EQ(error_of("\t\"é\" x"),
-            "m.harp:1:2: expected producer, consumer, layer, group, repeat, cycle, data or train\n"
-            "    \t\"é\" x\n    \t^");
+  EXPECT_EQ(
+      error_of("\t\"é\" x"),
+      "m.harp:1:2: expected axis, producer, consumer, layer, group, repeat, cycle, data or train\n"
+      "    \t\"é\" x\n    \t^");
   EXPECT_THAT(error_of("data { s = \"é\" ]; }"), HasSubstr("m.harp:1:16: "));
   EXPECT_THAT(error_of("data { s = \"é\" ]; }"), HasSubstr("\n                   ^"));
 }
@@ -90,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Mistake{"", "1:1: this text describes no graph"},
         Mistake{"# nothing\n", "2:1: this text describes no graph"},
-        Mistake{"produce x;", "1:1: expected producer, consumer"},
+        Mistake{"produce x;", "1:1: expected axis, producer, consumer"},
         Mistake{"producer x", "1:11: expected ';' after the producer"},
         Mistake{"producer {4};", "1:10: expected the producer's name"},
         Mistake{"producer x {4} float;", "1:16: 'float' is no element type; there are float32"},

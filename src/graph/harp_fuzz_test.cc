@@ -14,6 +14,7 @@ namespace harmonics::inline in_graph {
 namespace {
 
 constexpr std::string_view kEverything = R"(harmonic g {
+  axis T = 3 <= 9; producer t {T, 2*T-1, T+4} int64;
   producer x {1, 8 8} uint8 1/1 y; producer y; # comment
   layer a linear(4, bias=false); layer b 1/2 a;
   group "q \" r" { repeat 3 as i { layer c$i conv2d(out=$(i*2), kernel={3, 3}); } }
@@ -33,11 +34,20 @@ TEST(HarpFuzz, BrokenTextsAreErrors) {
   std::vector<std::string> seeds = {std::string(kEverything),
                                     to_harp(zoo_graph("transformer-small"))};
   for (std::uint64_t seed = 0; seed < 4; ++seed) seeds.push_back(to_harp(random_graph(seed)));
+  seeds.push_back(to_harp(random_graph(4, {.axes = true})));
+  seeds.emplace_back(
+      "producer i {4} int64; layer e embedding(9, 4, trainable=false); layer h linear(9, "
+      "bias=false, tie=e.weight); cycle { i -> e -> h; }");
   FuzzMutation mutation(1, seeds,
                         {"repeat 9 as i {",
                          "}",
                          "{",
                          "$i",
+                         "axis T <= 5;",
+                         "{T+1}",
+                         "2*T",
+                         "tie=",
+                         "@1\"",
                          "$(i-1)",
                          "cycle {",
                          "->",

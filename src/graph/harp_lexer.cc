@@ -55,8 +55,8 @@ class Lexer {
     if (is_digit(c)) return number();
     if (c == '"') return string();
     const std::string_view two = text_.substr(at_, 2);
-    if (two == "->" || two == "<-") return take(TokenKind::kSymbol, 2);
-    if (std::string_view("{}(),;=*/|-").find(c) != std::string_view::npos) {
+    if (two == "->" || two == "<-" || two == "<=") return take(TokenKind::kSymbol, 2);
+    if (std::string_view("{}(),;=*/|+-").find(c) != std::string_view::npos) {
       return take(TokenKind::kSymbol, 1);
     }
     source_.refuse(at_,

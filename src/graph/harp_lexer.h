@@ -29,7 +29,7 @@ enum class TokenKind : std::uint8_t {
   kName,    ///< a word; may hold $i and $(i-1)
   kNumber,  ///< unsigned, as written
   kString,  ///< between quotes; `text` is without them and still escaped
-  kSymbol,  ///< one of { } ( ) , ; = * / | - -> <-
+  kSymbol,  ///< one of { } ( ) , ; = * / | + - -> <- <=
   kEnd,
 };
 

@@ -68,6 +68,7 @@ void HarpParser::declaration(Scope scope) {
   if (scope == Scope::kGroup) {
     refuse(token, "a group holds only layers and repeats of layers; close it with '}' first");
   }
+  if (at_word("axis")) return axis();
   if (at_word("producer")) return producer();
   if (at_word("consumer")) return consumer();
   if (at_word("group")) return group();
@@ -77,14 +78,27 @@ void HarpParser::declaration(Scope scope) {
   if (at_word("data") || at_word("train")) {
     refuse(token, "a data or train section is '{ key = value; … }' and stands outside of repeats");
   }
-  refuse(token, "expected producer, consumer, layer, group, repeat, cycle, data or train");
+  refuse(token, "expected axis, producer, consumer, layer, group, repeat, cycle, data or train");
+}
+
+// axis T <= 2048; or, worked out at another value than the ceiling, axis T = 128 <= 2048;
+void HarpParser::axis() {
+  next();
+  const HarpName name = node_name("the axis's name");
+  HarpAxis made{{name.text}, name.offset};
+  if (accept("=")) made.node.value = integer("the axis's value");
+  expect("<=", "and the largest length: axis T <= 2048;");
+  made.node.ceiling = integer("the largest length of the axis");
+  if (made.node.value == 0) made.node.value = made.node.ceiling;
+  expect(";", "after the axis");
+  tree_.axes.push_back(std::move(made));
 }
 
 void HarpParser::producer() {
   next();
   const HarpName name = node_name("the producer's name");
   HarpProducer made{{name.text}, name.offset};
-  if (at_symbol("{")) made.node.shape = shape();
+  if (at_symbol("{")) made.node.shape = shape(&made.node.extents);
   if (peek().kind == TokenKind::kName && !at_word("gradients")) {
     const Token& token = next();
     const std::optional<DType> dtype = dtype_from_name(token.text);
@@ -117,7 +131,7 @@ void HarpParser::consumer() {
   next();
   const HarpName name = node_name("the consumer's name");
   HarpConsumer made{{name.text, {}}, name.offset};
-  if (at_symbol("{")) made.node.shape = shape();
+  if (at_symbol("{")) made.node.shape = shape(&made.node.extents);
   if (at_word("gradients")) {
     next();
     made.node.gradient_slots = gradient_slots();

@@ -32,6 +32,7 @@ class HarpParser {
   bool section();
   void settings(Settings& into);
   void declaration(Scope scope);
+  void axis();
   void producer();
   void consumer();
   void layer();
@@ -57,7 +58,9 @@ class HarpParser {
   std::int64_t integer(std::string_view what);
   double real(std::string_view what);
   std::uint32_t gradient_slots();
-  Shape shape();
+  /// With `named`, extents may follow an axis and are listed there; their numbers are left open.
+  Shape shape(NamedExtents* named = nullptr);
+  NamedExtent named_extent(std::size_t position);
   Ratio ratio();
   Attribute value();
   Attributes attributes(const LayerType& type);

@@ -7,6 +7,7 @@
 #include <harmonics/base/number_text.h>
 
 #include "harp_parser.h"
+#include "shared_attributes.h"
 
 namespace harmonics::inline in_graph {
 namespace {
@@ -175,8 +176,8 @@ std::uint32_t HarpParser::gradient_slots() {
   return static_cast<std::uint32_t>(slots);
 }
 
-// {1, 28, 28} or {1 28 28}
-Shape HarpParser::shape() {
+// {1, 28, 28} or {1 28 28}; a producer's or consumer's also {T, 384}, {T+1}, {2*T-1}
+Shape HarpParser::shape(NamedExtents* named) {
   const Token& open = peek();
   expect("{", "before the numbers of a shape");
   Shape axes;
@@ -185,10 +186,39 @@ Shape HarpParser::shape() {
     if (axes.size() == kMaxShapeAxes) {
       refuse(peek(), format("a list may hold {} numbers", kMaxShapeAxes));
     }
-    axes.push_back(integer("a shape is a list such as {1, 28, 28}"));
+    const bool is_name = peek().kind == TokenKind::kName && !is_integer_text(expanded(peek()));
+    if (named != nullptr && (is_name || at_symbol("*", 1))) {
+      named->push_back(named_extent(axes.size()));
+      axes.push_back(0);
+    } else {
+      axes.push_back(integer("a shape is a list such as {1, 28, 28}"));
+    }
     if (accept(",") && at_symbol("}")) refuse(peek(), "a number is missing after the comma");
   }
   return axes;
+}
+
+// [factor *] axis [(+ | -) offset]
+NamedExtent HarpParser::named_extent(std::size_t position) {
+  NamedExtent made{static_cast<std::uint32_t>(position), {}, 1, 0};
+  const Token& first = peek();
+  if (at_symbol("*", 1)) {
+    made.factor = integer("how often the axis counts, as in {2*T}");
+    expect("*", "before the axis");
+  }
+  HarpName name = node_name("an axis, as in {T, 384}");
+  made.axis = name.text;
+  tree_.axis_uses.push_back(std::move(name));
+  if (at_symbol("+") || at_symbol("-")) {
+    const bool less = next().text == "-";
+    made.offset = integer("what is added to the axis, as in {T+1}");
+    if (less) made.offset = -made.offset;
+  }
+  if (made.factor < 1 || made.factor > kMaxAxisCeiling || made.offset < -kMaxAxisCeiling ||
+      made.offset > kMaxAxisCeiling) {
+    refuse(first, format("a factor is 1 to {0}, an offset at most {0}", kMaxAxisCeiling));
+  }
+  return made;
 }
 
 // 1/2 input
@@ -251,7 +281,8 @@ Attributes HarpParser::attributes(const LayerType& type) {
       refuse(token, format("{} takes {} values: {}", type.name, type.attributes.size(), known));
     }
     const auto is_it = [&](const AttributeSpec& spec) { return spec.name == name; };
-    if (std::none_of(type.attributes.begin(), type.attributes.end(), is_it)) {
+    if (!is_shared_attribute(name) &&
+        std::none_of(type.attributes.begin(), type.attributes.end(), is_it)) {
       refuse(token, format("{} has no attribute '{}'; it takes: {}", type.name, name, known));
     }
     if (made.contains(name)) refuse(token, format("'{}' is given twice", name));

@@ -17,6 +17,11 @@ struct HarpName {
   bool says_consumer = false;
 };
 
+struct HarpAxis {
+  AxisNode node;
+  std::size_t offset = 0;
+};
+
 struct HarpProducer {
   ProducerNode node;
   std::size_t offset = 0;
@@ -48,6 +53,9 @@ struct HarpArrow {
 
 struct HarpTree {
   std::string name = "graph";
+  std::vector<HarpAxis> axes;
+  /// Where shapes name an axis.
+  std::vector<HarpName> axis_uses;
   std::vector<HarpProducer> producers;
   std::vector<HarpLayer> layers;
   std::vector<HarpConsumer> consumers;

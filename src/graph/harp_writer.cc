@@ -23,9 +23,14 @@ std::string arrow_text(const std::string& activation) {
   return activation.empty() ? "->" : format("-({})->", activation);
 }
 
+std::string axis_text(const AxisNode& node) {
+  const std::string value = node.value == node.ceiling ? "" : format(" = {}", node.value);
+  return format("axis {}{} <= {};", node.name, value, node.ceiling);
+}
+
 std::string producer_text(const ProducerNode& node) {
   std::string text = format("producer {}", node.name);
-  if (node.shape) text += format(" {}", shape_text(*node.shape));
+  if (node.shape) text += format(" {}", named_shape_text(*node.shape, node.extents));
   if (node.dtype != DType::kFloat32) text += format(" {}", dtype_name(node.dtype));
   if (node.gradient_slots != 0) text += format(" gradients {}", node.gradient_slots);
   return text + ";";
@@ -33,7 +38,7 @@ std::string producer_text(const ProducerNode& node) {
 
 std::string consumer_text(const ConsumerNode& node) {
   std::string text = format("consumer {}", node.name);
-  if (node.shape) text += format(" {}", shape_text(*node.shape));
+  if (node.shape) text += format(" {}", named_shape_text(*node.shape, node.extents));
   if (node.gradient_slots != 0) text += format(" gradients {}", node.gradient_slots);
   return text + ";";
 }
@@ -96,6 +101,7 @@ std::string flows_text(const HarmonicGraph& graph) {
 
 std::string to_harp(const HarmonicGraph& graph) {
   std::string text = format("harmonic {} {{\n", label_text(graph.name()));
+  for (const AxisNode& node : graph.axes()) text += format("  {}\n", axis_text(node));
   for (const ProducerNode& node : graph.producers()) text += format("  {}\n", producer_text(node));
   for (const ConsumerNode& node : graph.consumers()) text += format("  {}\n", consumer_text(node));
   text += format("\n{}\n  cycle {{\n{}  }}\n}}\n", layers_text(graph.layers()), flows_text(graph));

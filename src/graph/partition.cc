@@ -13,6 +13,7 @@
 #include <harmonics/graph/units.h>
 
 #include "balance.h"
+#include "shared_attributes.h"
 #include "tensor_life.h"
 
 namespace harmonics::inline in_graph {
@@ -38,8 +39,10 @@ class Cutter {
     for (const TensorLife& life : lives) home_[life.name] = part_of_[life.owner];
     for (const ProducerNode& producer : graph_.producers()) {
       builders_[home_.at(producer.name)].add(producer);
+      follow(home_.at(producer.name), producer.extents);
     }
     for (const TensorLife& life : lives) add_boundaries(life);
+    add_axes();
     add_layers();
     add_consumers_and_taps();
     std::vector<HarmonicGraph> parts;
@@ -57,9 +60,25 @@ class Cutter {
     for (const auto& [part, gradients] : slots) {
       if (part == owner) continue;
       const std::string name = free_boundary_name(life.name, part);
-      builders_[owner].add(ConsumerNode{name, std::string(life.name), {}, spec.shape, gradients});
-      builders_[part].add(ProducerNode{name, spec.shape, spec.dtype, gradients});
+      const NamedExtents& extents = graph_.named_extents(life.name);
+      builders_[owner].add(
+          ConsumerNode{name, std::string(life.name), {}, spec.shape, gradients, extents});
+      builders_[part].add(ProducerNode{name, spec.shape, spec.dtype, gradients, extents});
+      follow(part, extents);
       boundaries_[{life.name, part}] = name;
+    }
+  }
+
+  void follow(std::size_t part, const NamedExtents& extents) {
+    for (const NamedExtent& extent : extents) followed_.emplace(part, extent.axis);
+  }
+
+  // A part knows the axes that its own producers follow.
+  void add_axes() {
+    for (std::size_t part = 0; part < builders_.size(); ++part) {
+      for (const AxisNode& axis : graph_.axes()) {
+        if (followed_.contains({part, axis.name})) builders_[part].add(axis);
+      }
     }
   }
 
@@ -83,6 +102,9 @@ class Cutter {
       // Its ratio or its target may live in another part.
       if (layer.type == "linear") layer.attributes["out"] = graph_.full_attributes(i).at("out");
       layer.ratio.reset();
+      if (const auto owner = tie_owner(graph_, i); owner && part_of_[*owner] != part_of_[i]) {
+        mark_tie_away(graph_, i, part_of_[*owner], layer);
+      }
       builders_[part_of_[i]].add(std::move(layer));
     }
   }
@@ -104,8 +126,36 @@ class Cutter {
   std::vector<GraphBuilder> builders_;
   std::set<std::string_view> taken_;  // names that boundaries must not repeat
   std::map<std::string_view, std::size_t> home_;
+  std::set<std::pair<std::size_t, std::string>> followed_;  // axes by part
   std::map<std::pair<std::string_view, std::size_t>, std::string> boundaries_;
 };
+
+// The earlier and the later layer of each tie to an owner that learns.
+std::vector<std::pair<std::size_t, std::size_t>> learning_ties(const HarmonicGraph& graph) {
+  std::vector<std::pair<std::size_t, std::size_t>> ties;
+  for (std::size_t i = 0; i < graph.layers().size(); ++i) {
+    const auto owner = tie_owner(graph, i);
+    if (owner && !is_frozen(graph.layers()[*owner]))
+      ties.emplace_back(std::min(i, *owner), std::max(i, *owner));
+  }
+  return ties;
+}
+
+// Where parts may begin: at each unit, or at each layer when there are too few units; where enough
+// are left, tied layers stay together.
+std::vector<std::size_t> cut_places(const HarmonicGraph& graph, std::size_t parts) {
+  std::vector<std::size_t> starts;
+  for (const Unit& unit : graph_units(graph)) starts.push_back(unit.first_layer);
+  if (parts > starts.size()) {
+    starts.resize(graph.layers().size());
+    std::iota(starts.begin(), starts.end(), std::size_t{0});
+  }
+  std::vector<std::size_t> together = starts;
+  for (const auto& [first, last] : learning_ties(graph)) {
+    std::erase_if(together, [&](std::size_t layer) { return first < layer && layer <= last; });
+  }
+  return together.size() >= parts ? together : starts;
+}
 
 void check_part_count(const HarmonicGraph& graph, std::size_t parts) {
   require_resolved(graph, "cut");
@@ -141,13 +191,7 @@ std::vector<std::size_t> balanced_first_layers(const HarmonicGraph& graph,
            weight);
     }
   }
-  // Where cuts may lie: before each unit, or before each layer when there are too few units.
-  std::vector<std::size_t> starts;
-  for (const Unit& unit : graph_units(graph)) starts.push_back(unit.first_layer);
-  if (weights.size() > starts.size()) {
-    starts.resize(graph.layers().size());
-    std::iota(starts.begin(), starts.end(), std::size_t{0});
-  }
+  const std::vector<std::size_t> starts = cut_places(graph, weights.size());
   std::vector<double> costs(starts.size(), 0.0);
   for (std::size_t layer = 0, piece = 0; layer < graph.layers().size(); ++layer) {
     if (piece + 1 < starts.size() && starts[piece + 1] == layer) ++piece;

@@ -170,6 +170,8 @@ void check_boundaries(const HarmonicGraph& whole, const Parts& parts, const Join
     EXPECT_EQ(sent.activation, "");
     EXPECT_EQ(parts[sender].spec(sent.input), parts[receiver].spec(name));
     EXPECT_EQ(sent.shape, received.shape);
+    EXPECT_EQ(sent.extents, received.extents);
+    EXPECT_EQ(received.extents, whole.named_extents(joined.origin(name))) << name;
     EXPECT_EQ(sent.gradient_slots, received.gradient_slots) << name;
     EXPECT_TRUE(crossings.emplace(joined.origin(name), receiver).second) << name;
 
@@ -248,6 +250,7 @@ void check_cut(const HarmonicGraph& whole, const Parts& parts) {
 RandomGraphOptions options_for(std::uint64_t seed) {
   RandomGraphOptions options;
   options.groups = seed % 3 == 0;
+  options.axes = seed % 5 == 0;
   return options;
 }
 
@@ -269,7 +272,8 @@ TEST(RandomGraphTest, KeepsItsPromises) {
     EXPECT_GE(users["input"], 2u) << seed;
     EXPECT_EQ(graph.layers().front().name, "stem");
     EXPECT_EQ(graph.layers().back().inputs.back(), "stem") << "the skip spans every cut";
-    EXPECT_EQ(types.contains("batch_norm"), seed % 2 == 1);
+    EXPECT_EQ(types.contains("batch_norm"), seed % 2 == 1 && graph.axes().empty());
+    EXPECT_EQ(graph.axes().empty(), seed % 5 != 0);
     EXPECT_EQ(types.contains("dropout"), seed % 2 == 1);
     EXPECT_FALSE(graph.taps().empty());
     EXPECT_FALSE(graph.consumers().empty());
@@ -287,6 +291,19 @@ TEST(PartitionPropertyTest, HoldsForEveryPartCount) {
       ASSERT_EQ(parts.size(), count);
       check_cut(graph, parts);
       if (HasFailure()) return;
+    }
+  }
+}
+
+// Cutting and giving an axis another value change places: the parts are those of the other graph.
+TEST(PartitionPropertyTest, PartsFollowTheirAxes) {
+  for (std::uint64_t seed = 0; seed < kSeeds; seed += 5) {
+    const HarmonicGraph graph = random_graph(seed, options_for(seed));
+    const std::vector<std::size_t> cut = {0, 2, 4};
+    const Parts at_once = cut_graph(graph.with_axes({{"T", 5}}), cut);
+    const Parts parts = cut_graph(graph, cut);
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+      EXPECT_EQ(parts[p].with_axes({{"T", 5}}), at_once[p]) << "seed " << seed << ", part " << p;
     }
   }
 }

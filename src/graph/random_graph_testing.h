@@ -20,6 +20,9 @@ struct RandomGraphOptions {
   std::int64_t max_width = 16;
   /// Runs of one to three layers share a group.
   bool groups = false;
+  /// Every tensor is a sequence along the axis T (of at most 12): {T, width}, {2*T+1, width} …
+  /// Without batch_norm, which takes no sequences.
+  bool axes = false;
 };
 
 /// Draws one graph; every choice comes from `random_`.
@@ -32,6 +35,10 @@ class RandomGraphMaker {
         builder_(format("random_{}", seed)) {}
 
   HarmonicGraph make() {
+    if (options_.axes) {
+      builder_.axis("T", 12);
+      length_ = Extent("T", 1 + static_cast<std::int64_t>(pick(2)), static_cast<int>(pick(2)));
+    }
     layers_ = options_.min_layers + pick(options_.max_layers - options_.min_layers + 1);
     add_producer("input", width());
     add_producer("side", width());
@@ -77,8 +84,16 @@ class RandomGraphMaker {
     --left_in_group_;
   }
 
+  void declare(const std::string& name, std::int64_t size) {
+    if (options_.axes) {
+      builder_.named_producer(name, {length_, size});
+    } else {
+      builder_.producer(name, Shape{size});
+    }
+  }
+
   void add_producer(const std::string& name, std::int64_t size) {
-    builder_.producer(name, Shape{size});
+    declare(name, size);
     tensors_.push_back({name, size});
   }
 
@@ -105,7 +120,7 @@ class RandomGraphMaker {
       const std::string name = format("layer{}", i);
       const Sized from = i < 2 ? tensors_[2] : i == 2 ? tensors_[0] : any();
       if (odd_ && i == norm_at) {
-        keep(name, "batch_norm", from);
+        keep(name, options_.axes ? "layer_norm" : "batch_norm", from);
       } else if (odd_ && i == dropout_at) {
         keep(name, "dropout", from);
       } else {
@@ -144,7 +159,9 @@ class RandomGraphMaker {
     const Sized other = any();
     if (from.width + other.width > options_.max_width) return linear(name, from.name, width());
     next_group();
-    builder_.layer(name, "concat", {}, {from.name, other.name}, activation());
+    Attributes along;
+    if (options_.axes) along["axis"] = std::int64_t{1};
+    builder_.layer(name, "concat", along, {from.name, other.name}, activation());
     tensors_.push_back({name, from.width + other.width});
   }
 
@@ -152,9 +169,13 @@ class RandomGraphMaker {
   // whose target is fresh data, the graph's own input, or another layer.
   void add_taps() {
     if (chance(2)) {
-      builder_.producer("label", Shape{}, DType::kInt64).tap("cross_entropy", "last", "label");
+      std::vector<Extent> shape;
+      if (options_.axes) shape.push_back(length_);
+      builder_.named_producer("label", shape, DType::kInt64);
+      builder_.tap("cross_entropy", "last", "label");
     } else {
-      builder_.producer("target", Shape{tensors_.back().width}).tap("mse", "last", "target");
+      declare("target", tensors_.back().width);
+      builder_.tap("mse", "last", "target");
     }
     if (chance(2)) return;
     const Sized prediction = tensors_[2 + pick(tensors_.size() - 2)];
@@ -165,7 +186,7 @@ class RandomGraphMaker {
     }
     if (target.empty() || chance(3)) {
       target = "second_target";
-      builder_.producer(target, Shape{prediction.width});
+      declare(target, prediction.width);
     }
     builder_.tap("mse", prediction.name, target, 0.5);
   }
@@ -174,6 +195,7 @@ class RandomGraphMaker {
   const bool odd_;
   Random random_;
   GraphBuilder builder_;
+  Extent length_ = 1;
   std::size_t layers_ = 0;
   std::vector<Sized> tensors_;  // what a layer may use so far: input, side, stem, …
   std::size_t group_ = 0;

@@ -14,7 +14,8 @@ namespace {
 std::int64_t trainable_elements(const LayerShape& shape) {
   std::int64_t count = 0;
   for (const ParameterSpec& parameter : shape.parameters) {
-    if (parameter.trainable) count += element_count(parameter.shape);
+    const bool elsewhere = !parameter.tied_to.empty() && !parameter.away;
+    if (parameter.trainable && !elsewhere) count += element_count(parameter.shape);
   }
   return count;
 }

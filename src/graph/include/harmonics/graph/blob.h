@@ -8,8 +8,10 @@
 
 namespace harmonics::inline in_graph {
 
-/// The version that encode_graph writes and the only one that decode_graph reads.
+/// The version that encode_graph writes. decode_graph reads this and the next.
 inline constexpr std::uint16_t kGraphBlobVersion = 1;
+/// The version of graphs with named axes, and of no others.
+inline constexpr std::uint16_t kGraphBlobAxesVersion = 2;
 
 /// The same graph always gives the same bytes, resolved or not.
 [[nodiscard]] Bytes encode_graph(const HarmonicGraph& graph);

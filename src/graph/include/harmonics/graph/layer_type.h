@@ -34,8 +34,13 @@ struct ParameterSpec {
   Shape shape;
   Init init = Init::kUniform;
   double scale = 0;
-  /// False for buffers such as running statistics: saved and digested, not trained.
+  /// False for buffers such as running statistics, and for all of a frozen layer: saved and
+  /// digested, not trained.
   bool trainable = true;
+  /// Set by the graph for a layer with `tie`: the full name of the parameter that this one is.
+  std::string tied_to = {};
+  /// The owner of a tied parameter lives in another part; this one holds a copy.
+  bool away = false;
 };
 
 /// What a layer type is asked: a layer's inputs (shapes without the batch axis) and its attributes,

@@ -36,7 +36,8 @@ namespace harmonics::inline in_graph {
 
 /// Cuts into `parts` pieces whose largest estimated cost (layer_cost in units.h) is as small as
 /// possible. Cuts lie between units (groups stay whole) while there are at least as many units as
-/// parts, else between any two layers. A count outside 1..layers is an Error, and so is a graph
+/// parts, else between any two layers; tied layers that learn stay in one part while there are
+/// places enough elsewhere. A count outside 1..layers is an Error, and so is a graph
 /// that is not resolved.
 [[nodiscard]] std::vector<HarmonicGraph> partition_graph(const HarmonicGraph& graph,
                                                          std::size_t parts);

@@ -1,0 +1,30 @@
+// Attributes that every layer takes (private to graph): `trainable=false` freezes its parameters,
+// `tie=other.weight` makes its `weight` the parameter of another layer.
+//
+// In a part of a cut graph whose owner of the parameter lives elsewhere, the tie reads
+// "other.weight@<part>", and `tie_start` says how the owner draws its start values.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+#include <harmonics/graph/graph.h>
+
+namespace harmonics::inline in_graph {
+
+[[nodiscard]] bool is_shared_attribute(std::string_view name);
+
+/// Throws an Error that names the layer unless these attributes have values of their kind.
+void check_shared_attributes(const LayerNode& layer);
+
+/// The layer that owns the parameter to which layer number `index` is tied; nothing for a layer
+/// that is not tied, or whose owner lives in another part already.
+[[nodiscard]] std::optional<std::size_t> tie_owner(const HarmonicGraph& graph, std::size_t index);
+
+/// Makes `layer`, a copy of number `index`, hold its tied parameter itself: its owner goes to
+/// `part`.
+void mark_tie_away(const HarmonicGraph& graph, std::size_t index, std::size_t part,
+                   LayerNode& layer);
+
+}  // namespace harmonics::inline in_graph

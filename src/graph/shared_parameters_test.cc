@@ -1,0 +1,115 @@
+// Frozen and tied parameters: `trainable=false` and `tie=other.weight`.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <harmonics/base/error.h>
+#include <harmonics/graph/blob.h>
+#include <harmonics/graph/harp.h>
+#include <harmonics/graph/partition.h>
+
+namespace harmonics::inline in_graph {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::string_view kText = R"(
+  producer ids {6} int64;
+  layer embed embedding(rows=10, width=4);
+  layer norm layer_norm(trainable=false);
+  layer head linear(10, bias=false, tie=embed.weight);
+  consumer out;
+  cycle { ids -> embed -> norm -> head -> out; }
+)";
+
+std::string refusal_of(const std::string& text) {
+  try {
+    (void)parse_harp(text);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string tied(const std::string& layer) {
+  return "producer ids {6} int64; layer embed embedding(rows=10, width=4);" + layer +
+         "cycle { ids -> embed -> head; }";
+}
+
+TEST(SharedParameters, AFrozenLayerTrainsNothing) {
+  const HarmonicGraph graph = parse_harp(kText);
+  for (const ParameterSpec& spec : graph.layer_shape(1).parameters) EXPECT_FALSE(spec.trainable);
+  EXPECT_TRUE(graph.layer_shape(0).parameters[0].trainable);
+}
+
+TEST(SharedParameters, ATiedWeightIsItsOwners) {
+  const HarmonicGraph graph = parse_harp(kText);
+  const ParameterSpec& own = graph.layer_shape(0).parameters[0];
+  const ParameterSpec& shared = graph.layer_shape(2).parameters[0];
+  EXPECT_EQ(shared.tied_to, "embed.weight");
+  EXPECT_FALSE(shared.away);
+  EXPECT_EQ(shared.init, own.init);
+  EXPECT_EQ(shared.scale, own.scale);
+  EXPECT_EQ(parameter_name(graph.layers()[2], shared), "embed.weight");
+  EXPECT_EQ(graph.parameter_count(), 40);
+}
+
+TEST(SharedParameters, TextAndBytesKeepThem) {
+  const HarmonicGraph graph = parse_harp(kText);
+  EXPECT_EQ(parse_harp(to_harp(graph)), graph);
+  EXPECT_EQ(decode_graph(encode_graph(graph)), graph);
+}
+
+TEST(SharedParameters, BothPartsOfACutHoldATiedTensor) {
+  const HarmonicGraph graph = parse_harp(kText);
+  const std::vector<HarmonicGraph> parts = cut_graph(graph, std::vector<std::size_t>{0, 1, 2});
+  const ParameterSpec& own = graph.layer_shape(0).parameters[0];
+  const ParameterSpec& copy = parts[2].layer_shape(0).parameters[0];
+  EXPECT_TRUE(copy.away);
+  EXPECT_EQ(parameter_name(parts[2].layers()[0], copy), "embed.weight");
+  EXPECT_EQ(copy.init, own.init);
+  EXPECT_EQ(copy.scale, own.scale);
+  EXPECT_TRUE(copy.trainable);
+  for (const HarmonicGraph& part : parts) {
+    EXPECT_EQ(parse_harp(to_harp(part)), part);
+    EXPECT_EQ(decode_graph(encode_graph(part)), part);
+    EXPECT_EQ(cut_graph(part, std::vector<std::size_t>{0})[0].layers(), part.layers());
+  }
+  // One part: both stay as they are.
+  EXPECT_FALSE(cut_graph(graph, std::vector<std::size_t>{0})[0].layer_shape(2).parameters[0].away);
+}
+
+TEST(SharedParameters, ABalancedCutKeepsTiedLayersTogetherWhereItCan) {
+  const HarmonicGraph graph = parse_harp(R"(
+    producer x {4};
+    layer a linear(4); layer b linear(4); layer c linear(4, tie=b.weight); layer d linear(4);
+    cycle { x -> a -> b -> c -> d; })");
+  const auto cuts = [&](std::size_t parts) {
+    return balanced_first_layers(graph, std::vector<double>(parts, 1.0));
+  };
+  EXPECT_THAT(cuts(2), testing::Not(testing::Contains(2U)));
+  EXPECT_EQ(cuts(3), std::vector<std::size_t>({0, 1, 3}));
+  EXPECT_EQ(cuts(4), std::vector<std::size_t>({0, 1, 2, 3}));
+}
+
+TEST(SharedParameters, MistakesNameTheLayer) {
+  EXPECT_THAT(refusal_of(tied("layer head linear(10, tie=embed.wieght);")),
+              HasSubstr("layer 'head' (linear) cannot be tied to 'embed.wieght': there is no such "
+                        "parameter; did you mean 'embed.weight'?"));
+  EXPECT_THAT(refusal_of(tied("layer head linear(9, tie=embed.weight);")),
+              HasSubstr("that is float32 of {10, 4}, this layer needs float32 of {9, 4}"));
+  EXPECT_THAT(refusal_of(tied("layer head linear(10, tie=head.weight);")), HasSubstr("its own"));
+  EXPECT_THAT(refusal_of(tied("layer head identity(tie=embed.weight);")),
+              HasSubstr("it has no parameter 'weight'"));
+  EXPECT_THAT(refusal_of(tied("layer head linear(10, tie=embed);")),
+              HasSubstr("'tie' names a parameter, as in tie=embedding.weight"));
+  EXPECT_THAT(refusal_of(tied("layer head linear(10, tie=\"embed.weight@0\");")),
+              HasSubstr("'tie_start' and a tie to another part belong together"));
+  EXPECT_THAT(refusal_of(tied("layer head linear(10, trainable=7);")),
+              HasSubstr("'trainable' is true or false"));
+  EXPECT_THAT(refusal_of("producer x {4}; layer a linear(4); layer b linear(4, tie=a.weight);"
+                         "layer c linear(4, tie=b.weight); cycle { x -> a -> b -> c; }"),
+              HasSubstr("that is tied itself, to 'a.weight': name that one"));
+}
+
+}  // namespace
+}  // namespace harmonics::inline in_graph
