@@ -2,13 +2,40 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <utility>
+#include <vector>
 
 namespace harmonics::inline in_data {
 
-BatchProducer::BatchProducer(ProducerPtr source, std::int64_t batch_size)
+namespace {
+
+// The batch {rows, n, …} without what lies beyond the longest of its samples.
+Tensor trimmed_to_longest(const Tensor& batch, std::span<const std::int64_t> lengths) {
+  if (lengths.empty() || batch.shape().size() < 2) return batch;
+  const std::int64_t longest = std::ranges::max(lengths);
+  Shape shape = batch.shape();
+  if (longest < 1 || longest > shape[1]) {
+    fail(ErrorCode::kInternal, "a sample of length {} where {} is the most", longest, shape[1]);
+  }
+  if (longest == shape[1]) return batch;
+  const std::size_t from = batch.bytes().size() / static_cast<std::size_t>(shape[0]);
+  shape[1] = longest;
+  Tensor trimmed = Tensor::empty(shape, batch.dtype());
+  const std::span<std::byte> out = trimmed.mutable_bytes();
+  const std::size_t each = out.size() / static_cast<std::size_t>(shape[0]);
+  for (std::size_t row = 0; row < static_cast<std::size_t>(shape[0]); ++row) {
+    std::ranges::copy(batch.bytes().subspan(row * from, each), out.subspan(row * each).begin());
+  }
+  return trimmed;
+}
+
+}  // namespace
+
+BatchProducer::BatchProducer(ProducerPtr source, std::int64_t batch_size, BatchLength length)
     : ChainedProducer(std::move(source), "BatchProducer"),
       batch_size_(batch_size),
+      length_(length),
       position_(this->source().position()) {
   require_samples("BatchProducer");
   if (batch_size < 1 || batch_size > kMaxBatchSize) {
@@ -38,10 +65,13 @@ std::optional<Tensor> BatchProducer::next() {
   Shape shape = {wanted};
   shape.insert(shape.end(), spec.shape.begin(), spec.shape.end());
   Tensor batch = Tensor::empty(std::move(shape), spec.dtype);
+  std::vector<std::int64_t> lengths;
+  if (length_ == BatchLength::kLongest) lengths = source().lengths_ahead(wanted);
   const std::int64_t got = source().next_rows(wanted, batch.mutable_bytes());
   if (got == 0) return std::nullopt;
   ++position_.delivered;
-  return got == wanted ? batch : batch.slice(0, got);
+  if (got < wanted) batch = batch.slice(0, got);
+  return trimmed_to_longest(batch, lengths);
 }
 
 void BatchProducer::skip(std::int64_t count) {

@@ -41,6 +41,8 @@ std::int64_t Producer::next_rows(std::int64_t count, std::span<std::byte> out) {
   return done;
 }
 
+std::vector<std::int64_t> Producer::lengths_ahead(std::int64_t /*count*/) { return {}; }
+
 void Producer::skip(std::int64_t count) {
   while (count > 0 && next()) --count;
 }
@@ -76,6 +78,17 @@ std::int64_t IndexedProducer::next_rows(std::int64_t count, std::span<std::byte>
            out.first(static_cast<std::size_t>(count) * sample_bytes(sample_spec())));
   position_.delivered += count;
   return count;
+}
+
+std::vector<std::int64_t> IndexedProducer::row_lengths(std::span<const std::int64_t> /*rows*/) {
+  return {};
+}
+
+std::vector<std::int64_t> IndexedProducer::lengths_ahead(std::int64_t count) {
+  count = std::clamp<std::int64_t>(row_count() - position_.delivered, 0, count);
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(count));
+  std::iota(rows.begin(), rows.end(), position_.delivered);
+  return row_lengths(rows);
 }
 
 void IndexedProducer::skip(std::int64_t count) {

@@ -56,17 +56,27 @@ std::int64_t ShuffleProducer::next_rows(std::int64_t count, std::span<std::byte>
   return got;
 }
 
-std::int64_t ShuffleProducer::gather_indexed(std::int64_t count, std::span<std::byte> out) {
+// The next rows of an indexed source, in this epoch's order.
+std::span<const std::int64_t> ShuffleProducer::rows_ahead(std::int64_t count) {
   if (!ordered_) {
     draw_order(order_, static_cast<std::size_t>(indexed_->row_count()), position_.order, 0);
     ordered_ = true;
   }
   count = std::clamp<std::int64_t>(std::ssize(order_) - position_.delivered, 0, count);
-  if (count == 0) return 0;
-  const auto rows = std::span(order_).subspan(static_cast<std::size_t>(position_.delivered),
-                                              static_cast<std::size_t>(count));
+  return std::span(order_).subspan(static_cast<std::size_t>(position_.delivered),
+                                   static_cast<std::size_t>(count));
+}
+
+std::int64_t ShuffleProducer::gather_indexed(std::int64_t count, std::span<std::byte> out) {
+  const std::span<const std::int64_t> rows = rows_ahead(count);
+  if (rows.empty()) return 0;
   indexed_->read(rows, out.first(rows.size() * sample_bytes(sample_spec())));
-  return count;
+  return std::ssize(rows);
+}
+
+std::vector<std::int64_t> ShuffleProducer::lengths_ahead(std::int64_t count) {
+  if (indexed_ == nullptr) return {};
+  return indexed_->row_lengths(rows_ahead(count));
 }
 
 std::int64_t ShuffleProducer::gather_window(std::int64_t count, std::span<std::byte> out) {

@@ -20,12 +20,20 @@ SliceProducer::SliceProducer(IndexedProducerPtr source, std::vector<std::int64_t
   }
 }
 
+std::vector<std::int64_t> SliceProducer::of_source(std::span<const std::int64_t> rows) const {
+  std::vector<std::int64_t> found;
+  found.reserve(rows.size());
+  for (const std::int64_t row : rows) found.push_back(rows_.at(static_cast<std::size_t>(row)));
+  return found;
+}
+
 void SliceProducer::read(std::span<const std::int64_t> rows, std::span<std::byte> out) {
   check_read(rows, out);
-  std::vector<std::int64_t> of_source;
-  of_source.reserve(rows.size());
-  for (const std::int64_t row : rows) of_source.push_back(rows_[static_cast<std::size_t>(row)]);
-  source_->read(of_source, out);
+  source_->read(of_source(rows), out);
+}
+
+std::vector<std::int64_t> SliceProducer::row_lengths(std::span<const std::int64_t> rows) {
+  return source_->row_lengths(of_source(rows));
 }
 
 Split train_test_split(const IndexedProducerPtr& source, double fraction, std::uint64_t seed) {

@@ -23,6 +23,9 @@ class CacheProducer final : public IndexedProducer {
   [[nodiscard]] TensorSpec sample_spec() const override { return source_->sample_spec(); }
   [[nodiscard]] std::int64_t row_count() const override { return source_->row_count(); }
   void read(std::span<const std::int64_t> rows, std::span<std::byte> out) override;
+  [[nodiscard]] std::vector<std::int64_t> row_lengths(std::span<const std::int64_t> rows) override {
+    return source_->row_lengths(rows);
+  }
 
   /// False when the source is too large.
   [[nodiscard]] bool caches() const { return stored_ != nullptr; }

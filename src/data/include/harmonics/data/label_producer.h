@@ -26,6 +26,9 @@ class LabelProducer final : public IndexedProducer, public RowPlaces {
   /// As the source says it; row and element where it does not.
   [[nodiscard]] std::string place_of(std::int64_t row, std::size_t element) const override;
   void read(std::span<const std::int64_t> rows, std::span<std::byte> out) override;
+  [[nodiscard]] std::vector<std::int64_t> row_lengths(std::span<const std::int64_t> rows) override {
+    return source_->row_lengths(rows);
+  }
 
  private:
   const IndexedProducerPtr source_;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include <harmonics/tensor/tensor.h>
 
@@ -51,6 +52,9 @@ class Producer {
   /// tensor per sample. Not for a batched producer. Like next(), an Error leaves the producer where
   /// it was.
   [[nodiscard]] virtual std::int64_t next_rows(std::int64_t count, std::span<std::byte> out);
+  /// How far each of the next `count` samples (fewer at the end of the epoch) fills its first axis;
+  /// from there on a sample is padding. Nothing where all samples are whole. Does not move.
+  [[nodiscard]] virtual std::vector<std::int64_t> lengths_ahead(std::int64_t count);
   /// Passes over the next `count` tensors (fewer at the end of the epoch) without making them.
   virtual void skip(std::int64_t count);
 
@@ -70,6 +74,11 @@ class IndexedProducer : public Producer {
   /// A row outside 0..size()-1 is an Error.
   virtual void read(std::span<const std::int64_t> rows, std::span<std::byte> out) = 0;
 
+  /// For samples of unequal length, such as texts: how far each of these rows fills its first axis,
+  /// 1 to the extent that sample_spec() says; `read` fills the rest with zeros, or with what marks
+  /// padding in this source. Nothing where all samples are whole.
+  [[nodiscard]] virtual std::vector<std::int64_t> row_lengths(std::span<const std::int64_t> rows);
+
   [[nodiscard]] std::optional<std::int64_t> size() const final { return row_count(); }
   [[nodiscard]] virtual std::int64_t row_count() const = 0;
 
@@ -77,6 +86,7 @@ class IndexedProducer : public Producer {
   void begin_epoch(const SampleOrder& order) override;
   [[nodiscard]] std::optional<Tensor> next() override;
   [[nodiscard]] std::int64_t next_rows(std::int64_t count, std::span<std::byte> out) override;
+  [[nodiscard]] std::vector<std::int64_t> lengths_ahead(std::int64_t count) override;
   void skip(std::int64_t count) override;
   [[nodiscard]] ProducerPosition position() const override { return position_; }
 

@@ -33,10 +33,13 @@ class ShuffleProducer final : public ChainedProducer {
   void begin_epoch(const SampleOrder& order) override;
   [[nodiscard]] std::optional<Tensor> next() override;
   [[nodiscard]] std::int64_t next_rows(std::int64_t count, std::span<std::byte> out) override;
+  /// Known for an indexed source alone; in a window of a stream every sample counts as whole.
+  [[nodiscard]] std::vector<std::int64_t> lengths_ahead(std::int64_t count) override;
   void skip(std::int64_t count) override;
   [[nodiscard]] ProducerPosition position() const override { return position_; }
 
  private:
+  [[nodiscard]] std::span<const std::int64_t> rows_ahead(std::int64_t count);
   [[nodiscard]] std::int64_t gather_indexed(std::int64_t count, std::span<std::byte> out);
   [[nodiscard]] std::int64_t gather_window(std::int64_t count, std::span<std::byte> out);
   void load_window(std::int64_t number);

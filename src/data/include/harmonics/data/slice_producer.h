@@ -17,11 +17,14 @@ class SliceProducer final : public IndexedProducer {
   [[nodiscard]] TensorSpec sample_spec() const override { return source_->sample_spec(); }
   [[nodiscard]] std::int64_t row_count() const override { return std::ssize(rows_); }
   void read(std::span<const std::int64_t> rows, std::span<std::byte> out) override;
+  [[nodiscard]] std::vector<std::int64_t> row_lengths(std::span<const std::int64_t> rows) override;
 
   /// The rows of the source.
   [[nodiscard]] const std::vector<std::int64_t>& rows() const { return rows_; }
 
  private:
+  [[nodiscard]] std::vector<std::int64_t> of_source(std::span<const std::int64_t> rows) const;
+
   IndexedProducerPtr source_;
   std::vector<std::int64_t> rows_;
 };
