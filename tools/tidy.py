@@ -17,8 +17,6 @@ import cpp_scan  # noqa: E402
 
 FILE_LINES, TEST_FILE_LINES = 600, 900
 FUNCTION_LINES, FUNCTION_PARAMETERS, FUNCTION_NESTING = 60, 5, 3
-# Functions that nest deeper, from before the rule. The list only shrinks: one that is straight must leave it.
-NESTED_BEFORE = {'OpenClBackend::run_taps', 'ReplicaSums::ReplicaSums', 'TorchBackend::run', 'boundaries_of'}
 
 BANNED_WORDS = {'util', 'utils', 'helper', 'helpers', 'common', 'misc', 'manager', 'impl'}
 # Words that mean one thing (DESIGN: one idea, one name): where types and files may carry them. A worker is a process of
@@ -142,13 +140,10 @@ def check_nesting(tree, path, functions):
     if is_test(path):
         return
     for function in functions:
-        if function.nesting > FUNCTION_NESTING and function.name not in NESTED_BEFORE:
+        if function.nesting > FUNCTION_NESTING:
             tree.report(path, function.first_line, 'nesting',
                         f"'{function.name}' has {function.nesting} blocks in each other, at most {FUNCTION_NESTING}: "
                         'leave early, or give the inner ones a name')
-        elif function.nesting <= FUNCTION_NESTING and function.name in NESTED_BEFORE:
-            tree.report(path, function.first_line, 'nesting',
-                        f"'{function.name}' is straight: take it out of NESTED_BEFORE (tools/tidy.py)")
 
 
 def python_functions(text):

@@ -122,39 +122,47 @@ at::Tensor TorchBackend::compute(const LayerStep& step, const MicroBatch& micro_
   });
 }
 
+namespace {
+
+/// What a layer computes with: in training a part of the graph that gradients walk.
+at::Tensor taken(const Flight& flight, const Use& input, bool training) {
+  const at::Tensor& value = flight.values[input.slot];
+  if (!training) return value;
+  return input.use == kNoUse ? value.detach() : flight.aliases[input.slot][input.use];
+}
+
+/// A gradient that crosses a boundary is contiguous; so it is everywhere.
+void keep_gradient_contiguous(const at::Tensor& output) {
+  output.register_hook([](const at::Tensor& gradient) { return gradient.contiguous(); });
+}
+
+}  // namespace
+
+// Where gradients end: one for each use of what entered.
+void TorchBackend::add_leaves(Flight& flight) const {
+  flight.aliases.resize(program_.slot_count);
+  for (std::size_t slot = 0; slot < graph_.producers().size(); ++slot) {
+    for (std::uint32_t use = 0; use < program_.use_counts[slot]; ++use) {
+      flight.aliases[slot].push_back(flight.values[slot].detach().requires_grad_(true));
+    }
+  }
+}
+
 Flight TorchBackend::run(const MicroBatch& micro_batch, Tensors values, Mode mode) const {
   Flight flight;
   flight.values = std::move(values);
   flight.batch_samples = micro_batch.batch_samples;
   const bool training = mode == Mode::kTrain;
-  if (training) {
-    flight.aliases.resize(program_.slot_count);
-    for (std::size_t slot = 0; slot < graph_.producers().size(); ++slot) {
-      for (std::uint32_t use = 0; use < program_.use_counts[slot]; ++use) {
-        flight.aliases[slot].push_back(flight.values[slot].detach().requires_grad_(true));
-      }
-    }
-  }
+  if (training) add_leaves(flight);
   Tensors inputs;
   for (const LayerStep& step : program_.layers) {
     inputs.clear();
-    for (const Use& input : step.inputs) {
-      const at::Tensor& value = flight.values[input.slot];
-      if (!training) {
-        inputs.push_back(value);
-      } else {
-        inputs.push_back(input.use == kNoUse ? value.detach()
-                                             : flight.aliases[input.slot][input.use]);
-      }
-    }
+    for (const Use& input : step.inputs) inputs.push_back(taken(flight, input, training));
     at::Tensor output = compute(step, micro_batch, mode, inputs);
     if (!training) {
       for (const std::uint32_t slot : step.last_reads) flight.values[slot].reset();
     } else if (const std::uint32_t uses = program_.use_counts[step.output]; uses > 0) {
-      if (output.requires_grad()) {
-        // A gradient that crosses a boundary is contiguous; so it is everywhere.
-        output.register_hook([](const at::Tensor& gradient) { return gradient.contiguous(); });
-      }
+      if (output.requires_grad()) keep_gradient_contiguous(output);
       flight.aliases[step.output] =
           uses > 1 && output.requires_grad() ? fan_out(output, uses) : Tensors(uses, output);
     }

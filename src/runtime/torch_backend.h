@@ -64,6 +64,7 @@ class TorchBackend final : public StageBackend {
   Tensors collect(const NamedTensors& inputs, bool with_targets) const;
   at::Tensor compute(const LayerStep& step, const MicroBatch& micro_batch, Mode mode,
                      const Tensors& inputs) const;
+  void add_leaves(Flight& flight) const;
   Flight run(const MicroBatch& micro_batch, Tensors values, Mode mode) const;
   void run_taps(Flight& flight, Mode mode, TapReport& report) const;
   NamedTensors leave(const Flight& flight, Mode mode) const;

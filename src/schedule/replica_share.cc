@@ -70,18 +70,19 @@ ReplicaSums::ReplicaSums(std::span<const Stage> stages, const ReplicaShare& shar
                          NamedTensors before)
     : share_(share), before_(std::move(before)) {
   for (const Stage& stage : stages) {
-    const HarmonicGraph& graph = stage.graph();
-    for (std::size_t i = 0; i < graph.layers().size(); ++i) {
-      const LayerShape& shape = graph.layer_shape(i);
-      const DType dtype = shape.output.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
-      for (const ParameterSpec& spec : shape.parameters) {
-        const std::string name = graph.layers()[i].name + "." + spec.name;
-        if (spec.trainable) {
-          trained_.emplace(name, TensorSpec{spec.shape, dtype});
-        } else {
-          buffers_.emplace(name, Buffer{{spec.shape, dtype}, kept_share(graph, i)});
-        }
-      }
+    for (std::size_t i = 0; i < stage.graph().layers().size(); ++i) add_layer(stage.graph(), i);
+  }
+}
+
+void ReplicaSums::add_layer(const HarmonicGraph& graph, std::size_t index) {
+  const LayerShape& shape = graph.layer_shape(index);
+  const DType dtype = shape.output.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+  for (const ParameterSpec& spec : shape.parameters) {
+    const std::string name = graph.layers()[index].name + "." + spec.name;
+    if (spec.trainable) {
+      trained_.emplace(name, TensorSpec{spec.shape, dtype});
+    } else {
+      buffers_.emplace(name, Buffer{{spec.shape, dtype}, kept_share(graph, index)});
     }
   }
 }

@@ -56,6 +56,7 @@ class ReplicaSums {
     /// What one micro-batch leaves of the old value, for running means; nothing for other buffers.
     std::optional<double> keeps;
   };
+  void add_layer(const HarmonicGraph& graph, std::size_t index);
   [[nodiscard]] Tensor buffer_summand(const std::string& name, const Tensor& after) const;
 
   std::map<std::string, TensorSpec> trained_;

@@ -34,15 +34,16 @@ void check_signer(const SecurePart& part, const Roster& roster,
                (folder / (part.signer + ".pub")).string(), key_text(*known), part.signer);
 }
 
+bool enters(const PartRecord& part, const std::string& boundary) {
+  return std::ranges::find(part.entering, boundary, &BoundaryEnd::name) != part.entering.end();
+}
+
 std::vector<BoundaryEntry> boundaries_of(const std::vector<PartRecord>& parts) {
   std::vector<BoundaryEntry> boundaries;
   for (const PartRecord& from : parts) {
     for (const BoundaryEnd& end : from.leaving) {
       for (const PartRecord& to : parts) {
-        if (std::ranges::find(to.entering, end.name, &BoundaryEnd::name) == to.entering.end()) {
-          continue;
-        }
-        boundaries.push_back({end.name, from.name, to.name});
+        if (enters(to, end.name)) boundaries.push_back({end.name, from.name, to.name});
       }
     }
   }

@@ -106,9 +106,6 @@ class Tidy(unittest.TestCase):
                       'switch (y) { default: break; }', 'if (y) {} else { h(); }', 'do { h(); } while (y);'):
             self.expect('nesting', {'src/base/a.cc': '\n' + deep % inner}, line=2)
             self.assertEqual(self.findings({'src/base/a_test.cc': deep % inner}), [])
-        known = sorted(tidy.NESTED_BEFORE)[0]
-        self.expect('nesting', {'src/base/a.cc': f'void {known}() {{\n}}\n'})
-        self.assertEqual(self.findings({'src/base/a.cc': deep.replace(' f()', f' {known}()') % 'do { h(); } while (y);'}), [])
 
     def test_names(self):
         self.expect('name', {'src/base/string_util.h': '#pragma once\n'})

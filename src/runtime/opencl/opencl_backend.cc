@@ -205,6 +205,22 @@ DeviceTensor OpenClBackend::compute(std::size_t layer, Flight& flight, LayerTrac
   return active;
 }
 
+namespace {
+
+void judge(const TapStep& tap, const Tensor& right, std::int64_t classes, TapReport& report) {
+  for (const std::int32_t judged : right.values<std::int32_t>()) {
+    if (judged < 0) {
+      fail(ErrorCode::kInvalidArgument,
+           "the loss of '{}': a target is no class id of the prediction's {} classes",
+           tap.prediction_name, classes);
+    }
+    report.correct += judged;
+    ++report.judged;
+  }
+}
+
+}  // namespace
+
 void OpenClBackend::run_taps(Flight& flight, TapReport& report) {
   for (std::size_t i = 0; i < program_.taps.size(); ++i) {
     const TapStep& tap = program_.taps[i];
@@ -216,16 +232,8 @@ void OpenClBackend::run_taps(Flight& flight, TapReport& report) {
     for (const float loss : samples.values<float>()) sum += loss;
     report.loss_sum += tap.weight * sum;
     if (tap.judges) {
-      const Tensor right = queue_->download(losses.right);
-      for (const std::int32_t judged : right.values<std::int32_t>()) {
-        if (judged < 0) {
-          fail(ErrorCode::kInvalidArgument,
-               "the loss of '{}': a target is no class id of the prediction's {} classes",
-               tap.prediction_name, flight.values[tap.prediction.slot].shape.back());
-        }
-        report.correct += judged;
-        ++report.judged;
-      }
+      judge(tap, queue_->download(losses.right), flight.values[tap.prediction.slot].shape.back(),
+            report);
     }
     flight.losses.push_back(std::move(losses));
   }
