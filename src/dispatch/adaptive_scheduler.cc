@@ -19,11 +19,11 @@ constexpr std::size_t kProbeRows = 1;
 constexpr std::size_t kGrowth = 32;
 /// Before latency and rate are told apart.
 constexpr std::size_t kProbeGrowth = 4;
-/// Sub-batches that wait at a device beyond one per worker, so that it never idles between two.
+/// Sub-batches that wait at a device beyond one per lane, so that it never idles between two.
 constexpr std::size_t kAhead = 1;
 /// Such a sub-batch is given out when the device needs it within this time, not earlier.
 constexpr Nanoseconds kSoon = std::chrono::milliseconds(5);
-/// Sub-batches that a run has at least on a device with several workers: fewer hardly overlap.
+/// Sub-batches that a run has at least on a device with several lanes: fewer hardly overlap.
 constexpr std::size_t kOverlapped = 16;
 /// How many times its usual deviation a device that has one piece to do is given to be late.
 constexpr double kCaution = 2;
@@ -306,7 +306,7 @@ std::optional<WorkAssignment> AdaptiveScheduler::repeat(const RunView& view) con
 
 void AdaptiveScheduler::finished(const FinishedWork& work) {
   Learner& learner = learners_[work.device];
-  // With several workers sub-batches overlap: the device was busy with this one from the end of the
+  // With several lanes sub-batches overlap: the device was busy with this one from the end of the
   // one before.
   const Nanoseconds from = std::max(work.started, learner.last_ended);
   // The first one of a run had nothing to overlap with, and would pass for a slow one.

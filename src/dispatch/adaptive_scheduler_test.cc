@@ -90,7 +90,7 @@ TEST(Adaptive, ADeviceThatCannotBeReliedOnSeldomDelaysTheEnd) {
   auto timeline = std::make_shared<SimulatedTimeline>();
   Random random(5, "unreliable");
   const Fault varies = [&](const Slice& slice, const WorkDevice& device) {
-    if (device.rows_per_second > 1e4) return;  // only one worker draws: no race
+    if (device.rows_per_second > 1e4) return;  // only one lane draws: no race
     const double share = random.below(3) == 0 ? 1.5 : 0;
     const double extra = share * (0.17 + static_cast<double>(slice.size()) / 3000);
     timeline->pause_until(timeline->now() + Nanoseconds(static_cast<std::int64_t>(1e9 * extra)),
@@ -152,7 +152,7 @@ TEST(Adaptive, OutOfMemoryHalvesAndIsRemembered) {
   int refused = 0;
   const Fault small_memory = [&](const Slice& slice, const WorkDevice& device) {
     if (device.rows_per_second < 1e6 || slice.size() <= limit) return;
-    ++refused;  // one worker per device: no race
+    ++refused;  // one lane per device: no race
     fail(ErrorCode::kResourceExhausted, "{} rows are too many", slice.size());
   };
   const double bound = efficiency(scheduler, 1, small_memory);
@@ -261,7 +261,7 @@ TEST(Adaptive, LateWorkIsRepeatedAndCountsOnce) {
   const auto timeline = std::make_shared<SimulatedTimeline>();
   AdaptiveScheduler scheduler(AdaptiveConfig{
       .devices = {"emulated:1e5,0", "emulated:1e6,1000s#late"}, .repeat_late = true});
-  Nanoseconds first{0}, last{0};  // of one worker
+  Nanoseconds first{0}, last{0};  // of one lane
   RowDispatcher dispatcher(scheduler,
                            {.run =
                                 [&](Slice&& slice, const WorkDevice& device) {
@@ -341,7 +341,7 @@ TEST(Adaptive, ABusyDeviceGetsItsNextWorkShortlyBeforeItNeedsIt) {
   EXPECT_GT(next->rows, 0U);
 }
 
-// The first sub-batch of a run takes 300 ms on a device with two workers, where the ones that
+// The first sub-batch of a run takes 300 ms on a device with two lanes, where the ones that
 // overlap keep it busy for 30 ms each.
 TEST(Adaptive, WhatOverlapsNothingYetIsNotTakenForSlow) {
   constexpr std::size_t kRows = 29'000;
@@ -370,7 +370,7 @@ TEST(Adaptive, WhatOverlapsNothingYetIsNotTakenForSlow) {
   loads[0].lanes = 1;
   warm.begin_run(view);
   warm.finished({.rows = kRows, .started = at(100), .ended = at(130)});
-  EXPECT_GT(rate(), slower) << "a single worker overlaps nothing: all are measured";
+  EXPECT_GT(rate(), slower) << "a single lane overlaps nothing: all are measured";
 }
 
 // --- what is kept ---

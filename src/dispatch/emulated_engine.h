@@ -8,7 +8,7 @@
 
 namespace harmonics::inline in_dispatch {
 
-/// Computes one sub-batch at a time. With several workers a sub-batch's latency (its copy) passes
+/// Computes one sub-batch at a time. With several lanes a sub-batch's latency (its copy) passes
 /// while another one computes, as it does on a GPU with several streams. Thread safe.
 class EmulatedEngine {
  public:

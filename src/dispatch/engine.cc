@@ -11,14 +11,14 @@
 #include <harmonics/base/listed.h>
 
 #include "emulated_engine.h"
+#include "lane_layout.h"
 #include "run_state.h"
-#include "worker_layout.h"
 
 namespace harmonics::inline in_dispatch {
 namespace {
 
 // One thread of a device.
-struct Worker {
+struct Lane {
   WorkDevice device;
   std::size_t device_index = 0;
   std::size_t number = 0;
@@ -49,18 +49,18 @@ struct DispatchEngine::Core {
 
   void spawn();
   void join();
-  void thread_main(Worker& worker);
-  void work(Worker& worker, std::unique_lock<std::mutex>& lock);
-  void compute_one(Worker& worker, std::unique_lock<std::mutex>& lock);
-  [[nodiscard]] Outcome compute(Worker& worker, const Claim& claim);
-  [[nodiscard]] bool compute_unsafely(Worker& worker, const Claim& claim, ChunkPhases& phases);
-  void pass_time(Worker& worker, const Claim& claim, Nanoseconds submitted, ChunkPhases& phases);
+  void thread_main(Lane& lane);
+  void work(Lane& lane, std::unique_lock<std::mutex>& lock);
+  void compute_one(Lane& lane, std::unique_lock<std::mutex>& lock);
+  [[nodiscard]] Outcome compute(Lane& lane, const Claim& claim);
+  [[nodiscard]] bool compute_unsafely(Lane& lane, const Claim& claim, ChunkPhases& phases);
+  void pass_time(Lane& lane, const Claim& claim, Nanoseconds submitted, ChunkPhases& phases);
   void report(std::unique_lock<std::mutex>& lock);
-  void go_on(const Worker* self);
+  void go_on(const Lane* self);
   void run_in_caller(std::unique_lock<std::mutex>& lock);
   void await_drained(std::unique_lock<std::mutex>& lock);
-  void sleep(Worker& worker, std::unique_lock<std::mutex>& lock);
-  void rouse(Worker& worker);
+  void sleep(Lane& lane, std::unique_lock<std::mutex>& lock);
+  void rouse(Lane& lane);
   void rouse_device(std::size_t device);
 
   WorkScheduler& scheduler;
@@ -69,9 +69,9 @@ struct DispatchEngine::Core {
   const InitThread init_thread;
   const std::shared_ptr<Timeline> timeline;
   std::vector<EmulatedEngine> emulated;
-  std::vector<std::unique_ptr<Worker>> workers;
-  /// First worker of each device, and one past the last.
-  std::vector<std::size_t> first_worker;
+  std::vector<std::unique_ptr<Lane>> lanes;
+  /// First lane of each device, and one past the last.
+  std::vector<std::size_t> first_lane;
 
   std::mutex mutex;
   std::condition_variable changed;  // for the thread that called start, wait or the constructor
@@ -95,33 +95,33 @@ DispatchEngine::Core::Core(WorkScheduler& wanted, DispatchOptions given, InitThr
       timeline(options.timeline ? options.timeline : std::make_shared<RealTimeline>()),
       emulated(wanted.devices().size()),
       state(wanted, row_caps(wanted, options), lanes_of(wanted.devices(), options)) {
-  for (const WorkDevice& device : worker_devices(wanted.devices(), options)) {
-    auto worker = std::make_unique<Worker>();
-    worker->device = device;
-    worker->number = workers.size();
-    if (device.lane == 0) first_worker.push_back(worker->number);
-    worker->device_index = first_worker.size() - 1;
-    if (options.trace) worker->trace = &options.trace->lane(device.name, device.lane);
-    workers.push_back(std::move(worker));
+  for (const WorkDevice& device : lane_devices(wanted.devices(), options)) {
+    auto lane = std::make_unique<Lane>();
+    lane->device = device;
+    lane->number = lanes.size();
+    if (device.lane == 0) first_lane.push_back(lane->number);
+    lane->device_index = first_lane.size() - 1;
+    if (options.trace) lane->trace = &options.trace->lane(device.name, device.lane);
+    lanes.push_back(std::move(lane));
   }
-  first_worker.push_back(workers.size());
+  first_lane.push_back(lanes.size());
 }
 
 // --- threads ---
 
 void DispatchEngine::Core::spawn() {
-  for (const auto& worker : workers) {
+  for (const auto& lane : lanes) {
     timeline->enter();
-    worker->thread = std::thread([this, one = worker.get()] { thread_main(*one); });
+    lane->thread = std::thread([this, one = lane.get()] { thread_main(*one); });
   }
   std::unique_lock lock(mutex);
-  changed.wait(lock, [&] { return ready == workers.size(); });
+  changed.wait(lock, [&] { return ready == lanes.size(); });
 }
 
-void DispatchEngine::Core::thread_main(Worker& worker) {
+void DispatchEngine::Core::thread_main(Lane& lane) {
   std::exception_ptr error;
   try {
-    if (init_thread) init_thread(worker.device);
+    if (init_thread) init_thread(lane.device);
   } catch (...) {
     error = std::current_exception();
   }
@@ -129,7 +129,7 @@ void DispatchEngine::Core::thread_main(Worker& worker) {
   if (error && !init_error) init_error = error;
   ++ready;
   changed.notify_all();
-  work(worker, lock);
+  work(lane, lock);
   timeline->leave();
 }
 
@@ -138,100 +138,100 @@ void DispatchEngine::Core::join() {
     const std::lock_guard lock(mutex);
     if (active) state.stop(make_error(ErrorCode::kCancelled, "the dispatcher was destroyed"));
     shutdown = true;
-    for (const auto& worker : workers) {
-      if (worker->asleep) rouse(*worker);
+    for (const auto& lane : lanes) {
+      if (lane->asleep) rouse(*lane);
     }
   }
-  for (const auto& worker : workers) {
-    if (worker->thread.joinable()) worker->thread.join();
+  for (const auto& lane : lanes) {
+    if (lane->thread.joinable()) lane->thread.join();
   }
 }
 
-void DispatchEngine::Core::work(Worker& worker, std::unique_lock<std::mutex>& lock) {
+void DispatchEngine::Core::work(Lane& lane, std::unique_lock<std::mutex>& lock) {
   for (;;) {
-    while (!shutdown && !state.has_queued(worker.device_index)) sleep(worker, lock);
-    if (!state.has_queued(worker.device_index)) return;
-    compute_one(worker, lock);
+    while (!shutdown && !state.has_queued(lane.device_index)) sleep(lane, lock);
+    if (!state.has_queued(lane.device_index)) return;
+    compute_one(lane, lock);
   }
 }
 
-void DispatchEngine::Core::sleep(Worker& worker, std::unique_lock<std::mutex>& lock) {
-  worker.asleep = true;
+void DispatchEngine::Core::sleep(Lane& lane, std::unique_lock<std::mutex>& lock) {
+  lane.asleep = true;
   timeline->block();
-  worker.wake.wait(lock, [&] { return !worker.asleep; });
+  lane.wake.wait(lock, [&] { return !lane.asleep; });
 }
 
-void DispatchEngine::Core::rouse(Worker& worker) {
-  worker.asleep = false;
+void DispatchEngine::Core::rouse(Lane& lane) {
+  lane.asleep = false;
   timeline->unblock();
-  worker.wake.notify_one();
+  lane.wake.notify_one();
 }
 
 void DispatchEngine::Core::rouse_device(std::size_t device) {
-  for (std::size_t w = first_worker[device]; w < first_worker[device + 1]; ++w) {
-    if (!workers[w]->asleep) continue;
-    rouse(*workers[w]);
+  for (std::size_t w = first_lane[device]; w < first_lane[device + 1]; ++w) {
+    if (!lanes[w]->asleep) continue;
+    rouse(*lanes[w]);
     return;
   }
 }
 
 // --- a sub-batch ---
 
-void DispatchEngine::Core::compute_one(Worker& worker, std::unique_lock<std::mutex>& lock) {
-  const Claim claim = state.start(worker.device_index, timeline->now());
+void DispatchEngine::Core::compute_one(Lane& lane, std::unique_lock<std::mutex>& lock) {
+  const Claim claim = state.start(lane.device_index, timeline->now());
   lock.unlock();
-  const Outcome outcome = compute(worker, claim);
+  const Outcome outcome = compute(lane, claim);
   lock.lock();
   if (outcome.error) {
-    state.fail(worker.device_index, claim, outcome.error, outcome.ended);
+    state.fail(lane.device_index, claim, outcome.error, outcome.ended);
   } else {
-    state.finish(worker.device_index, claim, outcome.ended, outcome.kept);
+    state.finish(lane.device_index, claim, outcome.ended, outcome.kept);
   }
   if (run.progress && active) report(lock);
-  go_on(&worker);
+  go_on(&lane);
 }
 
-Outcome DispatchEngine::Core::compute(Worker& worker, const Claim& claim) {
+Outcome DispatchEngine::Core::compute(Lane& lane, const Claim& claim) {
   Outcome outcome;
   ChunkPhases phases;
   outcome.kept = !repeats;  // one that fails may do so when its run is over
   try {
-    outcome.kept = compute_unsafely(worker, claim, phases);
+    outcome.kept = compute_unsafely(lane, claim, phases);
   } catch (...) {
     outcome.error = std::current_exception();
-    if (worker.device.emulated()) {
-      timeline->pause_until(claim.started_at + worker.device.latency, worker.number);
+    if (lane.device.emulated()) {
+      timeline->pause_until(claim.started_at + lane.device.latency, lane.number);
     }
   }
   outcome.ended = timeline->now();
-  if (worker.trace != nullptr && outcome.kept) {
-    worker.trace->add({.begin_row = claim.rows.begin,
-                       .rows = claim.rows.size(),
-                       .started = claim.started_at,
-                       .prepared = std::max(phases.prepared, claim.started_at),
-                       .computed = std::max(phases.computed, claim.started_at),
-                       .ended = outcome.ended,
-                       .failed = outcome.error != nullptr});
+  if (lane.trace != nullptr && outcome.kept) {
+    lane.trace->add({.begin_row = claim.rows.begin,
+                     .rows = claim.rows.size(),
+                     .started = claim.started_at,
+                     .prepared = std::max(phases.prepared, claim.started_at),
+                     .computed = std::max(phases.computed, claim.started_at),
+                     .ended = outcome.ended,
+                     .failed = outcome.error != nullptr});
   }
   return outcome;
 }
 
-// What a worker passes where sub-batches may be repeated. An emulated device's time passes before
+// What a lane passes where sub-batches may be repeated. An emulated device's time passes before
 // its result is kept, so that the first in time is the first.
 class DispatchEngine::Core::Gate final : public ChunkGate {
  public:
-  Gate(Core& core, Worker& worker, const Claim& claim, ChunkPhases& phases)
-      : core_(core), worker_(worker), claim_(claim), phases_(phases) {}
+  Gate(Core& core, Lane& lane, const Claim& claim, ChunkPhases& phases)
+      : core_(core), lane_(lane), claim_(claim), phases_(phases) {}
 
   void loaded() override {
     const std::lock_guard lock(core_.mutex);
-    core_.state.loaded(worker_.device_index, claim_);
+    core_.state.loaded(lane_.device_index, claim_);
     core_.go_on(nullptr);  // what is at work can be repeated, or is done elsewhere already
   }
   [[nodiscard]] bool commit() override {
-    core_.pass_time(worker_, claim_, submitted, phases_);
+    core_.pass_time(lane_, claim_, submitted, phases_);
     const std::lock_guard lock(core_.mutex);
-    kept = core_.state.commit(worker_.device_index, claim_);
+    kept = core_.state.commit(lane_.device_index, claim_);
     return kept;
   }
 
@@ -240,26 +240,25 @@ class DispatchEngine::Core::Gate final : public ChunkGate {
 
  private:
   Core& core_;
-  Worker& worker_;
+  Lane& lane_;
   const Claim& claim_;
   ChunkPhases& phases_;
 };
 
-void DispatchEngine::Core::pass_time(Worker& worker, const Claim& claim, Nanoseconds submitted,
+void DispatchEngine::Core::pass_time(Lane& lane, const Claim& claim, Nanoseconds submitted,
                                      ChunkPhases& phases) {
-  if (!worker.device.emulated()) return;
-  const std::size_t device = worker.device_index;
-  const bool overlaps = first_worker[device + 1] - first_worker[device] > 1;
+  if (!lane.device.emulated()) return;
+  const std::size_t device = lane.device_index;
+  const bool overlaps = first_lane[device + 1] - first_lane[device] > 1;
   const Nanoseconds end =
-      emulated[device].book(worker.device, claim.rows.size(), submitted, overlaps);
-  timeline->pause_until(end, worker.number);
+      emulated[device].book(lane.device, claim.rows.size(), submitted, overlaps);
+  timeline->pause_until(end, lane.number);
   phases.computed = end;
 }
 
 // Whether the result was kept.
-bool DispatchEngine::Core::compute_unsafely(Worker& worker, const Claim& claim,
-                                            ChunkPhases& phases) {
-  const std::size_t device = worker.device_index;
+bool DispatchEngine::Core::compute_unsafely(Lane& lane, const Claim& claim, ChunkPhases& phases) {
+  const std::size_t device = lane.device_index;
   struct Leave {
     WorkScheduler& scheduler;
     std::size_t device, rows;
@@ -268,16 +267,16 @@ bool DispatchEngine::Core::compute_unsafely(Worker& worker, const Claim& claim,
   const bool waited = scheduler.enter(device, claim.rows.size());
   const Leave leave{scheduler, device, claim.rows.size()};
   const Nanoseconds submitted =
-      worker.device.emulated() && waited ? timeline->now() : claim.assigned_at;
-  ChunkPhases* const wanted = worker.trace != nullptr ? &phases : nullptr;
+      lane.device.emulated() && waited ? timeline->now() : claim.assigned_at;
+  ChunkPhases* const wanted = lane.trace != nullptr ? &phases : nullptr;
   if (repeats) {
-    Gate gate(*this, worker, claim, phases);
+    Gate gate(*this, lane, claim, phases);
     gate.submitted = submitted;
-    job->run(worker.device, worker.number, claim.rows, wanted, &gate);
+    job->run(lane.device, lane.number, claim.rows, wanted, &gate);
     return gate.kept;
   }
-  job->run(worker.device, worker.number, claim.rows, wanted, nullptr);
-  pass_time(worker, claim, submitted, phases);
+  job->run(lane.device, lane.number, claim.rows, wanted, nullptr);
+  pass_time(lane, claim, submitted, phases);
   return true;
 }
 
@@ -306,8 +305,8 @@ void DispatchEngine::Core::report(std::unique_lock<std::mutex>& lock) {
 }
 
 // After any change: cancel, assign, wake whoever got something, and see whether the run is over.
-// `self` is the worker that calls, if it is one.
-void DispatchEngine::Core::go_on(const Worker* self) {
+// `self` is the lane that calls, if it is one.
+void DispatchEngine::Core::go_on(const Lane* self) {
   if (!active) return;
   if (run.stop.stop_requested() && !state.stopping() && state.done_rows() < state.total_rows()) {
     state.stop(make_error(ErrorCode::kCancelled, format("the run was stopped after {} of {} rows",
@@ -333,8 +332,8 @@ void DispatchEngine::Core::go_on(const Worker* self) {
 void DispatchEngine::Core::run_in_caller(std::unique_lock<std::mutex>& lock) {
   timeline->enter();
   while (active) {
-    for (std::size_t d = 0; d + 1 < first_worker.size(); ++d) {
-      if (active && state.has_queued(d)) compute_one(*workers[first_worker[d]], lock);
+    for (std::size_t d = 0; d + 1 < first_lane.size(); ++d) {
+      if (active && state.has_queued(d)) compute_one(*lanes[first_lane[d]], lock);
     }
   }
   timeline->leave();
@@ -368,9 +367,9 @@ DispatchEngine::DispatchEngine(WorkScheduler& scheduler, DispatchOptions options
                                InitThread init_thread)
     : core_(std::make_unique<Core>(scheduler, std::move(options), std::move(init_thread))) {
   if (!core_->options.async) {
-    for (const std::size_t first : core_->first_worker) {
-      if (first < core_->workers.size() && core_->init_thread) {
-        core_->init_thread(core_->workers[first]->device);
+    for (const std::size_t first : core_->first_lane) {
+      if (first < core_->lanes.size() && core_->init_thread) {
+        core_->init_thread(core_->lanes[first]->device);
       }
     }
     return;
@@ -414,7 +413,7 @@ void DispatchEngine::cancel() {
   core_->changed.wait(lock, [&] { return !core_->active; });
 }
 
-std::size_t DispatchEngine::worker_count() const { return core_->workers.size(); }
+std::size_t DispatchEngine::lane_count() const { return core_->lanes.size(); }
 
 const Timeline& DispatchEngine::timeline() const { return *core_->timeline; }
 

@@ -11,7 +11,7 @@
 
 namespace harmonics::inline in_dispatch {
 
-/// Seconds that `rows` take on the scheduler's emulated devices, one worker each. What is late then
+/// Seconds that `rows` take on the scheduler's emulated devices, one lane each. What is late then
 /// is left alone.
 inline double event_seconds(WorkScheduler& scheduler, std::size_t rows) {
   struct Piece {

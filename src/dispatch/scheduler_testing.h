@@ -12,7 +12,7 @@
 
 namespace harmonics::inline in_dispatch {
 
-/// The books of a scheduler whose devices have no memory caps and one worker each.
+/// The books of a scheduler whose devices have no memory caps and one lane each.
 inline RunState state_of(WorkScheduler& scheduler) {
   const std::size_t count = scheduler.devices().size();
   return {scheduler, std::vector(count, DeviceLoad{}.room_rows), std::vector<int>(count, 1)};

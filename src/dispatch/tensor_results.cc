@@ -40,13 +40,13 @@ Tensor make_whole(const Tensor& part, std::size_t axis, std::size_t rows) {
 
 // --- one tensor ---
 
-void TensorSink::begin(RowRange rows, std::size_t /*workers*/) {
+void TensorSink::begin(RowRange rows, std::size_t /*lanes*/) {
   rows_ = rows;
   whole_ = {};
   made_ = std::make_unique<std::once_flag>();
 }
 
-void TensorSink::put(std::size_t /*worker*/, RowRange rows, Tensor&& part) {
+void TensorSink::put(std::size_t /*lane*/, RowRange rows, Tensor&& part) {
   const std::size_t axis = needed_axis("an output", part, axis_);
   if (static_cast<std::size_t>(part.shape()[axis]) != rows.size()) {
     fail(ErrorCode::kInvalidArgument, "{} rows went in, an output of {} came out", rows.size(),
@@ -60,7 +60,7 @@ Tensor TensorSink::take() { return std::move(whole_); }
 
 // --- by name ---
 
-void TensorMapSink::begin(RowRange rows, std::size_t /*workers*/) {
+void TensorMapSink::begin(RowRange rows, std::size_t /*lanes*/) {
   rows_ = rows;
   whole_.clear();
   made_ = std::make_unique<std::once_flag>();
@@ -76,7 +76,7 @@ void TensorMapSink::make(RowRange rows, const TensorMap& part) {
   whole_ = std::move(whole);
 }
 
-void TensorMapSink::put(std::size_t /*worker*/, RowRange rows, TensorMap&& part) {
+void TensorMapSink::put(std::size_t /*lane*/, RowRange rows, TensorMap&& part) {
   const bool all_unbatched = std::ranges::all_of(
       part, [&](const auto& one) { return length_along(one.second.shape(), axis_) == 1; });
   if (all_unbatched && rows.size() > 1 && !part.empty()) {
@@ -110,16 +110,16 @@ void DerivativeSink::set_unbatched_inputs(std::vector<std::string> names) {
   unbatched_ = std::move(names);
 }
 
-void DerivativeSink::begin(RowRange rows, std::size_t workers) {
+void DerivativeSink::begin(RowRange rows, std::size_t lanes) {
   rows_ = rows;
-  values_.begin(rows, workers);
+  values_.begin(rows, lanes);
   kept_.clear();
-  kept_.resize(workers);
+  kept_.resize(lanes);
 }
 
-void DerivativeSink::put(std::size_t worker, RowRange rows, ValuesAndDerivatives&& part) {
-  values_.put(worker, rows, std::move(part.values));
-  kept_[worker].push_back({rows, std::move(part.derivatives)});
+void DerivativeSink::put(std::size_t lane, RowRange rows, ValuesAndDerivatives&& part) {
+  values_.put(lane, rows, std::move(part.values));
+  kept_[lane].push_back({rows, std::move(part.derivatives)});
 }
 
 bool DerivativeSink::batched(const std::vector<const Kept*>& parts, const std::string& out,

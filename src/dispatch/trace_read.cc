@@ -35,7 +35,7 @@ class TraceReader {
     const Json& about = event.at("args");
     if (about.find("device") == nullptr) return;
     if (lanes_.size() == kMaxTraceLanes) {
-      fail(ErrorCode::kInvalidArgument, "{}: more than {} workers", name_, kMaxTraceLanes);
+      fail(ErrorCode::kInvalidArgument, "{}: more than {} lanes", name_, kMaxTraceLanes);
     }
     row_of_[event.at("tid").as_integer()] = lanes_.size();
     TraceLane& lane = lanes_.emplace_back();
@@ -49,7 +49,7 @@ class TraceReader {
   void add_span(const Json& event) {
     const auto row = row_of_.find(event.at("tid").as_integer());
     if (row == row_of_.end()) {
-      fail(ErrorCode::kInvalidArgument, "{}: an event of worker {}, which has no name", name_,
+      fail(ErrorCode::kInvalidArgument, "{}: an event of lane {}, which has no name", name_,
            event.at("tid").as_integer());
     }
     TraceLane& lane = lanes_[row->second];

@@ -1,4 +1,4 @@
-// A trace as a picture: one line per worker, time to the right.
+// A trace as a picture: one line per lane, time to the right.
 #include <algorithm>
 #include <array>
 

@@ -76,7 +76,7 @@ TEST(Trace, IsJsonThatViewersRead) {
     ++names[event.at("name").as_string()];
     EXPECT_EQ(event.at("pid").as_integer(), 0);
   }
-  EXPECT_EQ(phases["M"], 2) << "a named row per worker";
+  EXPECT_EQ(phases["M"], 2) << "a named row per lane";
   EXPECT_EQ(names["sub-batch"], 12);
   EXPECT_EQ(names["compute"], 12);
   EXPECT_EQ(names["emulated:1e5,0 rows/s"] + names["emulated:1e6,1ms#<fast> rows/s"], 12);
@@ -105,7 +105,7 @@ TEST(Trace, IsWrittenWhenItEnds) {
   EXPECT_EQ(read_dispatch_trace(read_text_file(file), "file").at(0).chunks.at(0).rows, 5U);
 }
 
-TEST(TraceSvg, ShowsEveryWorkerAndEscapesNames) {
+TEST(TraceSvg, ShowsEveryLaneAndEscapesNames) {
   const std::string svg = dispatch_trace_svg(read_dispatch_trace(recorded(true)->json(), "test"));
   EXPECT_THAT(svg, AllOf(HasSubstr("emulated:1e6,1ms#&lt;fast&gt; / 0"), HasSubstr("% busy"),
                          HasSubstr("failed"), ::testing::EndsWith("</svg>\n")));

@@ -279,7 +279,7 @@ TEST(WorkDispatcher, ASharedFutureThatIsDroppedLaterEndsNoOtherRun) {
   EXPECT_EQ(next.get().size(), 200U);
 }
 
-TEST(WorkDispatcher, InitialisesEveryWorkerBeforeItIsMade) {
+TEST(WorkDispatcher, InitialisesEveryLaneBeforeItIsMade) {
   StaticHybridScheduler scheduler({"cpu", "emulated:1e9,0"}, {10});
   std::mutex mutex;
   std::set<std::pair<std::string, int>> seen;
@@ -429,7 +429,7 @@ TEST(WorkDispatcher, TheCpuLeavesCoresToThoseWhoFeedAccelerators) {
                                                threads[device.name] = device.compute_threads;
                                              }},
                                         {.cores = 16});
-  EXPECT_EQ(threads.at("cpu"), 11) << "two workers for each of two GPUs, and one core free";
+  EXPECT_EQ(threads.at("cpu"), 11) << "two lanes for each of two GPUs, and one core free";
   EXPECT_EQ(threads.at("cuda:1"), 1);
 }
 

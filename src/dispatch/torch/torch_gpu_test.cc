@@ -1,4 +1,4 @@
-// The same answers on a GPU, with two workers and pinned rings. Skipped without one, unless
+// The same answers on a GPU, with two lanes and pinned rings. Skipped without one, unless
 // HARMONICS_REQUIRE_GPU=1.
 #include <gtest/gtest.h>
 #include <torch/cuda.h>
@@ -64,7 +64,7 @@ TEST_F(DispatchGpu, AScriptBesideTheCpuIsTheScript) {
 }
 
 TEST_F(DispatchGpu, TheRingCarriesTensorsOfAnySize) {
-  init_torch_worker(parse_work_device("cuda:0"));
+  init_torch_lane(parse_work_device("cuda:0"));
   for (const std::int64_t size : {1, 1000, 3'000'000, 20'000'001}) {
     const at::Tensor x = torch::rand({size});
     DeviceTensors there = copy_in({{"x", from_torch(x)}}, parse_work_device("cuda:0"));

@@ -120,7 +120,7 @@ void PinnedRing::download(const at::Tensor& from, const at::Tensor& to,
   while (!flying.empty()) land();
 }
 
-// --- the worker ---
+// --- the lane ---
 
 c10::Device torch_device(const WorkDevice& device) {
   const c10::DeviceType type = type_of(device.kind);
@@ -138,7 +138,7 @@ c10::Device torch_device(const WorkDevice& device) {
 namespace {
 
 /// Lanes that their threads have left. Pinned memory cannot be given back while a thread ends, when
-/// libtorch's own state of that thread is gone already: the next worker of the device takes the
+/// libtorch's own state of that thread is gone already: the next lane of the device takes the
 /// lane over. So there are never more than worked at the same time. Lives as long as the process.
 class SpareLanes {
  public:
@@ -182,7 +182,7 @@ OwnLane& own_lane() {
 
 TorchLane& torch_lane() { return *own_lane().lane; }
 
-void init_torch_worker(const WorkDevice& device) {
+void init_torch_lane(const WorkDevice& device) {
   const c10::Device wanted = torch_device(device);
   OwnLane& own = own_lane();
   SpareLanes::shared().keep(std::move(own.lane));
@@ -306,7 +306,7 @@ void compute_in_turn(const std::function<void()>& body) {
     std::optional<c10::Event> last;
   };
   static std::mutex mutex;
-  static auto* const turns = new std::map<std::string, Turn>;  // outlives every worker
+  static auto* const turns = new std::map<std::string, Turn>;  // outlives every lane
   TorchLane& lane = torch_lane();
   with_torch_errors([&] {
     if (!lane.stream) return body();

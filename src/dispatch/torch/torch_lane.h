@@ -1,4 +1,4 @@
-// What a worker of a libtorch device keeps: its stream and its ring of pinned buffers.
+// What a lane of a libtorch device keeps: its stream and its ring of pinned buffers.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -63,7 +63,7 @@ class PinnedRing {
 /// is an Error (kFailedPrecondition).
 [[nodiscard]] c10::Device torch_device(const WorkDevice& device);
 
-/// The calling worker's own; made by init_torch_worker.
+/// The calling lane's own; made by init_torch_lane.
 struct TorchLane {
   c10::Device device{c10::kCPU};
   std::optional<c10::Stream> stream;
@@ -78,7 +78,7 @@ struct TorchLane {
 /// Runs `body` and turns what libtorch throws into an Error.
 void with_torch_errors(const std::function<void()>& body);
 
-/// The same for computing. The workers of a GPU compute in turn, in the order in which they come:
+/// The same for computing. The lanes of a GPU compute in turn, in the order in which they come:
 /// if they shared it, all of them would compute at the same time and then copy at the same time.
 /// `body` queues its work; one that reads a value back from the GPU makes the others wait for it.
 void compute_in_turn(const std::function<void()>& body);

@@ -1,4 +1,4 @@
-// Harmonics graphs under a dispatcher: one CycleRuntime per worker.
+// Harmonics graphs under a dispatcher: one CycleRuntime per lane.
 #include <mutex>
 #include <utility>
 
@@ -52,10 +52,10 @@ ValueFunctions runtime_functions(RuntimeModel model) {
   const auto runtimes = std::make_shared<Runtimes>(std::move(model));
   ValueFunctions functions;
   functions.init_thread = [runtimes](const WorkDevice& device) {
-    init_torch_worker(device);
+    init_torch_lane(device);
     runtimes->make(device);
   };
-  // Onto the device through the worker's ring; the runtime then finds its inputs there.
+  // Onto the device through the lane's ring; the runtime then finds its inputs there.
   functions.preprocess = [](TensorMap&& inputs, const WorkDevice& device) {
     if (device.kind != WorkDeviceKind::kCuda) return std::move(inputs);
     const DeviceTensors copied = copy_in(std::move(inputs), device);

@@ -16,7 +16,7 @@ namespace {
 
 using NamedTorch = std::map<std::string, at::Tensor, std::less<>>;
 
-// One module per device, loaded by the first of its workers.
+// One module per device, loaded by the first of its lanes.
 class ScriptModules {
  public:
   explicit ScriptModules(ScriptModel model) : model_(std::move(model)) {}
@@ -181,7 +181,7 @@ TorchFunctions script_functions(const ScriptModel& model) {
   functions.preprocess = copy_in;
   functions.postprocess = copy_out;
   functions.init_thread = [modules](const WorkDevice& device) {
-    init_torch_worker(device);
+    init_torch_lane(device);
     modules->load(device);
   };
   functions.sink = std::make_shared<TensorMapSink>(model.axis);
@@ -220,7 +220,7 @@ TorchDerivativeFunctions script_derivative_functions(const ScriptModel& model) {
   functions.preprocess = copy_in;
   functions.postprocess = copy_derivatives_out;
   functions.init_thread = [modules](const WorkDevice& device) {
-    init_torch_worker(device);
+    init_torch_lane(device);
     modules->load(device);
   };
   functions.sink = std::make_shared<DerivativeSink>(0, DerivativeBlocks::kAllBatched);

@@ -90,7 +90,7 @@ TEST_F(TorchWork, DerivativesAreThoseOfEachRow) {
   EXPECT_TRUE(at::allclose(to_torch(out.values.at("s")), x.sum(1, true)));
 }
 
-TEST_F(TorchWork, AGraphOnEveryWorkerGivesTheRuntimesOutputs) {
+TEST_F(TorchWork, AGraphOnEveryLaneGivesTheRuntimesOutputs) {
   const HarmonicGraph graph = zoo_graph("lenet");
   CycleRuntime runtime(graph, {.seed = 4, .threads = 1});
   const std::string producer = graph.producers().front().name;

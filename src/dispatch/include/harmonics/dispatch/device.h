@@ -13,7 +13,7 @@ namespace harmonics::inline in_dispatch {
 
 enum class WorkDeviceKind { kCpu, kCuda, kMps, kXpu, kEmulated };
 
-/// The most devices, and the most workers of one device, that a scheduler takes.
+/// The most devices, and the most lanes of one device, that a scheduler takes.
 inline constexpr std::size_t kMaxWorkDevices = 256;
 inline constexpr int kMaxLanes = 64;
 
@@ -27,9 +27,9 @@ struct WorkDevice {
   /// Emulated devices: how long they take.
   double rows_per_second = 0;
   Nanoseconds latency{0};
-  /// Which of the device's workers this is; each has a thread of its own and, on a GPU, a stream.
+  /// Which of the device's lanes this is; each has a thread of its own and, on a GPU, a stream.
   int lane = 0;
-  /// Threads that an operation on the CPU should use, so that the workers which feed accelerators
+  /// Threads that an operation on the CPU should use, so that the lanes which feed accelerators
   /// find a free core; 0: not decided.
   int compute_threads = 0;
 

@@ -22,7 +22,7 @@ namespace harmonics::inline in_dispatch {
 struct DispatchOptions {
   /// False: everything is computed by the thread that calls `run`, one sub-batch after the other.
   bool async = true;
-  /// Workers of each device other than the CPU, which has one. 0: two for cuda and xpu, so that
+  /// Lanes of each device other than the CPU, which has one. 0: two for cuda and xpu, so that
   /// copies and computing overlap, and one for others. With more than one, the functions are called
   /// for one device by several threads at the same time.
   int lanes = 0;
@@ -30,7 +30,7 @@ struct DispatchOptions {
   std::map<std::string, std::size_t> memory_caps = {};
   /// Bytes of one row on a device: input, output and what is computed in between.
   std::size_t row_bytes = 0;
-  /// Cores to share out between the CPU's worker and those that feed accelerators; 0: all.
+  /// Cores to share out between the CPU's lane and those that feed accelerators; 0: all.
   int cores = 0;
   /// Null: the machine's time.
   std::shared_ptr<Timeline> timeline = nullptr;
@@ -45,7 +45,7 @@ struct DispatchProgress {
 
 /// How one run goes.
 struct RunOptions {
-  /// Called by workers, one at a time, at most every `progress_interval` and once at the end. False
+  /// Called by lanes, one at a time, at most every `progress_interval` and once at the end. False
   /// ends the run with an Error (kCancelled).
   std::function<bool(const DispatchProgress&)> progress = nullptr;
   Nanoseconds progress_interval = std::chrono::milliseconds(100);
@@ -62,11 +62,11 @@ struct ChunkPhases {
   Nanoseconds computed{0};
 };
 
-/// Where sub-batches may be computed twice: a worker says how far it is.
+/// Where sub-batches may be computed twice: a lane says how far it is.
 class ChunkGate {
  public:
   virtual ~ChunkGate() = default;
-  /// The input is made: from now on the run may end without this worker.
+  /// The input is made: from now on the run may end without this lane.
   virtual void loaded() = 0;
   /// Before the result is kept. False: another device was first, and it must not be.
   [[nodiscard]] virtual bool commit() = 0;
@@ -77,19 +77,19 @@ class ChunkGate {
 class DispatchJob {
  public:
   virtual ~DispatchJob() = default;
-  /// `worker` counts the workers of all devices. An exception means that nothing was kept. `gate`
+  /// `lane` counts the lanes of all devices. An exception means that nothing was kept. `gate`
   /// is null where nothing is repeated.
-  virtual void run(const WorkDevice& device, std::size_t worker, RowRange rows, ChunkPhases* phases,
+  virtual void run(const WorkDevice& device, std::size_t lane, RowRange rows, ChunkPhases* phases,
                    ChunkGate* gate) = 0;
 };
 
-/// Owns one thread per worker from construction to destruction; they claim rows themselves, the
+/// Owns one thread per lane from construction to destruction; they claim rows themselves, the
 /// caller only waits. One run at a time; every member is called by one thread.
 class DispatchEngine {
  public:
   using InitThread = std::function<void(const WorkDevice&)>;
 
-  /// `init_thread` has run on every worker when the constructor returns; its exception leaves the
+  /// `init_thread` has run on every lane when the constructor returns; its exception leaves the
   /// constructor. The scheduler stays the caller's and outlives the engine.
   DispatchEngine(WorkScheduler& scheduler, DispatchOptions options, InitThread init_thread);
   /// Stops a run that is under way, waits for what is at work, and ends the threads.
@@ -110,8 +110,8 @@ class DispatchEngine {
 
   static constexpr Nanoseconds kDrainGrace = std::chrono::seconds(10);
 
-  /// Workers of all devices.
-  [[nodiscard]] std::size_t worker_count() const;
+  /// Lanes of all devices.
+  [[nodiscard]] std::size_t lane_count() const;
   [[nodiscard]] const Timeline& timeline() const;
 
  private:

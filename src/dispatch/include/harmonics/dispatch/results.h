@@ -13,33 +13,33 @@
 namespace harmonics::inline in_dispatch {
 
 /// Takes the result of each sub-batch and gives the result of the run. `put` is called by several
-/// workers at once, for rows that never overlap, each worker with its own number; the others by the
-/// thread that runs the dispatcher, while no worker is at work.
+/// lanes at once, for rows that never overlap, each lane with its own number; the others by the
+/// thread that runs the dispatcher, while no lane is at work.
 template <typename Part, typename Result>
 class ResultSink {
  public:
   virtual ~ResultSink() = default;
-  /// A run over `rows` begins, with so many workers; what an earlier run left is dropped.
-  virtual void begin(RowRange rows, std::size_t workers) = 0;
+  /// A run over `rows` begins, with so many lanes; what an earlier run left is dropped.
+  virtual void begin(RowRange rows, std::size_t lanes) = 0;
   /// Before `begin`: the names of inputs that went whole into every sub-batch.
   virtual void set_unbatched_inputs(std::vector<std::string> /*names*/) {}
-  virtual void put(std::size_t worker, RowRange rows, Part&& part) = 0;
+  virtual void put(std::size_t lane, RowRange rows, Part&& part) = 0;
   [[nodiscard]] virtual Result take() = 0;
 };
 
-/// Keeps the parts, sorts them by their rows and reduces them. Workers never share memory.
+/// Keeps the parts, sorts them by their rows and reduces them. Lanes never share memory.
 template <typename Part, typename Result>
 class OrderedSink final : public ResultSink<Part, Result> {
  public:
   using Reduce = std::function<Result(std::vector<Part>&&)>;
   explicit OrderedSink(Reduce reduce) : reduce_(std::move(reduce)) {}
 
-  void begin(RowRange /*rows*/, std::size_t workers) override {
+  void begin(RowRange /*rows*/, std::size_t lanes) override {
     shelves_.clear();
-    shelves_.resize(workers);
+    shelves_.resize(lanes);
   }
-  void put(std::size_t worker, RowRange rows, Part&& part) override {
-    shelves_[worker].kept.push_back({rows.begin, std::move(part)});
+  void put(std::size_t lane, RowRange rows, Part&& part) override {
+    shelves_[lane].kept.push_back({rows.begin, std::move(part)});
   }
   [[nodiscard]] Result take() override {
     std::vector<Kept*> order;
@@ -59,7 +59,7 @@ class OrderedSink final : public ResultSink<Part, Result> {
     std::size_t row;
     Part part;
   };
-  // A cache line of its own, so that workers do not slow each other down.
+  // A cache line of its own, so that lanes do not slow each other down.
   struct alignas(64) Shelf {
     std::vector<Kept> kept;
   };

@@ -16,7 +16,7 @@ namespace harmonics::inline in_dispatch {
 
 /// What one device has to do at the moment.
 struct DeviceLoad {
-  /// Rows that its workers compute now, and rows assigned that no worker has begun.
+  /// Rows that its lanes compute now, and rows assigned that no lane has begun.
   std::size_t running_rows = 0;
   std::size_t queued_rows = 0;
   /// Sub-batches of each.
@@ -30,7 +30,7 @@ struct DeviceLoad {
   std::size_t repeatable_rows = 0;
   /// How many more rows fit under its memory cap.
   std::size_t room_rows = std::numeric_limits<std::size_t>::max();
-  /// Workers of the device.
+  /// Lanes of the device.
   int lanes = 1;
 
   [[nodiscard]] std::size_t rows() const { return running_rows + queued_rows; }
@@ -110,7 +110,7 @@ class WorkScheduler {
   /// Why nothing is assigned although rows are left.
   [[nodiscard]] virtual std::string stalled() const { return "no device takes them"; }
 
-  /// Called by a worker before and after it computes a sub-batch, without the lock: a scheduler
+  /// Called by a lane before and after it computes a sub-batch, without the lock: a scheduler
   /// that shares its devices with other processes waits here, and answers true. An exception counts
   /// as the sub-batch's failure; `leave` follows every `enter` that returned.
   virtual bool enter(std::size_t /*device*/, std::size_t /*rows*/) { return false; }

@@ -38,7 +38,7 @@ struct SharedConfig {
 };
 
 /// For MPI ranks or any processes of one user on one machine, over a segment of shared memory.
-/// Before each sub-batch a worker waits for a lease of the device; those who wait are served fairly
+/// Before each sub-batch a lane waits for a lease of the device; those who wait are served fairly
 /// by rows, and what a process held that has died is given back within a second. Up to 64 processes
 /// share a name. Wrong configurations, and other settings than those of the processes that are
 /// already there, are an Error.

@@ -23,14 +23,14 @@ struct ValuesAndDerivatives {
   DerivativeMap derivatives;
 };
 
-/// One tensor that grows along `axis`: made when the first part comes, then written by all workers
+/// One tensor that grows along `axis`: made when the first part comes, then written by all lanes
 /// at once. Parts lie on the CPU; one whose length is not its sub-batch's is an Error that fails
 /// the sub-batch.
 class TensorSink final : public ResultSink<Tensor, Tensor> {
  public:
   explicit TensorSink(int axis = 0) : axis_(axis) {}
-  void begin(RowRange rows, std::size_t workers) override;
-  void put(std::size_t worker, RowRange rows, Tensor&& part) override;
+  void begin(RowRange rows, std::size_t lanes) override;
+  void put(std::size_t lane, RowRange rows, Tensor&& part) override;
   [[nodiscard]] Tensor take() override;
 
  private:
@@ -46,8 +46,8 @@ class TensorSink final : public ResultSink<Tensor, Tensor> {
 class TensorMapSink final : public ResultSink<TensorMap, TensorMap> {
  public:
   explicit TensorMapSink(int axis = 0) : axis_(axis) {}
-  void begin(RowRange rows, std::size_t workers) override;
-  void put(std::size_t worker, RowRange rows, TensorMap&& part) override;
+  void begin(RowRange rows, std::size_t lanes) override;
+  void put(std::size_t lane, RowRange rows, TensorMap&& part) override;
   [[nodiscard]] TensorMap take() override;
 
  private:
@@ -77,8 +77,8 @@ class DerivativeSink final : public ResultSink<ValuesAndDerivatives, ValuesAndDe
   explicit DerivativeSink(int axis = 0, DerivativeBlocks blocks = DerivativeBlocks::kByShape)
       : axis_(axis), blocks_(blocks), values_(axis) {}
   void set_unbatched_inputs(std::vector<std::string> names) override;
-  void begin(RowRange rows, std::size_t workers) override;
-  void put(std::size_t worker, RowRange rows, ValuesAndDerivatives&& part) override;
+  void begin(RowRange rows, std::size_t lanes) override;
+  void put(std::size_t lane, RowRange rows, ValuesAndDerivatives&& part) override;
   [[nodiscard]] ValuesAndDerivatives take() override;
 
  private:

@@ -1,4 +1,4 @@
-// Time as the workers of a dispatcher see it: the machine's, or a simulated one that jumps from one
+// Time as the lanes of a dispatcher see it: the machine's, or a simulated one that jumps from one
 // event to the next.
 #pragma once
 

@@ -39,14 +39,14 @@ using TorchDerivativeDispatcher =
     WorkDispatcher<DeviceTensors, DeviceDerivatives, ValuesAndDerivatives, TensorMap,
                    ValuesAndDerivatives>;
 
-/// Run by each worker before anything else: binds the thread to its device and, on a GPU, to a
+/// Run by each lane before anything else: binds the thread to its device and, on a GPU, to a
 /// stream of its own, and sets how many threads its operations use. A device that libtorch does not
 /// have here is an Error (kFailedPrecondition) that says what there is. Emulated devices compute on
 /// the CPU.
-void init_torch_worker(const WorkDevice& device);
+void init_torch_lane(const WorkDevice& device);
 
-/// Copies a sub-batch to the worker's device: through its ring of pinned buffers on a GPU, so that
-/// the copy runs beside the computing of the device's other workers; on a CPU it shares memory.
+/// Copies a sub-batch to the lane's device: through its ring of pinned buffers on a GPU, so that
+/// the copy runs beside the computing of the device's other lanes; on a CPU it shares memory.
 [[nodiscard]] DeviceTensors copy_in(TensorMap&& tensors, const WorkDevice& device);
 /// Brings a result back, and returns when it is there.
 [[nodiscard]] TensorMap copy_out(DeviceTensors&& tensors);
@@ -83,7 +83,7 @@ struct RuntimeModel {
   std::uint64_t seed = 1;
 };
 
-/// Runs a CycleRuntime per worker: producers by name in, consumers by name out. CPU and CUDA.
+/// Runs a CycleRuntime per lane: producers by name in, consumers by name out. CPU and CUDA.
 [[nodiscard]] ValueFunctions runtime_functions(RuntimeModel model);
 
 }  // namespace harmonics::inline in_dispatch

@@ -1,4 +1,4 @@
-// A record of what each worker did when, as Chrome/Perfetto JSON.
+// A record of what each lane did when, as Chrome/Perfetto JSON.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@
 
 namespace harmonics::inline in_dispatch {
 
-/// Events that one worker keeps; later ones are counted and the file says how many are missing.
+/// Events that one lane keeps; later ones are counted and the file says how many are missing.
 inline constexpr std::size_t kMaxTraceEvents = 1'000'000;
 
-/// One sub-batch at one worker.
+/// One sub-batch at one lane.
 struct TraceChunk {
   std::uint64_t begin_row = 0;
   std::uint64_t rows = 0;
@@ -29,7 +29,7 @@ struct TraceChunk {
   bool failed = false;
 };
 
-/// What one worker did. Only that worker adds; nobody reads while it is at work.
+/// What one lane did. Only that lane adds; nobody reads while it is at work.
 struct TraceLane {
   std::string device;
   int lane = 0;
@@ -46,7 +46,7 @@ struct TraceLane {
   }
 };
 
-/// Give it to a dispatcher in DispatchOptions. Each worker has a row: its sub-batches, and within
+/// Give it to a dispatcher in DispatchOptions. Each lane has a row: its sub-batches, and within
 /// them "prepare", "compute" and "finish"; each device has two counters, the rows that it holds and
 /// its rows per second. Times are microseconds since the first event. Several dispatchers may share
 /// one, one after the other.
@@ -58,7 +58,7 @@ class DispatchTrace {
   DispatchTrace(const DispatchTrace&) = delete;
   DispatchTrace& operator=(const DispatchTrace&) = delete;
 
-  /// The row of a worker, made when it is new. Valid as long as the trace.
+  /// The row of a lane, made when it is new. Valid as long as the trace.
   [[nodiscard]] TraceLane& lane(const std::string& device, int lane);
 
   // Between runs only.
@@ -79,7 +79,7 @@ class DispatchTrace {
 [[nodiscard]] std::vector<TraceLane> read_dispatch_trace(std::string_view json,
                                                          std::string_view name);
 
-/// Draws a trace: one line per worker, time to the right, busy share of each worker. Lanes without
+/// Draws a trace: one line per lane, time to the right, busy share of each lane. Lanes without
 /// any sub-batch are drawn empty.
 [[nodiscard]] std::string dispatch_trace_svg(const std::vector<TraceLane>& lanes);
 

@@ -28,7 +28,7 @@ struct WorkFunctions {
   std::function<Input(RawInput&&, const WorkDevice&)> preprocess = nullptr;
   /// After it ran: for instance, brings it back.
   std::function<Part(Output&&)> postprocess = nullptr;
-  /// On each worker's thread, before the constructor returns.
+  /// On each lane's thread, before the constructor returns.
   std::function<void(const WorkDevice&)> init_thread = nullptr;
   /// Instead of `reduce`: takes each part as it comes, for instance into its place in one large
   /// tensor.
@@ -36,7 +36,7 @@ struct WorkFunctions {
 };
 
 /// Cuts the batch of a generator into sub-batches as its scheduler says and computes them on all
-/// devices at once. Workers, one thread per device (or per stream of it), claim rows themselves;
+/// devices at once. Lanes, one thread per device (or per stream of it), claim rows themselves;
 /// the caller only waits. Results are in order whatever the devices do.
 ///
 ///     SimpleScheduler scheduler("cpu", 345, 800);
@@ -49,7 +49,7 @@ struct WorkFunctions {
 /// schedulers put rows elsewhere instead when a device is lost or out of memory; otherwise that
 /// error names device and rows.
 ///
-/// Threads: one thread calls the members; functions are called on the workers, for one device by
+/// Threads: one thread calls the members; functions are called on the lanes, for one device by
 /// one thread at a time unless it has several lanes (DispatchOptions). The scheduler stays the
 /// caller's and outlives the dispatcher.
 template <typename Input, typename Output, typename Result = std::vector<Output>,
@@ -126,7 +126,7 @@ class WorkDispatcher {
 
   struct Job final : DispatchJob {
     explicit Job(Functions given) : functions(std::move(given)) {}
-    void run(const WorkDevice& device, std::size_t worker, RowRange rows, ChunkPhases* phases,
+    void run(const WorkDevice& device, std::size_t lane, RowRange rows, ChunkPhases* phases,
              ChunkGate* gate) override {
       RawInput raw = generator->rows(rows);
       if (gate != nullptr) gate->loaded();
@@ -135,13 +135,13 @@ class WorkDispatcher {
       Output output = functions.run(std::move(input), device);
       if (phases != nullptr) phases->computed = timeline->now();
       if (functions.postprocess) {
-        keep(worker, rows, functions.postprocess(std::move(output)), gate);
+        keep(lane, rows, functions.postprocess(std::move(output)), gate);
       } else if constexpr (std::is_same_v<Output, Part>) {
-        keep(worker, rows, std::move(output), gate);
+        keep(lane, rows, std::move(output), gate);
       }
     }
-    void keep(std::size_t worker, RowRange rows, Part&& part, ChunkGate* gate) {
-      if (gate == nullptr || gate->commit()) functions.sink->put(worker, rows, std::move(part));
+    void keep(std::size_t lane, RowRange rows, Part&& part, ChunkGate* gate) {
+      if (gate == nullptr || gate->commit()) functions.sink->put(lane, rows, std::move(part));
     }
     [[nodiscard]] Input prepare(RawInput&& raw, const WorkDevice& device) const {
       if constexpr (std::is_same_v<Input, RawInput>) {
@@ -189,7 +189,7 @@ class WorkDispatcher {
     }
     job_.generator = &generator;
     job_.functions.sink->set_unbatched_inputs(generator.unbatched());
-    job_.functions.sink->begin(rows, engine_.worker_count());
+    job_.functions.sink->begin(rows, engine_.lane_count());
     started_ = true;
     try {
       engine_.start(job_, rows, std::move(options));

@@ -1,4 +1,4 @@
-#include "worker_layout.h"
+#include "lane_layout.h"
 
 #include <algorithm>
 #include <limits>
@@ -18,7 +18,7 @@ bool has_streams(const WorkDevice& device) {
 
 std::vector<int> lanes_of(std::span<const WorkDevice> devices, const DispatchOptions& options) {
   if (options.lanes < 0 || options.lanes > kMaxLanes) {
-    fail(ErrorCode::kInvalidArgument, "{} workers per device: give 1 to {}, or 0 for the usual",
+    fail(ErrorCode::kInvalidArgument, "{} lanes per device: give 1 to {}, or 0 for the usual",
          options.lanes, kMaxLanes);
   }
   std::vector<int> lanes;
@@ -34,8 +34,8 @@ std::vector<int> lanes_of(std::span<const WorkDevice> devices, const DispatchOpt
   return lanes;
 }
 
-std::vector<WorkDevice> worker_devices(std::span<const WorkDevice> devices,
-                                       const DispatchOptions& options) {
+std::vector<WorkDevice> lane_devices(std::span<const WorkDevice> devices,
+                                     const DispatchOptions& options) {
   const std::vector<int> lanes = lanes_of(devices, options);
   const int cores = options.cores > 0
                         ? options.cores
@@ -47,15 +47,15 @@ std::vector<WorkDevice> worker_devices(std::span<const WorkDevice> devices,
   // One more stays free: a parallel operation waits for its slowest thread, and the slowest is the
   // one that shares its core with a driver or a waiting caller.
   const int left = feeders > 0 ? cores - feeders - 1 : cores;
-  std::vector<WorkDevice> workers;
+  std::vector<WorkDevice> all;
   for (std::size_t d = 0; d < devices.size(); ++d) {
-    for (int lane = 0; lane < lanes[d]; ++lane) {
-      WorkDevice& worker = workers.emplace_back(devices[d]);
-      worker.lane = lane;
-      worker.compute_threads = worker.kind == WorkDeviceKind::kCpu ? std::max(1, left) : 1;
+    for (int number = 0; number < lanes[d]; ++number) {
+      WorkDevice& lane = all.emplace_back(devices[d]);
+      lane.lane = number;
+      lane.compute_threads = lane.kind == WorkDeviceKind::kCpu ? std::max(1, left) : 1;
     }
   }
-  return workers;
+  return all;
 }
 
 std::vector<std::size_t> row_caps(const WorkScheduler& scheduler, const DispatchOptions& options) {
