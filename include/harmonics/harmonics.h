@@ -77,6 +77,7 @@
 #include <harmonics/data/open_producer.h>
 #include <harmonics/data/prefetch_producer.h>
 #include <harmonics/data/producer.h>
+#include <harmonics/data/producer_settings.h>
 #include <harmonics/data/row_places.h>
 #include <harmonics/data/shuffle_producer.h>
 #include <harmonics/data/slice_producer.h>
