@@ -78,5 +78,6 @@ function(harmonics_install)
   install(FILES ${PROJECT_BINARY_DIR}/harmonics-config.cmake
                 ${PROJECT_BINARY_DIR}/harmonics-config-version.cmake
                 ${PROJECT_SOURCE_DIR}/cmake/FindSodium.cmake
-                ${PROJECT_SOURCE_DIR}/cmake/FindHarmonicsFlight.cmake DESTINATION ${package})
+                ${PROJECT_SOURCE_DIR}/cmake/FindHarmonicsFlight.cmake
+                ${PROJECT_SOURCE_DIR}/cmake/FindHarmonicsIcu.cmake DESTINATION ${package})
 endfunction()

@@ -71,4 +71,5 @@ harmonics_part(OPENCL "OpenCL (FPGA) backend" PACKAGES OpenCL CLBlast TARGETS Op
 harmonics_part(STORE "SQLite and PostgreSQL" PACKAGES SQLite3 PostgreSQL
   TARGETS SQLite::SQLite3 PostgreSQL::PostgreSQL)
 harmonics_part(ZK "zero-knowledge proofs" PACKAGES Sodium TARGETS sodium::sodium)
+harmonics_part(TEXT "tokenizers" PACKAGES HarmonicsIcu TARGETS harmonics_icu)
 harmonics_part(JVM "Java and Spark" PACKAGES HarmonicsJni TARGETS harmonics_jni_headers)

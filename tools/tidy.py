@@ -47,6 +47,7 @@ LIBRARIES = {
     'cluster.grpc.pb.h': {'rpc'},
     'CL/': {'runtime/opencl'}, 'clblast.h': {'runtime/opencl'}, 'mpi.h': {'dispatch/mpi'},
     'sqlite3.h': {'store'}, 'libpq-fe.h': {'store'},
+    'unicode/': {'text'},
     'CLI/': {APPS}, 'jni.h': {'bindings'}, 'gtest/': {TESTS}, 'gmock/': {TESTS}, 'benchmark/': {BENCHES},
 }
 TORCH_HEADERS = ('torch/', 'ATen/', 'c10/')

@@ -147,6 +147,9 @@
 #include <harmonics/tensor/dtype.h>
 #include <harmonics/tensor/tensor.h>
 #include <harmonics/tensor/torch.h>
+#include <harmonics/text/text_producer.h>
+#include <harmonics/text/text_rows.h>
+#include <harmonics/text/tokenizer.h>
 #include <harmonics/transport/binding.h>
 #include <harmonics/transport/bus.h>
 #include <harmonics/transport/crc32c.h>

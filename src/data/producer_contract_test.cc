@@ -83,6 +83,15 @@ AugmentOptions everything() {
   return options;
 }
 
+#if HARMONICS_HAS_TEXT
+ProducerPtr text() {
+  folder().write("lines.txt", "a b\nb\n\nc a b a\n");
+  folder().write("tokenizer.json", R"({"pre_tokenizer": {"type": "Whitespace"},
+    "model": {"type": "BPE", "vocab": {"a": 1, "b": 2, "c": 3}, "merges": []}})");
+  return open_producer("text:lines.txt?tokenizer=tokenizer.json&length=3", folder().path());
+}
+#endif
+
 const TensorSpec kCsvSpec{{1, 2, 2}, DType::kFloat32};
 
 // Streams are what a MapProducer makes of anything.
@@ -112,6 +121,9 @@ const std::vector<Case> kCases = {
     {"Synthetic", [] { return std::make_shared<SyntheticProducer>(8, normal()); }},
     {"Endless", endless, true},
     {"Opened", [] { return open_producer("synthetic:?size=6&kind=integers&below=9&shape=2", ""); }},
+#if HARMONICS_HAS_TEXT
+    {"Text", text},
+#endif
     {"Map", stream},
     {"IndexedMap", [] { return std::make_shared<IndexedMapProducer>(csv(), doubled, kCsvSpec); }},
     {"Cache", [] { return std::make_shared<CacheProducer>(csv()); }},

@@ -16,11 +16,15 @@ namespace harmonics::inline in_data {
 ///   synthetic:?shape=3x32x32&size=1000&kind=uniform&dtype=float32&seed=1
 ///   synthetic:?size=1000&kind=integers&below=10
 ///
-/// Every setting may be left out, except `size`. A NaN is an Error that says where it stands,
-/// unless nan=allow. The path goes up to the first '?' and is taken as it stands; one that is not
-/// absolute is relative to the folder `relative_to` (the current one when it is left out). In
-/// values %XX stands for a byte (%26 for '&'); the delimiter may be written `tab`. An unknown
-/// scheme, setting or value is an Error that lists what there is.
+/// and, where the module `text` is linked,
+///
+///   text:PATH.jsonl?tokenizer=FOLDER&field=text&length=128&column=input_ids
+///
+/// Every setting may be left out, except `size`, `tokenizer` and `length`. A NaN is an Error that
+/// says where it stands, unless nan=allow. The path goes up to the first '?' and is taken as it
+/// stands; one that is not absolute is relative to the folder `relative_to` (the current one when
+/// it is left out). In values %XX stands for a byte (%26 for '&'); the delimiter may be written
+/// `tab`. An unknown scheme, setting or value is an Error that lists what there is.
 [[nodiscard]] IndexedProducerPtr open_producer(std::string_view spec,
                                                const std::filesystem::path& relative_to = {});
 
