@@ -29,6 +29,7 @@ struct Dispatch {
     if (!command.compares_models()) return verify(command);
     become_torch_program(argv);
   }
+  int operator()(const TokensCommand& command) const { return tokens(command); }
   int operator()(const DoctorCommand& command) const { return doctor(command); }
   int operator()(const CompletionCommand& command) const { return completion(command); }
   int operator()(const DevicesCommand&) const { become_torch_program(argv); }

@@ -20,6 +20,7 @@ int profile_serve(const ProfileCommand& command);
 int keys_new(const KeysNewCommand& command);
 int keys_show(const KeysShowCommand& command);
 int verify(const VerifyCommand& command);
+int tokens(const TokensCommand& command);
 int doctor(const DoctorCommand& command);
 int completion(const CompletionCommand& command);
 

@@ -35,6 +35,7 @@ CommandTree::CommandTree() : root_("Plans, runs and watches neural-network work.
   add_trace();
   add_keys();
   add_verify();
+  add_tokens();
   add_cluster();
   add_devices();
   add_doctor();

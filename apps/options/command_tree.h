@@ -39,6 +39,7 @@ class CommandTree {
   void add_trace();
   void add_keys();
   void add_verify();
+  void add_tokens();
   void add_cluster();
   void add_server();
   void add_worker();
@@ -78,6 +79,7 @@ class CommandTree {
   KeysNewCommand keys_new_;
   KeysShowCommand keys_show_;
   VerifyCommand verify_;
+  TokensCommand tokens_;
   ServerCommand server_;
   WorkerCommand worker_;
   SubmitCommand submit_;

@@ -9,7 +9,7 @@ import program
 
 COMMANDS = ['', 'graph', 'graph show', 'graph check', 'graph parts', 'graph dot', 'graph svg', 'graph zoo', 'train',
             'stage', 'run', 'profile', 'plan', 'quantize', 'dispatch-sweep', 'dispatch-trace', 'trace', 'keys',
-            'keys new', 'keys show', 'verify', 'server', 'worker', 'submit',
+            'keys new', 'keys show', 'verify', 'tokens', 'server', 'worker', 'submit',
             'monitor', 'tasks', 'task', 'why', 'logs', 'artifacts', 'cancel', 'wait', 'workers', 'drain', 'quota',
             'devices', 'doctor', 'completion']
 TRAIN_FLAGS = ('bind epochs batch-size micro-batches threads seed parts pipeline checkpoint checkpoint-every '
@@ -43,7 +43,7 @@ class FrontTest(program.CliTest):
     def test_wrong_usage(self):
         cases = {
             '': 'needs a command: graph, train, stage, run, profile, plan, quantize, dispatch-sweep, '
-                'dispatch-trace, trace, keys, verify, server, worker, submit, '
+                'dispatch-trace, trace, keys, verify, tokens, server, worker, submit, '
                 'monitor, tasks, task, why, logs, artifacts, cancel, wait, workers, drain, quota, devices, doctor, '
                 'completion',
             'graph': "needs a command: show, check, parts, dot, svg, zoo",

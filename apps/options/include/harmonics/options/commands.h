@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -289,6 +290,21 @@ struct TraceCommand {
   OutputStyle output = OutputStyle::kTable;
 };
 
+/// harmonics tokens
+struct TokensCommand {
+  std::filesystem::path tokenizer;
+  /// Empty where there is a text.
+  std::filesystem::path file;
+  std::optional<std::string> text;
+  std::string field = "text";
+  bool decode = false;
+  bool no_special = false;
+  /// 0: as long as they are.
+  std::int64_t length = 0;
+  bool pad = false;
+  OutputStyle output = OutputStyle::kTable;
+};
+
 enum class Shell { kBash, kZsh, kFish };
 
 /// harmonics completion
@@ -296,13 +312,12 @@ struct CompletionCommand {
   Shell shell = Shell::kBash;
 };
 
-using Command =
-    std::variant<GraphShowCommand, GraphCheckCommand, GraphPartsCommand, GraphDrawCommand,
-                 GraphZooCommand, TrainCommand, StageCommand, RunCommand, QuantizeCommand,
-                 ProfileCommand, PlanCommand, DispatchSweepCommand, DispatchTraceCommand,
-                 TraceCommand, KeysNewCommand, KeysShowCommand, VerifyCommand, DevicesCommand,
-                 DoctorCommand, CompletionCommand, ServerCommand, WorkerCommand, SubmitCommand,
-                 MonitorCommand, TasksCommand, TaskCommand, LogsCommand, ArtifactsCommand,
-                 CancelCommand, WaitCommand, WorkersCommand, DrainCommand, QuotaCommand>;
+using Command = std::variant<
+    GraphShowCommand, GraphCheckCommand, GraphPartsCommand, GraphDrawCommand, GraphZooCommand,
+    TrainCommand, StageCommand, RunCommand, QuantizeCommand, ProfileCommand, PlanCommand,
+    DispatchSweepCommand, DispatchTraceCommand, TraceCommand, KeysNewCommand, KeysShowCommand,
+    VerifyCommand, TokensCommand, DevicesCommand, DoctorCommand, CompletionCommand, ServerCommand,
+    WorkerCommand, SubmitCommand, MonitorCommand, TasksCommand, TaskCommand, LogsCommand,
+    ArtifactsCommand, CancelCommand, WaitCommand, WorkersCommand, DrainCommand, QuotaCommand>;
 
 }  // namespace harmonics::inline in_options
