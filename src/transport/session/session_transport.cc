@@ -1,10 +1,7 @@
-// What programs call: send, receive, close. The I/O thread's half is session_transport_io.cc.
 #include "session_transport.h"
 
 #include <algorithm>
 #include <utility>
-
-#include <harmonics/base/log.h>
 
 #include "frame/message_check.h"
 
@@ -17,137 +14,113 @@ constexpr Nanoseconds kLastWords = std::chrono::seconds(1);
 }  // namespace
 
 SessionTransport::SessionTransport(RemoteBinding binding, TransportOptions options, Route route)
-    : binding_(std::move(binding)),
-      options_(std::move(options)),
-      route_(std::move(route)),
-      boundary_id_(boundary_id(binding_.name)),
-      session_(options_.window),
-      jitter_(instance_.low, "reconnect") {}
+    : end_(std::move(binding), std::move(options), std::move(route)), io_(end_) {}
 
 bool SessionTransport::start() {
-  if (route_.listener && !route_.listener->reception().add(binding_.name, *this)) return false;
-  thread_ = std::thread([this] { run(); });
-  if (options_.stop) {
-    alarm_.emplace(options_.stop, [this] {
-      const Lock lock(mutex_);
-      arrived_.notify_all();
-      room_.notify_all();
-      if (connection_) connection_->wake();
+  if (!io_.start()) return false;
+  if (end_.options.stop) {
+    alarm_.emplace(end_.options.stop, [this] {
+      const Lock lock(end_.mutex);
+      end_.notify_program();
+      end_.workplace.wake();
     });
   }
   return true;
 }
 
-SessionTransport::~SessionTransport() {
-  if (!closed_) last_words_until_ = deadline_in(kLastWords);
-  stop();
-}
+SessionTransport::~SessionTransport() { io_.stop(deadline_in(kLastWords)); }
 
-void SessionTransport::stop() {
-  if (!thread_.joinable()) return;
-  if (route_.listener) route_.listener->reception().remove(binding_.name);
-  {
-    Lock lock(mutex_);
-    stopping_ = true;
-    cancel_.signal();
-    io_.notify_all();
-    if (connection_) connection_->wake();
-  }
-  thread_.join();
-}
-
-std::string SessionTransport::where() const {
-  const std::string peer =
-      connection_ ? connection_->peer() : format("{}:{}", binding_.host, binding_.port);
-  return format("boundary '{}' ({} to {})", binding_.name, transport_name(binding_.transport),
-                peer);
+std::string SessionTransport::connection_text() const {
+  return end_.workplace.connection() ? "the link is up" : "there is no link: " + end_.trouble;
 }
 
 void SessionTransport::fail_wait(const Wait& wait, const std::string& what) const {
-  const std::string connection = connection_ ? "the link is up" : "there is no link: " + trouble_;
   if (wait.stop_from && std::chrono::steady_clock::now() < wait.deadline) {
-    fail(ErrorCode::kCancelled, "{}: {} when this end was asked to stop ({}); {}", where(), what,
-         options_.stop->why(), connection);
+    fail(ErrorCode::kCancelled, "{}: {} when this end was asked to stop ({}); {}", end_.where(),
+         what, end_.options.stop->why(), connection_text());
   }
-  fail(ErrorCode::kDeadlineExceeded, "{}: {} before the deadline; {}", where(), what, connection);
+  fail(ErrorCode::kDeadlineExceeded, "{}: {} before the deadline; {}", end_.where(), what,
+       connection_text());
 }
 
 // The deadline, or an earlier moment when it is asked to stop.
 Deadline SessionTransport::end_of(Wait& wait) const {
-  if (!options_.stop || !options_.stop->asked()) return wait.deadline;
+  const auto& stop = end_.options.stop;
+  if (!stop || !stop->asked()) return wait.deadline;
   if (!wait.stop_from) wait.stop_from = std::chrono::steady_clock::now();
-  return std::min(wait.deadline, options_.stop->limit(*wait.stop_from, connection_ != nullptr));
+  return std::min(wait.deadline,
+                  stop->limit(*wait.stop_from, end_.workplace.connection() != nullptr));
 }
 
 void SessionTransport::check_usable() const {
-  if (closed_) fail(ErrorCode::kFailedPrecondition, "{}: used after close", where());
-  if (failure_) throw *failure_;
+  if (closed_) fail(ErrorCode::kFailedPrecondition, "{}: used after close", end_.where());
+  if (end_.failure) throw *end_.failure;
 }
 
 // False once the wait is over. Returns for any reason: the caller looks again.
 bool SessionTransport::wait_for_change(Lock& lock, std::condition_variable& change, Wait& wait) {
   const Deadline end = end_of(wait);
-  if (connection_) connection_->push();
-  if (connection_ && !working_) {
-    ++works_;
-    work(lock, std::min(end, next_look_));
+  Workplace& place = end_.workplace;
+  if (place.connection()) place.connection()->push();
+  if (place.connection() && !place.working()) {
+    ++place.turns.works;
+    end_.work(lock, std::min(end, end_.pulse.next_look()));
     // Someone else who waits may have to go on with the work.
-    if (waiting_ > 0) {
-      arrived_.notify_all();
-      room_.notify_all();
-    }
-    if (deep_sleep_ && connection_) connection_->wake();
+    if (place.turns.waiting > 0) end_.notify_program();
+    if (place.turns.deep_sleep) place.wake();
     return std::chrono::steady_clock::now() < end_of(wait);
   }
-  ++waiting_;
+  ++place.turns.waiting;
   const bool in_time = change.wait_until(lock, end) == std::cv_status::no_timeout;
-  --waiting_;
+  --place.turns.waiting;
   return in_time || std::chrono::steady_clock::now() < end_of(wait);
 }
 
 Codec SessionTransport::await_peer(Lock& lock, const Message& message, Wait& wait) {
-  while (!agreement_ && !failure_ && !closed_) {
-    if (!wait_for_change(lock, room_, wait) && !agreement_) {
-      fail_wait(wait,
-                format("message {} was not sent: the peer did not come", session_.pushed() + 1));
+  const std::optional<Agreement>& agreement = end_.acquaintance.agreement();
+  while (!agreement && !end_.failure && !closed_) {
+    if (!wait_for_change(lock, end_.room, wait) && !agreement) {
+      fail_wait(wait, format("message {} was not sent: the peer did not come",
+                             end_.delivery.session().pushed() + 1));
     }
   }
   check_usable();
-  check_size(binding_.name, message, agreement_->max_message_size());
-  return agreement_->codec();
+  check_size(end_.binding.name, message, agreement->max_message_size());
+  return agreement->codec();
 }
 
 void SessionTransport::await_credit(Lock& lock, std::uint64_t cost, Wait& wait) {
+  const Session& session = end_.delivery.session();
   for (;;) {
     check_usable();
-    if (session_.peer_ended()) {
-      fail(ErrorCode::kUnavailable, "{}: the peer has closed; message {} was not sent", where(),
-           session_.pushed() + 1);
+    if (session.peer_ended()) {
+      fail(ErrorCode::kUnavailable, "{}: the peer has closed; message {} was not sent",
+           end_.where(), session.pushed() + 1);
     }
-    if (session_.may_push(cost)) return;
-    if (session_.must_ask(cost)) {
-      session_.asked();
-      ask_due_ = true;
-      flush(lock);
+    if (session.may_push(cost)) return;
+    if (session.must_ask(cost)) {
+      end_.delivery.ask();
+      end_.flush(lock);
       continue;  // the lock was let go meanwhile
     }
-    if (!wait_for_change(lock, room_, wait) && !session_.may_push(cost)) {
+    if (!wait_for_change(lock, end_.room, wait) && !session.may_push(cost)) {
       check_usable();
       fail_wait(
           wait,
           format("message {} was not sent: the peer has not taken {} messages ({} bytes)",
-                 session_.pushed() + 1, session_.in_flight_messages(), session_.in_flight_bytes()));
+                 session.pushed() + 1, session.in_flight_messages(), session.in_flight_bytes()));
     }
   }
 }
 
 void SessionTransport::send(const Message& message, Deadline deadline) {
-  check_attachment(binding_.name, message);
-  check_framable(binding_.name, message);
-  if (binding_.max_message_size != 0) {
-    check_size(binding_.name, message, static_cast<std::uint64_t>(binding_.max_message_size));
+  const RemoteBinding& binding = end_.binding;
+  check_attachment(binding.name, message);
+  check_framable(binding.name, message);
+  if (binding.max_message_size != 0) {
+    check_size(binding.name, message, static_cast<std::uint64_t>(binding.max_message_size));
   }
-  Lock lock(mutex_);
+  Lock lock(end_.mutex);
   check_usable();
   Wait wait{deadline};
   const Codec codec = await_peer(lock, message, wait);
@@ -155,78 +128,72 @@ void SessionTransport::send(const Message& message, Deadline deadline) {
   auto outgoing = std::make_shared<const OutgoingMessage>(encode_message(message, codec));
   lock.lock();
   await_credit(lock, outgoing->cost, wait);
-  (void)session_.push(outgoing->cost);
-  ++stats_.messages_sent;
-  stats_.bytes_sent += outgoing->cost;
-  outbox_bytes_ += outgoing->cost;
-  outbox_.push_back(std::move(outgoing));
-  stats_.peak_retained_bytes = std::max(stats_.peak_retained_bytes, outbox_bytes_);
-  stats_.peak_retained_messages =
-      std::max<std::uint64_t>(stats_.peak_retained_messages, outbox_.size());
-  flush(lock);
+  end_.delivery.push(std::move(outgoing));
+  end_.flush(lock);
 }
 
 std::optional<Message> SessionTransport::receive(Deadline deadline) {
-  Lock lock(mutex_);
+  Lock lock(end_.mutex);
+  Delivery& delivery = end_.delivery;
   Wait wait{deadline};
-  while (inbox_.empty() || closed_) {
+  while (!delivery.has_message() || closed_) {
     if (closed_) check_usable();
-    if (session_.peer_ended()) return std::nullopt;
+    if (delivery.session().peer_ended()) return std::nullopt;
     check_usable();
-    if (!wait_for_change(lock, arrived_, wait) && inbox_.empty() && !session_.peer_ended()) {
+    if (!wait_for_change(lock, end_.arrived, wait) && !delivery.has_message() &&
+        !delivery.session().peer_ended()) {
       check_usable();
-      fail_wait(wait, format("message {} did not come", session_.progress().delivered + 1));
+      fail_wait(wait,
+                format("message {} did not come", delivery.session().progress().delivered + 1));
     }
   }
-  std::optional<Message> message(std::move(inbox_.front()));
-  inbox_.pop_front();
-  session_.consume();
-  ++stats_.messages_received;
-  stats_.bytes_received += message_bytes(*message);
-  if (session_.owes_progress()) flush(lock);
+  std::optional<Message> message(delivery.take());
+  if (delivery.session().owes_progress()) end_.flush(lock);
   return message;
 }
 
 void SessionTransport::close(Deadline deadline) {
-  Lock lock(mutex_);
+  Lock lock(end_.mutex);
   if (closed_) return;
   closed_ = true;
-  for (; !inbox_.empty(); inbox_.pop_front()) session_.consume();
-  arrived_.notify_all();
-  room_.notify_all();
-  if (agreement_) {
-    const Sequence end = session_.push_end();
-    outbox_.push_back(nullptr);
-    flush(lock);
-    const auto ended = [&] { return failure_ || session_.may_leave() || peer_is_gone(); };
-    Wait all{deadline};
-    while (!ended() && std::chrono::steady_clock::now() < end_of(all)) {
-      const bool lingers = session_.peer_ended() && !connection_;
-      Wait once{lingers ? std::min(deadline, linger_until_) : deadline, all.stop_from};
-      (void)wait_for_change(lock, room_, once);
-    }
-    last_words_until_ = std::min(deadline, deadline_in(kLastWords));
-    if (!ended() && (connection_ || !session_.peer_ended())) {
-      const std::string what =
-          format("the peer has {} of {} messages sent", session_.peer_delivered(), end - 1);
-      const Error late(ErrorCode::kDeadlineExceeded,
-                       format("{}: closed, but {} when the deadline came; {}", where(), what,
-                              connection_ ? "the link is up" : "there is no link: " + trouble_));
-      lock.unlock();
-      stop();
-      throw late;
-    }
-  }
+  end_.delivery.stop_taking();
+  end_.notify_program();
+  const bool met = end_.acquaintance.agreement().has_value();
+  const std::optional<Error> late = met ? await_end(lock, deadline) : std::nullopt;
+  const Deadline last_words = met ? std::min(deadline, deadline_in(kLastWords)) : Deadline{};
   lock.unlock();
-  stop();
+  io_.stop(last_words);
+  if (late) throw *late;
+}
+
+// Says that nothing follows, and waits until the other end has it all or is gone; the error if it
+// comes to neither.
+std::optional<Error> SessionTransport::await_end(Lock& lock, Deadline deadline) {
+  const Session& session = end_.delivery.session();
+  const Workplace& place = end_.workplace;
+  const Sequence end = end_.delivery.push_end();
+  end_.flush(lock);
+  const auto ended = [&] { return end_.failure || session.may_leave() || end_.peer_is_gone(); };
+  Wait all{deadline};
+  while (!ended() && std::chrono::steady_clock::now() < end_of(all)) {
+    const bool lingers = session.peer_ended() && !place.connection();
+    Wait once{lingers ? std::min(deadline, end_.linger_until) : deadline, all.stop_from};
+    (void)wait_for_change(lock, end_.room, once);
+  }
+  if (ended() || (!place.connection() && session.peer_ended())) return std::nullopt;
+  return Error(
+      ErrorCode::kDeadlineExceeded,
+      format("{}: closed, but the peer has {} of {} messages sent when the deadline came; {}",
+             end_.where(), session.peer_delivered(), end - 1, connection_text()));
 }
 
 TransportStats SessionTransport::stats() const {
-  const Lock lock(mutex_);
-  TransportStats out = stats_;
-  const ConnectionCounts now = connection_ ? connection_->counts() : ConnectionCounts{};
-  out.socket_payload_sent = past_counts_.socket_payload_sent + now.socket_payload_sent;
-  out.socket_payload_received = past_counts_.socket_payload_received + now.socket_payload_received;
+  const Lock lock(end_.mutex);
+  TransportStats out = end_.delivery.stats();
+  const ConnectionCounts counts = end_.workplace.counts();
+  out.reconnects = end_.reconnects;
+  out.socket_payload_sent = counts.socket_payload_sent;
+  out.socket_payload_received = counts.socket_payload_received;
   return out;
 }
 
