@@ -11,7 +11,6 @@ namespace harmonics::inline in_cluster_program {
 
 [[nodiscard]] Json task_json(const TaskView& task);
 [[nodiscard]] Json worker_json(const WorkerView& worker);
-[[nodiscard]] Json status_json(const ClusterStatus& status);
 /// A line for each worker that is unable to start tasks, with its reason.
 [[nodiscard]] std::string problem_lines(const std::vector<WorkerView>& workers, Time now);
 /// "exit code 3", "killed by signal 9 …", or the message.

@@ -70,16 +70,7 @@ std::optional<std::string> metrics_page(ServerLoop& loop) {
 }  // namespace
 
 std::string status_text(const ClusterStatus& status, const std::vector<TaskView>& pipelines) {
-  Json tasks;
-  tasks.set("waiting", status.waiting).set("pending", status.pending);
-  tasks.set("delayed", status.delayed).set("active", status.active).set("ended", status.ended);
-  Json json;
-  json.set("version", status.version).set("policy", status.policy);
-  json.set("term", std::uint64_t{status.term}).set("tasks", std::move(tasks));
-  json.set("workers", std::uint64_t{status.workers});
-  json.set("workers_connected", std::uint64_t{status.workers_connected});
-  json.set("devices", std::uint64_t{status.devices});
-  json.set("devices_leased", std::uint64_t{status.devices_leased});
+  Json json = status_json(status);
   json.set("pipelines", pipelines_json(pipelines));
   return json.dump(2) + "\n";
 }

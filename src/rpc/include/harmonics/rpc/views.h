@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include <harmonics/base/json.h>
 #include <harmonics/cluster/effect.h>
 #include <harmonics/cluster/event.h>
 #include <harmonics/cluster/reactor.h>
@@ -81,6 +82,8 @@ struct ClusterStatus {
   std::uint32_t devices_leased = 0;
   Time now{};
 };
+/// As `harmonics monitor --output json` and /status of the server show it.
+[[nodiscard]] Json status_json(const ClusterStatus& status);
 
 /// What a user may have, and has.
 struct UserView {
