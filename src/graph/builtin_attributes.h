@@ -20,13 +20,6 @@ inline AttributeSpec with_default(std::string name, Attribute value) {
   return {std::move(name), std::move(value), false};
 }
 
-inline std::int64_t integer_or(const LayerQuery& q, std::string_view name, std::int64_t otherwise) {
-  return q.has(name) ? q.integer(name) : otherwise;
-}
-inline double number_or(const LayerQuery& q, std::string_view name, double otherwise) {
-  return q.has(name) ? q.number(name) : otherwise;
-}
-
 inline double elements(const Shape& shape) { return static_cast<double>(element_count(shape)); }
 
 /// Bound of the start values of a weight that sums over `fan_in` inputs.
@@ -41,9 +34,21 @@ inline void need_rank(const LayerQuery& q, std::size_t rank, std::string_view ax
 inline void need_an_axis(const LayerQuery& q) {
   if (q.inputs[0].shape.empty()) q.refuse("needs an input with at least one axis");
 }
+inline void need_floating_first(const LayerQuery& q) {
+  if (!is_floating(q.inputs[0].dtype)) q.refuse("needs a floating-point input");
+}
 inline void need_floating(const LayerQuery& q) {
   for (const TensorSpec& input : q.inputs) {
     if (!is_floating(input.dtype)) q.refuse("needs a floating-point input");
+  }
+}
+
+/// A mask of rows as a second input {length}: whole numbers or bool, 1 = counts.
+inline void check_row_mask(const LayerQuery& q) {
+  if (q.inputs.size() < 2) return;
+  if (is_floating(q.inputs[1].dtype) || q.inputs[1].shape != Shape{q.inputs[0].shape[0]}) {
+    q.refuse(format("the mask must be whole numbers or bool of shape {}, 1 = counts",
+                    shape_text({q.inputs[0].shape[0]})));
   }
 }
 

@@ -5,7 +5,8 @@ namespace harmonics::inline in_graph {
 
 std::vector<ActivationType> builtin_activation_types() {
   std::vector<ActivationType> types;
-  for (const char* name : {"relu", "sigmoid", "tanh", "gelu", "selu", "softmax", "silu"}) {
+  for (const char* name :
+       {"relu", "sigmoid", "tanh", "gelu", "gelu_tanh", "quick_gelu", "selu", "softmax", "silu"}) {
     types.push_back({name, {}});
   }
   types.push_back({"prelu", {{"weight", {1}, Init::kConstant, 0.25}}});
@@ -36,10 +37,23 @@ std::string check_cross_entropy(const TensorSpec& prediction, const TensorSpec& 
   return "integer targets are class ids: the prediction's shape without its last axis";
 }
 
+// Each row of {length, classes} predicts the id of the row after it.
+std::string check_next_token(const TensorSpec& prediction, const TensorSpec& target) {
+  if (prediction.shape.size() != 2) return "the prediction must be {length, classes}";
+  if (is_floating(target.dtype) || target.dtype == DType::kBool) {
+    return "the target holds ids; declare it as int64";
+  }
+  if (target.shape != Shape{prediction.shape[0]}) return "the target needs an id for every row";
+  return {};
+}
+
 }  // namespace
 
 std::vector<LossType> builtin_loss_types() {
-  return {{"cross_entropy", check_cross_entropy}, {"mse", same_shape}, {"bce", same_shape}};
+  return {{"cross_entropy", check_cross_entropy},
+          {"mse", same_shape},
+          {"bce", same_shape},
+          {"next_token", check_next_token}};
 }
 
 }  // namespace harmonics::inline in_graph

@@ -7,6 +7,10 @@
 namespace harmonics::inline in_graph {
 namespace {
 
+void need_eps(const LayerQuery& q) {
+  if (!(q.number("eps") >= 0)) q.refuse("'eps' must be at least 0");
+}
+
 LayerShape infer_batch_norm(const LayerQuery& q) {
   need_floating(q);
   const std::size_t rank = q.inputs[0].shape.size();
@@ -23,12 +27,28 @@ LayerShape infer_batch_norm(const LayerQuery& q) {
 
 LayerShape infer_layer_norm(const LayerQuery& q) {
   need_floating(q);
-  if (q.inputs[0].shape.empty()) q.refuse("needs an input with at least one axis");
+  need_an_axis(q);
   const std::int64_t width = q.inputs[0].shape.back();
   LayerShape result{q.inputs[0], {}, 8.0 * elements(q.inputs[0].shape)};
   result.parameters = {{"weight", {width}, Init::kConstant, 1},
                        {"bias", {width}, Init::kConstant, 0}};
   return result;
+}
+
+LayerShape infer_rms_norm(const LayerQuery& q) {
+  need_floating(q);
+  need_an_axis(q);
+  need_eps(q);
+  const std::int64_t width = q.inputs[0].shape.back();
+  return {
+      q.inputs[0], {{"weight", {width}, Init::kConstant, 1}}, 5.0 * elements(q.inputs[0].shape)};
+}
+
+LayerShape infer_normalize(const LayerQuery& q) {
+  need_floating(q);
+  need_an_axis(q);
+  need_eps(q);
+  return {q.inputs[0], {}, 3.0 * elements(q.inputs[0].shape)};
 }
 
 }  // namespace
@@ -41,6 +61,8 @@ std::vector<LayerType> norm_layer_types() {
        1,
        infer_batch_norm},
       {"layer_norm", {with_default("eps", 1e-5)}, 1, 1, infer_layer_norm},
+      {"rms_norm", {with_default("eps", 1e-6)}, 1, 1, infer_rms_norm},
+      {"normalize", {with_default("eps", 1e-12)}, 1, 1, infer_normalize},
   };
 }
 

@@ -39,24 +39,34 @@ LayerShape infer_class_token(const LayerQuery& q) {
 LayerShape infer_position(const LayerQuery& q) {
   need_floating(q);
   need_rank(q, 2, "{length, width}");
+  Shape weight = q.inputs[0].shape;
+  if (q.has("rows")) {
+    const std::int64_t length = weight[0], offset = q.has("offset") ? q.integer("offset", 0) : 0;
+    weight[0] = q.integer("rows", 1);
+    if (offset + length > weight[0]) {
+      q.refuse(
+          format("rows={} does not hold {} places from offset={} on", weight[0], length, offset));
+    }
+  } else if (q.has("offset")) {
+    q.refuse("'offset' needs 'rows'");
+  }
   return {q.inputs[0],
-          {{"weight", q.inputs[0].shape, Init::kNormal, 0.02}},
+          {{"weight", std::move(weight), Init::kNormal, 0.02}},
           elements(q.inputs[0].shape)};
 }
 
 LayerShape infer_select(const LayerQuery& q) {
-  if (q.inputs[0].shape.empty()) q.refuse("needs an input with at least one axis");
-  const std::int64_t index = q.integer("index");
-  if (index < 0 || index >= q.inputs[0].shape[0]) {
-    q.refuse(format("index={} is outside the first axis", index));
-  }
+  need_an_axis(q);
+  const std::int64_t index = q.integer("index"), rows = q.inputs[0].shape[0];
+  if (index < -rows || index >= rows) q.refuse(format("index={} is outside the first axis", index));
   return {
       {Shape(q.inputs[0].shape.begin() + 1, q.inputs[0].shape.end()), q.inputs[0].dtype}, {}, 0};
 }
 
 LayerShape infer_mean(const LayerQuery& q) {
-  need_floating(q);
+  need_floating_first(q);
   need_rank(q, 2, "{length, width}");
+  check_row_mask(q);
   return {{{q.inputs[0].shape[1]}, q.inputs[0].dtype}, {}, elements(q.inputs[0].shape)};
 }
 
@@ -71,9 +81,9 @@ std::vector<LayerType> token_layer_types() {
        infer_embedding},
       {"tokens", {}, 1, 1, infer_tokens},
       {"class_token", {}, 1, 1, infer_class_token},
-      {"position", {}, 1, 1, infer_position},
+      {"position", {optional("rows"), optional("offset")}, 1, 1, infer_position},
       {"select", {with_default("index", std::int64_t{0})}, 1, 1, infer_select},
-      {"mean", {}, 1, 1, infer_mean},
+      {"mean", {}, 1, 2, infer_mean},
   };
 }
 

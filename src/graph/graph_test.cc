@@ -46,11 +46,20 @@ struct LayerCase {
   std::int64_t parameters;
 };
 
-const std::vector<LayerCase>& layer_cases() {
-  static const std::vector<LayerCase> kCases = {
+std::vector<LayerCase> shape_cases() {
+  return {
       {"linear", {{"out", whole(10)}}, {floats({64})}, {10}, 650},
       {"linear", {{"out", whole(10)}, {"bias", whole(0)}}, {floats({7, 64})}, {7, 10}, 640},
       {"linear", {}, {floats({5})}, {5}, 30},
+      {"flatten", {}, {floats({3, 9, 8})}, {216}, 0},
+      {"reshape", {{"shape", Shape{-1, 8}}}, {floats({3, 9, 8})}, {27, 8}, 0},
+      {"concat", {{"axis", whole(1)}}, {floats({2, 3}), floats({2, 5})}, {2, 8}, 0},
+      {"identity", {}, {floats({2, 3})}, {2, 3}, 0},
+  };
+}
+
+std::vector<LayerCase> image_cases() {
+  return {
       {"conv2d", {{"out", whole(8)}, {"kernel", whole(3)}}, {floats({3, 9, 7})}, {8, 7, 5}, 224},
       {"conv2d",
        {{"out", whole(6)},
@@ -70,11 +79,26 @@ const std::vector<LayerCase>& layer_cases() {
        0},
       {"adaptive_avg_pool", {{"size", whole(1)}}, {floats({3, 9, 8})}, {3, 1, 1}, 0},
       {"adaptive_max_pool", {{"size", Shape{2, 3}}}, {floats({3, 9, 8})}, {3, 2, 3}, 0},
-      {"flatten", {}, {floats({3, 9, 8})}, {216}, 0},
-      {"reshape", {{"shape", Shape{-1, 8}}}, {floats({3, 9, 8})}, {27, 8}, 0},
+  };
+}
+
+std::vector<LayerCase> norm_cases() {
+  return {
       {"batch_norm", {}, {floats({3, 9, 8})}, {3, 9, 8}, 6},
       {"layer_norm", {}, {floats({7, 16})}, {7, 16}, 32},
+      {"rms_norm", {}, {floats({7, 16})}, {7, 16}, 16},
+      {"normalize", {}, {floats({16})}, {16}, 0},
+  };
+}
+
+std::vector<LayerCase> function_cases() {
+  return {
       {"dropout", {{"p", 0.1}}, {floats({7})}, {7}, 0},
+  };
+}
+
+std::vector<LayerCase> token_cases() {
+  return {
       {"embedding",
        {{"rows", whole(100)}, {"width", whole(16)}},
        {{{12}, DType::kInt64}},
@@ -86,15 +110,64 @@ const std::vector<LayerCase>& layer_cases() {
        {floats({12, 16})},
        {12, 16},
        816},
-      {"add", {}, {floats({4}), floats({4}), floats({4})}, {4}, 0},
-      {"mul", {}, {floats({4}), floats({4})}, {4}, 0},
-      {"concat", {{"axis", whole(1)}}, {floats({2, 3}), floats({2, 5})}, {2, 8}, 0},
-      {"identity", {}, {floats({2, 3})}, {2, 3}, 0},
+      {"attention",
+       {{"heads", whole(4)}, {"separate", whole(1)}},
+       {floats({12, 16})},
+       {12, 16},
+       1088},
+      {"attention",
+       {{"heads", whole(4)},
+        {"separate", whole(1)},
+        {"kv_heads", whole(2)},
+        {"head_dim", whole(6)},
+        {"bias", whole(0)},
+        {"causal", whole(1)},
+        {"window", whole(3)},
+        {"rope", std::string("llama")}},
+       {floats({12, 16}), {{12}, DType::kBool}},
+       {12, 16},
+       1168},
+      {"attention",
+       {{"heads", whole(4)},
+        {"separate", whole(1)},
+        {"head_dim", whole(6)},
+        {"out_bias", whole(0)},
+        {"project", whole(0)}},
+       {floats({12, 16})},
+       {12, 24},
+       1224},
+      {"attention",
+       {{"heads", whole(4)}, {"scale", std::string("scores")}},
+       {floats({12, 16}), {{12}, DType::kInt64}},
+       {12, 16},
+       1088},
+      {"position", {{"rows", whole(40)}, {"offset", whole(2)}}, {floats({36, 16})}, {36, 16}, 640},
+      {"select", {{"index", whole(-1)}}, {floats({36, 16})}, {16}, 0},
+      {"mean", {}, {floats({36, 16}), {{36}, DType::kInt64}}, {16}, 0},
       {"tokens", {}, {floats({16, 7, 5})}, {35, 16}, 0},
       {"class_token", {}, {floats({35, 16})}, {36, 16}, 16},
       {"position", {}, {floats({36, 16})}, {36, 16}, 576},
       {"select", {{"index", whole(2)}}, {floats({36, 16})}, {16}, 0},
-      {"mean", {}, {floats({36, 16})}, {16}, 0}};
+      {"mean", {}, {floats({36, 16})}, {16}, 0},
+  };
+}
+
+std::vector<LayerCase> element_cases() {
+  return {
+      {"add", {}, {floats({4}), floats({4}), floats({4})}, {4}, 0},
+      {"mul", {}, {floats({4}), floats({4})}, {4}, 0},
+  };
+}
+
+const std::vector<LayerCase>& layer_cases() {
+  static const std::vector<LayerCase> kCases = [] {
+    std::vector<LayerCase> all;
+    for (auto* theme :
+         {shape_cases, image_cases, norm_cases, function_cases, token_cases, element_cases}) {
+      for (LayerCase& item : theme()) all.push_back(std::move(item));
+    }
+    return all;
+  }();
   return kCases;
 }
 
@@ -198,6 +271,60 @@ INSTANTIATE_TEST_SUITE_P(
                     {{"heads", whole(3)}},
                     {floats({8, 16})},
                     "heads=3 must divide the width 16"},
+        RefusalCase{"attention",
+                    {{"heads", whole(4)}, {"kv_heads", whole(2)}},
+                    {floats({8, 16})},
+                    "'kv_heads' needs separate=true"},
+        RefusalCase{"attention",
+                    {{"heads", whole(4)}, {"separate", whole(1)}, {"kv_heads", whole(3)}},
+                    {floats({8, 16})},
+                    "kv_heads=3 must divide heads=4"},
+        RefusalCase{"attention",
+                    {{"heads", whole(4)}},
+                    {floats({8, 16}), {{8}, DType::kInt64}},
+                    "a mask needs separate=true or scale=scores"},
+        RefusalCase{"attention",
+                    {{"heads", whole(4)}, {"separate", whole(1)}},
+                    {floats({8, 16}), floats({8})},
+                    "the mask must be whole numbers or bool of shape {8}"},
+        RefusalCase{"attention",
+                    {{"heads", whole(4)}, {"separate", whole(1)}, {"window", whole(2)}},
+                    {floats({8, 16})},
+                    "needs causal=true"},
+        RefusalCase{"attention",
+                    {{"heads", whole(4)}, {"separate", whole(1)}, {"rope", std::string("yarn")}},
+                    {floats({8, 16})},
+                    "'rope' must be none, llama or neox, not yarn"},
+        RefusalCase{"attention",
+                    {{"heads", whole(4)}, {"separate", whole(1)}, {"rope_theta", 500.0}},
+                    {floats({8, 16})},
+                    "'rope_theta' needs rope=llama or rope=neox"},
+        RefusalCase{"attention",
+                    {{"heads", whole(4)},
+                     {"separate", whole(1)},
+                     {"rope", std::string("neox")},
+                     {"rope_fraction", 0.25}},
+                    {floats({8, 16})},
+                    "1 of the 4 numbers of a head"},
+        RefusalCase{"attention",
+                    {{"heads", whole(4)},
+                     {"separate", whole(1)},
+                     {"rope", std::string("llama")},
+                     {"rope_scaling", std::string("llama3")},
+                     {"rope_factor", 8.0}},
+                    {floats({8, 16})},
+                    "'rope_low' is missing"},
+        RefusalCase{"rms_norm", {{"eps", -1.0}}, {floats({8})}, "'eps' must be at least 0"},
+        RefusalCase{"position",
+                    {{"rows", whole(9)}, {"offset", whole(2)}},
+                    {floats({8, 4})},
+                    "rows=9 does not hold 8 places from offset=2 on"},
+        RefusalCase{"position", {{"offset", whole(2)}}, {floats({8, 4})}, "'offset' needs 'rows'"},
+        RefusalCase{"select", {{"index", whole(-9)}}, {floats({8})}, "index=-9 is outside"},
+        RefusalCase{"mean",
+                    {},
+                    {floats({8, 4}), {{4}, DType::kInt64}},
+                    "the mask must be whole numbers"},
         RefusalCase{"add", {}, {floats({8}), floats({9})}, "float32 {9} is not float32 {8}"},
         RefusalCase{"add", {}, {floats({8})}, "takes at least 2 inputs, it has 1"},
         RefusalCase{"flatten", {}, {floats({8}), floats({8})}, "takes 1 input, it has 2"},

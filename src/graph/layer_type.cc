@@ -118,6 +118,18 @@ Shape LayerQuery::list(std::string_view name) const {
   refuse(format("'{}' must be a list such as {{2, 2}}, not {}", name, attribute_text(value)));
 }
 
+std::int64_t LayerQuery::integer_or(std::string_view name, std::int64_t otherwise) const {
+  return has(name) ? integer(name) : otherwise;
+}
+
+double LayerQuery::number_or(std::string_view name, double otherwise) const {
+  return has(name) ? number(name) : otherwise;
+}
+
+std::string LayerQuery::text_or(std::string_view name, std::string_view otherwise) const {
+  return has(name) ? text(name) : std::string(otherwise);
+}
+
 bool LayerQuery::has(std::string_view name) const {
   return attributes.find(std::string(name)) != attributes.end();
 }

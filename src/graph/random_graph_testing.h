@@ -131,7 +131,7 @@ class RandomGraphMaker {
 
   void add_random_layer(const std::string& name, const Sized& from) {
     switch (pick(6)) {
-      case 0: return keep(name, "layer_norm", from);
+      case 0: return keep(name, chance(2) ? "layer_norm" : "rms_norm", from);
       case 1: return keep(name, "identity", from);
       case 2: return combine(name, chance(2) ? "add" : "mul", from);
       case 3: return concat(name, from);
@@ -202,11 +202,11 @@ class RandomGraphMaker {
   std::size_t left_in_group_ = 0;
 };
 
-/// A resolved graph of 6 to 20 layers (linear, add, mul, concat, layer_norm, identity, activations;
-/// odd seeds have a batch_norm and a dropout too). The first layer is used at least three times and
-/// by the last layer, so that its skip spans every cut; the producer `input` is used at least
-/// twice; there are one or two taps and one or two consumers. Some layers may lead nowhere. The
-/// same seed and options give the same graph everywhere.
+/// A resolved graph of 6 to 20 layers (linear, add, mul, concat, layer_norm, rms_norm, identity,
+/// activations; odd seeds have a batch_norm and a dropout too). The first layer is used at least
+/// three times and by the last layer, so that its skip spans every cut; the producer `input` is
+/// used at least twice; there are one or two taps and one or two consumers. Some layers may lead
+/// nowhere. The same seed and options give the same graph everywhere.
 inline HarmonicGraph random_graph(std::uint64_t seed, const RandomGraphOptions& options = {}) {
   return RandomGraphMaker(seed, options).make();
 }

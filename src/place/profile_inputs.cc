@@ -53,7 +53,8 @@ std::int64_t id_limit(const HarmonicGraph& part, const std::string& producer) {
   for (const TrainingTap& tap : part.taps()) {
     if (tap.target != producer) continue;
     const Shape& prediction = part.spec(tap.prediction).shape;
-    narrow(tap.loss == "cross_entropy" && !prediction.empty() ? prediction.back() : 1);
+    const bool ids = tap.loss == "cross_entropy" || tap.loss == "next_token";
+    narrow(ids && !prediction.empty() ? prediction.back() : 1);
   }
   return known ? limit : 1;
 }

@@ -107,11 +107,14 @@ void check_layer(const LayerCase& item) {
   NamedTensors inputs;
   GraphBuilder builder("check");
   for (std::size_t i = 0; i < item.inputs.size(); ++i) {
+    const std::int64_t below = item.ids_below(i);
+    const DType dtype = below > 0 ? DType::kInt64 : DType::kFloat64;
     const std::string name = "x" + std::to_string(i) + "@1";
-    builder.add(ProducerNode{name, item.inputs[i], DType::kFloat64, 1});
-    probe.add(ProducerNode{name, item.inputs[i], DType::kFloat64});
+    builder.add(ProducerNode{name, item.inputs[i], dtype, below > 0 ? 0U : 1U});
+    probe.add(ProducerNode{name, item.inputs[i], dtype});
     names.push_back(name);
-    inputs[name] = random_doubles(batched(item.inputs[i]), 10 + i);
+    inputs[name] = below > 0 ? random_ids(batched(item.inputs[i]), below, 10 + i)
+                             : random_doubles(batched(item.inputs[i]), 10 + i);
   }
   const LayerNode layer{"layer", item.type, item.attributes, {}, names, item.activation};
   const Shape out = probe.add(layer).build().spec("layer").shape;
@@ -152,6 +155,7 @@ TEST(Gradients, Embedding) {
 TEST(Gradients, EveryLoss) {
   for (const std::string& loss : loss_type_names()) {
     SCOPED_TRACE(loss);
+    if (loss == "next_token") continue;  // its targets are ids: below
     GraphBuilder builder("loss");
     builder.add(ProducerNode{"x@1", Shape{4}, DType::kFloat64, 1});
     builder.layer("p", "linear", with({{"out", whole(4)}}), {"x@1"},
@@ -174,6 +178,19 @@ TEST(Gradients, CrossEntropyOfClassIds) {
                                     {"target", random_ids(batched(ids), 5, 7)}})
         .run();
   }
+}
+
+TEST(Gradients, NextToken) {
+  GraphBuilder builder("next");
+  builder.add(ProducerNode{"x@1", Shape{4, 3}, DType::kFloat64, 1});
+  builder.layer("p", "linear", with({{"out", whole(5)}}), {"x@1"});
+  builder.producer("target", Shape{4}, DType::kInt64).tap("next_token", "p", "target");
+  Tensor ids = random_ids({kBatch, 4}, 5, 7);
+  ids.mutable_values<std::int64_t>()[2] = -1;  // of the first sample, left out
+  for (std::size_t i = 5; i < 8; ++i) ids.mutable_values<std::int64_t>()[i] = -100;
+  GradientCheck(builder.build(),
+                {{"x@1", random_doubles({kBatch, 4, 3}, 6)}, {"target", std::move(ids)}})
+      .run();
 }
 
 TEST(Gradients, ThroughFanOutAndTwoTaps) {

@@ -15,6 +15,12 @@ inline at::Tensor as(const at::Tensor& tensor, at::ScalarType dtype) {
   return tensor.scalar_type() == dtype ? tensor : tensor.to(dtype);
 }
 
+/// 16 bits become 32; the rest stays as it is.
+inline at::Tensor in_full(const at::Tensor& tensor) {
+  const at::ScalarType type = tensor.scalar_type();
+  return type == at::kHalf || type == at::kBFloat16 ? tensor.to(at::kFloat) : tensor;
+}
+
 /// Norms and losses run in the precision of their parameters, never in 16 bits.
 inline at::Tensor as_parameter(const LayerCall& call) {
   return as(call.inputs[0], call.parameters[0].scalar_type());

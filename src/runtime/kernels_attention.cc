@@ -1,15 +1,18 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <limits>
 
 #include "kernel_casts.h"
 #include "kernels.h"
+#include "rotary.h"
 
 namespace harmonics::inline in_runtime {
 namespace {
 
-// Multi-head self-attention over {batch, length, width}; heads are contiguous slices of the width.
-LayerForward make_attention(const LayerQuery& q) {
+// The first form: joined parameters, the query scaled, no mask but the causal one. Multi-head
+// self-attention over {batch, length, width}; heads are contiguous slices of the width.
+LayerForward make_plain_attention(const LayerQuery& q) {
   const std::int64_t heads = q.integer("heads");
   const bool causal = q.integer("causal") != 0;
   const bool project = q.integer("project") != 0;
@@ -43,6 +46,144 @@ LayerForward make_attention(const LayerQuery& q) {
     const at::Tensor weights = as(at::softmax(as(scores, exact), -1), call.compute);
     return joined(at::matmul(weights, value));
   };
+}
+
+/// Attention whose scores are scaled: with separate parameters, groups, masks, rotary positions.
+///
+/// The order of operations is promised, since it is that of Hugging Face's eager code (BERT, ViT,
+/// Llama, Mistral, Qwen2; GPT-2 with joined parameters) and gives its bits on the CPU: projections,
+/// turns, keys and values repeated for their group, q·kᵀ divided by sqrt(head_dim), plus 0 or the
+/// dtype's lowest number, softmax in the parameters' precision, ·v, output projection.
+class ScaledScores {
+ public:
+  explicit ScaledScores(const LayerQuery& q)
+      : heads_(q.integer("heads")),
+        window_(q.integer_or("window", 0)),
+        causal_(q.integer("causal") != 0),
+        project_(q.integer("project") != 0),
+        separate_(q.integer_or("separate", 0) != 0),
+        bias_(q.integer_or("bias", 1) != 0),
+        frequencies_(rotary_frequencies(q)) {}
+
+  at::Tensor operator()(const LayerCall& call) const {
+    Operands operands = separate_ ? separate_operands(call) : joined_operands(call);
+    if (frequencies_.defined()) {
+      const RotaryTurns turns = rotary_turns(frequencies_, operands.query.size(2), operands.query);
+      operands.query = rotated(operands.query, turns);
+      operands.key = rotated(operands.key, turns);
+    }
+    operands.key = repeated(operands.key);
+    operands.value = repeated(operands.value);
+    const at::Tensor rows = mix(call, operands).transpose(1, 2).flatten(2);
+    if (!project_) return rows;
+    return at::linear(rows, as(call.parameters[operands.used], call.compute),
+                      optional_parameter(call, operands.used + 1));
+  }
+
+ private:
+  /// {batch, heads, length, head_dim} each; `used` parameters made them.
+  struct Operands {
+    at::Tensor query, key, value;
+    std::size_t used = 0;
+  };
+
+  Operands separate_operands(const LayerCall& call) const {
+    const at::Tensor x = as(call.inputs[0], call.compute);
+    const std::int64_t head_dim = call.parameters[0].size(0) / heads_;
+    std::size_t used = 0;
+    const auto next = [&] {
+      const at::Tensor weight = as(call.parameters[used++], call.compute);
+      const at::Tensor bias = bias_ ? as(call.parameters[used++], call.compute) : at::Tensor();
+      return at::linear(x, weight, bias)
+          .reshape({x.size(0), x.size(1), weight.size(0) / head_dim, head_dim})
+          .transpose(1, 2);
+    };
+    const at::Tensor query = next(), key = next(), value = next();
+    return {query, key, value, used};
+  }
+
+  Operands joined_operands(const LayerCall& call) const {
+    const at::Tensor x = as(call.inputs[0], call.compute);
+    const std::int64_t width = x.size(2);
+    const at::Tensor all =
+        at::linear(x, as(call.parameters[0], call.compute), as(call.parameters[1], call.compute));
+    const auto part = [&](std::int64_t index) {
+      return all.narrow(2, index * width, width)
+          .reshape({x.size(0), x.size(1), heads_, width / heads_})
+          .transpose(1, 2);
+    };
+    return {part(0), part(1), part(2), 2};
+  }
+
+  // One copy of a key or value per query head of its group.
+  at::Tensor repeated(const at::Tensor& shared) const {
+    const std::int64_t groups = shared.size(1), copies = heads_ / groups;
+    if (copies == 1) return shared;
+    return shared.unsqueeze(2)
+        .expand({shared.size(0), groups, copies, shared.size(2), shared.size(3)})
+        .flatten(1, 2);
+  }
+
+  // True where a query must not look; undefined when it may look everywhere.
+  at::Tensor excluded(const LayerCall& call) const {
+    const std::int64_t length = call.inputs[0].size(1);
+    at::Tensor hidden;
+    if (causal_) {
+      const at::Tensor all = at::ones({length, length}, call.inputs[0].options().dtype(at::kBool));
+      hidden = all.triu(/*diagonal=*/1);
+      if (window_ > 0 && window_ < length) hidden = hidden.logical_or(all.tril(-window_));
+    }
+    if (call.inputs.size() > 1) {
+      const at::Tensor padding = call.inputs[1].eq(0).view({-1, 1, 1, length});
+      hidden = hidden.defined() ? hidden.logical_or(padding) : padding;
+    }
+    return hidden;
+  }
+
+  static double lowest(at::ScalarType dtype) {
+    switch (dtype) {
+      case at::kHalf: return std::numeric_limits<at::Half>::lowest();
+      case at::kBFloat16: return std::numeric_limits<at::BFloat16>::lowest();
+      case at::kDouble: return std::numeric_limits<double>::lowest();
+      default: return std::numeric_limits<float>::lowest();
+    }
+  }
+
+  at::Tensor mix(const LayerCall& call, const Operands& o) const {
+    const auto additive = [&]() -> at::Tensor {
+      const at::Tensor hidden = excluded(call);
+      if (!hidden.defined()) return {};
+      return at::zeros(hidden.sizes(), o.query.options())
+          .masked_fill(hidden, lowest(o.query.scalar_type()));
+    };
+#if TORCH_VERSION_MAJOR >= 2
+    if (o.query.is_cuda()) {
+      const bool alone = call.inputs.size() == 1 && window_ == 0;
+      return alone ? at::scaled_dot_product_attention(o.query, o.key, o.value, {}, 0.0, causal_)
+                   : at::scaled_dot_product_attention(o.query, o.key, o.value, additive(), 0.0,
+                                                      false);
+    }
+#endif
+    at::Tensor scores = at::matmul(o.query, o.key.transpose(-2, -1)) /
+                        std::sqrt(static_cast<double>(o.query.size(-1)));
+    if (const at::Tensor mask = additive(); mask.defined()) scores = scores + mask;
+    const at::Tensor weights = at::softmax(as(scores, call.parameters[0].scalar_type()), -1);
+    return at::matmul(as(weights, call.compute), o.value);
+  }
+
+  std::int64_t heads_;
+  std::int64_t window_;
+  bool causal_;
+  bool project_;
+  bool separate_;
+  bool bias_;
+  at::Tensor frequencies_;
+};
+
+LayerForward make_attention(const LayerQuery& q) {
+  const bool separate = q.integer_or("separate", 0) != 0;
+  if (!separate && q.text_or("scale", "query") == "query") return make_plain_attention(q);
+  return ScaledScores(q);
 }
 
 }  // namespace

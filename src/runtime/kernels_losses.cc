@@ -1,8 +1,12 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <cmath>
+#include <numbers>
+
 #include <harmonics/base/random.h>
 
+#include "kernel_casts.h"
 #include "kernels.h"
 
 namespace harmonics::inline in_runtime {
@@ -11,11 +15,6 @@ namespace {
 // Mean over all axes but the first: one number per sample.
 at::Tensor per_sample(const at::Tensor& elements) {
   return elements.dim() == 1 ? elements : elements.flatten(1).mean(1);
-}
-
-at::Tensor in_full(const at::Tensor& tensor) {
-  const at::ScalarType type = tensor.scalar_type();
-  return type == at::kHalf || type == at::kBFloat16 ? tensor.to(at::kFloat) : tensor;
 }
 
 at::Tensor cross_entropy(const at::Tensor& prediction, const at::Tensor& target) {
@@ -43,6 +42,28 @@ at::Tensor bce(const at::Tensor& prediction, const at::Tensor& target) {
       at::binary_cross_entropy(exact, target.to(exact.scalar_type()), {}, at::Reduction::None));
 }
 
+// Cross entropy of each row against the id of the row after it; the mean over the ids of a sample
+// that are not below 0.
+at::Tensor next_token(const at::Tensor& prediction, const at::Tensor& target) {
+  const std::int64_t classes = prediction.size(-1);
+  const at::Tensor logits = in_full(prediction).slice(1, 0, -1);
+  const at::Tensor ids = target.to(at::kLong).slice(1, 1);
+  const at::Tensor kept = ids.ge(0);
+  constexpr std::int64_t kLeftOut = -100;
+  const at::Tensor losses =
+      at::nll_loss(at::log_softmax(logits, -1).reshape({-1, classes}),
+                   ids.masked_fill(kept.logical_not(), kLeftOut).reshape({-1}), {},
+                   at::Reduction::None, kLeftOut);
+  return losses.reshape(ids.sizes()).sum(1) / kept.sum(1).clamp_min(1);
+}
+
+// On the CPU in the order of Hugging Face's gelu_new, whose bits it gives; fused on a GPU.
+at::Tensor gelu_tanh(const at::Tensor& x) {
+  if (x.is_cuda()) return at::gelu(x, "tanh");
+  const double slope = std::sqrt(2.0 / std::numbers::pi);
+  return 0.5 * x * (1.0 + at::tanh(slope * (x + 0.044715 * at::pow(x, 3.0))));
+}
+
 template <typename Function>
 TorchActivation plain(Function function) {
   return [function](const at::Tensor& x, std::span<const at::Tensor>) { return function(x); };
@@ -51,7 +72,7 @@ TorchActivation plain(Function function) {
 }  // namespace
 
 std::map<std::string, TorchLoss, std::less<>> builtin_losses() {
-  return {{"cross_entropy", cross_entropy}, {"mse", mse}, {"bce", bce}};
+  return {{"cross_entropy", cross_entropy}, {"mse", mse}, {"bce", bce}, {"next_token", next_token}};
 }
 
 std::map<std::string, TorchActivation, std::less<>> builtin_activations() {
@@ -60,6 +81,8 @@ std::map<std::string, TorchActivation, std::less<>> builtin_activations() {
       {"sigmoid", plain([](const at::Tensor& x) { return at::sigmoid(x); })},
       {"tanh", plain([](const at::Tensor& x) { return at::tanh(x); })},
       {"gelu", plain([](const at::Tensor& x) { return at::gelu(x); })},
+      {"gelu_tanh", plain(gelu_tanh)},
+      {"quick_gelu", plain([](const at::Tensor& x) { return x * at::sigmoid(1.702 * x); })},
       {"selu", plain([](const at::Tensor& x) { return at::selu(x); })},
       {"silu", plain([](const at::Tensor& x) { return at::silu(x); })},
       {"softmax", plain([](const at::Tensor& x) { return at::softmax(in_full(x), -1); })},

@@ -23,10 +23,28 @@ LayerForward make_layer_norm(const LayerQuery& q) {
   };
 }
 
+// As Hugging Face's LlamaRMSNorm computes it, and its bits: weight * (x * rsqrt(mean(x^2) + eps)).
+LayerForward make_rms_norm(const LayerQuery& q) {
+  return [eps = q.number("eps")](const LayerCall& call) {
+    const at::Tensor x = as_parameter(call);
+    return call.parameters[0] * (x * at::rsqrt(x.pow(2).mean(-1, /*keepdim=*/true) + eps));
+  };
+}
+
+LayerForward make_normalize(const LayerQuery& q) {
+  return [eps = q.number("eps")](const LayerCall& call) {
+    const at::Tensor x = in_full(call.inputs[0]);
+    return x / x.norm(2, {-1}, /*keepdim=*/true).clamp_min(eps).expand_as(x);
+  };
+}
+
 }  // namespace
 
 LayerKernels norm_kernels() {
-  return {{"batch_norm", make_batch_norm}, {"layer_norm", make_layer_norm}};
+  return {{"batch_norm", make_batch_norm},
+          {"layer_norm", make_layer_norm},
+          {"rms_norm", make_rms_norm},
+          {"normalize", make_normalize}};
 }
 
 }  // namespace harmonics::inline in_runtime

@@ -25,9 +25,11 @@ LayerForward make_class_token(const LayerQuery&) {
   };
 }
 
-LayerForward make_position(const LayerQuery&) {
-  return [](const LayerCall& call) {
-    return call.inputs[0] + as(call.parameters[0], call.inputs[0].scalar_type());
+LayerForward make_position(const LayerQuery& q) {
+  return [rows = q.has("rows"), offset = q.integer_or("offset", 0)](const LayerCall& call) {
+    const at::Tensor& x = call.inputs[0];
+    const at::Tensor& all = call.parameters[0];
+    return x + as(rows ? all.narrow(0, offset, x.size(1)) : all, x.scalar_type());
   };
 }
 
@@ -37,8 +39,14 @@ LayerForward make_select(const LayerQuery& q) {
   };
 }
 
+// With a mask: the sum of the rows that count, divided by their number (0 for none).
 LayerForward make_mean(const LayerQuery&) {
-  return [](const LayerCall& call) { return call.inputs[0].mean(1); };
+  return [](const LayerCall& call) {
+    if (call.inputs.size() == 1) return call.inputs[0].mean(1);
+    const at::Tensor x = in_full(call.inputs[0]);
+    const at::Tensor counts = call.inputs[1].ne(0).to(x.scalar_type()).unsqueeze(-1);
+    return (x * counts).sum(1) / counts.sum(1).clamp_min(1e-9);
+  };
 }
 
 }  // namespace

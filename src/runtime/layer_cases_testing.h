@@ -16,21 +16,84 @@ struct LayerCase {
   Attributes attributes;
   std::vector<Shape> inputs;
   std::string activation = {};
+  /// Per input: 0 for random numbers, n for whole numbers below n (int64). Empty: all numbers.
+  std::vector<std::int64_t> ids = {};
+  /// False where an OpenCL device leaves this form of the layer to the CPU.
+  bool native = true;
+
+  [[nodiscard]] std::int64_t ids_below(std::size_t input) const {
+    return ids.empty() ? 0 : ids[input];
+  }
 };
 
 inline Attributes with(std::initializer_list<std::pair<const std::string, Attribute>> items) {
   return Attributes(items);
 }
 inline Attribute whole(std::int64_t value) { return value; }
+inline Attribute word(std::string value) { return value; }
 
-/// All layers but embedding, which takes ids.
-inline std::vector<LayerCase> layer_cases() {
+/// Attention with scaled scores in its many forms, over {length, width}.
+inline std::vector<LayerCase> attention_cases() {
+  const auto form = [](std::string label, Attributes attributes, bool masked = false) {
+    attributes.emplace("heads", whole(4));
+    LayerCase item{std::move(label), "attention", std::move(attributes), {{5, 8}}, {}, {}, false};
+    if (masked) item.inputs = {{5, 8}, {5}}, item.ids = {0, 2};
+    return item;
+  };
+  return {
+      form("attention with separate parameters", with({{"separate", whole(1)}})),
+      form("attention with a mask", with({{"separate", whole(1)}}), true),
+      form("joined attention that scales its scores",
+           with({{"scale", word("scores")}, {"causal", whole(1)}}), true),
+      form("grouped attention without biases", with({{"separate", whole(1)},
+                                                     {"kv_heads", whole(2)},
+                                                     {"head_dim", whole(3)},
+                                                     {"bias", whole(0)},
+                                                     {"out_bias", whole(0)}})),
+      form("attention with a window, without projection", with({{"separate", whole(1)},
+                                                                {"causal", whole(1)},
+                                                                {"window", whole(2)},
+                                                                {"project", whole(0)}})),
+      form("attention as in Llama",
+           with({{"separate", whole(1)},
+                 {"causal", whole(1)},
+                 {"kv_heads", whole(1)},
+                 {"head_dim", whole(4)},
+                 {"bias", whole(0)},
+                 {"rope", word("llama")},
+                 {"rope_theta", 100.0},
+                 {"rope_scaling", word("llama3")},
+                 {"rope_factor", 8.0},
+                 {"rope_low", 1.0},
+                 {"rope_high", 4.0},
+                 {"rope_original", 16.0}}),
+           true),
+      form("attention as in GPT-NeoX", with({{"separate", whole(1)},
+                                             {"head_dim", whole(4)},
+                                             {"rope", word("neox")},
+                                             {"rope_fraction", 0.5},
+                                             {"rope_scaling", word("linear")},
+                                             {"rope_factor", 2.0}})),
+  };
+}
+
+// By theme, for layer_cases.
+inline std::vector<LayerCase> shape_cases() {
   return {
       {"linear", "linear", with({{"out", whole(4)}}), {{5}}},
       {"linear without bias, on tokens",
        "linear",
        with({{"out", whole(2)}, {"bias", whole(0)}}),
        {{3, 4}}},
+      {"flatten", "flatten", {}, {{2, 3}}},
+      {"reshape", "reshape", with({{"shape", Shape{3, 4}}}), {{2, 6}}},
+      {"concat", "concat", with({{"axis", whole(1)}}), {{2, 3}, {2, 1}}},
+      {"identity", "identity", {}, {{4}}},
+  };
+}
+
+inline std::vector<LayerCase> image_cases() {
+  return {
       {"conv2d",
        "conv2d",
        with({{"out", whole(3)}, {"kernel", whole(3)}, {"padding", whole(1)}}),
@@ -50,27 +113,64 @@ inline std::vector<LayerCase> layer_cases() {
        {{2, 5, 5}}},
       {"adaptive_avg_pool", "adaptive_avg_pool", with({{"size", whole(2)}}), {{2, 5, 5}}},
       {"adaptive_max_pool", "adaptive_max_pool", with({{"size", Shape{2, 1}}}), {{2, 5, 5}}},
-      {"flatten", "flatten", {}, {{2, 3}}},
-      {"reshape", "reshape", with({{"shape", Shape{3, 4}}}), {{2, 6}}},
+  };
+}
+
+inline std::vector<LayerCase> norm_cases() {
+  return {
       {"batch_norm of features", "batch_norm", {}, {{4}}},
       {"batch_norm of images", "batch_norm", {}, {{2, 3, 3}}},
       {"layer_norm", "layer_norm", {}, {{3, 5}}},
+      {"rms_norm", "rms_norm", {}, {{3, 5}}, {}, {}, false},
+      {"normalize", "normalize", {}, {{3, 5}}, {}, {}, false},
+  };
+}
+
+inline std::vector<LayerCase> function_cases() {
+  return {
       {"dropout", "dropout", with({{"p", 0.3}}), {{20}}},
+  };
+}
+
+inline std::vector<LayerCase> token_cases() {
+  return {
       {"attention", "attention", with({{"heads", whole(2)}}), {{4, 6}}},
       {"causal attention without projection",
        "attention",
        with({{"heads", whole(3)}, {"causal", whole(1)}, {"project", whole(0)}}),
        {{4, 6}}},
-      {"add", "add", {}, {{4}, {4}, {4}}},
-      {"mul", "mul", {}, {{4}, {4}, {4}}},
-      {"concat", "concat", with({{"axis", whole(1)}}), {{2, 3}, {2, 1}}},
-      {"identity", "identity", {}, {{4}}},
       {"tokens", "tokens", {}, {{3, 2, 2}}},
       {"class_token", "class_token", {}, {{3, 4}}},
       {"position", "position", {}, {{3, 4}}},
+      {"position in a longer table",
+       "position",
+       with({{"rows", whole(9)}, {"offset", whole(2)}}),
+       {{3, 4}},
+       {},
+       {},
+       false},
       {"select", "select", with({{"index", whole(1)}}), {{3, 4}}},
+      {"select of the last", "select", with({{"index", whole(-1)}}), {{3, 4}}},
       {"mean", "mean", {}, {{3, 4}}},
+      {"mean of rows that count", "mean", {}, {{5, 4}, {5}}, {}, {0, 2}, false},
   };
+}
+
+inline std::vector<LayerCase> element_cases() {
+  return {
+      {"add", "add", {}, {{4}, {4}, {4}}},
+      {"mul", "mul", {}, {{4}, {4}, {4}}},
+  };
+}
+
+/// All layers but embedding, which takes ids.
+inline std::vector<LayerCase> layer_cases() {
+  std::vector<LayerCase> cases;
+  for (auto* theme : {shape_cases, image_cases, norm_cases, function_cases, token_cases,
+                      element_cases, attention_cases}) {
+    for (LayerCase& item : theme()) cases.push_back(std::move(item));
+  }
+  return cases;
 }
 
 /// More of what windows and groups can be, for backends that compute them by hand.

@@ -69,7 +69,8 @@ class Prelu final : public DeviceOperation {
 }  // namespace
 
 DeviceOperationPtr make_device_activation(std::string_view name) {
-  constexpr std::array<std::string_view, 5> pointwise = {"relu", "sigmoid", "gelu", "selu", "silu"};
+  constexpr std::array<std::string_view, 7> pointwise = {
+      "relu", "sigmoid", "gelu", "gelu_tanh", "quick_gelu", "selu", "silu"};
   if (std::ranges::find(pointwise, name) != pointwise.end()) {
     return std::make_unique<Pointwise>(std::string(name));
   }

@@ -63,6 +63,13 @@ ACTIVATION(tanh_, tanh(x), 1.0f - y * y)
 ACTIVATION(silu, x * LOGISTIC(x), LOGISTIC(x) * (1.0f + x * (1.0f - LOGISTIC(x))))
 ACTIVATION(gelu, 0.5f * x * (1.0f + erf(x * M_SQRT1_2_F)),
            0.5f * (1.0f + erf(x * M_SQRT1_2_F)) + x * 0.3989422804014327f * exp(-0.5f * x * x))
+#define GELU_SLOPE 0.7978845608028654f
+#define GELU_BEND(x) tanh(GELU_SLOPE * (x + 0.044715f * x * x * x))
+ACTIVATION(gelu_tanh, 0.5f * x * (1.0f + GELU_BEND(x)),
+           0.5f * (1.0f + GELU_BEND(x)) + 0.5f * x * (1.0f - GELU_BEND(x) * GELU_BEND(x)) *
+               GELU_SLOPE * (1.0f + 0.134145f * x * x))
+ACTIVATION(quick_gelu, x * LOGISTIC(1.702f * x),
+           LOGISTIC(1.702f * x) * (1.0f + 1.702f * x * (1.0f - LOGISTIC(1.702f * x))))
 ACTIVATION(selu, SELU_SCALE * (x > 0.0f ? x : SELU_ALPHA * expm1(x)),
            SELU_SCALE * (x > 0.0f ? 1.0f : SELU_ALPHA * exp(x)))
 

@@ -242,7 +242,7 @@ class Select final : public DeviceOperation {
     DeviceTensor y = call.queue.empty(std::move(shape));
     const std::int64_t width = product_from(in, 2);
     call.queue.run("copy_blocks", y.size(),
-                   {call.inputs[0], index_ * width, in[1] * width, y, 0, width, width});
+                   {call.inputs[0], row_of(in) * width, in[1] * width, y, 0, width, width});
     return y;
   }
   std::vector<DeviceTensor> backward(const DeviceCall& call, const KeptTensors&,
@@ -251,11 +251,16 @@ class Select final : public DeviceOperation {
     const std::int64_t width = product_from(in, 2);
     DeviceTensor gx = call.queue.zeros(in);
     call.queue.run("copy_blocks", gradient.size(),
-                   {gradient, 0, width, gx, index_ * width, in[1] * width, width});
+                   {gradient, 0, width, gx, row_of(in) * width, in[1] * width, width});
     return {gx};
   }
 
  private:
+  // Below 0 it counts from the end.
+  [[nodiscard]] std::int64_t row_of(const Shape& in) const {
+    return index_ < 0 ? index_ + in[1] : index_;
+  }
+
   std::int64_t index_;
 };
 
@@ -294,7 +299,7 @@ DeviceOperationPtr make_device_layer(const LayerQuery& query, const TensorSpec& 
   if (type == "dropout") return std::make_unique<Dropout>(query.number("p"));
   if (type == "tokens") return std::make_unique<Tokens>();
   if (type == "class_token") return std::make_unique<ClassToken>();
-  if (type == "position") return std::make_unique<Position>();
+  if (type == "position" && !query.has("rows")) return std::make_unique<Position>();
   if (type == "select") return std::make_unique<Select>(query.integer("index"));
   if (type == "mean") return std::make_unique<Mean>();
   if (DeviceOperationPtr norm = make_device_norm(query)) return norm;

@@ -1,7 +1,7 @@
 // What layers, activations and losses there are, as far as a graph needs to know: attributes,
 // number of inputs, shapes, parameters and cost. How they are computed is the runtime's business.
 //
-// To add a layer: register a LayerType here (or in builtin_layers.cc) and its forward function with
+// To add a layer: register a LayerType here (or in a builtin_*.cc) and its forward function with
 // the runtime (harmonics/runtime/torch_layer.h). CONTRIBUTING.md shows one from start to end.
 #pragma once
 
@@ -58,6 +58,10 @@ struct LayerQuery {
   [[nodiscard]] const std::string& text(std::string_view name) const;
   /// A list; a single integer n stands for {n}.
   [[nodiscard]] Shape list(std::string_view name) const;
+  // The attribute, or `otherwise` where it was not given and has no default.
+  [[nodiscard]] std::int64_t integer_or(std::string_view name, std::int64_t otherwise) const;
+  [[nodiscard]] double number_or(std::string_view name, double otherwise) const;
+  [[nodiscard]] std::string text_or(std::string_view name, std::string_view otherwise) const;
   /// True when the attribute was given or has a default.
   [[nodiscard]] bool has(std::string_view name) const;
   /// Throws an Error (kInvalidArgument): "layer 'x' (conv2d): <what>; input is float32 {…}".

@@ -1,0 +1,81 @@
+// Every layer between two cuts: what parts learn equals what the whole learns, bit for bit.
+#include <gtest/gtest.h>
+
+#include <harmonics/base/format.h>
+#include <harmonics/graph/partition.h>
+#include <harmonics/runtime/stage_chain.h>
+
+#include "layer_cases_testing.h"
+
+namespace harmonics::inline in_runtime {
+namespace {
+
+constexpr std::int64_t kSamples = 4;
+
+Tensor made_up(Shape shape, std::int64_t below, std::uint64_t seed) {
+  shape.insert(shape.begin(), kSamples);
+  Random random(seed, "parts");
+  if (below > 0) {
+    Tensor ids = Tensor::empty(std::move(shape), DType::kInt64);
+    for (auto& value : ids.mutable_values<std::int64_t>()) value = random.below(below);
+    return ids;
+  }
+  Tensor numbers = Tensor::empty(std::move(shape), DType::kFloat32);
+  for (float& value : numbers.mutable_values<float>()) value = random.normal();
+  return numbers;
+}
+
+/// Norms that learn before and behind the layer, so that gradients cross both cuts.
+struct Sandwich {
+  HarmonicGraph graph;
+  NamedTensors batch;
+};
+
+Sandwich sandwich(const LayerCase& item) {
+  GraphBuilder builder("sandwich");
+  NamedTensors batch;
+  std::vector<std::string> inputs;
+  for (std::size_t i = 0; i < item.inputs.size(); ++i) {
+    const std::int64_t below = item.ids_below(i);
+    const std::string name = format("x{}", i);
+    builder.producer(name, item.inputs[i], below > 0 ? DType::kInt64 : DType::kFloat32);
+    batch[name] = made_up(item.inputs[i], below, 10 + i);
+    inputs.push_back(name);
+    if (below > 0) continue;
+    inputs.back() = "before." + name;
+    builder.layer(inputs.back(), "rms_norm", {}, {name});
+  }
+  builder.add(LayerNode{"layer", item.type, item.attributes, {}, inputs, item.activation});
+  builder.layer("behind", "rms_norm", {}, {"layer"});
+  const Shape out = builder.build().spec("behind").shape;
+  builder.producer("target", out).tap("mse", "behind", "target").consumer("out", "behind");
+  batch["target"] = made_up(out, 0, 99);
+  return {builder.build(), std::move(batch)};
+}
+
+TEST(LayerParts, LearnWhatTheWholeLearns) {
+  RuntimeOptions options;
+  options.micro_batches = 2;
+  for (const LayerCase& item : layer_cases()) {
+    SCOPED_TRACE(item.label);
+    const Sandwich made = sandwich(item);
+    StageChain whole({made.graph}, {options});
+    for (const std::size_t count : {std::size_t{2}, std::size_t{3}}) {
+      StageChain parts(partition_graph(made.graph, count),
+                       std::vector<RuntimeOptions>(count, options));
+      StageChain again({made.graph}, {options});
+      for (int step = 0; step < 2; ++step) {
+        NamedTensors ours, theirs;
+        EXPECT_EQ(parts.train(made.batch, &ours).taps.loss_sum,
+                  again.train(made.batch, &theirs).taps.loss_sum);
+        EXPECT_EQ(weights_digest(ours), weights_digest(theirs));
+      }
+      EXPECT_EQ(weights_digest(parts.parameters()), weights_digest(again.parameters()));
+      EXPECT_NE(weights_digest(whole.parameters()), weights_digest(again.parameters()))
+          << "something was learnt";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace harmonics::inline in_runtime
