@@ -10,7 +10,7 @@
 #include <harmonics/graph/harp.h>
 #include <harmonics/graph/partition.h>
 
-#include "random_graph.h"
+#include "random_graph_testing.h"
 
 namespace harmonics::inline in_graph {
 namespace {

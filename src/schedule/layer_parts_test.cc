@@ -3,11 +3,11 @@
 
 #include <harmonics/base/format.h>
 #include <harmonics/graph/partition.h>
-#include <harmonics/runtime/stage_chain.h>
+#include <harmonics/schedule/stage_row.h>
 
-#include "layer_cases_testing.h"
+#include <layer_cases_testing.h>
 
-namespace harmonics::inline in_runtime {
+namespace harmonics::inline in_schedule {
 namespace {
 
 constexpr std::int64_t kSamples = 4;
@@ -59,11 +59,11 @@ TEST(LayerParts, LearnWhatTheWholeLearns) {
   for (const LayerCase& item : layer_cases()) {
     SCOPED_TRACE(item.label);
     const Sandwich made = sandwich(item);
-    StageChain whole({made.graph}, {options});
+    StageRow whole({made.graph}, {options});
     for (const std::size_t count : {std::size_t{2}, std::size_t{3}}) {
-      StageChain parts(partition_graph(made.graph, count),
-                       std::vector<RuntimeOptions>(count, options));
-      StageChain again({made.graph}, {options});
+      StageRow parts(partition_graph(made.graph, count),
+                     std::vector<RuntimeOptions>(count, options));
+      StageRow again({made.graph}, {options});
       for (int step = 0; step < 2; ++step) {
         NamedTensors ours, theirs;
         EXPECT_EQ(parts.train(made.batch, &ours).taps.loss_sum,
@@ -78,4 +78,4 @@ TEST(LayerParts, LearnWhatTheWholeLearns) {
 }
 
 }  // namespace
-}  // namespace harmonics::inline in_runtime
+}  // namespace harmonics::inline in_schedule
