@@ -80,7 +80,9 @@ std::vector<std::string> parameter_names(const HarmonicGraph& part) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < part.layers().size(); ++i) {
     for (const ParameterSpec& spec : part.layer_shape(i).parameters) {
-      names.push_back(format("{}.{}", part.layers()[i].name, spec.name));
+      if (spec.tied_to.empty() || spec.away) {
+        names.push_back(parameter_name(part.layers()[i], spec));
+      }
     }
   }
   return names;

@@ -24,6 +24,7 @@ double real_bytes(const TensorSpec& spec) { return static_cast<double>(byte_coun
 double weight_bytes(const LayerShape& shape, bool training) {
   double bytes = 0;
   for (const ParameterSpec& spec : shape.parameters) {
+    if (!spec.tied_to.empty() && !spec.away) continue;  // its owner's
     const double own = real_bytes({spec.shape, shape.output.dtype});
     bytes += training && spec.trainable ? 4 * own : own;
   }

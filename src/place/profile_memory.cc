@@ -68,6 +68,7 @@ UnitMemory part_memory(const HarmonicGraph& part, ProfileMode mode, std::int64_t
   for (std::size_t i = 0; i < part.layers().size(); ++i) {
     const LayerShape& shape = part.layer_shape(i);
     for (const ParameterSpec& parameter : shape.parameters) {
+      if (!parameter.tied_to.empty() && !parameter.away) continue;  // its owner's
       const std::int64_t bytes = byte_count({parameter.shape, shape.output.dtype});
       memory.weights += bytes;
       if (parameter.trainable) trainable += bytes;

@@ -232,6 +232,13 @@ Int8Layer int8_layer(const FloatLayer& from, const IntegerWeights& integer,
 
 Int8Network quantize(const HarmonicGraph& graph, const NamedTensors& weights,
                      const Tensor& calibration) {
+  if (!graph.axes().empty()) {
+    fail(
+        ErrorCode::kUnimplemented,
+        "graph '{}' follows the axis {}, an int8 network has fixed shapes: declare a length in its "
+        "place",
+        graph.name(), graph.axes().front().name);
+  }
   const std::vector<FloatLayer> layers = chain_of(graph, weights);
   const auto consumer =
       std::ranges::find(graph.consumers(), graph.layers().back().name, &ConsumerNode::input);

@@ -1,6 +1,7 @@
 #include "inputs.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <harmonics/base/error.h>
 #include <harmonics/graph/partition.h>
@@ -10,10 +11,13 @@
 namespace harmonics::inline in_runtime {
 namespace {
 
-void check_input(const ProducerNode& node, const Tensor& given) {
+void check_input(const ProducerNode& node, const Tensor& given, AxisBinding& binding) {
   const Shape& shape = given.shape();
-  if (shape.empty() ||
-      !std::equal(shape.begin() + 1, shape.end(), node.shape->begin(), node.shape->end())) {
+  if (!node.extents.empty() && !shape.empty()) {
+    binding.bind(format("producer '{}'", node.name), Shape(shape.begin() + 1, shape.end()),
+                 *node.shape, node.extents);
+  } else if (shape.empty() ||
+             !std::equal(shape.begin() + 1, shape.end(), node.shape->begin(), node.shape->end())) {
     fail(ErrorCode::kInvalidArgument,
          "producer '{}' takes batches of {}, a tensor of shape {} came", node.name,
          shape_text(*node.shape), shape_text(shape));
@@ -26,9 +30,10 @@ void check_input(const ProducerNode& node, const Tensor& given) {
 
 }  // namespace
 
-std::vector<Tensor> take_inputs(const HarmonicGraph& graph, const Program& program,
-                                const NamedTensors& inputs, bool with_targets) {
+TakenInputs take_inputs(const HarmonicGraph& graph, const Program& program,
+                        const NamedTensors& inputs, bool with_targets) {
   std::vector<Tensor> taken(graph.producers().size());
+  AxisBinding binding(graph.axes());
   std::int64_t rows = -1;
   for (std::size_t i = 0; i < taken.size(); ++i) {
     const ProducerNode& node = graph.producers()[i];
@@ -38,7 +43,7 @@ std::vector<Tensor> take_inputs(const HarmonicGraph& graph, const Program& progr
       fail(ErrorCode::kFailedPrecondition, "producer '{}' of graph '{}' has no data: bind it",
            node.name, graph.name());
     }
-    check_input(node, given->second);
+    check_input(node, given->second, binding);
     taken[i] = given->second;
     if (rows >= 0 && taken[i].shape()[0] != rows) {
       fail(ErrorCode::kInvalidArgument, "producer '{}' brings a batch of {}, the others bring {}",
@@ -46,7 +51,7 @@ std::vector<Tensor> take_inputs(const HarmonicGraph& graph, const Program& progr
     }
     rows = taken[i].shape()[0];
   }
-  return taken;
+  return {std::move(taken), binding.values()};
 }
 
 bool needs_widening(const ProducerNode& node, const Tensor& given) {

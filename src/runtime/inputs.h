@@ -11,11 +11,20 @@ namespace harmonics::inline in_runtime {
 
 struct Program;
 
-/// The tensors of the graph's producers, in their order. Targets that only taps read are left
-/// undefined unless `with_targets`. A missing tensor, another shape or kind of dtype than declared,
-/// or unequal numbers of rows are an Error that names the producer.
-[[nodiscard]] std::vector<Tensor> take_inputs(const HarmonicGraph& graph, const Program& program,
-                                              const NamedTensors& inputs, bool with_targets);
+/// One batch on its way into a stage.
+struct TakenInputs {
+  /// In the order of the graph's producers.
+  std::vector<Tensor> tensors;
+  /// What this batch gives to the graph's named axes.
+  AxisValues axes;
+};
+
+/// The tensors of the graph's producers. Targets that only taps read are left undefined unless
+/// `with_targets`. A missing tensor, another shape or kind of dtype than declared, a length beyond
+/// its axis's ceiling, two lengths for one axis, or unequal numbers of rows are an Error that names
+/// the producer.
+[[nodiscard]] TakenInputs take_inputs(const HarmonicGraph& graph, const Program& program,
+                                      const NamedTensors& inputs, bool with_targets);
 
 /// True when the values must be converted to the producer's own dtype. Boundary tensors of a
 /// mixed-precision run may stay narrower floats; whole numbers may be of any width.

@@ -102,6 +102,8 @@ class Compiler {
     parameters_ += step.own_parameters + step.activation_parameters;
     step.output = slots_.at(node.name);
     step.output_shape = graph_.layer_shape(index).output.shape;
+    step.output_extents = graph_.named_extents(node.name);
+    step.frozen = is_frozen(node);
     step.key = random_key(seed_, node.name);
     for (const std::string& input : node.inputs) {
       step.inputs.push_back(reading(input, leading_.contains(node.name)));

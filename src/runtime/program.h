@@ -30,6 +30,10 @@ struct LayerStep {
   std::vector<Use> inputs;
   std::uint32_t output = 0;
   Shape output_shape;
+  /// Which extents of it follow a named axis.
+  NamedExtents output_extents;
+  /// A frozen layer computes in training as it does in inference.
+  bool frozen = false;
   /// The layer's parameters are [first, first + own + of_activation) of the stage's list.
   std::size_t first_parameter = 0;
   std::size_t own_parameters = 0;

@@ -14,19 +14,42 @@
 namespace harmonics::inline in_runtime {
 namespace {
 
+// Why the fpga backend cannot compute this graph; empty when it can.
+std::string opencl_obstacle(const HarmonicGraph& graph) {
+  if (!computes_in_float32(graph)) {
+    return "computes in float64, the fpga backend only in float32";
+  }
+  if (!graph.axes().empty()) {
+    return format(
+        "follows the axis {}, the fpga backend computes fixed shapes: fix it with --axis {}={}",
+        graph.axes().front().name, graph.axes().front().name, graph.axes().front().value);
+  }
+  for (std::size_t i = 0; i < graph.layers().size(); ++i) {
+    if (is_frozen(graph.layers()[i])) {
+      return format("freezes layer '{}', the fpga backend trains all layers or none",
+                    graph.layers()[i].name);
+    }
+    for (const ParameterSpec& spec : graph.layer_shape(i).parameters) {
+      if (spec.tied_to.empty()) continue;
+      return format("ties layer '{}' to '{}', the fpga backend ties no parameters",
+                    graph.layers()[i].name, spec.tied_to);
+    }
+  }
+  return {};
+}
+
 std::unique_ptr<StageBackend> make_stage_backend(HarmonicGraph graph,
                                                  const RuntimeOptions& options) {
   const BackendChoice choice = resolve_backend(options);
   if (choice.backend != Backend::FPGA) {
     return make_torch_backend(std::move(graph), options, choice.device);
   }
-  if (computes_in_float32(graph)) {
+  const std::string obstacle = opencl_obstacle(graph);
+  if (obstacle.empty()) {
     return make_opencl_backend(std::move(graph), options, choice.opencl_device);
   }
-  fall_back_to_cpu(
-      ErrorCode::kUnimplemented,
-      format("graph '{}' computes in float64, the fpga backend only in float32", graph.name()),
-      options.strict);
+  fall_back_to_cpu(ErrorCode::kUnimplemented, format("graph '{}' {}", graph.name(), obstacle),
+                   options.strict);
   return make_torch_backend(std::move(graph), options, {});
 }
 
@@ -101,7 +124,7 @@ NamedTensors StageBackend::buffers() const {
   for (std::size_t i = 0; i < graph().layers().size(); ++i) {
     for (const ParameterSpec& spec : graph().layer_shape(i).parameters) {
       if (spec.trainable) continue;
-      const std::string name = graph().layers()[i].name + "." + spec.name;
+      const std::string name = parameter_name(graph().layers()[i], spec);
       found.emplace(name, concat_rows(std::vector<Tensor>{all.at(name)}));
     }
   }

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -65,13 +66,56 @@ TorchBackend::TorchBackend(HarmonicGraph graph, const RuntimeOptions& options, D
   for (std::size_t i = 0; i < graph_.layers().size(); ++i) {
     const LayerShape& shape = graph_.layer_shape(i);
     for (const ParameterSpec& spec : shape.parameters) {
-      const std::string name = graph_.layers()[i].name + "." + spec.name;
-      at::Tensor value = to_torch(start_weights(spec, shape.output.dtype, options.seed, name))
-                             .clone()
-                             .to(torch_device(device_));
-      value.set_requires_grad(spec.trainable);
-      names_.push_back(name);
-      parameters_.push_back(std::move(value));
+      names_.push_back(parameter_name(graph_.layers()[i], spec));
+      parameters_.emplace_back();
+      if (!spec.tied_to.empty() && !spec.away) continue;
+      at::Tensor value =
+          to_torch(start_weights(spec, shape.output.dtype, options.seed, names_.back()))
+              .clone()
+              .to(torch_device(device_));
+      parameters_.back() = value.set_requires_grad(spec.trainable);
+    }
+  }
+  share_parameters();
+}
+
+// Gives every use of a tied parameter the one tensor.
+void TorchBackend::share_parameters() {
+  std::map<std::string, std::vector<std::size_t>> places;
+  for (std::size_t i = 0; i < names_.size(); ++i) places[names_[i]].push_back(i);
+  for (auto& [name, uses] : places) {
+    if (uses.size() == 1) continue;
+    const std::size_t owner =
+        *std::ranges::find_if(uses, [&](std::size_t use) { return parameters_[use].defined(); });
+    for (const std::size_t use : uses) {
+      parameters_[use] = parameters_[owner];
+      if (use != owner) names_[use].clear();
+    }
+    shared_.emplace(owner, std::move(uses));
+  }
+}
+
+Tensors TorchBackend::parameters_for(Mode mode) const {
+  if (mode != Mode::kTrain || shared_.empty()) return {};
+  Tensors all = parameters_;
+  for (const auto& [owner, uses] : shared_) {
+    if (!parameters_[owner].requires_grad()) continue;
+    const Tensors aliases = fan_out(parameters_[owner], uses.size());
+    for (std::size_t i = 0; i < uses.size(); ++i) all[uses[i]] = aliases[i];
+  }
+  return all;
+}
+
+// A gradient would have to travel to the owner, in another part.
+void TorchBackend::refuse_ties_away() const {
+  for (std::size_t i = 0; i < graph_.layers().size(); ++i) {
+    for (const ParameterSpec& spec : graph_.layer_shape(i).parameters) {
+      if (!spec.away || !spec.trainable) continue;
+      fail(ErrorCode::kUnimplemented,
+           "layer '{}' is tied to '{}', which another part owns: a cut between the two can compute "
+           "but not learn; cut the graph so that both layers lie in one part, or freeze the owner "
+           "with trainable=false",
+           graph_.layers()[i].name, spec.tied_to);
     }
   }
 }
@@ -85,38 +129,41 @@ at::Tensor TorchBackend::enter(const ProducerNode& node, const Tensor& given) co
   return value.to(node.dtype == DType::kFloat64 ? at::kDouble : at::kFloat);
 }
 
-Tensors TorchBackend::collect(const NamedTensors& inputs, bool with_targets) const {
-  const std::vector<Tensor> taken = take_inputs(graph_, program_, inputs, with_targets);
+Collected TorchBackend::collect(const NamedTensors& inputs, bool with_targets) const {
+  TakenInputs taken = take_inputs(graph_, program_, inputs, with_targets);
   Tensors values(program_.slot_count);
-  for (std::size_t i = 0; i < taken.size(); ++i) {
-    if (taken[i].defined()) values[i] = enter(graph_.producers()[i], taken[i]);
+  for (std::size_t i = 0; i < taken.tensors.size(); ++i) {
+    if (taken.tensors[i].defined()) values[i] = enter(graph_.producers()[i], taken.tensors[i]);
   }
-  return values;
+  return {std::move(values), std::move(taken.axes)};
 }
 
-at::Tensor TorchBackend::compute(const LayerStep& step, const MicroBatch& micro_batch, Mode mode,
-                                 const Tensors& inputs) const {
-  const std::span<const at::Tensor> all(parameters_);
-  LayerCall call;
-  call.inputs = inputs;
-  call.parameters = all.subspan(step.first_parameter, step.own_parameters);
-  call.training = mode == Mode::kTrain;
+void TorchBackend::check_output(const LayerStep& step, const at::Tensor& value,
+                                const AxisValues& axes) const {
+  Shape worked_out;
+  if (!step.output_extents.empty()) {
+    worked_out = shape_at(step.output_shape, step.output_extents, axes);
+  }
+  const Shape& expected = step.output_extents.empty() ? step.output_shape : worked_out;
+  if (value.dim() == 0 || value.sizes().slice(1) != c10::IntArrayRef(expected)) {
+    fail(ErrorCode::kInternal, "layer '{}' computed {} per sample, the graph expects {}", step.name,
+         c10::str(value.sizes()), shape_text(expected));
+  }
+}
+
+at::Tensor TorchBackend::compute(const LayerStep& step, LayerCall call,
+                                 std::span<const at::Tensor> parameters) const {
+  call.parameters = parameters.subspan(step.first_parameter, step.own_parameters);
   call.compute = precision_ == PrecisionPolicy::kBf16   ? at::kBFloat16
                  : precision_ == PrecisionPolicy::kFp16 ? at::kHalf
                  : call.parameters.empty()              ? at::kFloat
                                                         : call.parameters[0].scalar_type();
   call.key = step.key;
-  call.step = micro_batch.step;
-  call.first_sample = micro_batch.first_sample;
   return guarded("layer", step.name, [&] {
     at::Tensor value = step.forward(call);
     if (step.activation) {
-      value = step.activation(value, all.subspan(step.first_parameter + step.own_parameters,
-                                                 step.activation_parameters));
-    }
-    if (value.dim() == 0 || value.sizes().slice(1) != c10::IntArrayRef(step.output_shape)) {
-      fail(ErrorCode::kInternal, "layer '{}' computed {} per sample, the graph expects {}",
-           step.name, c10::str(value.sizes()), shape_text(step.output_shape));
+      value = step.activation(value, parameters.subspan(step.first_parameter + step.own_parameters,
+                                                        step.activation_parameters));
     }
     return value.contiguous();
   });
@@ -148,9 +195,11 @@ void TorchBackend::add_leaves(Flight& flight) const {
   }
 }
 
-Flight TorchBackend::run(const MicroBatch& micro_batch, Tensors values, Mode mode) const {
+Flight TorchBackend::run(const MicroBatch& micro_batch, Collected collected, Mode mode) const {
   Flight flight;
-  flight.values = std::move(values);
+  flight.values = std::move(collected.values);
+  const Tensors aliased = parameters_for(mode);
+  const std::span<const at::Tensor> parameters(aliased.empty() ? parameters_ : aliased);
   flight.batch_samples = micro_batch.batch_samples;
   const bool training = mode == Mode::kTrain;
   if (training) add_leaves(flight);
@@ -158,7 +207,13 @@ Flight TorchBackend::run(const MicroBatch& micro_batch, Tensors values, Mode mod
   for (const LayerStep& step : program_.layers) {
     inputs.clear();
     for (const Use& input : step.inputs) inputs.push_back(taken(flight, input, training));
-    at::Tensor output = compute(step, micro_batch, mode, inputs);
+    LayerCall call;
+    call.inputs = inputs;
+    call.training = training && !step.frozen;
+    call.step = micro_batch.step;
+    call.first_sample = micro_batch.first_sample;
+    at::Tensor output = compute(step, call, parameters);
+    check_output(step, output, collected.axes);
     if (!training) {
       for (const std::uint32_t slot : step.last_reads) flight.values[slot].reset();
     } else if (const std::uint32_t uses = program_.use_counts[step.output]; uses > 0) {
@@ -230,6 +285,7 @@ NamedTensors TorchBackend::evaluate(const NamedTensors& inputs, TapReport& repor
 
 NamedTensors TorchBackend::forward(const MicroBatch& micro_batch, const NamedTensors& inputs,
                                    TapReport& report) {
+  refuse_ties_away();
   Flight flight = run(micro_batch, collect(inputs, true), Mode::kTrain);
   run_taps(flight, Mode::kTrain, report);
   NamedTensors outputs = leave(flight, Mode::kTrain);

@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -24,6 +25,12 @@ struct Flight {
   std::vector<Tensors> aliases;  // by slot, then use number
   Tensors losses;                // by tap: sum over samples
   std::int64_t batch_samples = 0;
+};
+
+/// What a micro-batch brings.
+struct Collected {
+  Tensors values;   // by slot; only producers so far
+  AxisValues axes;  // what the batch gives to the graph's named axes
 };
 
 enum class Mode { kInfer, kEvaluate, kTrain };
@@ -61,11 +68,19 @@ class TorchBackend final : public StageBackend {
 
  private:
   at::Tensor enter(const ProducerNode& node, const Tensor& given) const;
-  Tensors collect(const NamedTensors& inputs, bool with_targets) const;
-  at::Tensor compute(const LayerStep& step, const MicroBatch& micro_batch, Mode mode,
-                     const Tensors& inputs) const;
+  Collected collect(const NamedTensors& inputs, bool with_targets) const;
+  /// The parameters as the layers of one pass see them, where that is not parameters_: in training,
+  /// each use of a shared one is an alias, so that their gradients are added in graph order.
+  Tensors parameters_for(Mode mode) const;
+  at::Tensor compute(const LayerStep& step, LayerCall call,
+                     std::span<const at::Tensor> parameters) const;
+  void check_output(const LayerStep& step, const at::Tensor& value, const AxisValues& axes) const;
   void add_leaves(Flight& flight) const;
-  Flight run(const MicroBatch& micro_batch, Tensors values, Mode mode) const;
+  Flight run(const MicroBatch& micro_batch, Collected collected, Mode mode) const;
+  void share_parameters();
+  void refuse_ties_away() const;
+  /// False where a tied parameter stands again.
+  [[nodiscard]] bool owns(std::size_t place) const { return !names_[place].empty(); }
   void run_taps(Flight& flight, Mode mode, TapReport& report) const;
   NamedTensors leave(const Flight& flight, Mode mode) const;
 
@@ -74,8 +89,12 @@ class TorchBackend final : public StageBackend {
   PrecisionPolicy precision_;
   Program program_;
   Optimizer optimizer_;
+  /// In the order of layers and their parameters. A tied parameter stands at each of its uses: the
+  /// same tensor, and a name only where it is owned (or, in a part without its owner, held first).
   std::vector<std::string> names_;
   Tensors parameters_;
+  /// By the place of an owner: the places of all its uses, in graph order.
+  std::map<std::size_t, std::vector<std::size_t>> shared_;
   std::unordered_map<std::uint32_t, Flight> flights_;
 };
 

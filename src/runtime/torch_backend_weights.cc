@@ -15,7 +15,7 @@ std::map<std::string, double> TorchBackend::gradient_square_sums() const {
   std::map<std::string, double> sums;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor& gradient = parameters_[i].grad();
-    if (gradient.defined()) {
+    if (owns(i) && gradient.defined()) {
       sums[names_[i]] = gradient.to(at::kDouble).square().sum().item<double>();
     }
   }
@@ -27,7 +27,7 @@ void TorchBackend::update(const Update& update) {
   std::vector<Learnt> all;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor& gradient = parameters_[i].grad();
-    if (gradient.defined()) all.push_back({names_[i], parameters_[i], gradient});
+    if (owns(i) && gradient.defined()) all.push_back({names_[i], parameters_[i], gradient});
   }
   optimizer_.apply(all, update);
   reset();
@@ -51,7 +51,7 @@ void TorchBackend::reset() {
 NamedTensors TorchBackend::parameters() const {
   NamedTensors all;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    all.emplace(names_[i], from_torch(parameters_[i].cpu()));
+    if (owns(i)) all.emplace(names_[i], from_torch(parameters_[i].cpu()));
   }
   return all;
 }
@@ -68,7 +68,7 @@ NamedTensors TorchBackend::gradients() const {
   NamedTensors all;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor& gradient = parameters_[i].grad();
-    if (gradient.defined()) all.emplace(names_[i], from_torch(gradient.cpu().clone()));
+    if (owns(i) && gradient.defined()) all.emplace(names_[i], from_torch(gradient.cpu().clone()));
   }
   return all;
 }
@@ -85,7 +85,7 @@ void TorchBackend::set_gradients(const NamedTensors& values) {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor& parameter = parameters_[i];
-    if (!parameter.requires_grad() || !values.contains(names_[i])) continue;
+    if (!owns(i) || !parameter.requires_grad() || !values.contains(names_[i])) continue;
     const at::Tensor value = fitting(values, names_[i], parameter);
     if (!parameter.grad().defined()) parameter.mutable_grad() = at::empty_like(parameter);
     parameter.mutable_grad().copy_(value);
@@ -95,7 +95,7 @@ void TorchBackend::set_gradients(const NamedTensors& values) {
 NamedTensors TorchBackend::buffers() const {
   NamedTensors all;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (parameters_[i].requires_grad()) continue;
+    if (!owns(i) || parameters_[i].requires_grad()) continue;
     all.emplace(names_[i], from_torch(parameters_[i].cpu().clone()));
   }
   return all;
@@ -104,7 +104,7 @@ NamedTensors TorchBackend::buffers() const {
 void TorchBackend::set_buffers(const NamedTensors& values) {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (parameters_[i].requires_grad() || !values.contains(names_[i])) continue;
+    if (!owns(i) || parameters_[i].requires_grad() || !values.contains(names_[i])) continue;
     parameters_[i].copy_(fitting(values, names_[i], parameters_[i]));
   }
 }
@@ -113,16 +113,18 @@ void TorchBackend::set_parameters(const NamedTensors& values) {
   const at::NoGradGuard no_grad;
   Tensors all;  // checked whole before anything changes
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    all.push_back(fitting(values, names_[i], parameters_[i]));
+    all.push_back(owns(i) ? fitting(values, names_[i], parameters_[i]) : at::Tensor());
   }
-  for (std::size_t i = 0; i < all.size(); ++i) parameters_[i].copy_(all[i]);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (owns(i)) parameters_[i].copy_(all[i]);
+  }
 }
 
 void TorchBackend::set_optimizer_state(const NamedTensors& values, std::int64_t updates_made) {
   std::map<std::string, at::Tensor> state;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor& parameter = parameters_[i];
-    if (!parameter.requires_grad() || updates_made == 0) continue;
+    if (!owns(i) || !parameter.requires_grad() || updates_made == 0) continue;
     for (const std::string_view slot : optimizer_.slots()) {
       const std::string name = names_[i] + "." + std::string(slot);
       // A parameter that no loss reaches never gets a slot.

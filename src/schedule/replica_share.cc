@@ -75,9 +75,11 @@ ReplicaSums::ReplicaSums(std::span<const Stage> stages, const ReplicaShare& shar
 }
 
 void ReplicaSums::add_layer(const HarmonicGraph& graph, std::size_t index) {
+  if (is_frozen(graph.layers()[index])) return;  // the same everywhere, and stays so
   const LayerShape& shape = graph.layer_shape(index);
   const DType dtype = shape.output.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
   for (const ParameterSpec& spec : shape.parameters) {
+    if (!spec.tied_to.empty()) continue;  // its owner brings it
     const std::string name = graph.layers()[index].name + "." + spec.name;
     if (spec.trainable) {
       trained_.emplace(name, TensorSpec{spec.shape, dtype});

@@ -27,6 +27,19 @@ std::optional<double> accuracy(const TapReport& taps) {
 
 }  // namespace
 
+namespace {
+
+// A tensor of data, viewed as the producer is declared.
+Tensor as_declared(const ProducerNode& node, const Tensor& tensor, bool batched) {
+  const Shape& given = tensor.shape();
+  const Shape sample(given.begin() + (batched ? 1 : 0), given.end());
+  Shape shape = sample_view(node, sample).value_or(*node.shape);
+  shape.insert(shape.begin(), batched ? given.at(0) : 1);
+  return tensor.reshaped(std::move(shape));
+}
+
+}  // namespace
+
 const ProducerNode& Trainer::declared(const std::string& name) const {
   for (const ProducerNode& node : row_.producers()) {
     if (node.name == name) return node;
@@ -41,9 +54,9 @@ void Trainer::bind_producer(const std::string& name, ProducerPtr producer) {
     fail(ErrorCode::kAlreadyExists, "producer '{}' is bound already", name);
   }
   const TensorSpec data = producer->sample_spec();
-  if (element_count(data.shape) != element_count(*node.shape)) {
+  if (!sample_view(node, data.shape)) {
     fail(ErrorCode::kInvalidArgument, "producer '{}' is declared as {}, its data has samples of {}",
-         name, shape_text(*node.shape), shape_text(data.shape));
+         name, named_shape_text(*node.shape, node.extents), shape_text(data.shape));
   }
   if (is_floating(data.dtype) != is_floating(node.dtype)) {
     fail(ErrorCode::kInvalidArgument,
@@ -118,9 +131,7 @@ std::optional<NamedTensors> Trainer::pull(const NamedProducers& producers) const
       ended = name;
       continue;
     }
-    Shape shape = *declared(name).shape;
-    shape.insert(shape.begin(), producer->batched() ? tensor->shape().at(0) : 1);
-    batch.emplace(name, tensor->reshaped(std::move(shape)));
+    batch.emplace(name, as_declared(declared(name), *tensor, producer->batched()));
   }
   if (ended.empty()) return batch;
   for (const auto& [name, tensor] : batch) {

@@ -162,7 +162,8 @@ OpenClBackend::Flight OpenClBackend::run(const MicroBatch& micro_batch, const Na
   Flight flight;
   flight.micro_batch = micro_batch;
   flight.values.resize(program_.slot_count);
-  const std::vector<Tensor> taken = take_inputs(graph_, program_, inputs, mode != Mode::kInfer);
+  const std::vector<Tensor> taken =
+      take_inputs(graph_, program_, inputs, mode != Mode::kInfer).tensors;
   for (std::size_t slot = 0; slot < taken.size(); ++slot) {
     if (taken[slot].defined()) flight.values[slot] = enter(slot, taken[slot]);
   }
