@@ -52,12 +52,15 @@ inline void check_row_mask(const LayerQuery& q) {
   }
 }
 
+/// The longest side that a window or its padding may have.
+inline constexpr std::int64_t kLargestWindow = 1'000'000;
+
 /// One value for both axes of an image, or a list of two.
 inline Shape pair_of(const LayerQuery& q, std::string_view name, std::int64_t minimum) {
   Shape value = q.list(name);
   if (value.size() == 1) value.push_back(value[0]);
-  if (value.size() != 2 || value[0] < minimum || value[1] < minimum || value[0] > 1'000'000 ||
-      value[1] > 1'000'000) {
+  if (value.size() != 2 || value[0] < minimum || value[1] < minimum || value[0] > kLargestWindow ||
+      value[1] > kLargestWindow) {
     q.refuse(format("'{}' must be one or two numbers of at least {}", name, minimum));
   }
   return value;

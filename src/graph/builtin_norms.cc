@@ -51,6 +51,28 @@ LayerShape infer_normalize(const LayerQuery& q) {
   return {q.inputs[0], {}, 3.0 * elements(q.inputs[0].shape)};
 }
 
+LayerShape per_channel(const LayerQuery& q, const char* axes) {
+  need_floating(q);
+  if (q.inputs[0].shape.size() < 2) q.refuse(format("needs an input of shape {}", axes));
+  need_eps(q);
+  const std::int64_t channels = q.inputs[0].shape[0];
+  LayerShape result{q.inputs[0], {}, 8.0 * elements(q.inputs[0].shape)};
+  result.parameters = {{"weight", {channels}, Init::kConstant, 1},
+                       {"bias", {channels}, Init::kConstant, 0}};
+  return result;
+}
+
+LayerShape infer_group_norm(const LayerQuery& q) {
+  LayerShape result = per_channel(q, "{channels, …}");
+  const std::int64_t channels = q.inputs[0].shape[0], groups = q.integer("groups", 1);
+  if (channels % groups != 0) {
+    q.refuse(format("groups={} must divide the {} channels", groups, channels));
+  }
+  return result;
+}
+
+LayerShape infer_instance_norm(const LayerQuery& q) { return per_channel(q, "{channels, …}"); }
+
 }  // namespace
 
 std::vector<LayerType> norm_layer_types() {
@@ -61,6 +83,8 @@ std::vector<LayerType> norm_layer_types() {
        1,
        infer_batch_norm},
       {"layer_norm", {with_default("eps", 1e-5)}, 1, 1, infer_layer_norm},
+      {"group_norm", {required("groups"), with_default("eps", 1e-5)}, 1, 1, infer_group_norm},
+      {"instance_norm", {with_default("eps", 1e-5)}, 1, 1, infer_instance_norm},
       {"rms_norm", {with_default("eps", 1e-6)}, 1, 1, infer_rms_norm},
       {"normalize", {with_default("eps", 1e-12)}, 1, 1, infer_normalize},
   };

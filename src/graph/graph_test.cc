@@ -58,7 +58,7 @@ std::vector<LayerCase> shape_cases() {
   };
 }
 
-std::vector<LayerCase> image_cases() {
+std::vector<LayerCase> convolution_cases() {
   return {
       {"conv2d", {{"out", whole(8)}, {"kernel", whole(3)}}, {floats({3, 9, 7})}, {8, 7, 5}, 224},
       {"conv2d",
@@ -71,6 +71,45 @@ std::vector<LayerCase> image_cases() {
        {floats({4, 8, 8})},
        {6, 4, 4},
        36},
+      {"conv2d",
+       {{"out", whole(2)},
+        {"kernel", whole(3)},
+        {"dilation", Shape{2, 1}},
+        {"padding", Shape{0, 1, 2, 3}}},
+       {floats({1, 8, 8})},
+       {2, 6, 10},
+       20},
+      {"conv1d",
+       {{"out", whole(6)}, {"kernel", whole(3)}, {"stride", whole(2)}, {"padding", Shape{0, 1}}},
+       {floats({4, 10})},
+       {6, 5},
+       78},
+      {"conv_transpose2d",
+       {{"out", whole(6)},
+        {"kernel", whole(3)},
+        {"stride", whole(2)},
+        {"padding", whole(1)},
+        {"output_padding", whole(1)},
+        {"groups", whole(2)}},
+       {floats({4, 5, 7})},
+       {6, 10, 14},
+       114},
+  };
+}
+
+std::vector<LayerCase> norm_cases() {
+  return {
+      {"group_norm", {{"groups", whole(2)}}, {floats({4, 9, 8})}, {4, 9, 8}, 8},
+      {"instance_norm", {}, {floats({4, 9})}, {4, 9}, 8},
+      {"batch_norm", {}, {floats({3, 9, 8})}, {3, 9, 8}, 6},
+      {"layer_norm", {}, {floats({7, 16})}, {7, 16}, 32},
+      {"rms_norm", {}, {floats({7, 16})}, {7, 16}, 16},
+      {"normalize", {}, {floats({16})}, {16}, 0},
+  };
+}
+
+std::vector<LayerCase> pool_cases() {
+  return {
       {"max_pool", {{"kernel", whole(2)}}, {floats({3, 9, 8})}, {3, 4, 4}, 0},
       {"avg_pool",
        {{"kernel", whole(3)}, {"stride", whole(1)}, {"padding", whole(1)}},
@@ -79,15 +118,6 @@ std::vector<LayerCase> image_cases() {
        0},
       {"adaptive_avg_pool", {{"size", whole(1)}}, {floats({3, 9, 8})}, {3, 1, 1}, 0},
       {"adaptive_max_pool", {{"size", Shape{2, 3}}}, {floats({3, 9, 8})}, {3, 2, 3}, 0},
-  };
-}
-
-std::vector<LayerCase> norm_cases() {
-  return {
-      {"batch_norm", {}, {floats({3, 9, 8})}, {3, 9, 8}, 6},
-      {"layer_norm", {}, {floats({7, 16})}, {7, 16}, 32},
-      {"rms_norm", {}, {floats({7, 16})}, {7, 16}, 16},
-      {"normalize", {}, {floats({16})}, {16}, 0},
   };
 }
 
@@ -152,7 +182,7 @@ std::vector<LayerCase> token_cases() {
   };
 }
 
-std::vector<LayerCase> element_cases() {
+std::vector<LayerCase> arithmetic_cases() {
   return {
       {"add", {}, {floats({4}), floats({4}), floats({4})}, {4}, 0},
       {"mul", {}, {floats({4}), floats({4})}, {4}, 0},
@@ -162,8 +192,8 @@ std::vector<LayerCase> element_cases() {
 const std::vector<LayerCase>& layer_cases() {
   static const std::vector<LayerCase> kCases = [] {
     std::vector<LayerCase> all;
-    for (auto* theme :
-         {shape_cases, image_cases, norm_cases, function_cases, token_cases, element_cases}) {
+    for (auto* theme : {shape_cases, convolution_cases, norm_cases, pool_cases, function_cases,
+                        token_cases, arithmetic_cases}) {
       for (LayerCase& item : theme()) all.push_back(std::move(item));
     }
     return all;
@@ -248,6 +278,28 @@ INSTANTIATE_TEST_SUITE_P(
                     {{"out", whole(3)}, {"kernel", Shape{1, 2, 3}}},
                     {floats({4, 8, 8})},
                     "one or two numbers"},
+        RefusalCase{"conv2d",
+                    {{"out", whole(2)}, {"kernel", whole(3)}, {"dilation", whole(4)}},
+                    {floats({1, 8, 8})},
+                    "a window of 9 does not fit in 8"},
+        RefusalCase{"conv2d",
+                    {{"out", whole(2)}, {"kernel", whole(3)}, {"padding", Shape{0, 0, 0, -1}}},
+                    {floats({1, 8, 8})},
+                    "'padding' must be numbers of at least 0"},
+        RefusalCase{"conv1d",
+                    {{"out", whole(2)}, {"kernel", Shape{3, 3}}},
+                    {floats({1, 8})},
+                    "'kernel' must be one number"},
+        RefusalCase{"conv_transpose2d",
+                    {{"out", whole(2)}, {"kernel", whole(3)}, {"output_padding", whole(1)}},
+                    {floats({1, 8, 8})},
+                    "'output_padding' must be below"},
+        RefusalCase{"conv_transpose2d",
+                    {{"out", whole(2)}, {"kernel", whole(1)}, {"padding", whole(1)}},
+                    {floats({1, 2, 2})},
+                    "leaves nothing"},
+        RefusalCase{"group_norm", {{"groups", whole(3)}}, {floats({4, 8})}, "groups=3 must divide"},
+        RefusalCase{"instance_norm", {}, {floats({4})}, "{channels, …}"},
         RefusalCase{"max_pool",
                     {{"kernel", whole(2)}, {"padding", whole(2)}},
                     {floats({4, 8, 8})},

@@ -56,7 +56,8 @@ LinearShape shape_of(const HarmonicGraph& graph, std::size_t index, const LayerN
     return {LinearShape::Kind::kDense, 1, narrow(in[0]), narrow(out[0]), 1, 1};
   }
   if (attribute(graph, index, "kernel") != 3 || attribute(graph, index, "stride") != 1 ||
-      attribute(graph, index, "padding") != 1 || attribute(graph, index, "groups") != 1) {
+      attribute(graph, index, "padding") != 1 || attribute(graph, index, "groups") != 1 ||
+      graph.full_attributes(index).contains("dilation")) {
     refuse(node, "it is no 3x3 convolution of stride 1, padding 1 and one group");
   }
   return {

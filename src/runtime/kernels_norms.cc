@@ -23,6 +23,20 @@ LayerForward make_layer_norm(const LayerQuery& q) {
   };
 }
 
+LayerForward make_group_norm(const LayerQuery& q) {
+  return [groups = q.integer("groups"), eps = q.number("eps")](const LayerCall& call) {
+    return at::group_norm(as_parameter(call), groups, call.parameters[0], call.parameters[1], eps);
+  };
+}
+
+LayerForward make_instance_norm(const LayerQuery& q) {
+  return [eps = q.number("eps")](const LayerCall& call) {
+    return at::instance_norm(as_parameter(call), call.parameters[0], call.parameters[1], {}, {},
+                             /*use_input_stats=*/true, /*momentum=*/0, eps,
+                             /*cudnn_enabled=*/true);
+  };
+}
+
 // As Hugging Face's LlamaRMSNorm computes it, and its bits: weight * (x * rsqrt(mean(x^2) + eps)).
 LayerForward make_rms_norm(const LayerQuery& q) {
   return [eps = q.number("eps")](const LayerCall& call) {
@@ -41,10 +55,9 @@ LayerForward make_normalize(const LayerQuery& q) {
 }  // namespace
 
 LayerKernels norm_kernels() {
-  return {{"batch_norm", make_batch_norm},
-          {"layer_norm", make_layer_norm},
-          {"rms_norm", make_rms_norm},
-          {"normalize", make_normalize}};
+  return {{"batch_norm", make_batch_norm}, {"layer_norm", make_layer_norm},
+          {"group_norm", make_group_norm}, {"instance_norm", make_instance_norm},
+          {"rms_norm", make_rms_norm},     {"normalize", make_normalize}};
 }
 
 }  // namespace harmonics::inline in_runtime

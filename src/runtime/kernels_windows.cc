@@ -6,14 +6,71 @@
 namespace harmonics::inline in_runtime {
 namespace {
 
+/// The settings of a convolution over `axes` axes.
+struct Convolution {
+  std::vector<std::int64_t> stride, dilation, padding;
+  /// As constant_pad_nd takes it, last axis first; empty where both sides of each axis agree.
+  std::vector<std::int64_t> uneven;
+  std::int64_t groups;
+
+  Convolution(const LayerQuery& q, std::size_t axes)
+      : stride(per_axis(q, "stride", axes)),
+        dilation(q.has("dilation") ? per_axis(q, "dilation", axes)
+                                   : std::vector<std::int64_t>(axes, 1)),
+        padding(q.list("padding")),
+        groups(q.integer("groups")) {
+    if (padding.size() == 1) padding.resize(axes, padding[0]);
+    if (padding.size() != 2 * axes) return;
+    bool even = true;
+    for (std::size_t axis = axes; axis-- > 0;) {
+      uneven.insert(uneven.end(), {padding[axis], padding[axis + axes]});
+      even = even && padding[axis] == padding[axis + axes];
+    }
+    padding.resize(axes);
+    if (even) {
+      uneven.clear();
+    } else {
+      padding.assign(axes, 0);
+    }
+  }
+
+  static std::vector<std::int64_t> per_axis(const LayerQuery& q, std::string_view name,
+                                            std::size_t axes) {
+    std::vector<std::int64_t> value = q.list(name);
+    value.resize(axes, value[0]);
+    return value;
+  }
+};
+
+at::Tensor padded_input(const LayerCall& call, const Convolution& c) {
+  const at::Tensor x = as(call.inputs[0], call.compute);
+  return c.uneven.empty() ? x : at::constant_pad_nd(x, c.uneven);
+}
+
 LayerForward make_conv2d(const LayerQuery& q) {
-  const bool has_bias = q.integer("bias") != 0;
-  const std::vector<std::int64_t> one = {1, 1};
-  return [has_bias, one, stride = both_axes(q, "stride"), padding = both_axes(q, "padding"),
-          groups = q.integer("groups")](const LayerCall& call) {
-    return at::conv2d(as(call.inputs[0], call.compute), as(call.parameters[0], call.compute),
-                      has_bias ? as(call.parameters[1], call.compute) : at::Tensor(), stride,
-                      padding, one, groups);
+  return [c = Convolution(q, 2)](const LayerCall& call) {
+    return at::conv2d(padded_input(call, c), as(call.parameters[0], call.compute),
+                      optional_parameter(call, 1), c.stride, c.padding, c.dilation, c.groups);
+  };
+}
+
+LayerForward make_conv1d(const LayerQuery& q) {
+  return [c = Convolution(q, 1)](const LayerCall& call) {
+    return at::conv1d(padded_input(call, c), as(call.parameters[0], call.compute),
+                      optional_parameter(call, 1), c.stride, c.padding, c.dilation, c.groups);
+  };
+}
+
+// Uneven padding is cut off afterwards: the sums stay those of the whole.
+LayerForward make_conv_transpose2d(const LayerQuery& q) {
+  return [c = Convolution(q, 2), more = both_axes(q, "output_padding")](const LayerCall& call) {
+    const at::Tensor y = at::conv_transpose2d(
+        as(call.inputs[0], call.compute), as(call.parameters[0], call.compute),
+        optional_parameter(call, 1), c.stride, c.padding, more, c.groups, c.dilation);
+    if (c.uneven.empty()) return y;
+    std::vector<std::int64_t> cut;
+    for (const std::int64_t side : c.uneven) cut.push_back(-side);
+    return at::constant_pad_nd(y, cut);
   };
 }
 
@@ -53,6 +110,8 @@ LayerForward make_adaptive_max_pool(const LayerQuery& q) {
 
 LayerKernels window_kernels() {
   return {{"conv2d", make_conv2d},
+          {"conv1d", make_conv1d},
+          {"conv_transpose2d", make_conv_transpose2d},
           {"max_pool", make_max_pool},
           {"avg_pool", make_avg_pool},
           {"adaptive_avg_pool", make_adaptive_avg_pool},

@@ -92,7 +92,7 @@ inline std::vector<LayerCase> shape_cases() {
   };
 }
 
-inline std::vector<LayerCase> image_cases() {
+inline std::vector<LayerCase> convolution_cases() {
   return {
       {"conv2d",
        "conv2d",
@@ -106,6 +106,55 @@ inline std::vector<LayerCase> image_cases() {
              {"groups", whole(2)},
              {"bias", whole(0)}}),
        {{2, 6, 7}}},
+      {"conv2d with dilation and uneven padding",
+       "conv2d",
+       with({{"out", whole(2)},
+             {"kernel", Shape{2, 3}},
+             {"dilation", Shape{2, 1}},
+             {"padding", Shape{1, 0, 2, 1}}}),
+       {{2, 4, 5}},
+       {},
+       {},
+       false},
+      {"conv2d with even padding of four sides",
+       "conv2d",
+       with({{"out", whole(2)}, {"kernel", whole(3)}, {"padding", Shape{1, 0, 1, 0}}}),
+       {{2, 4, 5}},
+       {},
+       {},
+       false},
+      {"conv1d",
+       "conv1d",
+       with({{"out", whole(4)},
+             {"kernel", whole(3)},
+             {"stride", whole(2)},
+             {"padding", Shape{1, 0}},
+             {"groups", whole(2)},
+             {"dilation", whole(2)}}),
+       {{2, 8}}},
+      {"conv_transpose2d",
+       "conv_transpose2d",
+       with({{"out", whole(4)},
+             {"kernel", Shape{3, 2}},
+             {"stride", Shape{2, 1}},
+             {"padding", Shape{1, 0}},
+             {"output_padding", Shape{1, 0}},
+             {"groups", whole(2)}}),
+       {{2, 3, 4}}},
+      {"conv_transpose2d with uneven padding",
+       "conv_transpose2d",
+       with({{"out", whole(2)},
+             {"kernel", whole(3)},
+             {"stride", whole(2)},
+             {"padding", Shape{0, 1, 2, 0}},
+             {"dilation", whole(2)},
+             {"bias", whole(0)}}),
+       {{2, 3, 3}}},
+  };
+}
+
+inline std::vector<LayerCase> pool_cases() {
+  return {
       {"max_pool", "max_pool", with({{"kernel", whole(2)}}), {{2, 4, 6}}},
       {"avg_pool",
        "avg_pool",
@@ -121,6 +170,8 @@ inline std::vector<LayerCase> norm_cases() {
       {"batch_norm of features", "batch_norm", {}, {{4}}},
       {"batch_norm of images", "batch_norm", {}, {{2, 3, 3}}},
       {"layer_norm", "layer_norm", {}, {{3, 5}}},
+      {"group_norm", "group_norm", with({{"groups", whole(2)}}), {{4, 3, 2}}},
+      {"instance_norm", "instance_norm", {}, {{3, 4, 2}}},
       {"rms_norm", "rms_norm", {}, {{3, 5}}, {}, {}, false},
       {"normalize", "normalize", {}, {{3, 5}}, {}, {}, false},
   };
@@ -156,7 +207,7 @@ inline std::vector<LayerCase> token_cases() {
   };
 }
 
-inline std::vector<LayerCase> element_cases() {
+inline std::vector<LayerCase> arithmetic_cases() {
   return {
       {"add", "add", {}, {{4}, {4}, {4}}},
       {"mul", "mul", {}, {{4}, {4}, {4}}},
@@ -166,8 +217,8 @@ inline std::vector<LayerCase> element_cases() {
 /// All layers but embedding, which takes ids.
 inline std::vector<LayerCase> layer_cases() {
   std::vector<LayerCase> cases;
-  for (auto* theme : {shape_cases, image_cases, norm_cases, function_cases, token_cases,
-                      element_cases, attention_cases}) {
+  for (auto* theme : {shape_cases, convolution_cases, pool_cases, norm_cases, function_cases,
+                      token_cases, arithmetic_cases, attention_cases}) {
     for (LayerCase& item : theme()) cases.push_back(std::move(item));
   }
   return cases;

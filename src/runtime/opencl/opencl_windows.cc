@@ -223,7 +223,10 @@ class AdaptivePool final : public DeviceOperation {
 
 DeviceOperationPtr make_device_window(const LayerQuery& query, const TensorSpec& output) {
   const std::string_view type = query.type;
-  if (type == "conv2d") return std::make_unique<Conv2d>(query, output);
+  if (type == "conv2d") {
+    const bool plain = !query.has("dilation") && query.list("padding").size() <= 2;
+    return plain ? std::make_unique<Conv2d>(query, output) : nullptr;
+  }
   if (type == "max_pool" || type == "avg_pool") {
     return std::make_unique<Pool>(query, output.shape);
   }
