@@ -19,25 +19,6 @@
 namespace harmonics::inline in_cluster_program {
 namespace {
 
-/// Sets a field that a flag was given for; one that is too large for the field is an Error.
-template <typename Field>
-void apply(const std::optional<std::int64_t>& flag, const char* name, Field& field) {
-  if (!flag) return;
-  if (!std::in_range<Field>(*flag)) {
-    fail(ErrorCode::kInvalidArgument, "{}: {} is too large", name, *flag);
-  }
-  field = static_cast<Field>(*flag);
-}
-
-void put(TextPairs& pairs, const std::pair<std::string, std::string>& pair) {
-  for (auto& [key, value] : pairs) {
-    if (key != pair.first) continue;
-    value = pair.second;
-    return;
-  }
-  pairs.push_back(pair);
-}
-
 /// Beside files that go with the task it is a folder among them.
 std::string working_dir_of(const std::string& wish, bool with_files) {
   if (!with_files) return std::filesystem::absolute(wish).string();
@@ -48,42 +29,27 @@ std::string working_dir_of(const std::string& wish, bool with_files) {
 
 TaskSpec spec_of(const SubmitCommand& command) {
   TaskSpec spec;
-  bool cpus_said = command.cpus.has_value();
+  bool cpus_said = sets(command, "cpus");
   if (!command.config.empty()) {
     const std::string text = read_text_file(command.config, kMaxTaskJsonBytes);
     spec = parse_task(text, command.config.string());
     cpus_said |= Json::parse(text, command.config.string()).find("cpus") != nullptr;
   }
-  if (!command.name.empty()) spec.name = command.name;
+  for (const TaskFlag& one : command.fields) set_task_field(spec, one.key, one.value, one.flag);
   if (spec.name.empty() && !command.command.empty()) {
     spec.name = std::filesystem::path(command.command.front()).filename().string();
   }
-  apply(command.gpus, "--gpus", spec.required_gpus);
-  apply(command.memory_mb, "--memory", spec.min_gpu_memory_mb);
-  apply(command.cpus, "--cpus", spec.cpus);
-  apply(command.host_memory_mb, "--host-memory", spec.memory_mb);
-  apply(command.priority, "--priority", spec.priority);
-  apply(command.timeout_s, "--timeout", spec.timeout_s);
-  apply(command.retries, "--retries", spec.max_retries);
-  apply(command.max_losses, "--max-losses", spec.max_losses);
-  if (command.max_losses == 0) spec.max_losses = kUnlimitedLosses;
-  for (const auto wish : {OnDisconnect::kStop, OnDisconnect::kForever, OnDisconnect::kContinue}) {
-    if (command.on_disconnect == to_string(wish)) spec.on_disconnect = wish;
-  }
-  apply(command.gang, "--gang", spec.gang);
-  apply(command.array, "--array", spec.array);
   for (const std::int64_t id : command.after) {
     spec.depends_on.push_back(TaskId{static_cast<std::uint64_t>(id)});
   }
-  for (const auto& pair : command.params) put(spec.params, pair);
-  for (const auto& pair : command.env) put(spec.env, pair);
+  for (const auto& [key, value] : command.params) put(spec.params, key, value);
+  for (const auto& [key, value] : command.env) put(spec.env, key, value);
   if (!command.command.empty()) spec.command = command.command;
   for (const std::string& pattern : command.artifacts) spec.artifacts.push_back(pattern);
   if (!command.upload.empty()) spec.files = collect_files(command.upload);
   if (!command.working_dir.empty()) {
     spec.working_dir = working_dir_of(command.working_dir, !spec.files.empty());
   }
-  if (!command.key.empty()) spec.idempotency_key = command.key;
   complete_pipeline(command, spec);
   if (!cpus_said) spec.cpus = default_cpus(spec);
   check_task(spec);

@@ -14,15 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void put(TextPairs& pairs, const std::string& key, const std::string& value) {
-  const auto known = std::ranges::find(pairs, key, &std::pair<std::string, std::string>::first);
-  if (known == pairs.end()) {
-    pairs.emplace_back(key, value);
-  } else {
-    known->second = value;
-  }
-}
-
 /// "csv:data.csv?columns=0" with the path made absolute; a source without a path stays as it is.
 std::string absolute_source(const std::string& spec, const fs::path& folder) {
   const std::size_t colon = spec.find(':');
@@ -107,6 +98,19 @@ void read_model(PipelineSpec& pipeline) {
 
 }  // namespace
 
+void put(TextPairs& pairs, const std::string& key, const std::string& value) {
+  const auto known = std::ranges::find(pairs, key, &std::pair<std::string, std::string>::first);
+  if (known == pairs.end()) {
+    pairs.emplace_back(key, value);
+  } else {
+    known->second = value;
+  }
+}
+
+bool sets(const SubmitCommand& command, std::string_view key) {
+  return std::ranges::find(command.fields, key, &TaskFlag::key) != command.fields.end();
+}
+
 void complete_pipeline(const SubmitCommand& command, TaskSpec& spec) {
   if (command.pipeline.empty() && !spec.pipeline) {
     if (has_flags(command)) {
@@ -117,9 +121,9 @@ void complete_pipeline(const SubmitCommand& command, TaskSpec& spec) {
     return;
   }
   if (!spec.pipeline) {
-    if (!command.gpus) spec.required_gpus = 0;
-    if (!command.retries) spec.max_retries = kPipelineRetries;
-    if (command.on_disconnect.empty()) spec.on_disconnect = kPipelineOnDisconnect;
+    if (!sets(command, "required_gpus")) spec.required_gpus = 0;
+    if (!sets(command, "max_retries")) spec.max_retries = kPipelineRetries;
+    if (!sets(command, "on_disconnect")) spec.on_disconnect = kPipelineOnDisconnect;
     if (spec.name.empty()) spec.name = command.pipeline.stem().string();
   }
   PipelineSpec pipeline = with_flags(command, spec.pipeline ? *spec.pipeline : PipelineSpec{});

@@ -1,5 +1,7 @@
 // The subcommands of the cluster.
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include <harmonics/base/nearest_word.h>
 #include <harmonics/base/number_text.h>
@@ -51,6 +53,55 @@ void add_task_ids(CLI::App& app, const std::string& name, std::vector<std::int64
       ->check(check_by(
           [](const std::string& text) { static_cast<void>(whole_number(text, 1, kMaxNumber)); }));
 }
+
+/// A CLI11 check of a number without a leading zero that has at most so many digits, or of a word.
+std::function<std::string(const std::string&)> check_number_or(const char* word, std::size_t digits,
+                                                               const char* numbers) {
+  return check_by([=](const std::string& text) {
+    const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+    const bool number = !text.empty() && text.size() <= digits && std::ranges::all_of(text, digit);
+    if (text == word || (number && text.front() != '0')) return;
+    fail(ErrorCode::kInvalidArgument, "'{}' is neither '{}' nor {}", text, word, numbers);
+  });
+}
+
+/// Flags that each set the field of a task that task JSON calls `key`.
+struct TaskFlags {
+  CLI::App& app;
+  std::vector<TaskFlag>& fields;
+
+  void number(const std::string& flag, const std::string& key, std::int64_t least,
+              const std::string& help) const {
+    const auto whole = [least](const std::string& text) {
+      return whole_number(text, least, kMaxNumber);
+    };
+    add(
+        flag, key, [whole](const std::string& text) { return Json(whole(text)); }, help)
+        ->type_name("N")
+        ->check(check_by([whole](const std::string& text) { static_cast<void>(whole(text)); }));
+  }
+  void text(const std::string& flag, const std::string& key, const std::string& placeholder,
+            const std::string& help) const {
+    add(
+        flag, key, [](const std::string& text) { return Json(text); }, help)
+        ->type_name(placeholder);
+  }
+  /// One of "a|b|c".
+  void choice(const std::string& flag, const std::string& key, const std::string& names,
+              const std::string& help) const {
+    text(flag, key, names, help);
+    app.get_option(flag)->check(check_choice(names));
+  }
+  CLI::Option* add(const std::string& flag, const std::string& key,
+                   std::function<Json(const std::string&)> read, const std::string& help) const {
+    return app.add_option_function<std::string>(
+        flag,
+        [=, &fields = fields](const std::string& text) {
+          if (!text.empty()) fields.push_back({flag, key, read(text)});
+        },
+        help);
+  }
+};
 
 std::pair<std::string, std::string> split_pair(const std::string& text) {
   const std::size_t equals = text.find('=');
@@ -189,34 +240,27 @@ void CommandTree::add_worker() {
 }
 
 void CommandTree::add_submit_needs(CLI::App& app) {
-  SubmitCommand& c = submit_;
-  add_whole(app, "--gpus", c.gpus, {0, kMaxNumber}, "GPUs; 0 for a task that needs none (1)");
-  add_whole(app, "--memory", c.memory_mb, {0, kMaxNumber}, "MB of each GPU at least (4096)");
-  add_whole(app, "--cpus", c.cpus, {0, kMaxNumber},
-            "cores; 0: however many (1 without GPUs, else 0)");
-  add_whole(app, "--host-memory", c.host_memory_mb, {0, kMaxNumber}, "MB of main memory (0)");
-  add_whole(app, "--priority", c.priority, {-kMaxNumber, kMaxNumber},
-            "larger goes first and stops running tasks of a smaller one (0)");
-  add_whole(app, "--timeout", c.timeout_s, {0, kMaxNumber}, "seconds it may run (no limit)");
-  add_whole(app, "--retries", c.retries, {0, kMaxNumber}, "further attempts if it fails (0)");
-  app.add_option_function<std::string>(
-         "--max-losses",
-         [&c](const std::string& text) {
-           c.max_losses = text == "unlimited" ? 0 : std::stoll(text);
-         },
-         "it fails when it was lost with its worker so often (5)")
+  const TaskFlags flags{app, submit_.fields};
+  flags.number("--gpus", "required_gpus", 0, "GPUs; 0 for a task that needs none (1)");
+  flags.number("--memory", "min_gpu_memory", 0, "MB of each GPU at least (4096)");
+  flags.number("--cpus", "cpus", 0, "cores; 0: however many (1 without GPUs, else 0)");
+  flags.number("--host-memory", "memory_mb", 0, "MB of main memory (0)");
+  flags.number("--priority", "priority", -kMaxNumber,
+               "larger goes first and stops running tasks of a smaller one (0)");
+  flags.number("--timeout", "timeout_s", 0, "seconds it may run (no limit)");
+  flags.number("--retries", "max_retries", 0, "further attempts if it fails (0)");
+  const auto losses = [](const std::string& text) {
+    return text == "unlimited" ? Json(text) : Json(whole_number(text, 1, kMaxNumber));
+  };
+  flags
+      .add("--max-losses", "max_losses", losses,
+           "it fails when it was lost with its worker so often (5)")
       ->type_name("N|unlimited")
-      ->check(check_by([](const std::string& text) {
-        const auto digit = [](char c) { return c >= '0' && c <= '9'; };
-        const bool number = !text.empty() && text.size() < 7 && std::ranges::all_of(text, digit);
-        if (text == "unlimited" || (number && text.front() != '0')) return;
-        fail(ErrorCode::kInvalidArgument,
-             "'{}' is neither 'unlimited' nor a number from 1 to 999999", text);
-      }));
-  add_name(app, "--on-disconnect", c.on_disconnect, "continue|stop|forever",
-           "what its worker does with it without the server (continue)");
-  add_whole(app, "--gang", c.gang, {1, kMaxNumber}, "workers at once, all or none (1)");
-  add_whole(app, "--array", c.array, {1, kMaxNumber}, "that many tasks, told apart by index");
+      ->check(check_number_or("unlimited", 6, "a number from 1 to 999999"));
+  flags.choice("--on-disconnect", "on_disconnect", "continue|stop|forever",
+               "what its worker does with it without the server (continue)");
+  flags.number("--gang", "gang", 1, "workers at once, all or none (1)");
+  flags.number("--array", "array", 1, "that many tasks, told apart by index");
 }
 
 void CommandTree::add_submit_pipeline(CLI::App& app) {
@@ -228,13 +272,7 @@ void CommandTree::add_submit_pipeline(CLI::App& app) {
          [&c](const std::string& text) { c.stages = text == "auto" ? 0 : std::stoll(text); },
          "into how many stages (auto: what the plan finds best)")
       ->type_name("auto|N")
-      ->check(check_by([](const std::string& text) {
-        if (text == "auto") return;
-        const auto digit = [](char c) { return c >= '0' && c <= '9'; };
-        const bool number = !text.empty() && text.size() < 4 && std::ranges::all_of(text, digit);
-        if (number && text.front() != '0') return;
-        fail(ErrorCode::kInvalidArgument, "'{}' is neither 'auto' nor a number from 1 on", text);
-      }));
+      ->check(check_number_or("auto", 3, "a number from 1 on"));
   add_bindings(app, "--bind", c.bindings, "data of a producer (repeatable)");
   for (const char* key : {"epochs", "batch_size", "micro_batches"}) {
     add_setting(app, *find_train_setting_rule(key), c.settings);
@@ -283,7 +321,8 @@ void CommandTree::add_submit() {
   CLI::App& app = *root_.add_subcommand("submit", "hands a task to the cluster");
   SubmitCommand& c = submit_;
   add_access(app, c.access);
-  add_text(app, "--name", c.name, "NAME", "what to call it");
+  const TaskFlags fields{app, c.fields};
+  fields.text("--name", "name", "NAME", "what to call it");
   add_path(app, "--config", c.config, "a task as JSON; flags win over it");
   add_submit_needs(app);
   add_task_ids(app, "--after", c.after, "only once this task has succeeded (repeatable)");
@@ -307,7 +346,8 @@ void CommandTree::add_submit() {
       ->type_name("PATH")
       ->option_text("PATH")
       ->allow_extra_args(false);
-  add_text(app, "--key", c.key, "TEXT", "the same key is the same task, however often it is sent");
+  fields.text("--key", "idempotency_key", "TEXT",
+              "the same key is the same task, however often it is sent");
   add_submit_pipeline(app);
   app.add_flag("--wait", c.wait, "wait for its end; exit code 1 unless it succeeds")
       ->option_text(" ");

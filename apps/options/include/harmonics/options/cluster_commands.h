@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <harmonics/base/json.h>
 #include <harmonics/graph/harp.h>
 #include <harmonics/options/output_style.h>
 #include <harmonics/settings/bound_setting.h>
@@ -78,31 +79,25 @@ struct WorkerCommand {
   double slowdown = 1;
 };
 
+/// A field of a task that a flag sets.
+struct TaskFlag {
+  std::string flag;
+  std::string key;  ///< In task JSON.
+  Json value;
+};
+
 /// harmonics submit
 struct SubmitCommand {
   ServerAccess access;
   std::filesystem::path config;
-  std::string name;
   std::vector<std::string> command;
-  // Where given, they win over the file.
-  std::optional<std::int64_t> gpus;
-  std::optional<std::int64_t> memory_mb;
-  std::optional<std::int64_t> cpus;
-  std::optional<std::int64_t> host_memory_mb;
-  std::optional<std::int64_t> priority;
-  std::optional<std::int64_t> timeout_s;
-  std::optional<std::int64_t> retries;
-  std::optional<std::int64_t> max_losses;  ///< 0: no limit.
-  std::string on_disconnect;               ///< Empty: not said.
-  std::optional<std::int64_t> gang;
-  std::optional<std::int64_t> array;
+  std::vector<TaskFlag> fields;  ///< They win over the file.
   std::vector<std::int64_t> after;
   std::vector<std::pair<std::string, std::string>> params;
   std::vector<std::pair<std::string, std::string>> env;
   std::vector<std::string> artifacts;
   std::string working_dir;
   std::vector<std::string> upload;
-  std::string key;
   // A training in stages over several workers.
   std::filesystem::path pipeline;
   std::optional<std::int64_t> stages;  ///< 0: as many as the plan finds best.
