@@ -18,5 +18,9 @@ std::vector<LayerType> attention_layer_types();
 std::vector<LayerType> token_layer_types();
 std::vector<LayerType> shape_layer_types();
 std::vector<LayerType> element_layer_types();
+std::vector<LayerType> function_layer_types();
+std::vector<LayerType> sum_layer_types();
+std::vector<LayerType> move_layer_types();
+std::vector<LayerType> recurrent_layer_types();
 
 }  // namespace harmonics::inline in_graph

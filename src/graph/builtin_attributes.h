@@ -1,7 +1,9 @@
 // What the shapes of layers that ship have in common (private to graph).
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -41,6 +43,37 @@ inline void need_floating(const LayerQuery& q) {
   for (const TensorSpec& input : q.inputs) {
     if (!is_floating(input.dtype)) q.refuse("needs a floating-point input");
   }
+}
+
+/// The shape to which both broadcast, axes aligned from the last; none where an axis differs and
+/// is not 1.
+inline std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
+  Shape all = a.size() < b.size() ? b : a;
+  const Shape& fewer = a.size() < b.size() ? a : b;
+  for (std::size_t i = 1; i <= fewer.size(); ++i) {
+    std::int64_t& axis = all[all.size() - i];
+    const std::int64_t other = fewer[fewer.size() - i];
+    if (axis != other && axis != 1 && other != 1) return std::nullopt;
+    axis = std::max(axis, other);
+  }
+  return all;
+}
+
+/// An axis of the first input, counted without the batch; below 0 from the last.
+inline std::size_t sample_axis(const LayerQuery& q, std::string_view name, std::int64_t axis) {
+  const auto axes = static_cast<std::int64_t>(q.inputs[0].shape.size());
+  if (axis < -axes || axis >= axes) {
+    q.refuse(
+        format("{}={} is not an axis of the input (the batch axis does not count)", name, axis));
+  }
+  return static_cast<std::size_t>(axis < 0 ? axis + axes : axis);
+}
+
+/// A dtype by its name.
+inline DType dtype_of(const LayerQuery& q, std::string_view name) {
+  const std::optional<DType> dtype = dtype_from_name(q.text(name));
+  if (!dtype) q.refuse(format("'{}' must be a dtype such as float32, not {}", name, q.text(name)));
+  return *dtype;
 }
 
 /// A mask of rows as a second input {length}: whole numbers or bool, 1 = counts.

@@ -32,8 +32,10 @@ LayerShape infer_linear(const LayerQuery& q) {
 std::vector<LayerType> builtin_layer_types() {
   std::vector<LayerType> types = {
       {"linear", {optional("out"), with_default("bias", std::int64_t{1})}, 1, 1, infer_linear}};
-  for (auto* theme : {window_layer_types, norm_layer_types, attention_layer_types,
-                      token_layer_types, shape_layer_types, element_layer_types}) {
+  for (auto* theme :
+       {window_layer_types, norm_layer_types, attention_layer_types, token_layer_types,
+        shape_layer_types, element_layer_types, function_layer_types, sum_layer_types,
+        move_layer_types, recurrent_layer_types}) {
     std::vector<LayerType> more = theme();
     types.insert(types.end(), std::make_move_iterator(more.begin()),
                  std::make_move_iterator(more.end()));

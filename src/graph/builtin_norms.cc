@@ -35,6 +35,15 @@ LayerShape infer_layer_norm(const LayerQuery& q) {
   return result;
 }
 
+// Each number against the squares of `size` channels around its own.
+LayerShape infer_local_response_norm(const LayerQuery& q) {
+  need_floating(q);
+  need_rank(q, 3, "{channels, height, width}");
+  const std::int64_t size = q.integer("size", 1);
+  for (const char* name : {"alpha", "beta", "k"}) static_cast<void>(q.number(name));
+  return {q.inputs[0], {}, static_cast<double>(size + 4) * elements(q.inputs[0].shape)};
+}
+
 LayerShape infer_rms_norm(const LayerQuery& q) {
   need_floating(q);
   need_an_axis(q);
@@ -85,6 +94,12 @@ std::vector<LayerType> norm_layer_types() {
       {"layer_norm", {with_default("eps", 1e-5)}, 1, 1, infer_layer_norm},
       {"group_norm", {required("groups"), with_default("eps", 1e-5)}, 1, 1, infer_group_norm},
       {"instance_norm", {with_default("eps", 1e-5)}, 1, 1, infer_instance_norm},
+      {"local_response_norm",
+       {required("size"), with_default("alpha", 1e-4), with_default("beta", 0.75),
+        with_default("k", 1.0)},
+       1,
+       1,
+       infer_local_response_norm},
       {"rms_norm", {with_default("eps", 1e-6)}, 1, 1, infer_rms_norm},
       {"normalize", {with_default("eps", 1e-12)}, 1, 1, infer_normalize},
   };

@@ -131,16 +131,46 @@ LayerShape infer_conv_transpose2d(const LayerQuery& q) {
   return result;
 }
 
+// One or two numbers may be half of the kernel; where each side is given, a window may not lie
+// outside as a whole.
+void check_pool_padding(const LayerQuery& q, const SlidingWindow& window) {
+  const bool each_side = q.list("padding").size() == 4;
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    const std::int64_t most = std::max(window.before[axis], window.after[axis]);
+    if (!each_side && 2 * most > window.kernel[axis]) {
+      q.refuse("padding must be at most half of the kernel");
+    }
+    if (each_side && most >= window.kernel[axis]) q.refuse("padding must be below the kernel");
+  }
+  if (each_side && q.integer_or("round_up", 0) != 0) {
+    q.refuse("'round_up' with a padding of four sides is not built");
+  }
+}
+
+// Rounded up, but the last window begins inside the image or before it.
+std::int64_t rounded_up(std::int64_t windows, std::int64_t rest, std::int64_t begins_before,
+                        std::int64_t stride) {
+  return rest % stride != 0 && windows * stride < begins_before ? windows + 1 : windows;
+}
+
 LayerShape infer_pool(const LayerQuery& q) {
   need_floating(q);
   need_rank(q, 3, "{channels, height, width}");
-  const Shape kernel = pair_of(q, "kernel", 1);
-  const Shape stride = q.has("stride") ? pair_of(q, "stride", 1) : kernel;
-  const Shape padding = pair_of(q, "padding", 0);
-  if (2 * padding[0] > kernel[0] || 2 * padding[1] > kernel[1]) {
-    q.refuse("padding must be at most half of the kernel");
+  SlidingWindow window;
+  window.kernel = pair_of(q, "kernel", 1);
+  window.stride = q.has("stride") ? pair_of(q, "stride", 1) : window.kernel;
+  window.dilation = q.has("dilation") ? pair_of(q, "dilation", 1) : Shape{1, 1};
+  take_padding(q, 2, window);
+  check_pool_padding(q, window);
+  const Shape& in = q.inputs[0].shape;
+  Shape size = window_output(q, window);
+  for (std::size_t axis = 0; axis < 2 && q.integer_or("round_up", 0) != 0; ++axis) {
+    const std::int64_t reach = window.dilation[axis] * (window.kernel[axis] - 1) + 1;
+    const std::int64_t rest = in[axis + 1] + 2 * window.before[axis] - reach;
+    size[axis] =
+        rounded_up(size[axis], rest, in[axis + 1] + window.before[axis], window.stride[axis]);
   }
-  const Shape size = window_output(q, {kernel, stride, {1, 1}, padding, padding});
+  const Shape& kernel = window.kernel;
   LayerShape result;
   result.output = {{q.inputs[0].shape[0], size[0], size[1]}, q.inputs[0].dtype};
   result.flops = elements(result.output.shape) * static_cast<double>(kernel[0] * kernel[1]);
@@ -161,7 +191,11 @@ LayerShape infer_adaptive_pool(const LayerQuery& q) {
 
 std::vector<LayerType> window_layer_types() {
   const std::vector<AttributeSpec> pool = {required("kernel"), optional("stride"),
-                                           with_default("padding", std::int64_t{0})};
+                                           with_default("padding", std::int64_t{0}),
+                                           optional("round_up")};
+  std::vector<AttributeSpec> max_pool = pool, avg_pool = pool;
+  max_pool.push_back(optional("dilation"));
+  avg_pool.push_back(optional("count_padding"));
   const std::vector<AttributeSpec> convolution = {required("out"),
                                                   required("kernel"),
                                                   with_default("stride", std::int64_t{1}),
@@ -175,8 +209,8 @@ std::vector<LayerType> window_layer_types() {
       {"conv2d", convolution, 1, 1, infer_conv2d},
       {"conv1d", convolution, 1, 1, infer_conv1d},
       {"conv_transpose2d", transposed, 1, 1, infer_conv_transpose2d},
-      {"max_pool", pool, 1, 1, infer_pool},
-      {"avg_pool", pool, 1, 1, infer_pool},
+      {"max_pool", max_pool, 1, 1, infer_pool},
+      {"avg_pool", avg_pool, 1, 1, infer_pool},
       {"adaptive_avg_pool", {required("size")}, 1, 1, infer_adaptive_pool},
       {"adaptive_max_pool", {required("size")}, 1, 1, infer_adaptive_pool},
   };

@@ -105,6 +105,7 @@ std::vector<LayerCase> norm_cases() {
       {"layer_norm", {}, {floats({7, 16})}, {7, 16}, 32},
       {"rms_norm", {}, {floats({7, 16})}, {7, 16}, 16},
       {"normalize", {}, {floats({16})}, {16}, 0},
+      {"local_response_norm", {{"size", whole(3)}}, {floats({5, 2, 2})}, {5, 2, 2}, 0},
   };
 }
 
@@ -118,12 +119,43 @@ std::vector<LayerCase> pool_cases() {
        0},
       {"adaptive_avg_pool", {{"size", whole(1)}}, {floats({3, 9, 8})}, {3, 1, 1}, 0},
       {"adaptive_max_pool", {{"size", Shape{2, 3}}}, {floats({3, 9, 8})}, {3, 2, 3}, 0},
+      {"resize",
+       {{"size", whole(7)}, {"mode", std::string("linear")}},
+       {floats({1, 4, 5})},
+       {1, 7, 7},
+       0},
+      {"max_pool",
+       {{"kernel", whole(2)}, {"round_up", whole(1)}},
+       {floats({3, 5, 5})},
+       {3, 3, 3},
+       0},
+      {"max_pool",
+       {{"kernel", whole(3)},
+        {"stride", whole(1)},
+        {"padding", Shape{2, 0, 1, 0}},
+        {"dilation", whole(2)}},
+       {floats({3, 5, 5})},
+       {3, 4, 1},
+       0},
+      {"avg_pool",
+       {{"kernel", whole(3)}, {"padding", Shape{0, 1, 2, 1}}, {"count_padding", whole(0)}},
+       {floats({3, 4, 4})},
+       {3, 2, 2},
+       0},
   };
 }
 
 std::vector<LayerCase> function_cases() {
   return {
       {"dropout", {{"p", 0.1}}, {floats({7})}, {7}, 0},
+      {"function", {{"of", std::string("exp")}}, {floats({4})}, {4}, 0},
+      {"function", {{"of", std::string("not")}}, {{{4}, DType::kBool}}, {4}, 0},
+      {"clip", {{"min", 0.0}}, {floats({4})}, {4}, 0},
+      {"hard_sigmoid", {}, {floats({4})}, {4}, 0},
+      {"leaky_relu", {}, {floats({4})}, {4}, 0},
+      {"elu", {}, {floats({4})}, {4}, 0},
+      {"softmax", {{"axis", whole(0)}}, {floats({4, 2})}, {4, 2}, 0},
+      {"cast", {{"to", std::string("int64")}}, {floats({4, 2})}, {4, 2}, 0},
   };
 }
 
@@ -185,15 +217,79 @@ std::vector<LayerCase> token_cases() {
 std::vector<LayerCase> arithmetic_cases() {
   return {
       {"add", {}, {floats({4}), floats({4}), floats({4})}, {4}, 0},
+      {"add", {}, {floats({2, 3}), floats({3}), floats({2, 1})}, {2, 3}, 0},
+      {"add", {{"constant", Shape{2, 1}}, {"learned", whole(1)}}, {floats({3})}, {2, 3}, 2},
+      {"sub", {}, {floats({4}), floats({4})}, {4}, 0},
+      {"div", {}, {floats({4}), floats({1})}, {4}, 0},
+      {"pow", {{"constant", Shape{}}}, {floats({4})}, {4}, 0},
+      {"max", {}, {floats({4}), floats({4}), floats({4})}, {4}, 0},
+      {"min", {{"constant", Shape{4}}}, {floats({2, 4})}, {2, 4}, 0},
       {"mul", {}, {floats({4}), floats({4})}, {4}, 0},
+  };
+}
+
+std::vector<LayerCase> choice_cases() {
+  return {
+      {"compare", {{"op", std::string("less")}}, {floats({2, 4}), floats({4})}, {2, 4}, 0},
+      {"compare",
+       {{"op", std::string("equal")}, {"constant", Shape{}}},
+       {{{4}, DType::kInt64}},
+       {4},
+       0},
+      {"where", {}, {{{4}, DType::kBool}, floats({2, 4}), floats({1})}, {2, 4}, 0},
+      {"constant",
+       {{"shape", Shape{2, 3}}, {"dtype", std::string("int64")}},
+       {floats({9})},
+       {2, 3},
+       0},
+      {"expand", {{"shape", Shape{2, 1, 3}}}, {floats({4, 1})}, {2, 4, 3}, 0},
+  };
+}
+
+std::vector<LayerCase> sum_cases() {
+  return {
+      {"reduce",
+       {{"op", std::string("sum")}, {"axes", Shape{-1}}, {"keep", whole(0)}},
+       {floats({2, 4})},
+       {2},
+       0},
+      {"reduce", {{"op", std::string("max")}}, {floats({2, 4})}, {1, 1}, 0},
+      {"matmul", {{"transpose_b", whole(1)}}, {floats({3, 2, 4}), floats({5, 4})}, {3, 2, 5}, 0},
+  };
+}
+
+std::vector<LayerCase> move_cases() {
+  return {
+      {"transpose", {{"axes", Shape{2, 0, 1}}}, {floats({2, 3, 4})}, {4, 2, 3}, 0},
+      {"slice", {{"begin", whole(1)}, {"step", whole(2)}}, {floats({7, 2})}, {3, 2}, 0},
+      {"slice",
+       {{"axis", whole(1)}, {"begin", whole(-1)}, {"step", whole(-3)}, {"count", whole(2)}},
+       {floats({2, 7})},
+       {2, 2},
+       0},
+      {"gather", {{"axis", whole(1)}}, {floats({2, 7}), {{3, 5}, DType::kInt32}}, {2, 3, 5}, 0},
+      {"gather", {{"indices", Shape{0, -1}}}, {floats({7, 2})}, {2, 2}, 0},
+      {"pad", {{"before", Shape{1, 0}}, {"after", Shape{0, 2}}}, {floats({2, 3})}, {3, 5}, 0},
+  };
+}
+
+std::vector<LayerCase> recurrent_cases() {
+  return {
+      {"lstm", {{"width", whole(5)}, {"directions", whole(2)}}, {floats({9, 3})}, {9, 10}, 400},
+      {"gru",
+       {{"width", whole(5)}, {"bias", whole(0)}},
+       {floats({9, 3}), floats({1, 5})},
+       {9, 5},
+       120},
   };
 }
 
 const std::vector<LayerCase>& layer_cases() {
   static const std::vector<LayerCase> kCases = [] {
     std::vector<LayerCase> all;
-    for (auto* theme : {shape_cases, convolution_cases, norm_cases, pool_cases, function_cases,
-                        token_cases, arithmetic_cases}) {
+    for (auto* theme :
+         {shape_cases, convolution_cases, norm_cases, pool_cases, function_cases, token_cases,
+          arithmetic_cases, choice_cases, sum_cases, move_cases, recurrent_cases}) {
       for (LayerCase& item : theme()) all.push_back(std::move(item));
     }
     return all;
@@ -377,6 +473,93 @@ INSTANTIATE_TEST_SUITE_P(
                     {},
                     {floats({8, 4}), {{4}, DType::kInt64}},
                     "the mask must be whole numbers"},
+        RefusalCase{
+            "add", {{"constant", Shape{3}}}, {floats({8})}, "its constant {3} does not fit"},
+        RefusalCase{"add",
+                    {{"constant", Shape{8}}},
+                    {floats({8}), floats({8})},
+                    "takes 1 input with 'constant', it has 2"},
+        RefusalCase{"sub",
+                    {{"reverse", whole(1)}},
+                    {floats({8}), floats({8})},
+                    "'reverse' needs 'constant'"},
+        RefusalCase{"compare",
+                    {{"op", std::string("less")}},
+                    {floats({8}), {{8}, DType::kInt64}},
+                    "int64 {8} is not float32 {8}"},
+        RefusalCase{"compare",
+                    {{"op", std::string("like")}},
+                    {floats({8}), floats({8})},
+                    "'op' must be equal"},
+        RefusalCase{
+            "where", {}, {floats({8}), floats({8}), floats({8})}, "its condition must be bool"},
+        RefusalCase{"expand", {{"shape", Shape{3}}}, {floats({8})}, "cannot be expanded to {3}"},
+        RefusalCase{"function",
+                    {{"of", std::string("sinh")}},
+                    {floats({8})},
+                    "'of' must be one of not, exp"},
+        RefusalCase{
+            "function", {{"of", std::string("not")}}, {floats({8})}, "'not' needs a bool input"},
+        RefusalCase{"clip",
+                    {{"min", 1.0}, {"max", 0.0}},
+                    {floats({8})},
+                    "'min' must not be above 'max'"},
+        RefusalCase{"cast",
+                    {{"to", std::string("float12")}},
+                    {floats({8})},
+                    "'to' must be a dtype such as float32, not float12"},
+        RefusalCase{
+            "reduce", {{"op", std::string("median")}}, {floats({8})}, "'op' must be one of sum"},
+        RefusalCase{"reduce",
+                    {{"op", std::string("sum")}, {"axes", Shape{1}}},
+                    {floats({8})},
+                    "axes=1 is not an axis"},
+        RefusalCase{"matmul",
+                    {},
+                    {floats({2, 3}), floats({2, 3})},
+                    "the matrices do not fit: {2, 3} and {2, 3}"},
+        RefusalCase{"transpose",
+                    {{"axes", Shape{0, 0}}},
+                    {floats({2, 3})},
+                    "'axes' must name each of the 2 axes once, not {0, 0}"},
+        RefusalCase{"slice",
+                    {{"begin", whole(3)}, {"count", whole(6)}},
+                    {floats({8})},
+                    "count=6 must be 1 to 5 from 3 on"},
+        RefusalCase{"slice", {{"step", whole(0)}}, {floats({8})}, "step=0 goes nowhere"},
+        RefusalCase{
+            "gather", {{"indices", Shape{8}}}, {floats({8})}, "index 8 is outside an axis of 8"},
+        RefusalCase{"gather", {}, {floats({8}), floats({8})}, "its indices must be whole numbers"},
+        RefusalCase{"pad",
+                    {{"before", Shape{1}}, {"after", Shape{1}}},
+                    {floats({8, 8})},
+                    "a number for each of 2 axes"},
+        RefusalCase{
+            "pad",
+            {{"before", Shape{0, 8}}, {"after", Shape{0, 0}}, {"mode", std::string("reflect")}},
+            {floats({8, 8})},
+            "axis 1 can be padded by 0 to 7"},
+        RefusalCase{"resize",
+                    {{"size", whole(4)}, {"places", std::string("tf_crop_and_resize")}},
+                    {floats({1, 8, 8})},
+                    "'places' must be one of: half_pixel"},
+        RefusalCase{"max_pool",
+                    {{"kernel", whole(2)}, {"padding", Shape{0, 0, 1, 1}}, {"round_up", whole(1)}},
+                    {floats({4, 8, 8})},
+                    "'round_up' with a padding of four sides is not built"},
+        RefusalCase{"avg_pool",
+                    {{"kernel", whole(2)}, {"padding", Shape{0, 0, 2, 1}}},
+                    {floats({4, 8, 8})},
+                    "padding must be below the kernel"},
+        RefusalCase{"lstm", {{"width", whole(0)}}, {floats({8, 8})}, "'width' must be at least 1"},
+        RefusalCase{"lstm",
+                    {{"width", whole(4)}},
+                    {floats({8, 8}), floats({1, 4})},
+                    "takes both start states or none"},
+        RefusalCase{"gru",
+                    {{"width", whole(4)}},
+                    {floats({8, 8}), floats({4})},
+                    "a start state must be float32 {1, 4}"},
         RefusalCase{"add", {}, {floats({8}), floats({9})}, "float32 {9} is not float32 {8}"},
         RefusalCase{"add", {}, {floats({8})}, "takes at least 2 inputs, it has 1"},
         RefusalCase{"flatten", {}, {floats({8}), floats({8})}, "takes 1 input, it has 2"},

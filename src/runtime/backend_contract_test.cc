@@ -148,6 +148,9 @@ class BackendContract : public testing::TestWithParam<Contender> {
       names.push_back(name);
       inputs[name] = below > 0 ? random_ids(batched(item.inputs[i]), below)
                                : random_floats(batched(item.inputs[i]), 10 + i);
+      if (item.positive) {
+        for (float& value : inputs[name].mutable_values<float>()) value = std::abs(value) + 0.5f;
+      }
     }
     const LayerNode layer{"layer", item.type, item.attributes, {}, names, item.activation};
     const Shape out = probe.add(layer).build().spec("layer").shape;

@@ -115,6 +115,9 @@ void check_layer(const LayerCase& item) {
     names.push_back(name);
     inputs[name] = below > 0 ? random_ids(batched(item.inputs[i]), below, 10 + i)
                              : random_doubles(batched(item.inputs[i]), 10 + i);
+    if (item.positive) {
+      for (double& value : inputs[name].mutable_values<double>()) value = std::abs(value) + 0.5;
+    }
   }
   const LayerNode layer{"layer", item.type, item.attributes, {}, names, item.activation};
   const Shape out = probe.add(layer).build().spec("layer").shape;
@@ -211,8 +214,39 @@ TEST(Gradients, ThroughFanOutAndTwoTaps) {
   EXPECT_EQ(gradients.at("x@1").shape(), (Shape{3, kBatch, 4})) << "one gradient per use";
 }
 
+// A comparison bears no gradient; the numbers that it lets through do.
+TEST(Gradients, BehindEveryComparison) {
+  for (const std::string op :
+       {"equal", "not_equal", "less", "less_or_equal", "greater", "greater_or_equal"}) {
+    for (const bool constant : {false, true}) {
+      SCOPED_TRACE(op);
+      GraphBuilder builder("choice");
+      builder.add(ProducerNode{"x@1", Shape{2, 3}, DType::kFloat64, 1});
+      builder.producer("other", Shape{3}, DType::kFloat64);
+      builder.producer("target", Shape{2, 3}, DType::kFloat64);
+      builder.layer("x", "identity", {}, {"x@1"});
+      Attributes attributes = with({{"op", op}});
+      std::vector<std::string> inputs = {"x"};
+      if (constant) {
+        attributes["constant"] = Shape{3};
+        attributes["start"] = 0.25;
+      } else {
+        inputs.push_back("other");
+      }
+      builder.layer("test", "compare", attributes, inputs);
+      builder.layer("chosen", "where", {}, {"test", "x", "other"});
+      builder.layer("number", "cast", with({{"to", std::string("float64")}}), {"test"});
+      builder.layer("both", "add", {}, {"chosen", "number"}).tap("mse", "both", "target");
+      GradientCheck(builder.build(), {{"x@1", random_doubles({kBatch, 2, 3}, 1)},
+                                      {"other", random_doubles({kBatch, 3}, 2)},
+                                      {"target", random_doubles({kBatch, 2, 3}, 3)}})
+          .run();
+    }
+  }
+}
+
 TEST(Gradients, CoverEveryRegisteredLayer) {
-  std::set<std::string> covered = {"embedding"};
+  std::set<std::string> covered = {"embedding", "compare", "cast"};
   for (const LayerCase& item : layer_cases()) covered.insert(item.type);
   for (const std::string& name : layer_type_names()) EXPECT_TRUE(covered.contains(name)) << name;
 }

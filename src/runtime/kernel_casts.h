@@ -1,12 +1,15 @@
-// Dtypes inside layers (private to runtime).
+// Dtypes and axes inside layers (private to runtime).
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include <harmonics/runtime/torch_layer.h>
+#include <harmonics/tensor/torch.h>
 
 namespace harmonics::inline in_runtime {
 
@@ -29,6 +32,29 @@ inline at::Tensor as_parameter(const LayerCall& call) {
 /// A parameter for a matrix product; undefined where the layer has none at this place.
 inline at::Tensor optional_parameter(const LayerCall& call, std::size_t index) {
   return call.parameters.size() > index ? as(call.parameters[index], call.compute) : at::Tensor();
+}
+
+/// The libtorch dtype of a dtype's name.
+inline at::ScalarType scalar_type_of(std::string_view name) {
+  return to_torch(Tensor::zeros({1}, dtype_from_name(name).value())).scalar_type();
+}
+
+/// An axis of a sample as an axis of a batch; below 0 it counts from the last in both.
+inline std::int64_t batch_axis(std::int64_t axis) { return axis < 0 ? axis : axis + 1; }
+
+/// The axes of the widest of several tensors.
+inline std::int64_t most_axes(std::span<const at::Tensor> tensors) {
+  std::int64_t most = 0;
+  for (const at::Tensor& tensor : tensors) most = std::max(most, tensor.dim());
+  return most;
+}
+
+/// The tensor with `axes` axes: those of a sample stand last, the batch axis stays first.
+inline at::Tensor aligned(const at::Tensor& tensor, std::int64_t axes) {
+  if (tensor.dim() == axes) return tensor;
+  std::vector<std::int64_t> sizes = tensor.sizes().vec();
+  sizes.insert(sizes.begin() + 1, static_cast<std::size_t>(axes - tensor.dim()), 1);
+  return tensor.reshape(sizes);
 }
 
 /// One number for both axes of an image, or two.

@@ -23,6 +23,11 @@ LayerKernels attention_kernels();
 LayerKernels token_kernels();
 LayerKernels shape_kernels();
 LayerKernels element_kernels();
+LayerKernels function_kernels();
+LayerKernels sum_kernels();
+LayerKernels move_kernels();
+LayerKernels resize_kernels();
+LayerKernels recurrent_kernels();
 
 /// Inverted dropout: zeroes elements with probability p and scales the rest by 1/(1-p). Which ones
 /// is a pure function of key, step and each row's sample number, on every device.

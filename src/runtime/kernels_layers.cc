@@ -19,7 +19,8 @@ LayerForward make_linear(const LayerQuery& q) {
 LayerKernels builtin_layers() {
   LayerKernels all = {{"linear", make_linear}};
   for (auto* theme : {window_kernels, norm_kernels, attention_kernels, token_kernels, shape_kernels,
-                      element_kernels}) {
+                      element_kernels, function_kernels, sum_kernels, move_kernels, resize_kernels,
+                      recurrent_kernels}) {
     all.merge(theme());
   }
   return all;

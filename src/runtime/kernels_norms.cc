@@ -37,6 +37,19 @@ LayerForward make_instance_norm(const LayerQuery& q) {
   };
 }
 
+// x / (k + alpha / size * the squares of `size` channels)^beta; beyond the channels lie zeros.
+LayerForward make_local_response_norm(const LayerQuery& q) {
+  return [size = q.integer("size"), alpha = q.number("alpha"), beta = q.number("beta"),
+          k = q.number("k")](const LayerCall& call) {
+    const at::Tensor x = in_full(call.inputs[0]);
+    const std::int64_t before = (size - 1) / 2;
+    const at::Tensor squares =
+        at::constant_pad_nd(x * x, {0, 0, 0, 0, before, size - 1 - before}).unsqueeze(1);
+    const at::Tensor mean = at::avg_pool3d(squares, {size, 1, 1}, {1, 1, 1}).squeeze(1);
+    return x / (mean * alpha + k).pow(beta);
+  };
+}
+
 // As Hugging Face's LlamaRMSNorm computes it, and its bits: weight * (x * rsqrt(mean(x^2) + eps)).
 LayerForward make_rms_norm(const LayerQuery& q) {
   return [eps = q.number("eps")](const LayerCall& call) {
@@ -55,9 +68,13 @@ LayerForward make_normalize(const LayerQuery& q) {
 }  // namespace
 
 LayerKernels norm_kernels() {
-  return {{"batch_norm", make_batch_norm}, {"layer_norm", make_layer_norm},
-          {"group_norm", make_group_norm}, {"instance_norm", make_instance_norm},
-          {"rms_norm", make_rms_norm},     {"normalize", make_normalize}};
+  return {{"batch_norm", make_batch_norm},
+          {"layer_norm", make_layer_norm},
+          {"group_norm", make_group_norm},
+          {"instance_norm", make_instance_norm},
+          {"local_response_norm", make_local_response_norm},
+          {"rms_norm", make_rms_norm},
+          {"normalize", make_normalize}};
 }
 
 }  // namespace harmonics::inline in_runtime

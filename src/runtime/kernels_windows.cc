@@ -1,5 +1,7 @@
 #include <ATen/ATen.h>
 
+#include <cmath>
+
 #include "kernel_casts.h"
 #include "kernels.h"
 
@@ -74,23 +76,46 @@ LayerForward make_conv_transpose2d(const LayerQuery& q) {
   };
 }
 
+/// A pool's window. Where each side has a padding of its own, the image is padded first.
 struct Window {
-  std::vector<std::int64_t> kernel, stride, padding;
+  std::vector<std::int64_t> kernel, stride, padding, dilation;
+  std::vector<std::int64_t> sides;  // as constant_pad_nd takes them; empty for libtorch's own
+  bool round_up, count_padding;
+
   explicit Window(const LayerQuery& q)
       : kernel(both_axes(q, "kernel")),
         stride(q.has("stride") ? both_axes(q, "stride") : kernel),
-        padding(both_axes(q, "padding")) {}
+        padding(both_axes(q, "padding")),
+        dilation(q.has("dilation") ? both_axes(q, "dilation") : std::vector<std::int64_t>{1, 1}),
+        round_up(q.integer_or("round_up", 0) != 0),
+        count_padding(q.integer_or("count_padding", 1) != 0) {
+    if (padding.size() != 4) return;
+    sides = {padding[1], padding[3], padding[0], padding[2]};
+    padding = {0, 0};
+  }
+
+  [[nodiscard]] at::Tensor average(const at::Tensor& x, bool counting) const {
+    return at::avg_pool2d(x, kernel, stride, padding, round_up, counting);
+  }
 };
 
 LayerForward make_max_pool(const LayerQuery& q) {
   return [w = Window(q)](const LayerCall& call) {
-    return at::max_pool2d(call.inputs[0], w.kernel, w.stride, w.padding);
+    const at::Tensor x =
+        w.sides.empty() ? call.inputs[0] : at::constant_pad_nd(call.inputs[0], w.sides, -INFINITY);
+    return at::max_pool2d(x, w.kernel, w.stride, w.padding, w.dilation, w.round_up);
   };
 }
 
 LayerForward make_avg_pool(const LayerQuery& q) {
   return [w = Window(q)](const LayerCall& call) {
-    return at::avg_pool2d(call.inputs[0], w.kernel, w.stride, w.padding);
+    const at::Tensor& x = call.inputs[0];
+    if (w.sides.empty()) return w.average(x, w.count_padding);
+    const at::Tensor mean = w.average(at::constant_pad_nd(x, w.sides), true);
+    if (w.count_padding) return mean;
+    // What part of each window lies inside.
+    const at::Tensor inside = at::ones({1, 1, x.size(2), x.size(3)}, x.options());
+    return mean / w.average(at::constant_pad_nd(inside, w.sides), true);
   };
 }
 

@@ -20,6 +20,8 @@ struct LayerCase {
   std::vector<std::int64_t> ids = {};
   /// False where an OpenCL device leaves this form of the layer to the CPU.
   bool native = true;
+  /// True where the numbers must be above 0.
+  bool positive = false;
 
   [[nodiscard]] std::int64_t ids_below(std::size_t input) const {
     return ids.empty() ? 0 : ids[input];
@@ -162,6 +164,54 @@ inline std::vector<LayerCase> pool_cases() {
        {{2, 5, 5}}},
       {"adaptive_avg_pool", "adaptive_avg_pool", with({{"size", whole(2)}}), {{2, 5, 5}}},
       {"adaptive_max_pool", "adaptive_max_pool", with({{"size", Shape{2, 1}}}), {{2, 5, 5}}},
+      {"resize", "resize", with({{"size", Shape{4, 5}}}), {{2, 2, 3}}},
+      {"resize, linear",
+       "resize",
+       with({{"size", Shape{5, 4}}, {"mode", word("linear")}}),
+       {{2, 3, 3}}},
+      {"resize, linear and asymmetric",
+       "resize",
+       with({{"size", Shape{5, 4}}, {"mode", word("linear")}, {"places", word("asymmetric")}}),
+       {{2, 3, 3}}},
+      {"resize, cubic",
+       "resize",
+       with({{"size", Shape{4, 5}}, {"mode", word("cubic")}, {"places", word("align_corners")}}),
+       {{1, 3, 3}}},
+      {"max_pool of uneven padding",
+       "max_pool",
+       with({{"kernel", whole(3)}, {"padding", Shape{0, 1, 2, 1}}, {"dilation", Shape{1, 2}}}),
+       {{2, 4, 5}},
+       {},
+       {},
+       false},
+      {"max_pool rounded up",
+       "max_pool",
+       with({{"kernel", whole(2)}, {"round_up", whole(1)}}),
+       {{2, 5, 5}},
+       {},
+       {},
+       false},
+      {"avg_pool of uneven padding",
+       "avg_pool",
+       with({{"kernel", whole(3)},
+             {"stride", whole(1)},
+             {"padding", Shape{0, 1, 2, 1}},
+             {"count_padding", whole(0)}}),
+       {{2, 4, 4}},
+       {},
+       {},
+       false},
+      {"avg_pool that leaves padding out",
+       "avg_pool",
+       with({{"kernel", whole(3)},
+             {"stride", whole(2)},
+             {"padding", whole(1)},
+             {"count_padding", whole(0)},
+             {"round_up", whole(1)}}),
+       {{2, 4, 4}},
+       {},
+       {},
+       false},
   };
 }
 
@@ -174,12 +224,45 @@ inline std::vector<LayerCase> norm_cases() {
       {"instance_norm", "instance_norm", {}, {{3, 4, 2}}},
       {"rms_norm", "rms_norm", {}, {{3, 5}}, {}, {}, false},
       {"normalize", "normalize", {}, {{3, 5}}, {}, {}, false},
+      {"local_response_norm",
+       "local_response_norm",
+       with({{"size", whole(3)}, {"alpha", 0.5}}),
+       {{5, 2, 2}}},
   };
 }
 
 inline std::vector<LayerCase> function_cases() {
   return {
       {"dropout", "dropout", with({{"p", 0.3}}), {{20}}},
+      {"function exp", "function", with({{"of", word("exp")}}), {{5}}},
+      {"function abs", "function", with({{"of", word("abs")}}), {{5}}},
+      {"function neg", "function", with({{"of", word("neg")}}), {{5}}},
+      {"function floor", "function", with({{"of", word("floor")}}), {{5}}},
+      {"function ceil", "function", with({{"of", word("ceil")}}), {{5}}},
+      {"function round", "function", with({{"of", word("round")}}), {{5}}},
+      {"function erf", "function", with({{"of", word("erf")}}), {{5}}},
+      {"function sin", "function", with({{"of", word("sin")}}), {{5}}},
+      {"function cos", "function", with({{"of", word("cos")}}), {{5}}},
+      {"function sign", "function", with({{"of", word("sign")}}), {{5}}},
+      {"function softplus", "function", with({{"of", word("softplus")}}), {{5}}},
+      {"function hard_swish", "function", with({{"of", word("hard_swish")}}), {{5}}},
+      {"function mish", "function", with({{"of", word("mish")}}), {{5}}},
+      {"function log", "function", with({{"of", word("log")}}), {{5}}, {}, {}, true, true},
+      {"function sqrt", "function", with({{"of", word("sqrt")}}), {{5}}, {}, {}, true, true},
+      {"function reciprocal",
+       "function",
+       with({{"of", word("reciprocal")}}),
+       {{5}},
+       {},
+       {},
+       true,
+       true},
+      {"clip", "clip", with({{"min", -0.5}, {"max", 0.7}}), {{6}}},
+      {"clip from below", "clip", with({{"min", 0.1}}), {{6}}},
+      {"hard_sigmoid", "hard_sigmoid", with({{"alpha", 0.4}}), {{6}}},
+      {"leaky_relu", "leaky_relu", {}, {{6}}},
+      {"elu", "elu", with({{"alpha", 0.7}}), {{6}}},
+      {"softmax over channels", "softmax", with({{"axis", whole(0)}}), {{3, 2}}},
   };
 }
 
@@ -211,14 +294,149 @@ inline std::vector<LayerCase> arithmetic_cases() {
   return {
       {"add", "add", {}, {{4}, {4}, {4}}},
       {"mul", "mul", {}, {{4}, {4}, {4}}},
+      {"add that broadcasts", "add", {}, {{2, 3}, {3}, {2, 1}}, {}, {}, false},
+      {"add of a constant",
+       "add",
+       with({{"constant", Shape{2, 1}}, {"start", 0.5}}),
+       {{3}},
+       {},
+       {},
+       false},
+      {"mul by what is learnt",
+       "mul",
+       with({{"constant", Shape{3}}, {"learned", whole(1)}}),
+       {{2, 3}},
+       {},
+       {},
+       false},
+      {"sub", "sub", {}, {{2, 3}, {3}}},
+      {"sub from what is learnt",
+       "sub",
+       with({{"constant", Shape{3}}, {"reverse", whole(1)}, {"learned", whole(1)}}),
+       {{2, 3}}},
+      {"div", "div", {}, {{3}, {2, 3}}, {}, {}, true, true},
+      {"div of a constant",
+       "div",
+       with({{"constant", Shape{}}, {"reverse", whole(1)}}),
+       {{2, 3}},
+       {},
+       {},
+       true,
+       true},
+      {"pow", "pow", {}, {{2, 3}, {3}}, {}, {}, true, true},
+      {"pow by what is learnt",
+       "pow",
+       with({{"constant", Shape{1}}, {"start", 1.5}, {"learned", whole(1)}}),
+       {{4}},
+       {},
+       {},
+       true,
+       true},
+      {"max", "max", {}, {{2, 3}, {3}, {2, 1}}},
+      {"min with a constant", "min", with({{"constant", Shape{}}}), {{2, 3}}},
   };
 }
 
-/// All layers but embedding, which takes ids.
+inline std::vector<LayerCase> choice_cases() {
+  return {
+      {"where", "where", {}, {{2, 3}, {3}, {2, 3}}, {}, {2, 0, 0}, true},
+      {"constant that is learnt",
+       "constant",
+       with({{"shape", Shape{2, 3}}, {"learned", whole(1)}, {"start", 0.5}}),
+       {{4}}},
+      {"expand", "expand", with({{"shape", Shape{2, 1, 3}}}), {{2, 1}}},
+  };
+}
+
+inline std::vector<LayerCase> sum_cases() {
+  return {
+      {"reduce by sum",
+       "reduce",
+       with({{"op", word("sum")}, {"axes", Shape{0, -1}}, {"keep", whole(0)}}),
+       {{2, 3, 2}}},
+      {"reduce by mean",
+       "reduce",
+       with({{"op", word("mean")}, {"axes", Shape{0, -1}}, {"keep", whole(0)}}),
+       {{2, 3, 2}}},
+      {"reduce by max",
+       "reduce",
+       with({{"op", word("max")}, {"axes", Shape{0, -1}}, {"keep", whole(0)}}),
+       {{2, 3, 2}}},
+      {"reduce by min",
+       "reduce",
+       with({{"op", word("min")}, {"axes", Shape{0, -1}}, {"keep", whole(0)}}),
+       {{2, 3, 2}}},
+      {"reduce by prod",
+       "reduce",
+       with({{"op", word("prod")}, {"axes", Shape{0, -1}}, {"keep", whole(0)}}),
+       {{2, 3, 2}}},
+      {"reduce by l2",
+       "reduce",
+       with({{"op", word("l2")}, {"axes", Shape{0, -1}}, {"keep", whole(0)}}),
+       {{2, 3, 2}}},
+      {"reduce by log_sum_exp",
+       "reduce",
+       with({{"op", word("log_sum_exp")}, {"axes", Shape{0, -1}}, {"keep", whole(0)}}),
+       {{2, 3, 2}}},
+      {"reduce of everything", "reduce", with({{"op", word("sum")}}), {{2, 3}}},
+      {"matmul", "matmul", {}, {{3, 2, 4}, {4, 3}}},
+      {"matmul of transposed",
+       "matmul",
+       with({{"transpose_a", whole(1)}, {"transpose_b", whole(1)}}),
+       {{4, 2}, {3, 4}}},
+  };
+}
+
+inline std::vector<LayerCase> move_cases() {
+  return {
+      {"transpose", "transpose", with({{"axes", Shape{2, 0, 1}}}), {{2, 3, 4}}},
+      {"slice",
+       "slice",
+       with({{"axis", whole(-1)}, {"begin", whole(1)}, {"count", whole(2)}, {"step", whole(2)}}),
+       {{2, 6}}},
+      {"slice backwards", "slice", with({{"begin", whole(-2)}, {"step", whole(-2)}}), {{5, 2}}},
+      {"gather", "gather", with({{"axis", whole(1)}}), {{2, 4, 3}, {2, 2}}, {}, {0, 4}, true},
+      {"gather of named rows", "gather", with({{"indices", Shape{2, 0, -1, 2}}}), {{4, 3}}},
+      {"pad",
+       "pad",
+       with({{"before", Shape{1, 0}}, {"after", Shape{0, 2}}, {"value", 0.5}}),
+       {{2, 3}}},
+      {"pad by reflection",
+       "pad",
+       with({{"before", Shape{0, 1, 2}}, {"after", Shape{0, 0, 1}}, {"mode", word("reflect")}}),
+       {{2, 3, 4}}},
+      {"pad by edges",
+       "pad",
+       with({{"before", Shape{0, 2}}, {"after", Shape{0, 1}}, {"mode", word("edge")}}),
+       {{2, 3}}},
+  };
+}
+
+inline std::vector<LayerCase> recurrent_cases() {
+  return {
+      {"lstm", "lstm", with({{"width", whole(3)}}), {{4, 2}}},
+      {"lstm both ways from given states",
+       "lstm",
+       with({{"width", whole(2)}, {"directions", whole(2)}, {"bias", whole(0)}}),
+       {{3, 2}, {2, 2}, {2, 2}}},
+      {"gru backwards",
+       "gru",
+       with({{"width", whole(3)}, {"reverse", whole(1)}}),
+       {{4, 2}, {1, 3}}},
+      {"gru that resets first",
+       "gru",
+       with({{"width", whole(2)}, {"directions", whole(2)}, {"linear_before_reset", whole(0)}}),
+       {{3, 2}}},
+  };
+}
+
+/// All layers but embedding, which takes ids, and compare and cast, whose gradients have a test of
+/// their own.
 inline std::vector<LayerCase> layer_cases() {
   std::vector<LayerCase> cases;
-  for (auto* theme : {shape_cases, convolution_cases, pool_cases, norm_cases, function_cases,
-                      token_cases, arithmetic_cases, attention_cases}) {
+  for (auto* theme :
+       {shape_cases, convolution_cases, pool_cases, norm_cases, function_cases, token_cases,
+        arithmetic_cases, choice_cases, sum_cases, move_cases, recurrent_cases, attention_cases}) {
     for (LayerCase& item : theme()) cases.push_back(std::move(item));
   }
   return cases;

@@ -1,6 +1,8 @@
 // Every layer between two cuts: what parts learn equals what the whole learns, bit for bit.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include <harmonics/base/format.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/schedule/stage_row.h>
@@ -40,6 +42,9 @@ Sandwich sandwich(const LayerCase& item) {
     const std::string name = format("x{}", i);
     builder.producer(name, item.inputs[i], below > 0 ? DType::kInt64 : DType::kFloat32);
     batch[name] = made_up(item.inputs[i], below, 10 + i);
+    if (item.positive) {
+      for (float& value : batch[name].mutable_values<float>()) value = std::abs(value) + 0.5f;
+    }
     inputs.push_back(name);
     if (below > 0) continue;
     inputs.back() = "before." + name;
@@ -53,28 +58,45 @@ Sandwich sandwich(const LayerCase& item) {
   return {builder.build(), std::move(batch)};
 }
 
-TEST(LayerParts, LearnWhatTheWholeLearns) {
+/// Trains the graph whole and in 2 and 3 parts.
+void expect_parts_equal(const Sandwich& made) {
   RuntimeOptions options;
   options.micro_batches = 2;
+  const StageRow untrained({made.graph}, {options});
+  for (const std::size_t count : {std::size_t{2}, std::size_t{3}}) {
+    StageRow parts(partition_graph(made.graph, count), std::vector<RuntimeOptions>(count, options));
+    StageRow whole({made.graph}, {options});
+    for (int step = 0; step < 2; ++step) {
+      NamedTensors ours, theirs;
+      EXPECT_EQ(parts.train(made.batch, &ours).taps.loss_sum,
+                whole.train(made.batch, &theirs).taps.loss_sum);
+      EXPECT_EQ(weights_digest(ours), weights_digest(theirs));
+    }
+    EXPECT_EQ(weights_digest(parts.parameters()), weights_digest(whole.parameters()));
+    EXPECT_NE(weights_digest(untrained.parameters()), weights_digest(whole.parameters()))
+        << "something was learnt";
+  }
+}
+
+TEST(LayerParts, LearnWhatTheWholeLearns) {
   for (const LayerCase& item : layer_cases()) {
     SCOPED_TRACE(item.label);
-    const Sandwich made = sandwich(item);
-    StageRow whole({made.graph}, {options});
-    for (const std::size_t count : {std::size_t{2}, std::size_t{3}}) {
-      StageRow parts(partition_graph(made.graph, count),
-                     std::vector<RuntimeOptions>(count, options));
-      StageRow again({made.graph}, {options});
-      for (int step = 0; step < 2; ++step) {
-        NamedTensors ours, theirs;
-        EXPECT_EQ(parts.train(made.batch, &ours).taps.loss_sum,
-                  again.train(made.batch, &theirs).taps.loss_sum);
-        EXPECT_EQ(weights_digest(ours), weights_digest(theirs));
-      }
-      EXPECT_EQ(weights_digest(parts.parameters()), weights_digest(again.parameters()));
-      EXPECT_NE(weights_digest(whole.parameters()), weights_digest(again.parameters()))
-          << "something was learnt";
-    }
+    expect_parts_equal(sandwich(item));
   }
+}
+
+// Truths cross a cut as they are, and no gradient comes back for them.
+TEST(LayerParts, AComparisonCrossesACut) {
+  GraphBuilder builder("truths");
+  builder.producer("x", Shape{2, 3}).producer("target", Shape{2, 3});
+  builder.layer("before", "rms_norm", {}, {"x"});
+  builder.layer("test", "compare", with({{"op", word("less")}, {"constant", Shape{}}}), {"before"});
+  builder.layer("chosen", "where", {}, {"test", "x", "before"});
+  builder.layer("number", "cast", with({{"to", word("float32")}}), {"test"});
+  builder.layer("both", "add", {}, {"chosen", "number"});
+  builder.tap("mse", "both", "target").consumer("out", "both");
+  expect_parts_equal(
+      {builder.build(), {{"x", made_up({2, 3}, 0, 1)}, {"target", made_up({2, 3}, 0, 2)}}});
 }
 
 }  // namespace

@@ -291,8 +291,10 @@ DeviceOperationPtr make_device_layer(const LayerQuery& query, const TensorSpec& 
   const auto is_float = [](const TensorSpec& spec) { return spec.dtype == DType::kFloat32; };
   if (!is_float(output) || !std::ranges::all_of(query.inputs, is_float)) return nullptr;
   if (type == "linear") return std::make_unique<Linear>(query.integer("bias") != 0);
-  if (type == "add") return std::make_unique<Add>();
-  if (type == "mul") return std::make_unique<Mul>();
+  const auto alike = [&](const TensorSpec& spec) { return spec == output; };
+  const bool plain = !query.has("constant") && std::ranges::all_of(query.inputs, alike);
+  if (type == "add" && plain) return std::make_unique<Add>();
+  if (type == "mul" && plain) return std::make_unique<Mul>();
   if (type == "concat") {
     return std::make_unique<Concat>(static_cast<std::size_t>(query.integer("axis") + 1));
   }

@@ -228,7 +228,9 @@ DeviceOperationPtr make_device_window(const LayerQuery& query, const TensorSpec&
     return plain ? std::make_unique<Conv2d>(query, output) : nullptr;
   }
   if (type == "max_pool" || type == "avg_pool") {
-    return std::make_unique<Pool>(query, output.shape);
+    const bool plain = !query.has("dilation") && !query.has("round_up") &&
+                       !query.has("count_padding") && query.list("padding").size() <= 2;
+    return plain ? std::make_unique<Pool>(query, output.shape) : nullptr;
   }
   if (type == "adaptive_avg_pool" || type == "adaptive_max_pool") {
     return std::make_unique<AdaptivePool>(type, output.shape);
