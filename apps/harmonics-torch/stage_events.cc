@@ -10,6 +10,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
 #include <harmonics/base/number_text.h>
+#include <harmonics/schedule/report_json.h>
 
 #include "child_process.h"
 
@@ -26,12 +27,6 @@ std::optional<double> number_of(const Json& json, std::string_view key) {
   return found == nullptr || found->is_null() ? std::nullopt : std::optional(found->as_number());
 }
 
-void set_evaluation(Json& json, const std::optional<Evaluation>& evaluation) {
-  if (!evaluation) return;
-  json.set("test_samples", evaluation->samples).set("test_loss", evaluation->loss);
-  set_if(json, "test_accuracy", evaluation->accuracy);
-}
-
 std::optional<Evaluation> evaluation_of(const Json& json) {
   if (json.find("test_loss") == nullptr) return std::nullopt;
   // A loss that is not finite is null in JSON.
@@ -41,32 +36,24 @@ std::optional<Evaluation> evaluation_of(const Json& json) {
 }
 
 Json event_json(const StepReport& step) {
-  Json json;
-  json.set("event", "step").set("step", step.step).set("epoch", step.epoch);
-  json.set("batch", step.batch).set("samples", step.samples);
+  Json json = report_json(step);
   set_if(json, "batches", step.batches_in_epoch);
-  set_if(json, "loss", step.loss);
-  set_if(json, "accuracy", step.accuracy);
-  return json;
+  return json.set("event", "step").set("batch", step.batch);
 }
 
 Json event_json(const EpochReport& epoch) {
-  Json json;
-  json.set("event", "epoch").set("epoch", epoch.epoch).set("steps", epoch.steps);
-  json.set("samples", epoch.samples);
-  set_if(json, "loss", epoch.train_loss);
-  set_if(json, "accuracy", epoch.train_accuracy);
-  set_evaluation(json, epoch.evaluation);
-  return json;
+  Json json = report_json(epoch);
+  if (epoch.evaluation) json.set("test_samples", epoch.evaluation->samples);
+  return json.set("event", "epoch");
 }
 
 Json event_json(const TrainReport& report) {
-  Json json;
-  json.set("event", "done").set("graph", report.graph).set("epochs", report.epochs);
-  json.set("steps", report.steps);
-  set_if(json, "loss", report.train_loss);
-  set_if(json, "accuracy", report.train_accuracy);
-  set_evaluation(json, report.test);
+  Json json = event_json(EpochReport{.epoch = report.epochs,
+                                     .steps = report.steps,
+                                     .train_loss = report.train_loss,
+                                     .train_accuracy = report.train_accuracy,
+                                     .evaluation = report.test});
+  json.set("event", "done").set("graph", report.graph);
   json.set("seconds", report.seconds).set("samples_per_second", report.samples_per_second);
   json.set("parts", report.parts).set("seed", report.seed);
   json.set("stopped_early", report.stopped_early).set("interrupted", report.interrupted);
@@ -88,11 +75,11 @@ StepReport step_of(const Json& json) {
 
 EpochReport epoch_of(const Json& json) {
   EpochReport epoch;
-  epoch.epoch = json.at("epoch").as_integer();
+  epoch.epoch = json.at("epoch_done").as_integer();
   epoch.steps = json.at("steps").as_integer();
   epoch.samples = json.at("samples").as_integer();
-  epoch.train_loss = number_of(json, "loss");
-  epoch.train_accuracy = number_of(json, "accuracy");
+  epoch.train_loss = number_of(json, "train_loss");
+  epoch.train_accuracy = number_of(json, "train_accuracy");
   epoch.evaluation = evaluation_of(json);
   return epoch;
 }
@@ -100,11 +87,12 @@ EpochReport epoch_of(const Json& json) {
 TrainReport report_of(const Json& json) {
   TrainReport report;
   report.graph = json.at("graph").as_string();
-  report.epochs = json.at("epochs").as_integer();
-  report.steps = json.at("steps").as_integer();
-  report.train_loss = number_of(json, "loss");
-  report.train_accuracy = number_of(json, "accuracy");
-  report.test = evaluation_of(json);
+  const EpochReport epoch = epoch_of(json);
+  report.epochs = epoch.epoch;
+  report.steps = epoch.steps;
+  report.train_loss = epoch.train_loss;
+  report.train_accuracy = epoch.train_accuracy;
+  report.test = epoch.evaluation;
   report.seconds = json.at("seconds").as_number();
   report.samples_per_second = json.at("samples_per_second").as_number();
   report.parts = json.at("parts").as_integer();

@@ -1,5 +1,7 @@
 // harmonics train: binds data, lets a graph learn, keeps checkpoints and tells how it went.
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include <harmonics/base/error.h>
 #include <harmonics/graph/partition.h>
@@ -58,16 +60,29 @@ std::vector<DeploymentDescriptor> replica_devices(const RuntimeOptions& options,
   return deploy;
 }
 
-int train_replicas(const TrainingJob& job, const RuntimeOptions& options,
-                   const InterruptWatch& watch, const TrainingListener& listener) {
+std::unique_ptr<Learner> make_replicas(const TrainingJob& job, const RuntimeOptions& options) {
   ReplicaOptions replicas;
   replicas.replicas = static_cast<std::size_t>(job.settings.replicas);
   replicas.reduction.order = reduction_from_name(job.settings.reduction);
   replicas.deploy = replica_devices(options, replicas.replicas, job.settings.parts);
-  ReplicaScheduler scheduler(
+  return std::make_unique<ReplicaScheduler>(
       partition_graph(job.graph, static_cast<std::size_t>(job.settings.parts)), replicas, options,
-      {pipeline_order_from_name(job.settings.pipeline)});
-  return finish_job(run_job(scheduler, job, watch, listener), job.command, watch);
+      PipelineOptions{pipeline_order_from_name(job.settings.pipeline)});
+}
+
+// `parts` is empty where no deployment cut the graph.
+std::unique_ptr<Learner> make_learner(const TrainingJob& job, std::vector<HarmonicGraph> parts,
+                                      const DeploymentDescriptor& deploy) {
+  const RuntimeOptions options = runtime_options(job);
+  if (job.settings.replicas > 1) return make_replicas(job, options);
+  if (job.settings.parts == 1 && parts.empty()) {
+    return std::make_unique<CycleRuntime>(job.graph, options);
+  }
+  if (parts.empty()) {
+    parts = partition_graph(job.graph, static_cast<std::size_t>(job.settings.parts));
+  }
+  return std::make_unique<DistributedScheduler>(
+      parts, deploy, options, PipelineOptions{pipeline_order_from_name(job.settings.pipeline)});
 }
 
 int train_watched(const TrainCommand& command, InterruptWatch& watch) {
@@ -91,7 +106,6 @@ int train_watched(const TrainCommand& command, InterruptWatch& watch) {
   }
   watch.check("no step was computed, nothing was written");
   if (command.processes) return train_in_processes(job, watch);
-  const RuntimeOptions options = runtime_options(job);
   const SteadyClock clock;
   ProgressPipe pipe({job.settings.epochs, job.settings.micro_batches}, clock);
   const TrainingListener listener{[&](const StepReport& step) {
@@ -99,17 +113,8 @@ int train_watched(const TrainCommand& command, InterruptWatch& watch) {
                                     pipe.on_step(step);
                                   },
                                   [&](const EpochReport& epoch) { pipe.on_epoch(epoch); }};
-  if (job.settings.replicas > 1) return train_replicas(job, options, watch, listener);
-  if (job.settings.parts == 1 && parts.empty()) {
-    CycleRuntime runtime(job.graph, options);
-    return finish_job(run_job(runtime, job, watch, listener), command, watch);
-  }
-  if (parts.empty()) {
-    parts = partition_graph(job.graph, static_cast<std::size_t>(job.settings.parts));
-  }
-  DistributedScheduler scheduler(parts, deployment.descriptor, options,
-                                 {pipeline_order_from_name(job.settings.pipeline)});
-  return finish_job(run_job(scheduler, job, watch, listener), command, watch);
+  const auto learner = make_learner(job, std::move(parts), deployment.descriptor);
+  return finish_job(run_job(*learner, job, watch, listener), command, watch);
 }
 
 }  // namespace

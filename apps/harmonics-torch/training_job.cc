@@ -57,33 +57,20 @@ std::vector<std::string> producer_names(const HarmonicGraph& graph) {
   return names;
 }
 
-// Goes on from the checkpoint; false when there is none.
-template <typename Runtime>
-bool resume(Runtime& runtime, const TrainCommand& command) {
-  if (!command.resume || !std::filesystem::exists(command.checkpoint)) return false;
-  runtime.load_checkpoint(command.checkpoint);
-  return true;
-}
-
-// All parts ask each other what they can go on from, also those that want to begin.
-bool resume(RemoteScheduler& runtime, const TrainCommand& command) {
-  return runtime.resume(command.resume ? command.checkpoint : std::filesystem::path());
-}
-
-// Puts the runtime where the run begins: at the checkpoint, at given weights, or at the start.
-template <typename Runtime>
-void restore(Runtime& runtime, const TrainCommand& command) {
+// Puts the learner where the run begins: at the checkpoint, at given weights, or at the start.
+// Parts in other processes ask each other what they can go on from, also those that want to begin.
+void restore(Learner& learner, const TrainCommand& command) {
   if (!command.checkpoint.empty()) {
     // A run of hours must not end with a place that cannot be written: try it now.
     const AtomicFile trial(command.checkpoint);
   }
-  if (resume(runtime, command)) return;
+  if (learner.resume(command.resume ? command.checkpoint : std::filesystem::path())) return;
   if (command.resume) {
     notice(command, format("there is no checkpoint '{}' yet: starting from the beginning",
                            command.checkpoint.string()));
     set_chain_aside(command.secure.proof);
   }
-  if (!command.weights.empty()) runtime.load_weights(command.weights);
+  if (!command.weights.empty()) learner.load_weights(command.weights);
 }
 
 bool is_complete(const TrainingProgress& progress, const TrainSettings& settings) {
@@ -119,12 +106,11 @@ FitOptions fit_options(const TrainingJob& job, const InterruptWatch& watch) {
   return options;
 }
 
-template <typename Runtime>
-void fit(Runtime& runtime, const TrainingJob& job, FitOptions options,
+void fit(Learner& learner, const TrainingJob& job, FitOptions options,
          const TrainingListener& listener, TrainReport& report) {
   const SteadyClock clock;
   const bool shows_progress = job.command.output == OutputStyle::kTable;
-  const std::int64_t epochs_done = runtime.progress().epochs_done;
+  const std::int64_t epochs_done = learner.progress().epochs_done;
   TrainProgress progress(job.settings.epochs, epochs_done, clock);
   std::int64_t samples = 0;
   options.on_step = [&](const StepReport& step) {
@@ -137,11 +123,11 @@ void fit(Runtime& runtime, const TrainingJob& job, FitOptions options,
     if (listener.on_epoch) listener.on_epoch(epoch);
   };
   const Nanoseconds started = clock.now();
-  const FitReport done = runtime.fit(job.settings.epochs - epochs_done, options);
+  const FitReport done = learner.fit(job.settings.epochs - epochs_done, options);
   report.seconds = in_seconds(clock.now() - started);
   report.samples_per_second = static_cast<double>(samples) / report.seconds;
   report.steps = done.steps;
-  add_measurements(report, done, runtime.progress());
+  add_measurements(report, done, learner.progress());
 }
 
 }  // namespace
@@ -230,45 +216,33 @@ SecureOptions secure_options(const SecureFlags& flags) {
   return secure;
 }
 
-template <typename Runtime>
-TrainReport run_job(Runtime& runtime, const TrainingJob& job, const InterruptWatch& watch,
+TrainReport run_job(Learner& learner, const TrainingJob& job, const InterruptWatch& watch,
                     const TrainingListener& listener) {
-  for (const auto& [name, producer] : job.data.train) runtime.bindProducer(name, producer);
-  restore(runtime, job.command);
+  for (const auto& [name, producer] : job.data.train) learner.bindProducer(name, producer);
+  restore(learner, job.command);
   TrainReport report;
   report.graph = job.graph.name();
   report.parts = job.settings.parts;
   report.replicas = job.settings.replicas;
   report.seed = job.settings.seed;
   report.checkpoint = job.command.checkpoint.string();
-  if (is_complete(runtime.progress(), job.settings)) {
+  if (is_complete(learner.progress(), job.settings)) {
     report.was_complete = true;
-    report.steps = runtime.fit(0).steps;
-    report.train_loss = runtime.progress().last_train_loss;
-    report.train_accuracy = runtime.progress().last_train_accuracy;
+    report.steps = learner.fit(0).steps;
+    report.train_loss = learner.progress().last_train_loss;
+    report.train_accuracy = learner.progress().last_train_accuracy;
     // A part without data of its own takes part in the evaluation too.
-    if (job.settings.test_split > 0) report.test = runtime.evaluate(job.data.test);
+    if (job.settings.test_split > 0) report.test = learner.evaluate(job.data.test);
   } else {
-    fit(runtime, job, fit_options(job, watch), listener, report);
+    fit(learner, job, fit_options(job, watch), listener, report);
   }
-  report.epochs = runtime.progress().epochs_done;
-  report.weights_digest = runtime.weights_digest();
-  if constexpr (requires { runtime.proof(); }) {
-    runtime.close();
-    report.proof = runtime.proof();
-    report.chain = job.command.secure.proof.string();
-  }
+  report.epochs = learner.progress().epochs_done;
+  report.weights_digest = learner.weights_digest();
+  learner.close();
+  report.proof = learner.proof();
+  report.chain = job.command.secure.proof.string();
   return report;
 }
-
-template TrainReport run_job(CycleRuntime&, const TrainingJob&, const InterruptWatch&,
-                             const TrainingListener&);
-template TrainReport run_job(DistributedScheduler&, const TrainingJob&, const InterruptWatch&,
-                             const TrainingListener&);
-template TrainReport run_job(ReplicaScheduler&, const TrainingJob&, const InterruptWatch&,
-                             const TrainingListener&);
-template TrainReport run_job(RemoteScheduler&, const TrainingJob&, const InterruptWatch&,
-                             const TrainingListener&);
 
 int finish_job(const TrainReport& report, const TrainCommand& command,
                const InterruptWatch& watch) {

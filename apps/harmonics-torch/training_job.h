@@ -9,10 +9,7 @@
 
 #include <harmonics/graph/graph.h>
 #include <harmonics/options/commands.h>
-#include <harmonics/schedule/cycle_runtime.h>
-#include <harmonics/schedule/distributed_scheduler.h>
-#include <harmonics/schedule/remote_scheduler.h>
-#include <harmonics/schedule/replica_scheduler.h>
+#include <harmonics/schedule/learner.h>
 #include <harmonics/settings/train_settings.h>
 
 #include "bound_data.h"
@@ -52,9 +49,8 @@ struct TrainingListener {
 };
 
 /// Starts or resumes the run, fits, and tells how it went. For RemoteScheduler, all parts must do
-/// so; the digest is then that of the part. Instantiated for the kinds of runtime above.
-template <typename Runtime>
-[[nodiscard]] TrainReport run_job(Runtime& runtime, const TrainingJob& job,
+/// so; the digest is then that of the part.
+[[nodiscard]] TrainReport run_job(Learner& learner, const TrainingJob& job,
                                   const InterruptWatch& watch, const TrainingListener& listener);
 
 /// Prints the report in the command's style, and gives the exit code.

@@ -38,20 +38,10 @@ struct CycleRuntime::State {
     row->set_custody(make_custody(*row, options.secure, signing_key(options.secure)));
     row->set_runner(make_secure_runner(*row->custody()));
   }
-
-  Trainer& ready() {
-    if (!trainer) {
-      fail(ErrorCode::kFailedPrecondition,
-           "the shape of producer '{}' of graph '{}' is not known: declare it, or bind its data "
-           "first",
-           graph.unresolved().front(), graph.name());
-    }
-    return *trainer;
-  }
 };
 
 CycleRuntime::CycleRuntime(HarmonicGraph graph, RuntimeOptions options)
-    : state_(std::make_unique<State>()) {
+    : state_("runtime", std::make_unique<State>()) {
   options.check();
   state_->graph = std::move(graph);
   state_->options = std::move(options);
@@ -86,46 +76,21 @@ void CycleRuntime::bindConsumer(const std::string& name, ConsumerPtr consumer) {
   }
 }
 
-StepReport CycleRuntime::step() { return state_->ready().step(); }
-FitReport CycleRuntime::fit(std::int64_t epochs, const FitOptions& options) {
-  return state_->ready().fit(epochs, options);
-}
-Evaluation CycleRuntime::evaluate(const NamedProducers& producers) {
-  return state_->ready().evaluate(producers);
-}
-NamedTensors CycleRuntime::infer(const NamedTensors& inputs) {
-  state_->ready();
-  return state_->row->infer(inputs);
-}
-void CycleRuntime::save_checkpoint(const std::filesystem::path& path) const {
-  state_->ready().save(path);
-}
-void CycleRuntime::load_checkpoint(const std::filesystem::path& path) {
-  state_->ready().load(path);
-}
-void CycleRuntime::load_weights(const std::filesystem::path& path,
-                                const std::map<std::string, std::string>& names) {
-  harmonics::load_weights(path, row(), names);
-}
-void CycleRuntime::close() {
-  StageRow& own = row();
-  if (own.custody() == nullptr) return;
-  own.custody()->close(own.stages(), static_cast<std::uint64_t>(own.state().steps));
-}
 std::string CycleRuntime::proof() const {
   if (!state_->row || state_->row->custody() == nullptr) return {};
   return state_->row->custody()->proof();
 }
+
 const HarmonicGraph& CycleRuntime::graph() const { return state_->graph; }
-NamedTensors CycleRuntime::parameters() const {
-  state_->ready();
-  return state_->row->parameters();
-}
-std::string CycleRuntime::weights_digest() const { return harmonics::weights_digest(parameters()); }
-const TrainingProgress& CycleRuntime::progress() const { return state_->ready().progress(); }
-StageRow& CycleRuntime::row() {
-  state_->ready();
-  return *state_->row;
+
+Trainer& CycleRuntime::trainer() const {
+  if (!state_->trainer) {
+    fail(
+        ErrorCode::kFailedPrecondition,
+        "the shape of producer '{}' of graph '{}' is not known: declare it, or bind its data first",
+        state_->graph.unresolved().front(), state_->graph.name());
+  }
+  return *state_->trainer;
 }
 
 }  // namespace harmonics::inline in_schedule

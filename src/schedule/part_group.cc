@@ -210,11 +210,6 @@ Trainer& PartGroup::ready() {
   return trainer_.emplace(std::move(made));
 }
 
-StageRow& PartGroup::row() {
-  static_cast<void>(ready());
-  return *row_;
-}
-
 void PartGroup::join_replicas(ReductionEnds ends, const ReductionOptions& reduction) {
   if (is_replica_) fail(ErrorCode::kFailedPrecondition, "this scheduler is a replica already");
   if (key_) {
@@ -223,77 +218,15 @@ void PartGroup::join_replicas(ReductionEnds ends, const ReductionOptions& reduct
          "secure off, or train without replicas");
   }
   Reducer reducer(std::move(ends), reduction);
-  StageRow& own = row();
+  StageRow& own = ready().row();
   own.set_runner(
       std::make_unique<ReplicaRunner>(own.take_runner(), std::move(reducer), options_.runtime));
   is_replica_ = true;
 }
 
-StepReport PartGroup::step() {
-  return guarded([](Trainer& trainer) { return trainer.step(); });
-}
-
-FitReport PartGroup::fit(std::int64_t epochs, const FitOptions& options) {
-  return guarded([&](Trainer& trainer) { return trainer.fit(epochs, options); });
-}
-
-Evaluation PartGroup::evaluate(const NamedProducers& producers) {
-  return guarded([&](Trainer& trainer) { return trainer.evaluate(producers); });
-}
-
-bool PartGroup::resume(const std::filesystem::path& path) {
-  return guarded([&](Trainer& trainer) {
-    if (runner_ == nullptr) {
-      if (path.empty() || !std::filesystem::exists(path)) return false;
-      trainer.load(path);
-      return true;
-    }
-    const auto steps = static_cast<std::uint64_t>(row_->state().steps);
-    const SavedStep saved = runner_->choose_saved_step(path, steps);
-    if (saved.stages.empty()) return false;
-    try {
-      trainer.load(path.parent_path(), saved);
-    } catch (const Error& error) {
-      // Cut into as many parts as before, but elsewhere: what the own file lacks is in the others.
-      const auto& whole = runner_->saved_step();
-      if (error.code() != ErrorCode::kFailedPrecondition || !whole || *whole == saved) throw;
-      trainer.load(path.parent_path(), *whole);
-    }
-    return true;
-  });
-}
-
-void PartGroup::close() {
-  if (!key_) return;
-  StageRow& own = row();
-  own.custody()->close(own.stages(), static_cast<std::uint64_t>(own.state().steps));
-}
-
 std::string PartGroup::proof() const {
   if (!row_ || row_->custody() == nullptr) return {};
   return row_->custody()->proof();
-}
-
-NamedTensors PartGroup::infer(const NamedTensors& inputs) {
-  return std::move(infer({&inputs, 1}).front());
-}
-
-std::vector<NamedTensors> PartGroup::infer(std::span<const NamedTensors> batches) {
-  return guarded([&](Trainer&) {
-    std::vector<NamedTensors> outputs;
-    const std::size_t ahead = row_->runner().batches_ahead();
-    for (std::size_t first = 0; first < batches.size(); first += ahead) {
-      const auto some = batches.subspan(first, std::min(ahead, batches.size() - first));
-      if (!row_->runner().await_batch(static_cast<std::uint64_t>(row_->state().steps))) {
-        fail(ErrorCode::kFailedPrecondition,
-             "{}: the other parts end an epoch where this one infers: all parts must make the same "
-             "calls",
-             title());
-      }
-      for (Computed& one : row_->compute(some, false)) outputs.push_back(std::move(one.outputs));
-    }
-    return outputs;
-  });
 }
 
 }  // namespace harmonics::inline in_schedule

@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include <harmonics/base/exception_text.h>
 #include <harmonics/graph/deployment.h>
 #include <harmonics/schedule/reduction.h>
 #include <harmonics/schedule/remote_scheduler.h>
@@ -50,17 +49,6 @@ class PartGroup {
   /// See DistributedScheduler.
   void join_replicas(ReductionEnds ends, const ReductionOptions& reduction);
 
-  StepReport step();
-  FitReport fit(std::int64_t epochs, const FitOptions& options);
-  [[nodiscard]] Evaluation evaluate(const NamedProducers& producers);
-  [[nodiscard]] NamedTensors infer(const NamedTensors& inputs);
-  [[nodiscard]] std::vector<NamedTensors> infer(std::span<const NamedTensors> batches);
-
-  /// See RemoteScheduler.
-  bool resume(const std::filesystem::path& path);
-
-  /// See DistributedScheduler.
-  void close();
   [[nodiscard]] std::string proof() const;
 
   [[nodiscard]] const std::vector<HarmonicGraph>& parts() const { return parts_; }
@@ -68,7 +56,9 @@ class PartGroup {
   [[nodiscard]] bool is_whole() const;
   /// Everything built, once all boundaries are bound; one that is not is an Error that names it.
   [[nodiscard]] Trainer& ready();
-  [[nodiscard]] StageRow& row();
+  [[nodiscard]] bool is_secure() const { return key_.has_value(); }
+  /// What meets the parts in other processes; null when all are here.
+  [[nodiscard]] RemoteRunner* remote_runner() const { return runner_; }
   /// How long the parts have waited for those in other processes.
   [[nodiscard]] Nanoseconds waited() const {
     return runner_ == nullptr ? Nanoseconds(0) : runner_->waited();
@@ -88,18 +78,6 @@ class PartGroup {
   void build_row();
   void choose_runner();
   [[nodiscard]] std::string title() const;
-
-  /// Runs `action`; once the others were called, its Error ends the run for all.
-  template <typename Action>
-  auto guarded(Action&& action) {
-    Trainer& trainer = ready();
-    try {
-      return action(trainer);
-    } catch (const std::exception& error) {
-      if (runner_ != nullptr && runner_->has_begun()) runner_->abandon(exception_text(error));
-      throw;
-    }
-  }
 
   const std::vector<HarmonicGraph> parts_;
   const RemoteOptions options_;

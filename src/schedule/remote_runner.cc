@@ -41,7 +41,7 @@ RemoteRunner::~RemoteRunner() {
 }
 
 void RemoteRunner::abandon(const std::string& why) {
-  if (!stopped_by_.empty()) return;
+  if (!begun_ || !stopped_by_.empty()) return;
   stopped_by_ = why;
   if (row_.custody() != nullptr) row_.custody()->spoil(why);
   // A closed boundary is certain to be noticed, an abandoned one only if its link holds out.

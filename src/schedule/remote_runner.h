@@ -61,12 +61,10 @@ class RemoteRunner final : public BatchRunner {
 
   /// Meets the other parts, of which this step is due; does nothing once they have met.
   void meet(std::uint64_t step);
-  /// True once it has tried to meet the others: from then on they depend on it.
-  [[nodiscard]] bool has_begun() const { return begun_; }
   /// How long this process has waited at its boundaries in all.
   [[nodiscard]] Nanoseconds waited() const { return peers_.waited(); }
-  /// Lets go of the other parts, which get an Error; `why` is told in every later call.
-  void abandon(const std::string& why);
+  /// Once it has tried to meet the other parts, they depend on it.
+  void abandon(const std::string& why) override;
 
  private:
   void check_alive() const;

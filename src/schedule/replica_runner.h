@@ -43,6 +43,7 @@ class ReplicaRunner final : public BatchRunner {
                                                               std::uint64_t step) override {
     return inner_->all_square_sums(std::move(own), step);
   }
+  void abandon(const std::string& why) override { inner_->abandon(why); }
   void end_epoch() override { inner_->end_epoch(); }
   [[nodiscard]] bool learns() const override { return inner_->learns(); }
   [[nodiscard]] bool paces_epochs() const override { return inner_->paces_epochs(); }

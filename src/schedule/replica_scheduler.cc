@@ -115,6 +115,13 @@ void ReplicaScheduler::bindProducer(const std::string& name, ProducerPtr produce
   }
 }
 
+void ReplicaScheduler::bindConsumer(const std::string& name, ConsumerPtr /*consumer*/) {
+  fail(ErrorCode::kUnimplemented,
+       "consumer '{}': each of {} replicas computes rows of its own; bind it in a run without "
+       "replicas, or infer",
+       name, state_->replicas.size());
+}
+
 StepReport ReplicaScheduler::step() {
   StepReport report;
   state_->each([&](std::size_t replica, DistributedScheduler& scheduler) {
@@ -146,15 +153,6 @@ FitReport ReplicaScheduler::fit(std::int64_t epochs, const FitOptions& options) 
   return report;
 }
 
-Evaluation ReplicaScheduler::evaluate(const NamedProducers& producers) {
-  return state_->replicas.front().evaluate(producers);
-}
-NamedTensors ReplicaScheduler::infer(const NamedTensors& inputs) {
-  return state_->replicas.front().infer(inputs);
-}
-void ReplicaScheduler::save_checkpoint(const std::filesystem::path& path) const {
-  state_->replicas.front().save_checkpoint(path);
-}
 void ReplicaScheduler::load_checkpoint(const std::filesystem::path& path) {
   state_->each(
       [&](std::size_t, DistributedScheduler& scheduler) { scheduler.load_checkpoint(path); });
@@ -165,12 +163,6 @@ void ReplicaScheduler::load_weights(const std::filesystem::path& path,
       [&](std::size_t, DistributedScheduler& scheduler) { scheduler.load_weights(path, names); });
 }
 std::size_t ReplicaScheduler::replica_count() const { return state_->replicas.size(); }
-NamedTensors ReplicaScheduler::parameters() const { return state_->replicas.front().parameters(); }
-std::string ReplicaScheduler::weights_digest() const {
-  return state_->replicas.front().weights_digest();
-}
-const TrainingProgress& ReplicaScheduler::progress() const {
-  return state_->replicas.front().progress();
-}
+Trainer& ReplicaScheduler::trainer() const { return state_->replicas.front().trainer(); }
 
 }  // namespace harmonics::inline in_schedule

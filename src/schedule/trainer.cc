@@ -358,6 +358,23 @@ void Trainer::save_together(const std::filesystem::path& path) {
                      [this](const std::filesystem::path& file) { return save(file); });
 }
 
+std::vector<NamedTensors> Trainer::infer(std::span<const NamedTensors> batches) {
+  std::vector<NamedTensors> outputs;
+  const std::size_t ahead = row_.runner().batches_ahead();
+  for (std::size_t first = 0; first < batches.size(); first += ahead) {
+    if (!row_.runner().await_batch(steps())) {
+      fail(ErrorCode::kFailedPrecondition,
+           "part {}: the other parts end an epoch where this one infers: all parts must make the "
+           "same "
+           "calls",
+           listed(row_.stages(), [](const Stage& stage) { return stage.graph().name(); }));
+    }
+    const auto some = batches.subspan(first, std::min(ahead, batches.size() - first));
+    for (Computed& one : row_.compute(some, false)) outputs.push_back(std::move(one.outputs));
+  }
+  return outputs;
+}
+
 std::string Trainer::save(const std::filesystem::path& path) const {
   TrainingProgress progress = progress_;
   if (in_epoch_) {

@@ -1,10 +1,11 @@
 #include <atomic>
-#include <filesystem>
+#include <memory>
 
 #include <harmonics/base/json.h>
 #include <harmonics/schedule/cycle_runtime.h>
 #include <harmonics/schedule/distributed_scheduler.h>
 #include <harmonics/schedule/remote_scheduler.h>
+#include <harmonics/schedule/report_json.h>
 
 #include "border.h"
 #include "settings.h"
@@ -13,25 +14,10 @@
 using namespace harmonics;
 using namespace harmonics::border;
 
-/// What the runtime and the two schedulers can do alike.
 struct hm_engine {
-  virtual ~hm_engine() = default;
-  virtual void bind_producer(const std::string& name, const ProducerPtr& producer) = 0;
-  virtual void bind_consumer(const std::string& name, const ConsumerPtr& consumer) = 0;
-  virtual void bind_end(const std::string& boundary, bool entering, TransportPtr end) = 0;
-  virtual void join_replicas(ReductionEnds ends, const ReductionOptions& options) = 0;
-  virtual StepReport step() = 0;
-  virtual FitReport fit(std::int64_t epochs, const FitOptions& options) = 0;
-  virtual NamedTensors infer(const NamedTensors& inputs) = 0;
-  virtual void save(const std::string& path) const = 0;
-  virtual void load(const std::string& path) = 0;
-  virtual bool resume(const std::string& path) = 0;
-  virtual void load_weights(const std::string& path) = 0;
-  virtual NamedTensors parameters() const = 0;
-  virtual const TrainingProgress& progress() const = 0;
-  virtual void seal() = 0;
-  virtual std::string proof() const = 0;
+  explicit hm_engine(std::unique_ptr<Learner> made) : learner(std::move(made)) {}
 
+  const std::unique_ptr<Learner> learner;
   const std::shared_ptr<EndWatch> watch = std::make_shared<EndWatch>();
   /// Numbers of the first and the last step of the fit at hand; 0 before.
   std::atomic<std::int64_t> first_step = 0;
@@ -40,71 +26,19 @@ struct hm_engine {
 
 namespace {
 
-[[noreturn]] void only_distributed(const std::string& what) {
-  fail(ErrorCode::kUnimplemented, "'{}': only a DistributedScheduler takes ends", what);
+Learner& learner_of(hm_engine* engine) { return *object_of(engine, "engine").learner; }
+const Learner& learner_of(const hm_engine* engine) { return *object_of(engine, "engine").learner; }
+
+DistributedScheduler& distributed(const hm_engine& engine, const std::string& what) {
+  auto* const scheduler = dynamic_cast<DistributedScheduler*>(engine.learner.get());
+  if (scheduler == nullptr) {
+    fail(ErrorCode::kUnimplemented, "'{}': only a DistributedScheduler takes ends", what);
+  }
+  return *scheduler;
 }
 
-template <typename Runtime>
-struct EngineOf final : hm_engine {
-  template <typename... Arguments>
-  explicit EngineOf(Arguments&&... arguments) : runtime(std::forward<Arguments>(arguments)...) {}
-
-  void bind_producer(const std::string& name, const ProducerPtr& producer) override {
-    runtime.bindProducer(name, producer);
-  }
-  void bind_consumer(const std::string& name, const ConsumerPtr& consumer) override {
-    runtime.bindConsumer(name, consumer);
-  }
-  void bind_end(const std::string& boundary, bool entering, TransportPtr end) override {
-    if constexpr (std::is_same_v<Runtime, DistributedScheduler>) {
-      if (entering) {
-        runtime.bindProducer(boundary, std::move(end));
-      } else {
-        runtime.bindConsumer(boundary, std::move(end));
-      }
-    } else {
-      only_distributed(boundary);
-    }
-  }
-  void join_replicas(ReductionEnds ends, const ReductionOptions& options) override {
-    if constexpr (std::is_same_v<Runtime, DistributedScheduler>) {
-      runtime.join_replicas(std::move(ends), options);
-    } else {
-      only_distributed("replicas");
-    }
-  }
-  StepReport step() override { return runtime.step(); }
-  FitReport fit(std::int64_t epochs, const FitOptions& options) override {
-    return runtime.fit(epochs, options);
-  }
-  NamedTensors infer(const NamedTensors& inputs) override { return runtime.infer(inputs); }
-  void save(const std::string& path) const override { runtime.save_checkpoint(path); }
-  void load(const std::string& path) override { runtime.load_checkpoint(path); }
-  bool resume(const std::string& path) override {
-    if constexpr (std::is_same_v<Runtime, CycleRuntime>) {
-      if (!std::filesystem::exists(path)) return false;
-      runtime.load_checkpoint(path);
-      return true;
-    } else {
-      return runtime.resume(path);
-    }
-  }
-  void load_weights(const std::string& path) override { runtime.load_weights(path); }
-  NamedTensors parameters() const override { return runtime.parameters(); }
-  const TrainingProgress& progress() const override { return runtime.progress(); }
-  void seal() override { runtime.close(); }
-  std::string proof() const override { return runtime.proof(); }
-
-  Runtime runtime;
-};
-
 std::string step_json(const StepReport& report) {
-  Json json;
-  json.set("step", report.step).set("epoch", report.epoch).set("samples", report.samples);
-  if (report.loss) json.set("loss", *report.loss);
-  if (report.accuracy) json.set("accuracy", *report.accuracy);
-  json.set("learning_rate", report.learning_rate).set("updated", report.updated);
-  return json.dump();
+  return report_json(report).set("updated", report.updated).dump();
 }
 
 std::string fit_json(const FitReport& report) {
@@ -154,8 +88,8 @@ extern "C" {
 
 int hm_runtime_new(const hm_graph* graph, const char* settings, hm_engine** out) {
   return guarded([&] {
-    object_of(out, "out") = new EngineOf<CycleRuntime>(object_of(graph, "graph").graph,
-                                                       settings_of(settings).remote.runtime);
+    object_of(out, "out") = new hm_engine(std::make_unique<CycleRuntime>(
+        object_of(graph, "graph").graph, settings_of(settings).remote.runtime));
   });
 }
 
@@ -165,7 +99,8 @@ int hm_distributed_new(const hm_graph* const* parts, size_t count, const char* s
     std::vector<HarmonicGraph> graphs;
     for (size_t i = 0; i < count; ++i) graphs.push_back(object_of(parts[i], "parts").graph);
     const EngineSettings made = settings_of(settings);
-    object_of(out, "out") = new EngineOf<DistributedScheduler>(graphs, made.deploy, made.remote);
+    object_of(out, "out") =
+        new hm_engine(std::make_unique<DistributedScheduler>(graphs, made.deploy, made.remote));
   });
 }
 
@@ -174,25 +109,23 @@ int hm_remote_new(const hm_graph* part, const hm_endpoints* endpoints, const cha
   return guarded([&] {
     const EngineSettings made = settings_of(settings);
     const hm_endpoints& ends = object_of(endpoints, "endpoints");
-    object_of(out, "out") = new EngineOf<RemoteScheduler>(
+    object_of(out, "out") = new hm_engine(std::make_unique<RemoteScheduler>(
         object_of(part, "part").graph, bindings(ends.producers, ends.producer_count),
-        bindings(ends.consumers, ends.consumer_count), made.deploy, made.remote);
+        bindings(ends.consumers, ends.consumer_count), made.deploy, made.remote));
   });
 }
 
 int hm_engine_bind_producer(hm_engine* engine, const char* name, const hm_producer* producer) {
   return guarded([&] {
-    object_of(engine, "engine")
-        .bind_producer(std::string(text_of(name, "name")),
-                       object_of(producer, "producer").producer);
+    learner_of(engine).bindProducer(std::string(text_of(name, "name")),
+                                    object_of(producer, "producer").producer);
   });
 }
 
 int hm_engine_bind_consumer(hm_engine* engine, const char* name, const hm_consumer* consumer) {
   return guarded([&] {
-    object_of(engine, "engine")
-        .bind_consumer(std::string(text_of(name, "name")),
-                       object_of(consumer, "consumer").consumer);
+    learner_of(engine).bindConsumer(std::string(text_of(name, "name")),
+                                    object_of(consumer, "consumer").consumer);
   });
 }
 
@@ -201,8 +134,14 @@ int hm_engine_bind_end(hm_engine* engine, const char* boundary, int entering, hm
     const std::unique_ptr<hm_end> owned(end);
     hm_engine& to = object_of(engine, "engine");
     hm_end& given = object_of(end, "end");
-    to.bind_end(std::string(text_of(boundary, "boundary")), entering != 0,
-                watched(std::move(given.transport), given.kind, to.watch));
+    const std::string name(text_of(boundary, "boundary"));
+    DistributedScheduler& scheduler = distributed(to, name);
+    TransportPtr taken = watched(std::move(given.transport), given.kind, to.watch);
+    if (entering != 0) {
+      scheduler.bindProducer(name, std::move(taken));
+    } else {
+      scheduler.bindConsumer(name, std::move(taken));
+    }
   });
 }
 
@@ -213,14 +152,13 @@ int hm_engine_join_replicas(hm_engine* engine, const hm_replicas* replicas) {
     ReductionEnds ends = reduction_ends(given, to.watch);
     ReductionOptions options;
     options.order = reduction_from_name(text_of(given.order, "order"));
-    to.join_replicas(std::move(ends), options);
+    distributed(to, "replicas").join_replicas(std::move(ends), options);
   });
 }
 
 int hm_engine_step(hm_engine* engine, char** report) {
-  return guarded([&] {
-    object_of(report, "report") = copy_text(step_json(object_of(engine, "engine").step()));
-  });
+  return guarded(
+      [&] { object_of(report, "report") = copy_text(step_json(learner_of(engine).step())); });
 }
 
 int hm_engine_fit(hm_engine* engine, const hm_fit* fit, char** report) {
@@ -237,7 +175,7 @@ int hm_engine_fit(hm_engine* engine, const hm_fit* fit, char** report) {
       if (asked.on_step == nullptr) return;
       if (asked.on_step(asked.context, step_json(step).c_str()) != 0) stop = true;
     };
-    const FitReport done = to.fit(asked.epochs, options);
+    const FitReport done = to.learner->fit(asked.epochs, options);
     object_of(report, "report") = copy_text(fit_json(done));
   });
 }
@@ -245,34 +183,33 @@ int hm_engine_fit(hm_engine* engine, const hm_fit* fit, char** report) {
 int hm_engine_infer(hm_engine* engine, const hm_tensor* inputs, size_t count, hm_tensors** out) {
   return guarded([&] {
     const NamedTensors named = adopt(inputs, count);
-    object_of(out, "out") = new hm_tensors(object_of(engine, "engine").infer(named));
+    object_of(out, "out") = new hm_tensors(learner_of(engine).infer(named));
   });
 }
 
 int hm_engine_save(const hm_engine* engine, const char* path) {
-  return guarded([&] { object_of(engine, "engine").save(std::string(text_of(path, "path"))); });
+  return guarded([&] { learner_of(engine).save_checkpoint(std::string(text_of(path, "path"))); });
 }
 
 int hm_engine_load(hm_engine* engine, const char* path) {
-  return guarded([&] { object_of(engine, "engine").load(std::string(text_of(path, "path"))); });
+  return guarded([&] { learner_of(engine).load_checkpoint(std::string(text_of(path, "path"))); });
 }
 
 int hm_engine_resume(hm_engine* engine, const char* path, int* resumed) {
   return guarded([&] {
     object_of(resumed, "resumed") =
-        object_of(engine, "engine").resume(std::string(text_of(path, "path"))) ? 1 : 0;
+        learner_of(engine).resume(std::string(text_of(path, "path"))) ? 1 : 0;
   });
 }
 
 int hm_engine_load_weights(hm_engine* engine, const char* path) {
-  return guarded(
-      [&] { object_of(engine, "engine").load_weights(std::string(text_of(path, "path"))); });
+  return guarded([&] { learner_of(engine).load_weights(std::string(text_of(path, "path"))); });
 }
 
 int hm_engine_parameters(const hm_engine* engine, hm_tensors** out) {
   return guarded([&] {
     NamedTensors copies;
-    for (const auto& [name, tensor] : object_of(engine, "engine").parameters()) {
+    for (const auto& [name, tensor] : learner_of(engine).parameters()) {
       copies[name] = concat_rows(std::vector<Tensor>{tensor.reshaped({1, tensor.size()})})
                          .reshaped(tensor.shape());
     }
@@ -281,15 +218,13 @@ int hm_engine_parameters(const hm_engine* engine, hm_tensors** out) {
 }
 
 int hm_engine_digest(const hm_engine* engine, char** digest) {
-  return guarded([&] {
-    object_of(digest, "digest") =
-        copy_text(weights_digest(object_of(engine, "engine").parameters()));
-  });
+  return guarded(
+      [&] { object_of(digest, "digest") = copy_text(learner_of(engine).weights_digest()); });
 }
 
 int hm_engine_progress(const hm_engine* engine, char** json) {
   return guarded([&] {
-    const TrainingProgress& progress = object_of(engine, "engine").progress();
+    const TrainingProgress& progress = learner_of(engine).progress();
     Json text;
     text.set("epochs", progress.epochs_done).set("batches", progress.batches_in_epoch);
     object_of(json, "json") = copy_text(text.dump());
@@ -313,12 +248,11 @@ int hm_engine_traffic(const hm_engine* engine, char** json) {
 }
 
 int hm_engine_seal(hm_engine* engine) {
-  return guarded([&] { object_of(engine, "engine").seal(); });
+  return guarded([&] { learner_of(engine).close(); });
 }
 
 int hm_engine_proof(const hm_engine* engine, char** lines) {
-  return guarded(
-      [&] { object_of(lines, "lines") = copy_text(object_of(engine, "engine").proof()); });
+  return guarded([&] { object_of(lines, "lines") = copy_text(learner_of(engine).proof()); });
 }
 
 void hm_engine_free(hm_engine* engine) { delete engine; }

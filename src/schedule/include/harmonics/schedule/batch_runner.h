@@ -119,6 +119,9 @@ class BatchRunner {
       std::map<std::string, double> own, std::uint64_t /*step*/) {
     return own;
   }
+  /// Something went wrong here: parts elsewhere get an Error, and `why` is told in every later
+  /// call. Does nothing before they were called.
+  virtual void abandon(const std::string& /*why*/) {}
   /// Called when an epoch has ended here.
   virtual void end_epoch() {}
   /// True when parts elsewhere learn, so that those here must as well.

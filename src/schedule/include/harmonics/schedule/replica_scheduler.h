@@ -8,13 +8,12 @@
 #include <vector>
 
 #include <harmonics/base/owned_state.h>
-#include <harmonics/data/producer.h>
 #include <harmonics/graph/deployment.h>
 #include <harmonics/graph/graph.h>
 #include <harmonics/runtime/options.h>
+#include <harmonics/schedule/learner.h>
 #include <harmonics/schedule/pipeline.h>
 #include <harmonics/schedule/reduction.h>
-#include <harmonics/schedule/trainer.h>
 
 namespace harmonics::inline in_schedule {
 
@@ -34,42 +33,40 @@ struct ReplicaOptions {
 /// replicas, save the running statistics of batch norm, which agree up to rounding. One thread
 /// calls it.
 ///
-/// What goes wrong in one replica is an Error that names it; the scheduler then only lets its
-/// weights be read and saved.
+/// Reports, callbacks, metrics and checkpoints are made once, on the caller's thread. Checkpoints
+/// are those of any other scheduler: a run may go on with another number of replicas. What goes
+/// wrong in one replica is an Error that names it; the scheduler then only lets its weights be read
+/// and saved.
 ///
 ///     ReplicaScheduler scheduler({graph}, {.replicas = 4});
 ///     scheduler.bindProducer("image", images);
 ///     scheduler.bindProducer("label", labels);
 ///     scheduler.fit(30);
-class ReplicaScheduler {
+class ReplicaScheduler : public Learner {
  public:
   ReplicaScheduler(const std::vector<HarmonicGraph>& parts, const ReplicaOptions& replicas,
                    const RuntimeOptions& options = {}, const PipelineOptions& pipeline = {});
-  ~ReplicaScheduler();
+  ~ReplicaScheduler() override;
   ReplicaScheduler(ReplicaScheduler&&) noexcept;
   ReplicaScheduler& operator=(ReplicaScheduler&&) noexcept;
 
   /// Every batch is read once, whatever the number of replicas.
-  void bindProducer(const std::string& name, ProducerPtr producer);
+  void bindProducer(const std::string& name, ProducerPtr producer) override;
+  /// An Error (kUnimplemented): each replica computes rows of its own, in no order.
+  void bindConsumer(const std::string& name, ConsumerPtr consumer) override;
 
   /// One batch, shared out.
-  StepReport step();
-  /// Reports, callbacks, metrics and checkpoints are made once, on the caller's thread.
-  FitReport fit(std::int64_t epochs, const FitOptions& options = {});
-  [[nodiscard]] Evaluation evaluate(const NamedProducers& producers);
-  [[nodiscard]] NamedTensors infer(const NamedTensors& inputs);
-
-  /// The same files as those of any other scheduler: a run may go on with another number of
-  /// replicas.
-  void save_checkpoint(const std::filesystem::path& path) const;
-  void load_checkpoint(const std::filesystem::path& path);
+  StepReport step() override;
+  FitReport fit(std::int64_t epochs, const FitOptions& options = {}) override;
+  void load_checkpoint(const std::filesystem::path& path) override;
   void load_weights(const std::filesystem::path& path,
-                    const std::map<std::string, std::string>& names = {});
+                    const std::map<std::string, std::string>& names = {}) override;
+  /// Nothing: replicas cannot be secure.
+  [[nodiscard]] std::string proof() const override { return {}; }
 
   [[nodiscard]] std::size_t replica_count() const;
-  [[nodiscard]] NamedTensors parameters() const;
-  [[nodiscard]] std::string weights_digest() const;
-  [[nodiscard]] const TrainingProgress& progress() const;
+  /// That of the first replica.
+  [[nodiscard]] Trainer& trainer() const override;
 
  private:
   struct State;

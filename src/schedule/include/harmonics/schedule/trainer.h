@@ -10,7 +10,9 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include <harmonics/data/producer.h>
 #include <harmonics/schedule/checkpoint.h>
@@ -100,12 +102,17 @@ class Trainer {
   /// Loss and accuracy over one pass of these producers, which must bind every producer.
   [[nodiscard]] Evaluation evaluate(const NamedProducers& producers);
 
+  /// What the consumers got for each of these batches, in evaluation mode; they pass the parts at
+  /// the same time where these have threads.
+  [[nodiscard]] std::vector<NamedTensors> infer(std::span<const NamedTensors> batches);
+
   /// Saves the stages here and gives the file's SHA-256, as it stands in the file.
   std::string save(const std::filesystem::path& path) const;
   void load(const std::filesystem::path& path);
   /// From the files of one saved step.
   void load(const std::filesystem::path& folder, const SavedStep& saved);
   [[nodiscard]] const TrainingProgress& progress() const { return progress_; }
+  [[nodiscard]] StageRow& row() const { return row_; }
 
  private:
   const ProducerNode& declared(const std::string& name) const;
