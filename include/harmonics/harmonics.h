@@ -188,6 +188,7 @@
 #include <harmonics/schedule/remote_scheduler.h>
 #include <harmonics/schedule/replica_scheduler.h>
 #include <harmonics/schedule/report_json.h>
+#include <harmonics/schedule/run_agreement.h>
 #include <harmonics/schedule/secure_row.h>
 #include <harmonics/schedule/secure_run.h>
 #include <harmonics/schedule/signed_weights.h>

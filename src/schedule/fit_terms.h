@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include <harmonics/schedule/batch_runner.h>
+#include <harmonics/schedule/run_agreement.h>
 
 namespace harmonics::inline in_schedule {
 

@@ -7,6 +7,7 @@
 
 #include "part_options.h"
 #include "pipeline_runner.h"
+#include "remote_runner.h"
 #include "replica_runner.h"
 #include "secure_meeting.h"
 
@@ -192,9 +193,10 @@ void PartGroup::build_row() {
 
 void PartGroup::choose_runner() {
   if (!open_.entering.empty() || !open_.leaving.empty()) {
-    auto made = std::make_unique<RemoteRunner>(*row_, std::move(*peers_), records(), options_);
-    runner_ = made.get();
-    row_->set_runner(std::move(made));
+    auto made = std::make_unique<RemoteAgreement>(*row_, std::move(*peers_), records(), options_);
+    others_ = made.get();
+    row_->set_agreement(std::move(made));
+    row_->set_runner(std::make_unique<RemoteRunner>(*others_));
   } else if (key_ || (parts_.size() > 1 && options_.pipeline.order != PipelineOrder::Sequential)) {
     row_->set_runner(make_pipeline_runner(*row_, options_.pipeline, options_.runtime.threads));
   }

@@ -20,7 +20,7 @@
 #include <harmonics/schedule/trainer.h>
 
 #include "peers.h"
-#include "remote_runner.h"
+#include "remote_agreement.h"
 
 namespace harmonics::inline in_schedule {
 
@@ -58,10 +58,10 @@ class PartGroup {
   [[nodiscard]] Trainer& ready();
   [[nodiscard]] bool is_secure() const { return key_.has_value(); }
   /// What meets the parts in other processes; null when all are here.
-  [[nodiscard]] RemoteRunner* remote_runner() const { return runner_; }
+  [[nodiscard]] RemoteAgreement* others() const { return others_; }
   /// How long the parts have waited for those in other processes.
   [[nodiscard]] Nanoseconds waited() const {
-    return runner_ == nullptr ? Nanoseconds(0) : runner_->waited();
+    return others_ == nullptr ? Nanoseconds(0) : others_->waited();
   }
 
  private:
@@ -93,7 +93,7 @@ class PartGroup {
   std::optional<StageRow> row_;
   std::optional<Trainer> trainer_;
   bool is_replica_ = false;
-  RemoteRunner* runner_ = nullptr;  // owned by the row; null when all parts are here
+  RemoteAgreement* others_ = nullptr;  // owned by the row; null when all parts are here
 };
 
 }  // namespace harmonics::inline in_schedule

@@ -33,16 +33,16 @@ void PartScheduler::join_replicas(ReductionEnds ends, const ReductionOptions& re
 
 bool PartScheduler::resume(const std::filesystem::path& path) {
   return guarded([&](Trainer& trainer) {
-    RemoteRunner* const runner = group_->remote_runner();
-    if (runner == nullptr) return Learner::resume(path);
+    RemoteAgreement* const others = group_->others();
+    if (others == nullptr) return Learner::resume(path);
     const auto steps = static_cast<std::uint64_t>(trainer.row().state().steps);
-    const SavedStep saved = runner->choose_saved_step(path, steps);
+    const SavedStep saved = others->choose_saved_step(path, steps);
     if (saved.stages.empty()) return false;
     try {
       trainer.load(path.parent_path(), saved);
     } catch (const Error& error) {
       // Cut into as many parts as before, but elsewhere: what the own file lacks is in the others.
-      const auto& whole = runner->saved_step();
+      const auto& whole = others->saved_step();
       if (error.code() != ErrorCode::kFailedPrecondition || !whole || *whole == saved) throw;
       trainer.load(path.parent_path(), *whole);
     }

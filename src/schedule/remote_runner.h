@@ -1,101 +1,37 @@
-// RemoteRunner: parts of a run whose other parts are in other processes (private to schedule).
+// RemoteRunner: passes through stages whose neighbours are in other processes (private to
+// schedule).
 #pragma once
 
-#include <filesystem>
 #include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <set>
-#include <string>
+#include <span>
 #include <vector>
 
 #include <harmonics/schedule/batch_runner.h>
-#include <harmonics/schedule/remote_scheduler.h>
 
-#include "peers.h"
-#include "pipeline_runner.h"
-#include "run_checkpoint.h"
+#include "remote_agreement.h"
 
 namespace harmonics::inline in_schedule {
 
-/// Computes the stages of its row and talks to the neighbours. One part computes on the caller's
-/// thread, several on threads of their own. After an Error the other parts are told by an Error of
-/// their own, and every further call is one.
+/// Runs what its agreement has settled: one part on the caller's thread, several on threads of
+/// their own. Before the parts have met, or after an Error, a call is an Error.
 class RemoteRunner final : public BatchRunner {
  public:
-  /// `own` has one record for each part of the row, in its order; the row must outlive it.
-  RemoteRunner(const StageRow& row, Peers peers, std::vector<PartRecord> own,
-               const RemoteOptions& options);
-  ~RemoteRunner() override;
+  /// `agreement` must outlive it.
+  explicit RemoteRunner(RemoteAgreement& agreement) : agreement_(agreement) {}
 
-  /// Meets the other parts first, if that has not happened.
-  [[nodiscard]] bool await_batch(std::uint64_t step) override;
-  [[nodiscard]] std::int64_t rows(const NamedTensors& data) const override;
-  [[nodiscard]] SliceResults run(std::span<Stage> stages, const SlicedBatch& batch) override;
+  [[nodiscard]] SliceResults run(std::span<Stage> stages, const SlicedBatch& batch) override {
+    return agreement_.pipeline_for(batch).run(stages, batch);
+  }
+  void for_each(std::span<Stage> stages,
+                const std::function<void(std::size_t, Stage&)>& visit) override {
+    agreement_.pipeline().for_each(stages, visit);
+  }
   [[nodiscard]] std::vector<Computed> compute(std::span<Stage> stages,
                                               std::span<const NamedTensors> batches,
                                               bool measure) override;
-  void for_each(std::span<Stage> stages,
-                const std::function<void(std::size_t, Stage&)>& visit) override;
-  [[nodiscard]] std::map<std::string, double> all_square_sums(std::map<std::string, double> own,
-                                                              std::uint64_t step) override;
-  void end_epoch() override;
-  [[nodiscard]] bool learns() const override { return map_ && map_->learns(); }
-  [[nodiscard]] bool paces_epochs() const override { return !fed_.empty(); }
-
-  [[nodiscard]] FitTerms agree(const FitTerms& own, std::uint64_t step) override;
-  [[nodiscard]] TapReport all_taps(const TapReport& own, std::uint64_t step) override;
-  [[nodiscard]] bool ends_after(std::uint64_t steps, bool wished) override;
-  /// A file of this process, and the manifest once all processes have theirs.
-  void save(const std::filesystem::path& path, std::uint64_t step,
-            const WriteState& write) override;
-
-  /// The newest saved step that all processes have under their paths, with the files that this one
-  /// reads; step 0 without files when all are at the beginning, which an empty path is. None that
-  /// all have is an Error that says what each has. From then on it counts as saved here.
-  [[nodiscard]] SavedStep choose_saved_step(const std::filesystem::path& path, std::uint64_t step);
-  /// The step that was saved or chosen last, with the files of all processes; nothing when there is
-  /// none, or when it was one file.
-  [[nodiscard]] const std::optional<SavedStep>& saved_step() const { return saved_; }
-
-  /// Meets the other parts, of which this step is due; does nothing once they have met.
-  void meet(std::uint64_t step);
-  /// How long this process has waited at its boundaries in all.
-  [[nodiscard]] Nanoseconds waited() const { return peers_.waited(); }
-  /// Once it has tried to meet the other parts, they depend on it.
-  void abandon(const std::string& why) override;
 
  private:
-  void check_alive() const;
-  [[nodiscard]] PartMap first_contact();
-  [[nodiscard]] std::vector<PartPlace> places() const;
-  /// Every home's text about a topic, by home; `own` is that of this one.
-  [[nodiscard]] std::map<std::string, std::string> gather(Topic topic, std::string own,
-                                                          std::uint64_t step);
-  [[nodiscard]] Nanoseconds patience() const { return options_.pipeline.deadline; }
-  [[nodiscard]] const std::string& name() const { return own_.front().name; }
-
-  const StageRow& row_;
-  Peers peers_;
-  std::vector<PartRecord> own_;
-  std::string home_;
-  const RemoteOptions options_;
-  bool begun_ = false;
-  std::optional<PartMap> map_;
-  std::optional<PipelineRunner> pipeline_;
-  std::size_t width_ = 0;
-  /// Boundaries that say when a batch is due; the other entering ones wait for what leaves here.
-  std::set<std::string, std::less<>> fed_;
-  std::map<std::string, std::size_t, std::less<>> part_of_;  // by entering boundary
-  /// Of the batch under way, when neighbours send it.
-  std::optional<BatchHead> head_;
-  std::uint64_t step_ = 0;
-  std::string mark_;  // of the files that this fit saves
-  std::int64_t saves_ = 0;
-  /// What all processes have saved, or begun with; nothing when that was another kind of file.
-  std::optional<SavedStep> saved_;
-  std::string stopped_by_;
+  RemoteAgreement& agreement_;
 };
 
 }  // namespace harmonics::inline in_schedule

@@ -33,21 +33,20 @@ ReplicaRunner::ReplicaRunner(std::unique_ptr<BatchRunner> inner, Reducer reducer
                              const RuntimeOptions& runtime)
     : inner_(std::move(inner)), reducer_(std::move(reducer)), runtime_(runtime) {}
 
-bool ReplicaRunner::await_batch(std::uint64_t step) {
-  // The caller may have changed threads since the last batch.
-  use_compute_threads(runtime_.threads);
-  return inner_->await_batch(step);
-}
-
-FitTerms ReplicaRunner::agree(const FitTerms& own, std::uint64_t step) {
+void ReplicaRunner::begin_fit() {
   wishes_end_ = false;
   end_is_wished_ = false;
-  return inner_->agree(own, step);
 }
 
-bool ReplicaRunner::ends_after(std::uint64_t steps, bool wished) {
-  wishes_end_ = wished;
-  return inner_->ends_after(steps, end_is_wished_);
+bool ReplicaRunner::wish_end(bool own) {
+  wishes_end_ = own;
+  return end_is_wished_;
+}
+
+std::vector<Computed> ReplicaRunner::compute(std::span<Stage> stages,
+                                             std::span<const NamedTensors> batches, bool measure) {
+  use_compute_threads(runtime_.threads);
+  return inner_->compute(stages, batches, measure);
 }
 
 std::int64_t ReplicaRunner::micro_batches(std::int64_t own) const {
@@ -65,6 +64,8 @@ NamedTensors ReplicaRunner::collect(std::span<Stage> stages,
 }
 
 SliceResults ReplicaRunner::run(std::span<Stage> stages, const SlicedBatch& batch) {
+  // The caller may have changed threads since the last batch.
+  use_compute_threads(runtime_.threads);
   if (!stopped_by_.empty()) {
     fail(ErrorCode::kFailedPrecondition,
          "replica {} of {} has stopped ({}); make all replicas anew and go on from a checkpoint",

@@ -31,32 +31,11 @@ class ReplicaRunner final : public BatchRunner {
   }
   [[nodiscard]] std::vector<Computed> compute(std::span<Stage> stages,
                                               std::span<const NamedTensors> batches,
-                                              bool measure) override {
-    return inner_->compute(stages, batches, measure);
-  }
+                                              bool measure) override;
   [[nodiscard]] std::size_t batches_ahead() const override { return inner_->batches_ahead(); }
-  [[nodiscard]] bool await_batch(std::uint64_t step) override;
-  [[nodiscard]] std::int64_t rows(const NamedTensors& data) const override {
-    return inner_->rows(data);
-  }
-  [[nodiscard]] std::map<std::string, double> all_square_sums(std::map<std::string, double> own,
-                                                              std::uint64_t step) override {
-    return inner_->all_square_sums(std::move(own), step);
-  }
-  void abandon(const std::string& why) override { inner_->abandon(why); }
-  void end_epoch() override { inner_->end_epoch(); }
-  [[nodiscard]] bool learns() const override { return inner_->learns(); }
-  [[nodiscard]] bool paces_epochs() const override { return inner_->paces_epochs(); }
-  [[nodiscard]] FitTerms agree(const FitTerms& own, std::uint64_t step) override;
-  [[nodiscard]] TapReport all_taps(const TapReport& own, std::uint64_t step) override {
-    return inner_->all_taps(own, step);
-  }
+  void begin_fit() override;
   /// A wish travels with the sums of the next step, so that all replicas hear of it in that step.
-  [[nodiscard]] bool ends_after(std::uint64_t steps, bool wished) override;
-  void save(const std::filesystem::path& path, std::uint64_t step,
-            const WriteState& write) override {
-    inner_->save(path, step, write);
-  }
+  [[nodiscard]] bool wish_end(bool own) override;
 
  private:
   /// `failed` becomes the first replica whose loss is not finite, if there is one: then nothing of

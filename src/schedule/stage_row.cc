@@ -17,7 +17,9 @@ constexpr std::int64_t kStepsBeforeScaleGrows = 2000;
 
 StageRow::StageRow(const std::vector<HarmonicGraph>& parts,
                    const std::vector<RuntimeOptions>& options, OpenBoundaries open)
-    : open_(std::move(open)), runner_(make_sequential_runner()) {
+    : open_(std::move(open)),
+      agreement_(std::make_unique<RunAgreement>()),
+      runner_(make_sequential_runner()) {
   if (parts.empty() || parts.size() != options.size()) {
     fail(ErrorCode::kInvalidArgument,
          "{} parts and options for {}: they must agree and be at least 1", parts.size(),
@@ -94,7 +96,7 @@ BatchReport StageRow::train(const NamedTensors& batch, NamedTensors* outputs) {
          "the graph has no training tap, so there is nothing to learn");
   }
   SlicedBatch sliced =
-      slice_batch(batch, runner_->rows(batch), runner_->micro_batches(options_.micro_batches),
+      slice_batch(batch, agreement_->rows(batch), runner_->micro_batches(options_.micro_batches),
                   static_cast<std::uint64_t>(state_.steps));
   sliced.keep_outputs = outputs != nullptr;
   if (scales_loss()) sliced.loss_scale = state_.loss_scale;
@@ -170,7 +172,7 @@ double StageRow::gradient_square_sum() {
   for (auto& part : own) squares.merge(part);
   double sum = 0;
   const auto step = static_cast<std::uint64_t>(state_.steps);
-  for (const auto& [name, square] : runner_->all_square_sums(std::move(squares), step)) {
+  for (const auto& [name, square] : agreement_->all_square_sums(std::move(squares), step)) {
     sum += square;
   }
   return sum;
@@ -210,7 +212,7 @@ NamedTensors StageRow::infer(const NamedTensors& batch) {
 }
 
 NamedTensors StageRow::evaluate(const NamedTensors& batch, BatchReport& report) {
-  report.samples = runner_->rows(batch);
+  report.samples = agreement_->rows(batch);
   Computed computed = std::move(compute({&batch, 1}, true).front());
   report.taps += computed.taps;
   return std::move(computed.outputs);

@@ -147,11 +147,11 @@ std::optional<NamedTensors> Trainer::pull(const NamedProducers& producers) const
 // epoch. `taken` batches came before.
 std::optional<NamedTensors> Trainer::next_batch(const NamedProducers& producers,
                                                 std::int64_t taken) {
-  BatchRunner& runner = row_.runner();
-  const bool due = runner.await_batch(steps());
+  RunAgreement& agreement = row_.agreement();
+  const bool due = agreement.await_batch(steps());
   if (!due) check_epoch_is_over(producers, taken);
   std::optional<NamedTensors> batch = due ? pull(producers) : std::nullopt;
-  if (due && !batch && runner.paces_epochs()) {
+  if (due && !batch && agreement.paces_epochs()) {
     fail(ErrorCode::kInvalidArgument,
          "the data bound here ended after {} batches, the other parts go on: the data of all parts "
          "must be equally long",
@@ -162,7 +162,6 @@ std::optional<NamedTensors> Trainer::next_batch(const NamedProducers& producers,
 
 std::optional<StepReport> Trainer::try_step() {
   if (!in_epoch_) begin_epoch();
-  BatchRunner& runner = row_.runner();
   const std::optional<NamedTensors> batch = next_batch(producers_, progress_.batches_in_epoch);
   if (!batch) return std::nullopt;
   NamedTensors outputs;
@@ -171,7 +170,7 @@ std::optional<StepReport> Trainer::try_step() {
     done = row_.train(*batch, consumers_.empty() ? nullptr : &outputs);
   } else {
     outputs = row_.infer(*batch);
-    done.samples = runner.rows(*batch);
+    done.samples = row_.agreement().rows(*batch);
   }
   for (const auto& [name, consumer] : consumers_) consumer->push(outputs.at(name));
   ++progress_.batches_in_epoch;
@@ -221,8 +220,8 @@ void Trainer::check_epoch_is_over(const NamedProducers& producers, std::int64_t 
 
 EpochReport Trainer::end_epoch() {
   EpochReport report;
-  row_.runner().end_epoch();
-  const TapReport taps = row_.runner().all_taps(progress_.taps_in_epoch, steps());
+  row_.agreement().end_epoch();
+  const TapReport taps = row_.agreement().all_taps(progress_.taps_in_epoch, steps());
   ++progress_.epochs_done;
   report.epoch = progress_.epochs_done;
   report.steps = row_.state().steps;
@@ -295,17 +294,19 @@ EpochReport Trainer::finish_epoch(const FitTerms& terms, const FitOptions& optio
 FitReport Trainer::fit(std::int64_t epochs, const FitOptions& options) {
   MetricsFile metrics(options.metrics);
   FitReport fit;
-  BatchRunner& runner = row_.runner();
-  const FitTerms terms = runner.agree(terms_of(epochs, options), steps());
+  RunAgreement& agreement = row_.agreement();
+  const FitTerms terms = agreement.agree(terms_of(epochs, options), steps());
+  row_.runner().begin_fit();
   const auto ends_here = [&] {
-    return runner.ends_after(steps(), options.stop != nullptr && options.stop->load());
+    const bool own = options.stop != nullptr && options.stop->load();
+    return agreement.ends_after(steps(), row_.runner().wish_end(own));
   };
   while (progress_.epochs_done < terms.last_epoch && !fit.stopped_early && !fit.interrupted) {
     bool epoch_over = true;
     if (const std::optional<StepReport> step = try_step()) {
       tell_step(*step, options, metrics);
       // Nothing sized: an epoch is one step, unless other parts say where it ends.
-      epoch_over = !step->batches_in_epoch && !runner.paces_epochs();
+      epoch_over = !step->batches_in_epoch && !agreement.paces_epochs();
       if (!terms.epochs_are_steps) fit.interrupted = ends_here();
     } else if (progress_.batches_in_epoch == 0) {
       fail(ErrorCode::kInvalidArgument, "the bound data is empty");
@@ -328,7 +329,7 @@ FitReport Trainer::fit(std::int64_t epochs, const FitOptions& options) {
 Evaluation Trainer::evaluate(const NamedProducers& producers) {
   check_bindings(producers);
   for (const auto& [name, producer] : producers) producer->begin_epoch({seed_, 0});
-  BatchRunner& runner = row_.runner();
+  RunAgreement& agreement = row_.agreement();
   Evaluation evaluation;
   TapReport taps;
   std::vector<NamedTensors> batches;
@@ -338,15 +339,15 @@ Evaluation Trainer::evaluate(const NamedProducers& producers) {
     more = batch.has_value();
     if (more) {
       ++taken;
-      evaluation.samples += runner.rows(*batch);
+      evaluation.samples += agreement.rows(*batch);
       batches.push_back(std::move(*batch));
     }
-    if (batches.empty() || (more && batches.size() < runner.batches_ahead())) continue;
+    if (batches.empty() || (more && batches.size() < row_.runner().batches_ahead())) continue;
     for (const Computed& computed : row_.compute(batches, true)) taps += computed.taps;
     batches.clear();
   }
-  runner.end_epoch();
-  taps = runner.all_taps(taps, steps());
+  agreement.end_epoch();
+  taps = agreement.all_taps(taps, steps());
   evaluation.loss = mean_loss(taps, evaluation.samples).value_or(0);
   evaluation.accuracy = accuracy(taps);
   return evaluation;
@@ -354,15 +355,15 @@ Evaluation Trainer::evaluate(const NamedProducers& producers) {
 
 // The state of all parts of the run, here and elsewhere.
 void Trainer::save_together(const std::filesystem::path& path) {
-  row_.runner().save(path, steps(),
-                     [this](const std::filesystem::path& file) { return save(file); });
+  row_.agreement().save(path, steps(),
+                        [this](const std::filesystem::path& file) { return save(file); });
 }
 
 std::vector<NamedTensors> Trainer::infer(std::span<const NamedTensors> batches) {
   std::vector<NamedTensors> outputs;
   const std::size_t ahead = row_.runner().batches_ahead();
   for (std::size_t first = 0; first < batches.size(); first += ahead) {
-    if (!row_.runner().await_batch(steps())) {
+    if (!row_.agreement().await_batch(steps())) {
       fail(ErrorCode::kFailedPrecondition,
            "part {}: the other parts end an epoch where this one infers: all parts must make the "
            "same "

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include <harmonics/base/bytes.h>
-#include <harmonics/schedule/batch_runner.h>
 #include <harmonics/schedule/manifest.h>
+#include <harmonics/schedule/run_agreement.h>
 #include <harmonics/schedule/secure_run.h>
 #include <harmonics/transport/message.h>
 

@@ -6,9 +6,7 @@
 
 #include <cstdint>
 #include <exception>
-#include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -60,22 +58,6 @@ struct Computed {
   TapReport taps;
 };
 
-/// What all parts of a run must do alike while they fit.
-struct FitTerms {
-  /// Epochs of the whole run after which fit ends.
-  std::int64_t last_epoch = 0;
-  /// No data is sized: every epoch is one step.
-  bool epochs_are_steps = false;
-  bool evaluates = false;
-  int patience = 0;
-  bool saves = false;
-  std::int64_t save_every_steps = 0;
-  std::int64_t save_every_epochs = 0;
-};
-
-/// Writes the state of the stages here to a file and gives the file's digest.
-using WriteState = std::function<std::string(const std::filesystem::path&)>;
-
 /// Runs passes. One thread calls it; an implementation may compute on others. It keeps no reference
 /// to the stages after a call.
 class BatchRunner {
@@ -105,49 +87,13 @@ class BatchRunner {
   /// that takes only some of them through its stages, the others being its copies' work.
   [[nodiscard]] virtual std::int64_t micro_batches(std::int64_t own) const { return own; }
 
-  // What follows matters to a runner that has only some parts of the graph, the others being in
-  // other processes. The defaults are right where all parts are here.
+  // Where copies of the stages learn elsewhere, each computing its share of a batch:
 
-  /// Called before each batch: waits until the batch of that step is due. False: the epoch is over.
-  [[nodiscard]] virtual bool await_batch(std::uint64_t /*step*/) { return true; }
-  /// Rows of the batch that is due, of which `data` is what was read here.
-  [[nodiscard]] virtual std::int64_t rows(const NamedTensors& data) const {
-    return batch_rows(data);
-  }
-  /// The square sums of all parts' gradients, by parameter; `own` are those of the stages here.
-  [[nodiscard]] virtual std::map<std::string, double> all_square_sums(
-      std::map<std::string, double> own, std::uint64_t /*step*/) {
-    return own;
-  }
-  /// Something went wrong here: parts elsewhere get an Error, and `why` is told in every later
-  /// call. Does nothing before they were called.
-  virtual void abandon(const std::string& /*why*/) {}
-  /// Called when an epoch has ended here.
-  virtual void end_epoch() {}
-  /// True when parts elsewhere learn, so that those here must as well.
-  [[nodiscard]] virtual bool learns() const { return false; }
-  /// True when await_batch says where an epoch ends, rather than the data that is bound here.
-  [[nodiscard]] virtual bool paces_epochs() const { return false; }
-
-  // What all parts of a run decide together. All parts call these at the same points.
-
-  /// What the parts fit by; terms that contradict each other are an Error that names two parts.
-  /// One part that evaluates, or whose epochs are steps, makes all of them do so.
-  [[nodiscard]] virtual FitTerms agree(const FitTerms& own, std::uint64_t /*step*/) { return own; }
-  /// The sums of all parts' taps; `own` are those of the stages here.
-  [[nodiscard]] virtual TapReport all_taps(const TapReport& own, std::uint64_t /*step*/) {
-    return own;
-  }
-  /// Called after each step, of which there were `steps` so far: true when the run ends here.
-  /// `wished` says that someone wants it to end. Other parts need to hear of it, so that it may be
-  /// true some steps later, in all parts after the same one.
-  [[nodiscard]] virtual bool ends_after(std::uint64_t /*steps*/, bool wished) { return wished; }
-  /// Saves the state of all parts at this step under `path`: the file itself, or a manifest of the
-  /// parts' files, which counts when all of them are there.
-  virtual void save(const std::filesystem::path& path, std::uint64_t /*step*/,
-                    const WriteState& write) {
-    static_cast<void>(write(path));
-  }
+  /// Called when a fit begins: nobody wishes to end it yet.
+  virtual void begin_fit() {}
+  /// Called after each step: whether any of the copies wishes to end the fit. The own wish reaches
+  /// the others with the next batch.
+  [[nodiscard]] virtual bool wish_end(bool own) { return own; }
 };
 
 /// One thread; a micro-batch passes all stages, forward and back, before the next one starts.

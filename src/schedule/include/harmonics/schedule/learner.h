@@ -70,7 +70,7 @@ class Learner {
     try {
       return action(conductor);
     } catch (const std::exception& error) {
-      conductor.row().runner().abandon(exception_text(error));
+      conductor.row().agreement().abandon(exception_text(error));
       throw;
     }
   }

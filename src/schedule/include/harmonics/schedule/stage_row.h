@@ -14,6 +14,7 @@
 #include <harmonics/runtime/stage.h>
 #include <harmonics/schedule/batch_runner.h>
 #include <harmonics/schedule/learning_settings.h>
+#include <harmonics/schedule/run_agreement.h>
 
 namespace harmonics::inline in_schedule {
 
@@ -57,7 +58,8 @@ struct OpenBoundaries {
 class StageRow {
  public:
   /// The parts of one graph in order, cut by partition_graph or made by hand; every boundary must
-  /// have both of its ends here, otherwise an Error names it; `open` ones are left to the runner.
+  /// have both of its ends here, otherwise an Error names it; `open` ones are left to runner and
+  /// agreement.
   StageRow(const std::vector<HarmonicGraph>& parts, const std::vector<RuntimeOptions>& options,
            OpenBoundaries open = {});
 
@@ -72,6 +74,9 @@ class StageRow {
   void set_runner(std::unique_ptr<BatchRunner> runner) { runner_ = std::move(runner); }
   /// Hands the runner out, for one that is built around it: set_runner must follow.
   [[nodiscard]] std::unique_ptr<BatchRunner> take_runner() { return std::move(runner_); }
+  [[nodiscard]] RunAgreement& agreement() { return *agreement_; }
+  /// From now on the parts here settle with those elsewhere through `agreement`.
+  void set_agreement(std::unique_ptr<RunAgreement> agreement) { agreement_ = std::move(agreement); }
   /// Makes the run a secure one; a runner that is set later must sign and check with it.
   void set_custody(std::shared_ptr<SecureRun> custody) { custody_ = std::move(custody); }
   /// Null: the run is not secure.
@@ -83,7 +88,7 @@ class StageRow {
   /// True when some part here has a tap, which measures a loss.
   [[nodiscard]] bool has_tap() const { return has_tap_; }
   /// True when some part has a tap, or takes gradients from parts that are elsewhere.
-  [[nodiscard]] bool learns() const { return learns_ || runner_->learns(); }
+  [[nodiscard]] bool learns() const { return learns_ || agreement_->learns(); }
   /// Producers that are only the target of taps are not needed for `infer`.
   [[nodiscard]] bool is_target_only(std::string_view producer) const;
 
@@ -125,7 +130,8 @@ class StageRow {
   std::vector<RowBoundary> boundaries_;
   OpenBoundaries open_;
   std::shared_ptr<SecureRun> custody_;
-  std::unique_ptr<BatchRunner> runner_;
+  std::unique_ptr<RunAgreement> agreement_;
+  std::unique_ptr<BatchRunner> runner_;  // may look at the agreement
   bool has_tap_ = false;
   bool learns_ = false;
   LearningState state_;
