@@ -108,16 +108,16 @@ std::pair<double, double> stage_times(StageRow& row, const NamedTensors& data, s
     TapReport taps;
     for (const std::size_t s : {0, 1}) {
       timed(s, [&] {
-        sent = stages[s].forward(micro_batch, part_inputs(stages[s].graph(), batch.slices[i], sent),
-                                 taps);
+        sent = stages[s]->forward(micro_batch,
+                                  part_inputs(stages[s]->graph(), batch.slices[i], sent), taps);
       });
     }
     for (const std::size_t s : {1, 0}) {
-      timed(s, [&] { back = stages[s].backward(micro_batch, back); });
+      timed(s, [&] { back = stages[s]->backward(micro_batch, back); });
     }
   }
   for (const std::size_t s : {0, 1}) {
-    timed(s, [&] { stages[s].update({0.01, 1, static_cast<std::int64_t>(step)}); });
+    timed(s, [&] { stages[s]->update({0.01, 1, static_cast<std::int64_t>(step)}); });
   }
   return {spent[0] / kMicroBatches, spent[1] / kMicroBatches};
 }

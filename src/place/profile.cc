@@ -117,11 +117,11 @@ class UnitMeasurement {
       return memory_;
     TapReport report;
     const std::int64_t before = heap_bytes();
-    const NamedTensors outputs = stage_.forward(micro_batch(), inputs_, report);
+    const NamedTensors outputs = stage_->forward(micro_batch(), inputs_, report);
     const std::int64_t grown = heap_bytes() - before;
-    stage_.reset();
+    stage_->reset();
     const std::int64_t kept =
-        grown + entering_bytes(stage_.graph(), options_.mode) * options_.batch_size;
+        grown + entering_bytes(stage_->graph(), options_.mode) * options_.batch_size;
     UnitMemory memory = memory_;
     memory.activations = std::max(memory.activations, kept * options_.training.in_flight);
     return memory;
@@ -132,12 +132,12 @@ class UnitMeasurement {
 
   void pass() {
     if (options_.mode == ProfileMode::kInference) {
-      static_cast<void>(stage_.infer(inputs_));
+      static_cast<void>(stage_->infer(inputs_));
       return;
     }
     TapReport report;
-    static_cast<void>(stage_.forward(micro_batch(), inputs_, report));
-    static_cast<void>(stage_.backward(micro_batch(), gradients_));
+    static_cast<void>(stage_->forward(micro_batch(), inputs_, report));
+    static_cast<void>(stage_->backward(micro_batch(), gradients_));
   }
 
   const ProfileOptions& options_;

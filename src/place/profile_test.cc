@@ -251,12 +251,12 @@ void expect_same_outputs(const HarmonicGraph& graph, const Plan& plan) {
   RuntimeOptions options;
   options.threads = 1;
   const NamedTensors batch = synthetic_inputs(graph, 5, {});
-  const NamedTensors expected = Stage(graph, options).infer(batch);
+  const NamedTensors expected = Stage(graph, options)->infer(batch);
   NamedTensors got;  // and what crosses between the parts
   for (const HarmonicGraph& part : parts) {
     NamedTensors inputs = got;
     inputs.insert(batch.begin(), batch.end());
-    got.merge(Stage(part, options).infer(inputs));
+    got.merge(Stage(part, options)->infer(inputs));
   }
   for (const auto& [name, tensor] : expected) {
     ASSERT_TRUE(got.contains(name)) << name;

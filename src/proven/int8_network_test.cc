@@ -66,8 +66,8 @@ HarmonicGraph conv_graph() {
 double distance(const HarmonicGraph& graph, float bias, const Tensor& rows) {
   const NamedTensors weights = random_weights(graph, 3, bias);
   Stage stage(graph, {});
-  stage.set_parameters(weights);
-  const Tensor expected = stage.infer({{"x", rows}}).at("y");
+  stage->set_parameters(weights);
+  const Tensor expected = stage->infer({{"x", rows}}).at("y");
   const Tensor is = infer(quantize(graph, weights, rows), rows);
   EXPECT_EQ(is.spec(), expected.spec());
   double largest = 0, off = 0;

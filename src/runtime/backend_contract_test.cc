@@ -73,11 +73,11 @@ struct Answers {
 Answers ask(Stage& stage, const NamedTensors& inputs) {
   constexpr MicroBatch kMicroBatch{3, 0, 2, kBatch};
   Answers answers;
-  answers.outputs = stage.forward(kMicroBatch, inputs, answers.trained);
-  answers.input_gradients = stage.backward(kMicroBatch, {});
-  answers.parameter_gradients = stage.gradients();
-  for (const auto& [name, value] : stage.parameters()) answers.parameters[name] = value;
-  answers.evaluated = stage.evaluate(inputs, answers.judged);
+  answers.outputs = stage->forward(kMicroBatch, inputs, answers.trained);
+  answers.input_gradients = stage->backward(kMicroBatch, {});
+  answers.parameter_gradients = stage->gradients();
+  for (const auto& [name, value] : stage->parameters()) answers.parameters[name] = value;
+  answers.evaluated = stage->evaluate(inputs, answers.judged);
   return answers;
 }
 
@@ -130,7 +130,7 @@ class BackendContract : public testing::TestWithParam<Contender> {
     if (GetParam().precision == PrecisionPolicy::kFull) {
       EXPECT_EQ(a.judged.correct, b.judged.correct);
     }
-    return ours.backend().fallbacks();
+    return ours->fallbacks();
   }
 
   /// inputs -> the layer -> mse against a random target; the layer's output leaves too.
@@ -255,8 +255,8 @@ TEST_P(BackendContract, DropoutDrawsTheSameBits) {
   Stage ours(builder.build(), options_of(GetParam())), cpu(builder.build(), {});
   TapReport report;
   const MicroBatch micro_batch{(std::uint64_t{5} << 32) + 9, 0, 11, kBatch};
-  const Tensor a = ours.forward(micro_batch, inputs, report).at("out");
-  const Tensor b = cpu.forward(micro_batch, inputs, report).at("out");
+  const Tensor a = ours->forward(micro_batch, inputs, report).at("out");
+  const Tensor b = cpu->forward(micro_batch, inputs, report).at("out");
   EXPECT_TRUE(std::ranges::equal(a.values<float>(), b.values<float>()));
 }
 
@@ -316,16 +316,16 @@ TEST_P(BackendContract, WeightsAndSlotsGoOutAndIn) {
   PlainRow a({graph}, {options}), b({graph}, {options});
   static_cast<void>(a.train(digits(graph)));
   Stage& to = b.stages().front();
-  to.set_parameters(a.parameters());
-  to.set_optimizer_state(a.optimizer_state(), 1);
+  to->set_parameters(a.parameters());
+  to->set_optimizer_state(a.optimizer_state(), 1);
   EXPECT_EQ(weights_digest(a.parameters()), weights_digest(b.parameters()));
   EXPECT_EQ(weights_digest(a.optimizer_state()), weights_digest(b.optimizer_state()));
   NamedTensors damaged = a.parameters();
   damaged.erase(damaged.begin());
-  EXPECT_THROW(to.set_parameters(damaged), Error);
+  EXPECT_THROW(to->set_parameters(damaged), Error);
   damaged = a.parameters();
   damaged.begin()->second = Tensor::zeros({1, 1, 1});
-  EXPECT_THROW(to.set_parameters(damaged), Error);
+  EXPECT_THROW(to->set_parameters(damaged), Error);
   EXPECT_EQ(weights_digest(a.parameters()), weights_digest(b.parameters())) << "nothing changed";
 }
 
@@ -333,16 +333,16 @@ TEST_P(BackendContract, GradientsAndBuffersComeFromElsewhere) {
   const HarmonicGraph graph = zoo_graph("lenet-digits");
   Stage ours(graph, options_of(GetParam())), cpu(graph, {});
   static_cast<void>(ask(cpu, digits(graph)));
-  const NamedTensors gradients = cpu.gradients();
-  ours.set_gradients(gradients);
-  EXPECT_EQ(weights_digest(ours.gradients()), weights_digest(gradients));
-  ours.set_buffers(cpu.buffers());
-  EXPECT_EQ(weights_digest(ours.buffers()), weights_digest(cpu.buffers()));
+  const NamedTensors gradients = cpu->gradients();
+  ours->set_gradients(gradients);
+  EXPECT_EQ(weights_digest(ours->gradients()), weights_digest(gradients));
+  ours->set_buffers(cpu->buffers());
+  EXPECT_EQ(weights_digest(ours->buffers()), weights_digest(cpu->buffers()));
   const Update update{0.01, 1, 0};
-  ours.update(update);
-  cpu.update(update);
-  expect_near(ours.parameters(), cpu.parameters(), "parameter");
-  EXPECT_THROW(ours.set_gradients({{gradients.begin()->first, Tensor::zeros({1})}}), Error);
+  ours->update(update);
+  cpu->update(update);
+  expect_near(ours->parameters(), cpu->parameters(), "parameter");
+  EXPECT_THROW(ours->set_gradients({{gradients.begin()->first, Tensor::zeros({1})}}), Error);
 }
 
 TEST_P(BackendContract, WrongInputsAreErrorsThatNameThem) {
@@ -353,13 +353,13 @@ TEST_P(BackendContract, WrongInputsAreErrorsThatNameThem) {
   NamedTensors bad = good;
   bad.erase(good.begin()->first);
   expect_error(ErrorCode::kFailedPrecondition, good.begin()->first,
-               [&] { static_cast<void>(stage.evaluate(bad, report)); });
+               [&] { static_cast<void>(stage->evaluate(bad, report)); });
   bad = good;
   bad.begin()->second = Tensor::zeros({kBatch, 3, 3, 3});
   expect_error(ErrorCode::kInvalidArgument, "takes batches of",
-               [&] { static_cast<void>(stage.evaluate(bad, report)); });
+               [&] { static_cast<void>(stage->evaluate(bad, report)); });
   expect_error(ErrorCode::kFailedPrecondition, "no forward pass", [&] {
-    static_cast<void>(stage.backward({0, 7, 0, kBatch}, {}));
+    static_cast<void>(stage->backward({0, 7, 0, kBatch}, {}));
   });
 }
 
@@ -371,14 +371,14 @@ TEST_P(BackendContract, ANumberThatIsNoNumberIsFound) {
     if (is_floating(tensor.dtype())) tensor.mutable_values<float>()[3] = NAN;
   }
   TapReport report;
-  static_cast<void>(stage.forward({0, 0, 0, kBatch}, inputs, report));
+  static_cast<void>(stage->forward({0, 0, 0, kBatch}, inputs, report));
   EXPECT_FALSE(std::isfinite(report.loss_sum));
-  EXPECT_FALSE(stage.first_non_finite().empty());
-  stage.reset();
+  EXPECT_FALSE(stage->first_non_finite().empty());
+  stage->reset();
   report = {};
-  static_cast<void>(stage.forward({0, 0, 0, kBatch}, digits(graph), report));
+  static_cast<void>(stage->forward({0, 0, 0, kBatch}, digits(graph), report));
   EXPECT_TRUE(std::isfinite(report.loss_sum)) << "and forgotten";
-  EXPECT_EQ(stage.first_non_finite(), "");
+  EXPECT_EQ(stage->first_non_finite(), "");
 }
 
 std::string contender_name(const testing::TestParamInfo<Contender>& info) {

@@ -42,14 +42,14 @@ class GradientCheck {
   GradientCheck(const HarmonicGraph& graph, NamedTensors inputs)
       : stage_(graph, {}), inputs_(std::move(inputs)) {
     // Copies, so that differences never see a half-changed stage.
-    for (const auto& [name, value] : stage_.parameters()) weights_[name] = copy(value);
+    for (const auto& [name, value] : stage_->parameters()) weights_[name] = copy(value);
   }
 
   void run() {
     TapReport report;
-    static_cast<void>(stage_.forward(kMicroBatch, inputs_, report));
-    const NamedTensors input_gradients = stage_.backward(kMicroBatch, {});
-    const NamedTensors gradients = stage_.gradients();
+    static_cast<void>(stage_->forward(kMicroBatch, inputs_, report));
+    const NamedTensors input_gradients = stage_->backward(kMicroBatch, {});
+    const NamedTensors gradients = stage_->gradients();
     std::int64_t checked = 0;
     for (const auto& [name, gradient] : gradients) {
       checked += compare(name, gradient.values<double>(), weights_.at(name));
@@ -70,9 +70,9 @@ class GradientCheck {
   }
 
   double loss() {
-    stage_.set_parameters(weights_);
+    stage_->set_parameters(weights_);
     TapReport report;
-    static_cast<void>(stage_.forward(kMicroBatch, inputs_, report));
+    static_cast<void>(stage_->forward(kMicroBatch, inputs_, report));
     return report.loss_sum / kBatch;
   }
 
@@ -146,9 +146,9 @@ TEST(Gradients, Embedding) {
   const NamedTensors inputs = {{"ids", Tensor::of<std::int64_t>({1, 2}, {4, 4})},
                                {"target", Tensor::zeros({1, 2, 3})}};
   TapReport report;
-  static_cast<void>(stage.forward({0, 0, 0, 1}, inputs, report));
-  static_cast<void>(stage.backward({0, 0, 0, 1}, {}));
-  const NamedTensors weights = stage.parameters(), gradients = stage.gradients();
+  static_cast<void>(stage->forward({0, 0, 0, 1}, inputs, report));
+  static_cast<void>(stage->backward({0, 0, 0, 1}, {}));
+  const NamedTensors weights = stage->parameters(), gradients = stage->gradients();
   const auto weight = weights.at("table.weight").values<float>();
   const auto gradient = gradients.at("table.weight").values<float>();
   for (int i = 0; i < 12; ++i) EXPECT_EQ(gradient[i], 0.0f) << i;
@@ -209,8 +209,8 @@ TEST(Gradients, ThroughFanOutAndTwoTaps) {
   const NamedTensors inputs = {{"x@1", random_doubles({kBatch, 4}, 1)},
                                {"target", random_doubles({kBatch, 4}, 2)}};
   TapReport report;
-  static_cast<void>(stage.forward({0, 0, 0, kBatch}, inputs, report));
-  const NamedTensors gradients = stage.backward({0, 0, 0, kBatch}, {});
+  static_cast<void>(stage->forward({0, 0, 0, kBatch}, inputs, report));
+  const NamedTensors gradients = stage->backward({0, 0, 0, kBatch}, {});
   EXPECT_EQ(gradients.at("x@1").shape(), (Shape{3, kBatch, 4})) << "one gradient per use";
 }
 

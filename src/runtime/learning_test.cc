@@ -152,10 +152,10 @@ TEST(Transformer, CausalAttentionNeverLooksAhead) {
   Tensor x = Tensor::empty({1, 5, 4});
   Random random(1, "x");
   for (float& value : x.mutable_values<float>()) value = random.normal();
-  const Tensor before = stage.infer({{"x", x}}).at("out");
+  const Tensor before = stage->infer({{"x", x}}).at("out");
   Tensor changed = Tensor::of<float>({1, 5, 4}, x.values<float>());
   changed.mutable_values<float>()[4 * 3] += 1;  // position 3
-  const Tensor after = stage.infer({{"x", changed}}).at("out");
+  const Tensor after = stage->infer({{"x", changed}}).at("out");
   for (int i = 0; i < 12; ++i) EXPECT_EQ(before.values<float>()[i], after.values<float>()[i]) << i;
   EXPECT_NE(before.values<float>()[12], after.values<float>()[12]);
 }
@@ -172,7 +172,7 @@ TEST(Dropout, IsAFunctionOfSeedLayerStepAndSample) {
     TapReport report;
     const Tensor slice = ones.slice(0, rows);
     const NamedTensors out =
-        stage.forward({step, 0, first, 4}, {{"x", slice}, {"y", slice}}, report);
+        stage->forward({step, 0, first, 4}, {{"x", slice}, {"y", slice}}, report);
     const auto values = out.at("out").values<float>();
     return std::vector<float>(values.begin(), values.end());
   };
@@ -199,7 +199,7 @@ TEST(Zoo, EveryNetworkOfModestSizeTakesAStep) {
       batch[node.name] = Tensor::zeros(shape, node.dtype);
     }
     if (large) {
-      EXPECT_EQ(row.stages().front().infer(batch).size(), graph.consumers().size()) << name;
+      EXPECT_EQ(row.stages().front()->infer(batch).size(), graph.consumers().size()) << name;
     } else {
       EXPECT_GT(row.train(batch).loss_sum, 0) << name;
     }

@@ -31,42 +31,42 @@ class PlainRow {
       NamedTensors outputs, gradients;
       for (Stage& stage : stages_) {
         NamedTensors inputs;
-        for (const ProducerNode& node : stage.graph().producers()) {
+        for (const ProducerNode& node : stage->graph().producers()) {
           const auto sent = outputs.find(node.name);
           inputs[node.name] =
               sent != outputs.end() ? sent->second : batch.at(node.name).slice(first, last);
         }
-        outputs.merge(stage.forward(micro_batch, inputs, report));
+        outputs.merge(stage->forward(micro_batch, inputs, report));
       }
       for (auto stage = stages_.rbegin(); stage != stages_.rend(); ++stage) {
-        gradients.merge(stage->backward(micro_batch, gradients));
+        gradients.merge((*stage)->backward(micro_batch, gradients));
       }
     }
     update();
     return report;
   }
 
-  [[nodiscard]] NamedTensors parameters() const { return all(&Stage::parameters); }
-  [[nodiscard]] NamedTensors optimizer_state() const { return all(&Stage::optimizer_state); }
+  [[nodiscard]] NamedTensors parameters() const { return all(&StageBackend::parameters); }
+  [[nodiscard]] NamedTensors optimizer_state() const { return all(&StageBackend::optimizer_state); }
   [[nodiscard]] std::vector<Stage>& stages() { return stages_; }
 
  private:
   void update() {
     double squares = 0;
     for (const Stage& stage : stages_) {
-      for (const auto& [name, square] : stage.gradient_square_sums()) squares += square;
+      for (const auto& [name, square] : stage->gradient_square_sums()) squares += square;
     }
     Update update{options_.optimizer.learning_rate, 1, updates_++};
     if (options_.clip_norm > 0 && std::sqrt(squares) > options_.clip_norm) {
       update.gradient_factor = options_.clip_norm / std::sqrt(squares);
     }
-    for (Stage& stage : stages_) stage.update(update);
+    for (Stage& stage : stages_) stage->update(update);
   }
 
   template <typename Ask>
   [[nodiscard]] NamedTensors all(Ask ask) const {
     NamedTensors found;
-    for (const Stage& stage : stages_) found.merge((stage.*ask)());
+    for (const Stage& stage : stages_) found.merge(((*stage).*ask)());
     return found;
   }
 

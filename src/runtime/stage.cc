@@ -74,44 +74,6 @@ Stage::Stage(HarmonicGraph graph, const RuntimeOptions& options) {
   use_deterministic_operations(options.deterministic);
   backend_ = make_paced_backend(make_stage_backend(std::move(graph), options));
 }
-Stage::~Stage() = default;
-Stage::Stage(Stage&&) noexcept = default;
-Stage& Stage::operator=(Stage&&) noexcept = default;
-
-const HarmonicGraph& Stage::graph() const { return backend_->graph(); }
-PrecisionPolicy Stage::precision() const { return backend_->precision(); }
-NamedTensors Stage::infer(const NamedTensors& inputs) { return backend_->infer(inputs); }
-NamedTensors Stage::evaluate(const NamedTensors& inputs, TapReport& report) {
-  return backend_->evaluate(inputs, report);
-}
-NamedTensors Stage::forward(const MicroBatch& micro_batch, const NamedTensors& inputs,
-                            TapReport& report) {
-  return backend_->forward(micro_batch, inputs, report);
-}
-NamedTensors Stage::backward(const MicroBatch& micro_batch, const NamedTensors& gradients,
-                             double loss_scale) {
-  return backend_->backward(micro_batch, gradients, loss_scale);
-}
-std::map<std::string, double> Stage::gradient_square_sums() const {
-  return backend_->gradient_square_sums();
-}
-void Stage::update(const Update& update) { backend_->update(update); }
-void Stage::reset() { backend_->reset(); }
-std::string Stage::first_non_finite() const { return backend_->first_non_finite(); }
-NamedTensors Stage::parameters() const { return backend_->parameters(); }
-NamedTensors Stage::optimizer_state() const { return backend_->optimizer_state(); }
-NamedTensors Stage::gradients() const { return backend_->gradients(); }
-void Stage::set_parameters(const NamedTensors& values) { backend_->set_parameters(values); }
-void Stage::set_optimizer_state(const NamedTensors& values, std::int64_t updates_made) {
-  backend_->set_optimizer_state(values, updates_made);
-}
-void Stage::set_learning(const OptimizerOptions& optimizer, std::uint64_t seed) {
-  backend_->set_learning(optimizer, seed);
-}
-
-void Stage::set_gradients(const NamedTensors& values) { backend_->set_gradients(values); }
-NamedTensors Stage::buffers() const { return backend_->buffers(); }
-void Stage::set_buffers(const NamedTensors& values) { backend_->set_buffers(values); }
 
 void StageBackend::set_gradients(const NamedTensors& /*values*/) {
   fail(ErrorCode::kUnimplemented, "a stage on {} takes no gradients from replicas: use the CPU",

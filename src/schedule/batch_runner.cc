@@ -20,8 +20,8 @@ class SequentialRunner final : public BatchRunner {
       TapReport taps;
       for_each(stages, [&](std::size_t, Stage& stage) {
         TapReport own;
-        outputs.merge(
-            stage.forward(micro_batch, part_inputs(stage.graph(), batch.slices[i], outputs), own));
+        outputs.merge(stage->forward(micro_batch,
+                                     part_inputs(stage->graph(), batch.slices[i], outputs), own));
         taps += own;
       });
       results.finite = std::isfinite(taps.loss_sum);
@@ -30,7 +30,7 @@ class SequentialRunner final : public BatchRunner {
       NamedTensors gradients;
       for (std::size_t part = stages.size(); part-- > 0;) {
         visit_part(stages, part, [&](std::size_t, Stage& stage) {
-          gradients.merge(stage.backward(micro_batch, gradients, batch.loss_scale));
+          gradients.merge(stage->backward(micro_batch, gradients, batch.loss_scale));
         });
       }
       if (batch.keep_outputs) results.outputs.push_back(std::move(outputs));
@@ -49,7 +49,7 @@ class SequentialRunner final : public BatchRunner {
     try {
       visit(part, stages[part]);
     } catch (...) {
-      rethrow_for_part(std::current_exception(), part, stages.size(), stages[part].graph());
+      rethrow_for_part(std::current_exception(), part, stages.size(), stages[part]->graph());
     }
   }
 };
@@ -106,8 +106,8 @@ std::vector<Computed> BatchRunner::compute(std::span<Stage> stages,
     Computed& one = all.emplace_back();
     for (Stage& stage : stages) {
       const NamedTensors inputs =
-          stages.size() == 1 ? data : part_inputs(stage.graph(), data, one.outputs);
-      one.outputs.merge(measure ? stage.evaluate(inputs, one.taps) : stage.infer(inputs));
+          stages.size() == 1 ? data : part_inputs(stage->graph(), data, one.outputs);
+      one.outputs.merge(measure ? stage->evaluate(inputs, one.taps) : stage->infer(inputs));
     }
   }
   return all;

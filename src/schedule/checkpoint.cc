@@ -29,7 +29,7 @@ constexpr std::int64_t kAnyStep = -1;
 std::vector<std::string> describe_layers(const StageRow& row) {
   std::vector<std::string> lines;
   for (const Stage& stage : row.stages()) {
-    const HarmonicGraph& graph = stage.graph();
+    const HarmonicGraph& graph = stage->graph();
     for (std::size_t i = 0; i < graph.layers().size(); ++i) {
       const LayerNode& layer = graph.layers()[i];
       std::string line = format("{} {}(", layer.name, layer.type);
@@ -51,7 +51,7 @@ std::string uncut_name(const std::string& name) { return name.substr(0, name.fin
 
 bool owns_tap(const StageRow& row, const std::string& prediction) {
   for (const Stage& stage : row.stages()) {
-    for (const TrainingTap& tap : stage.graph().taps()) {
+    for (const TrainingTap& tap : stage->graph().taps()) {
       if (uncut_name(tap.prediction) == prediction) return true;
     }
   }
@@ -61,7 +61,7 @@ bool owns_tap(const StageRow& row, const std::string& prediction) {
 // What the first tap here measures; "" without one.
 std::string first_tap(const StageRow& row) {
   for (const Stage& stage : row.stages()) {
-    if (!stage.graph().taps().empty()) return uncut_name(stage.graph().taps().front().prediction);
+    if (!stage->graph().taps().empty()) return uncut_name(stage->graph().taps().front().prediction);
   }
   return {};
 }
@@ -79,7 +79,7 @@ Json progress_json(const StageRow& row, const TrainingProgress& progress) {
   json.set("version", kCheckpointVersion);
   json.set("steps", state.steps).set("updates", state.updates);
   json.set("loss_scale", state.loss_scale).set("steps_since_overflow", state.steps_since_overflow);
-  json.set("precision", precision_name(row.stages().front().precision()));
+  json.set("precision", precision_name(row.stages().front()->precision()));
   LearningSettings settings = row.settings();
   if (settings.data.batch_size == 0) settings.data.batch_size = progress.batch_rows;
   json.set("settings", settings_json(settings));
@@ -235,7 +235,7 @@ void join_settings(const std::filesystem::path& path, const Json& state, StageRo
 void warn_of_another_precision(const std::filesystem::path& folder, const SavedStep& saved,
                                const Json& state, const StageRow& row) {
   const std::string& there = state.at("precision").as_string();
-  const std::string_view here = precision_name(row.stages().front().precision());
+  const std::string_view here = precision_name(row.stages().front()->precision());
   if (there == here) return;
   log_warn("schedule", "'{}' was trained in precision {} and goes on in {}",
            (folder / saved.stages.front().file).string(), there, here);
@@ -288,9 +288,9 @@ TrainingProgress load_saved_step(const std::filesystem::path& folder, const Save
   const NamedTensors slots = with_prefix(content.tensors, kOptimizer);
   warn_of_another_precision(folder, saved, json, row);
   restore_custody(folder, content.states, parameters, row);
-  for (Stage& stage : row.stages()) stage.set_parameters(parameters);
+  for (Stage& stage : row.stages()) stage->set_parameters(parameters);
   join_settings(first, json, row, progress);
-  for (Stage& stage : row.stages()) stage.set_optimizer_state(slots, state.updates);
+  for (Stage& stage : row.stages()) stage->set_optimizer_state(slots, state.updates);
   row.set_state(state);
   return progress;
 }
@@ -345,7 +345,7 @@ void load_weights(const std::filesystem::path& path, StageRow& row,
     }
     chosen.emplace(name, found->second);
   }
-  for (Stage& stage : row.stages()) stage.set_parameters(chosen);
+  for (Stage& stage : row.stages()) stage->set_parameters(chosen);
   if (row.custody() != nullptr) row.custody()->forget_weights();
 }
 

@@ -33,7 +33,7 @@ Bytes bytes_from_hex(const std::string& digits) {
 
 std::vector<std::string> parameter_names(const Stage& stage) {
   std::vector<std::string> names;
-  for (const auto& [name, tensor] : stage.parameters()) names.push_back(name);
+  for (const auto& [name, tensor] : stage->parameters()) names.push_back(name);
   return names;
 }
 
@@ -63,9 +63,9 @@ KeptCustody custody_from(const std::vector<Json>& states) {
 // Older checkpoints do not say which weights a stage signed: a stage that is the same here does.
 void add_own_names(const Opening& opening, const StageRow& row, SignedNames& names) {
   for (const Stage& stage : row.stages()) {
-    const StageEntry* entry = opening.stage(stage.graph().name());
+    const StageEntry* entry = opening.stage(stage->graph().name());
     if (entry == nullptr || names.contains(entry->stage)) continue;
-    if (entry->graph == sha256(encode_graph(stage.graph()))) {
+    if (entry->graph == sha256(encode_graph(stage->graph()))) {
       names[entry->stage] = parameter_names(stage);
     }
   }
@@ -125,7 +125,7 @@ Json custody_json(const StageRow& row) {
   for (const Stage& stage : row.stages()) {
     Json names = Json::array();
     for (const std::string& name : parameter_names(stage)) names.push(name);
-    weights.set(stage.graph().name(), std::move(names));
+    weights.set(stage->graph().name(), std::move(names));
   }
   return Json()
       .set("opening", to_hex(saved.opening))

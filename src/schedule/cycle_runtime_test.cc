@@ -307,7 +307,7 @@ TEST(CycleRuntime, Bf16LearnsAndFp16NeedsAGpu) {
   EXPECT_GT(runtime.evaluate(points.both(64)).accuracy.value(), 0.9);
   EXPECT_EQ(runtime.parameters().at("hidden.weight").dtype(), DType::kFloat32);
   options.precision = PrecisionPolicy::kAuto;
-  EXPECT_EQ(CycleRuntime(classifier(), options).row().stages().front().precision(),
+  EXPECT_EQ(CycleRuntime(classifier(), options).row().stages().front()->precision(),
             PrecisionPolicy::kFull)
       << "automatic: on a CPU";
   options.precision = PrecisionPolicy::kFp16;

@@ -25,7 +25,7 @@ struct ParameterWorker::State {
         fail(ErrorCode::kFailedPrecondition, "the loss of worker {} is not finite at version {}",
              client.worker(), client.version());
       }
-      NamedTensors gradients = row.stages().front().gradients();
+      NamedTensors gradients = row.stages().front()->gradients();
       for (const auto& [name, value] : client.parameters()) {
         // What no loss reaches has no gradient; the server wants one.
         if (!gradients.contains(name)) {
@@ -34,10 +34,10 @@ struct ParameterWorker::State {
       }
       client.push(gradients, samples, batch_samples);
     } catch (...) {
-      row.stages().front().reset();
+      row.stages().front()->reset();
       throw;
     }
-    row.stages().front().reset();
+    row.stages().front()->reset();
     return taps;
   }
 
@@ -56,9 +56,9 @@ ParameterWorker& ParameterWorker::operator=(ParameterWorker&&) noexcept = defaul
 std::int64_t ParameterWorker::pull() {
   state_->client.pull();
   Stage& stage = state_->row.stages().front();
-  NamedTensors all = stage.buffers();
+  NamedTensors all = stage->buffers();
   all.insert(state_->client.parameters().begin(), state_->client.parameters().end());
-  stage.set_parameters(all);
+  stage->set_parameters(all);
   return state_->client.version();
 }
 
@@ -87,8 +87,8 @@ NamedTensors ParameterWorker::parameters() const { return state_->row.parameters
 NamedTensors trained_parameters(const HarmonicGraph& graph, const RuntimeOptions& options) {
   const Stage stage(graph, options);
   NamedTensors trained;
-  for (const auto& [name, value] : stage.parameters()) trained.emplace(name, cpu_tensor(value));
-  for (const auto& [name, buffer] : stage.buffers()) trained.erase(name);
+  for (const auto& [name, value] : stage->parameters()) trained.emplace(name, cpu_tensor(value));
+  for (const auto& [name, buffer] : stage->buffers()) trained.erase(name);
   return trained;
 }
 

@@ -170,7 +170,7 @@ std::optional<std::vector<SliceResults>> PipelineRunner::drive_all(std::span<Sta
   broken_ = true;
   if (secure_ != nullptr) secure_->spoil(cause_text(*cause));
   if (cause->error == nullptr) return std::nullopt;
-  rethrow_for_part(cause->error, cause->part, stages.size(), stages[cause->part].graph());
+  rethrow_for_part(cause->error, cause->part, stages.size(), stages[cause->part]->graph());
 }
 
 void PipelineRunner::for_each(std::span<Stage> stages,
@@ -188,15 +188,15 @@ void PipelineRunner::for_each(std::span<Stage> stages,
     try {
       done[part].get();
     } catch (...) {
-      rethrow_for_part(std::current_exception(), part, stages.size(), stages[part].graph());
+      rethrow_for_part(std::current_exception(), part, stages.size(), stages[part]->graph());
     }
   }
 }
 
 void PipelineRunner::check_gradient_slots(const StageRow& row) const {
   for (const RowBoundary& boundary : boundaries_) {
-    const HarmonicGraph& from = row.stages()[boundary.from].graph();
-    const HarmonicGraph& to = row.stages()[boundary.to].graph();
+    const HarmonicGraph& from = row.stages()[boundary.from]->graph();
+    const HarmonicGraph& to = row.stages()[boundary.to]->graph();
     const auto awaited =
         std::ranges::find(from.consumers(), boundary.name, &ConsumerNode::name)->gradient_slots;
     const auto sent = to.producers()[*to.producer_index(boundary.name)].gradient_slots;

@@ -54,10 +54,10 @@ std::int64_t ReplicaRunner::micro_batches(std::int64_t own) const {
 }
 
 NamedTensors ReplicaRunner::collect(std::span<Stage> stages,
-                                    NamedTensors (Stage::*tensors)() const) {
+                                    NamedTensors (StageBackend::*tensors)() const) {
   std::vector<NamedTensors> parts(stages.size());
   inner_->for_each(stages,
-                   [&](std::size_t part, Stage& stage) { parts[part] = (stage.*tensors)(); });
+                   [&](std::size_t part, Stage& stage) { parts[part] = ((*stage).*tensors)(); });
   NamedTensors all;
   for (NamedTensors& part : parts) all.merge(part);
   return all;
@@ -91,12 +91,12 @@ SliceResults ReplicaRunner::run(std::span<Stage> stages, const SlicedBatch& batc
 SliceResults ReplicaRunner::run_share(std::span<Stage> stages, const SlicedBatch& batch,
                                       std::optional<std::size_t>& failed_rank) {
   if (!introduced_) {
-    const std::string weights = weights_digest(collect(stages, &Stage::parameters));
+    const std::string weights = weights_digest(collect(stages, &StageBackend::parameters));
     reducer_.set_settings(settings_text(runtime_, weights));
     introduced_ = true;
   }
   const ReplicaShare share = replica_share(batch, reducer_.rank(), reducer_.ranks());
-  const NamedTensors before = collect(stages, &Stage::buffers);
+  const NamedTensors before = collect(stages, &StageBackend::buffers);
   const ReplicaSums sums(stages, share, before);
   SliceResults results = inner_->run(stages, slice_of(batch, share));
 
@@ -107,8 +107,8 @@ SliceResults ReplicaRunner::run_share(std::span<Stage> stages, const SlicedBatch
   flags[reducer_.rank()] = results.finite ? 0.0 : 1.0;
   flags.back() = wishes_end_ ? 1.0 : 0.0;
   const NamedTensors reduced =
-      reducer_.sum(sums.summands(collect(stages, &Stage::gradients),
-                                 collect(stages, &Stage::buffers), taps, flags),
+      reducer_.sum(sums.summands(collect(stages, &StageBackend::gradients),
+                                 collect(stages, &StageBackend::buffers), taps, flags),
                    batch.micro_batches.front().step);
 
   flags = ReplicaSums::flags(reduced);
@@ -117,14 +117,14 @@ SliceResults ReplicaRunner::run_share(std::span<Stage> stages, const SlicedBatch
   const auto first = std::ranges::find_if(flags, [](double flag) { return flag > 0; });
   if (first != flags.end()) {
     failed_rank = static_cast<std::size_t>(first - flags.begin());
-    for (Stage& stage : stages) stage.set_buffers(before);
+    for (Stage& stage : stages) stage->set_buffers(before);
     return results;
   }
   const NamedTensors gradients = sums.gradients(reduced);
   const NamedTensors buffers = sums.buffers(reduced);
   inner_->for_each(stages, [&](std::size_t, Stage& stage) {
-    stage.set_gradients(gradients);
-    stage.set_buffers(buffers);
+    stage->set_gradients(gradients);
+    stage->set_buffers(buffers);
   });
   results.taps = {ReplicaSums::taps(reduced)};
   if (share.idle()) {

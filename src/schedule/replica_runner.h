@@ -44,7 +44,7 @@ class ReplicaRunner final : public BatchRunner {
                                        std::optional<std::size_t>& failed);
   /// One of the stages' named tensors, of all stages.
   [[nodiscard]] NamedTensors collect(std::span<Stage> stages,
-                                     NamedTensors (Stage::*tensors)() const);
+                                     NamedTensors (StageBackend::*tensors)() const);
 
   std::unique_ptr<BatchRunner> inner_;
   Reducer reducer_;

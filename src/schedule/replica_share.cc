@@ -70,7 +70,7 @@ ReplicaSums::ReplicaSums(std::span<const Stage> stages, const ReplicaShare& shar
                          NamedTensors before)
     : share_(share), before_(std::move(before)) {
   for (const Stage& stage : stages) {
-    for (std::size_t i = 0; i < stage.graph().layers().size(); ++i) add_layer(stage.graph(), i);
+    for (std::size_t i = 0; i < stage->graph().layers().size(); ++i) add_layer(stage->graph(), i);
   }
 }
 

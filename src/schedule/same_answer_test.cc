@@ -87,12 +87,12 @@ Outcome train(const HarmonicGraph& graph, std::size_t parts, std::uint64_t seed,
   for (Stage& stage : row.stages()) {
     NamedTensors inputs = sent;
     inputs.insert(batch.begin(), batch.end());
-    sent.merge(stage.forward(micro_batch, inputs, taps));
+    sent.merge(stage->forward(micro_batch, inputs, taps));
   }
   NamedTensors back, gradients;
   for (auto stage = row.stages().rbegin(); stage != row.stages().rend(); ++stage) {
-    back.merge(stage->backward(micro_batch, back));
-    gradients.merge(stage->gradients());
+    back.merge((*stage)->backward(micro_batch, back));
+    gradients.merge((*stage)->gradients());
   }
   outcome.gradients = weights_digest(gradients);
   return outcome;

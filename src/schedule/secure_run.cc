@@ -205,10 +205,10 @@ std::string SecureRun::proof() const {
 
 std::shared_ptr<SecureRun> make_custody(const StageRow& row, const SecureOptions& options,
                                         SigningKey key) {
-  const auto name_of = [&](std::size_t part) { return row.stages()[part].graph().name(); };
+  const auto name_of = [&](std::size_t part) { return row.stages()[part]->graph().name(); };
   std::vector<SecurePart> parts;
   for (const Stage& stage : row.stages()) {
-    parts.push_back(secure_part(row, stage.graph(), key));
+    parts.push_back(secure_part(row, stage->graph(), key));
   }
   std::vector<BoundaryEntry> boundaries;
   for (const RowBoundary& boundary : row.boundaries()) {

@@ -28,7 +28,7 @@ class SecureRunner final : public BatchRunner {
       StageCustody& custody = secure_.part(0);
       custody.begin_step(stage, batch.micro_batches.front().step);
       for (const MicroBatch& micro_batch : batch.micro_batches) {
-        custody.note_data(stage.graph(), micro_batch.index, batch.slices[micro_batch.index]);
+        custody.note_data(stage->graph(), micro_batch.index, batch.slices[micro_batch.index]);
       }
       SlicedBatch kept = batch;
       kept.keep_outputs = true;
@@ -54,7 +54,7 @@ class SecureRunner final : public BatchRunner {
       custody.begin_batch(stage, 0);
       std::vector<Computed> all = inner_->compute(stages, batches, measure);
       for (std::uint32_t i = 0; i < all.size(); ++i) {
-        custody.note_data(stage.graph(), i, batches[i]);
+        custody.note_data(stage->graph(), i, batches[i]);
         custody.give_out({computed_, i, 0, batch_rows(batches[i])}, all[i].outputs);
       }
       custody.end_step();

@@ -27,7 +27,7 @@ StageCustody::StageCustody(std::unique_ptr<CustodyLog> log, std::unique_ptr<Cust
 
 void StageCustody::announce(const Stage& stage, std::uint64_t step) {
   NamedTensors weights;
-  for (const auto& [name, tensor] : stage.parameters()) weights.emplace(name, cpu_tensor(tensor));
+  for (const auto& [name, tensor] : stage->parameters()) weights.emplace(name, cpu_tensor(tensor));
   log_->weights(std::max(step, log_->trail().weights().step), weights_root(weights));
   weights_known_ = true;
 }

@@ -55,7 +55,7 @@ SliceResults StageDriver::compute(const SlicedBatch& batches, bool measure,
     if (stop.stop_requested()) break;
     const NamedTensors inputs = inputs_of(batch, batches.slices[batch.index]);
     TapReport& taps = results.taps.emplace_back();
-    NamedTensors outputs = measure ? stage_.evaluate(inputs, taps) : stage_.infer(inputs);
+    NamedTensors outputs = measure ? stage_->evaluate(inputs, taps) : stage_->infer(inputs);
     hand_on(batch, outputs, encode(BatchHead{batch.batch_samples, 1, ends_after_.load()}));
     results.outputs.push_back(std::move(outputs));
   }
@@ -68,8 +68,8 @@ NamedTensors StageDriver::inputs_of(const MicroBatch& micro_batch, const NamedTe
   for (const auto& [name, link] : ends_.entering) {
     received.emplace(name, receive(name, link, MessageKind::kActivation, micro_batch));
   }
-  if (custody_ != nullptr) custody_->note_data(stage_.graph(), micro_batch.index, data);
-  return part_inputs(stage_.graph(), data, received);
+  if (custody_ != nullptr) custody_->note_data(stage_->graph(), micro_batch.index, data);
+  return part_inputs(stage_->graph(), data, received);
 }
 
 // What leaves over a boundary is sent and is no output.
@@ -87,7 +87,7 @@ void StageDriver::forward(const MicroBatch& micro_batch, const SlicedBatch& batc
                           SliceResults& results) {
   TapReport taps;
   NamedTensors outputs =
-      stage_.forward(micro_batch, inputs_of(micro_batch, batch.slices[micro_batch.index]), taps);
+      stage_->forward(micro_batch, inputs_of(micro_batch, batch.slices[micro_batch.index]), taps);
   hand_on(micro_batch, outputs, head_);
   results.taps.push_back(taps);
   if (batch.keep_outputs) results.outputs.push_back(std::move(outputs));
@@ -95,13 +95,13 @@ void StageDriver::forward(const MicroBatch& micro_batch, const SlicedBatch& batc
 
 void StageDriver::backward(const MicroBatch& micro_batch, double loss_scale) {
   NamedTensors gradients;
-  for (const ConsumerNode& node : stage_.graph().consumers()) {
+  for (const ConsumerNode& node : stage_->graph().consumers()) {
     const auto end = ends_.leaving.find(node.name);
     if (node.gradient_slots == 0 || end == ends_.leaving.end()) continue;
     gradients.emplace(node.name,
                       receive(node.name, end->second, MessageKind::kGradient, micro_batch));
   }
-  for (auto& [name, gradient] : stage_.backward(micro_batch, gradients, loss_scale)) {
+  for (auto& [name, gradient] : stage_->backward(micro_batch, gradients, loss_scale)) {
     const auto end = ends_.entering.find(name);
     if (end == ends_.entering.end()) continue;
     send(name, end->second,

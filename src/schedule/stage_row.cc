@@ -42,7 +42,7 @@ void StageRow::check_boundaries() {
   std::map<std::string, Sender, std::less<>> sent;
   for (std::size_t part = 0; part < stages_.size(); ++part) {
     const Stage& stage = stages_[part];
-    for (const ProducerNode& node : stage.graph().producers()) {
+    for (const ProducerNode& node : stage->graph().producers()) {
       const auto from = sent.find(node.name);
       if (from != sent.end()) {  // both ends are here
         boundaries_.push_back({node.name, from->second.part, part});
@@ -52,12 +52,12 @@ void StageRow::check_boundaries() {
       } else if (is_boundary_name(node.name)) {
         fail(ErrorCode::kFailedPrecondition,
              "boundary '{}' enters graph '{}', but no earlier part sends it", node.name,
-             stage.graph().name());
+             stage->graph().name());
       } else {
         producers_.push_back(node);
       }
     }
-    for (const ConsumerNode& node : stage.graph().consumers()) {
+    for (const ConsumerNode& node : stage->graph().consumers()) {
       sent.emplace(node.name, Sender{part, &node});
     }
   }
@@ -77,15 +77,15 @@ void StageRow::check_boundaries() {
 bool StageRow::is_target_only(std::string_view producer) const {
   bool used_by_tap = false;
   for (const Stage& stage : stages_) {
-    for (const LayerNode& layer : stage.graph().layers()) {
+    for (const LayerNode& layer : stage->graph().layers()) {
       if (std::find(layer.inputs.begin(), layer.inputs.end(), producer) != layer.inputs.end()) {
         return false;
       }
     }
-    for (const ConsumerNode& node : stage.graph().consumers()) {
+    for (const ConsumerNode& node : stage->graph().consumers()) {
       if (node.input == producer) return false;
     }
-    for (const TrainingTap& tap : stage.graph().taps()) used_by_tap |= tap.target == producer;
+    for (const TrainingTap& tap : stage->graph().taps()) used_by_tap |= tap.target == producer;
   }
   return used_by_tap;
 }
@@ -120,14 +120,16 @@ SliceResults StageRow::run(const SlicedBatch& sliced) {
   try {
     results = runner_->run(stages_, sliced);
   } catch (...) {
-    for (Stage& stage : stages_) stage.reset();
+    for (Stage& stage : stages_) stage->reset();
     throw;
   }
   if (!results.finite) report_non_finite_loss();
   return results;
 }
 
-bool StageRow::scales_loss() const { return stages_.front().precision() == PrecisionPolicy::kFp16; }
+bool StageRow::scales_loss() const {
+  return stages_.front()->precision() == PrecisionPolicy::kFp16;
+}
 
 // Clipping, fp16 overflow and the update itself are decided once for all parts.
 void StageRow::finish(BatchReport& report) {
@@ -147,9 +149,9 @@ void StageRow::finish(BatchReport& report) {
   }
   runner_->for_each(stages_, [&](std::size_t, Stage& stage) {
     if (report.updated) {
-      stage.update(update);
+      stage->update(update);
     } else {
-      stage.reset();
+      stage->reset();
     }
   });
   ++state_.steps;
@@ -167,7 +169,7 @@ void StageRow::finish(BatchReport& report) {
 double StageRow::gradient_square_sum() {
   std::vector<std::map<std::string, double>> own(stages_.size());
   runner_->for_each(
-      stages_, [&](std::size_t part, Stage& stage) { own[part] = stage.gradient_square_sums(); });
+      stages_, [&](std::size_t part, Stage& stage) { own[part] = stage->gradient_square_sums(); });
   std::map<std::string, double> squares;
   for (auto& part : own) squares.merge(part);
   double sum = 0;
@@ -181,10 +183,10 @@ double StageRow::gradient_square_sum() {
 void StageRow::report_non_finite_loss() {
   std::string where;
   for (const Stage& stage : stages_) {
-    where = stage.first_non_finite();
+    where = stage->first_non_finite();
     if (!where.empty()) break;
   }
-  for (Stage& stage : stages_) stage.reset();
+  for (Stage& stage : stages_) stage->reset();
   fail(
       ErrorCode::kFailedPrecondition,
       "the loss is not finite at step {}: {}; lower the learning rate, clip gradients or check the "
@@ -226,18 +228,18 @@ void StageRow::set_settings(const LearningSettings& settings) {
   options_.schedule = settings.schedule;
   options_.clip_norm = settings.clip_norm;
   options_.data = settings.data;
-  for (Stage& stage : stages_) stage.set_learning(settings.optimizer, settings.seed);
+  for (Stage& stage : stages_) stage->set_learning(settings.optimizer, settings.seed);
 }
 
 NamedTensors StageRow::parameters() const {
   NamedTensors all;
-  for (const Stage& stage : stages_) all.merge(stage.parameters());
+  for (const Stage& stage : stages_) all.merge(stage->parameters());
   return all;
 }
 
 NamedTensors StageRow::optimizer_state() const {
   NamedTensors all;
-  for (const Stage& stage : stages_) all.merge(stage.optimizer_state());
+  for (const Stage& stage : stages_) all.merge(stage->optimizer_state());
   return all;
 }
 

@@ -368,7 +368,7 @@ std::vector<NamedTensors> Trainer::infer(std::span<const NamedTensors> batches) 
            "part {}: the other parts end an epoch where this one infers: all parts must make the "
            "same "
            "calls",
-           listed(row_.stages(), [](const Stage& stage) { return stage.graph().name(); }));
+           listed(row_.stages(), [](const Stage& stage) { return stage->graph().name(); }));
     }
     const auto some = batches.subspan(first, std::min(ahead, batches.size() - first));
     for (Computed& one : row_.compute(some, false)) outputs.push_back(std::move(one.outputs));

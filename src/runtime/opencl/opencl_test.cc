@@ -166,8 +166,8 @@ class OpenClTest : public testing::Test {
 
 TEST_F(OpenClTest, SaysWhereItComputes) {
   const Stage stage(zoo_graph("digits-mlp"), options(Backend::FPGA));
-  EXPECT_THAT(stage.backend().place(), HasSubstr("opencl:"));
-  EXPECT_EQ(Stage(zoo_graph("digits-mlp"), {}).backend().place(), "cpu");
+  EXPECT_THAT(stage->place(), HasSubstr("opencl:"));
+  EXPECT_EQ(Stage(zoo_graph("digits-mlp"), {})->place(), "cpu");
 }
 
 TEST_F(OpenClTest, ADeviceThatIsNotThereIsTheCpuWithOneWarning) {
@@ -177,14 +177,14 @@ TEST_F(OpenClTest, ADeviceThatIsNotThereIsTheCpuWithOneWarning) {
                [&] { (void)Stage(zoo_graph("digits-mlp"), wish); });
   wish.strict = false;
   const LogCapture log;
-  EXPECT_EQ(Stage(zoo_graph("digits-mlp"), wish).backend().place(), "cpu");
+  EXPECT_EQ(Stage(zoo_graph("digits-mlp"), wish)->place(), "cpu");
   EXPECT_THAT(log.lines(), ElementsAre(HasSubstr("asked for OpenCL device 250")));
 }
 
 TEST_F(OpenClTest, OneWarningNamesWhatRunsOnTheCpu) {
   const LogCapture log;
   const Stage stage(zoo_graph("transformer-small"), options(Backend::FPGA));
-  EXPECT_THAT(stage.backend().fallbacks(), Contains("attention"));
+  EXPECT_THAT(stage->fallbacks(), Contains("attention"));
   std::size_t said = 0;
   for (const std::string& line : log.lines()) {
     said += line.find("no operation 'attention'") != std::string::npos;
@@ -200,7 +200,7 @@ TEST_F(OpenClTest, Float64RunsOnTheCpuWithAWarning) {
   expect_error(ErrorCode::kUnimplemented, "float64", [&] { (void)Stage(builder.build(), wish); });
   wish.strict = false;
   const LogCapture log;
-  EXPECT_EQ(Stage(builder.build(), wish).backend().place(), "cpu");
+  EXPECT_EQ(Stage(builder.build(), wish)->place(), "cpu");
   EXPECT_THAT(log.lines(), ElementsAre(HasSubstr("float64")));
 }
 
@@ -214,16 +214,16 @@ TEST_F(OpenClTest, OutOfMemoryNamesLayerSizeAndWhatIsFree) {
   little.device_memory_bytes = 2 << 20;
   Stage stage(builder.build(), little);
   const NamedTensors small = {{"x", Tensor::zeros({4, 64})}};
-  static_cast<void>(stage.infer(small));
+  static_cast<void>(stage->infer(small));
   try {
-    static_cast<void>(stage.infer({{"x", Tensor::zeros({512, 64})}}));
+    static_cast<void>(stage->infer({{"x", Tensor::zeros({512, 64})}}));
     FAIL() << "8 MiB fitted into 2";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted);
     EXPECT_THAT(error.what(), HasSubstr("layer 'hungry' needs 8.0 MiB"));
     EXPECT_THAT(error.what(), HasSubstr("of 2.0 MiB only"));
   }
-  static_cast<void>(stage.infer(small));  // and it goes on
+  static_cast<void>(stage->infer(small));  // and it goes on
 }
 
 TEST_F(OpenClTest, AClassIdThatIsNoneIsAnError) {
