@@ -41,12 +41,6 @@ class CutGraph {
     std::uint16_t hosts;
   };
 
-  // How long a stage may take in all, with all hosts that it could get.
-  double longest_s(std::size_t u) const {
-    const double hosts = options_.replicate ? capacity_[u] : 1;
-    return options_.period_s * hosts * (1 + kTimeTolerance);
-  }
-
   std::uint16_t hosts_of(std::size_t u, std::size_t i, std::size_t j) const {
     if (!costs_.allowed(u, i, j)) return 0;
     return hosts_for(costs_.stage_s(u, i, j), options_, capacity_[u]);
@@ -54,7 +48,7 @@ class CutGraph {
 
   void find_reach(std::size_t u) {
     Reach reach{std::vector<std::size_t>(layers_), std::vector<std::size_t>(layers_), false};
-    const double longest = longest_s(u);
+    const double longest = longest_stage_s(options_, capacity_[u]);
     std::size_t j = 0;
     for (std::size_t i = 0; i < layers_; ++i) {
       j = std::max(i, j);

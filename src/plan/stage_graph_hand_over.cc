@@ -49,18 +49,14 @@ class HandOverGraph {
   void add_stages(StageGraphWriter& writer, std::size_t u, std::size_t i) {
     const std::uint16_t limit = capacity_[u];
     if (limit == 0) return;
-    const double longest =
-        options_.period_s * (options_.replicate ? limit : 1) * (1 + kTimeTolerance);
-    for (std::size_t j = i + 1; j <= layers_ && costs_.compute_s(u, i, j) <= longest; ++j) {
-      ++graph_.work;
-      if (costs_.layer_memory_bytes(i, j) >= costs_.capacity_bytes(u)) break;
-      if (!costs_.allowed(u, i, j)) continue;
+    const StageStart start{u, i, longest_stage_s(options_, limit)};
+    for_each_end(costs_, start, graph_.work, [&](std::size_t j) {
       // Where transfers are judged by themselves, only compute is left to judge here.
       const double stage =
           costs_.independent_ends() ? costs_.stage_s(u, i, j) : costs_.compute_s(u, i, j);
       const std::uint16_t hosts = hosts_for(stage, options_, limit);
       if (hosts > 0) writer.arc(sender(j, u), u, hosts);
-    }
+    });
   }
 
   void add_transfers(StageGraphWriter& writer, std::size_t u, std::size_t cut) {

@@ -12,6 +12,30 @@ namespace harmonics::inline in_plan {
 [[nodiscard]] std::uint16_t hosts_for(double stage_s, const StageGraphOptions& options,
                                       std::uint16_t limit);
 
+/// How long a stage may take in all, with all of the hosts that it could get.
+[[nodiscard]] inline double longest_stage_s(const StageGraphOptions& options, std::uint16_t limit) {
+  return options.period_s * (options.replicate ? limit : 1) * (1 + kTimeTolerance);
+}
+
+/// A stage that begins at a cut, on a class of hosts.
+struct StageStart {
+  std::size_t host_class;
+  std::size_t cut;
+  double longest_s;
+};
+
+/// Calls visit(cut) for each cut at which such a stage may end; counts what was looked at.
+template <typename Visit>
+void for_each_end(const CostModel& costs, const StageStart& start, std::uint64_t& work,
+                  Visit&& visit) {
+  const auto [u, i, longest] = start;
+  for (std::size_t j = i + 1; j <= costs.layers() && costs.compute_s(u, i, j) <= longest; ++j) {
+    ++work;
+    if (costs.layer_memory_bytes(i, j) >= costs.capacity_bytes(u)) break;
+    if (costs.allowed(u, i, j)) visit(j);
+  }
+}
+
 /// Appends arcs node by node and guards the ceiling.
 class StageGraphWriter {
  public:

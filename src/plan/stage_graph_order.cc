@@ -17,14 +17,11 @@ StageGraph build_ordered_graph(const CostModel& costs, std::span<const std::uint
       if (k + 1 == places) continue;
       writer.arc(i * places + k + 1, kNoHostClass, 0);
       const std::size_t u = order[k];
-      const double longest = options.period_s * (1 + kTimeTolerance);
-      for (std::size_t j = i + 1; j <= layers && costs.compute_s(u, i, j) <= longest; ++j) {
-        ++graph.work;
-        if (costs.layer_memory_bytes(i, j) >= costs.capacity_bytes(u)) break;
-        if (!costs.allowed(u, i, j)) continue;
+      const StageStart start{u, i, options.period_s * (1 + kTimeTolerance)};
+      for_each_end(costs, start, graph.work, [&](std::size_t j) {
         const std::uint16_t hosts = hosts_for(costs.stage_s(u, i, j), options, capacity[u]);
         if (hosts > 0) writer.arc(j * places + k + 1, u, hosts);
-      }
+      });
     }
   }
   writer.finish();

@@ -45,17 +45,13 @@ class PortGraph {
   void add_stages(StageGraphWriter& writer, std::size_t u, std::size_t i, double bytes_per_s_in) {
     const std::uint16_t limit = builder_.capacity()[u];
     if (limit == 0) return;
-    const double longest =
-        options_.period_s * (options_.replicate ? limit : 1) * (1 + kTimeTolerance);
-    for (std::size_t j = i + 1; j <= layers_ && costs_.compute_s(u, i, j) <= longest; ++j) {
-      ++graph_.work;
-      if (costs_.layer_memory_bytes(i, j) >= costs_.capacity_bytes(u)) break;
-      if (!costs_.allowed(u, i, j)) continue;
+    const StageStart start{u, i, longest_stage_s(options_, limit)};
+    for_each_end(costs_, start, graph_.work, [&](std::size_t j) {
       if (j == layers_) {
         const double stage = costs_.stage_s(u, i, j, bytes_per_s_in, 0);
         const std::uint16_t hosts = hosts_for(stage, options_, limit);
         if (hosts > 0) writer.arc(node(layers_, 0), u, hosts);
-        continue;
+        return;
       }
       for (std::size_t v = 0; v < costs_.classes(); ++v) {
         ++graph_.work;
@@ -64,7 +60,7 @@ class PortGraph {
         const std::uint16_t hosts = hosts_for(stage, options_, limit);
         if (hosts > 0) writer.arc(node(j, builder_.port_between(u, v)), u, hosts);
       }
-    }
+    });
   }
 
   const StageGraphBuilder& builder_;
