@@ -6,8 +6,6 @@
 namespace harmonics::inline in_zk {
 namespace {
 
-constexpr std::size_t kTaps = 9;
-
 void require_size(std::size_t is, std::size_t due, std::string_view what) {
   if (is == due) return;
   fail(ErrorCode::kInvalidArgument, "{} has {} elements, the shape needs {}", what, is, due);
@@ -29,16 +27,9 @@ void multiply_dense(const LinearShape& shape, std::span<const std::int8_t> input
 // Adds one tap of one pair of channels to one output plane.
 void add_tap(const LinearShape& shape, const std::int8_t* in, std::size_t tap, std::int32_t weight,
              std::int32_t* out) {
-  const auto height = static_cast<std::ptrdiff_t>(shape.height);
-  const auto width = static_cast<std::ptrdiff_t>(shape.width);
-  const TapOffset at = tap_offset(tap);
-  for (std::ptrdiff_t y = 0; y < height; ++y) {
-    if (y + at.y < 0 || y + at.y >= height) continue;
-    for (std::ptrdiff_t x = 0; x < width; ++x) {
-      if (x + at.x < 0 || x + at.x >= width) continue;
-      out[y * width + x] += weight * in[(y + at.y) * width + x + at.x];
-    }
-  }
+  for_each_shift(shape, tap, [&](std::size_t source, std::size_t target) {
+    out[target] += weight * in[source];
+  });
 }
 
 void multiply_conv(const LinearShape& shape, std::span<const std::int8_t> input,

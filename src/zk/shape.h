@@ -8,13 +8,24 @@
 
 namespace harmonics::inline in_zk {
 
-/// Where tap 0..8 of a 3x3 kernel looks, from the pixel that it writes.
-struct TapOffset {
-  std::ptrdiff_t y;
-  std::ptrdiff_t x;
-};
-inline TapOffset tap_offset(std::size_t tap) {
-  return {static_cast<std::ptrdiff_t>(tap / 3) - 1, static_cast<std::ptrdiff_t>(tap % 3) - 1};
+/// Of a 3x3 kernel.
+inline constexpr std::size_t kTaps = 9;
+
+/// Calls visit(source, target) for every pixel at which a tap reads inside the picture.
+template <typename Visit>
+void for_each_shift(const LinearShape& shape, std::size_t tap, Visit&& visit) {
+  const auto height = static_cast<std::ptrdiff_t>(shape.height);
+  const auto width = static_cast<std::ptrdiff_t>(shape.width);
+  const auto down = static_cast<std::ptrdiff_t>(tap / 3) - 1;
+  const auto right = static_cast<std::ptrdiff_t>(tap % 3) - 1;
+  for (std::ptrdiff_t y = 0; y < height; ++y) {
+    if (y + down < 0 || y + down >= height) continue;
+    for (std::ptrdiff_t x = 0; x < width; ++x) {
+      if (x + right < 0 || x + right >= width) continue;
+      visit(static_cast<std::size_t>((y + down) * width + x + right),
+            static_cast<std::size_t>(y * width + x));
+    }
+  }
 }
 
 /// Why a map of this shape cannot be proven; empty when it can.

@@ -5,25 +5,7 @@
 namespace harmonics::zk {
 namespace {
 
-constexpr std::size_t kTaps = 9;
-
 bool is_conv(const LinearShape& shape) { return shape.kind == LinearShape::Kind::kConv3x3; }
-
-// Calls visit(source, target) for every pixel at which a tap reads inside the picture.
-template <typename Visit>
-void for_each_shift(const LinearShape& shape, std::size_t tap, Visit visit) {
-  const auto height = static_cast<std::ptrdiff_t>(shape.height);
-  const auto width = static_cast<std::ptrdiff_t>(shape.width);
-  const TapOffset at = tap_offset(tap);
-  for (std::ptrdiff_t y = 0; y < height; ++y) {
-    if (y + at.y < 0 || y + at.y >= height) continue;
-    for (std::ptrdiff_t x = 0; x < width; ++x) {
-      if (x + at.x < 0 || x + at.x >= width) continue;
-      visit(static_cast<std::size_t>((y + at.y) * width + x + at.x),
-            static_cast<std::size_t>(y * width + x));
-    }
-  }
-}
 
 Scalars outer(const Scalars& a, const Scalars& b) {
   Scalars out;
