@@ -5,6 +5,7 @@
 
 #include <harmonics/base/nearest_word.h>
 #include <harmonics/base/number_text.h>
+#include <harmonics/cluster/policy.h>
 
 #include "command_tree.h"
 #include "shared_options.h"
@@ -171,7 +172,9 @@ void CommandTree::add_server() {
   CLI::App& app = *root_.add_subcommand("server", "runs the scheduler of a cluster");
   ServerCommand& c = server_;
   add_whole(app, "--port", c.port, {0, kMaxPort}, "where it listens; 0 picks one (50051)");
-  add_text(app, "--policy", c.policy, "balanced|simple|PATH.so", "who gets a task (balanced)");
+  std::string policies;
+  for (const std::string& name : policy_names()) policies += name + "|";
+  add_text(app, "--policy", c.policy, policies + "PATH.so", "who gets a task (balanced)");
   add_text(app, "--host", c.host, "ADDRESS", "on which address (127.0.0.1)");
   add_folder(app, "--state-dir", c.state_dir, "the state folder (~/.local/state/harmonics)");
   add_text(app, "--store", c.store, "FILE|postgres://...",

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/listed.h>
 
 namespace harmonics::inline in_cluster {
 namespace {
@@ -38,6 +39,21 @@ const Worker* least_surplus(const std::map<WorkerGroup::Key, WorkerGroup>& group
   }
   return best;
 }
+
+template <typename Policy>
+std::unique_ptr<WorkloadPolicy> made() {
+  return std::make_unique<Policy>();
+}
+
+/// Every policy that has a name.
+struct NamedPolicy {
+  std::string_view name;
+  std::unique_ptr<WorkloadPolicy> (*make)();
+};
+constexpr NamedPolicy kPolicies[] = {
+    {"balanced", made<BalancedPolicy>},
+    {"simple", made<SimplePolicy>},
+};
 
 }  // namespace
 
@@ -87,11 +103,18 @@ Assignment BalancedPolicy::assign_task(const WorkerPool& workers, const TaskSpec
   return *assignment;
 }
 
+std::vector<std::string> policy_names() {
+  std::vector<std::string> names;
+  for (const NamedPolicy& policy : kPolicies) names.emplace_back(policy.name);
+  return names;
+}
+
 std::unique_ptr<WorkloadPolicy> make_policy(std::string_view name) {
-  if (name == "simple") return std::make_unique<SimplePolicy>();
-  if (name == "balanced") return std::make_unique<BalancedPolicy>();
+  const auto* const known = std::ranges::find(kPolicies, name, &NamedPolicy::name);
+  if (known != std::end(kPolicies)) return known->make();
   fail(ErrorCode::kInvalidArgument,
-       "unknown policy '{}'; choose simple, balanced or the path of a policy library (.so)", name);
+       "unknown policy '{}'; choose {} or the path of a policy library (.so)", name,
+       listed(policy_names()));
 }
 
 }  // namespace harmonics::inline in_cluster

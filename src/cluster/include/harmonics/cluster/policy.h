@@ -52,7 +52,9 @@ class BalancedPolicy final : public WorkloadPolicy {
   std::optional<Assignment> try_assign(const WorkerPool& workers, const TaskSpec& task) override;
 };
 
-/// "simple" or "balanced"; another name is an `Error` (kInvalidArgument) that lists them.
+/// "balanced" and the others, as a server's --policy takes them.
+[[nodiscard]] std::vector<std::string> policy_names();
+/// One of them; another name is an `Error` (kInvalidArgument) that lists them.
 [[nodiscard]] std::unique_ptr<WorkloadPolicy> make_policy(std::string_view name);
 
 }  // namespace harmonics::inline in_cluster
