@@ -46,6 +46,17 @@ class Docs(unittest.TestCase):
             for block in blocks:
                 self.assertIn(flat(block), compiled, f'{page}: this block is not in {source}')
 
+    def test_what_adding_one_touches_is_there(self):
+        rows = re.findall(r'^\| ([a-z ]+) \| (\d+) \| (`.*`) \|$', (ROOT / 'CONTRIBUTING.md').read_text(), re.M)
+        self.assertGreaterEqual(len(rows), 6)
+        for what, most, files in rows:
+            names = re.findall(r'`([^`]+)`', files)
+            self.assertLessEqual(len(names), int(most), what)
+            for name in names:
+                # What is new has a folder to lie in.
+                place = re.sub(r'/x(_|/).*', '', name)
+                self.assertTrue(any(ROOT.glob(place)), f'one more {what}: {name} is not there')
+
     def test_the_reference_shows_includes_as_users_write_them(self):
         settings = dict(re.findall(r'^(\w+)\s*= *(.*)$', (ROOT / 'docs/Doxyfile').read_text(), re.M))
         folders = [place for place in settings['INPUT'].split() if (ROOT / place).is_dir()]
