@@ -1,6 +1,8 @@
 // harmonics train, harmonics stage and harmonics run.
 #include <harmonics/base/error.h>
 #include <harmonics/base/format.h>
+#include <harmonics/base/listed.h>
+#include <harmonics/transport/binding.h>
 
 #include "command_tree.h"
 #include "shared_options.h"
@@ -8,12 +10,18 @@
 namespace harmonics::inline in_options {
 namespace {
 
-constexpr const char* kTransports = "bus|shm|tcp|grpc|flight";
 constexpr std::int64_t kMaxRestarts = 1'000'000;
 constexpr std::int64_t kMaxSeconds = 1'000'000'000;
 constexpr std::int64_t kMaxParts = 100'000;
 constexpr std::int64_t kMaxReplicas = 1023;
 constexpr std::int64_t kMaxBatches = std::int64_t{1} << 50;
+
+/// "bus|shm|tcp", and the others between processes.
+std::string carriers() {
+  std::string names = "bus";
+  for (const NamedTransport& one : kRemoteTransports) names += format("|{}", one.name);
+  return names;
+}
 
 Binding split_binding(const std::string& text) {
   const std::size_t equals = text.find('=');
@@ -114,8 +122,9 @@ void check_processes(TrainCommand& command, const CLI::Option& restarts) {
     return;
   }
   if (command.transport == "bus") {
-    throw CLI::ValidationError(
-        "--transport", "a bus connects parts of one process: choose shm, tcp, grpc or flight");
+    throw CLI::ValidationError("--transport",
+                               format("a bus connects parts of one process: choose one of {}",
+                                      listed(kRemoteTransports, &NamedTransport::name)));
   }
   if (command.transport.empty()) command.transport = "shm";
 }
@@ -127,7 +136,7 @@ void CommandTree::add_train() {
   add_training(train, train_);
   train.add_flag("--processes", train_.processes, "run every part in a process of its own")
       ->option_text(" ");
-  add_name(train, "--transport", train_.transport, kTransports,
+  add_name(train, "--transport", train_.transport, carriers(),
            "what carries tensors between the parts (bus; with --processes shm)");
   train.add_flag("--compress", train_.compress, "compress tensors between processes")
       ->option_text(" ");

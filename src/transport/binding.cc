@@ -1,21 +1,15 @@
 #include <harmonics/transport/binding.h>
 
-#include <array>
 #include <limits>
 #include <utility>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/base/number_text.h>
 
 namespace harmonics::inline in_transport {
 namespace {
 
-constexpr std::array<std::pair<RemoteTransport, std::string_view>, 4> kNames = {{
-    {RemoteTransport::TCP, "tcp"},
-    {RemoteTransport::GRPC, "grpc"},
-    {RemoteTransport::Flight, "flight"},
-    {RemoteTransport::SharedMemory, "shm"},
-}};
 constexpr std::size_t kMaxHostBytes = 1024;
 
 [[noreturn]] void bad_url(std::string_view url, std::string_view what) {
@@ -108,18 +102,18 @@ void read_setting(std::string_view url, std::string_view text, RemoteBinding& ou
 }  // namespace
 
 std::string_view transport_name(RemoteTransport transport) {
-  for (const auto& [value, name] : kNames) {
+  for (const auto& [value, name] : kRemoteTransports) {
     if (value == transport) return name;
   }
   return "unknown";
 }
 
 RemoteTransport transport_from_name(std::string_view name) {
-  for (const auto& [value, known] : kNames) {
+  for (const auto& [value, known] : kRemoteTransports) {
     if (known == name) return value;
   }
-  fail(ErrorCode::kInvalidArgument, "there is no transport '{}': choose tcp, grpc, flight or shm",
-       name);
+  fail(ErrorCode::kInvalidArgument, "there is no transport '{}': choose one of {}", name,
+       listed(kRemoteTransports, &NamedTransport::name));
 }
 
 RemoteBinding parse_binding(std::string_view url) {

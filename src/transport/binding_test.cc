@@ -53,7 +53,7 @@ TEST(Binding, UrlsReadBackToTheSameBinding) {
 TEST(Binding, WrongUrlsSayWhatIsWrong) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"host:9000/x", "the scheme is missing"},
-      {"udp://host:9000/x", "choose tcp, grpc, flight or shm"},
+      {"udp://host:9000/x", "choose one of shm, tcp, grpc, flight"},
       {"tcp://host/x", "the port is missing"},
       {"tcp://host:70000/x", "'70000' is no port"},
       {"tcp://host:/x", "'' is no port"},

@@ -38,11 +38,9 @@ struct Carrier {
 /// The bus, and every transport plain and compressed, whether this build has it or not.
 inline std::vector<Carrier> carriers() {
   std::vector<Carrier> all = {{"bus", std::nullopt}};
-  for (const RemoteTransport transport : {RemoteTransport::SharedMemory, RemoteTransport::TCP,
-                                          RemoteTransport::GRPC, RemoteTransport::Flight}) {
-    const std::string name(transport_name(transport));
-    all.push_back({name, transport, false});
-    all.push_back({name + "_compressed", transport, true});
+  for (const auto& [transport, name] : kRemoteTransports) {
+    all.push_back({std::string(name), transport, false});
+    all.push_back({std::string(name) + "_compressed", transport, true});
   }
   return all;
 }

@@ -1,6 +1,7 @@
 // Where one boundary meets its other end: host, port, transport; as a struct and as a URL.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,7 +12,20 @@ namespace harmonics::inline in_transport {
 /// What carries a boundary between processes.
 enum class RemoteTransport { TCP, GRPC, Flight, SharedMemory };
 
-/// "tcp", "grpc", "flight", "shm": the scheme of an endpoint URL.
+/// A transport and the scheme of its endpoint URLs.
+struct NamedTransport {
+  RemoteTransport transport;
+  std::string_view name;
+};
+/// All of them, as flags, URLs and tests name them.
+inline constexpr std::array<NamedTransport, 4> kRemoteTransports = {{
+    {RemoteTransport::SharedMemory, "shm"},
+    {RemoteTransport::TCP, "tcp"},
+    {RemoteTransport::GRPC, "grpc"},
+    {RemoteTransport::Flight, "flight"},
+}};
+
+/// The name of one.
 [[nodiscard]] std::string_view transport_name(RemoteTransport transport);
 /// The transport of that scheme; another one is an Error that lists the names.
 [[nodiscard]] RemoteTransport transport_from_name(std::string_view name);
@@ -46,8 +60,8 @@ struct RemoteBinding {
   bool operator==(const RemoteBinding&) const = default;
 };
 
-/// Reads `tcp://host:port/name?compress=1&listen=0&max_message_size=N`; schemes tcp, grpc, flight
-/// and shm, IPv6 addresses in brackets, `%XX` in the name. Anything else is an Error
+/// Reads `tcp://host:port/name?compress=1&listen=0&max_message_size=N`; the schemes of
+/// kRemoteTransports, IPv6 addresses in brackets, `%XX` in the name. Anything else is an Error
 /// (kInvalidArgument) that says which part is wrong.
 [[nodiscard]] RemoteBinding parse_binding(std::string_view url);
 
