@@ -66,10 +66,13 @@ inline NamedTensors train_alone(const HarmonicGraph& graph, std::int64_t epochs)
   return runtime.parameters();
 }
 
+using DataFor = std::function<ProducerPtr(const ProducerNode&)>;
+
 /// A scheduler for one part: boundaries meet where `place` says, everything else is test data.
-inline RemoteScheduler make_part(const HarmonicGraph& part, const RemoteBinding& place,
-                                 const RemoteOptions& options,
-                                 const DeploymentDescriptor& deploy = {}) {
+inline RemoteScheduler make_part(
+    const HarmonicGraph& part, const RemoteBinding& place, const RemoteOptions& options,
+    const DeploymentDescriptor& deploy = {},
+    const DataFor& data = [](const ProducerNode& node) { return test_data(node); }) {
   std::vector<RemoteBinding> entering, leaving;
   const auto at_place = [&](const std::string& name) {
     RemoteBinding binding = place;
@@ -84,7 +87,7 @@ inline RemoteScheduler make_part(const HarmonicGraph& part, const RemoteBinding&
   }
   RemoteScheduler scheduler(part, entering, leaving, deploy, options);
   for (const ProducerNode& node : part.producers()) {
-    if (!is_boundary_name(node.name)) scheduler.bindProducer(node.name, test_data(node));
+    if (!is_boundary_name(node.name)) scheduler.bindProducer(node.name, data(node));
   }
   return scheduler;
 }
