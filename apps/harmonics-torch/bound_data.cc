@@ -27,11 +27,12 @@ std::string with_dtype(const std::string& spec, DType dtype) {
 
 // Batches of `source`: served from memory where it fits, else read ahead by another thread.
 ProducerPtr batches_of(const IndexedProducerPtr& source, const TrainSettings& settings,
-                       bool shuffled) {
+                       BatchLength length, bool shuffled) {
   const auto cached = std::make_shared<CacheProducer>(source);
   ProducerPtr samples = cached;
   if (shuffled) samples = std::make_shared<ShuffleProducer>(std::move(samples));
-  ProducerPtr batches = std::make_shared<BatchProducer>(std::move(samples), settings.batch_size);
+  ProducerPtr batches =
+      std::make_shared<BatchProducer>(std::move(samples), settings.batch_size, length);
   if (cached->caches()) return batches;
   return std::make_shared<PrefetchProducer>(std::move(batches));
 }
@@ -83,15 +84,23 @@ void require_sources(const HarmonicGraph& graph, const NamedSources& sources,
   }
 }
 
-TrainingData make_training_data(const NamedSources& sources, const TrainSettings& settings) {
+BatchLength batch_length(const HarmonicGraph& graph, std::string_view producer) {
+  const NamedExtents& extents = graph.producers()[graph.producer_index(producer).value()].extents;
+  return !extents.empty() && extents.front().position == 0 ? BatchLength::kLongest
+                                                           : BatchLength::kWhole;
+}
+
+TrainingData make_training_data(const HarmonicGraph& graph, const NamedSources& sources,
+                                const TrainSettings& settings) {
   TrainingData data;
   for (const auto& [name, source] : sources) {
+    const BatchLength length = batch_length(graph, name);
     if (settings.test_split > 0) {
       const Split split = train_test_split(source, settings.test_split);
-      data.train[name] = batches_of(split.train, settings, settings.shuffle);
-      data.test[name] = batches_of(split.test, settings, false);
+      data.train[name] = batches_of(split.train, settings, length, settings.shuffle);
+      data.test[name] = batches_of(split.test, settings, length, false);
     } else {
-      data.train[name] = batches_of(source, settings, settings.shuffle);
+      data.train[name] = batches_of(source, settings, length, settings.shuffle);
     }
     data.batches_per_epoch = data.train[name]->size().value_or(0);
   }

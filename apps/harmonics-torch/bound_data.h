@@ -6,8 +6,10 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include <harmonics/data/batch_producer.h>
 #include <harmonics/data/producer.h>
 #include <harmonics/graph/graph.h>
 #include <harmonics/schedule/trainer.h>
@@ -41,8 +43,13 @@ struct TrainingData {
 };
 
 /// Splits every source alike (seed 0, whatever the run's seed is); the train part is shuffled where
-/// the settings say so, and both come in batches.
-[[nodiscard]] TrainingData make_training_data(const NamedSources& sources,
+/// the settings say so, and both come in batches, each of the length that batch_length says.
+[[nodiscard]] TrainingData make_training_data(const HarmonicGraph& graph,
+                                              const NamedSources& sources,
                                               const TrainSettings& settings);
+
+/// Batches are as long as their longest sample where the producer's first extent follows a named
+/// axis.
+[[nodiscard]] BatchLength batch_length(const HarmonicGraph& graph, std::string_view producer);
 
 }  // namespace harmonics::inline in_torch_program

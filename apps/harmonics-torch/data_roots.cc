@@ -82,7 +82,7 @@ std::map<std::string, std::set<Digest>> data_roots(const VerifyCommand& command,
   });
   const TrainSettings settings = settings_of(command, document);
   const NamedSources sources = open_sources(document.graph, bindings);
-  const TrainingData data = make_training_data(sources, settings);
+  const TrainingData data = make_training_data(document.graph, sources, settings);
   const auto seed = static_cast<std::uint64_t>(settings.seed);
   const auto per_epoch =
       static_cast<std::uint64_t>(std::max<std::int64_t>(1, data.batches_per_epoch));

@@ -161,7 +161,7 @@ void print(const ProfileReport& report, OutputStyle output) {
 }  // namespace
 
 int profile(const ProfileCommand& command) {
-  const GraphArgument argument = open_graph_argument(command.graph);
+  const GraphArgument argument = open_graph_argument(command.graph, command.axes);
   ProfileReport report;
   report.graph = argument.graph.name();
   // Times of training must not replace those of inference.

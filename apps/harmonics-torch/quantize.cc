@@ -121,7 +121,7 @@ int quantize(const QuantizeCommand& command) {
   const std::string input = document.graph.layers().front().inputs.at(0);
   require_sources(document.graph, sources, std::vector<std::string>{input});
   const HarmonicGraph graph = resolve_graph(document.graph, sources);
-  const TrainingData data = make_training_data(sources, settings);
+  const TrainingData data = make_training_data(graph, sources, settings);
   StageRow row({graph}, {RuntimeOptions{}});
   load_weights(command.weights, row);
   const Int8Network network =

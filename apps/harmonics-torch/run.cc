@@ -75,8 +75,10 @@ std::optional<NamedTensors> pull(const HarmonicGraph& graph, const NamedProducer
   for (const auto& [name, producer] : producers) {
     const std::optional<Tensor> rows = producer->next();
     if (!rows) return std::nullopt;
-    Shape shape = graph.spec(name).shape;
-    shape.insert(shape.begin(), rows->shape().at(0));
+    const ProducerNode& node = graph.producers()[graph.producer_index(name).value()];
+    const Shape& given = rows->shape();
+    Shape shape = sample_view(node, Shape(given.begin() + 1, given.end())).value_or(*node.shape);
+    shape.insert(shape.begin(), given.at(0));
     batch.emplace(name, rows->reshaped(std::move(shape)));
   }
   return batch;
@@ -93,18 +95,18 @@ NamedProducers batches_of(const HarmonicGraph& graph, const NamedSources& source
   const auto& [first, first_source] = *sources.begin();
   for (const auto& [name, source] : sources) {
     const TensorSpec data = source->sample_spec();
-    const TensorSpec& declared = graph.spec(name);
-    if (element_count(data.shape) != element_count(declared.shape) ||
-        is_floating(data.dtype) != is_floating(declared.dtype)) {
+    const ProducerNode& node = graph.producers()[graph.producer_index(name).value()];
+    if (!sample_view(node, data.shape) || is_floating(data.dtype) != is_floating(node.dtype)) {
       fail(ErrorCode::kInvalidArgument,
-           "producer '{}' is declared as {}, its data has samples of {}", name, spec_text(declared),
-           spec_text(data));
+           "producer '{}' is declared as {} {}, its data has samples of {}", name,
+           dtype_name(node.dtype), graph.shape_text_of(name), spec_text(data));
     }
     if (source->row_count() != first_source->row_count()) {
       fail(ErrorCode::kInvalidArgument, "the data of '{}' has {} rows, that of '{}' has {}", first,
            first_source->row_count(), name, source->row_count());
     }
-    producers[name] = std::make_shared<BatchProducer>(source, batch_size);
+    producers[name] =
+        std::make_shared<BatchProducer>(source, batch_size, batch_length(graph, name));
   }
   return producers;
 }
@@ -201,7 +203,7 @@ int run_watched(const RunCommand& command, InterruptWatch& watch) {
   const NamedSources sources = open_sources(document.graph, bindings);
   const bool measured = has_all_targets(document.graph, sources);
   require_sources(document.graph, sources, needed_producers(document.graph, measured));
-  const HarmonicGraph graph = resolve_graph(document.graph, sources);
+  const HarmonicGraph graph = resolve_graph(document.graph.with_fixed_axes(command.axes), sources);
   const Rows rows{batches_of(graph, with_checked_labels(graph, sources), settings.batch_size),
                   measured, watch};
   watch.check("before the first row; no output was written");

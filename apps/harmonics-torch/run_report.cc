@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 
 #include <harmonics/base/format.h>
 #include <harmonics/base/listed.h>
@@ -82,6 +83,10 @@ void RunReport::add_rows(const NamedTensors& outputs, std::int64_t count) {
   for (const auto& [name, output] : outputs) {
     const Tensor shown = output.slice(0, wanted);
     Tensor& kept = first_rows[name];
+    // Batches of another length (a named axis) are not shown beside the first.
+    const bool fits = !kept.defined() || std::ranges::equal(kept.shape() | std::views::drop(1),
+                                                            shown.shape() | std::views::drop(1));
+    if (!fits) continue;
     kept = kept.defined() ? concat_rows(std::array{kept, shown}) : shown;
   }
 }

@@ -111,6 +111,9 @@ class ScratchFolder {
 };
 
 void append_settings(std::vector<std::string>& words, const TrainCommand& command) {
+  for (const auto& [name, value] : command.axes) {
+    words.insert(words.end(), {"--axis", format("{}={}", name, value)});
+  }
   for (const Binding& binding : command.bindings) {
     words.insert(words.end(), {"--bind", format("{}={}", binding.name, binding.spec)});
   }

@@ -21,8 +21,11 @@ namespace harmonics::inline in_torch_program {
 namespace {
 
 TrainingJob start_job(const TrainCommand& command, const HarpDocument& document) {
-  TrainingJob job{
-      command, merge_settings(document, command.file, command.settings), document.graph, {}, {}};
+  TrainingJob job{command,
+                  merge_settings(document, command.file, command.settings),
+                  document.graph.with_fixed_axes(command.axes),
+                  {},
+                  {}};
   std::vector<std::string> said;
   job.resumed = take_resumed_settings(command, document, job.settings, said);
   for (const std::string& line : said) notice(command, line);
@@ -143,7 +146,7 @@ TrainingJob prepare_job(const TrainCommand& command) {
   const NamedSources sources = open_sources(job.graph, bindings);
   require_sources(job.graph, sources, producer_names(job.graph));
   job.graph = resolve_graph(job.graph, sources);
-  job.data = make_training_data(with_checked_labels(job.graph, sources), job.settings);
+  job.data = make_training_data(job.graph, with_checked_labels(job.graph, sources), job.settings);
   say_another_length(job);
   return job;
 }
@@ -178,13 +181,14 @@ TrainingJob prepare_part_job(const StageCommand& stage, const TrainCommand& comm
       stage.plan.empty() ? partition_graph(job.graph, static_cast<std::size_t>(count))
                          : partition_graph(job.graph, plan);
   part = parts.at(static_cast<std::size_t>(stage.part));
-  job.data =
-      make_training_data(with_checked_labels(job.graph, open(producer_names(part))), job.settings);
+  job.data = make_training_data(
+      job.graph, with_checked_labels(job.graph, open(producer_names(part))), job.settings);
   if (job.data.batches_per_epoch == 0) job.data.batches_per_epoch = stage.batches_per_epoch;
   if (job.data.batches_per_epoch == 0 && job.settings.schedule == "cosine" && !bindings.empty()) {
     // The data of another part tells how long the schedule is, where this machine has it.
     job.data.batches_per_epoch =
-        make_training_data(open({bindings.front().name}), job.settings).batches_per_epoch;
+        make_training_data(job.graph, open({bindings.front().name}), job.settings)
+            .batches_per_epoch;
   }
   say_another_length(job);
   return job;

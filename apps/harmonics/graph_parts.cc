@@ -19,6 +19,7 @@ struct Crossing {
   std::size_t from = 0;
   std::size_t to = 0;
   TensorSpec sample;
+  std::string shape;
   bool gradient = false;
 };
 
@@ -32,7 +33,8 @@ std::vector<Crossing> crossings(const std::vector<HarmonicGraph>& parts) {
     for (const ProducerNode& node : parts[to].producers()) {
       for (std::size_t from = 0; from < to; ++from) {
         if (!sends(parts[from], node.name)) continue;
-        found.push_back({node.name, from, to, parts[to].spec(node.name), node.gradient_slots > 0});
+        found.push_back({node.name, from, to, parts[to].spec(node.name),
+                         parts[to].shape_text_of(node.name), node.gradient_slots > 0});
       }
     }
   }
@@ -69,7 +71,8 @@ std::string table_text(const std::vector<HarmonicGraph>& parts, bool colour) {
                    {}};
   for (const Crossing& one : crossings(parts)) {
     boundaries.rows.push_back({one.name, format("{}", one.from), format("{}", one.to),
-                               spec_text(one.sample), with_thousands(byte_count(one.sample)),
+                               format("{} {}", dtype_name(one.sample.dtype), one.shape),
+                               with_thousands(byte_count(one.sample)),
                                one.gradient ? "yes" : "no"});
   }
   return table.text(colour) +
@@ -107,8 +110,8 @@ Json parts_json(const std::vector<HarmonicGraph>& parts) {
 }  // namespace
 
 int graph_parts(const GraphPartsCommand& command) {
-  const std::vector<HarmonicGraph> parts =
-      partition_graph(load_harp(command.file), static_cast<std::size_t>(command.parts));
+  const std::vector<HarmonicGraph> parts = partition_graph(
+      load_harp(command.file).with_axes(command.axes), static_cast<std::size_t>(command.parts));
   switch (command.output) {
     case OutputStyle::kTable:
       write_text(TextStream::kOutput, table_text(parts, wants_colour(TextStream::kOutput)));

@@ -16,18 +16,24 @@ constexpr const char* kUnknown = "?";
 struct LayerRow {
   const LayerNode& node;
   std::optional<TensorSpec> output;
+  /// As .harp spells it, with the names of axes.
+  std::string shape;
+  bool named = false;
   std::int64_t parameters = 0;
   double flops = 0;
 };
 
 LayerRow row_of(const HarmonicGraph& graph, std::size_t index) {
-  LayerRow row{graph.layers()[index], std::nullopt, 0, 0};
+  LayerRow row{graph.layers()[index], std::nullopt, {}, false, 0, 0};
   if (!graph.resolved()) return row;
   const LayerShape& shape = graph.layer_shape(index);
   row.output = shape.output;
+  row.shape = graph.shape_text_of(row.node.name);
+  row.named = !graph.named_extents(row.node.name).empty();
   row.flops = shape.flops;
   for (const ParameterSpec& parameter : shape.parameters) {
-    if (parameter.trainable) row.parameters += element_count(parameter.shape);
+    const bool owned = parameter.tied_to.empty() || parameter.away;
+    if (parameter.trainable && owned) row.parameters += element_count(parameter.shape);
   }
   return row;
 }
@@ -47,7 +53,7 @@ std::string type_text(const LayerNode& node) {
 // "image: float32 {64}"
 std::string producer_text(const ProducerNode& node) {
   return format("{} {} {}", node.name, dtype_name(node.dtype),
-                node.shape ? shape_text(*node.shape) : kUnknown);
+                node.shape ? named_shape_text(*node.shape, node.extents) : kUnknown);
 }
 
 std::string consumer_text(const ConsumerNode& node) {
@@ -67,6 +73,15 @@ std::string listing(const char* title, const Nodes& nodes, Text text) {
   return lines;
 }
 
+// " with T = 128": what the costs stand for.
+std::string axis_values_text(const HarmonicGraph& graph) {
+  std::string text;
+  for (const AxisNode& axis : graph.axes()) {
+    text += format("{}{} = {}", text.empty() ? " with " : ", ", axis.name, axis.value);
+  }
+  return text;
+}
+
 std::string table_text(const HarmonicGraph& graph, bool colour) {
   bool grouped = false;
   for (const LayerNode& node : graph.layers()) grouped |= !node.group.empty();
@@ -77,20 +92,22 @@ std::string table_text(const HarmonicGraph& graph, bool colour) {
   for (std::size_t i = 0; i < graph.layers().size(); ++i) {
     const LayerRow row = row_of(graph, i);
     const bool known = row.output.has_value();
-    table.rows.push_back({row.node.name, type_text(row.node),
-                          known ? shape_text(row.output->shape) : kUnknown,
+    table.rows.push_back({row.node.name, type_text(row.node), known ? row.shape : kUnknown,
                           known ? with_thousands(row.parameters) : kUnknown,
                           known ? in_short(row.flops) : kUnknown});
     if (grouped) table.rows.back().push_back(row.node.group);
   }
   std::string text = bold(graph.name(), colour) + "\n\n";
+  text += listing("axis", graph.axes(),
+                  [](const AxisNode& axis) { return format("{} <= {}", axis.name, axis.ceiling); });
   text += listing("producer", graph.producers(), producer_text);
   text += listing("consumer", graph.consumers(), consumer_text);
   text += listing("loss", graph.taps(), tap_text);
   text += format("\n{}\n", table.text(colour));
   if (graph.resolved()) {
-    return text + format("{} layers, {} parameters, {} flops per sample\n", graph.layers().size(),
-                         with_thousands(graph.parameter_count()), in_short(total_flops(graph)));
+    return text + format("{} layers, {} parameters, {} flops per sample{}\n", graph.layers().size(),
+                         with_thousands(graph.parameter_count()), in_short(total_flops(graph)),
+                         axis_values_text(graph));
   }
   return text + format("{} layers; shapes follow from the data that is bound to {}\n",
                        graph.layers().size(), listed(graph.unresolved()));
@@ -111,6 +128,7 @@ Json layer_json(const LayerRow& row) {
   json.set("inputs", std::move(inputs));
   if (row.output) {
     json.set("output", shape_json(row.output->shape)).set("dtype", dtype_name(row.output->dtype));
+    if (row.named) json.set("named_output", row.shape);
     json.set("parameters", row.parameters).set("flops", row.flops);
   }
   return json;
@@ -121,7 +139,7 @@ Json tensors_json(const HarmonicGraph& graph, std::size_t index) {
   Json tensors = Json::array();
   for (const ParameterSpec& parameter : graph.layer_shape(index).parameters) {
     tensors.push(Json()
-                     .set("name", format("{}.{}", graph.layers()[index].name, parameter.name))
+                     .set("name", parameter_name(graph.layers()[index], parameter))
                      .set("shape", shape_json(parameter.shape))
                      .set("trainable", parameter.trainable));
   }
@@ -134,6 +152,9 @@ Json graph_json(const HarmonicGraph& graph) {
     Json json;
     json.set("name", node.name).set("dtype", dtype_name(node.dtype));
     json.set("shape", node.shape ? shape_json(*node.shape) : Json());
+    if (!node.extents.empty()) {
+      json.set("named_shape", named_shape_text(*node.shape, node.extents));
+    }
     producers.push(std::move(json));
   }
   Json layers = Json::array();
@@ -157,6 +178,11 @@ Json graph_json(const HarmonicGraph& graph) {
   }
   Json json;
   json.set("name", graph.name()).set("resolved", graph.resolved());
+  Json axes = Json::array();
+  for (const AxisNode& axis : graph.axes()) {
+    axes.push(Json().set("name", axis.name).set("ceiling", axis.ceiling).set("value", axis.value));
+  }
+  if (!graph.axes().empty()) json.set("axes", std::move(axes));
   json.set("producers", std::move(producers)).set("layers", std::move(layers));
   json.set("consumers", std::move(consumers)).set("losses", std::move(taps));
   if (graph.resolved()) {
@@ -168,7 +194,7 @@ Json graph_json(const HarmonicGraph& graph) {
 }  // namespace
 
 int graph_show(const GraphShowCommand& command) {
-  const HarmonicGraph graph = load_harp(command.file);
+  const HarmonicGraph graph = load_harp(command.file).with_fixed_axes(command.axes);
   switch (command.output) {
     case OutputStyle::kTable:
       write_text(TextStream::kOutput, table_text(graph, wants_colour(TextStream::kOutput)));

@@ -140,7 +140,7 @@ void print(const PlanCommand& command, const PlanReport& report, const Plan& pla
 }  // namespace
 
 int plan(const PlanCommand& command) {
-  const GraphArgument argument = open_graph_argument(command.graph);
+  const GraphArgument argument = open_graph_argument(command.graph, command.axes);
   const PlanRequest request = request_of(command, argument.model);
   const PlannerOptions options = planner_options(command);
   expect_files(command);

@@ -49,6 +49,7 @@ void CommandTree::add_graph() {
 
   CLI::App& show = *graph.add_subcommand("show", "lists the layers of a graph");
   add_model_file(show, show_.file);
+  add_axes(show, show_.axes, "show shapes and costs at a length of a named axis (repeatable)");
   add_output(show, show_.output);
   show.footer(example("  harmonics graph show examples/lenet.harp"));
   show.callback([this] { command_ = show_; });
@@ -60,6 +61,7 @@ void CommandTree::add_graph() {
 
   CLI::App& parts = *graph.add_subcommand("parts", "lists the parts of a cut graph and boundaries");
   add_model_file(parts, parts_.file);
+  add_axes(parts, parts_.axes, "cut for a length of a named axis (its ceiling; repeatable)");
   add_whole(parts, "--parts", parts_.parts, {1, 100'000}, "cut the graph into so many parts (2)");
   add_output(parts, parts_.output);
   parts.footer(example(

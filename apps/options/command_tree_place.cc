@@ -82,6 +82,8 @@ void CommandTree::add_profile() {
   ProfileCommand& p = profile_;
   CLI::Option* graph = add_graph_argument(profile, p.graph);
   graph->option_text("(required)");
+  add_axes(profile, p.axes,
+           "the length of a named axis that is measured (its ceiling; repeatable)");
   add_choice(profile, "--backend", p.backend, "cpu|gpu|fpga", "what computes (cpu)");
   add_whole(profile, "--device", p.device_index, {0, kMaxDevices - 1}, "which GPU (0)");
   add_list(
@@ -150,6 +152,7 @@ void CommandTree::add_plan() {
   CLI::App& plan = *root_.add_subcommand("plan", "places the layers of a graph on machines");
   PlanCommand& p = plan_;
   add_graph_argument(plan, p.graph)->required()->option_text("(required)");
+  add_axes(plan, p.axes, "the length of a named axis for which to cut (its ceiling; repeatable)");
   add_text(plan, "--model-name", p.model, "NAME", "model name in the files (the graph's)");
   add_text(plan, "--dtype", p.dtype,
            "torch.float32|torch.bfloat16|torch.float16|torch.float64|torch.int8",

@@ -31,6 +31,14 @@ Binding split_binding(const std::string& text) {
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
+AxisValues::value_type split_axis(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    fail(ErrorCode::kInvalidArgument, "'{}' is not of the form T=128", text);
+  }
+  return {text.substr(0, equals), whole_number(text.substr(equals + 1), 1, kMaxAxisCeiling)};
+}
+
 }  // namespace
 
 void add_bindings(CLI::App& app, const std::string& flag, std::vector<Binding>& bindings,
@@ -51,6 +59,22 @@ void add_bindings(CLI::App& app, const std::string& flag, std::vector<Binding>& 
       ->type_name("NAME=SPEC")
       ->allow_extra_args(false)
       ->check(check_by([](const std::string& text) { static_cast<void>(split_binding(text)); }));
+}
+
+void add_axes(CLI::App& app, AxisValues& axes, const std::string& help) {
+  app.add_option_function<std::vector<std::string>>(
+         "--axis",
+         [&axes](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) {
+             if (axes.insert(split_axis(text)).second) continue;
+             throw CLI::ValidationError("--axis",
+                                        format("'{}' is given twice", split_axis(text).first));
+           }
+         },
+         help)
+      ->type_name("NAME=N")
+      ->allow_extra_args(false)
+      ->check(check_by([](const std::string& text) { static_cast<void>(split_axis(text)); }));
 }
 
 void add_setting(CLI::App& app, const TrainSettingRule& rule, std::vector<Setting>& settings) {
@@ -82,6 +106,7 @@ namespace {
 void add_training(CLI::App& app, TrainCommand& command) {
   add_model_file(app, command.file);
   add_bindings(app, "--bind", command.bindings, "data of a producer (repeatable)");
+  add_axes(app, command.axes, "one length for a named axis in all batches (repeatable)");
   for (const TrainSettingRule& rule : train_setting_rules()) {
     add_setting(app, rule, command.settings);
   }
@@ -205,6 +230,7 @@ void CommandTree::add_run() {
       ->required()
       ->option_text("FILE (required)");
   add_bindings(run, "--bind", run_.bindings, "data of a producer (repeatable)");
+  add_axes(run, run_.axes, "one length for a named axis in all batches (repeatable)");
   add_bindings(run, "--out", run_.outputs, "write a consumer's rows to a file (repeatable)");
   for (const char* key : {"batch_size", "parts", "threads", "backend"}) {
     add_setting(run, *find_train_setting_rule(key), run_.settings);

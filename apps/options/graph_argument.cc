@@ -18,7 +18,7 @@ std::string published_name(const std::string& name) {
 
 }  // namespace
 
-GraphArgument open_graph_argument(const std::filesystem::path& text) {
+GraphArgument open_graph_argument(const std::filesystem::path& text, const AxisValues& axes) {
   if (std::filesystem::exists(text)) {
     HarmonicGraph graph = load_harp(text);
     if (!graph.resolved()) {
@@ -27,14 +27,14 @@ GraphArgument open_graph_argument(const std::filesystem::path& text) {
            graph.unresolved().front());
     }
     std::string name = graph.name();
-    return {std::move(graph), std::move(name)};
+    return {axes.empty() ? std::move(graph) : graph.with_axes(axes), std::move(name)};
   }
   const std::vector<std::string> names = zoo_names();
   if (std::ranges::find(names, text.string()) == names.end()) {
     fail(ErrorCode::kNotFound, "there is no file '{}', and the zoo has only {}", text.string(),
          listed(names));
   }
-  return {zoo_graph(text.string()), published_name(text.string())};
+  return {zoo_graph(text.string()).with_axes(axes), published_name(text.string())};
 }
 
 }  // namespace harmonics::inline in_options

@@ -15,6 +15,9 @@ namespace harmonics::inline in_options {
 void add_bindings(CLI::App& app, const std::string& flag, std::vector<Binding>& bindings,
                   const std::string& help);
 
+/// --axis NAME=N, repeatable; a name that is given twice is wrong usage.
+void add_axes(CLI::App& app, AxisValues& axes, const std::string& help);
+
 /// The flag of a setting of training, in the order given.
 void add_setting(CLI::App& app, const TrainSettingRule& rule, std::vector<Setting>& settings);
 

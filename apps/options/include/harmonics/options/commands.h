@@ -18,6 +18,8 @@ namespace harmonics::inline in_options {
 /// harmonics graph show
 struct GraphShowCommand {
   std::filesystem::path file;
+  /// Named axes that are shown at a length; others by name.
+  AxisValues axes;
   OutputStyle output = OutputStyle::kTable;
 };
 
@@ -29,6 +31,7 @@ struct GraphCheckCommand {
 /// harmonics graph parts
 struct GraphPartsCommand {
   std::filesystem::path file;
+  AxisValues axes;
   std::int64_t parts = 2;
   OutputStyle output = OutputStyle::kTable;
 };
@@ -68,6 +71,8 @@ struct SecureFlags {
 struct TrainCommand {
   std::filesystem::path file;
   std::vector<Binding> bindings;
+  /// Named axes that have one length in this run.
+  AxisValues axes = {};
   /// The flags that were given out of train_setting_rules(), as key and text; `line` is 0.
   std::vector<Setting> settings;
   /// Empty: none.
@@ -135,6 +140,8 @@ struct RunCommand {
   std::filesystem::path weights;
   std::vector<Binding> bindings;
   std::vector<Binding> outputs;
+  /// Named axes that have one length in this run.
+  AxisValues axes = {};
   /// batch_size, parts, threads and backend, where given.
   std::vector<Setting> settings;
   SecureFlags secure = {};
@@ -148,6 +155,8 @@ enum class ProfiledOptimizer { kSgd, kAdam, kAdamW };
 struct ProfileCommand {
   /// A .harp file or a name of the zoo; empty with `serve`.
   std::filesystem::path graph;
+  /// The lengths of named axes that are measured; others: the file's.
+  AxisValues axes;
   ProfiledBackend backend = ProfiledBackend::kCpu;
   std::int64_t device_index = 0;
   std::vector<std::int64_t> batch_sizes = {8};
@@ -180,6 +189,8 @@ struct ProfileCommand {
 struct PlanCommand {
   /// A .harp file or a name of the zoo.
   std::filesystem::path graph;
+  /// The lengths of named axes for which the graph is cut; others: the file's.
+  AxisValues axes;
   /// Empty: by the graph.
   std::string model;
   std::string dtype = "torch.float32";

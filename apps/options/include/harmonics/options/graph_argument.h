@@ -17,7 +17,8 @@ struct GraphArgument {
 
 /// Reads the file of that name or, where there is none, takes the network of that name from the
 /// zoo. Neither is an Error, and so is a graph with producers of unknown shape, since nothing can
-/// be measured or cut then.
-[[nodiscard]] GraphArgument open_graph_argument(const std::filesystem::path& text);
+/// be measured or cut then. Its shapes are worked out at these lengths of named axes.
+[[nodiscard]] GraphArgument open_graph_argument(const std::filesystem::path& text,
+                                                const AxisValues& axes = {});
 
 }  // namespace harmonics::inline in_options
