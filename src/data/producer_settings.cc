@@ -26,10 +26,7 @@ std::string decoded(std::string_view text) {
 
 ProducerSettings::ProducerSettings(std::string_view spec) : spec_(spec) {
   const std::size_t colon = spec.find(':');
-  if (colon == std::string_view::npos) {
-    fail(ErrorCode::kInvalidArgument,
-         "'{}' names no kind of data: write csv:PATH, idx:PATH or synthetic:?size=N", spec);
-  }
+  if (colon == std::string_view::npos) return;
   scheme_ = spec.substr(0, colon);
   const std::string_view rest = spec.substr(colon + 1);
   const std::size_t question = rest.find('?');

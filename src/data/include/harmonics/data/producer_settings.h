@@ -21,7 +21,8 @@ namespace harmonics::inline in_data {
 /// throw an Error that names the setting for a value that it cannot have.
 class ProducerSettings {
  public:
-  /// A text without a scheme, or a setting without a value or given twice, is an Error.
+  /// A text without a scheme has an empty one, which nobody knows. A setting without a value or
+  /// given twice is an Error.
   explicit ProducerSettings(std::string_view spec);
 
   [[nodiscard]] const std::string& scheme() const { return scheme_; }
