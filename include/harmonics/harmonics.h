@@ -74,6 +74,7 @@
 #include <harmonics/data/map_producer.h>
 #include <harmonics/data/memory_consumer.h>
 #include <harmonics/data/memory_producer.h>
+#include <harmonics/data/npy_producer.h>
 #include <harmonics/data/open_producer.h>
 #include <harmonics/data/prefetch_producer.h>
 #include <harmonics/data/producer.h>

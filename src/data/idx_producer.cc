@@ -1,76 +1,14 @@
 #include <harmonics/data/idx_producer.h>
 
 #include <array>
-#include <bit>
 #include <cmath>
-#include <cstring>
-#include <limits>
 #include <string>
-#include <type_traits>
 #include <vector>
+
+#include "element_conversion.h"
 
 namespace harmonics::inline in_data {
 namespace {
-
-// Reads `count` big-endian elements from `in`; false when one does not fit.
-using Convert = bool (*)(const char* in, std::size_t count, double scale, std::byte* out);
-
-template <std::size_t kBytes>
-using UnsignedOf = std::conditional_t<
-    kBytes == 1, std::uint8_t,
-    std::conditional_t<kBytes == 2, std::uint16_t,
-                       std::conditional_t<kBytes == 4, std::uint32_t, std::uint64_t>>>;
-
-template <typename T>
-T from_big_endian(const char* at) {
-  UnsignedOf<sizeof(T)> value = 0;
-  for (std::size_t i = 0; i < sizeof(T); ++i) {
-    value = static_cast<decltype(value)>((std::uint64_t{value} << 8) |
-                                         static_cast<unsigned char>(at[i]));
-  }
-  return std::bit_cast<T>(value);
-}
-
-template <typename From, typename To>
-bool convert(const char* in, std::size_t count, double scale, std::byte* out) {
-  for (std::size_t i = 0; i < count; ++i, in += sizeof(From), out += sizeof(To)) {
-    const From value = from_big_endian<From>(in);
-    To element{};
-    if constexpr (std::is_floating_point_v<To>) {
-      element = scale == 1.0 ? static_cast<To>(value)
-                             : static_cast<To>(static_cast<double>(value) * scale);
-    } else if constexpr (std::is_floating_point_v<From>) {
-      // The bounds are powers of two, exact as floats; NaN fails both comparisons.
-      constexpr auto kPastEnd = 2 * static_cast<From>(std::numeric_limits<To>::max() / 2 + 1);
-      if (!(value >= static_cast<From>(std::numeric_limits<To>::min()) && value < kPastEnd) ||
-          value != std::trunc(value)) {
-        return false;
-      }
-      element = static_cast<To>(value);
-    } else {
-      element = static_cast<To>(value);
-      if (static_cast<std::int64_t>(element) != static_cast<std::int64_t>(value)) return false;
-    }
-    std::memcpy(out, &element, sizeof(To));
-  }
-  return true;
-}
-
-template <typename From>
-Convert convert_to(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32: return convert<From, float>;
-    case DType::kFloat64: return convert<From, double>;
-    case DType::kInt64: return convert<From, std::int64_t>;
-    case DType::kInt32: return convert<From, std::int32_t>;
-    case DType::kInt8: return convert<From, std::int8_t>;
-    case DType::kUInt8: return convert<From, std::uint8_t>;
-    case DType::kBFloat16:
-    case DType::kFloat16:
-    case DType::kBool: break;
-  }
-  return nullptr;
-}
 
 struct ElementType {
   unsigned char code;
@@ -80,12 +18,12 @@ struct ElementType {
 };
 
 constexpr std::array<ElementType, 6> kElementTypes = {{
-    {0x08, 1, DType::kUInt8, convert_to<std::uint8_t>},
-    {0x09, 1, DType::kInt8, convert_to<std::int8_t>},
-    {0x0B, 2, DType::kInt32, convert_to<std::int16_t>},
-    {0x0C, 4, DType::kInt32, convert_to<std::int32_t>},
-    {0x0D, 4, DType::kFloat32, convert_to<float>},
-    {0x0E, 8, DType::kFloat64, convert_to<double>},
+    {0x08, 1, DType::kUInt8, convert_to<std::uint8_t, std::endian::big>},
+    {0x09, 1, DType::kInt8, convert_to<std::int8_t, std::endian::big>},
+    {0x0B, 2, DType::kInt32, convert_to<std::int16_t, std::endian::big>},
+    {0x0C, 4, DType::kInt32, convert_to<std::int32_t, std::endian::big>},
+    {0x0D, 4, DType::kFloat32, convert_to<float, std::endian::big>},
+    {0x0E, 8, DType::kFloat64, convert_to<double, std::endian::big>},
 }};
 
 const ElementType& element_type(const ByteSource& file, const std::array<char, 4>& magic) {
@@ -139,7 +77,7 @@ IdxProducer::Table::Table(ByteSourcePtr opened, const IdxOptions& options)
   file.read_at(magic.size(), std::span(lengths).first(4 * axes));
   Shape shape;
   for (std::size_t i = 0; i < axes; ++i) {
-    shape.push_back(from_big_endian<std::uint32_t>(lengths.data() + 4 * i));
+    shape.push_back(element_at<std::uint32_t, std::endian::big>(lengths.data() + 4 * i));
   }
   const auto bytes = static_cast<std::uint64_t>(element_count(shape));
   if (bytes > (file.size() - data_offset) / type.bytes ||
@@ -185,18 +123,12 @@ std::string IdxProducer::place_of(std::int64_t row, std::size_t element) const {
 }
 
 void IdxProducer::require_numbers(std::int64_t row, const std::byte* sample) const {
-  const auto require = [&]<typename Real>(Real value) {
-    for (std::size_t i = 0; i < table_->row_elements; ++i) {
-      std::memcpy(&value, sample + i * sizeof(Real), sizeof(Real));
-      if (!std::isnan(value)) continue;
-      fail(ErrorCode::kInvalidArgument,
-           "{}: NaN is no number to compute with: mend it, leave the sample out, or accept it with "
-           "nan=allow",
-           place_of(row, i));
-    }
-  };
-  if (table_->spec.dtype == DType::kFloat32) require(float{});
-  if (table_->spec.dtype == DType::kFloat64) require(double{});
+  if (const auto element = first_nan(table_->spec.dtype, sample, table_->row_elements)) {
+    fail(ErrorCode::kInvalidArgument,
+         "{}: NaN is no number to compute with: mend it, leave the sample out, or accept it with "
+         "nan=allow",
+         place_of(row, *element));
+  }
 }
 
 void IdxProducer::read(std::span<const std::int64_t> rows, std::span<std::byte> out) {

@@ -7,6 +7,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/data/csv_producer.h>
 #include <harmonics/data/idx_producer.h>
+#include <harmonics/data/npy_producer.h>
 #include <harmonics/data/producer_settings.h>
 #include <harmonics/data/synthetic_producer.h>
 
@@ -41,6 +42,13 @@ IndexedProducerPtr open_idx(const ProducerSettings& settings, const OpenBytes& o
   return std::make_shared<IdxProducer>(settings.bytes(open), options);
 }
 
+IndexedProducerPtr open_npy(const ProducerSettings& settings, const OpenBytes& open) {
+  settings.allow({"dtype", "scale", "nan"});
+  const NpyOptions options{settings.dtype(), settings.number<double>("scale").value_or(1.0),
+                           allows_nan(settings)};
+  return std::make_shared<NpyProducer>(settings.bytes(open), options);
+}
+
 IndexedProducerPtr open_synthetic(const ProducerSettings& settings, const OpenBytes&) {
   settings.allow({"shape", "size", "kind", "below", "dtype", "seed"});
   const auto size = settings.number<std::int64_t>("size");
@@ -61,7 +69,7 @@ IndexedProducerPtr open_synthetic(const ProducerSettings& settings, const OpenBy
 struct Schemes {
   std::mutex mutex;
   std::map<std::string, OpenScheme, std::less<>> known = {
-      {"csv", open_csv}, {"idx", open_idx}, {"synthetic", open_synthetic}};
+      {"csv", open_csv}, {"idx", open_idx}, {"npy", open_npy}, {"synthetic", open_synthetic}};
 };
 
 Schemes& schemes() {

@@ -66,9 +66,9 @@ TEST_F(OpenProducerTest, Synthetic) {
 }
 
 TEST_F(OpenProducerTest, RefusalsListWhatThereIs) {
-  EXPECT_THAT(error("parquet:a"), HasSubstr("csv, idx, synthetic"));
-  EXPECT_THAT(error("a.csv"), HasSubstr("csv, idx, synthetic"));
-  EXPECT_THAT(error(""), HasSubstr("csv, idx, synthetic"));
+  EXPECT_THAT(error("parquet:a"), HasSubstr("csv, idx, npy, synthetic"));
+  EXPECT_THAT(error("a.csv"), HasSubstr("csv, idx, npy, synthetic"));
+  EXPECT_THAT(error(""), HasSubstr("csv, idx, npy, synthetic"));
   EXPECT_THAT(
       error("csv:a.csv?colums=1"),
       HasSubstr("no setting 'colums'; there are columns, dtype, scale, shape, header, delimiter"));

@@ -16,6 +16,7 @@
 #include <harmonics/data/idx_producer.h>
 #include <harmonics/data/map_producer.h>
 #include <harmonics/data/memory_producer.h>
+#include <harmonics/data/npy_producer.h>
 #include <harmonics/data/open_producer.h>
 #include <harmonics/data/prefetch_producer.h>
 #include <harmonics/data/shuffle_producer.h>
@@ -50,6 +51,15 @@ std::shared_ptr<IdxProducer> idx() {
   for (int i = 0; i < 30; ++i) bytes += static_cast<char>(i * 7);
   static const auto path = folder().write("images.idx", bytes);
   return std::make_shared<IdxProducer>(path, IdxOptions{DType::kFloat32, 1.0 / 255});
+}
+
+ProducerPtr npy() {
+  std::string bytes = std::string("\x93NUMPY\1\0\x46\0", 10) +
+                      "{'descr': '|i1', 'fortran_order': False, 'shape': (5, 2, 3), }";
+  bytes.resize(80, ' ');
+  for (int i = 0; i < 30; ++i) bytes += static_cast<char>(i * 7);
+  static const auto path = folder().write("array.npy", bytes);
+  return std::make_shared<NpyProducer>(path);
 }
 
 std::shared_ptr<MemoryProducer> memory() {
@@ -113,6 +123,7 @@ struct Case {
 const std::vector<Case> kCases = {
     {"Csv", csv},
     {"Idx", idx},
+    {"Npy", npy},
     {"Memory", memory},
     {"MemoryEmpty",
      [] {

@@ -13,6 +13,7 @@ namespace harmonics::inline in_data {
 ///
 ///   csv:PATH?columns=0-63&dtype=float32&scale=0.0625&shape=1x8x8&header=auto&delimiter=,&nan=allow
 ///   idx:PATH?dtype=float32&scale=0.00392&nan=allow
+///   npy:PATH?dtype=float32&scale=0.00392&nan=allow
 ///   synthetic:?shape=3x32x32&size=1000&kind=uniform&dtype=float32&seed=1
 ///   synthetic:?size=1000&kind=integers&below=10
 ///
