@@ -196,8 +196,16 @@ RunReport compute_int8(const RunCommand& command, const HarmonicGraph& graph,
   return report;
 }
 
-int run_watched(const RunCommand& command, InterruptWatch& watch) {
-  const HarpDocument document = load_harp_document(command.file);
+int run_watched(const RunCommand& given, InterruptWatch& watch) {
+  const HarpDocument document = load_harp_document(given.file);
+  RunCommand command = given;
+  command.weights = merge_weights(document, command.file, command.weights);
+  if (command.weights.empty()) {
+    fail(ErrorCode::kInvalidArgument,
+         "'{}' names no weights: give --weights FILE, or write 'weights {{ file = \"…\"; }}' into "
+         "it",
+         command.file.string());
+  }
   const TrainSettings settings = merge_settings(document, command.file, command.settings);
   const auto bindings = merge_bindings(document, command.file, command.bindings);
   const NamedSources sources = open_sources(document.graph, bindings);

@@ -26,6 +26,7 @@ TrainingJob start_job(const TrainCommand& command, const HarpDocument& document)
                   document.graph.with_fixed_axes(command.axes),
                   {},
                   {}};
+  job.command.weights = merge_weights(document, command.file, command.weights);
   std::vector<std::string> said;
   job.resumed = take_resumed_settings(command, document, job.settings, said);
   for (const std::string& line : said) notice(command, line);

@@ -124,7 +124,8 @@ void add_training(CLI::App& app, TrainCommand& command) {
       ->option_text(" ")
       ->needs(checkpoint);
   add_path(app, "--metrics", command.metrics, "append a JSON line per step and epoch to a file");
-  add_path(app, "--weights", command.weights, "start weights from a safetensors file");
+  add_path(app, "--weights", command.weights,
+           "start weights: safetensors, GGUF or a map (those that FILE names)");
   add_whole(app, "--restarts", command.restarts, {0, kMaxRestarts},
             "go back to the last checkpoint so often when a process of the run dies (3)");
   add_output(app, command.output);
@@ -226,9 +227,8 @@ void CommandTree::add_stage() {
 void CommandTree::add_run() {
   CLI::App& run = *root_.add_subcommand("run", "computes the outputs of a trained graph");
   add_model_file(run, run_.file);
-  add_path(run, "--weights", run_.weights, "weights: a checkpoint or any safetensors file")
-      ->required()
-      ->option_text("FILE (required)");
+  add_path(run, "--weights", run_.weights,
+           "weights: a checkpoint, safetensors, GGUF or a map (those that FILE names)");
   add_bindings(run, "--bind", run_.bindings, "data of a producer (repeatable)");
   add_axes(run, run_.axes, "one length for a named axis in all batches (repeatable)");
   add_bindings(run, "--out", run_.outputs, "write a consumer's rows to a file (repeatable)");
@@ -237,11 +237,11 @@ void CommandTree::add_run() {
   }
   add_secure(run, run_.secure, true);
   add_output(run, run_.output);
-  run.footer(
-      example("  harmonics run examples/digits.harp --weights digits.safetensors \\\n"
-              "    --out prediction=csv:predictions.csv\n\n"
-              "Data that the file binds need not be bound again. With targets bound, loss and "
-              "accuracy are printed."));
+  run.footer(example(
+      "  harmonics run examples/digits.harp --weights digits.safetensors \\\n"
+      "    --out prediction=csv:predictions.csv\n\n"
+      "Data and weights that the file names need not be given again. With targets bound, loss and "
+      "accuracy are printed."));
   run.callback([this] { command_ = run_; });
 }
 

@@ -26,6 +26,7 @@ HarpDocument parse_harp_document(std::string_view text, std::string_view origin_
   HarpDocument document;
   document.data = std::move(tree.data);
   document.train = std::move(tree.train);
+  document.weights = std::move(tree.weights);
   document.graph = bind_harp(source, std::move(tree));
   return document;
 }

@@ -37,10 +37,10 @@ TEST(HarpErrors, ShowTheLineWithACaret) {
 }
 
 TEST(HarpErrors, CaretFollowsTabsAndUtf8) {
-  EXPECT_EQ(
-      error_of("\t\"é\" x"),
-      "m.harp:1:2: expected axis, producer, consumer, layer, group, repeat, cycle, data or train\n"
-      "    \t\"é\" x\n    \t^");
+  EXPECT_EQ(error_of("\t\"é\" x"),
+            "m.harp:1:2: expected axis, producer, consumer, layer, group, repeat, cycle, data, "
+            "train or weights\n"
+            "    \t\"é\" x\n    \t^");
   EXPECT_THAT(error_of("data { s = \"é\" ]; }"), HasSubstr("m.harp:1:16: "));
   EXPECT_THAT(error_of("data { s = \"é\" ]; }"), HasSubstr("\n                   ^"));
 }
@@ -130,9 +130,9 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"group g { layer x;", "1:9: this block is not closed"},
         Mistake{"harmonic g { producer x;", "1:12: this block is not closed"},
         Mistake{"harmonic g { } producer x;",
-                "1:16: only data and train sections may stand beside"},
+                "1:16: only data, train and weights sections may stand beside"},
         Mistake{"harmonic g { } harmonic k { }",
-                "1:16: only data and train sections may stand beside"},
+                "1:16: only data, train and weights sections may stand beside"},
         Mistake{"producer x; harmonic k { }", "1:13: 'harmonic' must enclose every declaration"},
         Mistake{"harmonic g { harmonic k { } }", "1:14: a text holds one 'harmonic'"},
         Mistake{"producer a@;", "1:10: 'a@' is no valid name"},
@@ -152,7 +152,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"repeat 3 as i { layer h$(i-x); }", "1:24: expected $i or $(i + 1)"},
         Mistake{"repeat 3 as i { layer h$(i-2); }", "1:24: this comes to -1"},
         Mistake{"repeat 3 as i { repeat 2 as i { } }", "1:29: 'i' already counts an outer repeat"},
-        Mistake{"repeat 3 as i { data { x = 1; } }", "1:17: a data or train section"}));
+        Mistake{"repeat 3 as i { data { x = 1; } }", "1:17: a data, train or weights section"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Flows, HarpMistakes,

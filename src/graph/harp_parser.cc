@@ -14,7 +14,7 @@ HarpTree HarpParser::run() {
   while (peek().kind != TokenKind::kEnd) {
     if (section()) continue;
     if (wrapped) {
-      refuse(peek(), "only data and train sections may stand beside 'harmonic { … }'");
+      refuse(peek(), "only data, train and weights sections may stand beside 'harmonic { … }'");
     }
     if (at_word("harmonic")) {
       if (bare)
@@ -40,9 +40,14 @@ void HarpParser::harmonic() {
 }
 
 bool HarpParser::section() {
-  if (!at_symbol("{", 1) || (!at_word("data") && !at_word("train"))) return false;
-  Settings& into = next().text == "data" ? tree_.data : tree_.train;
-  block([&] { settings(into); });
+  if (!at_symbol("{", 1)) return false;
+  Settings* into = at_word("data")      ? &tree_.data
+                   : at_word("train")   ? &tree_.train
+                   : at_word("weights") ? &tree_.weights
+                                        : nullptr;
+  if (into == nullptr) return false;
+  next();
+  block([&] { settings(*into); });
   return true;
 }
 
@@ -75,10 +80,13 @@ void HarpParser::declaration(Scope scope) {
   if (at_word("cycle")) return cycle();
   if (at_word("harmonic"))
     refuse(token, "a text holds one 'harmonic', and it encloses all the rest");
-  if (at_word("data") || at_word("train")) {
-    refuse(token, "a data or train section is '{ key = value; … }' and stands outside of repeats");
+  if (at_word("data") || at_word("train") || at_word("weights")) {
+    refuse(
+        token,
+        "a data, train or weights section is '{ key = value; … }' and stands outside of repeats");
   }
-  refuse(token, "expected axis, producer, consumer, layer, group, repeat, cycle, data or train");
+  refuse(token,
+         "expected axis, producer, consumer, layer, group, repeat, cycle, data, train or weights");
 }
 
 // axis T <= 2048; or, worked out at another value than the ceiling, axis T = 128 <= 2048;

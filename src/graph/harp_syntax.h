@@ -62,6 +62,7 @@ struct HarpTree {
   std::vector<HarpArrow> arrows;
   Settings data;
   Settings train;
+  Settings weights;
 };
 
 }  // namespace harmonics::inline in_graph

@@ -241,6 +241,16 @@ TEST(Harp, ConsumerNamedLikeALayerIsSpelledOut) {
   EXPECT_EQ(parse_harp(to_harp(graph)), graph);
 }
 
+TEST(Harp, WeightsSection) {
+  const HarpDocument document = parse_harp_document(
+      "harmonic g { producer x {4}; layer weights linear(2); cycle { x -> weights; } }\n"
+      "weights { file = \"g.safetensors\"; }",
+      "g.harp");
+  ASSERT_NE(document.weights.find("file"), nullptr);
+  EXPECT_EQ(document.weights.find("file")->value, "g.safetensors");
+  EXPECT_TRUE(document.graph.layer_index("weights"));
+}
+
 TEST(Harp, DataAndTrainSections) {
   constexpr std::string_view kText =
       R"(data { image = "csv:data/x.csv?columns=0-63"; test_split = 0.2; }

@@ -116,6 +116,12 @@ WeightSource open_folder(const std::filesystem::path& folder) {
 
 }  // namespace
 
+bool is_mapped_source(const std::filesystem::path& path) {
+  if (std::filesystem::is_directory(path)) return true;
+  if (ends_with(path, ".index.json") || ends_with(path, ".weights.json")) return true;
+  return std::filesystem::is_regular_file(path) && is_gguf(MappedFile(path));
+}
+
 WeightSource WeightSource::open(const std::filesystem::path& path) {
   if (std::filesystem::is_directory(path)) return open_folder(path);
   if (ends_with(path, ".index.json")) return indexed_files(path);

@@ -24,9 +24,9 @@ std::string kind_text(const WeightEntry& entry) {
   return std::string(entry.layout.transposed ? kTransposedKind : packing_name(entry.packing));
 }
 
-std::int64_t whole_or_zero(const Json& json, std::string_view key) {
+std::int64_t whole_or(const Json& json, std::string_view key, std::int64_t fallback) {
   const Json* value = json.find(key);
-  return value == nullptr ? 0 : value->as_integer();
+  return value == nullptr ? fallback : value->as_integer();
 }
 
 WeightEntry entry_from(const std::string& name, const Json& json, std::string_view origin) {
@@ -67,14 +67,14 @@ Json entry_json(const std::string& name, const WeightEntry& entry, const std::st
 
 void add_layout(Json& json, const WeightLayout& layout) {
   if (layout.transposed) json.set("transposed", true);
-  if (layout.first_row != 0) json.set("first_row", layout.first_row);
+  if (layout.first_row >= 0) json.set("first_row", layout.first_row);
   if (layout.paired_heads != 0) json.set("paired_heads", layout.paired_heads);
 }
 
 WeightLayout layout_from(const Json& json) {
   const Json* transposed = json.find("transposed");
-  return {transposed != nullptr && transposed->as_bool(), whole_or_zero(json, "first_row"),
-          whole_or_zero(json, "paired_heads")};
+  return {transposed != nullptr && transposed->as_bool(), whole_or(json, "first_row", -1),
+          whole_or(json, "paired_heads", 0)};
 }
 
 Json shape_json(const Shape& shape) {

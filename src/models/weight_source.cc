@@ -61,8 +61,8 @@ void check_layout(const MappedFile& file, const std::string& name, const WeightE
     std::swap(from.rows, from.columns);
   }
   const MatrixSize to = matrix_of(entry.shape);
-  if (to.columns != from.columns || layout.first_row < 0 || layout.first_row > from.rows ||
-      to.rows > from.rows - layout.first_row) {
+  if (to.columns != from.columns || layout.first_row < -1 || layout.begin() > from.rows ||
+      to.rows > from.rows - layout.begin() || (layout.first_row < 0 && to.rows != from.rows)) {
     refuse();
   }
   if (layout.paired_heads < 0 ||
@@ -117,7 +117,7 @@ Tensor transposed(const ByteSpan stored, const WeightEntry& entry) {
   Tensor out = Tensor::empty(entry.shape, entry.stored.dtype);
   std::byte* next = out.mutable_bytes().data();
   for (std::int64_t row = 0; row < to.rows; ++row) {
-    const auto column = static_cast<std::size_t>(row + entry.layout.first_row);
+    const auto column = static_cast<std::size_t>(row + entry.layout.begin());
     for (std::int64_t i = 0; i < to.columns; ++i, next += width) {
       const std::size_t at = (static_cast<std::size_t>(i) * stored_columns + column) * width;
       std::memcpy(next, stored.data() + at, width);
@@ -184,7 +184,7 @@ Tensor WeightSource::read(std::string_view name) const {
   if (layout.transposed) {
     return transposed(file->bytes().subspan(entry.offset, entry.stored_bytes()), entry);
   }
-  const std::int64_t first = layout.first_row * matrix_of(entry.stored.shape).columns;
+  const std::int64_t first = layout.begin() * matrix_of(entry.stored.shape).columns;
   Tensor tensor = numbers_of(file, entry, first, entry.shape);
   if (layout.paired_heads == 0 || tensor.size() == 0) return tensor;
   return without_pairs(tensor, layout.paired_heads);

@@ -91,13 +91,17 @@ TEST_F(WeightSourceTest, MapsTransposeSliceAndUnpair) {
   row.shape = {1, 4};
   row.layout = {false, 1, 0};
   map.entries["row"] = row;
+  WeightEntry first = row;
+  first.layout.first_row = 0;
+  map.entries["first"] = first;
   WeightEntry paired = stored;
   paired.stored.shape = paired.shape = {4, 2};
-  paired.layout = {false, 0, 1};
+  paired.layout = {false, -1, 1};
   map.entries["paired"] = paired;
   const WeightSource source = WeightSource::open(file("x.weights.json", weight_map_text(map)));
   EXPECT_EQ(values(source, "turned"), (std::vector<float>{2, 6, 3, 7}));
   EXPECT_EQ(values(source, "row"), (std::vector<float>{5, 6, 7, 8}));
+  EXPECT_EQ(values(source, "first"), (std::vector<float>{1, 2, 3, 4}));
   EXPECT_EQ(values(source, "paired"), (std::vector<float>{1, 2, 5, 6, 3, 4, 7, 8}));
   EXPECT_EQ(source.at("turned").source_name, "m");
 }

@@ -1,6 +1,7 @@
 // Int8Network as a safetensors file.
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
+#include <harmonics/models/weight_source.h>
 #include <harmonics/proven/int8_network.h>
 #include <harmonics/runtime/safetensors.h>
 #include <harmonics/schedule/manifest.h>
@@ -118,7 +119,8 @@ void save_int8_network(const std::filesystem::path& path, const Int8Network& net
 }
 
 bool is_int8_network(const std::filesystem::path& path) {
-  return !is_manifest(path) && read_safetensors(path).metadata.contains(kMetadata);
+  return !is_manifest(path) && !is_mapped_source(path) &&
+         read_safetensors_metadata(path).contains(kMetadata);
 }
 
 Int8Network load_int8_network(const std::filesystem::path& path) {

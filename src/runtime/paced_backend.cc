@@ -94,6 +94,7 @@ class PacedBackend final : public StageBackend {
   NamedTensors optimizer_state() const override { return backend_->optimizer_state(); }
   NamedTensors gradients() const override { return backend_->gradients(); }
   void set_parameters(const NamedTensors& values) override { backend_->set_parameters(values); }
+  void load_parameters(const ParameterReader& read) override { backend_->load_parameters(read); }
   void set_optimizer_state(const NamedTensors& values, std::int64_t updates_made) override {
     backend_->set_optimizer_state(values, updates_made);
   }

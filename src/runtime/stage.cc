@@ -80,6 +80,12 @@ void StageBackend::set_gradients(const NamedTensors& /*values*/) {
        place());
 }
 
+void StageBackend::load_parameters(const ParameterReader& read) {
+  NamedTensors all;
+  for (const auto& [name, own] : parameters()) all.emplace(name, read(name));
+  set_parameters(all);
+}
+
 NamedTensors StageBackend::buffers() const {
   const NamedTensors all = parameters();
   NamedTensors found;

@@ -60,6 +60,7 @@ class TorchBackend final : public StageBackend {
   [[nodiscard]] NamedTensors optimizer_state() const override;
   [[nodiscard]] NamedTensors gradients() const override;
   void set_parameters(const NamedTensors& values) override;
+  void load_parameters(const ParameterReader& read) override;
   void set_gradients(const NamedTensors& values) override;
   [[nodiscard]] NamedTensors buffers() const override;
   void set_buffers(const NamedTensors& values) override;

@@ -120,6 +120,15 @@ void TorchBackend::set_parameters(const NamedTensors& values) {
   }
 }
 
+void TorchBackend::load_parameters(const ParameterReader& read) {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (names_[i].empty()) continue;  // a tied parameter that stands again
+    const NamedTensors one{{names_[i], read(names_[i])}};
+    parameters_[i].copy_(fitting(one, names_[i], parameters_[i]));
+  }
+}
+
 void TorchBackend::set_optimizer_state(const NamedTensors& values, std::int64_t updates_made) {
   std::map<std::string, at::Tensor> state;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {

@@ -8,6 +8,7 @@
 #include <harmonics/base/json.h>
 #include <harmonics/base/listed.h>
 #include <harmonics/base/log.h>
+#include <harmonics/models/weight_source.h>
 #include <harmonics/runtime/safetensors.h>
 #include <harmonics/schedule/secure_run.h>
 #include <harmonics/schedule/signed_weights.h>
@@ -327,25 +328,69 @@ NamedTensors checkpoint_weights(const std::filesystem::path& path) {
   return with_prefix(read_content(path.parent_path(), latest_step(path)).tensors, kModel);
 }
 
+namespace {
+
+// The name in a file of a parameter of ours: mapped or as it is, with or without "model.".
+template <typename ByName>
+std::string name_in_file(const ByName& tensors, const std::map<std::string, std::string>& names,
+                         const std::string& name, const std::filesystem::path& path) {
+  const auto mapped = names.find(name);
+  std::string wanted = mapped == names.end() ? name : mapped->second;
+  if (tensors.contains(wanted)) return wanted;
+  if (std::string prefixed = std::string(kModel) + wanted; tensors.contains(prefixed)) {
+    return prefixed;
+  }
+  fail(ErrorCode::kNotFound,
+       "'{}' has no tensor '{}' for parameter '{}': map the name to one that the file has",
+       path.string(), wanted, name);
+}
+
+// Files without a checksum are mapped: of the tensors only those of these stages are read.
+bool is_read_whole(const std::filesystem::path& path) {
+  return is_manifest(path) ||
+         (!is_mapped_source(path) && read_safetensors_metadata(path).contains("sha256"));
+}
+
+void load_mapped(const std::filesystem::path& path, StageRow& row,
+                 const std::map<std::string, std::string>& names) {
+  const WeightSource source = WeightSource::open(path);
+  std::map<std::string, std::string> places;
+  for (const auto& [name, own] : row.parameters()) {
+    const std::string place = name_in_file(source.entries(), names, name, path);
+    const Shape& shape = source.at(place).shape;
+    if (shape != own.shape()) {
+      fail(ErrorCode::kInvalidArgument, "'{}' has shape {} here, '{}' of '{}' has {}", name,
+           shape_text(own.shape()), place, path.string(), shape_text(shape));
+    }
+    places.emplace(name, place);
+  }
+  for (Stage& stage : row.stages()) {
+    std::string last;
+    stage->load_parameters([&](const std::string& name) {
+      if (!last.empty()) source.forget(last);
+      last = places.at(name);
+      return source.read(last);
+    });
+    if (!last.empty()) source.forget(last);
+  }
+}
+
+}  // namespace
+
 void load_weights(const std::filesystem::path& path, StageRow& row,
                   const std::map<std::string, std::string>& names) {
-  const NamedTensors tensors = is_manifest(path)
-                                   ? read_content(path.parent_path(), latest_step(path)).tensors
-                                   : read_safetensors(path).tensors;
-  NamedTensors chosen;
-  for (const auto& [name, own] : row.parameters()) {
-    const auto mapped = names.find(name);
-    const std::string wanted = mapped == names.end() ? name : mapped->second;
-    auto found = tensors.find(wanted);
-    if (found == tensors.end()) found = tensors.find(std::string(kModel) + wanted);
-    if (found == tensors.end()) {
-      fail(ErrorCode::kNotFound,
-           "'{}' has no tensor '{}' for parameter '{}': map the name to one that the file has",
-           path.string(), wanted, name);
+  if (is_read_whole(path)) {
+    const NamedTensors tensors = is_manifest(path)
+                                     ? read_content(path.parent_path(), latest_step(path)).tensors
+                                     : read_safetensors(path).tensors;
+    NamedTensors chosen;
+    for (const auto& [name, own] : row.parameters()) {
+      chosen.emplace(name, tensors.at(name_in_file(tensors, names, name, path)));
     }
-    chosen.emplace(name, found->second);
+    for (Stage& stage : row.stages()) stage->set_parameters(chosen);
+  } else {
+    load_mapped(path, row, names);
   }
-  for (Stage& stage : row.stages()) stage->set_parameters(chosen);
   if (row.custody() != nullptr) row.custody()->forget_weights();
 }
 

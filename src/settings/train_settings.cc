@@ -220,4 +220,17 @@ std::vector<SourceBinding> merge_bindings(const HarpDocument& document,
   return bindings;
 }
 
+std::filesystem::path merge_weights(const HarpDocument& document, const std::filesystem::path& file,
+                                    const std::filesystem::path& flag) {
+  std::filesystem::path named;
+  for (const Setting& setting : document.weights.entries) {
+    if (setting.key != "file") {
+      fail(ErrorCode::kInvalidArgument, "{}: the weights section has no setting '{}'; it has: file",
+           place_of(file, setting), setting.key);
+    }
+    named = document.folder / setting.value;
+  }
+  return flag.empty() ? named : flag;
+}
+
 }  // namespace harmonics::inline in_settings

@@ -78,7 +78,6 @@ class FrontTest(program.CliTest):
             'train net.harp --checkpoint-every 3': '--checkpoint-every requires --checkpoint',
             'train net.harp --shuffle --no-shuffle': 'excludes',
             'train net.harp --output xml': "'xml' is none of table|json|quiet",
-            'run net.harp': '--weights is required',
             'graph zoo unicorn': "there is no 'unicorn' in the zoo",
             'completion tcsh': "'tcsh' is none of bash|zsh|fish",
         }
@@ -86,6 +85,13 @@ class FrontTest(program.CliTest):
             with self.subTest(line):
                 result = self.call(*line.split())
                 self.assert_fails(result, text, "\ntry 'harmonics", "--help'\n", code=2)
+
+    def test_run_asks_for_weights_that_no_one_names(self):
+        self.assert_fails(self.call('run', self.net), 'names no weights: give --weights FILE')
+        named = self.write('named.harp', self.net.read_text() + '\nweights { file = "none.safetensors"; }\n')
+        self.assert_fails(self.call('run', named), 'none.safetensors')
+        wrong = self.write('wrong.harp', self.net.read_text() + '\nweights { flie = "x"; }\n')
+        self.assert_fails(self.call('run', wrong), "the weights section has no setting 'flie'")
 
     def copy_front(self):
         """The front in a folder of its own, without harmonics-torch beside it."""

@@ -20,7 +20,7 @@ inline constexpr std::size_t kMaxHarpDepth = 16;
 inline constexpr std::size_t kMaxHarpSteps = 2'000'000;
 inline constexpr std::size_t kMaxHarpSettings = 1'000;
 
-/// One `key = value;` of a data or train section; the value as text, without its quotes.
+/// One `key = value;` of a data, train or weights section; the value as text, without its quotes.
 struct Setting {
   std::string key;
   std::string value;
@@ -44,7 +44,9 @@ struct HarpDocument {
   Settings data;
   /// Optimiser, epochs and so on.
   Settings train;
-  /// Where relative paths in `data` start: the file's folder; empty for a text without a file.
+  /// `file`: where the weights lie.
+  Settings weights;
+  /// Where relative paths in `data` and `weights` start: the file's folder; empty for a text without a file.
   std::filesystem::path folder;
 };
 
@@ -52,7 +54,7 @@ struct HarpDocument {
 // with "origin:line:column:", and shows the line with a caret below the place. The graph comes back
 // validated; producers without a shape leave it unresolved (HarmonicGraph::resolved_with).
 
-/// The graph of a text; data and train sections are checked and dropped.
+/// The graph of a text; sections are checked and dropped.
 [[nodiscard]] HarmonicGraph parse_harp(std::string_view text);
 /// The whole text. `origin_name` stands for the file in errors.
 [[nodiscard]] HarpDocument parse_harp_document(std::string_view text, std::string_view origin_name);

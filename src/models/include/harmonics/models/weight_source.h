@@ -40,11 +40,14 @@ struct PackingSize {
 struct WeightLayout {
   /// The stored matrix has inputs as rows.
   bool transposed = false;
-  /// Ours begins at this row of the stored one (of the transposed one, where it is transposed).
-  std::int64_t first_row = 0;
+  /// Ours is as many rows as it has from this one on of the stored one (of the transposed one,
+  /// where it is transposed); -1: all of it.
+  std::int64_t first_row = -1;
   /// Not 0: the rows of each of so many heads lie in pairs, as rotary positions turn them; ours has
   /// the first of all pairs, then the second.
   std::int64_t paired_heads = 0;
+  /// The row where ours begins.
+  [[nodiscard]] std::int64_t begin() const { return first_row < 0 ? 0 : first_row; }
   bool operator==(const WeightLayout&) const = default;
 };
 
@@ -101,5 +104,8 @@ class WeightSource {
   WeightEntries entries_;
   std::map<std::string, std::string> metadata_;
 };
+
+/// Whether the path is a folder, an index, a map or a GGUF file: what only WeightSource opens.
+[[nodiscard]] bool is_mapped_source(const std::filesystem::path& path);
 
 }  // namespace harmonics::inline in_models

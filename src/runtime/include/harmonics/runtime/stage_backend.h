@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -18,6 +19,9 @@
 namespace harmonics::inline in_runtime {
 
 using NamedTensors = std::map<std::string, Tensor, std::less<>>;
+
+/// Gives the values of a parameter by its full name.
+using ParameterReader = std::function<Tensor(const std::string& name)>;
 
 /// Which slice of which batch is being computed. Chance and loss depend on these numbers alone.
 struct MicroBatch {
@@ -99,6 +103,8 @@ class StageBackend {
   /// Copies values in. Names that this stage does not own are ignored; a missing parameter (or,
   /// once updates were made, a missing optimiser slot) or another shape is an Error that names it.
   virtual void set_parameters(const NamedTensors& values) = 0;
+  /// As it stands, this reads all of them and sets them together.
+  virtual void load_parameters(const ParameterReader& read);
   virtual void set_optimizer_state(const NamedTensors& values, std::int64_t updates_made) = 0;
   /// From now on learns by this rule, with the chance of this seed. The optimiser's state is
   /// dropped; its rate is that of each update.

@@ -61,9 +61,10 @@ std::string save_checkpoint(const std::filesystem::path& path, const StageRow& r
 /// All parameters and buffers of a checkpoint, or of the latest step of a manifest, by name.
 [[nodiscard]] NamedTensors checkpoint_weights(const std::filesystem::path& path);
 
-/// Start weights from any safetensors file (a checkpoint or a manifest too). `names` maps our
-/// parameter names to those in the file; names that are not in the map are taken as they are, with
-/// or without "model.".
+/// Start weights from a checkpoint, a manifest or whatever WeightSource opens: safetensors, an
+/// index of them, GGUF, a map. Files without a checksum are mapped, and only tensors of these
+/// stages are read. `names` maps our parameter names to those in the file; names that are not in
+/// the map are taken as they are, with or without "model.".
 void load_weights(const std::filesystem::path& path, StageRow& row,
                   const std::map<std::string, std::string>& names = {});
 

@@ -93,4 +93,10 @@ struct SourceBinding {
                                                         const std::filesystem::path& file,
                                                         std::span<const Binding> flags);
 
+/// Where the weights lie: `flag` or, where it is empty, what the weights section of the file names,
+/// relative to it; empty for neither. Another key of that section is an Error with file and line.
+[[nodiscard]] std::filesystem::path merge_weights(const HarpDocument& document,
+                                                  const std::filesystem::path& file,
+                                                  const std::filesystem::path& flag);
+
 }  // namespace harmonics::inline in_settings
