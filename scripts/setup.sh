@@ -10,7 +10,7 @@ set -euo pipefail
 # back to a reference BLAS that is about five times slower.
 required=(
   g++ cmake ninja-build make git python3 python3-pip python3-venv ccache
-  libtorch-dev libopenblas0-openmp
+  libtorch-dev libopenblas0-openmp python3-torch
   libfmt-dev libspdlog-dev libcli11-dev libssl-dev libyaml-cpp-dev libzstd-dev
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc pkg-config
   libsodium-dev libicu-dev libsqlite3-dev libpq-dev postgresql

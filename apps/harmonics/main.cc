@@ -20,6 +20,8 @@ struct Dispatch {
   int operator()(const GraphPartsCommand& command) const { return graph_parts(command); }
   int operator()(const GraphDrawCommand& command) const { return graph_draw(command); }
   int operator()(const GraphZooCommand& command) const { return graph_zoo(command); }
+  int operator()(const ImportCommand& command) const { return import_source(command); }
+  int operator()(const ExportCommand& command) const { return export_model(command); }
   int operator()(const PlanCommand& command) const { return plan(command); }
   int operator()(const DispatchTraceCommand& command) const { return dispatch_trace(command); }
   int operator()(const TraceCommand& command) const { return trace(command); }

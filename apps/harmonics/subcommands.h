@@ -12,6 +12,8 @@ int graph_check(const GraphCheckCommand& command);
 int graph_parts(const GraphPartsCommand& command);
 int graph_draw(const GraphDrawCommand& command);
 int graph_zoo(const GraphZooCommand& command);
+int import_source(const ImportCommand& command);
+int export_model(const ExportCommand& command);
 int plan(const PlanCommand& command);
 int dispatch_trace(const DispatchTraceCommand& command);
 int trace(const TraceCommand& command);

@@ -24,6 +24,8 @@ CommandTree::CommandTree() : root_("Plans, runs and watches neural-network work.
               "'harmonics COMMAND --help' explains a command. Exit codes: 0 done, 1 failed, "
               "2 wrong usage, 3 no feasible plan."));
   add_graph();
+  add_import();
+  add_export();
   add_train();
   add_stage();
   add_run();

@@ -26,6 +26,8 @@ class CommandTree {
  private:
   void add_graph();
   void add_draw(CLI::App& graph, GraphDrawCommand& draw, const std::string& name);
+  void add_import();
+  void add_export();
   void add_train();
   void add_stage();
   void add_run();
@@ -67,6 +69,8 @@ class CommandTree {
   GraphDrawCommand svg_{.format = DrawingFormat::kSvg, .file = {}, .out = {}};
   GraphPartsCommand parts_;
   GraphZooCommand zoo_;
+  ImportCommand import_;
+  ExportCommand export_;
   TrainCommand train_;
   StageCommand stage_;
   RunCommand run_;

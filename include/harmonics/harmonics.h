@@ -111,7 +111,9 @@
 #include <harmonics/graph/partition.h>
 #include <harmonics/graph/units.h>
 #include <harmonics/graph/zoo.h>
+#include <harmonics/models/export_model.h>
 #include <harmonics/models/gguf.h>
+#include <harmonics/models/import_model.h>
 #include <harmonics/models/mapped_file.h>
 #include <harmonics/models/safetensors_header.h>
 #include <harmonics/models/weight_source.h>

@@ -8,8 +8,8 @@ import unittest
 
 import program
 
-COMMANDS = ['', 'graph', 'graph show', 'graph check', 'graph parts', 'graph dot', 'graph svg', 'graph zoo', 'train',
-            'stage', 'run', 'profile', 'plan', 'quantize', 'dispatch-sweep', 'dispatch-trace', 'trace', 'keys',
+COMMANDS = ['', 'graph', 'graph show', 'graph check', 'graph parts', 'graph dot', 'graph svg', 'graph zoo', 'import',
+            'export', 'train', 'stage', 'run', 'profile', 'plan', 'quantize', 'dispatch-sweep', 'dispatch-trace', 'trace', 'keys',
             'keys new', 'keys show', 'verify', 'tokens', 'server', 'worker', 'submit',
             'monitor', 'tasks', 'task', 'why', 'logs', 'artifacts', 'cancel', 'wait', 'workers', 'drain', 'quota',
             'devices', 'doctor', 'completion']

@@ -53,6 +53,27 @@ struct GraphZooCommand {
   std::filesystem::path out;
 };
 
+/// harmonics import
+struct ImportCommand {
+  /// A folder or a file.
+  std::filesystem::path source;
+  std::filesystem::path out;
+  /// The weights stay where they are.
+  bool links = false;
+  /// Ceiling of the axis of tokens; 0: the model's.
+  std::int64_t length = 0;
+  OutputStyle output = OutputStyle::kTable;
+};
+
+/// harmonics export
+struct ExportCommand {
+  std::filesystem::path file;
+  std::filesystem::path folder;
+  /// Empty: those that the file names.
+  std::filesystem::path weights;
+  OutputStyle output = OutputStyle::kTable;
+};
+
 /// How a run is secured: not at all, by a chain of custody, or also by zero-knowledge proofs.
 enum class SecureMode { kNone, kChain, kZk };
 
@@ -323,12 +344,14 @@ struct CompletionCommand {
   Shell shell = Shell::kBash;
 };
 
-using Command = std::variant<
-    GraphShowCommand, GraphCheckCommand, GraphPartsCommand, GraphDrawCommand, GraphZooCommand,
-    TrainCommand, StageCommand, RunCommand, QuantizeCommand, ProfileCommand, PlanCommand,
-    DispatchSweepCommand, DispatchTraceCommand, TraceCommand, KeysNewCommand, KeysShowCommand,
-    VerifyCommand, TokensCommand, DevicesCommand, DoctorCommand, CompletionCommand, ServerCommand,
-    WorkerCommand, SubmitCommand, MonitorCommand, TasksCommand, TaskCommand, LogsCommand,
-    ArtifactsCommand, CancelCommand, WaitCommand, WorkersCommand, DrainCommand, QuotaCommand>;
+using Command =
+    std::variant<GraphShowCommand, GraphCheckCommand, GraphPartsCommand, GraphDrawCommand,
+                 GraphZooCommand, ImportCommand, ExportCommand, TrainCommand, StageCommand,
+                 RunCommand, QuantizeCommand, ProfileCommand, PlanCommand, DispatchSweepCommand,
+                 DispatchTraceCommand, TraceCommand, KeysNewCommand, KeysShowCommand, VerifyCommand,
+                 TokensCommand, DevicesCommand, DoctorCommand, CompletionCommand, ServerCommand,
+                 WorkerCommand, SubmitCommand, MonitorCommand, TasksCommand, TaskCommand,
+                 LogsCommand, ArtifactsCommand, CancelCommand, WaitCommand, WorkersCommand,
+                 DrainCommand, QuotaCommand>;
 
 }  // namespace harmonics::inline in_options

@@ -1,0 +1,63 @@
+// Models of others as graphs of ours: Hugging Face folders and GGUF files.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <harmonics/base/json.h>
+#include <harmonics/graph/graph.h>
+#include <harmonics/models/weight_source.h>
+
+namespace harmonics::inline in_models {
+
+inline constexpr std::size_t kMaxConfigBytes = std::size_t{4} << 20;
+
+struct ImportOptions {
+  /// The graph's name; empty: by the architecture.
+  std::string name = {};
+  /// Ceiling of the axis of tokens; 0: what the model was made for.
+  std::int64_t length = 0;
+};
+
+struct ImportedModel {
+  /// "LlamaForCausalLM".
+  std::string architecture;
+  /// The graph as .harp text, with its groups and repeats, and what it says.
+  std::string harp;
+  HarmonicGraph graph;
+  /// The parameters under our names, still where the source keeps them; `source_name` is theirs.
+  WeightSource weights;
+  /// config.json as it was, or as it follows from a GGUF file.
+  Json config;
+  /// Chance in training that the graph does not have, such as "hidden_dropout_prob = 0.1".
+  std::vector<std::string> left_out;
+};
+
+/// Reads what `source` is: a folder with config.json and safetensors, or a GGUF file. Only heads of
+/// files are looked at. An unknown architecture is an Error that lists the known ones; so is a
+/// value of the configuration that is not honoured, a missing tensor and one that has no place.
+[[nodiscard]] ImportedModel import_model(const std::filesystem::path& source,
+                                         const ImportOptions& options = {});
+
+/// "BertModel", "GPT2LMHeadModel", …: all that import_model knows, in order.
+[[nodiscard]] std::vector<std::string> known_architectures();
+
+/// Copy: a safetensors file of our own. Link: a map of names to places in the source's files.
+enum class WeightsMode { kCopy, kLink };
+
+struct WrittenModel {
+  std::filesystem::path harp;
+  std::filesystem::path weights;
+  std::uint64_t weight_bytes = 0;
+};
+
+/// Writes NAME.harp and beside it NAME.safetensors or NAME.weights.json. Both appear whole, the
+/// weights first; an Error leaves what was there. `on_progress` hears of bytes written and of all.
+WrittenModel write_model(
+    const ImportedModel& model, const std::filesystem::path& harp, WeightsMode mode,
+    const std::function<void(std::uint64_t done, std::uint64_t all)>& on_progress = {});
+
+}  // namespace harmonics::inline in_models
