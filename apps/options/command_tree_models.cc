@@ -1,4 +1,8 @@
 // harmonics import and harmonics export.
+#include <algorithm>
+
+#include <harmonics/base/number_text.h>
+
 #include "command_tree.h"
 #include "shared_options.h"
 
@@ -7,39 +11,81 @@ namespace {
 
 constexpr std::int64_t kMaxImportLength = std::int64_t{1} << 30;
 
+// "NAME=" and what follows; without it a mistake of usage.
+std::pair<std::string, std::string> named(const std::string& word, const char* form) {
+  const std::size_t equals = word.find('=');
+  if (equals == 0 || equals == std::string::npos)
+    throw CLI::ValidationError(format("'{}' is not of the form {}", word, form));
+  return {word.substr(0, equals), word.substr(equals + 1)};
+}
+
+std::pair<const std::string, Shape> shape_of(const std::string& word) {
+  const auto [name, text] = named(word, "NAME=3,224,224");
+  Shape shape;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const auto extent = number_from<std::int64_t>(text.substr(at, end - at));
+    if (!extent || *extent < 1 || *extent > kMaxImportLength)
+      throw CLI::ValidationError(format("'{}' is not of the form NAME=3,224,224", word));
+    shape.push_back(*extent);
+    at = end + 1;
+  }
+  return {name, std::move(shape)};
+}
+
+std::pair<const std::string, double> value_of(const std::string& word) {
+  const auto [name, text] = named(word, "NAME=16000");
+  const auto value = number_from<double>(text);
+  if (!value) throw CLI::ValidationError(format("'{}' is not of the form NAME=16000", word));
+  return {name, *value};
+}
+
 }  // namespace
 
 void CommandTree::add_import() {
-  CLI::App& import =
+  CLI::App& in =
       *root_.add_subcommand("import", "turns a model of others into a .harp file with weights");
-  add_path(import, "SOURCE", import_.source,
-           "a Hugging Face folder (config.json, safetensors) or a GGUF file")
+  add_path(in, "SOURCE", import_.source,
+           "a Hugging Face folder (config.json, safetensors), a GGUF file or an ONNX file")
       ->required()
       ->option_text("(required)");
-  add_path(import, "-o,--out", import_.out, "the .harp file to write")
+  add_path(in, "-o,--out", import_.out, "the .harp file to write")
       ->required()
       ->option_text("NAME.harp (required)");
-  import
-      .add_option_function<std::string>(
-          "--weights", [this](const std::string& mode) { import_.links = mode == "link";
-},
-          "copy them beside the file, or link to where they are (copy)")
+  in.add_option_function<std::string>(
+        "--weights", [this](const std::string& mode) { import_.links = mode == "link"; },
+        "copy them beside the file, or link to where they are (copy)")
       ->type_name("copy|link")
       ->check([](const std::string& mode) {
-  return mode == "copy" || mode == "link" ? std::string()
-                                          : format("'{}' is neither copy nor link", mode);
+        return mode == "copy" || mode == "link" ? std::string()
+                                                : format("'{}' is neither copy nor link", mode);
       });
-add_whole(import, "--length", import_.length, {1, kMaxImportLength},
-          "ceiling of the axis of tokens (what the model was made for)");
-add_output(import, import_.output);
-import.footer(
-    example("  harmonics import all-MiniLM-L6-v2 -o minilm.harp\n"
-            "  harmonics import SmolLM2-135M-Instruct.Q4_1.gguf -o smollm.harp --weights link\n"
-            "  harmonics graph show minilm.harp\n\n"
-            "The file says where its weights lie: train, run and stage take them without a flag."));
-  import.callback([this] { command_ = import_;
-  }  // namespace harmonics::inline in_options
-);
+  add_whole(in, "--length", import_.length, {1, kMaxImportLength},
+            "ceiling of the axis of tokens (what the model was made for)");
+  in.add_option_function<std::vector<std::string>>(
+        "--shape",
+        [this](const std::vector<std::string>& words) {
+          for (const std::string& word : words) import_.shapes.insert(shape_of(word));
+        },
+        "ONNX: the shape of a sample of an input, without the batch (repeatable)")
+      ->type_name("NAME=N,N,...")
+      ->allow_extra_args(false);
+  in.add_option_function<std::vector<std::string>>(
+        "--value",
+        [this](const std::vector<std::string>& words) {
+          for (const std::string& word : words) import_.values.insert(value_of(word));
+        },
+        "ONNX: a number for an input that is no batch (repeatable)")
+      ->type_name("NAME=N")
+      ->allow_extra_args(false);
+  add_output(in, import_.output);
+  in.footer(example(
+      "  harmonics import all-MiniLM-L6-v2 -o minilm.harp\n"
+      "  harmonics import SmolLM2-135M-Instruct.Q4_1.gguf -o smollm.harp --weights link\n"
+      "  harmonics import detector.onnx -o detector.harp --shape images=3,320,320\n"
+      "  harmonics graph show minilm.harp\n\n"
+      "The file says where its weights lie: train, run and stage take them without a flag."));
+  in.callback([this] { command_ = import_; });
 }
 
 void CommandTree::add_export() {

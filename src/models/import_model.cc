@@ -11,6 +11,7 @@
 
 #include "gguf_model.h"
 #include "model_family.h"
+#include "onnx/import_onnx.h"
 
 namespace harmonics::inline in_models {
 namespace {
@@ -45,7 +46,8 @@ Found find_model(const std::filesystem::path& source) {
   const auto file = std::make_shared<const MappedFile>(source);
   if (!is_gguf(*file)) {
     fail(ErrorCode::kInvalidArgument,
-         "'{}' is neither a folder of a model (config.json and model.safetensors) nor a GGUF file",
+         "'{}' is neither a folder of a model (config.json and model.safetensors) nor a GGUF file; "
+         "an ONNX file ends in .onnx",
          source.string());
   }
   GgufModel model = gguf_model(open_gguf(file), source.string());
@@ -151,6 +153,16 @@ WeightSource placed_weights(const HarmonicGraph& graph, const ModelDraft& draft,
   return {request.source.files(), std::move(entries)};
 }
 
+ImportedModel import_onnx_model(const std::filesystem::path& source, const ImportOptions& options) {
+  OnnxResult result = import_onnx(MappedFile(source), {options.shapes, options.values});
+  ImportedModel model;
+  model.architecture = "ONNX";
+  model.harp = to_harp(result.graph);
+  model.graph = std::move(result.graph);
+  model.weights = WeightSource(std::move(result.weights));
+  return model;
+}
+
 }  // namespace
 
 std::vector<std::string> known_architectures() {
@@ -162,6 +174,11 @@ std::vector<std::string> known_architectures() {
 }
 
 ImportedModel import_model(const std::filesystem::path& source, const ImportOptions& options) {
+  if (source.extension() == ".onnx") return import_onnx_model(source, options);
+  if (!options.shapes.empty() || !options.values.empty()) {
+    fail(ErrorCode::kInvalidArgument,
+         "'{}': shapes and values of inputs are said of ONNX files alone", source.string());
+  }
   Found found = find_model(source);
   ModelConfig config(found.config, found.origin);
   const Choice choice = choose_family(config, found.origin);

@@ -167,6 +167,17 @@ WeightSource::WeightSource(std::vector<MappedFilePtr> files, WeightEntries entri
   }
 }
 
+WeightSource::WeightSource(std::map<std::string, Tensor, std::less<>> held)
+    : held_(std::move(held)) {
+  for (const auto& [name, tensor] : held_) {
+    WeightEntry entry;
+    entry.stored = tensor.spec();
+    entry.shape = tensor.shape();
+    entry.source_name = name;
+    entries_.emplace(name, std::move(entry));
+  }
+}
+
 const WeightEntry& WeightSource::at(std::string_view name) const {
   const auto found = entries_.find(name);
   if (found != entries_.end()) return found->second;
@@ -178,6 +189,7 @@ const WeightEntry& WeightSource::at(std::string_view name) const {
 }
 
 Tensor WeightSource::read(std::string_view name) const {
+  if (const auto held = held_.find(name); held != held_.end()) return held->second;
   const WeightEntry& entry = at(name);
   const MappedFilePtr& file = files_.at(entry.file);
   const WeightLayout& layout = entry.layout;
@@ -191,6 +203,7 @@ Tensor WeightSource::read(std::string_view name) const {
 }
 
 void WeightSource::forget(std::string_view name) const {
+  if (held_.contains(name)) return;
   const WeightEntry& entry = at(name);
   files_.at(entry.file)->forget(entry.offset, entry.stored_bytes());
 }

@@ -73,6 +73,10 @@ WrittenModel write_model(const ImportedModel& model, const std::filesystem::path
     fail(ErrorCode::kInvalidArgument, "'{}' does not end in .harp", harp.string());
   }
   const bool copies = mode == WeightsMode::kCopy;
+  if (!copies && model.weights.files().empty() && !model.weights.entries().empty()) {
+    fail(ErrorCode::kInvalidArgument,
+         "the weights of this model were computed when it was read and lie in no file: copy them");
+  }
   WrittenModel written{harp, beside(harp, copies ? ".safetensors" : ".weights.json"), 0};
   for (const MappedFilePtr& file : model.weights.files()) {
     std::error_code none;

@@ -20,18 +20,20 @@ struct Operands {
   }
 };
 
+at::Tensor combined(const LayerCall& call, BinaryOperation operation) {
+  const std::int64_t axes = most_axes(call.inputs);
+  at::Tensor result = aligned(call.inputs[0], axes);
+  for (const at::Tensor& input : call.inputs.subspan(1)) {
+    result = operation(result, aligned(input, axes));
+  }
+  return result;
+}
+
 // Inputs in their order; with a constant, the input and the layer's value.
 TorchLayer combining(BinaryOperation operation) {
   return [operation](const LayerQuery& q) -> LayerForward {
     if (!q.has("constant")) {
-      return [operation](const LayerCall& call) {
-        const std::int64_t axes = most_axes(call.inputs);
-        at::Tensor result = aligned(call.inputs[0], axes);
-        for (const at::Tensor& input : call.inputs.subspan(1)) {
-          result = operation(result, aligned(input, axes));
-        }
-        return result;
-      };
+      return [operation](const LayerCall& call) { return combined(call, operation); };
     }
     return [operation, reverse = q.integer_or("reverse", 0) != 0](const LayerCall& call) {
       const Operands o(call);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -62,6 +63,9 @@ struct ImportCommand {
   bool links = false;
   /// Ceiling of the axis of tokens; 0: the model's.
   std::int64_t length = 0;
+  /// ONNX: shapes of a sample and numbers, by input.
+  std::map<std::string, Shape, std::less<>> shapes;
+  std::map<std::string, double, std::less<>> values;
   OutputStyle output = OutputStyle::kTable;
 };
 

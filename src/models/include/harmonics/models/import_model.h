@@ -1,9 +1,10 @@
-// Models of others as graphs of ours: Hugging Face folders and GGUF files.
+// Models of others as graphs of ours: Hugging Face folders, GGUF and ONNX files.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,25 +21,31 @@ struct ImportOptions {
   std::string name = {};
   /// Ceiling of the axis of tokens; 0: what the model was made for.
   std::int64_t length = 0;
+  /// ONNX: shapes of a sample by input, where the file leaves them open.
+  std::map<std::string, Shape, std::less<>> shapes = {};
+  /// ONNX: numbers for inputs that are no batch.
+  std::map<std::string, double, std::less<>> values = {};
 };
 
 struct ImportedModel {
-  /// "LlamaForCausalLM".
+  /// "LlamaForCausalLM", or "ONNX".
   std::string architecture;
   /// The graph as .harp text, with its groups and repeats, and what it says.
   std::string harp;
   HarmonicGraph graph;
   /// The parameters under our names, still where the source keeps them; `source_name` is theirs.
   WeightSource weights;
-  /// config.json as it was, or as it follows from a GGUF file.
+  /// config.json as it was, or as it follows from a GGUF file; null for ONNX.
   Json config;
   /// Chance in training that the graph does not have, such as "hidden_dropout_prob = 0.1".
   std::vector<std::string> left_out;
 };
 
-/// Reads what `source` is: a folder with config.json and safetensors, or a GGUF file. Only heads of
-/// files are looked at. An unknown architecture is an Error that lists the known ones; so is a
-/// value of the configuration that is not honoured, a missing tensor and one that has no place.
+/// Reads what `source` is: a folder with config.json and safetensors, a GGUF file or an ONNX file
+/// (one that ends in .onnx). But for ONNX, whose weights are computed where they are not plain,
+/// only heads of files are looked at. An unknown architecture is an Error that lists the known
+/// ones; so is a value of the configuration that is not honoured, a missing tensor and one that has
+/// no place.
 [[nodiscard]] ImportedModel import_model(const std::filesystem::path& source,
                                          const ImportOptions& options = {});
 

@@ -82,6 +82,9 @@ class WeightSource {
   WeightSource(std::vector<MappedFilePtr> files, WeightEntries entries,
                std::map<std::string, std::string> metadata = {});
 
+  /// Tensors in memory, with no file behind them.
+  explicit WeightSource(std::map<std::string, Tensor, std::less<>> held);
+
   /// Opens what the path is: a safetensors file, a GGUF file, a map (NAME.weights.json), an index
   /// of safetensors files, or a folder of a model that holds one of these. Anything else is an
   /// Error that says what was looked for.
@@ -103,6 +106,7 @@ class WeightSource {
   std::vector<MappedFilePtr> files_;
   WeightEntries entries_;
   std::map<std::string, std::string> metadata_;
+  std::map<std::string, Tensor, std::less<>> held_;
 };
 
 /// Whether the path is a folder, an index, a map or a GGUF file: what only WeightSource opens.

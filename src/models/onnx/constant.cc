@@ -1,0 +1,165 @@
+#include "constant.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include <harmonics/base/error.h>
+
+namespace harmonics::inline in_models {
+namespace {
+
+template <typename T>
+T element(ByteSpan bytes, std::size_t index) {
+  T value{};
+  std::memcpy(&value, bytes.data() + index * sizeof(T), sizeof(T));
+  return value;
+}
+
+double of_float16(std::uint16_t bits) {
+  const int exponent = (bits >> 10) & 0x1f;
+  const int fraction = bits & 0x3ff;
+  const double sign = (bits & 0x8000) != 0 ? -1.0 : 1.0;
+  if (exponent == 0) return sign * std::ldexp(fraction, -24);
+  if (exponent == 31)
+    return fraction != 0 ? std::numeric_limits<double>::quiet_NaN()
+                         : sign * std::numeric_limits<double>::infinity();
+  return sign * std::ldexp(1024 + fraction, exponent - 25);
+}
+
+double real_at(ByteSpan bytes, DType dtype, std::size_t index) {
+  switch (dtype) {
+    case DType::kFloat32: return element<float>(bytes, index);
+    case DType::kFloat64: return element<double>(bytes, index);
+    case DType::kFloat16: return of_float16(element<std::uint16_t>(bytes, index));
+    case DType::kBFloat16:
+      return std::bit_cast<float>(static_cast<std::uint32_t>(element<std::uint16_t>(bytes, index))
+                                  << 16);
+    case DType::kInt64: return static_cast<double>(element<std::int64_t>(bytes, index));
+    case DType::kInt32: return element<std::int32_t>(bytes, index);
+    case DType::kInt8: return element<std::int8_t>(bytes, index);
+    case DType::kUInt8:
+    case DType::kBool: return element<std::uint8_t>(bytes, index);
+  }
+  return 0;
+}
+
+std::int64_t whole(double value) {
+  constexpr double kLimit = 9.2e18;
+  if (std::isnan(value)) return 0;
+  return static_cast<std::int64_t>(std::clamp(value, -kLimit, kLimit));
+}
+
+template <typename T, typename From>
+void put(std::span<std::byte> to, std::size_t index, From value) {
+  const T typed = static_cast<T>(value);
+  std::memcpy(to.data() + index * sizeof(T), &typed, sizeof(T));
+}
+
+template <typename From>
+Constant of_numbers(Shape shape, const std::vector<From>& values, DType dtype) {
+  Tensor out = Tensor::empty(std::move(shape), dtype);
+  const std::span<std::byte> to = out.mutable_bytes();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    switch (dtype) {
+      case DType::kFloat32: put<float>(to, i, values[i]); break;
+      case DType::kFloat64: put<double>(to, i, values[i]); break;
+      case DType::kInt64: put<std::int64_t>(to, i, values[i]); break;
+      case DType::kInt32: put<std::int32_t>(to, i, values[i]); break;
+      case DType::kInt8: put<std::int8_t>(to, i, values[i]); break;
+      case DType::kUInt8: put<std::uint8_t>(to, i, values[i]); break;
+      case DType::kBool: put<std::uint8_t>(to, i, values[i] != 0); break;
+      default:
+        fail(ErrorCode::kUnimplemented, "constants of {} are not computed", dtype_name(dtype));
+    }
+  }
+  return Constant(std::move(out));
+}
+
+}  // namespace
+
+Constant::Constant(Tensor owned)
+    : spec_(owned.spec()), owned_(std::move(owned)), bytes_(owned_.bytes()) {}
+
+Constant Constant::of_integers(Shape shape, const std::vector<std::int64_t>& values, DType dtype) {
+  return of_numbers(std::move(shape), values, dtype);
+}
+
+Constant Constant::of_reals(Shape shape, const std::vector<double>& values, DType dtype) {
+  return of_numbers(std::move(shape), values, dtype);
+}
+
+Constant Constant::filled(Shape shape, const Constant& one) {
+  Constant out = one;
+  out.spec_.shape = std::move(shape);
+  out.is_fill_ = true;
+  if (element_count(out.spec_.shape) > kMaxElements) check_folded(kMaxElements);
+  return out;
+}
+
+void Constant::check_folded(std::int64_t count) {
+  if (count > kMaxFoldedElements) {
+    fail(ErrorCode::kResourceExhausted,
+         "a constant of {} numbers would have to be computed at import; at most {} are", count,
+         kMaxFoldedElements);
+  }
+}
+
+std::vector<double> Constant::reals() const {
+  check_folded(size());
+  std::vector<double> out(static_cast<std::size_t>(size()));
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = real_at(bytes_, spec_.dtype, is_fill_ ? 0 : i);
+  return out;
+}
+
+std::vector<std::int64_t> Constant::integers() const {
+  check_folded(size());
+  std::vector<std::int64_t> out(static_cast<std::size_t>(size()));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::size_t at = is_fill_ ? 0 : i;
+    out[i] = spec_.dtype == DType::kInt64 ? element<std::int64_t>(bytes_, at)
+                                          : whole(real_at(bytes_, spec_.dtype, at));
+  }
+  return out;
+}
+
+std::int64_t Constant::integer() const {
+  if (size() != 1)
+    fail(ErrorCode::kInvalidArgument, "one number is needed, not {}", spec_text(spec_));
+  return integers()[0];
+}
+
+double Constant::real() const {
+  if (size() != 1)
+    fail(ErrorCode::kInvalidArgument, "one number is needed, not {}", spec_text(spec_));
+  return reals()[0];
+}
+
+Tensor Constant::tensor() const {
+  if (owned_.defined() && !is_fill_) return owned_.reshaped(spec_.shape);
+  Tensor out = Tensor::empty(spec_.shape, spec_.dtype);
+  const std::span<std::byte> to = out.mutable_bytes();
+  if (!is_fill_) {
+    std::copy(bytes_.begin(), bytes_.end(), to.begin());
+    return out;
+  }
+  const std::size_t width = dtype_size(spec_.dtype);
+  for (std::size_t at = 0; at < to.size(); at += width)
+    std::copy_n(bytes_.begin(), width, to.begin() + static_cast<std::ptrdiff_t>(at));
+  return out;
+}
+
+Constant Constant::reshaped(Shape shape) const {
+  if (element_count(shape) != size()) {
+    fail(ErrorCode::kInvalidArgument, "{} cannot be seen as {}", spec_text(spec_),
+         shape_text(shape));
+  }
+  Constant out = *this;
+  out.spec_.shape = std::move(shape);
+  return out;
+}
+
+}  // namespace harmonics::inline in_models
