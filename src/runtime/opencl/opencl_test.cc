@@ -10,6 +10,7 @@
 #include <harmonics/base/file.h>
 #include <harmonics/base/log.h>
 #include <harmonics/base/random.h>
+#include <harmonics/graph/harp.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/graph/zoo.h>
 #include <harmonics/runtime/devices.h>
@@ -190,6 +191,22 @@ TEST_F(OpenClTest, OneWarningNamesWhatRunsOnTheCpu) {
     said += line.find("no operation 'attention'") != std::string::npos;
   }
   EXPECT_EQ(said, 1u);
+}
+
+TEST_F(OpenClTest, NamedAxesTiesAndFrozenLayersAreLeftToTheCpu) {
+  const RuntimeOptions wish = options(Backend::FPGA);
+  const std::string axis = "axis T <= 8; producer x {T, 4}; layer h linear(3); cycle { x -> h; }";
+  expect_error(ErrorCode::kUnimplemented, "follows the axis T",
+               [&] { (void)Stage(parse_harp(axis), wish); });
+  EXPECT_NO_THROW((void)Stage(parse_harp(axis).with_fixed_axes({{"T", 8}}), wish));
+  const std::string tie =
+      "producer x {4}; layer a linear(4); layer b linear(4, tie=a.weight); cycle { x -> a -> b; }";
+  expect_error(ErrorCode::kUnimplemented, "ties layer 'b' to 'a.weight'",
+               [&] { (void)Stage(parse_harp(tie), wish); });
+  const std::string frozen =
+      "producer x {4}; layer a linear(4, trainable=false); cycle { x -> a; }";
+  expect_error(ErrorCode::kUnimplemented, "freezes layer 'a'",
+               [&] { (void)Stage(parse_harp(frozen), wish); });
 }
 
 TEST_F(OpenClTest, Float64RunsOnTheCpuWithAWarning) {
