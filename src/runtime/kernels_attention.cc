@@ -1,4 +1,5 @@
 #include <ATen/ATen.h>
+#include <torch/version.h>  // without it every libtorch looks like the first
 
 #include <cmath>
 #include <limits>
