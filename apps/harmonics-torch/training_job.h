@@ -19,7 +19,8 @@
 namespace harmonics::inline in_torch_program {
 
 struct TrainingJob {
-  const TrainCommand& command;
+  /// With the weights that the file names where no flag does.
+  TrainCommand command;
   TrainSettings settings;
   HarmonicGraph graph;
   TrainingData data;

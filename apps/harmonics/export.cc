@@ -4,7 +4,7 @@
 #include <harmonics/console/terminal.h>
 #include <harmonics/graph/harp.h>
 #include <harmonics/models/export_model.h>
-#include <harmonics/options/train_settings.h>
+#include <harmonics/settings/train_settings.h>
 
 #include "subcommands.h"
 

@@ -41,10 +41,10 @@ Tensor computed(const std::string& type, const Attributes& attributes,
   builder.layer("layer", type, attributes, names).consumer("out", "layer");
   Stage stage(builder.build(), {});
   NamedTensors weights;
-  for (const auto& [name, value] : stage.parameters()) weights[name] = value;
+  for (const auto& [name, value] : stage->parameters()) weights[name] = value;
   for (const auto& [name, value] : parameters) weights["layer." + name] = value;
-  stage.set_parameters(weights);
-  return convert_tensor(stage.infer(batch).at("out"), DType::kFloat32);
+  stage->set_parameters(weights);
+  return convert_tensor(stage->infer(batch).at("out"), DType::kFloat32);
 }
 
 void expect_values(const Tensor& got, const Numbers& expected, const std::string& what) {

@@ -62,9 +62,9 @@ std::string digest_of(const Tensor& value) { return weights_digest({{"value", va
 /// The gradients of one micro-batch.
 NamedTensors gradients_of(Stage& stage) {
   TapReport report;
-  (void)stage.forward({0, 0, 0, 5}, batch(3), report);
-  (void)stage.backward({0, 0, 0, 5}, {});
-  return stage.gradients();
+  (void)stage->forward({0, 0, 0, 5}, batch(3), report);
+  (void)stage->backward({0, 0, 0, 5}, {});
+  return stage->gradients();
 }
 
 Tensor sum_of(const Tensor& a, const Tensor& b) {
@@ -94,10 +94,10 @@ TEST(TiedParameters, AreOneTensorThatIsSavedOnce) {
 TEST(TiedParameters, LearnFromTheSumOfTheirUses) {
   Stage stage(tied(), adam());
   Stage twin(model("", ""), adam());
-  NamedTensors weights = stage.parameters();
+  NamedTensors weights = stage->parameters();
   weights.emplace("head.weight", weights.at("embed.weight"));
-  twin.set_parameters(weights);
-  EXPECT_EQ(weights_digest(stage.infer(batch(1))), weights_digest(twin.infer(batch(1))));
+  twin->set_parameters(weights);
+  EXPECT_EQ(weights_digest(stage->infer(batch(1))), weights_digest(twin->infer(batch(1))));
   const NamedTensors shared = gradients_of(stage);
   const NamedTensors apart = gradients_of(twin);
   EXPECT_FALSE(shared.contains("head.weight"));
@@ -111,7 +111,7 @@ TEST(TiedParameters, ACutBetweenThemComputesTheSame) {
   (void)whole.train(batch(1));
   StageRow cut = row_of(tied(), {0, 1, 3});
   EXPECT_EQ(weights_digest(cut.parameters()), weights_digest(row_of(tied()).parameters()));
-  for (Stage& stage : cut.stages()) stage.set_parameters(whole.parameters());
+  for (Stage& stage : cut.stages()) stage->set_parameters(whole.parameters());
   EXPECT_EQ(weights_digest(cut.infer(batch(2))), weights_digest(whole.infer(batch(2))));
 }
 

@@ -77,9 +77,9 @@ TEST(StageAxes, EveryLengthIsComputedAsByAGraphOfThatLength) {
   for (const std::int64_t length : kLengths) {
     Stage fixed(tagger().with_fixed_axes({{"T", length}}), options());
     const NamedTensors batch = batch_of(4, length, 1);
-    const Tensor out = stage.infer(batch).at("out");
+    const Tensor out = stage->infer(batch).at("out");
     EXPECT_EQ(out.shape(), Shape({4, length + 1, 5}));
-    EXPECT_EQ(weights_digest({{"out", out}}), weights_digest(fixed.infer(batch)));
+    EXPECT_EQ(weights_digest({{"out", out}}), weights_digest(fixed->infer(batch)));
   }
 }
 
@@ -103,12 +103,12 @@ TEST(StageAxes, LengthsThatDoNotFitAreErrors) {
   Stage stage(tagger(), options());
   expect_error(ErrorCode::kInvalidArgument,
                "producer 'ids' takes batches of {T}, samples of {17} came: axis T is 1 to 16",
-               [&] { (void)stage.infer(batch_of(2, 17, 1)); });
+               [&] { (void)stage->infer(batch_of(2, 17, 1)); });
   NamedTensors mixed = batch_of(2, 8, 1);
   mixed["tags"] = batch_of(2, 9, 1)["tags"];
   TapReport report;
   expect_error(ErrorCode::kInvalidArgument, "that is T = 9, but producer 'ids' has T = 8",
-               [&] { (void)stage.evaluate(mixed, report); });
+               [&] { (void)stage->evaluate(mixed, report); });
 }
 
 }  // namespace
