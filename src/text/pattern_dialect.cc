@@ -33,9 +33,9 @@ std::string_view braced(std::string_view from) {
 std::string category_spelling(std::string_view property) {
   const bool category = (property.size() == 4 || property.size() == 5) && property[1] == '{' &&
                         std::string_view("LMNPS").find(property[2]) != property.npos;
-  if (!category) return "\\" + std::string(property);
-  const std::string set = "[\\p" + std::string(property.substr(1)) + "&&\\p{age=14.0}]";
-  return property[0] == 'p' ? set : "[^" + set + "]";
+  if (!category) return format("\\{}", property);
+  const std::string set = format("[\\p{}&&\\p{{age=14.0}}]", property.substr(1));
+  return property[0] == 'p' ? set : format("[^{}]", set);
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ std::string icu_spelling(std::string_view pattern) {
       } else {
         const std::string_view whole = braced(pattern.substr(i));
         const bool property = escape == 'p' || escape == 'P';
-        out += property ? category_spelling(whole) : "\\" + std::string(whole);
+        out += property ? category_spelling(whole) : format("\\{}", whole);
         i += whole.size() - 1;
       }
       continue;
