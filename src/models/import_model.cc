@@ -159,7 +159,7 @@ ImportedModel import_onnx_model(const std::filesystem::path& source, const Impor
   model.architecture = "ONNX";
   model.harp = to_harp(result.graph);
   model.graph = std::move(result.graph);
-  model.weights = WeightSource(std::move(result.weights));
+  model.weights.hold(std::move(result.weights));
   return model;
 }
 
@@ -177,7 +177,10 @@ ImportedModel import_model(const std::filesystem::path& source, const ImportOpti
   if (source.extension() == ".onnx") return import_onnx_model(source, options);
   if (!options.shapes.empty() || !options.values.empty()) {
     fail(ErrorCode::kInvalidArgument,
-         "'{}': shapes and values of inputs are said of ONNX files alone", source.string());
+         "the inputs of '{}' have the shapes that its configuration says: --shape and --value have "
+         "no "
+         "meaning for it",
+         source.string());
   }
   Found found = find_model(source);
   ModelConfig config(found.config, found.origin);

@@ -167,14 +167,17 @@ WeightSource::WeightSource(std::vector<MappedFilePtr> files, WeightEntries entri
   }
 }
 
-WeightSource::WeightSource(std::map<std::string, Tensor, std::less<>> held)
-    : held_(std::move(held)) {
-  for (const auto& [name, tensor] : held_) {
+void WeightSource::hold(std::map<std::string, Tensor> tensors) {
+  for (auto& [name, tensor] : tensors) {
     WeightEntry entry;
+    entry.file = kHeldInMemory;
     entry.stored = tensor.spec();
     entry.shape = tensor.shape();
     entry.source_name = name;
-    entries_.emplace(name, std::move(entry));
+    if (!entries_.emplace(name, std::move(entry)).second) {
+      fail(ErrorCode::kAlreadyExists, "tensor '{}' is there twice", name);
+    }
+    held_.emplace(name, std::move(tensor));
   }
 }
 
@@ -189,8 +192,8 @@ const WeightEntry& WeightSource::at(std::string_view name) const {
 }
 
 Tensor WeightSource::read(std::string_view name) const {
-  if (const auto held = held_.find(name); held != held_.end()) return held->second;
   const WeightEntry& entry = at(name);
+  if (entry.file == kHeldInMemory) return held_.find(name)->second;
   const MappedFilePtr& file = files_.at(entry.file);
   const WeightLayout& layout = entry.layout;
   if (layout.transposed) {
@@ -203,8 +206,8 @@ Tensor WeightSource::read(std::string_view name) const {
 }
 
 void WeightSource::forget(std::string_view name) const {
-  if (held_.contains(name)) return;
   const WeightEntry& entry = at(name);
+  if (entry.file == kHeldInMemory) return;
   files_.at(entry.file)->forget(entry.offset, entry.stored_bytes());
 }
 

@@ -106,6 +106,17 @@ TEST_F(WeightSourceTest, MapsTransposeSliceAndUnpair) {
   EXPECT_EQ(source.at("turned").source_name, "m");
 }
 
+TEST_F(WeightSourceTest, HeldTensorsAreReadAsTheyAre) {
+  WeightSource source;
+  source.hold({{"sum", Tensor::of<float>({2}, {3, 4})}});
+  EXPECT_EQ(values(source, "sum"), (std::vector<float>{3, 4}));
+  source.forget("sum");
+  EXPECT_EQ(source.at("sum").spec(), (TensorSpec{{2}, DType::kFloat32}));
+  expect_error(ErrorCode::kAlreadyExists, "twice", [&] {
+    source.hold({{"sum", Tensor::of<float>({1}, {1})}});
+  });
+}
+
 TEST_F(WeightSourceTest, MapsThatDoNotFitAreRefused) {
   const std::vector<float> numbers = {1, 2, 3, 4};
   file("x.safetensors", safetensors_bytes({{"m", {{2, 2}, DType::kFloat32}}}, numbers));

@@ -54,6 +54,13 @@ std::string linked_name(const std::filesystem::path& file, const std::filesystem
 
 std::uint64_t link_weights(const ImportedModel& model, AtomicFile& file,
                            const std::filesystem::path& path) {
+  for (const auto& [name, entry] : model.weights.entries()) {
+    if (entry.file != kHeldInMemory) continue;
+    fail(
+        ErrorCode::kFailedPrecondition,
+        "tensor '{}' was worked out by the import and lies in no file to link to: copy the weights",
+        name);
+  }
   WeightMap map;
   for (const MappedFilePtr& each : model.weights.files()) {
     map.files.push_back(linked_name(each->path(), path));
@@ -73,10 +80,6 @@ WrittenModel write_model(const ImportedModel& model, const std::filesystem::path
     fail(ErrorCode::kInvalidArgument, "'{}' does not end in .harp", harp.string());
   }
   const bool copies = mode == WeightsMode::kCopy;
-  if (!copies && model.weights.files().empty() && !model.weights.entries().empty()) {
-    fail(ErrorCode::kInvalidArgument,
-         "the weights of this model were computed when it was read and lie in no file: copy them");
-  }
   WrittenModel written{harp, beside(harp, copies ? ".safetensors" : ".weights.json"), 0};
   for (const MappedFilePtr& file : model.weights.files()) {
     std::error_code none;

@@ -158,12 +158,9 @@ class ScaledScores {
           .masked_fill(hidden, lowest(o.query.scalar_type()));
     };
 #if TORCH_VERSION_MAJOR >= 2
-    if (o.query.is_cuda()) {
-      const bool alone = call.inputs.size() == 1 && window_ == 0;
-      return alone ? at::scaled_dot_product_attention(o.query, o.key, o.value, {}, 0.0, causal_)
-                   : at::scaled_dot_product_attention(o.query, o.key, o.value, additive(), 0.0,
-                                                      false);
-    }
+    // Fused kernels differ in what a query sees whose every key is hidden; only masks hide them.
+    if (o.query.is_cuda() && call.inputs.size() == 1 && window_ == 0)
+      return at::scaled_dot_product_attention(o.query, o.key, o.value, {}, 0.0, causal_);
 #endif
     at::Tensor scores = at::matmul(o.query, o.key.transpose(-2, -1)) /
                         std::sqrt(static_cast<double>(o.query.size(-1)));

@@ -17,7 +17,7 @@ namespace harmonics::inline in_models {
 struct OnnxResult {
   HarmonicGraph graph;
   /// Every parameter of the graph by full name, in memory of its own.
-  std::map<std::string, Tensor, std::less<>> weights;
+  std::map<std::string, Tensor> weights;
 };
 
 /// Reads a file and those beside it that hold its tensors. What is damaged, not covered or not said

@@ -39,8 +39,8 @@ using OnnxValue = std::variant<Constant, Living>;
 /// What is not in the file: shapes that it leaves open and inputs that become constants.
 struct OnnxChoices {
   /// By input, without the batch axis.
-  std::map<std::string, Shape, std::less<>> shapes;
-  std::map<std::string, double, std::less<>> values;
+  std::map<std::string, Shape> shapes;
+  std::map<std::string, double> values;
 };
 
 /// The answer: a graph and the values of its parameters by full name.

@@ -64,8 +64,8 @@ struct ImportCommand {
   /// Ceiling of the axis of tokens; 0: the model's.
   std::int64_t length = 0;
   /// ONNX: shapes of a sample and numbers, by input.
-  std::map<std::string, Shape, std::less<>> shapes;
-  std::map<std::string, double, std::less<>> values;
+  std::map<std::string, Shape> shapes;
+  std::map<std::string, double> values;
   OutputStyle output = OutputStyle::kTable;
 };
 

@@ -21,10 +21,10 @@ struct ImportOptions {
   std::string name = {};
   /// Ceiling of the axis of tokens; 0: what the model was made for.
   std::int64_t length = 0;
-  /// ONNX: shapes of a sample by input, where the file leaves them open.
-  std::map<std::string, Shape, std::less<>> shapes = {};
-  /// ONNX: numbers for inputs that are no batch.
-  std::map<std::string, double, std::less<>> values = {};
+  /// Shapes of inputs that the source leaves open, without the batch, and inputs that become
+  /// constants. For ONNX files; folders and GGUF files have neither, and refuse them.
+  std::map<std::string, Shape> shapes = {};
+  std::map<std::string, double> values = {};
 };
 
 struct ImportedModel {

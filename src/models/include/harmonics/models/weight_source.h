@@ -51,9 +51,12 @@ struct WeightLayout {
   bool operator==(const WeightLayout&) const = default;
 };
 
+/// In place of a file: the tensor is held in memory, since no file has it.
+inline constexpr std::size_t kHeldInMemory = static_cast<std::size_t>(-1);
+
 /// One tensor: where it is stored, and what it is here.
 struct WeightEntry {
-  /// Which of the source's files.
+  /// Which of the source's files, or kHeldInMemory.
   std::size_t file = 0;
   std::uint64_t offset = 0;
   Packing packing = Packing::kPlain;
@@ -82,8 +85,9 @@ class WeightSource {
   WeightSource(std::vector<MappedFilePtr> files, WeightEntries entries,
                std::map<std::string, std::string> metadata = {});
 
-  /// Tensors in memory, with no file behind them.
-  explicit WeightSource(std::map<std::string, Tensor, std::less<>> held);
+  /// Adds tensors that were worked out and lie in no file; `read` gives them as they are. A name
+  /// that is there already is an Error.
+  void hold(std::map<std::string, Tensor> tensors);
 
   /// Opens what the path is: a safetensors file, a GGUF file, a map (NAME.weights.json), an index
   /// of safetensors files, or a folder of a model that holds one of these. Anything else is an
