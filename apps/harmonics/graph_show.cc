@@ -6,6 +6,7 @@
 #include <harmonics/console/terminal.h>
 #include <harmonics/graph/harp.h>
 
+#include "repeated_groups.h"
 #include "subcommands.h"
 
 namespace harmonics::inline in_front {
@@ -82,6 +83,14 @@ std::string axis_values_text(const HarmonicGraph& graph) {
   return text;
 }
 
+// "h.0", or "h.0 … h.11 (12 x)" for blocks that repeat.
+std::string group_text(const HarmonicGraph& graph, const LayerRun& run) {
+  const std::string& first = graph.layers()[run.first].group;
+  if (run.times == 1) return first;
+  const std::size_t last = run.first + (run.times - 1) * run.size;
+  return format("{} … {} ({} x)", first, graph.layers()[last].group, run.times);
+}
+
 std::string table_text(const HarmonicGraph& graph, bool colour) {
   bool grouped = false;
   for (const LayerNode& node : graph.layers()) grouped |= !node.group.empty();
@@ -89,13 +98,15 @@ std::string table_text(const HarmonicGraph& graph, bool colour) {
       {{"layer"}, {"type"}, {"output"}, {"parameters", Align::kRight}, {"flops", Align::kRight}},
       {}};
   if (grouped) table.columns.push_back({"group"});
-  for (std::size_t i = 0; i < graph.layers().size(); ++i) {
-    const LayerRow row = row_of(graph, i);
-    const bool known = row.output.has_value();
-    table.rows.push_back({row.node.name, type_text(row.node), known ? row.shape : kUnknown,
-                          known ? with_thousands(row.parameters) : kUnknown,
-                          known ? in_short(row.flops) : kUnknown});
-    if (grouped) table.rows.back().push_back(row.node.group);
+  for (const LayerRun& run : layer_runs(graph)) {
+    for (std::size_t i = run.first; i < run.first + run.size; ++i) {
+      const LayerRow row = row_of(graph, i);
+      const bool known = row.output.has_value();
+      table.rows.push_back({row.node.name, type_text(row.node), known ? row.shape : kUnknown,
+                            known ? with_thousands(row.parameters) : kUnknown,
+                            known ? in_short(row.flops) : kUnknown});
+      if (grouped) table.rows.back().push_back(group_text(graph, run));
+    }
   }
   std::string text = bold(graph.name(), colour) + "\n\n";
   text += listing("axis", graph.axes(),

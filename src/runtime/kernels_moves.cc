@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <numeric>
 
@@ -63,26 +64,40 @@ LayerForward make_gather(const LayerQuery& q) {
   };
 }
 
+// What each row of a padded axis repeats: the row as far inside as it is outside, or the last one.
+at::Tensor repeated_rows(std::int64_t extent, std::int64_t before, std::int64_t after,
+                         bool reflect) {
+  std::vector<std::int64_t> rows;
+  for (std::int64_t place = -before; place < extent + after; ++place) {
+    std::int64_t row = place;
+    while (reflect && extent > 1 && (row < 0 || row >= extent))
+      row = row < 0 ? -row : 2 * (extent - 1) - row;
+    rows.push_back(std::clamp<std::int64_t>(row, 0, extent - 1));
+  }
+  return at::tensor(rows, at::kLong);
+}
+
 LayerForward make_pad(const LayerQuery& q) {
   const Shape before = q.list("before"), after = q.list("after");
   const std::string& mode = q.text("mode");
-  std::vector<std::int64_t> sides;  // the last axis first
-  // libtorch pads by reflection and by edges what comes after the channels.
-  for (std::size_t axis = before.size(); axis-- > (mode == "constant" ? 0U : 1U);) {
-    sides.insert(sides.end(), {before[axis], after[axis]});
-  }
   if (mode == "constant") {
+    std::vector<std::int64_t> sides;  // the last axis first
+    for (std::size_t axis = before.size(); axis-- > 0;) {
+      sides.insert(sides.end(), {before[axis], after[axis]});
+    }
     return [sides, value = q.number("value")](const LayerCall& call) {
       return at::constant_pad_nd(call.inputs[0], sides, value);
     };
   }
-  const bool reflect = mode == "reflect";
-  return [sides, reflect](const LayerCall& call) {
-    const at::Tensor& x = call.inputs[0];
-    if (sides.size() == 2) {
-      return reflect ? at::reflection_pad1d(x, sides) : at::replication_pad1d(x, sides);
+  return [before, after, reflect = mode == "reflect"](const LayerCall& call) {
+    at::Tensor x = call.inputs[0];
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      if (before[i] == 0 && after[i] == 0) continue;
+      const auto axis = static_cast<std::int64_t>(i) + 1;
+      const at::Tensor rows = repeated_rows(x.size(axis), before[i], after[i], reflect);
+      x = x.index_select(axis, rows.to(x.device()));
     }
-    return reflect ? at::reflection_pad2d(x, sides) : at::replication_pad2d(x, sides);
+    return x;
   };
 }
 

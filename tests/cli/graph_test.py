@@ -33,6 +33,18 @@ class GraphTest(program.CliTest):
                                      sum(layer['parameters'] for layer in graph['layers']))
                     self.assertIn(f"{len(names)} layers, {graph['parameters']:,} parameters", table)
 
+    def test_show_folds_groups_that_repeat(self):
+        blocks = 'repeat {0} as i {{ group block$i {{ layer a$i linear(4); layer b$i linear(4); }} }}'
+        flow = 'cycle {{ x -> a0; repeat {0} as i {{ a0 -> a$i -(relu)-> b$i; }} b{0} -> y; }}'
+        for rounds, folded in ((4, False), (5, True)):
+            path = self.write('deep.harp', 'producer x {4}; consumer y; layer a0 linear(4);'
+                              + blocks.format(rounds) + flow.format(rounds))
+            table = self.done('graph', 'show', path)
+            self.assertEqual(f'block1 … block{rounds} ({rounds} x)' in table, folded)
+            self.assertEqual('a2 ' in table, not folded)
+            names = self.done('graph', 'show', path, '--output', 'quiet').split()
+            self.assertEqual(len(names), 2 * rounds + 1)
+
     def test_show_says_what_a_layer_is(self):
         graph = json.loads(self.done('graph', 'show', self.net, '--output', 'json'))
         wide = graph['layers'][0]
