@@ -46,7 +46,7 @@ struct HarpDocument {
   Settings train;
   /// `file`: where the weights lie.
   Settings weights;
-  /// Where relative paths in `data` and `weights` start: the file's folder; empty for a text without a file.
+  /// Where relative paths in both start: the file's folder; empty for a text without a file.
   std::filesystem::path folder;
 };
 
