@@ -82,7 +82,7 @@ PAGES = {
     'docs/guides/data-parallel.md': Page(),
     'docs/guides/dispatch.md': Page(),
     'docs/guides/models.md': Page(elsewhere={
-        'harmonics ': 'import.real_weights', 'pip ': 'import.real_weights', 'python3 ': 'import.real_weights'}),
+        'harmonics ': 'import.real_weights'}),
     'docs/guides/pipelines.md': Page(instead={PIPELINE: PIPELINE + ' --wait'}),
     'docs/guides/planning.md': Page(
         before='printf "laptop:\\n- desk\\nboard:\\n- shelf\\n- cellar\\n" > examples/plan/devices.yml; '
