@@ -79,12 +79,8 @@ LayerShape infer_pad(const LayerQuery& q) {
     q.refuse(format("'before' and 'after' must have a number for each of {} axes", shape.size()));
   }
   const std::string& mode = q.text("mode");
-  const bool constant = mode == "constant";
-  if (!constant && mode != "reflect" && mode != "edge") {
+  if (mode != "constant" && mode != "reflect" && mode != "edge") {
     q.refuse(format("'mode' must be constant, reflect or edge, not {}", mode));
-  }
-  if (!constant && (shape.size() < 2 || shape.size() > 3 || before[0] != 0 || after[0] != 0)) {
-    q.refuse(format("mode={} pads {{C, L}} and {{C, H, W}}, and not the channels", mode));
   }
   static_cast<void>(q.number("value"));
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {
