@@ -254,8 +254,6 @@ void import_pad(OnnxImporter& importer, const OnnxNode& node) {
   });
   if (pads.size() != 2 * rank || importer.has_input(node, 3) || !sensible)
     importer.refuse(node, "it does not name every axis");
-  if (mode != "constant" && rank == 2 && x.batch_axis != 0)
-    importer.refuse(node, "the batch is not its first axis");
   const double value =
       importer.has_input(node, 2) ? importer.known(node, 2).real() : node.real("value", 0);
   Shape before, after, shape = x.shape;
@@ -268,22 +266,11 @@ void import_pad(OnnxImporter& importer, const OnnxNode& node) {
     after.push_back(pads[rank + i]);
     shape[i] += pads[i] + pads[rank + i];
   }
-  // Reflection is over rows of channels: a lone row becomes one channel for it.
-  const bool is_lone = mode != "constant" && before.size() == 1;
-  Living in = x;
-  if (is_lone) {
-    const Shape row = {1, x.sample()[0]};
-    in = importer.add_layer(node, "reshape", {{"shape", row}}, {x}, {x.shape[0], 1, row[1]});
-    before.insert(before.begin(), 0);
-    after.insert(after.begin(), 0);
-  }
-  Living out = importer.add_layer(
-      node, "pad", {{"before", before}, {"after", after}, {"mode", mode}, {"value", value}}, {in},
-      is_lone ? Shape{shape[0], 1, shape[1]} : shape);
-  if (is_lone)
-    out = importer.add_layer(node, "reshape", {{"shape", Shape{shape[1]}}}, {out}, shape);
-  out.batch_axis = x.batch_axis;
-  importer.set_output(node, 0, out);
+  importer.set_output(
+      node, 0,
+      importer.add_layer(node, "pad",
+                         {{"before", before}, {"after", after}, {"mode", mode}, {"value", value}},
+                         {x}, shape));
 }
 
 void import_resize(OnnxImporter& importer, const OnnxNode& node) {
