@@ -4,7 +4,7 @@ namespace harmonics::inline in_front {
 namespace {
 
 // A few blocks are as quickly read as one with a note.
-constexpr std::size_t kLeastRounds = 5;
+constexpr std::size_t kLeastRounds = 6;
 
 // The layers from `first` on that share its group; one where it has none.
 std::size_t group_size(const HarmonicGraph& graph, std::size_t first) {

@@ -15,7 +15,7 @@ struct LayerRun {
   std::size_t times = 1;
 };
 
-/// All layers in graph order. A run of more than one round is a group that is followed by four or
+/// All layers in graph order. A run of more than one round is a group that is followed by five or
 /// more with the same types, activations, shapes and parameters; whatever else is a run of one.
 [[nodiscard]] std::vector<LayerRun> layer_runs(const HarmonicGraph& graph);
 

@@ -36,7 +36,7 @@ class GraphTest(program.CliTest):
     def test_show_folds_groups_that_repeat(self):
         blocks = 'repeat {0} as i {{ group block$i {{ layer a$i linear(4); layer b$i linear(4); }} }}'
         flow = 'cycle {{ x -> a0; repeat {0} as i {{ a0 -> a$i -(relu)-> b$i; }} b{0} -> y; }}'
-        for rounds, folded in ((4, False), (5, True)):
+        for rounds, folded in ((5, False), (6, True)):
             path = self.write('deep.harp', 'producer x {4}; consumer y; layer a0 linear(4);'
                               + blocks.format(rounds) + flow.format(rounds))
             table = self.done('graph', 'show', path)
