@@ -222,9 +222,14 @@ TEST(Gradients, BehindEveryComparison) {
       SCOPED_TRACE(op);
       GraphBuilder builder("choice");
       builder.add(ProducerNode{"x@1", Shape{2, 3}, DType::kFloat64, 1});
-      builder.producer("other", Shape{3}, DType::kFloat64);
       builder.producer("target", Shape{2, 3}, DType::kFloat64);
       builder.layer("x", "identity", {}, {"x@1"});
+      builder.layer("other", "constant",
+                    with({{"shape", Shape{3}},
+                          {"dtype", std::string("float64")},
+                          {"start", 0.1},
+                          {"learned", whole(1)}}),
+                    {"x"});
       Attributes attributes = with({{"op", op}});
       std::vector<std::string> inputs = {"x"};
       if (constant) {
@@ -238,7 +243,6 @@ TEST(Gradients, BehindEveryComparison) {
       builder.layer("number", "cast", with({{"to", std::string("float64")}}), {"test"});
       builder.layer("both", "add", {}, {"chosen", "number"}).tap("mse", "both", "target");
       GradientCheck(builder.build(), {{"x@1", random_doubles({kBatch, 2, 3}, 1)},
-                                      {"other", random_doubles({kBatch, 3}, 2)},
                                       {"target", random_doubles({kBatch, 2, 3}, 3)}})
           .run();
     }
@@ -246,7 +250,7 @@ TEST(Gradients, BehindEveryComparison) {
 }
 
 TEST(Gradients, CoverEveryRegisteredLayer) {
-  std::set<std::string> covered = {"embedding", "compare", "cast"};
+  std::set<std::string> covered = {"embedding", "compare", "cast", "constant"};
   for (const LayerCase& item : layer_cases()) covered.insert(item.type);
   for (const std::string& name : layer_type_names()) EXPECT_TRUE(covered.contains(name)) << name;
 }

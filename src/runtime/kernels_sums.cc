@@ -41,8 +41,11 @@ LayerForward make_matmul(const LayerQuery& q) {
   return [flip_a = q.integer("transpose_a") != 0,
           flip_b = q.integer("transpose_b") != 0](const LayerCall& call) {
     const std::int64_t axes = most_axes(call.inputs);
-    const at::Tensor a = aligned(as(call.inputs[0], call.compute), axes);
-    const at::Tensor b = aligned(as(call.inputs[1], call.compute), axes);
+    // Without parameters `compute` does not tell of float64.
+    const at::ScalarType own = call.inputs[0].scalar_type();
+    const at::ScalarType compute = own == at::kDouble ? own : call.compute;
+    const at::Tensor a = aligned(as(call.inputs[0], compute), axes);
+    const at::Tensor b = aligned(as(call.inputs[1], compute), axes);
     return at::matmul(flip_a ? a.transpose(-2, -1) : a, flip_b ? b.transpose(-2, -1) : b);
   };
 }

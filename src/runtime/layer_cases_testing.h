@@ -340,10 +340,6 @@ inline std::vector<LayerCase> arithmetic_cases() {
 inline std::vector<LayerCase> choice_cases() {
   return {
       {"where", "where", {}, {{2, 3}, {3}, {2, 3}}, {}, {2, 0, 0}, true},
-      {"constant that is learnt",
-       "constant",
-       with({{"shape", Shape{2, 3}}, {"learned", whole(1)}, {"start", 0.5}}),
-       {{4}}},
       {"expand", "expand", with({{"shape", Shape{2, 1, 3}}}), {{2, 1}}},
   };
 }
@@ -430,8 +426,8 @@ inline std::vector<LayerCase> recurrent_cases() {
   };
 }
 
-/// All layers but embedding, which takes ids, and compare and cast, whose gradients have a test of
-/// their own.
+/// All layers but embedding, which takes ids, and compare, cast and constant, whose gradients have
+/// a test of their own.
 inline std::vector<LayerCase> layer_cases() {
   std::vector<LayerCase> cases;
   for (auto* theme :

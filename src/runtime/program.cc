@@ -40,7 +40,10 @@ class Compiler {
     }
     for (auto layer = graph_.layers().rbegin(); layer != graph_.layers().rend(); ++layer) {
       if (!leading_.contains(layer->name)) continue;
-      leading_.insert(layer->inputs.begin(), layer->inputs.end());
+      // Truths and whole numbers bear no gradient: what they come from does not lead through them.
+      for (const std::string& input : layer->inputs) {
+        if (is_floating(graph_.spec(input).dtype)) leading_.insert(input);
+      }
     }
   }
 
