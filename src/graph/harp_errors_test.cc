@@ -175,7 +175,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{with("", "x -> h;"),
                 "3:1: layer 'h' (linear) takes 1 input, and it has 'x' already"},
         Mistake{with("layer s add;", "x -> s;"),
-                "1:32: layer 's' (add) needs 2 inputs, the cycle gives it 1"},
+                "1:32: layer 's' (add): takes at least 2 inputs, it has 1 and no 'constant'"},
         Mistake{with("layer a; layer b;", "h -> a, b;"), "3:7: an arrow leads to one node"},
         Mistake{with("layer a;", "h -(rely)-> a;"),
                 "3:5: unknown activation 'rely'; there are: gelu"},
