@@ -92,9 +92,25 @@ def light_models():
                 shape = [axis.dim_value for axis in one.type.tensor_type.shape.dim]
                 count = numpy.prod(shape)
                 inputs[one.name] = (numpy.arange(count).reshape(shape) / count).astype(numpy.float32)
+        if file.name == 'light_squeezenet.onnx':
+            yield without_softmax(file, inputs)
+            continue
         tensor = onnx.TensorProto()
         tensor.ParseFromString((folder / f'{file.stem}_output_0.pb').read_bytes())
         yield file, inputs, {graph.output[0].name: onnx.numpy_helper.to_array(tensor)}, ()
+
+
+def without_softmax(file, inputs):
+    """Its weights are all one number, so that a thousand logits of some 1e10 are equal but for the last bit, which its
+    softmax makes visible: what goes into it is compared instead, with onnxruntime's."""
+    model = onnx.load(file)
+    last = model.graph.node.pop()
+    del model.graph.output[:]
+    model.graph.output.append(onnx.helper.make_tensor_value_info(last.input[0], onnx.TensorProto.FLOAT, None))
+    cut = pathlib.Path(sys.argv[3]) / file.name
+    onnx.save(model, cut)
+    session = onnxruntime.InferenceSession(cut, providers=['CPUExecutionProvider'])
+    return cut, inputs, {last.input[0]: session.run(None, inputs)[0]}, ()
 
 
 def batch_axis(shape):
