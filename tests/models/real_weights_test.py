@@ -1,7 +1,9 @@
 """MiniLM out of its folder and SmolLM2 out of a GGUF file, with their real weights."""
 
 import json
+import os
 import pathlib
+import re
 import tempfile
 import unittest
 
@@ -12,7 +14,7 @@ import transformers
 import transformers_python
 from safetensors.torch import load_file
 
-from compared import harmonics, main, run
+from compared import harmonics, main, read_csv, run
 
 LENGTH = 32
 
@@ -49,6 +51,15 @@ def smollm2_by_hand(path):
     return model.eval()
 
 
+def sentences(count):
+    """Sentences of unequal length out of this tree's guides."""
+    guides = pathlib.Path(os.environ["HARMONICS_SOURCE_DIR"]) / "docs" / "guides"
+    text = " ".join(page.read_text() for page in sorted(guides.glob("*.md")))
+    text = re.sub(r"```.*?```|[#|`*]", " ", text, flags=re.S)
+    found = [" ".join(line.split()) for line in re.split(r"(?<=[.!?])\s", text)]
+    return [line for line in found if 15 < len(line) < 400][:count]
+
+
 class RealWeightsTest(unittest.TestCase):
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
@@ -82,6 +93,31 @@ class RealWeightsTest(unittest.TestCase):
                 cut = run(harp, inputs, "last_hidden_state", (LENGTH, 384), "--batch-size", len(attended),
                           "--parts", parts)
                 self.assertTrue(numpy.array_equal(ours, cut))
+
+    def test_minilm_reads_sentences(self):
+        folder = transformers_python.minilm()
+        if folder is None:
+            self.skipTest("the weights of MiniLM could not be fetched")
+        lines, length, batch = sentences(200), 96, 8
+        (self.scratch / "lines.txt").write_text("\n".join(lines) + "\n")
+        harp, out = self.scratch / "minilm.harp", self.scratch / "out.csv"
+        harmonics("import", folder, "-o", harp, "--length", length)
+        source = f"text:{self.scratch / 'lines.txt'}?tokenizer={folder}&length={length}&column="
+        binds = [word for name in ("input_ids", "attention_mask", "token_type_ids")
+                 for word in ("--bind", f"{name}={source}{name}")]
+        harmonics("run", harp, *binds, "--out", f"last_hidden_state=csv:{out}", "--threads", 1, "--batch-size", batch,
+                  "--output", "quiet")
+        ours = read_csv(out, (length, 384))
+        self.assertEqual(len(ours), len(lines))
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        model = transformers.AutoModel.from_pretrained(folder).eval()
+        for first in range(0, len(lines), batch):
+            inputs = tokenizer(lines[first:first + batch], padding="max_length", max_length=length, truncation=True,
+                               return_tensors="pt")
+            with torch.no_grad():
+                theirs = model(**inputs)["last_hidden_state"].numpy()
+            attended = inputs["attention_mask"].numpy() == 1
+            self.assertLessEqual(float(numpy.abs(ours[first:first + batch] - theirs)[attended].max()), 1e-6)
 
     def test_minilm_goes_back(self):
         folder = transformers_python.minilm()
