@@ -43,7 +43,7 @@ class FrontTest(program.CliTest):
 
     def test_wrong_usage(self):
         cases = {
-            '': 'needs a command: graph, train, stage, run, profile, plan, quantize, dispatch-sweep, '
+            '': 'needs a command: graph, import, export, train, stage, run, profile, plan, quantize, dispatch-sweep, '
                 'dispatch-trace, trace, keys, verify, tokens, server, worker, submit, '
                 'monitor, tasks, task, why, logs, artifacts, cancel, wait, workers, drain, quota, devices, doctor, '
                 'completion',
