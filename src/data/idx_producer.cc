@@ -1,11 +1,11 @@
 #include <harmonics/data/idx_producer.h>
 
 #include <array>
-#include <cmath>
 #include <string>
-#include <vector>
 
-#include "element_conversion.h"
+#include <harmonics/base/error.h>
+
+#include "array_rows.h"
 
 namespace harmonics::inline in_data {
 namespace {
@@ -41,25 +41,7 @@ const ElementType& element_type(const ByteSource& file, const std::array<char, 4
        static_cast<unsigned char>(magic[2]));
 }
 
-}  // namespace
-
-struct IdxProducer::Table {
-  Table(ByteSourcePtr opened, const IdxOptions& options);
-
-  const ByteSourcePtr source;
-  const ByteSource& file = *source;
-  double scale;
-  bool refuses_nan;
-  TensorSpec spec;
-  std::int64_t rows = 0;
-  std::uint64_t data_offset = 0;
-  std::size_t row_elements = 0;
-  std::size_t row_bytes = 0;  // in the file
-  Convert convert = nullptr;
-};
-
-IdxProducer::Table::Table(ByteSourcePtr opened, const IdxOptions& options)
-    : source(std::move(opened)), scale(options.scale), refuses_nan(!options.allow_nan) {
+ArrayHead idx_head(const ByteSource& file) {
   std::array<char, 4> magic{};
   if (file.size() < magic.size()) {
     fail(ErrorCode::kInvalidArgument, "'{}' is not an IDX file: it has {} bytes", file.path(),
@@ -72,79 +54,37 @@ IdxProducer::Table::Table(ByteSourcePtr opened, const IdxOptions& options)
     fail(ErrorCode::kInvalidArgument, "'{}' has {} axes; 1 to {} can be read", file.path(), axes,
          kMaxIdxAxes);
   }
-  data_offset = magic.size() + 4 * axes;
   std::array<char, 4 * kMaxIdxAxes> lengths{};
   file.read_at(magic.size(), std::span(lengths).first(4 * axes));
   Shape shape;
   for (std::size_t i = 0; i < axes; ++i) {
     shape.push_back(element_at<std::uint32_t, std::endian::big>(lengths.data() + 4 * i));
   }
-  const auto bytes = static_cast<std::uint64_t>(element_count(shape));
-  if (bytes > (file.size() - data_offset) / type.bytes ||
-      bytes * type.bytes != file.size() - data_offset) {
-    fail(ErrorCode::kDataLoss,
-         "'{}' is truncated or foreign: shape {} of {}-byte elements does not come to its {} bytes",
-         file.path(), shape_text(shape), type.bytes, file.size());
-  }
-  rows = shape[0];
-  refuses_nan = refuses_nan && is_floating(type.dtype);
-  shape.erase(shape.begin());
-  if (shape.empty()) shape.push_back(1);
-  spec = {shape, options.dtype.value_or(scale == 1.0 ? type.dtype : DType::kFloat32)};
-  row_elements = static_cast<std::size_t>(element_count(shape));
-  row_bytes = row_elements * type.bytes;
-  convert = type.convert_to(spec.dtype);
-  if (convert == nullptr) {
-    fail(ErrorCode::kInvalidArgument,
-         "'{}' cannot be read as {}: use float32, float64, int64, int32, int8 or uint8",
-         file.path(), dtype_name(spec.dtype));
-  }
-  if (!std::isfinite(scale) || (scale != 1.0 && !is_floating(spec.dtype))) {
-    fail(ErrorCode::kInvalidArgument,
-         "'{}': a scale of {} with dtype {}; it must be finite and needs "
-         "a float dtype",
-         file.path(), scale, dtype_name(spec.dtype));
-  }
+  return {shape, magic.size() + 4 * axes, type.bytes, type.dtype, type.convert_to};
 }
+
+}  // namespace
 
 IdxProducer::IdxProducer(const std::filesystem::path& path, const IdxOptions& options)
     : IdxProducer(open_file(path.string()), options) {}
 
 IdxProducer::IdxProducer(ByteSourcePtr source, const IdxOptions& options)
-    : table_(std::make_unique<const Table>(std::move(source), options)) {}
+    : rows_(std::make_unique<const ArrayRows>(
+          source, idx_head(*source),
+          ArrayWishes{options.dtype, options.scale, options.allow_nan})) {}
 
 IdxProducer::~IdxProducer() = default;
 
-TensorSpec IdxProducer::sample_spec() const { return table_->spec; }
-std::int64_t IdxProducer::row_count() const { return table_->rows; }
+TensorSpec IdxProducer::sample_spec() const { return rows_->spec(); }
+std::int64_t IdxProducer::row_count() const { return rows_->count(); }
 
 std::string IdxProducer::place_of(std::int64_t row, std::size_t element) const {
-  return format("'{}' sample {}, element {}", table_->file.path(), row, element);
-}
-
-void IdxProducer::require_numbers(std::int64_t row, const std::byte* sample) const {
-  if (const auto element = first_nan(table_->spec.dtype, sample, table_->row_elements)) {
-    fail(ErrorCode::kInvalidArgument,
-         "{}: NaN is no number to compute with: mend it, leave the sample out, or accept it with "
-         "nan=allow",
-         place_of(row, *element));
-  }
+  return rows_->place_of(row, element);
 }
 
 void IdxProducer::read(std::span<const std::int64_t> rows, std::span<std::byte> out) {
   check_read(rows, out);
-  const Table& table = *table_;
-  std::vector<char> raw(table.row_bytes);
-  std::byte* to = out.data();
-  for (const std::int64_t row : rows) {
-    table.file.read_at(table.data_offset + static_cast<std::uint64_t>(row) * table.row_bytes, raw);
-    if (!table.convert(raw.data(), table.row_elements, table.scale, to)) {
-      fail(ErrorCode::kOutOfRange, "'{}' sample {}: a value is no {} or out of its range",
-           table.file.path(), row, dtype_name(table.spec.dtype));
-    }
-    if (table.refuses_nan) require_numbers(row, to);
-    to += sample_bytes(table.spec);
-  }
+  rows_->read(rows, out);
 }
 
 }  // namespace harmonics::inline in_data

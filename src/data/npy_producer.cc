@@ -1,12 +1,10 @@
 #include <harmonics/data/npy_producer.h>
 
-#include <cmath>
 #include <string>
-#include <vector>
 
 #include <harmonics/base/error.h>
 
-#include "element_conversion.h"
+#include "array_rows.h"
 #include "npy_header.h"
 
 namespace harmonics::inline in_data {
@@ -65,100 +63,43 @@ const NpyElement& npy_element_of(const ByteSource& file, const std::string& desc
        file.path(), descr);
 }
 
-}  // namespace
-
-struct NpyProducer::Array {
-  Array(ByteSourcePtr opened, const NpyOptions& options);
-
-  const ByteSourcePtr source;
-  const ByteSource& file = *source;
-  double scale;
-  bool refuses_nan;
-  TensorSpec spec;
-  std::int64_t rows = 0;
-  std::uint64_t data_offset = 0;
-  std::size_t row_elements = 0;
-  std::size_t row_bytes = 0;  // in the file
-  Convert convert = nullptr;
-};
-
-NpyProducer::Array::Array(ByteSourcePtr opened, const NpyOptions& options)
-    : source(std::move(opened)), scale(options.scale), refuses_nan(!options.allow_nan) {
+ArrayHead npy_head(const ByteSource& file) {
   const NpyHeader header = read_npy_header(file);
   const NpyElement& element = npy_element_of(file, header.descr);
-  Shape shape = header.shape;
-  if (shape.empty()) {
+  if (header.shape.empty()) {
     fail(ErrorCode::kInvalidArgument, "'{}' holds one number: an array needs an axis of samples",
          file.path());
   }
-  if (header.fortran_order && shape.size() > 1) {
+  if (header.fortran_order && header.shape.size() > 1) {
     fail(ErrorCode::kUnimplemented,
          "'{}' is in Fortran's order: save numpy.ascontiguousarray of it", file.path());
   }
-  data_offset = header.data_offset;
-  const auto count = static_cast<std::uint64_t>(element_count(shape));
-  if (count > (file.size() - data_offset) / element.bytes ||
-      count * element.bytes != file.size() - data_offset) {
-    fail(ErrorCode::kDataLoss,
-         "'{}' is truncated or foreign: shape {} of {}-byte elements does not come to its {} bytes",
-         file.path(), shape_text(shape), element.bytes, file.size());
-  }
-  rows = shape[0];
-  shape.erase(shape.begin());
-  if (shape.empty()) shape.push_back(1);
-  spec = {shape, options.dtype.value_or(scale == 1.0 ? element.dtype : DType::kFloat32)};
-  refuses_nan = refuses_nan && is_floating(element.dtype);
-  row_elements = static_cast<std::size_t>(element_count(shape));
-  row_bytes = row_elements * element.bytes;
-  convert = (header.descr.starts_with('>') ? element.big : element.little)(spec.dtype);
-  if (convert == nullptr) {
-    fail(ErrorCode::kInvalidArgument,
-         "'{}' cannot be read as {}: use float32, float64, int64, int32, int8 or uint8",
-         file.path(), dtype_name(spec.dtype));
-  }
-  if (!std::isfinite(scale) || (scale != 1.0 && !is_floating(spec.dtype))) {
-    fail(ErrorCode::kInvalidArgument,
-         "'{}': a scale of {} with dtype {}; it must be finite and needs a float dtype",
-         file.path(), scale, dtype_name(spec.dtype));
-  }
+  return {header.shape, header.data_offset, element.bytes, element.dtype,
+          header.descr.starts_with('>') ? element.big : element.little};
 }
+
+}  // namespace
 
 NpyProducer::NpyProducer(const std::filesystem::path& path, const NpyOptions& options)
     : NpyProducer(open_file(path.string()), options) {}
 
 NpyProducer::NpyProducer(ByteSourcePtr source, const NpyOptions& options)
-    : array_(std::make_unique<const Array>(std::move(source), options)) {}
+    : rows_(std::make_unique<const ArrayRows>(
+          source, npy_head(*source),
+          ArrayWishes{options.dtype, options.scale, options.allow_nan})) {}
 
 NpyProducer::~NpyProducer() = default;
 
-TensorSpec NpyProducer::sample_spec() const { return array_->spec; }
-std::int64_t NpyProducer::row_count() const { return array_->rows; }
+TensorSpec NpyProducer::sample_spec() const { return rows_->spec(); }
+std::int64_t NpyProducer::row_count() const { return rows_->count(); }
 
 std::string NpyProducer::place_of(std::int64_t row, std::size_t element) const {
-  return format("'{}' sample {}, element {}", array_->file.path(), row, element);
+  return rows_->place_of(row, element);
 }
 
 void NpyProducer::read(std::span<const std::int64_t> rows, std::span<std::byte> out) {
   check_read(rows, out);
-  const Array& array = *array_;
-  std::vector<char> raw(array.row_bytes);
-  std::byte* to = out.data();
-  for (const std::int64_t row : rows) {
-    array.file.read_at(array.data_offset + static_cast<std::uint64_t>(row) * array.row_bytes, raw);
-    if (!array.convert(raw.data(), array.row_elements, array.scale, to)) {
-      fail(ErrorCode::kOutOfRange, "'{}' sample {}: a value is no {} or out of its range",
-           array.file.path(), row, dtype_name(array.spec.dtype));
-    }
-    const auto nan =
-        array.refuses_nan ? first_nan(array.spec.dtype, to, array.row_elements) : std::nullopt;
-    if (nan) {
-      fail(ErrorCode::kInvalidArgument,
-           "{}: NaN is no number to compute with: mend it, leave the sample out, or accept it with "
-           "nan=allow",
-           place_of(row, *nan));
-    }
-    to += sample_bytes(array.spec);
-  }
+  rows_->read(rows, out);
 }
 
 }  // namespace harmonics::inline in_data

@@ -13,6 +13,8 @@
 
 namespace harmonics::inline in_data {
 
+class ArrayRows;
+
 inline constexpr std::size_t kMaxIdxAxes = 8;
 
 struct IdxOptions {
@@ -44,10 +46,7 @@ class IdxProducer final : public IndexedProducer, public RowPlaces {
   void read(std::span<const std::int64_t> rows, std::span<std::byte> out) override;
 
  private:
-  void require_numbers(std::int64_t row, const std::byte* sample) const;
-
-  struct Table;
-  std::unique_ptr<const Table> table_;
+  std::unique_ptr<const ArrayRows> rows_;
 };
 
 }  // namespace harmonics::inline in_data

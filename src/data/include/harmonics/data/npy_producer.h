@@ -13,6 +13,8 @@
 
 namespace harmonics::inline in_data {
 
+class ArrayRows;
+
 inline constexpr std::size_t kMaxNpyAxes = 8;
 inline constexpr std::size_t kMaxNpyHeader = std::size_t{64} << 10;
 
@@ -46,8 +48,7 @@ class NpyProducer final : public IndexedProducer, public RowPlaces {
   void read(std::span<const std::int64_t> rows, std::span<std::byte> out) override;
 
  private:
-  struct Array;
-  std::unique_ptr<const Array> array_;
+  std::unique_ptr<const ArrayRows> rows_;
 };
 
 }  // namespace harmonics::inline in_data
