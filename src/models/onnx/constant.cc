@@ -4,9 +4,10 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 #include <harmonics/base/error.h>
+
+#include "unpack.h"
 
 namespace harmonics::inline in_models {
 namespace {
@@ -18,22 +19,11 @@ T element(ByteSpan bytes, std::size_t index) {
   return value;
 }
 
-double of_float16(std::uint16_t bits) {
-  const int exponent = (bits >> 10) & 0x1f;
-  const int fraction = bits & 0x3ff;
-  const double sign = (bits & 0x8000) != 0 ? -1.0 : 1.0;
-  if (exponent == 0) return sign * std::ldexp(fraction, -24);
-  if (exponent == 31)
-    return fraction != 0 ? std::numeric_limits<double>::quiet_NaN()
-                         : sign * std::numeric_limits<double>::infinity();
-  return sign * std::ldexp(1024 + fraction, exponent - 25);
-}
-
 double real_at(ByteSpan bytes, DType dtype, std::size_t index) {
   switch (dtype) {
     case DType::kFloat32: return element<float>(bytes, index);
     case DType::kFloat64: return element<double>(bytes, index);
-    case DType::kFloat16: return of_float16(element<std::uint16_t>(bytes, index));
+    case DType::kFloat16: return half_value(element<std::uint16_t>(bytes, index));
     case DType::kBFloat16:
       return std::bit_cast<float>(static_cast<std::uint32_t>(element<std::uint16_t>(bytes, index))
                                   << 16);

@@ -31,9 +31,6 @@ class Constant {
   [[nodiscard]] DType dtype() const { return spec_.dtype; }
   [[nodiscard]] const TensorSpec& spec() const { return spec_; }
   [[nodiscard]] std::int64_t size() const { return element_count(spec_.shape); }
-  /// Where its bytes lie in the file, if they are the file's own.
-  [[nodiscard]] bool is_mapped() const { return !bytes_.empty() && !owned_.defined(); }
-  [[nodiscard]] ByteSpan mapped() const { return bytes_; }
 
   /// Every number; floating-point ones are rounded towards zero, and one that fits no int64 is the
   /// nearest that does. Above kMaxFoldedElements an Error.
@@ -51,9 +48,6 @@ class Constant {
   [[nodiscard]] Constant moved(Shape shape, From&& from) const;
 
  private:
-  [[nodiscard]] ByteSpan bytes() const { return bytes_; }
-  [[nodiscard]] bool is_fill() const { return is_fill_; }
-  [[nodiscard]] std::int64_t stored() const { return is_fill_ ? 1 : size(); }
   static void check_folded(std::int64_t count);
 
   TensorSpec spec_;

@@ -15,7 +15,6 @@ using Outputs = std::vector<Constant>;
 struct Call {
   const OnnxNode& node;
   Inputs inputs;
-  std::int64_t opset = 0;
 
   [[nodiscard]] bool has(std::size_t index) const {
     return index < inputs.size() && inputs[index] != nullptr;
@@ -173,22 +172,18 @@ Outputs fold_single(const Call& call) {
 }
 
 Outputs fold_cast(const Call& call) {
-  static const std::map<std::int64_t, DType> kTypes = {
-      {1, DType::kFloat32}, {2, DType::kUInt8}, {3, DType::kInt8},    {6, DType::kInt32},
-      {7, DType::kInt64},   {9, DType::kBool},  {11, DType::kFloat64}};
-  const auto type = kTypes.find(call.node.integer("to", 0));
+  const std::optional<DType> type = onnx_dtype(call.node.integer("to", 0));
   const Constant& in = call.input(0);
-  if (type == kTypes.end())
-    fail(ErrorCode::kUnimplemented, "{}: a cast to ONNX data type {} is not computed",
-         call.node.title(), call.node.integer("to", 0));
-  if (type->second == in.dtype()) return {in};
-  if (is_floating(type->second)) return {Constant::of_reals(in.shape(), in.reals(), type->second)};
-  if (type->second == DType::kBool) {
-    std::vector<std::int64_t> bits;
-    for (const double value : in.reals()) bits.push_back(value != 0);
-    return {Constant::of_integers(in.shape(), bits, DType::kBool)};
+  if (!type) {
+    fail(ErrorCode::kUnimplemented, "a cast to ONNX data type {} is not computed",
+         call.node.integer("to", 0));
   }
-  return {Constant::of_integers(in.shape(), in.integers(), type->second)};
+  if (*type == in.dtype()) return {in};
+  if (is_floating(*type)) return {Constant::of_reals(in.shape(), in.reals(), *type)};
+  if (*type != DType::kBool) return {Constant::of_integers(in.shape(), in.integers(), *type)};
+  std::vector<std::int64_t> bits;
+  for (const double value : in.reals()) bits.push_back(value != 0);
+  return {Constant::of_integers(in.shape(), bits, DType::kBool)};
 }
 
 Outputs fold_constant(const Call& call) {
@@ -512,11 +507,11 @@ Shape reshape_target(const Shape& from, std::vector<std::int64_t> target, bool a
 
 bool is_folded(std::string_view op) { return folders().contains(op); }
 
-std::optional<Outputs> fold(const OnnxNode& node, Inputs inputs, std::int64_t opset) {
+std::optional<Outputs> fold(const OnnxNode& node, Inputs inputs) {
   const auto found = folders().find(node.op);
   if (found == folders().end()) return std::nullopt;
   try {
-    return found->second(Call{node, inputs, opset});
+    return found->second(Call{node, inputs});
   } catch (const Error& error) {
     fail(error.code(), "{}: {}", node.title(), error.what());
   } catch (const std::out_of_range&) {

@@ -19,8 +19,7 @@ inline constexpr std::int64_t kBatchExtent = 1'000'003;
 /// What a node gives for these inputs (null: left out), one per output; nothing for an operator
 /// that is not computed at import. Inputs that make no sense are an Error that names the node.
 [[nodiscard]] std::optional<std::vector<Constant>> fold(const OnnxNode& node,
-                                                        std::span<const Constant* const> inputs,
-                                                        std::int64_t opset);
+                                                        std::span<const Constant* const> inputs);
 
 /// True for an operator that `fold` computes.
 [[nodiscard]] bool is_folded(std::string_view op);

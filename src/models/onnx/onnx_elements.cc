@@ -209,16 +209,13 @@ void import_where(OnnxImporter& importer, const OnnxNode& node) {
 }
 
 void import_cast(OnnxImporter& importer, const OnnxNode& node) {
-  static const std::map<std::int64_t, DType> kTypes = {
-      {1, DType::kFloat32}, {2, DType::kUInt8}, {3, DType::kInt8},    {6, DType::kInt32},
-      {7, DType::kInt64},   {9, DType::kBool},  {11, DType::kFloat64}};
   const Living x = importer.living(node, 0);
-  const auto type = kTypes.find(node.integer("to", 0));
-  if (type == kTypes.end()) importer.refuse(node, "it casts to a type that is not covered");
-  if (type->second == x.dtype) return importer.set_output(node, 0, x);
-  Living out = importer.add_layer(node, "cast", {{"to", std::string(dtype_name(type->second))}},
-                                  {x}, x.shape);
-  out.dtype = type->second;
+  const std::optional<DType> type = onnx_dtype(node.integer("to", 0));
+  if (!type) importer.refuse(node, "it casts to a type that is not covered");
+  if (*type == x.dtype) return importer.set_output(node, 0, x);
+  Living out =
+      importer.add_layer(node, "cast", {{"to", std::string(dtype_name(*type))}}, {x}, x.shape);
+  out.dtype = *type;
   importer.set_output(node, 0, out);
 }
 

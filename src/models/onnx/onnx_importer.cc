@@ -337,7 +337,7 @@ void OnnxImporter::import_node(const OnnxNode& node) {
     all_known = all_known && (!has_input(node, i) || constants.back() != nullptr);
   }
   if (all_known) {
-    if (auto outputs = fold(node, constants, model_.opset)) {
+    if (auto outputs = fold(node, constants)) {
       for (std::size_t i = 0; i < outputs->size(); ++i) set_output(node, i, (*outputs)[i]);
       return;
     }

@@ -31,24 +31,12 @@ void check_count(const List& list, std::size_t limit, const char* what, const Pl
     fail(ErrorCode::kResourceExhausted, "{}: more than {} {}", place.file, limit, what);
 }
 
-// The numbers of TensorProto.DataType.
 DType dtype_of(std::int64_t number, const Place& place) {
-  switch (number) {
-    case 1: return DType::kFloat32;
-    case 2: return DType::kUInt8;
-    case 3: return DType::kInt8;
-    case 6: return DType::kInt32;
-    case 7: return DType::kInt64;
-    case 9: return DType::kBool;
-    case 10: return DType::kFloat16;
-    case 11: return DType::kFloat64;
-    case 16: return DType::kBFloat16;
-    default:
-      fail(ErrorCode::kUnimplemented,
-           "{}: elements of ONNX data type {} are not read; float, double, float16, bfloat16, "
-           "int64, int32, int8, uint8 and bool are",
-           place.file, number);
-  }
+  if (const std::optional<DType> dtype = onnx_dtype(number)) return *dtype;
+  fail(ErrorCode::kUnimplemented,
+       "{}: elements of ONNX data type {} are not read; float, double, float16, bfloat16, int64, "
+       "int32, int8, uint8 and bool are",
+       place.file, number);
 }
 
 void read_external(ByteSpan bytes, OnnxTensor& tensor, const Place& place) {
@@ -282,6 +270,21 @@ void read_opset(ByteSpan bytes, OnnxModel& model, const Place& place) {
 }
 
 }  // namespace
+
+std::optional<DType> onnx_dtype(std::int64_t number) {
+  switch (number) {
+    case 1: return DType::kFloat32;
+    case 2: return DType::kUInt8;
+    case 3: return DType::kInt8;
+    case 6: return DType::kInt32;
+    case 7: return DType::kInt64;
+    case 9: return DType::kBool;
+    case 10: return DType::kFloat16;
+    case 11: return DType::kFloat64;
+    case 16: return DType::kBFloat16;
+    default: return std::nullopt;
+  }
+}
 
 const OnnxAttribute* OnnxNode::find(std::string_view attribute) const {
   const auto found = attributes.find(attribute);

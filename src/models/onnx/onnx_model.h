@@ -22,6 +22,9 @@ inline constexpr std::size_t kMaxOnnxAxes = 16;
 inline constexpr std::size_t kMaxOnnxListed = 1'000'000;
 inline constexpr int kMaxOnnxNesting = 8;
 
+/// The dtype of a number of TensorProto.DataType, or nothing for one that is not read.
+[[nodiscard]] std::optional<DType> onnx_dtype(std::int64_t number);
+
 /// A tensor of the file. Its numbers stand in the file as they are used (`raw`), in another file
 /// (`location`), or spelled one by one (`integers`).
 struct OnnxTensor {
