@@ -1,10 +1,11 @@
-"""Compares imported ONNX files with what they should compute: onnx_peer.py HARMONICS FILES FOLDER.
+"""Compares imported ONNX files with what they should compute: onnx_peer.py HARMONICS FOLDERS FOLDER.
 
 The nine light models of the onnx package against the outputs that come with it, and trained files against onnxruntime,
 each whole and cut in three; outputs within 1e-4 of the largest number. Prints a line per file; exits with 1 where one
 does not agree.
 """
 
+import os
 import pathlib
 import re
 import subprocess
@@ -123,7 +124,7 @@ def batch_axis(shape):
 
 def trained_models(files):
     chance = numpy.random.default_rng(7)
-    for file in sorted(files.rglob('*.onnx')):
+    for file in files:
         words = TRAINED.get(file.name)
         if words is None:
             continue
@@ -151,13 +152,14 @@ def trained_models(files):
 
 
 def main():
-    files, folder = pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+    folder = pathlib.Path(sys.argv[3])
+    files = sorted(file for one in sys.argv[2].split(os.pathsep) if one for file in pathlib.Path(one).rglob('*.onnx'))
     wrong = []
     for file, inputs, expected, words in [*light_models(), *trained_models(files)]:
         problem = compare(file, folder, inputs, expected, words)
         if problem:
             wrong.append(f'{file.name}: {problem}')
-    for file in files.rglob('*.onnx'):
+    for file in files:
         if file.name in REFUSED:
             done = harmonics('import', file, '-o', folder / 'refused.harp')
             if done.returncode == 0 or REFUSED[file.name] not in done.stderr or (folder / 'refused.harp').exists():

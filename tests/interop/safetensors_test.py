@@ -12,6 +12,9 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import packages
+
 BINARY_DIR = pathlib.Path(os.environ["HARMONICS_BINARY_DIR"])
 SOURCE_DIR = pathlib.Path(os.environ["HARMONICS_SOURCE_DIR"])
 
@@ -31,26 +34,9 @@ with safe_open(sys.argv[1], framework=framework) as file:
 """
 
 
-def python_with_safetensors():
-    """The path of an interpreter that has safetensors, or None."""
-    if subprocess.run([sys.executable, "-c", "import safetensors, numpy"],
-                      capture_output=True).returncode == 0:
-        return sys.executable
-    environment = BINARY_DIR / "venv-safetensors"
-    python = environment / "bin" / "python"
-    if not python.exists():
-        made = subprocess.run([sys.executable, "-m", "venv", str(environment)], capture_output=True)
-        if made.returncode != 0:
-            return None
-    installed = subprocess.run(
-        [str(python), "-m", "pip", "install", "-q", "safetensors", "numpy"],
-        capture_output=True, timeout=240)
-    return str(python) if installed.returncode == 0 else None
-
-
 class SafetensorsTest(unittest.TestCase):
     def test_checkpoint_opens(self):
-        python = python_with_safetensors()
+        python = packages.interpreter("safetensors", ["safetensors", "numpy"], "safetensors, numpy")
         if python is None:
             self.skipTest("Python's safetensors could not be installed here")
         with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,6 @@
 """Runs a model in transformers and in harmonics, and hands both answers back as arrays.
 
-Imported by the interpreter that transformers_python.py makes.
+Imported by the interpreter that run_compared.py starts.
 """
 
 import os

@@ -9,9 +9,9 @@ import unittest
 
 import gguf
 import numpy
+import packages
 import torch
 import transformers
-import transformers_python
 from safetensors.torch import load_file
 
 from compared import harmonics, main, read_csv, run
@@ -75,7 +75,7 @@ class RealWeightsTest(unittest.TestCase):
         return {"input_ids": words, "attention_mask": mask, "token_type_ids": numpy.zeros_like(mask)}
 
     def test_minilm(self):
-        folder = transformers_python.minilm()
+        folder = packages.minilm()
         if folder is None:
             self.skipTest("the weights of MiniLM could not be fetched")
         inputs = self.minilm_inputs()
@@ -95,7 +95,7 @@ class RealWeightsTest(unittest.TestCase):
                 self.assertTrue(numpy.array_equal(ours, cut))
 
     def test_minilm_reads_sentences(self):
-        folder = transformers_python.minilm()
+        folder = packages.minilm()
         if folder is None:
             self.skipTest("the weights of MiniLM could not be fetched")
         lines, length, batch = sentences(200), 96, 8
@@ -120,7 +120,7 @@ class RealWeightsTest(unittest.TestCase):
             self.assertLessEqual(float(numpy.abs(ours[first:first + batch] - theirs)[attended].max()), 1e-6)
 
     def test_minilm_goes_back(self):
-        folder = transformers_python.minilm()
+        folder = packages.minilm()
         if folder is None:
             self.skipTest("the weights of MiniLM could not be fetched")
         harp = self.scratch / "minilm.harp"
@@ -138,7 +138,7 @@ class RealWeightsTest(unittest.TestCase):
             self.assertTrue(torch.equal(value, before[name]), name)
 
     def test_smollm2(self):
-        file = transformers_python.smollm2()
+        file = packages.smollm2()
         if file is None:
             self.skipTest("SmolLM2 could not be fetched")
         words = self.chance.integers(0, 49152, (2, 8))
