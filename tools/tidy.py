@@ -17,14 +17,18 @@ import cpp_scan  # noqa: E402
 
 FILE_LINES, TEST_FILE_LINES = 600, 900
 FUNCTION_LINES, FUNCTION_PARAMETERS, FUNCTION_NESTING = 60, 5, 3
+FOLDER_FILES = 45
 
 BANNED_WORDS = {'util', 'utils', 'helper', 'helpers', 'common', 'misc', 'manager', 'impl'}
 # Words that mean one thing (DESIGN: one idea, one name): where types and files may carry them. A worker is a process of
 # the cluster (and of the parameter server), a replica a copy of a model, a log what a program says or what custody
-# keeps; what tasks print is output.
+# keeps (what tasks print is output), a chain and its links what custody signs; a link is also what the planner's
+# files call the network between two hosts.
 OWNED_WORDS = {
     'worker': {'apps/harmonics-cluster', 'apps/options', 'cluster', 'parameters', 'rpc', 'schedule', 'server', 'sim', 'worker'},
     'replica': {'apps/harmonics-torch', 'apps/options', 'bindings', 'parameters', 'schedule', 'serve'},
+    'chain': {'apps/harmonics-torch', 'custody', 'zk'},
+    'link': {'custody', 'plan'},
     'log': {'apps/harmonics-cluster', 'apps/options', 'base', 'custody', 'transport'},
 }
 # Public headers of one name in two modules, from before the rule. The list only shrinks.
@@ -59,7 +63,7 @@ SYSTEM_HEADERS = re.compile(
     r'|immintrin|link|malloc|netdb|poll|pthread|pwd|sched|signal|spawn|stddef|stdint|stdlib|string|sysexits|termios'
     r'|time|unistd|wait|wordexp|x86intrin)\.h')
 
-LOG_LINE = re.compile(r'\blog_(?:debug|info|warning|error)\(\s*"(\w+)"')
+LOG_LINE = re.compile(r'\blog_(?:debug|info|warn|error)\(\s*"(\w+)"')
 FAILURE = re.compile(r'\bfail\(\s*[\w:.()]+,\s*((?:"(?:[^"\\]|\\.)*"\s*)+)')
 
 CODE = {'.cc', '.h'}
@@ -326,7 +330,7 @@ def check_test_headers(tree):
     users = {}
     for path in tree.files:
         if path.suffix in CODE:
-            for name in re.findall(r'#\s*include [<"]([\w.-]+\.h)[>"]', tree.read(path)):
+            for name in re.findall(r'#\s*include [<"](?:[\w-]+/)*([\w.-]+\.h)[>"]', tree.read(path)):
                 users.setdefault(name, []).append(path)
     for path in tree.files:
         if path.suffix != '.h' or path.parts[0] != 'src' or 'include' in path.parts or path.stem.endswith('_testing'):
@@ -334,6 +338,18 @@ def check_test_headers(tree):
         found = [user for user in users.get(path.name, []) if user.parts[:2] == path.parts[:2] or is_test(user)]
         if found and all(is_test(user) for user in found):
             tree.report(path, 1, 'test-header', f'only tests include it: call it {path.stem}_testing.h')
+
+
+def check_folder_sizes(tree):
+    """A folder fits on a screen: a module that outgrows it gets rooms (harmonics_module ROOMS)."""
+    counts = {}
+    for path in tree.files:
+        if path.parts[0] in ('src', 'apps', 'bindings', 'bench', 'tests'):
+            counts.setdefault(path.parent, []).append(path)
+    for folder, files in counts.items():
+        if len(files) > FOLDER_FILES:
+            tree.report(files[-1], 1, 'folder', f'{folder} holds {len(files)} files (at most {FOLDER_FILES}): '
+                                                'give what belongs together a folder of its own')
 
 
 def check_one_name(tree):
@@ -442,6 +458,7 @@ def check(root):
     check_one_name(tree)
     check_header_names(tree)
     check_test_headers(tree)
+    check_folder_sizes(tree)
     check_hidden_constants(tree)
     return sorted(tree.findings)
 

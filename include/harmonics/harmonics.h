@@ -208,7 +208,7 @@
 #include <harmonics/rpc/service.h>
 #include <harmonics/rpc/tls.h>
 #include <harmonics/rpc/views.h>
-#include <harmonics/rpc/worker_link.h>
+#include <harmonics/rpc/worker_line.h>
 #include <harmonics/server/certificates.h>
 #include <harmonics/server/client_file.h>
 #include <harmonics/server/policy_process.h>

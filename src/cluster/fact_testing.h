@@ -6,7 +6,7 @@
 #include <harmonics/base/random.h>
 #include <harmonics/cluster/fact.h>
 
-#include "task_testing.h"
+#include "task/task_testing.h"
 
 namespace harmonics::inline in_cluster {
 

@@ -10,8 +10,8 @@
 
 #include <harmonics/cluster/cluster_state.h>
 
-#include "task_queue.h"
-#include "task_table.h"
+#include "task/task_queue.h"
+#include "task/task_table.h"
 
 namespace harmonics::inline in_cluster {
 

@@ -11,7 +11,7 @@
 #include "check_testing.h"
 #include "fact_testing.h"
 #include "id_ranges.h"
-#include "task_table.h"
+#include "task/task_table.h"
 
 namespace harmonics::inline in_cluster {
 namespace {

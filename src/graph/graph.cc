@@ -9,7 +9,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/listed.h>
 
-#include "shared_attributes.h"
+#include "builtin/shared_attributes.h"
 
 namespace harmonics::inline in_graph {
 namespace {

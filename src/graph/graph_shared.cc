@@ -6,7 +6,7 @@
 #include <harmonics/base/nearest_word.h>
 #include <harmonics/base/number_text.h>
 
-#include "shared_attributes.h"
+#include "builtin/shared_attributes.h"
 
 namespace harmonics::inline in_graph {
 namespace {

@@ -8,7 +8,7 @@
 #include <harmonics/base/listed.h>
 #include <harmonics/graph/graph.h>
 
-#include "builtin.h"
+#include "builtin/builtin.h"
 
 namespace harmonics::inline in_graph {
 namespace {

@@ -13,7 +13,7 @@
 #include <harmonics/graph/units.h>
 
 #include "balance.h"
-#include "shared_attributes.h"
+#include "builtin/shared_attributes.h"
 #include "tensor_life.h"
 
 namespace harmonics::inline in_graph {

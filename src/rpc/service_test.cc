@@ -11,7 +11,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/log.h>
 #include <harmonics/rpc/client.h>
-#include <harmonics/rpc/worker_link.h>
+#include <harmonics/rpc/worker_line.h>
 
 #include "server_speech.h"
 
@@ -26,9 +26,9 @@ class Backend final : public ClusterBackend {
   void ask(ClientRequest, std::function<void(ClientReply)> reply) override {
     reply(std::vector<WorkerView>{});
   }
-  void hello(RequestId, std::shared_ptr<SessionLink> link, HelloMessage, std::string) override {
+  void hello(RequestId, std::shared_ptr<SessionLine> line, HelloMessage, std::string) override {
     const std::lock_guard lock(mutex_);
-    links_.push_back(std::move(link));
+    lines_.push_back(std::move(line));
     changed_.notify_all();
   }
   void says(RequestId, std::vector<WorkerMessage>, std::vector<ProgressLine>) override {}
@@ -45,7 +45,7 @@ class Backend final : public ClusterBackend {
 
   void await_hellos(std::size_t count) {
     std::unique_lock lock(mutex_);
-    ASSERT_TRUE(changed_.wait_for(lock, seconds(60), [&] { return links_.size() >= count; }));
+    ASSERT_TRUE(changed_.wait_for(lock, seconds(60), [&] { return lines_.size() >= count; }));
   }
   void await_gone(std::size_t count) {
     std::unique_lock lock(mutex_);
@@ -55,37 +55,37 @@ class Backend final : public ClusterBackend {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::shared_ptr<SessionLink>> links_;
+  std::vector<std::shared_ptr<SessionLine>> lines_;
   std::size_t gone_ = 0;
 };
 
 class Worker {
  public:
   explicit Worker(const ClusterService& service)
-      : link_({.server = "127.0.0.1:" + std::to_string(service.port()), .token = "good", .tls = {}},
-              "log", [this](LinkEvent event) { hear(std::move(event)); }) {
+      : line_({.server = "127.0.0.1:" + std::to_string(service.port()), .token = "good", .tls = {}},
+              "log", [this](LineEvent event) { hear(std::move(event)); }) {
     HelloMessage hello;
     hello.spec.name = "w";
     hello.spec.identity = "identity";
-    link_.send(hello);
+    line_.send(hello);
   }
-  LinkClosed closed() {
+  LineClosed closed() {
     std::unique_lock lock(mutex_);
     EXPECT_TRUE(changed_.wait_for(lock, seconds(60), [&] { return closed_.has_value(); }));
-    return closed_.value_or(LinkClosed{});
+    return closed_.value_or(LineClosed{});
   }
 
  private:
-  void hear(LinkEvent event) {
+  void hear(LineEvent event) {
     const std::lock_guard lock(mutex_);
-    if (const auto* closed = std::get_if<LinkClosed>(&event)) closed_ = *closed;
+    if (const auto* closed = std::get_if<LineClosed>(&event)) closed_ = *closed;
     changed_.notify_all();
   }
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<LinkClosed> closed_;
-  WorkerLink link_;
+  std::optional<LineClosed> closed_;
+  WorkerLine line_;
 };
 
 TEST(Service, WorkersLeaveDescriptorsToClients) {
@@ -96,7 +96,7 @@ TEST(Service, WorkersLeaveDescriptorsToClients) {
   const Worker second(service);
   backend.await_hellos(2);
   Worker third(service);
-  const LinkClosed closed = third.closed();
+  const LineClosed closed = third.closed();
   EXPECT_FALSE(closed.refused) << "it may try again";
   EXPECT_NE(closed.reason.find("2 workers are connected"), std::string::npos) << closed.reason;
   ClusterClient client(

@@ -17,9 +17,9 @@ constexpr std::size_t kMaxFrameBytes = 1 << 20;
 class SessionCall;
 
 /// What the backend holds: outlives the call, after which it does nothing.
-class Link final : public SessionLink {
+class Line final : public SessionLine {
  public:
-  explicit Link(SessionCall* call) : call_(call) {}
+  explicit Line(SessionCall* call) : call_(call) {}
   void open(Epoch epoch) override;
   void send(const ServerMessage& message) override;
   void close() override;
@@ -37,7 +37,7 @@ class SessionCall final : public grpc::ServerBidiReactor<wire::WorkerFrame, wire
  public:
   SessionCall(ClusterBackend& backend, RequestId connection, const grpc::Status& verdict,
               std::atomic<std::uint64_t>& sessions)
-      : backend_(backend), connection_(connection), link_(std::make_shared<Link>(this)) {
+      : backend_(backend), connection_(connection), line_(std::make_shared<Line>(this)) {
     if (!verdict.ok()) {
       finished_ = true;
       Finish(verdict);
@@ -89,7 +89,7 @@ class SessionCall final : public grpc::ServerBidiReactor<wire::WorkerFrame, wire
     write_next();
   }
   void OnDone() override {
-    link_->detach();
+    line_->detach();
     if (greeted_) backend_.gone(connection_);
     if (sessions_ != nullptr) --*sessions_;
     delete this;
@@ -104,7 +104,7 @@ class SessionCall final : public grpc::ServerBidiReactor<wire::WorkerFrame, wire
       for (const wire::WorkerMessage& message : in_.messages()) {
         if (message.has_hello() && !greeted_) {
           greeted_ = true;
-          backend_.hello(connection_, link_, std::get<HelloMessage>(decode(message)),
+          backend_.hello(connection_, line_, std::get<HelloMessage>(decode(message)),
                          message.hello().log_token());
         } else if (!greeted_ || message.has_hello()) {
           fail(ErrorCode::kInvalidArgument, "a session begins with one hello");
@@ -156,7 +156,7 @@ class SessionCall final : public grpc::ServerBidiReactor<wire::WorkerFrame, wire
   ClusterBackend& backend_;
   const RequestId connection_;
   std::atomic<std::uint64_t>* sessions_ = nullptr;  ///< Null: it does not count.
-  const std::shared_ptr<Link> link_;
+  const std::shared_ptr<Line> line_;
   wire::WorkerFrame in_;
   bool greeted_ = false;
 
@@ -169,15 +169,15 @@ class SessionCall final : public grpc::ServerBidiReactor<wire::WorkerFrame, wire
   bool finished_ = false;
 };
 
-void Link::open(Epoch epoch) {
+void Line::open(Epoch epoch) {
   const std::lock_guard lock(mutex_);
   if (call_ != nullptr) call_->set_epoch(epoch);
 }
-void Link::send(const ServerMessage& message) {
+void Line::send(const ServerMessage& message) {
   const std::lock_guard lock(mutex_);
   if (call_ != nullptr) call_->queue(message);
 }
-void Link::close() {
+void Line::close() {
   const std::lock_guard lock(mutex_);
   if (call_ != nullptr) call_->close_after_queue();
 }

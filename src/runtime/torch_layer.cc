@@ -6,7 +6,7 @@
 
 #include <harmonics/base/error.h>
 
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 namespace harmonics::inline in_runtime {
 namespace {

@@ -4,7 +4,7 @@
 #include <harmonics/graph/harp.h>
 #include <harmonics/schedule/distributed_scheduler.h>
 
-#include "remote_testing.h"
+#include "remote/remote_testing.h"
 
 namespace harmonics::inline in_schedule {
 namespace {

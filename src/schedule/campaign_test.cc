@@ -15,7 +15,7 @@
 #include <random_graph_testing.h>
 #include <rough_proxy_testing.h>
 
-#include "remote_testing.h"
+#include "remote/remote_testing.h"
 
 namespace harmonics::inline in_schedule {
 namespace {

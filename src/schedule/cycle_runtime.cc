@@ -7,7 +7,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/schedule/secure_run.h>
 
-#include "secure_runner.h"
+#include "secure/secure_runner.h"
 
 namespace harmonics::inline in_schedule {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "part_group.h"
+#include "parts/part_group.h"
 
 namespace harmonics::inline in_schedule {
 

@@ -18,7 +18,7 @@
 #include <error_testing.h>
 #include <temporary_folder_testing.h>
 
-#include "remote_testing.h"
+#include "remote/remote_testing.h"
 
 namespace harmonics::inline in_schedule {
 namespace {

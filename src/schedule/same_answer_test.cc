@@ -11,7 +11,7 @@
 #include <harmonics/graph/zoo.h>
 #include <harmonics/schedule/stage_row.h>
 
-#include "pipeline_runner.h"
+#include "parts/pipeline_runner.h"
 
 namespace harmonics::inline in_schedule {
 namespace {

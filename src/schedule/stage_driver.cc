@@ -8,8 +8,8 @@
 #include <harmonics/custody/breach.h>
 #include <harmonics/runtime/devices.h>
 
-#include "secure_meeting.h"
-#include "wire.h"
+#include "remote/wire.h"
+#include "secure/secure_meeting.h"
 
 namespace harmonics::inline in_schedule {
 
@@ -65,8 +65,8 @@ SliceResults StageDriver::compute(const SlicedBatch& batches, bool measure,
 
 NamedTensors StageDriver::inputs_of(const MicroBatch& micro_batch, const NamedTensors& data) {
   NamedTensors received;
-  for (const auto& [name, link] : ends_.entering) {
-    received.emplace(name, receive(name, link, MessageKind::kActivation, micro_batch));
+  for (const auto& [name, end] : ends_.entering) {
+    received.emplace(name, receive(name, end, MessageKind::kActivation, micro_batch));
   }
   if (custody_ != nullptr) custody_->note_data(stage_->graph(), micro_batch.index, data);
   return part_inputs(stage_->graph(), data, received);
@@ -74,9 +74,9 @@ NamedTensors StageDriver::inputs_of(const MicroBatch& micro_batch, const NamedTe
 
 // What leaves over a boundary is sent and is no output.
 void StageDriver::hand_on(const MicroBatch& micro_batch, NamedTensors& outputs, const Bytes& head) {
-  for (const auto& [name, link] : ends_.leaving) {
+  for (const auto& [name, end] : ends_.leaving) {
     auto leaving = outputs.extract(name);
-    send(name, link,
+    send(name, end,
          {MessageKind::kActivation, micro_batch.step, micro_batch.index,
           std::move(leaving.mapped()), head});
   }
@@ -110,23 +110,23 @@ void StageDriver::backward(const MicroBatch& micro_batch, double loss_scale) {
   }
 }
 
-void StageDriver::send(const std::string& name, const BoundaryLink& link, Message message) {
-  if (link.host_only) message.tensor = cpu_tensor(message.tensor);
+void StageDriver::send(const std::string& name, const BoundaryCarrier& end, Message message) {
+  if (end.host_only) message.tensor = cpu_tensor(message.tensor);
   if (custody_ != nullptr) {
     const Bytes seal =
         custody_->seal(passage_of(name, message), message.tensor, message.attachment);
     message.attachment.insert(message.attachment.end(), seal.begin(), seal.end());
   }
-  link.transport->send(message, deadline_in(patience_));
+  end.transport->send(message, deadline_in(patience_));
 }
 
-Tensor StageDriver::receive(const std::string& name, const BoundaryLink& link, MessageKind kind,
+Tensor StageDriver::receive(const std::string& name, const BoundaryCarrier& end, MessageKind kind,
                             const MicroBatch& micro_batch) {
   std::optional<Message> message;
   if (kind == MessageKind::kActivation && ends_.taken.contains(name)) {
     message = std::move(ends_.taken.extract(name).mapped());
   } else {
-    message = link.transport->receive(deadline_in(patience_));
+    message = end.transport->receive(deadline_in(patience_));
   }
   if (!message) {
     fail(ErrorCode::kAborted, "boundary '{}': the other part stopped in step {}", name,

@@ -18,7 +18,7 @@
 namespace harmonics::inline in_schedule {
 
 /// What carries a boundary. Not owned.
-struct BoundaryLink {
+struct BoundaryCarrier {
   Transport* transport = nullptr;
   /// True when it carries only tensors in main memory.
   bool host_only = false;
@@ -26,8 +26,8 @@ struct BoundaryLink {
 
 /// This stage's ends of its boundaries, by name.
 struct StageEnds {
-  std::map<std::string, BoundaryLink, std::less<>> entering;
-  std::map<std::string, BoundaryLink, std::less<>> leaving;
+  std::map<std::string, BoundaryCarrier, std::less<>> entering;
+  std::map<std::string, BoundaryCarrier, std::less<>> leaving;
   /// First activations of a batch that were received already, by boundary.
   std::map<std::string, Message, std::less<>> taken;
 };
@@ -61,9 +61,9 @@ class StageDriver {
   void end_batch(const SliceResults& results, const std::stop_token& stop);
   void forward(const MicroBatch& micro_batch, const SlicedBatch& batch, SliceResults& results);
   void backward(const MicroBatch& micro_batch, double loss_scale);
-  void send(const std::string& name, const BoundaryLink& link, Message message);
-  [[nodiscard]] Tensor receive(const std::string& name, const BoundaryLink& link, MessageKind kind,
-                               const MicroBatch& micro_batch);
+  void send(const std::string& name, const BoundaryCarrier& end, Message message);
+  [[nodiscard]] Tensor receive(const std::string& name, const BoundaryCarrier& end,
+                               MessageKind kind, const MicroBatch& micro_batch);
   [[nodiscard]] ByteSpan checked_head(const Message& message, const Passage& due);
 
   Stage& stage_;

@@ -5,8 +5,8 @@
 #include <harmonics/server/policy_process.h>
 #include <harmonics/server/state_folder.h>
 
-#include "descriptors.h"
-#include "http_page.h"
+#include "door/descriptors.h"
+#include "door/http_page.h"
 #include "server_loop.h"
 #include "store_opening.h"
 

@@ -8,7 +8,7 @@
 #include <harmonics/base/log.h>
 
 #include "gang_secret.h"
-#include "plan_words.h"
+#include "planning/plan_words.h"
 
 #ifndef HARMONICS_VERSION
 #define HARMONICS_VERSION "unknown"
@@ -87,9 +87,9 @@ void ServerLoop::ask(ClientRequest request, std::function<void(ClientReply)> rep
   if (!inbox_.push(Question{std::move(request), reply})) reply(stopping());
 }
 
-void ServerLoop::hello(RequestId connection, std::shared_ptr<SessionLink> link, HelloMessage hello,
+void ServerLoop::hello(RequestId connection, std::shared_ptr<SessionLine> line, HelloMessage hello,
                        std::string output_token) {
-  inbox_.push(Greeting{connection, std::move(link), std::move(hello), std::move(output_token)});
+  inbox_.push(Greeting{connection, std::move(line), std::move(hello), std::move(output_token)});
 }
 
 void ServerLoop::says(RequestId connection, std::vector<WorkerMessage> messages,
@@ -196,7 +196,7 @@ void ServerLoop::on(ServerReactor& reactor, Question& question, Time now, Outbox
 
 void ServerLoop::on(ServerReactor& reactor, Greeting& greeting, Time now, Outbox& out) {
   connections_[greeting.connection] = {
-      std::move(greeting.link), std::move(greeting.output_token), {}, {}};
+      std::move(greeting.line), std::move(greeting.output_token), {}, {}};
   reactor.handle(WorkerHello{greeting.connection, std::move(greeting.hello)}, now, out);
 }
 
@@ -290,12 +290,12 @@ void ServerLoop::obey(const OpenSession& open) {
   Connection& connection = known->second;
   connection.worker = open.worker;
   connection.epoch = open.epoch;
-  connection.link->open(open.epoch);
+  connection.line->open(open.epoch);
   output_tokens_[open.worker] = connection.output_token;
   const auto old = sessions_.find(open.worker);
   if (old != sessions_.end() && old->second != open.connection) {
     const auto older = connections_.find(old->second);
-    if (older != connections_.end()) older->second.link->close();
+    if (older != connections_.end()) older->second.line->close();
   }
   sessions_[open.worker] = open.connection;
 }
@@ -303,8 +303,8 @@ void ServerLoop::obey(const OpenSession& open) {
 void ServerLoop::obey(const RefuseSession& refuse) {
   const auto known = connections_.find(refuse.connection);
   if (known == connections_.end()) return;
-  known->second.link->send(RefusedMessage{refuse.reason});
-  known->second.link->close();
+  known->second.line->send(RefusedMessage{refuse.reason});
+  known->second.line->close();
 }
 
 void ServerLoop::obey(const SendToWorker& send) {
@@ -314,15 +314,15 @@ void ServerLoop::obey(const SendToWorker& send) {
   if (start != nullptr && !start->peers.empty()) {
     StartMessage told = *start;
     told.gang_secret = gang_secret(tokens_.own(), told.id);
-    connection->link->send(told);
+    connection->line->send(told);
   } else {
-    connection->link->send(send.message);
+    connection->line->send(send.message);
   }
 }
 
 void ServerLoop::obey(const CloseSession& close) {
   if (const Connection* connection = session_of(close.worker, close.epoch)) {
-    connection->link->close();
+    connection->line->close();
   }
 }
 

@@ -15,12 +15,12 @@
 #include <harmonics/server/server.h>
 #include <harmonics/store/store.h>
 
-#include "plan_service.h"
-#include "rate_limits.h"
+#include "door/rate_limits.h"
+#include "door/tokens.h"
+#include "planning/plan_service.h"
+#include "planning/task_times.h"
 #include "state_views.h"
 #include "store_opening.h"
-#include "task_times.h"
-#include "tokens.h"
 #include "waiters.h"
 
 namespace harmonics::inline in_server {
@@ -64,7 +64,7 @@ class ServerLoop final : public ClusterBackend {
   ~ServerLoop() override;
 
   void ask(ClientRequest request, std::function<void(ClientReply)> reply) override;
-  void hello(RequestId connection, std::shared_ptr<SessionLink> link, HelloMessage hello,
+  void hello(RequestId connection, std::shared_ptr<SessionLine> line, HelloMessage hello,
              std::string output_token) override;
   void says(RequestId connection, std::vector<WorkerMessage> messages,
             std::vector<ProgressLine> progress) override;
@@ -89,7 +89,7 @@ class ServerLoop final : public ClusterBackend {
   };
   struct Greeting {
     RequestId connection;
-    std::shared_ptr<SessionLink> link;
+    std::shared_ptr<SessionLine> line;
     HelloMessage hello;
     std::string output_token;
   };
@@ -104,7 +104,7 @@ class ServerLoop final : public ClusterBackend {
   using Job = std::variant<Question, Greeting, Speech, Farewell, PlanMade>;
 
   struct Connection {
-    std::shared_ptr<SessionLink> link;
+    std::shared_ptr<SessionLine> line;
     std::string output_token;
     WorkerId worker;
     Epoch epoch;  ///< 0: the hello has not been accepted.

@@ -7,7 +7,7 @@
 
 #include <harmonics/cluster/task_fields.h>
 
-#include "plan_words.h"
+#include "planning/plan_words.h"
 
 namespace harmonics::inline in_server {
 namespace {

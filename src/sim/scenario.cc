@@ -26,7 +26,7 @@ class Player {
   void check_replay() const;
 
  private:
-  struct Link {
+  struct Presence {
     WorkerId worker;
     Epoch epoch;
     Epoch before;  ///< Of the session before this one.
@@ -38,7 +38,7 @@ class Player {
 
   void worker(ScenarioLine& line);
   void gone(ScenarioLine& line);
-  void silent(ScenarioLine& line) { links_.at(line.word()).silent = true; }
+  void silent(ScenarioLine& line) { workers_here_.at(line.word()).silent = true; }
   void launched(ScenarioLine& line);
   void ended(ScenarioLine& line);
   void stale(ScenarioLine& line);
@@ -81,7 +81,7 @@ class Player {
   Outbox out_;
   Time now_ = std::chrono::seconds(1'000'000);
   std::vector<Bytes> journal_;
-  std::map<std::string, Link> links_;
+  std::map<std::string, Presence> workers_here_;
   std::uint64_t connections_ = 0;
   std::string joining_;  ///< The worker whose hello is being handled.
   std::string said_;
@@ -143,7 +143,7 @@ void Player::restart() {
   out_.clear();
   ClusterState state;
   replay(journal_, state);
-  for (auto& [name, link] : links_) link.connected = false;
+  for (auto& [name, presence] : workers_here_) presence.connected = false;
   reactor_ = std::make_unique<ServerReactor>(std::move(state), *policy_, options_, now_, out_);
 }
 
@@ -157,28 +157,28 @@ void Player::worker(ScenarioLine& line) {
 }
 
 void Player::gone(ScenarioLine& line) {
-  Link& link = links_.at(line.word());
-  link.connected = false;
-  feed(WorkerGone{link.worker, link.epoch});
+  Presence& presence = workers_here_.at(line.word());
+  presence.connected = false;
+  feed(WorkerGone{presence.worker, presence.epoch});
 }
 
 void Player::launched(ScenarioLine& line) {
   const AttemptId id = line.attempt();
-  const Link& link = links_.at(line.word());
-  feed(WorkerSays{link.worker, link.epoch, LaunchedMessage{id}});
+  const Presence& presence = workers_here_.at(line.word());
+  feed(WorkerSays{presence.worker, presence.epoch, LaunchedMessage{id}});
 }
 
 void Player::ended(ScenarioLine& line) {
   const AttemptId id = line.attempt();
-  const Link& link = links_.at(line.word());
-  feed(WorkerSays{link.worker, link.epoch, EndedMessage{id, line.result()}});
+  const Presence& presence = workers_here_.at(line.word());
+  feed(WorkerSays{presence.worker, presence.epoch, EndedMessage{id, line.result()}});
 }
 
 /// "stale 1.1 w1 succeeded": an end that is reported in the session before the present one.
 void Player::stale(ScenarioLine& line) {
   const AttemptId id = line.attempt();
-  const Link& link = links_.at(line.word());
-  feed(WorkerSays{link.worker, link.before, EndedMessage{id, line.result()}});
+  const Presence& presence = workers_here_.at(line.word());
+  feed(WorkerSays{presence.worker, presence.before, EndedMessage{id, line.result()}});
 }
 
 void Player::submit(ScenarioLine& line) {
@@ -213,9 +213,9 @@ void Player::wait(ScenarioLine& line) {
   const Time end = now_ + line.duration();
   while (now_ < end) {
     now_ = std::min(end, now_ + options_.heartbeat);
-    for (const auto& [name, link] : links_) {
-      if (!link.connected || link.silent) continue;
-      feed(WorkerSays{link.worker, link.epoch, HeartbeatMessage{1}});
+    for (const auto& [name, presence] : workers_here_) {
+      if (!presence.connected || presence.silent) continue;
+      feed(WorkerSays{presence.worker, presence.epoch, HeartbeatMessage{1}});
     }
     settle();
   }
@@ -329,8 +329,8 @@ void Player::tell(const Answer& answer) {
 
 void Player::tell(const OpenSession& open) {
   const std::string name = name_of(open.worker);
-  Link& link = links_[name];
-  link = {open.worker, open.epoch, link.epoch, true, false};
+  Presence& presence = workers_here_[name];
+  presence = {open.worker, open.epoch, presence.epoch, true, false};
   say("welcome " + name);
 }
 

@@ -6,11 +6,11 @@
 
 #include <harmonics/text/tokenizer.h>
 
-#include "added_tokens.h"
-#include "decoder.h"
-#include "normalizer.h"
-#include "post_processor.h"
-#include "pre_tokenizer.h"
+#include "steps/added_tokens.h"
+#include "steps/decoder.h"
+#include "steps/normalizer.h"
+#include "steps/post_processor.h"
+#include "steps/pre_tokenizer.h"
 #include "token_model.h"
 
 namespace harmonics::inline in_text {

@@ -14,8 +14,8 @@
 #include <error_testing.h>
 #include <temporary_folder_testing.h>
 
-#include "pattern_dialect.h"
 #include "small_tokenizers_testing.h"
+#include "steps/pattern_dialect.h"
 #include "unicode.h"
 #include "utf8.h"
 

@@ -10,7 +10,7 @@
 
 #include <harmonics/base/error.h>
 
-#include "pattern_dialect.h"
+#include "steps/pattern_dialect.h"
 #include "unicode.h"
 #include "utf8.h"
 

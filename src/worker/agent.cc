@@ -18,14 +18,14 @@
 #include <harmonics/cluster/task_files.h>
 #include <harmonics/cluster/worker_reactor.h>
 #include <harmonics/rpc/output_service.h>
-#include <harmonics/rpc/worker_link.h>
+#include <harmonics/rpc/worker_line.h>
 
 #include "cgroups.h"
 #include "device_holders.h"
 #include "output_reader.h"
-#include "process_tree.h"
-#include "supervisor_host.h"
-#include "task_cgroup.h"
+#include "supervisor/process_tree.h"
+#include "supervisor/supervisor_host.h"
+#include "supervisor/task_cgroup.h"
 #include "task_folders.h"
 #include "task_run.h"
 #include "task_users.h"
@@ -35,7 +35,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::size_t kMaxLinkEvents = 4096;
+constexpr std::size_t kMaxLineEvents = 4096;
 constexpr std::chrono::seconds kLauncherPatience(30);
 constexpr milliseconds kFirstReconnect(50);
 constexpr milliseconds kLastReconnect(2000);
@@ -157,7 +157,7 @@ struct WorkerAgent::Parts {
   // What the loop is made of.
   void connect();
   void cut();
-  void hear(LinkEvent event, Time at);
+  void hear(LineEvent event, Time at);
   void hear_supervisors(std::vector<SupervisorEvent> events, Time at);
   void report_progress(Time at);
   void tell_progress(const std::string& attempt);
@@ -199,9 +199,9 @@ struct WorkerAgent::Parts {
   const std::vector<std::string> servers = server_addresses(settings.server.server);
   std::size_t next_server = 0;
   /// Each connection has its own: what the last one said is not heard after it was cut.
-  std::shared_ptr<Channel<LinkEvent>> inbox;
-  std::unique_ptr<WorkerLink> link;
-  Time reconnect_at{};  ///< While there is no link.
+  std::shared_ptr<Channel<LineEvent>> inbox;
+  std::unique_ptr<WorkerLine> server_line;
+  Time reconnect_at{};  ///< While there is no line to the server.
   milliseconds backoff = kFirstReconnect;
   Random chance{random_key(static_cast<std::uint64_t>(started_steady.count()), "reconnect")};
   Time next_progress{};
@@ -212,11 +212,11 @@ struct WorkerAgent::Parts {
 };
 
 void WorkerAgent::Parts::connect() {
-  inbox = std::make_shared<Channel<LinkEvent>>(kMaxLinkEvents);
+  inbox = std::make_shared<Channel<LineEvent>>(kMaxLineEvents);
   ClientOptions options = settings.server;
   options.server = servers[next_server % servers.size()];
-  link =
-      std::make_unique<WorkerLink>(options, output_token, [this, inbox = inbox](LinkEvent event) {
+  server_line =
+      std::make_unique<WorkerLine>(options, output_token, [this, inbox = inbox](LineEvent event) {
         inbox->push(std::move(event));
         host.wake();
       });
@@ -224,8 +224,8 @@ void WorkerAgent::Parts::connect() {
 }
 
 void WorkerAgent::Parts::cut() {
-  inbox->close();  // before the link ends: its thread may wait for room
-  link.reset();
+  inbox->close();  // before the line ends: its thread may wait for room
+  server_line.reset();
 }
 
 void WorkerAgent::Parts::schedule_reconnect(const std::string& reason) {
@@ -243,13 +243,13 @@ void WorkerAgent::Parts::schedule_reconnect(const std::string& reason) {
   backoff = std::min(backoff * 2, kLastReconnect);
 }
 
-void WorkerAgent::Parts::hear(LinkEvent event, Time at) {
-  if (const auto* closed = std::get_if<LinkClosed>(&event)) {
+void WorkerAgent::Parts::hear(LineEvent event, Time at) {
+  if (const auto* closed = std::get_if<LineClosed>(&event)) {
     if (closed->refused) gave_up = closed->reason;
     schedule_reconnect(closed->reason);
     return;
   }
-  LinkSays& says = std::get<LinkSays>(event);
+  LineSays& says = std::get<LineSays>(event);
   for (ServerMessage& message : says.messages) {
     if (const auto* welcome = std::get_if<WelcomeMessage>(&message)) {
       backoff = kFirstReconnect;
@@ -288,13 +288,13 @@ void WorkerAgent::Parts::report_progress(Time at) {
 }
 
 void WorkerAgent::Parts::tell_progress(const std::string& attempt) {
-  if (!link) return;
+  if (!server_line) return;
   const auto folder = SupervisorHost::folder_of(settings.state_dir, attempt);
   auto line = read_small_file((folder / "progress").string(), kMaxProgressBytes);
   if (!line || line->empty() || told_progress[attempt] == *line) return;
   told_progress[attempt] = *line;
   line->pop_back();  // its end of line
-  link->report({attempt_from(attempt), std::move(*line)});
+  server_line->report({attempt_from(attempt), std::move(*line)});
 }
 
 /// An Error says why the task can never start here.
@@ -372,7 +372,7 @@ void WorkerAgent::Parts::carry_out(const WorkerEffect& effect) {
 }
 
 void WorkerAgent::Parts::obey(const SendToServer& send) {
-  if (link) link->send(send.message);
+  if (server_line) server_line->send(send.message);
 }
 
 void WorkerAgent::Parts::obey(const Launch& launch) { waiting.push_back(launch.start); }
@@ -396,7 +396,7 @@ void WorkerAgent::Parts::obey(const DropRecord& drop) {
 }
 
 void WorkerAgent::Parts::obey(const Reconnect& reconnect) {
-  if (link) schedule_reconnect(reconnect.reason);
+  if (server_line) schedule_reconnect(reconnect.reason);
 }
 
 void WorkerAgent::Parts::obey(const GiveUp& give_up) { gave_up = give_up.reason; }
@@ -409,24 +409,24 @@ std::string WorkerAgent::Parts::run() {
     effects.clear();
     launch_waiting();
     Time wake = reactor->deadline();
-    if (!link) wake = std::min(wake, reconnect_at);
+    if (!server_line) wake = std::min(wake, reconnect_at);
     if (!running.empty()) wake = std::min(wake, next_progress);
     if (!effects.empty()) wake = now();  // a launch that came to nothing has more to say
     const Nanoseconds patience =
-        wake == kNever ? Channel<LinkEvent>::kForever : std::max(wake - now(), Nanoseconds(0));
+        wake == kNever ? Channel<LineEvent>::kForever : std::max(wake - now(), Nanoseconds(0));
     auto events = host.wait(patience);
     const Time at = now();
     hear_supervisors(std::move(events), at);
-    while (link) {
+    while (server_line) {
       auto event = inbox->pop(Nanoseconds(0));
       if (!event) break;
       hear(std::move(*event), at);
     }
     if (at >= reactor->deadline()) reactor->handle(WorkerTick{}, at, effects);
     if (at >= next_progress) report_progress(at);
-    if (!link && at >= reconnect_at && gave_up.empty()) connect();
+    if (!server_line && at >= reconnect_at && gave_up.empty()) connect();
   }
-  if (link) cut();
+  if (server_line) cut();
   return gave_up;
 }
 

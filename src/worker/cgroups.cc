@@ -11,8 +11,8 @@
 #include <harmonics/base/descriptor.h>
 #include <harmonics/base/error.h>
 
-#include "run_record.h"
-#include "task_cgroup.h"
+#include "supervisor/run_record.h"
+#include "supervisor/task_cgroup.h"
 
 namespace harmonics::inline in_worker {
 namespace {

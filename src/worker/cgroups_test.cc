@@ -11,7 +11,7 @@
 
 #include <temporary_folder_testing.h>
 
-#include "task_cgroup.h"
+#include "supervisor/task_cgroup.h"
 
 namespace harmonics::inline in_worker {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "run_record.h"
+#include "supervisor/run_record.h"
 
 namespace harmonics::inline in_worker {
 

@@ -17,7 +17,7 @@
 #include <harmonics/base/number_text.h>
 
 #include "nvml.h"
-#include "run_record.h"
+#include "supervisor/run_record.h"
 
 namespace harmonics::inline in_worker {
 namespace {

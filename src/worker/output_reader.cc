@@ -13,8 +13,8 @@
 #include <harmonics/base/json.h>
 #include <harmonics/base/number_text.h>
 
-#include "run_record.h"
-#include "supervisor_host.h"
+#include "supervisor/run_record.h"
+#include "supervisor/supervisor_host.h"
 
 namespace harmonics::inline in_worker {
 namespace {

@@ -11,7 +11,7 @@
 
 #include <harmonics/base/descriptor.h>
 
-#include "run_record.h"
+#include "supervisor/run_record.h"
 
 namespace harmonics::inline in_worker {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <harmonics/cluster/task.h>
 
-#include "credentials.h"
+#include "supervisor/credentials.h"
 
 namespace harmonics::inline in_worker {
 

@@ -11,8 +11,8 @@
 #include <harmonics/cluster/task_environment.h>
 #include <harmonics/cluster/task_params.h>
 
-#include "process_tree.h"
-#include "task_process.h"
+#include "supervisor/process_tree.h"
+#include "supervisor/task_process.h"
 
 namespace harmonics::inline in_worker {
 namespace {

@@ -10,7 +10,7 @@
 #include <harmonics/cluster/message.h>
 #include <harmonics/rpc/tls.h>
 
-#include "run_record.h"
+#include "supervisor/run_record.h"
 #include "task_users.h"
 
 namespace harmonics::inline in_worker {

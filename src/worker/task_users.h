@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "credentials.h"
+#include "supervisor/credentials.h"
 
 namespace harmonics::inline in_worker {
 

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <thread>
 
-#include "supervisor_testing.h"
+#include "supervisor/supervisor_testing.h"
 #include "task_folders.h"
 #include "task_run.h"
 

@@ -10,8 +10,8 @@ ROOT = Path(os.environ.get('HARMONICS_SOURCE_DIR', Path(__file__).resolve().pare
 PAGES = {'CONTRIBUTING.md': 'tests/docs/contributing_test.cc', 'README.md': 'examples/consumer/consumer.cc',
          # cluster.policy_library_test builds and loads what the page shows.
          'docs/guides/cluster.md': 'docs/guides/cluster.md',
-         'docs/guides/data-parallel.md': 'src/schedule/data_parallel_guide_test.cc',
-         'docs/guides/custody.md': 'src/schedule/secure_test.cc',
+         'docs/guides/data-parallel.md': 'src/schedule/replicas/data_parallel_guide_test.cc',
+         'docs/guides/custody.md': 'src/schedule/secure/secure_test.cc',
          'docs/guides/planning.md': 'src/plan/plan_test.cc',
          'docs/guides/dispatch.md': 'src/dispatch/guide_test.cc',
          'docs/guides/transports.md': 'src/transport/guide_test.cc',

@@ -65,6 +65,12 @@ class Tidy(unittest.TestCase):
             self.assertEqual(self.findings({**twice, 'src/graph/b.h': harmless}), [])
         self.assertEqual(self.findings({'src/base/a.h': header % 'base', 'src/graph/g.cc': nameless}), [])
 
+    def test_folder(self):
+        files = {f'src/graph/part_{number}.h': '#pragma once\n' for number in range(tidy.FOLDER_FILES - 1)}
+        self.expect('folder', files)  # beside CMakeLists.txt and g.cc
+        del files['src/graph/part_0.h']
+        self.assertEqual(self.findings(files), [])
+
     def test_namespace(self):
         self.expect('namespace', {'src/graph/g.cc': 'int x;\nnamespace harmonics {\nint y;\n}\n'}, line=2)
         self.expect('namespace', {'src/graph/g.cc': 'namespace harmonics::inline in_base {\nint y;\n}\n'})
@@ -119,6 +125,8 @@ class Tidy(unittest.TestCase):
         spaced = 'namespace harmonics::inline in_%s {\nstruct %s { int x; };\n}\n'
         self.expect('word', {'src/graph/g.cc': spaced % ('graph', 'WorkerPlan')}, line=2)
         self.expect('word', {'src/graph/g.cc': spaced % ('graph', 'Replicas')}, line=2)
+        self.expect('word', {'src/graph/g.cc': spaced % ('graph', 'LayerLink')}, line=2)
+        self.expect('word', {'src/graph/g.cc': spaced % ('graph', 'LayerChain')}, line=2)
         self.expect('word', {'src/graph/log_rules.h': '#pragma once\n'}, line=1)
         self.assertEqual(self.findings({'src/graph/g.cc': spaced % ('graph', 'Catalog')}), [])
         self.assertEqual(self.findings({'src/base/a.cc': spaced % ('base', 'LogLine')}), [])
@@ -202,7 +210,7 @@ class Tidy(unittest.TestCase):
     def test_voice(self):
         self.assertEqual(self.findings({'src/base/a.cc':
                                         'void f() { log_info("base", "x"); fail(ErrorCode::kX, "no {}", 1); }\n'}), [])
-        self.expect('log-name', {'src/base/a.cc': 'void f() {\n  log_warning(\n      "graph", "x");\n}\n'}, 2)
+        self.expect('log-name', {'src/base/a.cc': 'void f() {\n  log_warn(\n      "graph", "x");\n}\n'}, 2)
         self.expect('message', {'src/base/a.cc': 'void f() { fail(ErrorCode::kX, "it "\n "broke."); }\n'}, 1)
         self.expect('message', {'src/base/a.cc': 'void f() { fail(code, "can\'t"); }\n'})
 

@@ -31,9 +31,9 @@ struct Identity {
 };
 
 /// The server's side of one connected worker. Any thread; never waits.
-class SessionLink {
+class SessionLine {
  public:
-  virtual ~SessionLink() = default;
+  virtual ~SessionLine() = default;
   /// From now on the connection is that session.
   virtual void open(Epoch epoch) = 0;
   virtual void send(const ServerMessage& message) = 0;
@@ -54,7 +54,7 @@ class ClusterBackend {
   virtual ~ClusterBackend() = default;
   virtual void ask(ClientRequest request, std::function<void(ClientReply)> reply) = 0;
   /// A worker said hello on a new connection. `output_token` opens its logs.
-  virtual void hello(RequestId connection, std::shared_ptr<SessionLink> link, HelloMessage hello,
+  virtual void hello(RequestId connection, std::shared_ptr<SessionLine> line, HelloMessage hello,
                      std::string output_token) = 0;
   virtual void says(RequestId connection, std::vector<WorkerMessage> messages,
                     std::vector<ProgressLine> progress) = 0;

@@ -1,0 +1,234 @@
+#include "part_group.h"
+
+#include <algorithm>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/listed.h>
+
+#include "part_options.h"
+#include "pipeline_runner.h"
+#include "remote/remote_runner.h"
+#include "replicas/replica_runner.h"
+#include "secure/secure_meeting.h"
+
+namespace harmonics::inline in_schedule {
+
+PartGroup::PartGroup(std::vector<HarmonicGraph> parts, const DeploymentDescriptor& deploy,
+                     const RemoteOptions& options)
+    : parts_(std::move(parts)),
+      options_(options),
+      part_runtimes_(part_options(parts_.size(), deploy, options.runtime)),
+      targets_(parts_.size()),
+      peers_(std::make_unique<Peers>(options.transport)) {
+  for (std::size_t i = 0; i < deploy.partitions.size(); ++i) {
+    targets_[i] = deploy.partitions[i].target;
+    if (!targets_[i].empty()) static_cast<void>(parse_target(targets_[i], "any"));
+  }
+  if (deploy.secure || options_.runtime.secure.on) key_ = signing_key(options_.runtime.secure);
+  std::set<std::string, std::less<>> sent;
+  std::set<std::string, std::less<>> joined;
+  for (const HarmonicGraph& part : parts_) {
+    for (const ProducerNode& node : part.producers()) {
+      if (sent.contains(node.name)) {
+        joined.insert(node.name);
+      } else {
+        producer_names_.all.push_back(node.name);
+      }
+    }
+    for (const ConsumerNode& node : part.consumers()) sent.insert(node.name);
+  }
+  std::ranges::set_difference(sent, joined, std::back_inserter(consumer_names_.all));
+}
+
+PartGroup::~PartGroup() {
+  if (row_) close_quietly(*row_);
+}
+
+std::string PartGroup::title() const {
+  if (parts_.size() == 1) return format("part '{}'", parts_.front().name());
+  return format("the parts {}", listed(parts_, &HarmonicGraph::name));
+}
+
+void PartGroup::claim(Names& names, const std::string& name) const {
+  if (std::ranges::find(names.all, name) == names.all.end()) {
+    fail(ErrorCode::kNotFound, "{} has no {} '{}'; it has: {}", title(), names.kind, name,
+         listed(names.all));
+  }
+  if (!names.bound.insert(name).second) {
+    fail(ErrorCode::kAlreadyExists, "{} '{}' of {} is bound already; bound are: {}", names.kind,
+         name, title(), listed(names.bound, std::identity()));
+  }
+}
+
+void PartGroup::check_not_started(const std::string& name) const {
+  if (!row_) return;
+  fail(ErrorCode::kFailedPrecondition,
+       "boundary '{}' comes too late: bind all boundaries of {} before its first step", name,
+       title());
+}
+
+void PartGroup::bind_producer(const std::string& name, ProducerPtr producer) {
+  if (producer == nullptr)
+    fail(ErrorCode::kInvalidArgument, "producer '{}' is bound to nothing", name);
+  claim(producer_names_, name);
+  if (trainer_) {
+    trainer_->bind_producer(name, std::move(producer));
+  } else {
+    producers_.emplace(name, std::move(producer));
+  }
+}
+
+void PartGroup::bind_consumer(const std::string& name, ConsumerPtr consumer) {
+  if (consumer == nullptr)
+    fail(ErrorCode::kInvalidArgument, "consumer '{}' is bound to nothing", name);
+  claim(consumer_names_, name);
+  if (trainer_) {
+    trainer_->bind_consumer(name, std::move(consumer));
+  } else {
+    consumers_.emplace(name, std::move(consumer));
+  }
+}
+
+void PartGroup::bind_producer(const RemoteBinding& binding) {
+  check_not_started(binding.name);
+  claim(producer_names_, binding.name);
+  peers_->bind_entering(binding.name, peers_->make_end(binding));
+  open_.entering.insert(binding.name);
+}
+
+void PartGroup::bind_consumer(const RemoteBinding& binding) {
+  check_not_started(binding.name);
+  claim(consumer_names_, binding.name);
+  peers_->bind_leaving(binding.name, peers_->make_end(binding));
+  open_.leaving.insert(binding.name);
+}
+
+void PartGroup::bind_producer(const std::string& boundary, TransportPtr end) {
+  check_not_started(boundary);
+  claim(producer_names_, boundary);
+  peers_->bind_entering(boundary, std::move(end));
+  open_.entering.insert(boundary);
+}
+
+void PartGroup::bind_consumer(const std::string& boundary, TransportPtr end) {
+  check_not_started(boundary);
+  claim(consumer_names_, boundary);
+  peers_->bind_leaving(boundary, std::move(end));
+  open_.leaving.insert(boundary);
+}
+
+void PartGroup::bind_targets() {
+  const auto is_open = [](const Names& names, const std::string& name) {
+    return is_boundary_name(name) && !names.bound.contains(name) &&
+           std::ranges::find(names.all, name) != names.all.end();
+  };
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    if (targets_[part].empty()) continue;
+    for (const ProducerNode& node : parts_[part].producers()) {
+      if (!is_open(producer_names_, node.name)) continue;
+      bind_producer(parse_target(targets_[part], node.name));
+    }
+    for (const ConsumerNode& node : parts_[part].consumers()) {
+      if (!is_open(consumer_names_, node.name)) continue;
+      bind_consumer(parse_target(targets_[part], node.name));
+    }
+  }
+}
+
+std::vector<std::string> PartGroup::open_boundaries() const {
+  std::vector<std::string> open;
+  for (const Names* names : {&producer_names_, &consumer_names_}) {
+    for (const std::string& name : names->all) {
+      if (is_boundary_name(name) && !names->bound.contains(name)) open.push_back(name);
+    }
+  }
+  return open;
+}
+
+bool PartGroup::is_whole() const { return open_boundaries().empty(); }
+
+std::vector<PartRecord> PartGroup::records() const {
+  std::vector<PartRecord> records;
+  std::set<std::string, std::less<>> between;
+  for (const RowBoundary& boundary : row_->boundaries()) between.insert(boundary.name);
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    const HarmonicGraph& graph = parts_[part];
+    PartRecord& own = records.emplace_back();
+    own.name = graph.name();
+    for (const ProducerNode& node : graph.producers()) {
+      if (open_.entering.contains(node.name) || between.contains(node.name)) {
+        own.entering.push_back({node.name, node.gradient_slots});
+      }
+    }
+    for (const ConsumerNode& node : graph.consumers()) {
+      if (open_.leaving.contains(node.name) || between.contains(node.name)) {
+        own.leaving.push_back({node.name, node.gradient_slots});
+      }
+    }
+    own.learns = row_->learns();
+    own.seed = part_runtimes_[part].seed;
+    own.micro_batches = part_runtimes_[part].micro_batches;
+    own.clip_norm = part_runtimes_[part].clip_norm;
+    own.precision = precision_name(row_->stages()[part]->precision());
+    own.order = pipeline_order_name(options_.pipeline.order);
+    if (row_->custody() != nullptr) {
+      own.custody = encode(CustodyClaim{row_->custody()->parts()[part], new_run_nonce()});
+    }
+  }
+  return records;
+}
+
+void PartGroup::build_row() {
+  bind_targets();
+  if (const auto open = open_boundaries(); !open.empty()) {
+    fail(ErrorCode::kFailedPrecondition,
+         "the other end of boundary {} is not among {}: bind it with bindProducer or bindConsumer "
+         "of a RemoteBinding, or give its part a target",
+         listed(open), title());
+  }
+  row_.emplace(parts_, part_runtimes_, open_);
+  if (key_) row_->set_custody(make_custody(*row_, options_.runtime.secure, *key_));
+  choose_runner();
+}
+
+void PartGroup::choose_runner() {
+  if (!open_.entering.empty() || !open_.leaving.empty()) {
+    auto made = std::make_unique<RemoteAgreement>(*row_, std::move(*peers_), records(), options_);
+    others_ = made.get();
+    row_->set_agreement(std::move(made));
+    row_->set_runner(std::make_unique<RemoteRunner>(*others_));
+  } else if (key_ || (parts_.size() > 1 && options_.pipeline.order != PipelineOrder::Sequential)) {
+    row_->set_runner(make_pipeline_runner(*row_, options_.pipeline, options_.runtime.threads));
+  }
+}
+
+// Data that does not fit is an Error every time.
+Trainer& PartGroup::ready() {
+  if (trainer_) return *trainer_;
+  if (!row_) build_row();
+  Trainer made(*row_, options_.runtime.seed);
+  for (auto& [name, producer] : producers_) made.bind_producer(name, producer);
+  for (auto& [name, consumer] : consumers_) made.bind_consumer(name, consumer);
+  return trainer_.emplace(std::move(made));
+}
+
+void PartGroup::join_replicas(ReductionEnds ends, const ReductionOptions& reduction) {
+  if (is_replica_) fail(ErrorCode::kFailedPrecondition, "this scheduler is a replica already");
+  if (key_) {
+    fail(ErrorCode::kUnimplemented,
+         "replicas cannot be secure: the sums of gradients between them are not signed; leave "
+         "secure off, or train without replicas");
+  }
+  Reducer reducer(std::move(ends), reduction);
+  StageRow& own = ready().row();
+  own.set_runner(
+      std::make_unique<ReplicaRunner>(own.take_runner(), std::move(reducer), options_.runtime));
+  is_replica_ = true;
+}
+
+std::string PartGroup::proof() const {
+  if (!row_ || row_->custody() == nullptr) return {};
+  return row_->custody()->proof();
+}
+
+}  // namespace harmonics::inline in_schedule

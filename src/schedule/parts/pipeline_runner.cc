@@ -1,0 +1,244 @@
+#include "pipeline_runner.h"
+
+#include <algorithm>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <utility>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/exception_text.h>
+#include <harmonics/schedule/secure_run.h>
+#include <harmonics/transport/bus.h>
+
+namespace harmonics::inline in_schedule {
+namespace {
+
+// What waits on a bus is a tensor that its sender keeps for the backward pass anyway: the order of
+// the pipeline bounds it, bytes need no bound of their own.
+constexpr Window kBusWindow = {std::numeric_limits<std::uint64_t>::max() / 2, kMaxWindowMessages};
+
+// Batches in flight in inference: enough to keep all parts busy.
+constexpr std::size_t kBatchesPerPart = 2;
+constexpr std::size_t kMostBatchesAhead = 64;
+
+// What stopped a batch first. Parts that stop because a neighbour did come later.
+class FirstStop {
+ public:
+  struct Cause {
+    std::size_t part = 0;
+    std::exception_ptr error;  // null: a loss that is not finite
+  };
+
+  void note(std::size_t part, std::exception_ptr error) {
+    const std::lock_guard lock(mutex_);
+    if (!cause_) cause_ = Cause{part, std::move(error)};
+  }
+  [[nodiscard]] bool noted() const {
+    const std::lock_guard lock(mutex_);
+    return cause_.has_value();
+  }
+  /// Once all parts are done.
+  [[nodiscard]] const std::optional<Cause>& cause() const { return cause_; }
+
+ private:
+  mutable std::mutex mutex_;
+  std::optional<Cause> cause_;
+};
+
+std::string cause_text(const FirstStop::Cause& cause) {
+  if (cause.error == nullptr) return "a loss was not finite";
+  try {
+    std::rethrow_exception(cause.error);
+  } catch (...) {
+    return current_exception_text();
+  }
+}
+
+// Closing may fail where the other end is gone already: that is what it is closed for.
+void hang_up_quietly(Transport& end) {
+  try {
+    end.close(deadline_in({}));
+  } catch (const Error&) {
+  }
+}
+
+}  // namespace
+
+PipelineRunner::PipelineRunner(const StageRow& row, const PipelineOptions& options,
+                               int compute_threads, std::vector<PartPlace> places)
+    : boundaries_(row.boundaries()),
+      options_(options),
+      places_(std::move(places)),
+      secure_(row.custody()) {
+  check_gradient_slots(row);
+  has_outside_ = std::ranges::any_of(places_, [](const PartPlace& place) {
+    return !place.outside.entering.empty() || !place.outside.leaving.empty();
+  });
+  if (row.stages().size() > kMaxPipelineParts) {
+    fail(ErrorCode::kResourceExhausted,
+         "{} parts are too many to work at the same time, at most {}: choose the order "
+         "sequential, or cut into fewer parts",
+         row.stages().size(), kMaxPipelineParts);
+  }
+  for (std::size_t i = 0; row.stages().size() > 1 && i < row.stages().size(); ++i) {
+    threads_.push_back(std::make_unique<PartThread>(compute_threads));
+  }
+  connect();
+}
+
+SliceResults PipelineRunner::run(std::span<Stage> stages, const SlicedBatch& batch) {
+  const auto count = static_cast<std::uint32_t>(batch.micro_batches.size());
+  // A micro-batch alone gains nothing from threads.
+  if (count == 1 && !has_outside_ && secure_ == nullptr) {
+    return make_sequential_runner()->run(stages, batch);
+  }
+  auto results = drive_all(stages, [&](std::size_t part, StageDriver& driver, const auto& stop) {
+    const auto passes = pipeline_passes(options_.order, count, places_[part].depth);
+    return driver.run(passes, batch, stop);
+  });
+  if (!results) return {{}, {}, false};
+  SliceResults all;
+  all.taps.resize(count);
+  if (batch.keep_outputs) all.outputs.resize(count);
+  for (SliceResults& part : *results) {
+    for (std::size_t i = 0; i < all.taps.size(); ++i) all.taps[i] += part.taps[i];
+    for (std::size_t i = 0; i < all.outputs.size(); ++i) all.outputs[i].merge(part.outputs[i]);
+  }
+  return all;
+}
+
+std::vector<Computed> PipelineRunner::compute(std::span<Stage> stages,
+                                              std::span<const NamedTensors> batches, bool measure) {
+  // A batch alone gains nothing from threads.
+  if (batches.size() == 1 && secure_ == nullptr) {
+    return BatchRunner::compute(stages, batches, measure);
+  }
+  SlicedBatch numbered;
+  const std::uint64_t step = computed_++;
+  for (const NamedTensors& batch : batches) {
+    const auto index = static_cast<std::uint32_t>(numbered.slices.size());
+    numbered.micro_batches.push_back({step, index, 0, batch_rows(batch)});
+    numbered.slices.push_back(batch);
+  }
+  return compute(stages, numbered, measure);
+}
+
+std::vector<Computed> PipelineRunner::compute(std::span<Stage> stages, const SlicedBatch& batches,
+                                              bool measure) {
+  auto results = drive_all(stages, [&](std::size_t, StageDriver& driver, const auto& stop) {
+    return driver.compute(batches, measure, stop);
+  });
+  std::vector<Computed> all(batches.slices.size());
+  for (SliceResults& part : *results) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      all[i].taps += part.taps[i];
+      all[i].outputs.merge(part.outputs[i]);
+    }
+  }
+  return all;
+}
+
+std::size_t PipelineRunner::batches_ahead() const {
+  if (threads_.empty()) return 1;
+  return std::min(kBatchesPerPart * threads_.size(), kMostBatchesAhead);
+}
+
+std::optional<std::vector<SliceResults>> PipelineRunner::drive_all(std::span<Stage> stages,
+                                                                   const Drive& drive) {
+  if (secure_ != nullptr) secure_->begin();
+  if (broken_) connect();
+  FirstStop first;
+  std::stop_source stop;
+  std::vector<SliceResults> results(stages.size());
+  for_each(stages, [&](std::size_t part, Stage& stage) {
+    try {
+      StageCustody* const custody = secure_ == nullptr ? nullptr : &secure_->part(part);
+      StageDriver driver(stage, ends_[part], options_.deadline, ends_after_, custody);
+      results[part] = drive(part, driver, stop.get_token());
+      if (!results[part].finite) first.note(part, nullptr);
+    } catch (...) {
+      first.note(part, std::current_exception());
+    }
+    // Wakes the others, which wait for tensors that will not come.
+    if (first.noted() && stop.request_stop()) hang_up();
+  });
+  const auto& cause = first.cause();
+  if (!cause) return results;
+  broken_ = true;
+  if (secure_ != nullptr) secure_->spoil(cause_text(*cause));
+  if (cause->error == nullptr) return std::nullopt;
+  rethrow_for_part(cause->error, cause->part, stages.size(), stages[cause->part]->graph());
+}
+
+void PipelineRunner::for_each(std::span<Stage> stages,
+                              const std::function<void(std::size_t, Stage&)>& visit) {
+  if (threads_.empty()) {
+    visit(0, stages.front());
+    return;
+  }
+  std::vector<std::future<void>> done;
+  for (std::size_t part = 0; part < stages.size(); ++part) {
+    done.push_back(threads_[part]->post([&, part] { visit(part, stages[part]); }));
+  }
+  for (const std::future<void>& one : done) one.wait();  // all, before anything is thrown
+  for (std::size_t part = 0; part < stages.size(); ++part) {
+    try {
+      done[part].get();
+    } catch (...) {
+      rethrow_for_part(std::current_exception(), part, stages.size(), stages[part]->graph());
+    }
+  }
+}
+
+void PipelineRunner::check_gradient_slots(const StageRow& row) const {
+  for (const RowBoundary& boundary : boundaries_) {
+    const HarmonicGraph& from = row.stages()[boundary.from]->graph();
+    const HarmonicGraph& to = row.stages()[boundary.to]->graph();
+    const auto awaited =
+        std::ranges::find(from.consumers(), boundary.name, &ConsumerNode::name)->gradient_slots;
+    const auto sent = to.producers()[*to.producer_index(boundary.name)].gradient_slots;
+    if (awaited == sent) continue;
+    fail(ErrorCode::kInvalidArgument,
+         "boundary '{}': part {} waits for {} gradients and part {} sends {}; declare the same "
+         "number at both ends",
+         boundary.name, boundary.from, awaited, boundary.to, sent);
+  }
+}
+
+void PipelineRunner::connect() {
+  buses_.clear();
+  ends_.clear();
+  for (const PartPlace& place : places_) ends_.push_back(place.outside);
+  for (const RowBoundary& boundary : boundaries_) {
+    auto [sender, receiver] = make_bus(boundary.name, kBusWindow);
+    ends_[boundary.from].leaving.emplace(boundary.name, BoundaryCarrier{sender.get()});
+    ends_[boundary.to].entering.emplace(boundary.name, BoundaryCarrier{receiver.get()});
+    buses_.push_back(std::move(sender));
+    buses_.push_back(std::move(receiver));
+  }
+  broken_ = false;
+}
+
+// A row of one has nobody to wake here; whoever owns its boundaries says farewell to the others.
+void PipelineRunner::hang_up() {
+  if (threads_.empty()) return;
+  for (const StageEnds& ends : ends_) {
+    for (const auto& [name, end] : ends.entering) hang_up_quietly(*end.transport);
+    for (const auto& [name, end] : ends.leaving) hang_up_quietly(*end.transport);
+  }
+}
+
+std::unique_ptr<BatchRunner> make_pipeline_runner(const StageRow& row,
+                                                  const PipelineOptions& options,
+                                                  int compute_threads) {
+  std::vector<PartPlace> places(row.stages().size());
+  for (std::size_t part = 0; part < places.size(); ++part) {
+    places[part].depth = places.size() - part;
+  }
+  return std::make_unique<PipelineRunner>(row, options, compute_threads, std::move(places));
+}
+
+}  // namespace harmonics::inline in_schedule

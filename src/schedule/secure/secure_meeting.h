@@ -1,0 +1,25 @@
+// What secure parts in several processes tell each other when they meet (private to schedule).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <harmonics/schedule/secure_run.h>
+#include <harmonics/transport/message.h>
+
+#include "remote/wire.h"
+
+namespace harmonics::inline in_schedule {
+
+/// The opening of a run whose parts are in several processes: the same in all of them. A part that
+/// is not secure, or a signer whom the roster of `options` lacks or knows with another key, is an
+/// Error that names it.
+[[nodiscard]] Opening opening_of(const std::vector<PartRecord>& parts,
+                                 const SecureOptions& options);
+/// An Error when a part of the run is secure and this process is not.
+void refuse_secure_parts(const std::vector<PartRecord>& parts);
+
+/// Which tensor a message carries, for custody.
+[[nodiscard]] Passage passage_of(const std::string& boundary, const Message& message);
+
+}  // namespace harmonics::inline in_schedule
