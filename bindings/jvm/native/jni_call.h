@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "c_interface.h"
+#include "harmonics_c.h"
 
 namespace harmonics::jni {
 

@@ -10,7 +10,7 @@
 #include <harmonics/schedule/reduction.h>
 #include <harmonics/transport/transport.h>
 
-#include "c_interface.h"
+#include "harmonics_c.h"
 
 namespace harmonics::border {
 

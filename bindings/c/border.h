@@ -1,7 +1,7 @@
 // What the files of the C interface share: its opaque objects and the place where exceptions stop.
 #pragma once
 
-#include "c_interface.h"
+#include "harmonics_c.h"
 
 #include <cstring>
 #include <exception>
