@@ -6,7 +6,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/random.h>
 
-#include <task_testing.h>
+#include <task/task_testing.h>
 
 namespace harmonics::inline in_rpc {
 namespace {
