@@ -52,7 +52,7 @@ LIBRARIES = {
     'CL/': {'runtime/opencl'}, 'clblast.h': {'runtime/opencl'}, 'mpi.h': {'dispatch/mpi'},
     'sqlite3.h': {'store'}, 'libpq-fe.h': {'store'},
     'unicode/': {'text'},
-    'CLI/': {APPS}, 'jni.h': {'bindings'}, 'gtest/': {TESTS}, 'gmock/': {TESTS}, 'benchmark/': {BENCHES},
+    'CLI/': {APPS}, 'jni.h': {'bindings'}, 'harmonics_c.h': {'bindings'}, 'gtest/': {TESTS}, 'gmock/': {TESTS}, 'benchmark/': {BENCHES},
 }
 TORCH_HEADERS = ('torch/', 'ATen/', 'c10/')
 # Public headers that include torch on purpose: only who writes a layer of one's own includes them.
@@ -266,7 +266,7 @@ def is_beside(tree, path, target):
     if path.parts[0] == 'src' and 'include' not in path.parts and (tree.root / Path(*path.parts[:2]) / target).is_file():
         return True
     return ((is_test(path) or path.parts[0] == BENCHES)
-            and any(other.name == target and is_test(other) for other in tree.files))
+            and any(f'/{other.as_posix()}'.endswith(f'/{target}') and is_test(other) for other in tree.files))
 
 
 def check_includes(tree, path, text):

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "harmonics_c.h"
+#include <harmonics_c.h>
 
 namespace harmonics::jni {
 
