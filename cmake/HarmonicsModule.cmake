@@ -58,6 +58,7 @@ function(harmonics_module name)
   if(ARG_TORCH)
     target_link_libraries(harmonics_${name} PRIVATE harmonics_torch)
     list(APPEND ARG_PACKAGES Torch)
+    harmonics_precompile(harmonics_${name} torch_modules HEADERS <ATen/ATen.h> LIBS harmonics_torch)
   else()  # libtorch may bring an fmt of its own
     harmonics_precompile(harmonics_${name} modules HEADERS <fmt/format.h>)
   endif()
@@ -180,7 +181,8 @@ function(harmonics_fuzzers module)
 endfunction()
 
 # Lets a target reuse a precompiled header, which is made once for all that name the same KIND: "modules",
-# "programs" or "tests", since g++ takes it only where it is asked for the same optimisation. OPTIONS are the
+# "programs" or "tests", since g++ takes it only where it is asked for the same optimisation, and one kind more of
+# modules and tests that include libtorch, whose headers alone take 13 seconds to read. OPTIONS are the
 # compile options of that kind, HEADERS what it holds besides the standard library, LIBS whose headers these are.
 function(harmonics_precompile target kind)
   cmake_parse_arguments(ARG "" "" "OPTIONS;HEADERS;LIBS" ${ARGN})
@@ -203,8 +205,16 @@ endfunction()
 
 # Tests are compiled to be built quickly, since each of them runs once: less optimised than what they test.
 function(harmonics_compile_as_test program)
-  harmonics_precompile(${program} tests OPTIONS $<$<CONFIG:Release>:-O1>
-    HEADERS <gmock/gmock.h> <gtest/gtest.h> LIBS GTest::gtest GTest::gmock)
+  get_target_property(sources ${program} SOURCES)
+  list(GET sources 0 source)
+  file(STRINGS ${source} torch REGEX "#include <(ATen/|torch/|harmonics/tensor/torch\\.h|harmonics/runtime/torch_layer\\.h)")
+  if(torch)
+    harmonics_precompile(${program} torch_tests OPTIONS $<$<CONFIG:Release>:-O1>
+      HEADERS <gmock/gmock.h> <gtest/gtest.h> <ATen/ATen.h> LIBS GTest::gtest GTest::gmock harmonics_torch)
+  else()
+    harmonics_precompile(${program} tests OPTIONS $<$<CONFIG:Release>:-O1>
+      HEADERS <gmock/gmock.h> <gtest/gtest.h> LIBS GTest::gtest GTest::gmock)
+  endif()
 endfunction()
 
 # So are programs: they parse, call and print; what takes time stands in the modules.
