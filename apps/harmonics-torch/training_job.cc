@@ -202,9 +202,6 @@ RuntimeOptions runtime_options(const TrainingJob& job) {
   options.on_load = SettingsOnLoad::kKeep;  // start_job has compared them
   if (job.resumed) {
     // What has no flag.
-    options.optimizer.beta1 = job.resumed->optimizer.beta1;
-    options.optimizer.beta2 = job.resumed->optimizer.beta2;
-    options.optimizer.epsilon = job.resumed->optimizer.epsilon;
     options.schedule.floor = job.resumed->schedule.floor;
   }
   options.secure = secure_options(job.command.secure);

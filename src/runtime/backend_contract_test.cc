@@ -281,6 +281,7 @@ TEST_P(BackendContract, EveryOptimizerLearnsAlike) {
         options->optimizer.kind = kind;
         options->optimizer.momentum = momentum;
         options->optimizer.weight_decay = 0.02;
+        options->optimizer.decay = momentum > 0 ? DecayScope::kWeights : DecayScope::kAll;
         // Adam divides by gradients that may be all rounding; a wide epsilon keeps this a test of
         // the rule.
         options->optimizer.epsilon = 1e-3;

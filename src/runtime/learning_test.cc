@@ -64,6 +64,32 @@ TEST(Optimizers, AdamWIsTorchs) {
                                           torch::optim::AdamWOptions(0.02).weight_decay(0.1));
 }
 
+TEST(Optimizers, DecayOfWeightsLeavesBiasesAndNormsAlone) {
+  GraphBuilder builder("line");
+  builder.producer("x", Shape{3}).producer("y", Shape{2});
+  builder.layer("norm", "layer_norm", {}, {"x"})
+      .layer("fit", "linear", {{"out", whole(2)}}, {"norm"});
+  const HarmonicGraph graph = builder.tap("mse", "fit", "y").build();
+  const NamedTensors batch = {{"x", Tensor::of<float>({1, 3}, {1, 2, 4})},
+                              {"y", Tensor::of<float>({1, 2}, {1, 1})}};
+  const auto after_a_step = [&](double decay, DecayScope scope) {
+    RuntimeOptions options;
+    options.optimizer = {OptimizerKind::kAdamW, 0.02, 0, decay};
+    options.optimizer.decay = scope;
+    PlainRow row({graph}, {options});
+    row.train(batch);
+    return row.parameters();
+  };
+  const NamedTensors none = after_a_step(0, DecayScope::kAll);
+  const NamedTensors all = after_a_step(0.5, DecayScope::kAll);
+  const NamedTensors weights = after_a_step(0.5, DecayScope::kWeights);
+  for (const auto& [name, value] : weights) {
+    const NamedTensors& like = name == "fit.weight" ? all : none;
+    EXPECT_EQ(weights_digest({{"", value}}), weights_digest({{"", like.at(name)}})) << name;
+  }
+  EXPECT_NE(weights_digest(none), weights_digest(weights));
+}
+
 TEST(OwnLayers, LayerActivationAndLossTrain) {
   register_layer_type({"scale", {{"start", 2.0, false}}, 1, 1, [](const LayerQuery& q) {
                          return LayerShape{q.inputs[0],

@@ -17,7 +17,7 @@ constexpr std::size_t kGroupBytes = std::size_t{64} << 20;
 std::size_t group_end(const std::vector<Learnt>& all, std::size_t first) {
   std::size_t bytes = all[first].parameter.nbytes(), end = first + 1;
   if (!all[first].parameter.is_cuda()) return end;
-  while (end < all.size() && bytes < kGroupBytes &&
+  while (end < all.size() && bytes < kGroupBytes && all[end].decays == all[first].decays &&
          all[end].parameter.options().type_equal(all[first].parameter.options())) {
     bytes += all[end++].parameter.nbytes();
   }
@@ -36,6 +36,7 @@ void Optimizer::apply(const std::vector<Learnt>& all, const Update& update) {
   for (std::size_t first = 0; first < all.size();) {
     const std::size_t end = group_end(all, first);
     Group group;
+    group.decays = all[first].decays;
     for (std::size_t i = first; i < end; ++i) {
       group.names.push_back(all[i].name);
       group.parameters.push_back(all[i].parameter);
@@ -50,7 +51,7 @@ void Optimizer::apply_group(Group group, const Update& update) {
   if (update.gradient_factor != 1.0) {
     group.gradients = at::_foreach_mul(group.gradients, update.gradient_factor);
   }
-  if (options_.weight_decay != 0) {
+  if (options_.weight_decay != 0 && group.decays) {
     if (options_.kind == OptimizerKind::kAdamW) {
       at::_foreach_mul_(group.parameters, 1.0 - update.learning_rate * options_.weight_decay);
     } else {

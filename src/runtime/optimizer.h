@@ -18,6 +18,8 @@ struct Learnt {
   std::string name;
   at::Tensor parameter;
   at::Tensor gradient;
+  /// Whether weight decay makes it smaller.
+  bool decays = true;
 };
 
 /// Holds the state of each parameter in named slots ("momentum", "mean", "square"), made at its
@@ -31,6 +33,7 @@ class Optimizer {
 
   /// The slots that this kind of optimiser keeps once a parameter has been updated.
   [[nodiscard]] std::vector<std::string_view> slots() const;
+  [[nodiscard]] const OptimizerOptions& options() const { return options_; }
   [[nodiscard]] const std::map<std::string, at::Tensor>& state() const { return state_; }
   void set_state(std::map<std::string, at::Tensor> state) { state_ = std::move(state); }
 
@@ -38,6 +41,7 @@ class Optimizer {
   struct Group {
     std::vector<std::string> names;
     std::vector<at::Tensor> parameters, gradients;
+    bool decays = true;
   };
 
   void apply_group(Group group, const Update& update);

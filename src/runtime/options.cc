@@ -12,6 +12,7 @@ namespace harmonics::inline in_runtime {
 namespace {
 
 constexpr std::array<std::string_view, 3> kOptimizers = {"sgd", "adam", "adamw"};
+constexpr std::array<std::string_view, 2> kDecays = {"all", "weights"};
 constexpr std::array<std::string_view, 3> kSchedules = {"constant", "step", "cosine"};
 constexpr std::array<std::string_view, 4> kPrecisions = {"full", "bf16", "fp16", "auto"};
 
@@ -38,6 +39,10 @@ OptimizerKind optimizer_from_name(std::string_view name) {
 std::string_view optimizer_name(OptimizerKind kind) {
   return kOptimizers.at(static_cast<int>(kind));
 }
+DecayScope decay_from_name(std::string_view name) {
+  return from_name<DecayScope>(kDecays, name, "scope of weight decay");
+}
+std::string_view decay_name(DecayScope scope) { return kDecays.at(static_cast<int>(scope)); }
 ScheduleKind schedule_from_name(std::string_view name) {
   return from_name<ScheduleKind>(kSchedules, name, "learning-rate schedule");
 }

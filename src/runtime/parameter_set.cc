@@ -27,6 +27,11 @@ struct ParameterSet::State {
 
 ParameterSet::ParameterSet(const NamedTensors& start, const OptimizerOptions& optimizer)
     : state_(new State{{}, Optimizer(optimizer)}) {
+  if (optimizer.decay != DecayScope::kAll) {
+    fail(ErrorCode::kUnimplemented,
+         "parameters without their graph all decay: which are biases and norms is not known here; "
+         "leave decay at all");
+  }
   for (const auto& [name, tensor] : start) {
     if (tensor.dtype() != DType::kFloat32 && tensor.dtype() != DType::kFloat64) {
       fail(ErrorCode::kInvalidArgument, "parameter '{}' is {}: only float32 and float64 are learnt",

@@ -11,6 +11,7 @@
 #include <harmonics/tensor/torch.h>
 
 #include "backends.h"
+#include "decay.h"
 #include "fan_out.h"
 #include "inputs.h"
 #include "start_weights.h"
@@ -68,6 +69,7 @@ TorchBackend::TorchBackend(HarmonicGraph graph, const RuntimeOptions& options, D
     for (const ParameterSpec& spec : shape.parameters) {
       names_.push_back(parameter_name(graph_.layers()[i], spec));
       parameters_.emplace_back();
+      biases_and_norms_.push_back(is_bias_or_norm(graph_.layers()[i], spec));
       if (!spec.tied_to.empty() && !spec.away) continue;
       at::Tensor value =
           to_torch(start_weights(spec, shape.output.dtype, options.seed, names_.back()))

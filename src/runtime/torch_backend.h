@@ -83,6 +83,8 @@ class TorchBackend final : public StageBackend {
   /// False where a tied parameter stands again.
   [[nodiscard]] bool owns(std::size_t place) const { return !names_[place].empty(); }
   void run_taps(Flight& flight, Mode mode, TapReport& report) const;
+  /// What has a gradient, under the name of its owner.
+  [[nodiscard]] std::vector<Learnt> learnt() const;
   NamedTensors leave(const Flight& flight, Mode mode) const;
 
   HarmonicGraph graph_;
@@ -94,6 +96,7 @@ class TorchBackend final : public StageBackend {
   /// same tensor, and a name only where it is owned (or, in a part without its owner, held first).
   std::vector<std::string> names_;
   Tensors parameters_;
+  std::vector<bool> biases_and_norms_;  // by place
   /// By the place of an owner: the places of all its uses, in graph order.
   std::map<std::size_t, std::vector<std::size_t>> shared_;
   std::unordered_map<std::uint32_t, Flight> flights_;

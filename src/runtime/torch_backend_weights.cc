@@ -6,6 +6,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/tensor/torch.h>
 
+#include "decay.h"
 #include "inputs.h"
 #include "torch_backend.h"
 
@@ -22,14 +23,20 @@ std::map<std::string, double> TorchBackend::gradient_square_sums() const {
   return sums;
 }
 
-void TorchBackend::update(const Update& update) {
-  const at::NoGradGuard no_grad;
+std::vector<Learnt> TorchBackend::learnt() const {
+  const DecayScope scope = optimizer_.options().decay;
   std::vector<Learnt> all;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor& gradient = parameters_[i].grad();
-    if (owns(i) && gradient.defined()) all.push_back({names_[i], parameters_[i], gradient});
+    if (!owns(i) || !gradient.defined()) continue;
+    all.push_back({names_[i], parameters_[i], gradient, decays(scope, biases_and_norms_[i])});
   }
-  optimizer_.apply(all, update);
+  return all;
+}
+
+void TorchBackend::update(const Update& update) {
+  const at::NoGradGuard no_grad;
+  optimizer_.apply(learnt(), update);
   reset();
 }
 

@@ -10,7 +10,7 @@ namespace harmonics::inline in_schedule {
 namespace {
 
 constexpr std::string_view kOptimizerNames[] = {"optimizer", "lr",    "momentum", "weight_decay",
-                                                "beta1",     "beta2", "epsilon"};
+                                                "beta1",     "beta2", "epsilon",  "decay"};
 constexpr std::string_view kScheduleNames[] = {"schedule",    "warmup",      "step_every",
                                                "step_factor", "total_steps", "floor"};
 constexpr std::string_view kClipNames[] = {"clip"};
@@ -34,6 +34,7 @@ void read_optimizer(const Json& json, OptimizerOptions& optimizer) {
   read(json, "beta1", optimizer.beta1);
   read(json, "beta2", optimizer.beta2);
   read(json, "epsilon", optimizer.epsilon);
+  if (const Json* decay = json.find("decay")) optimizer.decay = decay_from_name(decay->as_string());
 }
 
 void read_schedule(const Json& json, LearningRateSchedule& schedule) {
@@ -87,14 +88,17 @@ Json settings_json(const LearningSettings& settings) {
   Json json;
   json.set("seed", settings.seed).set("micro_batches", settings.micro_batches);
   json.set("clip_norm", settings.clip_norm);
-  json.set("optimizer", Json()
-                            .set("kind", optimizer_name(optimizer.kind))
-                            .set("learning_rate", optimizer.learning_rate)
-                            .set("momentum", optimizer.momentum)
-                            .set("weight_decay", optimizer.weight_decay)
-                            .set("beta1", optimizer.beta1)
-                            .set("beta2", optimizer.beta2)
-                            .set("epsilon", optimizer.epsilon));
+  Json rule;
+  rule.set("kind", optimizer_name(optimizer.kind))
+      .set("learning_rate", optimizer.learning_rate)
+      .set("momentum", optimizer.momentum)
+      .set("weight_decay", optimizer.weight_decay)
+      .set("beta1", optimizer.beta1)
+      .set("beta2", optimizer.beta2)
+      .set("epsilon", optimizer.epsilon);
+  // Older versions, which know of no scope, read on where it says nothing new.
+  if (optimizer.decay != DecayScope::kAll) rule.set("decay", decay_name(optimizer.decay));
+  json.set("optimizer", std::move(rule));
   json.set("schedule", Json()
                            .set("kind", schedule_name(schedule.kind))
                            .set("warmup_steps", schedule.warmup_steps)
@@ -143,6 +147,7 @@ std::map<std::string, std::string> setting_texts(const LearningSettings& setting
       {"beta1", format("{}", optimizer.beta1)},
       {"beta2", format("{}", optimizer.beta2)},
       {"epsilon", format("{}", optimizer.epsilon)},
+      {"decay", std::string(decay_name(optimizer.decay))},
       {"schedule", std::string(schedule_name(schedule.kind))},
       {"warmup", format("{}", schedule.warmup_steps)},
       {"step_every", format("{}", schedule.every_steps)},

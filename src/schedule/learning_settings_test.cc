@@ -83,6 +83,7 @@ class LearningSettingsTest : public ::testing::Test {
 TEST_F(LearningSettingsTest, TextsAndJsonHoldEverySetting) {
   RuntimeOptions options = unusual();
   options.data = {16, 0.25, false};
+  options.optimizer.decay = DecayScope::kWeights;
   const LearningSettings settings = learning_settings(options);
   EXPECT_EQ(settings_from_json(Json::parse(settings_json(settings).dump(), "")), settings);
   EXPECT_EQ(settings_from_json(Json::object()), LearningSettings());
@@ -91,6 +92,7 @@ TEST_F(LearningSettingsTest, TextsAndJsonHoldEverySetting) {
   EXPECT_FALSE(setting_texts(LearningSettings()).contains("batch_size"));
   for (const char* text : {R"({"micro_batches": 0})", R"({"optimizer": {"kind": "magic"}})",
                            R"({"optimizer": {"momentum": -1}})", R"({"test_split": 1})",
+                           R"({"optimizer": {"decay": "biases"}})",
                            R"({"schedule": {"every_steps": 0}})", R"({"batch_size": -1})"}) {
     EXPECT_THAT(error_of([&] { (void)settings_from_json(Json::parse(text, "")); }),
                 HasSubstr("make no sense"))

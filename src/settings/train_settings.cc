@@ -30,11 +30,13 @@ Apply whole(std::int64_t TrainSettings::*member, std::int64_t least, std::int64_
   };
 }
 
-Apply real(double TrainSettings::*member, double below = kUnbounded) {
+Apply real(double TrainSettings::*member, double below = kUnbounded, bool with_zero = true) {
   return [=](TrainSettings& settings, std::string_view text) {
     const auto value = number_from<double>(text);
-    if (!value || !std::isfinite(*value) || *value < 0 || *value >= below) {
-      fail(ErrorCode::kInvalidArgument, "'{}' is not a number of at least 0{}", text,
+    const bool least = value && (with_zero ? *value >= 0 : *value > 0);
+    if (!least || !std::isfinite(*value) || *value >= below) {
+      fail(ErrorCode::kInvalidArgument, "'{}' is not a number {} 0{}", text,
+           with_zero ? "of at least" : "above",
            below == kUnbounded ? std::string() : format(" and below {}", below));
     }
     settings.*member = *value;
@@ -65,6 +67,7 @@ Apply choice(std::string TrainSettings::*member, std::string_view choices) {
 std::vector<TrainSettingRule> make_rules() {
   using S = TrainSettings;
   constexpr std::string_view optimizers = "sgd|adam|adamw";
+  constexpr std::string_view decays = "all|weights";
   constexpr std::string_view precisions = "full|bf16|fp16|auto";
   constexpr std::string_view schedules = "constant|step|cosine";
   constexpr std::string_view backends = "cpu|gpu|fpga|auto";
@@ -94,6 +97,14 @@ std::vector<TrainSettingRule> make_rules() {
        choice(&S::optimizer, optimizers)},
       {"momentum", "train", "X", "momentum of sgd (0)", real(&S::momentum, 1.0)},
       {"weight_decay", "train", "X", "weight decay (0)", real(&S::weight_decay)},
+      {"decay", "train", text(decays), "what decays: weights leaves out biases and norms (all)",
+       choice(&S::decay, decays)},
+      {"beta1", "train", "X", "how long adam and adamw remember gradients (0.9)",
+       real(&S::beta1, 1.0)},
+      {"beta2", "train", "X", "how long they remember squares of gradients (0.999)",
+       real(&S::beta2, 1.0)},
+      {"epsilon", "train", "X", "what adam and adamw add to the divisor (1e-8)",
+       real(&S::epsilon, kUnbounded, false)},
       {"clip", "train", "X", "largest norm of all gradients together (0: off)", real(&S::clip)},
       {"precision", "train", text(precisions), "arithmetic of matrix products (full)",
        choice(&S::precision, precisions)},

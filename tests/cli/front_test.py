@@ -14,7 +14,7 @@ COMMANDS = ['', 'graph', 'graph show', 'graph check', 'graph parts', 'graph dot'
             'monitor', 'tasks', 'task', 'why', 'logs', 'artifacts', 'cancel', 'wait', 'workers', 'drain', 'quota',
             'devices', 'doctor', 'completion']
 TRAIN_FLAGS = ('bind epochs batch-size micro-batches threads seed parts pipeline checkpoint checkpoint-every '
-               'resume lr optimizer momentum weight-decay clip precision test-split schedule warmup '
+               'resume lr optimizer momentum weight-decay decay beta1 beta2 epsilon clip precision test-split schedule warmup '
                'patience metrics weights deploy shuffle no-shuffle output').split()
 
 

@@ -59,9 +59,10 @@ class TrainTest(program.CliTest):
     def test_settings_change_the_result(self):
         digests = {self.train(*flags.split())['weights_digest'] for flags in (
             '', '--lr 0.01', '--optimizer sgd', '--optimizer sgd --momentum 0.5', '--no-shuffle',
-            '--optimizer adamw --weight-decay 0.1', '--clip 0.01', '--schedule cosine', '--warmup 9',
+            '--optimizer adamw --weight-decay 0.1', '--optimizer adamw --weight-decay 0.1 --decay weights',
+            '--beta1 0.8', '--beta2 0.9', '--epsilon 0.01', '--clip 0.01', '--schedule cosine', '--warmup 9',
             '--schedule step --step-every 5 --step-factor 0.5', '--micro-batches 2', '--batch-size 7')}
-        self.assertEqual(len(digests), 12)
+        self.assertEqual(len(digests), 16)
 
     def test_paths_are_relative_to_their_writer(self):
         below = self.folder / 'below'

@@ -10,6 +10,7 @@
 #include <harmonics/runtime/devices.h>
 
 #include "backends.h"
+#include "decay.h"
 #include "inputs.h"
 #include "opencl_fallback.h"
 #include "start_weights.h"
@@ -65,6 +66,7 @@ void OpenClBackend::add_parameters(std::uint64_t seed) {
       queue_->at(format("parameter '{}'", made.name));
       made.value = queue_->upload(start_weights(spec, shape.output.dtype, seed, made.name));
       if (spec.trainable) made.gradient = queue_->zeros(spec.shape);
+      made.bias_or_norm = is_bias_or_norm(graph_.layers()[i], spec);
       parameters_.push_back(std::move(made));
     }
   }

@@ -74,6 +74,7 @@ class OpenClBackend final : public StageBackend {
     DeviceTensor value;
     DeviceTensor gradient;  // undefined for what does not learn
     bool reached = false;   // by a backward pass
+    bool bias_or_norm = false;
   };
 
   void add_parameters(std::uint64_t seed);

@@ -5,6 +5,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/runtime/devices.h>
 
+#include "decay.h"
 #include "inputs.h"
 #include "opencl_backend.h"
 
@@ -47,24 +48,24 @@ void OpenClBackend::update(const Update& update) {
   const auto rate = static_cast<float>(update.learning_rate);
   const auto count = static_cast<double>(update.updates_before + 1);
   const bool shrinks = optimizer_.kind == OptimizerKind::kAdamW;
-  const auto decay = static_cast<float>(shrinks ? 0.0 : optimizer_.weight_decay);
   const double mean_correction = 1.0 - std::pow(optimizer_.beta1, count);
   const double square_correction = 1.0 - std::pow(optimizer_.beta2, count);
   for (const Parameter& p : parameters_) {
     if (!p.reached) continue;
     queue_->at(format("the update of '{}'", p.name));
     const std::int64_t size = p.value.size();
+    const double all_decay = decays(optimizer_.decay, p.bias_or_norm) ? optimizer_.weight_decay : 0;
+    const auto decay = static_cast<float>(shrinks ? 0.0 : all_decay);
     if (optimizer_.kind != OptimizerKind::kSgd) {
       const DeviceTensor mean = slot_of(p.name, "mean", p.value.shape);
       const DeviceTensor square = slot_of(p.name, "square", p.value.shape);
-      queue_->run(
-          "adam", size,
-          {p.value, p.gradient, mean, square, factor, decay,
-           static_cast<float>(shrinks ? 1.0 - update.learning_rate * optimizer_.weight_decay : 1.0),
-           static_cast<float>(optimizer_.beta1), static_cast<float>(optimizer_.beta2),
-           static_cast<float>(update.learning_rate / mean_correction),
-           static_cast<float>(std::sqrt(square_correction)),
-           static_cast<float>(optimizer_.epsilon)});
+      queue_->run("adam", size,
+                  {p.value, p.gradient, mean, square, factor, decay,
+                   static_cast<float>(shrinks ? 1.0 - update.learning_rate * all_decay : 1.0),
+                   static_cast<float>(optimizer_.beta1), static_cast<float>(optimizer_.beta2),
+                   static_cast<float>(update.learning_rate / mean_correction),
+                   static_cast<float>(std::sqrt(square_correction)),
+                   static_cast<float>(optimizer_.epsilon)});
     } else if (optimizer_.momentum > 0) {
       const DeviceTensor momentum = slot_of(p.name, "momentum", p.value.shape);
       queue_->run("sgd_momentum", size,

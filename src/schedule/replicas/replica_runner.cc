@@ -18,13 +18,14 @@ std::string settings_text(const RuntimeOptions& options, const std::string& weig
   const OptimizerOptions& optimizer = options.optimizer;
   const LearningRateSchedule& schedule = options.schedule;
   return format(
-      "seed {}, {} micro-batches, clip {}, {} precision, {} lr {} momentum {} decay {} beta {} {} "
+      "seed {}, {} micro-batches, clip {}, {} precision, {} lr {} momentum {} decay {} of {} beta "
+      "{} {} "
       "epsilon {}, {} schedule {} {} {} {} {}, weights {}",
       options.seed, options.micro_batches, options.clip_norm, precision_name(options.precision),
       optimizer_name(optimizer.kind), optimizer.learning_rate, optimizer.momentum,
-      optimizer.weight_decay, optimizer.beta1, optimizer.beta2, optimizer.epsilon,
-      schedule_name(schedule.kind), schedule.warmup_steps, schedule.every_steps, schedule.factor,
-      schedule.total_steps, schedule.floor, weights.substr(0, 16));
+      optimizer.weight_decay, decay_name(optimizer.decay), optimizer.beta1, optimizer.beta2,
+      optimizer.epsilon, schedule_name(schedule.kind), schedule.warmup_steps, schedule.every_steps,
+      schedule.factor, schedule.total_steps, schedule.floor, weights.substr(0, 16));
 }
 
 }  // namespace

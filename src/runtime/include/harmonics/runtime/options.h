@@ -17,6 +17,14 @@ enum class OptimizerKind { kSgd, kAdam, kAdamW };
 [[nodiscard]] OptimizerKind optimizer_from_name(std::string_view name);
 [[nodiscard]] std::string_view optimizer_name(OptimizerKind kind);
 
+/// What weight decay makes smaller: all that is learnt, or all but biases and the parameters of
+/// norms.
+enum class DecayScope { kAll, kWeights };
+
+/// "all", "weights"; another name is an Error that lists them.
+[[nodiscard]] DecayScope decay_from_name(std::string_view name);
+[[nodiscard]] std::string_view decay_name(DecayScope scope);
+
 /// The update rules are PyTorch's of the same names.
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::kAdam;
@@ -26,6 +34,7 @@ struct OptimizerOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
+  DecayScope decay = DecayScope::kAll;
   bool operator==(const OptimizerOptions&) const = default;
 };
 

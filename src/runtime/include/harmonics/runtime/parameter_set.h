@@ -14,7 +14,8 @@ namespace harmonics::inline in_runtime {
 /// Stage, bit for bit.
 class ParameterSet {
  public:
-  /// Copies the values, which must be float32 or float64; another dtype is an Error that names it.
+  /// Copies the values, which must be float32 or float64; another dtype is an Error that names it,
+  /// and so is a decay of weights alone, which takes the graph to know.
   ParameterSet(const NamedTensors& start, const OptimizerOptions& optimizer);
   ~ParameterSet();
   ParameterSet(ParameterSet&&) noexcept;

@@ -16,6 +16,10 @@ namespace harmonics::inline in_runtime {
   options.optimizer.learning_rate = settings.lr;
   options.optimizer.momentum = settings.momentum;
   options.optimizer.weight_decay = settings.weight_decay;
+  options.optimizer.decay = decay_from_name(settings.decay);
+  options.optimizer.beta1 = settings.beta1;
+  options.optimizer.beta2 = settings.beta2;
+  options.optimizer.epsilon = settings.epsilon;
   options.schedule.kind = schedule_from_name(settings.schedule);
   options.schedule.warmup_steps = settings.warmup;
   options.schedule.every_steps = settings.step_every;

@@ -36,6 +36,10 @@ struct TrainSettings {
   std::string optimizer = "adam";
   double momentum = 0;
   double weight_decay = 0;
+  std::string decay = "all";
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
   double clip = 0;
   std::string precision = "full";
   std::string schedule = "constant";
