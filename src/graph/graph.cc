@@ -215,7 +215,9 @@ void HarmonicGraph::check_layer(const LayerNode& layer) const {
     fail(ErrorCode::kInvalidArgument, "layer '{}' has the unknown type '{}'; there are: {}",
          layer.name, layer.type, listed(layer_type_names()));
   }
-  if (layer.inputs.size() < type->min_inputs || layer.inputs.size() > type->max_inputs) {
+  check_shared_attributes(layer);
+  const std::size_t given = layer.inputs.size() - (takes_weight(layer) ? 1 : 0);
+  if (layer.inputs.size() < given || given < type->min_inputs || given > type->max_inputs) {
     fail(ErrorCode::kInvalidArgument, "layer '{}' ({}) takes {} input{}, it has {}", layer.name,
          layer.type,
          type->max_inputs == type->min_inputs ? format("{}", type->min_inputs)
@@ -224,7 +226,6 @@ void HarmonicGraph::check_layer(const LayerNode& layer) const {
   }
   check_activation(layer.name, layer.activation);
   for (const auto& [name, value] : layer.attributes) check_attribute(layer, name, value);
-  check_shared_attributes(layer);
   complete_attributes(layer, *type);  // a missing or unknown attribute is an error at once
   if (layer.ratio && layer.type != "linear") {
     fail(ErrorCode::kInvalidArgument, "layer '{}' ({}): only a linear layer takes a ratio",
@@ -326,6 +327,7 @@ void HarmonicGraph::infer_shapes() {
     if (layer.type == "linear") complete_linear(i, attributes);
     std::vector<TensorSpec> inputs;
     for (const std::string& input : layer.inputs) inputs.push_back(specs_.at(input));
+    if (takes_weight(layer)) inputs.pop_back();
     LayerShape shape = infer_layer(layer, type, {layer.name, layer.type, inputs, attributes});
     if (!layer.activation.empty()) {
       for (ParameterSpec parameter : find_activation_type(layer.activation)->parameters) {

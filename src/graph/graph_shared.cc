@@ -14,6 +14,7 @@ namespace {
 constexpr std::string_view kTrainable = "trainable";
 constexpr std::string_view kTie = "tie";
 constexpr std::string_view kTieStart = "tie_start";
+constexpr std::string_view kTieInput = "tie_input";
 constexpr std::string_view kTiedParameter = "weight";
 
 const std::string* text_of(const LayerNode& layer, std::string_view name) {
@@ -94,7 +95,7 @@ std::string near_parameters(const HarmonicGraph& graph, const std::string& name)
 }  // namespace
 
 bool is_shared_attribute(std::string_view name) {
-  return name == kTrainable || name == kTie || name == kTieStart;
+  return name == kTrainable || name == kTie || name == kTieStart || name == kTieInput;
 }
 
 void check_shared_attributes(const LayerNode& layer) {
@@ -118,6 +119,9 @@ void check_shared_attributes(const LayerNode& layer) {
   if (starts != away || (starts && (start == nullptr || !read_start(*start, ignored)))) {
     refuse("'tie_start' and a tie to another part belong together and are made by a cut");
   }
+  if (layer.attributes.contains(std::string(kTieInput)) && (!away || !takes_weight(layer))) {
+    refuse("'tie_input' is true, belongs to a tie to another part and is made by a cut");
+  }
 }
 
 void HarmonicGraph::share_parameters() {
@@ -140,6 +144,7 @@ void HarmonicGraph::tie_parameter(std::size_t index) {
   if (weight->tied_to.size() != tie->size()) {
     weight->away = true;
     (void)read_start(*text_of(layer, kTieStart), *weight);
+    if (takes_weight(layer)) give_weight(index, static_cast<int>(weight - own.begin()));
     return;
   }
   const auto owner = find_parameter(*this, *tie);
@@ -165,6 +170,20 @@ void HarmonicGraph::tie_parameter(std::size_t index) {
   weight->trainable = shared.trainable;
 }
 
+// What comes as an input is no parameter of this part.
+void HarmonicGraph::give_weight(std::size_t index, int place) {
+  LayerShape& shape = shapes_[index];
+  const ParameterSpec& weight = shape.parameters[static_cast<std::size_t>(place)];
+  const TensorSpec& given = specs_.at(layers_[index].inputs.back());
+  if (given.shape != weight.shape || given.dtype != shape.output.dtype) {
+    refuse_tie(layers_[index], weight.tied_to,
+               format("{} comes as its last input, it needs {} of {}", spec_text(given),
+                      dtype_name(shape.output.dtype), shape_text(weight.shape)));
+  }
+  shape.given_weight = place;
+  shape.parameters.erase(shape.parameters.begin() + place);
+}
+
 bool is_frozen(const LayerNode& layer) {
   const auto trainable = layer.attributes.find(std::string(kTrainable));
   return trainable != layer.attributes.end() && trainable->second == Attribute{std::int64_t{0}};
@@ -186,6 +205,28 @@ void mark_tie_away(const HarmonicGraph& graph, std::size_t index, std::size_t pa
   const auto weight = std::ranges::find(own, kTiedParameter, &ParameterSpec::name);
   layer.attributes[std::string(kTie)] = format("{}@{}", weight->tied_to, part);
   layer.attributes[std::string(kTieStart)] = start_text(*weight);
+}
+
+bool takes_weight(const LayerNode& layer) {
+  const auto input = layer.attributes.find(std::string(kTieInput));
+  return input != layer.attributes.end() && input->second == Attribute{std::int64_t{1}};
+}
+
+void take_weight_over(const std::string& boundary, LayerNode& layer) {
+  layer.attributes[std::string(kTieInput)] = std::int64_t{1};
+  layer.inputs.push_back(boundary);
+}
+
+LayerNode weight_sender(const HarmonicGraph& graph, std::size_t index, const std::string& name) {
+  const LayerShape& shape = graph.layer_shape(index);
+  const auto weight = std::ranges::find(shape.parameters, kTiedParameter, &ParameterSpec::name);
+  LayerNode sender;
+  sender.name = name;
+  sender.type = "weight";
+  sender.attributes = {{"shape", weight->shape},
+                       {"dtype", std::string(dtype_name(shape.output.dtype))},
+                       {std::string(kTie), weight->tied_to}};
+  return sender;
 }
 
 }  // namespace harmonics::inline in_graph

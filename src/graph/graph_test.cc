@@ -242,6 +242,7 @@ std::vector<LayerCase> choice_cases() {
        {floats({9})},
        {2, 3},
        0},
+      {"weight", {{"shape", Shape{2, 3}}}, {}, {2, 3}, 6},
       {"expand", {{"shape", Shape{2, 1, 3}}}, {floats({4, 1})}, {2, 4, 3}, 0},
   };
 }

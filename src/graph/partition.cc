@@ -32,6 +32,7 @@ class Cutter {
     }
     for (const ProducerNode& producer : graph.producers()) taken_.insert(producer.name);
     for (const ConsumerNode& consumer : graph.consumers()) taken_.insert(consumer.name);
+    learns_ = layers_that_learn(graph);
   }
 
   std::vector<HarmonicGraph> cut() {
@@ -59,7 +60,7 @@ class Cutter {
     const TensorSpec& spec = graph_.spec(life.name);
     for (const auto& [part, gradients] : slots) {
       if (part == owner) continue;
-      const std::string name = free_boundary_name(life.name, part);
+      const std::string name = take_boundary_name(life.name, part);
       const NamedExtents& extents = graph_.named_extents(life.name);
       builders_[owner].add(
           ConsumerNode{name, std::string(life.name), {}, spec.shape, gradients, extents});
@@ -82,10 +83,10 @@ class Cutter {
     }
   }
 
-  std::string free_boundary_name(std::string_view tensor, std::size_t part) const {
+  std::string take_boundary_name(std::string_view tensor, std::size_t part) {
     for (std::size_t number = part;; number += builders_.size()) {
       std::string name = format("{}@{}", tensor, number);
-      if (!taken_.contains(name)) return name;
+      if (taken_.insert(name).second) return name;
     }
   }
 
@@ -103,10 +104,29 @@ class Cutter {
       if (layer.type == "linear") layer.attributes["out"] = graph_.full_attributes(i).at("out");
       layer.ratio.reset();
       if (const auto owner = tie_owner(graph_, i); owner && part_of_[*owner] != part_of_[i]) {
-        mark_tie_away(graph_, i, part_of_[*owner], layer);
+        separate_tie(i, *owner, layer);
       }
       builders_[part_of_[i]].add(std::move(layer));
     }
+  }
+
+  // A parameter that learns goes to the other part over a boundary, and its gradient comes back;
+  // any other one both parts hold. It cannot go to an earlier part, whose passes come first.
+  void separate_tie(std::size_t index, std::size_t owner, LayerNode& layer) {
+    const std::size_t from = part_of_[owner], to = part_of_[index];
+    mark_tie_away(graph_, index, from, layer);
+    const bool learns = std::ranges::find(learns_, true) != learns_.end();
+    if (from > to || !learns || is_frozen(graph_.layers()[owner])) return;
+    const LayerNode& tied = graph_.layers()[index];
+    const auto weight =
+        std::ranges::find(graph_.layer_shape(index).parameters, "weight", &ParameterSpec::name);
+    const std::string name = take_boundary_name(parameter_name(tied, *weight), to);
+    const TensorSpec spec{weight->shape, graph_.layer_shape(index).output.dtype};
+    const std::uint32_t gradients = learns_[index] ? 1 : 0;
+    builders_[from].add(weight_sender(graph_, index, name));
+    builders_[from].add(ConsumerNode{name, name, {}, spec.shape, gradients, {}});
+    builders_[to].add(ProducerNode{name, spec.shape, spec.dtype, gradients, {}});
+    take_weight_over(name, layer);
   }
 
   void add_consumers_and_taps() {
@@ -124,7 +144,8 @@ class Cutter {
   const HarmonicGraph& graph_;
   std::vector<std::size_t> part_of_;  // by layer
   std::vector<GraphBuilder> builders_;
-  std::set<std::string_view> taken_;  // names that boundaries must not repeat
+  std::set<std::string> taken_;  // names that boundaries must not repeat
+  std::vector<bool> learns_;     // by layer
   std::map<std::string_view, std::size_t> home_;
   std::set<std::pair<std::size_t, std::string>> followed_;  // axes by part
   std::map<std::pair<std::string_view, std::size_t>, std::string> boundaries_;

@@ -78,6 +78,30 @@ TEST(SharedParameters, BothPartsOfACutHoldATiedTensor) {
   EXPECT_FALSE(cut_graph(graph, std::vector<std::size_t>{0})[0].layer_shape(2).parameters[0].away);
 }
 
+TEST(SharedParameters, AnOwnerThatLearnsSendsItsTensorAndTakesTheGradient) {
+  const HarmonicGraph graph = parse_harp(R"(
+    producer ids {6} int64; producer next {6} int64;
+    layer embed embedding(rows=10, width=4);
+    layer norm layer_norm;
+    layer head linear(10, bias=false, tie=embed.weight);
+    cycle { ids -> embed -> norm -> head; head <-(next_token)- next; })");
+  const std::vector<HarmonicGraph> parts = cut_graph(graph, std::vector<std::size_t>{0, 1, 2});
+  EXPECT_EQ(parts[0].consumers().back().name, "embed.weight@2");
+  EXPECT_EQ(parts[0].consumers().back().gradient_slots, 1U);
+  EXPECT_EQ(parts[0].layers().back().type, "weight");
+  EXPECT_EQ(parts[0].parameter_count(), 40) << "one tensor";
+  EXPECT_EQ(parts[2].parameter_count(), 0) << "which its owner keeps";
+  EXPECT_EQ(parts[2].layer_shape(0).given_weight, 0);
+  EXPECT_EQ(parts[2].layers()[0].inputs.back(), "embed.weight@2");
+  for (const HarmonicGraph& part : parts) {
+    EXPECT_EQ(parse_harp(to_harp(part)), part) << to_harp(part);
+    EXPECT_EQ(decode_graph(encode_graph(part)), part);
+    EXPECT_EQ(cut_graph(part, std::vector<std::size_t>{0})[0].layers(), part.layers());
+  }
+  EXPECT_THAT(refusal_of(tied("layer head linear(10, tie_input=true);")),
+              HasSubstr("'tie_input' is true, belongs to a tie to another part"));
+}
+
 TEST(SharedParameters, ABalancedCutKeepsTiedLayersTogetherWhereItCan) {
   const HarmonicGraph graph = parse_harp(R"(
     producer x {4};

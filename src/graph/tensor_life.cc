@@ -7,10 +7,7 @@
 #include <harmonics/base/error.h>
 
 namespace harmonics::inline in_graph {
-namespace {
 
-// Layers whose output reaches a loss: as a prediction, through a layer that does, or through a
-// boundary on which gradients come back.
 std::vector<bool> layers_that_learn(const HarmonicGraph& graph) {
   std::vector<bool> learns(graph.layers().size(), false);
   const auto mark = [&](const std::string& tensor) {
@@ -27,6 +24,8 @@ std::vector<bool> layers_that_learn(const HarmonicGraph& graph) {
   }
   return learns;
 }
+
+namespace {
 
 // A producer's data is given: only a boundary hands gradients on.
 bool takes_gradient(const HarmonicGraph& graph, const ProducerNode& producer) {

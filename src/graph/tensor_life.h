@@ -30,6 +30,10 @@ struct TensorLife {
 /// operands are producers.
 [[nodiscard]] std::size_t tap_position(const HarmonicGraph& graph, const TrainingTap& tap);
 
+/// By layer: whether its output reaches a loss, as a prediction, through a layer that does, or
+/// through a boundary on which gradients come back.
+[[nodiscard]] std::vector<bool> layers_that_learn(const HarmonicGraph& graph);
+
 /// One entry per tensor: the producers, then the layers, each in the graph's order. Names point
 /// into `graph`, which must be resolved and outlive the answer.
 [[nodiscard]] std::vector<TensorLife> tensor_lives(const HarmonicGraph& graph);

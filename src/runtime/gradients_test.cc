@@ -250,7 +250,7 @@ TEST(Gradients, BehindEveryComparison) {
 }
 
 TEST(Gradients, CoverEveryRegisteredLayer) {
-  std::set<std::string> covered = {"embedding", "compare", "cast", "constant"};
+  std::set<std::string> covered = {"embedding", "compare", "cast", "constant", "weight"};
   for (const LayerCase& item : layer_cases()) covered.insert(item.type);
   for (const std::string& name : layer_type_names()) EXPECT_TRUE(covered.contains(name)) << name;
 }

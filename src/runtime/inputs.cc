@@ -45,6 +45,7 @@ TakenInputs take_inputs(const HarmonicGraph& graph, const Program& program,
     }
     check_input(node, given->second, binding);
     taken[i] = given->second;
+    if (program.brings_weight[i]) continue;  // one for all rows
     if (rows >= 0 && taken[i].shape()[0] != rows) {
       fail(ErrorCode::kInvalidArgument, "producer '{}' brings a batch of {}, the others bring {}",
            node.name, taken[i].shape()[0], rows);

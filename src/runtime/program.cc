@@ -21,6 +21,7 @@ class Compiler {
     for (const LayerNode& node : graph.layers()) slots_[node.name] = slot++;
     program.slot_count = slot;
     program.use_counts.assign(slot, 0);
+    program.brings_weight.assign(graph.producers().size(), false);
   }
 
   void compile() {
@@ -94,6 +95,11 @@ class Compiler {
     for (const std::string& input : node.inputs) inputs.push_back(graph_.spec(input));
     LayerStep step;
     step.name = node.name;
+    step.given_weight = graph_.layer_shape(index).given_weight;
+    if (step.given_weight >= 0) {
+      inputs.pop_back();
+      program_.brings_weight[slots_.at(node.inputs.back())] = true;
+    }
     step.forward =
         make_layer_forward({node.name, node.type, inputs, graph_.full_attributes(index)});
     if (!node.activation.empty()) {
@@ -119,6 +125,8 @@ class Compiler {
     for (const ConsumerNode& node : graph_.consumers()) {
       ConsumerStep step{node.name, {}, slots_.at(node.input), kNoUse, node.gradient_slots};
       if (!node.activation.empty()) step.activation = torch_activation(node.activation);
+      const auto layer = graph_.layer_index(node.input);
+      step.weight = layer && graph_.layers()[*layer].type == "weight";
       if (node.gradient_slots > 0 && bears_gradient(node.input)) {
         step.first_use = program_.use_counts[step.slot];
         program_.use_counts[step.slot] += node.gradient_slots;

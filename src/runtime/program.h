@@ -38,6 +38,8 @@ struct LayerStep {
   std::size_t first_parameter = 0;
   std::size_t own_parameters = 0;
   std::size_t activation_parameters = 0;
+  /// Not -1: its last input is the parameter of this place among its own, which the list lacks.
+  int given_weight = -1;
   /// Slots that nobody reads after this step in inference.
   std::vector<std::uint32_t> last_reads;
 };
@@ -49,6 +51,8 @@ struct ConsumerStep {
   /// First of the `gradient_slots` use numbers of a boundary; kNoUse when none come back.
   std::uint32_t first_use = kNoUse;
   std::uint32_t gradient_slots = 0;
+  /// It carries a parameter, which is sent when it has changed.
+  bool weight = false;
 };
 
 struct TapStep {
@@ -74,6 +78,9 @@ struct Program {
   std::vector<std::uint32_t> use_counts;
   /// True for producers that something other than a tap's target reads.
   std::vector<bool> needed_for_inference;
+  /// True for producers that bring a parameter of another part: one row, or none when the last one
+  /// still holds.
+  std::vector<bool> brings_weight;
   std::size_t slot_count = 0;
 };
 

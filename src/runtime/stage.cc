@@ -29,6 +29,10 @@ std::string opencl_obstacle(const HarmonicGraph& graph) {
       return format("freezes layer '{}', the fpga backend trains all layers or none",
                     graph.layers()[i].name);
     }
+    if (graph.layer_shape(i).given_weight >= 0) {
+      return format("takes the weight of layer '{}' from another part, the fpga backend ties none",
+                    graph.layers()[i].name);
+    }
     for (const ParameterSpec& spec : graph.layer_shape(i).parameters) {
       if (spec.tied_to.empty()) continue;
       return format("ties layer '{}' to '{}', the fpga backend ties no parameters",

@@ -114,9 +114,9 @@ void TorchBackend::refuse_ties_away() const {
     for (const ParameterSpec& spec : graph_.layer_shape(i).parameters) {
       if (!spec.away || !spec.trainable) continue;
       fail(ErrorCode::kUnimplemented,
-           "layer '{}' is tied to '{}', which another part owns: a cut between the two can compute "
-           "but not learn; cut the graph so that both layers lie in one part, or freeze the owner "
-           "with trainable=false",
+           "layer '{}' is tied to '{}', which a later part owns: such a cut can compute but not "
+           "learn; cut the graph so that both layers lie in one part, tie the later layer to the "
+           "earlier one, or freeze the owner with trainable=false",
            graph_.layers()[i].name, spec.tied_to);
     }
   }
@@ -155,7 +155,7 @@ void TorchBackend::check_output(const LayerStep& step, const at::Tensor& value,
 
 at::Tensor TorchBackend::compute(const LayerStep& step, LayerCall call,
                                  std::span<const at::Tensor> parameters) const {
-  call.parameters = parameters.subspan(step.first_parameter, step.own_parameters);
+  call.parameters = parameters.first(parameters.size() - step.activation_parameters);
   call.compute = precision_ == PrecisionPolicy::kBf16   ? at::kBFloat16
                  : precision_ == PrecisionPolicy::kFp16 ? at::kHalf
                  : call.parameters.empty()              ? at::kFloat
@@ -164,8 +164,7 @@ at::Tensor TorchBackend::compute(const LayerStep& step, LayerCall call,
   return guarded("layer", step.name, [&] {
     at::Tensor value = step.forward(call);
     if (step.activation) {
-      value = step.activation(value, parameters.subspan(step.first_parameter + step.own_parameters,
-                                                        step.activation_parameters));
+      value = step.activation(value, parameters.last(step.activation_parameters));
     }
     return value.contiguous();
   });
@@ -197,6 +196,34 @@ void TorchBackend::add_leaves(Flight& flight) const {
   }
 }
 
+void TorchBackend::hold_weights(const NamedTensors& inputs, Collected& collected) {
+  // What comes with a batch that is only computed may serve a later one that learns.
+  const c10::InferenceMode learnable(false);
+  for (std::size_t slot = 0; slot < program_.brings_weight.size(); ++slot) {
+    if (!program_.brings_weight[slot] || !collected.values[slot].defined()) continue;
+    const ProducerNode& node = graph_.producers()[slot];
+    at::Tensor& held = held_[slot];
+    if (collected.values[slot].size(0) == 1) held = enter(node, inputs.find(node.name)->second);
+    if (!held.defined()) {
+      fail(ErrorCode::kDataLoss,
+           "boundary '{}' says that its parameter has not changed, but none has come", node.name);
+    }
+    collected.values[slot] = held;
+  }
+}
+
+Tensors TorchBackend::own_parameters(const LayerStep& step, std::span<const at::Tensor> all,
+                                     Tensors& inputs) {
+  const auto own =
+      all.subspan(step.first_parameter, step.own_parameters + step.activation_parameters);
+  Tensors parameters(own.begin(), own.end());
+  if (step.given_weight >= 0) {
+    parameters.insert(parameters.begin() + step.given_weight, inputs.back().squeeze(0));
+    inputs.pop_back();
+  }
+  return parameters;
+}
+
 Flight TorchBackend::run(const MicroBatch& micro_batch, Collected collected, Mode mode) const {
   Flight flight;
   flight.values = std::move(collected.values);
@@ -209,12 +236,13 @@ Flight TorchBackend::run(const MicroBatch& micro_batch, Collected collected, Mod
   for (const LayerStep& step : program_.layers) {
     inputs.clear();
     for (const Use& input : step.inputs) inputs.push_back(taken(flight, input, training));
+    const Tensors own = own_parameters(step, parameters, inputs);
     LayerCall call;
     call.inputs = inputs;
     call.training = training && !step.frozen;
     call.step = micro_batch.step;
     call.first_sample = micro_batch.first_sample;
-    at::Tensor output = compute(step, call, parameters);
+    at::Tensor output = compute(step, call, own);
     check_output(step, output, collected.axes);
     if (!training) {
       for (const std::uint32_t slot : step.last_reads) flight.values[slot].reset();
@@ -252,11 +280,18 @@ void TorchBackend::run_taps(Flight& flight, Mode mode, TapReport& report) const 
   }
 }
 
-NamedTensors TorchBackend::leave(const Flight& flight, Mode mode) const {
+// The other end keeps what it has got; no row says that nothing has changed. A copy, since the
+// update comes while it may be under way.
+at::Tensor TorchBackend::leaving_weight(const ConsumerStep& step, const at::Tensor& value) {
+  return sent_.insert(step.name).second ? value.clone() : value.slice(0, 0, 0);
+}
+
+NamedTensors TorchBackend::leave(const Flight& flight, Mode mode) {
   NamedTensors outputs;
   for (const ConsumerStep& step : program_.consumers) {
     at::Tensor value = flight.values[step.slot];
     if (mode == Mode::kTrain) value = value.detach();
+    if (step.weight) value = leaving_weight(step, value);
     if (step.activation) value = step.activation(value, {});
     if (value.is_cuda() && !is_boundary_name(step.name)) value = moved(value, at::kCPU);
     outputs.emplace(step.name, from_torch(value));
@@ -275,12 +310,16 @@ std::string TorchBackend::place() const {
 
 NamedTensors TorchBackend::infer(const NamedTensors& inputs) {
   const c10::InferenceMode guard;
-  return leave(run({}, collect(inputs, false), Mode::kInfer), Mode::kInfer);
+  Collected collected = collect(inputs, false);
+  hold_weights(inputs, collected);
+  return leave(run({}, std::move(collected), Mode::kInfer), Mode::kInfer);
 }
 
 NamedTensors TorchBackend::evaluate(const NamedTensors& inputs, TapReport& report) {
   const c10::InferenceMode guard;
-  Flight flight = run({}, collect(inputs, true), Mode::kEvaluate);
+  Collected collected = collect(inputs, true);
+  hold_weights(inputs, collected);
+  Flight flight = run({}, std::move(collected), Mode::kEvaluate);
   run_taps(flight, Mode::kEvaluate, report);
   return leave(flight, Mode::kEvaluate);
 }
@@ -288,7 +327,9 @@ NamedTensors TorchBackend::evaluate(const NamedTensors& inputs, TapReport& repor
 NamedTensors TorchBackend::forward(const MicroBatch& micro_batch, const NamedTensors& inputs,
                                    TapReport& report) {
   refuse_ties_away();
-  Flight flight = run(micro_batch, collect(inputs, true), Mode::kTrain);
+  Collected collected = collect(inputs, true);
+  hold_weights(inputs, collected);
+  Flight flight = run(micro_batch, std::move(collected), Mode::kTrain);
   run_taps(flight, Mode::kTrain, report);
   NamedTensors outputs = leave(flight, Mode::kTrain);
   flights_.insert_or_assign(micro_batch.index, std::move(flight));

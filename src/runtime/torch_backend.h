@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -73,6 +74,7 @@ class TorchBackend final : public StageBackend {
   /// The parameters as the layers of one pass see them, where that is not parameters_: in training,
   /// each use of a shared one is an alias, so that their gradients are added in graph order.
   Tensors parameters_for(Mode mode) const;
+  /// `parameters`: those of the layer, then those of its activation.
   at::Tensor compute(const LayerStep& step, LayerCall call,
                      std::span<const at::Tensor> parameters) const;
   void check_output(const LayerStep& step, const at::Tensor& value, const AxisValues& axes) const;
@@ -80,12 +82,20 @@ class TorchBackend final : public StageBackend {
   Flight run(const MicroBatch& micro_batch, Collected collected, Mode mode) const;
   void share_parameters();
   void refuse_ties_away() const;
+  /// Keeps the parameters that other parts send, and puts those in place that still hold.
+  void hold_weights(const NamedTensors& inputs, Collected& collected);
+  /// The layer's parameters, of which one may be its last input.
+  static Tensors own_parameters(const LayerStep& step, std::span<const at::Tensor> all,
+                                Tensors& inputs);
+  /// Other parts have these no longer as they are.
+  void forget_sent() { sent_.clear(); }
   /// False where a tied parameter stands again.
   [[nodiscard]] bool owns(std::size_t place) const { return !names_[place].empty(); }
   void run_taps(Flight& flight, Mode mode, TapReport& report) const;
   /// What has a gradient, under the name of its owner.
   [[nodiscard]] std::vector<Learnt> learnt() const;
-  NamedTensors leave(const Flight& flight, Mode mode) const;
+  at::Tensor leaving_weight(const ConsumerStep& step, const at::Tensor& value);
+  NamedTensors leave(const Flight& flight, Mode mode);
 
   HarmonicGraph graph_;
   Device device_;
@@ -100,6 +110,8 @@ class TorchBackend final : public StageBackend {
   /// By the place of an owner: the places of all its uses, in graph order.
   std::map<std::size_t, std::vector<std::size_t>> shared_;
   std::unordered_map<std::uint32_t, Flight> flights_;
+  std::map<std::size_t, at::Tensor> held_;  // what other parts sent last, by slot
+  std::set<std::string> sent_;              // boundaries whose other end has the parameter
 };
 
 }  // namespace harmonics::inline in_runtime

@@ -44,6 +44,7 @@ void TorchBackend::reset() {
   // On the CPU gradients keep their memory: fresh pages every step would cost more than clearing. A
   // GPU's memory comes from libtorch's pool, and the next backward pass need not add to zeros.
   const at::NoGradGuard no_grad;
+  forget_sent();
   flights_.clear();
   for (at::Tensor& parameter : parameters_) {
     if (!parameter.grad().defined()) continue;
@@ -125,6 +126,7 @@ void TorchBackend::set_parameters(const NamedTensors& values) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (owns(i)) parameters_[i].copy_(all[i]);
   }
+  forget_sent();
 }
 
 void TorchBackend::load_parameters(const ParameterReader& read) {
@@ -134,6 +136,7 @@ void TorchBackend::load_parameters(const ParameterReader& read) {
     const NamedTensors one{{names_[i], read(names_[i])}};
     parameters_[i].copy_(fitting(one, names_[i], parameters_[i]));
   }
+  forget_sent();
 }
 
 void TorchBackend::set_optimizer_state(const NamedTensors& values, std::int64_t updates_made) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <harmonics/base/random.h>
+#include <harmonics/graph/blob.h>
 #include <harmonics/graph/harp.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/runtime/safetensors.h>
@@ -11,6 +12,8 @@
 
 #include <error_testing.h>
 #include <temporary_folder_testing.h>
+
+#include "parts/pipeline_runner.h"
 
 namespace harmonics::inline in_schedule {
 namespace {
@@ -115,20 +118,89 @@ TEST(TiedParameters, ACutBetweenThemComputesTheSame) {
   EXPECT_EQ(weights_digest(cut.infer(batch(2))), weights_digest(whole.infer(batch(2))));
 }
 
-TEST(TiedParameters, ACutBetweenThemDoesNotLearn) {
-  StageRow row = row_of(tied(), {0, 2});
-  expect_error(ErrorCode::kUnimplemented,
-               "layer 'head' is tied to 'embed.weight', which another part owns",
-               [&] { (void)row.train(batch(1)); });
-  // A frozen owner takes no gradient: that cut learns, and the same as the whole.
-  const HarmonicGraph frozen = model(", trainable=false", ", tie=embed.weight");
-  StageRow whole = row_of(frozen);
-  StageRow cut = row_of(frozen, {0, 2});
+/// Trains, computes in between and trains again; all numbers and weights must be equal.
+void expect_same_learning(StageRow& whole, StageRow& cut, const std::string& what) {
   for (std::uint64_t seed = 1; seed < 4; ++seed) {
-    (void)whole.train(batch(seed));
-    (void)cut.train(batch(seed));
+    EXPECT_EQ(cut.train(batch(seed)).taps.loss_sum, whole.train(batch(seed)).taps.loss_sum) << what;
+    BatchReport here, there;
+    (void)cut.evaluate(batch(seed + 10), here);
+    (void)whole.evaluate(batch(seed + 10), there);
+    EXPECT_EQ(here.taps.loss_sum, there.taps.loss_sum) << what;
   }
+  EXPECT_EQ(weights_digest(cut.parameters()), weights_digest(whole.parameters())) << what;
+  EXPECT_EQ(weights_digest(cut.optimizer_state()), weights_digest(whole.optimizer_state())) << what;
+}
+
+TEST(TiedParameters, ACutBetweenThemLearnsTheSame) {
+  for (const std::vector<std::size_t>& cut :
+       {std::vector<std::size_t>{0, 2}, std::vector<std::size_t>{0, 1, 3}}) {
+    // A frozen owner takes no gradient: both parts hold the tensor.
+    for (const HarmonicGraph& graph : {tied(), model(", trainable=false", ", tie=embed.weight")}) {
+      StageRow whole = row_of(graph);
+      StageRow parts = row_of(graph, cut);
+      expect_same_learning(whole, parts, to_harp(parts.stages().back()->graph()));
+    }
+  }
+  StageRow whole = row_of(tied());
+  StageRow parts = row_of(tied(), {0, 1, 2, 3});
+  parts.set_runner(make_pipeline_runner(parts, {PipelineOrder::OneForwardOneBackward}, 1));
+  expect_same_learning(whole, parts, "threads");
+}
+
+TEST(TiedParameters, SeveralUsesInSeveralPartsAreAddedInGraphOrder) {
+  const HarmonicGraph graph = parse_harp(R"(
+    producer ids {6} int64; producer next {6} int64; consumer out;
+    layer embed embedding(rows=4, width=4); layer a linear(4, tie=embed.weight);
+    layer b linear(4, bias=false, tie=embed.weight); layer c linear(4, tie=embed.weight);
+    layer aside linear(4, tie=embed.weight); layer d linear(4, tie=embed.weight);
+    cycle { ids -> embed -(tanh)-> a -(tanh)-> b -(tanh)-> c -> d; b -> aside -> out;
+            d <-(next_token)- next; })");
+  const auto small = [&](std::uint64_t seed) {
+    NamedTensors made = batch(seed);
+    for (auto& [name, values] : made) {
+      for (auto& value : values.mutable_values<std::int64_t>()) value %= 4;
+    }
+    return made;
+  };
+  for (const std::vector<std::size_t>& places :
+       {std::vector<std::size_t>{0, 2}, std::vector<std::size_t>{0, 1, 3},
+        std::vector<std::size_t>{0, 1, 2, 3, 4, 5}}) {
+    StageRow whole = row_of(graph), cut = row_of(graph, places);
+    for (std::uint64_t seed = 1; seed < 4; ++seed) {
+      (void)whole.train(small(seed));
+      (void)cut.train(small(seed));
+    }
+    EXPECT_EQ(weights_digest(cut.parameters()), weights_digest(whole.parameters()));
+    EXPECT_EQ(weights_digest(cut.infer(small(9))), weights_digest(whole.infer(small(9))));
+    for (const Stage& stage : cut.stages()) {
+      EXPECT_EQ(parse_harp(to_harp(stage->graph())), stage->graph());
+      EXPECT_EQ(decode_graph(encode_graph(stage->graph())), stage->graph());
+    }
+  }
+}
+
+TEST(TiedParameters, ACheckpointGoesOnInAnotherCut) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "c.safetensors";
+  StageRow cut = row_of(tied(), {0, 2});
+  (void)cut.train(batch(1));
+  (void)save_checkpoint(path, cut, {});
+  StageRow whole = row_of(tied()), other = row_of(tied(), {0, 1, 3});
+  (void)load_checkpoint(path, whole);
+  (void)load_checkpoint(path, other);
+  for (StageRow* row : {&cut, &whole, &other}) (void)row->train(batch(2));
   EXPECT_EQ(weights_digest(cut.parameters()), weights_digest(whole.parameters()));
+  EXPECT_EQ(weights_digest(other.parameters()), weights_digest(whole.parameters()));
+  EXPECT_EQ(weights_digest(other.infer(batch(3))), weights_digest(whole.infer(batch(3))));
+}
+
+TEST(TiedParameters, AnOwnerInALaterPartDoesNotLearn) {
+  const HarmonicGraph graph = model(", tie=head.weight", "");
+  StageRow whole = row_of(graph), cut = row_of(graph, {0, 2});
+  EXPECT_EQ(weights_digest(cut.infer(batch(1))), weights_digest(whole.infer(batch(1))));
+  expect_error(ErrorCode::kUnimplemented,
+               "layer 'embed' is tied to 'head.weight', which a later part owns",
+               [&] { (void)cut.train(batch(1)); });
 }
 
 TEST(TiedParameters, ACutBesideThemLearnsTheSame) {

@@ -93,6 +93,23 @@ class TrainingTest(unittest.TestCase):
         for step, (here, there) in enumerate(zip(ours, theirs)):
             self.assertLessEqual(abs(here - there) / abs(there), 1e-5, f"step {step + 1}: {here} and {there}")
 
+    def compare_cut(self, model):
+        """Two and three processes over TCP learn the weights that one learns, bit for bit."""
+        both = Compared(model, self.scratch, type(model).__name__)
+        both.imported()
+        data = {name: rows[:4 * BATCH] for name, rows in self.data_of(model).items()}
+        whole = self.train(both.harp, data, "--micro-batches", 2)
+        self.assertRegex(whole, r"^[0-9a-f]{64}\n$")
+        for parts in (2, 3):
+            cut = self.train(both.harp, data, "--micro-batches", 2, "--parts", parts, "--processes", "--transport", "tcp")
+            self.assertEqual(whole, cut, f"{parts} processes")
+
+    def test_vit_in_processes(self):
+        self.compare_cut(vit())
+
+    def test_gpt2_in_processes(self):
+        self.compare_cut(gpt2())
+
     def test_vit(self):
         self.compare(vit(), spares=False)
 

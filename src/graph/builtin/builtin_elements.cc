@@ -94,6 +94,14 @@ LayerShape infer_constant(const LayerQuery& q) {
           0};
 }
 
+// A parameter as a tensor, one for all samples: what a cut sends to a part whose layer is tied to
+// it.
+LayerShape infer_weight(const LayerQuery& q) {
+  const DType dtype = dtype_of(q, "dtype");
+  if (!is_floating(dtype)) q.refuse("only floating-point numbers can be learnt");
+  return {{q.list("shape"), dtype}, {{"weight", q.list("shape"), Init::kConstant, 0}}, 0};
+}
+
 LayerShape infer_expand(const LayerQuery& q) {
   const Shape wanted = q.list("shape");
   const auto shape = broadcast(q.inputs[0].shape, wanted);
@@ -118,6 +126,11 @@ std::vector<LayerType> element_layer_types() {
        1,
        1,
        infer_constant},
+      {"weight",
+       {required("shape"), with_default("dtype", std::string("float32"))},
+       0,
+       0,
+       infer_weight},
       {"expand", {required("shape")}, 1, 1, infer_expand},
   };
   for (const char* name : {"add", "mul", "max", "min"}) {

@@ -2,7 +2,9 @@
 // `tie=other.weight` makes its `weight` the parameter of another layer.
 //
 // In a part of a cut graph whose owner of the parameter lives elsewhere, the tie reads
-// "other.weight@<part>", and `tie_start` says how the owner draws its start values.
+// "other.weight@<part>", and `tie_start` says how the owner draws its start values. Where the owner
+// learns, `tie_input` says that the parameter comes as the layer's last input, over a boundary that
+// takes its gradient back; a layer of type `weight` sends it.
 #pragma once
 
 #include <cstddef>
@@ -26,5 +28,15 @@ void check_shared_attributes(const LayerNode& layer);
 /// `part`.
 void mark_tie_away(const HarmonicGraph& graph, std::size_t index, std::size_t part,
                    LayerNode& layer);
+
+/// Whether the last input of the layer is its weight.
+[[nodiscard]] bool takes_weight(const LayerNode& layer);
+
+/// Makes `layer`, which mark_tie_away has marked, take its parameter as its last input.
+void take_weight_over(const std::string& boundary, LayerNode& layer);
+
+/// The layer that sends the parameter to which layer number `index` is tied, under that name.
+[[nodiscard]] LayerNode weight_sender(const HarmonicGraph& graph, std::size_t index,
+                                      const std::string& name);
 
 }  // namespace harmonics::inline in_graph

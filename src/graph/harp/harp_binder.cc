@@ -7,6 +7,8 @@
 #include <harmonics/base/listed.h>
 #include <harmonics/base/nearest_word.h>
 
+#include "builtin/shared_attributes.h"
+
 namespace harmonics::inline in_graph {
 namespace {
 
@@ -148,7 +150,7 @@ class Binder {
   }
 
   void bind_layer(const HarpArrow& arrow, LayerNode& node) {
-    const std::size_t most = find_layer_type(node.type)->max_inputs;
+    const std::size_t most = find_layer_type(node.type)->max_inputs + (takes_weight(node) ? 1 : 0);
     for (const HarpName& from : arrow.sources) {
       if (node.inputs.size() == most) {
         source_.refuse(

@@ -76,6 +76,7 @@ std::string flows_text(const HarmonicGraph& graph) {
   std::string text;
   const std::string* last = nullptr;
   for (const LayerNode& layer : graph.layers()) {
+    if (layer.inputs.empty()) continue;
     if (last != nullptr && layer.inputs.size() == 1 && layer.inputs[0] == *last) {
       text += format("\n      {} {}", arrow_text(layer.activation), layer.name);
     } else {

@@ -62,6 +62,11 @@ LayerForward make_where(const LayerQuery&) {
   };
 }
 
+// One row, whatever the batch.
+LayerForward make_weight(const LayerQuery& /*q*/) {
+  return [](const LayerCall& call) { return call.parameters[0].unsqueeze(0); };
+}
+
 LayerForward make_constant(const LayerQuery& q) {
   return [dtype = scalar_type_of(q.text("dtype"))](const LayerCall& call) {
     std::vector<std::int64_t> sizes = call.parameters[0].sizes().vec();
@@ -93,6 +98,7 @@ LayerKernels element_kernels() {
       {"compare", make_compare},
       {"where", make_where},
       {"constant", make_constant},
+      {"weight", make_weight},
       {"expand", make_expand},
       {"add", combining([](const T& a, const T& b) { return a + b; })},
       {"sub", combining([](const T& a, const T& b) { return a - b; })},

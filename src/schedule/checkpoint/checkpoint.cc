@@ -26,29 +26,39 @@ constexpr int kCheckpointVersion = 1;
 // A file alone says itself of which step it is.
 constexpr std::int64_t kAnyStep = -1;
 
-// One line per layer that says all that matters for its weights and its meaning.
+// The name of a tensor in the uncut graph.
+std::string uncut_name(const std::string& name) { return name.substr(0, name.find('@')); }
+
+// Says all that matters for a layer's weights and its meaning, the same in every cut.
+std::string describe_layer(const HarmonicGraph& graph, std::size_t index) {
+  const LayerNode& layer = graph.layers()[index];
+  std::string line = format("{} {}(", layer.name, layer.type);
+  for (const auto& [key, value] : graph.full_attributes(index)) {
+    if (key == "tie_start" || key == "tie_input") continue;  // a tie that was cut apart
+    const std::string text = attribute_text(value);
+    line += format("{}{}={}", line.back() == '(' ? "" : ", ", key,
+                   key == "tie" ? attribute_text(uncut_name(std::get<std::string>(value))) : text);
+  }
+  line += format(") {} <-", layer.activation);
+  const std::size_t weights = graph.layer_shape(index).given_weight < 0 ? 0 : 1;
+  for (std::size_t i = 0; i + weights < layer.inputs.size(); ++i) {
+    line += format(" {}", uncut_name(layer.inputs[i]));
+  }
+  return line;
+}
+
+// One line for each layer of the uncut graph that is here.
 std::vector<std::string> describe_layers(const StageRow& row) {
   std::vector<std::string> lines;
   for (const Stage& stage : row.stages()) {
     const HarmonicGraph& graph = stage->graph();
     for (std::size_t i = 0; i < graph.layers().size(); ++i) {
-      const LayerNode& layer = graph.layers()[i];
-      std::string line = format("{} {}(", layer.name, layer.type);
-      for (const auto& [key, value] : graph.full_attributes(i)) {
-        line += format("{}{}={}", line.back() == '(' ? "" : ", ", key, attribute_text(value));
-      }
-      line += format(") {} <-", layer.activation);
-      for (const std::string& input : layer.inputs) {
-        line += format(" {}", input.substr(0, input.find('@')));  // the same in every cut
-      }
-      lines.push_back(std::move(line));
+      if (is_boundary_name(graph.layers()[i].name)) continue;  // sends a tied parameter
+      lines.push_back(describe_layer(graph, i));
     }
   }
   return lines;
 }
-
-// The name of a tensor in the uncut graph.
-std::string uncut_name(const std::string& name) { return name.substr(0, name.find('@')); }
 
 bool owns_tap(const StageRow& row, const std::string& prediction) {
   for (const Stage& stage : row.stages()) {

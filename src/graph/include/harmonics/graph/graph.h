@@ -163,6 +163,7 @@ class HarmonicGraph {
   // Frozen and tied parameters (graph_shared.cc).
   void share_parameters();
   void tie_parameter(std::size_t index);
+  void give_weight(std::size_t index, int place);
   void follow_axis(const HarmonicGraph& reference, const AxisNode& axis);
   [[nodiscard]] HarmonicGraph worked_out_at(const AxisValues& values) const;
 

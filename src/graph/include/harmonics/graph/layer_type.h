@@ -74,6 +74,9 @@ struct LayerShape {
   std::vector<ParameterSpec> parameters;
   /// Floating-point operations of one forward pass over one sample.
   double flops = 0;
+  /// Set by the graph for a layer whose weight comes from another part, as its last input: where
+  /// the weight stands among the parameters, of which it then is none. -1: no such layer.
+  int given_weight = -1;
 };
 
 struct AttributeSpec {
