@@ -16,6 +16,33 @@ void fill(Tensor& tensor, Draw draw) {
   for (T& value : tensor.mutable_values<T>()) value = static_cast<T>(draw());
 }
 
+/// Whether it says which rows count: a second input of attention or mean.
+bool is_mask(const HarmonicGraph& part, const std::string& producer) {
+  return std::ranges::any_of(part.layers(), [&](const LayerNode& layer) {
+    const bool takes_mask = layer.type == "attention" || layer.type == "mean";
+    return takes_mask && layer.inputs.size() > 1 && layer.inputs[1] == producer;
+  });
+}
+
+/// All rows count: of a mask of zeros nothing would be left to compute.
+Tensor full_mask(Shape shape, DType dtype) {
+  Tensor tensor = Tensor::zeros(std::move(shape), dtype);
+  const auto one = [] { return 1; };
+  switch (dtype) {
+    case DType::kInt64: fill<std::int64_t>(tensor, one); break;
+    case DType::kInt32: fill<std::int32_t>(tensor, one); break;
+    case DType::kInt8: fill<std::int8_t>(tensor, one); break;
+    case DType::kUInt8: fill<std::uint8_t>(tensor, one); break;
+    case DType::kBool: fill<bool>(tensor, one); break;
+    // No layer takes a mask of these.
+    case DType::kFloat32:
+    case DType::kFloat64:
+    case DType::kBFloat16:
+    case DType::kFloat16: break;
+  }
+  return tensor;
+}
+
 Tensor synthetic(const std::string& name, Shape shape, DType dtype, std::int64_t limit) {
   Tensor tensor = Tensor::zeros(std::move(shape), dtype);
   Random random(kSeed, name);
@@ -66,9 +93,11 @@ NamedTensors synthetic_inputs(const HarmonicGraph& part, std::int64_t batch, Dev
     Shape shape = spec.shape;
     shape.insert(shape.begin(), batch);
     const std::int64_t limit = is_floating(spec.dtype) ? 1 : id_limit(part, node.name);
-    inputs.emplace(
-        node.name,
-        copy_to_device(synthetic(node.name, std::move(shape), spec.dtype, limit), device));
+    inputs.emplace(node.name,
+                   copy_to_device(is_mask(part, node.name)
+                                      ? full_mask(std::move(shape), spec.dtype)
+                                      : synthetic(node.name, std::move(shape), spec.dtype, limit),
+                                  device));
   }
   return inputs;
 }

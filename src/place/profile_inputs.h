@@ -10,7 +10,7 @@ namespace harmonics::inline in_place {
 
 /// One batch for every producer of the part, on the device. Floats lie in [0, 1). Whole numbers are
 /// ids that their users accept: below the rows of an embedding, below the classes of a cross
-/// entropy, else 0. A function of the names and shapes alone.
+/// entropy, else 0; a mask is 1 everywhere. A function of the names and shapes alone.
 [[nodiscard]] NamedTensors synthetic_inputs(const HarmonicGraph& part, std::int64_t batch,
                                             Device device);
 

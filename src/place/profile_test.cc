@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 
@@ -239,6 +240,30 @@ TEST(SyntheticInputs, IdsAreThoseThatTheirUsersAccept) {
                                    .consumer("output", "same")
                                    .build();
   EXPECT_EQ(id_limit(counts, "count"), 1);
+}
+
+TEST(SyntheticInputs, OfAMaskAllRowsCount) {
+  for (const DType dtype : {DType::kInt64, DType::kInt32, DType::kUInt8, DType::kBool}) {
+    const HarmonicGraph graph =
+        GraphBuilder("net")
+            .producer("x", Shape{4, 8})
+            .producer("mask", Shape{4}, dtype)
+            .layer("look", "attention", {{"heads", std::int64_t{2}}, {"separate", std::int64_t{1}}},
+                   {"x", "mask"})
+            .layer("mean", "mean", {}, {"look", "mask"})
+            .consumer("output", "mean")
+            .build();
+    const NamedTensors inputs = synthetic_inputs(graph, 3, {});
+    const Tensor& mask = inputs.at("mask");
+    const std::size_t width = mask.bytes().size() / 12;
+    for (std::size_t row = 0; row < 12; ++row) {
+      EXPECT_EQ(mask.bytes()[row * width], std::byte{1}) << "row " << row;
+    }
+    const NamedTensors outputs = Stage(graph, {})->infer(inputs);
+    for (const float value : outputs.at("output").values<float>()) {
+      EXPECT_TRUE(std::isfinite(value));
+    }
+  }
 }
 
 // Whole and in the parts of a plan, after a way through .harp text: the same bytes.
