@@ -1,5 +1,7 @@
 #include <harmonics/cluster/cluster_state.h>
 
+#include <algorithm>
+
 #include <harmonics/base/error.h>
 
 #include "state_tables.h"
@@ -103,6 +105,8 @@ std::optional<TaskId> ClusterState::first_in_line() const {
   return line.take().front;
 }
 
+bool ClusterState::has_doomed() const { return !tables_->doomed.empty(); }
+
 std::optional<Time> ClusterState::next_ready() const {
   if (tables_->delayed.empty()) return std::nullopt;
   return tables_->delayed.begin()->first;
@@ -124,10 +128,16 @@ std::vector<const WorkerRecord*> ClusterState::workers() const {
   return records;
 }
 
-std::vector<AttemptId> ClusterState::attempts_on(WorkerId id) const {
+std::vector<AttemptId> ClusterState::attempts_on(WorkerId id, std::size_t limit) const {
+  std::vector<AttemptId> attempts;
   const auto found = tables_->attempts.find(id);
-  if (found == tables_->attempts.end()) return {};
-  return {found->second.begin(), found->second.end()};
+  if (found == tables_->attempts.end()) return attempts;
+  attempts.reserve(std::min(limit, found->second.size()));
+  for (const AttemptId& attempt : found->second) {
+    if (attempts.size() == limit) break;
+    attempts.push_back(attempt);
+  }
+  return attempts;
 }
 
 const WorkerPool& ClusterState::pool() const { return tables_->pool; }

@@ -185,28 +185,17 @@ Nanoseconds Decisions::backoff(std::uint32_t failures) const {
 
 void Decisions::end_task(TaskId task, TaskOutcome outcome, std::optional<EndResult> last) {
   record(TaskEnded{task, outcome, std::move(last), now_});
-  if (outcome == TaskOutcome::kSucceeded) return;
-  // A list and not recursion: a chain of dependencies can be long.
-  std::vector<TaskId> failed{task};
-  while (!failed.empty()) {
-    const TaskId cause = failed.back();
-    failed.pop_back();
-    std::vector<TaskId> watchers;
-    for (const TaskId name : {cause, tables_.known_task(cause).submission->first}) {
-      const auto found = tables_.dependents.find(name);
-      if (found == tables_.dependents.end()) continue;
-      watchers.insert(watchers.end(), found->second.begin(), found->second.end());
-    }
-    for (const TaskId first : watchers) {
-      const TaskRecord* head = tables_.tasks.find(first);
-      const std::uint32_t count = head == nullptr ? 0 : head->spec().count();
-      for (std::uint32_t i = 0; i < count; ++i) {
-        const TaskRecord* waiting = tables_.tasks.find(TaskId{first.value + i});
-        if (waiting == nullptr || !std::holds_alternative<Waiting>(waiting->state)) continue;
-        record(TaskEnded{waiting->id, TaskOutcome::kDependencyFailed, std::nullopt, now_});
-        failed.push_back(waiting->id);
-      }
-    }
+}
+
+void Decisions::end_doomed(std::size_t limit) {
+  // What ends here may doom others, which come behind.
+  for (std::size_t looked = 0; looked < limit && !tables_.doomed.empty(); ++looked) {
+    Doomed& first = tables_.doomed.front();
+    const TaskId id{first.next.value++};
+    if (first.next == first.end) tables_.doomed.pop_front();
+    const TaskRecord* task = tables_.tasks.find(id);
+    if (task == nullptr || !std::holds_alternative<Waiting>(task->state)) continue;
+    end_task(id, TaskOutcome::kDependencyFailed, std::nullopt);
   }
 }
 

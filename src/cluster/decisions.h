@@ -49,8 +49,10 @@ class Decisions {
   void launched(const TaskRecord& task, std::uint32_t rank);
   /// A member has ended: maybe its peers must, maybe the attempt has, maybe the task.
   void end_member(const TaskRecord& task, std::uint32_t rank, EndResult result);
-  /// Ends a task that does not run, and those that can never start now.
+  /// Ends a task that does not run. Those that can never start now are doomed.
   void end_task(TaskId task, TaskOutcome outcome, std::optional<EndResult> last);
+  /// Ends up to so many tasks that can never start.
+  void end_doomed(std::size_t limit);
   /// The rank that the worker has in the task's current attempt and that has not ended.
   [[nodiscard]] std::optional<std::uint32_t> live_rank(AttemptId id, WorkerId worker) const;
 

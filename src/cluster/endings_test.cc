@@ -63,6 +63,80 @@ TEST(Cancel, AnArrayGoesInBoundedPiecesAndIsAnsweredAtTheEnd) {
   EXPECT_TRUE(std::holds_alternative<Active>(reactor.state().find_task(after)->state));
 }
 
+/// An array of that size that waits for task 1, and another that waits for task 2.
+void submit_waiting(ServerReactor& reactor, std::uint32_t tasks, Outbox& out) {
+  SubmitRequest request = submit(1, tasks);
+  request.spec.depends_on = {TaskId{1}};
+  reactor.handle(request, kStart, out);
+  request.spec.depends_on = {TaskId{2}};
+  reactor.handle(request, kStart, out);
+}
+
+std::uint64_t count_ended(const ServerReactor& reactor) {
+  return reactor.state().counts()[TaskState(Ended{}).index()];
+}
+
+TEST(Dependencies, AnArrayThatWaitsForAFailureEndsInBoundedPieces) {
+  BalancedPolicy policy;
+  Outbox out;
+  ServerReactor reactor(ClusterState{}, policy, {}, kStart, out);
+  constexpr std::uint32_t kTasks = 2 * kMaxDoomedPerStep + 7;
+  reactor.handle(submit(1, 0), kStart, out);
+  submit_waiting(reactor, kTasks, out);
+  reactor.tick(kStart, out);
+  out.clear();
+  reactor.handle(CancelRequest{RequestId{5}, kAnn, TaskId{1}}, kStart, out);
+  EXPECT_EQ(out.facts.size(), 1U);
+  EXPECT_NE(reactor.why(TaskId{kTasks}, kStart).text.find("task 1 did not succeed"),
+            std::string::npos);
+  std::size_t steps = 0;
+  while (count_ended(reactor) < 2 * kTasks + 1) {
+    ASSERT_LT(++steps, 100U);
+    ASSERT_EQ(reactor.deadline(), Time{}) << "it goes on at once";
+    out.clear();
+    reactor.tick(kStart, out);
+    EXPECT_LE(out.facts.size(), kMaxDoomedPerStep);
+  }
+  EXPECT_EQ(steps, 5U);
+  reactor.tick(kStart, out);
+  EXPECT_EQ(reactor.deadline(), kNever) << "nothing is left to do";
+}
+
+TEST(Dependencies, ARestartGoesOnEndingWhatCanNeverStart) {
+  constexpr std::uint32_t kTasks = kMaxDoomedPerStep + 7;
+  BalancedPolicy policy;
+  Outbox out;
+  ServerReactor before(ClusterState{}, policy, {}, kStart, out);
+  before.handle(submit(1, 0), kStart, out);
+  submit_waiting(before, kTasks, out);
+  before.handle(CancelRequest{RequestId{5}, kAnn, TaskId{1}}, kStart, out);
+  before.tick(kStart, out);
+  ClusterState replayed;
+  for (const Fact& fact : out.facts) replayed.apply(fact);
+  ClusterState kept;
+  before.state().snapshot([&](const Fact& fact) { kept.apply(fact); });
+  for (ClusterState* state : {&replayed, &kept}) {
+    ServerReactor after(std::move(*state), policy, {}, kStart, out);
+    ASSERT_LT(count_ended(after), 2 * kTasks + 1) << "the first life ended before it was done";
+    for (int steps = 0; steps < 10; ++steps) after.tick(kStart, out);
+    EXPECT_EQ(count_ended(after), 2 * kTasks + 1);
+  }
+}
+
+TEST(Dependencies, ACancelledArrayOnWhichAnotherWaitsIsLookedAtOnce) {
+  BalancedPolicy policy;
+  Outbox out;
+  ServerReactor reactor(ClusterState{}, policy, {}, kStart, out);
+  constexpr std::uint32_t kTasks = 50'000;  // Squared, that would take minutes.
+  reactor.handle(submit(1, kTasks), kStart, out);
+  submit_waiting(reactor, kTasks, out);
+  reactor.handle(CancelRequest{RequestId{5}, kAnn, TaskId{1}}, kStart, out);
+  for (int steps = 0; steps < 40 && count_ended(reactor) < 3 * kTasks; ++steps) {
+    reactor.tick(kStart, out);
+  }
+  EXPECT_EQ(count_ended(reactor), 3 * kTasks) << "those that wait for the second array too";
+}
+
 std::string answer_text(const Outbox& out) {
   for (const auto& effect : out.effects) {
     const auto* answer = std::get_if<Answer>(&effect);

@@ -149,6 +149,7 @@ void ServerReactor::tick(Time now, Outbox& out) {
     step.record(promise_of(parts_->options));
   }
   cancel_some(step, parts_->cancels);
+  step.end_doomed(kMaxDoomedPerStep);
   end_backoffs(step);
   if (parts_->backoff_cap <= now) {
     end_long_backoffs(step, std::exchange(parts_->long_backoffs, {}));
@@ -166,7 +167,7 @@ void ServerReactor::tick(Time now, Outbox& out) {
 }
 
 Time ServerReactor::deadline() const {
-  if (parts_->pass_due()) return Time{};
+  if (parts_->pass_due() || parts_->state.has_doomed()) return Time{};
   Time next = std::min({parts_->sessions.deadline(), parts_->scheduler.deadline(),
                         parts_->backoff_cap, parts_->promise_over});
   const std::optional<Time> ready = parts_->state.next_ready();

@@ -17,6 +17,8 @@ void decide(Decisions& step, const QuotaRequest& request);
 /// Tasks that one step cancels at most: an array of a million takes many, so that neither its facts
 /// nor its messages ever fill the memory.
 inline constexpr std::size_t kMaxCancelsPerStep = 10'000;
+/// Tasks that one step ends at most because they wait for one that did not succeed.
+inline constexpr std::size_t kMaxDoomedPerStep = 10'000;
 
 /// What is left to cancel.
 struct Cancelling {

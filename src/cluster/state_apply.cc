@@ -104,6 +104,12 @@ bool StateTables::finished(TaskId dependency) const {
   return std::holds_alternative<Ended>(record->state);
 }
 
+bool StateTables::may_succeed(TaskId dependency) const {
+  if (finished(dependency)) return false;
+  const auto array = arrays.find(dependency);
+  return array == arrays.end() || array->second.unsuccessful == 0;
+}
+
 std::vector<TaskId> StateTables::open_dependencies(const TaskSpec& spec) const {
   std::vector<TaskId> open;
   for (const TaskId id : spec.depends_on) {
@@ -180,6 +186,10 @@ void StateTables::release(const TaskRecord& task, const Member& member) {
 }
 
 void StateTables::count_end(const TaskRecord& task, bool success) {
+  if (!success) {
+    disappoint(task.id);
+    disappoint(task.submission->first);
+  }
   if (!is_array(task)) {
     if (success) satisfy(task.id);
     return;
@@ -210,6 +220,19 @@ void StateTables::satisfy(TaskId dependency) {
       if (--waiting->dependencies == 0) change(*dependent, Pending{});
     }
   }
+}
+
+void StateTables::disappoint(TaskId dependency) {
+  const auto node = dependents.extract(dependency);
+  if (node.empty()) return;
+  for (const TaskId first : node.mapped()) {
+    if (const TaskRecord* head = tasks.find(first)) doom(*head->submission);
+  }
+}
+
+void StateTables::doom(const Submission& submission) {
+  const TaskId end{submission.first.value + submission.spec.count()};
+  if (doomed.empty() || doomed.back().end != end) doomed.push_back({submission.first, end});
 }
 
 void StateTables::watch_dependencies(const Submission& submission) {
@@ -432,7 +455,12 @@ void StateTables::apply(const TaskKept& fact) {
     keys[key_of(submission.user, submission.spec.idempotency_key)] = submission.first;
   }
   enter(record);
-  if (std::holds_alternative<Waiting>(record.state)) watch_dependencies(submission);
+  if (const auto* waiting = std::get_if<Waiting>(&record.state)) {
+    watch_dependencies(submission);
+    const std::vector<TaskId> open = open_dependencies(submission.spec);
+    const auto hopeful = std::ranges::count_if(open, [&](TaskId id) { return may_succeed(id); });
+    if (static_cast<std::uint64_t>(hopeful) < waiting->dependencies) doom(submission);
+  }
 }
 
 void StateTables::apply(const PlacesKept& fact) { task(fact.task).places = fact.places; }

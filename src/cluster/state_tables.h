@@ -1,6 +1,7 @@
 // The insides of ClusterState, for the files of this module.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <set>
 #include <string>
@@ -22,6 +23,12 @@ struct ArrayProgress {
   std::uint32_t unsuccessful = 0;
 };
 
+/// Tasks of one submission that can never start: from the next to look at to one past the last.
+struct Doomed {
+  TaskId next{};
+  TaskId end{};
+};
+
 struct StateTables {
   Term term{};
   TaskId next_task{1};
@@ -36,6 +43,9 @@ struct StateTables {
   std::set<std::pair<Time, TaskId>> ended;    ///< By when they ended.
   /// What waits for a task (or, by its first id, for an array): first ids of submissions.
   std::unordered_map<TaskId, std::vector<TaskId>> dependents;
+  /// What waits for a task that did not succeed; some of it may have ended since. The reactor ends
+  /// it piece by piece, so a restart finds it here again.
+  std::deque<Doomed> doomed;
   std::unordered_map<std::string, TaskId> keys;  ///< By user, a zero byte and the key.
   std::map<WorkerId, WorkerRecord> workers;
   std::unordered_map<std::string, WorkerId> identities;
@@ -78,6 +88,8 @@ struct StateTables {
   /// Distinct ids that the submission waits for and that have not ended.
   [[nodiscard]] std::vector<TaskId> open_dependencies(const TaskSpec& spec) const;
   [[nodiscard]] bool finished(TaskId dependency) const;
+  /// Whether it has not ended and none of its array has failed.
+  [[nodiscard]] bool may_succeed(TaskId dependency) const;
 
   /// Leaves the indexes of the old state, then enters those of the new one.
   void change(TaskRecord& task, TaskState next);
@@ -87,6 +99,9 @@ struct StateTables {
   void release(const TaskRecord& task, const Member& member);
   void count_end(const TaskRecord& task, bool success);
   void satisfy(TaskId dependency);
+  /// The dependency did not succeed: what waits for it is doomed.
+  void disappoint(TaskId dependency);
+  void doom(const Submission& submission);
   void watch_dependencies(const Submission& submission);
 };
 

@@ -13,16 +13,21 @@ namespace {
 
 using Reason = WhyPending::Reason;
 
-std::string task_list(const ClusterState& state, const TaskSpec& spec) {
+/// What a task with dependencies waits for.
+std::string why_waiting(const ClusterState& state, const TaskSpec& spec) {
   std::string text;
   for (const TaskId id : spec.depends_on) {
     const TaskRecord* task = state.find_task(id);
-    if (task == nullptr || std::holds_alternative<Ended>(task->state)) continue;
+    const Ended* ended = task == nullptr ? nullptr : std::get_if<Ended>(&task->state);
+    if (ended != nullptr && ended->outcome != TaskOutcome::kSucceeded) {
+      return format("It can never start, since task {} did not succeed: it is about to end.",
+                    id.value);
+    }
+    if (task == nullptr || ended != nullptr || text.ends_with("...")) continue;
     if (!text.empty()) text += ", ";
-    if (text.size() > 200) return text + "...";
-    text += format("{} ({})", id.value, state_name(task->state));
+    text += text.size() > 200 ? "..." : format("{} ({})", id.value, state_name(task->state));
   }
-  return text.empty() ? "all tasks of an array" : text;
+  return format("It waits for {}.", text.empty() ? "all tasks of an array" : text);
 }
 
 /// How many workers could run the task when empty: of all, and of those here and not draining. How
@@ -83,7 +88,7 @@ WhyPending ServerReactor::why(TaskId id, Time now) const {
   if (task == nullptr) fail(ErrorCode::kNotFound, "there is no task {}", id.value);
   const TaskSpec& spec = task->spec();
   if (std::holds_alternative<Waiting>(task->state)) {
-    return {Reason::kDependencies, format("It waits for {}.", task_list(parts_->state, spec)), 0};
+    return {Reason::kDependencies, why_waiting(parts_->state, spec), 0};
   }
   if (const auto* delayed = std::get_if<Delayed>(&task->state)) {
     return {Reason::kBackoff,

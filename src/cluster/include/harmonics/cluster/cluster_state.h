@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -54,14 +55,17 @@ class ClusterState {
   [[nodiscard]] std::uint64_t count_before(const TaskRecord& task) const;
   /// The pending task that a pass over the queue looks at first.
   [[nodiscard]] std::optional<TaskId> first_in_line() const;
+  /// Whether tasks wait for some that did not succeed, and have to be ended.
+  [[nodiscard]] bool has_doomed() const;
   /// When the next back-off ends.
   [[nodiscard]] std::optional<Time> next_ready() const;
 
   [[nodiscard]] const WorkerRecord* find_worker(WorkerId id) const;
   [[nodiscard]] const WorkerRecord* find_worker(std::string_view name) const;
   [[nodiscard]] std::vector<const WorkerRecord*> workers() const;  ///< Natural order of names.
-  /// The attempts with a member on that worker that has not ended, in order of task.
-  [[nodiscard]] std::vector<AttemptId> attempts_on(WorkerId id) const;
+  /// The first `limit` attempts with a member on that worker that has not ended, in order of task.
+  [[nodiscard]] std::vector<AttemptId> attempts_on(
+      WorkerId id, std::size_t limit = std::numeric_limits<std::size_t>::max()) const;
 
   /// What every worker has free. `Worker::open` is the reactor's, not a fact.
   [[nodiscard]] const WorkerPool& pool() const;

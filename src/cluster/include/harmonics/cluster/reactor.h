@@ -111,7 +111,8 @@ class ServerReactor {
   /// Appends to `out`. Never throws for what an event says: a bad request is answered with a
   /// `Refusal`, a stale message is dropped.
   void handle(const ServerEvent& event, Time now, Outbox& out);
-  /// Gives up expired leases, ends back-offs, then starts what can start.
+  /// Gives up expired leases, ends back-offs and, piece by piece, what waits for tasks that did not
+  /// succeed; then starts what can start.
   void tick(Time now, Outbox& out);
   /// When `tick` has something to do even if no event comes; kNever if not.
   [[nodiscard]] Time deadline() const;
