@@ -126,7 +126,7 @@ Json worker_json(const WorkerView& worker) {
   json.set("devices", std::move(devices));
   Json tasks = Json::array();
   for (const TaskId task : worker.tasks) tasks.push(task.value);
-  json.set("tasks", std::move(tasks));
+  json.set("tasks", std::move(tasks)).set("task_count", worker.task_count);
   return json;
 }
 

@@ -32,11 +32,11 @@ int workers(const WorkersCommand& command) {
   std::string names;
   for (const WorkerView& worker : found) {
     names += escaped(worker.spec.name) + "\n";
-    table.rows.push_back(
-        {worker.spec.name, worker.state, std::to_string(worker.spec.devices.size()),
-         std::to_string(worker.free_devices.size()), std::to_string(worker.spec.cpus),
-         std::to_string(worker.spec.memory_mb), std::to_string(worker.tasks.size()),
-         age_text(worker.heard, wall_time())});
+    table.rows.push_back({worker.spec.name, worker.state,
+                          std::to_string(worker.spec.devices.size()),
+                          std::to_string(worker.free_devices.size()),
+                          std::to_string(worker.spec.cpus), std::to_string(worker.spec.memory_mb),
+                          std::to_string(worker.task_count), age_text(worker.heard, wall_time())});
   }
   write_text(TextStream::kOutput, command.output == OutputStyle::kQuiet
                                       ? names

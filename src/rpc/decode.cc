@@ -120,6 +120,8 @@ WorkerView decode(const wire::WorkerView& from) {
   view.draining = from.draining();
   view.heard = Time(from.heard_ns());
   for (const std::uint64_t task : from.tasks()) view.tasks.push_back(TaskId{task});
+  // A server of an earlier version names all of them and does not count.
+  view.task_count = std::max<std::uint64_t>(from.task_count(), view.tasks.size());
   view.free_devices = decode_texts(from.free_devices());
   view.problem = from.problem();
   view.retry = Time(from.retry_ns());

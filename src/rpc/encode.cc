@@ -142,6 +142,7 @@ void encode(const WorkerView& from, wire::WorkerView& to) {
   to.set_draining(from.draining);
   to.set_heard_ns(from.heard.count());
   for (const TaskId task : from.tasks) to.add_tasks(task.value);
+  to.set_task_count(from.task_count);
   for (const std::string& device : from.free_devices) to.add_free_devices(device);
   to.set_problem(from.problem);
   to.set_retry_ns(from.retry.count());

@@ -125,7 +125,7 @@ struct WorkerCounts {
 WorkerCounts counts_of(const WorkerView& worker) {
   const bool connected = worker.state != "away" && worker.state != "expired";
   const std::uint64_t devices = worker.spec.devices.size();
-  return {worker.spec.name, connected ? 1U : 0U, worker.tasks.size(), devices,
+  return {worker.spec.name, connected ? 1U : 0U, worker.task_count, devices,
           devices - worker.free_devices.size()};
 }
 

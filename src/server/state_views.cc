@@ -244,18 +244,12 @@ std::vector<WorkerView> view_workers(const ServerReactor& reactor) {
                  : worker->draining      ? "draining"
                  : !view.problem.empty() ? "unable"
                                          : "ready";
-    DeviceSet used;
-    for (const AttemptId& id : state.attempts_on(worker->id)) {
+    for (const AttemptId& id : state.attempts_on(worker->id, kMaxTasksPerWorkerView)) {
       view.tasks.push_back(id.task);
-      const TaskRecord* task = state.find_task(id.task);
-      const Active* active = task == nullptr ? nullptr : std::get_if<Active>(&task->state);
-      if (active == nullptr) continue;
-      for (const Member& member : active->members) {
-        if (member.worker == worker->id && !member.ended) used = used.with(member.devices);
-      }
     }
-    view.free_devices =
-        names_of(worker->spec, first_devices(worker->spec.devices.size()).without(used));
+    const Worker& pooled = state.pool().at(worker->id);
+    view.task_count = pooled.active_tasks;
+    view.free_devices = names_of(worker->spec, pooled.free);
   }
   return views;
 }

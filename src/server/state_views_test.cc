@@ -5,10 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include <harmonics/cluster/policy.h>
+
 namespace harmonics::inline in_server {
 namespace {
 
 const Viewer kAll{"root", true};
+constexpr Time kNow = std::chrono::hours(1);
 
 void submit(ClusterState& state, const std::string& user, std::uint32_t array,
             std::size_t env_bytes) {
@@ -68,6 +71,33 @@ TEST(TaskViews, NameTheFilesAndLeaveOutWhatIsInThem) {
   const TaskView brief = view_task(state, task, kNoProgress, Detail::kBrief);
   EXPECT_TRUE(brief.spec.files.empty());
   EXPECT_TRUE(brief.files.empty());
+}
+
+TEST(WorkerViews, NameAFewTasksAndCountThemAll) {
+  BalancedPolicy policy;
+  Outbox out;
+  ServerReactor reactor(ClusterState{}, policy, {}, kNow, out);
+  HelloMessage hello;
+  hello.spec.name = hello.spec.identity = "w";
+  hello.spec.devices = {{"0", "", 8192}, {"1", "", 8192}};
+  reactor.handle(WorkerHello{RequestId{1}, hello}, kNow, out);
+  SubmitRequest one{RequestId{2}, {"ann", false}, {}};
+  one.spec.name = "t";
+  one.spec.required_gpus = 1;
+  SubmitRequest many = one;
+  many.spec.required_gpus = 0;
+  many.spec.cpus = 0;
+  many.spec.array = 5 * kMaxTasksPerWorkerView;
+  reactor.handle(one, kNow, out);
+  reactor.handle(many, kNow, out);
+  reactor.tick(kNow, out);
+  const std::vector<WorkerView> views = view_workers(reactor);
+  ASSERT_EQ(views.size(), 1U);
+  EXPECT_EQ(views[0].task_count, 5 * kMaxTasksPerWorkerView + 1);
+  ASSERT_EQ(views[0].tasks.size(), kMaxTasksPerWorkerView);
+  EXPECT_EQ(views[0].tasks.front(), TaskId{1});
+  EXPECT_EQ(views[0].free_devices.size(), 1U);
+  EXPECT_EQ(view_status(reactor).devices_leased, 1U);
 }
 
 TEST(TaskPages, HoldOneTaskHoweverLongItIs) {

@@ -56,12 +56,16 @@ struct TaskView {
   std::vector<FileView> files{};  ///< Not in a brief one.
 };
 
+/// How many of a worker's tasks a view of it names.
+inline constexpr std::size_t kMaxTasksPerWorkerView = 16;
+
 struct WorkerView {
   WorkerSpec spec;
   std::string state;  ///< "ready", "draining", "away", "expired", "unable"
   bool draining = false;
   Time heard{};
-  std::vector<TaskId> tasks;
+  std::vector<TaskId> tasks;  ///< The first of those that it has, kMaxTasksPerWorkerView at most.
+  std::uint64_t task_count = 0;  ///< All of them.
   std::vector<std::string> free_devices;
   std::string problem{};  ///< Why it is unable to start tasks; empty: it is able.
   Time retry{};           ///< When it is tried again.
