@@ -92,6 +92,21 @@ class SickWorker(ClusterTest):
         self.assertEqual((ended['failures'], ended['losses']), (0, 0))
         self.assertEqual(self.worker('sick')['state'], 'ready')
 
+    def test_a_disk_that_fills_while_a_task_runs_takes_no_result(self):
+        if not self.mounted:
+            self.skipTest('nothing may be mounted here')
+        # What was not kept is more to say than what fits beside the record that is there already.
+        wishes = [word for letter in 'abc' for word in ('--artifact', letter * 1400)]
+        tasks = {code: self.script(f'cat /dev/zero >big 2>/dev/null; exit {code}', gpus=1,
+                                   flags=wishes) for code in (0, 3)}
+        for code, task in tasks.items():
+            self.wait(task)
+            view = self.task(task)
+            self.assertEqual((view['state'], view['losses']), ('failed' if code else 'succeeded', 0), view)
+            self.assertIn('artifacts that were not kept', view['end']['message'])
+            for file in self.small.glob('**/big'):
+                file.unlink()
+
     def test_what_is_the_tasks_own_fault_still_fails(self):
         for task in (self.submit('no-such-program', gpus=1),
                      self.submit('true', gpus=1, flags=('--workdir', '/no/such/folder'))):

@@ -100,10 +100,13 @@ std::string working_folder(const RunRecord& run, const std::string& folder);
 // since making new ones is what costs most (ext4 looks for inodes that were not freed lately).
 bool write_run(const std::string& folder, const RunRecord& run);
 std::optional<RunRecord> read_run(const std::string& folder);
+/// Reserves the room that the end needs too: a disk that fills while the task runs must not take
+/// its result. False (and errno) when there is none.
 bool write_supervisor(const std::string& folder, const SupervisorRecord& supervisor);
 std::optional<SupervisorRecord> read_supervisor(const std::string& folder);
 bool write_stop(const std::string& folder, const StopOrder& stop);
 std::optional<StopOrder> read_stop(const std::string& folder);
+/// Without its message where there is no room for that.
 bool write_end(const std::string& folder, const EndRecord& end);
 std::optional<EndRecord> read_end(const std::string& folder);
 
