@@ -76,6 +76,27 @@ std::optional<std::string> await_token(const fs::path& file, const std::function
   return read_token_file(file);
 }
 
+/// The folder that is named for TLS may have one, as those of 'server --init' do; else the user's.
+/// Empty: there is none.
+fs::path client_file_of(const ServerAccess& access) {
+  if (!access.tls.empty() && is_there(access.tls / "client.yml")) return access.tls / "client.yml";
+  const fs::path own = default_client_file();
+  return !own.empty() && is_there(own) ? own : fs::path();
+}
+
+/// What the user's own file would have said, were it of this server; empty: nothing.
+std::string left_out_text(const ServerAccess& access) {
+  const fs::path path = client_file_of(access);
+  if (path.empty() || !access.tls.empty() || !access.token_file.empty()) return {};
+  const ClientFile file = read_client_file(path);
+  const bool other = !file.scheduler.empty() && file.scheduler != access.scheduler;
+  if (!other || (file.tls.empty() && file.token_file.empty())) return {};
+  return format(
+      " ('{}' is of {}, so its certificates and token do not count here: if they are this server's "
+      "too, say so with --tls {})",
+      path.string(), file.scheduler, path.parent_path().string());
+}
+
 /// All but what depends on how patient one is; `token` is left empty where a server still has to
 /// make it.
 ClientOptions options_of(const ServerAccess& access, bool works) {
@@ -109,14 +130,14 @@ ServerAccess resolve_access(const ServerAccess& flags) {
   if (access.scheduler.empty()) access.scheduler = environment_text("HARMONICS_SCHEDULER");
   if (access.tls.empty()) access.tls = environment_text("HARMONICS_TLS");
   if (access.token_file.empty()) access.token_file = environment_text("HARMONICS_TOKEN_FILE");
-  const fs::path path = default_client_file();
-  if (!path.empty() && is_there(path)) {
+  const fs::path path = client_file_of(access);
+  if (!path.empty()) {
     const ClientFile file = read_client_file(path);
-    const bool other =
-        !access.scheduler.empty() && !file.scheduler.empty() && access.scheduler != file.scheduler;
     if (access.scheduler.empty()) access.scheduler = file.scheduler;
-    if (access.tls.empty() && !other) access.tls = file.tls;
-    if (access.token_file.empty() && !other) access.token_file = file.token_file;
+    if (access.scheduler == file.scheduler || file.scheduler.empty()) {
+      if (access.tls.empty()) access.tls = file.tls;
+      if (access.token_file.empty()) access.token_file = file.token_file;
+    }
   }
   if (access.scheduler.empty()) access.scheduler = kDefaultScheduler;
   return access;
@@ -139,8 +160,8 @@ ClientOptions client_options(const ServerAccess& flags) {
       fail(ErrorCode::kUnavailable,
            "no server was found for {}: none has made the token '{}', which it does on its first "
            "start; start one with 'harmonics server', or say which one you mean with --scheduler "
-           "and --token-file or --tls",
-           access.scheduler, file.string());
+           "and --token-file or --tls{}",
+           access.scheduler, file.string(), left_out_text(access));
     }
     options.token = *token;
   }

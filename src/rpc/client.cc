@@ -55,6 +55,7 @@ struct ClusterClient::Parts {
     if (std::exchange(met, true) || options.patience <= milliseconds(0)) return;
     const auto end = system_clock::now() + options.patience;
     for (int refusals = 0; refusals < kRefusals;) {
+      const int before = refusals;
       for (const Server& server : servers) {
         if (connects(*server.channel, std::min(end, system_clock::now() + kFirstTry))) return;
       }
@@ -64,7 +65,8 @@ struct ClusterClient::Parts {
         break;
       }
       if (system_clock::now() >= end) return;
-      if (options.on_wait) std::exchange(options.on_wait, nullptr)();
+      const bool silent = refusals == before;
+      if (silent && options.on_wait) std::exchange(options.on_wait, nullptr)();
       servers.front().channel->WaitForStateChange(GRPC_CHANNEL_TRANSIENT_FAILURE,
                                                   system_clock::now() + kRoundPause);
     }

@@ -56,13 +56,19 @@ class Finding(AccessTest):
         self.until(lambda: '"ready"' in self.harmonics('workers', '--output', 'json', **variables).stdout, 'it')
 
     def test_a_users_folder_is_all_that_a_client_needs(self):
-        self.init('--init-host', 'localhost', '--init-user', 'ann')
+        self.port = self.free_port()
+        self.init('--init-host', 'localhost', '--init-user', 'ann', '--port', self.port)
         self.start_server('--tls', 'tls')
+        # With --tls, or as the user's own folder, as --init says.
+        for name in 'users/ann', 'hosts/localhost':
+            file = self.folder / 'tls' / name / 'client.yml'
+            self.assertIn(f'scheduler: "localhost:{self.port}"', file.read_text())
+        self.assertEqual(self.harmonics('tasks', '--tls', 'tls/users/ann', '--output', 'json').stdout, '[]\n')
+        self.start('worker', '--tls', 'tls/hosts/localhost', '--id', 'one')
+        self.until(lambda: 'one' in self.harmonics('workers', '--tls', 'tls/users/ann', '--output', 'quiet').stdout, 'it')
         shutil.rmtree(self.config())
         shutil.copytree(self.folder / 'tls' / 'users' / 'ann', self.config(), dirs_exist_ok=True)
         file = self.config() / 'client.yml'
-        self.assertIn('scheduler: "localhost:50051"', file.read_text())
-        file.write_text(file.read_text().replace('50051', str(self.port)))
         task = self.harmonics('submit', '--gpus', 0, '--output', 'quiet', '--', 'true')
         self.assertEqual(task.returncode, 0, task.stderr)
         self.assertIn('user        ann\n', self.harmonics('task', task.stdout.strip()).stdout)
@@ -72,6 +78,8 @@ class Finding(AccessTest):
         elsewhere = self.harmonics('tasks', '--output', 'json', HARMONICS_TOKEN_FILE='plain/token',
                                    HARMONICS_SCHEDULER=f'localhost:{self.port}')
         self.assertEqual(elsewhere.stdout, '[]\n', elsewhere.stderr)
+        unknown = self.harmonics('tasks', '--patience', 0, '--scheduler', f'localhost:{self.port}', '--state-dir', 'none')
+        self.assert_fails(unknown, f"'{file}' is of localhost:", f'--tls {file.parent}')
         file.write_text('shceduler: x:1\n')
         self.assert_fails(self.harmonics('tasks'), 'client.yml:1', "did you mean 'scheduler'?")
 
@@ -79,7 +87,9 @@ class Finding(AccessTest):
         self.init()
         server = self.start_server('--tls', 'tls')
         told = (f'the server at localhost:{self.port} speaks TLS', '--tls FOLDER', 'HARMONICS_TLS')
-        self.assert_fails(self.call('tasks', '--token-file', 'tls/admin.token'), *told)
+        refused = self.call('tasks', '--token-file', 'tls/admin.token')
+        self.assert_fails(refused, *told)
+        self.assertNotIn('no server answers', refused.stderr)
         worker = self.start('worker', *self.access(), '--token-file', 'tls/worker.token')
         self.until(lambda: told[0] in self.printed(worker), 'the line')
         self.kill(server)

@@ -25,7 +25,6 @@ namespace fs = std::filesystem;
 constexpr std::chrono::days kAuthorityDays(3650);
 constexpr std::size_t kMaxHostName = 256;
 constexpr std::size_t kMaxListFile = 4 << 20;
-constexpr const char* kDefaultPort = "50051";
 
 void write_private(const fs::path& path, const std::string& text, int how = O_EXCL) {
   const Descriptor file(
@@ -111,7 +110,7 @@ class Workshop {
     open_authority("peers", "Harmonics peers authority", peers_key_, peers_);
   }
 
-  void add_roles(const std::vector<std::string>& hosts) {
+  void add_roles(const std::vector<std::string>& hosts, std::uint16_t port) {
     const std::string names = alternative_names(hosts);
     issue("server",
           {"harmonics server", names + ",URI:harmonics://server", "serverAuth,clientAuth", days_});
@@ -132,7 +131,7 @@ class Workshop {
       const std::string host = hosts.empty() ? "localhost" : hosts.front();
       const std::string server = host.find(':') == host.npos ? host : format("[{}]", host);
       write_private(folder_ / "client.yml",
-                    client_file_text({format("{}:{}", server, kDefaultPort), ".", {}}));
+                    client_file_text({format("{}:{}", server, port), ".", {}}));
     }
   }
 
@@ -302,7 +301,7 @@ std::vector<std::string> make_certificates(const fs::path& folder, const InitWis
   for (const std::string& host : wishes.hosts) check_name(host, "host", "._-:");
   make_state_folder(folder);
   Workshop workshop(folder, wishes);
-  workshop.add_roles(wishes.hosts);
+  workshop.add_roles(wishes.hosts, wishes.port);
   for (const std::string& host : wishes.hosts) workshop.add_host(host);
   for (const UserWish& user : users) workshop.add_user(user);
   for (const std::string& name : wishes.revoked) workshop.revoke(name);

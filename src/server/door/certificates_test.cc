@@ -102,6 +102,11 @@ TEST_F(CertificatesTest, AFolderThatIsThereGetsAnotherMachineAndAnotherUser) {
   EXPECT_FALSE(names(tls_ / "server.pem", "gpu-6.example"));
 }
 
+TEST_F(CertificatesTest, TheClientFileNamesThePortOfTheServer) {
+  make_certificates(tls_, {.hosts = {"head.example"}, .users = {"ann"}, .port = 6000});
+  EXPECT_EQ(read_client_file(tls_ / "users" / "ann" / "client.yml").scheduler, "head.example:6000");
+}
+
 TEST_F(CertificatesTest, WhatIsMissingIsMadeAgainAndWithoutTheKeyNothingIs) {
   make_certificates(tls_, {});
   fs::remove(tls_ / "server.pem");

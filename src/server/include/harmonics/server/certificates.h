@@ -25,6 +25,7 @@ struct InitWishes {
   /// Hosts, users or roles (worker, client) whose certificates and tokens are good no longer.
   std::vector<std::string> revoked{};
   int days = kCertificateDays;
+  std::uint16_t port = 50051;  ///< Of the server, for client.yml where there is none yet.
 };
 
 /// Makes in `folder` what is missing of: both authorities (ca.*, peers.*), certificates of server,
