@@ -1,6 +1,7 @@
 // harmonics plan: from a graph and measurements to the parts of each host.
 #include <unistd.h>
 
+#include <algorithm>
 #include <ctime>
 #include <ranges>
 
@@ -94,11 +95,25 @@ void check_layers(const PlanInputs& inputs, const std::string& model, const Plan
        model, found->second.layers(), graph.name(), units);
 }
 
+constexpr std::int64_t kUsualBatchSize = 8;
+
+/// 0: whichever of those that were measured is best.
+std::int64_t batch_size_of(const PlanCommand& command, const PlanInputs& inputs,
+                           const std::string& model) {
+  if (command.batch_size) return *command.batch_size;
+  const std::vector<ProfileKey> measured = measured_profiles(inputs, model);
+  std::vector<std::int64_t> sizes;
+  for (const ProfileKey& key : measured) {
+    if (key.dtype == command.dtype) sizes.push_back(key.batch_size);
+  }
+  const bool usual = std::ranges::find(sizes, kUsualBatchSize) != sizes.end();
+  return usual || sizes.empty() ? kUsualBatchSize : 0;
+}
+
 PlanRequest request_of(const PlanCommand& command, const std::string& model) {
   PlanRequest request;
   request.model = command.model.empty() ? model : command.model;
   request.dtype = command.dtype;
-  request.batch_size = command.batch_size;
   request.excluded_hosts = command.excluded_hosts;
   return request;
 }
@@ -141,14 +156,15 @@ void print(const PlanCommand& command, const PlanReport& report, const Plan& pla
 
 int plan(const PlanCommand& command) {
   const GraphArgument argument = open_graph_argument(command.graph, command.axes);
-  const PlanRequest request = request_of(command, argument.model);
+  PlanRequest request = request_of(command, argument.model);
   const PlannerOptions options = planner_options(command);
   expect_files(command);
   const PlanInputs inputs = read_plan_inputs(
       {command.models_file, command.types_file, command.hosts_file, command.links_file});
   check_layers(inputs, request.model, command, argument.graph);
   const double start = cpu_seconds();
-  const ProfileFreedom freedom{.batch_size = command.batch_size == 0, .dtype = false};
+  request.batch_size = batch_size_of(command, inputs, request.model);
+  const ProfileFreedom freedom{.batch_size = request.batch_size == 0, .dtype = false};
   try {
     ProfilePlan best = plan_best_profile(inputs, request, options, freedom);
     const Plan plan = name_hosts(best.problem, best.outcome.placement);

@@ -163,7 +163,7 @@ void CommandTree::add_plan() {
   };
   plan.add_option_function<std::string>(
           "--batch-size", [&p, batch](const std::string& text) { p.batch_size = batch(text); },
-          "micro-batch that was measured, or auto: the best one (8)")
+          "micro-batch that was measured, or auto: the best one (8 if it was measured, else auto)")
       ->type_name("N")
       ->check(check_by([batch](const std::string& text) { (void)batch(text); }));
   add_whole(plan, "--buffers-in", p.buffers_in, {0, kMaxBuffers}, "receive buffers (2)");

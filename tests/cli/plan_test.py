@@ -95,6 +95,19 @@ class PlanTest(program.CliTest):
         report = json.loads(self.done('plan', self.net, '--goal', 'latency', '--output', 'json'))
         self.assertEqual(report['goal'], 'latency')
 
+    def test_what_was_measured_is_planned_for(self):
+        """Whoever profiled with another batch size need not say it again; what is said counts."""
+        for size in '2', '4':
+            self.done('profile', self.net, '--batch-size', size, '--type', f'only{size}', '--bw-mbps', '1000',
+                      '--mem-mb', '1000', '--repeats', '1', '--threads', '1', '--output', 'quiet')
+        self.write('devices.yml', 'only2: [h0]\n')
+        self.assertEqual(json.loads(self.done('plan', self.net, '--output', 'json'))['batch_size'], 2)
+        self.assertEqual(self.call('plan', self.net, '--batch-size', '8').returncode, 3)
+        self.write('devices.yml', 'only2: [h0]\nonly4: [h1]\n')
+        self.assertIn(json.loads(self.done('plan', self.net, '--output', 'json'))['batch_size'], (2, 4))
+        self.write('devices.yml', 'here: [h2]\nonly2: [h0]\n')
+        self.assertEqual(json.loads(self.done('plan', self.net, '--output', 'json'))['batch_size'], 8)
+
     def test_no_feasible_plan(self):
         small = re.sub(r'(?m)^  mem_MB: \d+', '  mem_MB: 0.0001', self.types)
         self.write('device_types.yml', small)

@@ -219,8 +219,8 @@ struct PlanCommand {
   /// Empty: by the graph.
   std::string model;
   std::string dtype = "torch.float32";
-  /// 0: the best of those that were measured.
-  std::int64_t batch_size = 8;
+  /// 0: the best of those that were measured; nothing: 8 where that was, else the best.
+  std::optional<std::int64_t> batch_size{};
   std::int64_t buffers_in = 2;
   std::int64_t buffers_out = 2;
   bool least_latency = false;
