@@ -71,8 +71,8 @@ std::string draw(const Picture& picture, bool colour) {
       status.active, status.pending, status.waiting, status.delayed, status.ended);
   Table workers{{{"worker"}, {"state"}, {"devices"}, {"tasks", Align::kRight}}, {}};
   for (const WorkerView& worker : picture.workers) {
-    workers.rows.push_back({worker.spec.name, worker.state, devices_text(worker),
-                            std::to_string(worker.tasks.size())});
+    workers.rows.push_back(
+        {worker.spec.name, worker.state, devices_text(worker), std::to_string(worker.task_count)});
   }
   text += workers.text(colour) + problem_lines(picture.workers, status.now);
   if (!picture.active.empty()) {
@@ -117,7 +117,7 @@ void watch_live(const MonitorCommand& command) {
   std::mutex mutex;
   std::condition_variable ended;
   bool over = false;
-  const SignalWatch watch([&] {
+  const SignalWatch watch([&](int) {
     const std::lock_guard lock(mutex);
     over = true;
     ended.notify_all();

@@ -82,7 +82,8 @@ int init(const ServerCommand& command) {
   const bool fresh = ::access((command.init / "ca.pem").c_str(), F_OK) != 0;
   const auto said =
       make_certificates(command.init, {command.init_hosts, command.init_users, command.revoked,
-                                       static_cast<int>(command.init_days)});
+                                       static_cast<int>(command.init_days),
+                                       static_cast<std::uint16_t>(command.port)});
   std::string text;
   if (fresh) {
     text = format(
@@ -112,7 +113,7 @@ int server(const ServerCommand& command) {
   // what it has, and may speak gRPC themselves.
   ::setenv("GRPC_VERBOSITY", "NONE", /*replace=*/0);
   std::atomic<bool> signalled{false};
-  const SignalWatch watch([&] { signalled = true; });
+  const SignalWatch watch([&](int) { signalled = true; });
   ServerSettings settings = settings_of(command);
   bool told = false;
   settings.on_standby = [&] {

@@ -15,13 +15,13 @@ sigset_t watched() {
 
 }  // namespace
 
-SignalWatch::SignalWatch(std::function<void()> on_signal) {
+SignalWatch::SignalWatch(std::function<void(int signal)> on_signal) {
   const sigset_t set = watched();
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   thread_ = std::thread([set, on_signal = std::move(on_signal)] {
     int signal = 0;
     ::sigwait(&set, &signal);
-    if (signal != SIGUSR2) on_signal();
+    if (signal != SIGUSR2) on_signal(signal);
   });
 }
 

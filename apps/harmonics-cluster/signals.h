@@ -10,7 +10,7 @@ namespace harmonics::inline in_cluster_program {
 /// thread. `on_signal` is called once, by a thread of this.
 class SignalWatch {
  public:
-  explicit SignalWatch(std::function<void()> on_signal);
+  explicit SignalWatch(std::function<void(int signal)> on_signal);
   ~SignalWatch();
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;

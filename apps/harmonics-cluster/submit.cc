@@ -1,4 +1,10 @@
 // harmonics submit: a task from a file and flags; acknowledged once it is on the server's disk.
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <optional>
+
 #include <harmonics/base/error.h>
 #include <harmonics/base/escaped.h>
 #include <harmonics/base/file.h>
@@ -10,6 +16,7 @@
 #include <harmonics/rpc/client.h>
 
 #include "access.h"
+#include "signals.h"
 #include "subcommands.h"
 #include "submit_pipeline.h"
 #include "task_text.h"
@@ -27,7 +34,19 @@ std::string working_dir_of(const std::string& wish, bool with_files) {
   return place == "." ? "" : place.string();
 }
 
+/// A file of ours that stands where the program should: the flag for it was left out.
+void check_program(const SubmitCommand& command) {
+  if (command.command.empty()) return;
+  const std::filesystem::path program = command.command.front();
+  const std::string ending = program.extension().string();
+  const char* flag = ending == ".json" ? "--config" : ending == ".harp" ? "--pipeline" : nullptr;
+  if (flag == nullptr || ::access(program.c_str(), X_OK) == 0) return;
+  fail(ErrorCode::kInvalidArgument, "'{}' is no program: did you mean {} {}?", program.string(),
+       flag, program.string());
+}
+
 TaskSpec spec_of(const SubmitCommand& command) {
+  check_program(command);
   TaskSpec spec;
   bool cpus_said = sets(command, "cpus");
   if (!command.config.empty()) {
@@ -93,6 +112,28 @@ std::string end_of_one(const TaskView& task) {
                 task.last ? format(" ({})", escaped(end_text(*task.last))) : "", id, id);
 }
 
+/// Plus its number, as shells count.
+constexpr int kExitBySignal = 128;
+
+/// Ends the program on a signal, and says that what was handed in does not end with it.
+class LeavingLine {
+ public:
+  void handed_in(TaskId first) { first_ = first.value; }
+
+  [[noreturn]] void leave(int signal) const {
+    if (const std::uint64_t id = first_; id != 0) {
+      write_text(TextStream::kError,
+                 format("task {} goes on: 'harmonics wait {}' waits again, 'harmonics cancel {}' "
+                        "stops it\n",
+                        id, id, id));
+    }
+    std::_Exit(kExitBySignal + signal);
+  }
+
+ private:
+  std::atomic<std::uint64_t> first_ = 0;  ///< 0: nothing yet.
+};
+
 int wait_for(const SubmitCommand& command, const Submitted& submitted, ClusterClient& client) {
   const WaitResult ends = client.wait(submitted.first, std::chrono::hours(24 * 365));
   const bool good = ends.succeeded == submitted.count;
@@ -116,8 +157,12 @@ int submit(const SubmitCommand& command) {
     write_text(TextStream::kError,
                "no command and no parameters: the task trains the shipped digits model\n");
   }
+  LeavingLine leaving;
+  std::optional<SignalWatch> watch;  // before the client, which starts threads
+  if (command.wait) watch.emplace([&](int signal) { leaving.leave(signal); });
   ClusterClient client(client_options(command.access));
   const Submitted submitted = client.submit(spec);
+  leaving.handed_in(submitted.first);
   write_text(TextStream::kOutput, submitted_text(command, submitted));
   if (!submitted.advice.empty() && command.output == OutputStyle::kTable) {
     write_text(TextStream::kError, submitted.advice + "\n");

@@ -96,7 +96,7 @@ int worker(const WorkerCommand& command) {
   // The agent is made after the watch (which must come before any thread), so it is looked up.
   std::atomic<bool> signalled{false};
   std::atomic<WorkerAgent*> agent_pointer{nullptr};
-  const SignalWatch watch([&] {
+  const SignalWatch watch([&](int) {
     signalled = true;
     if (WorkerAgent* agent = agent_pointer.load()) agent->stop();
   });

@@ -149,6 +149,9 @@ class BadInput(ClusterTest):
         for text, message in cases.items():
             with self.subTest(text[:60]):
                 self.assert_fails(self.call('submit', '--config', self.task_file(text)), message)
+        file = self.task_file('{"name": "x"}')
+        self.assert_fails(self.call('submit', file), f'did you mean --config {file}?')
+        self.assert_fails(self.call('submit', 'net.harp'), 'did you mean --pipeline net.harp?')
         self.assertEqual(self.json('tasks'), [])
 
     def test_unknown_tasks_and_workers(self):

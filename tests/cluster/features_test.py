@@ -5,6 +5,7 @@ import pathlib
 import re
 import subprocess
 import unittest
+import urllib.error
 import urllib.request
 
 from cluster import HARMONICS, SOURCE_DIR, ClusterTest, environment
@@ -422,6 +423,10 @@ class Features(ClusterTest):
         self.assertRegex(text, r'process_open_fds [1-9]')
         with urllib.request.urlopen(url + '/status', timeout=60) as page:
             self.assertEqual(json.load(page)['tasks']['ended'], 1)
+        with self.assertRaises(urllib.error.HTTPError) as missing:
+            urllib.request.urlopen(url, timeout=60)
+        self.assertEqual(missing.exception.code, 404)
+        self.assertIn('there are /metrics and /status', missing.exception.read().decode())
 
     def test_task_file_of_the_seed_is_taken_as_it_is(self):
         sample = SOURCE_DIR / 'examples' / 'sample_task.json'

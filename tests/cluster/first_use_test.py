@@ -81,6 +81,18 @@ class FirstUse(ClusterTest):
         worker.send_signal(signal.SIGTERM)
         self.assertEqual(worker.wait(timeout=TIMEOUT_S), 0, self.printed(worker))
 
+    def test_who_stops_waiting_is_told_that_the_task_goes_on(self):
+        self.start_server()
+        self.start_worker()
+        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            client = self.start('submit', *self.access(), '--gpus', 0, '--wait', '--', 'sleep', '600')
+            task = self.until(lambda one=client: re.search(r'submitted task (\d+)', self.printed(one)), 'it').group(1)
+            self.kill(client, number)
+            self.assertEqual(client.returncode, code)
+            self.assertIn(f"task {task} goes on: 'harmonics wait {task}' waits again", self.printed(client))
+            self.until(lambda one=task: self.state_of(one) == 'active', 'its start')
+            self.done('cancel', task)
+
     def test_the_server_says_what_to_do_next(self):
         server = self.start_server()
         self.until(lambda: 'stop it:' in self.printed(server), 'the last line')

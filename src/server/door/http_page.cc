@@ -90,10 +90,10 @@ HttpAnswer answer_with(std::optional<std::string> text, const char* type) {
   return {200, type, std::move(*text)};
 }
 
-std::optional<HttpAnswer> page(ServerLoop& loop, const std::string& path) {
+HttpAnswer page(ServerLoop& loop, const std::string& path) {
   if (path == "/metrics") return answer_with(metrics_page(loop), "text/plain; version=0.0.4");
   if (path == "/status") return answer_with(status_page(loop), "application/json");
-  return std::nullopt;
+  return {404, "text/plain", "there is no such page: there are /metrics and /status\n"};
 }
 
 }  // namespace
