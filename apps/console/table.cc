@@ -83,6 +83,8 @@ std::string as_rate(double per_second) {
 
 std::string as_percent(double share) { return format("{:.2f} %", share * 100); }
 
+std::string as_loss(double loss) { return std::isnan(loss) ? "nan" : format("{:.4f}", loss); }
+
 std::string as_duration(double seconds) {
   const auto whole = static_cast<std::int64_t>(std::max(0.0, std::round(seconds)));
   const std::int64_t hours = whole / 3600;

@@ -23,7 +23,7 @@ std::string epoch_number(std::int64_t epoch, std::int64_t epochs) {
 std::string measured(const std::string& prefix, std::optional<double> loss,
                      std::optional<double> accuracy) {
   std::string text;
-  if (loss) text += format("  {}loss {:.4f}", prefix, *loss);
+  if (loss) text += format("  {}loss {}", prefix, as_loss(*loss));
   if (accuracy) text += format("  {}accuracy {}", prefix, as_percent(*accuracy));
   return text;
 }
@@ -73,7 +73,7 @@ std::string TrainProgress::bar_line(const StepReport& step) const {
   const double seconds = seconds_since(started_);
   const auto samples = static_cast<double>(epoch_samples_);
   std::string rest;
-  if (step.loss) rest += format("  loss {:.4f}", loss_sum_ / samples);
+  if (step.loss) rest += format("  loss {}", as_loss(loss_sum_ / samples));
   if (step.accuracy) rest += format("  acc {:5.1f} %", 100 * accuracy_sum_ / samples);
   rest += format("  {:>6} samples/s  {:>5} left", as_rate(static_cast<double>(samples_) / seconds),
                  as_duration(seconds / steps_done * steps_left));

@@ -15,7 +15,7 @@ std::string line(const std::string& title, const std::string& text) {
 
 std::string measured(std::optional<double> loss, std::optional<double> accuracy) {
   std::string text;
-  if (loss) text = format("loss {:.4f}", *loss);
+  if (loss) text = format("loss {}", as_loss(*loss));
   if (accuracy) text += format("{}accuracy {}", text.empty() ? "" : "  ", as_percent(*accuracy));
   return text;
 }

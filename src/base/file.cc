@@ -136,7 +136,12 @@ AtomicFile::AtomicFile(std::filesystem::path target) : target_(std::move(target)
   remove_litter(folder, prefix);
   temporary_ = folder / (prefix + std::to_string(::getpid()));
   descriptor_.reset(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!descriptor_) fail_errno(errno, format("cannot write '{}'", target_.string()));
+  if (descriptor_) return;
+  const int reason = errno;
+  const bool homeless = reason == ENOENT && ::stat(folder.c_str(), &found) != 0;
+  fail_errno(reason,
+             format("cannot write '{}'{}", target_.string(),
+                    homeless ? format(" (make the folder '{}' first)", folder.string()) : ""));
 }
 
 AtomicFile::~AtomicFile() {

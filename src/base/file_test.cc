@@ -171,6 +171,11 @@ TEST_F(FileTest, ErrorsNameAFileAsItWasNamed) {
   EXPECT_THAT(error.what(), HasSubstr(winding.string()));
 }
 
+TEST_F(FileTest, AFolderThatIsMissingIsNamed) {
+  const Error error = error_of([&] { const AtomicFile file(folder_ / "none" / "a"); });
+  EXPECT_THAT(error.what(), HasSubstr("none' first): No such file or directory"));
+}
+
 TEST_F(FileTest, AFolderIsNoTarget) {
   const Error error = error_of([&] { const AtomicFile file(folder_.path()); });
   EXPECT_THAT(error.what(), HasSubstr("Is a directory"));

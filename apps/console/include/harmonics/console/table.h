@@ -34,6 +34,8 @@ struct Table {
 [[nodiscard]] std::string as_rate(double per_second);
 /// 0.97531 as "97.53 %".
 [[nodiscard]] std::string as_percent(double share);
+/// "0.1353"; one that is no number is "nan", whatever its sign bit.
+[[nodiscard]] std::string as_loss(double loss);
 /// 3725 s as "1:02:05", 65 s as "1:05".
 [[nodiscard]] std::string as_duration(double seconds);
 
