@@ -58,9 +58,16 @@ function(harmonics_install)
   install(TARGETS ${targets} EXPORT harmonics)
   install(FILES ${PROJECT_SOURCE_DIR}/include/harmonics/harmonics.h
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/harmonics)
-  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md
-          DESTINATION ${CMAKE_INSTALL_DOCDIR})
+  # The pages lie as they do in the tree, so that what they link to is there.
+  foreach(page LICENSE README.md README_Profiler.md CHANGELOG.md CONTRIBUTING.md)
+    install(FILES ${PROJECT_SOURCE_DIR}/${page} DESTINATION ${CMAKE_INSTALL_DOCDIR})
+  endforeach()
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR}
+          PATTERN Doxyfile EXCLUDE)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DATADIR}/harmonics)
+  file(RELATIVE_PATH examples /${CMAKE_INSTALL_DOCDIR} /${CMAKE_INSTALL_DATADIR}/harmonics/examples)
+  install(CODE "file(CREATE_LINK ${examples} \
+    \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DOCDIR}/examples\" SYMBOLIC)")
 
   set(package ${CMAKE_INSTALL_LIBDIR}/cmake/harmonics)
   # Debian has no Arrow, so the installed package brings what it needs of the wheel along.

@@ -217,7 +217,7 @@ void CommandTree::add_stage() {
   add_secure(stage, stage_.training.secure, false);
   stage.footer(example(
       "  harmonics stage digits.harp --parts 2 --part 0 --meet tcp://gpu-box:9000\n"
-      "  harmonics stage digits.harp --parts 2 --part 1 --boundary tcp://gpu-box:9000/fc1@1\n\n"
+      "  harmonics stage digits.harp --parts 2 --part 1 --boundary tcp://gpu-box:9000/drop1@1\n\n"
       "Settings must be the same in all parts. When another part goes away, this one goes back to "
       "the last checkpoint and waits for it. With --secure every part has a chain of its own; "
       "'harmonics verify' takes them together, and the keys of the others must be in --keys."));

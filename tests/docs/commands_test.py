@@ -10,10 +10,14 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 from dataclasses import dataclass, field
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import packages  # noqa: E402
 
 BINARY_DIR = Path(os.environ['HARMONICS_BINARY_DIR'])
 SOURCE_DIR = Path(os.environ['HARMONICS_SOURCE_DIR'])
@@ -41,6 +45,7 @@ class Page:
     instead: dict = field(default_factory=dict)  # what runs for a command that does not end, or takes long
     elsewhere: dict = field(default_factory=dict)  # how commands begin that other tests run, and which
     measured: tuple = ()  # commands that print what this machine is or measured: only their end is checked
+    of_model: tuple = ()  # how commands begin that need the weights of MiniLM, where the package index gives them
 
 
 CERTIFIED = 'harmonics server --host 0.0.0.0 --tls certificates'
@@ -48,6 +53,8 @@ STAGE = ('harmonics stage digits.harp --parts 2 --part 1 --micro-batches 4 --mee
          'tuesday --token-file secret --checkpoint runs/digits --checkpoint-every 100')
 QUICK_LAPTOP = 'harmonics profile vit-base --batch-size 8 --type laptop --mem-mb 8192 --bw-mbps 1000'
 QUICK_BOARD = 'harmonics profile vit-base --batch-size 8 --type board --peer laptop:9100'
+QUICK_MINILM = 'harmonics profile minilm.harp --batch-size 8 --axis T=64 --type laptop --bw-mbps 1000'
+TUNED = 'harmonics export minilm.harp --weights tuned.safetensors --format hf minilm-tuned'
 PIPELINE = 'harmonics submit --pipeline examples/digits.harp --stages 3 --epochs 30 --micro-batches 4'
 PAGES = {
     'README.md': Page(instead={
@@ -75,14 +82,18 @@ PAGES = {
         'harmonics worker --scheduler head.example:50051 --tls certificates --addr gpu-1.example:0':
         'harmonics worker --scheduler head.example:50051 --tls certificates --addr gpu-1.example:0 &'},
         elsewhere={'c++ -std=c++20': 'cluster.policy_library_test'}),
-    'docs/guides/command-line.md': Page(measured=('harmonics devices', 'harmonics doctor')),
+    'docs/guides/command-line.md': Page(
+        before='echo \'{"review": "I liked it."}\' > reviews.jsonl',
+        measured=('harmonics devices', 'harmonics doctor'), of_model=('harmonics tokens',)),
     'docs/guides/custody.md': Page(
         before='harmonics train examples/digits.harp --epochs 2 --checkpoint digits.safetensors --output quiet',
         instead={'harmonics keys show': 'harmonics keys show; mkdir -p trusted && cp config/harmonics/keys/*.pub trusted'}),
     'docs/guides/data-parallel.md': Page(),
     'docs/guides/dispatch.md': Page(),
-    'docs/guides/models.md': Page(elsewhere={
-        'harmonics ': 'import.real_weights'}),
+    'docs/guides/models.md': Page(
+        before='printf "I liked it.\\nToo long, and then it ended.\\n" > reviews.txt',
+        instead={QUICK_MINILM: QUICK_MINILM + ' --repeats 1 --warmup 0 --mem-mb 4096',
+                 TUNED: 'cp minilm.safetensors tuned.safetensors && ' + TUNED}, of_model=('harmonics ',)),
     'docs/guides/pipelines.md': Page(instead={PIPELINE: PIPELINE + ' --wait'}),
     'docs/guides/planning.md': Page(
         before='printf "laptop:\\n- desk\\nboard:\\n- shelf\\n- cellar\\n" > examples/plan/devices.yml; '
@@ -141,8 +152,15 @@ class CommandsTest(unittest.TestCase):
         shutil.copytree(SOURCE_DIR / 'examples', folder / 'examples')
         (folder / 'build-Release').symlink_to(BINARY_DIR)
         (folder / 'hosts').write_text(f'127.0.0.1 {HOSTS}\n')
+        left_out = tuple(page.elsewhere)
+        if page.of_model:
+            model = packages.minilm()
+            if model:
+                (folder / 'all-MiniLM-L6-v2').symlink_to(model)
+            else:
+                left_out += page.of_model
         typed = [(line, shown) for line, shown in commands((SOURCE_DIR / name).read_text())
-                 if not any(line.startswith(start) for start in page.elsewhere)]
+                 if not line.startswith(left_out)]
         script = [PRELUDE, page.before]
         for number, (line, _) in enumerate(typed):
             what = page.instead.get(line, line)
@@ -193,6 +211,34 @@ class PagesTest(unittest.TestCase):
             name = str(path.relative_to(SOURCE_DIR))
             if any(commands(path.read_text())):
                 self.assertIn(name, PAGES, 'this page shows commands that no test runs')
+
+    def test_no_command_hides_in_a_block_that_is_not_run(self):
+        typed = re.compile(r'(harmonics|sched-pipeline) (?!\d)')
+        for name in PAGES:
+            for kind, body in BLOCK.findall((SOURCE_DIR / name).read_text()):
+                for line in body.splitlines() if kind == '' else ():
+                    # The line for fish; bash, which runs the others, has another.
+                    if 'completion fish' not in line:
+                        self.assertFalse(typed.match(line), f'{name}: begin the block with ```sh, or the line with "$ "')
+
+    def test_every_command_is_in_the_table(self):
+        table = (SOURCE_DIR / 'docs/guides/command-line.md').read_text().split('\n\n')[2]
+        help_text = subprocess.run([BINARY_DIR / 'harmonics', '--help'], capture_output=True, text=True, check=True,
+                                   timeout=TIMEOUT_S).stdout
+        names = re.findall(r'^  (\S+) {2,}', help_text.partition('Subcommands:')[2].partition('Example:')[0], re.MULTILINE)
+        self.assertGreater(len(names), 25)
+        listed = re.findall(r'[\w-]+', ' '.join(re.findall(r'\[`harmonics ([^]]*)`\]', table)).replace('`', ''))
+        self.assertEqual(sorted(set(names) - set(listed)), [])
+
+    def test_boundaries_that_are_named_are_those_of_the_example(self):
+        def said(*words):
+            return subprocess.run([BINARY_DIR / 'harmonics', *words], capture_output=True, text=True, check=True,
+                                  timeout=TIMEOUT_S).stdout
+        real = said('graph', 'parts', SOURCE_DIR / 'examples/digits.harp', '--parts', '2', '--output', 'quiet').split()
+        for text in ((SOURCE_DIR / 'docs/guides/two-machines.md').read_text(), said('stage', '--help')):
+            named = re.findall(r'--boundary \w+://[^/\s]+/([\w.]+@\d+)', text)
+            self.assertTrue(named)
+            self.assertLessEqual(set(named), set(real))
 
 
 if __name__ == '__main__':

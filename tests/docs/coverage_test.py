@@ -130,6 +130,11 @@ class Coverage(unittest.TestCase):
                             or (parts_left_out() and is_listed(path)),
                             f'line {number}: ctest does not run {target}')
 
+    def test_readme_says_about_how_many_tests_there_are(self):
+        said = int(re.search(r'then (\d+) tests', (ROOT / 'README.md').read_text()).group(1))
+        there = len(registered()[0])
+        self.expect(parts_left_out() or 0.85 < there / said < 1.15, f'README says {said} tests, there are {there}')
+
     def test_every_name_of_ctest_is_known(self):
         listings = ' '.join(path.read_text() for path in ROOT.glob('*/**/CMakeLists.txt')
                             if not path.relative_to(ROOT).parts[0].startswith('build'))

@@ -74,6 +74,15 @@ class Installed(unittest.TestCase):
     def run_ldd(self, path):
         return subprocess.run(['ldd', path], capture_output=True, text=True, check=False).stdout
 
+    def test_what_readme_and_the_guides_link_to_is_there(self):
+        pages = self.prefix / 'share/doc/harmonics'
+        found = [pages / 'README.md', *(pages / 'docs/guides').glob('*.md'), *(pages / 'docs/formats').glob('*.md')]
+        self.assertGreater(len(found), 20)
+        for page in found:
+            text = re.sub(r'^```.*?^```', '', page.read_text(), flags=re.M | re.S)
+            for target in re.findall(r'\]\(([^)#:]+)(?:#[^)]*)?\)', text):
+                self.assertTrue((page.parent / target).exists(), f'{page.relative_to(pages)}: {target}')
+
     def test_it_trains_and_plans_and_serves(self):
         examples = self.prefix / 'share/harmonics/examples'
         said = self.run_program('harmonics', 'train', examples / 'digits.harp', '--epochs', 1,
