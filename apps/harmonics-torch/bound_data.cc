@@ -63,12 +63,14 @@ HarmonicGraph resolve_graph(const HarmonicGraph& graph, const NamedSources& sour
 NamedSources with_checked_labels(const HarmonicGraph& graph, NamedSources sources) {
   for (const TrainingTap& tap : graph.taps()) {
     const auto target = sources.find(tap.target);
-    if (tap.loss != "cross_entropy" || target == sources.end()) continue;
+    const bool tokens = tap.loss == "next_token";
+    if ((tap.loss != "cross_entropy" && !tokens) || target == sources.end()) continue;
     if (is_floating(target->second->sample_spec().dtype)) continue;  // probabilities
     const Shape& prediction = graph.spec(tap.prediction).shape;
     if (prediction.empty()) continue;
     target->second =
-        std::make_shared<LabelProducer>(target->second, prediction.back(), tap.prediction);
+        std::make_shared<LabelProducer>(target->second, prediction.back(), tap.prediction,
+                                        tokens ? IgnoredLabels::kNegative : IgnoredLabels::kOne);
   }
   return sources;
 }

@@ -34,9 +34,8 @@ using NamedConsumers = std::map<std::string, ConsumerPtr, std::less<>>;
 NamedConsumers open_outputs(const HarmonicGraph& graph, const std::vector<Binding>& outputs) {
   NamedConsumers consumers;
   for (const Binding& output : outputs) {
-    const bool known = std::ranges::any_of(
-        graph.consumers(), [&](const ConsumerNode& node) { return node.name == output.name; });
-    if (!known) {
+    const auto node = std::ranges::find(graph.consumers(), output.name, &ConsumerNode::name);
+    if (node == graph.consumers().end()) {
       fail(ErrorCode::kNotFound, "--out {}: the graph has no such consumer; it has: {}",
            output.name, listed(graph.consumers(), &ConsumerNode::name));
     }
@@ -44,7 +43,10 @@ NamedConsumers open_outputs(const HarmonicGraph& graph, const std::vector<Bindin
       fail(ErrorCode::kInvalidArgument, "--out {}: '{}' is not of the form csv:PATH", output.name,
            output.spec);
     }
-    consumers[output.name] = std::make_shared<CsvConsumer>(output.spec.substr(kCsvScheme.size()));
+    CsvConsumerOptions options;
+    options.unequal_rows = !graph.named_extents(node->input).empty();
+    consumers[output.name] =
+        std::make_shared<CsvConsumer>(output.spec.substr(kCsvScheme.size()), std::move(options));
   }
   return consumers;
 }

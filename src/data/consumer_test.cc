@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 
+#include <harmonics/base/file.h>
 #include <harmonics/base/log.h>
 #include <harmonics/base/random.h>
 #include <harmonics/data/csv_consumer.h>
@@ -47,6 +48,21 @@ TEST(CsvConsumer, WritesRowsThatReadBackTheSame) {
   EXPECT_EQ(producer.next_rows(50, read.mutable_bytes()), 50);
   EXPECT_TRUE(std::ranges::equal(read.bytes(), batch.bytes()));
   EXPECT_EQ(files_in(folder), 1);
+}
+
+TEST(CsvConsumer, RowsMayBeUnequalWhereThatIsSaid) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "out.csv";
+  CsvConsumerOptions options;
+  options.unequal_rows = true;
+  CsvConsumer consumer(path, options);
+  consumer.push(Tensor::of<std::int64_t>({2, 1}, {1, 2}));
+  consumer.push(Tensor::of<std::int64_t>({1, 3}, {3, 4, 5}));
+  consumer.finish();
+  EXPECT_EQ(read_text_file(path, 100), "1\n2\n3,4,5\n");
+  options.header = {"a"};
+  EXPECT_THAT(error_of([&] { CsvConsumer refused(path, options); }),
+              HasSubstr("rows of unequal length have no header"));
 }
 
 TEST(CsvConsumer, HeaderAndDTypes) {

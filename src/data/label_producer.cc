@@ -28,8 +28,9 @@ bool holds_labels(DType dtype) {
 
 }  // namespace
 
-LabelProducer::LabelProducer(IndexedProducerPtr source, std::int64_t classes, std::string judge)
-    : source_(std::move(source)), classes_(classes), judge_(std::move(judge)) {
+LabelProducer::LabelProducer(IndexedProducerPtr source, std::int64_t classes, std::string judge,
+                             IgnoredLabels ignored)
+    : source_(std::move(source)), classes_(classes), judge_(std::move(judge)), ignored_(ignored) {
   if (source_ == nullptr) fail(ErrorCode::kInvalidArgument, "a LabelProducer needs a source");
   if (!holds_labels(source_->sample_spec().dtype)) {
     fail(ErrorCode::kInvalidArgument, "labels of {} are {}: whole numbers are needed", judge_,
@@ -49,7 +50,10 @@ void LabelProducer::read(std::span<const std::int64_t> rows, std::span<std::byte
   const std::size_t each = sample_bytes(sample_spec()) / dtype_size(dtype);
   for (std::size_t i = 0; i < rows.size() * each; ++i) {
     const std::int64_t label = whole_number(out.data() + i * dtype_size(dtype), dtype);
-    if ((label >= 0 && label < classes_) || label == kIgnoredLabel) continue;
+    if (label >= 0 ? label < classes_
+                   : label == kIgnoredLabel || ignored_ == IgnoredLabels::kNegative) {
+      continue;
+    }
     fail(ErrorCode::kOutOfRange, "{}: the label {} is none of the {} classes of '{}' (0 to {})",
          place_of(rows[i / each], i % each), label, classes_, judge_, classes_ - 1);
   }

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include <harmonics/base/error.h>
+#include <harmonics/data/batch_producer.h>
+#include <harmonics/data/label_producer.h>
 #include <harmonics/data/open_producer.h>
 
 #include <error_testing.h>
@@ -60,6 +62,31 @@ TEST_F(TextProducerTest, Columns) {
   EXPECT_THAT(values<std::int32_t>(spec + "&column=token_type_ids&dtype=int32&pad=max"),
               ElementsAre(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
   EXPECT_EQ(open(spec)->sample_spec(), (TensorSpec{{4}, DType::kInt64}));
+}
+
+TEST_F(TextProducerTest, LabelsPassOverWhatFillsUp) {
+  EXPECT_THAT(values<std::int64_t>("text:rows.jsonl?tokenizer=.&length=4&column=labels"),
+              ElementsAre(2, 4, 3, -100, 2, 4, 6, 3, 2, 3, -100, -100));
+}
+
+TEST_F(TextProducerTest, BatchesAreAsLongAsTheirLongestText) {
+  const std::string spec = "text:rows.jsonl?tokenizer=.&length=6";
+  const std::vector<std::int64_t> rows = {0, 1, 2};
+  EXPECT_TRUE(open(spec)->row_lengths(rows).empty());
+  for (const char* column : {"input_ids", "attention_mask", "labels"}) {
+    const IndexedProducerPtr producer = open(spec + "&pad=longest&column=" + column);
+    EXPECT_THAT(producer->row_lengths(rows), ElementsAre(3, 5, 2)) << column;
+    BatchProducer batches(producer, 2, BatchLength::kLongest);
+    EXPECT_EQ(batches.next()->shape(), Shape({2, 5})) << column;
+    EXPECT_EQ(batches.next()->shape(), Shape({1, 2})) << column;
+  }
+  // A wrong label is named by its line and token.
+  LabelProducer labels(open(spec + "&column=labels"), 6, "head", IgnoredLabels::kNegative);
+  std::vector<std::int64_t> row(6);
+  const std::int64_t second = 1;
+  EXPECT_THAT(
+      error_of([&] { labels.read(std::span(&second, 1), std::as_writable_bytes(std::span(row))); }),
+      HasSubstr("rows.jsonl' line 2, token 3: the label 6 is none of the 6 classes"));
 }
 
 TEST_F(TextProducerTest, LinesAndFields) {

@@ -67,6 +67,9 @@ struct CsvConsumer::Output {
 CsvConsumer::CsvConsumer(const std::filesystem::path& path, CsvConsumerOptions options)
     : output_(std::make_unique<Output>(path)), path_(path.string()), options_(std::move(options)) {
   if (options_.header.empty()) return;
+  if (options_.unequal_rows) {
+    fail(ErrorCode::kInvalidArgument, "'{}': rows of unequal length have no header", path_);
+  }
   width_ = std::ssize(options_.header);
   for (std::size_t i = 0; i < options_.header.size(); ++i) {
     if (i != 0) output_->text += options_.delimiter;
@@ -91,7 +94,7 @@ void CsvConsumer::push(const Tensor& batch) {
   const std::int64_t rows = batch.shape()[0];
   if (rows == 0) return;
   const std::int64_t width = batch.size() / rows;
-  if (width == 0 || (width_ >= 0 && width != width_)) {
+  if (width == 0 || (width_ >= 0 && width != width_ && !options_.unequal_rows)) {
     fail(ErrorCode::kInvalidArgument, "'{}': a row of {} values where the rows have {}", path_,
          width, width_ < 0 ? "at least one" : std::to_string(width_));
   }

@@ -7,7 +7,10 @@
 #include <filesystem>
 #include <limits>
 
+#include <harmonics/graph/harp.h>
 #include <harmonics/graph/zoo.h>
+#include <harmonics/runtime/safetensors.h>
+#include <harmonics/schedule/checkpoint.h>
 #include <harmonics/schedule/parameter_client.h>
 #include <harmonics/schedule/stage_row.h>
 
@@ -141,6 +144,48 @@ TEST_P(ServerOver, SynchronousWorkersLearnWhatOneProcessLearns) {
         << workers << " workers";
     server.wait_until_left(kPatience);
     EXPECT_EQ(server.stats().workers_lost, 0);
+  }
+}
+
+// What is frozen is no business of the server's, also where it comes from a file.
+TEST_P(ServerOver, FrozenLayersStayWithTheWorkers) {
+  const HarmonicGraph graph = parse_harp(R"(
+    producer x {6}; producer y {1} int64;
+    layer first linear(8, trainable=false); layer norm batch_norm(trainable=false);
+    layer second linear(8); layer last linear(4);
+    cycle { x -> first -> norm -(tanh)-> second -> last; last <-(cross_entropy)- y; })");
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "weights.safetensors";
+  RuntimeOptions other = worker_runtime();
+  other.seed = 99;
+  StageRow elsewhere({graph}, {other});
+  write_safetensors(file, {elsewhere.parameters(), {}}, false);
+  const NamedTensors start = trained_parameters(graph, worker_runtime(), file);
+  EXPECT_FALSE(start.contains("first.weight"));
+  EXPECT_FALSE(start.contains("norm.running_mean"));
+  ParameterServer server(start, somewhere(GetParam()), learning_server(2));
+  std::vector<NamedTensors> learnt(2);
+  std::vector<std::function<void()>> actions;
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    actions.push_back([&, i] {
+      ParameterWorker worker(graph, worker_runtime(),
+                             ParameterClient({server.place()}, worker_number(i)));
+      worker.load_weights(file);
+      for (std::int64_t version = worker.pull(); version < kSteps; version = worker.pull()) {
+        worker.push_share(batch_number(graph, version));
+      }
+      learnt[i] = worker.parameters();
+      worker.client().close();
+    });
+  }
+  EXPECT_THAT(at_the_same_time(actions), Each(""));
+  RuntimeOptions options = worker_runtime();
+  options.micro_batches = 2;
+  StageRow alone({graph}, {options});
+  load_weights(file, alone);
+  for (std::int64_t step = 0; step < kSteps; ++step) alone.train(batch_number(graph, step));
+  for (const NamedTensors& one : learnt) {
+    EXPECT_EQ(weights_digest(one), weights_digest(alone.parameters()));
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/runtime/devices.h>
+#include <harmonics/schedule/checkpoint.h>
 #include <harmonics/schedule/parameter_client.h>
 #include <harmonics/schedule/stage_row.h>
 
@@ -53,6 +54,10 @@ ParameterWorker::~ParameterWorker() = default;
 ParameterWorker::ParameterWorker(ParameterWorker&&) noexcept = default;
 ParameterWorker& ParameterWorker::operator=(ParameterWorker&&) noexcept = default;
 
+void ParameterWorker::load_weights(const std::filesystem::path& path) {
+  in_schedule::load_weights(path, state_->row);
+}
+
 std::int64_t ParameterWorker::pull() {
   state_->client.pull();
   Stage& stage = state_->row.stages().front();
@@ -84,8 +89,11 @@ TapReport ParameterWorker::push_batch(const NamedTensors& batch) {
 ParameterClient& ParameterWorker::client() { return state_->client; }
 NamedTensors ParameterWorker::parameters() const { return state_->row.parameters(); }
 
-NamedTensors trained_parameters(const HarmonicGraph& graph, const RuntimeOptions& options) {
-  const Stage stage(graph, options);
+NamedTensors trained_parameters(const HarmonicGraph& graph, const RuntimeOptions& options,
+                                const std::filesystem::path& weights) {
+  StageRow row({graph}, {options});
+  if (!weights.empty()) load_weights(weights, row);
+  const Stage& stage = row.stages().front();
   NamedTensors trained;
   for (const auto& [name, value] : stage->parameters()) trained.emplace(name, cpu_tensor(value));
   for (const auto& [name, buffer] : stage->buffers()) trained.erase(name);

@@ -15,6 +15,9 @@ struct CsvConsumerOptions {
   /// Names for the first line; none: no header. Quoted where needed.
   std::vector<std::string> header;
   char delimiter = ',';
+  /// Rows may differ in how many numbers they have, as batches of a named axis do; then without a
+  /// header.
+  bool unequal_rows = false;
 };
 
 /// Writes each sample of a batch as one row of numbers, in the shortest form that reads back to the
@@ -23,7 +26,7 @@ struct CsvConsumerOptions {
 /// limit.
 ///
 /// A path that cannot be written is an Error of the constructor; samples of another size than the
-/// first, and float16, bfloat16 or GPU tensors, are Errors of push.
+/// first (unless rows may be unequal), and float16, bfloat16 or GPU tensors, are Errors of push.
 class CsvConsumer final : public Consumer {
  public:
   explicit CsvConsumer(const std::filesystem::path& path, CsvConsumerOptions options = {});

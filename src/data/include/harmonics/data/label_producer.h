@@ -13,13 +13,17 @@ namespace harmonics::inline in_data {
 /// The label that losses pass over, as in PyTorch.
 inline constexpr std::int64_t kIgnoredLabel = -100;
 
-/// The samples of `source`, whole numbers from 0 to `classes` - 1 or kIgnoredLabel. Another one is
+/// Which labels below 0 a loss passes over: kIgnoredLabel, or all of them.
+enum class IgnoredLabels { kOne, kNegative };
+
+/// The samples of `source`, whole numbers from 0 to `classes` - 1 or ignored ones. Another one is
 /// an Error (kOutOfRange) that names its place in the source when it is read.
 class LabelProducer final : public IndexedProducer, public RowPlaces {
  public:
   /// A source of another kind of numbers than int64, int32, int8 or uint8 is an Error. `judge` is
   /// what has the classes, for messages.
-  LabelProducer(IndexedProducerPtr source, std::int64_t classes, std::string judge);
+  LabelProducer(IndexedProducerPtr source, std::int64_t classes, std::string judge,
+                IgnoredLabels ignored = IgnoredLabels::kOne);
 
   [[nodiscard]] TensorSpec sample_spec() const override { return source_->sample_spec(); }
   [[nodiscard]] std::int64_t row_count() const override { return source_->row_count(); }
@@ -34,6 +38,7 @@ class LabelProducer final : public IndexedProducer, public RowPlaces {
   const IndexedProducerPtr source_;
   const std::int64_t classes_;
   const std::string judge_;
+  const IgnoredLabels ignored_;
 };
 
 }  // namespace harmonics::inline in_data

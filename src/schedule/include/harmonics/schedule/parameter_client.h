@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <vector>
 
@@ -70,8 +71,9 @@ class ParameterClient {
   std::unique_ptr<State> state_;
 };
 
-/// Computes the gradients of a whole graph for parameter servers. One thread. Running statistics
-/// (batch norm) are each worker's own; the servers keep what is trained.
+/// Computes the gradients of a whole graph for parameter servers. One thread. The servers keep what
+/// is trained. Running statistics (batch norm) are each worker's own, and so are the parameters of
+/// frozen layers: those of the seed, or of the weights that each worker loads.
 class ParameterWorker {
  public:
   ParameterWorker(const HarmonicGraph& graph, const RuntimeOptions& options,
@@ -79,6 +81,9 @@ class ParameterWorker {
   ~ParameterWorker();
   ParameterWorker(ParameterWorker&&) noexcept;
   ParameterWorker& operator=(ParameterWorker&&) noexcept;
+
+  /// Takes weights from a file, as load_weights of checkpoint.h does: what is frozen keeps them.
+  void load_weights(const std::filesystem::path& path);
 
   /// Takes the next parameters over and gives their version: in synchronous mode the number of the
   /// batch that is due.
@@ -99,8 +104,9 @@ class ParameterWorker {
 };
 
 /// The start values of what a graph trains, for a server: those that every process has that is
-/// given the same seed.
+/// given the same seed, or, where `weights` names a file, the same weights.
 [[nodiscard]] NamedTensors trained_parameters(const HarmonicGraph& graph,
-                                              const RuntimeOptions& options);
+                                              const RuntimeOptions& options,
+                                              const std::filesystem::path& weights = {});
 
 }  // namespace harmonics::inline in_schedule
