@@ -134,6 +134,7 @@
 #include <harmonics/plan/inputs.h>
 #include <harmonics/plan/placement.h>
 #include <harmonics/plan/plan.h>
+#include <harmonics/plan/plan_file.h>
 #include <harmonics/plan/planner.h>
 #include <harmonics/plan/problem.h>
 #include <harmonics/plan/replan.h>

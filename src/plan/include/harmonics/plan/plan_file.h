@@ -1,0 +1,33 @@
+// A plan as whoever runs it is given it: the list alone, or the whole report.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <harmonics/plan/plan.h>
+
+namespace harmonics::inline in_plan {
+
+/// What a list does not say is empty or 0.
+struct PlanFile {
+  Plan plan;
+  std::string model = {};
+  std::int64_t batch_size = 0;
+  /// What was planned for each stage: seconds from one micro-batch to the next.
+  std::vector<double> periods_s = {};
+};
+
+/// Reads the list of docs/formats/plan.md, or the report that `harmonics plan --output json` and
+/// `sched-pipeline --report json` write. Errors are those of parse_plan, or say which member of the
+/// report is missing.
+[[nodiscard]] PlanFile parse_plan_file(std::string_view text, std::string_view name);
+
+/// Where hosts are reached, "address:port" by host: a YAML map of names to texts. Anything else is
+/// an Error with file and line.
+using HostAddresses = std::map<std::string, std::string, std::less<>>;
+[[nodiscard]] HostAddresses parse_host_addresses(std::string_view text, std::string_view name);
+
+}  // namespace harmonics::inline in_plan

@@ -1,0 +1,72 @@
+#include <harmonics/plan/plan_file.h>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/json.h>
+#include <harmonics/yaml/yaml_text.h>
+
+#include "planner_file.h"
+
+namespace harmonics::inline in_plan {
+namespace {
+
+bool is_report(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && text[first] == '{';
+}
+
+// The stages of a report as the lines of a list, so that both are held to the same rules.
+std::string listed_stages(const Json& report) {
+  std::string text;
+  for (const Json& stage : report.at("stages").as_array()) {
+    const Json::Array& layers = stage.at("layers").as_array();
+    if (layers.size() != 2) {
+      fail(ErrorCode::kInvalidArgument, "'layers' of a stage must be [first, last]");
+    }
+    for (const Json& host : stage.at("hosts").as_array()) {
+      text += format("- {}: [{}, {}]\n", yaml_name(host.as_string()), layers[0].as_integer(),
+                     layers[1].as_integer());
+    }
+  }
+  return text.empty() ? "[]\n" : text;
+}
+
+}  // namespace
+
+PlanFile parse_plan_file(std::string_view text, std::string_view name) {
+  PlanFile file;
+  if (!is_report(text)) {
+    file.plan = parse_plan(text, name);
+    return file;
+  }
+  std::string list;
+  try {
+    const Json report = Json::parse(text, name);
+    file.model = report.at("model").as_string();
+    file.batch_size = report.at("batch_size").as_integer();
+    for (const Json& stage : report.at("stages").as_array()) {
+      file.periods_s.push_back(stage.at("period_s").as_number());
+    }
+    list = listed_stages(report);
+  } catch (const Error& error) {
+    fail(ErrorCode::kInvalidArgument, "{} is no report of a plan: {}", name,
+         std::string_view(error.what()));
+  }
+  file.plan = parse_plan(list, name);
+  return file;
+}
+
+HostAddresses parse_host_addresses(std::string_view text, std::string_view name) {
+  const YamlNode root = parse_planner_file(text, name);
+  const YamlValue top(root, name, "");
+  top.expect_map();
+  HostAddresses addresses;
+  const std::vector<YamlValue> values = top.entries();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::string& address = values[i].text();
+    if (address.find(':') == std::string::npos) values[i].broken("must be 'ADDRESS:PORT'");
+    addresses.emplace(top.keys()[i], address);
+  }
+  return addresses;
+}
+
+}  // namespace harmonics::inline in_plan
