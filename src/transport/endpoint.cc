@@ -15,13 +15,25 @@ namespace {
 // A connection counts as cut after this many periods without a sign of life.
 constexpr int kSilentBeats = 3;
 
-// Once for each address: whoever can reach it and knows the names can be the other end.
+// Whoever can reach it and knows the names can be the other end. An authority makes the listening
+// end ask for a certificate.
+bool is_open_door(const SocketAddress& address, const TransportOptions& options) {
+  return !address.is_loopback() && options.token.empty() && options.tls.authority_file.empty();
+}
+
+void refuse_open_door(const SocketAddress& address, const RemoteBinding& binding,
+                      const TransportOptions& options) {
+  if (!options.needs_secret || !is_open_door(address, options)) return;
+  fail(ErrorCode::kFailedPrecondition,
+       "boundary '{}': {} is within reach of other machines, and whoever reaches it could take the "
+       "place of another part: give all parts the same token (--token-file)",
+       binding.name, address.text());
+}
+
+// Once for each address.
 void warn_of_open_door(const SocketAddress& address, const TransportOptions& options) {
   constexpr std::size_t kMostRemembered = 1024;
-  // An authority makes the listening end ask for a certificate.
-  if (address.is_loopback() || !options.token.empty() || !options.tls.authority_file.empty()) {
-    return;
-  }
+  if (!is_open_door(address, options)) return;
   static std::mutex mutex;
   static std::set<std::string> warned;
   const std::lock_guard lock(mutex);
@@ -54,6 +66,7 @@ std::vector<SocketAddress> addresses_of(const RemoteBinding& binding) {
 TransportPtr listen_or_connect(const SocketAddress& address, bool must_listen,
                                const RemoteBinding& binding, const TransportOptions& options,
                                Route route) {
+  refuse_open_door(address, binding, options);
   if (ListenerPtr listener = route.open_listener(address, options)) {
     Route listening = route;
     RemoteBinding bound = binding;

@@ -78,6 +78,23 @@ TEST(OpenDoor, ListeningBeyondThisMachineWithoutATokenIsSaidOnce) {
   EXPECT_EQ(std::ranges::count_if(lines, is_warning), 1);
 }
 
+TEST(OpenDoor, WhereASecretIsNeededItIsRefused) {
+  TransportOptions options;
+  options.needs_secret = true;
+  RemoteBinding binding{"x", "192.0.2.1", 0};
+  binding.listen = true;
+  try {
+    static_cast<void>(make_transport(binding, options));
+    FAIL() << "it listens";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+    EXPECT_THAT(error.what(), HasSubstr("--token-file"));
+  }
+  const TransportPtr near = make_transport({"x", "127.0.0.1", 0}, options);
+  options.token = "0f1e2d3c4b5a69788796a5b4c3d2e1f0";
+  const TransportPtr guarded = make_transport(binding, options);
+}
+
 TEST(OpenDoor, WithATokenOrOnThisMachineAloneNothingIsSaid) {
   const LogCapture capture;
   TransportOptions options;

@@ -117,6 +117,9 @@ struct TransportOptions {
   /// One that is easily guessed (see docs/guides/transports.md) is an Error of make_transport.
   std::string token = {};
   TlsOptions tls = {};
+  /// To listen beyond this machine without a token and without asking for certificates is an Error
+  /// (kFailedPrecondition); otherwise it is a warning.
+  bool needs_secret = false;
   /// What this end lets the other have in flight. Shared memory takes at most 64 messages of it.
   Window window = {};
   /// A sign of life is sent this often; after three silent periods a connection counts as cut.
