@@ -198,6 +198,7 @@
 #include <harmonics/schedule/signed_weights.h>
 #include <harmonics/schedule/stage_custody.h>
 #include <harmonics/schedule/stage_row.h>
+#include <harmonics/schedule/stream.h>
 #include <harmonics/schedule/throughput.h>
 #include <harmonics/schedule/trainer.h>
 #endif

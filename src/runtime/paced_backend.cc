@@ -63,13 +63,14 @@ class PacedBackend final : public StageBackend {
   std::vector<std::string> fallbacks() const override { return backend_->fallbacks(); }
 
   NamedTensors infer(const NamedTensors& inputs) override {
-    return paced([&] { return backend_->infer(inputs); });
+    return traced([&] { return backend_->infer(inputs); });
   }
   NamedTensors evaluate(const NamedTensors& inputs, TapReport& report) override {
-    return paced([&] { return backend_->evaluate(inputs, report); });
+    return traced([&] { return backend_->evaluate(inputs, report); });
   }
   NamedTensors forward(const MicroBatch& batch, const NamedTensors& inputs,
                        TapReport& report) override {
+    learns_ = true;
     const double begin = wall_seconds();
     NamedTensors outputs = paced([&] { return backend_->forward(batch, inputs, report); });
     if (trace_.wanted()) trace_.add("forward", batch, begin, wall_seconds());
@@ -106,6 +107,18 @@ class PacedBackend final : public StageBackend {
   void set_buffers(const NamedTensors& values) override { backend_->set_buffers(values); }
 
  private:
+  // A batch that is only computed: they are counted here. Evaluations between the steps of a
+  // training are no part of its pipeline.
+  template <typename Work>
+  NamedTensors traced(const Work& work) {
+    const double begin = wall_seconds();
+    NamedTensors outputs = paced(work);
+    if (learns_) return outputs;
+    if (trace_.wanted()) trace_.add("forward", {computed_, 0, 0, 0}, begin, wall_seconds());
+    ++computed_;
+    return outputs;
+  }
+
   template <typename Work>
   NamedTensors paced(const Work& work) const {
     const SteadyTime begin = std::chrono::steady_clock::now();
@@ -120,6 +133,8 @@ class PacedBackend final : public StageBackend {
   const std::unique_ptr<StageBackend> backend_;
   const double slowdown_;
   PassTrace trace_;
+  bool learns_ = false;
+  std::uint64_t computed_ = 0;
 };
 
 }  // namespace

@@ -11,8 +11,9 @@ namespace harmonics::inline in_runtime {
 /// How many times as long every pass takes; for trying out plans on machines that are all alike.
 inline constexpr const char* kSlowdownVariable = "HARMONICS_SLOWDOWN";
 inline constexpr double kMaxSlowdown = 1000;
-/// A file to which every pass of training is appended as a line of JSON: {"pass": "forward",
-/// "step": 7, "micro_batch": 0, "begin": 1.5, "end": 1.6}, in seconds since 1970.
+/// A file to which every pass is appended as a line of JSON: {"pass": "forward", "step": 7,
+/// "micro_batch": 0, "begin": 1.5, "end": 1.6}, in seconds since 1970. Batches of a
+/// stage that only computes count from 0.
 inline constexpr const char* kPassTraceVariable = "HARMONICS_PASS_TRACE";
 /// Passes that a trace holds at most; later ones are not written.
 inline constexpr std::int64_t kMaxTracedPasses = 200'000;

@@ -5,6 +5,7 @@
 #include <exception>
 #include <utility>
 
+#include <harmonics/base/clock.h>
 #include <harmonics/base/error.h>
 
 namespace harmonics::inline in_schedule {
@@ -53,6 +54,25 @@ class SequentialRunner final : public BatchRunner {
     }
   }
 };
+
+// The next batch of the data of all parts; nothing once it has ended.
+std::optional<NamedTensors> next_of_all(const std::vector<StreamFeed>& feeds) {
+  NamedTensors batch;
+  std::size_t read = 0;
+  std::size_t ended = 0;
+  for (const StreamFeed& feed : feeds) {
+    if (!feed) continue;
+    std::optional<NamedTensors> some = feed();
+    ++(some ? read : ended);
+    if (some) batch.merge(*some);
+  }
+  if (read > 0 && ended > 0) {
+    fail(ErrorCode::kInvalidArgument,
+         "the data of some producers ended before that of others: all must be equally long");
+  }
+  if (read == 0) return std::nullopt;
+  return batch;
+}
 
 }  // namespace
 
@@ -111,6 +131,35 @@ std::vector<Computed> BatchRunner::compute(std::span<Stage> stages,
     }
   }
   return all;
+}
+
+StreamOutcome BatchRunner::stream(std::span<Stage> stages, const StreamWork& work) {
+  StreamOutcome outcome;
+  PartFlow flow;
+  flow.part = stages.front()->graph().name();
+  const SteadyClock clock;
+  Nanoseconds first_done{};
+  for (std::int64_t number = work.first_batch;; ++number) {
+    const Nanoseconds begun = clock.now();
+    outcome.interrupted = work.stop_wished();
+    std::optional<NamedTensors> data;
+    if (!outcome.interrupted) data = next_of_all(work.feeds);
+    const Nanoseconds fed = clock.now();
+    flow.for_input += fed - begun;
+    if (!data) break;
+    Computed computed = std::move(compute(stages, {&*data, 1}, work.measure).front());
+    const Nanoseconds done = clock.now();
+    flow.busy += done - fed;
+    if (flow.batches == 0) first_done = done;
+    ++flow.batches;
+    if (flow.batches > 1) flow.period = (done - first_done) / (flow.batches - 1);
+    work.sink->give(
+        stages.size() - 1,
+        {number, batch_rows(*data), std::move(computed.outputs), std::move(computed.taps)}, {});
+    flow.for_room += clock.now() - done;
+  }
+  outcome.parts.push_back(std::move(flow));
+  return outcome;
 }
 
 std::unique_ptr<BatchRunner> make_sequential_runner() {

@@ -1,5 +1,7 @@
 #include "fit_terms.h"
 
+#include <algorithm>
+
 #include <harmonics/base/error.h>
 
 namespace harmonics::inline in_schedule {
@@ -17,6 +19,15 @@ void join_terms(FitTerms& terms, const FitTerms& other, std::string_view part) {
        other.save_every_epochs);
   terms.epochs_are_steps = terms.epochs_are_steps || other.epochs_are_steps;
   terms.evaluates = terms.evaluates || other.evaluates;
+}
+
+void join_terms(StreamTerms& terms, const StreamTerms& other) {
+  terms.delivered = std::min(terms.delivered, other.delivered);
+  if (terms.in_flight == 0 || other.in_flight == 0) {
+    terms.in_flight = std::max(terms.in_flight, other.in_flight);
+  } else {
+    terms.in_flight = std::min(terms.in_flight, other.in_flight);
+  }
 }
 
 }  // namespace harmonics::inline in_schedule

@@ -21,6 +21,11 @@ NamedTensors Learner::infer(const NamedTensors& inputs) {
   return guarded([&](Trainer& trainer) { return std::move(trainer.infer({&inputs, 1}).front()); });
 }
 
+StreamReport Learner::stream(const NamedProducers& producers, const NamedConsumers& consumers,
+                             const StreamOptions& options) {
+  return guarded([&](Trainer& trainer) { return trainer.stream(producers, consumers, options); });
+}
+
 void Learner::save_checkpoint(const std::filesystem::path& path) const { trainer().save(path); }
 void Learner::load_checkpoint(const std::filesystem::path& path) { trainer().load(path); }
 

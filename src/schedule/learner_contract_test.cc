@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <harmonics/data/memory_consumer.h>
 #include <harmonics/graph/zoo.h>
 #include <harmonics/schedule/cycle_runtime.h>
 #include <harmonics/schedule/distributed_scheduler.h>
@@ -136,6 +137,29 @@ TEST_P(LearnerContract, InfersAndEvaluatesLikeAnother) {
   NamedTensors inputs;
   for (const auto& [name, producer] : data()) inputs[name] = *producer->next();
   EXPECT_EQ(weights_digest(fresh->infer(inputs)), weights_digest(alone.infer(inputs)));
+}
+
+TEST_P(LearnerContract, StreamsWhatAnotherInfers) {
+  const auto learner = made();
+  CycleRuntime alone(graph_, sliced());
+  NamedConsumers consumers;
+  std::map<std::string, std::shared_ptr<MemoryConsumer>> kept;
+  for (const ConsumerNode& node : graph_.consumers()) {
+    consumers[node.name] = kept[node.name] = std::make_shared<MemoryConsumer>();
+  }
+  const StreamReport report = learner->stream(data(), consumers);
+  EXPECT_EQ(report.rows, kTestRows);
+  NamedTensors inputs;
+  const NamedProducers again = data();
+  for (const auto& [name, producer] : again) producer->begin_epoch({sliced().seed, 0});
+  for (std::size_t batch = 0; batch < 6; ++batch) {
+    for (const auto& [name, producer] : again) inputs[name] = *producer->next();
+    for (const auto& [name, expected] : alone.infer(inputs)) {
+      ASSERT_EQ(kept.at(name)->batches().size(), 6u);
+      EXPECT_EQ(weights_digest({{name, kept.at(name)->batches()[batch]}}),
+                weights_digest({{name, expected}}));
+    }
+  }
 }
 
 TEST_P(LearnerContract, WhatCannotBeBoundIsAnError) {

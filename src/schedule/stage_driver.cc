@@ -53,14 +53,24 @@ SliceResults StageDriver::compute(const SlicedBatch& batches, bool measure,
   if (custody_ != nullptr) custody_->begin_batch(stage_, batches.micro_batches.front().step);
   for (const MicroBatch& batch : batches.micro_batches) {
     if (stop.stop_requested()) break;
-    const NamedTensors inputs = inputs_of(batch, batches.slices[batch.index]);
     TapReport& taps = results.taps.emplace_back();
-    NamedTensors outputs = measure ? stage_->evaluate(inputs, taps) : stage_->infer(inputs);
-    hand_on(batch, outputs, encode(BatchHead{batch.batch_samples, 1, ends_after_.load()}));
+    NamedTensors outputs =
+        compute_one(batch, batches.slices[batch.index], measure ? &taps : nullptr);
+    hand_on_one(batch, outputs);
     results.outputs.push_back(std::move(outputs));
   }
   end_batch(results, stop);
   return results;
+}
+
+NamedTensors StageDriver::compute_one(const MicroBatch& batch, const NamedTensors& data,
+                                      TapReport* taps) {
+  const NamedTensors inputs = inputs_of(batch, data);
+  return taps == nullptr ? stage_->infer(inputs) : stage_->evaluate(inputs, *taps);
+}
+
+void StageDriver::hand_on_one(const MicroBatch& batch, NamedTensors& outputs) {
+  hand_on(batch, outputs, encode(BatchHead{batch.batch_samples, 1, ends_after_.load()}));
 }
 
 NamedTensors StageDriver::inputs_of(const MicroBatch& micro_batch, const NamedTensors& data) {

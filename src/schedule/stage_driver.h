@@ -55,6 +55,18 @@ class StageDriver {
   [[nodiscard]] SliceResults compute(const SlicedBatch& batches, bool measure,
                                      const std::stop_token& stop);
 
+  // One batch in evaluation mode, step by step: what `compute` makes of each.
+
+  /// `taps` is null where they are not measured.
+  [[nodiscard]] NamedTensors compute_one(const MicroBatch& batch, const NamedTensors& data,
+                                         TapReport* taps);
+  /// Sends what leaves over a boundary, which then is no output any more.
+  void hand_on_one(const MicroBatch& batch, NamedTensors& outputs);
+  [[nodiscard]] StageEnds& ends() { return ends_; }
+  [[nodiscard]] const Stage& stage() const { return stage_; }
+  [[nodiscard]] StageCustody* custody() { return custody_; }
+  [[nodiscard]] Nanoseconds patience() const { return patience_; }
+
  private:
   [[nodiscard]] NamedTensors inputs_of(const MicroBatch& micro_batch, const NamedTensors& data);
   void hand_on(const MicroBatch& micro_batch, NamedTensors& outputs, const Bytes& head);

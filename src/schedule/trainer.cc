@@ -67,24 +67,27 @@ void Trainer::bind_producer(const std::string& name, ProducerPtr producer) {
   producers_.emplace(name, std::move(producer));
 }
 
-void Trainer::bind_consumer(const std::string& name, ConsumerPtr consumer) {
-  bool known = false;
-  for (const ConsumerNode& node : row_.consumers()) known |= node.name == name;
-  if (!known) {
-    fail(ErrorCode::kNotFound, "the graph has no consumer '{}'; it has: {}", name,
-         listed(row_.consumers(), &ConsumerNode::name));
+void Trainer::check_consumer(const std::string& name) const {
+  for (const ConsumerNode& node : row_.consumers()) {
+    if (node.name == name) return;
   }
+  fail(ErrorCode::kNotFound, "the graph has no consumer '{}'; it has: {}", name,
+       listed(row_.consumers(), &ConsumerNode::name));
+}
+
+void Trainer::bind_consumer(const std::string& name, ConsumerPtr consumer) {
+  check_consumer(name);
   if (!consumers_.emplace(name, std::move(consumer)).second) {
     fail(ErrorCode::kAlreadyExists, "consumer '{}' is bound already", name);
   }
 }
 
-void Trainer::check_bindings(const NamedProducers& producers) const {
+void Trainer::check_bindings(const NamedProducers& producers, bool needs_targets) const {
   const std::pair<const std::string, ProducerPtr>* first = nullptr;
   for (const ProducerNode& node : row_.producers()) {
     const auto bound = producers.find(node.name);
     if (bound == producers.end()) {
-      if (!row_.learns() && row_.is_target_only(node.name)) continue;
+      if (!needs_targets && row_.is_target_only(node.name)) continue;
       fail(ErrorCode::kFailedPrecondition, "producer '{}' has no data: bind it (the graph has: {})",
            node.name, listed(row_.producers(), &ProducerNode::name));
     }
@@ -107,7 +110,7 @@ void Trainer::check_bindings(const NamedProducers& producers) const {
 }
 
 void Trainer::begin_epoch() {
-  check_bindings(producers_);
+  check_bindings(producers_, row_.learns());
   const SampleOrder order{seed_, static_cast<std::uint64_t>(progress_.epochs_done)};
   for (const auto& [name, producer] : producers_) {
     const auto restored = progress_.positions.find(name);
@@ -327,7 +330,7 @@ FitReport Trainer::fit(std::int64_t epochs, const FitOptions& options) {
 }
 
 Evaluation Trainer::evaluate(const NamedProducers& producers) {
-  check_bindings(producers);
+  check_bindings(producers, row_.learns());
   for (const auto& [name, producer] : producers) producer->begin_epoch({seed_, 0});
   RunAgreement& agreement = row_.agreement();
   Evaluation evaluation;

@@ -162,4 +162,10 @@ std::size_t PartMap::depth_of(const PartRecord& record) const {
   return depth(static_cast<std::size_t>(own - parts_.begin()));
 }
 
+std::size_t PartMap::span_of(const std::string& boundary) const {
+  const PartRecord& sender = parts_[senders_.at(boundary).part];
+  const PartRecord& receiver = parts_[receivers_.at(boundary).part];
+  return depth_of(sender) - depth_of(receiver);
+}
+
 }  // namespace harmonics::inline in_schedule

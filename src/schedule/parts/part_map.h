@@ -40,6 +40,8 @@ class PartMap {
   /// Parts on the longest way from the one that owns these boundaries to a last one, both included.
   /// A way that comes back to where it began is an Error.
   [[nodiscard]] std::size_t depth_of(const PartRecord& record) const;
+  /// How many parts further on a boundary leads; 1: to the next one.
+  [[nodiscard]] std::size_t span_of(const std::string& boundary) const;
 
  private:
   void check_settings(const PartRecord& record) const;

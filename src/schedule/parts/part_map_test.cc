@@ -49,6 +49,8 @@ TEST(PartMap, ClosesOnlyWhenNothingIsMissing) {
   EXPECT_EQ(map.depth_of(kA), 3u);
   EXPECT_EQ(map.depth_of(kB), 2u);
   EXPECT_EQ(map.depth_of(kC), 1u);
+  EXPECT_EQ(map.span_of("ab"), 1u);
+  EXPECT_EQ(map.span_of("ac"), 2u);
   EXPECT_FALSE(map.learns());
 }
 

@@ -13,6 +13,8 @@
 #include <harmonics/schedule/secure_run.h>
 #include <harmonics/transport/bus.h>
 
+#include "part_stream.h"
+
 namespace harmonics::inline in_schedule {
 namespace {
 
@@ -148,17 +150,56 @@ std::size_t PipelineRunner::batches_ahead() const {
 
 std::optional<std::vector<SliceResults>> PipelineRunner::drive_all(std::span<Stage> stages,
                                                                    const Drive& drive) {
+  std::vector<SliceResults> results(stages.size());
+  const auto work = [&](std::size_t part, StageDriver& driver, const std::stop_token& stop) {
+    results[part] = drive(part, driver, stop);
+    return results[part].finite;
+  };
+  if (!drive_each(stages, work)) return std::nullopt;
+  return results;
+}
+
+StreamOutcome PipelineRunner::stream(std::span<Stage> stages, const StreamWork& work) {
+  StreamOutcome outcome;
+  outcome.parts.resize(stages.size());
+  std::atomic<bool> interrupted = false;
+  const std::uint64_t base = computed_;
+  static_cast<void>(
+      drive_each(stages, [&](std::size_t part, StageDriver& driver, const std::stop_token& stop) {
+        std::map<std::string, std::size_t, std::less<>> rooms;
+        for (const auto& [name, end] : driver.ends().leaving) {
+          rooms.emplace(name, work.share * span_of(part, name));
+        }
+        PartStream one(driver, work, {part, base, std::move(rooms)});
+        outcome.parts[part] = one.run(stop);
+        if (one.interrupted()) interrupted = true;
+        return true;
+      }));
+  for (const PartFlow& flow : outcome.parts) {
+    computed_ = std::max(computed_, base + static_cast<std::uint64_t>(flow.batches));
+  }
+  outcome.interrupted = interrupted;
+  return outcome;
+}
+
+std::size_t PipelineRunner::span_of(std::size_t part, const std::string& leaving) const {
+  const auto outside = places_[part].spans.find(leaving);
+  if (outside != places_[part].spans.end()) return outside->second;
+  const auto inside = std::ranges::find(boundaries_, leaving, &RowBoundary::name);
+  if (inside == boundaries_.end()) return 1;
+  return std::max<std::size_t>(1, places_[part].depth - places_[inside->to].depth);
+}
+
+bool PipelineRunner::drive_each(std::span<Stage> stages, const Work& work) {
   if (secure_ != nullptr) secure_->begin();
   if (broken_) connect();
   FirstStop first;
   std::stop_source stop;
-  std::vector<SliceResults> results(stages.size());
   for_each(stages, [&](std::size_t part, Stage& stage) {
     try {
       StageCustody* const custody = secure_ == nullptr ? nullptr : &secure_->part(part);
       StageDriver driver(stage, ends_[part], options_.deadline, ends_after_, custody);
-      results[part] = drive(part, driver, stop.get_token());
-      if (!results[part].finite) first.note(part, nullptr);
+      if (!work(part, driver, stop.get_token())) first.note(part, nullptr);
     } catch (...) {
       first.note(part, std::current_exception());
     }
@@ -166,10 +207,10 @@ std::optional<std::vector<SliceResults>> PipelineRunner::drive_all(std::span<Sta
     if (first.noted() && stop.request_stop()) hang_up();
   });
   const auto& cause = first.cause();
-  if (!cause) return results;
+  if (!cause) return true;
   broken_ = true;
   if (secure_ != nullptr) secure_->spoil(cause_text(*cause));
-  if (cause->error == nullptr) return std::nullopt;
+  if (cause->error == nullptr) return false;
   rethrow_for_part(cause->error, cause->part, stages.size(), stages[cause->part]->graph());
 }
 

@@ -22,6 +22,8 @@ struct PartPlace {
   std::size_t depth = 1;
   /// Boundaries to parts that are elsewhere.
   StageEnds outside;
+  /// How many parts further on each of those leads that leave.
+  std::map<std::string, std::size_t, std::less<>> spans = {};
 };
 
 /// Boundaries between the parts here are buses. An Error or a loss that is not finite in one part
@@ -42,6 +44,8 @@ class PipelineRunner final : public BatchRunner {
   /// The same for batches whose numbers are known.
   [[nodiscard]] std::vector<Computed> compute(std::span<Stage> stages, const SlicedBatch& batches,
                                               bool measure);
+  [[nodiscard]] StreamOutcome stream(std::span<Stage> stages, const StreamWork& work) override;
+  [[nodiscard]] bool streams_whole() const override { return false; }
   [[nodiscard]] std::size_t batches_ahead() const override;
   void for_each(std::span<Stage> stages,
                 const std::function<void(std::size_t, Stage&)>& visit) override;
@@ -51,10 +55,15 @@ class PipelineRunner final : public BatchRunner {
   [[nodiscard]] std::atomic<std::uint64_t>& ends_after() { return ends_after_; }
 
  private:
+  using Work = std::function<bool(std::size_t part, StageDriver&, const std::stop_token&)>;
   using Drive = std::function<SliceResults(std::size_t part, StageDriver&, const std::stop_token&)>;
+  /// Calls `work` for every part at the same time. False when one of them said so: a loss was not
+  /// finite.
+  [[nodiscard]] bool drive_each(std::span<Stage> stages, const Work& work);
   /// What the parts' drivers gave, or nothing when a loss was not finite.
   [[nodiscard]] std::optional<std::vector<SliceResults>> drive_all(std::span<Stage> stages,
                                                                    const Drive& drive);
+  [[nodiscard]] std::size_t span_of(std::size_t part, const std::string& leaving) const;
   void check_gradient_slots(const StageRow& row) const;
   void connect();
   void hang_up();

@@ -101,7 +101,9 @@ std::vector<PartPlace> RemoteAgreement::places() const {
     }
     for (const BoundaryEnd& end : record.leaving) {
       const auto link = peers_.ends().leaving.find(end.name);
-      if (link != peers_.ends().leaving.end()) place.outside.leaving.insert(*link);
+      if (link == peers_.ends().leaving.end()) continue;
+      place.outside.leaving.insert(*link);
+      place.spans.emplace(end.name, map_->span_of(end.name));
     }
   }
   return places;
@@ -236,6 +238,16 @@ FitTerms RemoteAgreement::agree(const FitTerms& own, std::uint64_t step) {
     join_terms(terms, decode_fit_terms(std::string_view(text).substr(mark_.size())),
                title_of(home));
   }
+  return terms;
+}
+
+StreamTerms RemoteAgreement::agree(const StreamTerms& own, std::uint64_t step) {
+  meet(step);
+  StreamTerms terms = own;
+  for (const auto& [home, text] : gather(Topic::kStream, encode(own), step)) {
+    join_terms(terms, decode_stream_terms(text));
+  }
+  terms.parts = map_->parts().size();
   return terms;
 }
 

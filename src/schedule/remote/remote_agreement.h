@@ -38,6 +38,7 @@ class RemoteAgreement final : public RunAgreement {
   [[nodiscard]] bool paces_epochs() const override { return !fed_.empty(); }
 
   [[nodiscard]] FitTerms agree(const FitTerms& own, std::uint64_t step) override;
+  [[nodiscard]] StreamTerms agree(const StreamTerms& own, std::uint64_t step) override;
   [[nodiscard]] TapReport all_taps(const TapReport& own, std::uint64_t step) override;
   [[nodiscard]] bool ends_after(std::uint64_t steps, bool wished) override;
   /// A file of this process, and the manifest once all processes have theirs.

@@ -29,6 +29,10 @@ class RemoteRunner final : public BatchRunner {
   [[nodiscard]] std::vector<Computed> compute(std::span<Stage> stages,
                                               std::span<const NamedTensors> batches,
                                               bool measure) override;
+  [[nodiscard]] StreamOutcome stream(std::span<Stage> stages, const StreamWork& work) override {
+    return agreement_.pipeline().stream(stages, work);
+  }
+  [[nodiscard]] bool streams_whole() const override { return false; }
 
  private:
   RemoteAgreement& agreement_;

@@ -9,8 +9,9 @@
 namespace harmonics::inline in_schedule {
 namespace {
 
-constexpr std::array<std::string_view, 7> kTopicNames = {
-    "meeting", "terms", "square sums", "taps", "checkpoint", "checkpoint done", "resume",
+constexpr std::array<std::string_view, 9> kTopicNames = {
+    "meeting",         "terms",  "square sums", "taps",   "checkpoint",
+    "checkpoint done", "resume", "stream",      "credit",
 };
 constexpr int kRoundBits = 24;
 
@@ -67,6 +68,15 @@ constexpr auto kTermFields = [](auto& a, auto& terms) {
   a.number(terms.save_every_epochs);
 };
 
+constexpr auto kStreamFields = [](auto& a, auto& terms) {
+  a.number(terms.delivered);
+  a.number(terms.in_flight);
+  a.number(terms.parts);
+  a.check(terms.delivered >= 0 && terms.in_flight <= kMaxBatchesInFlight && terms.parts >= 1 &&
+              terms.parts <= kMaxRemoteParts,
+          "a stream has parts, begins with one of its batches and bounds those in flight");
+};
+
 constexpr auto kTapFields = [](auto& a, auto& taps) {
   a.number(taps.loss_sum);
   a.number(taps.judged);
@@ -120,6 +130,14 @@ Message notice_message(const Notice& notice, const NoticeTag& tag) {
   return {MessageKind::kControl, tag.step, number, std::move(tensor), {}};
 }
 
+Message credit_message(std::uint64_t step) {
+  return {MessageKind::kControl,
+          step,
+          static_cast<std::uint32_t>(Topic::kCredit) << kRoundBits,
+          {},
+          {}};
+}
+
 NoticeTag tag_of(const Message& message) {
   return {static_cast<Topic>(message.micro_batch >> kRoundBits), message.step,
           message.micro_batch & ((1u << kRoundBits) - 1)};
@@ -143,6 +161,12 @@ std::string encode(const FitTerms& terms) { return text_of(write_fields(terms, k
 
 FitTerms decode_fit_terms(std::string_view text) {
   return read_fields<FitTerms>(bytes_of(text), "terms of a fit", kTermFields);
+}
+
+std::string encode(const StreamTerms& terms) { return text_of(write_fields(terms, kStreamFields)); }
+
+StreamTerms decode_stream_terms(std::string_view text) {
+  return read_fields<StreamTerms>(bytes_of(text), "terms of a stream", kStreamFields);
 }
 
 std::string encode(const TapReport& taps) { return text_of(write_fields(taps, kTapFields)); }

@@ -54,6 +54,8 @@ enum class Topic : std::uint8_t {
   kCheckpoint = 4,
   kCheckpointDone = 5,
   kResume = 6,
+  kStream = 7,
+  kCredit = 8,
 };
 [[nodiscard]] std::string_view topic_name(Topic topic);
 
@@ -71,6 +73,9 @@ struct NoticeTag {
 [[nodiscard]] Message notice_message(const Notice& notice, const NoticeTag& tag);
 [[nodiscard]] NoticeTag tag_of(const Message& message);
 [[nodiscard]] Notice decode_notice(const Message& message);
+
+/// A control message without a notice: the part that sends it is done with a batch of a stream.
+[[nodiscard]] Message credit_message(std::uint64_t step);
 
 /// This part's end of a boundary, and how many gradients come back over it per micro-batch.
 struct BoundaryEnd {
@@ -106,6 +111,8 @@ struct PartRecord {
 // Of all decoders here and below: bytes that are no such record are an Error (kDataLoss).
 [[nodiscard]] std::string encode(const FitTerms& terms);
 [[nodiscard]] FitTerms decode_fit_terms(std::string_view text);
+[[nodiscard]] std::string encode(const StreamTerms& terms);
+[[nodiscard]] StreamTerms decode_stream_terms(std::string_view text);
 [[nodiscard]] std::string encode(const TapReport& taps);
 [[nodiscard]] TapReport decode_tap_report(std::string_view text);
 

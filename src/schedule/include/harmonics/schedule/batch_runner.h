@@ -8,11 +8,14 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
 #include <harmonics/runtime/stage.h>
+#include <harmonics/schedule/stream.h>
 
 namespace harmonics::inline in_schedule {
 
@@ -58,6 +61,38 @@ struct Computed {
   TapReport taps;
 };
 
+/// The data that one part of a stream reads: the next batch in the declared shapes, nothing at the
+/// end. Empty for a part without data of its own.
+using StreamFeed = std::function<std::optional<NamedTensors>()>;
+
+/// Where a part puts what it has made of a batch. Waits while others are far behind, up to
+/// `deadline`. Any thread.
+class StreamSink {
+ public:
+  virtual ~StreamSink() = default;
+  virtual void give(std::size_t part, StreamedBatch batch, const std::stop_token& stop) = 0;
+};
+
+/// A stream as a runner sees it.
+struct StreamWork {
+  /// One for each stage.
+  std::vector<StreamFeed> feeds;
+  std::int64_t first_batch = 0;
+  /// Batches that a part may hold of a boundary that comes from the part before it.
+  std::size_t share = 1;
+  bool measure = false;
+  const std::atomic<bool>* stop = nullptr;
+  StreamSink* sink = nullptr;
+
+  [[nodiscard]] bool stop_wished() const { return stop != nullptr && stop->load(); }
+};
+
+/// What the parts here did in a stream.
+struct StreamOutcome {
+  std::vector<PartFlow> parts;
+  bool interrupted = false;
+};
+
 /// Runs passes. One thread calls it; an implementation may compute on others. It keeps no reference
 /// to the stages after a call.
 class BatchRunner {
@@ -80,6 +115,12 @@ class BatchRunner {
   [[nodiscard]] virtual std::vector<Computed> compute(std::span<Stage> stages,
                                                       std::span<const NamedTensors> batches,
                                                       bool measure);
+  /// Takes batches through all stages in evaluation mode until the feeds end; the answers go to
+  /// the sink in the order of the batches. As it stands, one batch after another on the caller's
+  /// thread.
+  [[nodiscard]] virtual StreamOutcome stream(std::span<Stage> stages, const StreamWork& work);
+  /// True when `stream` gives what all stages made of a batch at once, as the last one.
+  [[nodiscard]] virtual bool streams_whole() const { return true; }
   /// How many batches `compute` is best given at once.
   [[nodiscard]] virtual std::size_t batches_ahead() const { return 1; }
 

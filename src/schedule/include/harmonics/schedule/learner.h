@@ -34,6 +34,17 @@ class Learner {
   [[nodiscard]] Evaluation evaluate(const NamedProducers& producers);
   /// The consumers' outputs for these inputs (each with a leading batch axis), in evaluation mode.
   [[nodiscard]] NamedTensors infer(const NamedTensors& inputs);
+  /// Takes every batch of one pass over these producers through the graph in evaluation mode, as
+  /// many at the same time as `options` says, and pushes what leaves the graph here to these
+  /// consumers in the order of the data, each batch once; they are finished at the end of the data.
+  /// The bits are those of `infer`, and no gradient and no state of the optimiser is made.
+  ///
+  /// The producers must bind every producer here that `infer` needs, and with `options.measure`
+  /// those of the taps too; a consumer that is not bound is only shown to `on_batch`. Where parts
+  /// are elsewhere all of them must call it, each with its own data and consumers; an Error ends it
+  /// for all, and a new scheduler goes on from options.delivered.
+  StreamReport stream(const NamedProducers& producers, const NamedConsumers& consumers,
+                      const StreamOptions& options = {});
 
   /// Saves everything that training needs; whole or not at all. See checkpoint.h.
   void save_checkpoint(const std::filesystem::path& path) const;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <map>
 #include <string>
 
@@ -26,6 +27,18 @@ struct FitTerms {
   std::int64_t save_every_steps = 0;
   std::int64_t save_every_epochs = 0;
 };
+
+/// What all parts of a stream must do alike.
+struct StreamTerms {
+  /// Batches that the consumers of a part have got; kNoConsumers where it has none. Agreed: the
+  /// batch that the stream begins with.
+  std::int64_t delivered = 0;
+  /// 0: two for each part. Agreed: the least that was asked for.
+  std::uint64_t in_flight = 0;
+  /// Parts of the run.
+  std::uint64_t parts = 1;
+};
+inline constexpr std::int64_t kNoConsumers = std::numeric_limits<std::int64_t>::max();
 
 /// Writes the state of the stages here to a file and gives the file's digest.
 using WriteState = std::function<std::string(const std::filesystem::path&)>;
@@ -56,6 +69,10 @@ class RunAgreement {
   /// What the parts fit by; terms that contradict each other are an Error that names two parts.
   /// One part that evaluates, or whose epochs are steps, makes all of them do so.
   [[nodiscard]] virtual FitTerms agree(const FitTerms& own, std::uint64_t /*step*/) { return own; }
+  /// What the parts stream by; `own` is what those here can do.
+  [[nodiscard]] virtual StreamTerms agree(const StreamTerms& own, std::uint64_t /*step*/) {
+    return own;
+  }
   /// The sums of all parts' taps; `own` are those of the stages here.
   [[nodiscard]] virtual TapReport all_taps(const TapReport& own, std::uint64_t /*step*/) {
     return own;

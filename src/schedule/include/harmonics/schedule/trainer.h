@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,12 +18,11 @@
 #include <harmonics/data/producer.h>
 #include <harmonics/schedule/checkpoint.h>
 #include <harmonics/schedule/stage_row.h>
+#include <harmonics/schedule/stream.h>
 
 namespace harmonics::inline in_schedule {
 
 class MetricsFile;
-
-using NamedProducers = std::map<std::string, ProducerPtr, std::less<>>;
 
 /// One batch, as a callback sees it. Steps and epochs count from 1.
 struct StepReport {
@@ -105,6 +105,9 @@ class Trainer {
   /// What the consumers got for each of these batches, in evaluation mode; they pass the parts at
   /// the same time where these have threads.
   [[nodiscard]] std::vector<NamedTensors> infer(std::span<const NamedTensors> batches);
+  /// See Learner.
+  StreamReport stream(const NamedProducers& producers, const NamedConsumers& consumers,
+                      const StreamOptions& options = {});
 
   /// Saves the stages here and gives the file's SHA-256, as it stands in the file.
   std::string save(const std::filesystem::path& path) const;
@@ -116,7 +119,10 @@ class Trainer {
 
  private:
   const ProducerNode& declared(const std::string& name) const;
-  void check_bindings(const NamedProducers& producers) const;
+  void check_bindings(const NamedProducers& producers, bool needs_targets) const;
+  void check_consumer(const std::string& name) const;
+  [[nodiscard]] std::vector<StreamFeed> feeds_of(const NamedProducers& producers) const;
+  [[nodiscard]] std::set<std::size_t> giving_parts(bool measure) const;
   void begin_epoch();
   std::optional<NamedTensors> pull(const NamedProducers& producers) const;
   std::optional<NamedTensors> next_batch(const NamedProducers& producers, std::int64_t taken);
