@@ -4,6 +4,7 @@
 #include <limits>
 
 #include <harmonics/base/random.h>
+#include <harmonics/graph/sent_weights.h>
 #include <harmonics/runtime/devices.h>
 
 namespace harmonics::inline in_place {
@@ -91,7 +92,7 @@ NamedTensors synthetic_inputs(const HarmonicGraph& part, std::int64_t batch, Dev
   for (const ProducerNode& node : part.producers()) {
     const TensorSpec& spec = part.spec(node.name);
     Shape shape = spec.shape;
-    shape.insert(shape.begin(), batch);
+    shape.insert(shape.begin(), brings_weight(part, node.name) ? 1 : batch);
     const std::int64_t limit = is_floating(spec.dtype) ? 1 : id_limit(part, node.name);
     inputs.emplace(node.name,
                    copy_to_device(is_mask(part, node.name)
@@ -108,7 +109,8 @@ NamedTensors synthetic_gradients(const HarmonicGraph& part, std::int64_t batch, 
     if (node.gradient_slots == 0) continue;
     const TensorSpec& spec = part.spec(node.input);
     Shape shape = spec.shape;
-    shape.insert(shape.begin(), {static_cast<std::int64_t>(node.gradient_slots), batch});
+    const std::int64_t rows = is_sent_weight(part, node.input) ? 1 : batch;
+    shape.insert(shape.begin(), {static_cast<std::int64_t>(node.gradient_slots), rows});
     gradients.emplace(
         node.name, copy_to_device(synthetic(node.name, std::move(shape), spec.dtype, 1), device));
   }

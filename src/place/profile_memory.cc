@@ -6,7 +6,24 @@
 #include <string>
 #include <string_view>
 
+#include <harmonics/graph/sent_weights.h>
+
 namespace harmonics::inline in_place {
+namespace {
+
+// What one sample of a tensor takes; a parameter on its way to another part is no sample's.
+std::int64_t bytes_per_sample(const HarmonicGraph& part, std::string_view tensor) {
+  return is_sent_weight(part, tensor) ? 0 : byte_count(part.spec(tensor));
+}
+
+// What a layer holds of another part's parameters.
+std::int64_t given_weight_bytes(const HarmonicGraph& part, std::size_t layer) {
+  if (part.layer_shape(layer).given_weight < 0) return 0;
+  return byte_count(part.spec(part.layers()[layer].inputs.back()));
+}
+
+}  // namespace
+
 std::string_view profile_mode_name(ProfileMode mode) {
   return mode == ProfileMode::kTraining ? "training" : "inference";
 }
@@ -26,7 +43,9 @@ std::vector<std::string> entering_tensors(const HarmonicGraph& part, ProfileMode
 
 std::int64_t entering_bytes(const HarmonicGraph& part, ProfileMode mode) {
   std::int64_t bytes = 0;
-  for (const std::string& name : entering_tensors(part, mode)) bytes += byte_count(part.spec(name));
+  for (const std::string& name : entering_tensors(part, mode)) {
+    bytes += bytes_per_sample(part, name);
+  }
   return bytes;
 }
 
@@ -40,12 +59,12 @@ std::int64_t peak_activation_bytes(const HarmonicGraph& part) {
   std::int64_t peak = alive;
   for (std::size_t i = 0; i < part.layers().size(); ++i) {
     const LayerNode& layer = part.layers()[i];
-    const std::int64_t output = byte_count(part.layer_shape(i).output);
+    const std::int64_t output = bytes_per_sample(part, layer.name);
     alive += output;
     peak = std::max(peak, alive + (layer.activation.empty() ? 0 : output));
     const std::set<std::string_view> inputs(layer.inputs.begin(), layer.inputs.end());
     for (const std::string_view input : inputs) {
-      if (last_use.at(input) == i) alive -= byte_count(part.spec(input));
+      if (last_use.at(input) == i) alive -= bytes_per_sample(part, input);
     }
     if (!last_use.contains(layer.name)) alive -= output;
   }
@@ -55,7 +74,7 @@ std::int64_t peak_activation_bytes(const HarmonicGraph& part) {
 std::int64_t kept_activation_bytes(const HarmonicGraph& part) {
   std::int64_t bytes = entering_bytes(part, ProfileMode::kTraining);
   for (std::size_t i = 0; i < part.layers().size(); ++i) {
-    const std::int64_t output = byte_count(part.layer_shape(i).output);
+    const std::int64_t output = bytes_per_sample(part, part.layers()[i].name);
     bytes += part.layers()[i].activation.empty() ? output : 2 * output;
   }
   return bytes;
@@ -67,6 +86,7 @@ UnitMemory part_memory(const HarmonicGraph& part, ProfileMode mode, std::int64_t
   std::int64_t trainable = 0;
   for (std::size_t i = 0; i < part.layers().size(); ++i) {
     const LayerShape& shape = part.layer_shape(i);
+    memory.weights += given_weight_bytes(part, i);
     for (const ParameterSpec& parameter : shape.parameters) {
       if (!parameter.tied_to.empty() && !parameter.away) continue;  // its owner's
       const std::int64_t bytes = byte_count({parameter.shape, shape.output.dtype});

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <harmonics/graph/harp.h>
+#include <harmonics/graph/partition.h>
 #include <harmonics/graph/zoo.h>
 
 namespace harmonics::inline in_place {
@@ -44,6 +46,25 @@ TEST(ProfileMemory, BuffersAreWeightsWithoutGradients) {
   EXPECT_EQ(memory.gradients, 2 * 8 * kFloat);  // scale and shift
   EXPECT_GT(memory.weights, memory.gradients);  // and the running statistics
   EXPECT_EQ(memory.optimizer, memory.gradients);
+}
+
+// A parameter that goes to another part is there once, whatever the batch.
+TEST(ProfileMemory, ATiedTensorIsHeldAtBothEndsOfACut) {
+  const HarmonicGraph graph = parse_harp(R"(
+    producer ids {6} int64; producer next {6} int64;
+    layer embed embedding(rows=10, width=4);
+    layer head linear(10, bias=false, tie=embed.weight);
+    cycle { ids -> embed -> head; head <-(next_token)- next; })");
+  const auto parts = cut_graph(graph, std::vector<std::size_t>{0, 1});
+  const std::int64_t tensor = 10 * 4 * kFloat;
+  const UnitMemory owner = part_memory(parts[0], ProfileMode::kTraining, 8, {1, 1});
+  const UnitMemory user = part_memory(parts[1], ProfileMode::kTraining, 8, {1, 1});
+  EXPECT_EQ(owner.weights, tensor);
+  EXPECT_EQ(owner.gradients, tensor);
+  EXPECT_EQ(user.weights, tensor);
+  EXPECT_EQ(user.gradients, 0);
+  EXPECT_EQ(owner.activations, 8 * (6 * 8 + 6 * 4 * kFloat));
+  EXPECT_EQ(user.activations, 8 * (6 * 4 * kFloat + 6 * 8 + 6 * 10 * kFloat));
 }
 
 TEST(ProfileMemory, InferenceHoldsWhatIsAliveAtOnce) {

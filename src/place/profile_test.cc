@@ -69,6 +69,19 @@ HarmonicGraph two_layers() {
       .build();
 }
 
+TEST(Profile, MeasuresBothEndsOfATieThatLearns) {
+  const HarmonicGraph graph = parse_harp(R"(
+    producer ids {6} int64; producer next {6} int64;
+    layer embed embedding(rows=10, width=4); layer norm layer_norm;
+    layer head linear(10, bias=false, tie=embed.weight);
+    cycle { ids -> embed -> norm -> head; head <-(next_token)- next; })");
+  for (const ProfileMode mode : {ProfileMode::kInference, ProfileMode::kTraining}) {
+    ProfileOptions options = quick();
+    options.mode = mode;
+    EXPECT_THAT(profile_graph(graph, options, SteadyClock()).units, SizeIs(3));
+  }
+}
+
 TEST(Profile, TakesTheMedianOfTheRepeats) {
   ProfileOptions options = quick();
   options.warmup = 3;  // never timed
