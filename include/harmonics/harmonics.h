@@ -109,6 +109,7 @@
 #include <harmonics/graph/harp.h>
 #include <harmonics/graph/layer_type.h>
 #include <harmonics/graph/partition.h>
+#include <harmonics/graph/sent_weights.h>
 #include <harmonics/graph/units.h>
 #include <harmonics/graph/zoo.h>
 #include <harmonics/models/export_model.h>
