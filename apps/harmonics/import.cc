@@ -36,7 +36,10 @@ class CopyProgress {
 Json report_json(const ImportedModel& model, const WrittenModel& written) {
   Json left_out = Json::array();
   for (const std::string& each : model.left_out) left_out.push(each);
+  Json fresh = Json::array();
+  for (const std::string& each : model.fresh) fresh.push(each);
   Json json;
+  json.set("fresh", std::move(fresh));
   json.set("architecture", model.architecture).set("file", written.harp.string());
   json.set("weights", written.weights.string()).set("bytes", written.weight_bytes);
   json.set("layers", static_cast<std::int64_t>(model.graph.layers().size()));
@@ -52,6 +55,9 @@ std::string report_text(const ImportedModel& model, const WrittenModel& written)
              model.weights.entries().size());
   text += format("wrote {} and {} ({}B)\n", written.harp.string(), written.weights.string(),
                  in_short(static_cast<double>(written.weight_bytes)));
+  if (!model.fresh.empty()) {
+    text += format("added a head, which has to be trained: {}\n", listed(model.fresh));
+  }
   if (!model.left_out.empty()) {
     text += format("left out, as it matters in training only: {}\n", listed(model.left_out));
   }
@@ -62,9 +68,9 @@ std::string report_text(const ImportedModel& model, const WrittenModel& written)
 
 int import_source(const ImportCommand& command) {
   const std::string name = command.out.stem().string();
-  const ImportedModel model = import_model(
-      command.source,
-      {is_user_name(name) ? name : std::string(), command.length, command.shapes, command.values});
+  const ImportedModel model =
+      import_model(command.source, {is_user_name(name) ? name : std::string(), command.length,
+                                    command.classes, command.shapes, command.values});
   CopyProgress progress(command.output == OutputStyle::kTable && is_terminal(TextStream::kError));
   const WrittenModel written =
       write_model(model, command.out, command.links ? WeightsMode::kLink : WeightsMode::kCopy,

@@ -62,6 +62,8 @@ void CommandTree::add_import() {
       });
   add_whole(in, "--length", import_.length, {1, kMaxImportLength},
             "ceiling of the axis of tokens (what the model was made for)");
+  add_whole(in, "--classes", import_.classes, {1, kMaxImportLength},
+            "adds a head for so many classes, to be trained, to a model without one");
   in.add_option_function<std::vector<std::string>>(
         "--shape",
         [this](const std::vector<std::string>& words) {

@@ -141,7 +141,7 @@ Head bert_head(const DraftRequest& request, const std::string& architecture,
                     "    layer head.dense linear(%width%);\n",
                     values) +
                  format("    layer classifier linear({});\n  }}\n",
-                        request.rows("/classifier.out_proj.weight")),
+                        request.class_count("/classifier.out_proj.weight")),
              format("    {} -> head.first -(tanh)-> head.dense -> classifier;\n", last));
     head.names = {{"head.dense", "/classifier.dense"}, {"classifier", "/classifier.out_proj"}};
     add_labels(head);
@@ -149,7 +149,7 @@ Head bert_head(const DraftRequest& request, const std::string& architecture,
   }
   if (architecture == "BertForSequenceClassification") {
     add_pooler(head, last, values);
-    add_classifier(head, "pooler", request.rows("/classifier.weight"));
+    add_classifier(head, "pooler", request.class_count("/classifier.weight"));
     return head;
   }
   head.consumer("last_hidden_state");
@@ -228,12 +228,12 @@ Head distilbert_head(const DraftRequest& request, const std::string& architectur
     head.flows += format("    {} -> last_hidden_state;\n", last);
     return head;
   }
-  head.add(
-      filled("  group head {\n    layer head.first select(index=0);\n"
-             "    layer head.dense linear(%width%);\n",
-             values) +
-          format("    layer classifier linear({});\n  }}\n", request.rows("/classifier.weight")),
-      format("    {} -> head.first -(relu)-> head.dense -> classifier;\n", last));
+  head.add(filled("  group head {\n    layer head.first select(index=0);\n"
+                  "    layer head.dense linear(%width%);\n",
+                  values) +
+               format("    layer classifier linear({});\n  }}\n",
+                      request.class_count("/classifier.weight")),
+           format("    {} -> head.first -(relu)-> head.dense -> classifier;\n", last));
   head.names = {{"head.dense", "/pre_classifier"}, {"classifier", "/classifier"}};
   add_labels(head);
   return head;
@@ -272,12 +272,18 @@ std::vector<ModelFamily> bert_families() {
   return {{"bert",
            "bert.",
            {"BertModel", "BertForSequenceClassification", "BertForMaskedLM"},
-           draft_bert},
-          {"roberta", "roberta.", {"RobertaModel", "RobertaForSequenceClassification"}, draft_bert},
+           draft_bert,
+           "BertForSequenceClassification"},
+          {"roberta",
+           "roberta.",
+           {"RobertaModel", "RobertaForSequenceClassification"},
+           draft_bert,
+           "RobertaForSequenceClassification"},
           {"distilbert",
            "distilbert.",
            {"DistilBertModel", "DistilBertForSequenceClassification"},
-           draft_distilbert}};
+           draft_distilbert,
+           "DistilBertForSequenceClassification"}};
 }
 
 }  // namespace harmonics::inline in_models

@@ -84,7 +84,7 @@ VitHead hidden_head(const DraftRequest& request, const std::string& width) {
 VitHead classifying_head(const DraftRequest& request) {
   return {"  producer labels {1} int64;\n  consumer logits;\n",
           format("    layer head.first select(index=0);\n    layer classifier linear({});\n",
-                 request.rows("/classifier.weight")),
+                 request.class_count("/classifier.weight")),
           "    norm -> head.first -> classifier -> logits;\n"
           "    classifier <-(cross_entropy)- labels;\n"};
 }
@@ -150,11 +150,16 @@ ModelDraft draft_vit(DraftRequest& request, const std::string& architecture) {
 }  // namespace
 
 std::vector<ModelFamily> vit_families() {
-  return {{"vit", "vit.", {"ViTModel", "ViTForImageClassification"}, draft_vit},
+  return {{"vit",
+           "vit.",
+           {"ViTModel", "ViTForImageClassification"},
+           draft_vit,
+           "ViTForImageClassification"},
           {"deit",
            "deit.",
            {"DeiTModel", "DeiTForImageClassification", "DeiTForImageClassificationWithTeacher"},
-           draft_vit}};
+           draft_vit,
+           "DeiTForImageClassification"}};
 }
 
 }  // namespace harmonics::inline in_models

@@ -7,6 +7,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/listed.h>
+#include <harmonics/base/random.h>
 #include <harmonics/graph/harp.h>
 
 #include "gguf_model.h"
@@ -15,6 +16,9 @@
 
 namespace harmonics::inline in_models {
 namespace {
+
+// Each has a name in the configuration.
+constexpr std::int64_t kMaxNewClasses = 100'000;
 
 /// A model before its family has looked at it.
 struct Found {
@@ -122,35 +126,112 @@ bool is_unneeded(const std::string& name, const std::vector<std::string>& patter
   });
 }
 
-// Places of all parameters of the graph; each tensor of the source must have found a use.
-WeightSource placed_weights(const HarmonicGraph& graph, const ModelDraft& draft,
-                            const DraftRequest& request) {
-  const NameTable table = written_out(draft);
-  std::set<std::string, std::less<>> used;
-  WeightEntries entries;
-  for (std::size_t i = 0; i < graph.layers().size(); ++i) {
-    const LayerNode& layer = graph.layers()[i];
-    for (const ParameterSpec& parameter : graph.layer_shape(i).parameters) {
-      if (!parameter.tied_to.empty()) continue;  // another layer owns it
-      const std::string own = format("{}.{}", layer.name, parameter.name);
-      const NameRow row = row_for(table, own);
-      const std::string theirs = request.full_name(row.theirs);
-      WeightEntry entry = request.source.at(theirs);
-      entry.shape = parameter.shape;
-      entry.layout.transposed = row.layout.transposed;
-      entry.layout.first_row = row.layout.first_row;
-      entry.source_name = theirs;
-      used.insert(theirs);
-      entries.emplace(own, std::move(entry));
+/// Finds the places of a graph's parameters in its source.
+class Placing {
+ public:
+  Placing(const ModelDraft& draft, const DraftRequest& request, const ModelFamily& family)
+      : draft_(draft), request_(request), family_(family), table_(written_out(draft)) {}
+
+  /// Each tensor of the source must have found a use.
+  WeightSource place(const HarmonicGraph& graph) {
+    for (std::size_t i = 0; i < graph.layers().size(); ++i) {
+      for (const ParameterSpec& parameter : graph.layer_shape(i).parameters) {
+        if (parameter.tied_to.empty()) place(graph.layers()[i], parameter);  // else another owns it
+      }
     }
+    for (const auto& [name, entry] : request_.source.entries()) {
+      if (used_.contains(name) || is_unneeded(name, draft_.unneeded, request_)) continue;
+      fail(ErrorCode::kUnimplemented,
+           "tensor '{}' of {} has no place in this architecture: is config.json of another model?",
+           name, spec_text(entry.spec()));
+    }
+    WeightSource placed(request_.source.files(), std::move(entries_));
+    placed.hold(std::move(held_), held_names_);
+    return placed;
   }
-  for (const auto& [name, entry] : request.source.entries()) {
-    if (used.contains(name) || is_unneeded(name, draft.unneeded, request)) continue;
-    fail(ErrorCode::kUnimplemented,
-         "tensor '{}' of {} has no place in this architecture: is config.json of another model?",
-         name, spec_text(entry.spec()));
+
+  [[nodiscard]] std::vector<std::string> fresh() const {
+    std::vector<std::string> names;
+    for (const auto& [own, theirs] : held_names_) names.push_back(own);
+    return names;
   }
-  return {request.source.files(), std::move(entries)};
+
+ private:
+  void place(const LayerNode& layer, const ParameterSpec& parameter) {
+    const std::string own = format("{}.{}", layer.name, parameter.name);
+    const NameRow row = row_for(table_, own);
+    const std::string theirs = request_.full_name(row.theirs);
+    if (request_.classes > 0 && stands_above(own) && !request_.has(row.theirs)) {
+      held_.emplace(own, drawn(own, parameter));
+      held_names_.emplace(own, exported_name(row.theirs));
+      return;
+    }
+    WeightEntry entry = request_.source.at(theirs);
+    entry.shape = parameter.shape;
+    entry.layout.transposed = row.layout.transposed;
+    entry.layout.first_row = row.layout.first_row;
+    entry.source_name = exported_name(row.theirs);
+    used_.insert(theirs);
+    entries_.emplace(own, std::move(entry));
+  }
+
+  // Where a head may miss parameters: all else is the base model.
+  static bool stands_above(std::string_view own) {
+    return own.starts_with("classifier") || own.starts_with("head.") || own.starts_with("pooler.");
+  }
+
+  // A base model's tensors carry its prefix once there is a head beside them.
+  std::string exported_name(const std::string& theirs) const {
+    const bool moves = request_.classes > 0 && request_.prefix.empty() && !theirs.starts_with('/');
+    return moves ? family_.prefix + theirs : request_.full_name(theirs);
+  }
+
+  Tensor drawn(const std::string& own, const ParameterSpec& parameter) const {
+    Tensor values = Tensor::zeros(parameter.shape, DType::kFloat32);
+    if (parameter.name == "bias") return values;
+    const Json* range = request_.config.json().find("initializer_range");
+    const double deviation = range == nullptr ? kInitializerRange : range->as_number();
+    Random random(0, own);
+    for (float& value : values.mutable_values<float>()) {
+      value = static_cast<float>(deviation * random.normal());
+    }
+    return values;
+  }
+
+  static constexpr double kInitializerRange = 0.02;
+  const ModelDraft& draft_;
+  const DraftRequest& request_;
+  const ModelFamily& family_;
+  const NameTable table_;
+  std::set<std::string, std::less<>> used_;
+  WeightEntries entries_;
+  std::map<std::string, Tensor> held_;
+  std::map<std::string, std::string> held_names_;  // ours, theirs
+};
+
+// The architecture with a head for classes, which must not have one.
+std::string with_head(const Choice& choice, const std::string& origin) {
+  const ModelFamily& family = choice.family;
+  if (family.classifier.empty()) {
+    fail(ErrorCode::kUnimplemented, "{}: no head for classes is known for {}: leave out --classes",
+         origin, choice.architecture);
+  }
+  if (choice.architecture != family.architectures.front()) {
+    fail(ErrorCode::kInvalidArgument, "{}: {} has a head already: leave out --classes", origin,
+         choice.architecture);
+  }
+  return family.classifier;
+}
+
+// What transformers reads of a head: its architecture and the names of its classes.
+void note_head(Json& config, const std::string& architecture, std::int64_t classes) {
+  config.set("architectures", Json(Json::Array{Json(architecture)}));
+  Json names = Json::object(), numbers = Json::object();
+  for (std::int64_t i = 0; i < classes; ++i) {
+    names.set(std::to_string(i), format("LABEL_{}", i));
+    numbers.set(format("LABEL_{}", i), i);
+  }
+  config.set("id2label", std::move(names)).set("label2id", std::move(numbers));
 }
 
 ImportedModel import_onnx_model(const std::filesystem::path& source, const ImportOptions& options) {
@@ -174,7 +255,15 @@ std::vector<std::string> known_architectures() {
 }
 
 ImportedModel import_model(const std::filesystem::path& source, const ImportOptions& options) {
-  if (source.extension() == ".onnx") return import_onnx_model(source, options);
+  if (source.extension() == ".onnx") {
+    if (options.classes == 0) return import_onnx_model(source, options);
+    fail(ErrorCode::kUnimplemented, "'{}': ONNX files get no new heads: leave out --classes",
+         source.string());
+  }
+  if (options.classes < 0 || options.classes > kMaxNewClasses) {
+    fail(ErrorCode::kInvalidArgument, "a head for {} classes: 1 to {} can be made", options.classes,
+         kMaxNewClasses);
+  }
   if (!options.shapes.empty() || !options.values.empty()) {
     fail(ErrorCode::kInvalidArgument,
          "the inputs of '{}' have the shapes that its configuration says: --shape and --value have "
@@ -184,12 +273,18 @@ ImportedModel import_model(const std::filesystem::path& source, const ImportOpti
   }
   Found found = find_model(source);
   ModelConfig config(found.config, found.origin);
-  const Choice choice = choose_family(config, found.origin);
+  Choice choice = choose_family(config, found.origin);
+  if (options.classes > 0) choice.architecture = with_head(choice, found.origin);
   const bool inside = std::ranges::any_of(found.weights.entries(), [&](const auto& each) {
     return each.first.starts_with(choice.family.prefix);
   });
-  DraftRequest request{config, found.weights, inside ? choice.family.prefix : "", options.length};
-  const ModelDraft draft = choice.family.draft(request, choice.architecture);
+  DraftRequest request{config, found.weights, inside ? choice.family.prefix : "", options.length,
+                       options.classes};
+  ModelDraft draft = choice.family.draft(request, choice.architecture);
+  if (options.classes > 0) {
+    // Of the base model alone; heads of some families have no use for it.
+    draft.unneeded.insert(draft.unneeded.end(), {"pooler.dense.weight", "pooler.dense.bias"});
+  }
   config.finish();
   ImportedModel model;
   model.architecture = choice.architecture;
@@ -197,8 +292,11 @@ ImportedModel import_model(const std::filesystem::path& source, const ImportOpti
   model.harp =
       format("harmonic {} {{{}}}\n", is_user_name(name) ? name : json_quote(name), draft.body);
   model.graph = parse_harp_document(model.harp, "the imported graph").graph;
-  model.weights = placed_weights(model.graph, draft, request);
+  Placing placing(draft, request, choice.family);
+  model.weights = placing.place(model.graph);
+  model.fresh = placing.fresh();
   model.config = std::move(found.config);
+  if (options.classes > 0) note_head(model.config, choice.architecture, options.classes);
   model.left_out = config.left_out();
   return model;
 }

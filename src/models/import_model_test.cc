@@ -132,6 +132,8 @@ TEST_F(ImportModelTest, WhatHasNoPlaceIsNamedAndSourcesAreNotOverwritten) {
                [&] { (void)write_model(model, source / "model.harp", WeightsMode::kCopy); });
   expect_error(ErrorCode::kInvalidArgument, "above the model's 6",
                [&] { (void)import_model(source, {.length = 7}); });
+  expect_error(ErrorCode::kUnimplemented, "no head for classes is known",
+               [&] { (void)import_model(source, {.classes = 2}); });
   expect_error(ErrorCode::kInvalidArgument, "--shape", [&] {
     (void)import_model(source, {.shapes = {{"x", {1}}}});
   });

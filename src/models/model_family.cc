@@ -21,6 +21,10 @@ std::int64_t DraftRequest::rows(std::string_view theirs) const {
   return shape.front();
 }
 
+std::int64_t DraftRequest::class_count(std::string_view theirs) const {
+  return classes > 0 ? classes : rows(theirs);
+}
+
 std::string DraftRequest::axis(std::int64_t ceiling) const {
   const std::int64_t most = length == 0 ? ceiling : length;
   if (most > ceiling) {

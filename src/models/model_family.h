@@ -43,11 +43,15 @@ struct DraftRequest {
   std::string prefix;
   /// Ceiling of the axis of tokens; 0: what the configuration says.
   std::int64_t length = 0;
+  /// Classes of a head that the source lacks; 0: there is none to add.
+  std::int64_t classes = 0;
 
   /// Whether the source has such a tensor; names as in NameRow.
   [[nodiscard]] bool has(std::string_view theirs) const;
   /// Rows of such a tensor; a missing one is an Error that names it.
   [[nodiscard]] std::int64_t rows(std::string_view theirs) const;
+  /// How many classes a head has whose weight is called so: its rows, or those of a new head.
+  [[nodiscard]] std::int64_t class_count(std::string_view theirs) const;
   [[nodiscard]] std::string full_name(std::string_view theirs) const;
   /// "axis T <= 512;": the smaller of the request's ceiling and the model's.
   [[nodiscard]] std::string axis(std::int64_t ceiling) const;
@@ -61,6 +65,8 @@ struct ModelFamily {
   /// Those that are built; the first is the base model.
   std::vector<std::string> architectures;
   std::function<ModelDraft(DraftRequest&, const std::string& architecture)> draft;
+  /// The architecture that the base model becomes with a head for classes; empty: none is known.
+  std::string classifier = {};
 };
 
 /// All that are known, by their file of code.

@@ -167,13 +167,15 @@ WeightSource::WeightSource(std::vector<MappedFilePtr> files, WeightEntries entri
   }
 }
 
-void WeightSource::hold(std::map<std::string, Tensor> tensors) {
+void WeightSource::hold(std::map<std::string, Tensor> tensors,
+                        const std::map<std::string, std::string>& source_names) {
   for (auto& [name, tensor] : tensors) {
     WeightEntry entry;
     entry.file = kHeldInMemory;
     entry.stored = tensor.spec();
     entry.shape = tensor.shape();
-    entry.source_name = name;
+    const auto theirs = source_names.find(name);
+    entry.source_name = theirs == source_names.end() ? name : theirs->second;
     if (!entries_.emplace(name, std::move(entry)).second) {
       fail(ErrorCode::kAlreadyExists, "tensor '{}' is there twice", name);
     }

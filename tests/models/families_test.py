@@ -101,6 +101,39 @@ class FamiliesTest(unittest.TestCase):
         self.compare(transformers.MistralForCausalLM(config), {"input_ids": self.words()}, "logits",
                      (LENGTH, WORDS))
 
+    def test_new_heads_go_back(self):
+        """A base model with a head for classes is what transformers loads from its export."""
+        text, picture = "AutoModelForSequenceClassification", "AutoModelForImageClassification"
+        small = {key: value for key, value in PICTURE.items() if key != "num_labels"}
+        models = [(text, transformers.BertModel(transformers.BertConfig(**TEXT))),
+                  (text, transformers.RobertaModel(transformers.RobertaConfig(
+                      **dict(TEXT, max_position_embeddings=LENGTH + 2), type_vocab_size=1))),
+                  (text, transformers.DistilBertModel(transformers.DistilBertConfig(
+                      vocab_size=WORDS, max_position_embeddings=LENGTH, n_layers=2, n_heads=4, dim=32, hidden_dim=48))),
+                  (picture, transformers.ViTModel(transformers.ViTConfig(**small))),
+                  (picture, transformers.DeiTModel(transformers.DeiTConfig(**small)))]
+        for kind, model in models:
+            with self.subTest(type(model).__name__):
+                self.check_new_head(kind, Compared(model, self.scratch.name, type(model).__name__))
+
+    def check_new_head(self, kind, both):
+        both.imported("--classes", 3)
+        if "Image" in kind:
+            inputs = {"pixel_values": self.chance.normal(size=(6, 3, 16, 16)).astype(numpy.float32)}
+        else:
+            inputs = {"input_ids": self.words(6, least=2), "attention_mask": numpy.ones((6, LENGTH), dtype=numpy.int64)}
+            if "DistilBert" not in type(both.model).__name__:
+                inputs["token_type_ids"] = numpy.zeros((6, LENGTH), dtype=numpy.int64)
+        ours = both.ours(inputs, "logits", (3,))
+        out = both.folder.with_suffix(".out")
+        harmonics("export", both.harp, out, "--format", "hf", "--output", "quiet")
+        back, info = getattr(transformers, kind).from_pretrained(out, output_loading_info=True)
+        self.assertEqual((info["missing_keys"], info["unexpected_keys"]), ([], []))
+        self.assertEqual(back.config.num_labels, 3)
+        with torch.no_grad():
+            theirs = back.eval()(**{name: torch.tensor(rows) for name, rows in inputs.items()}).logits.numpy()
+        self.assertLessEqual(relative(ours, theirs), 1e-5)
+
     def test_qwen2(self):
         config = transformers.Qwen2Config(**TEXT, num_key_value_heads=2, tie_word_embeddings=True)
         self.compare(transformers.Qwen2ForCausalLM(config), {"input_ids": self.words()}, "logits",

@@ -137,6 +137,47 @@ class RealWeightsTest(unittest.TestCase):
         for name, value in after.items():
             self.assertTrue(torch.equal(value, before[name]), name)
 
+    def test_minilm_is_tuned_and_goes_back(self):
+        folder = packages.minilm()
+        if folder is None:
+            self.skipTest("the weights of MiniLM could not be fetched")
+        lines, length, batch, out = sentences(48), 48, 8, self.scratch / "tuned"
+        labels = [int(" you " in line or "your" in line) for line in lines]
+        self.assertEqual(set(labels), {0, 1})
+        texts, classes = self.scratch / "lines.jsonl", self.scratch / "labels.csv"
+        texts.write_text("".join(json.dumps({"text": line}) + "\n" for line in lines))
+        classes.write_text("".join(f"{label}\n" for label in labels))
+        harp, tuned, scores = (self.scratch / name for name in ("minilm.harp", "tuned.safetensors", "logits.csv"))
+        report = json.loads(harmonics("import", folder, "-o", harp, "--length", length, "--classes", 2, "--output", "json"))
+        self.assertEqual(report["architecture"], "BertForSequenceClassification")
+        self.assertEqual(report["fresh"], ["classifier.bias", "classifier.weight"])
+        source = f"text:{texts}?tokenizer={folder}&length={length}&pad=longest&column="
+        binds = [word for name in ("input_ids", "attention_mask", "token_type_ids")
+                 for word in ("--bind", f"{name}={source}{name}")]
+        learnt = json.loads(harmonics(
+            "train", harp, *binds, "--bind", f"labels=csv:{classes}", "--checkpoint", tuned, "--threads", 1, "--epochs", 3,
+            "--batch-size", batch, "--optimizer", "adamw", "--lr", 1e-4, "--weight-decay", 0.01, "--decay", "weights",
+            "--output", "json"))
+        self.assertEqual(learnt["steps"], 18)
+        harmonics("run", harp, "--weights", tuned, *binds, "--out", f"logits=csv:{scores}", "--threads", 1, "--batch-size",
+                  batch, "--output", "quiet")
+        ours = read_csv(scores, (2,))
+        harmonics("export", harp, out, "--weights", tuned, "--format", "hf", "--output", "quiet")
+        model, info = transformers.AutoModelForSequenceClassification.from_pretrained(out, output_loading_info=True)
+        self.assertEqual(info["missing_keys"], [])
+        self.assertEqual(info["unexpected_keys"], [])
+        self.assertEqual(model.config.num_labels, 2)
+        model.eval()
+        untuned = transformers.AutoModel.from_pretrained(folder).embeddings.word_embeddings.weight
+        self.assertFalse(torch.equal(model.bert.embeddings.word_embeddings.weight, untuned), "nothing was learnt")
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        for first in range(0, len(lines), batch):
+            inputs = tokenizer(lines[first:first + batch], padding="longest", max_length=length, truncation=True,
+                               return_tensors="pt")
+            with torch.no_grad():
+                theirs = model(**inputs)["logits"].numpy()
+            self.assertLessEqual(float(numpy.abs(ours[first:first + batch] - theirs).max()), 1e-5)
+
     def test_smollm2(self):
         file = packages.smollm2()
         if file is None:

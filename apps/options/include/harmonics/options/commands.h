@@ -63,6 +63,8 @@ struct ImportCommand {
   bool links = false;
   /// Ceiling of the axis of tokens; 0: the model's.
   std::int64_t length = 0;
+  /// Classes of a head to add; 0: none.
+  std::int64_t classes = 0;
   /// ONNX: shapes of a sample and numbers, by input.
   std::map<std::string, Shape> shapes;
   std::map<std::string, double> values;

@@ -21,6 +21,10 @@ struct ImportOptions {
   std::string name = {};
   /// Ceiling of the axis of tokens; 0: what the model was made for.
   std::int64_t length = 0;
+  /// Not 0: a model without a head gets one for so many classes, whose start values are drawn as
+  /// transformers draws them (normal, of the deviation `initializer_range`; biases 0). Models that
+  /// have a head, or of a family without such heads, refuse it.
+  std::int64_t classes = 0;
   /// Shapes of inputs that the source leaves open, without the batch, and inputs that become
   /// constants. For ONNX files; folders and GGUF files have neither, and refuse them.
   std::map<std::string, Shape> shapes = {};
@@ -39,6 +43,8 @@ struct ImportedModel {
   Json config;
   /// Chance in training that the graph does not have, such as "hidden_dropout_prob = 0.1".
   std::vector<std::string> left_out;
+  /// Parameters of a head that the source does not have: they are to be trained.
+  std::vector<std::string> fresh;
 };
 
 /// Reads what `source` is: a folder with config.json and safetensors, a GGUF file or an ONNX file

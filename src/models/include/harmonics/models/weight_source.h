@@ -86,8 +86,10 @@ class WeightSource {
                std::map<std::string, std::string> metadata = {});
 
   /// Adds tensors that were worked out and lie in no file; `read` gives them as they are. A name
-  /// that is there already is an Error.
-  void hold(std::map<std::string, Tensor> tensors);
+  /// that is there already is an Error. `source_names`: what the source would call them, where that
+  /// is not their own name.
+  void hold(std::map<std::string, Tensor> tensors,
+            const std::map<std::string, std::string>& source_names = {});
 
   /// Opens what the path is: a safetensors file, a GGUF file, a map (NAME.weights.json), an index
   /// of safetensors files, or a folder of a model that holds one of these. Anything else is an
