@@ -115,6 +115,7 @@ NamedProducers batches_of(const HarmonicGraph& graph, const NamedSources& source
 
 RuntimeOptions run_options(const TrainSettings& settings, const SecureFlags& secure) {
   RuntimeOptions options;
+  options.maps_weights = true;  // nothing trains
   options.threads = static_cast<int>(settings.threads);
   options.backend = backend_from_name(settings.backend);
   options.secure = secure_options(secure);

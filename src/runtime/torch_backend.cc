@@ -63,22 +63,51 @@ TorchBackend::TorchBackend(HarmonicGraph graph, const RuntimeOptions& options, D
       device_(device),
       precision_(decide(options.precision, device_)),
       program_(graph_, options.seed),
-      optimizer_(options.optimizer) {
+      optimizer_(options.optimizer),
+      seed_(options.seed),
+      maps_weights_(options.maps_weights && device_.kind == DeviceKind::kCpu) {
   for (std::size_t i = 0; i < graph_.layers().size(); ++i) {
     const LayerShape& shape = graph_.layer_shape(i);
-    for (const ParameterSpec& spec : shape.parameters) {
+    for (std::size_t k = 0; k < shape.parameters.size(); ++k) {
+      const ParameterSpec& spec = shape.parameters[k];
       names_.push_back(parameter_name(graph_.layers()[i], spec));
+      origins_.emplace_back(i, k);
       parameters_.emplace_back();
       biases_and_norms_.push_back(is_bias_or_norm(graph_.layers()[i], spec));
       if (!spec.tied_to.empty() && !spec.away) continue;
-      at::Tensor value =
-          to_torch(start_weights(spec, shape.output.dtype, options.seed, names_.back()))
-              .clone()
-              .to(torch_device(device_));
-      parameters_.back() = value.set_requires_grad(spec.trainable);
+      undrawn_.insert(parameters_.size() - 1);
+      parameters_.back() = at::empty(
+          spec.shape,
+          at::TensorOptions(shape.output.dtype == DType::kFloat64 ? at::kDouble : at::kFloat)
+              .device(torch_device(device_)));
+      parameters_.back().set_requires_grad(spec.trainable);
     }
   }
   share_parameters();
+}
+
+void TorchBackend::draw() const {
+  const at::NoGradGuard no_grad;
+  for (const std::size_t place : std::exchange(undrawn_, {})) {
+    if (!owns(place)) continue;
+    const LayerShape& shape = graph_.layer_shape(origins_[place].first);
+    parameters_[place].copy_(to_torch(start_weights(shape.parameters[origins_[place].second],
+                                                    shape.output.dtype, seed_, names_[place])));
+  }
+}
+
+void TorchBackend::set_parameter(std::size_t place, at::Tensor value) {
+  value.set_requires_grad(parameters_[place].requires_grad());
+  parameters_[place] = std::move(value);
+  if (const auto shared = shared_.find(place); shared != shared_.end()) {
+    for (const std::size_t use : shared->second) parameters_[use] = parameters_[place];
+  }
+}
+
+void TorchBackend::take_over() {
+  for (const std::size_t place : std::exchange(mapped_, {})) {
+    set_parameter(place, parameters_[place].detach().clone());
+  }
 }
 
 // Gives every use of a tied parameter the one tensor.
@@ -309,6 +338,7 @@ std::string TorchBackend::place() const {
 }
 
 NamedTensors TorchBackend::infer(const NamedTensors& inputs) {
+  draw();
   const c10::InferenceMode guard;
   Collected collected = collect(inputs, false);
   hold_weights(inputs, collected);
@@ -316,6 +346,7 @@ NamedTensors TorchBackend::infer(const NamedTensors& inputs) {
 }
 
 NamedTensors TorchBackend::evaluate(const NamedTensors& inputs, TapReport& report) {
+  draw();
   const c10::InferenceMode guard;
   Collected collected = collect(inputs, true);
   hold_weights(inputs, collected);
@@ -327,6 +358,8 @@ NamedTensors TorchBackend::evaluate(const NamedTensors& inputs, TapReport& repor
 NamedTensors TorchBackend::forward(const MicroBatch& micro_batch, const NamedTensors& inputs,
                                    TapReport& report) {
   refuse_ties_away();
+  draw();
+  take_over();
   Collected collected = collect(inputs, true);
   hold_weights(inputs, collected);
   Flight flight = run(micro_batch, std::move(collected), Mode::kTrain);

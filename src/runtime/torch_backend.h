@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <harmonics/runtime/stage_backend.h>
@@ -81,6 +82,11 @@ class TorchBackend final : public StageBackend {
   void add_leaves(Flight& flight) const;
   Flight run(const MicroBatch& micro_batch, Collected collected, Mode mode) const;
   void share_parameters();
+  /// Draws the start values of what nobody has set; whoever loads weights first saves that.
+  void draw() const;
+  /// Makes parameters that lie in a mapped file the backend's own, to be changed.
+  void take_over();
+  void set_parameter(std::size_t place, at::Tensor value);
   void refuse_ties_away() const;
   /// Keeps the parameters that other parts send, and puts those in place that still hold.
   void hold_weights(const NamedTensors& inputs, Collected& collected);
@@ -107,6 +113,12 @@ class TorchBackend final : public StageBackend {
   std::vector<std::string> names_;
   Tensors parameters_;
   std::vector<bool> biases_and_norms_;  // by place
+  /// By place: the layer's number and the parameter's within it.
+  std::vector<std::pair<std::size_t, std::size_t>> origins_;
+  mutable std::set<std::size_t> undrawn_;  // places whose memory holds nothing yet
+  std::set<std::size_t> mapped_;           // places that must not be changed where they lie
+  std::uint64_t seed_;
+  bool maps_weights_;
   /// By the place of an owner: the places of all its uses, in graph order.
   std::map<std::size_t, std::vector<std::size_t>> shared_;
   std::unordered_map<std::uint32_t, Flight> flights_;

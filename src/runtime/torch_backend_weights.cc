@@ -57,6 +57,7 @@ void TorchBackend::reset() {
 }
 
 NamedTensors TorchBackend::parameters() const {
+  draw();
   NamedTensors all;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (owns(i)) all.emplace(names_[i], from_torch(parameters_[i].cpu()));
@@ -101,6 +102,7 @@ void TorchBackend::set_gradients(const NamedTensors& values) {
 }
 
 NamedTensors TorchBackend::buffers() const {
+  draw();
   NamedTensors all;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (!owns(i) || parameters_[i].requires_grad()) continue;
@@ -110,6 +112,8 @@ NamedTensors TorchBackend::buffers() const {
 }
 
 void TorchBackend::set_buffers(const NamedTensors& values) {
+  draw();
+  take_over();
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (!owns(i) || parameters_[i].requires_grad() || !values.contains(names_[i])) continue;
@@ -123,18 +127,29 @@ void TorchBackend::set_parameters(const NamedTensors& values) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     all.push_back(owns(i) ? fitting(values, names_[i], parameters_[i]) : at::Tensor());
   }
+  take_over();
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (owns(i)) parameters_[i].copy_(all[i]);
   }
+  undrawn_.clear();
   forget_sent();
 }
 
 void TorchBackend::load_parameters(const ParameterReader& read) {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (names_[i].empty()) continue;  // a tied parameter that stands again
+    if (!owns(i)) continue;  // a tied parameter that stands again
     const NamedTensors one{{names_[i], read(names_[i])}};
-    parameters_[i].copy_(fitting(one, names_[i], parameters_[i]));
+    const at::Tensor value = fitting(one, names_[i], parameters_[i]);
+    if (maps_weights_ && value.scalar_type() == parameters_[i].scalar_type()) {
+      set_parameter(i, value);
+      mapped_.insert(i);
+    } else if (mapped_.erase(i) > 0) {
+      set_parameter(i, value.to(parameters_[i].scalar_type(), /*non_blocking=*/false, true));
+    } else {
+      parameters_[i].copy_(value);
+    }
+    undrawn_.erase(i);
   }
   forget_sent();
 }

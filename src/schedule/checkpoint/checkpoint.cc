@@ -361,16 +361,30 @@ bool is_read_whole(const std::filesystem::path& path) {
          (!is_mapped_source(path) && read_safetensors_metadata(path).contains("sha256"));
 }
 
+// Of all parameters, without looking at their values: nobody need draw what is about to be loaded.
+std::map<std::string, Shape> parameter_shapes(const StageRow& row) {
+  std::map<std::string, Shape> shapes;
+  for (const Stage& stage : row.stages()) {
+    const HarmonicGraph& graph = stage->graph();
+    for (std::size_t i = 0; i < graph.layers().size(); ++i) {
+      for (const ParameterSpec& spec : graph.layer_shape(i).parameters) {
+        shapes.emplace(parameter_name(graph.layers()[i], spec), spec.shape);
+      }
+    }
+  }
+  return shapes;
+}
+
 void load_mapped(const std::filesystem::path& path, StageRow& row,
                  const std::map<std::string, std::string>& names) {
   const WeightSource source = WeightSource::open(path);
   std::map<std::string, std::string> places;
-  for (const auto& [name, own] : row.parameters()) {
+  for (const auto& [name, own] : parameter_shapes(row)) {
     const std::string place = name_in_file(source.entries(), names, name, path);
     const Shape& shape = source.at(place).shape;
-    if (shape != own.shape()) {
+    if (shape != own) {
       fail(ErrorCode::kInvalidArgument, "'{}' has shape {} here, '{}' of '{}' has {}", name,
-           shape_text(own.shape()), place, path.string(), shape_text(shape));
+           shape_text(own), place, path.string(), shape_text(shape));
     }
     places.emplace(name, place);
   }
@@ -394,7 +408,7 @@ void load_weights(const std::filesystem::path& path, StageRow& row,
                                      ? read_content(path.parent_path(), latest_step(path)).tensors
                                      : read_safetensors(path).tensors;
     NamedTensors chosen;
-    for (const auto& [name, own] : row.parameters()) {
+    for (const auto& [name, shape] : parameter_shapes(row)) {
       chosen.emplace(name, tensors.at(name_in_file(tensors, names, name, path)));
     }
     for (Stage& stage : row.stages()) stage->set_parameters(chosen);

@@ -236,6 +236,42 @@ TEST_F(CheckpointTest, StartWeightsByNameMap) {
   EXPECT_EQ(third.weights_digest(), made.weights_digest());
 }
 
+// Computing with weights where they are mapped gives the same bits; training makes its own copy.
+TEST_F(CheckpointTest, MappedWeightsComputeTheSameAndAreNeverChanged) {
+  const fs::path path = folder_ / "weights.safetensors";
+  RuntimeOptions other = options();
+  other.seed = 5;
+  write_safetensors(path, {StageRow({graph()}, {other}).parameters(), {}}, /*checksum=*/false);
+  const std::string before = read_text_file(path, 1 << 20);
+  RuntimeOptions mapping = options();
+  mapping.maps_weights = true;
+  StageRow plain({graph()}, {options()}), mapped({graph()}, {mapping});
+  load_weights(path, plain);
+  load_weights(path, mapped);
+  const NamedTensors batch = {{"x", rows_}, {"y", rows_}};
+  const auto expect_equal = [&] {
+    EXPECT_EQ(weights_digest(mapped.parameters()), weights_digest(plain.parameters()));
+    BatchReport here, there;
+    (void)mapped.evaluate(batch, here);
+    (void)plain.evaluate(batch, there);
+    EXPECT_EQ(here.taps.loss_sum, there.taps.loss_sum);
+    EXPECT_EQ(read_text_file(path, 1 << 20), before);
+  };
+  expect_equal();
+  for (int step = 0; step < 2; ++step) {
+    (void)mapped.train(batch);
+    (void)plain.train(batch);
+    expect_equal();
+  }
+  // And back to the file, with statistics of another run.
+  const NamedTensors buffers = StageRow({graph()}, {options()}).stages().front()->buffers();
+  for (StageRow* row : {&mapped, &plain}) {
+    load_weights(path, *row);
+    row->stages().front()->set_buffers(buffers);
+  }
+  expect_equal();
+}
+
 TEST_F(CheckpointTest, MutatedFilesWithoutChecksumAreErrorsOrTensors) {
   const Safetensors content{{{"a", Tensor::zeros({3, 2})}, {"b", Tensor::zeros({4})}},
                             {{"k", "v"}}};

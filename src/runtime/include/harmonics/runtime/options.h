@@ -129,6 +129,9 @@ struct RuntimeOptions {
   std::optional<std::uint32_t> fpga_device_index = std::nullopt;
   /// Most memory that this process takes of an OpenCL device; 0: all that it has.
   std::uint64_t device_memory_bytes = 0;
+  /// Weights that a file holds in the precision that computes are used where they are mapped, as
+  /// long as nothing trains: for runs that only compute. The file must not be cut short meanwhile.
+  bool maps_weights = false;
   SecureOptions secure = {};
   DataSettings data = {};
   SettingsOnLoad on_load = SettingsOnLoad::kYield;
