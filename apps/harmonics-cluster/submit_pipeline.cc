@@ -5,6 +5,7 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
+#include <harmonics/base/json.h>
 #include <harmonics/graph/harp.h>
 #include <harmonics/graph/units.h>
 #include <harmonics/settings/train_settings.h>
@@ -23,6 +24,23 @@ std::string absolute_source(const std::string& spec, const fs::path& folder) {
   if (path.empty() || path.is_absolute()) return spec;
   const fs::path whole = fs::absolute(folder / path).lexically_normal();
   return spec.substr(0, colon + 1) + whole.string() + spec.substr(query);
+}
+
+// The graph travels as text, its weights stay where they are: the text names them from the root.
+void make_weights_absolute(PipelineSpec& pipeline, const HarpDocument& document) {
+  for (const Setting& setting : document.weights.entries) {
+    if (setting.key != "file" || fs::path(setting.value).is_absolute()) continue;
+    std::size_t at = 0;
+    for (std::size_t line = 1; line < setting.line; ++line) at = pipeline.graph.find('\n', at) + 1;
+    const std::string written = json_quote(setting.value);
+    at = pipeline.graph.find(written, at);
+    if (at == std::string::npos) {
+      fail(ErrorCode::kInvalidArgument, "{}:{}: write the path of the weights in plain quotes",
+           pipeline.model, setting.line);
+    }
+    const fs::path whole = fs::absolute(document.folder / setting.value).lexically_normal();
+    pipeline.graph.replace(at, written.size(), json_quote(whole.string()));
+  }
 }
 
 bool has_flags(const SubmitCommand& command) {
@@ -64,6 +82,7 @@ void read_model(PipelineSpec& pipeline) {
   if (pipeline.graph.empty()) pipeline.graph = read_text_file(file, kMaxTaskTextBytes);
   HarpDocument document = parse_harp_document(pipeline.graph, file.string());
   document.folder = file.parent_path();
+  make_weights_absolute(pipeline, document);
   std::vector<Setting> flags;
   for (const auto& [key, value] : pipeline.settings) {
     if (find_train_setting_rule(key) == nullptr || key == "parts" || key == "replicas") {

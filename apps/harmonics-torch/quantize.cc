@@ -122,8 +122,13 @@ int quantize(const QuantizeCommand& command) {
   require_sources(document.graph, sources, std::vector<std::string>{input});
   const HarmonicGraph graph = resolve_graph(document.graph, sources);
   const TrainingData data = make_training_data(graph, sources, settings);
+  const std::filesystem::path weights = merge_weights(document, command.file, command.weights);
+  if (weights.empty()) {
+    fail(ErrorCode::kInvalidArgument, "'{}' names no weights: give --weights FILE",
+         command.file.string());
+  }
   StageRow row({graph}, {RuntimeOptions{}});
-  load_weights(command.weights, row);
+  load_weights(weights, row);
   const Int8Network network =
       quantize(graph, row.parameters(), calibration_rows(graph, data.train, input));
   save_int8_network(command.out, network);

@@ -73,9 +73,7 @@ void CommandTree::add_quantize() {
       *root_.add_subcommand("quantize", "makes an int8 network whose parts can be proven");
   add_model_file(quantize, quantize_.file);
   add_path(quantize, "--weights", quantize_.weights,
-           "weights: a checkpoint or any safetensors file")
-      ->required()
-      ->option_text("FILE (required)");
+           "weights: a checkpoint, safetensors, GGUF or a map (those that FILE names)");
   add_path(quantize, "--out", quantize_.out, "where the int8 network goes")
       ->required()
       ->option_text("FILE (required)");

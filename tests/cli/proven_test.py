@@ -71,6 +71,14 @@ class ProvenTest(program.CliTest):
         self.assertFalse(os.path.exists(self.folder / 'x.chain'))
         self.assert_fails(self.call('quantize', self.net, '--weights', 'digits.safetensors',
                                     '--out', 'x.int8'))
+        self.assert_fails(self.call('quantize', DIGITS, '--out', 'x.int8'), 'names no weights')
+
+    def test_the_weights_that_a_file_names_are_taken(self):
+        self.quantized()
+        named = self.write('named.harp', DIGITS.read_text().replace('csv:', f'csv:{DIGITS.parent}/') +
+                           'weights { file = "digits.safetensors"; }\n')
+        self.done('quantize', named, '--out', 'named.int8')
+        self.assertEqual((self.folder / 'named.int8').read_bytes(), (self.folder / 'digits.int8').read_bytes())
 
 
 if __name__ == '__main__':

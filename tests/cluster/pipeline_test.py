@@ -131,6 +131,21 @@ class Pipeline(ClusterTest):
         for text in ('said last', 'samples/s', 'test_accuracy', 'checkpoint  /', 'stage 2: '):
             self.assertIn(text, told)
 
+    def test_it_begins_with_the_weights_that_its_file_names(self):
+        """As a file that 'harmonics import' wrote does, beside its weights."""
+        start = self.folder / 'start.safetensors'
+        self.undisturbed('--epochs', 1, '--seed', 9, '--checkpoint', start)
+        model = self.folder / 'tuned.harp'
+        model.write_text(DIGITS.read_text().replace('csv:', f'csv:{DIGITS.parent}/') +
+                         'weights { file = "start.safetensors"; }\n')
+        self.start_server()
+        self.start_workers()
+        task = self.pipeline('--epochs', 1, model=model, stages=2)
+        self.finish(task)
+        digest = self.undisturbed('--epochs', 1, '--weights', start)
+        self.assertNotEqual(digest, self.undisturbed('--epochs', 1))
+        self.assertEqual(self.report(task)['weights_digest'], digest)
+
     def test_every_stage_tells_how_fast_and_how_busy_it_is(self):
         server = self.start_server('--http', 0)
         # The machine of the last stage is slow: the others wait for it.
