@@ -1,6 +1,7 @@
 package io.harmonics.spark;
 
 import io.harmonics.HarmonicGraph;
+import io.harmonics.Report;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -15,6 +16,7 @@ import org.apache.spark.ml.linalg.Vectors;
 import org.apache.spark.ml.param.IntParam;
 import org.apache.spark.ml.param.Param;
 import org.apache.spark.ml.param.ParamMap;
+import org.apache.spark.ml.util.Identifiable$;
 import org.apache.spark.ml.util.MLReader;
 import org.apache.spark.ml.util.MLWritable;
 import org.apache.spark.ml.util.MLWriter;
@@ -187,6 +189,16 @@ public final class HarmonicsModel extends Model<HarmonicsModel> implements MLWri
 
   public static HarmonicsModel load(String path) {
     return read().load(path);
+  }
+
+  /**
+   * A graph that others have trained, such as one that {@code harmonics import} wrote: its layers
+   * and the weights of a safetensors file. Its report is empty.
+   */
+  public static HarmonicsModel of(HarmonicGraph graph, Path weights) {
+    return new HarmonicsModel(
+        Identifiable$.MODULE$.randomUID("harmonics"),
+        TrainingResult.of(graph.encode(), new Report("{}"), weights));
   }
 
   static StructType schemaWith(

@@ -93,17 +93,22 @@ public final class TrainingResult {
 
   static TrainingResult load(SavedStage from) throws IOException {
     String report = new String(from.read("report.json"), StandardCharsets.UTF_8);
-    Map<String, NamedArray> weights = new TreeMap<>();
     Path file = Files.createTempFile("harmonics", ".safetensors");
     try {
       from.copyTo(file, "weights.safetensors");
-      try (NamedTensors tensors = Weights.load(file)) {
-        NamedArray.of(tensors).forEach(array -> weights.put(array.name(), array));
-      }
+      return of(from.read("graph.blob"), new Report(report), file);
     } finally {
       Files.delete(file);
     }
-    return new TrainingResult(from.read("graph.blob"), new Report(report), weights, Run.NONE);
+  }
+
+  /** A graph with the weights of a safetensors file. */
+  static TrainingResult of(byte[] graph, Report report, Path file) {
+    Map<String, NamedArray> weights = new TreeMap<>();
+    try (NamedTensors tensors = Weights.load(file)) {
+      NamedArray.of(tensors).forEach(array -> weights.put(array.name(), array));
+    }
+    return new TrainingResult(graph, report, weights, Run.NONE);
   }
 
   /** Process ids of the executors that took part. */

@@ -159,6 +159,16 @@ class FrameIT {
       trained.setParts(2);
       model.save(fitted);
 
+      // What others trained comes with a graph and a file of weights.
+      Path weights = folder.resolve("weights.safetensors");
+      trained.saveWeights(weights);
+      HarmonicsModel brought = HarmonicsModel.of(graph, weights).setOutputCol("scores");
+      assertEquals(trained.result().weightsDigest(), brought.result().weightsDigest());
+      assertEquals(
+          trained.setParts(1).transform(digits).select("scores").collectAsList(),
+          brought.transform(digits).select("scores").collectAsList());
+      trained.setParts(2);
+
       HarmonicsModel loaded = (HarmonicsModel) PipelineModel.load(fitted).stages()[0];
       assertEquals(trained.uid(), loaded.uid());
       assertEquals(trained.extractParamMap().toString(), loaded.extractParamMap().toString());
