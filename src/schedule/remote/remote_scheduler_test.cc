@@ -83,6 +83,44 @@ TEST(RemoteScheduler, ConvolutionsAndAttentionLearnWhatOneProcessLearns) {
   }
 }
 
+// The tensor goes from the first part to the last and its gradient back, past those between; what
+// only computes gets it too, before and after training.
+TEST(RemoteScheduler, ATieAcrossProcessesComputesAndLearnsWhatOneProcessDoes) {
+  const HarmonicGraph graph = parse_harp(R"(
+    producer ids {6} int64; producer next {6} int64; consumer out;
+    layer embed embedding(rows=10, width=4); layer norm layer_norm; layer mix linear(4);
+    layer head linear(10, bias=false, tie=embed.weight);
+    cycle { ids -> embed -> norm -(tanh)-> mix -> head -> out; head <-(next_token)- next; })");
+  const NamedTensors rows = {{"ids", Tensor::zeros({3, 6}, DType::kInt64)}};
+  CycleRuntime alone(graph, test_runtime());
+  for (const ProducerNode& node : graph.producers()) alone.bindProducer(node.name, test_data(node));
+  const std::string before = weights_digest(alone.infer(rows));
+  alone.fit(2);
+  const std::string after = weights_digest(alone.infer(rows));
+  for (const std::size_t count : {2, 3, 4}) {
+    const RemoteBinding where = place(RemoteTransport::TCP, count == 3);
+    const std::vector<HarmonicGraph> parts = partition_graph(graph, count);
+    std::vector<NamedTensors> first(count), last(count), weights(count);
+    std::vector<std::function<void()>> actions;
+    for (std::size_t i = 0; i < count; ++i) {
+      actions.push_back([&, i] {
+        RemoteScheduler scheduler = make_part(parts[i], where, test_remote());
+        const NamedTensors own = i == 0 ? rows : NamedTensors();
+        for (int round = 0; round < 2; ++round) first[i] = scheduler.infer(own);
+        scheduler.fit(2);
+        for (int round = 0; round < 2; ++round) last[i] = scheduler.infer(own);
+        weights[i] = scheduler.parameters();
+      });
+    }
+    EXPECT_EQ(at_the_same_time(actions), no_errors(count));
+    EXPECT_EQ(weights_digest(first.back()), before) << count;
+    EXPECT_EQ(weights_digest(last.back()), after) << count;
+    NamedTensors all;
+    for (NamedTensors& part : weights) all.merge(part);
+    EXPECT_EQ(weights_digest(all), weights_digest(alone.parameters())) << count;
+  }
+}
+
 TEST(RemoteScheduler, EveryPipelineOrderLearnsTheSame) {
   const HarmonicGraph graph = zoo_graph("digits-mlp");
   const std::string alone = weights_digest(train_alone(graph, 1));
