@@ -164,19 +164,12 @@ inline std::vector<LayerCase> pool_cases() {
        {{2, 5, 5}}},
       {"adaptive_avg_pool", "adaptive_avg_pool", with({{"size", whole(2)}}), {{2, 5, 5}}},
       {"adaptive_max_pool", "adaptive_max_pool", with({{"size", Shape{2, 1}}}), {{2, 5, 5}}},
-      {"resize", "resize", with({{"size", Shape{4, 5}}}), {{2, 2, 3}}},
-      {"resize, linear",
-       "resize",
-       with({{"size", Shape{5, 4}}, {"mode", word("linear")}}),
-       {{2, 3, 3}}},
-      {"resize, linear and asymmetric",
-       "resize",
-       with({{"size", Shape{5, 4}}, {"mode", word("linear")}, {"places", word("asymmetric")}}),
-       {{2, 3, 3}}},
-      {"resize, cubic",
-       "resize",
-       with({{"size", Shape{4, 5}}, {"mode", word("cubic")}, {"places", word("align_corners")}}),
-       {{1, 3, 3}}},
+  };
+}
+
+/// Pools whose windows reach beyond the image.
+inline std::vector<LayerCase> wide_pool_cases() {
+  return {
       {"max_pool of uneven padding",
        "max_pool",
        with({{"kernel", whole(3)}, {"padding", Shape{0, 1, 2, 1}}, {"dilation", Shape{1, 2}}}),
@@ -201,6 +194,26 @@ inline std::vector<LayerCase> pool_cases() {
        {},
        {},
        false},
+      {"max_pool of uneven padding, rounded up",
+       "max_pool",
+       with({{"kernel", whole(3)},
+             {"stride", whole(2)},
+             {"padding", Shape{0, 1, 1, 0}},
+             {"round_up", whole(1)}}),
+       {{2, 5, 5}},
+       {},
+       {},
+       false},
+      {"avg_pool of uneven padding, rounded up",
+       "avg_pool",
+       with({{"kernel", whole(3)},
+             {"stride", whole(2)},
+             {"padding", Shape{0, 1, 1, 0}},
+             {"round_up", whole(1)}}),
+       {{2, 5, 5}},
+       {},
+       {},
+       false},
       {"avg_pool that leaves padding out",
        "avg_pool",
        with({{"kernel", whole(3)},
@@ -212,6 +225,38 @@ inline std::vector<LayerCase> pool_cases() {
        {},
        {},
        false},
+  };
+}
+
+inline std::vector<LayerCase> resize_cases() {
+  return {
+      {"resize", "resize", with({{"size", Shape{4, 5}}}), {{2, 2, 3}}},
+      {"resize, linear",
+       "resize",
+       with({{"size", Shape{5, 4}}, {"mode", word("linear")}}),
+       {{2, 3, 3}}},
+      {"resize, linear and asymmetric",
+       "resize",
+       with({{"size", Shape{5, 4}}, {"mode", word("linear")}, {"places", word("asymmetric")}}),
+       {{2, 3, 3}}},
+      {"resize, cubic",
+       "resize",
+       with({{"size", Shape{4, 5}}, {"mode", word("cubic")}, {"places", word("align_corners")}}),
+       {{1, 3, 3}}},
+      {"resize by a factor, antialiased",
+       "resize",
+       with({{"size", Shape{2, 3}},
+             {"mode", word("linear")},
+             {"scale_y", 0.6},
+             {"antialias", whole(1)}}),
+       {{1, 4, 4}}},
+      {"resize, cubic, of what is inside",
+       "resize",
+       with({{"size", Shape{4, 5}},
+             {"mode", word("cubic")},
+             {"cubic", -0.5},
+             {"inside_only", whole(1)}}),
+       {{1, 3, 3}}},
   };
 }
 
@@ -405,6 +450,10 @@ inline std::vector<LayerCase> move_cases() {
        "pad",
        with({{"before", Shape{0, 2}}, {"after", Shape{0, 1}}, {"mode", word("edge")}}),
        {{2, 3}}},
+      {"pad by the other end",
+       "pad",
+       with({{"before", Shape{0, 2}}, {"after", Shape{0, 4}}, {"mode", word("wrap")}}),
+       {{2, 3}}},
   };
 }
 
@@ -415,6 +464,14 @@ inline std::vector<LayerCase> recurrent_cases() {
        "lstm",
        with({{"width", whole(2)}, {"directions", whole(2)}, {"bias", whole(0)}}),
        {{3, 2}, {2, 2}, {2, 2}}},
+      {"lstm with its states",
+       "lstm",
+       with({{"width", whole(2)}, {"directions", whole(2)}, {"states", whole(1)}}),
+       {{3, 2}}},
+      {"gru that resets first, with its state",
+       "gru",
+       with({{"width", whole(2)}, {"linear_before_reset", whole(0)}, {"states", whole(1)}}),
+       {{3, 2}}},
       {"gru backwards",
        "gru",
        with({{"width", whole(3)}, {"reverse", whole(1)}}),
@@ -430,9 +487,9 @@ inline std::vector<LayerCase> recurrent_cases() {
 /// a test of their own.
 inline std::vector<LayerCase> layer_cases() {
   std::vector<LayerCase> cases;
-  for (auto* theme :
-       {shape_cases, convolution_cases, pool_cases, norm_cases, function_cases, token_cases,
-        arithmetic_cases, choice_cases, sum_cases, move_cases, recurrent_cases, attention_cases}) {
+  for (auto* theme : {shape_cases, convolution_cases, pool_cases, wide_pool_cases, resize_cases,
+                      norm_cases, function_cases, token_cases, arithmetic_cases, choice_cases,
+                      sum_cases, move_cases, recurrent_cases, attention_cases}) {
     for (LayerCase& item : theme()) cases.push_back(std::move(item));
   }
   return cases;

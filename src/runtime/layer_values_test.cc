@@ -96,6 +96,12 @@ std::vector<Worked> worked_arithmetic() {
        {0, 1, 1, 0, 1, 1}},
       {"where", {}, {{{3}, {1, 0, 2}, true}, kSix, kRow}, {1, 20, 3, 4, 20, 6}},
       {"where", {}, {{{2, 1}, {0, 1}, true}, kSix, {{1}, {-1}}}, {-1, -1, -1, 4, 5, 6}},
+      // Whole numbers stay whole.
+      {"div", {}, {{{4}, {7, -7, 9, 8}, true}, {{}, {2}, true}}, {3, -3, 4, 4}},
+      {"add", {}, {{{2}, {1, 2}, true}, {{2}, {3, 4}, true}}, {4, 6}},
+      {"clip", with({{"min", 2.0}, {"max", 3.0}}), {{{3}, {1, 2, 9}, true}}, {2, 2, 3}},
+      {"function", with({{"of", word("abs")}}), {{{2}, {-4, 3}, true}}, {4, 3}},
+      {"reduce", with({{"op", word("max")}}), {{{3}, {1, 9, 4}, true}}, {9}},
       {"constant",
        with({{"shape", Shape{2}}, {"start", 7.0}, {"dtype", word("int64")}}),
        {kSix},

@@ -53,8 +53,13 @@ LayerShape with_operands(const LayerQuery& q, double otherwise) {
   return result;
 }
 
+// Whole numbers too; of truths the larger and the smaller, which are "or" and "and".
 LayerShape infer_arithmetic(const LayerQuery& q) {
-  need_floating(q);
+  const DType dtype = q.inputs[0].dtype;
+  if (dtype == DType::kBool && q.type != "max" && q.type != "min")
+    q.refuse("needs numbers; of truths there are max (or) and min (and)");
+  if (!is_floating(dtype) && q.integer_or("learned", 0) != 0)
+    q.refuse("only floating-point numbers can be learnt");
   return with_operands(q, q.type == "mul" || q.type == "div" || q.type == "pow" ? 1 : 0);
 }
 

@@ -27,14 +27,14 @@ LayerShape infer_function(const LayerQuery& q) {
     std::string all = "not";
     for (const std::string_view name : kFunctions) all += format(", {}", name);
     q.refuse(format("'of' must be one of {}, not {}", all, of));
-  } else {
+  } else if ((of != "abs" && of != "neg" && of != "sign") || q.inputs[0].dtype == DType::kBool) {
     need_floating(q);
   }
   return {q.inputs[0], {}, elements(q.inputs[0].shape)};
 }
 
 LayerShape infer_clip(const LayerQuery& q) {
-  need_floating(q);
+  if (q.inputs[0].dtype == DType::kBool) q.refuse("needs numbers");
   if (!q.has("min") && !q.has("max")) q.refuse("needs 'min', 'max' or both");
   if (q.has("min") && q.has("max") && q.number("min") > q.number("max")) {
     q.refuse("'min' must not be above 'max'");

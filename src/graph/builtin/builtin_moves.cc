@@ -79,8 +79,8 @@ LayerShape infer_pad(const LayerQuery& q) {
     q.refuse(format("'before' and 'after' must have a number for each of {} axes", shape.size()));
   }
   const std::string& mode = q.text("mode");
-  if (mode != "constant" && mode != "reflect" && mode != "edge") {
-    q.refuse(format("'mode' must be constant, reflect or edge, not {}", mode));
+  if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap") {
+    q.refuse(format("'mode' must be constant, reflect, edge or wrap, not {}", mode));
   }
   static_cast<void>(q.number("value"));
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {
@@ -104,8 +104,15 @@ LayerShape infer_resize(const LayerQuery& q) {
   need_floating(q);
   need_rank(q, 3, "{channels, height, width}");
   need_one_of(q, "mode", "nearest linear cubic");
-  need_one_of(q, "places", "half_pixel pytorch_half_pixel align_corners asymmetric");
+  need_one_of(q, "places",
+              "half_pixel half_pixel_symmetric pytorch_half_pixel align_corners asymmetric");
   need_one_of(q, "rounding", "round_prefer_floor round_prefer_ceil floor ceil");
+  for (const char* name : {"scale_y", "scale_x"}) {
+    if (q.has(name) && !(q.number(name) > 1e-6 && q.number(name) < 1e6))
+      q.refuse(format("'{}' must be a factor above 0", name));
+  }
+  for (const char* name : {"antialias", "inside_only"}) static_cast<void>(q.integer_or(name, 0));
+  static_cast<void>(q.number_or("cubic", 0));
   const Shape size = pair_of(q, "size", 1);
   LayerShape result{{{q.inputs[0].shape[0], size[0], size[1]}, q.inputs[0].dtype}, {}, 0};
   const double taps = q.text("mode") == "nearest" ? 0 : q.text("mode") == "linear" ? 8 : 32;
@@ -135,7 +142,8 @@ std::vector<LayerType> move_layer_types() {
       {"resize",
        {required("size"), with_default("mode", std::string("nearest")),
         with_default("places", std::string("half_pixel")),
-        with_default("rounding", std::string("round_prefer_floor"))},
+        with_default("rounding", std::string("round_prefer_floor")), optional("scale_y"),
+        optional("scale_x"), optional("cubic"), optional("inside_only"), optional("antialias")},
        1,
        1,
        infer_resize},

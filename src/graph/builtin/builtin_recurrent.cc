@@ -25,7 +25,9 @@ LayerShape infer_recurrent(const LayerQuery& q) {
   check_states(q, {directions, width});
   if (q.type == "lstm" && q.inputs.size() == 2) q.refuse("takes both start states or none");
   const double bound = kaiming_bound(width);
-  LayerShape result{{{length, directions * width}, q.inputs[0].dtype}, {}, 0};
+  // With `states` the states after the last step follow, a row each.
+  const std::int64_t more = q.integer_or("states", 0) == 0 ? 0 : q.type == "lstm" ? 2 : 1;
+  LayerShape result{{{length + more, directions * width}, q.inputs[0].dtype}, {}, 0};
   for (std::int64_t direction = 0; direction < directions; ++direction) {
     const auto add = [&](const char* name, Shape shape) {
       result.parameters.push_back(
@@ -46,11 +48,12 @@ LayerShape infer_recurrent(const LayerQuery& q) {
 }  // namespace
 
 std::vector<LayerType> recurrent_layer_types() {
-  const std::vector<AttributeSpec> lstm = {
-      required("width"), with_default("directions", std::int64_t{1}),
-      with_default("reverse", std::int64_t{0}), with_default("bias", std::int64_t{1})};
+  std::vector<AttributeSpec> lstm = {required("width"), with_default("directions", std::int64_t{1}),
+                                     with_default("reverse", std::int64_t{0}),
+                                     with_default("bias", std::int64_t{1})};
   std::vector<AttributeSpec> gru = lstm;
   gru.push_back(with_default("linear_before_reset", std::int64_t{1}));
+  for (std::vector<AttributeSpec>* one : {&lstm, &gru}) one->push_back(optional("states"));
   return {
       {"lstm", lstm, 1, 3, infer_recurrent},
       {"gru", gru, 1, 2, infer_recurrent},

@@ -12,7 +12,7 @@ constexpr std::array<std::string_view, 7> kReductions = {"sum",  "mean", "max", 
                                                          "prod", "l2",   "log_sum_exp"};
 
 LayerShape infer_reduce(const LayerQuery& q) {
-  need_floating(q);
+  if (q.text("op") != "max" && q.text("op") != "min") need_floating(q);
   if (std::ranges::find(kReductions, q.text("op")) == kReductions.end()) {
     q.refuse(
         format("'op' must be one of sum, mean, max, min, prod, l2 and "

@@ -142,9 +142,6 @@ void check_pool_padding(const LayerQuery& q, const SlidingWindow& window) {
     }
     if (each_side && most >= window.kernel[axis]) q.refuse("padding must be below the kernel");
   }
-  if (each_side && q.integer_or("round_up", 0) != 0) {
-    q.refuse("'round_up' with a padding of four sides is not built");
-  }
 }
 
 // Rounded up, but the last window begins inside the image or before it.
@@ -166,7 +163,7 @@ LayerShape infer_pool(const LayerQuery& q) {
   Shape size = window_output(q, window);
   for (std::size_t axis = 0; axis < 2 && q.integer_or("round_up", 0) != 0; ++axis) {
     const std::int64_t reach = window.dilation[axis] * (window.kernel[axis] - 1) + 1;
-    const std::int64_t rest = in[axis + 1] + 2 * window.before[axis] - reach;
+    const std::int64_t rest = in[axis + 1] + window.before[axis] + window.after[axis] - reach;
     size[axis] =
         rounded_up(size[axis], rest, in[axis + 1] + window.before[axis], window.stride[axis]);
   }

@@ -42,6 +42,11 @@ TorchLayer combining(BinaryOperation operation) {
   };
 }
 
+// Whole numbers are divided towards zero and stay whole.
+at::Tensor quotient(const at::Tensor& a, const at::Tensor& b) {
+  return at::isFloatingType(a.scalar_type()) ? a / b : at::div(a, b, "trunc");
+}
+
 LayerForward make_compare(const LayerQuery& q) {
   using T = at::Tensor;
   static const std::map<std::string, BinaryOperation> kOperations = {
@@ -103,7 +108,7 @@ LayerKernels element_kernels() {
       {"add", combining([](const T& a, const T& b) { return a + b; })},
       {"sub", combining([](const T& a, const T& b) { return a - b; })},
       {"mul", combining([](const T& a, const T& b) { return a * b; })},
-      {"div", combining([](const T& a, const T& b) { return a / b; })},
+      {"div", combining(quotient)},
       {"pow", combining([](const T& a, const T& b) { return at::pow(a, b); })},
       {"max", combining([](const T& a, const T& b) { return at::maximum(a, b); })},
       {"min", combining([](const T& a, const T& b) { return at::minimum(a, b); })},

@@ -1,5 +1,7 @@
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "kernel_casts.h"
 #include "kernels.h"
 
@@ -44,12 +46,20 @@ LayerForward make_function(const LayerQuery& q) {
   };
 }
 
+// A bound of whole numbers is whole, so that they keep their dtype.
+at::Scalar bound_of(double value, const at::Tensor& x) {
+  if (at::isFloatingType(x.scalar_type())) return value;
+  constexpr double kLargest = 9e18;
+  return static_cast<std::int64_t>(std::clamp(value, -kLargest, kLargest));
+}
+
 LayerForward make_clip(const LayerQuery& q) {
   const bool low = q.has("min"), high = q.has("max");
   return
       [low, high, min = q.number_or("min", 0), max = q.number_or("max", 0)](const LayerCall& call) {
-        const at::Tensor x = low ? call.inputs[0].clamp_min(min) : call.inputs[0];
-        return high ? x.clamp_max(max) : x;
+        const at::Tensor& given = call.inputs[0];
+        const at::Tensor x = low ? given.clamp_min(bound_of(min, given)) : given;
+        return high ? x.clamp_max(bound_of(max, given)) : x;
       };
 }
 

@@ -64,12 +64,14 @@ LayerForward make_gather(const LayerQuery& q) {
   };
 }
 
-// What each row of a padded axis repeats: the row as far inside as it is outside, or the last one.
+// What each row of a padded axis repeats: the row as far inside as it is outside, the last one, or
+// that of the other end.
 at::Tensor repeated_rows(std::int64_t extent, std::int64_t before, std::int64_t after,
-                         bool reflect) {
+                         const std::string& mode) {
+  const bool reflect = mode == "reflect";
   std::vector<std::int64_t> rows;
   for (std::int64_t place = -before; place < extent + after; ++place) {
-    std::int64_t row = place;
+    std::int64_t row = mode == "wrap" ? (place % extent + extent) % extent : place;
     while (reflect && extent > 1 && (row < 0 || row >= extent))
       row = row < 0 ? -row : 2 * (extent - 1) - row;
     rows.push_back(std::clamp<std::int64_t>(row, 0, extent - 1));
@@ -89,12 +91,12 @@ LayerForward make_pad(const LayerQuery& q) {
       return at::constant_pad_nd(call.inputs[0], sides, value);
     };
   }
-  return [before, after, reflect = mode == "reflect"](const LayerCall& call) {
+  return [before, after, mode](const LayerCall& call) {
     at::Tensor x = call.inputs[0];
     for (std::size_t i = 0; i < before.size(); ++i) {
       if (before[i] == 0 && after[i] == 0) continue;
       const auto axis = static_cast<std::int64_t>(i) + 1;
-      const at::Tensor rows = repeated_rows(x.size(axis), before[i], after[i], reflect);
+      const at::Tensor rows = repeated_rows(x.size(axis), before[i], after[i], mode);
       x = x.index_select(axis, rows.to(x.device()));
     }
     return x;

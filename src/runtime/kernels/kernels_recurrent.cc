@@ -9,13 +9,14 @@ namespace {
 /// What LSTM and GRU share. A sequence starts from the states that come, else from zeros.
 struct Recurrent {
   std::int64_t width, directions;
-  bool reverse, bias;
+  bool reverse, bias, states;
 
   explicit Recurrent(const LayerQuery& q)
       : width(q.integer("width")),
         directions(q.integer("directions")),
         reverse(q.integer("reverse") != 0),
-        bias(q.integer("bias") != 0) {}
+        bias(q.integer("bias") != 0),
+        states(q.integer_or("states", 0) != 0) {}
 
   [[nodiscard]] static std::vector<at::Tensor> parameters(const LayerCall& call) {
     std::vector<at::Tensor> all;
@@ -28,6 +29,13 @@ struct Recurrent {
     return reverse ? x.flip({1}) : x;
   }
   [[nodiscard]] at::Tensor in_order(const at::Tensor& y) const { return reverse ? y.flip({1}) : y; }
+  // Behind the rows of `y` the states {directions, batch, width} after the last step, a row each.
+  [[nodiscard]] at::Tensor and_states(const at::Tensor& y, std::vector<at::Tensor> last) const {
+    if (!states) return y;
+    for (at::Tensor& state : last) state = state.transpose(0, 1).reshape({y.size(0), 1, y.size(2)});
+    last.insert(last.begin(), y);
+    return at::cat(last, 1);
+  }
   // {directions, batch, width}
   [[nodiscard]] at::Tensor start(const LayerCall& call, std::size_t input) const {
     if (call.inputs.size() > input) {
@@ -40,10 +48,11 @@ struct Recurrent {
 
 LayerForward make_lstm(const LayerQuery& q) {
   return [r = Recurrent(q)](const LayerCall& call) {
-    return r.in_order(std::get<0>(at::lstm(
+    const auto [y, h, c] = at::lstm(
         r.rows(call), {r.start(call, 1), r.start(call, 2)}, Recurrent::parameters(call), r.bias,
         /*num_layers=*/1, /*dropout=*/0.0, call.training, r.directions == 2,
-        /*batch_first=*/true)));
+        /*batch_first=*/true);
+    return r.and_states(r.in_order(y), {h, c});
   };
 }
 
@@ -70,10 +79,11 @@ LayerForward make_gru(const LayerQuery& q) {
   const Recurrent r(q);
   if (q.integer("linear_before_reset") != 0) {
     return [r](const LayerCall& call) {
-      return r.in_order(
-          std::get<0>(at::gru(r.rows(call), r.start(call, 1), Recurrent::parameters(call), r.bias,
-                              /*num_layers=*/1, /*dropout=*/0.0, call.training, r.directions == 2,
-                              /*batch_first=*/true)));
+      const auto [y, h] =
+          at::gru(r.rows(call), r.start(call, 1), Recurrent::parameters(call), r.bias,
+                  /*num_layers=*/1, /*dropout=*/0.0, call.training, r.directions == 2,
+                  /*batch_first=*/true);
+      return r.and_states(r.in_order(y), {h});
     };
   }
   return [r](const LayerCall& call) {
@@ -81,10 +91,12 @@ LayerForward make_gru(const LayerQuery& q) {
     const at::Tensor x = r.rows(call), h = r.start(call, 1);
     const std::size_t own = all.size() / static_cast<std::size_t>(r.directions);
     const at::Tensor there = reset_first(x, h[0], std::span(all).first(own), r.bias);
-    if (r.directions == 1) return r.in_order(there);
+    if (r.directions == 1)
+      return r.and_states(r.in_order(there), {there.select(1, -1).unsqueeze(0)});
     const at::Tensor back =
         reset_first(x.flip({1}), h[1], std::span(all).subspan(own), r.bias).flip({1});
-    return at::cat({there, back}, 2);
+    return r.and_states(at::cat({there, back}, 2),
+                        {at::stack({there.select(1, -1), back.select(1, 0)}, 0)});
   };
 }
 

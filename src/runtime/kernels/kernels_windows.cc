@@ -95,15 +95,38 @@ struct Window {
   }
 
   [[nodiscard]] at::Tensor average(const at::Tensor& x, bool counting) const {
-    return at::avg_pool2d(x, kernel, stride, padding, round_up, counting);
+    return at::avg_pool2d(x, kernel, stride, padding, sides.empty() && round_up, counting);
+  }
+
+  // `x` with its sides filled with `value`, and `rest` where windows reach beyond them.
+  [[nodiscard]] at::Tensor padded(const at::Tensor& x, double value, double rest) const {
+    const at::Tensor image = at::constant_pad_nd(x, sides, value);
+    return round_up ? at::constant_pad_nd(image, beyond(x), rest) : image;
+  }
+
+  // What the last windows reach beyond image and padding, as constant_pad_nd takes it; below 0
+  // where they end before it. A window does not begin in the padding behind the image.
+  [[nodiscard]] std::vector<std::int64_t> beyond(const at::Tensor& x) const {
+    std::vector<std::int64_t> more(4, 0);
+    for (std::size_t axis = 0; axis < 2; ++axis) {
+      const std::int64_t before = sides[2 - 2 * axis], after = sides[3 - 2 * axis];
+      const std::int64_t extent = x.size(static_cast<std::int64_t>(axis) + 2);
+      const std::int64_t reach = dilation[axis] * (kernel[axis] - 1) + 1;
+      const std::int64_t rest = extent + before + after - reach, pace = stride[axis];
+      std::int64_t windows = rest / pace + 1;
+      if (rest % pace != 0 && windows * pace < extent + before) ++windows;
+      more[3 - 2 * axis] = (windows - 1) * pace - rest;
+    }
+    return more;
   }
 };
 
 LayerForward make_max_pool(const LayerQuery& q) {
   return [w = Window(q)](const LayerCall& call) {
     const at::Tensor x =
-        w.sides.empty() ? call.inputs[0] : at::constant_pad_nd(call.inputs[0], w.sides, -INFINITY);
-    return at::max_pool2d(x, w.kernel, w.stride, w.padding, w.dilation, w.round_up);
+        w.sides.empty() ? call.inputs[0] : w.padded(call.inputs[0], -INFINITY, -INFINITY);
+    return at::max_pool2d(x, w.kernel, w.stride, w.padding, w.dilation,
+                          w.sides.empty() && w.round_up);
   };
 }
 
@@ -111,11 +134,11 @@ LayerForward make_avg_pool(const LayerQuery& q) {
   return [w = Window(q)](const LayerCall& call) {
     const at::Tensor& x = call.inputs[0];
     if (w.sides.empty()) return w.average(x, w.count_padding);
-    const at::Tensor mean = w.average(at::constant_pad_nd(x, w.sides), true);
-    if (w.count_padding) return mean;
-    // What part of each window lies inside.
+    const at::Tensor mean = w.average(w.padded(x, 0, 0), true);
+    if (w.count_padding && !w.round_up) return mean;
+    // What part of each window counts.
     const at::Tensor inside = at::ones({1, 1, x.size(2), x.size(3)}, x.options());
-    return mean / w.average(at::constant_pad_nd(inside, w.sides), true);
+    return mean / w.average(w.padded(inside, w.count_padding ? 1 : 0, 0), true);
   };
 }
 
