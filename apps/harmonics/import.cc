@@ -68,9 +68,9 @@ std::string report_text(const ImportedModel& model, const WrittenModel& written)
 
 int import_source(const ImportCommand& command) {
   const std::string name = command.out.stem().string();
-  const ImportedModel model =
-      import_model(command.source, {is_user_name(name) ? name : std::string(), command.length,
-                                    command.classes, command.shapes, command.values});
+  const ImportedModel model = import_model(
+      command.source, {is_user_name(name) ? name : std::string(), command.length, command.classes,
+                       command.shapes, command.values, command.batch});
   CopyProgress progress(command.output == OutputStyle::kTable && is_terminal(TextStream::kError));
   const WrittenModel written =
       write_model(model, command.out, command.links ? WeightsMode::kLink : WeightsMode::kCopy,

@@ -10,6 +10,7 @@ namespace harmonics::inline in_options {
 namespace {
 
 constexpr std::int64_t kMaxImportLength = std::int64_t{1} << 30;
+constexpr std::int64_t kMaxBatchAxis = 15;
 
 // "NAME=" and what follows; without it a mistake of usage.
 std::pair<std::string, std::string> named(const std::string& word, const char* form) {
@@ -19,25 +20,38 @@ std::pair<std::string, std::string> named(const std::string& word, const char* f
   return {word.substr(0, equals), word.substr(equals + 1)};
 }
 
-std::pair<const std::string, Shape> shape_of(const std::string& word) {
-  const auto [name, text] = named(word, "NAME=3,224,224");
-  Shape shape;
+// "NAME=3,224,224": a name and numbers behind it.
+template <typename Number>
+std::pair<const std::string, std::vector<Number>> numbers_of(const std::string& word,
+                                                             const char* form) {
+  const auto [name, text] = named(word, form);
+  std::vector<Number> numbers;
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
-    const auto extent = number_from<std::int64_t>(text.substr(at, end - at));
-    if (!extent || *extent < 1 || *extent > kMaxImportLength)
-      throw CLI::ValidationError(format("'{}' is not of the form NAME=3,224,224", word));
-    shape.push_back(*extent);
+    const auto number = number_from<Number>(text.substr(at, end - at));
+    if (!number) throw CLI::ValidationError(format("'{}' is not of the form {}", word, form));
+    numbers.push_back(*number);
     at = end + 1;
   }
-  return {name, std::move(shape)};
+  return {name, std::move(numbers)};
 }
 
-std::pair<const std::string, double> value_of(const std::string& word) {
-  const auto [name, text] = named(word, "NAME=16000");
-  const auto value = number_from<double>(text);
-  if (!value) throw CLI::ValidationError(format("'{}' is not of the form NAME=16000", word));
-  return {name, *value};
+std::pair<const std::string, Shape> shape_of(const std::string& word) {
+  auto shape = numbers_of<std::int64_t>(word, "NAME=3,224,224");
+  for (const std::int64_t extent : shape.second) {
+    if (extent < 1 || extent > kMaxImportLength)
+      throw CLI::ValidationError(format("'{}' is not of the form NAME=3,224,224", word));
+  }
+  return shape;
+}
+
+// "none" or the number of an axis.
+std::int64_t batch_of(const std::string& word) {
+  if (word == "none") return -1;
+  const auto axis = number_from<std::int64_t>(word);
+  if (!axis || *axis < 0 || *axis > kMaxBatchAxis)
+    throw CLI::ValidationError(format("'{}' is neither none nor the number of an axis", word));
+  return *axis;
 }
 
 }  // namespace
@@ -75,11 +89,17 @@ void CommandTree::add_import() {
   in.add_option_function<std::vector<std::string>>(
         "--value",
         [this](const std::vector<std::string>& words) {
-          for (const std::string& word : words) import_.values.insert(value_of(word));
+          for (const std::string& word : words)
+            import_.values.insert(numbers_of<double>(word, "NAME=16000"));
         },
-        "ONNX: a number for an input that is no batch (repeatable)")
-      ->type_name("NAME=N")
+        "ONNX: numbers for an input that is no batch (repeatable)")
+      ->type_name("NAME=N,N,...")
       ->allow_extra_args(false);
+  in.add_option_function<std::string>(
+        "--batch", [this](const std::string& word) { import_.batch = batch_of(word); },
+        "ONNX: which axis of the inputs is the batch, or that a whole tensor is one sample "
+        "(the first that can be)")
+      ->type_name("AXIS|none");
   add_output(in, import_.output);
   in.footer(example(
       "  harmonics import all-MiniLM-L6-v2 -o minilm.harp\n"

@@ -235,7 +235,8 @@ void note_head(Json& config, const std::string& architecture, std::int64_t class
 }
 
 ImportedModel import_onnx_model(const std::filesystem::path& source, const ImportOptions& options) {
-  OnnxResult result = import_onnx(MappedFile(source), {options.shapes, options.values});
+  OnnxResult result =
+      import_onnx(MappedFile(source), {options.shapes, options.values, options.batch});
   ImportedModel model;
   model.architecture = "ONNX";
   model.harp = to_harp(result.graph);
@@ -264,11 +265,10 @@ ImportedModel import_model(const std::filesystem::path& source, const ImportOpti
     fail(ErrorCode::kInvalidArgument, "a head for {} classes: 1 to {} can be made", options.classes,
          kMaxNewClasses);
   }
-  if (!options.shapes.empty() || !options.values.empty()) {
+  if (!options.shapes.empty() || !options.values.empty() || options.batch) {
     fail(ErrorCode::kInvalidArgument,
-         "the inputs of '{}' have the shapes that its configuration says: --shape and --value have "
-         "no "
-         "meaning for it",
+         "the inputs of '{}' have the shapes that its configuration says: --shape, --value and "
+         "--batch have no meaning for it",
          source.string());
   }
   Found found = find_model(source);

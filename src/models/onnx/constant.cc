@@ -48,6 +48,26 @@ void put(std::span<std::byte> to, std::size_t index, From value) {
   std::memcpy(to.data() + index * sizeof(T), &typed, sizeof(T));
 }
 
+// To the nearest of 16 bits, to the even one of two that are as near.
+std::uint16_t bfloat_bits(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  if (std::isnan(value)) return static_cast<std::uint16_t>((bits >> 16) | 0x40);
+  return static_cast<std::uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+std::uint16_t half_bits(double value) {
+  const std::uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+  const double size = std::abs(value);
+  if (std::isnan(value)) return 0x7e00;
+  if (size >= 65520) return sign | 0x7c00;
+  // Steps of the last bit: 2^-24 below the smallest normal number, else 2^-10 of the power below.
+  int power = 0;
+  std::frexp(size, &power);
+  const int step = std::max(power - 11, -24);
+  const auto steps = static_cast<std::uint32_t>(std::nearbyint(std::ldexp(size, -step)));
+  return static_cast<std::uint16_t>(sign | (static_cast<std::uint32_t>(step + 24) * 1024 + steps));
+}
+
 template <typename From>
 Constant of_numbers(Shape shape, const std::vector<From>& values, DType dtype) {
   Tensor out = Tensor::empty(std::move(shape), dtype);
@@ -56,13 +76,17 @@ Constant of_numbers(Shape shape, const std::vector<From>& values, DType dtype) {
     switch (dtype) {
       case DType::kFloat32: put<float>(to, i, values[i]); break;
       case DType::kFloat64: put<double>(to, i, values[i]); break;
+      case DType::kFloat16:
+        put<std::uint16_t>(to, i, half_bits(static_cast<double>(values[i])));
+        break;
+      case DType::kBFloat16:
+        put<std::uint16_t>(to, i, bfloat_bits(static_cast<float>(values[i])));
+        break;
       case DType::kInt64: put<std::int64_t>(to, i, values[i]); break;
       case DType::kInt32: put<std::int32_t>(to, i, values[i]); break;
       case DType::kInt8: put<std::int8_t>(to, i, values[i]); break;
       case DType::kUInt8: put<std::uint8_t>(to, i, values[i]); break;
       case DType::kBool: put<std::uint8_t>(to, i, values[i] != 0); break;
-      default:
-        fail(ErrorCode::kUnimplemented, "constants of {} are not computed", dtype_name(dtype));
     }
   }
   return Constant(std::move(out));

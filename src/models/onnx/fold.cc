@@ -75,17 +75,21 @@ std::vector<Number> combined(const std::vector<Number>& left, const std::vector<
   return out;
 }
 
+// The sign of the rest: fmod's is the dividend's, the other one's the divisor's.
+std::int64_t rest_of(std::int64_t a, std::int64_t b, bool fmod) {
+  const std::int64_t rest = a % b;
+  return !fmod && rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
 std::int64_t integer_result(const std::string& op, std::int64_t a, std::int64_t b) {
   const auto left = static_cast<std::uint64_t>(a), right = static_cast<std::uint64_t>(b);
   if (op == "Add") return static_cast<std::int64_t>(left + right);
   if (op == "Sub") return static_cast<std::int64_t>(left - right);
   if (op == "Mul") return static_cast<std::int64_t>(left * right);
-  if (op == "Div" || op == "Mod") {
+  if (op == "Div" || op == "Mod" || op == "fmod") {
     if (b == 0 || (b == -1 && a == INT64_MIN))
       fail(ErrorCode::kInvalidArgument, "{} divides {} by {}", op, a, b);
-    if (op == "Div") return a / b;
-    const std::int64_t rest = a % b;
-    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+    return op == "Div" ? a / b : rest_of(a, b, op == "fmod");
   }
   if (op == "Max") return std::max(a, b);
   if (op == "Min") return std::min(a, b);
@@ -99,7 +103,7 @@ Real real_result(const std::string& op, Real a, Real b) {
   if (op == "Sub") return a - b;
   if (op == "Mul") return a * b;
   if (op == "Div") return a / b;
-  if (op == "Mod") return std::fmod(a, b);
+  if (op == "Mod" || op == "fmod") return std::fmod(a, b);
   if (op == "Max") return std::max(a, b);
   if (op == "Min") return std::min(a, b);
   return std::pow(a, b);
@@ -108,7 +112,8 @@ Real real_result(const std::string& op, Real a, Real b) {
 Constant arithmetic(const Call& call, const Constant& a, const Constant& b) {
   const Shape shape = broadcast_shape(a.shape(), b.shape());
   const Constant left = expanded(a, shape), right = expanded(b, shape);
-  const std::string& op = call.node.op;
+  const bool fmod = call.node.op == "Mod" && call.node.integer("fmod", 0) != 0;
+  const std::string op = fmod ? "fmod" : call.node.op;
   if (!is_floating(a.dtype())) {
     return Constant::of_integers(
         shape,

@@ -14,11 +14,13 @@ std::string_view layer_of(std::string_view op) {
   if (op == "Mul") return "mul";
   if (op == "Div") return "div";
   if (op == "Pow") return "pow";
-  return op == "Max" ? "max" : "min";
+  // Of truths the larger is "or", the smaller "and".
+  return op == "Max" || op == "Or" ? "max" : "min";
 }
 
 // A constant as an operand of a living value: its axes behind the batch's place.
 std::optional<Constant> beside(const Constant& value, const Living& x) {
+  if (!x.has_batch()) return value;
   const std::size_t rank = x.shape.size();
   Shape shape = value.shape();
   if (shape.size() > rank) return std::nullopt;
@@ -57,10 +59,7 @@ Living of_function(OnnxImporter& importer, const OnnxNode& node, const Living& x
 
 Living both(OnnxImporter& importer, const OnnxNode& node, std::string_view type, const Living& a,
             const Living& b) {
-  const std::size_t from_back_a = a.shape.size() - a.batch_axis;
-  if (from_back_a != b.shape.size() - b.batch_axis) {
-    importer.refuse(node, "the batch is not the same axis of both inputs");
-  }
+  importer.check_batches(node, a, b);
   const Living& longer = a.shape.size() >= b.shape.size() ? a : b;
   Living out = importer.add_layer(node, type, {}, {a, b}, broadcast_shape(a.shape, b.shape));
   out.batch_axis = longer.batch_axis;
@@ -91,9 +90,30 @@ void import_arithmetic(OnnxImporter& importer, const OnnxNode& node) {
   importer.set_output(node, 0, *result);
 }
 
+// The dtype of the result is that of the base, whatever the exponent's.
+void import_pow(OnnxImporter& importer, const OnnxNode& node) {
+  const auto dtype = [&](std::size_t index) {
+    const Constant* value = importer.constant(node, index);
+    return value == nullptr ? importer.living(node, index).dtype : value->dtype();
+  };
+  const DType base = dtype(0), exponent = dtype(1);
+  const auto* x = std::get_if<Living>(&importer.input(node, 0));
+  const auto* y = std::get_if<Living>(&importer.input(node, 1));
+  if (base == exponent || (x != nullptr && y == nullptr && is_floating(base)))
+    return import_arithmetic(importer, node);
+  const bool through_real = !is_floating(base) && is_floating(exponent);
+  if (x == nullptr) importer.refuse(node, "its base is a constant of another type");
+  const Living left = importer.cast(node, *x, through_real ? exponent : base);
+  const Living raised = y == nullptr
+                            ? with_constant(importer, node, left, importer.known(node, 1), false)
+                            : both(importer, node, "pow", left,
+                                   importer.cast(node, *y, through_real ? exponent : base));
+  importer.set_output(node, 0, importer.cast(node, raised, base));
+}
+
 void import_activation(OnnxImporter& importer, const OnnxNode& node) {
   static const std::map<std::string_view, const char*> kNames = {
-      {"Relu", "relu"}, {"Sigmoid", "sigmoid"}, {"Tanh", "tanh"}, {"Selu", "selu"}};
+      {"Relu", "relu"}, {"Sigmoid", "sigmoid"}, {"Tanh", "tanh"}};
   importer.set_output(node, 0,
                       importer.activated(node, importer.living(node, 0), kNames.at(node.op)));
 }
@@ -116,40 +136,62 @@ void import_function(OnnxImporter& importer, const OnnxNode& node) {
                       of_function(importer, node, importer.living(node, 0), kNames.at(node.op)));
 }
 
+// Before opset 13 all axes from `axis` on were one.
+Living softmax_of_all_behind(OnnxImporter& importer, const OnnxNode& node, const Living& x,
+                             std::size_t place) {
+  if (x.has_batch() && place <= x.batch_axis)
+    importer.refuse(node, "it works across the samples of a batch");
+  Shape flat(x.shape.begin(), x.shape.begin() + static_cast<std::ptrdiff_t>(place));
+  flat.push_back(
+      element_count(Shape(x.shape.begin() + static_cast<std::ptrdiff_t>(place), x.shape.end())));
+  const Living seen = importer.reshaped(node, x, flat, x.batch_axis);
+  const Living out =
+      importer.add_layer(node, "softmax", {{"axis", std::int64_t{-1}}}, {seen}, seen.shape);
+  return importer.reshaped(node, out, x.shape, x.batch_axis);
+}
+
 void import_softmax(OnnxImporter& importer, const OnnxNode& node) {
   const Living x = importer.living(node, 0);
-  const auto rank = static_cast<std::int64_t>(x.shape.size());
   const std::int64_t axis = node.integer("axis", importer.opset() >= 13 ? -1 : 1);
   const std::size_t place = front_axis(axis, x.shape.size());
-  // Before opset 13 all axes from `axis` on were one.
   bool trailing_ones = true;
   for (std::size_t i = place + 1; i < x.shape.size(); ++i)
     trailing_ones = trailing_ones && x.shape[i] == 1;
-  if (importer.opset() < 13 && !trailing_ones && rank - 1 != static_cast<std::int64_t>(place))
-    importer.refuse(node, "several axes are normalised together");
-  if (static_cast<std::int64_t>(place) == rank - 1)
+  if (importer.opset() < 13 && !trailing_ones)
+    return importer.set_output(node, 0, softmax_of_all_behind(importer, node, x, place));
+  const std::int64_t own = importer.sample_axis(node, x, axis);
+  if (place + 1 == x.shape.size())
     return importer.set_output(node, 0, importer.activated(node, x, "softmax"));
-  importer.set_output(
-      node, 0,
-      importer.add_layer(node, "softmax", {{"axis", importer.sample_axis(node, x, axis)}}, {x},
-                         x.shape));
+  importer.set_output(node, 0, importer.add_layer(node, "softmax", {{"axis", own}}, {x}, x.shape));
 }
 
 void import_clip(OnnxImporter& importer, const OnnxNode& node) {
   const Living x = importer.living(node, 0);
   Attributes attributes;
-  const auto bound = [&](const char* name, std::size_t index) {
-    if (importer.has_input(node, index)) {
+  std::vector<std::pair<const char*, Living>> computed;
+  const auto bound = [&](const char* name, const char* layer, std::size_t index) {
+    if (importer.has_input(node, index) && importer.constant(node, index) == nullptr) {
+      computed.emplace_back(layer, importer.living(node, index));
+    } else if (importer.has_input(node, index)) {
       attributes[name] = importer.known(node, index).real();
     } else if (node.find(name) != nullptr) {
       attributes[name] = node.real(name, 0);
     }
   };
-  bound("min", 1);
-  bound("max", 2);
-  importer.set_output(node, 0,
-                      importer.add_layer(node, "clip", std::move(attributes), {x}, x.shape));
+  bound("min", "max", 1);
+  bound("max", "min", 2);
+  Living out = x;
+  // ONNX lets the upper bound win over a lower one that is above it.
+  if (attributes.contains("min") && attributes.contains("max") &&
+      std::get<double>(attributes["min"]) > std::get<double>(attributes["max"]))
+    attributes["min"] = attributes["max"];
+  if (!attributes.empty())
+    out = importer.add_layer(node, "clip", std::move(attributes), {out}, x.shape);
+  for (const auto& [layer, value] : computed) out = both(importer, node, layer, out, value);
+  importer.set_output(node, 0, out);
 }
+
+constexpr double kSeluAlpha = 1.67326319217681884765625, kSeluGamma = 1.05070102214813232421875;
 
 // Layers with one or two numbers of their own: ONNX's names, its defaults and ours.
 void import_shaped_activation(OnnxImporter& importer, const OnnxNode& node) {
@@ -160,6 +202,16 @@ void import_shaped_activation(OnnxImporter& importer, const OnnxNode& node) {
   };
   if (node.op == "LeakyRelu") return add("leaky_relu", {{"slope", node.real("alpha", 0.01)}});
   if (node.op == "Elu") return add("elu", {{"alpha", node.real("alpha", 1.0)}});
+  if (node.op == "Selu") {
+    if (node.find("alpha") == nullptr && node.find("gamma") == nullptr)
+      return importer.set_output(node, 0, importer.activated(node, x, "selu"));
+    const Living bent =
+        importer.add_layer(node, "elu", {{"alpha", node.real("alpha", kSeluAlpha)}}, {x}, x.shape);
+    const Constant gamma = Constant::of_reals({}, {node.real("gamma", kSeluGamma)});
+    const Living out = importer.add_layer(node, "mul", {{"constant", Shape{}}}, {bent}, x.shape);
+    importer.set_weight(out, "value", gamma);
+    return importer.set_output(node, 0, out);
+  }
   if (node.op == "HardSwish") {
     const Living gate =
         importer.add_layer(node, "hard_sigmoid", {{"alpha", 1.0 / 6}, {"beta", 0.5}}, {x}, x.shape);
@@ -169,16 +221,19 @@ void import_shaped_activation(OnnxImporter& importer, const OnnxNode& node) {
 }
 
 void import_comparison(OnnxImporter& importer, const OnnxNode& node) {
-  static const std::map<std::string_view, const char*> kNames = {
-      {"Equal", "equal"},
-      {"Less", "less"},
-      {"LessOrEqual", "less_or_equal"},
-      {"Greater", "greater"},
-      {"GreaterOrEqual", "greater_or_equal"}};
-  const Living a = importer.living(node, 0);
-  const Attribute op = std::string(kNames.at(node.op));
+  // With the operands in their order, and the other way round.
+  static const std::map<std::string_view, std::pair<const char*, const char*>> kNames = {
+      {"Equal", {"equal", "equal"}},
+      {"Less", {"less", "greater"}},
+      {"LessOrEqual", {"less_or_equal", "greater_or_equal"}},
+      {"Greater", {"greater", "less"}},
+      {"GreaterOrEqual", {"greater_or_equal", "less_or_equal"}}};
+  const bool turned = importer.constant(node, 0) != nullptr;
+  const auto [straight, backwards] = kNames.at(node.op);
+  const Attribute op = std::string(turned ? backwards : straight);
+  const Living a = importer.living(node, turned ? 1 : 0);
   Living out;
-  if (const Constant* value = importer.constant(node, 1)) {
+  if (const Constant* value = importer.constant(node, turned ? 0 : 1)) {
     const std::optional<Constant> operand = beside(*value, a);
     if (!operand) importer.refuse(node, "its constant does not fit sample by sample");
     out = importer.add_layer(node, "compare", {{"op", op}, {"constant", operand->shape()}}, {a},
@@ -186,37 +241,39 @@ void import_comparison(OnnxImporter& importer, const OnnxNode& node) {
     importer.set_weight(out, "value", *operand);
   } else {
     const Living b = importer.living(node, 1);
+    importer.check_batches(node, a, b);
     out = importer.add_layer(node, "compare", {{"op", op}}, {a, b},
                              broadcast_shape(a.shape, b.shape));
+    out.batch_axis = a.shape.size() >= b.shape.size() ? a.batch_axis : b.batch_axis;
   }
   out.dtype = DType::kBool;
   importer.set_output(node, 0, out);
 }
 
 void import_where(OnnxImporter& importer, const OnnxNode& node) {
-  const Living condition = importer.living(node, 0);
-  std::vector<Living> inputs = {condition};
-  Shape shape = condition.shape;
-  for (std::size_t i = 1; i < 3; ++i) {
-    const Constant* value = importer.constant(node, i);
-    inputs.push_back(value == nullptr ? importer.living(node, i)
-                                      : importer.constant_layer(node, *value, condition));
-    shape = broadcast_shape(shape, inputs.back().shape);
+  // The longest tensor of the three says where the batch is.
+  std::optional<Living> like;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto* value = std::get_if<Living>(&importer.input(node, i));
+    if (value != nullptr && (!like || value->shape.size() > like->shape.size())) like = *value;
+  }
+  std::vector<Living> inputs;
+  Shape shape;
+  for (std::size_t i = 0; i < 3; ++i) {
+    inputs.push_back(importer.living_or_layer(node, i, *like));
+    importer.check_batches(node, *like, inputs.back());
+    shape = i == 0 ? inputs[0].shape : broadcast_shape(shape, inputs.back().shape);
   }
   Living out = importer.add_layer(node, "where", {}, inputs, shape);
+  out.batch_axis = like->batch_axis;
   out.dtype = inputs[1].dtype;
   importer.set_output(node, 0, out);
 }
 
 void import_cast(OnnxImporter& importer, const OnnxNode& node) {
-  const Living x = importer.living(node, 0);
   const std::optional<DType> type = onnx_dtype(node.integer("to", 0));
   if (!type) importer.refuse(node, "it casts to a type that is not covered");
-  if (*type == x.dtype) return importer.set_output(node, 0, x);
-  Living out =
-      importer.add_layer(node, "cast", {{"to", std::string(dtype_name(*type))}}, {x}, x.shape);
-  out.dtype = *type;
-  importer.set_output(node, 0, out);
+  importer.set_output(node, 0, importer.cast(node, importer.living(node, 0), *type));
 }
 
 constexpr OnnxOperator kElements[] = {
@@ -224,14 +281,15 @@ constexpr OnnxOperator kElements[] = {
     {"Sub", import_arithmetic},
     {"Mul", import_arithmetic},
     {"Div", import_arithmetic},
-    {"Pow", import_arithmetic},
+    {"Pow", import_pow},
+    {"And", import_arithmetic},
+    {"Or", import_arithmetic},
     {"Max", import_arithmetic},
     {"Min", import_arithmetic},
     {"Sum", import_arithmetic},
     {"Relu", import_activation},
     {"Sigmoid", import_activation},
     {"Tanh", import_activation},
-    {"Selu", import_activation},
     {"Gelu", import_gelu},
     {"Exp", import_function},
     {"Log", import_function},
@@ -252,6 +310,7 @@ constexpr OnnxOperator kElements[] = {
     {"Clip", import_clip},
     {"LeakyRelu", import_shaped_activation},
     {"Elu", import_shaped_activation},
+    {"Selu", import_shaped_activation},
     {"HardSwish", import_shaped_activation},
     {"HardSigmoid", import_shaped_activation},
     {"Equal", import_comparison},

@@ -10,6 +10,47 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 namespace harmonics::inline in_models {
 namespace {
 
+// Images, rows and sequences through operators with many attributes and inputs.
+std::string wide_file() {
+  OnnxParts parts;
+  parts.inputs = {onnx_value("x", {0, 2, 4, 4}), onnx_value("r", {3, 4}),
+                  onnx_value("s", {5, 0, 2})};
+  const auto tensor = [&](const char* name, std::vector<std::uint64_t> shape) {
+    std::uint64_t count = 1;
+    for (const std::uint64_t extent : shape) count *= extent;
+    return onnx_tensor(name, shape, std::vector<float>(count, 0.5F));
+  };
+  parts.initializers = {tensor("w", {2, 2, 3, 3}),
+                        tensor("g", {3, 4}),
+                        tensor("W", {1, 12, 2}),
+                        tensor("R", {1, 12, 3}),
+                        tensor("B", {1, 24}),
+                        tensor("n", {4}),
+                        onnx_tensor("scales", {4}, {1, 1, 0.6F, 2}),
+                        onnx_integers("pads", {0, 0, 1, 1, 0, 0, 2, 0}),
+                        onnx_integers("axes", {-1}),
+                        onnx_integers("ids", {1, 0})};
+  parts.nodes = {
+      onnx_node("ConvTranspose", {"x", "w"}, {"t"},
+                {onnx_list("strides", {2, 2}), onnx_list("output_shape", {9, 9})}),
+      onnx_node("Resize", {"t", "", "scales"}, {"z"}, {onnx_integer("antialias", 1)}),
+      onnx_node("Pad", {"z", "pads"}, {"p"}),
+      onnx_node("MaxPool", {"p"}, {"m"},
+                {onnx_list("kernel_shape", {3, 3}), onnx_integer("ceil_mode", 1)}),
+      onnx_node("LSTM", {"s", "W", "R", "B"}, {"Y", "H", "C"}, {onnx_integer("hidden_size", 3)}),
+      onnx_node("Gemm", {"r", "g", "r"}, {"q"}, {onnx_integer("transB", 1)}),
+      onnx_node("LayerNormalization", {"r", "n"}, {"l", "mean", "inverse"}),
+      onnx_node("Gather", {"l", "ids"}, {"a"}),
+      onnx_node("Where", {"a", "a", "a"}, {"b"}),
+      onnx_node("ReduceLogSumExp", {"r"}, {"e"}),
+      onnx_node("Split", {"r"}, {"u", "v"}, {onnx_integer("axis", 1)}),
+      onnx_node("Pow", {"u", "v"}, {"o"}),
+      onnx_node("Clip", {"o", "e"}, {"c"})};
+  parts.outputs = {onnx_value("m", {}), onnx_value("H", {}), onnx_value("q", {}),
+                   onnx_value("inverse", {}), onnx_value("c", {})};
+  return onnx_file(onnx_graph(parts), 18);
+}
+
 TEST(OnnxFuzz, DamagedFilesNeverCrash) {
   OnnxParts parts;
   parts.inputs = {onnx_value("x", {0, 2, 4, 4})};
@@ -32,10 +73,10 @@ TEST(OnnxFuzz, DamagedFilesNeverCrash) {
                  onnx_node("Transpose", {"m"}, {"t"}),
                  onnx_node("Softmax", {"y"}, {"p"})};
   parts.outputs = {onnx_value("p", {0, 3})};
-  FuzzMutation mutation(
-      1, {onnx_file(onnx_graph(parts))},
-      {"Conv", "Reshape", "Slice", "Gather", "Expand", "Range", "axes", "pads", "MaxPool", "Concat",
-       std::string("\xff\xff\xff\xff\x7f", 5), std::string(9, '\xff')});
+  FuzzMutation mutation(1, {onnx_file(onnx_graph(parts)), wide_file()},
+                        {"Conv", "GRU", "ReduceMean", "MatMul", "AveragePool", "Reshape", "Slice",
+                         "Gather", "Expand", "Range", "axes", "pads", "MaxPool", "Concat",
+                         std::string("\xff\xff\xff\xff\x7f", 5), std::string(9, '\xff')});
   for (int round = 0; round < 20'000; ++round) {
     const std::string input = mutation.next();
     LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());

@@ -113,6 +113,48 @@ TEST(OnnxImport, WhatNobodyNeedsIsLeftOut) {
   EXPECT_EQ(imported(parts).graph.layers().size(), 1U);
 }
 
+TEST(OnnxImport, AWholeTensorIsOneSampleWhereThereIsNoBatch) {
+  OnnxParts parts;
+  parts.inputs = {onnx_value("x", {3, 2})};
+  parts.nodes = {onnx_node("Concat", {"x", "x"}, {"y"}, {onnx_integer("axis", 0)}),
+                 onnx_node("Shape", {"y"}, {"s"})};
+  parts.outputs = {onnx_value("y", {6, 2}), onnx_value("s", {2})};
+  EXPECT_NE(refusal(parts).find("(--batch none)"), std::string::npos);
+  OnnxChoices choices;
+  choices.batch = -1;
+  const OnnxImport result = imported(parts, choices);
+  EXPECT_EQ(result.graph.spec("x").shape, (Shape{3, 2}));
+  EXPECT_EQ(result.graph.spec("y").shape, (Shape{6, 2}));
+  EXPECT_EQ(result.weights.at("s.value").integers(), (std::vector<std::int64_t>{6, 2}));
+}
+
+TEST(OnnxImport, AnInputThatHasToBeKnownIsGiven) {
+  OnnxParts parts;
+  parts.inputs = {onnx_value("x", {0, 6}), onnx_value("to", {3})};
+  parts.nodes = {onnx_node("Reshape", {"x", "to"}, {"y"})};
+  parts.outputs = {onnx_value("y", {})};
+  OnnxChoices choices;
+  choices.batch = 0;
+  EXPECT_NE(refusal(parts, choices).find("--value to=…"), std::string::npos);
+  choices.values["to"] = {0, 2, 3};
+  EXPECT_EQ(imported(parts, choices).graph.spec("y").shape, (Shape{2, 3}));
+  choices.values["other"] = {1};
+  EXPECT_EQ(refusal(parts, choices), "test.onnx: there is no input 'other'; the inputs are x, to");
+}
+
+TEST(OnnxImport, ABatchOfOneInAWholeTensorIsASample) {
+  OnnxParts parts;
+  parts.inputs = {onnx_value("x", {1, 2, 4, 4})};
+  parts.initializers = {onnx_tensor("w", {3, 2, 1, 1}, {1, 2, 3, 4, 5, 6})};
+  parts.nodes = {onnx_node("Conv", {"x", "w"}, {"y"})};
+  parts.outputs = {onnx_value("y", {1, 3, 4, 4})};
+  OnnxChoices choices;
+  choices.batch = -1;
+  const OnnxImport result = imported(parts, choices);
+  EXPECT_EQ(result.graph.spec("x").shape, (Shape{1, 2, 4, 4}));
+  EXPECT_EQ(result.graph.spec(result.graph.consumers()[0].input).shape, (Shape{1, 3, 4, 4}));
+}
+
 std::string damage(const std::string& file) {
   try {
     (void)read_onnx(onnx_bytes(file), "test.onnx");

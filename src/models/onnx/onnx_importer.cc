@@ -13,19 +13,6 @@
 namespace harmonics::inline in_models {
 namespace {
 
-// A name of the file as a name of a graph: what is no letter, digit or dot becomes "_".
-std::string user_name(std::string_view wish) {
-  std::string name;
-  for (const char c : wish.substr(0, kMaxNameLength / 2)) {
-    const bool allowed = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                         (c >= '0' && c <= '9') || c == '_' || c == '.';
-    name += allowed ? c : '_';
-  }
-  while (!name.empty() && name.front() == '.') name.erase(0, 1);
-  if (name.empty() || (name.front() >= '0' && name.front() <= '9')) name.insert(0, "n");
-  return name;
-}
-
 // Names of all values that a node reads, those of its inner graphs too.
 void add_reads(const OnnxNode& node, std::vector<std::string>& to) {
   to.insert(to.end(), node.inputs.begin(), node.inputs.end());
@@ -57,7 +44,7 @@ std::vector<bool> needed_nodes(const OnnxGraph& graph) {
 
 Shape Living::sample() const {
   Shape out = shape;
-  out.erase(out.begin() + static_cast<std::ptrdiff_t>(batch_axis));
+  if (has_batch()) out.erase(out.begin() + static_cast<std::ptrdiff_t>(batch_axis));
   return out;
 }
 
@@ -74,6 +61,11 @@ void OnnxImporter::refuse(const OnnxNode& node, const std::string& what) const {
 
 bool OnnxImporter::has_input(const OnnxNode& node, std::size_t index) const {
   return index < node.inputs.size() && !node.inputs[index].empty();
+}
+
+bool OnnxImporter::wants(const OnnxNode& node, std::size_t output) const {
+  return output < node.outputs.size() && !node.outputs[output].empty() &&
+         readers_.contains(node.outputs[output]);
 }
 
 const OnnxValue& OnnxImporter::input(const OnnxNode& node, std::size_t index) const {
@@ -101,8 +93,9 @@ const Constant* OnnxImporter::constant(const OnnxNode& node, std::size_t index) 
 const Constant& OnnxImporter::known(const OnnxNode& node, std::size_t index) const {
   const Constant* value = constant(node, index);
   if (value == nullptr) {
-    refuse(node, format("its input {} ('{}') is computed from the data, not known at import",
-                        index + 1, node.inputs[index]));
+    refuse(node, format("its input {} ('{}') is computed from the data, not known at import; an "
+                        "input of the model can be given: --value {}=…",
+                        index + 1, node.inputs[index], node.inputs[index]));
   }
   return *value;
 }
@@ -119,8 +112,13 @@ std::int64_t OnnxImporter::sample_axis(const OnnxNode& node, const Living& value
   return static_cast<std::int64_t>(place > value.batch_axis ? place - 1 : place);
 }
 
+void OnnxImporter::check_batches(const OnnxNode& node, const Living& a, const Living& b) const {
+  if (is_whole() || a.shape.size() - a.batch_axis == b.shape.size() - b.batch_axis) return;
+  refuse(node, "the batch is not the same axis of both inputs");
+}
+
 std::string OnnxImporter::unique_name(std::string_view wish) {
-  const std::string name = user_name(wish);
+  const std::string name = onnx_user_name(wish);
   const int count = names_[name]++;
   if (count == 0) return name;
   return unique_name(format("{}_{}", name, count + 1));
@@ -136,6 +134,8 @@ Living OnnxImporter::add_layer(const OnnxNode& node, std::string_view type, Attr
   Living out = inputs.at(0);
   out.tensor = layer.name;
   out.shape = std::move(shape);
+  if (std::ranges::find(out.shape, 0) != out.shape.end())
+    refuse(node, format("it makes {}, a tensor without elements", shape_text(out.shape)));
   layer_places_[layer.name] = layers_.size();
   shapes_.push_back(out.shape);
   layers_.push_back(std::move(layer));
@@ -144,18 +144,20 @@ Living OnnxImporter::add_layer(const OnnxNode& node, std::string_view type, Attr
 
 Living OnnxImporter::constant_layer(const OnnxNode& node, const Constant& value,
                                     const Living& like) {
-  // Seen with as many axes as `like`, so that the batch has a place.
-  Shape shape = value.shape();
-  while (shape.size() < like.shape.size()) shape.insert(shape.begin(), 1);
-  const std::size_t batch = like.batch_axis;
-  if (shape.size() != like.shape.size() || (shape[batch] != 1 && shape[batch] != kBatchExtent))
-    refuse(node, format("a constant of {} differs from sample to sample", shape_text(shape)));
-  Shape sample = shape;
-  sample.erase(sample.begin() + static_cast<std::ptrdiff_t>(batch));
-  const bool is_wide = shape[batch] == kBatchExtent;
-  const Constant one =
-      is_wide ? value.moved(sample, [](std::int64_t i) { return i; }) : value.reshaped(sample);
-  shape[batch] = kBatchExtent;
+  Shape shape = value.shape(), sample = shape;
+  Constant one = value;
+  if (like.has_batch()) {
+    // Seen with as many axes as `like`, so that the batch has a place.
+    while (shape.size() < like.shape.size()) shape.insert(shape.begin(), 1);
+    const std::size_t batch = like.batch_axis;
+    if (shape.size() != like.shape.size() || (shape[batch] != 1 && shape[batch] != kBatchExtent))
+      refuse(node, format("a constant of {} differs from sample to sample", shape_text(shape)));
+    sample = shape;
+    sample.erase(sample.begin() + static_cast<std::ptrdiff_t>(batch));
+    const bool is_wide = shape[batch] == kBatchExtent;
+    one = is_wide ? value.moved(sample, [](std::int64_t i) { return i; }) : value.reshaped(sample);
+    shape[batch] = kBatchExtent;
+  }
   Living out = add_layer(node, "constant",
                          {{"shape", sample}, {"dtype", std::string(dtype_name(value.dtype()))}},
                          {like}, shape);
@@ -164,8 +166,46 @@ Living OnnxImporter::constant_layer(const OnnxNode& node, const Constant& value,
   return out;
 }
 
+Living OnnxImporter::living_or_layer(const OnnxNode& node, std::size_t index, const Living& like) {
+  const Constant* value = constant(node, index);
+  return value == nullptr ? living(node, index) : constant_layer(node, *value, like);
+}
+
+Living OnnxImporter::reshaped(const OnnxNode& node, const Living& x, Shape shape,
+                              std::size_t batch_axis) {
+  Living out = x;
+  out.shape = shape;
+  out.batch_axis = batch_axis;
+  if (out.sample() == x.sample()) return out;
+  const Shape sample = out.sample();
+  out = add_layer(node, "reshape", {{"shape", sample}}, {x}, std::move(shape));
+  out.dtype = x.dtype;
+  out.batch_axis = batch_axis;
+  return out;
+}
+
+Living OnnxImporter::cast(const OnnxNode& node, const Living& x, DType to) {
+  if (to == x.dtype) return x;
+  Living out = add_layer(node, "cast", {{"to", std::string(dtype_name(to))}}, {x}, x.shape);
+  out.dtype = to;
+  return out;
+}
+
 void OnnxImporter::set_weight(const Living& layer, std::string_view parameter,
                               const Constant& value) {
+  // A layer keeps its numbers as float32 (float64 beside float64): whole ones must survive that.
+  if (!is_floating(value.dtype()) && value.dtype() != DType::kBool) {
+    for (const std::int64_t number : value.integers()) {
+      constexpr std::int64_t kExact = std::int64_t{1} << 53;
+      const auto real = static_cast<double>(number);
+      if (number > -kExact && number < kExact &&
+          static_cast<double>(static_cast<float>(real)) == real)
+        continue;
+      fail(ErrorCode::kUnimplemented,
+           "{}: layer '{}' would keep the number {}, which float32 cannot hold", file_,
+           layer.tensor, number);
+    }
+  }
   weights_[format("{}.{}", layer.tensor, parameter)] = value;
 }
 
@@ -220,73 +260,6 @@ void OnnxImporter::add_initializers(const OnnxGraph& graph) {
   for (const OnnxTensor& tensor : graph.initializers) values_[tensor.name] = stored(tensor);
 }
 
-// The first axis, unless it is longer than one and fixed: then the first that is open, else of one.
-std::size_t OnnxImporter::batch_axis(const OnnxValueInfo& input) const {
-  const std::vector<OnnxDimension>& axes = input.dimensions;
-  if (axes.empty()) {
-    fail(ErrorCode::kInvalidArgument,
-         "{}: input '{}' is one number, not a batch; give it a value with --value {}=…", file_,
-         input.name, input.name);
-  }
-  if (axes[0].is_open() || axes[0].value == 1) return 0;
-  const auto place = [&](auto&& fits) {
-    return static_cast<std::size_t>(std::find_if(axes.begin(), axes.end(), fits) - axes.begin());
-  };
-  std::size_t axis = place([](const OnnxDimension& one) { return one.is_open(); });
-  if (axis == axes.size()) axis = place([](const OnnxDimension& one) { return one.value == 1; });
-  if (axis == axes.size()) {
-    fail(ErrorCode::kInvalidArgument,
-         "{}: input '{}' has no axis for a batch; export it with an open first axis", file_,
-         input.name);
-  }
-  return axis;
-}
-
-Shape OnnxImporter::input_shape(const OnnxValueInfo& input, std::size_t batch) const {
-  const auto chosen = choices_.shapes.find(input.name);
-  Shape shape;
-  if (chosen != choices_.shapes.end()) {
-    shape = chosen->second;
-    if (shape.size() + 1 != input.dimensions.size()) {
-      fail(ErrorCode::kInvalidArgument, "{}: input '{}' has {} axes besides the batch, not {}",
-           file_, input.name, input.dimensions.size() - 1, shape.size());
-    }
-    shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(batch), kBatchExtent);
-    return shape;
-  }
-  for (const OnnxDimension& dimension : input.dimensions) {
-    if (shape.size() != batch && dimension.is_open()) {
-      fail(ErrorCode::kInvalidArgument,
-           "{}: input '{}' leaves axis {} ({}) open; say the shape of a sample: --shape {}={}",
-           file_, input.name, shape.size(), dimension.name.empty() ? "unnamed" : dimension.name,
-           input.name, input.dimensions.size() == 4 ? "3,224,224" : "128");
-    }
-    shape.push_back(shape.size() == batch ? kBatchExtent : dimension.value);
-  }
-  return shape;
-}
-
-void OnnxImporter::add_inputs() {
-  for (const OnnxValueInfo& input : model_.graph.inputs) {
-    if (values_.contains(input.name)) continue;  // an initializer's default
-    if (const auto fixed = choices_.values.find(input.name); fixed != choices_.values.end()) {
-      values_[input.name] = Constant::of_reals({}, {fixed->second}, input.dtype);
-      continue;
-    }
-    Living value;
-    value.batch_axis = batch_axis(input);
-    value.shape = input_shape(input, value.batch_axis);
-    value.dtype = input.dtype;
-    value.tensor = unique_name(input.name);
-    ProducerNode producer;
-    producer.name = value.tensor;
-    producer.shape = value.sample();
-    producer.dtype = input.dtype;
-    producers_.push_back(std::move(producer));
-    values_[input.name] = std::move(value);
-  }
-}
-
 void OnnxImporter::check_operators(const OnnxGraph& graph) const {
   std::map<std::string, std::pair<int, std::string>> missing;
   for (const OnnxNode& node : graph.nodes) {
@@ -328,8 +301,63 @@ void OnnxImporter::inline_branch(const OnnxNode& node) {
   }
 }
 
+namespace {
+
+// Where operators that work sample by sample have their batch; nothing for others.
+std::optional<std::size_t> own_batch_axis(const OnnxNode& node) {
+  static const std::set<std::string_view> kImages = {
+      "AveragePool",   "BatchNormalization",    "Conv", "ConvTranspose", "GlobalAveragePool",
+      "GlobalMaxPool", "InstanceNormalization", "LRN",  "MaxPool",       "Resize"};
+  if (kImages.contains(node.op)) return 0;
+  if (node.op != "LSTM" && node.op != "GRU") return std::nullopt;
+  return node.integer("layout", 0) != 0 ? 0 : 1;
+}
+
+}  // namespace
+
+// Where whole tensors are samples, a batch of 1 is one.
+bool OnnxImporter::is_one_sample(const OnnxNode& node) const {
+  const std::optional<std::size_t> axis = own_batch_axis(node);
+  if (!is_whole() || !axis || !has_input(node, 0)) return false;
+  const auto* x = std::get_if<Living>(&input(node, 0));
+  return x != nullptr && *axis < x->shape.size() && x->shape[*axis] == 1;
+}
+
+void OnnxImporter::import_one_sample(const OnnxNode& node, OnnxHandler handler) {
+  const std::size_t axis = own_batch_axis(node).value();
+  std::map<std::string, OnnxValue> kept;
+  // The data, and the states of a recurrent layer.
+  for (const std::size_t index : {0U, 5U, 6U}) {
+    if (!has_input(node, index) || kept.contains(node.inputs[index])) continue;
+    const OnnxValue value = input(node, index);
+    const auto* whole = std::get_if<Living>(&value);
+    if (whole == nullptr) continue;
+    if (axis >= whole->shape.size() || whole->shape[axis] != 1)
+      refuse(node, format("its input {} is no batch of 1", index + 1));
+    Shape shape = whole->shape;
+    shape[axis] = kBatchExtent;
+    kept.emplace(node.inputs[index], value);
+    values_[node.inputs[index]] = reshaped(node, *whole, shape, axis);
+  }
+  handler(*this, node);
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    const auto made = values_.find(node.outputs[i]);
+    if (made == values_.end() || !std::holds_alternative<Living>(made->second)) continue;
+    const Living value = std::get<Living>(made->second);
+    if (!value.has_batch()) continue;
+    Shape shape = value.shape;
+    shape[value.batch_axis] = 1;
+    set_output(node, i, reshaped(node, value, shape, kNoBatch));
+  }
+  for (auto& [name, value] : kept) values_[name] = std::move(value);
+}
+
 void OnnxImporter::import_node(const OnnxNode& node) {
   if (node.op == "If") return inline_branch(node);
+  if (const OnnxAttribute* value = node.find("value");
+      node.op == "Constant" && value != nullptr && value->tensor) {
+    return set_output(node, 0, stored(*value->tensor));  // perhaps of another file
+  }
   std::vector<const Constant*> constants;
   bool all_known = true;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
@@ -343,29 +371,17 @@ void OnnxImporter::import_node(const OnnxNode& node) {
     }
   }
   const OnnxHandler handler = find_onnx_handler(node.op);
-  if (handler == nullptr) refuse(node, "it works on data; only constants are computed by it");
+  if (handler == nullptr) {
+    // Only constants are computed by it.
+    for (std::size_t i = 0; i < node.inputs.size(); ++i)
+      if (has_input(node, i)) (void)known(node, i);
+    refuse(node, "it works on data; only constants are computed by it");
+  }
   if (node.outputs.empty()) refuse(node, "it has no output");
   try {
-    handler(*this, node);
+    is_one_sample(node) ? import_one_sample(node, handler) : handler(*this, node);
   } catch (const std::out_of_range&) {
     refuse(node, "its inputs and attributes do not fit together");
-  }
-}
-
-void OnnxImporter::add_consumers(GraphBuilder& builder) {
-  std::map<std::string, int> taken;
-  for (const OnnxValueInfo& output : model_.graph.outputs) {
-    const auto found = values_.find(output.name);
-    const auto* value = found == values_.end() ? nullptr : std::get_if<Living>(&found->second);
-    if (value == nullptr) {
-      fail(ErrorCode::kUnimplemented, "{}: output '{}' does not depend on the data", file_,
-           output.name);
-    }
-    const std::string name = user_name(output.name);
-    if (taken[name]++ > 0) {
-      fail(ErrorCode::kInvalidArgument, "{}: two outputs would be called '{}'", file_, name);
-    }
-    builder.consumer(name, value->tensor);
   }
 }
 
@@ -377,11 +393,13 @@ OnnxImport OnnxImporter::run() {
   const std::vector<bool> needed = needed_nodes(model_.graph);
   for (std::size_t i = 0; i < needed.size(); ++i)
     if (needed[i]) import_node(model_.graph.nodes[i]);
-  GraphBuilder builder(user_name(model_.graph.name.empty() ? "model" : model_.graph.name));
+  GraphBuilder builder(onnx_user_name(model_.graph.name.empty() ? "model" : model_.graph.name));
+  const auto leaving = outputs();
   for (ProducerNode& producer : producers_) builder.add(std::move(producer));
   for (LayerNode& layer : layers_) builder.add(std::move(layer));
-  add_consumers(builder);
-  OnnxImport result{builder.build(), std::move(weights_)};
+  for (const auto& [name, value] : leaving) builder.consumer(name, value.tensor);
+  OnnxImport result{builder.build(), std::move(weights_), {}};
+  for (const auto& [name, value] : leaving) result.batch_axes[name] = value.batch_axis;
   check_shapes(result.graph);
   return result;
 }
@@ -390,7 +408,9 @@ OnnxImport OnnxImporter::run() {
 void OnnxImporter::check_shapes(const HarmonicGraph& graph) const {
   for (const auto& [name, place] : layer_places_) {
     const Shape& made = graph.spec(name).shape;
-    if (element_count(made) != element_count(shapes_[place]) / kBatchExtent) {
+    const Shape& meant = shapes_[place];
+    const bool has_batch = std::ranges::find(meant, kBatchExtent) != meant.end();
+    if (element_count(made) != element_count(meant) / (has_batch ? kBatchExtent : 1)) {
       fail(ErrorCode::kInternal, "{}: layer '{}' makes {} of a sample, the file means {}", file_,
            name, shape_text(made), shape_text(shapes_[place]));
     }

@@ -4,9 +4,12 @@
 // producer or layer). ONNX counts the batch among the axes, a graph does not: a living value knows
 // which of its ONNX axes is the batch, and `kBatchExtent` stands there in its shape, a number that
 // no real extent equals, so that shape arithmetic in the file works with it and is recognised.
+// Where a file has no batch (OnnxChoices::batch), whole tensors are samples, and all axes are the
+// sample's.
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -22,6 +25,9 @@
 
 namespace harmonics::inline in_models {
 
+/// Stands for Living::batch_axis where no axis is the batch.
+inline constexpr std::size_t kNoBatch = std::numeric_limits<std::size_t>::max();
+
 /// A tensor of the graph that is being made.
 struct Living {
   std::string tensor;
@@ -30,23 +36,30 @@ struct Living {
   DType dtype = DType::kFloat32;
   std::size_t batch_axis = 0;
 
+  [[nodiscard]] bool has_batch() const { return batch_axis != kNoBatch; }
   /// Without the batch axis, as the graph counts.
   [[nodiscard]] Shape sample() const;
 };
 
 using OnnxValue = std::variant<Constant, Living>;
 
-/// What is not in the file: shapes that it leaves open and inputs that become constants.
+/// What is not in the file: shapes that it leaves open, inputs that become constants, and which
+/// axis is the batch.
 struct OnnxChoices {
   /// By input, without the batch axis.
-  std::map<std::string, Shape> shapes;
-  std::map<std::string, double> values;
+  std::map<std::string, Shape> shapes = {};
+  /// Numbers of inputs, in the order of their elements.
+  std::map<std::string, std::vector<double>> values = {};
+  /// The batch's place in every input; below 0 there is none. Unset: by the rule of batch_axis.
+  std::optional<std::int64_t> batch = {};
 };
 
 /// The answer: a graph and the values of its parameters by full name.
 struct OnnxImport {
   HarmonicGraph graph;
   std::map<std::string, Constant, std::less<>> weights;
+  /// Where the batch of each consumer's tensor stands in the file (kNoBatch: nowhere).
+  std::map<std::string, std::size_t> batch_axes;
 };
 
 /// The bytes of a file beside the model that its tensors lie in.
@@ -60,6 +73,9 @@ using OnnxHandler = void (*)(OnnxImporter& importer, const OnnxNode& node);
 [[nodiscard]] OnnxHandler find_onnx_handler(std::string_view op);
 /// All that are covered, in alphabetical order.
 [[nodiscard]] std::vector<std::string> onnx_operator_names();
+
+/// A name of the file as a name of a graph: what is no letter, digit or dot becomes "_".
+[[nodiscard]] std::string onnx_user_name(std::string_view wish);
 
 /// Walks over the nodes of one model. Used once, by import_onnx.
 class OnnxImporter {
@@ -75,6 +91,8 @@ class OnnxImporter {
   /// Throws an Error (kUnimplemented) that names file and node: "… is not imported: <what>".
   [[noreturn]] void refuse(const OnnxNode& node, const std::string& what) const;
   [[nodiscard]] bool has_input(const OnnxNode& node, std::size_t index) const;
+  /// True where an output is named and something reads it.
+  [[nodiscard]] bool wants(const OnnxNode& node, std::size_t output) const;
   [[nodiscard]] const OnnxValue& input(const OnnxNode& node, std::size_t index) const;
   /// The input as a tensor of the graph; a constant there is refused.
   [[nodiscard]] const Living& living(const OnnxNode& node, std::size_t index) const;
@@ -85,6 +103,10 @@ class OnnxImporter {
   /// Numbers that newer opsets take as an input and older ones as an attribute.
   [[nodiscard]] std::vector<std::int64_t> list(const OnnxNode& node, std::string_view attribute,
                                                std::size_t index) const;
+  /// True where whole tensors are samples.
+  [[nodiscard]] bool is_whole() const { return choices_.batch.value_or(0) < 0; }
+  /// Refuses values whose batches are different axes when seen from the last, as they broadcast.
+  void check_batches(const OnnxNode& node, const Living& a, const Living& b) const;
   /// An axis of a living value as the graph counts it (the batch's place left out).
   [[nodiscard]] std::int64_t sample_axis(const OnnxNode& node, const Living& value,
                                          std::int64_t axis) const;
@@ -96,6 +118,12 @@ class OnnxImporter {
   /// A constant as a value of every sample, its batch where `like` has it; a constant that differs
   /// from sample to sample is refused.
   Living constant_layer(const OnnxNode& node, const Constant& value, const Living& like);
+  /// An input as a tensor of the graph: a constant becomes a layer, its batch where `like` has it.
+  Living living_or_layer(const OnnxNode& node, std::size_t index, const Living& like);
+  /// The value seen as `shape` (ONNX's, with the batch at `batch_axis`).
+  Living reshaped(const OnnxNode& node, const Living& x, Shape shape, std::size_t batch_axis);
+  /// The value as another dtype.
+  Living cast(const OnnxNode& node, const Living& x, DType to);
   /// A parameter of the layer that was added last.
   void set_weight(const Living& layer, std::string_view parameter, const Constant& value);
   /// The activation of a layer that a handler added and nothing has read yet.
@@ -106,16 +134,23 @@ class OnnxImporter {
 
  private:
   void add_initializers(const OnnxGraph& graph);
+  void check_choices() const;
   void add_inputs();
   void check_operators(const OnnxGraph& graph) const;
   void count_readers(const OnnxGraph& graph);
   void import_node(const OnnxNode& node);
   void inline_branch(const OnnxNode& node);
-  void add_consumers(GraphBuilder& builder);
+  [[nodiscard]] bool is_one_sample(const OnnxNode& node) const;
+  void import_one_sample(const OnnxNode& node, OnnxHandler handler);
+  /// Names of consumers and the tensors that leave by them.
+  [[nodiscard]] std::vector<std::pair<std::string, Living>> outputs();
   void check_shapes(const HarmonicGraph& graph) const;
   [[nodiscard]] Constant stored(const OnnxTensor& tensor) const;
   [[nodiscard]] std::size_t batch_axis(const OnnxValueInfo& input) const;
   [[nodiscard]] Shape input_shape(const OnnxValueInfo& input, std::size_t batch) const;
+  [[nodiscard]] Constant given_value(const OnnxValueInfo& input,
+                                     const std::vector<double>& numbers) const;
+  [[nodiscard]] Living output_value(const OnnxValueInfo& output);
   [[nodiscard]] std::string unique_name(std::string_view wish);
 
   const OnnxModel& model_;

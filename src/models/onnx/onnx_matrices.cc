@@ -34,37 +34,94 @@ Living linear(OnnxImporter& importer, const OnnxNode& node, const Living& x, con
   return out;
 }
 
-void import_matmul(OnnxImporter& importer, const OnnxNode& node) {
-  const Living x = importer.living(node, 0);
-  if (const Constant* matrix = importer.constant(node, 1)) {
-    if (matrix->shape().size() != 2 || x.batch_axis + 1 == x.shape.size())
-      importer.refuse(node, "its constant is no matrix");
-    return importer.set_output(node, 0, linear(importer, node, x, transposed(*matrix), nullptr));
-  }
-  const Living y = importer.living(node, 1);
-  if (x.shape.size() < 3 || y.shape.size() < 3 || x.batch_axis != 0 || y.batch_axis != 0)
+// A row as a matrix {1, n} or {n, 1}, as a product takes it.
+Living as_matrix(OnnxImporter& importer, const OnnxNode& node, const Living& x, bool is_left) {
+  if (x.shape.size() != 1) return x;
+  const Shape shape = is_left ? Shape{1, x.shape[0]} : Shape{x.shape[0], 1};
+  return importer.reshaped(node, x, shape, x.batch_axis);
+}
+
+// Two tensors: {…, n, k} and {…, k, m}, the batch first of both where there is one.
+Living matrix_product(OnnxImporter& importer, const OnnxNode& node, const Living& a,
+                      const Living& b) {
+  const bool has_batch = a.has_batch();
+  if (has_batch && (a.shape.size() < 3 || b.shape.size() < 3 || a.batch_axis != 0 ||
+                    b.batch_axis != 0 || a.shape.size() != b.shape.size())) {
     importer.refuse(node, "matrices of one sample each are multiplied, the batch first");
-  Shape left(x.shape.begin(), x.shape.end() - 2), right(y.shape.begin(), y.shape.end() - 2);
-  if (left.size() != right.size()) importer.refuse(node, "the batch is not the same axis of both");
-  Shape shape = broadcast_shape(left, right);
+  }
+  const Living x = as_matrix(importer, node, a, true), y = as_matrix(importer, node, b, false);
+  if (x.shape.size() < 2 || y.shape.size() < 2) importer.refuse(node, "it multiplies one number");
+  Shape shape = broadcast_shape(Shape(x.shape.begin(), x.shape.end() - 2),
+                                Shape(y.shape.begin(), y.shape.end() - 2));
   shape.push_back(x.shape[x.shape.size() - 2]);
   shape.push_back(y.shape.back());
-  importer.set_output(node, 0, importer.add_layer(node, "matmul", {}, {x, y}, shape));
+  Living out = importer.add_layer(node, "matmul", {}, {x, y}, shape);
+  if (b.shape.size() == 1) shape.pop_back();
+  if (a.shape.size() == 1) shape.erase(shape.end() - (b.shape.size() == 1 ? 1 : 2));
+  return importer.reshaped(node, out, shape, out.batch_axis);
+}
+
+void import_matmul(OnnxImporter& importer, const OnnxNode& node) {
+  const Constant* const left = importer.constant(node, 0);
+  const Constant* const right = importer.constant(node, 1);
+  if (left != nullptr && right != nullptr)
+    importer.refuse(node, "both of its inputs are constants");
+  const Living x = left == nullptr ? importer.living(node, 0)
+                                   : importer.constant_layer(node, *left, importer.living(node, 1));
+  if (right != nullptr && right->shape().size() == 2) {
+    if (x.batch_axis + 1 == x.shape.size()) importer.refuse(node, "it works across the batch");
+    return importer.set_output(node, 0, linear(importer, node, x, transposed(*right), nullptr));
+  }
+  importer.set_output(node, 0,
+                      matrix_product(importer, node, x, importer.living_or_layer(node, 1, x)));
+}
+
+Living turned_matrix(OnnxImporter& importer, const OnnxNode& node, const Living& x) {
+  return importer.add_layer(node, "transpose", {{"axes", Shape{1, 0}}}, {x},
+                            {x.shape.at(1), x.shape.at(0)});
+}
+
+Living times(OnnxImporter& importer, const OnnxNode& node, const Living& x, double factor) {
+  if (factor == 1) return x;
+  const Living out = importer.add_layer(node, "mul", {{"constant", Shape{}}}, {x}, x.shape);
+  importer.set_weight(out, "value", Constant::of_reals({}, {factor}));
+  return out;
+}
+
+// Where more than the first input is data: a sample is a whole matrix then.
+void import_open_gemm(OnnxImporter& importer, const OnnxNode& node, const Living& x) {
+  if (x.has_batch()) importer.refuse(node, "its weights or its bias are data");
+  Living y = importer.living_or_layer(node, 1, x);
+  if (node.integer("transB", 0) != 0) y = turned_matrix(importer, node, y);
+  Living out = times(importer, node, matrix_product(importer, node, x, y), node.real("alpha", 1));
+  if (importer.has_input(node, 2)) {
+    const Living bias =
+        times(importer, node, importer.living_or_layer(node, 2, x), node.real("beta", 1));
+    out = importer.add_layer(node, "add", {}, {out, bias}, broadcast_shape(out.shape, bias.shape));
+  }
+  importer.set_output(node, 0, out);
 }
 
 void import_gemm(OnnxImporter& importer, const OnnxNode& node) {
-  const Living x = importer.living(node, 0);
-  if (node.integer("transA", 0) != 0) importer.refuse(node, "its first input is turned");
-  const Constant& matrix = importer.known(node, 1);
-  if (matrix.shape().size() != 2) importer.refuse(node, "its second input is no matrix");
-  Constant weight = node.integer("transB", 0) != 0 ? matrix : transposed(matrix);
+  Living x = importer.living(node, 0);
+  if (node.integer("transA", 0) != 0) {
+    if (x.has_batch()) importer.refuse(node, "its first input is turned");
+    x = turned_matrix(importer, node, x);
+  }
+  const Constant* const matrix = importer.constant(node, 1);
+  const bool has_bias = importer.has_input(node, 2);
+  if (matrix == nullptr || (has_bias && importer.constant(node, 2) == nullptr))
+    return import_open_gemm(importer, node, x);
+  if (matrix->shape().size() != 2) importer.refuse(node, "its second input is no matrix");
+  Constant weight = node.integer("transB", 0) != 0 ? *matrix : transposed(*matrix);
   weight = scaled(weight, node.real("alpha", 1));
-  if (!importer.has_input(node, 2))
-    return importer.set_output(node, 0, linear(importer, node, x, weight, nullptr));
+  if (!has_bias) return importer.set_output(node, 0, linear(importer, node, x, weight, nullptr));
   const std::int64_t width = weight.shape()[0];
   const Constant& given = importer.known(node, 2);
-  if (given.size() != width && given.size() != 1)
-    importer.refuse(node, "its bias has another width");
+  const bool one_row = given.size() == 1 || (given.size() == width && !given.shape().empty() &&
+                                             given.shape().back() == width);
+  if (!one_row && !x.has_batch()) return import_open_gemm(importer, node, x);
+  if (!one_row) importer.refuse(node, "its bias has another width");
   const Constant wide =
       given.size() == width
           ? given.reshaped({width})
@@ -73,14 +130,20 @@ void import_gemm(OnnxImporter& importer, const OnnxNode& node) {
   importer.set_output(node, 0, linear(importer, node, x, weight, &bias));
 }
 
-void import_reduce(OnnxImporter& importer, const OnnxNode& node) {
-  static const std::map<std::string_view, const char*> kNames = {
-      {"ReduceMean", "mean"}, {"ReduceSum", "sum"},   {"ReduceMax", "max"},
-      {"ReduceMin", "min"},   {"ReduceProd", "prod"}, {"ReduceL2", "l2"}};
-  const Living x = importer.living(node, 0);
+// Which axes of `x` go; an empty list means all of them, or none where the node says so.
+std::vector<std::int64_t> reduced_axes(OnnxImporter& importer, const OnnxNode& node,
+                                       const Living& x) {
   std::vector<std::int64_t> axes = importer.list(node, "axes", 1);
-  const bool keep = node.integer("keepdims", 1) != 0;
-  if (axes.empty()) importer.refuse(node, "it reduces every axis, the batch too");
+  if (!axes.empty() || node.integer("noop_with_empty_axes", 0) != 0) return axes;
+  if (x.has_batch()) importer.refuse(node, "it reduces every axis, the batch too");
+  for (std::size_t i = 0; i < x.shape.size(); ++i) axes.push_back(static_cast<std::int64_t>(i));
+  return axes;
+}
+
+// `x` without some of its axes, or with 1 there.
+Living reduced(OnnxImporter& importer, const OnnxNode& node, const Living& x,
+               const std::vector<std::int64_t>& axes, const std::string& op) {
+  const bool keep = node.op == "LayerNormalization" || node.integer("keepdims", 1) != 0;
   std::vector<bool> goes(x.shape.size(), false);
   Shape own;
   for (const std::int64_t axis : axes) {
@@ -89,43 +152,82 @@ void import_reduce(OnnxImporter& importer, const OnnxNode& node) {
   }
   std::sort(own.begin(), own.end());
   Shape shape;
-  std::size_t batch = 0;
+  std::size_t batch = x.batch_axis;
   for (std::size_t i = 0; i < goes.size(); ++i) {
     if (i == x.batch_axis) batch = shape.size();
     if (!goes[i] || keep) shape.push_back(goes[i] ? 1 : x.shape[i]);
   }
   Living out = importer.add_layer(
-      node, "reduce",
-      {{"op", std::string(kNames.at(node.op))}, {"axes", own}, {"keep", std::int64_t{keep}}}, {x},
-      shape);
+      node, "reduce", {{"op", op}, {"axes", own}, {"keep", std::int64_t{keep}}}, {x}, shape);
   out.batch_axis = batch;
-  importer.set_output(node, 0, out);
+  return out;
 }
 
+void import_reduce(OnnxImporter& importer, const OnnxNode& node) {
+  static const std::map<std::string_view, const char*> kNames = {
+      {"ReduceMean", "mean"},
+      {"ReduceSum", "sum"},
+      {"ReduceMax", "max"},
+      {"ReduceMin", "min"},
+      {"ReduceProd", "prod"},
+      {"ReduceL2", "l2"},
+      {"ReduceLogSumExp", "log_sum_exp"}};
+  const Living x = importer.living(node, 0);
+  const std::vector<std::int64_t> axes = reduced_axes(importer, node, x);
+  importer.set_output(node, 0,
+                      axes.empty() ? x : reduced(importer, node, x, axes, kNames.at(node.op)));
+}
+
+// Mean and 1 / deviation, which a layer_norm keeps to itself.
+void set_statistics(OnnxImporter& importer, const OnnxNode& node, const Living& x,
+                    std::size_t axis) {
+  if (node.outputs.size() < 2) return;
+  std::vector<std::int64_t> axes;
+  for (std::size_t i = axis; i < x.shape.size(); ++i) axes.push_back(static_cast<std::int64_t>(i));
+  const Living mean = reduced(importer, node, x, axes, "mean");
+  importer.set_output(node, 1, mean);
+  if (node.outputs.size() < 3) return;
+  const Living off = importer.add_layer(node, "sub", {}, {x, mean}, x.shape);
+  const Living square = importer.add_layer(node, "mul", {}, {off, off}, x.shape);
+  const Living variance = reduced(importer, node, square, axes, "mean");
+  const Living widened =
+      importer.add_layer(node, "add", {{"constant", Shape{}}}, {variance}, variance.shape);
+  importer.set_weight(widened, "value", Constant::of_reals({}, {node.real("epsilon", 1e-5)}));
+  const Living deviation = importer.add_layer(node, "function", {{"of", std::string("sqrt")}},
+                                              {widened}, variance.shape);
+  Living inverse = importer.add_layer(node, "function", {{"of", std::string("reciprocal")}},
+                                      {deviation}, variance.shape);
+  importer.set_output(node, 2, inverse);
+}
+
+// All axes from `axis` on are one to the layer.
 void import_layer_norm(OnnxImporter& importer, const OnnxNode& node) {
   const Living x = importer.living(node, 0);
   const std::size_t axis = front_axis(node.integer("axis", -1), x.shape.size());
-  if (axis + 1 != x.shape.size()) importer.refuse(node, "only the last axis is normalised");
-  const Living out =
-      importer.add_layer(node, "layer_norm", {{"eps", node.real("epsilon", 1e-5)}}, {x}, x.shape);
-  importer.set_weight(out, "weight", importer.known(node, 1));
+  if (x.has_batch() && axis <= x.batch_axis)
+    importer.refuse(node, "it works across the samples of a batch");
+  const auto middle = x.shape.begin() + static_cast<std::ptrdiff_t>(axis);
+  const std::int64_t width = element_count(Shape(middle, x.shape.end()));
+  Shape flat(x.shape.begin(), middle);
+  flat.push_back(width);
+  const Living seen = importer.reshaped(node, x, flat, x.batch_axis);
+  const Living out = importer.add_layer(node, "layer_norm", {{"eps", node.real("epsilon", 1e-5)}},
+                                        {seen}, seen.shape);
+  importer.set_weight(out, "weight", importer.known(node, 1).reshaped({width}));
   importer.set_weight(out, "bias",
                       importer.has_input(node, 2)
-                          ? importer.known(node, 2)
-                          : Constant::filled({x.shape.back()}, Constant::of_reals({1}, {0})));
-  importer.set_output(node, 0, out);
+                          ? importer.known(node, 2).reshaped({width})
+                          : Constant::filled({width}, Constant::of_reals({1}, {0})));
+  importer.set_output(node, 0, importer.reshaped(node, out, x.shape, x.batch_axis));
+  set_statistics(importer, node, x, axis);
 }
 
 constexpr OnnxOperator kMatrices[] = {
-    {"MatMul", import_matmul},
-    {"Gemm", import_gemm},
-    {"ReduceMean", import_reduce},
-    {"ReduceSum", import_reduce},
-    {"ReduceMax", import_reduce},
-    {"ReduceMin", import_reduce},
-    {"ReduceProd", import_reduce},
-    {"ReduceL2", import_reduce},
-    {"LayerNormalization", import_layer_norm},
+    {"MatMul", import_matmul},          {"Gemm", import_gemm},
+    {"ReduceMean", import_reduce},      {"ReduceSum", import_reduce},
+    {"ReduceMax", import_reduce},       {"ReduceMin", import_reduce},
+    {"ReduceProd", import_reduce},      {"ReduceL2", import_reduce},
+    {"ReduceLogSumExp", import_reduce}, {"LayerNormalization", import_layer_norm},
 };
 
 }  // namespace

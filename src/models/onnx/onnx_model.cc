@@ -182,7 +182,10 @@ OnnxDimension read_dimension(ByteSpan bytes, const Place& place) {
   OnnxDimension dimension;
   WireReader reader(bytes, place.file);
   for (WireField field; reader.next(field);) {
-    if (field.number == 1) dimension.value = field.integer();
+    if (field.number == 1) {
+      dimension.value = field.integer();
+      dimension.is_given = true;
+    }
     if (field.number == 2) dimension.name = short_text(field, place);
   }
   return dimension;
@@ -313,6 +316,10 @@ std::vector<std::int64_t> OnnxNode::integers(std::string_view attribute) const {
 
 std::string OnnxNode::title() const {
   return format("{} '{}'", op, !name.empty() ? name : outputs.empty() ? "" : outputs[0]);
+}
+
+OnnxTensor read_onnx_tensor(ByteSpan bytes, const std::string& file) {
+  return read_tensor(bytes, Place{file});
 }
 
 OnnxModel read_onnx(ByteSpan bytes, const std::string& file) {

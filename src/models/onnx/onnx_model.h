@@ -72,7 +72,10 @@ struct OnnxNode {
 struct OnnxDimension {
   std::int64_t value = 0;
   std::string name;
+  /// False where the file gives no number. Some write 0 for what they do not know.
+  bool is_given = false;
   [[nodiscard]] bool is_open() const { return value <= 0; }
+  [[nodiscard]] bool is_empty() const { return is_given && value == 0; }
 };
 
 struct OnnxValueInfo {
@@ -95,6 +98,9 @@ struct OnnxModel {
   std::int64_t opset = 0;
   OnnxGraph graph;
 };
+
+/// Reads a tensor that is a file of its own, as data of test cases are; it looks into `bytes`.
+[[nodiscard]] OnnxTensor read_onnx_tensor(ByteSpan bytes, const std::string& file);
 
 /// Reads a model; its tensors look into `bytes`, which must outlive it. `file` names it in errors:
 /// kDataLoss for what is damaged, kUnimplemented for what ONNX has and this does not read.

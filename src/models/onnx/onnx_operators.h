@@ -1,6 +1,6 @@
 // The operators that are imported, a table per theme (private to models). To add one: write its
 // handler in the file of its theme and add a line to that file's table; docs/formats/onnx.md lists
-// it, and tests/models runs every node case of the onnx package for it.
+// it, and tests/interop runs every node case of the onnx package for it.
 #pragma once
 
 #include <span>
@@ -15,8 +15,10 @@ struct OnnxOperator {
   OnnxHandler handler;
 };
 
-/// Convolutions, pools, norms over channels, padding, resizing.
+/// Convolutions, pools, norms over channels.
 [[nodiscard]] std::span<const OnnxOperator> onnx_window_operators();
+/// What makes an image larger or smaller.
+[[nodiscard]] std::span<const OnnxOperator> onnx_resizing_operators();
 /// Arithmetic, activations, comparisons.
 [[nodiscard]] std::span<const OnnxOperator> onnx_element_operators();
 /// What only moves numbers.

@@ -1,5 +1,4 @@
-// LSTM, written out step by step: ONNX also asks for the states after the last step, which are
-// tensors of the graph then.
+// LSTM and GRU as the layers of these names: gates in another order, states as rows of the layer.
 #include <algorithm>
 
 #include "fold.h"
@@ -8,149 +7,159 @@
 namespace harmonics::inline in_models {
 namespace {
 
-/// A longer sequence would make a graph that nobody wants to read.
-constexpr std::int64_t kMaxSteps = 64;
+/// What a node of either kind says of itself.
+struct Recurrence {
+  bool is_lstm = false;
+  bool batch_first = false;
+  std::int64_t width = 0, directions = 1, length = 0;
+  /// For each gate of the layer, its place among ONNX's.
+  std::vector<std::int64_t> order = {};
 
-// Rows of gates in ONNX's order: input, output, forget, cell.
-struct Lstm {
-  OnnxImporter& importer;
-  const OnnxNode& node;
-  std::int64_t width = 0;
-  Constant input_weight, state_weight, bias;
-
-  // {batch, count} of a product.
-  [[nodiscard]] Living product(const Living& x, const Constant& weight, const Constant* add) const {
-    const Living out = importer.add_layer(
-        node, "linear", {{"out", 4 * width}, {"bias", std::int64_t{add != nullptr}}}, {x},
-        {kBatchExtent, 4 * width});
-    importer.set_weight(out, "weight", weight);
-    if (add != nullptr) importer.set_weight(out, "bias", *add);
-    return out;
-  }
-  [[nodiscard]] Living pair(const char* type, const Living& a, const Living& b) const {
-    return importer.add_layer(node, type, {}, {a, b}, {kBatchExtent, width});
-  }
-  [[nodiscard]] Living gate(const Living& gates, std::int64_t number,
-                            const std::string& activation) const {
-    const Living part = importer.add_layer(
-        node, "slice", {{"axis", std::int64_t{0}}, {"begin", number * width}, {"count", width}},
-        {gates}, {kBatchExtent, width});
-    importer.set_activation(part, activation);
-    return part;
-  }
-  // Both states after one more row.
-  void step(const Living& row, Living& h, Living& c) const {
-    const Living gates = importer.add_layer(
-        node, "add", {}, {product(row, input_weight, &bias), product(h, state_weight, nullptr)},
-        {kBatchExtent, 4 * width});
-    const Living kept = pair("mul", gate(gates, 2, "sigmoid"), c);
-    const Living added = pair("mul", gate(gates, 0, "sigmoid"), gate(gates, 3, "tanh"));
-    c = pair("add", kept, added);
-    const Living seen = importer.add_layer(node, "identity", {}, {c}, {kBatchExtent, width});
-    importer.set_activation(seen, "tanh");
-    h = pair("mul", gate(gates, 1, "sigmoid"), seen);
-  }
+  [[nodiscard]] std::int64_t gates() const { return static_cast<std::int64_t>(order.size()); }
 };
 
-// {1, rows…} of one direction without its first axis.
-Constant of_one_direction(const Constant& value) {
-  return value.reshaped(Shape(value.shape().begin() + 1, value.shape().end()));
-}
-
-// The two biases of a gate are only ever added.
-Constant joined_bias(OnnxImporter& importer, const OnnxNode& node, std::int64_t width) {
-  if (!importer.has_input(node, 3))
-    return Constant::filled({4 * width}, Constant::of_reals({1}, {0}));
-  const std::vector<double> both = importer.known(node, 3).reals();
-  std::vector<double> sums;
-  for (std::size_t i = 0; i < both.size() / 2; ++i)
-    sums.push_back(static_cast<float>(both[i]) + static_cast<float>(both[i + both.size() / 2]));
-  return Constant::of_reals({static_cast<std::int64_t>(sums.size())}, sums);
-}
-
-// A start state {1, batch, width} as {batch, width}: a tensor, a constant, or zeros.
-Living start_state(OnnxImporter& importer, const OnnxNode& node, std::size_t index,
-                   std::int64_t width, const Living& like) {
-  Living row = like;
-  row.shape = {kBatchExtent, width};
-  row.batch_axis = 0;
-  if (!importer.has_input(node, index)) {
-    const Constant zeros = Constant::filled({1, width}, Constant::of_reals({1}, {0}));
-    return importer.constant_layer(node, zeros, row);
+void check_settings(OnnxImporter& importer, const OnnxNode& node, const Recurrence& r,
+                    const Living& x) {
+  const bool fits = x.shape.size() == 3 && x.batch_axis == (r.batch_first ? 0U : 1U);
+  if (!fits) {
+    importer.refuse(node, r.batch_first ? "its input is not {batch, length, features}"
+                                        : "its input is not {length, batch, features}; where the "
+                                          "batch is axis 1, say --batch 1");
   }
-  if (const Constant* value = importer.constant(node, index)) {
-    const Constant one = value->shape().size() == 3 && value->shape()[1] == kBatchExtent
-                             ? Constant::filled({1, width}, value->reshaped(value->shape()))
-                             : value->reshaped({1, width});
-    return importer.constant_layer(node, one, row);
+  if (node.find("activations") != nullptr || node.find("clip") != nullptr ||
+      node.integer("input_forget", 0) != 0 || importer.has_input(node, 7)) {
+    importer.refuse(node, "peepholes, clipping and activations of its own are not covered");
   }
-  const Living given = importer.living(node, index);
-  if (given.shape.size() != 3 || given.batch_axis != 1)
-    importer.refuse(node, "its start state is not {1, batch, width}");
-  Living out = importer.add_layer(node, "reshape", {{"shape", Shape{width}}}, {given},
-                                  {kBatchExtent, width});
-  out.batch_axis = 0;
-  return out;
+  if (!importer.has_input(node, 4)) return;
+  for (const std::int64_t length : importer.known(node, 4).integers()) {
+    if (length != r.length) importer.refuse(node, "its sequences have lengths of their own");
+  }
 }
 
-// {batch, width} seen as {1, batch, width}.
-Living as_state(OnnxImporter& importer, const OnnxNode& node, const Living& row,
-                std::int64_t width) {
-  Living out = importer.add_layer(node, "reshape", {{"shape", Shape{1, width}}}, {row},
-                                  {1, kBatchExtent, width});
-  out.batch_axis = 1;
-  return out;
-}
-
-void import_lstm(OnnxImporter& importer, const OnnxNode& node) {
-  const Living x = importer.living(node, 0);
-  const Constant& input_weight = importer.known(node, 1);
-  const std::int64_t width = node.integer("hidden_size", 0);
-  if (x.shape.size() != 3 || x.batch_axis != 1 || node.integer("layout", 0) != 0)
-    importer.refuse(node, "its input is not {length, batch, features}");
-  if (node.text("direction", "forward") != "forward" || node.find("activations") != nullptr ||
-      node.find("clip") != nullptr || importer.has_input(node, 4) || importer.has_input(node, 7)) {
-    importer.refuse(node,
-                    "only one forward direction without lengths, peepholes, clipping and "
-                    "activations of its own is covered");
-  }
-  if (width < 1 || input_weight.shape().size() != 3 || input_weight.shape()[0] != 1 ||
-      input_weight.shape()[1] != 4 * width) {
+Recurrence recurrence_of(OnnxImporter& importer, const OnnxNode& node, const Living& x) {
+  Recurrence r;
+  r.is_lstm = node.op == "LSTM";
+  r.batch_first = node.integer("layout", 0) != 0;
+  r.width = node.integer("hidden_size", 0);
+  r.directions = node.text("direction", "forward") == "bidirectional" ? 2 : 1;
+  // Ours are PyTorch's: input, forget, cell, output; reset, update, new.
+  r.order = r.is_lstm ? std::vector<std::int64_t>{0, 2, 3, 1} : std::vector<std::int64_t>{1, 0, 2};
+  r.length = x.shape.size() == 3 ? x.shape[r.batch_first ? 1 : 0] : 0;
+  check_settings(importer, node, r, x);
+  const Shape& weight = importer.known(node, 1).shape();
+  if (r.width < 1 || r.width > kMaxElements / 8 ||
+      weight != Shape{r.directions, r.gates() * r.width, x.shape[2]} ||
+      importer.known(node, 2).shape() != Shape{r.directions, r.gates() * r.width, r.width}) {
     importer.refuse(node, "its weights do not fit its hidden size");
   }
-  if (x.shape[0] > kMaxSteps)
-    importer.refuse(node,
-                    format("its sequence has {} steps; {} are written out", x.shape[0], kMaxSteps));
-  const Lstm lstm{importer,
-                  node,
-                  width,
-                  of_one_direction(input_weight),
-                  of_one_direction(importer.known(node, 2)),
-                  joined_bias(importer, node, width)};
-  Living h = start_state(importer, node, 5, width, x);
-  Living c = start_state(importer, node, 6, width, x);
-  std::vector<Living> rows;
-  for (std::int64_t i = 0; i < x.shape[0]; ++i) {
-    Living row =
-        importer.add_layer(node, "select", {{"index", i}}, {x}, {kBatchExtent, x.shape[2]});
-    row.batch_axis = 0;
-    lstm.step(row, h, c);
-    Living out = importer.add_layer(node, "reshape", {{"shape", Shape{1, 1, width}}}, {h},
-                                    {1, 1, kBatchExtent, width});
-    out.batch_axis = 2;
-    rows.push_back(out);
-  }
-  Living all = rows[0];
-  if (rows.size() > 1) {
-    all = importer.add_layer(node, "concat", {{"axis", std::int64_t{0}}}, rows,
-                             {x.shape[0], 1, kBatchExtent, width});
-  }
-  importer.set_output(node, 0, all);
-  importer.set_output(node, 1, as_state(importer, node, h, width));
-  importer.set_output(node, 2, as_state(importer, node, c, width));
+  return r;
 }
 
-constexpr OnnxOperator kRecurrent[] = {{"LSTM", import_lstm}};
+// The rows of one direction from row `first` on, with the gates in our order.
+Constant ordered(const Constant& all, const Recurrence& r, std::int64_t direction,
+                 std::int64_t first) {
+  const std::int64_t columns = all.shape().size() == 3 ? all.shape()[2] : 1;
+  const std::int64_t rows = r.gates() * r.width;
+  const std::int64_t begin = direction * all.shape()[1] + first;
+  const Shape shape = all.shape().size() == 3 ? Shape{rows, columns} : Shape{rows};
+  return all.moved(shape, [&](std::int64_t place) {
+    const std::int64_t row = place / columns;
+    const std::int64_t gate = r.order[static_cast<std::size_t>(row / r.width)];
+    return (begin + gate * r.width + row % r.width) * columns + place % columns;
+  });
+}
+
+void set_parameters(OnnxImporter& importer, const OnnxNode& node, const Recurrence& r,
+                    const Living& layer) {
+  const std::int64_t rows = r.gates() * r.width;
+  for (std::int64_t way = 0; way < r.directions; ++way) {
+    const auto set = [&](const char* name, const Constant& value) {
+      importer.set_weight(layer, format("{}.{}", name, way), value);
+    };
+    set("weight_ih", ordered(importer.known(node, 1), r, way, 0));
+    set("weight_hh", ordered(importer.known(node, 2), r, way, 0));
+    if (!importer.has_input(node, 3)) continue;
+    if (importer.known(node, 3).shape() != Shape{r.directions, 2 * rows})
+      importer.refuse(node, "its bias does not fit its hidden size");
+    set("bias_ih", ordered(importer.known(node, 3), r, way, 0));
+    set("bias_hh", ordered(importer.known(node, 3), r, way, rows));
+  }
+}
+
+// A start state, {directions, batch, width} or with the batch first: a tensor, a constant, or
+// zeros.
+Living start_state(OnnxImporter& importer, const OnnxNode& node, const Recurrence& r,
+                   std::size_t index, const Living& x) {
+  Living like = x;
+  like.shape = {r.directions, kBatchExtent, r.width};
+  like.batch_axis = 1;
+  if (r.batch_first) {
+    std::swap(like.shape[0], like.shape[1]);
+    like.batch_axis = 0;
+  }
+  if (!importer.has_input(node, index)) {
+    Shape zeros = like.shape;
+    zeros[like.batch_axis] = 1;
+    return importer.constant_layer(node, Constant::filled(zeros, Constant::of_reals({1}, {0})),
+                                   like);
+  }
+  if (const Constant* value = importer.constant(node, index)) {
+    // The zeros that a file makes for a batch of unknown size are one row.
+    return importer.constant_layer(node, *value, like);
+  }
+  const Living given = importer.living(node, index);
+  if (given.shape != like.shape || given.batch_axis != like.batch_axis)
+    importer.refuse(node, format("its start state is not {}", shape_text(like.shape)));
+  return given;
+}
+
+// Rows `first` … of the layer, seen as `shape` with the batch at `batch_axis`.
+Living rows_of(OnnxImporter& importer, const OnnxNode& node, const Living& layer, SliceRange range,
+               std::pair<Shape, std::size_t> seen) {
+  Living part = layer;
+  if (range.count != layer.shape[0]) {
+    part = importer.add_layer(
+        node, "slice", {{"axis", std::int64_t{0}}, {"begin", range.begin}, {"count", range.count}},
+        {layer}, {range.count, kBatchExtent, layer.shape[2]});
+  }
+  return importer.reshaped(node, part, std::move(seen.first), seen.second);
+}
+
+void import_recurrent(OnnxImporter& importer, const OnnxNode& node) {
+  const Living x = importer.living(node, 0);
+  const Recurrence r = recurrence_of(importer, node, x);
+  std::vector<Living> inputs = {x};
+  const bool starts = importer.has_input(node, 5) || importer.has_input(node, 6);
+  for (std::size_t i = 5; starts && i < (r.is_lstm ? 7U : 6U); ++i)
+    inputs.push_back(start_state(importer, node, r, i, x));
+  const bool states = importer.wants(node, 1) || importer.wants(node, 2);
+  const std::int64_t all = r.length + (!states ? 0 : r.is_lstm ? 2 : 1);
+  Attributes attributes = {{"width", r.width},
+                           {"directions", r.directions},
+                           {"bias", std::int64_t{importer.has_input(node, 3)}}};
+  if (node.text("direction", "forward") == "reverse") attributes["reverse"] = std::int64_t{1};
+  if (!r.is_lstm) attributes["linear_before_reset"] = node.integer("linear_before_reset", 0);
+  if (states) attributes["states"] = std::int64_t{1};
+  Living layer = importer.add_layer(node, r.is_lstm ? "lstm" : "gru", std::move(attributes), inputs,
+                                    {all, kBatchExtent, r.directions * r.width});
+  layer.batch_axis = 1;
+  set_parameters(importer, node, r, layer);
+  const Shape rows = r.batch_first ? Shape{kBatchExtent, r.length, r.directions, r.width}
+                                   : Shape{r.length, r.directions, kBatchExtent, r.width};
+  const Shape state = r.batch_first ? Shape{kBatchExtent, r.directions, r.width}
+                                    : Shape{r.directions, kBatchExtent, r.width};
+  const auto give = [&](std::size_t output, SliceRange range, const Shape& shape,
+                        std::size_t batch) {
+    if (!importer.wants(node, output)) return;
+    importer.set_output(node, output,
+                        rows_of(importer, node, layer, range, {shape, r.batch_first ? 0 : batch}));
+  };
+  give(0, {0, r.length, 1}, rows, 2);
+  give(1, {r.length, 1, 1}, state, 1);
+  if (r.is_lstm) give(2, {r.length + 1, 1, 1}, state, 1);
+}
+
+constexpr OnnxOperator kRecurrent[] = {{"GRU", import_recurrent}, {"LSTM", import_recurrent}};
 
 }  // namespace
 

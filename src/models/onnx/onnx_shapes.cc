@@ -8,21 +8,19 @@
 namespace harmonics::inline in_models {
 namespace {
 
-// The value seen as `shape` (ONNX's, with the batch at `batch_axis`).
-Living reshaped(OnnxImporter& importer, const OnnxNode& node, const Living& x, Shape shape,
-                std::size_t batch_axis) {
-  Living out = x;
-  out.shape = shape;
-  out.batch_axis = batch_axis;
-  if (out.sample() == x.sample()) return out;
-  const Shape sample = out.sample();
-  out = importer.add_layer(node, "reshape", {{"shape", sample}}, {x}, std::move(shape));
-  out.batch_axis = batch_axis;
-  return out;
-}
-
 void import_identity(OnnxImporter& importer, const OnnxNode& node) {
   importer.set_output(node, 0, importer.input(node, 0));
+}
+
+// Nothing is dropped, so that the mask is all true.
+void import_dropout(OnnxImporter& importer, const OnnxNode& node) {
+  const bool training = importer.has_input(node, 2) && importer.known(node, 2).integer() != 0;
+  const double ratio = importer.has_input(node, 1) ? importer.known(node, 1).real() : 0.5;
+  if (training && ratio != 0) importer.refuse(node, "it is in training mode");
+  const Living x = importer.living(node, 0);
+  importer.set_output(node, 0, x);
+  const DType mask = importer.opset() >= 10 ? DType::kBool : x.dtype;
+  importer.set_output(node, 1, Constant::filled(x.shape, Constant::of_integers({1}, {1}, mask)));
 }
 
 void import_shape(OnnxImporter& importer, const OnnxNode& node) {
@@ -67,17 +65,23 @@ void import_reshape(OnnxImporter& importer, const OnnxNode& node) {
   const bool allow_zero = node.integer("allowzero", 0) != 0;
   for (std::size_t i = 0; i < target.size() && !allow_zero; ++i)
     if (target[i] == 0 && i < x.shape.size()) target[i] = x.shape[i];
-  const std::size_t place = batch_place(importer, node, x, target);
+  const std::size_t place = x.has_batch() ? batch_place(importer, node, x, target) : kNoBatch;
   const Shape shape = reshape_target(x.shape, target, allow_zero);
-  importer.set_output(node, 0, reshaped(importer, node, x, shape, place));
+  importer.set_output(node, 0, importer.reshaped(node, x, shape, place));
 }
 
 void import_flatten(OnnxImporter& importer, const OnnxNode& node) {
   const Living x = importer.living(node, 0);
-  if (node.integer("axis", 1) != 1 || x.batch_axis != 0)
+  const auto rank = static_cast<std::int64_t>(x.shape.size());
+  const std::int64_t given = node.integer("axis", 1);
+  if (given < -rank || given > rank) importer.refuse(node, format("axis {} of {}", given, rank));
+  const std::int64_t axis = given < 0 ? given + rank : given;
+  if (x.has_batch() && (axis != 1 || x.batch_axis != 0))
     importer.refuse(node, "only the axes behind the batch are made one");
-  importer.set_output(node, 0,
-                      reshaped(importer, node, x, {x.shape[0], element_count(x.sample())}, 0));
+  const auto middle = x.shape.begin() + axis;
+  const Shape shape = {element_count(Shape(x.shape.begin(), middle)),
+                       element_count(Shape(middle, x.shape.end()))};
+  importer.set_output(node, 0, importer.reshaped(node, x, shape, x.batch_axis));
 }
 
 void import_unsqueeze(OnnxImporter& importer, const OnnxNode& node) {
@@ -87,12 +91,12 @@ void import_unsqueeze(OnnxImporter& importer, const OnnxNode& node) {
   std::vector<bool> is_new(rank, false);
   for (const std::int64_t axis : axes) is_new[front_axis(axis, rank)] = true;
   Shape shape;
-  std::size_t batch = 0, next = 0;
+  std::size_t batch = x.batch_axis, next = 0;
   for (std::size_t i = 0; i < rank; ++i) {
     if (!is_new[i] && next == x.batch_axis) batch = i;
     shape.push_back(is_new[i] ? 1 : x.shape.at(next++));
   }
-  importer.set_output(node, 0, reshaped(importer, node, x, shape, batch));
+  importer.set_output(node, 0, importer.reshaped(node, x, shape, batch));
 }
 
 void import_squeeze(OnnxImporter& importer, const OnnxNode& node) {
@@ -101,14 +105,14 @@ void import_squeeze(OnnxImporter& importer, const OnnxNode& node) {
   std::vector<bool> goes(x.shape.size(), false);
   for (const std::int64_t axis : axes) goes[front_axis(axis, goes.size())] = true;
   Shape shape;
-  std::size_t batch = 0;
+  std::size_t batch = x.batch_axis;
   for (std::size_t i = 0; i < goes.size(); ++i) {
     if (axes.empty()) goes[i] = x.shape[i] == 1;
     if (goes[i] && i == x.batch_axis) importer.refuse(node, "it takes the batch's axis away");
     if (i == x.batch_axis) batch = shape.size();
     if (!goes[i]) shape.push_back(x.shape[i]);
   }
-  importer.set_output(node, 0, reshaped(importer, node, x, shape, batch));
+  importer.set_output(node, 0, importer.reshaped(node, x, shape, batch));
 }
 
 void import_transpose(OnnxImporter& importer, const OnnxNode& node) {
@@ -117,14 +121,14 @@ void import_transpose(OnnxImporter& importer, const OnnxNode& node) {
   if (order.empty())
     for (std::size_t i = x.shape.size(); i-- > 0;) order.push_back(static_cast<std::int64_t>(i));
   Shape shape, axes;
-  std::size_t batch = 0;
+  std::size_t batch = x.batch_axis;
   for (std::size_t i = 0; i < order.size(); ++i) {
     const std::size_t from = front_axis(order[i], x.shape.size());
     shape.push_back(x.shape[from]);
     if (from == x.batch_axis) {
       batch = i;
     } else {
-      axes.push_back(static_cast<std::int64_t>(from > x.batch_axis ? from - 1 : from));
+      axes.push_back(importer.sample_axis(node, x, order[i]));
     }
   }
   Living out = x;
@@ -140,15 +144,14 @@ void import_concat(OnnxImporter& importer, const OnnxNode& node) {
   for (std::size_t i = 0; i < node.inputs.size() && !first; ++i)
     if (importer.constant(node, i) == nullptr) first = importer.living(node, i);
   const std::int64_t axis = node.integer("axis", 0);
+  if (!first) importer.refuse(node, "all of its inputs are constants");
   const std::int64_t own = importer.sample_axis(node, *first, axis);
   const std::size_t place = front_axis(axis, first->shape.size());
   std::vector<Living> inputs;
   Shape shape = first->shape;
   shape[place] = 0;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-    const Living one = importer.constant(node, i) == nullptr
-                           ? importer.living(node, i)
-                           : importer.constant_layer(node, *importer.constant(node, i), *first);
+    const Living one = importer.living_or_layer(node, i, *first);
     if (one.batch_axis != first->batch_axis || one.shape.size() != shape.size())
       importer.refuse(node, "the batch is not the same axis of all inputs");
     shape[place] += one.shape[place];
@@ -203,36 +206,61 @@ void import_split(OnnxImporter& importer, const OnnxNode& node) {
   }
 }
 
-void import_gather(OnnxImporter& importer, const OnnxNode& node) {
+// Rows of a table by ids that are data: what models keep words in.
+Living looked_up(OnnxImporter& importer, const OnnxNode& node, const Constant& table,
+                 const Living& ids) {
+  Shape shape = ids.shape;
+  shape.push_back(table.shape()[1]);
+  Living out = importer.add_layer(
+      node, "embedding", {{"rows", table.shape()[0]}, {"width", table.shape()[1]}}, {ids}, shape);
+  out.dtype = DType::kFloat32;
+  importer.set_weight(out, "weight", table);
+  return out;
+}
+
+// The shape of `x` with the axis at `place` replaced by those of the indices.
+Shape gathered_shape(const Shape& x, std::size_t place, const Shape& indices) {
+  Shape shape = x;
+  const auto at = shape.begin() + static_cast<std::ptrdiff_t>(place);
+  shape.insert(shape.erase(at), indices.begin(), indices.end());
+  return shape;
+}
+
+Living gathered_known(OnnxImporter& importer, const OnnxNode& node, const Living& x,
+                      const Constant& indices) {
   const std::int64_t axis = node.integer("axis", 0);
-  if (const Constant* table = importer.constant(node, 0)) {
-    const Living ids = importer.living(node, 1);
-    if (axis != 0 || table->shape().size() != 2)
-      importer.refuse(node, "only the rows of a table are looked up");
-    Shape shape = ids.shape;
-    shape.push_back(table->shape()[1]);
-    Living out = importer.add_layer(node, "embedding",
-                                    {{"rows", table->shape()[0]}, {"width", table->shape()[1]}},
-                                    {ids}, shape);
-    out.dtype = DType::kFloat32;
-    importer.set_weight(out, "weight", *table);
-    return importer.set_output(node, 0, out);
-  }
-  const Living x = importer.living(node, 0);
-  const Constant& indices = importer.known(node, 1);
   const std::size_t place = front_axis(axis, x.shape.size());
-  std::int64_t own = importer.sample_axis(node, x, axis);
+  const std::int64_t own = importer.sample_axis(node, x, axis);
   Shape list = indices.integers(), shape = x.shape;
   for (std::int64_t& index : list) index += index < 0 ? x.shape[place] : 0;
-  if (indices.shape().size() > 1) importer.refuse(node, "its indices have several axes");
   shape[place] = static_cast<std::int64_t>(list.size());
-  Living out = importer.add_layer(node, "gather", {{"axis", own}, {"indices", list}}, {x}, shape);
-  if (indices.shape().empty()) {
-    shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(place));
-    const std::size_t batch = x.batch_axis > place ? x.batch_axis - 1 : x.batch_axis;
-    out = reshaped(importer, node, out, shape, batch);
-  }
-  importer.set_output(node, 0, out);
+  const Living out =
+      importer.add_layer(node, "gather", {{"axis", own}, {"indices", list}}, {x}, shape);
+  const bool moves = x.has_batch() && x.batch_axis > place;
+  const std::size_t batch = moves ? x.batch_axis + indices.shape().size() - 1 : x.batch_axis;
+  return importer.reshaped(node, out, gathered_shape(x.shape, place, indices.shape()), batch);
+}
+
+void import_gather(OnnxImporter& importer, const OnnxNode& node) {
+  const std::int64_t axis = node.integer("axis", 0);
+  const Constant* const table = importer.constant(node, 0);
+  const Constant* const known = importer.constant(node, 1);
+  if (known != nullptr)
+    return importer.set_output(node, 0,
+                               gathered_known(importer, node, importer.living(node, 0), *known));
+  const Living ids = importer.living(node, 1);
+  const bool is_table = table != nullptr && axis == 0 && table->shape().size() == 2 &&
+                        table->dtype() == DType::kFloat32;
+  if (is_table) return importer.set_output(node, 0, looked_up(importer, node, *table, ids));
+  if (!importer.is_whole())
+    importer.refuse(
+        node, table == nullptr ? "its indices are data" : "only the rows of a table are looked up");
+  const Living x = importer.living_or_layer(node, 0, ids);
+  const Shape shape = gathered_shape(x.shape, front_axis(axis, x.shape.size()), ids.shape);
+  importer.set_output(
+      node, 0,
+      importer.add_layer(node, "gather", {{"axis", importer.sample_axis(node, x, axis)}}, {x, ids},
+                         shape));
 }
 
 void import_expand(OnnxImporter& importer, const OnnxNode& node) {
@@ -240,7 +268,7 @@ void import_expand(OnnxImporter& importer, const OnnxNode& node) {
   Shape target = importer.known(node, 1).integers();
   const Shape shape = broadcast_shape(x.shape, target);
   if (shape == x.shape) return importer.set_output(node, 0, x);
-  if (shape.size() != x.shape.size()) importer.refuse(node, "it adds axes");
+  if (x.has_batch() && shape.size() != x.shape.size()) importer.refuse(node, "it adds axes");
   Living out = x;
   out.shape = shape;
   const Shape sample = out.sample();
@@ -248,10 +276,10 @@ void import_expand(OnnxImporter& importer, const OnnxNode& node) {
 }
 
 constexpr OnnxOperator kShapes[] = {
-    {"Identity", import_identity},   {"Dropout", import_identity}, {"Shape", import_shape},
-    {"Size", import_size},           {"Reshape", import_reshape},  {"Flatten", import_flatten},
-    {"Unsqueeze", import_unsqueeze}, {"Squeeze", import_squeeze},  {"Transpose", import_transpose},
-    {"Concat", import_concat},       {"Slice", import_slice},      {"Split", import_split},
+    {"Identity", import_identity},   {"Dropout", import_dropout}, {"Shape", import_shape},
+    {"Size", import_size},           {"Reshape", import_reshape}, {"Flatten", import_flatten},
+    {"Unsqueeze", import_unsqueeze}, {"Squeeze", import_squeeze}, {"Transpose", import_transpose},
+    {"Concat", import_concat},       {"Slice", import_slice},     {"Split", import_split},
     {"Gather", import_gather},       {"Expand", import_expand},
 };
 

@@ -69,8 +69,8 @@ Window window_of(OnnxImporter& importer, const OnnxNode& node, const Shape& exte
 Shape spatial(OnnxImporter& importer, const OnnxNode& node, const Living& x) {
   if (x.batch_axis != 0 || x.shape.size() < 3 || x.shape.size() > 4)
     importer.refuse(node, format("its input is {}; {{batch, channels, length}} and {{batch, "
-                                 "channels, height, width}} are covered",
-                                 shape_text(x.shape)));
+                                 "channels, height, width}} are covered{}",
+                                 shape_text(x.shape), x.has_batch() ? "" : ": say --batch 0"));
   return Shape(x.shape.begin() + 2, x.shape.end());
 }
 
@@ -97,8 +97,38 @@ Shape output_of(const Living& x, std::int64_t channels, const Window& window, bo
   return out;
 }
 
+// Several sequences {count, channels, length} of one sample are the rows of an image {channels,
+// count, length}, over which the window slides row by row.
+void import_conv_of_rows(OnnxImporter& importer, const OnnxNode& node, const Living& x) {
+  const Constant& weight = importer.known(node, 1);
+  const Shape extents = {x.shape[2]};
+  Window window = window_of(importer, node, extents, kernel_of(importer, node, weight, extents));
+  const auto with_row = [](std::int64_t row, const Shape& own) { return Shape{row, own[0]}; };
+  const Shape padding = {0, window.before[0], 0, window.after[0]};
+  const auto turned = [&](const Living& from, Shape shape) {
+    return importer.add_layer(node, "transpose", {{"axes", Shape{1, 0, 2}}}, {from}, shape);
+  };
+  const bool biased = importer.has_input(node, 2);
+  const Shape& w = weight.shape();
+  const std::int64_t length = output_of(x, w[0], window, false)[2];
+  const Living rows = turned(x, {x.shape[1], x.shape[0], x.shape[2]});
+  const Living out = importer.add_layer(node, "conv2d",
+                                        {{"out", w[0]},
+                                         {"kernel", with_row(1, window.kernel)},
+                                         {"stride", with_row(1, window.stride)},
+                                         {"padding", padding},
+                                         {"dilation", with_row(1, window.dilation)},
+                                         {"groups", node.integer("group", 1)},
+                                         {"bias", std::int64_t{biased}}},
+                                        {rows}, {w[0], x.shape[0], length});
+  importer.set_weight(out, "weight", weight.reshaped({w[0], w[1], 1, w[2]}));
+  if (biased) importer.set_weight(out, "bias", importer.known(node, 2));
+  importer.set_output(node, 0, turned(out, {x.shape[0], w[0], length}));
+}
+
 void import_conv(OnnxImporter& importer, const OnnxNode& node) {
   const Living x = importer.living(node, 0);
+  if (!x.has_batch() && x.shape.size() == 3) return import_conv_of_rows(importer, node, x);
   const Constant& weight = importer.known(node, 1);
   const Shape extents = spatial(importer, node, x);
   const Window window =
@@ -119,62 +149,129 @@ void import_conv(OnnxImporter& importer, const OnnxNode& node) {
   importer.set_output(node, 0, out);
 }
 
+// A sequence {batch, channels, length} as an image {batch, channels, length, 1}, for layers that
+// know images only; an image stays what it is.
+Living as_image(OnnxImporter& importer, const OnnxNode& node, const Living& x) {
+  if (x.shape.size() != 3) return x;
+  return importer.reshaped(node, x, {x.shape[0], x.shape[1], x.shape[2], 1}, x.batch_axis);
+}
+
+Living as_sequence(OnnxImporter& importer, const OnnxNode& node, const Living& image) {
+  const Shape& shape = image.shape;
+  return importer.reshaped(node, image, {shape[0], shape[1], shape[2]}, image.batch_axis);
+}
+
+void add_second_axis(Window& window) {
+  for (Shape* one : {&window.kernel, &window.stride, &window.dilation}) one->push_back(1);
+  window.before.push_back(0);
+  window.after.push_back(0);
+}
+
+// Padding that gives the extents that the node asks for; what is missing is added behind the end.
+void pad_to_extents(const Shape& extents, const Shape& wanted, bool upper, Window& window,
+                    Shape& extra) {
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    const std::int64_t all = window.stride[i] * (extents[i] - 1) + extra.at(i) +
+                             (window.kernel[i] - 1) * window.dilation[i] + 1 - wanted.at(i);
+    if (all < 0) extra[i] -= all;
+    const std::int64_t sides = std::max<std::int64_t>(all, 0);
+    window.before[i] = upper ? sides / 2 : sides - sides / 2;
+    window.after[i] = sides - window.before[i];
+  }
+}
+
+// The window of a transposed convolution and what is added behind the end.
+Window turned_window(OnnxImporter& importer, const OnnxNode& node, const Shape& extents,
+                     Shape& extra) {
+  const Constant& weight = importer.known(node, 1);
+  Window window = window_of(importer, node, extents, kernel_of(importer, node, weight, extents));
+  extra = node.integers("output_padding");
+  if (extra.empty()) extra.assign(extents.size(), 0);
+  const std::string automatic = node.text("auto_pad", "NOTSET");
+  const bool upper = automatic == "SAME_UPPER";
+  std::vector<std::int64_t> wanted = node.integers("output_shape");
+  if (wanted.size() == extents.size() + 2) wanted.erase(wanted.begin(), wanted.begin() + 2);
+  if (wanted.empty() && (upper || automatic == "SAME_LOWER")) {
+    for (std::size_t i = 0; i < extents.size(); ++i)
+      wanted.push_back(extents[i] * window.stride[i]);
+  }
+  if (!wanted.empty()) pad_to_extents(extents, wanted, upper, window, extra);
+  return window;
+}
+
 // Weights of a transposed convolution are {in, out / groups, kernel}, as the layer has them.
 void import_conv_transpose(OnnxImporter& importer, const OnnxNode& node) {
   const Living x = importer.living(node, 0);
-  const Constant& weight = importer.known(node, 1);
   const Shape extents = spatial(importer, node, x);
-  if (extents.size() != 2) importer.refuse(node, "only two spatial axes are covered");
-  const Window window =
-      window_of(importer, node, extents, kernel_of(importer, node, weight, extents));
-  if (!is_symmetric(window) || node.find("output_shape") != nullptr ||
-      node.text("auto_pad", "NOTSET") != "NOTSET") {
-    importer.refuse(node, "only padding that is given and equal on both sides is covered");
+  Constant weight = importer.known(node, 1);
+  Shape extra;
+  Window window = turned_window(importer, node, extents, extra);
+  const bool is_sequence = extents.size() == 1;
+  if (is_sequence) {
+    add_second_axis(window);
+    extra.push_back(0);
+    weight = weight.reshaped({weight.shape()[0], weight.shape()[1], weight.shape()[2], 1});
   }
-  std::vector<std::int64_t> extra = node.integers("output_padding");
-  if (extra.empty()) extra.assign(2, 0);
+  const Living in = as_image(importer, node, x);
   const bool biased = importer.has_input(node, 2);
   const std::int64_t groups = node.integer("group", 1);
   const std::int64_t channels = weight.shape()[1] * groups;
   Shape shape = {x.shape[0], channels};
   for (std::size_t i = 0; i < 2; ++i) {
-    shape.push_back((extents[i] - 1) * window.stride[i] - 2 * window.before[i] +
+    shape.push_back((in.shape[i + 2] - 1) * window.stride[i] - window.before[i] - window.after[i] +
                     window.dilation[i] * (window.kernel[i] - 1) + extra.at(i) + 1);
   }
   const Living out = importer.add_layer(node, "conv_transpose2d",
                                         {{"out", channels},
                                          {"kernel", window.kernel},
                                          {"stride", window.stride},
-                                         {"padding", window.before},
+                                         {"padding", padding_of(window)},
                                          {"output_padding", extra},
                                          {"dilation", window.dilation},
                                          {"groups", groups},
                                          {"bias", std::int64_t{biased}}},
-                                        {x}, shape);
+                                        {in}, shape);
   importer.set_weight(out, "weight", weight);
   if (biased) importer.set_weight(out, "bias", importer.known(node, 2));
-  importer.set_output(node, 0, out);
+  importer.set_output(node, 0, is_sequence ? as_sequence(importer, node, out) : out);
+}
+
+// A pool's padding of more than half the window is said side by side.
+Shape pool_padding(const Window& window) {
+  Shape padding = padding_of(window);
+  const bool is_wide =
+      2 * window.before[0] > window.kernel[0] || 2 * window.before[1] > window.kernel[1];
+  if (padding.size() == 2 && is_wide)
+    padding.insert(padding.end(), window.after.begin(), window.after.end());
+  return padding;
 }
 
 void import_pool(OnnxImporter& importer, const OnnxNode& node) {
-  const Living x = importer.living(node, 0);
-  const Shape extents = spatial(importer, node, x);
-  const Window window = window_of(importer, node, extents, node.integers("kernel_shape"));
+  const Living given = importer.living(node, 0);
+  const Shape extents = spatial(importer, node, given);
+  Window window = window_of(importer, node, extents, node.integers("kernel_shape"));
   const bool round_up = node.integer("ceil_mode", 0) != 0;
   const bool is_max = node.op == "MaxPool";
   if (node.outputs.size() > 1 && !node.outputs[1].empty())
     importer.refuse(node, "it also gives the places of the largest values");
-  if (extents.size() != 2) importer.refuse(node, "only two spatial axes are covered");
+  const bool is_sequence = extents.size() == 1;
+  if (is_sequence) add_second_axis(window);
+  const bool dilated = window.dilation != Shape(2, 1);
+  if (!is_max && dilated) importer.refuse(node, "it takes the mean of numbers apart (dilations)");
+  // Small whole numbers are pooled as real ones, which hold them.
+  const bool is_small = given.dtype == DType::kUInt8 || given.dtype == DType::kInt8;
+  Living x = as_image(importer, node, given);
+  if (is_small) x = importer.cast(node, x, DType::kFloat32);
   Attributes attributes = {
-      {"kernel", window.kernel}, {"stride", window.stride}, {"padding", padding_of(window)}};
+      {"kernel", window.kernel}, {"stride", window.stride}, {"padding", pool_padding(window)}};
   if (round_up) attributes["round_up"] = std::int64_t{1};
-  if (is_max && window.dilation != Shape(2, 1)) attributes["dilation"] = window.dilation;
+  if (dilated) attributes["dilation"] = window.dilation;
   if (!is_max && node.integer("count_include_pad", 0) == 0)
     attributes["count_padding"] = std::int64_t{0};
-  importer.set_output(
-      node, 0,
-      importer.add_layer(node, is_max ? "max_pool" : "avg_pool", std::move(attributes), {x},
-                         output_of(x, x.shape[1], window, round_up)));
+  Living out = importer.add_layer(node, is_max ? "max_pool" : "avg_pool", std::move(attributes),
+                                  {x}, output_of(x, x.shape[1], window, round_up));
+  if (is_small) out = importer.cast(node, out, given.dtype);
+  importer.set_output(node, 0, is_sequence ? as_sequence(importer, node, out) : out);
 }
 
 void import_global_pool(OnnxImporter& importer, const OnnxNode& node) {
@@ -205,27 +302,23 @@ void import_batch_norm(OnnxImporter& importer, const OnnxNode& node) {
   const Living x = importer.living(node, 0);
   if (node.integer("training_mode", 0) != 0) importer.refuse(node, "it is in training mode");
   if (x.batch_axis != 0) importer.refuse(node, "the batch is not its first axis");
-  // Three axes are seen as {channels, length, 1}: the layer knows one and three.
-  const bool is_row = x.shape.size() == 3;
-  Living in = x;
-  if (is_row) {
-    in = importer.add_layer(node, "reshape", {{"shape", Shape{x.shape[1], x.shape[2], 1}}}, {x},
-                            {x.shape[0], x.shape[1], x.shape[2], 1});
-  }
-  Living out =
+  // The layer knows {features} and {channels, height, width}; other axes are made one.
+  const bool is_plain = x.shape.size() == 2 || x.shape.size() == 4;
+  if (x.shape.size() < 2) importer.refuse(node, "its input has no channels");
+  const std::int64_t places = element_count(Shape(x.shape.begin() + 2, x.shape.end()));
+  const Living in =
+      is_plain ? x : importer.reshaped(node, x, {x.shape[0], x.shape[1], places, 1}, 0);
+  const Living out =
       importer.add_layer(node, "batch_norm", {{"eps", node.real("epsilon", 1e-5)}}, {in}, in.shape);
   const char* const names[] = {"weight", "bias", "running_mean", "running_var"};
   for (std::size_t i = 0; i < 4; ++i)
     importer.set_weight(out, names[i], importer.known(node, i + 1));
-  if (is_row) {
-    out = importer.add_layer(node, "reshape", {{"shape", Shape{x.shape[1], x.shape[2]}}}, {out},
-                             x.shape);
-  }
-  importer.set_output(node, 0, out);
+  importer.set_output(node, 0, importer.reshaped(node, out, x.shape, 0));
 }
 
 void import_instance_norm(OnnxImporter& importer, const OnnxNode& node) {
   const Living x = importer.living(node, 0);
+  if (x.batch_axis != 0) importer.refuse(node, "the batch is not its first axis");
   const Living out = importer.add_layer(node, "instance_norm",
                                         {{"eps", node.real("epsilon", 1e-5)}}, {x}, x.shape);
   importer.set_weight(out, "weight", importer.known(node, 1));
@@ -235,6 +328,7 @@ void import_instance_norm(OnnxImporter& importer, const OnnxNode& node) {
 
 void import_local_response_norm(OnnxImporter& importer, const OnnxNode& node) {
   const Living x = importer.living(node, 0);
+  spatial(importer, node, x);
   importer.set_output(node, 0,
                       importer.add_layer(node, "local_response_norm",
                                          {{"size", node.integer("size", 1)},
@@ -242,63 +336,6 @@ void import_local_response_norm(OnnxImporter& importer, const OnnxNode& node) {
                                           {"beta", node.real("beta", 0.75)},
                                           {"k", node.real("bias", 1.0)}},
                                          {x}, x.shape));
-}
-
-void import_pad(OnnxImporter& importer, const OnnxNode& node) {
-  const Living x = importer.living(node, 0);
-  const std::vector<std::int64_t> pads = importer.list(node, "pads", 1);
-  const std::size_t rank = x.shape.size();
-  const std::string mode = node.text("mode", "constant");
-  const bool sensible = std::all_of(pads.begin(), pads.end(), [](std::int64_t pad) {
-    return pad > -1'000'000 && pad < 1'000'000;
-  });
-  if (pads.size() != 2 * rank || importer.has_input(node, 3) || !sensible)
-    importer.refuse(node, "it does not name every axis");
-  const double value =
-      importer.has_input(node, 2) ? importer.known(node, 2).real() : node.real("value", 0);
-  Shape before, after, shape = x.shape;
-  for (std::size_t i = 0; i < rank; ++i) {
-    if (i == x.batch_axis) {
-      if (pads[i] != 0 || pads[rank + i] != 0) importer.refuse(node, "it pads the batch");
-      continue;
-    }
-    before.push_back(pads[i]);
-    after.push_back(pads[rank + i]);
-    shape[i] += pads[i] + pads[rank + i];
-  }
-  importer.set_output(
-      node, 0,
-      importer.add_layer(node, "pad",
-                         {{"before", before}, {"after", after}, {"mode", mode}, {"value", value}},
-                         {x}, shape));
-}
-
-void import_resize(OnnxImporter& importer, const OnnxNode& node) {
-  const Living x = importer.living(node, 0);
-  const Shape extents = spatial(importer, node, x);
-  const std::size_t scales_at = importer.opset() >= 11 ? 2 : 1;
-  Shape shape = x.shape;
-  if (importer.has_input(node, 3)) {
-    const std::vector<std::int64_t> sizes = importer.known(node, 3).integers();
-    for (std::size_t i = 2; i < shape.size(); ++i) shape[i] = sizes.at(i);
-  } else if (importer.has_input(node, scales_at)) {
-    const std::vector<double> scales = importer.known(node, scales_at).reals();
-    for (std::size_t i = 2; i < shape.size(); ++i) {
-      if (!(scales.at(i) > 0 && scales[i] < 1000)) importer.refuse(node, "it scales by no number");
-      shape[i] = static_cast<std::int64_t>(std::floor(static_cast<double>(shape[i]) * scales[i]));
-    }
-  }
-  const std::string mode = node.text("mode", "nearest");
-  const std::string places = node.text("coordinate_transformation_mode", "half_pixel");
-  if (extents.size() != 2) importer.refuse(node, "only two spatial axes are covered");
-  importer.set_output(
-      node, 0,
-      importer.add_layer(node, "resize",
-                         {{"size", Shape(shape.begin() + 2, shape.end())},
-                          {"mode", mode},
-                          {"places", places},
-                          {"rounding", node.text("nearest_mode", "round_prefer_floor")}},
-                         {x}, shape));
 }
 
 constexpr OnnxOperator kWindows[] = {
@@ -311,8 +348,6 @@ constexpr OnnxOperator kWindows[] = {
     {"BatchNormalization", import_batch_norm},
     {"InstanceNormalization", import_instance_norm},
     {"LRN", import_local_response_norm},
-    {"Pad", import_pad},
-    {"Resize", import_resize},
 };
 
 }  // namespace

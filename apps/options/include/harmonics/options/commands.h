@@ -67,7 +67,9 @@ struct ImportCommand {
   std::int64_t classes = 0;
   /// ONNX: shapes of a sample and numbers, by input.
   std::map<std::string, Shape> shapes;
-  std::map<std::string, double> values;
+  std::map<std::string, std::vector<double>> values;
+  /// ONNX: the axis that is the batch; below 0: none.
+  std::optional<std::int64_t> batch;
   OutputStyle output = OutputStyle::kTable;
 };
 

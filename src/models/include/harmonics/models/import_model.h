@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,10 @@ struct ImportOptions {
   /// Shapes of inputs that the source leaves open, without the batch, and inputs that become
   /// constants. For ONNX files; folders and GGUF files have neither, and refuse them.
   std::map<std::string, Shape> shapes = {};
-  std::map<std::string, double> values = {};
+  std::map<std::string, std::vector<double>> values = {};
+  /// ONNX: which axis of every input is the batch; below 0 none, a whole tensor is one sample.
+  /// Unset: the first that can be (docs/formats/onnx.md).
+  std::optional<std::int64_t> batch = {};
 };
 
 struct ImportedModel {
