@@ -1,4 +1,4 @@
-// harmonics export: an imported model back as what it came from.
+// harmonics export: a model as others have it.
 #include <harmonics/base/error.h>
 #include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
@@ -9,10 +9,17 @@
 #include "subcommands.h"
 
 namespace harmonics::inline in_front {
+namespace {
 
-int export_model(const ExportCommand& command) {
-  const HarpDocument document = load_harp_document(command.file);
-  const std::filesystem::path named = merge_weights(document, command.file, {});
+void report(const ExportCommand& command, const std::string& text, const Json& json) {
+  switch (command.output) {
+    case OutputStyle::kTable: write_text(TextStream::kOutput, text); break;
+    case OutputStyle::kJson: write_json(json); break;
+    case OutputStyle::kQuiet: break;
+  }
+}
+
+void export_folder(const ExportCommand& command, const std::filesystem::path& named) {
   if (named.empty()) {
     fail(ErrorCode::kFailedPrecondition,
          "'{}' has no weights section: only what 'harmonics import' wrote goes back",
@@ -21,22 +28,46 @@ int export_model(const ExportCommand& command) {
   const WeightSource imported = WeightSource::open(named);
   const WeightSource weights =
       command.weights.empty() ? imported : WeightSource::open(command.weights);
-  const ExportedModel done = export_hf(imported, weights, command.folder);
-  switch (command.output) {
-    case OutputStyle::kTable:
-      write_text(
-          TextStream::kOutput,
-          format("wrote {} and {}: {} tensors, {}B\n", done.config.string(), done.weights.string(),
-                 done.tensors, in_short(static_cast<double>(done.bytes))));
-      break;
-    case OutputStyle::kJson:
-      write_json(Json()
-                     .set("config", done.config.string())
-                     .set("weights", done.weights.string())
-                     .set("tensors", static_cast<std::int64_t>(done.tensors))
-                     .set("bytes", done.bytes));
-      break;
-    case OutputStyle::kQuiet: break;
+  const ExportedModel done = export_hf(imported, weights, command.target);
+  report(command,
+         format("wrote {} and {}: {} tensors, {}B\n", done.config.string(), done.weights.string(),
+                done.tensors, in_short(static_cast<double>(done.bytes))),
+         Json()
+             .set("config", done.config.string())
+             .set("weights", done.weights.string())
+             .set("tensors", static_cast<std::int64_t>(done.tensors))
+             .set("bytes", done.bytes));
+}
+
+void export_file(const ExportCommand& command, const HarmonicGraph& graph,
+                 const std::filesystem::path& named) {
+  const std::filesystem::path& path = command.weights.empty() ? named : command.weights;
+  if (path.empty()) {
+    fail(ErrorCode::kFailedPrecondition,
+         "'{}' names no weights: give a checkpoint or a safetensors file with --weights",
+         command.file.string());
+  }
+  const ExportedOnnx done = export_onnx(graph, WeightSource::open(path), command.target);
+  const std::string beside = done.data.empty() ? "" : format(" and {}", done.data.string());
+  report(command,
+         format("wrote {}{}: {} nodes, {} tensors, {}B\n", done.file.string(), beside, done.nodes,
+                done.tensors, in_short(static_cast<double>(done.bytes))),
+         Json()
+             .set("file", done.file.string())
+             .set("data", done.data.string())
+             .set("nodes", static_cast<std::int64_t>(done.nodes))
+             .set("tensors", static_cast<std::int64_t>(done.tensors))
+             .set("bytes", done.bytes));
+}
+
+}  // namespace
+
+int export_model(const ExportCommand& command) {
+  const HarpDocument document = load_harp_document(command.file);
+  const std::filesystem::path named = merge_weights(document, command.file, {});
+  switch (command.format) {
+    case ExportFormat::kHf: export_folder(command, named); break;
+    case ExportFormat::kOnnx: export_file(command, document.graph, named); break;
   }
   return kExitDone;
 }

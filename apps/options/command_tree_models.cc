@@ -111,24 +111,34 @@ void CommandTree::add_import() {
 }
 
 void CommandTree::add_export() {
-  CLI::App& out = *root_.add_subcommand("export", "writes an imported model back as what it was");
+  CLI::App& out = *root_.add_subcommand(
+      "export", "writes a model as others have it: a Hugging Face folder or an ONNX file");
   add_model_file(out, export_.file);
-  add_folder(out, "FOLDER", export_.folder, "where config.json and model.safetensors go")
+  add_path(out, "TARGET", export_.target,
+           "hf: the folder for config.json and model.safetensors; onnx: the file")
       ->required()
       ->option_text("(required)");
   add_path(out, "--weights", export_.weights,
            "a checkpoint or safetensors file (the weights that FILE names)");
   out.add_option_function<std::string>(
-         "--format", [](const std::string&) {}, "what is written: a Hugging Face folder (hf)")
-      ->type_name("hf")
-      ->check([](const std::string& format_name) {
-        return format_name == "hf" ? std::string()
-                                   : format("'{}' is not known: there is hf", format_name);
+         "--format",
+         [this](const std::string& name) {
+           export_.format = name == "onnx" ? ExportFormat::kOnnx : ExportFormat::kHf;
+         },
+         "hf: an imported model back as the folder that it was; onnx: any graph whose layers ONNX "
+         "has (hf)")
+      ->type_name("hf|onnx")
+      ->check([](const std::string& name) {
+        return name == "hf" || name == "onnx"
+                   ? std::string()
+                   : format("'{}' is not known: there are hf and onnx", name);
       });
   add_output(out, export_.output);
   out.footer(example(
-      "  harmonics export minilm.harp --weights tuned.safetensors --format hf minilm-tuned\n\n"
-      "The names and the configuration are those of the model that was imported."));
+      "  harmonics export minilm.harp --weights tuned.safetensors --format hf minilm-tuned\n"
+      "  harmonics export digits.harp --weights digits.ckpt --format onnx digits.onnx\n\n"
+      "hf: the names and the configuration are those of the model that was imported.\n"
+      "onnx: opset 17, the batch and named axes open, names as in FILE."));
   out.callback([this] { command_ = export_; });
 }
 

@@ -23,25 +23,18 @@ struct Whole {
   std::vector<Piece> pieces;
 };
 
-std::string name_in(const WeightSource& weights, const std::string& own) {
-  if (weights.entries().contains(own)) return own;
-  const std::string prefixed = "model." + own;
-  if (weights.entries().contains(prefixed)) return prefixed;
-  fail(ErrorCode::kNotFound, "the weights have no tensor '{}', which the imported model has", own);
-}
-
 std::map<std::string, Whole> wholes_of(const ModelRecord& record, const WeightSource& weights) {
   std::map<std::string, Whole> wholes;
   for (const auto& [own, source] : record.tensors) {
     Whole& whole = wholes[source.name];
-    const WeightEntry& entry = weights.at(name_in(weights, own));
+    const WeightEntry& entry = weights.at(name_in_weights(weights, own));
     whole.spec = {source.stored, entry.stored.dtype};
     whole.pieces.push_back({own, source.layout});
   }
   for (const auto& [name, whole] : wholes) {
     std::int64_t sum = 0;
     for (const Piece& piece : whole.pieces) {
-      sum += element_count(weights.at(name_in(weights, piece.own)).shape);
+      sum += element_count(weights.at(name_in_weights(weights, piece.own)).shape);
     }
     if (sum != element_count(whole.spec.shape)) {
       fail(ErrorCode::kInvalidArgument,
@@ -75,7 +68,7 @@ void put(const Tensor& piece, const WeightLayout& layout, Tensor& whole) {
 Tensor assembled(const Whole& whole, const WeightSource& weights) {
   Tensor out = Tensor::empty(whole.spec.shape, whole.spec.dtype);
   for (const Piece& piece : whole.pieces) {
-    const std::string name = name_in(weights, piece.own);
+    const std::string name = name_in_weights(weights, piece.own);
     const Tensor tensor = weights.read(name);
     if (tensor.dtype() != out.dtype()) {
       fail(ErrorCode::kInvalidArgument, "'{}' is {}, its neighbours are {}", piece.own,

@@ -6,6 +6,13 @@
 
 namespace harmonics::inline in_models {
 
+std::string name_in_weights(const WeightSource& weights, const std::string& own) {
+  if (weights.entries().contains(own)) return own;
+  const std::string prefixed = "model." + own;
+  if (weights.entries().contains(prefixed)) return prefixed;
+  fail(ErrorCode::kNotFound, "the weights have no tensor '{}', which the model has", own);
+}
+
 Json record_json(const ImportedModel& model) {
   Json::Object tensors;
   for (const auto& [name, entry] : model.weights.entries()) {

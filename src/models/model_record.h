@@ -25,6 +25,10 @@ struct ModelRecord {
   std::map<std::string, SourceTensor, std::less<>> tensors;
 };
 
+/// The name of one of our tensors in weights, which is "model.…" in a checkpoint; an Error where
+/// they do not have it.
+[[nodiscard]] std::string name_in_weights(const WeightSource& weights, const std::string& own);
+
 [[nodiscard]] Json record_json(const ImportedModel& model);
 [[nodiscard]] ModelRecord record_from(const Json& json);
 

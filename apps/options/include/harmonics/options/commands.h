@@ -73,10 +73,14 @@ struct ImportCommand {
   OutputStyle output = OutputStyle::kTable;
 };
 
+enum class ExportFormat { kHf, kOnnx };
+
 /// harmonics export
 struct ExportCommand {
   std::filesystem::path file;
-  std::filesystem::path folder;
+  /// A folder for kHf, a file for kOnnx.
+  std::filesystem::path target;
+  ExportFormat format = ExportFormat::kHf;
   /// Empty: those that the file names.
   std::filesystem::path weights;
   OutputStyle output = OutputStyle::kTable;
