@@ -140,6 +140,23 @@ std::vector<std::int64_t> Constant::integers() const {
   return out;
 }
 
+std::optional<std::int64_t> Constant::beyond_float32() const {
+  if (is_floating(spec_.dtype) || size() == 0) return std::nullopt;
+  constexpr std::int64_t kExact = std::int64_t{1} << 53;
+  const std::int64_t count = is_fill_ ? 1 : size();
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const std::int64_t number = spec_.dtype == DType::kInt64
+                                    ? element<std::int64_t>(bytes_, at)
+                                    : whole(real_at(bytes_, spec_.dtype, at));
+    const auto real = static_cast<double>(number);
+    const bool holds = number > -kExact && number < kExact &&
+                       static_cast<double>(static_cast<float>(real)) == real;
+    if (!holds) return number;
+  }
+  return std::nullopt;
+}
+
 std::int64_t Constant::integer() const {
   if (size() != 1)
     fail(ErrorCode::kInvalidArgument, "one number is needed, not {}", spec_text(spec_));
@@ -154,6 +171,7 @@ double Constant::real() const {
 
 Tensor Constant::tensor() const {
   if (owned_.defined() && !is_fill_) return owned_.reshaped(spec_.shape);
+  if (is_fill_) check_folded(size());
   Tensor out = Tensor::empty(spec_.shape, spec_.dtype);
   const std::span<std::byte> to = out.mutable_bytes();
   if (!is_fill_) {

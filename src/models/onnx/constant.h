@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <harmonics/base/bytes.h>
@@ -39,8 +40,11 @@ class Constant {
   /// A single number.
   [[nodiscard]] std::int64_t integer() const;
   [[nodiscard]] double real() const;
-  /// All of it in memory of its own, aligned.
+  /// All of it in memory of its own, aligned. One number that fills more than kMaxFoldedElements is
+  /// an Error: no bytes of a file stand behind it.
   [[nodiscard]] Tensor tensor() const;
+  /// The first whole number that float32 cannot hold, if there is one; nothing for real numbers.
+  [[nodiscard]] std::optional<std::int64_t> beyond_float32() const;
   /// The same bytes under another shape of equal size.
   [[nodiscard]] Constant reshaped(Shape shape) const;
   /// The element `from(i)` of this at each place i of `shape`.

@@ -83,5 +83,11 @@ TEST(OnnxFuzz, DamagedFilesNeverCrash) {
   }
 }
 
+TEST(OnnxFuzz, FilesThatAreCutShortNeverCrash) {
+  const std::string whole = wide_file();
+  for (std::size_t size = 0; size <= whole.size(); ++size)
+    LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(whole.data()), size);
+}
+
 }  // namespace
 }  // namespace harmonics::inline in_models

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <span>
+
 #include <harmonics/base/error.h>
 #include <harmonics/graph/harp.h>
 
@@ -153,6 +155,55 @@ TEST(OnnxImport, ABatchOfOneInAWholeTensorIsASample) {
   const OnnxImport result = imported(parts, choices);
   EXPECT_EQ(result.graph.spec("x").shape, (Shape{1, 2, 4, 4}));
   EXPECT_EQ(result.graph.spec(result.graph.consumers()[0].input).shape, (Shape{1, 3, 4, 4}));
+}
+
+TEST(OnnxImport, AConstantMayLieInAnotherFile) {
+  const auto entry = [](const char* key, const char* value) {
+    return WireWriter().bytes(1, key).bytes(2, value).text();
+  };
+  const std::string tensor = WireWriter()
+                                 .number(1, 2)
+                                 .number(2, 1)
+                                 .bytes(13, entry("location", "numbers"))
+                                 .bytes(13, entry("offset", "4"))
+                                 .number(14, 1)
+                                 .text();
+  OnnxParts parts;
+  parts.inputs = {onnx_value("x", {0, 2})};
+  parts.nodes = {onnx_node("Constant", {}, {"c"},
+                           {WireWriter().bytes(1, "value").bytes(5, tensor).number(20, 4).text()}),
+                 onnx_node("Add", {"x", "c"}, {"y"})};
+  parts.outputs = {onnx_value("y", {0, 2})};
+  EXPECT_NE(refusal(parts).find("lies in 'numbers', which is not there"), std::string::npos);
+  const std::string file = onnx_file(onnx_graph(parts));
+  const OnnxModel model = read_onnx(onnx_bytes(file), "test.onnx");
+  const std::vector<float> numbers = {1, 2, 3};
+  const OnnxImport result = OnnxImporter(model, "test.onnx", {}, [&](const std::string&) {
+                              return std::as_bytes(std::span(numbers));
+                            }).run();
+  EXPECT_EQ(result.weights.at("y.value").reals(), (std::vector<double>{2, 3}));
+}
+
+TEST(OnnxImport, NumbersThatALayerCannotKeepAreRefused) {
+  OnnxParts parts;
+  parts.inputs = {onnx_value("x", {0, 1})};
+  parts.initializers = {onnx_integers("large", {16'777'217})};
+  parts.nodes = {onnx_node("Cast", {"x"}, {"i"}, {onnx_integer("to", 7)}),
+                 onnx_node("Add", {"i", "large"}, {"y"})};
+  parts.outputs = {onnx_value("y", {0, 1})};
+  EXPECT_EQ(refusal(parts),
+            "test.onnx: layer 'y' would keep the number 16777217, which float32 cannot hold");
+}
+
+TEST(OnnxImport, AHugeFillTakesNoMemory) {
+  OnnxParts parts;
+  parts.inputs = {onnx_value("x", {0, 1})};
+  parts.initializers = {onnx_integers("shape", {1, 1'000'000'000})};
+  parts.nodes = {onnx_node("ConstantOfShape", {"shape"}, {"c"}),
+                 onnx_node("Add", {"x", "c"}, {"y"})};
+  parts.outputs = {onnx_value("y", {})};
+  const OnnxImport result = imported(parts);
+  EXPECT_THROW((void)result.weights.at("y.value").tensor(), Error);
 }
 
 std::string damage(const std::string& file) {

@@ -194,17 +194,10 @@ Living OnnxImporter::cast(const OnnxNode& node, const Living& x, DType to) {
 void OnnxImporter::set_weight(const Living& layer, std::string_view parameter,
                               const Constant& value) {
   // A layer keeps its numbers as float32 (float64 beside float64): whole ones must survive that.
-  if (!is_floating(value.dtype()) && value.dtype() != DType::kBool) {
-    for (const std::int64_t number : value.integers()) {
-      constexpr std::int64_t kExact = std::int64_t{1} << 53;
-      const auto real = static_cast<double>(number);
-      if (number > -kExact && number < kExact &&
-          static_cast<double>(static_cast<float>(real)) == real)
-        continue;
-      fail(ErrorCode::kUnimplemented,
-           "{}: layer '{}' would keep the number {}, which float32 cannot hold", file_,
-           layer.tensor, number);
-    }
+  if (const std::optional<std::int64_t> number = value.beyond_float32()) {
+    fail(ErrorCode::kUnimplemented,
+         "{}: layer '{}' would keep the number {}, which float32 cannot hold", file_, layer.tensor,
+         *number);
   }
   weights_[format("{}.{}", layer.tensor, parameter)] = value;
 }
