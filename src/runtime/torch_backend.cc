@@ -14,6 +14,7 @@
 #include "decay.h"
 #include "fan_out.h"
 #include "inputs.h"
+#include "pass_memory.h"
 #include "start_weights.h"
 #include "torch_errors.h"
 
@@ -253,14 +254,19 @@ Tensors TorchBackend::own_parameters(const LayerStep& step, std::span<const at::
   return parameters;
 }
 
-Flight TorchBackend::run(const MicroBatch& micro_batch, Collected collected, Mode mode) const {
+Flight TorchBackend::run(const MicroBatch& micro_batch, Collected collected, Mode mode) {
   Flight flight;
   flight.values = std::move(collected.values);
   const Tensors aliased = parameters_for(mode);
   const std::span<const at::Tensor> parameters(aliased.empty() ? parameters_ : aliased);
   flight.batch_samples = micro_batch.batch_samples;
   const bool training = mode == Mode::kTrain;
-  if (training) add_leaves(flight);
+  if (training) {
+    forget_kept();  // running statistics change on the way
+    add_leaves(flight);
+  }
+  const bool keeps = !training && device_.kind == DeviceKind::kCpu;
+  if (keeps) kept_.resize(program_.layers.size());
   Tensors inputs;
   for (const LayerStep& step : program_.layers) {
     inputs.clear();
@@ -271,6 +277,9 @@ Flight TorchBackend::run(const MicroBatch& micro_batch, Collected collected, Mod
     call.training = training && !step.frozen;
     call.step = micro_batch.step;
     call.first_sample = micro_batch.first_sample;
+    if (keeps && step.given_weight < 0) {
+      call.kept = &kept_[static_cast<std::size_t>(&step - program_.layers.data())];
+    }
     at::Tensor output = compute(step, call, own);
     check_output(step, output, collected.axes);
     if (!training) {
@@ -339,6 +348,7 @@ std::string TorchBackend::place() const {
 
 NamedTensors TorchBackend::infer(const NamedTensors& inputs) {
   draw();
+  const PassMemory memory;
   const c10::InferenceMode guard;
   Collected collected = collect(inputs, false);
   hold_weights(inputs, collected);
@@ -347,6 +357,7 @@ NamedTensors TorchBackend::infer(const NamedTensors& inputs) {
 
 NamedTensors TorchBackend::evaluate(const NamedTensors& inputs, TapReport& report) {
   draw();
+  const PassMemory memory;
   const c10::InferenceMode guard;
   Collected collected = collect(inputs, true);
   hold_weights(inputs, collected);
@@ -358,6 +369,7 @@ NamedTensors TorchBackend::evaluate(const NamedTensors& inputs, TapReport& repor
 NamedTensors TorchBackend::forward(const MicroBatch& micro_batch, const NamedTensors& inputs,
                                    TapReport& report) {
   refuse_ties_away();
+  const PassMemory memory;
   draw();
   take_over();
   Collected collected = collect(inputs, true);
@@ -396,6 +408,7 @@ NamedTensors TorchBackend::backward(const MicroBatch& micro_batch, const NamedTe
     fail(ErrorCode::kFailedPrecondition, "micro-batch {} has had no forward pass",
          micro_batch.index);
   }
+  const PassMemory memory;
   const Flight flight = std::move(found->second);
   flights_.erase(found);
   Tensors roots, root_gradients;

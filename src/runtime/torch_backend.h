@@ -75,12 +75,14 @@ class TorchBackend final : public StageBackend {
   /// The parameters as the layers of one pass see them, where that is not parameters_: in training,
   /// each use of a shared one is an alias, so that their gradients are added in graph order.
   Tensors parameters_for(Mode mode) const;
+  /// Has to be called before parameters change: layers work out anew what they keep of them.
+  void forget_kept() { kept_.clear(); }
   /// `parameters`: those of the layer, then those of its activation.
   at::Tensor compute(const LayerStep& step, LayerCall call,
                      std::span<const at::Tensor> parameters) const;
   void check_output(const LayerStep& step, const at::Tensor& value, const AxisValues& axes) const;
   void add_leaves(Flight& flight) const;
-  Flight run(const MicroBatch& micro_batch, Collected collected, Mode mode) const;
+  Flight run(const MicroBatch& micro_batch, Collected collected, Mode mode);
   void share_parameters();
   /// Draws the start values of what nobody has set; whoever loads weights first saves that.
   void draw() const;
@@ -124,6 +126,9 @@ class TorchBackend final : public StageBackend {
   std::unordered_map<std::uint32_t, Flight> flights_;
   std::map<std::size_t, at::Tensor> held_;  // what other parts sent last, by slot
   std::set<std::string> sent_;              // boundaries whose other end has the parameter
+  /// By layer, what it keeps for inference (LayerCall::kept); empty while nothing has been
+  /// inferred.
+  std::vector<Tensors> kept_;
 };
 
 }  // namespace harmonics::inline in_runtime

@@ -35,6 +35,7 @@ std::vector<Learnt> TorchBackend::learnt() const {
 }
 
 void TorchBackend::update(const Update& update) {
+  forget_kept();
   const at::NoGradGuard no_grad;
   optimizer_.apply(learnt(), update);
   reset();
@@ -112,6 +113,7 @@ NamedTensors TorchBackend::buffers() const {
 }
 
 void TorchBackend::set_buffers(const NamedTensors& values) {
+  forget_kept();
   draw();
   take_over();
   const at::NoGradGuard no_grad;
@@ -122,6 +124,7 @@ void TorchBackend::set_buffers(const NamedTensors& values) {
 }
 
 void TorchBackend::set_parameters(const NamedTensors& values) {
+  forget_kept();
   const at::NoGradGuard no_grad;
   Tensors all;  // checked whole before anything changes
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -136,6 +139,7 @@ void TorchBackend::set_parameters(const NamedTensors& values) {
 }
 
 void TorchBackend::load_parameters(const ParameterReader& read) {
+  forget_kept();
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (!owns(i)) continue;  // a tied parameter that stands again

@@ -162,9 +162,16 @@ class ScaledScores {
     if (o.query.is_cuda() && call.inputs.size() == 1 && window_ == 0)
       return at::scaled_dot_product_attention(o.query, o.key, o.value, {}, 0.0, causal_);
 #endif
-    at::Tensor scores = at::matmul(o.query, o.key.transpose(-2, -1)) /
-                        std::sqrt(static_cast<double>(o.query.size(-1)));
-    if (const at::Tensor mask = additive(); mask.defined()) scores = scores + mask;
+    at::Tensor scores = at::matmul(o.query, o.key.transpose(-2, -1));
+    const double root = std::sqrt(static_cast<double>(o.query.size(-1)));
+    const at::Tensor mask = additive();
+    if (call.kept != nullptr) {  // nobody else sees the scores
+      scores.div_(root);
+      if (mask.defined()) scores.add_(mask);
+    } else {
+      scores = scores / root;
+      if (mask.defined()) scores = scores + mask;
+    }
     const at::Tensor weights = at::softmax(as(scores, call.parameters[0].scalar_type()), -1);
     return at::matmul(as(weights, call.compute), o.value);
   }

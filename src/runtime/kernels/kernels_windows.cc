@@ -49,8 +49,40 @@ at::Tensor padded_input(const LayerCall& call, const Convolution& c) {
   return c.uneven.empty() ? x : at::constant_pad_nd(x, c.uneven);
 }
 
+// libtorch's own convolution rearranges the weights for oneDNN at every call, and takes plain
+// products for some sizes of batches. In inference they are rearranged once.
+bool is_rearranged(const LayerCall& call) {
+  return call.kept != nullptr && call.compute == at::kFloat && at::hasMKLDNN() &&
+         at::globalContext().userEnabledMkldnn() && call.inputs[0].numel() > 0;
+}
+
+// oneDNN's own kernels, eight channels at a time, compute a sample alike in every batch. What they
+// do not cover becomes a product of matrices, cut among threads by the size of the batch.
+bool has_own_kernel(const at::Tensor& weight, std::int64_t groups) {
+  const std::int64_t in = weight.size(1), out = weight.size(0) / groups;
+  if (in == 1 && out == 1) return groups % 8 == 0;
+  return out % 8 == 0 && (in % 8 == 0 || (groups == 1 && in <= 3));
+}
+
+at::Tensor rearranged_conv2d(const LayerCall& call, const Convolution& c) {
+  if (call.kept->empty()) {
+    call.kept->push_back(at::mkldnn_reorder_conv2d_weight(call.parameters[0].to_mkldnn(), c.padding,
+                                                          c.stride, c.dilation, c.groups));
+  }
+  const at::Tensor x = padded_input(call, c).contiguous();
+  const auto convolved = [&](const at::Tensor& rows) {
+    return at::mkldnn_convolution(rows, call.kept->front(), optional_parameter(call, 1), c.padding,
+                                  c.stride, c.dilation, c.groups);
+  };
+  if (x.size(0) == 1 || has_own_kernel(call.parameters[0], c.groups)) return convolved(x);
+  std::vector<at::Tensor> rows;
+  for (std::int64_t i = 0; i < x.size(0); ++i) rows.push_back(convolved(x.narrow(0, i, 1)));
+  return at::cat(rows);
+}
+
 LayerForward make_conv2d(const LayerQuery& q) {
   return [c = Convolution(q, 2)](const LayerCall& call) {
+    if (is_rearranged(call)) return rearranged_conv2d(call, c);
     return at::conv2d(padded_input(call, c), as(call.parameters[0], call.compute),
                       optional_parameter(call, 1), c.stride, c.padding, c.dilation, c.groups);
   };
@@ -123,8 +155,11 @@ struct Window {
 
 LayerForward make_max_pool(const LayerQuery& q) {
   return [w = Window(q)](const LayerCall& call) {
-    const at::Tensor x =
+    at::Tensor x =
         w.sides.empty() ? call.inputs[0] : w.padded(call.inputs[0], -INFINITY, -INFINITY);
+    // With channels last the windows of several channels are taken at once; the numbers are those
+    // of the other order.
+    if (call.kept != nullptr) x = x.contiguous(at::MemoryFormat::ChannelsLast);
     return at::max_pool2d(x, w.kernel, w.stride, w.padding, w.dilation,
                           w.sides.empty() && w.round_up);
   };

@@ -24,6 +24,9 @@ struct LayerCall {
   /// The layer's parameters, in the order of its LayerShape.
   std::span<const at::Tensor> parameters;
   bool training = false;
+  /// In inference on the CPU: what the layer has worked out of its parameters, empty at first and
+  /// again after they changed. The layer fills and reads it as it likes. Null elsewhere.
+  std::vector<at::Tensor>* kept = nullptr;
   /// Dtype for matrix products; the graph's own unless the precision policy is mixed.
   at::ScalarType compute = at::kFloat;
   /// Chance is a function of (key, step, first_sample + row): see base/random.h. The key comes from

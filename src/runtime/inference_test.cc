@@ -1,0 +1,178 @@
+// Inference keeps what it works out of weights, and uses memory again: neither may show.
+#include <ATen/ops/full.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+
+#include <harmonics/base/random.h>
+#include <harmonics/graph/zoo.h>
+#include <harmonics/runtime/stage.h>
+
+#include "layer_cases_testing.h"
+#include "pass_memory.h"
+
+namespace harmonics::inline in_runtime {
+namespace {
+
+constexpr std::int64_t kRows = 3;
+
+Tensor random_rows(Shape shape, std::int64_t below, std::uint64_t seed, bool positive) {
+  shape.insert(shape.begin(), kRows);
+  Random random(seed, "inference");
+  Tensor rows = Tensor::empty(shape, below > 0 ? DType::kInt64 : DType::kFloat32);
+  if (below > 0) {
+    for (auto& value : rows.mutable_values<std::int64_t>()) value = random.below(below);
+    return rows;
+  }
+  for (float& value : rows.mutable_values<float>()) {
+    const auto number = static_cast<float>(random.normal());
+    value = positive ? std::abs(number) + 0.5f : number;
+  }
+  return rows;
+}
+
+/// One layer, and a batch for it.
+struct OneLayer {
+  HarmonicGraph graph;
+  NamedTensors batch;
+
+  explicit OneLayer(const LayerCase& item) : graph(graph_of(item)) {
+    for (std::size_t i = 0; i < item.inputs.size(); ++i) {
+      batch[format("x{}", i)] = random_rows(item.inputs[i], item.ids_below(i), i, item.positive);
+    }
+  }
+
+  static HarmonicGraph graph_of(const LayerCase& item) {
+    GraphBuilder builder("one");
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < item.inputs.size(); ++i) {
+      names.push_back(format("x{}", i));
+      builder.producer(names.back(), item.inputs[i],
+                       item.ids_below(i) > 0 ? DType::kInt64 : DType::kFloat32);
+    }
+    return builder.layer("layer", item.type, item.attributes, names, item.activation)
+        .consumer("out", "layer")
+        .build();
+  }
+
+  [[nodiscard]] NamedTensors row(std::int64_t index) const {
+    NamedTensors one;
+    for (const auto& [name, rows] : batch) {
+      Shape shape = rows.shape();
+      shape[0] = 1;
+      Tensor value = Tensor::empty(shape, rows.dtype());
+      const std::size_t bytes = value.bytes().size();
+      std::ranges::copy(rows.bytes().subspan(static_cast<std::size_t>(index) * bytes, bytes),
+                        value.mutable_bytes().begin());
+      one[name] = value;
+    }
+    return one;
+  }
+};
+
+bool equal_bytes(ByteSpan a, ByteSpan b) { return std::ranges::equal(a, b); }
+
+Tensor answer(Stage& stage, const NamedTensors& batch) { return stage->infer(batch).at("out"); }
+
+TEST(Inference, ForgetsWhatItKeptWhenWeightsChange) {
+  for (const LayerCase& item : layer_cases()) {
+    const OneLayer one(item);
+    RuntimeOptions other;
+    other.seed = 9;
+    Stage stage(one.graph, {}), fresh(one.graph, other);
+    static_cast<void>(answer(stage, one.batch));
+    stage->set_parameters(fresh->parameters());
+    EXPECT_TRUE(equal_bytes(answer(stage, one.batch).bytes(), answer(fresh, one.batch).bytes()))
+        << item.label << ": set";
+    Stage last(one.graph, {});
+    const NamedTensors weights = last->parameters();
+    stage->load_parameters([&](const std::string& name) { return weights.at(name); });
+    EXPECT_TRUE(equal_bytes(answer(stage, one.batch).bytes(), answer(last, one.batch).bytes()))
+        << item.label << ": loaded";
+  }
+}
+
+TEST(Inference, OfABatchIsThatOfItsRows) {
+  for (const LayerCase& item : convolution_cases()) {
+    const OneLayer one(item);
+    Stage stage(one.graph, {});
+    const Tensor whole = answer(stage, one.batch);
+    for (std::int64_t i = 0; i < kRows; ++i) {
+      const Tensor row = answer(stage, one.row(i));
+      const std::size_t bytes = row.bytes().size();
+      EXPECT_TRUE(equal_bytes(row.bytes(),
+                              whole.bytes().subspan(static_cast<std::size_t>(i) * bytes, bytes)))
+          << item.label << ", row " << i;
+    }
+  }
+}
+
+TEST(Inference, AfterLearningIsThatOfTheWeightsLearnt) {
+  const HarmonicGraph graph = zoo_graph("resnet18");
+  const MicroBatch micro_batch{0, 0, 0, 1};
+  NamedTensors batch;
+  for (const ProducerNode& node : graph.producers()) {
+    Shape shape = *node.shape;
+    shape.insert(shape.begin(), 1);
+    batch[node.name] = Tensor::zeros(shape, node.dtype);
+  }
+  std::ranges::fill(batch.at("image").mutable_values<float>(), 0.25f);
+  Stage stage(graph, {});
+  const NamedTensors before = stage->infer(batch);
+  TapReport report;
+  static_cast<void>(stage->forward(micro_batch, batch, report));
+  static_cast<void>(stage->backward(micro_batch, {}, 1.0));
+  stage->update({.learning_rate = 0.01});
+  const NamedTensors after = stage->infer(batch);
+  Stage fresh(graph, {});
+  fresh->set_parameters(stage->parameters());
+  fresh->set_buffers(stage->buffers());
+  const NamedTensors expected = fresh->infer(batch);
+  for (const auto& [name, value] : expected) {
+    EXPECT_TRUE(equal_bytes(after.at(name).bytes(), value.bytes())) << name;
+    EXPECT_FALSE(equal_bytes(before.at(name).bytes(), value.bytes())) << name;
+  }
+}
+
+TEST(PassMemory, GivesBlocksAgainAndKeepsNoMoreThanItsCeiling) {
+  const PassMemory memory;
+  const auto floats = [](std::size_t bytes) {
+    return at::full({static_cast<std::int64_t>(bytes / sizeof(float))}, 1.0f);
+  };
+  const void* first = nullptr;
+  {
+    const at::Tensor block = floats(3 * kLeastPassBlock);
+    first = block.data_ptr();
+  }
+  const at::Tensor again = floats(3 * kLeastPassBlock - 100);
+  EXPECT_EQ(again.data_ptr(), first);
+  EXPECT_EQ(again.sum().item<double>(), static_cast<double>(again.numel()));
+  {
+    std::vector<at::Tensor> many;
+    for (std::size_t bytes = 0; bytes < 2 * kMaxIdlePassBytes; bytes += kMaxIdlePassBytes / 8) {
+      many.push_back(floats(kMaxIdlePassBytes / 8));
+    }
+  }
+  EXPECT_LE(PassMemory::idle_bytes(), kMaxIdlePassBytes);
+  EXPECT_GT(PassMemory::idle_bytes(), kMaxIdlePassBytes / 2);
+  floats(2 * kMaxIdlePassBytes);
+  EXPECT_LE(PassMemory::idle_bytes(), kMaxIdlePassBytes);
+}
+
+TEST(PassMemory, TensorsOutliveIt) {
+  at::Tensor kept;
+  {
+    const PassMemory memory;
+    kept = at::full({static_cast<std::int64_t>(kLeastPassBlock)}, 2.0f);
+  }
+  const at::Tensor outside = at::full({static_cast<std::int64_t>(kLeastPassBlock)}, 3.0f);
+  EXPECT_EQ(kept.sum().item<double>(), 2.0 * static_cast<double>(kLeastPassBlock));
+  const std::size_t before = PassMemory::idle_bytes();
+  std::thread([&] { kept.reset(); }).join();
+  EXPECT_GT(PassMemory::idle_bytes(), before);
+}
+
+}  // namespace
+}  // namespace harmonics::inline in_runtime
