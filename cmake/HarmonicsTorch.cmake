@@ -1,14 +1,24 @@
-# Finds libtorch and gives it one target, harmonics_torch. Debian keeps its own headers; a libtorch
-# 2.x is found through CMAKE_PREFIX_PATH. Sets HARMONICS_HAS_TORCH.
+# Finds libtorch and gives it one target, harmonics_torch: Debian's, one that CMAKE_PREFIX_PATH names, or else that of
+# a PyTorch which python3 can import. Sets HARMONICS_HAS_TORCH.
 set(HARMONICS_HAS_TORCH OFF)
-if(HARMONICS_WITH_TORCH STREQUAL "AUTO")
+if(HARMONICS_WITH_TORCH)
   find_package(Torch QUIET)
-elseif(HARMONICS_WITH_TORCH)
-  find_package(Torch REQUIRED)
+  if(NOT Torch_FOUND)
+    execute_process(COMMAND python3 -c "import torch; print(torch.utils.cmake_prefix_path)"
+      OUTPUT_VARIABLE wheel OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE missing)
+    if(NOT missing)
+      find_package(Torch QUIET PATHS ${wheel} NO_DEFAULT_PATH)
+    endif()
+  endif()
+  if(NOT Torch_FOUND AND NOT HARMONICS_WITH_TORCH STREQUAL "AUTO")
+    message(FATAL_ERROR "HARMONICS_WITH_TORCH is ${HARMONICS_WITH_TORCH}, but there is no libtorch: install Debian's "
+      "libtorch-dev, or PyTorch for python3, or name the folder that holds TorchConfig.cmake in CMAKE_PREFIX_PATH")
+  endif()
 endif()
 
 if(HARMONICS_WITH_TORCH AND Torch_FOUND)
   set(HARMONICS_HAS_TORCH ON)
+  message(STATUS "harmonics: libtorch of ${Torch_DIR}")
   if(TORCH_CXX_FLAGS MATCHES "_GLIBCXX_USE_CXX11_ABI=0")
     message(FATAL_ERROR "This libtorch (${TORCH_INSTALL_PREFIX}) was built with the old C++ ABI, "
       "which the other libraries do not share: take the cxx11-ABI download of libtorch instead.")
