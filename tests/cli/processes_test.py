@@ -93,11 +93,19 @@ class ProcessesTest(program.CliTest):
 
     def test_a_checkpoint_that_lost_a_file_says_so(self):
         saved = self.folder / 'run'
-        self.train('--processes', '--parts', '2', *self.settings(2), '--checkpoint', saved,
-                   '--checkpoint-every-epochs', '1')
+        whole = self.train('--processes', '--parts', '2', *self.settings(2), '--checkpoint', saved,
+                           '--checkpoint-every-epochs', '1')
         manifest = json.loads(saved.read_text())
         lost = manifest['latest']['stages'][1]['file']
         (self.folder / lost).unlink()
+        # One process goes back alike, and says so once.
+        alone = ('train', self.net, *self.settings(2), '--checkpoint', saved, '--resume', '--output', 'json')
+        before = saved.read_text()
+        result = self.call(*alone)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stderr.count(f"has lost '{lost}' of step"), 1, result.stderr)
+        self.assertEqual(json.loads(result.stdout)['weights_digest'], whole['weights_digest'])
+        saved.write_text(before)
         resume = ('train', self.net, '--processes', '--parts', '2', *self.settings(3), '--checkpoint', saved,
                   '--resume', '--output', 'json')
         result = self.call(*resume)
@@ -107,8 +115,8 @@ class ProcessesTest(program.CliTest):
         manifest = json.loads(saved.read_text())
         for step in ('latest', 'previous'):
             (self.folder / manifest[step]['stages'][0]['file']).unlink(missing_ok=True)
-        result = self.call(*resume)
-        self.assert_fails(result, 'has lost', 'leave out --resume')
+        for again in (resume, alone):
+            self.assert_fails(self.call(*again), 'has lost', 'no earlier step is whole', '--resume')
 
     def test_wrong_usage(self):
         for line, text in {'--processes --transport bus': 'a bus connects parts of one process',

@@ -200,10 +200,36 @@ Content read_content(const std::filesystem::path& folder, const SavedStep& saved
   return content;
 }
 
-// The one step that is meant by a path.
+// The first file of the step that is not there; empty: all are.
+std::string lost_file(const std::filesystem::path& folder, const SavedStep& saved) {
+  for (const StageFile& stage : saved.stages) {
+    if (!std::filesystem::exists(folder / stage.file)) return stage.file;
+  }
+  return {};
+}
+
+// The newest step of a path, some of whose files may be lost.
 SavedStep latest_step(const std::filesystem::path& path) {
   if (is_manifest(path)) return read_manifest(path).latest;
   return {kAnyStep, {{"", path.filename().string(), ""}}};
+}
+
+// The newest step of which all files are there.
+SavedStep whole_step(const std::filesystem::path& path) {
+  if (!is_manifest(path)) return latest_step(path);
+  const Manifest manifest = read_manifest(path);
+  const std::string missing = lost_file(path.parent_path(), manifest.latest);
+  if (missing.empty()) return manifest.latest;
+  const auto& before = manifest.previous;
+  if (!before || before->stages.empty() || !lost_file(path.parent_path(), *before).empty()) {
+    fail(ErrorCode::kDataLoss,
+         "the checkpoint '{}' has lost '{}' of step {}, and no earlier step is whole: put the file "
+         "back, or begin anew without --resume",
+         path.string(), missing, manifest.latest.step);
+  }
+  log_warn("schedule", "the checkpoint '{}' has lost '{}' of step {}: going back to step {}",
+           path.string(), missing, manifest.latest.step, before->step);
+  return *before;
 }
 
 // The counters are the same in all files. Sums of taps belong to the row that has those taps;
@@ -278,7 +304,7 @@ std::string save_checkpoint(const std::filesystem::path& path, const StageRow& r
 }
 
 TrainingProgress load_checkpoint(const std::filesystem::path& path, StageRow& row) {
-  return load_saved_step(path.parent_path(), latest_step(path), row);
+  return load_saved_step(path.parent_path(), whole_step(path), row);
 }
 
 TrainingProgress load_saved_step(const std::filesystem::path& folder, const SavedStep& saved,
@@ -335,7 +361,7 @@ std::map<std::string, std::vector<std::string>> checkpoint_signed_weights(
 }
 
 NamedTensors checkpoint_weights(const std::filesystem::path& path) {
-  return with_prefix(read_content(path.parent_path(), latest_step(path)).tensors, kModel);
+  return with_prefix(read_content(path.parent_path(), whole_step(path)).tensors, kModel);
 }
 
 namespace {
@@ -405,7 +431,7 @@ void load_weights(const std::filesystem::path& path, StageRow& row,
                   const std::map<std::string, std::string>& names) {
   if (is_read_whole(path)) {
     const NamedTensors tensors = is_manifest(path)
-                                     ? read_content(path.parent_path(), latest_step(path)).tensors
+                                     ? read_content(path.parent_path(), whole_step(path)).tensors
                                      : read_safetensors(path).tensors;
     NamedTensors chosen;
     for (const auto& [name, shape] : parameter_shapes(row)) {
