@@ -4,18 +4,17 @@
 #   scripts/bare-root.sh [--keep] [--no-tests] [--ccache FOLDER]
 #     --keep            leave the root in build-Bare/ for a look
 #     --no-tests        leave `make test` out, which takes most of the hour and which CI runs on a bare machine too
-#     --ccache FOLDER   lend it a compiler cache: what is missing still shows, in a fraction of the time; the clone then
-#                       lies where this checkout does, since a cache knows files by their paths
+#     --ccache FOLDER   lend it a compiler cache: what is missing still shows, in a fraction of the time
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-keep=0 cache= place=/harmonics leave_out=()
+keep=0 cache= leave_out=()
 while [ $# -gt 0 ]; do
   case "$1" in
     --keep) keep=1 ;;
     --no-tests) leave_out=(--no-tests) ;;
-    --ccache) cache=${2:?"bare-root: --ccache needs a folder"} place=$PWD; shift ;;
-    -h|--help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --ccache) cache=${2:?"bare-root: --ccache needs a folder"}; shift ;;
+    -h|--help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "bare-root: unknown argument '$1' (try --help)" >&2; exit 2 ;;
   esac
   shift
@@ -44,8 +43,7 @@ for folder in dev sys; do
   mount --rbind "/$folder" "$root/$folder"
   mount --make-rslave "$root/$folder"
 done
-mkdir -p "$(dirname "$root$place")"
-git clone -q . "$root$place"
+git clone -q . "$root/harmonics"
 if [ -n "$cache" ]; then
   mkdir -p "$root/cache"
   mount --bind "$cache" "$root/cache"
@@ -54,4 +52,4 @@ else
   printf '#!/bin/sh\nexec "$@"\n' >"$root/with-cache"
 fi
 chmod +x "$root/with-cache"
-chroot "$root" /with-cache python3 "$place/tools/paste_readme.py" "$place" "${leave_out[@]}"
+chroot "$root" /with-cache python3 /harmonics/tools/paste_readme.py /harmonics "${leave_out[@]}"
