@@ -60,6 +60,7 @@ class RecordReader {
   bool whole() const { return whole_ && rest_.empty(); }
   bool good() const { return whole_; }
   bool at_end() const { return rest_.empty() || !whole_; }
+  std::size_t left() const { return rest_.size(); }
 
  private:
   std::string_view rest_;
@@ -84,36 +85,15 @@ bool write_file(const std::string& path, int how, std::string_view text) {
   return file && write_all(file.get(), text);
 }
 
-/// All of it, or (false, and errno) nothing.
-bool append_whole(const std::string& path, std::string_view text) {
-  const Descriptor file(
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_APPEND, S_IRUSR | S_IWUSR));
-  const off_t before = file ? ::lseek(file.get(), 0, SEEK_END) : -1;
-  if (before < 0) return false;
-  if (write_all(file.get(), text)) return true;
-  const int reason = errno;
-  static_cast<void>(::ftruncate(file.get(), before));
-  errno = reason;
-  return false;
-}
-
-/// Makes sure that the file can grow to so many bytes on a disk that is full by then. Where the
-/// file system cannot promise that, there is no promise.
-bool reserve(const std::string& path, off_t bytes) {
-  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  if (!file) return false;
-  if (::fallocate(file.get(), FALLOC_FL_KEEP_SIZE, 0, bytes) == 0) return true;
-  return errno != ENOSPC && errno != EDQUOT;
-}
-
 /// What the file `state` holds.
 struct StateRecords {
   std::optional<SupervisorRecord> supervisor;
   std::optional<EndRecord> end;
+  std::size_t bytes = 0;  ///< Of the whole records; zeros are behind them, or nothing.
 };
 
-/// What `state` can take at most: who watches, and how it ended.
-constexpr off_t kStateBytes = 2 * kMaxEndMessageBytes;
+/// More than the records of an attempt take: as long as the file is from the start.
+constexpr std::size_t kStateBytes = 2 * kMaxEndMessageBytes;
 
 constexpr std::string_view kSupervisorTag = "supervisor";
 constexpr std::string_view kGuardianTag = "guardian";
@@ -125,6 +105,7 @@ StateRecords read_state(const std::string& folder) {
   if (!bytes) return state;
   RecordReader in(*bytes);
   while (!in.at_end()) {
+    state.bytes = bytes->size() - in.left();
     const std::string tag = in.text();
     if (tag == kSupervisorTag) {
       SupervisorRecord supervisor;
@@ -151,6 +132,7 @@ StateRecords read_state(const std::string& folder) {
       return state;
     }
   }
+  if (in.good()) state.bytes = bytes->size();
   return state;
 }
 
@@ -300,8 +282,9 @@ bool write_supervisor(const std::string& folder, const SupervisorRecord& supervi
     out.number(static_cast<std::uint64_t>(supervisor.guardian));
     out.number(supervisor.guardian_ticks);
   }
-  const std::string path = folder + "/state";
-  return reserve(path, kStateBytes) && append_whole(path, out.bytes());
+  std::string padded = out.bytes();
+  padded.resize(kStateBytes);
+  return write_file(folder + "/state", O_TRUNC, padded);
 }
 
 std::optional<SupervisorRecord> read_supervisor(const std::string& folder) {
@@ -328,17 +311,20 @@ std::optional<StopOrder> read_stop(const std::string& folder) {
 }
 
 bool write_end(const std::string& folder, const EndRecord& end) {
-  const auto append = [&](std::string_view message) {
+  const auto place = static_cast<off_t>(read_state(folder).bytes);
+  const Descriptor file(
+      ::open((folder + "/state").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  const auto write = [&](std::string_view message) {
     RecordWriter out;
     out.text(kEndTag);
     out.text(name_of(end.kind));
     out.number(static_cast<std::uint64_t>(end.exit_code));
     out.number(static_cast<std::uint64_t>(end.signal));
     out.text(message);
-    return append_whole(folder + "/state", out.bytes());
+    return ::lseek(file.get(), place, SEEK_SET) == place && write_all(file.get(), out.bytes());
   };
   // How it ended matters more than the words about it.
-  return append(std::string_view(end.message).substr(0, kMaxEndMessageBytes)) || append({});
+  return file && (write(std::string_view(end.message).substr(0, kMaxEndMessageBytes)) || write({}));
 }
 
 std::optional<EndRecord> read_end(const std::string& folder) { return read_state(folder).end; }

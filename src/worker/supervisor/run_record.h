@@ -5,7 +5,8 @@
 //   run         all of RunRecord; written by the worker before the folder gets the attempt's name
 //   state       first who supervises and who guards it (SupervisorRecord), from when on the attempt
 //               counts as started; then how it ended (EndRecord), when nothing of it runs any more.
-//               One write each; half of one counts as none
+//               One write each; half of one counts as none. Zeros behind them keep the room for the
+//               end, so that a disk which fills while the task runs does not take its result
 //   stop        the worker's wish that it ends (a StopOrder), announced by SIGUSR1
 //   out.N err.N what the task printed, from byte N of that stream on
 //   progress    the last line of progress that the task reported; metrics.N all of them
@@ -100,8 +101,7 @@ std::string working_folder(const RunRecord& run, const std::string& folder);
 // since making new ones is what costs most (ext4 looks for inodes that were not freed lately).
 bool write_run(const std::string& folder, const RunRecord& run);
 std::optional<RunRecord> read_run(const std::string& folder);
-/// Reserves the room that the end needs too: a disk that fills while the task runs must not take
-/// its result. False (and errno) when there is none.
+/// The first record. False (and errno) when there is no room for it and the end.
 bool write_supervisor(const std::string& folder, const SupervisorRecord& supervisor);
 std::optional<SupervisorRecord> read_supervisor(const std::string& folder);
 bool write_stop(const std::string& folder, const StopOrder& stop);

@@ -28,6 +28,32 @@ TEST_F(SupervisorTest, RunsAProgramAndKeepsWhatItPrints) {
   EXPECT_EQ(text_of(SupervisorHost::folder_of(folder_, "1.1") / "out.0"), "hello\n");
 }
 
+TEST_F(SupervisorTest, TheEndTakesNoRoomThatWasNotTakenBefore) {
+  const std::string folder = folder_.path().string();
+  const fs::path state = folder_ / "state";
+  ASSERT_TRUE(write_supervisor(folder, {7, 8, "space", 9, 10}));
+  const auto bytes = fs::file_size(state);
+  const EndRecord long_end{RunEnd::kExited, 3, 0, std::string(2 * kMaxEndMessageBytes, 'x')};
+  ASSERT_TRUE(write_end(folder, long_end));
+  ASSERT_TRUE(write_end(folder, {RunEnd::kLost, 0, 0, "later"}));
+  EXPECT_EQ(fs::file_size(state), bytes);
+  EXPECT_EQ(read_supervisor(folder)->guardian_ticks, 10U);
+  EXPECT_EQ(read_end(folder)->exit_code, 3) << "the first one counts";
+  EXPECT_EQ(read_end(folder)->message, std::string(kMaxEndMessageBytes, 'x'));
+}
+
+TEST_F(SupervisorTest, ARecordOfAnEarlierVersionGetsItsEndToo) {
+  const std::string folder = folder_.path().string();
+  ASSERT_TRUE(write_supervisor(folder, {7, 8, "space", 9, 10}));
+  std::string text = text_of(folder_ / "state");
+  text.resize(text.find_last_not_of('\0') + 2);  // it ended with its last zero
+  std::ofstream(folder_ / "state", std::ios::binary) << text;
+  ASSERT_TRUE(write_end(folder, {RunEnd::kTimedOut, 0, 9, "late"}));
+  EXPECT_EQ(read_supervisor(folder)->pid, 7);
+  EXPECT_EQ(read_end(folder)->kind, RunEnd::kTimedOut);
+  EXPECT_EQ(read_end(folder)->message, "late");
+}
+
 TEST_F(SupervisorTest, TellsExitCodesAndSignals) {
   EXPECT_EQ(run(script("1.1", "exit 3")).exit_code, 3);
   const EndRecord killed = run(script("1.2", "kill -SEGV $$"));
