@@ -5,7 +5,7 @@ import unittest
 
 import program
 
-FLAG = re.compile(r'^  (?:(-\w),)?(--[a-z][a-z-]*)', re.MULTILINE)
+FLAG = re.compile(r'^  (?:(-\w),)?(--[a-z][a-z0-9-]*)', re.MULTILINE)
 COMMAND = re.compile(r'^  ([a-z][a-z-]*) ', re.MULTILINE)
 # Every command has the first, all that talk to a server have the others: one use is enough.
 SHARED = {'--help', '--scheduler', '--token-file', '--state-dir', '--tls'}

@@ -29,7 +29,8 @@ class StageTest(program.CliTest):
     def test_every_setting_means_what_it_means_to_train(self):
         settings = ('--epochs', '2', '--micro-batches', '2', '--pipeline', 'gpipe', '--backend', 'cpu',
                     '--precision', 'full', '--optimizer', 'sgd', '--lr', '0.1', '--momentum', '0.9',
-                    '--weight-decay', '0.01', '--warmup', '3', '--schedule', 'step', '--step-every', '5',
+                    '--weight-decay', '0.01', '--decay', 'weights', '--beta1', '0.8', '--beta2', '0.9',
+                    '--epsilon', '1e-6', '--warmup', '3', '--schedule', 'step', '--step-every', '5',
                     '--step-factor', '0.5', '--no-shuffle', '--seed', '7')
         expected = self.train(*settings)
         self.assertNotEqual(expected['weights_digest'], self.train('--epochs', '2')['weights_digest'])
