@@ -61,16 +61,25 @@ HarmonicGraph resolve_graph(const HarmonicGraph& graph, const NamedSources& sour
 }
 
 NamedSources with_checked_labels(const HarmonicGraph& graph, NamedSources sources) {
+  const auto check = [&](const std::string& producer, std::int64_t count, const std::string& judge,
+                         LabelKind kind) {
+    const auto source = sources.find(producer);
+    if (source == sources.end() || is_floating(source->second->sample_spec().dtype)) return;
+    source->second = std::make_shared<LabelProducer>(source->second, count, judge, kind);
+  };
+  for (std::size_t i = 0; i < graph.layers().size(); ++i) {
+    const LayerNode& layer = graph.layers()[i];
+    if (layer.type != "embedding") continue;
+    check(layer.inputs.front(), std::get<std::int64_t>(graph.full_attributes(i).at("rows")),
+          layer.name, LabelKind::kRows);
+  }
   for (const TrainingTap& tap : graph.taps()) {
-    const auto target = sources.find(tap.target);
     const bool tokens = tap.loss == "next_token";
-    if ((tap.loss != "cross_entropy" && !tokens) || target == sources.end()) continue;
-    if (is_floating(target->second->sample_spec().dtype)) continue;  // probabilities
     const Shape& prediction = graph.spec(tap.prediction).shape;
-    if (prediction.empty()) continue;
-    target->second =
-        std::make_shared<LabelProducer>(target->second, prediction.back(), tap.prediction,
-                                        tokens ? IgnoredLabels::kNegative : IgnoredLabels::kOne);
+    // Targets of cross_entropy may be probabilities: floating-point ones are not looked at.
+    if ((tap.loss != "cross_entropy" && !tokens) || prediction.empty()) continue;
+    check(tap.target, prediction.back(), tap.prediction,
+          tokens ? LabelKind::kTokens : LabelKind::kClasses);
   }
   return sources;
 }

@@ -27,8 +27,9 @@ using NamedSources = std::map<std::string, IndexedProducerPtr, std::less<>>;
 /// The graph with the shapes that follow from the sources.
 [[nodiscard]] HarmonicGraph resolve_graph(const HarmonicGraph& graph, const NamedSources& sources);
 
-/// The sources, with those of targets of cross_entropy checked as they are read: a label that is no
-/// class is an Error that names its place in the data. The graph must be resolved.
+/// The sources, with those of whole numbers that a graph looks up checked as they are read: a label
+/// of cross_entropy or next_token that is no class, or an id that is no row of an embedding, is an
+/// Error that names its place in the data. The graph must be resolved.
 [[nodiscard]] NamedSources with_checked_labels(const HarmonicGraph& graph, NamedSources sources);
 
 /// Throws an Error that says what to do unless every one of these producers has a source.

@@ -29,13 +29,18 @@ bool holds_labels(DType dtype) {
 }  // namespace
 
 LabelProducer::LabelProducer(IndexedProducerPtr source, std::int64_t classes, std::string judge,
-                             IgnoredLabels ignored)
-    : source_(std::move(source)), classes_(classes), judge_(std::move(judge)), ignored_(ignored) {
+                             LabelKind kind)
+    : source_(std::move(source)), classes_(classes), judge_(std::move(judge)), kind_(kind) {
   if (source_ == nullptr) fail(ErrorCode::kInvalidArgument, "a LabelProducer needs a source");
   if (!holds_labels(source_->sample_spec().dtype)) {
     fail(ErrorCode::kInvalidArgument, "labels of {} are {}: whole numbers are needed", judge_,
          dtype_name(source_->sample_spec().dtype));
   }
+}
+
+bool LabelProducer::is_allowed(std::int64_t label) const {
+  if (label >= 0) return label < classes_;
+  return kind_ == LabelKind::kTokens || (kind_ == LabelKind::kClasses && label == kIgnoredLabel);
 }
 
 std::string LabelProducer::place_of(std::int64_t row, std::size_t element) const {
@@ -50,12 +55,11 @@ void LabelProducer::read(std::span<const std::int64_t> rows, std::span<std::byte
   const std::size_t each = sample_bytes(sample_spec()) / dtype_size(dtype);
   for (std::size_t i = 0; i < rows.size() * each; ++i) {
     const std::int64_t label = whole_number(out.data() + i * dtype_size(dtype), dtype);
-    if (label >= 0 ? label < classes_
-                   : label == kIgnoredLabel || ignored_ == IgnoredLabels::kNegative) {
-      continue;
-    }
-    fail(ErrorCode::kOutOfRange, "{}: the label {} is none of the {} classes of '{}' (0 to {})",
-         place_of(rows[i / each], i % each), label, classes_, judge_, classes_ - 1);
+    if (is_allowed(label)) continue;
+    const bool row = kind_ == LabelKind::kRows;
+    fail(ErrorCode::kOutOfRange, "{}: the {} {} is none of the {} {} of '{}' (0 to {})",
+         place_of(rows[i / each], i % each), row ? "id" : "label", label, classes_,
+         row ? "rows" : "classes", judge_, classes_ - 1);
   }
 }
 

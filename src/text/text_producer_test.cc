@@ -81,12 +81,16 @@ TEST_F(TextProducerTest, BatchesAreAsLongAsTheirLongestText) {
     EXPECT_EQ(batches.next()->shape(), Shape({1, 2})) << column;
   }
   // A wrong label is named by its line and token.
-  LabelProducer labels(open(spec + "&column=labels"), 6, "head", IgnoredLabels::kNegative);
+  LabelProducer labels(open(spec + "&column=labels"), 6, "head", LabelKind::kTokens);
   std::vector<std::int64_t> row(6);
   const std::int64_t second = 1;
   EXPECT_THAT(
       error_of([&] { labels.read(std::span(&second, 1), std::as_writable_bytes(std::span(row))); }),
       HasSubstr("rows.jsonl' line 2, token 3: the label 6 is none of the 6 classes"));
+  LabelProducer ids(open(spec), 4, "words", LabelKind::kRows);
+  EXPECT_THAT(
+      error_of([&] { ids.read(std::span(&second, 1), std::as_writable_bytes(std::span(row))); }),
+      HasSubstr("rows.jsonl' line 2, token 2: the id 4 is none of the 4 rows of 'words'"));
 }
 
 TEST_F(TextProducerTest, LinesAndFields) {

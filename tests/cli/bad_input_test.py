@@ -37,6 +37,28 @@ class BadInputTest(program.CliTest):
     def test_missing_file(self):
         self.assert_refused('nothing.harp', 'No such file', net='nothing.harp')
 
+    def test_ids_and_tokens_outside_their_table(self):
+        net = self.write('words.harp', """harmonic words {
+  producer ids {3} int64; producer next {3} int64; consumer out;
+  layer words embedding(rows=10, width=4); layer head linear(8);
+  cycle { ids -> words -> head -> out; head <-(next_token)- next; }
+}
+data { ids = "csv:ids.csv?header=no"; next = "csv:next.csv?header=no"; }
+""")
+        self.write('ids.csv', '1,2,3\n4,10,6\n')
+        self.write('next.csv', '1,2,3\n4,5,6\n')
+        self.assert_refused("ids.csv' line 2, column 1: the id 10 is none of the 10 rows of 'words' (0 to 9)", net=net)
+        wrong = (self.folder / 'ids.csv').read_text()
+        self.write('ids.csv', '1,2,3\n4,9,6\n')
+        self.write('next.csv', '1,2,-7\n4,8,6\n')
+        self.assert_refused("next.csv' line 2, column 1: the label 8 is none of the 8 classes of 'head'", net=net)
+        self.write('next.csv', '1,2,-7\n4,7,6\n')
+        self.done('train', net, '--epochs', '1', '--checkpoint', 'words.safetensors')
+        self.write('ids.csv', wrong)
+        self.assert_fails(self.call('run', net, '--weights', 'words.safetensors', '--out', 'out=csv:out.csv'),
+                          "ids.csv' line 2", 'the id 10')
+        self.assertFalse((self.folder / 'out.csv').exists())
+
     def test_unknown_layer(self):
         self.change('batch_norm', 'batch_morn')
         self.assert_refused(f"net.harp:{self.line_of('batch_morn')}:", 'batch_morn')

@@ -103,6 +103,11 @@ class TrainingTest(unittest.TestCase):
         for parts in (2, 3):
             cut = self.train(both.harp, data, "--micro-batches", 2, "--parts", parts, "--processes", "--transport", "tcp")
             self.assertEqual(whole, cut, f"{parts} processes")
+        keys, chain = self.scratch / "keys", self.scratch / "run.chain"
+        harmonics("keys", "new", "alice", "--keys", keys)
+        signed = self.train(both.harp, data, "--micro-batches", 2, "--parts", 3, "--secure", "--keys", keys, "--proof", chain)
+        self.assertEqual(whole, signed, "signed")
+        harmonics("verify", chain, "--keys", keys)
 
     def test_vit_in_processes(self):
         self.compare_cut(vit())

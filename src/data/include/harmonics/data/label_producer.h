@@ -13,17 +13,18 @@ namespace harmonics::inline in_data {
 /// The label that losses pass over, as in PyTorch.
 inline constexpr std::int64_t kIgnoredLabel = -100;
 
-/// Which labels below 0 a loss passes over: kIgnoredLabel, or all of them.
-enum class IgnoredLabels { kOne, kNegative };
+/// What the numbers are: classes, of which a loss passes over kIgnoredLabel; tokens to be foretold,
+/// of which it passes over all below 0; or ids of a table's rows, of which none is passed over.
+enum class LabelKind { kClasses, kTokens, kRows };
 
-/// The samples of `source`, whole numbers from 0 to `classes` - 1 or ignored ones. Another one is
-/// an Error (kOutOfRange) that names its place in the source when it is read.
+/// The samples of `source`, whole numbers from 0 to `classes` - 1 or those that are passed over.
+/// Another one is an Error (kOutOfRange) that names its place in the source when it is read.
 class LabelProducer final : public IndexedProducer, public RowPlaces {
  public:
   /// A source of another kind of numbers than int64, int32, int8 or uint8 is an Error. `judge` is
   /// what has the classes, for messages.
   LabelProducer(IndexedProducerPtr source, std::int64_t classes, std::string judge,
-                IgnoredLabels ignored = IgnoredLabels::kOne);
+                LabelKind kind = LabelKind::kClasses);
 
   [[nodiscard]] TensorSpec sample_spec() const override { return source_->sample_spec(); }
   [[nodiscard]] std::int64_t row_count() const override { return source_->row_count(); }
@@ -35,10 +36,12 @@ class LabelProducer final : public IndexedProducer, public RowPlaces {
   }
 
  private:
+  [[nodiscard]] bool is_allowed(std::int64_t label) const;
+
   const IndexedProducerPtr source_;
   const std::int64_t classes_;
   const std::string judge_;
-  const IgnoredLabels ignored_;
+  const LabelKind kind_;
 };
 
 }  // namespace harmonics::inline in_data
