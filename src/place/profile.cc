@@ -95,6 +95,8 @@ class UnitMeasurement {
       gradients_ = synthetic_gradients(part, options.batch_size, device_);
     }
     memory_ = part_memory(part, options.mode, options.batch_size, options.training);
+    // Draws the start values, with which no pass is to be charged.
+    static_cast<void>(stage_->parameters());
   }
 
   double median_seconds() {
