@@ -131,6 +131,7 @@ std::int64_t batch_of(const Case& one) {
                                                              "GlobalAveragePool",
                                                              "GlobalMaxPool",
                                                              "BatchNormalization",
+                                                             "GroupNormalization",
                                                              "InstanceNormalization",
                                                              "LRN",
                                                              "Resize"};

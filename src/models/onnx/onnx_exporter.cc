@@ -50,21 +50,6 @@ std::string extent_name(const NamedExtent& extent) {
 
 }  // namespace
 
-std::int64_t onnx_data_type(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32: return 1;
-    case DType::kUInt8: return 2;
-    case DType::kInt8: return 3;
-    case DType::kInt32: return 6;
-    case DType::kInt64: return 7;
-    case DType::kBool: return 9;
-    case DType::kFloat16: return 10;
-    case DType::kFloat64: return 11;
-    case DType::kBFloat16: return 16;
-  }
-  return 0;
-}
-
 void WrittenLayer::refuse(const std::string& what) const {
   fail(ErrorCode::kUnimplemented, "layer '{}' ({}) has no spelling in ONNX: {}", node.name,
        node.type, what);

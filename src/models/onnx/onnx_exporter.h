@@ -17,6 +17,7 @@
 #include <harmonics/models/weight_source.h>
 
 #include "constant.h"
+#include "onnx_model.h"
 
 namespace harmonics::inline in_models {
 
@@ -118,8 +119,5 @@ class OnnxExporter {
   std::vector<Node> nodes_;
   std::vector<OnnxInitializer> initializers_;
 };
-
-/// The number of TensorProto.DataType of a dtype.
-[[nodiscard]] std::int64_t onnx_data_type(DType dtype);
 
 }  // namespace harmonics::inline in_models

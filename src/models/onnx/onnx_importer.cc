@@ -298,9 +298,17 @@ namespace {
 
 // Where operators that work sample by sample have their batch; nothing for others.
 std::optional<std::size_t> own_batch_axis(const OnnxNode& node) {
-  static const std::set<std::string_view> kImages = {
-      "AveragePool",   "BatchNormalization",    "Conv", "ConvTranspose", "GlobalAveragePool",
-      "GlobalMaxPool", "InstanceNormalization", "LRN",  "MaxPool",       "Resize"};
+  static const std::set<std::string_view> kImages = {"AveragePool",
+                                                     "GroupNormalization",
+                                                     "BatchNormalization",
+                                                     "Conv",
+                                                     "ConvTranspose",
+                                                     "GlobalAveragePool",
+                                                     "GlobalMaxPool",
+                                                     "InstanceNormalization",
+                                                     "LRN",
+                                                     "MaxPool",
+                                                     "Resize"};
   if (kImages.contains(node.op)) return 0;
   if (node.op != "LSTM" && node.op != "GRU") return std::nullopt;
   return node.integer("layout", 0) != 0 ? 0 : 1;

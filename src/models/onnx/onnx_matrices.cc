@@ -164,18 +164,28 @@ Living reduced(OnnxImporter& importer, const OnnxNode& node, const Living& x,
 }
 
 void import_reduce(OnnxImporter& importer, const OnnxNode& node) {
-  static const std::map<std::string_view, const char*> kNames = {
-      {"ReduceMean", "mean"},
-      {"ReduceSum", "sum"},
-      {"ReduceMax", "max"},
-      {"ReduceMin", "min"},
-      {"ReduceProd", "prod"},
-      {"ReduceL2", "l2"},
-      {"ReduceLogSumExp", "log_sum_exp"}};
-  const Living x = importer.living(node, 0);
+  static const std::map<std::string_view, const char*> kNames = {{"ReduceMean", "mean"},
+                                                                 {"ReduceSum", "sum"},
+                                                                 {"ReduceMax", "max"},
+                                                                 {"ReduceMin", "min"},
+                                                                 {"ReduceProd", "prod"},
+                                                                 {"ReduceL2", "l2"},
+                                                                 {"ReduceLogSumExp", "log_sum_exp"},
+                                                                 {"ReduceL1", "sum"},
+                                                                 {"ReduceSumSquare", "sum"},
+                                                                 {"ReduceLogSum", "sum"}};
+  Living x = importer.living(node, 0);
   const std::vector<std::int64_t> axes = reduced_axes(importer, node, x);
-  importer.set_output(node, 0,
-                      axes.empty() ? x : reduced(importer, node, x, axes, kNames.at(node.op)));
+  if (node.op == "ReduceL1")
+    x = importer.add_layer(node, "function", {{"of", std::string("abs")}}, {x}, x.shape);
+  if (node.op == "ReduceSumSquare") x = importer.add_layer(node, "mul", {}, {x, x}, x.shape);
+  Living out = axes.empty() ? x : reduced(importer, node, x, axes, kNames.at(node.op));
+  if (node.op == "ReduceLogSum") {
+    const std::size_t batch = out.batch_axis;
+    out = importer.add_layer(node, "function", {{"of", std::string("log")}}, {out}, out.shape);
+    out.batch_axis = batch;
+  }
+  importer.set_output(node, 0, out);
 }
 
 // Mean and 1 / deviation, which a layer_norm keeps to itself.
@@ -223,11 +233,19 @@ void import_layer_norm(OnnxImporter& importer, const OnnxNode& node) {
 }
 
 constexpr OnnxOperator kMatrices[] = {
-    {"MatMul", import_matmul},          {"Gemm", import_gemm},
-    {"ReduceMean", import_reduce},      {"ReduceSum", import_reduce},
-    {"ReduceMax", import_reduce},       {"ReduceMin", import_reduce},
-    {"ReduceProd", import_reduce},      {"ReduceL2", import_reduce},
-    {"ReduceLogSumExp", import_reduce}, {"LayerNormalization", import_layer_norm},
+    {"MatMul", import_matmul},
+    {"Gemm", import_gemm},
+    {"ReduceMean", import_reduce},
+    {"ReduceSum", import_reduce},
+    {"ReduceMax", import_reduce},
+    {"ReduceMin", import_reduce},
+    {"ReduceProd", import_reduce},
+    {"ReduceL2", import_reduce},
+    {"ReduceLogSumExp", import_reduce},
+    {"ReduceL1", import_reduce},
+    {"ReduceSumSquare", import_reduce},
+    {"ReduceLogSum", import_reduce},
+    {"LayerNormalization", import_layer_norm},
 };
 
 }  // namespace

@@ -289,6 +289,21 @@ std::optional<DType> onnx_dtype(std::int64_t number) {
   }
 }
 
+std::int64_t onnx_data_type(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32: return 1;
+    case DType::kUInt8: return 2;
+    case DType::kInt8: return 3;
+    case DType::kInt32: return 6;
+    case DType::kInt64: return 7;
+    case DType::kBool: return 9;
+    case DType::kFloat16: return 10;
+    case DType::kFloat64: return 11;
+    case DType::kBFloat16: return 16;
+  }
+  return 0;
+}
+
 const OnnxAttribute* OnnxNode::find(std::string_view attribute) const {
   const auto found = attributes.find(attribute);
   return found == attributes.end() ? nullptr : &found->second;

@@ -24,6 +24,8 @@ inline constexpr int kMaxOnnxNesting = 8;
 
 /// The dtype of a number of TensorProto.DataType, or nothing for one that is not read.
 [[nodiscard]] std::optional<DType> onnx_dtype(std::int64_t number);
+/// The number of a dtype.
+[[nodiscard]] std::int64_t onnx_data_type(DType dtype);
 
 /// A tensor of the file. Its numbers stand in the file as they are used (`raw`), in another file
 /// (`location`), or spelled one by one (`integers`).

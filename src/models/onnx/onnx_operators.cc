@@ -10,7 +10,8 @@ const std::map<std::string_view, OnnxHandler>& handlers() {
     std::map<std::string_view, OnnxHandler> all;
     for (const auto& table :
          {onnx_window_operators(), onnx_resizing_operators(), onnx_element_operators(),
-          onnx_shape_operators(), onnx_matrix_operators(), onnx_recurrent_operators()}) {
+          onnx_shape_operators(), onnx_matrix_operators(), onnx_composed_operators(),
+          onnx_recurrent_operators()}) {
       for (const OnnxOperator& one : table) all.emplace(one.name, one.handler);
     }
     return all;

@@ -25,6 +25,8 @@ struct OnnxOperator {
 [[nodiscard]] std::span<const OnnxOperator> onnx_shape_operators();
 /// Products, reductions, norms over the last axes.
 [[nodiscard]] std::span<const OnnxOperator> onnx_matrix_operators();
+/// What several layers make together.
+[[nodiscard]] std::span<const OnnxOperator> onnx_composed_operators();
 /// Layers that remember.
 [[nodiscard]] std::span<const OnnxOperator> onnx_recurrent_operators();
 
