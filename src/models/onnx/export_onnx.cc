@@ -34,9 +34,12 @@ std::string tensor_head(const OnnxInitializer& tensor, const DataPlace* place) {
 }
 
 void write_numbers(AtomicFile& file, const OnnxInitializer& tensor) {
-  const Tensor values = tensor.read();
-  HARMONICS_CHECK(values.spec() == tensor.spec, "an initializer is what was announced");
-  file.write(values.bytes());
+  {
+    const Tensor values = tensor.read();
+    HARMONICS_CHECK(values.spec() == tensor.spec, "an initializer is what was announced");
+    file.write(values.bytes());
+  }
+  if (tensor.forget) tensor.forget();
 }
 
 /// Offsets in a file of data are multiples of this, so that it can be mapped.

@@ -112,6 +112,24 @@ cycle { ids -> words -> head -> logits; }
   EXPECT_EQ(exported.model.graph.initializers.size(), 1U);
 }
 
+TEST(OnnxExport, WeightsOf16BitsGoOutAsTheGraphComputes) {
+  const TemporaryFolder folder;
+  const HarmonicGraph graph = parse_harp(
+      "producer x {300}; layer wide linear(400, bias=false); consumer y; cycle { x -> wide -> y; "
+      "}");
+  std::vector<double> numbers(120'000);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<double>(i % 200);
+  WeightSource weights;
+  weights.hold(
+      {{"wide.weight", Constant::of_reals({400, 300}, numbers, DType::kBFloat16).tensor()}});
+  const ExportedOnnx done = export_onnx(graph, weights, folder.path() / "model.onnx");
+  const std::string text = read_text_file(done.file);
+  const OnnxModel model = read_onnx(bytes_of(text), "model.onnx");
+  const OnnxTensor& tensor = model.graph.initializers.at(0);
+  EXPECT_EQ(tensor.spec, (TensorSpec{{400, 300}, DType::kFloat32}));
+  EXPECT_EQ(Constant(tensor.spec, tensor.raw).reals(), numbers);
+}
+
 TEST(OnnxExport, ANamedAxisIsOpenUnderItsName) {
   const Exported exported(R"(
 axis T <= 64;

@@ -169,7 +169,7 @@ std::string OnnxExporter::node(std::string_view op, std::vector<std::string> inp
 
 std::string OnnxExporter::constant(const std::string& name, const Constant& value) {
   const std::string own = unique(name);
-  initializers_.push_back({own, value.spec(), [value] { return value.tensor(); }});
+  initializers_.push_back({own, value.spec(), [value] { return value.tensor(); }, {}});
   return own;
 }
 
@@ -204,11 +204,22 @@ std::string full_name(const WrittenLayer& layer, const ParameterSpec& spec) {
   return spec.tied_to.empty() ? format("{}.{}", layer.node.name, spec.name) : spec.tied_to;
 }
 
-// The same numbers as another dtype.
+// The same numbers as another dtype, piece by piece.
 Tensor as_dtype(const Tensor& tensor, DType dtype) {
   if (tensor.dtype() == dtype) return tensor;
-  const Constant value(tensor);
-  return Constant::of_reals(value.shape(), value.reals(), dtype).tensor();
+  constexpr std::int64_t kPiece = std::int64_t{1} << 16;
+  Tensor out = Tensor::empty(tensor.shape(), dtype);
+  const std::size_t from = dtype_size(tensor.dtype()), to = dtype_size(dtype);
+  for (std::int64_t at = 0; at < tensor.size(); at += kPiece) {
+    const std::int64_t count = std::min(kPiece, tensor.size() - at);
+    const auto place = static_cast<std::size_t>(at), size = static_cast<std::size_t>(count);
+    const Constant piece({{count}, tensor.dtype()},
+                         tensor.bytes().subspan(place * from, size * from));
+    const Tensor turned = Constant::of_reals({count}, piece.reals(), dtype).tensor();
+    std::ranges::copy(turned.bytes(),
+                      out.mutable_bytes().begin() + static_cast<std::ptrdiff_t>(place * to));
+  }
+  return out;
 }
 
 void check_stored(const WeightEntry& entry, const Shape& shape, const std::string& name) {
@@ -227,10 +238,12 @@ std::string OnnxExporter::parameter(const WrittenLayer& layer, std::string_view 
   const std::string stored = stored_name(full);
   check_stored(weights_.at(stored), spec.shape, full);
   own = unique(full);
-  initializers_.push_back({own, {spec.shape, dtype}, [&weights = weights_, stored, dtype] {
-                             const Tensor tensor = as_dtype(weights.read(stored), dtype);
-                             return tensor;
-                           }});
+  const WeightSource& weights = weights_;
+  initializers_.push_back(
+      {own,
+       {spec.shape, dtype},
+       [&weights, stored, dtype] { return as_dtype(weights.read(stored), dtype); },
+       [&weights, stored] { weights.forget(stored); }});
   return own;
 }
 

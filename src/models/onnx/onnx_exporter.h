@@ -26,6 +26,8 @@ struct OnnxInitializer {
   std::string name;
   TensorSpec spec;
   std::function<Tensor()> read;
+  /// Lets go of what `read` mapped, once it is written.
+  std::function<void()> forget = {};
 };
 
 /// A layer while it is written: its query, its inputs as values of the file, what it gives.
