@@ -171,7 +171,11 @@ double Constant::real() const {
 
 Tensor Constant::tensor() const {
   if (owned_.defined() && !is_fill_) return owned_.reshaped(spec_.shape);
-  if (is_fill_) check_folded(size());
+  if (is_fill_ && size() > kMaxFilledElements) {
+    fail(ErrorCode::kResourceExhausted,
+         "one number would fill a constant of {}; at most {} numbers are filled so",
+         spec_text(spec_), kMaxFilledElements);
+  }
   Tensor out = Tensor::empty(spec_.shape, spec_.dtype);
   const std::span<std::byte> to = out.mutable_bytes();
   if (!is_fill_) {

@@ -12,6 +12,8 @@ namespace harmonics::inline in_models {
 
 /// More numbers than this are not computed at import.
 inline constexpr std::int64_t kMaxFoldedElements = std::int64_t{1} << 26;
+/// One number may fill this many: no bytes of a file stand behind them.
+inline constexpr std::int64_t kMaxFilledElements = std::int64_t{1} << 28;
 
 /// Looks into the file's bytes, owns its numbers, or holds one number that fills the whole shape
 /// (which takes no memory until `tensor` is asked for). A value; copies share.
@@ -40,8 +42,8 @@ class Constant {
   /// A single number.
   [[nodiscard]] std::int64_t integer() const;
   [[nodiscard]] double real() const;
-  /// All of it in memory of its own, aligned. One number that fills more than kMaxFoldedElements is
-  /// an Error: no bytes of a file stand behind it.
+  /// All of it in memory of its own, aligned. One number that fills more than kMaxFilledElements is
+  /// an Error.
   [[nodiscard]] Tensor tensor() const;
   /// The first whole number that float32 cannot hold, if there is one; nothing for real numbers.
   [[nodiscard]] std::optional<std::int64_t> beyond_float32() const;
