@@ -72,4 +72,5 @@ harmonics_part(STORE "SQLite and PostgreSQL" PACKAGES SQLite3 PostgreSQL
   TARGETS SQLite::SQLite3 PostgreSQL::PostgreSQL)
 harmonics_part(ZK "zero-knowledge proofs" PACKAGES Sodium TARGETS sodium::sodium)
 harmonics_part(TEXT "tokenizers" PACKAGES HarmonicsIcu TARGETS harmonics_icu)
+harmonics_part(IMAGES "PNG and JPEG pictures" PACKAGES PNG JPEG TARGETS PNG::PNG JPEG::JPEG)
 harmonics_part(JVM "Java and Spark" PACKAGES HarmonicsJni TARGETS harmonics_jni_headers)

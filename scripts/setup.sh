@@ -13,7 +13,7 @@ required=(
   libtorch-dev libopenblas0-openmp python3-torch
   libfmt-dev libspdlog-dev libcli11-dev libssl-dev libyaml-cpp-dev libzstd-dev
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc pkg-config
-  libsodium-dev libicu-dev libsqlite3-dev libpq-dev postgresql
+  libsodium-dev libicu-dev libpng-dev libjpeg62-turbo-dev libsqlite3-dev libpq-dev postgresql
   libopenmpi-dev openmpi-bin ocl-icd-opencl-dev opencl-headers libclblast-dev pocl-opencl-icd
   openjdk-17-jdk-headless maven
   libgtest-dev libgmock-dev libbenchmark-dev libgloo-dev iproute2

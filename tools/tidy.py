@@ -51,8 +51,9 @@ LIBRARIES = {
     'cluster.grpc.pb.h': {'rpc'},
     'CL/': {'runtime/opencl'}, 'clblast.h': {'runtime/opencl'}, 'mpi.h': {'dispatch/mpi'},
     'sqlite3.h': {'store'}, 'libpq-fe.h': {'store'},
-    'unicode/': {'text'},
-    'CLI/': {APPS}, 'jni.h': {'bindings'}, 'harmonics_c.h': {'bindings'}, 'gtest/': {TESTS}, 'gmock/': {TESTS}, 'benchmark/': {BENCHES},
+    'unicode/': {'text'}, 'png.h': {'images'}, 'jpeglib.h': {'images'}, 'jerror.h': {'images'},
+    'CLI/': {APPS}, 'jni.h': {'bindings'}, 'harmonics_c.h': {'bindings'},
+    'gtest/': {TESTS}, 'gmock/': {TESTS}, 'benchmark/': {BENCHES},
 }
 TORCH_HEADERS = ('torch/', 'ATen/', 'c10/')
 # Public headers that include torch on purpose: only who writes a layer of one's own includes them.

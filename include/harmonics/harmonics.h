@@ -112,6 +112,10 @@
 #include <harmonics/graph/sent_weights.h>
 #include <harmonics/graph/units.h>
 #include <harmonics/graph/zoo.h>
+#include <harmonics/images/image.h>
+#include <harmonics/images/image_list.h>
+#include <harmonics/images/image_producer.h>
+#include <harmonics/images/image_steps.h>
 #include <harmonics/models/export_model.h>
 #include <harmonics/models/gguf.h>
 #include <harmonics/models/import_model.h>

@@ -88,13 +88,10 @@ void register_producer_scheme(std::string scheme, OpenScheme open) {
   }
 }
 
-IndexedProducerPtr open_producer(std::string_view spec, const std::filesystem::path& relative_to) {
-  return open_producer(
-      spec, [&](const std::string& path) { return open_file((relative_to / path).string()); });
-}
+namespace {
 
-IndexedProducerPtr open_producer(std::string_view spec, const OpenBytes& open) {
-  const ProducerSettings settings(spec);
+IndexedProducerPtr opened(std::string_view spec, const ProducerSettings& settings,
+                          const OpenBytes& open) {
   OpenScheme open_scheme;
   {
     const std::lock_guard lock(schemes().mutex);
@@ -107,6 +104,17 @@ IndexedProducerPtr open_producer(std::string_view spec, const OpenBytes& open) {
     open_scheme = found->second;
   }
   return open_scheme(settings, open);
+}
+
+}  // namespace
+
+IndexedProducerPtr open_producer(std::string_view spec, const std::filesystem::path& relative_to) {
+  return opened(spec, ProducerSettings(spec, relative_to),
+                [&](const std::string& path) { return open_file((relative_to / path).string()); });
+}
+
+IndexedProducerPtr open_producer(std::string_view spec, const OpenBytes& open) {
+  return opened(spec, ProducerSettings(spec), open);
 }
 
 }  // namespace harmonics::inline in_data

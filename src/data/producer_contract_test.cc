@@ -102,6 +102,20 @@ ProducerPtr text() {
 }
 #endif
 
+#if HARMONICS_HAS_IMAGES
+// Two grey pixels each.
+ProducerPtr images() {
+  const std::string_view png(
+      "\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\2\0\0\0\1\10\0\0\0\0\xd1I V"
+      "\0\0\0\x0bIDATx\x9c\x63`\xff\1\0\1\t\1\0\xb1\x46\x0cw\0\0\0\0IEND\xae\x42`\x82",
+      68);
+  for (const char* name : {"pictures/1.png", "pictures/2.png", "pictures/3.png"}) {
+    folder().write(name, png);
+  }
+  return open_producer("images:pictures?size=1x2", folder().path());
+}
+#endif
+
 const TensorSpec kCsvSpec{{1, 2, 2}, DType::kFloat32};
 
 // Streams are what a MapProducer makes of anything.
@@ -134,6 +148,9 @@ const std::vector<Case> kCases = {
     {"Opened", [] { return open_producer("synthetic:?size=6&kind=integers&below=9&shape=2", ""); }},
 #if HARMONICS_HAS_TEXT
     {"Text", text},
+#endif
+#if HARMONICS_HAS_IMAGES
+    {"Images", images},
 #endif
     {"Map", stream},
     {"IndexedMap", [] { return std::make_shared<IndexedMapProducer>(csv(), doubled, kCsvSpec); }},

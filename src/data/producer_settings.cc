@@ -46,6 +46,23 @@ ProducerSettings::ProducerSettings(std::string_view spec) : spec_(spec) {
   }
 }
 
+ProducerSettings::ProducerSettings(std::string_view spec, const std::filesystem::path& relative_to)
+    : ProducerSettings(spec) {
+  place_ = relative_to / path_;
+}
+
+std::filesystem::path ProducerSettings::place() const {
+  if (path_.empty()) {
+    fail(ErrorCode::kInvalidArgument, "'{}' names no path: write {}:PATH", spec_, scheme_);
+  }
+  if (!place_) {
+    fail(ErrorCode::kUnimplemented,
+         "'{}': {} data is read from folders of this machine, and here files come from elsewhere",
+         spec_, scheme_);
+  }
+  return *place_;
+}
+
 void ProducerSettings::allow(std::initializer_list<std::string_view> known) const {
   for (const auto& [key, value] : values_) {
     if (std::ranges::count(known, std::string_view(key)) == 0) {

@@ -21,6 +21,12 @@ namespace harmonics::inline in_data {
 ///
 ///   text:PATH.jsonl?tokenizer=FOLDER&field=text&length=128&column=input_ids
 ///
+/// and, where the module `images` is,
+///
+///   images:FOLDER?size=224&resample=bilinear&mean=0.5,0.5,0.5&std=0.5,0.5,0.5
+///   images:FOLDER?preprocessor=FOLDER_OF_THE_MODEL
+///   images:FOLDER?column=label
+///
 /// Every setting may be left out, except `size`, `tokenizer` and `length`. A NaN is an Error that
 /// says where it stands, unless nan=allow. The path goes up to the first '?' and is taken as it
 /// stands; one that is not absolute is relative to the folder `relative_to` (the current one when

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <initializer_list>
 #include <map>
@@ -24,6 +25,8 @@ class ProducerSettings {
   /// A text without a scheme has an empty one, which nobody knows. A setting without a value or
   /// given twice is an Error.
   explicit ProducerSettings(std::string_view spec);
+  /// The same; a path that is not absolute is relative to the folder `relative_to`.
+  ProducerSettings(std::string_view spec, const std::filesystem::path& relative_to);
 
   [[nodiscard]] const std::string& scheme() const { return scheme_; }
   [[nodiscard]] const std::string& path() const { return path_; }
@@ -44,6 +47,9 @@ class ProducerSettings {
   /// One of `names`, by its place.
   [[nodiscard]] std::optional<std::size_t> choice(
       std::string_view key, std::initializer_list<std::string_view> names) const;
+  /// Where the path lies on this machine, for what lists folders; an Error where files are read by
+  /// the caller, who cannot list them.
+  [[nodiscard]] std::filesystem::path place() const;
   /// The bytes of the path; none is an Error.
   [[nodiscard]] ByteSourcePtr bytes(const OpenBytes& open) const;
   [[noreturn]] void wrong(std::string_view key, std::string_view wanted) const;
@@ -52,6 +58,7 @@ class ProducerSettings {
   std::string spec_;
   std::string scheme_;
   std::string path_;
+  std::optional<std::filesystem::path> place_;
   std::map<std::string, std::string, std::less<>> values_;
 };
 
