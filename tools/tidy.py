@@ -260,11 +260,11 @@ def check_include(tree, path, line, target):
 
 
 def is_beside(tree, path, target):
-    """A private header in the same folder, one of the module by its path there ("room/header.h") or, for a test or
+    """A private header in the same folder, one of the module or program by its path there ("room/header.h") or, for a test or
     benchmark, a test's header of any module."""
     if (tree.root / path.parent / target).is_file():
         return True
-    if path.parts[0] == 'src' and 'include' not in path.parts and (tree.root / Path(*path.parts[:2]) / target).is_file():
+    if path.parts[0] in ('src', 'apps') and 'include' not in path.parts and (tree.root / Path(*path.parts[:2]) / target).is_file():
         return True
     return ((is_test(path) or path.parts[0] == BENCHES)
             and any(f'/{other.as_posix()}'.endswith(f'/{target}') and is_test(other) for other in tree.files))

@@ -10,7 +10,7 @@
 #include <harmonics/schedule/checkpoint.h>
 
 #include "bound_data.h"
-#include "run_int8.h"
+#include "inference/run_int8.h"
 #include "subcommands.h"
 
 namespace harmonics::inline in_torch_program {

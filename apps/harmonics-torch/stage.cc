@@ -1,15 +1,8 @@
-// harmonics stage: one part of a training run in this process, the other parts in others.
-#include <algorithm>
+// harmonics stage: one part of a run in this process, the other parts in others.
 #include <chrono>
-#include <cstdlib>
 #include <optional>
 
-#include <harmonics/base/environment.h>
 #include <harmonics/base/error.h>
-#include <harmonics/base/file.h>
-#include <harmonics/base/listed.h>
-#include <harmonics/base/private_file.h>
-#include <harmonics/cluster/task_environment.h>
 #include <harmonics/custody/chain.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/schedule/checkpoint.h>
@@ -17,28 +10,17 @@
 
 #include "checkpoint_stamp.h"
 #include "child_process.h"
+#include "inference/stage_infer.h"
 #include "progress_pipe.h"
 #include "stage_events.h"
+#include "stage_meetings.h"
 #include "subcommands.h"
 #include "training_job.h"
 
 namespace harmonics::inline in_torch_program {
 namespace {
 
-constexpr std::size_t kMaxTokenFile = 4096;
-
 Nanoseconds seconds(std::int64_t count) { return std::chrono::seconds(count); }
-
-std::string token_of(const StageCommand& command) {
-  if (command.token_file.empty()) return environment_text(kTokenVariable);
-  require_private(command.token_file, "a secret");
-  std::string token = read_text_file(command.token_file, kMaxTokenFile);
-  while (!token.empty() && (token.back() == '\n' || token.back() == '\r')) token.pop_back();
-  if (token.empty()) {
-    fail(ErrorCode::kInvalidArgument, "'{}' holds no token", command.token_file.string());
-  }
-  return token;
-}
 
 RemoteOptions remote_options(const StageCommand& command, const TrainingJob& job,
                              const InterruptWatch& watch) {
@@ -47,54 +29,8 @@ RemoteOptions remote_options(const StageCommand& command, const TrainingJob& job
   options.pipeline.order = pipeline_order_from_name(job.settings.pipeline);
   options.pipeline.deadline = seconds(command.deadline_s);
   options.first_contact = seconds(command.first_contact_s);
-  options.transport.run = command.run;
-  options.transport.stop = watch.stop();
-  options.transport.token = token_of(command);
-  options.transport.tls.certificate_file = command.tls_certificate.string();
-  options.transport.tls.key_file = command.tls_key.string();
-  options.transport.tls.authority_file = command.tls_authority.string();
+  options.transport = transport_options(command, watch);
   return options;
-}
-
-/// The part's boundaries with their meeting places.
-struct Meetings {
-  std::vector<RemoteBinding> entering;
-  std::vector<RemoteBinding> leaving;
-};
-
-Meetings meetings_of(const StageCommand& command, const HarmonicGraph& part) {
-  Meetings meetings;
-  std::vector<std::string> known;
-  for (const ProducerNode& node : part.producers()) {
-    if (is_boundary_name(node.name)) known.push_back(node.name);
-  }
-  const std::size_t entering = known.size();
-  for (const ConsumerNode& node : part.consumers()) {
-    if (is_boundary_name(node.name)) known.push_back(node.name);
-  }
-  for (const std::string& url : command.boundaries) {
-    const RemoteBinding binding = parse_binding(url);
-    const auto found = std::ranges::find(known, binding.name);
-    if (found == known.end()) {
-      fail(ErrorCode::kNotFound, "--boundary {}: part '{}' has no boundary '{}'; it has: {}", url,
-           part.name(), binding.name, listed(known));
-    }
-    const bool enters = static_cast<std::size_t>(found - known.begin()) < entering;
-    (enters ? meetings.entering : meetings.leaving).push_back(binding);
-  }
-  if (!command.meet.empty()) return meetings;
-  for (const std::string& name : known) {
-    const auto has_name = [&](const RemoteBinding& binding) { return binding.name == name; };
-    if (std::ranges::any_of(meetings.entering, has_name) ||
-        std::ranges::any_of(meetings.leaving, has_name)) {
-      continue;
-    }
-    fail(ErrorCode::kInvalidArgument,
-         "boundary '{}' of part '{}' has no meeting place: add --boundary tcp://HOST:PORT/{}, or "
-         "--meet tcp://HOST:PORT for all",
-         name, part.name(), name);
-  }
-  return meetings;
 }
 
 DeploymentDescriptor deployment(const StageCommand& command, const TrainingJob& job) {
@@ -119,11 +55,6 @@ void join_replicas(RemoteScheduler& scheduler, const StageCommand& command, cons
       make_remote_ends(reduction.order, static_cast<std::size_t>(command.replica), places,
                        format("replicas/part{}", command.part), transport),
       reduction);
-}
-
-// Whether another part went away, so that going back to the last checkpoint may help.
-bool lost_others(const Error& error) {
-  return error.code() == ErrorCode::kAborted || error.code() == ErrorCode::kUnavailable;
 }
 
 void check(const StageCommand& command, const TrainingJob& job) {
@@ -203,6 +134,7 @@ bool ended_by_signal(const Error& error, const InterruptWatch& watch) {
 
 int run_watched(const StageCommand& command, InterruptWatch& watch) {
   StageEvents events;
+  if (command.infer) return infer_part(command, watch, events);
   try {
     const TrainReport report = run_part(command, command.training, watch, events);
     events.tell(report);

@@ -134,9 +134,11 @@ TrainingListener StageEvents::listener() {
           [this](const EpochReport& epoch) { tell(epoch); }};
 }
 
-void StageEvents::tell(const StageEvent& event) {
+void StageEvents::tell(const StageEvent& event) { tell_line(encode_event(event)); }
+
+void StageEvents::tell_line(const std::string& text) {
   if (!wanted()) return;
-  std::string line = encode_event(event) + "\n";
+  const std::string line = text + "\n";
   std::string_view rest = line;
   while (!rest.empty()) {
     const ssize_t written = ::write(descriptor_, rest.data(), rest.size());

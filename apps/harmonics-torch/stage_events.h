@@ -25,6 +25,8 @@ class StageEvents {
   StageEvents();
   [[nodiscard]] TrainingListener listener();
   void tell(const StageEvent& event);
+  /// The same for an event that is a line of JSON already.
+  void tell_line(const std::string& text);
   [[nodiscard]] bool wanted() const { return descriptor_ >= 0; }
 
  private:

@@ -11,6 +11,7 @@
 #include <harmonics/schedule/distributed_scheduler.h>
 #include <harmonics/schedule/replica_scheduler.h>
 
+#include "deployed_parts.h"
 #include "interrupt.h"
 #include "progress_pipe.h"
 #include "subcommands.h"
@@ -35,12 +36,6 @@ Deployment deployment_of(const TrainingJob& job) {
   const std::int64_t slices = job.settings.micro_batches;
   deployment.limits.micro_batch = (job.settings.batch_size + slices - 1) / slices;
   return deployment;
-}
-
-std::vector<HarmonicGraph> deployed_parts(const HarmonicGraph& graph,
-                                          const Deployment& deployment) {
-  return deployment.is_limited() ? auto_partition(graph, deployment.descriptor, deployment.limits)
-                                 : auto_partition(graph, deployment.descriptor);
 }
 
 // With several GPUs each replica has one of its own, as far as they go round.

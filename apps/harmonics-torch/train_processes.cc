@@ -1,33 +1,24 @@
 #include "train_processes.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <poll.h>
 #include <signal.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
-#include <random>
-#include <set>
 #include <variant>
 
 #include <harmonics/base/clock.h>
-#include <harmonics/base/descriptor.h>
 #include <harmonics/base/entropy.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/log.h>
-#include <harmonics/cluster/task_environment.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/custody/chain.h>
 #include <harmonics/custody/keys.h>
@@ -38,7 +29,7 @@
 
 #include "chain_files.h"
 #include "checkpoint_stamp.h"
-#include "child_process.h"
+#include "part_children.h"
 #include "stage_events.h"
 #include "subcommands.h"
 #include "train_progress.h"
@@ -48,45 +39,10 @@ namespace {
 
 // How often the ends of children are looked for; their words wake this process at once.
 constexpr int kPollMilliseconds = 100;
-// When a part says that it lost another, how long that one may take to say why.
-constexpr std::chrono::seconds kForTheCause(10);
 // How long the parts may take to save and end once that was asked for.
 constexpr std::chrono::minutes kToEnd(10);
 // Once one of them has ended without having saved, how long the others may take.
 constexpr std::chrono::seconds kToFollow(10);
-constexpr std::int64_t kFirstContactSeconds = 600;
-// How a part ends that was asked to and could not save.
-constexpr int kExitTerminated = 128 + SIGTERM;
-
-// Of chance: in what the parts show each other, and in the name of a run.
-constexpr std::size_t kTokenBytes = 16;
-constexpr std::size_t kRunNameBytes = 8;
-
-// Ports below those that the system gives to outgoing connections.
-constexpr int kFirstPort = 20000;
-constexpr int kLastPort = 32000;
-constexpr int kPortAttempts = 1000;
-
-bool is_free(std::uint16_t port) {
-  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket) fail_errno(errno, "cannot make a socket");
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(port);
-  return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-}
-
-std::uint16_t free_port(std::set<std::uint16_t>& taken) {
-  std::random_device device;
-  std::uniform_int_distribution<int> ports(kFirstPort, kLastPort);
-  for (int i = 0; i < kPortAttempts; ++i) {
-    const auto port = static_cast<std::uint16_t>(ports(device));
-    if (is_free(port) && taken.insert(port).second) return port;
-  }
-  fail(ErrorCode::kUnavailable, "there is no free port from {} to {}", kFirstPort, kLastPort);
-}
-
 /// A folder that goes with the object.
 class ScratchFolder {
  public:
@@ -133,13 +89,6 @@ void append_secure(std::vector<std::string>& words, const SecureFlags& secure, s
   if (!secure.keys.empty()) words.insert(words.end(), {"--keys", secure.keys.string()});
 }
 
-// Why an attempt came to nothing.
-struct Failure {
-  std::string what;
-  bool killed = false;       // so that another attempt may work
-  bool interrupted = false;  // as it was asked to
-};
-
 class ProcessRun {
  public:
   ProcessRun(const TrainingJob& job, const std::filesystem::path& checkpoint)
@@ -147,7 +96,8 @@ class ProcessRun {
         checkpoint_(checkpoint),
         parts_(partition_graph(job.graph, static_cast<std::size_t>(job.settings.parts))),
         replicas_(static_cast<std::size_t>(job.settings.replicas)),
-        token_(random_hex(kTokenBytes)) {
+        token_(random_hex(kTokenBytes)),
+        children_([this](std::size_t child) { return who(child); }) {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       if (!parts_[i].taps().empty()) teller_ = i;
     }
@@ -165,15 +115,15 @@ class ProcessRun {
   void start(bool resume);
   [[nodiscard]] std::vector<std::string> arguments(std::size_t child, bool resume) const;
   void choose_places();
-  [[nodiscard]] RemoteBinding free_place(const std::string& name);
   /// Children are numbered replica by replica, in each part by part.
   [[nodiscard]] std::size_t count() const { return parts_.size() * replicas_; }
-  void wait_for_words();
+  [[nodiscard]] std::string who(std::size_t child) const;
+  [[nodiscard]] std::function<bool(std::size_t)> has_report() const {
+    return [this](std::size_t child) { return reports_[child].has_value(); };
+  }
   void listen(TrainProgress* progress);
   [[nodiscard]] bool all_are_done() const;
-  [[nodiscard]] std::optional<Failure> find_failure();
   [[nodiscard]] std::optional<Failure> find_interrupted(Deadline end_due);
-  [[nodiscard]] Failure describe(std::size_t part, int status);
 
   const TrainingJob& job_;
   const std::filesystem::path checkpoint_;
@@ -182,20 +132,18 @@ class ProcessRun {
   const std::string token_;
   std::size_t teller_ = 0;  // the child whose events are shown: a part of the first replica
   std::string run_;
-  std::set<std::uint16_t> ports_;
   std::vector<std::map<std::string, std::string, std::less<>>> places_;  // by replica: URL by name
   std::vector<std::vector<std::string>> replica_places_;  // by part: URL of each replica
-  std::vector<std::unique_ptr<ChildProcess>> children_;
+  PartChildren children_;
   std::vector<std::optional<TrainReport>> reports_;
-  std::vector<std::optional<int>> ends_;  // how children ended whose last words were heard
-  std::optional<Deadline> cause_due_;
+  std::optional<Deadline> follow_due_;
   bool asked_to_end_ = false;
 };
 
 // Every boundary has a port (or a name of shared memory) of its own, and so has every copy of a
 // part.
 void ProcessRun::choose_places() {
-  ports_.clear();
+  FreePlaces places(transport_from_name(job_.command.transport), job_.command.compress);
   places_.assign(replicas_, {});
   replica_places_.assign(parts_.size(), {});
   run_ = "train-" + random_hex(kRunNameBytes);
@@ -203,20 +151,15 @@ void ProcessRun::choose_places() {
     const std::size_t part = child % parts_.size();
     for (const ConsumerNode& node : parts_[part].consumers()) {
       if (!is_boundary_name(node.name)) continue;
-      places_[child / parts_.size()][node.name] = binding_url(free_place(node.name));
+      places_[child / parts_.size()][node.name] = binding_url(places.next(node.name));
     }
-    if (replicas_ > 1) replica_places_[part].push_back(binding_url(free_place("replicas")));
+    if (replicas_ > 1) replica_places_[part].push_back(binding_url(places.next("replicas")));
   }
 }
 
-RemoteBinding ProcessRun::free_place(const std::string& name) {
-  RemoteBinding binding;
-  binding.name = name;
-  binding.host = "127.0.0.1";
-  binding.port = free_port(ports_);
-  binding.transport = transport_from_name(job_.command.transport);
-  binding.compress = job_.command.compress;
-  return binding;
+std::string ProcessRun::who(std::size_t child) const {
+  const std::string part = format("part {} of {}", child % parts_.size(), parts_.size());
+  return replicas_ > 1 ? format("{} in replica {}", part, child / parts_.size()) : part;
 }
 
 std::vector<std::string> ProcessRun::arguments(std::size_t child, bool resume) const {
@@ -285,87 +228,38 @@ void ProcessRun::start(bool resume) {
   prepare_chains(resume);
   children_.clear();
   reports_.assign(count(), std::nullopt);
-  ends_.assign(count(), std::nullopt);
-  cause_due_.reset();
+  follow_due_.reset();
   asked_to_end_ = false;
   for (std::size_t child = 0; child < count(); ++child) {
-    children_.push_back(std::make_unique<ChildProcess>(
-        arguments(child, resume), std::vector{format("{}={}", kTokenVariable, token_)}));
+    children_.start(arguments(child, resume), token_);
   }
-}
-
-void ProcessRun::wait_for_words() {
-  std::vector<pollfd> watched;
-  for (const auto& child : children_) {
-    for (const int descriptor : {child->events_descriptor(), child->error_descriptor()}) {
-      if (descriptor >= 0) watched.push_back({descriptor, POLLIN, 0});
-    }
-  }
-  ::poll(watched.data(), watched.size(), kPollMilliseconds);
 }
 
 void ProcessRun::listen(TrainProgress* progress) {
-  // In this order: what a child said before it ended is heard before its end counts.
-  for (std::size_t part = 0; part < children_.size(); ++part) {
-    ends_[part] = children_[part]->ended();
-  }
-  for (std::size_t part = 0; part < children_.size(); ++part) {
-    children_[part]->read_error();
-    for (const std::string& line : children_[part]->read_events()) {
-      const StageEvent event = decode_event(line);
-      if (const auto* report = std::get_if<TrainReport>(&event)) reports_[part] = *report;
-      if (part != teller_ || progress == nullptr) continue;
-      if (const auto* step = std::get_if<StepReport>(&event)) progress->on_step(*step);
-      if (const auto* epoch = std::get_if<EpochReport>(&event)) progress->on_epoch(*epoch);
-    }
-  }
+  children_.listen([&](std::size_t part, const std::string& line) {
+    const StageEvent event = decode_event(line);
+    if (const auto* report = std::get_if<TrainReport>(&event)) reports_[part] = *report;
+    if (part != teller_ || progress == nullptr) return;
+    if (const auto* step = std::get_if<StepReport>(&event)) progress->on_step(*step);
+    if (const auto* epoch = std::get_if<EpochReport>(&event)) progress->on_epoch(*epoch);
+  });
 }
 
 bool ProcessRun::all_are_done() const {
   return std::ranges::all_of(reports_, [](const auto& report) { return report.has_value(); }) &&
-         std::ranges::all_of(ends_, [](const auto& end) { return end.has_value(); });
-}
-
-// Whether a part that leaves no report ended because it was asked to, or because another one was.
-bool followed_signal(int status) {
-  if (WIFSIGNALED(status)) return WTERMSIG(status) == SIGTERM;
-  return WEXITSTATUS(status) == kExitTerminated || WEXITSTATUS(status) == kExitLostOthers;
-}
-
-// The part that failed by itself, rather than because another one did.
-std::optional<Failure> ProcessRun::find_failure() {
-  std::optional<std::size_t> lost_others;
-  for (std::size_t part = 0; part < children_.size(); ++part) {
-    const std::optional<int> status = ends_[part];
-    if (!status || reports_[part]) continue;
-    if (asked_to_end_ && followed_signal(*status)) continue;
-    if (WIFEXITED(*status) && WEXITSTATUS(*status) == kExitLostOthers) {
-      lost_others = part;
-      continue;
-    }
-    return describe(part, *status);
-  }
-  if (!lost_others) return std::nullopt;
-  if (!cause_due_) cause_due_ = deadline_in(kForTheCause);
-  const bool all_ended =
-      std::ranges::all_of(ends_, [](const auto& end) { return end.has_value(); });
-  if (!all_ended && std::chrono::steady_clock::now() < *cause_due_) return std::nullopt;
-  Failure failure = describe(*lost_others, *ends_[*lost_others]);
-  failure.killed = true;
-  return failure;
+         children_.all_have_ended();
 }
 
 // Parts that were asked to end and did so before they could save, or not at all.
 std::optional<Failure> ProcessRun::find_interrupted(Deadline end_due) {
   const Deadline now = std::chrono::steady_clock::now();
-  bool all_ended = true;
+  const bool all_ended = children_.all_have_ended();
   bool one_unsaved = false;
   for (std::size_t part = 0; part < children_.size(); ++part) {
-    all_ended = all_ended && ends_[part].has_value();
-    one_unsaved = one_unsaved || (ends_[part] && !reports_[part]);
+    one_unsaved = one_unsaved || (children_.has_ended(part) && !reports_[part]);
   }
-  if (one_unsaved && !cause_due_) cause_due_ = deadline_in(kToFollow);
-  const bool is_over = one_unsaved && (all_ended || now > *cause_due_);
+  if (one_unsaved && !follow_due_) follow_due_ = deadline_in(kToFollow);
+  const bool is_over = one_unsaved && (all_ended || now > *follow_due_);
   if (!is_over && now <= end_due) return std::nullopt;
   const char* how = all_ended
                         ? "the parts ended before they had come to a common step"
@@ -373,41 +267,21 @@ std::optional<Failure> ProcessRun::find_interrupted(Deadline end_due) {
   return Failure{how, false, true};
 }
 
-Failure ProcessRun::describe(std::size_t part, int status) {
-  children_[part]->read_error();
-  std::string who = format("part {} of {}", part % parts_.size(), parts_.size());
-  if (replicas_ > 1) who += format(" in replica {}", part / parts_.size());
-  if (WIFSIGNALED(status)) {
-    return {format("{} was killed by signal {} ({})", who, WTERMSIG(status),
-                   ::strsignal(WTERMSIG(status))),
-            true};
-  }
-  std::string text = children_[part]->error_text();
-  while (text.ends_with('\n')) text.pop_back();
-  if (const std::size_t start = text.rfind("harmonics: "); start != std::string::npos) {
-    text = text.substr(start + std::string_view("harmonics: ").size());
-  }
-  return {format("{}: {}", who,
-                 text.empty() ? format("ended with exit code {}", WEXITSTATUS(status)) : text),
-          false};
-}
-
 std::variant<TrainReport, Failure> ProcessRun::attempt(bool resume, TrainProgress* progress,
                                                        const InterruptWatch& watch) {
   start(resume);
   std::optional<Deadline> end_due;
   while (!all_are_done()) {
-    wait_for_words();
+    children_.wait_for_words(kPollMilliseconds);
     listen(progress);
-    if (std::optional<Failure> failure = find_failure()) {
+    if (std::optional<Failure> failure = children_.find_failure(has_report(), asked_to_end_)) {
       children_.clear();  // kills the others
       return std::move(*failure);
     }
     if (watch.requested() && !end_due) {
-      for (const auto& child : children_) child->signal(SIGTERM);
+      children_.signal(SIGTERM);
       end_due = deadline_in(kToEnd);
       asked_to_end_ = true;
-      cause_due_.reset();
     }
     if (!end_due || all_are_done()) continue;
     if (std::optional<Failure> failure = find_interrupted(*end_due)) {

@@ -1,4 +1,7 @@
 // harmonics train, harmonics stage and harmonics run.
+#include <algorithm>
+#include <array>
+
 #include <harmonics/base/error.h>
 #include <harmonics/base/format.h>
 #include <harmonics/base/listed.h>
@@ -15,6 +18,10 @@ constexpr std::int64_t kMaxSeconds = 1'000'000'000;
 constexpr std::int64_t kMaxParts = 100'000;
 constexpr std::int64_t kMaxReplicas = 1023;
 constexpr std::int64_t kMaxBatches = std::int64_t{1} << 50;
+constexpr std::int64_t kMaxStreamInFlight = 4096;
+
+// Settings that mean something without learning.
+constexpr std::array kRunSettings = {"batch_size", "parts", "threads", "backend"};
 
 /// "bus|shm|tcp", and the others between processes.
 std::string carriers() {
@@ -132,7 +139,8 @@ void add_training(CLI::App& app, TrainCommand& command) {
 }
 
 // Combinations that make no sense, and what follows from those that do.
-void check_processes(TrainCommand& command, const CLI::Option& restarts) {
+template <typename SomeCommand>
+void check_processes(SomeCommand& command, const CLI::Option& restarts, const char* otherwise) {
   if (!command.processes) {
     if (!command.transport.empty() && command.transport != "bus") {
       throw CLI::ValidationError(
@@ -141,9 +149,9 @@ void check_processes(TrainCommand& command, const CLI::Option& restarts) {
     if (command.compress) throw CLI::ValidationError("--compress", "needs --processes");
     if (restarts.count() > 0) {
       throw CLI::ValidationError(
-          "--restarts",
-          "one process cannot start its parts again: add --processes, or start it "
-          "again yourself with --resume");
+          "--restarts", format("one process cannot start its parts again: add --processes, or "
+                               "start it again yourself{}",
+                               otherwise));
     }
     return;
   }
@@ -155,19 +163,71 @@ void check_processes(TrainCommand& command, const CLI::Option& restarts) {
   if (command.transport.empty()) command.transport = "shm";
 }
 
+void add_processes(CLI::App& app, bool& processes, std::string& transport, bool& compress) {
+  app.add_flag("--processes", processes, "run every part in a process of its own")
+      ->option_text(" ");
+  add_name(app, "--transport", transport, carriers(),
+           "what carries tensors between the parts (bus; with --processes shm)");
+  app.add_flag("--compress", compress, "compress tensors between processes")->option_text(" ");
+}
+
+void add_deploy(CLI::App& app, std::string& deploy) {
+  add_text(app, "--deploy", deploy, "FILE.yml|BACKEND,...",
+           "one part per backend of a file, or of a list such as gpu,fpga,cpu");
+}
+
+void add_in_flight(CLI::App& app, std::int64_t& in_flight, const std::string& with) {
+  add_whole(app, "--in-flight", in_flight, {0, kMaxStreamInFlight},
+            with + "batches under way at once in all parts (0: two for each part)");
+}
+
+// What only says something with --infer, and what says nothing then.
+void check_stage(const CLI::App& stage, const StageCommand& command) {
+  const auto refuse = [&](std::initializer_list<const char*> flags, const char* why) {
+    for (const char* flag : flags) {
+      if (stage.get_option(flag)->count() > 0) throw CLI::ValidationError(flag, why);
+    }
+  };
+  if (!command.infer) {
+    refuse({"--out", "--in-flight", "--results", "--delivered", "--hosts"}, "needs --infer");
+    return;
+  }
+  refuse({"--checkpoint", "--metrics", "--replica", "--replica-place", "--batches-per-epoch"},
+         "is for training: --infer learns nothing");
+  for (const Setting& setting : command.training.settings) {
+    if (std::ranges::find(kRunSettings, setting.key) != kRunSettings.end()) continue;
+    throw CLI::ValidationError(flag_of(*find_train_setting_rule(setting.key)),
+                               "is for training: --infer learns nothing");
+  }
+}
+
+void check_run(RunCommand& command, const CLI::Option& restarts) {
+  const auto given = [&](std::string_view key) {
+    return std::ranges::any_of(command.settings,
+                               [&](const Setting& setting) { return setting.key == key; });
+  };
+  check_processes(command, restarts, "");
+  if (!command.trace.empty() && !command.processes) {
+    throw CLI::ValidationError("--trace", "keeps a file for each process: add --processes");
+  }
+  if (!command.plan.empty() && given("parts")) {
+    throw CLI::ValidationError("--plan", "says how many parts there are: leave out --parts");
+  }
+  if (command.deploy.empty()) return;
+  if (command.processes || !command.plan.empty() || given("parts") || given("backend")) {
+    throw CLI::ValidationError("--deploy",
+                               "says how many parts there are and what computes them, in one "
+                               "process: leave out --parts, --backend, --plan and --processes");
+  }
+}
+
 }  // namespace
 
 void CommandTree::add_train() {
   CLI::App& train = *root_.add_subcommand("train", "trains a graph on data");
   add_training(train, train_);
-  train.add_flag("--processes", train_.processes, "run every part in a process of its own")
-      ->option_text(" ");
-  add_name(train, "--transport", train_.transport, carriers(),
-           "what carries tensors between the parts (bus; with --processes shm)");
-  train.add_flag("--compress", train_.compress, "compress tensors between processes")
-      ->option_text(" ");
-  add_text(train, "--deploy", train_.deploy, "FILE.yml|BACKEND,...",
-           "one part per backend of a file, or of a list such as gpu,fpga,cpu");
+  add_processes(train, train_.processes, train_.transport, train_.compress);
+  add_deploy(train, train_.deploy);
   add_secure(train, train_.secure, false);
   train.footer(example(
       "  harmonics train net.harp --bind 'image=csv:digits.csv?columns=0-63&scale=0.0625' \\\n"
@@ -177,14 +237,14 @@ void CommandTree::add_train() {
       "Flags win over the data and train sections of the file. Ctrl-C finishes the step, "
       "saves and ends with exit code 130."));
   train.callback([this, &train] {
-    check_processes(train_, *train.get_option("--restarts"));
+    check_processes(train_, *train.get_option("--restarts"), " with --resume");
     command_ = train_;
   });
 }
 
 void CommandTree::add_stage() {
   CLI::App& stage = *root_.add_subcommand(
-      "stage", "trains one part of a graph, the other parts being in other processes");
+      "stage", "trains or runs one part of a graph, the other parts being in other processes");
   add_training(stage, stage_.training);
   add_whole(stage, "--part", stage_.part, {0, kMaxParts}, "which of the --parts, from 0")
       ->required()
@@ -214,14 +274,35 @@ void CommandTree::add_stage() {
             "seconds to wait for a tensor of another part (600)");
   add_whole(stage, "--batches-per-epoch", stage_.batches_per_epoch, {0, kMaxBatches},
             "for schedules, where this part has no data of its own");
+  add_stage_inference(stage);
   add_secure(stage, stage_.training.secure, false);
   stage.footer(example(
       "  harmonics stage digits.harp --parts 2 --part 0 --meet tcp://gpu-box:9000\n"
-      "  harmonics stage digits.harp --parts 2 --part 1 --boundary tcp://gpu-box:9000/drop1@1\n\n"
+      "  harmonics stage digits.harp --parts 2 --part 1 --boundary tcp://gpu-box:9000/drop1@1\n"
+      "  harmonics stage vit.harp --infer --plan plan.yml --hosts hosts.yml --part 1 \\\n"
+      "    --token-file secret --out prediction=csv:predictions.csv\n\n"
       "Settings must be the same in all parts. When another part goes away, this one goes back to "
       "the last checkpoint and waits for it. With --secure every part has a chain of its own; "
       "'harmonics verify' takes them together, and the keys of the others must be in --keys."));
-  stage.callback([this] { command_ = stage_; });
+  stage.callback([this, &stage] {
+    check_stage(stage, stage_);
+    command_ = stage_;
+  });
+}
+
+void CommandTree::add_stage_inference(CLI::App& stage) {
+  stage.add_flag("--infer", stage_.infer, "compute outputs, batch after batch, and learn nothing")
+      ->option_text(" ");
+  add_bindings(stage, "--out", stage_.outputs,
+               "with --infer: write a consumer's rows to a file (repeatable)");
+  add_in_flight(stage, stage_.in_flight, "with --infer: ");
+  add_path(stage, "--hosts", stage_.hosts,
+           "with --infer --plan: lines 'host: address:port', where the parts meet")
+      ->needs(stage.get_option("--plan"));
+  add_text(stage, "--results", stage_.results, "URL",
+           "with --infer: where 'harmonics run' takes the outputs of this part");
+  add_whole(stage, "--delivered", stage_.delivered, {0, kMaxBatches},
+            "with --infer: batches whose outputs are there already");
 }
 
 void CommandTree::add_run() {
@@ -232,17 +313,33 @@ void CommandTree::add_run() {
   add_bindings(run, "--bind", run_.bindings, "data of a producer (repeatable)");
   add_axes(run, run_.axes, "one length for a named axis in all batches (repeatable)");
   add_bindings(run, "--out", run_.outputs, "write a consumer's rows to a file (repeatable)");
-  for (const char* key : {"batch_size", "parts", "threads", "backend"}) {
+  for (const char* key : kRunSettings) {
     add_setting(run, *find_train_setting_rule(key), run_.settings);
   }
+  add_path(run, "--plan", run_.plan,
+           "cut as this plan says: a list, or the report of 'harmonics plan --output json'");
+  add_deploy(run, run_.deploy);
+  add_processes(run, run_.processes, run_.transport, run_.compress);
+  add_whole(run, "--restarts", run_.restarts, {0, kMaxRestarts},
+            "start all parts again so often when a process dies or hangs (3)");
+  add_whole(run, "--deadline", run_.deadline_s, {1, kMaxSeconds},
+            "seconds to wait for a tensor of another part (600)");
+  add_in_flight(run, run_.in_flight, "");
+  add_path(run, "--trace", run_.trace,
+           "keep when each part worked on what in this folder, for 'harmonics trace'");
   add_secure(run, run_.secure, true);
   add_output(run, run_.output);
   run.footer(example(
       "  harmonics run examples/digits.harp --weights digits.safetensors \\\n"
-      "    --out prediction=csv:predictions.csv\n\n"
+      "    --out prediction=csv:predictions.csv\n"
+      "  harmonics run vit.harp --plan plan.yml --processes --transport tcp\n\n"
       "Data and weights that the file names need not be given again. With targets bound, loss and "
-      "accuracy are printed."));
-  run.callback([this] { command_ = run_; });
+      "accuracy are printed. Several parts work on several batches at the same time; a table says "
+      "how much of its time each computed and waited."));
+  run.callback([this, &run] {
+    check_run(run_, *run.get_option("--restarts"));
+    command_ = run_;
+  });
 }
 
 }  // namespace harmonics::inline in_options

@@ -8,15 +8,12 @@
 #include <harmonics/graph/zoo.h>
 
 namespace harmonics::inline in_options {
-namespace {
 
 std::string published_name(const std::string& name) {
   if (name == "vit-base") return "google/vit-base-patch16-224";
   if (name == "vit-large") return "google/vit-large-patch16-224";
   return name;
 }
-
-}  // namespace
 
 GraphArgument open_graph_argument(const std::filesystem::path& text, const AxisValues& axes) {
   if (std::filesystem::exists(text)) {

@@ -103,6 +103,8 @@ PAGES = {
         measured=('harmonics plan vit-base --out-dir parts',)),
     'docs/guides/spark.md': Page(elsewhere={
         'make spark-demo': 'make test-spark', 'pip install': 'make test-spark'}),
+    'docs/guides/streams.md': Page(elsewhere={
+        'harmonics stage vit.harp': 'cli.stream_test'}),
     'docs/guides/transports.md': Page(),
     'docs/guides/two-machines.md': Page(
         before='cp examples/digits.harp . && cp -r examples/data . && mkdir runs && echo hush > secret',

@@ -156,6 +156,17 @@ struct StageCommand {
   std::int64_t deadline_s = 600;
   /// 0: as many as the data of this part has.
   std::int64_t batches_per_epoch = 0;
+  /// Computes outputs and learns nothing: what follows is of that alone.
+  bool infer = false;
+  std::vector<Binding> outputs;
+  /// 0: two batches for each part.
+  std::int64_t in_flight = 0;
+  /// An endpoint URL where whoever started this part takes its outputs; empty: nobody does.
+  std::string results;
+  /// Batches whose outputs are there already.
+  std::int64_t delivered = 0;
+  /// Where each host of the plan is reached; empty: boundaries and meet say where parts meet.
+  std::filesystem::path hosts;
 };
 
 /// harmonics quantize
@@ -177,6 +188,22 @@ struct RunCommand {
   AxisValues axes = {};
   /// batch_size, parts, threads and backend, where given.
   std::vector<Setting> settings;
+  /// Where the parts are cut: a list or a report of `harmonics plan`; empty: by parts.
+  std::filesystem::path plan;
+  /// A deployment file, or a list of backends; empty: by parts and backend.
+  std::string deploy;
+  /// A process for each part; `transport` then says what carries the boundaries.
+  bool processes = false;
+  std::string transport;
+  bool compress = false;
+  /// How often all parts start again because a process died; what came out is not computed again.
+  std::int64_t restarts = 3;
+  /// The longest wait for a tensor of another part.
+  std::int64_t deadline_s = 600;
+  /// Batches under way at once; 0: two for each part.
+  std::int64_t in_flight = 0;
+  /// A folder for what each part did when; empty: nothing is kept.
+  std::filesystem::path trace;
   SecureFlags secure = {};
   OutputStyle output = OutputStyle::kTable;
 };

@@ -15,6 +15,10 @@ struct GraphArgument {
   std::string model;
 };
 
+/// What the planner's files call a network of the zoo: the name under which it is published, where
+/// it is; any other name stays as it is.
+[[nodiscard]] std::string published_name(const std::string& name);
+
 /// Reads the file of that name or, where there is none, takes the network of that name from the
 /// zoo. Neither is an Error, and so is a graph with producers of unknown shape, since nothing can
 /// be measured or cut then. Its shapes are worked out at these lengths of named axes.

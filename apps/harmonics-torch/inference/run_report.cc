@@ -108,6 +108,9 @@ Json report_json(const RunReport& report) {
     outputs.set(name, std::move(output));
   }
   json.set("outputs", std::move(outputs));
+  if (!report.stages.empty()) {
+    json.set("stages", flows_json(report.stages)).set("restarts", report.restarts);
+  }
   if (!report.proof.empty()) {
     json.set("proof", report.proof);
     json.set("chain", report.chain.empty() ? Json() : Json(report.chain));
@@ -117,6 +120,7 @@ Json report_json(const RunReport& report) {
 
 std::string report_text(const RunReport& report, bool colour) {
   std::string text = rows_text(report.first_rows, colour);
+  if (report.stages.size() > 1) text += flows_text(report.stages, colour) + "\n";
   text += bold(format("ran {}: {} rows in {:.2f} s ({} samples/s)", report.graph,
                       with_thousands(report.rows), report.seconds,
                       as_rate(static_cast<double>(report.rows) / report.seconds)),
@@ -124,6 +128,7 @@ std::string report_text(const RunReport& report, bool colour) {
           "\n";
   if (report.loss) text += format("  loss      {:.4f}\n", *report.loss);
   if (report.accuracy) text += format("  accuracy  {}\n", as_percent(*report.accuracy));
+  if (report.restarts > 0) text += format("  restarts  {}\n", report.restarts);
   for (const auto& [name, file] : report.files) text += format("  {} -> {}\n", name, file);
   if (!report.proof.empty()) {
     text +=
@@ -132,6 +137,20 @@ std::string report_text(const RunReport& report, bool colour) {
                                     : report.chain + " ('harmonics verify' checks it)");
   }
   return text;
+}
+
+void print_report(const RunReport& report, OutputStyle style) {
+  switch (style) {
+    case OutputStyle::kTable:
+      write_text(TextStream::kOutput, report_text(report, wants_colour(TextStream::kOutput)));
+      break;
+    case OutputStyle::kJson:
+      write_text(TextStream::kOutput, report_json(report).dump() + "\n");
+      break;
+    case OutputStyle::kQuiet:
+      if (report.accuracy) write_text(TextStream::kOutput, format("{}\n", *report.accuracy));
+      break;
+  }
 }
 
 }  // namespace harmonics::inline in_torch_program

@@ -5,9 +5,13 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <harmonics/base/json.h>
+#include <harmonics/options/output_style.h>
 #include <harmonics/runtime/stage.h>
+
+#include "stage_flow.h"
 
 namespace harmonics::inline in_torch_program {
 
@@ -31,6 +35,10 @@ struct RunReport {
   /// kept.
   std::string proof;
   std::string chain;
+  /// What each part did with its time.
+  std::vector<StageFlow> stages;
+  /// How often processes were started again.
+  std::int64_t restarts = 0;
 
   /// Counts a batch and keeps rows of its outputs while few are kept.
   void add_rows(const NamedTensors& outputs, std::int64_t count);
@@ -38,5 +46,7 @@ struct RunReport {
 
 [[nodiscard]] Json report_json(const RunReport& report);
 [[nodiscard]] std::string report_text(const RunReport& report, bool colour);
+/// On standard output, in that style.
+void print_report(const RunReport& report, OutputStyle style);
 
 }  // namespace harmonics::inline in_torch_program

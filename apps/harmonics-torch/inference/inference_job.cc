@@ -1,0 +1,233 @@
+#include "inference_job.h"
+
+#include <algorithm>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/file.h>
+#include <harmonics/base/listed.h>
+#include <harmonics/data/batch_producer.h>
+#include <harmonics/data/csv_consumer.h>
+#include <harmonics/data/prefetch_producer.h>
+#include <harmonics/graph/harp.h>
+#include <harmonics/graph/partition.h>
+#include <harmonics/options/graph_argument.h>
+#include <harmonics/place/load_deployment.h>
+#include <harmonics/place/plan_partition.h>
+
+#include "bound_data.h"
+#include "deployed_parts.h"
+#include "training_job.h"
+
+namespace harmonics::inline in_torch_program {
+namespace {
+
+// Producers that layers use must be bound; targets of taps only all together, to be measured.
+std::vector<std::string> needed_producers(const HarmonicGraph& graph, bool measured) {
+  std::vector<std::string> needed;
+  for (const ProducerNode& node : graph.producers()) {
+    if (is_boundary_name(node.name)) continue;
+    const bool feeds = std::ranges::any_of(graph.layers(), [&](const LayerNode& layer) {
+      return std::ranges::find(layer.inputs, node.name) != layer.inputs.end();
+    });
+    const bool leaves = std::ranges::any_of(
+        graph.consumers(), [&](const ConsumerNode& sink) { return sink.input == node.name; });
+    if (feeds || leaves || measured || !node.shape) needed.push_back(node.name);
+  }
+  return needed;
+}
+
+// Targets that come from another part are named for the one that they enter.
+bool has_all_targets(const HarmonicGraph& graph, const HarmonicGraph& part,
+                     const std::vector<SourceBinding>& bindings) {
+  return !part.taps().empty() && std::ranges::all_of(part.taps(), [&](const TrainingTap& tap) {
+    const std::string target = tap.target.substr(0, tap.target.find('@'));
+    return graph.layer_index(target).has_value() ||
+           std::ranges::find(bindings, target, &SourceBinding::name) != bindings.end();
+  });
+}
+
+// Sources of one length, viewed as their producers are declared.
+NamedProducers stream_batches(const HarmonicGraph& graph, const NamedSources& sources,
+                              std::int64_t batch_size) {
+  NamedProducers producers;
+  for (const auto& [name, source] : sources) {
+    const auto& [first, first_source] = *sources.begin();
+    const TensorSpec data = source->sample_spec();
+    const ProducerNode& node = graph.producers()[graph.producer_index(name).value()];
+    if (!sample_view(node, data.shape) || is_floating(data.dtype) != is_floating(node.dtype)) {
+      fail(ErrorCode::kInvalidArgument,
+           "producer '{}' is declared as {} {}, its data has samples of {}", name,
+           dtype_name(node.dtype), graph.shape_text_of(name), spec_text(data));
+    }
+    if (source->row_count() != first_source->row_count()) {
+      fail(ErrorCode::kInvalidArgument, "the data of '{}' has {} rows, that of '{}' has {}", first,
+           first_source->row_count(), name, source->row_count());
+    }
+    producers[name] =
+        std::make_shared<BatchProducer>(source, batch_size, batch_length(graph, name));
+  }
+  return producers;
+}
+
+bool is_given(const RunCommand& command, std::string_view key) {
+  return std::ranges::any_of(command.settings,
+                             [&](const Setting& setting) { return setting.key == key; });
+}
+
+InferenceJob start_inference(const RunCommand& command, const HarpDocument& document) {
+  InferenceJob job{command, merge_settings(document, command.file, command.settings),
+                   document.graph.with_fixed_axes(command.axes)};
+  job.command.weights = merge_weights(document, command.file, command.weights);
+  if (job.command.weights.empty()) {
+    fail(ErrorCode::kInvalidArgument,
+         "'{}' names no weights: give --weights FILE, or write 'weights {{ file = \"…\"; }}' into "
+         "it",
+         command.file.string());
+  }
+  if (command.plan.empty()) return job;
+  const std::string name = command.plan.string();
+  job.plan = parse_plan_file(read_text_file(command.plan, kMaxPlannerFileBytes), name);
+  const std::string& model = job.plan.model;
+  if (!model.empty() && model != job.graph.name() && model != published_name(job.graph.name())) {
+    fail(ErrorCode::kFailedPrecondition,
+         "'{}' is a plan for model '{}', '{}' holds '{}': plan this model with 'harmonics plan'",
+         name, model, command.file.string(), job.graph.name());
+  }
+  const std::int64_t planned = job.plan.batch_size;
+  if (planned > 0 && !is_given(command, "batch_size")) job.settings.batch_size = planned;
+  if (planned > 0 && planned != job.settings.batch_size) {
+    fail(ErrorCode::kFailedPrecondition,
+         "'{}' is a plan for batches of {}, --batch-size says {}: leave it out, or plan again with "
+         "'harmonics plan --batch-size {}'",
+         name, planned, job.settings.batch_size, job.settings.batch_size);
+  }
+  return job;
+}
+
+void cut(InferenceJob& job) {
+  if (!job.command.plan.empty()) {
+    try {
+      job.parts = partition_graph(job.graph, job.plan.plan);
+    } catch (const Error& error) {
+      fail(error.code(), "'{}': {}", job.command.plan.string(), std::string_view(error.what()));
+    }
+  } else if (!job.command.deploy.empty()) {
+    Deployment deployment = load_deployment(job.command.deploy);
+    deployment.limits.micro_batch = job.settings.batch_size;
+    job.parts = deployed_parts(job.graph, deployment);
+    job.deploy = deployment.descriptor;
+  } else {
+    job.parts = partition_graph(job.graph, static_cast<std::size_t>(job.settings.parts));
+  }
+  job.settings.parts = static_cast<std::int64_t>(job.parts.size());
+}
+
+NamedSources open_named(const HarmonicGraph& graph, const std::vector<SourceBinding>& bindings,
+                        const std::vector<std::string>& names) {
+  std::vector<SourceBinding> wanted;
+  for (const SourceBinding& binding : bindings) {
+    if (std::ranges::find(names, binding.name) != names.end()) wanted.push_back(binding);
+  }
+  const NamedSources sources = open_sources(graph, wanted);
+  require_sources(graph, sources, names);
+  return sources;
+}
+
+// The command of a stage in terms of `harmonics run`.
+RunCommand run_command_of(const StageCommand& stage) {
+  RunCommand command;
+  command.file = stage.training.file;
+  command.weights = stage.training.weights;
+  command.bindings = stage.training.bindings;
+  command.outputs = stage.outputs;
+  command.axes = stage.training.axes;
+  command.settings = stage.training.settings;
+  command.plan = stage.plan;
+  command.in_flight = stage.in_flight;
+  command.secure = stage.training.secure;
+  command.output = stage.training.output;
+  return command;
+}
+
+}  // namespace
+
+std::optional<double> InferenceJob::planned_s(std::size_t part) const {
+  if (part >= plan.periods_s.size()) return std::nullopt;
+  return plan.periods_s[part];
+}
+
+std::int64_t InferenceJob::rows() const {
+  return producers.empty() ? 0 : producers.begin()->second->sample_count().value_or(0);
+}
+
+InferenceJob prepare_inference(const RunCommand& command) {
+  const HarpDocument document = load_harp_document(command.file);
+  InferenceJob job = start_inference(command, document);
+  const auto bindings = merge_bindings(document, command.file, command.bindings);
+  const NamedSources sources = open_sources(job.graph, bindings);
+  job.measured = has_all_targets(job.graph, job.graph, bindings);
+  require_sources(job.graph, sources, needed_producers(job.graph, job.measured));
+  job.graph = resolve_graph(job.graph, sources);
+  if (sources.empty()) {
+    fail(ErrorCode::kFailedPrecondition, "graph '{}' takes no data: there are no rows to run over",
+         job.graph.name());
+  }
+  job.producers =
+      stream_batches(job.graph, with_checked_labels(job.graph, sources), job.settings.batch_size);
+  cut(job);
+  return job;
+}
+
+InferenceJob prepare_part_inference(const StageCommand& stage) {
+  const RunCommand command = run_command_of(stage);
+  const HarpDocument document = load_harp_document(command.file);
+  InferenceJob job = start_inference(command, document);
+  const auto bindings = merge_bindings(document, command.file, command.bindings);
+  const std::vector<std::string> unresolved = job.graph.unresolved();
+  if (!unresolved.empty()) {
+    job.graph = resolve_graph(job.graph, open_named(job.graph, bindings, unresolved));
+  }
+  cut(job);
+  if (stage.part >= job.settings.parts) {
+    fail(ErrorCode::kInvalidArgument, "--part {}: with {} parts they are 0 to {}", stage.part,
+         job.settings.parts, job.settings.parts - 1);
+  }
+  const HarmonicGraph& part = job.parts[static_cast<std::size_t>(stage.part)];
+  job.measured = has_all_targets(job.graph, part, bindings);
+  const NamedSources sources =
+      open_named(job.graph, bindings, needed_producers(part, job.measured));
+  job.producers =
+      stream_batches(job.graph, with_checked_labels(job.graph, sources), job.settings.batch_size);
+  return job;
+}
+
+RuntimeOptions inference_options(const InferenceJob& job) {
+  RuntimeOptions options;
+  options.maps_weights = true;  // nothing trains
+  options.threads = static_cast<int>(job.settings.threads);
+  options.backend = backend_from_name(job.settings.backend);
+  options.secure = secure_options(job.command.secure);
+  return options;
+}
+
+NamedConsumers open_outputs(const HarmonicGraph& graph, const std::vector<Binding>& outputs) {
+  NamedConsumers consumers;
+  for (const Binding& output : outputs) {
+    const auto node = std::ranges::find(graph.consumers(), output.name, &ConsumerNode::name);
+    if (node == graph.consumers().end()) {
+      fail(ErrorCode::kNotFound, "--out {}: the graph has no such consumer; it has: {}",
+           output.name, listed(graph.consumers(), &ConsumerNode::name));
+    }
+    if (!output.spec.starts_with(kCsvScheme) || output.spec.size() == kCsvScheme.size()) {
+      fail(ErrorCode::kInvalidArgument, "--out {}: '{}' is not of the form csv:PATH", output.name,
+           output.spec);
+    }
+    CsvConsumerOptions options;
+    options.unequal_rows = !graph.named_extents(node->input).empty();
+    consumers[output.name] =
+        std::make_shared<CsvConsumer>(output.spec.substr(kCsvScheme.size()), std::move(options));
+  }
+  return consumers;
+}
+
+}  // namespace harmonics::inline in_torch_program

@@ -1,0 +1,54 @@
+// What `harmonics run` and `harmonics stage --infer` have in common: from a command to the parts of
+// a graph and the data that flows through them.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include <harmonics/graph/deployment.h>
+#include <harmonics/graph/graph.h>
+#include <harmonics/options/commands.h>
+#include <harmonics/plan/plan_file.h>
+#include <harmonics/runtime/options.h>
+#include <harmonics/schedule/stream.h>
+#include <harmonics/settings/train_settings.h>
+
+namespace harmonics::inline in_torch_program {
+
+/// The form of --out.
+inline constexpr std::string_view kCsvScheme = "csv:";
+
+struct InferenceJob {
+  /// With the weights that the file names where no flag does.
+  RunCommand command;
+  TrainSettings settings;
+  /// Resolved.
+  HarmonicGraph graph;
+  /// As --parts, --plan or --deploy cut it.
+  std::vector<HarmonicGraph> parts = {};
+  PlanFile plan = {};
+  DeploymentDescriptor deploy = {};
+  /// Rows in batches, in the order of the data.
+  NamedProducers producers = {};
+  /// The targets of all taps are bound: loss and accuracy are measured.
+  bool measured = false;
+
+  /// Seconds that were planned for a part; nothing where the plan does not say.
+  [[nodiscard]] std::optional<double> planned_s(std::size_t part) const;
+  [[nodiscard]] std::int64_t rows() const;
+};
+
+/// Reads the model, opens its data and cuts it. No weights, a plan that is not for this model or
+/// batch size, data that does not fit are an Error each.
+[[nodiscard]] InferenceJob prepare_inference(const RunCommand& command);
+/// The same with the data of one part alone; sources of other parts are only looked at where the
+/// graph's shapes follow from them.
+[[nodiscard]] InferenceJob prepare_part_inference(const StageCommand& command);
+
+[[nodiscard]] RuntimeOptions inference_options(const InferenceJob& job);
+
+/// Opens the files of --out. A consumer that none of `graphs` has is an Error that lists them.
+[[nodiscard]] NamedConsumers open_outputs(const HarmonicGraph& graph,
+                                          const std::vector<Binding>& outputs);
+
+}  // namespace harmonics::inline in_torch_program

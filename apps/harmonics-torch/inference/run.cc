@@ -1,0 +1,106 @@
+// harmonics run: the outputs of a trained graph for all rows of its data.
+#include <optional>
+#include <utility>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/listed.h>
+#include <harmonics/console/terminal.h>
+#include <harmonics/options/command_line.h>
+#include <harmonics/proven/int8_network.h>
+
+#include "inference_job.h"
+#include "interrupt.h"
+#include "run_int8.h"
+#include "run_report.h"
+#include "run_stream.h"
+#include "subcommands.h"
+
+namespace harmonics::inline in_torch_program {
+namespace {
+
+// The next batch of every source in the declared shapes; nothing at the end.
+std::optional<NamedTensors> pull(const HarmonicGraph& graph, const NamedProducers& producers) {
+  NamedTensors batch;
+  for (const auto& [name, producer] : producers) {
+    const std::optional<Tensor> rows = producer->next();
+    if (!rows) return std::nullopt;
+    const ProducerNode& node = graph.producers()[graph.producer_index(name).value()];
+    const Shape& given = rows->shape();
+    Shape shape = sample_view(node, Shape(given.begin() + 1, given.end())).value_or(*node.shape);
+    shape.insert(shape.begin(), given.at(0));
+    batch.emplace(name, rows->reshaped(std::move(shape)));
+  }
+  return batch;
+}
+
+RunReport run_int8(const InferenceJob& job, InterruptWatch& watch) {
+  const RunCommand& command = job.command;
+  if (command.processes || !command.plan.empty() || !command.deploy.empty()) {
+    fail(ErrorCode::kUnimplemented,
+         "'{}' is an int8 network, which runs in one process: leave out --processes, --plan and "
+         "--deploy",
+         command.weights.string());
+  }
+  Int8Run int8(command, job.graph, job.settings);
+  RunTally tally(job, open_outputs(job.graph, command.outputs), watch);
+  std::int64_t number = 0;
+  while (const std::optional<NamedTensors> data = pull(job.graph, job.producers)) {
+    StreamedBatch batch{number++, data->begin()->second.shape().at(0), {}, {}};
+    batch.outputs = int8.compute(*data, batch.taps);
+    for (const auto& [name, consumer] : tally.consumers()) consumer->push(batch.outputs.at(name));
+    tally.add(batch);
+    tally.check_interrupt();
+  }
+  for (const auto& [name, consumer] : tally.consumers()) consumer->finish();
+  RunReport report = tally.report();
+  int8.close();
+  return report;
+}
+
+RunReport run_float(const InferenceJob& job, InterruptWatch& watch) {
+  const RunCommand& command = job.command;
+  if (command.secure.mode == SecureMode::kZk) {
+    fail(ErrorCode::kInvalidArgument,
+         "'{}' holds float weights, which cannot be proven: make an int8 network with 'harmonics "
+         "quantize' and pass it with --weights",
+         command.weights.string());
+  }
+  if (!command.processes) return run_here(job, watch);
+  if (command.secure.mode != SecureMode::kNone) {
+    fail(ErrorCode::kUnimplemented,
+         "'harmonics run' signs in one process only: leave out --processes, or start each part "
+         "with 'harmonics stage --infer --secure'");
+  }
+  return run_in_processes(job, watch);
+}
+
+// A stage that hosts are to take turns at has one process here.
+void say_replicated(const InferenceJob& job) {
+  const std::vector<PlanStage>& stages = job.plan.plan.stages;
+  for (std::size_t part = 0; part < stages.size(); ++part) {
+    const std::size_t hosts = stages[part].hosts.size();
+    if (hosts == 1 || job.command.output == OutputStyle::kQuiet) continue;
+    write_text(TextStream::kError,
+               format("part {} is planned for {} hosts that take turns ({}): here it runs once\n",
+                      part, hosts, listed(stages[part].hosts)));
+  }
+}
+
+int run_watched(const RunCommand& command, InterruptWatch& watch) {
+  const InferenceJob job = prepare_inference(command);
+  say_replicated(job);
+  watch.check("before the first row; no output was written");
+  const RunReport report =
+      is_int8_network(job.command.weights) ? run_int8(job, watch) : run_float(job, watch);
+  print_report(report, command.output);
+  return kExitDone;
+}
+
+}  // namespace
+
+int run(const RunCommand& command) {
+  InterruptWatch watch(command.output != OutputStyle::kQuiet);
+  return run_interruptible(watch, [&] { return run_watched(command, watch); });
+}
+
+}  // namespace harmonics::inline in_torch_program

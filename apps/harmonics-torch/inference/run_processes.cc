@@ -1,0 +1,295 @@
+// A process for each part of a stream, and what to do when one dies.
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <thread>
+#include <variant>
+
+#include <harmonics/base/channel.h>
+#include <harmonics/base/clock.h>
+#include <harmonics/base/entropy.h>
+#include <harmonics/base/error.h>
+#include <harmonics/base/exception_text.h>
+#include <harmonics/cluster/task_environment.h>
+#include <harmonics/console/terminal.h>
+#include <harmonics/graph/partition.h>
+
+#include "part_children.h"
+#include "results_channel.h"
+#include "run_stream.h"
+
+namespace harmonics::inline in_torch_program {
+namespace {
+
+// How often children are looked after while no results come.
+constexpr std::chrono::milliseconds kLookAfter(20);
+// Batches of results that wait here for those of other parts, and for the consumers.
+constexpr std::size_t kWaitingResults = 4;
+constexpr Window kResultsWindow = {std::uint64_t{64} << 20, 16};
+// The parts' own deadlines come first: they know who hangs.
+constexpr std::chrono::seconds kAfterTheParts(15);
+
+/// What one part sends, received on a thread of its own. Destroying it ends the thread.
+class ResultsInbox {
+ public:
+  ResultsInbox(const HarmonicGraph& part, const RemoteBinding& place, TransportOptions options)
+      : stop_(std::make_shared<StopRequest>()) {
+    options.stop = stop_;
+    options.window = kResultsWindow;
+    receiver_ = std::make_unique<ResultsReceiver>(part, make_transport(place, options));
+    thread_ = std::thread([this] { receive(); });
+  }
+  ~ResultsInbox() {
+    stop_->ask("the attempt is over");
+    batches_.close();
+    thread_.join();
+  }
+  ResultsInbox(const ResultsInbox&) = delete;
+  ResultsInbox& operator=(const ResultsInbox&) = delete;
+
+  [[nodiscard]] std::optional<StreamedBatch> next(Nanoseconds timeout) {
+    return batches_.pop(timeout);
+  }
+  /// The part has sent its last, and all was taken.
+  [[nodiscard]] bool is_over() const { return batches_.closed() && batches_.size() == 0; }
+
+ private:
+  // The part's own end says what went wrong, when something does.
+  void receive() {
+    try {
+      while (auto batch = receiver_->receive(deadline_in(Channel<StreamedBatch>::kForever))) {
+        if (!batches_.push(std::move(*batch))) break;
+      }
+      batches_.close();
+    } catch (const std::exception&) {
+    }
+  }
+
+  const StopRequestPtr stop_;
+  std::unique_ptr<ResultsReceiver> receiver_;
+  Channel<StreamedBatch> batches_{kWaitingResults};
+  std::thread thread_;
+};
+
+class StreamProcesses {
+ public:
+  StreamProcesses(const InferenceJob& job, InterruptWatch& watch)
+      : job_(job),
+        watch_(watch),
+        token_(random_hex(kTokenBytes)),
+        children_(
+            [this](std::size_t part) { return format("part {} of {}", part, job_.parts.size()); }),
+        tally_(job, open_outputs(job.graph, job.command.outputs), watch),
+        flows_(job.parts.size()) {}
+
+  RunReport run();
+
+ private:
+  /// What the parts did up to the end, or why they did not get there.
+  [[nodiscard]] std::optional<Failure> attempt();
+  void start();
+  [[nodiscard]] std::vector<std::string> arguments(std::size_t part) const;
+  void hear(std::size_t part, const std::string& line);
+  void take_results();
+  void deliver();
+  [[nodiscard]] bool is_over() const;
+  [[nodiscard]] std::optional<Failure> find_hang() const;
+
+  const InferenceJob& job_;
+  InterruptWatch& watch_;
+  const std::string token_;
+  PartChildren children_;
+  RunTally tally_;
+  std::string run_;
+  std::map<std::string, std::string, std::less<>> places_;  // URL by boundary
+  std::map<std::size_t, std::string> result_places_;        // URL by part that gives some
+  std::map<std::size_t, std::unique_ptr<ResultsInbox>> inboxes_;
+  std::map<std::size_t, StreamedBatch> pieces_;  // of the batch that is due, by part
+  std::map<std::size_t, StageFlow> done_;        // of this attempt
+  std::vector<StageFlow> flows_;
+  std::int64_t delivered_before_ = 0;  // this attempt
+  Deadline batch_due_{};
+};
+
+std::vector<std::string> StreamProcesses::arguments(std::size_t part) const {
+  const RunCommand& command = job_.command;
+  std::vector<std::string> words = {"stage", command.file.string(), "--infer", "--part",
+                                    std::to_string(part)};
+  if (command.plan.empty()) {
+    words.insert(words.end(), {"--parts", std::to_string(job_.parts.size())});
+  } else {
+    words.insert(words.end(), {"--plan", command.plan.string()});
+  }
+  for (const auto& [name, value] : command.axes) {
+    words.insert(words.end(), {"--axis", format("{}={}", name, value)});
+  }
+  for (const Binding& binding : command.bindings) {
+    words.insert(words.end(), {"--bind", format("{}={}", binding.name, binding.spec)});
+  }
+  words.insert(words.end(), {"--batch-size",    std::to_string(job_.settings.batch_size),
+                             "--threads",       std::to_string(job_.settings.threads),
+                             "--backend",       job_.settings.backend,
+                             "--weights",       command.weights.string(),
+                             "--run",           run_,
+                             "--restarts",      "0",
+                             "--first-contact", std::to_string(kFirstContactSeconds),
+                             "--deadline",      std::to_string(command.deadline_s),
+                             "--in-flight",     std::to_string(command.in_flight),
+                             "--delivered",     std::to_string(tally_.delivered()),
+                             "--output",        "json"});
+  for (const auto& [name, url] : places_) {
+    const HarmonicGraph& graph = job_.parts[part];
+    const bool enters = graph.producer_index(name).has_value();
+    const bool leaves =
+        std::ranges::find(graph.consumers(), name, &ConsumerNode::name) != graph.consumers().end();
+    if (enters || leaves) words.insert(words.end(), {"--boundary", url});
+  }
+  const auto results = result_places_.find(part);
+  if (results != result_places_.end()) {
+    words.insert(words.end(), {"--results", results->second});
+  }
+  return words;
+}
+
+void StreamProcesses::start() {
+  FreePlaces places(transport_from_name(job_.command.transport), job_.command.compress);
+  run_ = "run-" + random_hex(kRunNameBytes);
+  places_.clear();
+  result_places_.clear();
+  done_.clear();
+  pieces_.clear();
+  delivered_before_ = tally_.delivered();
+  TransportOptions options;
+  options.run = run_;
+  options.token = token_;
+  for (std::size_t part = 0; part < job_.parts.size(); ++part) {
+    const HarmonicGraph& graph = job_.parts[part];
+    for (const ConsumerNode& node : graph.consumers()) {
+      if (is_boundary_name(node.name)) places_[node.name] = binding_url(places.next(node.name));
+    }
+    const bool is_last = part + 1 == job_.parts.size();
+    if (outputs_of(graph).empty() && graph.taps().empty() && !is_last) continue;
+    const RemoteBinding place = places.next(format("{}.results{}", run_, part));
+    inboxes_.emplace(part, std::make_unique<ResultsInbox>(graph, place, options));
+    result_places_.emplace(part, binding_url(place));
+  }
+  for (std::size_t part = 0; part < job_.parts.size(); ++part) {
+    std::vector<std::string> environment;
+    if (!job_.command.trace.empty()) {
+      const auto file = job_.command.trace / format("passes-{}.jsonl", part);
+      environment.push_back(format("{}={}", kTaskTraceVariable, file.string()));
+    }
+    children_.start(arguments(part), token_, environment);
+  }
+  batch_due_ = deadline_in(std::chrono::seconds(kFirstContactSeconds + job_.command.deadline_s));
+}
+
+void StreamProcesses::hear(std::size_t part, const std::string& line) {
+  const Json json = Json::parse(line, "event of a part");
+  const std::string& kind = json.at("event").as_string();
+  if (kind != "streamed") {
+    fail(ErrorCode::kInvalidArgument, "a part told of an unknown event '{}'", kind);
+  }
+  StageFlow flow = flow_of(json.at("stage"));
+  flow.planned_s = job_.planned_s(part);
+  done_[part] = std::move(flow);
+}
+
+// Waits a moment for what is missing of the batch that is due.
+void StreamProcesses::take_results() {
+  for (const auto& [part, inbox] : inboxes_) {
+    if (pieces_.contains(part)) continue;
+    std::optional<StreamedBatch> piece = inbox->next(kLookAfter);
+    if (!piece) return;
+    if (piece->number != tally_.delivered()) {
+      fail(ErrorCode::kInternal, "part {} gave batch {} where {} was due", part, piece->number,
+           tally_.delivered());
+    }
+    pieces_.emplace(part, std::move(*piece));
+  }
+  if (!inboxes_.empty() && pieces_.size() == inboxes_.size()) deliver();
+}
+
+void StreamProcesses::deliver() {
+  StreamedBatch batch;
+  for (auto& [part, piece] : pieces_) {
+    batch.number = piece.number;
+    batch.rows = piece.rows;
+    batch.taps += piece.taps;
+    batch.outputs.merge(piece.outputs);
+  }
+  pieces_.clear();
+  for (const auto& [name, consumer] : tally_.consumers()) consumer->push(batch.outputs.at(name));
+  tally_.add(batch);
+  batch_due_ = deadline_in(std::chrono::seconds(job_.command.deadline_s) + kAfterTheParts);
+}
+
+bool StreamProcesses::is_over() const {
+  return done_.size() == children_.size() && children_.all_have_ended() && pieces_.empty() &&
+         std::ranges::all_of(inboxes_, [](const auto& one) { return one.second->is_over(); });
+}
+
+std::optional<Failure> StreamProcesses::find_hang() const {
+  if (std::chrono::steady_clock::now() < batch_due_) return std::nullopt;
+  return Failure{format("batch {} has not come out for {} s: a part hangs", tally_.delivered(),
+                        job_.command.deadline_s),
+                 true};
+}
+
+std::optional<Failure> StreamProcesses::attempt() {
+  start();
+  std::optional<Failure> failure;
+  Deadline next_look{};
+  while (!failure && !is_over()) {
+    take_results();
+    tally_.check_interrupt();
+    const Deadline now = std::chrono::steady_clock::now();
+    if (now < next_look) continue;
+    next_look = now + kLookAfter;
+    children_.listen([&](std::size_t part, const std::string& line) { hear(part, line); });
+    failure = children_.find_failure([&](std::size_t part) { return done_.contains(part); }, false);
+    if (!failure) failure = find_hang();
+  }
+  children_.clear();  // kills the others
+  inboxes_.clear();
+  for (const auto& [part, flow] : done_) add_flow(flows_[part], flow);
+  return failure;
+}
+
+RunReport StreamProcesses::run() {
+  const RunCommand& command = job_.command;
+  for (std::int64_t restart = 0;; ++restart) {
+    const std::optional<Failure> failure = attempt();
+    if (!failure) {
+      for (const auto& [name, consumer] : tally_.consumers()) consumer->finish();
+      RunReport report = tally_.report();
+      for (std::size_t part = 0; part < flows_.size(); ++part) {
+        flows_[part].planned_s = job_.planned_s(part);
+      }
+      report.stages = flows_;
+      report.restarts = restart;
+      return report;
+    }
+    tally_.clear();
+    if (!failure->killed || restart >= command.restarts) {
+      fail(ErrorCode::kAborted, "{}{}; {} batches had come out, no output was written",
+           failure->what,
+           failure->killed && restart > 0 ? format(" (after {} restarts)", restart) : "",
+           tally_.delivered());
+    }
+    if (command.output != OutputStyle::kQuiet) {
+      write_text(TextStream::kError,
+                 format("{}: all parts start again from batch {} (restart {} of {})\n",
+                        failure->what, tally_.delivered(), restart + 1, command.restarts));
+    }
+  }
+}
+
+}  // namespace
+
+RunReport run_in_processes(const InferenceJob& job, InterruptWatch& watch) {
+  if (!job.command.trace.empty()) std::filesystem::create_directories(job.command.trace);
+  return StreamProcesses(job, watch).run();
+}
+
+}  // namespace harmonics::inline in_torch_program

@@ -1,0 +1,99 @@
+#include "run_stream.h"
+
+#include <memory>
+#include <utility>
+
+#include <harmonics/base/clock.h>
+#include <harmonics/base/format.h>
+#include <harmonics/schedule/cycle_runtime.h>
+#include <harmonics/schedule/distributed_scheduler.h>
+
+#include "run_progress.h"
+
+namespace harmonics::inline in_torch_program {
+
+struct RunTally::State {
+  State(std::int64_t rows, bool shows) : progress(rows, shows, clock), started(clock.now()) {}
+
+  const SteadyClock clock;
+  RunProgress progress;
+  const Nanoseconds started;
+  RunReport report;
+  TapReport taps;
+};
+
+RunTally::RunTally(const InferenceJob& job, NamedConsumers consumers, InterruptWatch& watch)
+    : job_(job),
+      consumers_(std::move(consumers)),
+      watch_(watch),
+      state_(std::make_unique<State>(job.rows(), job.command.output == OutputStyle::kTable)) {}
+RunTally::~RunTally() = default;
+
+void RunTally::add(const StreamedBatch& batch) {
+  ++delivered_;
+  state_->report.add_rows(batch.outputs, batch.rows);
+  if (job_.measured) state_->taps += batch.taps;
+  state_->progress.on_rows(batch.rows);
+  watch_.step_done();
+}
+
+void RunTally::check_interrupt() const {
+  watch_.check(format("after {} rows; no output was written", state_->report.rows));
+}
+
+void RunTally::clear() { state_->progress.clear(); }
+
+RunReport RunTally::report() {
+  clear();
+  RunReport report = std::move(state_->report);
+  report.graph = job_.graph.name();
+  report.seconds = in_seconds(state_->clock.now() - state_->started);
+  const TapReport& taps = state_->taps;
+  if (job_.measured && report.rows > 0 && taps.loss_sum != 0) {
+    report.loss = taps.loss_sum / static_cast<double>(report.rows);
+  }
+  if (taps.judged > 0) {
+    report.accuracy = static_cast<double>(taps.correct) / static_cast<double>(taps.judged);
+  }
+  for (const Binding& output : job_.command.outputs) {
+    report.files[output.name] = output.spec.substr(kCsvScheme.size());
+  }
+  return report;
+}
+
+namespace {
+
+std::unique_ptr<Learner> inference_learner(const InferenceJob& job) {
+  const RuntimeOptions options = inference_options(job);
+  if (job.parts.size() == 1 && !options.secure.on && job.command.deploy.empty()) {
+    return std::make_unique<CycleRuntime>(job.graph, options);
+  }
+  PipelineOptions pipeline;
+  pipeline.deadline = std::chrono::seconds(job.command.deadline_s);
+  return std::make_unique<DistributedScheduler>(job.parts, job.deploy, options, pipeline);
+}
+
+}  // namespace
+
+RunReport run_here(const InferenceJob& job, InterruptWatch& watch) {
+  const std::unique_ptr<Learner> learner = inference_learner(job);
+  learner->load_weights(job.command.weights);
+  RunTally tally(job, open_outputs(job.graph, job.command.outputs), watch);
+  StreamOptions options;
+  options.in_flight = static_cast<std::size_t>(job.command.in_flight);
+  options.measure = job.measured;
+  options.on_batch = [&](const StreamedBatch& batch) { tally.add(batch); };
+  options.stop = &watch.requested();
+  const StreamReport streamed = learner->stream(job.producers, tally.consumers(), options);
+  tally.check_interrupt();
+  RunReport report = tally.report();
+  for (std::size_t part = 0; part < streamed.parts.size(); ++part) {
+    report.stages.push_back({streamed.parts[part], job.planned_s(part)});
+  }
+  learner->close();
+  report.proof = learner->proof();
+  report.chain = job.command.secure.proof.string();
+  return report;
+}
+
+}  // namespace harmonics::inline in_torch_program

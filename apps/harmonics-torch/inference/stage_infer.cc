@@ -1,0 +1,167 @@
+#include "stage_infer.h"
+
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include <harmonics/base/error.h>
+#include <harmonics/console/terminal.h>
+#include <harmonics/options/command_line.h>
+#include <harmonics/schedule/remote_scheduler.h>
+
+#include "inference_job.h"
+#include "results_channel.h"
+#include "run_report.h"
+#include "run_stream.h"
+#include "stage_meetings.h"
+#include "subcommands.h"
+#include "training_job.h"
+
+namespace harmonics::inline in_torch_program {
+namespace {
+
+RemoteOptions stream_options(const StageCommand& command, const InferenceJob& job,
+                             const InterruptWatch& watch) {
+  RemoteOptions options;
+  options.runtime = inference_options(job);
+  options.pipeline.deadline = std::chrono::seconds(command.deadline_s);
+  options.first_contact = std::chrono::seconds(command.first_contact_s);
+  options.transport = transport_options(command, watch);
+  options.transport.needs_secret = true;
+  return options;
+}
+
+DeploymentDescriptor part_deployment(const StageCommand& command, const InferenceJob& job) {
+  DeploymentDescriptor deploy;
+  deploy.partitions.resize(1);
+  deploy.partitions[0].backend = backend_from_name(job.settings.backend);
+  deploy.partitions[0].target = command.meet;
+  return deploy;
+}
+
+// A part that takes longer than the deadline may hang: that too is worth another attempt.
+bool is_worth_another(const Error& error) {
+  return lost_others(error) || error.code() == ErrorCode::kDeadlineExceeded;
+}
+
+/// One part, its data and where its outputs go; kept over restarts.
+class PartInference {
+ public:
+  PartInference(const StageCommand& command, InterruptWatch& watch)
+      : command_(command),
+        watch_(watch),
+        job_(prepare_part_inference(command)),
+        part_(job_.parts[static_cast<std::size_t>(command.part)]),
+        meetings_(command.hosts.empty()
+                      ? meetings_of(command, part_)
+                      : meetings_of(with_host_places(command, part_, job_.plan.plan), part_)),
+        tally_(job_, open_outputs(part_, command.outputs), watch) {}
+
+  /// What came out until the data ended.
+  RunReport run();
+
+ private:
+  [[nodiscard]] StreamReport attempt();
+  [[nodiscard]] std::int64_t delivered() const { return command_.delivered + tally_.delivered(); }
+  void say_again(const Error& error, std::int64_t restart) const;
+  [[noreturn]] void end_early() const;
+
+  const StageCommand& command_;
+  InterruptWatch& watch_;
+  const InferenceJob job_;
+  const HarmonicGraph& part_;
+  const Meetings meetings_;
+  RunTally tally_;
+  std::string proof_;
+};
+
+StreamReport PartInference::attempt() {
+  const RemoteOptions remote = stream_options(command_, job_, watch_);
+  std::unique_ptr<ResultsSender> results;
+  if (!command_.results.empty()) {
+    results = std::make_unique<ResultsSender>(
+        part_, make_transport(parse_binding(command_.results), remote.transport),
+        remote.pipeline.deadline);
+  }
+  RemoteScheduler scheduler(part_, meetings_.entering, meetings_.leaving,
+                            part_deployment(command_, job_), remote);
+  scheduler.load_weights(job_.command.weights);
+  StreamOptions options;
+  options.in_flight = static_cast<std::size_t>(command_.in_flight);
+  options.measure = job_.measured;
+  options.delivered = delivered();
+  options.stop = &watch_.requested();
+  options.on_batch = [&](const StreamedBatch& batch) {
+    if (results) results->send(batch);
+    tally_.add(batch);
+  };
+  StreamReport report = scheduler.stream(job_.producers, tally_.consumers(), options);
+  if (results && !report.interrupted) results->close();
+  scheduler.close();
+  proof_ = scheduler.proof();
+  return report;
+}
+
+void PartInference::say_again(const Error& error, std::int64_t restart) const {
+  notice(
+      command_.training,
+      format("{}\nanother part went away: part {} goes on from batch {} when it is back (restart "
+             "{} of {})",
+             error.what(), command_.part, delivered(), restart, command_.training.restarts));
+}
+
+// Rows that are missing are no result: nothing is written.
+void PartInference::end_early() const {
+  tally_.check_interrupt();
+  fail(ErrorCode::kFailedPrecondition,
+       "another part was asked to end after {} batches; no output was written", delivered());
+}
+
+RunReport PartInference::run() {
+  for (std::int64_t restart = 0;; ++restart) {
+    watch_.check("no other part was met, nothing was written");
+    try {
+      StreamReport streamed = attempt();
+      if (streamed.interrupted) end_early();
+      RunReport report = tally_.report();
+      for (PartFlow& flow : streamed.parts) {
+        report.stages.push_back(
+            {std::move(flow), job_.planned_s(static_cast<std::size_t>(command_.part))});
+      }
+      report.restarts = restart;
+      report.proof = proof_;
+      report.chain = job_.command.secure.proof.string();
+      return report;
+    } catch (const Error& error) {
+      if (!is_worth_another(error) || restart >= command_.training.restarts || watch_.requested()) {
+        throw;
+      }
+      tally_.clear();
+      say_again(error, restart + 1);
+    }
+  }
+}
+
+}  // namespace
+
+int infer_part(const StageCommand& command, InterruptWatch& watch, StageEvents& events) {
+  try {
+    const RunReport report = PartInference(command, watch).run();
+    events.tell_line(
+        Json().set("event", "streamed").set("stage", flow_json(report.stages.front())).dump());
+    print_report(report, command.training.output);
+    return kExitDone;
+  } catch (const Error& error) {
+    if (watch.requested() && is_worth_another(error)) {
+      throw Error(ErrorCode::kCancelled, error.what());
+    }
+    // Who started this part looks for the one that failed first.
+    if (events.wanted() && is_worth_another(error)) {
+      notice(command.training, format("harmonics: {}", error.what()));
+      return kExitLostOthers;
+    }
+    throw;
+  }
+}
+
+}  // namespace harmonics::inline in_torch_program

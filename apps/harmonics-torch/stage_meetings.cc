@@ -1,0 +1,108 @@
+#include "stage_meetings.h"
+
+#include <algorithm>
+#include <set>
+
+#include <harmonics/base/environment.h>
+#include <harmonics/base/file.h>
+#include <harmonics/base/listed.h>
+#include <harmonics/base/number_text.h>
+#include <harmonics/base/private_file.h>
+#include <harmonics/cluster/task_environment.h>
+#include <harmonics/graph/partition.h>
+#include <harmonics/plan/inputs.h>
+
+namespace harmonics::inline in_torch_program {
+namespace {
+
+constexpr std::size_t kMaxTokenFile = 4096;
+
+std::string token_of(const StageCommand& command) {
+  if (command.token_file.empty()) return environment_text(kTokenVariable);
+  require_private(command.token_file, "a secret");
+  std::string token = read_text_file(command.token_file, kMaxTokenFile);
+  while (!token.empty() && (token.back() == '\n' || token.back() == '\r')) token.pop_back();
+  if (token.empty()) {
+    fail(ErrorCode::kInvalidArgument, "'{}' holds no token", command.token_file.string());
+  }
+  return token;
+}
+
+}  // namespace
+
+Meetings meetings_of(const StageCommand& command, const HarmonicGraph& part) {
+  Meetings meetings;
+  std::vector<std::string> known;
+  for (const ProducerNode& node : part.producers()) {
+    if (is_boundary_name(node.name)) known.push_back(node.name);
+  }
+  const std::size_t entering = known.size();
+  for (const ConsumerNode& node : part.consumers()) {
+    if (is_boundary_name(node.name)) known.push_back(node.name);
+  }
+  for (const std::string& url : command.boundaries) {
+    const RemoteBinding binding = parse_binding(url);
+    const auto found = std::ranges::find(known, binding.name);
+    if (found == known.end()) {
+      fail(ErrorCode::kNotFound, "--boundary {}: part '{}' has no boundary '{}'; it has: {}", url,
+           part.name(), binding.name, listed(known));
+    }
+    const bool enters = static_cast<std::size_t>(found - known.begin()) < entering;
+    (enters ? meetings.entering : meetings.leaving).push_back(binding);
+  }
+  if (!command.meet.empty()) return meetings;
+  for (const std::string& name : known) {
+    const auto has_name = [&](const RemoteBinding& binding) { return binding.name == name; };
+    if (std::ranges::any_of(meetings.entering, has_name) ||
+        std::ranges::any_of(meetings.leaving, has_name)) {
+      continue;
+    }
+    fail(ErrorCode::kInvalidArgument,
+         "boundary '{}' of part '{}' has no meeting place: add --boundary tcp://HOST:PORT/{}, or "
+         "--meet tcp://HOST:PORT for all",
+         name, part.name(), name);
+  }
+  return meetings;
+}
+
+StageCommand with_host_places(StageCommand command, const HarmonicGraph& part, const Plan& plan) {
+  const std::string file = command.hosts.string();
+  const HostAddresses addresses =
+      parse_host_addresses(read_text_file(command.hosts, kMaxPlannerFileBytes), file);
+  std::set<std::string> placed;
+  for (const std::string& url : command.boundaries) placed.insert(parse_binding(url).name);
+  const auto place = [&](const std::string& boundary) {
+    if (!is_boundary_name(boundary) || !placed.insert(boundary).second) return;
+    const auto taker = number_from<std::size_t>(boundary.substr(boundary.rfind('@') + 1));
+    const std::string& host = plan.stages.at(taker.value()).hosts.front();
+    const auto found = addresses.find(host);
+    if (found == addresses.end()) {
+      fail(ErrorCode::kNotFound,
+           "'{}' has no address for host '{}' of the plan: add a line '{}: ADDRESS:PORT'", file,
+           host, host);
+    }
+    RemoteBinding binding = parse_binding(format("tcp://{}/place", found->second));
+    binding.name = boundary;
+    command.boundaries.push_back(binding_url(binding));
+  };
+  for (const ProducerNode& node : part.producers()) place(node.name);
+  for (const ConsumerNode& node : part.consumers()) place(node.name);
+  return command;
+}
+
+TransportOptions transport_options(const StageCommand& command, const InterruptWatch& watch) {
+  TransportOptions options;
+  options.run = command.run;
+  options.stop = watch.stop();
+  options.token = token_of(command);
+  options.tls.certificate_file = command.tls_certificate.string();
+  options.tls.key_file = command.tls_key.string();
+  options.tls.authority_file = command.tls_authority.string();
+  return options;
+}
+
+bool lost_others(const Error& error) {
+  return error.code() == ErrorCode::kAborted || error.code() == ErrorCode::kUnavailable;
+}
+
+}  // namespace harmonics::inline in_torch_program

@@ -1,0 +1,37 @@
+// Where and how a part meets the others: what `harmonics stage` says of it, in training and not.
+#pragma once
+
+#include <vector>
+
+#include <harmonics/base/error.h>
+#include <harmonics/graph/graph.h>
+#include <harmonics/options/commands.h>
+#include <harmonics/plan/plan_file.h>
+#include <harmonics/transport/transport.h>
+
+#include "interrupt.h"
+
+namespace harmonics::inline in_torch_program {
+
+/// The part's boundaries with their meeting places.
+struct Meetings {
+  std::vector<RemoteBinding> entering;
+  std::vector<RemoteBinding> leaving;
+};
+
+/// A boundary without a place, or a place for a boundary that the part does not have, is an Error.
+[[nodiscard]] Meetings meetings_of(const StageCommand& command, const HarmonicGraph& part);
+
+/// The command with a place for every boundary of the part that has none: at the address of the
+/// host that runs the part which takes it. A host without an address is an Error.
+[[nodiscard]] StageCommand with_host_places(StageCommand command, const HarmonicGraph& part,
+                                            const Plan& plan);
+
+/// The run's name, its secret and TLS. A file of a secret that others can read is an Error.
+[[nodiscard]] TransportOptions transport_options(const StageCommand& command,
+                                                 const InterruptWatch& watch);
+
+/// Whether another part went away, so that beginning again may help.
+[[nodiscard]] bool lost_others(const Error& error);
+
+}  // namespace harmonics::inline in_torch_program

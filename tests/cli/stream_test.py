@@ -1,0 +1,314 @@
+"""`harmonics run` over several parts, in one process and in several, and `harmonics stage --infer`: the rows of
+one process, each once and in order, also when parts die or hang."""
+
+import json
+import os
+import pathlib
+import random
+import signal
+import unittest
+import unittest.mock
+
+import program
+from processes_test import children_of, is_alive
+
+SEED = int(os.environ.get('HARMONICS_STREAM_SEED', '90210'))
+ROUNDS = int(os.environ.get('HARMONICS_STREAM_ROUNDS', '300' if os.environ.get('HARMONICS_SOAK') else '2'))
+ROWS = 203  # twenty-five batches of eight and one of three
+MEASURED = ('seconds', 'samples_per_second', 'stages', 'restarts')
+
+PLAN = '- desk: [1, 2]\n- shelf: [3, 5]\n'
+
+
+def comparable(report):
+    return {key: value for key, value in report.items() if key not in MEASURED}
+
+
+class StreamCase(program.CliTest):
+    made = None  # the weights, what one process says of the rows, and its file; the same for all tests
+
+    def setUp(self):
+        super().setUp()
+        self.write('points.csv', program.points(ROWS))
+        self.out = self.folder / 'rows.csv'
+        if StreamCase.made is None:
+            self.train('--epochs', '1', '--checkpoint', 'weights.safetensors')
+            report = self.run_report()
+            StreamCase.made = ((self.folder / 'weights.safetensors').read_bytes(), report, self.out.read_text())
+            self.out.unlink()
+        weights, self.expected, self.rows = StreamCase.made
+        (self.folder / 'weights.safetensors').write_bytes(weights)
+        self.assertEqual(self.rows.count('\n'), ROWS)
+
+    def words(self, *more):
+        return ('run', self.net, '--weights', 'weights.safetensors', '--out', 'prediction=csv:rows.csv',
+                '--output', 'json', *more)
+
+    def run_report(self, *more):
+        return json.loads(self.done(*self.words(*more)))
+
+    def expect_rows(self, report):
+        """What one process says and writes."""
+        self.assertEqual(comparable(report), comparable(self.expected))
+        self.assertEqual(self.out.read_text(), self.rows)
+        self.out.unlink()
+
+    def transports(self):
+        parts = json.loads(self.done('doctor', '--output', 'json'))['parts']
+        built = {part['name'] for part in parts if part['built']}
+        return ['shm', 'tcp'] + [name for name in ('grpc', 'flight') if name in built]
+
+
+class StreamTest(StreamCase):
+    def check_stages(self, report, count):
+        stages = report['stages']
+        self.assertEqual(len(stages), count)
+        for stage in stages:
+            self.assertEqual(stage['batches'], 26, stage)
+            self.assertGreater(stage['busy_s'], 0)
+            self.assertGreater(stage['period_s'], 0)
+        self.assertEqual([stage['bytes_sent'] > 0 for stage in stages], [True] * (count - 1) + [False])
+
+    def test_threads_and_processes_give_the_rows_of_one(self):
+        report = self.run_report('--parts', '3', '--in-flight', '7')
+        self.check_stages(report, 3)
+        self.expect_rows(report)
+        report = self.run_report('--deploy', 'cpu,cpu')
+        self.check_stages(report, 2)
+        self.expect_rows(report)
+        for name in self.transports():
+            with self.subTest(name):
+                more = ('--compress', '--in-flight', '1') if name == 'tcp' else ()
+                report = self.run_report('--parts', '2', '--processes', '--transport', name, *more)
+                self.check_stages(report, 2)
+                self.assertEqual(report['restarts'], 0)
+                self.expect_rows(report)
+
+    def test_a_plan_runs_and_is_compared_with_what_was_measured(self):
+        self.write('plan.yml', PLAN)
+        stages = [{'hosts': ['desk'], 'layers': [1, 2], 'period_s': 0.25},
+                  {'hosts': ['shelf', 'cellar'], 'layers': [3, 5], 'period_s': 0.5}]
+        self.write('plan.json', json.dumps({'model': 'quadrant', 'batch_size': 8, 'stages': stages}))
+        report = self.run_report('--plan', 'plan.yml')
+        self.assertEqual([stage['planned_period_s'] for stage in report['stages']], [None, None])
+        self.expect_rows(report)
+        report = self.run_report('--plan', 'plan.json', '--processes', '--trace', 'trace')
+        self.assertEqual([stage['planned_period_s'] for stage in report['stages']], [0.25, 0.5])
+        self.check_stages(report, 2)
+        self.expect_rows(report)
+        traced = json.loads(self.done('trace', 'trace', '--output', 'json'))
+        self.assertEqual([(stage['stage'], stage['forward'], stage['backward']) for stage in traced['stages']],
+                         [('passes-0', 26, 0), ('passes-1', 26, 0)])
+        result = self.call('run', self.net, '--weights', 'weights.safetensors', '--plan', 'plan.json')
+        self.assertIn('part 1 is planned for 2 hosts that take turns (shelf, cellar)', result.stderr)
+        table = result.stdout
+        self.assertRegex(table, r'(?m)^part +planned ms +period ms +busy ms +busy +for input +for room +sent MB')
+        self.assertRegex(table, r'(?m)^quadrant_0 +250\.00 +\d')
+        self.assertRegex(table, r'(?m)^ran quadrant: 203 rows')
+
+    def finish(self, stage):
+        output, error = stage.communicate(timeout=program.TIMEOUT_S)
+        self.assertEqual(stage.returncode, 0, error)
+        return json.loads(output)
+
+    def test_a_plan_and_a_file_of_addresses_are_enough(self):
+        self.write('plan.yml', PLAN)
+        self.write('hosts.yml', f'shelf: 127.0.0.1:{program.reserved_port()}\n')
+        started = [self.start('stage', self.net, '--infer', '--weights', 'weights.safetensors', '--plan', 'plan.yml',
+                              '--hosts', 'hosts.yml', '--output', 'json', *own)
+                   for own in (('--part', '0'), ('--part', '1', '--out', 'prediction=csv:rows.csv'))]
+        first = self.finish(started[0])
+        self.assertEqual((first['rows'], first['outputs']), (ROWS, {}))
+        self.expect_rows({**self.finish(started[1]), 'graph': 'quadrant'})
+
+    def test_a_stage_goes_on_from_the_batch_that_is_due(self):
+        alone = ('stage', self.net, '--infer', '--weights', 'weights.safetensors', '--part', '0', '--output', 'json')
+        report = json.loads(self.done(*alone, '--delivered', '25', '--out', 'prediction=csv:rows.csv'))
+        self.assertEqual(report['rows'], 3)
+        self.assertEqual(self.out.read_text().splitlines(), self.rows.splitlines()[-3:])
+        self.assert_fails(self.call(*alone, '--results', 'nowhere'), 'nowhere')
+
+    def test_a_stage_waits_for_one_that_comes_back(self):
+        slow = ('--restarts', '50')
+        writer = ('--part', '1', '--out', 'prediction=csv:rows.csv')
+        with unittest.mock.patch.dict(os.environ, HARMONICS_SLOWDOWN='40',
+                                      HARMONICS_PASS_TRACE=str(self.folder / 'passes')):
+            port = program.reserved_port()
+            start = lambda *own: self.start('stage', self.net, '--infer', '--weights', 'weights.safetensors',
+                                            '--meet', f'tcp://127.0.0.1:{port}', '--parts', '2', '--output',
+                                            'json', *slow, *own)
+            kept = start(*writer)
+            lost = start('--part', '0')
+            wait_for_lines(self.folder / 'passes', 8, kept)
+            lost.kill()
+            lost.communicate(timeout=program.TIMEOUT_S)
+            back = start('--part', '0')
+        self.finish(back)
+        report = self.finish(kept)
+        self.assertEqual(report['restarts'] >= 1, True)
+        self.expect_rows({**report, 'graph': 'quadrant'})
+
+
+def wait_for_lines(path, count, process):
+    """Until that many passes were traced: of all parts that share the file."""
+    deadline = program.TIMEOUT_S * 100
+    for _ in range(deadline):
+        try:
+            if path.read_text().count('\n') >= count:
+                return
+        except FileNotFoundError:
+            pass
+        try:
+            process.wait(timeout=0.01)
+        except Exception:
+            continue
+        raise AssertionError('it ended before')
+    raise AssertionError('nothing came')
+
+
+class SurvivalTest(StreamCase):
+    """Parts are killed and stopped at any moment while rows stream."""
+
+    def strike(self, chance, number, words):
+        trace = self.folder / 'trace'
+        for old in trace.glob('*'):
+            old.unlink()
+        transport = chance.choice(self.all_transports)
+        with unittest.mock.patch.dict(os.environ, HARMONICS_SLOWDOWN='20'):
+            process = self.start(*self.words('--processes', '--parts', chance.choice(['2', '3']), '--transport',
+                                             transport, '--trace', trace, '--in-flight',
+                                             chance.choice(['0', '2', '9']), *words))
+        wait_for_lines(trace / 'passes-0.jsonl', chance.randint(1, 20), process)
+        children = children_of(process)
+        os.kill(chance.choice(children), number)
+        output, error = process.communicate(timeout=program.TIMEOUT_S)
+        self.assertFalse(any(map(is_alive, children)))
+        return process.returncode, output, error
+
+    def test_kills_while_rows_stream(self):
+        self.all_transports = self.transports()
+        for number in range(ROUNDS):
+            chance = random.Random(f'{SEED}/{number}')
+            hangs = number % 8 == 1
+            with self.subTest(seed=SEED, round=number, hangs=hangs):
+                if hangs:
+                    code, output, error = self.strike(chance, signal.SIGSTOP, ('--deadline', '2'))
+                else:
+                    code, output, error = self.strike(chance, signal.SIGKILL, ())
+                self.assertEqual(code, 0, error)
+                report = json.loads(output)
+                self.assertEqual(report['restarts'], 1, error)
+                self.assertRegex(error, 'all parts start again from batch [0-9]+ .restart 1 of 3')
+                self.expect_rows(report)
+
+    def test_without_restarts_the_run_ends_and_says_why(self):
+        self.all_transports = ['shm']
+        code, output, error = self.strike(random.Random(SEED), signal.SIGKILL, ('--restarts', '0'))
+        self.assertEqual((code, output), (1, ''), error)
+        self.assertRegex(error, r'(?m)^harmonics: part \d of \d was killed by signal 9 \(Killed\)')
+        self.assertIn('no output was written', error)
+        self.assertFalse(self.out.exists())
+
+    def test_a_signal_ends_all_parts_and_writes_nothing(self):
+        for words in [('--parts', '2'), ('--parts', '2', '--processes')]:
+            with unittest.mock.patch.dict(os.environ, HARMONICS_SLOWDOWN='100',
+                                          HARMONICS_PASS_TRACE=str(self.folder / 'passes')):
+                process = self.start(*self.words(*words))
+            wait_for_lines(self.folder / 'passes', 3, process)
+            children = children_of(process)
+            process.send_signal(signal.SIGINT)
+            _, error = process.communicate(timeout=program.TIMEOUT_S)
+            self.assertEqual(process.returncode, 130, error)
+            self.assertIn('no output was written', error)
+            self.assertFalse(self.out.exists())
+            self.assertFalse(any(map(is_alive, children)))
+            (self.folder / 'passes').unlink()
+
+
+    def test_a_stage_that_is_asked_to_end_ends_the_others(self):
+        port = program.reserved_port()
+        trace = self.folder / 'passes'
+        with unittest.mock.patch.dict(os.environ, HARMONICS_SLOWDOWN='100', HARMONICS_PASS_TRACE=str(trace)):
+            first, last = (self.start('stage', self.net, '--infer', '--weights', 'weights.safetensors', '--parts', '2',
+                                      '--meet', f'tcp://127.0.0.1:{port}', '--part', part) for part in '01')
+        wait_for_lines(trace, 4, first)
+        first.send_signal(signal.SIGTERM)
+        errors = [stage.communicate(timeout=program.TIMEOUT_S)[1] for stage in (first, last)]
+        self.assertEqual([first.returncode, last.returncode], [143, 1], errors)
+        self.assertIn('another part was asked to end', errors[1])
+
+
+class RefusalTest(StreamCase):
+    def refuses(self, words, *texts, code=1):
+        result = self.call(*self.words(*words))
+        self.assert_fails(result, *texts, code=code)
+        self.assertFalse(self.out.exists())
+
+    def test_plans_that_do_not_fit(self):
+        stages = [{'hosts': ['desk'], 'layers': [1, 5], 'period_s': 0.25}]
+        self.write('short.yml', '- desk: [1, 2]\n- shelf: [3, 4]\n')
+        self.write('long.yml', '- desk: [1, 2]\n- shelf: [3, 9]\n')
+        self.write('gap.yml', '- desk: [1, 2]\n- shelf: [4, 5]\n')
+        self.write('other.json', json.dumps({'model': 'lenet', 'batch_size': 8, 'stages': stages}))
+        self.write('batch.json', json.dumps({'model': 'quadrant', 'batch_size': 4, 'stages': stages}))
+        self.write('none.json', '{"model": "quadrant"}')
+        self.refuses(('--plan', 'short.yml', '--processes'), "'short.yml': the plan places 4 layers", 'has 5')
+        self.refuses(('--plan', 'long.yml'), "'long.yml': the plan's stage [3, 9] does not fit", 'there are 5')
+        self.refuses(('--plan', 'gap.yml'), 'gap.yml:2', 'does not follow on')
+        self.refuses(('--plan', 'other.json'), "a plan for model 'lenet'", "holds 'quadrant'")
+        self.refuses(('--plan', 'batch.json', '--batch-size', '8'), 'a plan for batches of 4', '--batch-size says 8')
+        self.refuses(('--plan', 'none.json'), 'none.json is no report of a plan', 'batch_size')
+        self.refuses(('--plan', 'nowhere.yml'), 'nowhere.yml')
+        # Without the flag the plan says how large batches are.
+        self.assertEqual(self.run_report('--plan', 'batch.json')['stages'][0]['batches'], 51)
+        self.out.unlink()
+
+    def test_flags_that_contradict_each_other(self):
+        self.write('plan.yml', PLAN)
+        for words, text in [(('--plan', 'plan.yml', '--parts', '2'), 'leave out --parts'),
+                            (('--deploy', 'cpu,cpu', '--processes'), 'leave out'),
+                            (('--transport', 'tcp'), 'add --processes'),
+                            (('--trace', 'x'), 'add --processes'),
+                            (('--restarts', '2'), 'add --processes'),
+                            (('--processes', '--transport', 'bus'), 'a bus connects parts of one process'),
+                            (('--in-flight', '5000'), '4096')]:
+            result = self.call(*self.words(*words))
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn(text, result.stderr)
+        stage = ('stage', self.net, '--part', '0', '--parts', '2', '--meet', 'tcp://127.0.0.1:1')
+        for words, text in [(('--infer', '--epochs', '2'), 'is for training'),
+                            (('--infer', '--checkpoint', 'x'), 'is for training'),
+                            (('--out', 'prediction=csv:x'), 'needs --infer')]:
+            result = self.call(*stage, *words)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn(text, result.stderr)
+        self.refuses(('--processes', '--secure'), 'signs in one process only')
+
+    def test_data_and_places_that_do_not_fit(self):
+        self.write('few.csv', program.points(ROWS - 1))
+        self.refuses(('--bind', 'label=csv:few.csv?columns=4', '--parts', '2', '--processes'),
+                     "the data of 'label' has 202 rows, that of 'point' has 203")
+        self.refuses(('--bind', 'point=csv:few.csv?columns=0-2'), "producer 'point' is declared as")
+        infer = ('stage', self.net, '--infer', '--weights', 'weights.safetensors', '--parts', '2', '--part', '0')
+        self.assert_fails(self.call(*infer), 'has no meeting place')
+        self.write('plan.yml', PLAN)
+        self.write('hosts.yml', 'desk: 127.0.0.1:9000\n')
+        self.assert_fails(self.call(*infer[:5], '--plan', 'plan.yml', '--hosts', 'hosts.yml', '--part', '0'),
+                          "'hosts.yml' has no address for host 'shelf' of the plan")
+        self.assert_fails(self.call(*infer, '--meet', 'tcp://192.0.2.1:9000?listen=1'),
+                          'is within reach of other machines', '--token-file')
+        self.assert_fails(self.call(*infer[:-1], '7', '--meet', 'tcp://127.0.0.1:1'), 'with 2 parts they are 0 to 1')
+
+    def test_parts_that_work_on_unequal_data_say_so(self):
+        self.write('few.csv', program.points(ROWS - 3 - 16))  # whole batches
+        port = program.reserved_port()
+        started = [self.start('stage', self.net, '--infer', '--weights', 'weights.safetensors', '--meet',
+                              f'tcp://127.0.0.1:{port}', '--parts', '2', '--part', part, '--restarts', '0', *own)
+                   for part, own in (('0', ()), ('1', ('--bind', 'label=csv:few.csv?columns=4')))]
+        errors = [stage.communicate(timeout=program.TIMEOUT_S)[1] for stage in started]
+        self.assertEqual([stage.returncode for stage in started], [1, 1], errors)
+        self.assertIn('must be equally long', errors[1])
+
+
+if __name__ == '__main__':
+    unittest.main()
