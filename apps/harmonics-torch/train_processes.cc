@@ -336,6 +336,7 @@ int train_in_processes(const TrainingJob& job, InterruptWatch& watch) {
   if (command.output == OutputStyle::kTable) progress.emplace(job.settings.epochs, 0, clock);
   bool resume = command.resume;
   for (std::int64_t restart = 0;; ++restart) {
+    if (progress) progress->pause();
     auto outcome = run.attempt(resume, progress ? &*progress : nullptr, watch);
     if (progress) progress->clear();
     if (auto* report = std::get_if<TrainReport>(&outcome)) {

@@ -51,13 +51,23 @@ double TrainProgress::seconds_since(Nanoseconds start) const {
   return std::max(1e-9, in_seconds(clock_.now() - start));
 }
 
+void TrainProgress::pause() { paused_ = clock_.now(); }
+
 void TrainProgress::on_step(const StepReport& step) {
-  if (samples_ == 0) first_batch_ = step.batch - 1;
   const auto samples = static_cast<double>(step.samples);
-  samples_ += step.samples;
   epoch_samples_ += step.samples;
   loss_sum_ += step.loss.value_or(0) * samples;
   accuracy_sum_ += step.accuracy.value_or(0) * samples;
+  if (paused_) {
+    const Nanoseconds passed = clock_.now() - *paused_;
+    started_ += passed;
+    epoch_started_ += passed;
+    paused_.reset();
+    return;
+  }
+  if (samples_ == 0) first_batch_ = step.batch - 1;
+  samples_ += step.samples;
+  epoch_timed_ += step.samples;
   if (!live_ || (shown_ && clock_.now() - drawn_ < kRedrawInterval)) return;
   drawn_ = clock_.now();
   shown_ = true;
@@ -90,12 +100,16 @@ void TrainProgress::on_epoch(const EpochReport& epoch) {
   line += measured("", epoch.train_loss, epoch.train_accuracy);
   if (epoch.evaluation)
     line += measured("test ", epoch.evaluation->loss, epoch.evaluation->accuracy);
-  line += format("  {} samples/s\n",
-                 as_rate(static_cast<double>(epoch_samples_) / seconds_since(epoch_started_)));
+  if (epoch_timed_ > 0) {
+    line += format("  {} samples/s",
+                   as_rate(static_cast<double>(epoch_timed_) / seconds_since(epoch_started_)));
+  }
+  line += "\n";
   clear();
   write_text(TextStream::kError, line);
   epoch_started_ = clock_.now();
   epoch_samples_ = 0;
+  epoch_timed_ = 0;
   loss_sum_ = 0;
   accuracy_sum_ = 0;
 }

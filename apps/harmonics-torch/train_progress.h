@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include <harmonics/base/clock.h>
@@ -19,6 +20,9 @@ class TrainProgress {
   TrainProgress(const TrainProgress&) = delete;
   TrainProgress& operator=(const TrainProgress&) = delete;
 
+  /// Those who train are being started: what passes until their first step counts for no rate, and
+  /// neither do the samples of that step.
+  void pause();
   void on_step(const StepReport& step);
   void on_epoch(const EpochReport& epoch);
   /// Wipes the bar, so that other text can follow; the destructor does it too.
@@ -33,14 +37,16 @@ class TrainProgress {
   const Clock& clock_;
   const bool live_;
   const bool colour_;
-  const Nanoseconds started_;
+  Nanoseconds started_;
   Nanoseconds drawn_{};
   Nanoseconds epoch_started_;
-  bool shown_ = false;            // a bar stands on the screen
-  std::int64_t samples_ = 0;      // trained on by this process
-  std::int64_t first_batch_ = 0;  // of this process, when it began within an epoch
+  std::optional<Nanoseconds> paused_{};  // since then, until the next step
+  bool shown_ = false;                   // a bar stands on the screen
+  std::int64_t samples_ = 0;             // trained on since it started, pauses aside
+  std::int64_t first_batch_ = 0;         // of this process, when it began within an epoch
   // Sums over the epoch under way.
   std::int64_t epoch_samples_ = 0;
+  std::int64_t epoch_timed_ = 0;  // of these samples: those whose time is known
   double loss_sum_ = 0;
   double accuracy_sum_ = 0;
 };

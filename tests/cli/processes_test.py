@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import unittest
@@ -90,6 +91,16 @@ class ProcessesTest(program.CliTest):
                 self.assertEqual(again[key], expected[key], key)
         out = json.loads(self.done('run', self.net, '--weights', saved, '--output', 'json'))
         self.assertEqual(out['rows'], 64)
+
+    def test_the_start_of_the_parts_counts_for_no_rate(self):
+        """Of the first epoch all steps but one are in the time of the whole run, so its rate cannot be far below."""
+        result = self.call('train', self.net, '--processes', '--parts', '2', '--epochs', '5')
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+        def rate(pattern, text):
+            number, unit = re.search(pattern + r'([\d.]+) ?([kM]?) ?samples/s', text).groups()
+            return float(number) * {'': 1, 'k': 1e3, 'M': 1e6}[unit]
+        self.assertGreater(rate('epoch 1/5 .*  ', result.stderr), 0.05 * rate(r'trained .*\(', result.stdout), result.stderr)
 
     def test_a_checkpoint_that_lost_a_file_says_so(self):
         saved = self.folder / 'run'
