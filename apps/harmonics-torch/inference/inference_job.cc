@@ -7,7 +7,6 @@
 #include <harmonics/base/listed.h>
 #include <harmonics/data/batch_producer.h>
 #include <harmonics/data/csv_consumer.h>
-#include <harmonics/data/prefetch_producer.h>
 #include <harmonics/graph/harp.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/options/graph_argument.h>

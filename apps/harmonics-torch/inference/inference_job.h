@@ -47,7 +47,7 @@ struct InferenceJob {
 
 [[nodiscard]] RuntimeOptions inference_options(const InferenceJob& job);
 
-/// Opens the files of --out. A consumer that none of `graphs` has is an Error that lists them.
+/// Opens the files of --out. A consumer that the graph does not have is an Error that lists them.
 [[nodiscard]] NamedConsumers open_outputs(const HarmonicGraph& graph,
                                           const std::vector<Binding>& outputs);
 

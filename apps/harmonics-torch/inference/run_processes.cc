@@ -1,15 +1,15 @@
 // A process for each part of a stream, and what to do when one dies.
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <map>
+#include <memory>
+#include <optional>
 #include <thread>
-#include <variant>
 
 #include <harmonics/base/channel.h>
-#include <harmonics/base/clock.h>
 #include <harmonics/base/entropy.h>
 #include <harmonics/base/error.h>
-#include <harmonics/base/exception_text.h>
 #include <harmonics/cluster/task_environment.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/graph/partition.h>
@@ -85,7 +85,7 @@ class StreamProcesses {
   RunReport run();
 
  private:
-  /// What the parts did up to the end, or why they did not get there.
+  /// Nothing when the data ended, or why the parts did not get there.
   [[nodiscard]] std::optional<Failure> attempt();
   void start();
   [[nodiscard]] std::vector<std::string> arguments(std::size_t part) const;
@@ -107,7 +107,6 @@ class StreamProcesses {
   std::map<std::size_t, StreamedBatch> pieces_;  // of the batch that is due, by part
   std::map<std::size_t, StageFlow> done_;        // of this attempt
   std::vector<StageFlow> flows_;
-  std::int64_t delivered_before_ = 0;  // this attempt
   Deadline batch_due_{};
 };
 
@@ -158,7 +157,6 @@ void StreamProcesses::start() {
   result_places_.clear();
   done_.clear();
   pieces_.clear();
-  delivered_before_ = tally_.delivered();
   TransportOptions options;
   options.run = run_;
   options.token = token_;
