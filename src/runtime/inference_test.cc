@@ -1,5 +1,6 @@
 // Inference keeps what it works out of weights, and uses memory again: neither may show.
 #include <ATen/ops/full.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/version.h>
 
@@ -8,8 +9,9 @@
 #include <thread>
 
 #include <harmonics/base/random.h>
-#include <harmonics/graph/graph.h>
+#include <harmonics/graph/partition.h>
 #include <harmonics/runtime/stage.h>
+#include <harmonics/runtime/torch_layer.h>
 
 #include "layer_cases_testing.h"
 #include "pass_memory.h"
@@ -32,6 +34,16 @@ Tensor random_rows(Shape shape, std::int64_t below, std::uint64_t seed, bool pos
     value = positive ? std::abs(number) + 0.5f : number;
   }
   return rows;
+}
+
+Tensor row_of(const Tensor& rows, std::int64_t index) {
+  Shape shape = rows.shape();
+  shape[0] = 1;
+  Tensor value = Tensor::empty(shape, rows.dtype());
+  const std::size_t bytes = value.bytes().size();
+  std::ranges::copy(rows.bytes().subspan(static_cast<std::size_t>(index) * bytes, bytes),
+                    value.mutable_bytes().begin());
+  return value;
 }
 
 /// One layer, and a batch for it.
@@ -60,15 +72,7 @@ struct OneLayer {
 
   [[nodiscard]] NamedTensors row(std::int64_t index) const {
     NamedTensors one;
-    for (const auto& [name, rows] : batch) {
-      Shape shape = rows.shape();
-      shape[0] = 1;
-      Tensor value = Tensor::empty(shape, rows.dtype());
-      const std::size_t bytes = value.bytes().size();
-      std::ranges::copy(rows.bytes().subspan(static_cast<std::size_t>(index) * bytes, bytes),
-                        value.mutable_bytes().begin());
-      one[name] = value;
-    }
+    for (const auto& [name, rows] : batch) one[name] = row_of(rows, index);
     return one;
   }
 };
@@ -108,6 +112,80 @@ TEST(Inference, OfABatchIsThatOfItsRows) {
           << item.label << ", row " << i;
     }
   }
+}
+
+/// Windows, sums and norms over pictures whose tensors are larger than what is cached of a batch.
+HarmonicGraph wide_block() {
+  const auto convolution = [](std::int64_t out, std::int64_t kernel, std::int64_t stride) {
+    return Attributes{
+        {"out", out}, {"kernel", kernel}, {"stride", stride}, {"padding", kernel / 2}};
+  };
+  GraphBuilder builder("block");
+  builder.producer("x", Shape{3, 200, 200});
+  builder.layer("stem", "conv2d", convolution(32, 7, 1), {"x"});
+  builder.layer("norm", "batch_norm", {}, {"stem"}, "relu");
+  builder.layer("pool", "max_pool", {{"kernel", std::int64_t{2}}}, {"norm"});
+  builder.layer("a", "conv2d", convolution(32, 3, 1), {"pool"}, "relu");
+  builder.layer("odd", "conv2d", convolution(5, 1, 1), {"a"});
+  builder.layer("b", "conv2d", convolution(32, 1, 1), {"odd"});
+  builder.layer("sum", "add", {}, {"pool", "b"}, "relu");
+  builder.layer("mean", "adaptive_avg_pool", {{"size", std::int64_t{3}}}, {"sum"});
+  return builder.consumer("early", "pool").consumer("out", "mean").build();
+}
+
+TEST(Inference, OfPicturesIsTheSameInAnyBatchAndHoweverItIsCut) {
+  const HarmonicGraph graph = wide_block();
+  const NamedTensors batch = {{"x", random_rows({3, 200, 200}, 0, 4, false)}};
+  Stage stage(graph, {});
+  const NamedTensors whole = stage->infer(batch);
+  for (std::int64_t i = 0; i < kRows; ++i) {
+    const NamedTensors row = stage->infer({{"x", row_of(batch.at("x"), i)}});
+    for (const char* name : {"early", "out"}) {
+      EXPECT_TRUE(equal_bytes(row.at(name).bytes(), row_of(whole.at(name), i).bytes()))
+          << name << i;
+    }
+  }
+  for (const std::size_t parts : {2, 3, 5}) {
+    NamedTensors known = batch;
+    for (const HarmonicGraph& part : partition_graph(graph, parts)) {
+      Stage cut(part, {});
+      cut->set_parameters(stage->parameters());
+      known.merge(cut->infer(known));
+    }
+    for (const char* name : {"early", "out"}) {
+      EXPECT_TRUE(equal_bytes(known.at(name).bytes(), whole.at(name).bytes())) << name << parts;
+    }
+  }
+}
+
+TEST(Inference, LeavesWhatEnteredAsItWas) {
+  GraphBuilder builder("first");
+  builder.producer("x", Shape{24}).layer("view", "reshape", {{"shape", Shape{4, 2, 3}}}, {"x"});
+  builder.layer("norm", "batch_norm", {}, {"view"}, "relu");
+  builder.layer("again", "batch_norm", {}, {"x"}, "relu");
+  const HarmonicGraph graph = builder.consumer("a", "norm").consumer("b", "again").build();
+  const Tensor x = random_rows({24}, 0, 3, false);
+  const std::vector<float> before(x.values<float>().begin(), x.values<float>().end());
+  Stage stage(graph, {});
+  NamedTensors weights = stage->parameters();
+  for (auto& [name, value] : weights) std::ranges::fill(value.mutable_values<float>(), 3.0f);
+  stage->set_parameters(weights);
+  static_cast<void>(stage->infer({{"x", x}}));
+  EXPECT_THAT(x.values<float>(), testing::ElementsAreArray(before));
+}
+
+TEST(Inference, AnActivationOfOnesOwnIsTaken) {
+  GraphBuilder builder("own");
+  builder.producer("x", Shape{2})
+      .layer("same", "add", {}, {"x", "x"}, "silu")
+      .consumer("y", "same");
+  const HarmonicGraph graph = builder.build();
+  const TorchActivation before = torch_activation("silu");
+  register_torch_activation("silu",
+                            [](const at::Tensor& x, std::span<const at::Tensor>) { return x + 1; });
+  const NamedTensors answer = Stage(graph, {})->infer({{"x", Tensor::of<float>({1, 2}, {1, 2})}});
+  register_torch_activation("silu", before);
+  EXPECT_THAT(answer.at("y").values<float>(), testing::ElementsAre(3, 5));
 }
 
 TEST(Inference, AfterLearningIsThatOfTheWeightsLearnt) {

@@ -7,6 +7,7 @@
 #include <torch/version.h>
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <list>
@@ -20,6 +21,7 @@ namespace {
 
 /// Blocks begin on a page, so that the address of most others says that they are none.
 constexpr std::size_t kPageBytes = 4096;
+constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 
 thread_local int passes_here = 0;
 
@@ -27,6 +29,26 @@ thread_local int passes_here = 0;
 std::size_t block_bytes(std::size_t wanted) {
   const std::size_t step = std::bit_floor(wanted) / 8;
   return (wanted + step - 1) / step * step;
+}
+
+std::byte* mapped(std::size_t bytes) {
+  void* const begin =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  TORCH_CHECK(begin != MAP_FAILED, "out of memory: no ", bytes, " bytes for a tensor");
+  return static_cast<std::byte*>(begin);
+}
+
+// Large ones begin where a huge page may, and ask for them: fewer pages to look up while weights
+// and images stream by.
+void* new_block(std::size_t bytes) {
+  if (bytes < kHugePageBytes) return mapped(bytes);
+  std::byte* const begin = mapped(bytes + kHugePageBytes);
+  const std::size_t over = reinterpret_cast<std::uintptr_t>(begin) % kHugePageBytes;
+  const std::size_t before = over == 0 ? 0 : kHugePageBytes - over;
+  if (before > 0) ::munmap(begin, before);
+  ::munmap(begin + before + bytes, kHugePageBytes - before);
+  ::madvise(begin + before, bytes, MADV_HUGEPAGE);
+  return begin + before;
 }
 
 /// The blocks of the process, in use or idle. Any thread.
@@ -45,9 +67,7 @@ class PassBlocks {
       sizes_[block] = bytes;
       return block;
     }
-    void* block =
-        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    TORCH_CHECK(block != MAP_FAILED, "out of memory: no ", bytes, " bytes for a tensor");
+    void* block = new_block(bytes);
     sizes_[block] = bytes;
     return block;
   }

@@ -1,12 +1,15 @@
 #include "program.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <set>
 #include <utility>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/random.h>
+
+#include "kernels/kernels.h"
 
 namespace harmonics::inline in_runtime {
 namespace {
@@ -30,6 +33,7 @@ class Compiler {
     add_consumers();
     check_gradient_slots();
     find_last_reads();
+    find_sample_runs();
   }
 
  private:
@@ -104,6 +108,7 @@ class Compiler {
         make_layer_forward({node.name, node.type, inputs, graph_.full_attributes(index)});
     if (!node.activation.empty()) {
       step.activation = torch_activation(node.activation);
+      step.activation_in_place = torch_activation_in_place(node.activation);
       step.activation_parameters = find_activation_type(node.activation)->parameters.size();
     }
     step.own_parameters = graph_.layer_shape(index).parameters.size() - step.activation_parameters;
@@ -166,6 +171,70 @@ class Compiler {
         read_later[input.slot] = true;
       }
     }
+  }
+
+  bool is_by_sample(std::size_t layer) const {
+    const std::string& type = graph_.layers()[layer].type;
+    static const std::set<std::string, std::less<>> kTypes = {
+        "adaptive_avg_pool", "adaptive_max_pool", "add", "avg_pool", "batch_norm", "conv2d",
+        "max_pool"};
+    return kTypes.contains(type) && program_.layers[layer].given_weight < 0;
+  }
+
+  // Layers with a convolution among them: there alone the work is worth the going to and fro.
+  void find_sample_runs() {
+    const std::vector<LayerNode>& layers = graph_.layers();
+    std::size_t end = 0;
+    for (std::size_t first = 0; first < layers.size(); first = end + 1) {
+      bool convolves = false;
+      for (end = first; end < layers.size() && is_by_sample(end); ++end) {
+        convolves = convolves || layers[end].type == "conv2d";
+      }
+      if (convolves) split_sample_run(first, end);
+    }
+  }
+
+  // A new run begins where all that is still to come is half as large: more samples fit.
+  void split_sample_run(std::size_t first, std::size_t end) {
+    std::vector<std::size_t> largest(end - first);
+    std::size_t so_far = 0;
+    for (std::size_t i = end; i-- > first;) {
+      so_far = std::max(so_far, sample_bytes_of(graph_.layer_shape(i).output));
+      largest[i - first] = so_far;
+    }
+    SampleRun run{first, first};
+    for (std::size_t i = first; i < end; ++i) {
+      const std::size_t bytes = largest[i - first];
+      if (run.end > run.first && std::bit_width(bytes) < std::bit_width(run.sample_bytes)) {
+        add_sample_run(std::move(run));
+        run = SampleRun{i, i};
+      }
+      run.sample_bytes = std::max(run.sample_bytes, bytes);
+      run.end = i + 1;
+    }
+    add_sample_run(std::move(run));
+  }
+
+  static std::size_t sample_bytes_of(const TensorSpec& spec) {
+    return static_cast<std::size_t>(element_count(spec.shape)) * dtype_size(spec.dtype);
+  }
+
+  void add_sample_run(SampleRun run) {
+    const auto producers = static_cast<std::uint32_t>(graph_.producers().size());
+    const auto first = producers + static_cast<std::uint32_t>(run.first);
+    const auto end = producers + static_cast<std::uint32_t>(run.end);
+    std::set<std::uint32_t> entering, over;
+    for (std::size_t i = run.first; i < run.end; ++i) {
+      for (const Use& input : program_.layers[i].inputs) {
+        if (input.slot < first) entering.insert(input.slot);
+      }
+      over.insert(program_.layers[i].last_reads.begin(), program_.layers[i].last_reads.end());
+    }
+    run.entering.assign(entering.begin(), entering.end());
+    for (std::uint32_t slot = first; slot < end; ++slot) {
+      if (!over.contains(slot)) run.leaving.push_back(slot);
+    }
+    program_.sample_runs.push_back(std::move(run));
   }
 
   const HarmonicGraph& graph_;

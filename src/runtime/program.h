@@ -25,8 +25,9 @@ struct Use {
 struct LayerStep {
   std::string name;
   LayerForward forward;
-  TorchActivation activation;  // empty for none
-  std::uint64_t key = 0;       // for chance
+  TorchActivation activation;           // empty for none
+  TorchActivation activation_in_place;  // the same on its argument; empty where there is none
+  std::uint64_t key = 0;                // for chance
   std::vector<Use> inputs;
   std::uint32_t output = 0;
   Shape output_shape;
@@ -42,6 +43,17 @@ struct LayerStep {
   int given_weight = -1;
   /// Slots that nobody reads after this step in inference.
   std::vector<std::uint32_t> last_reads;
+};
+
+/// Steps one after another whose layers compute each sample alike, alone or in any batch: windows,
+/// sums, norms by fixed numbers. Inference may take a few samples through all of them, then the
+/// next, so that what passes between them stays in the cache.
+struct SampleRun {
+  std::size_t first = 0, end = 0;            // of the program's layers
+  std::vector<std::uint32_t> entering = {};  // slots that are read here and made before
+  std::vector<std::uint32_t> leaving = {};   // slots that are made here and read later
+  /// Of the largest tensor between them, for one sample.
+  std::size_t sample_bytes = 0;
 };
 
 struct ConsumerStep {
@@ -72,6 +84,7 @@ struct Program {
   void set_seed(std::uint64_t seed);
 
   std::vector<LayerStep> layers;
+  std::vector<SampleRun> sample_runs;  // in order, apart from one another
   std::vector<ConsumerStep> consumers;
   std::vector<TapStep> taps;
   /// How many gradient-bearing uses each slot has.

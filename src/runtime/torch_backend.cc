@@ -45,6 +45,11 @@ bool all_finite(const at::Tensor& tensor) {
   return at::isfinite(tensor).all().item<bool>();
 }
 
+// Nobody else holds it or its memory.
+bool is_spare(const at::Tensor& value) {
+  return value.use_count() == 1 && value.has_storage() && value.storage().use_count() == 1;
+}
+
 PrecisionPolicy decide(PrecisionPolicy policy, Device device) {
   if (policy == PrecisionPolicy::kAuto) {
     return device.kind == DeviceKind::kCuda ? PrecisionPolicy::kBf16 : PrecisionPolicy::kFull;
@@ -193,7 +198,9 @@ at::Tensor TorchBackend::compute(const LayerStep& step, LayerCall call,
   call.key = step.key;
   return guarded("layer", step.name, [&] {
     at::Tensor value = step.forward(call);
-    if (step.activation) {
+    if (step.activation_in_place && call.kept != nullptr && is_spare(value)) {
+      value = step.activation_in_place(value, {});
+    } else if (step.activation) {
       value = step.activation(value, parameters.last(step.activation_parameters));
     }
     return value.contiguous();
@@ -265,8 +272,10 @@ Flight TorchBackend::run(const MicroBatch& micro_batch, Collected collected, Mod
     forget_kept();  // running statistics change on the way
     add_leaves(flight);
   }
-  const bool keeps = !training && device_.kind == DeviceKind::kCpu;
-  if (keeps) kept_.resize(program_.layers.size());
+  if (!training && device_.kind == DeviceKind::kCpu) {
+    infer_layers(flight.values, collected.axes);
+    return flight;
+  }
   Tensors inputs;
   for (const LayerStep& step : program_.layers) {
     inputs.clear();
@@ -277,9 +286,6 @@ Flight TorchBackend::run(const MicroBatch& micro_batch, Collected collected, Mod
     call.training = training && !step.frozen;
     call.step = micro_batch.step;
     call.first_sample = micro_batch.first_sample;
-    if (keeps && step.given_weight < 0) {
-      call.kept = &kept_[static_cast<std::size_t>(&step - program_.layers.data())];
-    }
     at::Tensor output = compute(step, call, own);
     check_output(step, output, collected.axes);
     if (!training) {

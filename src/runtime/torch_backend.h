@@ -83,6 +83,13 @@ class TorchBackend final : public StageBackend {
   void check_output(const LayerStep& step, const at::Tensor& value, const AxisValues& axes) const;
   void add_leaves(Flight& flight) const;
   Flight run(const MicroBatch& micro_batch, Collected collected, Mode mode);
+  /// Inference on the CPU: all layers over the producers in `values`.
+  void infer_layers(Tensors& values, const AxisValues& axes);
+  void drop(const std::vector<std::uint32_t>& slots, Tensors& values) const;
+  /// The layers [first, end), each letting go of what nobody reads later.
+  void infer_steps(std::size_t first, std::size_t end, Tensors& values, const AxisValues& axes);
+  /// The same for a run of layers, `chunk` samples at a time.
+  void infer_run(const SampleRun& run, std::int64_t chunk, Tensors& values, const AxisValues& axes);
   void share_parameters();
   /// Draws the start values of what nobody has set; whoever loads weights first saves that.
   void draw() const;

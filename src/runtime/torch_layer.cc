@@ -18,10 +18,14 @@ struct Tables {
   std::mutex mutex;
   Named<TorchLayer> layers;
   Named<TorchActivation> activations;
+  Named<TorchActivation> activations_in_place;
   Named<TorchLoss> losses;
 
   Tables()
-      : layers(builtin_layers()), activations(builtin_activations()), losses(builtin_losses()) {}
+      : layers(builtin_layers()),
+        activations(builtin_activations()),
+        activations_in_place(builtin_activations_in_place()),
+        losses(builtin_losses()) {}
 };
 
 Tables& tables() {
@@ -49,6 +53,7 @@ void register_torch_layer(std::string type, TorchLayer layer) {
 }
 void register_torch_activation(std::string name, TorchActivation activation) {
   const std::lock_guard lock(tables().mutex);
+  tables().activations_in_place.erase(name);
   tables().activations[std::move(name)] = std::move(activation);
 }
 void register_torch_loss(std::string name, TorchLoss loss) {
@@ -61,6 +66,11 @@ LayerForward make_layer_forward(const LayerQuery& query) {
 }
 TorchActivation torch_activation(std::string_view name) {
   return look_up(tables().activations, name, "activation");
+}
+TorchActivation torch_activation_in_place(std::string_view name) {
+  const std::lock_guard lock(tables().mutex);
+  const auto found = tables().activations_in_place.find(name);
+  return found == tables().activations_in_place.end() ? TorchActivation() : found->second;
 }
 TorchLoss torch_loss(std::string_view name) { return look_up(tables().losses, name, "loss"); }
 

@@ -14,6 +14,12 @@ using LayerKernels = std::map<std::string, TorchLayer, std::less<>>;
 LayerKernels builtin_layers();
 std::map<std::string, TorchActivation, std::less<>> builtin_activations();
 std::map<std::string, TorchLoss, std::less<>> builtin_losses();
+/// Those of builtin_activations that can write their result over their argument: the same bits.
+std::map<std::string, TorchActivation, std::less<>> builtin_activations_in_place();
+
+/// The form of an activation that writes over its argument; empty where there is none, or where
+/// someone registered another activation under the name.
+TorchActivation torch_activation_in_place(std::string_view name);
 
 // The layers by theme, for builtin_layers. A kernel reads lengths from the tensors that come and
 // never from its LayerQuery: where a graph has named axes, batches of one stage differ in length.

@@ -93,6 +93,17 @@ std::map<std::string, TorchActivation, std::less<>> builtin_activations() {
   };
 }
 
+std::map<std::string, TorchActivation, std::less<>> builtin_activations_in_place() {
+  return {
+      {"relu", plain([](at::Tensor x) { return at::relu_(x); })},
+      {"sigmoid", plain([](at::Tensor x) { return at::sigmoid_(x); })},
+      {"tanh", plain([](at::Tensor x) { return at::tanh_(x); })},
+      {"gelu", plain([](at::Tensor x) { return at::gelu_(x); })},
+      {"selu", plain([](at::Tensor x) { return at::selu_(x); })},
+      {"silu", plain([](at::Tensor x) { return at::silu_(x); })},
+  };
+}
+
 at::Tensor counter_dropout(const at::Tensor& input, double p, const LayerCall& call) {
   const std::int64_t rows = input.size(0);
   const std::int64_t row_size = rows == 0 ? 0 : input.numel() / rows;

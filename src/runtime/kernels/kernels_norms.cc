@@ -1,4 +1,7 @@
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <cstring>
 
 #include "kernel_casts.h"
 #include "kernels.h"
@@ -6,8 +9,55 @@
 namespace harmonics::inline in_runtime {
 namespace {
 
+// to = from * factor + summand; both may be the same.
+void scale_and_shift(const float* from, float* to, std::int64_t count, float factor,
+                     float summand) {
+  using Four = float __attribute__((vector_size(16)));
+  std::int64_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    Four value;
+    std::memcpy(&value, from + i, sizeof value);
+    value = value * factor + summand;
+    std::memcpy(to + i, &value, sizeof value);
+  }
+  for (; i < count; ++i) to[i] = from[i] * factor + summand;
+}
+
+// In inference a factor and a summand for each channel, which are kept; over the input where nobody
+// else needs it.
+at::Tensor kept_batch_norm(const LayerCall& call, double eps) {
+  if (call.kept->empty()) {
+    const auto& p = call.parameters;
+    call.kept->push_back((p[0] / at::sqrt(p[3] + eps)).contiguous());
+    call.kept->push_back((p[1] - p[2] * call.kept->front()).contiguous());
+  }
+  const at::Tensor x = call.inputs[0].contiguous();
+  const bool spare =
+      call.inputs[0].use_count() == 2 && x.storage().use_count() == 1 && x.is_same(call.inputs[0]);
+  at::Tensor y = spare ? x : at::empty_like(x);
+  const std::int64_t channels = x.size(1), planes = x.size(0) * channels;
+  const std::int64_t count = planes == 0 ? 0 : x.numel() / planes;
+  const float* const from = x.data_ptr<float>();
+  float* const to = y.data_ptr<float>();
+  const float* const factors = call.kept->front().data_ptr<float>();
+  const float* const summands = call.kept->back().data_ptr<float>();
+  at::parallel_for(0, planes, 8, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      scale_and_shift(from + i * count, to + i * count, count, factors[i % channels],
+                      summands[i % channels]);
+    }
+  });
+  return y;
+}
+
+bool keeps_batch_norm(const LayerCall& call) {
+  return call.kept != nullptr && call.inputs[0].scalar_type() == at::kFloat &&
+         call.parameters[0].scalar_type() == at::kFloat;
+}
+
 LayerForward make_batch_norm(const LayerQuery& q) {
   return [eps = q.number("eps"), momentum = q.number("momentum")](const LayerCall& call) {
+    if (keeps_batch_norm(call)) return kept_batch_norm(call, eps);
     // A GPU reads and writes 16 bits here but computes in those of the parameters.
     const at::Tensor x = call.inputs[0].is_cuda() ? call.inputs[0] : as_parameter(call);
     return at::batch_norm(x, call.parameters[0], call.parameters[1], call.parameters[2],
