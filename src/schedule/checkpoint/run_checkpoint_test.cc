@@ -148,6 +148,8 @@ TEST_F(RunCheckpoint, FilesThatAreMissingDamagedOrOfAnotherStepAreErrors) {
   std::ofstream(stage) << content.substr(0, content.size() / 2);
   EXPECT_NE(message(), "");
   std::filesystem::remove(stage);
+  EXPECT_EQ(message(), "") << "the step before is whole";
+  std::filesystem::remove(folder_ / manifest.previous->stages[0].file);
   EXPECT_NE(message().find(stage.filename().string()), std::string::npos) << message();
 }
 
