@@ -15,7 +15,7 @@ from processes_test import children_of, is_alive
 SEED = int(os.environ.get('HARMONICS_STREAM_SEED', '90210'))
 ROUNDS = int(os.environ.get('HARMONICS_STREAM_ROUNDS', '300' if os.environ.get('HARMONICS_SOAK') else '2'))
 ROWS = 203  # twenty-five batches of eight and one of three
-MEASURED = ('seconds', 'samples_per_second', 'stages', 'restarts')
+MEASURED = ('seconds', 'starting_seconds', 'samples_per_second', 'stages', 'restarts')
 
 PLAN = '- desk: [1, 2]\n- shelf: [3, 5]\n'
 

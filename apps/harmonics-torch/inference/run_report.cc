@@ -91,10 +91,16 @@ void RunReport::add_rows(const NamedTensors& outputs, std::int64_t count) {
   }
 }
 
+double RunReport::rate() const {
+  return streaming > 0 ? static_cast<double>(rows - starting_rows) / streaming
+                       : static_cast<double>(rows) / seconds;
+}
+
 Json report_json(const RunReport& report) {
   Json json;
   json.set("graph", report.graph).set("rows", report.rows).set("seconds", report.seconds);
-  json.set("samples_per_second", static_cast<double>(report.rows) / report.seconds);
+  if (report.starting > 0) json.set("starting_seconds", report.starting);
+  json.set("samples_per_second", report.rate());
   if (report.loss) json.set("loss", *report.loss);
   if (report.accuracy) json.set("accuracy", *report.accuracy);
   Json outputs = Json::object();
@@ -121,11 +127,13 @@ Json report_json(const RunReport& report) {
 std::string report_text(const RunReport& report, bool colour) {
   std::string text = rows_text(report.first_rows, colour);
   if (report.stages.size() > 1) text += flows_text(report.stages, colour) + "\n";
-  text += bold(format("ran {}: {} rows in {:.2f} s ({} samples/s)", report.graph,
-                      with_thousands(report.rows), report.seconds,
-                      as_rate(static_cast<double>(report.rows) / report.seconds)),
-               colour) +
-          "\n";
+  const std::string starting =
+      report.starting > 0 ? format(", {:.2f} s of them to start the parts", report.starting) : "";
+  text +=
+      bold(format("ran {}: {} rows in {:.2f} s{} ({} samples/s)", report.graph,
+                  with_thousands(report.rows), report.seconds, starting, as_rate(report.rate())),
+           colour) +
+      "\n";
   if (report.loss) text += format("  loss      {:.4f}\n", *report.loss);
   if (report.accuracy) text += format("  accuracy  {}\n", as_percent(*report.accuracy));
   if (report.restarts > 0) text += format("  restarts  {}\n", report.restarts);

@@ -24,6 +24,11 @@ struct RunReport {
   std::string graph;
   std::int64_t rows = 0;
   double seconds = 0;
+  /// Of these, with parts in processes of their own, which had to be started: until the first batch
+  /// came out, whose rows these are, and from then until the last one did.
+  double starting = 0;
+  std::int64_t starting_rows = 0;
+  double streaming = 0;
   /// Where all targets were bound.
   std::optional<double> loss;
   std::optional<double> accuracy;
@@ -42,6 +47,8 @@ struct RunReport {
 
   /// Counts a batch and keeps rows of its outputs while few are kept.
   void add_rows(const NamedTensors& outputs, std::int64_t count);
+  /// Rows a second once the parts had started.
+  [[nodiscard]] double rate() const;
 };
 
 [[nodiscard]] Json report_json(const RunReport& report);

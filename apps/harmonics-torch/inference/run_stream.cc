@@ -30,8 +30,17 @@ RunTally::RunTally(const InferenceJob& job, NamedConsumers consumers, InterruptW
 RunTally::~RunTally() = default;
 
 void RunTally::add(const StreamedBatch& batch) {
+  RunReport& report = state_->report;
+  if (job_.command.processes) {
+    const double passed = in_seconds(state_->clock.now() - state_->started);
+    if (delivered_ == 0) {
+      report.starting = passed;
+      report.starting_rows = batch.rows;
+    }
+    report.streaming = passed - report.starting;
+  }
   ++delivered_;
-  state_->report.add_rows(batch.outputs, batch.rows);
+  report.add_rows(batch.outputs, batch.rows);
   if (job_.measured) state_->taps += batch.taps;
   state_->progress.on_rows(batch.rows);
   watch_.step_done();
