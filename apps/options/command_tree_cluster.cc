@@ -172,7 +172,7 @@ void CommandTree::add_server() {
   CLI::App& app = *root_.add_subcommand("server", "runs the scheduler of a cluster");
   ServerCommand& c = server_;
   add_whole(app, "--port", c.port, {0, kMaxPort},
-            "where it listens; 0 picks one (50051); with --init: for client.yml");
+            "where it listens, and with --init what client.yml says; 0 picks one (50051)");
   std::string policies;
   for (const std::string& name : policy_names()) policies += name + "|";
   add_text(app, "--policy", c.policy, policies + "PATH.so", "who gets a task (balanced)");
