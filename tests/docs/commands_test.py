@@ -91,7 +91,12 @@ PAGES = {
     'docs/guides/data-parallel.md': Page(),
     'docs/guides/dispatch.md': Page(),
     'docs/guides/models.md': Page(
-        before='printf "I liked it.\\nToo long, and then it ended.\\n" > reviews.txt',
+        before='printf "I liked it.\\nToo long, and then it ended.\\n" > reviews.txt; '
+               'printf \'{"text": "You have won."}\\n{"text": "See you at ten."}\\n\' > mails.jsonl; '
+               'printf "1\\n0\\n" > sorts.csv',
+        elsewhere={'harmonics import vit-base': 'import.families', 'harmonics run vit.harp': 'interop.images',
+                   'harmonics train vit.harp': 'import.training', 'harmonics import gpt2': 'import.families',
+                   'harmonics train gpt2.harp': 'import.training'},
         instead={QUICK_MINILM: QUICK_MINILM + ' --repeats 1 --warmup 0 --mem-mb 4096',
                  TUNED: 'cp minilm.safetensors tuned.safetensors && ' + TUNED}, of_model=('harmonics ',)),
     'docs/guides/pipelines.md': Page(instead={PIPELINE: PIPELINE + ' --wait'}),
