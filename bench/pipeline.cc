@@ -23,6 +23,7 @@
 #include <harmonics/schedule/cycle_runtime.h>
 #include <harmonics/schedule/remote_scheduler.h>
 
+#include "meeting.h"
 #include "mlp_graph.h"
 #include "rounds.h"
 
@@ -64,7 +65,8 @@ class Side {
   Side(std::size_t part, std::int64_t batch, const RemoteBinding& place)
       : data_(noise(batch)),
         whole_(bench::mlp_graph(), one_thread()),
-        half_(make_half(part, place)) {
+        half_(bench::meeting_part(partition_graph(bench::mlp_graph(), 2).at(part), place,
+                                  one_thread())) {
     bind_data(bench::mlp_graph(), data_, whole_);
     bind_data(half_.graph(), data_, half_);
   }
@@ -73,22 +75,6 @@ class Side {
   void half_step() { half_.step(); }
 
  private:
-  static RemoteScheduler make_half(std::size_t part, const RemoteBinding& place) {
-    const HarmonicGraph graph = partition_graph(bench::mlp_graph(), 2).at(part);
-    std::vector<RemoteBinding> entering, leaving;
-    const auto meet = [&](const std::string& name, std::vector<RemoteBinding>& ends) {
-      if (!is_boundary_name(name)) return;
-      ends.push_back(place);
-      ends.back().name = name;
-    };
-    for (const ProducerNode& node : graph.producers()) meet(node.name, entering);
-    for (const ConsumerNode& node : graph.consumers()) meet(node.name, leaving);
-    RemoteOptions options;
-    options.runtime = one_thread();
-    options.transport.run = place.name;
-    return RemoteScheduler(graph, entering, leaving, {}, options);
-  }
-
   NamedTensors data_;
   CycleRuntime whole_;
   RemoteScheduler half_;

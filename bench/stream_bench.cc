@@ -24,6 +24,7 @@
 #include <harmonics/runtime/devices.h>
 #include <harmonics/schedule/remote_scheduler.h>
 
+#include "meeting.h"
 #include "reference/raw_tcp.h"
 #include "rounds.h"
 
@@ -71,7 +72,7 @@ class Side {
         load_(load),
         graph_(partition_graph(load.graph, 2).at(part)),
         stage_(graph_, one_thread()),
-        scheduler_(make_scheduler(graph_, place)),
+        scheduler_(bench::meeting_part(graph_, place, one_thread())),
         raw_(std::move(raw)) {
     use_compute_threads(1);
     for (const ProducerNode& node : graph_.producers()) {
@@ -115,21 +116,6 @@ class Side {
   }
 
  private:
-  static RemoteScheduler make_scheduler(const HarmonicGraph& graph, const RemoteBinding& place) {
-    std::vector<RemoteBinding> entering, leaving;
-    const auto meet = [&](const std::string& name, std::vector<RemoteBinding>& ends) {
-      if (!is_boundary_name(name)) return;
-      ends.push_back(place);
-      ends.back().name = name;
-    };
-    for (const ProducerNode& node : graph.producers()) meet(node.name, entering);
-    for (const ConsumerNode& node : graph.consumers()) meet(node.name, leaving);
-    RemoteOptions options;
-    options.runtime = one_thread();
-    options.transport.run = place.name;
-    return RemoteScheduler(graph, entering, leaving, {}, options);
-  }
-
   [[nodiscard]] bool is_used(const std::string& producer) const {
     for (const LayerNode& layer : graph_.layers()) {
       if (std::ranges::find(layer.inputs, producer) != layer.inputs.end()) return true;

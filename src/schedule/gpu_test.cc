@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include <harmonics/base/random.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/graph/zoo.h>
 #include <harmonics/runtime/devices.h>
@@ -12,6 +11,8 @@
 #include <harmonics/schedule/stage_row.h>
 
 #include <temporary_folder_testing.h>
+
+#include "made_batch_testing.h"
 
 namespace harmonics::inline in_schedule {
 namespace {
@@ -41,28 +42,11 @@ class GpuTest : public testing::Test {
     return {partition_graph(graph, parts), std::vector<RuntimeOptions>(parts, options)};
   }
 
-  static NamedTensors batch(const HarmonicGraph& graph, std::uint64_t seed) {
-    NamedTensors inputs;
-    for (const ProducerNode& node : graph.producers()) {
-      Shape shape = *node.shape;
-      shape.insert(shape.begin(), 16);
-      Tensor tensor = Tensor::empty(shape, node.dtype);
-      Random random(seed, node.name);
-      if (node.dtype == DType::kInt64) {
-        for (auto& value : tensor.mutable_values<std::int64_t>()) value = random.below(10);
-      } else {
-        for (auto& value : tensor.mutable_values<float>()) value = random.normal();
-      }
-      inputs[node.name] = tensor;
-    }
-    return inputs;
-  }
-
   static std::vector<double> losses(StageRow& row, const HarmonicGraph& graph, int steps,
                                     int first = 0) {
     std::vector<double> all;
     for (int step = first; step < first + steps; ++step) {
-      all.push_back(row.train(batch(graph, static_cast<std::uint64_t>(step))).taps.loss_sum);
+      all.push_back(row.train(made_batch(graph, static_cast<std::uint64_t>(step))).taps.loss_sum);
     }
     return all;
   }
@@ -104,7 +88,7 @@ TEST_F(GpuTest, MixedPrecisionLearns) {
   for (const PrecisionPolicy policy : {PrecisionPolicy::kBf16, PrecisionPolicy::kFp16}) {
     StageRow mixed = row(graph, options(Backend::GPU, policy));
     double last = 0;
-    for (int i = 0; i < 200; ++i) last = mixed.train(batch(graph, 1)).taps.loss_sum / 16;
+    for (int i = 0; i < 200; ++i) last = mixed.train(made_batch(graph, 1)).taps.loss_sum / 16;
     EXPECT_LT(last, 0.2) << precision_name(policy);
     EXPECT_EQ(mixed.parameters().begin()->second.dtype(), DType::kFloat32);
   }
