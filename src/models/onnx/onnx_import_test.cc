@@ -159,9 +159,9 @@ TEST(OnnxImport, ABatchOfOneInAWholeTensorIsASample) {
 
 TEST(OnnxImport, AConstantMayLieInAnotherFile) {
   const auto entry = [](const char* key, const char* value) {
-    return WireWriter().bytes(1, key).bytes(2, value).text();
+    return ProtoWriter().bytes(1, key).bytes(2, value).text();
   };
-  const std::string tensor = WireWriter()
+  const std::string tensor = ProtoWriter()
                                  .number(1, 2)
                                  .number(2, 1)
                                  .bytes(13, entry("location", "numbers"))
@@ -171,7 +171,7 @@ TEST(OnnxImport, AConstantMayLieInAnotherFile) {
   OnnxParts parts;
   parts.inputs = {onnx_value("x", {0, 2})};
   parts.nodes = {onnx_node("Constant", {}, {"c"},
-                           {WireWriter().bytes(1, "value").bytes(5, tensor).number(20, 4).text()}),
+                           {ProtoWriter().bytes(1, "value").bytes(5, tensor).number(20, 4).text()}),
                  onnx_node("Add", {"x", "c"}, {"y"})};
   parts.outputs = {onnx_value("y", {0, 2})};
   EXPECT_NE(refusal(parts).find("lies in 'numbers', which is not there"), std::string::npos);
@@ -217,7 +217,7 @@ std::string damage(const std::string& file) {
 
 TEST(OnnxModel, RefusesWhatItsBytesDoNotHold) {
   const std::string claim =
-      WireWriter().number(1, 1'000'000).number(1, 2'500).number(2, 1).bytes(8, "w").text();
+      ProtoWriter().number(1, 1'000'000).number(1, 2'500).number(2, 1).bytes(8, "w").text();
   const std::string file = onnx_file(onnx_graph({{}, {claim}, {}, {}}));
   EXPECT_EQ(damage(file),
             "test.onnx: tensor 'w' is float32 {1000000, 2500}, which takes 10000000000 bytes, but "
@@ -231,7 +231,7 @@ TEST(OnnxModel, RefusesGraphsInGraphsWithoutEnd) {
   std::string inner = onnx_graph({});
   for (int i = 0; i < kMaxOnnxNesting + 2; ++i) {
     inner = onnx_graph({{onnx_node("If", {"c"}, {"y"},
-                                   {WireWriter().bytes(1, "then_branch").bytes(6, inner).text()})},
+                                   {ProtoWriter().bytes(1, "then_branch").bytes(6, inner).text()})},
                         {},
                         {},
                         {}});

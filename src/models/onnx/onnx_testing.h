@@ -8,36 +8,13 @@
 
 #include <harmonics/base/bytes.h>
 
+#include "proto_writer.h"
+
 namespace harmonics::inline in_models {
-
-/// A message of protocol buffers.
-class WireWriter {
- public:
-  WireWriter& number(std::uint32_t field, std::uint64_t value) {
-    varint(field << 3);
-    varint(value);
-    return *this;
-  }
-  WireWriter& bytes(std::uint32_t field, std::string_view value) {
-    varint((field << 3) | 2);
-    varint(value.size());
-    text_ += value;
-    return *this;
-  }
-  [[nodiscard]] const std::string& text() const { return text_; }
-
- private:
-  void varint(std::uint64_t value) {
-    for (; value >= 0x80; value >>= 7) text_ += static_cast<char>((value & 0x7f) | 0x80);
-    text_ += static_cast<char>(value);
-  }
-
-  std::string text_;
-};
 
 inline std::string onnx_tensor(std::string_view name, const std::vector<std::uint64_t>& shape,
                                const std::vector<float>& values) {
-  WireWriter tensor;
+  ProtoWriter tensor;
   for (const std::uint64_t axis : shape) tensor.number(1, axis);
   const std::string_view raw(reinterpret_cast<const char*>(values.data()),
                              values.size() * sizeof(float));
@@ -45,7 +22,7 @@ inline std::string onnx_tensor(std::string_view name, const std::vector<std::uin
 }
 
 inline std::string onnx_integers(std::string_view name, const std::vector<std::int64_t>& values) {
-  WireWriter tensor;
+  ProtoWriter tensor;
   const std::string_view raw(reinterpret_cast<const char*>(values.data()),
                              values.size() * sizeof(std::int64_t));
   return tensor.number(1, values.size()).number(2, 7).bytes(8, name).bytes(9, raw).text();
@@ -53,20 +30,20 @@ inline std::string onnx_integers(std::string_view name, const std::vector<std::i
 
 /// An attribute that is a list of integers.
 inline std::string onnx_list(std::string_view name, const std::vector<std::uint64_t>& values) {
-  WireWriter attribute;
+  ProtoWriter attribute;
   attribute.bytes(1, name);
   for (const std::uint64_t value : values) attribute.number(8, value);
   return attribute.number(20, 7).text();
 }
 
 inline std::string onnx_integer(std::string_view name, std::uint64_t value) {
-  return WireWriter().bytes(1, name).number(3, value).number(20, 2).text();
+  return ProtoWriter().bytes(1, name).number(3, value).number(20, 2).text();
 }
 
 inline std::string onnx_node(std::string_view op, const std::vector<std::string>& inputs,
                              const std::vector<std::string>& outputs,
                              const std::vector<std::string>& attributes = {}) {
-  WireWriter node;
+  ProtoWriter node;
   for (const std::string& one : inputs) node.bytes(1, one);
   for (const std::string& one : outputs) node.bytes(2, one);
   node.bytes(4, op);
@@ -76,13 +53,13 @@ inline std::string onnx_node(std::string_view op, const std::vector<std::string>
 
 /// A float tensor that enters or leaves; 0 stands for an open axis.
 inline std::string onnx_value(std::string_view name, const std::vector<std::uint64_t>& axes) {
-  WireWriter shape;
+  ProtoWriter shape;
   for (const std::uint64_t axis : axes) {
     shape.bytes(
-        1, axis == 0 ? WireWriter().bytes(2, "N").text() : WireWriter().number(1, axis).text());
+        1, axis == 0 ? ProtoWriter().bytes(2, "N").text() : ProtoWriter().number(1, axis).text());
   }
-  const std::string type = WireWriter().number(1, 1).bytes(2, shape.text()).text();
-  return WireWriter().bytes(1, name).bytes(2, WireWriter().bytes(1, type).text()).text();
+  const std::string type = ProtoWriter().number(1, 1).bytes(2, shape.text()).text();
+  return ProtoWriter().bytes(1, name).bytes(2, ProtoWriter().bytes(1, type).text()).text();
 }
 
 struct OnnxParts {
@@ -93,7 +70,7 @@ struct OnnxParts {
 };
 
 inline std::string onnx_graph(const OnnxParts& parts) {
-  WireWriter graph;
+  ProtoWriter graph;
   for (const std::string& one : parts.nodes) graph.bytes(1, one);
   graph.bytes(2, "test");
   for (const std::string& one : parts.initializers) graph.bytes(5, one);
@@ -103,8 +80,8 @@ inline std::string onnx_graph(const OnnxParts& parts) {
 }
 
 inline std::string onnx_file(const std::string& graph, std::uint64_t opset = 13) {
-  const std::string version = WireWriter().bytes(1, "").number(2, opset).text();
-  return WireWriter().number(1, 8).bytes(7, graph).bytes(8, version).text();
+  const std::string version = ProtoWriter().bytes(1, "").number(2, opset).text();
+  return ProtoWriter().number(1, 8).bytes(7, graph).bytes(8, version).text();
 }
 
 inline ByteSpan onnx_bytes(const std::string& text) {
