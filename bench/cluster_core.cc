@@ -376,12 +376,8 @@ bool many_tasks(const Scale& scale) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool short_run = false;
-  bool check = false;
-  for (int i = 1; i < argc; ++i) {
-    short_run |= std::string_view(argv[i]) == "--short";
-    check |= std::string_view(argv[i]) == "--check";
-  }
+  const bool short_run = bench::has_flag(argc, argv, "--short");
+  const bool check = bench::has_flag(argc, argv, "--check");
   const Scale scale = short_run ? kShort : Scale{};
   std::printf("name | ours | reference | ratio | bar\n");
   bool good = decisions("simple", scale, reference::naive_simple);

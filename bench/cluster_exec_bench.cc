@@ -415,12 +415,9 @@ bool measure_policy(const fs::path& binaries, int decisions) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool short_run = false, check = false;
-  for (int i = 1; i < argc; ++i) {
-    short_run |= std::string_view(argv[i]) == "--short";
-    check |= std::string_view(argv[i]) == "--check";
-    if (std::string_view(argv[i]) == "--bare-grpc") reference::serve_bare_grpc();
-  }
+  const bool short_run = bench::has_flag(argc, argv, "--short");
+  const bool check = bench::has_flag(argc, argv, "--check");
+  if (bench::has_flag(argc, argv, "--bare-grpc")) reference::serve_bare_grpc();
   const Scale scale = short_run ? Scale{100, 5, 100, 10'000} : Scale{2000, 51, 5000, 1'000'000};
   const fs::path program =
       fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "harmonics";

@@ -18,23 +18,13 @@
 #include <temporary_folder_testing.h>
 
 #include "reference/naive_csv.h"
+#include "rounds.h"
 
 namespace {
 
 using namespace harmonics;
 
 constexpr double kBar = 5.0;
-
-double cpu_seconds() {
-  timespec now;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 std::string integers(int rows) {
   std::string text;
@@ -77,11 +67,11 @@ bool compare(const Scene& scene, const std::filesystem::path& path, int rounds) 
   for (int round = 0; round < rounds; ++round) {
     mine.clear();
     theirs.clear();
-    const double start = cpu_seconds();
+    const double start = bench::seconds(CLOCK_PROCESS_CPUTIME_ID);
     read_ours(path, mine);
-    const double middle = cpu_seconds();
+    const double middle = bench::seconds(CLOCK_PROCESS_CPUTIME_ID);
     reference::read_csv(path, theirs);
-    const double end = cpu_seconds();
+    const double end = bench::seconds(CLOCK_PROCESS_CPUTIME_ID);
     if (mine != theirs) {
       std::fprintf(stderr, "%s: the two readers disagree\n", scene.name);
       std::exit(2);
@@ -90,19 +80,17 @@ bool compare(const Scene& scene, const std::filesystem::path& path, int rounds) 
     references.push_back(end - middle);
     ratios.push_back(references.back() / ours.back());
   }
-  std::printf("%s | %.0f MB/s | %.0f MB/s | %.1f | >= %.0f\n", scene.name, megabytes / median(ours),
-              megabytes / median(references), median(ratios), kBar);
-  return median(ratios) >= kBar;
+  std::printf("%s | %.0f MB/s | %.0f MB/s | %.1f | >= %.0f\n", scene.name,
+              megabytes / bench::median(ours), megabytes / bench::median(references),
+              bench::median(ratios), kBar);
+  return bench::median(ratios) >= kBar;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool short_run = false, check = false;
-  for (int i = 1; i < argc; ++i) {
-    short_run |= std::string_view(argv[i]) == "--short";
-    check |= std::string_view(argv[i]) == "--check";
-  }
+  const bool short_run = bench::has_flag(argc, argv, "--short");
+  const bool check = bench::has_flag(argc, argv, "--check");
   const TemporaryFolder folder;
   const int scale = short_run ? 1 : 40;
   const Scene scenes[] = {

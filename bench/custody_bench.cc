@@ -70,11 +70,8 @@ void hand_over(int steps) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool short_run = false, check = false;
-  for (int i = 1; i < argc; ++i) {
-    short_run |= std::string_view(argv[i]) == "--short";
-    check |= std::string_view(argv[i]) == "--check";
-  }
+  const bool short_run = bench::has_flag(argc, argv, "--short");
+  const bool check = bench::has_flag(argc, argv, "--check");
   std::printf("name | ours | reference | ratio | bar\n");
   const bool good = hashing(short_run ? 1 : 9);
   hand_over(short_run ? 5 : 200);

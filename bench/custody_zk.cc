@@ -67,11 +67,8 @@ bool measure(const std::string& name, const LinearShape& shape, int rounds) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool short_run = false, check = false;
-  for (int i = 1; i < argc; ++i) {
-    short_run |= std::string_view(argv[i]) == "--short";
-    check |= std::string_view(argv[i]) == "--check";
-  }
+  const bool short_run = bench::has_flag(argc, argv, "--short");
+  const bool check = bench::has_flag(argc, argv, "--check");
   const int rounds = short_run ? 1 : 7;
   std::printf("name | ours | reference | ratio | bar\n");
   bool good =

@@ -256,12 +256,8 @@ bool tracing(int rounds, std::size_t chunks) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool short_run = false;
-  bool check = false;
-  for (int i = 1; i < argc; ++i) {
-    short_run |= std::string_view(argv[i]) == "--short";
-    check |= std::string_view(argv[i]) == "--check";
-  }
+  const bool short_run = bench::has_flag(argc, argv, "--short");
+  const bool check = bench::has_flag(argc, argv, "--check");
   set_log_level(LogLevel::kError);
   std::printf("name | ours | reference | ratio | bar\n");
   bool good = chunk_cost(short_run ? 1 : 9, short_run ? 2000 : 20'000);

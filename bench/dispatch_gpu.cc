@@ -269,12 +269,8 @@ int main(int argc, char** argv) {
   if (argc == 6 && std::string_view(argv[1]) == "--process") {
     return process_main(argv[2], argv[3], argv[4], std::strtod(argv[5], nullptr));
   }
-  bool short_run = false;
-  bool check = false;
-  for (int i = 1; i < argc; ++i) {
-    short_run |= std::string_view(argv[i]) == "--short";
-    check |= std::string_view(argv[i]) == "--check";
-  }
+  const bool short_run = bench::has_flag(argc, argv, "--short");
+  const bool check = bench::has_flag(argc, argv, "--check");
   if (!torch::cuda::is_available()) {
     std::printf("no GPU answers: nothing is measured\n");
     return check ? 1 : 0;

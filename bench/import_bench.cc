@@ -128,11 +128,8 @@ bool compare(const Case& test, bench::LinePeer& peer, const fs::path& folder, in
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool short_run = false, check = false;
-  for (int i = 1; i < argc; ++i) {
-    short_run |= std::string_view(argv[i]) == "--short";
-    check |= std::string_view(argv[i]) == "--check";
-  }
+  const bool short_run = bench::has_flag(argc, argv, "--short");
+  const bool check = bench::has_flag(argc, argv, "--check");
   at::set_num_threads(1);
   const fs::path build = fs::canonical("/proc/self/exe").parent_path().parent_path();
   const fs::path folder = build / "bench-models";

@@ -210,11 +210,8 @@ bool compare(const char* name, const RemoteBinding& place, bool short_run) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool short_run = false, check = false;
-  for (int i = 1; i < argc; ++i) {
-    short_run |= std::string_view(argv[i]) == "--short";
-    check |= std::string_view(argv[i]) == "--check";
-  }
+  const bool short_run = bench::has_flag(argc, argv, "--short");
+  const bool check = bench::has_flag(argc, argv, "--check");
   const RemoteBinding shm{format("pipeline.{}", ::getpid()), "127.0.0.1", 1,
                           RemoteTransport::SharedMemory};
   std::printf("name | ours | reference | ratio | bar\n");

@@ -186,12 +186,8 @@ std::vector<Scale> scales(bool tight) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool short_run = false;
-  bool check = false;
-  for (int i = 1; i < argc; ++i) {
-    short_run |= std::string_view(argv[i]) == "--short";
-    check |= std::string_view(argv[i]) == "--check";
-  }
+  const bool short_run = bench::has_flag(argc, argv, "--short");
+  const bool check = bench::has_flag(argc, argv, "--check");
   std::printf("name | ours | reference | ratio | bar\n");
   bool good = true;
   for (const bool tight : {false, true}) {

@@ -75,11 +75,8 @@ bool rows(Ranks ranks, const std::string& name, bool short_run, const std::strin
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool short_run = false, check = false;
-  for (int i = 1; i < argc; ++i) {
-    short_run |= std::string_view(argv[i]) == "--short";
-    check |= std::string_view(argv[i]) == "--check";
-  }
+  const bool short_run = bench::has_flag(argc, argv, "--short");
+  const bool check = bench::has_flag(argc, argv, "--check");
   std::printf("name | ours | reference | ratio | bar\n");
   bool good = true;
   for (const Reduction order : {Reduction::Ring, Reduction::Chain}) {

@@ -7,9 +7,18 @@
 #include <ctime>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace bench {
+
+/// Whether the program was started with this word.
+inline bool has_flag(int argc, char** argv, std::string_view flag) {
+  for (int i = 1; i < argc; ++i) {
+    if (argv[i] == flag) return true;
+  }
+  return false;
+}
 
 inline double seconds(clockid_t clock) {
   timespec now;

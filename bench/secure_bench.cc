@@ -24,6 +24,7 @@
 
 #include <temporary_folder_testing.h>
 
+#include "made_rows.h"
 #include "mlp_graph.h"
 #include "rounds.h"
 
@@ -79,15 +80,7 @@ class Pair {
   static void bind(DistributedScheduler& scheduler, const HarmonicGraph& part) {
     for (const ProducerNode& node : part.producers()) {
       if (is_boundary_name(node.name)) continue;
-      Shape shape = *node.shape;
-      shape.insert(shape.begin(), kBatch);
-      Tensor rows = Tensor::empty(shape, node.dtype);
-      Random random(1, node.name);
-      if (node.dtype == DType::kInt64) {
-        for (auto& value : rows.mutable_values<std::int64_t>()) value = random.below(10);
-      } else {
-        for (float& value : rows.mutable_values<float>()) value = random.normal();
-      }
+      const Tensor rows = bench::made_rows(node, kBatch, 10);
       scheduler.bindProducer(node.name, std::make_shared<BatchProducer>(
                                             std::make_shared<MemoryProducer>(rows), kBatch));
     }
@@ -146,11 +139,8 @@ bool compare(int micro_batches, bool short_run) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool short_run = false, check = false;
-  for (int i = 1; i < argc; ++i) {
-    short_run |= std::string_view(argv[i]) == "--short";
-    check |= std::string_view(argv[i]) == "--check";
-  }
+  const bool short_run = bench::has_flag(argc, argv, "--short");
+  const bool check = bench::has_flag(argc, argv, "--check");
   std::printf("name | ours | reference | ratio | bar\n");
   bool good = true;
   for (const int micro_batches : {1, 8}) {

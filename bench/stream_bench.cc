@@ -24,6 +24,7 @@
 #include <harmonics/runtime/devices.h>
 #include <harmonics/schedule/remote_scheduler.h>
 
+#include "made_rows.h"
 #include "meeting.h"
 #include "reference/raw_tcp.h"
 #include "rounds.h"
@@ -50,20 +51,6 @@ RuntimeOptions one_thread() {
   return options;
 }
 
-/// One row for each batch, of noise or classes.
-Tensor noise(const ProducerNode& node, std::int64_t rows) {
-  Shape shape = *node.shape;
-  shape.insert(shape.begin(), rows);
-  Tensor all = Tensor::empty(shape, node.dtype);
-  Random random(1, node.name);
-  if (node.dtype == DType::kInt64) {
-    for (auto& value : all.mutable_values<std::int64_t>()) value = random.below(2);
-  } else {
-    for (float& value : all.mutable_values<float>()) value = random.normal();
-  }
-  return all;
-}
-
 /// What each of the two processes has: its part of the network, in a scheduler and bare.
 class Side {
  public:
@@ -79,7 +66,7 @@ class Side {
       if (is_boundary_name(node.name)) {
         boundary_ = node;
       } else if (is_used(node.name)) {
-        data_.emplace(node.name, noise(node, load.batches));
+        data_.emplace(node.name, bench::made_rows(node, load.batches, 2));
       }
     }
     for (const ConsumerNode& node : graph_.consumers()) {
@@ -110,7 +97,7 @@ class Side {
   void alone() {
     for (std::int64_t i = 0; i < load_.batches; ++i) {
       NamedTensors inputs = own_rows(i);
-      if (part_ == 1) inputs.emplace(boundary_.name, noise(boundary_, 1));
+      if (part_ == 1) inputs.emplace(boundary_.name, bench::made_rows(boundary_, 1, 2));
       static_cast<void>(stage_->infer(inputs));
     }
   }
@@ -235,11 +222,8 @@ bool compare(const char* name, const RemoteBinding& place, const Load& load) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool short_run = false, check = false;
-  for (int i = 1; i < argc; ++i) {
-    short_run |= std::string_view(argv[i]) == "--short";
-    check |= std::string_view(argv[i]) == "--check";
-  }
+  const bool short_run = bench::has_flag(argc, argv, "--short");
+  const bool check = bench::has_flag(argc, argv, "--check");
   Load load = load_of(short_run);
   // A busy machine has no patience for all of them.
   if (argc > 2 && std::string_view(argv[1]) == "--batches") load.batches = std::atoll(argv[2]);

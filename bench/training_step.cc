@@ -100,11 +100,8 @@ bool cycle_overhead(int cycles) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool short_run = false, check = false;
-  for (int i = 1; i < argc; ++i) {
-    short_run |= std::string_view(argv[i]) == "--short";
-    check |= std::string_view(argv[i]) == "--check";
-  }
+  const bool short_run = bench::has_flag(argc, argv, "--short");
+  const bool check = bench::has_flag(argc, argv, "--check");
   at::set_num_threads(1);
   torch::manual_seed(1);
   std::printf("name | ours | reference | ratio | bar\n");

@@ -153,11 +153,8 @@ bool bus_rows(int count) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool short_run = false, check = false;
-  for (int i = 1; i < argc; ++i) {
-    short_run |= std::string_view(argv[i]) == "--short";
-    check |= std::string_view(argv[i]) == "--check";
-  }
+  const bool short_run = bench::has_flag(argc, argv, "--short");
+  const bool check = bench::has_flag(argc, argv, "--check");
   const int rounds = short_run ? 1 : 9;
   const int scale = short_run ? 1 : 10;
   std::printf("name | ours | reference | ratio | bar\n");

@@ -46,11 +46,8 @@ bool rows(Ends& ends, const Scene& scene) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool short_run = false, check = false;
-  for (int i = 1; i < argc; ++i) {
-    short_run |= std::string_view(argv[i]) == "--short";
-    check |= std::string_view(argv[i]) == "--check";
-  }
+  const bool short_run = bench::has_flag(argc, argv, "--short");
+  const bool check = bench::has_flag(argc, argv, "--check");
   const int count = short_run ? 2 : 12;
   const int rounds = short_run ? 1 : 9;
   std::printf("name | ours | reference | ratio | bar\n");
