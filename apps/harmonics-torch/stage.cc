@@ -22,25 +22,6 @@ namespace {
 
 Nanoseconds seconds(std::int64_t count) { return std::chrono::seconds(count); }
 
-RemoteOptions remote_options(const StageCommand& command, const TrainingJob& job,
-                             const InterruptWatch& watch) {
-  RemoteOptions options;
-  options.runtime = runtime_options(job);
-  options.pipeline.order = pipeline_order_from_name(job.settings.pipeline);
-  options.pipeline.deadline = seconds(command.deadline_s);
-  options.first_contact = seconds(command.first_contact_s);
-  options.transport = transport_options(command, watch);
-  return options;
-}
-
-DeploymentDescriptor deployment(const StageCommand& command, const TrainingJob& job) {
-  DeploymentDescriptor deploy;
-  deploy.partitions.resize(1);
-  deploy.partitions[0].backend = backend_from_name(job.settings.backend);
-  deploy.partitions[0].target = command.meet;
-  return deploy;
-}
-
 // Where this part meets its copies, if it has any.
 void join_replicas(RemoteScheduler& scheduler, const StageCommand& command, const TrainingJob& job,
                    const TransportOptions& transport) {
@@ -100,9 +81,11 @@ TrainReport run_part(const StageCommand& command, const TrainCommand& first, Int
     const Meetings meetings = meetings_of(command, part);
     watch.check("no other part was met, nothing was written");
     try {
-      const RemoteOptions options = remote_options(command, job, watch);
-      RemoteScheduler scheduler(part, meetings.entering, meetings.leaving, deployment(command, job),
-                                options);
+      RemoteOptions options = remote_options(command, runtime_options(job), watch);
+      options.pipeline.order = pipeline_order_from_name(job.settings.pipeline);
+      if (restart == 0 && !events.wanted()) notice(training, waiting_text(command, meetings));
+      RemoteScheduler scheduler(part, meetings.entering, meetings.leaving,
+                                part_deployment(command, job.settings), options);
       join_replicas(scheduler, command, job, options.transport);
       const SteadyClock clock;
       ProgressPipe pipe({job.settings.epochs, job.settings.micro_batches,

@@ -1,7 +1,9 @@
 #include "stage_meetings.h"
 
 #include <algorithm>
+#include <chrono>
 #include <set>
+#include <utility>
 
 #include <harmonics/base/environment.h>
 #include <harmonics/base/file.h>
@@ -99,6 +101,37 @@ TransportOptions transport_options(const StageCommand& command, const InterruptW
   options.tls.key_file = command.tls_key.string();
   options.tls.authority_file = command.tls_authority.string();
   return options;
+}
+
+std::string waiting_text(const StageCommand& command, const Meetings& meetings) {
+  std::set<std::string> places;
+  if (!command.meet.empty()) places.insert(command.meet);
+  for (const auto* ends : {&meetings.entering, &meetings.leaving}) {
+    for (const RemoteBinding& end : *ends) places.insert(binding_url(end));
+  }
+  for (const std::string& url : command.replica_places) places.insert(url);
+  if (places.empty()) return {};
+  return format("part {} meets the others at {}, and waits up to {} s for them", command.part,
+                listed(std::vector<std::string>(places.begin(), places.end())),
+                command.first_contact_s);
+}
+
+RemoteOptions remote_options(const StageCommand& command, RuntimeOptions runtime,
+                             const InterruptWatch& watch) {
+  RemoteOptions options;
+  options.runtime = std::move(runtime);
+  options.pipeline.deadline = std::chrono::seconds(command.deadline_s);
+  options.first_contact = std::chrono::seconds(command.first_contact_s);
+  options.transport = transport_options(command, watch);
+  return options;
+}
+
+DeploymentDescriptor part_deployment(const StageCommand& command, const TrainSettings& settings) {
+  DeploymentDescriptor deploy;
+  deploy.partitions.resize(1);
+  deploy.partitions[0].backend = backend_from_name(settings.backend);
+  deploy.partitions[0].target = command.meet;
+  return deploy;
 }
 
 bool lost_others(const Error& error) {

@@ -1,12 +1,14 @@
 // Where and how a part meets the others: what `harmonics stage` says of it, in training and not.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include <harmonics/base/error.h>
 #include <harmonics/graph/graph.h>
 #include <harmonics/options/commands.h>
 #include <harmonics/plan/plan_file.h>
+#include <harmonics/schedule/remote_scheduler.h>
 #include <harmonics/transport/transport.h>
 
 #include "interrupt.h"
@@ -26,6 +28,17 @@ struct Meetings {
 /// host that runs the part which takes it. A host without an address is an Error.
 [[nodiscard]] StageCommand with_host_places(StageCommand command, const HarmonicGraph& part,
                                             const Plan& plan);
+
+/// For whoever started the part by hand and sees nothing while it waits: where it meets the others,
+/// and how long it waits for them. Empty for a part that meets nobody.
+[[nodiscard]] std::string waiting_text(const StageCommand& command, const Meetings& meetings);
+
+/// How the part works with the others: deadlines, the run's name, its secret and TLS.
+[[nodiscard]] RemoteOptions remote_options(const StageCommand& command, RuntimeOptions runtime,
+                                           const InterruptWatch& watch);
+/// Where the part is, and what computes it.
+[[nodiscard]] DeploymentDescriptor part_deployment(const StageCommand& command,
+                                                   const TrainSettings& settings);
 
 /// The run's name, its secret and TLS. A file of a secret that others can read is an Error.
 [[nodiscard]] TransportOptions transport_options(const StageCommand& command,

@@ -137,7 +137,8 @@ void fit(Learner& learner, const TrainingJob& job, FitOptions options,
 }  // namespace
 
 void notice(const TrainCommand& command, const std::string& text) {
-  if (command.output != OutputStyle::kQuiet) write_text(TextStream::kError, text + "\n");
+  if (command.output == OutputStyle::kQuiet || text.empty()) return;
+  write_text(TextStream::kError, text + "\n");
 }
 
 TrainingJob prepare_job(const TrainCommand& command) {

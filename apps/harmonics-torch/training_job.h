@@ -40,7 +40,7 @@ struct TrainingJob {
 [[nodiscard]] RuntimeOptions runtime_options(const TrainingJob& job);
 [[nodiscard]] SecureOptions secure_options(const SecureFlags& flags);
 
-/// A line on standard error, unless the command is to be quiet.
+/// A line on standard error, unless the command is to be quiet or there is nothing to say.
 void notice(const TrainCommand& command, const std::string& text);
 
 /// Who is told of steps and epochs besides the person at the terminal. Empty: nobody.

@@ -250,7 +250,8 @@ class ProcessesTest(program.CliTest):
         place = f'tcp://127.0.0.1:{program.reserved_port()}'
         result = self.call('stage', self.net, '--parts', '2', '--part', '1', *self.common, '--meet', place,
                            '--first-contact', '1', '--restarts', '0')
-        self.assert_fails(result, "boundary '", '127.0.0.1', 'may take 1 s to come')
+        self.assert_fails(result, "boundary '", '127.0.0.1', 'may take 1 s to come',
+                          f'part 1 meets the others at {place}, and waits up to 1 s for them')
         result = self.call('stage', self.net, '--parts', '2', '--part', '1', *self.common)
         self.assert_fails(result, '@1', '--meet tcp')
         result = self.call('stage', self.net, '--parts', '2', '--part', '2', *self.common)

@@ -20,25 +20,6 @@
 namespace harmonics::inline in_torch_program {
 namespace {
 
-RemoteOptions stream_options(const StageCommand& command, const InferenceJob& job,
-                             const InterruptWatch& watch) {
-  RemoteOptions options;
-  options.runtime = inference_options(job);
-  options.pipeline.deadline = std::chrono::seconds(command.deadline_s);
-  options.first_contact = std::chrono::seconds(command.first_contact_s);
-  options.transport = transport_options(command, watch);
-  options.transport.needs_secret = true;
-  return options;
-}
-
-DeploymentDescriptor part_deployment(const StageCommand& command, const InferenceJob& job) {
-  DeploymentDescriptor deploy;
-  deploy.partitions.resize(1);
-  deploy.partitions[0].backend = backend_from_name(job.settings.backend);
-  deploy.partitions[0].target = command.meet;
-  return deploy;
-}
-
 // A part that takes longer than the deadline may hang: that too is worth another attempt.
 bool is_worth_another(const Error& error) {
   return lost_others(error) || error.code() == ErrorCode::kDeadlineExceeded;
@@ -57,6 +38,7 @@ class PartInference {
                       : meetings_of(with_host_places(command, part_, job_.plan.plan), part_)),
         tally_(job_, open_outputs(part_, command.outputs), watch) {}
 
+  [[nodiscard]] std::string waiting() const { return waiting_text(command_, meetings_); }
   /// What came out until the data ended.
   RunReport run();
 
@@ -76,7 +58,8 @@ class PartInference {
 };
 
 StreamReport PartInference::attempt() {
-  const RemoteOptions remote = stream_options(command_, job_, watch_);
+  RemoteOptions remote = remote_options(command_, inference_options(job_), watch_);
+  remote.transport.needs_secret = true;
   std::unique_ptr<ResultsSender> results;
   if (!command_.results.empty()) {
     results = std::make_unique<ResultsSender>(
@@ -84,7 +67,7 @@ StreamReport PartInference::attempt() {
         remote.pipeline.deadline);
   }
   RemoteScheduler scheduler(part_, meetings_.entering, meetings_.leaving,
-                            part_deployment(command_, job_), remote);
+                            part_deployment(command_, job_.settings), remote);
   scheduler.load_weights(job_.command.weights);
   StreamOptions options;
   options.in_flight = static_cast<std::size_t>(command_.in_flight);
@@ -146,7 +129,9 @@ RunReport PartInference::run() {
 
 int infer_part(const StageCommand& command, InterruptWatch& watch, StageEvents& events) {
   try {
-    const RunReport report = PartInference(command, watch).run();
+    PartInference part(command, watch);
+    if (!events.wanted()) notice(command.training, part.waiting());
+    const RunReport report = part.run();
     events.tell_line(
         Json().set("event", "streamed").set("stage", flow_json(report.stages.front())).dump());
     print_report(report, command.training.output);
