@@ -89,7 +89,7 @@ class PacedBackend final : public StageBackend {
   }
   void update(const Update& update) override { backend_->update(update); }
   void reset() override { backend_->reset(); }
-  std::string first_non_finite() const override { return backend_->first_non_finite(); }
+  std::string first_non_finite() override { return backend_->first_non_finite(); }
 
   NamedTensors parameters() const override { return backend_->parameters(); }
   NamedTensors optimizer_state() const override { return backend_->optimizer_state(); }

@@ -209,7 +209,7 @@ void PlainBackend::reset() {
   for (auto& [name, gradient] : gradients_) gradient = Tensor::zeros(gradient.shape());
 }
 
-std::string PlainBackend::first_non_finite() const {
+std::string PlainBackend::first_non_finite() {
   for (const auto& [index, flight] : flights_) {
     for (const auto& [name, rows] : flight.values) {
       for (const float value : rows.values) {

@@ -34,7 +34,7 @@ class PlainBackend final : public StageBackend {
   [[nodiscard]] std::map<std::string, double> gradient_square_sums() const override;
   void update(const Update& update) override;
   void reset() override;
-  [[nodiscard]] std::string first_non_finite() const override;
+  [[nodiscard]] std::string first_non_finite() override;
 
   [[nodiscard]] NamedTensors parameters() const override;
   [[nodiscard]] NamedTensors optimizer_state() const override { return {}; }

@@ -14,6 +14,15 @@
 namespace harmonics::inline in_runtime {
 namespace {
 
+ImageLayout layout_of(const LayerNode& node) {
+  static const std::set<std::string, std::less<>> kImages = {
+      "adaptive_avg_pool", "adaptive_max_pool", "avg_pool", "batch_norm", "conv2d", "max_pool"};
+  static const std::set<std::string, std::less<>> kKeep = {"add", "dropout", "mul"};
+  return kImages.contains(node.type) ? ImageLayout::kImages
+         : kKeep.contains(node.type) ? ImageLayout::kKeep
+                                     : ImageLayout::kPlain;
+}
+
 /// Turns a graph into a Program, step by step.
 class Compiler {
  public:
@@ -118,6 +127,8 @@ class Compiler {
     step.output_shape = graph_.layer_shape(index).output.shape;
     step.output_extents = graph_.named_extents(node.name);
     step.frozen = is_frozen(node);
+    step.layout = layout_of(node);
+    program_.builtin = program_.builtin && is_builtin_layer(node.type);
     step.key = random_key(seed_, node.name);
     for (const std::string& input : node.inputs) {
       step.inputs.push_back(reading(input, leading_.contains(node.name)));

@@ -22,6 +22,14 @@ struct Use {
   std::uint32_t use = kNoUse;
 };
 
+/// How the four axes of an image {batch, channels, height, width} lie in the memory of a GPU that
+/// computes in 16 bits: there channels come last where convolutions work. Elsewhere all is plain.
+enum class ImageLayout {
+  kPlain,   // takes and gives row after row
+  kKeep,    // gives what it takes: the numbers are the same either way
+  kImages,  // takes and gives channels last
+};
+
 struct LayerStep {
   std::string name;
   LayerForward forward;
@@ -35,6 +43,7 @@ struct LayerStep {
   NamedExtents output_extents;
   /// A frozen layer computes in training as it does in inference.
   bool frozen = false;
+  ImageLayout layout = ImageLayout::kPlain;
   /// The layer's parameters are [first, first + own + of_activation) of the stage's list.
   std::size_t first_parameter = 0;
   std::size_t own_parameters = 0;
@@ -94,6 +103,8 @@ struct Program {
   /// True for producers that bring a parameter of another part: one row, or none when the last one
   /// still holds.
   std::vector<bool> brings_weight;
+  /// Nothing in it works by rules that only its author knows.
+  bool builtin = true;
   std::size_t slot_count = 0;
 };
 

@@ -1,6 +1,7 @@
 #include "torch_backend.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
@@ -25,19 +26,6 @@ at::Device torch_device(Device device) {
   return device.kind == DeviceKind::kCuda
              ? at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device.index))
              : at::Device(at::kCPU);
-}
-
-// A copy between main memory and a GPU goes through page-locked memory: upwards it overlaps with
-// what the CPU does next, downwards it runs at the full speed of the bus.
-at::Tensor moved(const at::Tensor& value, at::Device device) {
-  if (value.device() == device) return value;
-  if (value.is_cpu()) {
-    return (value.is_pinned() ? value : value.pin_memory()).to(device, /*non_blocking=*/true);
-  }
-  if (!device.is_cpu()) return value.to(device, /*non_blocking=*/true);
-  at::Tensor staging =
-      at::empty(value.sizes(), at::TensorOptions().dtype(value.scalar_type()).pinned_memory(true));
-  return staging.copy_(value);
 }
 
 bool all_finite(const at::Tensor& tensor) {
@@ -68,10 +56,12 @@ TorchBackend::TorchBackend(HarmonicGraph graph, const RuntimeOptions& options, D
     : graph_(std::move(graph)),
       device_(device),
       precision_(decide(options.precision, device_)),
+      copies_(torch_device(device_)),
       program_(graph_, options.seed),
       optimizer_(options.optimizer),
       seed_(options.seed),
-      maps_weights_(options.maps_weights && device_.kind == DeviceKind::kCpu) {
+      maps_weights_(options.maps_weights && device_.kind == DeviceKind::kCpu),
+      channels_last_(device_.kind == DeviceKind::kCuda && precision_ != PrecisionPolicy::kFull) {
   for (std::size_t i = 0; i < graph_.layers().size(); ++i) {
     const LayerShape& shape = graph_.layer_shape(i);
     for (std::size_t k = 0; k < shape.parameters.size(); ++k) {
@@ -90,6 +80,13 @@ TorchBackend::TorchBackend(HarmonicGraph graph, const RuntimeOptions& options, D
     }
   }
   share_parameters();
+  const auto carries_weight = [](const ConsumerStep& step) { return step.weight; };
+  if (options.records && program_.builtin &&
+      std::ranges::none_of(program_.consumers, carries_weight) &&
+      std::ranges::find(program_.brings_weight, true) == program_.brings_weight.end()) {
+    recorder_ = make_pass_recorder(device_);
+  }
+  records_ = recorder_ != nullptr;
 }
 
 void TorchBackend::draw() const {
@@ -103,6 +100,8 @@ void TorchBackend::draw() const {
 }
 
 void TorchBackend::set_parameter(std::size_t place, at::Tensor value) {
+  launched_.clear();
+  recorded_.clear();  // those passes read the memory of before
   value.set_requires_grad(parameters_[place].requires_grad());
   parameters_[place] = std::move(value);
   if (const auto shared = shared_.find(place); shared != shared_.end()) {
@@ -158,10 +157,7 @@ void TorchBackend::refuse_ties_away() const {
 }
 
 at::Tensor TorchBackend::enter(const ProducerNode& node, const Tensor& given) const {
-  at::Tensor value = to_torch(given);
-  if (device_.kind != DeviceKind::kCpu || given.device().kind != DeviceKind::kCpu) {
-    value = moved(value, torch_device(device_));
-  }
+  const at::Tensor value = copies_.here(to_torch(given));
   if (!needs_widening(node, given)) return value;
   return value.to(node.dtype == DType::kFloat64 ? at::kDouble : at::kFloat);
 }
@@ -188,6 +184,25 @@ void TorchBackend::check_output(const LayerStep& step, const at::Tensor& value,
   }
 }
 
+namespace {
+
+// Cut or not, a tensor lies in memory the same way: row after row, or, where its layer says so,
+// channels last.
+at::Tensor laid_out(const at::Tensor& value, ImageLayout layout) {
+  const bool last = layout != ImageLayout::kPlain && value.is_cuda() && value.dim() == 4 &&
+                    value.is_contiguous(at::MemoryFormat::ChannelsLast);
+  return last ? value : value.contiguous();
+}
+
+// An input as the layer reads it, whichever way it came over a boundary.
+at::Tensor for_layout(const at::Tensor& value, ImageLayout layout) {
+  if (value.dim() != 4 || layout == ImageLayout::kKeep) return value;
+  return layout == ImageLayout::kImages ? value.contiguous(at::MemoryFormat::ChannelsLast)
+                                        : value.contiguous();
+}
+
+}  // namespace
+
 at::Tensor TorchBackend::compute(const LayerStep& step, LayerCall call,
                                  std::span<const at::Tensor> parameters) const {
   call.parameters = parameters.first(parameters.size() - step.activation_parameters);
@@ -203,7 +218,7 @@ at::Tensor TorchBackend::compute(const LayerStep& step, LayerCall call,
     } else if (step.activation) {
       value = step.activation(value, parameters.last(step.activation_parameters));
     }
-    return value.contiguous();
+    return laid_out(value, step.layout);
   });
 }
 
@@ -216,9 +231,11 @@ at::Tensor taken(const Flight& flight, const Use& input, bool training) {
   return input.use == kNoUse ? value.detach() : flight.aliases[input.slot][input.use];
 }
 
-/// A gradient that crosses a boundary is contiguous; so it is everywhere.
+/// A gradient that crosses a boundary is contiguous; so it is everywhere, in the way of its tensor.
 void keep_gradient_contiguous(const at::Tensor& output) {
-  output.register_hook([](const at::Tensor& gradient) { return gradient.contiguous(); });
+  const at::MemoryFormat way =
+      output.is_contiguous() ? at::MemoryFormat::Contiguous : at::MemoryFormat::ChannelsLast;
+  output.register_hook([way](const at::Tensor& gradient) { return gradient.contiguous(way); });
 }
 
 }  // namespace
@@ -261,7 +278,8 @@ Tensors TorchBackend::own_parameters(const LayerStep& step, std::span<const at::
   return parameters;
 }
 
-Flight TorchBackend::run(const MicroBatch& micro_batch, Collected collected, Mode mode) {
+Flight TorchBackend::run(const MicroBatch& micro_batch, Collected collected, Mode mode,
+                         std::vector<ChanceDraw>* draws) {
   Flight flight;
   flight.values = std::move(collected.values);
   const Tensors aliased = parameters_for(mode);
@@ -279,13 +297,17 @@ Flight TorchBackend::run(const MicroBatch& micro_batch, Collected collected, Mod
   Tensors inputs;
   for (const LayerStep& step : program_.layers) {
     inputs.clear();
-    for (const Use& input : step.inputs) inputs.push_back(taken(flight, input, training));
+    for (const Use& input : step.inputs) {
+      const at::Tensor value = taken(flight, input, training);
+      inputs.push_back(channels_last_ ? for_layout(value, step.layout) : value);
+    }
     const Tensors own = own_parameters(step, parameters, inputs);
     LayerCall call;
     call.inputs = inputs;
     call.training = training && !step.frozen;
     call.step = micro_batch.step;
     call.first_sample = micro_batch.first_sample;
+    call.draws = draws;
     at::Tensor output = compute(step, call, own);
     check_output(step, output, collected.axes);
     if (!training) {
@@ -300,27 +322,33 @@ Flight TorchBackend::run(const MicroBatch& micro_batch, Collected collected, Mod
   return flight;
 }
 
-void TorchBackend::run_taps(Flight& flight, Mode mode, TapReport& report) const {
+void TorchBackend::run_taps(Flight& flight, Mode mode) const {
   for (const TapStep& tap : program_.taps) {
     const at::Tensor& prediction = mode == Mode::kTrain && tap.prediction.use != kNoUse
                                        ? flight.aliases[tap.prediction.slot][tap.prediction.use]
                                        : flight.values[tap.prediction.slot];
     const at::Tensor target = flight.values[tap.target].detach();
-    at::Tensor sum = guarded("the loss of", tap.prediction_name,
-                             [&] { return tap.loss(prediction, target).sum(); });
-    at::Tensor correct;
+    TapValue value;
+    value.sum = guarded("the loss of", tap.prediction_name,
+                        [&] { return tap.loss(prediction, target).sum(); });
     if (tap.judges) {
       const at::Tensor best = prediction.detach().argmax(-1);
       const at::Tensor right = at::isFloatingType(target.scalar_type())
                                    ? target.argmax(-1)
                                    : target.to(at::kLong).reshape(best.sizes());
-      correct = best.eq(right).sum();
-      report.judged += best.numel();
+      value.correct = best.eq(right).sum();
+      value.judged = best.numel();
     }
-    // Read last: a GPU has everything to do by then.
-    report.loss_sum += tap.weight * sum.item<double>();
-    if (correct.defined()) report.correct += correct.item<std::int64_t>();
-    flight.losses.push_back(std::move(sum));
+    flight.taps.push_back(std::move(value));
+  }
+}
+
+void TorchBackend::read_taps(const Flight& flight, TapReport& report) const {
+  for (std::size_t i = 0; i < flight.taps.size(); ++i) {
+    const TapValue& value = flight.taps[i];
+    report.loss_sum += program_.taps[i].weight * value.sum.item<double>();
+    report.judged += value.judged;
+    if (value.correct.defined()) report.correct += value.correct.item<std::int64_t>();
   }
 }
 
@@ -330,15 +358,25 @@ at::Tensor TorchBackend::leaving_weight(const ConsumerStep& step, const at::Tens
   return sent_.insert(step.name).second ? value.clone() : value.slice(0, 0, 0);
 }
 
-NamedTensors TorchBackend::leave(const Flight& flight, Mode mode) {
-  NamedTensors outputs;
+Tensors TorchBackend::leaving(const Flight& flight, Mode mode) {
+  Tensors all;
   for (const ConsumerStep& step : program_.consumers) {
     at::Tensor value = flight.values[step.slot];
     if (mode == Mode::kTrain) value = value.detach();
     if (step.weight) value = leaving_weight(step, value);
     if (step.activation) value = step.activation(value, {});
-    if (value.is_cuda() && !is_boundary_name(step.name)) value = moved(value, at::kCPU);
-    outputs.emplace(step.name, from_torch(value));
+    all.push_back(value.contiguous());
+  }
+  return all;
+}
+
+NamedTensors TorchBackend::handed_on(const Tensors& leaving) const {
+  NamedTensors outputs;
+  for (std::size_t i = 0; i < leaving.size(); ++i) {
+    const std::string& name = program_.consumers[i].name;
+    outputs.emplace(
+        name,
+        from_torch(is_boundary_name(name) ? leaving[i] : GpuCopies::in_main_memory(leaving[i])));
   }
   return outputs;
 }
@@ -358,7 +396,7 @@ NamedTensors TorchBackend::infer(const NamedTensors& inputs) {
   const c10::InferenceMode guard;
   Collected collected = collect(inputs, false);
   hold_weights(inputs, collected);
-  return leave(run({}, std::move(collected), Mode::kInfer), Mode::kInfer);
+  return handed_on(leaving(run({}, std::move(collected), Mode::kInfer), Mode::kInfer));
 }
 
 NamedTensors TorchBackend::evaluate(const NamedTensors& inputs, TapReport& report) {
@@ -368,8 +406,10 @@ NamedTensors TorchBackend::evaluate(const NamedTensors& inputs, TapReport& repor
   Collected collected = collect(inputs, true);
   hold_weights(inputs, collected);
   Flight flight = run({}, std::move(collected), Mode::kEvaluate);
-  run_taps(flight, Mode::kEvaluate, report);
-  return leave(flight, Mode::kEvaluate);
+  run_taps(flight, Mode::kEvaluate);
+  NamedTensors outputs = handed_on(leaving(flight, Mode::kEvaluate));
+  read_taps(flight, report);
+  return outputs;
 }
 
 NamedTensors TorchBackend::forward(const MicroBatch& micro_batch, const NamedTensors& inputs,
@@ -380,80 +420,115 @@ NamedTensors TorchBackend::forward(const MicroBatch& micro_batch, const NamedTen
   take_over();
   Collected collected = collect(inputs, true);
   hold_weights(inputs, collected);
-  Flight flight = run(micro_batch, std::move(collected), Mode::kTrain);
-  run_taps(flight, Mode::kTrain, report);
-  NamedTensors outputs = leave(flight, Mode::kTrain);
+  if (RecordedFlight* const recorded = recorded_for(micro_batch, collected)) {
+    return launch_forward(*recorded, micro_batch, collected, report);
+  }
+  Flight flight;
+  const auto pass = [&] {
+    flight = run(micro_batch, std::move(collected), Mode::kTrain);
+    run_taps(flight, Mode::kTrain);
+  };
+  const bool rehearsed = std::exchange(rehearsing_, false);
+  rehearsed ? recorder_->rehearse(pass) : pass();
+  flight.rehearsed = rehearsed;
+  NamedTensors outputs = handed_on(leaving(flight, Mode::kTrain));
+  read_taps(flight, report);  // last: a GPU has everything to do by then
   flights_.insert_or_assign(micro_batch.index, std::move(flight));
   return outputs;
 }
 
-namespace {
-
-// The slices of a boundary's gradient message, one per use in the receiving part.
-void add_boundary_roots(const ConsumerStep& step, const Flight& flight, const Tensor& message,
+void add_boundary_roots(const ConsumerStep& step, const Flight& flight, const at::Tensor& message,
                         Tensors& roots, Tensors& root_gradients) {
-  const at::Tensor all = to_torch(message);
-  if (all.dim() == 0 || all.size(0) != step.gradient_slots) {
-    fail(ErrorCode::kInvalidArgument, "boundary '{}' sent back {} gradients, {} were expected",
-         step.name, all.dim() == 0 ? 0 : all.size(0), step.gradient_slots);
-  }
   for (std::uint32_t i = 0; i < step.gradient_slots; ++i) {
     const at::Tensor& root = flight.aliases[step.slot][step.first_use + i];
     if (!root.requires_grad()) continue;
     roots.push_back(root);
-    root_gradients.push_back(all[i].to(root.options()));
+    root_gradients.push_back(message[i].to(root.options()));
   }
 }
 
-}  // namespace
+const Tensor& gradient_message(const ConsumerStep& step, const NamedTensors& gradients) {
+  const auto found = gradients.find(step.name);
+  if (found == gradients.end()) {
+    fail(ErrorCode::kFailedPrecondition, "no gradient came back over boundary '{}'", step.name);
+  }
+  const Shape& shape = found->second.shape();
+  if (shape.empty() || shape[0] != step.gradient_slots) {
+    fail(ErrorCode::kInvalidArgument, "boundary '{}' sent back {} gradients, {} were expected",
+         step.name, shape.empty() ? 0 : shape[0], step.gradient_slots);
+  }
+  return found->second;
+}
 
-NamedTensors TorchBackend::backward(const MicroBatch& micro_batch, const NamedTensors& gradients,
-                                    double loss_scale) {
-  const auto found = flights_.find(micro_batch.index);
-  if (found == flights_.end()) {
-    fail(ErrorCode::kFailedPrecondition, "micro-batch {} has had no forward pass",
-         micro_batch.index);
-  }
-  const PassMemory memory;
-  const Flight flight = std::move(found->second);
-  flights_.erase(found);
-  Tensors roots, root_gradients;
-  for (const ConsumerStep& step : program_.consumers) {
-    if (step.first_use == kNoUse) continue;
-    const auto message = gradients.find(step.name);
-    if (message == gradients.end()) {
-      fail(ErrorCode::kFailedPrecondition, "no gradient came back over boundary '{}'", step.name);
-    }
-    add_boundary_roots(step, flight, message->second, roots, root_gradients);
-  }
-  for (std::size_t i = 0; i < flight.losses.size(); ++i) {
-    if (!flight.losses[i].requires_grad()) continue;
-    const double weight = program_.taps[i].weight * loss_scale;
-    roots.push_back(flight.losses[i]);
-    root_gradients.push_back(
-        at::full_like(flight.losses[i], weight / static_cast<double>(flight.batch_samples)));
-  }
+double TorchBackend::tap_gradient(std::size_t tap, const Flight& flight, double loss_scale) const {
+  return program_.taps[tap].weight * loss_scale / static_cast<double>(flight.batch_samples);
+}
+
+Tensors TorchBackend::walk_back(const Flight& flight, const Tensors& roots,
+                                const Tensors& root_gradients) {
   if (!roots.empty()) {
     guarded("the backward pass of graph", graph_.name(), [&] {
       torch::autograd::backward(roots, root_gradients);
       return 0;
     });
   }
-  NamedTensors answer;
-  for (std::size_t slot = 0; slot < graph_.producers().size(); ++slot) {
-    const Tensors& leaves = flight.aliases[slot];
-    if (leaves.empty()) continue;
+  Tensors answers(graph_.producers().size());
+  for (std::size_t slot = 0; slot < answers.size(); ++slot) {
     Tensors slices;
-    for (const at::Tensor& leaf : leaves) {
+    for (const at::Tensor& leaf : flight.aliases[slot]) {
       slices.push_back(leaf.grad().defined() ? leaf.grad().contiguous() : at::zeros_like(leaf));
     }
-    const at::Tensor message = slices.size() == 1 ? slices[0].unsqueeze(0) : at::stack(slices);
-    answer.emplace(graph_.producers()[slot].name, from_torch(message));
+    if (slices.empty()) continue;
+    answers[slot] = slices.size() == 1 ? slices[0].unsqueeze(0) : at::stack(slices);
   }
-  return answer;
+  return answers;
 }
 
-std::string TorchBackend::first_non_finite() const {
+NamedTensors TorchBackend::backward(const MicroBatch& micro_batch, const NamedTensors& gradients,
+                                    double loss_scale) {
+  const PassMemory memory;
+  if (const auto launched = launched_.find(micro_batch.index); launched != launched_.end()) {
+    RecordedFlight& recorded = *launched->second;
+    launched_.erase(launched);
+    take_gradients(recorded, gradients, loss_scale);
+    if (has_backward(recorded)) return launch_backward(recorded);
+  }
+  const auto found = flights_.find(micro_batch.index);
+  if (found == flights_.end()) {
+    fail(ErrorCode::kFailedPrecondition, "micro-batch {} has had no forward pass",
+         micro_batch.index);
+  }
+  const Flight flight = std::move(found->second);
+  flights_.erase(found);
+  Tensors roots, root_gradients;
+  for (const ConsumerStep& step : program_.consumers) {
+    if (step.first_use == kNoUse) continue;
+    add_boundary_roots(step, flight, to_torch(gradient_message(step, gradients)), roots,
+                       root_gradients);
+  }
+  for (std::size_t i = 0; i < flight.taps.size(); ++i) {
+    const at::Tensor& sum = flight.taps[i].sum;
+    if (!sum.requires_grad()) continue;
+    roots.push_back(sum);
+    root_gradients.push_back(at::full_like(sum, tap_gradient(i, flight, loss_scale)));
+  }
+  Tensors answers;
+  const auto pass = [&] { answers = walk_back(flight, roots, root_gradients); };
+  flight.rehearsed ? recorder_->rehearse(pass) : pass();
+  return named_answers(answers);
+}
+
+NamedTensors TorchBackend::named_answers(const Tensors& answers) const {
+  NamedTensors named;
+  for (std::size_t slot = 0; slot < answers.size(); ++slot) {
+    if (!answers[slot].defined()) continue;
+    named.emplace(graph_.producers()[slot].name, from_torch(answers[slot]));
+  }
+  return named;
+}
+
+std::string TorchBackend::first_non_finite() {
+  for (const auto& [index, recorded] : std::exchange(launched_, {})) compute_again(*recorded);
   for (const auto& [index, flight] : flights_) {
     for (std::size_t slot = 0; slot < flight.values.size(); ++slot) {
       if (all_finite(flight.values[slot])) continue;

@@ -1,11 +1,13 @@
 // TorchBackend: a stage on the CPU or a CUDA device, computed by libtorch (private to runtime).
 //
-// torch_backend.cc computes; torch_backend_weights.cc changes, saves and restores weights.
+// torch_backend.cc computes; torch_backend_weights.cc changes, saves and restores weights;
+// torch/torch_backend_recorded.cc launches on a GPU what it has recorded before.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -16,18 +18,10 @@
 
 #include "optimizer.h"
 #include "program.h"
+#include "torch/gpu_copies.h"
+#include "torch/recorded_flight.h"
 
 namespace harmonics::inline in_runtime {
-
-using Tensors = std::vector<at::Tensor>;
-
-/// What a micro-batch leaves behind until its backward pass.
-struct Flight {
-  Tensors values;                // by slot
-  std::vector<Tensors> aliases;  // by slot, then use number
-  Tensors losses;                // by tap: sum over samples
-  std::int64_t batch_samples = 0;
-};
 
 /// What a micro-batch brings.
 struct Collected {
@@ -56,7 +50,7 @@ class TorchBackend final : public StageBackend {
   [[nodiscard]] std::map<std::string, double> gradient_square_sums() const override;
   void update(const Update& update) override;
   void reset() override;
-  [[nodiscard]] std::string first_non_finite() const override;
+  [[nodiscard]] std::string first_non_finite() override;
 
   [[nodiscard]] NamedTensors parameters() const override;
   [[nodiscard]] NamedTensors optimizer_state() const override;
@@ -82,7 +76,9 @@ class TorchBackend final : public StageBackend {
                      std::span<const at::Tensor> parameters) const;
   void check_output(const LayerStep& step, const at::Tensor& value, const AxisValues& axes) const;
   void add_leaves(Flight& flight) const;
-  Flight run(const MicroBatch& micro_batch, Collected collected, Mode mode);
+  /// `draws` is where a pass that is recorded leaves what it takes from chance.
+  Flight run(const MicroBatch& micro_batch, Collected collected, Mode mode,
+             std::vector<ChanceDraw>* draws = nullptr);
   /// Inference on the CPU: all layers over the producers in `values`.
   void infer_layers(Tensors& values, const AxisValues& axes);
   void drop(const std::vector<std::uint32_t>& slots, Tensors& values) const;
@@ -106,15 +102,43 @@ class TorchBackend final : public StageBackend {
   void forget_sent() { sent_.clear(); }
   /// False where a tied parameter stands again.
   [[nodiscard]] bool owns(std::size_t place) const { return !names_[place].empty(); }
-  void run_taps(Flight& flight, Mode mode, TapReport& report) const;
+  /// Launches what the taps compute; read_taps waits for it.
+  void run_taps(Flight& flight, Mode mode) const;
+  void read_taps(const Flight& flight, TapReport& report) const;
   /// What has a gradient, under the name of its owner.
   [[nodiscard]] std::vector<Learnt> learnt() const;
   at::Tensor leaving_weight(const ConsumerStep& step, const at::Tensor& value);
-  NamedTensors leave(const Flight& flight, Mode mode);
+  /// By consumer, on the device.
+  Tensors leaving(const Flight& flight, Mode mode);
+  /// The same where the next reader takes it.
+  NamedTensors handed_on(const Tensors& leaving) const;
+  /// The gradient of a loss' sum.
+  [[nodiscard]] double tap_gradient(std::size_t tap, const Flight& flight, double loss_scale) const;
+  /// Walks back from `roots`; the gradients of what entered, by producer.
+  Tensors walk_back(const Flight& flight, const Tensors& roots, const Tensors& root_gradients);
+  [[nodiscard]] NamedTensors named_answers(const Tensors& answers) const;
+
+  /// Whether passes of micro-batches of this shape have been recorded, or are now.
+  RecordedFlight* recorded_for(const MicroBatch& micro_batch, const Collected& collected);
+  void record_forward(RecordedFlight& made, const MicroBatch& micro_batch,
+                      const Collected& collected);
+  NamedTensors launch_forward(RecordedFlight& recorded, const MicroBatch& micro_batch,
+                              const Collected& collected, TapReport& report);
+  void record_backward(RecordedFlight& recorded);
+  /// False where it cannot be recorded: then its forward pass has been computed again.
+  bool has_backward(RecordedFlight& recorded);
+  /// Computes a recorded forward pass again, piece by piece, for who needs what lies between.
+  void compute_again(const RecordedFlight& recorded);
+  /// What came back and what the losses weigh, into the memory that the recorded pass reads.
+  void take_gradients(RecordedFlight& recorded, const NamedTensors& gradients, double loss_scale);
+  NamedTensors launch_backward(RecordedFlight& recorded);
+  /// From now on every pass is launched piece by piece.
+  void stop_recording(std::string_view why);
 
   HarmonicGraph graph_;
   Device device_;
   PrecisionPolicy precision_;
+  GpuCopies copies_;
   Program program_;
   Optimizer optimizer_;
   /// In the order of layers and their parameters. A tied parameter stands at each of its uses: the
@@ -128,14 +152,27 @@ class TorchBackend final : public StageBackend {
   std::set<std::size_t> mapped_;           // places that must not be changed where they lie
   std::uint64_t seed_;
   bool maps_weights_;
+  bool channels_last_;  // see ImageLayout
   /// By the place of an owner: the places of all its uses, in graph order.
   std::map<std::size_t, std::vector<std::size_t>> shared_;
   std::unordered_map<std::uint32_t, Flight> flights_;
-  std::map<std::size_t, at::Tensor> held_;  // what other parts sent last, by slot
-  std::set<std::string> sent_;              // boundaries whose other end has the parameter
+  std::unique_ptr<PassRecorder> recorder_;  // null where passes cannot be recorded
+  bool records_;                            // what has not been recorded yet
+  bool rehearsing_ = false;                 // the next time this pass comes it is recorded
+  std::map<std::vector<std::int64_t>, RecordedFlight> recorded_;  // by number and shapes
+  std::map<std::uint32_t, RecordedFlight*> launched_;  // forward passes without their backward pass
+  Tensors gradient_sums_;                              // by place: what recorded passes add up
+  std::map<std::size_t, at::Tensor> held_;             // what other parts sent last, by slot
+  std::set<std::string> sent_;  // boundaries whose other end has the parameter
   /// By layer, what it keeps for inference (LayerCall::kept); empty while nothing has been
   /// inferred.
   std::vector<Tensors> kept_;
 };
+
+/// What came back over a boundary. None, or another number of gradients, is an Error.
+const Tensor& gradient_message(const ConsumerStep& step, const NamedTensors& gradients);
+/// The slices of such a message, one per use in the receiving part.
+void add_boundary_roots(const ConsumerStep& step, const Flight& flight, const at::Tensor& message,
+                        Tensors& roots, Tensors& root_gradients);
 
 }  // namespace harmonics::inline in_runtime

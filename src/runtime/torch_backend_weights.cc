@@ -47,6 +47,7 @@ void TorchBackend::reset() {
   const at::NoGradGuard no_grad;
   forget_sent();
   flights_.clear();
+  launched_.clear();
   for (at::Tensor& parameter : parameters_) {
     if (!parameter.grad().defined()) continue;
     if (device_.kind == DeviceKind::kCuda) {

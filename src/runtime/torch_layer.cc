@@ -2,6 +2,7 @@
 
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include <harmonics/base/error.h>
@@ -20,6 +21,7 @@ struct Tables {
   Named<TorchActivation> activations;
   Named<TorchActivation> activations_in_place;
   Named<TorchLoss> losses;
+  std::set<std::string, std::less<>> foreign_layers;  // those that others have registered
 
   Tables()
       : layers(builtin_layers()),
@@ -49,6 +51,7 @@ Function look_up(Named<Function>& table, std::string_view name, const char* what
 
 void register_torch_layer(std::string type, TorchLayer layer) {
   const std::lock_guard lock(tables().mutex);
+  tables().foreign_layers.insert(type);
   tables().layers[std::move(type)] = std::move(layer);
 }
 void register_torch_activation(std::string name, TorchActivation activation) {
@@ -63,6 +66,10 @@ void register_torch_loss(std::string name, TorchLoss loss) {
 
 LayerForward make_layer_forward(const LayerQuery& query) {
   return look_up(tables().layers, query.type, "layer")(query);
+}
+bool is_builtin_layer(std::string_view type) {
+  const std::lock_guard lock(tables().mutex);
+  return tables().layers.contains(type) && !tables().foreign_layers.contains(type);
 }
 TorchActivation torch_activation(std::string_view name) {
   return look_up(tables().activations, name, "activation");

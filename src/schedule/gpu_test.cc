@@ -76,6 +76,52 @@ TEST_F(GpuTest, PartsOnTheGpuEqualTheWhole) {
   EXPECT_EQ(weights_digest(whole.parameters()), weights_digest(parts.parameters()));
 }
 
+// Passes that are launched as a whole are those that are launched piece by piece: with chance,
+// clipping, uneven micro-batches and a last batch of another size.
+TEST_F(GpuTest, RecordedPassesGiveTheSameBits) {
+  for (const char* name : {"digits-mlp", "lenet-digits", "transformer-small", "resnet18"}) {
+    const HarmonicGraph graph = zoo_graph(name);
+    for (const PrecisionPolicy precision : {PrecisionPolicy::kFull, PrecisionPolicy::kBf16}) {
+      for (const std::size_t parts : {1, 2}) {
+        RuntimeOptions whole = options(Backend::GPU, precision), pieces = whole;
+        whole.clip_norm = pieces.clip_norm = 1.0;
+        whole.micro_batches = pieces.micro_batches = 3;
+        pieces.records = false;
+        StageRow recorded = row(graph, whole, parts), plain = row(graph, pieces, parts);
+        for (std::uint64_t step = 0; step < 12; ++step) {
+          NamedTensors batch = made_batch(graph, step);
+          if (step % 5 == 4) {
+            for (auto& [producer, rows] : batch) rows = rows.slice(0, 10);
+          }
+          const double loss = recorded.train(batch).taps.loss_sum;
+          EXPECT_EQ(loss, plain.train(batch).taps.loss_sum) << name << ", step " << step;
+        }
+        EXPECT_EQ(weights_digest(recorded.parameters()), weights_digest(plain.parameters()))
+            << name << " in " << parts << ", " << precision_name(precision);
+      }
+    }
+  }
+}
+
+TEST_F(GpuTest, RecordedPassesSayWhichLayerIsNotFinite) {
+  const HarmonicGraph graph = zoo_graph("digits-mlp");
+  StageRow gpu = row(graph, options(Backend::GPU), 2);
+  losses(gpu, graph, 6);
+  NamedTensors weights = gpu.stages().front()->parameters();
+  std::vector<float> spoilt(weights.begin()->second.values<float>().begin(),
+                            weights.begin()->second.values<float>().end());
+  spoilt.front() = INFINITY;
+  weights.begin()->second =
+      Tensor::of(weights.begin()->second.shape(), std::span<const float>(spoilt));
+  gpu.stages().front()->set_parameters(weights);
+  try {
+    losses(gpu, graph, 1);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("layer '"), std::string::npos) << error.what();
+  }
+}
+
 TEST_F(GpuTest, GpuAndCpuPartsWorkTogether) {
   const HarmonicGraph graph = zoo_graph("lenet-digits");
   StageRow mixed(partition_graph(graph, 2), {options(Backend::GPU), options(Backend::CPU)});

@@ -182,7 +182,7 @@ double StageRow::gradient_square_sum() {
 
 void StageRow::report_non_finite_loss() {
   std::string where;
-  for (const Stage& stage : stages_) {
+  for (Stage& stage : stages_) {
     where = stage->first_non_finite();
     if (!where.empty()) break;
   }

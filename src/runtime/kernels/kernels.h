@@ -38,5 +38,10 @@ LayerKernels recurrent_kernels();
 /// Inverted dropout: zeroes elements with probability p and scales the rest by 1/(1-p). Which ones
 /// is a pure function of key, step and each row's sample number, on every device.
 at::Tensor counter_dropout(const at::Tensor& input, double p, const LayerCall& call);
+/// What it multiplies with, for tensors of these sizes, in main memory.
+at::Tensor dropout_mask(at::IntArrayRef sizes, double p, const LayerCall& call);
+
+/// False where someone has registered a layer of their own under the name.
+bool is_builtin_layer(std::string_view type);
 
 }  // namespace harmonics::inline in_runtime

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <c10/core/StreamGuard.h>
 
 #include <cmath>
 #include <numbers>
@@ -104,12 +105,12 @@ std::map<std::string, TorchActivation, std::less<>> builtin_activations_in_place
   };
 }
 
-at::Tensor counter_dropout(const at::Tensor& input, double p, const LayerCall& call) {
-  const std::int64_t rows = input.size(0);
-  const std::int64_t row_size = rows == 0 ? 0 : input.numel() / rows;
+at::Tensor dropout_mask(at::IntArrayRef sizes, double p, const LayerCall& call) {
+  at::Tensor mask = at::empty(sizes, at::kFloat);
+  const std::int64_t rows = mask.size(0);
+  const std::int64_t row_size = rows == 0 ? 0 : mask.numel() / rows;
   const auto threshold = static_cast<std::uint32_t>(p * 4294967296.0);
   const auto keep = static_cast<float>(1.0 / (1.0 - p));
-  at::Tensor mask = at::empty(input.sizes(), at::kFloat);
   auto* values = mask.data_ptr<float>();
   at::parallel_for(0, rows, 1, [&](std::int64_t begin, std::int64_t end) {
     std::vector<std::uint32_t> numbers(static_cast<std::size_t>(row_size));
@@ -120,7 +121,19 @@ at::Tensor counter_dropout(const at::Tensor& input, double p, const LayerCall& c
       for (std::int64_t i = 0; i < row_size; ++i) to[i] = numbers[i] < threshold ? 0.0f : keep;
     }
   });
-  return input * mask.to(input.options());
+  return mask;
+}
+
+at::Tensor counter_dropout(const at::Tensor& input, double p, const LayerCall& call) {
+  if (call.draws == nullptr) {
+    return input * dropout_mask(input.sizes(), p, call).to(input.options());
+  }
+  {
+    // Beside the memory of what is recorded, which earlier pieces of the pass may use as well.
+    const c10::StreamGuard beside(c10::Stream(c10::Stream::DEFAULT, input.device()));
+    call.draws->push_back({at::empty(input.sizes(), input.options()), p, call.key});
+  }
+  return input * call.draws->back().mask;
 }
 
 }  // namespace harmonics::inline in_runtime

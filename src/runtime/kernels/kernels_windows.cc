@@ -80,11 +80,19 @@ at::Tensor rearranged_conv2d(const LayerCall& call, const Convolution& c) {
   return at::cat(rows);
 }
 
+// Laid out as the image is, in the same pass over it that rounds it.
+at::Tensor weight_for(const at::Tensor& image, const LayerCall& call) {
+  if (!image.is_cuda() || image.is_contiguous()) return as(call.parameters[0], call.compute);
+  return call.parameters[0].to(call.compute, /*non_blocking=*/false, /*copy=*/false,
+                               at::MemoryFormat::ChannelsLast);
+}
+
 LayerForward make_conv2d(const LayerQuery& q) {
   return [c = Convolution(q, 2)](const LayerCall& call) {
     if (is_rearranged(call)) return rearranged_conv2d(call, c);
-    return at::conv2d(padded_input(call, c), as(call.parameters[0], call.compute),
-                      optional_parameter(call, 1), c.stride, c.padding, c.dilation, c.groups);
+    const at::Tensor x = padded_input(call, c);
+    return at::conv2d(x, weight_for(x, call), optional_parameter(call, 1), c.stride, c.padding,
+                      c.dilation, c.groups);
   };
 }
 

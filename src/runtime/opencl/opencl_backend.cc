@@ -277,7 +277,7 @@ NamedTensors OpenClBackend::forward(const MicroBatch& micro_batch, const NamedTe
   return outputs;
 }
 
-std::string OpenClBackend::first_non_finite() const {
+std::string OpenClBackend::first_non_finite() {
   for (const auto& [index, flight] : flights_) {
     for (std::size_t slot = 0; slot < flight.values.size(); ++slot) {
       const DeviceTensor& value = flight.values[slot];

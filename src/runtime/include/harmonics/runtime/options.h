@@ -132,6 +132,9 @@ struct RuntimeOptions {
   /// Weights that a file holds in the precision that computes are used where they are mapped, as
   /// long as nothing trains: for runs that only compute. The file must not be cut short meanwhile.
   bool maps_weights = false;
+  /// On a GPU: passes over batches of a size that keeps coming are recorded and launched as a
+  /// whole. The numbers are the same.
+  bool records = true;
   SecureOptions secure = {};
   DataSettings data = {};
   SettingsOnLoad on_load = SettingsOnLoad::kYield;

@@ -93,7 +93,7 @@ class StageBackend {
   /// Sets the gradients to zero and forgets micro-batches in flight.
   virtual void reset() = 0;
   /// The first layer (or producer) whose values in a micro-batch in flight are not finite, or "".
-  [[nodiscard]] virtual std::string first_non_finite() const = 0;
+  [[nodiscard]] virtual std::string first_non_finite() = 0;
 
   /// All parameters and buffers, by full name. They share the stage's memory: use or copy them
   /// before the next update.

@@ -18,6 +18,13 @@
 
 namespace harmonics::inline in_runtime {
 
+/// Numbers that a recorded pass takes from chance: whoever launches it draws them anew.
+struct ChanceDraw {
+  at::Tensor mask;  // on the device; inverted dropout by probability p
+  double p = 0;
+  std::uint64_t key = 0;
+};
+
 /// What one call of a layer sees. Tensors carry a leading batch axis.
 struct LayerCall {
   std::span<const at::Tensor> inputs;
@@ -34,6 +41,9 @@ struct LayerCall {
   std::uint64_t key = 0;
   std::uint64_t step = 0;
   std::int64_t first_sample = 0;
+  /// Not null while the pass is recorded: what depends on step and first_sample goes here. A layer
+  /// that others have registered is never recorded.
+  std::vector<ChanceDraw>* draws = nullptr;
 };
 
 /// Computes the output of a layer, without its activation. Called from one thread at a time per

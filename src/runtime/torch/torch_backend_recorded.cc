@@ -1,0 +1,241 @@
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <utility>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/log.h>
+#include <harmonics/tensor/torch.h>
+
+#include "kernels/kernels.h"
+#include "torch_backend.h"
+
+namespace harmonics::inline in_runtime {
+namespace {
+
+// Micro-batches of one shape that are launched piece by piece first: libtorch chooses kernels and
+// takes their memory then.
+constexpr int kSeenBefore = 2;
+// Shapes and numbers of micro-batches that are remembered; where more come, none is recorded.
+constexpr std::size_t kMaxRecorded = 64;
+
+std::vector<std::int64_t> shape_key(const MicroBatch& micro_batch, const Tensors& values) {
+  std::vector<std::int64_t> key{micro_batch.index};
+  for (const at::Tensor& value : values) {
+    if (!value.defined()) continue;
+    key.push_back(static_cast<std::int64_t>(value.scalar_type()));
+    key.insert(key.end(), value.sizes().begin(), value.sizes().end());
+  }
+  return key;
+}
+
+}  // namespace
+
+void TorchBackend::stop_recording(std::string_view why) {
+  records_ = false;
+  std::erase_if(recorded_, [](const auto& entry) { return !entry.second.forward; });
+  log_info("runtime", "graph '{}' is launched piece by piece on {}: {}", graph_.name(), place(),
+           why);
+}
+
+RecordedFlight* TorchBackend::recorded_for(const MicroBatch& micro_batch,
+                                           const Collected& collected) {
+  if (recorded_.empty() && !records_) return nullptr;
+  const Tensors entering(collected.values.begin(),
+                         collected.values.begin() + std::ssize(graph_.producers()));
+  const std::vector<std::int64_t> key = shape_key(micro_batch, entering);
+  if (const auto known = recorded_.find(key); known != recorded_.end() && known->second.forward) {
+    return &known->second;
+  }
+  if (!records_) return nullptr;
+  RecordedFlight& found = recorded_[key];
+  if (recorded_.size() > kMaxRecorded) {
+    stop_recording(format("its batches have had more than {} shapes", kMaxRecorded));
+    return nullptr;
+  }
+  if (found.seen++ < kSeenBefore) {
+    if (found.seen == kSeenBefore) rehearsing_ = true;
+    return nullptr;
+  }
+  try {
+    record_forward(found, micro_batch, collected);
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    stop_recording(text.substr(0, text.find('\n')));
+    return nullptr;
+  }
+  return &found;
+}
+
+void TorchBackend::record_forward(RecordedFlight& made, const MicroBatch& micro_batch,
+                                  const Collected& collected) {
+  made.axes = collected.axes;
+  made.entering.resize(collected.values.size());
+  for (std::size_t slot = 0; slot < graph_.producers().size(); ++slot) {
+    const at::Tensor& value = collected.values[slot];
+    if (value.defined()) made.entering[slot] = at::empty_like(value);
+  }
+  made.forward = recorder_->record([&] {
+    made.draws.clear();
+    made.flight = run(micro_batch, {made.entering, made.axes}, Mode::kTrain, &made.draws);
+    run_taps(made.flight, Mode::kTrain);
+    made.leaving = leaving(made.flight, Mode::kTrain);
+  });
+}
+
+NamedTensors TorchBackend::launch_forward(RecordedFlight& recorded, const MicroBatch& micro_batch,
+                                          const Collected& collected, TapReport& report) {
+  recorded.micro_batch = micro_batch;
+  recorded.flight.batch_samples = micro_batch.batch_samples;
+  forget_kept();
+  {
+    const at::NoGradGuard no_grad;
+    for (std::size_t slot = 0; slot < recorded.entering.size(); ++slot) {
+      if (recorded.entering[slot].defined()) {
+        recorded.entering[slot].variable_data().copy_(collected.values[slot],
+                                                      /*non_blocking=*/true);
+      }
+    }
+    for (ChanceDraw& draw : recorded.draws) {
+      LayerCall call;
+      call.key = draw.key;
+      call.step = micro_batch.step;
+      call.first_sample = micro_batch.first_sample;
+      draw.mask.variable_data().copy_(dropout_mask(draw.mask.sizes(), draw.p, call).pin_memory(),
+                                      /*non_blocking=*/true);
+    }
+  }
+  recorded.forward->launch();
+  launched_.insert_or_assign(micro_batch.index, &recorded);
+  // The next pass writes here again: whoever reads later gets a copy.
+  Tensors leaving;
+  for (const at::Tensor& value : recorded.leaving) leaving.push_back(value.clone());
+  NamedTensors outputs = handed_on(leaving);
+  read_taps(recorded.flight, report);
+  return outputs;
+}
+
+void TorchBackend::take_gradients(RecordedFlight& recorded, const NamedTensors& gradients,
+                                  double loss_scale) {
+  const at::NoGradGuard no_grad;
+  const bool first = !recorded.backward;
+  recorded.arriving.resize(program_.consumers.size());
+  for (std::size_t i = 0; i < program_.consumers.size(); ++i) {
+    const ConsumerStep& step = program_.consumers[i];
+    if (step.first_use == kNoUse) continue;
+    const at::Tensor message = to_torch(gradient_message(step, gradients));
+    const at::Tensor& like = recorded.leaving[i];
+    if (first) recorded.arriving[i] = at::empty(message.sizes(), like.options());
+    recorded.arriving[i].variable_data().copy_(message, /*non_blocking=*/true);
+  }
+  recorded.tap_gradients.resize(recorded.flight.taps.size());
+  for (std::size_t i = 0; i < recorded.flight.taps.size(); ++i) {
+    const at::Tensor& sum = recorded.flight.taps[i].sum;
+    if (first && sum.requires_grad()) {
+      recorded.tap_gradients[i] = at::empty(sum.sizes(), sum.options());
+    }
+    if (!recorded.tap_gradients[i].defined()) continue;
+    recorded.tap_gradients[i].variable_data().fill_(tap_gradient(i, recorded.flight, loss_scale));
+  }
+}
+
+// Each parameter's gradient is made anew and then added to its sum, so that the passes of several
+// micro-batches can share the sums.
+void TorchBackend::record_backward(RecordedFlight& recorded) {
+  gradient_sums_.resize(parameters_.size());
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!owns(i)) continue;
+    parameters_[i].mutable_grad().reset();
+    if (parameters_[i].requires_grad() && !gradient_sums_[i].defined()) {
+      gradient_sums_[i] = at::empty_like(parameters_[i].detach());
+    }
+  }
+  recorded.backward = recorder_->record([&] {
+    Tensors roots, root_gradients;
+    for (std::size_t i = 0; i < program_.consumers.size(); ++i) {
+      if (!recorded.arriving[i].defined()) continue;
+      add_boundary_roots(program_.consumers[i], recorded.flight, recorded.arriving[i], roots,
+                         root_gradients);
+    }
+    for (std::size_t i = 0; i < recorded.flight.taps.size(); ++i) {
+      if (!recorded.tap_gradients[i].defined()) continue;
+      roots.push_back(recorded.flight.taps[i].sum);
+      root_gradients.push_back(recorded.tap_gradients[i]);
+    }
+    recorded.answers = walk_back(recorded.flight, roots, root_gradients);
+    const at::NoGradGuard no_grad;
+    Tensors sums, gradients;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      if (!owns(i) || !parameters_[i].grad().defined()) continue;
+      recorded.reached.push_back(i);
+      sums.push_back(gradient_sums_[i]);
+      gradients.push_back(std::exchange(parameters_[i].mutable_grad(), at::Tensor()));
+    }
+    if (!sums.empty()) at::_foreach_add_(sums, gradients);
+  });
+  recorded.flight.values.clear();
+  recorded.flight.aliases.clear();
+}
+
+bool TorchBackend::has_backward(RecordedFlight& recorded) {
+  if (recorded.backward) return true;
+  const Tensors before = [&] {
+    Tensors all;
+    for (at::Tensor& parameter : parameters_) all.push_back(parameter.grad());
+    return all;
+  }();
+  std::string why;
+  try {
+    record_backward(recorded);
+  } catch (const std::exception& error) {
+    why = error.what();
+  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (owns(i)) parameters_[i].mutable_grad() = before[i];
+  }
+  if (recorded.backward) return true;
+  compute_again(recorded);
+  recorded = RecordedFlight();
+  stop_recording(why.substr(0, why.find('\n')));
+  return false;
+}
+
+NamedTensors TorchBackend::launch_backward(RecordedFlight& recorded) {
+  const at::NoGradGuard no_grad;
+  Tensors fresh;
+  for (const std::size_t place : recorded.reached) {
+    at::Tensor& gradient = parameters_[place].mutable_grad();
+    at::Tensor& sum = gradient_sums_[place];
+    if (!gradient.defined()) {
+      fresh.push_back(sum);
+    } else if (!gradient.is_same(sum)) {
+      sum.copy_(gradient);
+    }
+    gradient = sum;
+  }
+  if (!fresh.empty()) at::_foreach_zero_(fresh);
+  recorded.backward->launch();
+  Tensors answers;
+  for (const at::Tensor& answer : recorded.answers) {
+    answers.push_back(answer.defined() ? answer.clone() : answer);
+  }
+  return named_answers(answers);
+}
+
+// The statistics have had this batch already.
+void TorchBackend::compute_again(const RecordedFlight& recorded) {
+  Tensors statistics;
+  for (const at::Tensor& parameter : parameters_) {
+    statistics.push_back(parameter.requires_grad() ? at::Tensor() : parameter.clone());
+  }
+  Flight flight = run(recorded.micro_batch, {recorded.entering, recorded.axes}, Mode::kTrain);
+  run_taps(flight, Mode::kTrain);
+  flights_.insert_or_assign(recorded.micro_batch.index, std::move(flight));
+  for (std::size_t i = 0; i < statistics.size(); ++i) {
+    // Beside autograd, which would take what it keeps for the backward pass as changed.
+    if (statistics[i].defined()) parameters_[i].variable_data().copy_(statistics[i]);
+  }
+}
+
+}  // namespace harmonics::inline in_runtime
