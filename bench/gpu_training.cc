@@ -1,9 +1,11 @@
 // Training throughput on a GPU, in bf16: a graph cut in two on one device, and CycleRuntime, each
-// over the same network hand-written on libtorch with equal micro-batches. Without a GPU it runs a
+// over the same network hand-written on libtorch with equal micro-batches; the uncut one also over
+// PyTorch (reference/torch_peer.py) where python3 has it, and the cut one over the uncut. What
+// torch.compile does takes minutes to compile: with --compile. Without a GPU it runs a
 // single small round on the CPU in float32, which measures nothing, has no bar, but keeps the
 // program honest; HARMONICS_REQUIRE_GPU=1 makes that an error.
 //
-//   build-*/bench/gpu_training [--short] [--check]
+//   build-*/bench/gpu_training [--short] [--check] [--compile]
 #include <torch/torch.h>
 
 #include <cmath>
@@ -22,6 +24,7 @@
 #include <harmonics/tensor/torch.h>
 
 #include "reference/libtorch_mixed_networks.h"
+#include "reference/line_peer.h"
 #include "rounds.h"
 
 namespace {
@@ -97,8 +100,13 @@ struct Contest {
   double bar;
 };
 
+struct Outcome {
+  bool good = true;
+  double samples_per_s = 0;
+};
+
 template <typename Network>
-bool compare(const Contest& contest, const Setup& setup) {
+Outcome compare(const Contest& contest, const Setup& setup) {
   const std::int64_t batch = setup.gpu ? contest.batch : contest.micro_batches;
   const HarmonicGraph graph = zoo_graph(contest.graph);
   at::Tensor image = torch::randn({batch, 3, 224, 224});
@@ -135,21 +143,60 @@ bool compare(const Contest& contest, const Setup& setup) {
   }
   const double ratio = bench::median(ratios), samples = static_cast<double>(batch);
   const char* kind = setup.gpu ? "bf16" : "float32 on the CPU (no GPU: not the figure)";
-  return bench::row(format("{}, batch {}, {}", contest.name, batch, kind),
-                    format("{:.1f} samples/s", samples / bench::median(ours)),
-                    format("{:.1f} samples/s", samples / bench::median(references)), ratio,
-                    setup.gpu ? format(">= {:.2f}", contest.bar) : "");
+  const double rate = samples / bench::median(ours);
+  return {bench::row(format("{}, batch {}, {}", contest.name, batch, kind),
+                     format("{:.1f} samples/s", rate),
+                     format("{:.1f} samples/s", samples / bench::median(references)), ratio,
+                     setup.gpu ? format(">= {:.2f}", contest.bar) : ""),
+          rate};
 }
+
+bool rate_row(const std::string& name, double ours, double reference, double bar) {
+  return bench::row(name, format("{:.1f} samples/s", ours), format("{:.1f} samples/s", reference),
+                    ours / reference, format(">= {:.2f}", bar));
+}
+
+/// What a user would take instead, and what we want of it.
+struct Bars {
+  double eager;
+  double compile;
+};
+
+/// One network uncut, at one size of batch, beside PyTorch's own.
+class Uncut {
+ public:
+  Uncut(const Setup& setup, bool compiles)
+      : setup_(setup), compiles_(compiles), peer_({"python3", HARMONICS_TORCH_PEER}, {}) {}
+
+  template <typename Network>
+  Outcome run(const char* title, const char* graph, std::int64_t batch, Bars bars) {
+    Outcome outcome = compare<Network>(
+        {format("CycleRuntime over libtorch, {}", title), graph, 1, 1, batch, 0.97}, setup_);
+    for (const auto& [mode, bar] : {std::pair{"eager", bars.eager}, {"compile", bars.compile}}) {
+      if (!compiles_ && std::string_view(mode) == "compile") continue;
+      const std::string name =
+          format("CycleRuntime over PyTorch, {}, {}, batch {}", mode, title, batch);
+      if (const auto theirs = peer_.ask(format("{} {} {}", graph, batch, mode))) {
+        outcome.good &= rate_row(name, outcome.samples_per_s, std::stod(*theirs), bar);
+      } else {
+        std::printf("%s: %s\n", name.c_str(), peer_.failure().c_str());
+      }
+    }
+    return outcome;
+  }
+
+ private:
+  Setup setup_;
+  bool compiles_;
+  bench::LinePeer peer_;
+};
 
 }  // namespace
 
 int main(int argc, char** argv) {
   Setup setup;
-  bool check = false;
-  for (int i = 1; i < argc; ++i) {
-    if (std::string_view(argv[i]) == "--short") setup.rounds = setup.steps = 1;
-    check |= std::string_view(argv[i]) == "--check";
-  }
+  const bool check = bench::has_flag(argc, argv, "--check");
+  if (bench::has_flag(argc, argv, "--short")) setup.rounds = setup.steps = 1;
   setup.gpu = cuda_available();
   const char* required = std::getenv("HARMONICS_REQUIRE_GPU");
   if (!setup.gpu && required != nullptr && std::string_view(required) == "1") {
@@ -159,18 +206,27 @@ int main(int argc, char** argv) {
   if (!setup.gpu) setup.rounds = setup.steps = 1;
   torch::manual_seed(1);
   std::printf("name | ours | reference | ratio | bar\n");
-  bool good = true;
+  const auto cut = [&]<typename Network>(const char* title, const char* graph, std::int64_t batch) {
+    return compare<Network>({format("cut in two on one device over uncut libtorch, {}", title),
+                             graph, 2, 2, batch, 0.95},
+                            setup);
+  };
+  const Outcome resnet = cut.operator()<reference::Resnet50>("ResNet-50", "resnet50", 64);
+  const Outcome vit = cut.operator()<reference::VitBase>("ViT-Base", "vit-base", 32);
+  bool good = resnet.good && vit.good;
   if (setup.gpu) {
-    good &= compare<reference::Resnet50>(
-        {"CycleRuntime over libtorch, ResNet-50", "resnet50", 1, 1, 64, 0.97}, setup);
-    good &= compare<reference::VitBase>(
-        {"CycleRuntime over libtorch, ViT-Base", "vit-base", 1, 1, 32, 0.97}, setup);
+    Uncut uncut(setup, bench::has_flag(argc, argv, "--compile"));
+    const Outcome whole_resnet =
+        uncut.run<reference::Resnet50>("ResNet-50", "resnet50", 64, {1.45, 0.80});
+    const Outcome whole_vit =
+        uncut.run<reference::VitBase>("ViT-Base", "vit-base", 32, {1.65, 0.85});
+    good &= whole_resnet.good && whole_vit.good;
+    good &= uncut.run<reference::Resnet50>("ResNet-50", "resnet50", 256, {1.0, 0.75}).good;
+    good &= uncut.run<reference::VitBase>("ViT-Base", "vit-base", 128, {1.0, 0.85}).good;
+    good &= rate_row("cut in two over our own uncut, ResNet-50, batch 64", resnet.samples_per_s,
+                     whole_resnet.samples_per_s, 0.85);
+    good &= rate_row("cut in two over our own uncut, ViT-Base, batch 32", vit.samples_per_s,
+                     whole_vit.samples_per_s, 0.85);
   }
-  good &= compare<reference::Resnet50>(
-      {"cut in two on one device over uncut libtorch, ResNet-50", "resnet50", 2, 2, 64, 0.95},
-      setup);
-  good &= compare<reference::VitBase>(
-      {"cut in two on one device over uncut libtorch, ViT-Base", "vit-base", 2, 2, 32, 0.95},
-      setup);
   return check && !good ? 1 : 0;
 }
