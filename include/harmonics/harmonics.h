@@ -70,6 +70,7 @@
 #include <harmonics/data/csv_consumer.h>
 #include <harmonics/data/csv_producer.h>
 #include <harmonics/data/idx_producer.h>
+#include <harmonics/data/kept_rows.h>
 #include <harmonics/data/label_producer.h>
 #include <harmonics/data/map_producer.h>
 #include <harmonics/data/memory_consumer.h>

@@ -67,8 +67,9 @@ struct CsvConsumer::Output {
 CsvConsumer::CsvConsumer(const std::filesystem::path& path, CsvConsumerOptions options)
     : output_(std::make_unique<Output>(path)), path_(path.string()), options_(std::move(options)) {
   if (options_.header.empty()) return;
-  if (options_.unequal_rows) {
-    fail(ErrorCode::kInvalidArgument, "'{}': rows of unequal length have no header", path_);
+  if (options_.unequal_rows || options_.kept != nullptr) {
+    fail(ErrorCode::kInvalidArgument,
+         "'{}': rows of unequal length, or that are kept, have no header", path_);
   }
   width_ = std::ssize(options_.header);
   for (std::size_t i = 0; i < options_.header.size(); ++i) {
@@ -79,7 +80,7 @@ CsvConsumer::CsvConsumer(const std::filesystem::path& path, CsvConsumerOptions o
 }
 
 CsvConsumer::~CsvConsumer() {
-  if (output_ != nullptr && rows_ > 0) {
+  if (output_ != nullptr && rows_ > 0 && options_.kept == nullptr) {
     log_warn("data", "{} rows for '{}' are dropped: finish() was not called", rows_, path_);
   }
 }
@@ -92,6 +93,7 @@ void CsvConsumer::push(const Tensor& batch) {
     fail(ErrorCode::kInvalidArgument, "'{}' takes batches, with a leading batch axis", path_);
   }
   const std::int64_t rows = batch.shape()[0];
+  if (rows == 0 && options_.kept != nullptr) options_.kept->add({});
   if (rows == 0) return;
   const std::int64_t width = batch.size() / rows;
   if (width == 0 || (width_ >= 0 && width != width_ && !options_.unequal_rows)) {
@@ -106,12 +108,20 @@ void CsvConsumer::push(const Tensor& batch) {
   append(output_->text, batch, width, options_.delimiter);
   width_ = width;
   rows_ += rows;
+  if (options_.kept != nullptr) {
+    options_.kept->add(output_->text);
+    output_->text.clear();
+  }
   if (output_->text.size() >= kWriteBytes) write_out();
 }
 
 void CsvConsumer::finish() {
   if (output_ == nullptr) return;
   write_out();
+  if (options_.kept != nullptr) {
+    options_.kept->finish();
+    options_.kept->read([this](ByteSpan piece) { output_->file.write(piece); });
+  }
   output_->file.commit();
   output_.reset();
 }

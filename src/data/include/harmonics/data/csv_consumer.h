@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <harmonics/data/kept_rows.h>
 #include <harmonics/data/producer.h>
 
 namespace harmonics::inline in_data {
@@ -18,6 +19,9 @@ struct CsvConsumerOptions {
   /// Rows may differ in how many numbers they have, as batches of a named axis do; then without a
   /// header.
   bool unequal_rows = false;
+  /// Set: each batch goes there as it comes, and finish() makes the file of all that lies there,
+  /// also of batches that were kept before this consumer was. Then without a header.
+  std::shared_ptr<KeptRows> kept;
 };
 
 /// Writes each sample of a batch as one row of numbers, in the shortest form that reads back to the
