@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
@@ -45,6 +46,10 @@ void ProgressPipe::write(Json json) {
     json.set("samples_per_second", rounded(rates->samples_per_second));
     if (rates->busy) json.set("busy", rounded(*rates->busy));
     if (rates->waiting) json.set("waiting", rounded(*rates->waiting));
+    if (largest_ > 0 && rates->samples_per_second > 0) {
+      const double steps = rates->samples_per_second / static_cast<double>(largest_);
+      json.set("period_s", 1 / (steps * static_cast<double>(run_.micro_batches)));
+    }
     if (rates->micro_batch_s) json.set("micro_batch_s", *rates->micro_batch_s);
   }
   const std::string line = json.dump() + "\n";
@@ -52,12 +57,35 @@ void ProgressPipe::write(Json json) {
   if (::write(descriptor_, line.data(), line.size()) < 0 && errno == EPIPE) descriptor_ = -1;
 }
 
-void ProgressPipe::on_step(const StepReport& step) {
-  if (descriptor_ < 0) return;
+bool ProgressPipe::is_due(std::int64_t samples) {
+  if (descriptor_ < 0) return false;
   const Nanoseconds now = clock_.now();
-  meter_.add(now, step.samples, run_.waited ? std::optional(run_.waited()) : std::nullopt);
-  if (now - written_ < kPeriod) return;
+  largest_ = std::max(largest_, samples);
+  meter_.add(now, samples, run_.waited ? std::optional(run_.waited()) : std::nullopt);
+  if (now - written_ < kPeriod) return false;
   written_ = now;
+  return true;
+}
+
+void ProgressPipe::on_rows(const Rows& rows) {
+  if (is_due(rows.batch)) write_rows(rows);
+}
+
+void ProgressPipe::on_last_rows(const Rows& rows) {
+  if (descriptor_ >= 0) write_rows(rows);
+}
+
+void ProgressPipe::write_rows(const Rows& rows) {
+  Json json;
+  const std::int64_t out = rows.before + rows.done;
+  if (rows.all > 0) {
+    json.set("progress", static_cast<double>(out) / static_cast<double>(rows.all));
+  }
+  write(std::move(json.set("rows", out)));
+}
+
+void ProgressPipe::on_step(const StepReport& step) {
+  if (!is_due(step.samples)) return;
   Json json;
   if (step.batches_in_epoch && *step.batches_in_epoch > 0 && run_.epochs > 0) {
     const double done =

@@ -28,15 +28,29 @@ class ProgressPipe {
   /// At most a few lines a second.
   void on_step(const StepReport& step);
   void on_epoch(const EpochReport& epoch);
+  /// A batch of a stream has come out: so many rows in this run of `all` (0: not known), of which
+  /// `before` had come out before it began. At most a few lines a second.
+  struct Rows {
+    std::int64_t batch = 0;
+    std::int64_t done = 0;
+    std::int64_t all = 0;
+    std::int64_t before = 0;
+  };
+  void on_rows(const Rows& rows);
+  /// The last of them, whenever the line before was.
+  void on_last_rows(const Rows& rows);
 
  private:
   void write(Json line);
+  void write_rows(const Rows& rows);
+  [[nodiscard]] bool is_due(std::int64_t samples);
 
   int descriptor_ = -1;
   const Run run_;
   const Clock& clock_;
   ThroughputMeter meter_;
   Nanoseconds written_{};
+  std::int64_t largest_ = 0;  ///< Samples of a step: one of fewer is the last of its epoch.
 };
 
 }  // namespace harmonics::inline in_torch_program

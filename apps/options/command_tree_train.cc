@@ -189,7 +189,8 @@ void check_stage(const CLI::App& stage, const StageCommand& command) {
     }
   };
   if (!command.infer) {
-    refuse({"--out", "--in-flight", "--results", "--delivered", "--hosts"}, "needs --infer");
+    refuse({"--out", "--in-flight", "--results", "--delivered", "--kept", "--hosts"},
+           "needs --infer");
     return;
   }
   refuse({"--checkpoint", "--metrics", "--replica", "--replica-place", "--batches-per-epoch"},
@@ -303,6 +304,8 @@ void CommandTree::add_stage_inference(CLI::App& stage) {
            "with --infer: where 'harmonics run' takes the outputs of this part");
   add_whole(stage, "--delivered", stage_.delivered, {0, kMaxBatches},
             "with --infer: batches whose outputs are there already");
+  add_folder(stage, "--kept", stage_.kept,
+             "with --infer --out: keep rows there as they come, behind those of --delivered");
 }
 
 void CommandTree::add_run() {

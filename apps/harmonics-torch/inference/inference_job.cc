@@ -209,7 +209,8 @@ RuntimeOptions inference_options(const InferenceJob& job) {
   return options;
 }
 
-NamedConsumers open_outputs(const HarmonicGraph& graph, const std::vector<Binding>& outputs) {
+NamedConsumers open_outputs(const HarmonicGraph& graph, const std::vector<Binding>& outputs,
+                            const KeptPlace& kept) {
   NamedConsumers consumers;
   for (const Binding& output : outputs) {
     const auto node = std::ranges::find(graph.consumers(), output.name, &ConsumerNode::name);
@@ -223,6 +224,9 @@ NamedConsumers open_outputs(const HarmonicGraph& graph, const std::vector<Bindin
     }
     CsvConsumerOptions options;
     options.unequal_rows = !graph.named_extents(node->input).empty();
+    if (!kept.folder.empty()) {
+      options.kept = std::make_shared<KeptRows>(kept.folder, output.name, kept.batches);
+    }
     consumers[output.name] =
         std::make_shared<CsvConsumer>(output.spec.substr(kCsvScheme.size()), std::move(options));
   }

@@ -2,6 +2,7 @@
 // a graph and the data that flows through them.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <vector>
 
@@ -47,8 +48,14 @@ struct InferenceJob {
 
 [[nodiscard]] RuntimeOptions inference_options(const InferenceJob& job);
 
+/// Where rows are kept as they come, behind the first `batches` that lie there; empty: nowhere.
+struct KeptPlace {
+  std::filesystem::path folder = {};
+  std::int64_t batches = 0;
+};
 /// Opens the files of --out. A consumer that the graph does not have is an Error that lists them.
 [[nodiscard]] NamedConsumers open_outputs(const HarmonicGraph& graph,
-                                          const std::vector<Binding>& outputs);
+                                          const std::vector<Binding>& outputs,
+                                          const KeptPlace& kept = {});
 
 }  // namespace harmonics::inline in_torch_program

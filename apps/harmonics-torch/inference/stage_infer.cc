@@ -1,5 +1,6 @@
 #include "stage_infer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <utility>
@@ -10,6 +11,7 @@
 #include <harmonics/schedule/remote_scheduler.h>
 
 #include "inference_job.h"
+#include "progress_pipe.h"
 #include "results_channel.h"
 #include "run_report.h"
 #include "run_stream.h"
@@ -36,7 +38,12 @@ class PartInference {
         meetings_(command.hosts.empty()
                       ? meetings_of(command, part_)
                       : meetings_of(with_host_places(command, part_, job_.plan.plan), part_)),
-        tally_(job_, open_outputs(part_, command.outputs), watch) {}
+        tally_(job_, open_outputs(part_, command.outputs, {command.kept, command.delivered}),
+               watch) {
+    told_.all = job_.rows();
+    told_.before = command.delivered * job_.settings.batch_size;
+    if (told_.all > 0) told_.before = std::min(told_.before, told_.all);
+  }
 
   [[nodiscard]] std::string waiting() const { return waiting_text(command_, meetings_); }
   /// What came out until the data ended.
@@ -54,6 +61,7 @@ class PartInference {
   const HarmonicGraph& part_;
   const Meetings meetings_;
   RunTally tally_;
+  ProgressPipe::Rows told_;
   std::string proof_;
 };
 
@@ -74,11 +82,17 @@ StreamReport PartInference::attempt() {
   options.measure = job_.measured;
   options.delivered = delivered();
   options.stop = &watch_.requested();
+  const SteadyClock clock;
+  ProgressPipe pipe({0, 1, [&scheduler] { return scheduler.waited(); }}, clock);
   options.on_batch = [&](const StreamedBatch& batch) {
     if (results) results->send(batch);
     tally_.add(batch);
+    told_.batch = batch.rows;
+    told_.done += batch.rows;
+    pipe.on_rows(told_);
   };
   StreamReport report = scheduler.stream(job_.producers, tally_.consumers(), options);
+  pipe.on_last_rows(told_);
   if (results && !report.interrupted) results->close();
   scheduler.close();
   proof_ = scheduler.proof();
@@ -107,6 +121,8 @@ RunReport PartInference::run() {
       StreamReport streamed = attempt();
       if (streamed.interrupted) end_early();
       RunReport report = tally_.report();
+      // Of rows that another process has seen nothing is known here.
+      if (!command_.kept.empty() && command_.delivered > 0) report.loss = report.accuracy = {};
       for (PartFlow& flow : streamed.parts) {
         report.stages.push_back(
             {std::move(flow), job_.planned_s(static_cast<std::size_t>(command_.part))});

@@ -165,6 +165,8 @@ struct StageCommand {
   std::string results;
   /// Batches whose outputs are there already.
   std::int64_t delivered = 0;
+  /// Where rows of the outputs are kept as they come; empty: nowhere.
+  std::filesystem::path kept;
   /// Where each host of the plan is reached; empty: boundaries and meet say where parts meet.
   std::filesystem::path hosts;
 };
