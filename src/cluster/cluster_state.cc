@@ -1,6 +1,7 @@
 #include <harmonics/cluster/cluster_state.h>
 
 #include <algorithm>
+#include <limits>
 
 #include <harmonics/base/error.h>
 
@@ -16,6 +17,7 @@ ClusterState& ClusterState::operator=(ClusterState&&) noexcept = default;
 
 void ClusterState::apply(const Fact& fact) {
   std::visit([&](const auto& one) { tables_->apply(one); }, fact);
+  tables_->free_some(std::numeric_limits<std::size_t>::max());
 }
 
 void ClusterState::snapshot(const std::function<void(const Fact&)>& keep) const {
@@ -24,7 +26,9 @@ void ClusterState::snapshot(const std::function<void(const Fact&)>& keep) const 
   for (const auto& [id, worker] : tables_->workers) keep(WorkerRegistered{worker});
   for (const auto& [name, user] : tables_->users) keep(QuotaSet{name, user.quota});
   tables_->tasks.each(TaskId{}, [&](const TaskRecord& task) {
-    keep(TaskKept{task});
+    TaskKept kept{task};
+    if (!tables_->freed.empty()) kept.task.state = tables_->settled(task);
+    keep(kept);
     if (!task.places.empty() && !std::holds_alternative<Active>(task.state)) {
       keep(PlacesKept{task.id, task.places});
     }
@@ -106,6 +110,11 @@ std::optional<TaskId> ClusterState::first_in_line() const {
 }
 
 bool ClusterState::has_doomed() const { return !tables_->doomed.empty(); }
+bool ClusterState::has_freed() const { return !tables_->freed.empty(); }
+bool ClusterState::is_freed(const TaskRecord& task) const {
+  return std::holds_alternative<Waiting>(task.state) &&
+         std::holds_alternative<Pending>(tables_->settled(task));
+}
 
 std::optional<Time> ClusterState::next_ready() const {
   if (tables_->delayed.empty()) return std::nullopt;

@@ -190,7 +190,7 @@ void Decisions::end_task(TaskId task, TaskOutcome outcome, std::optional<EndResu
 void Decisions::end_doomed(std::size_t limit) {
   // What ends here may doom others, which come behind.
   for (std::size_t looked = 0; looked < limit && !tables_.doomed.empty(); ++looked) {
-    Doomed& first = tables_.doomed.front();
+    TaskSpan& first = tables_.doomed.front();
     const TaskId id{first.next.value++};
     if (first.next == first.end) tables_.doomed.pop_front();
     const TaskRecord* task = tables_.tasks.find(id);
@@ -198,6 +198,8 @@ void Decisions::end_doomed(std::size_t limit) {
     end_task(id, TaskOutcome::kDependencyFailed, std::nullopt);
   }
 }
+
+bool Decisions::queue_freed(std::size_t limit) { return tables_.free_some(limit) > 0; }
 
 std::optional<std::uint32_t> Decisions::live_rank(AttemptId id, WorkerId worker) const {
   const TaskRecord* task = tables_.tasks.find(id.task);

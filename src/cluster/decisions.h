@@ -53,6 +53,8 @@ class Decisions {
   void end_task(TaskId task, TaskOutcome outcome, std::optional<EndResult> last);
   /// Ends up to so many tasks that can never start.
   void end_doomed(std::size_t limit);
+  /// Queues up to so many tasks that wait for nothing any more; whether there were any.
+  bool queue_freed(std::size_t limit);
   /// The rank that the worker has in the task's current attempt and that has not ended.
   [[nodiscard]] std::optional<std::uint32_t> live_rank(AttemptId id, WorkerId worker) const;
 

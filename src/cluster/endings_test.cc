@@ -123,6 +123,83 @@ TEST(Dependencies, ARestartGoesOnEndingWhatCanNeverStart) {
   }
 }
 
+/// Runs task 1 on a worker of its own to its success.
+void succeed_first(ServerReactor& reactor, Outbox& out) {
+  reactor.handle(WorkerHello{RequestId{2}, hello_of("w")}, kStart, out);
+  reactor.tick(kStart, out);
+  const WorkerId worker = reactor.state().find_worker("w")->id;
+  out.clear();
+  reactor.handle(WorkerSays{worker, reactor.session(worker).epoch,
+                            EndedMessage{{TaskId{1}, AttemptNumber{1}}, {}}},
+                 kStart, out);
+}
+
+std::uint64_t count_waiting(const ServerReactor& reactor) {
+  return reactor.state().counts()[TaskState(Waiting{}).index()];
+}
+
+TEST(Dependencies, AnArrayThatWaitsForASuccessIsFreedInBoundedPieces) {
+  BalancedPolicy policy;
+  Outbox out;
+  ServerReactor reactor(ClusterState{}, policy, {}, kStart, out);
+  constexpr std::uint32_t kTasks = 3 * kMaxFreedPerStep + 7;
+  reactor.handle(submit(2, 0), kStart, out);
+  submit_waiting(reactor, kTasks, out);  // The second waits for the first task of the first.
+  succeed_first(reactor, out);
+  EXPECT_EQ(count_waiting(reactor), 2 * kTasks - kMaxFreedPerStep);
+  EXPECT_NE(reactor.why(TaskId{kTasks}, kStart).text.find("has succeeded"), std::string::npos);
+  EXPECT_EQ(reactor.why(TaskId{kTasks + 2}, kStart).text, "It waits for 2 (pending).");
+  std::size_t steps = 0;
+  while (reactor.state().has_freed()) {
+    ASSERT_LT(++steps, 100U);
+    ASSERT_EQ(reactor.deadline(), Time{}) << "it goes on at once";
+    const std::uint64_t before = count_waiting(reactor);
+    out.clear();
+    reactor.tick(kStart, out);
+    EXPECT_LE(before - count_waiting(reactor), kMaxFreedPerStep);
+  }
+  EXPECT_EQ(steps, 3U);
+  EXPECT_EQ(count_waiting(reactor), kTasks) << "those of the second array";
+  EXPECT_TRUE(std::holds_alternative<Active>(reactor.state().find_task(TaskId{3})->state))
+      << "the first of them start meanwhile";
+}
+
+TEST(Dependencies, ARestartFreesWhatWaitedForASuccess) {
+  constexpr std::uint32_t kTasks = 2 * kMaxFreedPerStep + 7;
+  BalancedPolicy policy;
+  Outbox all;
+  ServerReactor before(ClusterState{}, policy, {}, kStart, all);
+  before.handle(submit(2, 0), kStart, all);
+  SubmitRequest request = submit(1, kTasks);
+  request.spec.depends_on = {TaskId{1}};
+  before.handle(request, kStart, all);
+  // One that waits for something else too stays.
+  before.handle(submit(8, 0), kStart, all);
+  request.spec.depends_on = {TaskId{1}, TaskId{kTasks + 2}};
+  before.handle(request, kStart, all);
+  std::vector<Fact> facts = std::move(all.facts);
+  Outbox out;
+  before.handle(WorkerHello{RequestId{2}, hello_of("w")}, kStart, out);
+  before.tick(kStart, out);
+  const WorkerId worker = before.state().find_worker("w")->id;
+  before.handle(WorkerSays{worker, before.session(worker).epoch,
+                           EndedMessage{{TaskId{1}, AttemptNumber{1}}, {}}},
+                kStart, out);
+  facts.insert(facts.end(), out.facts.begin(), out.facts.end());
+  ASSERT_TRUE(before.state().has_freed()) << "the first life ended before it was done";
+  ClusterState replayed;
+  for (const Fact& fact : facts) replayed.apply(fact);
+  ClusterState kept;
+  before.state().snapshot([&](const Fact& fact) { kept.apply(fact); });
+  EXPECT_TRUE(replayed == kept);
+  for (ClusterState* state : {&replayed, &kept}) {
+    EXPECT_FALSE(state->has_freed());
+    EXPECT_FALSE(state->has_doomed());
+    EXPECT_EQ(state->counts()[TaskState(Waiting{}).index()], kTasks);
+    EXPECT_EQ(std::get<Waiting>(state->find_task(TaskId{kTasks + 3})->state).dependencies, 1U);
+  }
+}
+
 TEST(Dependencies, ACancelledArrayOnWhichAnotherWaitsIsLookedAtOnce) {
   BalancedPolicy policy;
   Outbox out;

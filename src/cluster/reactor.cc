@@ -129,6 +129,7 @@ void ServerReactor::handle(const ServerEvent& event, Time now, Outbox& out) {
     };
     std::visit(take, event);
   }
+  if (step.queue_freed(kMaxFreedPerStep)) parts_->changed(Sweep::Change::kAny);
   if (std::holds_alternative<SubmitRequest>(event)) {
     parts_->changed(Sweep::Change::kTasks);
   } else if (out.facts.size() != facts || !std::holds_alternative<WorkerSays>(event)) {
@@ -150,6 +151,7 @@ void ServerReactor::tick(Time now, Outbox& out) {
   }
   cancel_some(step, parts_->cancels);
   step.end_doomed(kMaxDoomedPerStep);
+  if (step.queue_freed(kMaxFreedPerStep)) parts_->changed(Sweep::Change::kAny);
   end_backoffs(step);
   if (parts_->backoff_cap <= now) {
     end_long_backoffs(step, std::exchange(parts_->long_backoffs, {}));
@@ -167,10 +169,11 @@ void ServerReactor::tick(Time now, Outbox& out) {
 }
 
 Time ServerReactor::deadline() const {
-  if (parts_->pass_due() || parts_->state.has_doomed()) return Time{};
+  const ClusterState& state = parts_->state;
+  if (parts_->pass_due() || state.has_doomed() || state.has_freed()) return Time{};
   Time next = std::min({parts_->sessions.deadline(), parts_->scheduler.deadline(),
                         parts_->backoff_cap, parts_->promise_over});
-  const std::optional<Time> ready = parts_->state.next_ready();
+  const std::optional<Time> ready = state.next_ready();
   return ready ? std::min(next, *ready) : next;
 }
 

@@ -20,6 +20,9 @@ inline constexpr std::size_t kMaxCancelsPerStep = 10'000;
 /// Tasks that one step ends at most because they wait for one that did not succeed.
 inline constexpr std::size_t kMaxDoomedPerStep = 10'000;
 
+/// Tasks that one step looks at most because what they waited for has succeeded.
+inline constexpr std::size_t kMaxFreedPerStep = 10'000;
+
 /// What is left to cancel.
 struct Cancelling {
   RequestId request{};

@@ -210,16 +210,35 @@ void StateTables::satisfy(TaskId dependency) {
   for (const TaskId first : node.mapped()) {
     const TaskRecord* head = tasks.find(first);
     if (head == nullptr) continue;
-    const std::uint64_t end = first.value + head->spec().count();
-    for (std::uint64_t id = first.value; id < end; ++id) {
-      TaskRecord* dependent = tasks.find(TaskId{id});
-      if (dependent == nullptr) continue;
-      Waiting* waiting = std::get_if<Waiting>(&dependent->state);
-      if (waiting == nullptr) continue;
-      HARMONICS_CHECK(waiting->dependencies > 0, "task {} waits for nothing", id);
-      if (--waiting->dependencies == 0) change(*dependent, Pending{});
-    }
+    freed.push_back({first, TaskId{first.value + head->spec().count()}});
   }
+}
+
+std::size_t StateTables::free_some(std::size_t limit) {
+  std::size_t looked = 0;
+  for (; looked < limit && !freed.empty(); ++looked) {
+    TaskSpan& span = freed.front();
+    const TaskId id{span.next.value++};
+    if (span.next == span.end) freed.pop_front();
+    TaskRecord* dependent = tasks.find(id);
+    if (dependent == nullptr) continue;
+    Waiting* waiting = std::get_if<Waiting>(&dependent->state);
+    if (waiting == nullptr) continue;
+    HARMONICS_CHECK(waiting->dependencies > 0, "task {} waits for nothing", id.value);
+    if (--waiting->dependencies == 0) change(*dependent, Pending{});
+  }
+  return looked;
+}
+
+TaskState StateTables::settled(const TaskRecord& task) const {
+  const Waiting* waiting = std::get_if<Waiting>(&task.state);
+  if (waiting == nullptr) return task.state;
+  const auto less = static_cast<std::uint32_t>(std::ranges::count_if(
+      freed, [&](const TaskSpan& span) { return span.next <= task.id && task.id < span.end; }));
+  HARMONICS_CHECK(less <= waiting->dependencies, "task {} is freed of more than it waits for",
+                  task.id.value);
+  if (less == waiting->dependencies) return Pending{};
+  return Waiting{waiting->dependencies - less};
 }
 
 void StateTables::disappoint(TaskId dependency) {

@@ -23,8 +23,9 @@ struct ArrayProgress {
   std::uint32_t unsuccessful = 0;
 };
 
-/// Tasks of one submission that can never start: from the next to look at to one past the last.
-struct Doomed {
+/// Tasks of one submission that something is to become of, piece by piece: from the next to look at
+/// to one past the last.
+struct TaskSpan {
   TaskId next{};
   TaskId end{};
 };
@@ -45,7 +46,10 @@ struct StateTables {
   std::unordered_map<TaskId, std::vector<TaskId>> dependents;
   /// What waits for a task that did not succeed; some of it may have ended since. The reactor ends
   /// it piece by piece, so a restart finds it here again.
-  std::deque<Doomed> doomed;
+  std::deque<TaskSpan> doomed;
+  /// What waited for something that has succeeded, one span for each: it waits for one thing less.
+  /// No fact says how far that has come: a replay does all of it at once.
+  std::deque<TaskSpan> freed;
   std::unordered_map<std::string, TaskId> keys;  ///< By user, a zero byte and the key.
   std::map<WorkerId, WorkerRecord> workers;
   std::unordered_map<std::string, WorkerId> identities;
@@ -98,7 +102,12 @@ struct StateTables {
   void lease(const TaskRecord& task, const Member& member);
   void release(const TaskRecord& task, const Member& member);
   void count_end(const TaskRecord& task, bool success);
+  /// The dependency has succeeded: what waits for it is freed.
   void satisfy(TaskId dependency);
+  /// Looks at up to so many tasks that are freed; how many it looked at.
+  std::size_t free_some(std::size_t limit);
+  /// The state of a task as it is once all that is freed has been looked at.
+  [[nodiscard]] TaskState settled(const TaskRecord& task) const;
   /// The dependency did not succeed: what waits for it is doomed.
   void disappoint(TaskId dependency);
   void doom(const Submission& submission);

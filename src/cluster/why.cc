@@ -87,6 +87,10 @@ WhyPending ServerReactor::why(TaskId id, Time now) const {
   const TaskRecord* task = parts_->state.find_task(id);
   if (task == nullptr) fail(ErrorCode::kNotFound, "there is no task {}", id.value);
   const TaskSpec& spec = task->spec();
+  if (parts_->state.is_freed(*task)) {
+    return {Reason::kDependencies,
+            "What it waited for has succeeded: it is queued within the next moments.", 0};
+  }
   if (std::holds_alternative<Waiting>(task->state)) {
     return {Reason::kDependencies, why_waiting(parts_->state, spec), 0};
   }

@@ -31,7 +31,8 @@ class ClusterState {
   void apply(const Fact& fact);
   /// Hands out facts that make an equal state of an empty one.
   void snapshot(const std::function<void(const Fact&)>& keep) const;
-  /// Equal in everything that facts determine (not who is connected).
+  /// Equal in everything that facts determine (not who is connected). A reactor that is not through
+  /// with tasks that succeeded elsewhere have freed is not there yet.
   [[nodiscard]] bool operator==(const ClusterState& other) const;
 
   [[nodiscard]] Term term() const;
@@ -57,6 +58,10 @@ class ClusterState {
   [[nodiscard]] std::optional<TaskId> first_in_line() const;
   /// Whether tasks wait for some that did not succeed, and have to be ended.
   [[nodiscard]] bool has_doomed() const;
+  /// Whether tasks wait for some that have succeeded, and have to be queued.
+  [[nodiscard]] bool has_freed() const;
+  /// Whether the task is one of them: it waits for nothing else.
+  [[nodiscard]] bool is_freed(const TaskRecord& task) const;
   /// When the next back-off ends.
   [[nodiscard]] std::optional<Time> next_ready() const;
 
