@@ -108,7 +108,7 @@ Json worker_json(const WorkerView& worker) {
   json.set("name", worker.spec.name).set("state", worker.state);
   json.set("address", worker.spec.address).set("cpus", std::int64_t{worker.spec.cpus});
   json.set("memory_mb", worker.spec.memory_mb).set("draining", worker.draining);
-  json.set("heard", in_seconds(worker.heard));
+  json.set("heard", in_seconds(worker.heard)).set("stages", !worker.spec.no_stages);
   if (!worker.problem.empty()) {
     json.set("problem", worker.problem);
     if (worker.retry != Time{}) json.set("tried_again", in_seconds(worker.retry));

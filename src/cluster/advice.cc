@@ -1,5 +1,7 @@
 #include "advice.h"
 
+#include <algorithm>
+
 #include <harmonics/base/error.h>
 #include <harmonics/base/listed.h>
 
@@ -39,14 +41,37 @@ std::string way_out(const WorkerPool& pool, const TaskSpec& spec) {
   return "Add workers or ask for less.";
 }
 
+std::string without_stages(const WorkerPool& pool, const TaskSpec& spec) {
+  constexpr std::size_t kNamed = 3;
+  if (!spec.pipeline) return {};
+  std::string named;
+  std::size_t count = 0;
+  for (const Worker* worker : pool.all()) {
+    if (!worker->spec.no_stages) continue;
+    if (++count <= kNamed) add_item(named, worker->spec.name);
+  }
+  if (count == 0) return {};
+  if (count > kNamed) named += format(" and {} more", count - kNamed);
+  return format(
+      " {} {} no stages: the stages of this cluster speak TLS, and tasks there run as another user "
+      "(--task-user), who cannot read the key.",
+      named, count == 1 ? "runs" : "run");
+}
+
 std::string advice_for(const WorkerPool& pool, const TaskSpec& spec) {
   if (pool.size() == 0) return {};
-  const std::size_t capable = pool.count_capable(needs_of(spec), spec.gang);
+  std::size_t capable = pool.count_capable(needs_of(spec), spec.gang);
+  const std::string stageless = without_stages(pool, spec);
+  if (!stageless.empty()) {
+    capable = static_cast<std::size_t>(std::ranges::count_if(
+        pool.all(), [&](const Worker* worker) { return could_ever_run(worker->spec, spec); }));
+  }
   if (capable >= spec.gang) return {};
   const std::string who = capable == 0
                               ? std::string("no worker that is known could run it")
                               : format("only {} of the known workers could run it", capable);
-  return format("it waits: it needs {}, and {}. {}", needs_text(spec), who, way_out(pool, spec));
+  return format("it waits: it needs {}, and {}. {}{}", needs_text(spec), who, way_out(pool, spec),
+                stageless);
 }
 
 }  // namespace harmonics::inline in_cluster

@@ -15,6 +15,10 @@ namespace harmonics::inline in_cluster {
 /// for no GPU where nobody has one, else what the largest workers have.
 [[nodiscard]] std::string way_out(const WorkerPool& pool, const TaskSpec& spec);
 
+/// Which workers run no stages of pipelines and why, in a sentence with a space before it; empty
+/// when all do, or the task is no pipeline.
+[[nodiscard]] std::string without_stages(const WorkerPool& pool, const TaskSpec& spec);
+
 /// What whoever submits `spec` should hear at once; empty when the workers that are known could run
 /// it, or when none is known yet.
 [[nodiscard]] std::string advice_for(const WorkerPool& pool, const TaskSpec& spec);

@@ -216,10 +216,9 @@ std::optional<std::uint32_t> Decisions::live_rank(AttemptId id, WorkerId worker)
 std::uint32_t Decisions::gang_of(const TaskRecord& task) const {
   const TaskSpec& spec = task.spec();
   if (!spec.pipeline || task.attempts.value == 0) return spec.gang;
-  const Needs needs = needs_of(spec);
   std::uint32_t left = 0;
   for (const auto& [id, worker] : tables_.workers) {
-    if (left < spec.gang && available(id) && could_ever_fit(worker.spec, needs)) ++left;
+    if (left < spec.gang && available(id) && could_ever_run(worker.spec, spec)) ++left;
   }
   return std::max<std::uint32_t>(1, left);
 }

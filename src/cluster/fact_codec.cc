@@ -224,7 +224,7 @@ void fields(Archive& a, Of<Archive, std::shared_ptr<const Submission>>& shared) 
 template <typename Archive>
 void fields(Archive& a, Of<Archive, WorkerRecord>& worker) {
   a.number(worker.id);
-  a.flag(worker.draining);
+  flags(a, worker.draining, worker.spec.no_stages);
   a.time(worker.since);
   a.text(worker.spec.name, kMaxWorkerTextBytes);
   a.text(worker.spec.address, kMaxWorkerTextBytes);

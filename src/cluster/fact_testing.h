@@ -71,6 +71,7 @@ inline WorkerRecord random_record(Random& random) {
   worker.spec.name = random_text(random).substr(0, 100);
   worker.spec.address = random_text(random).substr(0, 100);
   worker.spec.identity = random_text(random).substr(0, 100);
+  worker.spec.no_stages = random.below(2) == 0;
   worker.spec.cpus = random();
   worker.spec.memory_mb = random();
   for (std::uint64_t n = random.below(4); n > 0; --n) {

@@ -13,13 +13,14 @@
 namespace harmonics::inline in_cluster {
 namespace {
 
-/// Workers that have room now, in natural order of names.
-std::vector<const Worker*> free_workers(const Decisions& step, const Needs& needs,
+/// Workers that run stages and have room now, in natural order of names.
+std::vector<const Worker*> free_workers(const Decisions& step, const TaskSpec& spec,
                                         std::size_t most) {
+  const Needs needs = needs_of(spec);
   std::vector<const Worker*> free;
   for (const Worker* worker : step.tables().pool.all()) {
     if (free.size() == most) break;
-    if (worker->open && worker->fits(needs)) free.push_back(worker);
+    if (worker->open && !worker->spec.no_stages && worker->fits(needs)) free.push_back(worker);
   }
   return free;
 }
@@ -69,7 +70,7 @@ PlanDesk::Turn PlanDesk::take_turn(Decisions& step, const TaskRecord& task, std:
     entries_.erase(task.id);
     return Turn::kStarted;
   }
-  const auto free = free_workers(step, needs_of(task.spec()), most);
+  const auto free = free_workers(step, task.spec(), most);
   std::vector<WorkerId> ids;
   for (const Worker* worker : free) ids.push_back(worker->id);
   const bool asked = !entry.asked.empty();
@@ -94,6 +95,7 @@ bool PlanDesk::start(Decisions& step, const TaskRecord& task, const PlanMade& pl
   for (const WorkerId id : plan.stages) {
     const Worker* worker = step.tables().pool.find(id);
     if (worker == nullptr || !worker->open || !worker->fits(needs)) return false;
+    if (worker->spec.no_stages) return false;  // Since the plan was made.
     if (!seen.insert(id).second) return false;
     members.push_back({id, worker->choose(needs), false, std::nullopt});
   }
@@ -146,7 +148,7 @@ void PlanDesk::weigh(Decisions& step, const TaskRecord& task) {
     ids.push_back(member.worker);
   }
   const Needs needs = needs_of(task.spec());
-  for (const Worker* worker : free_workers(step, needs, kMaxPipelineStages)) {
+  for (const Worker* worker : free_workers(step, task.spec(), kMaxPipelineStages)) {
     if (std::ranges::find(ids, worker->id) != ids.end()) continue;
     ask.places.push_back({worker->id, worker->spec, worker->choose(needs)});
     ids.push_back(worker->id);

@@ -178,6 +178,52 @@ TEST_F(PlanDeskTest, ALostWorkerLeavesAPlanOnTheOthers) {
   EXPECT_EQ(reactor_.state().find_task(task)->losses, 1U);
 }
 
+TEST_F(PlanDeskTest, WorkersThatRunNoStagesAreNotAsked) {
+  const WorkerId a = join("a");
+  HelloMessage apart;
+  apart.spec.name = apart.spec.identity = "apart";
+  apart.spec.devices.push_back({"0", "", 8192});
+  apart.spec.no_stages = true;
+  reactor_.handle(WorkerHello{RequestId{1}, apart}, now_, out_);
+  const TaskId two = submit(2);
+  EXPECT_TRUE(asked().empty()) << "one is not enough";
+  const WhyPending why = reactor_.why(two, now_);
+  EXPECT_EQ(why.reason, WhyPending::Reason::kImpossible);
+  EXPECT_THAT(why.text, HasSubstr("apart runs no stages: "));
+  EXPECT_THAT(why.text, HasSubstr("--task-user"));
+  const TaskId one = submit(1);
+  auto questions = asked();
+  ASSERT_EQ(questions.size(), 1U);
+  EXPECT_THAT(names(questions[0]), ElementsAre("a"));
+  plan(one, {a});
+  EXPECT_TRUE(asked().empty());
+  const TaskId other = submit(0, false);
+  asked();
+  EXPECT_EQ(state_of(other), "active") << "for anything else it is as good as any";
+  EXPECT_EQ(reactor_.why(other, now_).text.find("stages"), std::string::npos);
+}
+
+TEST_F(PlanDeskTest, AWorkerThatCanRunStagesNowIsAskedAndTheOtherWayRound) {
+  join("a");
+  HelloMessage hello;
+  hello.spec.name = hello.spec.identity = "a";
+  hello.spec.address = "a:1";
+  hello.spec.devices.push_back({"0", "", 8192});
+  hello.spec.no_stages = true;
+  reactor_.handle(WorkerHello{RequestId{1}, hello}, now_, out_);
+  const TaskId task = submit(1);
+  EXPECT_TRUE(asked().empty());
+  // A restart knows it too.
+  ClusterState copy;
+  reactor_.state().snapshot([&](const Fact& fact) { copy.apply(fact); });
+  EXPECT_TRUE(copy.find_worker("a")->spec.no_stages);
+  EXPECT_TRUE(copy.pool().find("a")->spec.no_stages);
+  hello.spec.no_stages = false;
+  reactor_.handle(WorkerHello{RequestId{1}, hello}, now_, out_);
+  ASSERT_EQ(asked().size(), 1U);
+  EXPECT_EQ(reactor_.why(task, now_).reason, WhyPending::Reason::kPlanning);
+}
+
 TEST_F(PlanDeskTest, AfterMeasuringItIsPlannedAgain) {
   const WorkerId a = join("a");
   const TaskId task = submit(1);

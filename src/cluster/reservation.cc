@@ -186,14 +186,15 @@ std::optional<Vacancy> find_vacancy(const Decisions& step, const Worker& worker,
   return vacancy;
 }
 
-std::vector<const Worker*> capable_workers(const Decisions& step, const Needs& needs) {
+std::vector<const Worker*> capable_workers(const Decisions& step, const TaskSpec& spec) {
+  const Needs needs = needs_of(spec);
   std::vector<const Worker*> capable;
   for (std::size_t free = kMaxDevicesPerWorker + 1; free-- > 0;) {
     for (const auto& [key, group] : step.tables().pool.groups_with_free(free)) {
       if (key.devices < needs.gpus) continue;
       for (const Worker* worker : group.members) {
         if (capable.size() == kMaxReservationCandidates) return capable;
-        if (could_ever_fit(worker->spec, needs)) capable.push_back(worker);
+        if (could_ever_run(worker->spec, spec)) capable.push_back(worker);
       }
     }
   }
@@ -204,7 +205,7 @@ std::vector<Vacancy> find_vacancies(const Decisions& step, const TaskRecord& tas
   const Needs needs = needs_of(task.spec());
   const std::uint32_t gang = step.gang_of(task);
   std::vector<Vacancy> vacancies;
-  for (const Worker* worker : capable_workers(step, needs)) {
+  for (const Worker* worker : capable_workers(step, task.spec())) {
     if (std::optional<Vacancy> vacancy = find_vacancy(step, *worker, needs)) {
       vacancies.push_back(std::move(*vacancy));
     }
@@ -226,7 +227,7 @@ std::optional<Preemption> find_preemption(const Decisions& step, const TaskRecor
     std::int32_t worst = 0;  ///< The highest priority among them.
   };
   std::vector<Choice> choices;
-  for (const Worker* worker : capable_workers(step, needs_of(task.spec()))) {
+  for (const Worker* worker : capable_workers(step, task.spec())) {
     auto victims = find_victims(step, *worker, task.spec());
     if (!victims) continue;
     std::int32_t worst = std::numeric_limits<std::int32_t>::min();

@@ -31,8 +31,9 @@ struct Vacancy {
 [[nodiscard]] bool leaves_room(const Decisions& step, Vacancy& vacancy, DeviceSet devices,
                                const Needs& needs, const Needs& head);
 
-/// Open workers that could run `needs` if they were empty, most free devices first.
-[[nodiscard]] std::vector<const Worker*> capable_workers(const Decisions& step, const Needs& needs);
+/// Open workers that could run such a task if they were empty, most free devices first.
+[[nodiscard]] std::vector<const Worker*> capable_workers(const Decisions& step,
+                                                         const TaskSpec& spec);
 
 /// The workers that will have room for the task first: as many as its gang, or none.
 [[nodiscard]] std::vector<Vacancy> find_vacancies(const Decisions& step, const TaskRecord& task);

@@ -414,6 +414,7 @@ void StateTables::apply(const WorkerRegistered& fact) {
                     known->second.spec.memory_mb == now.spec.memory_mb;
   if (known != workers.end()) identities.erase(known->second.spec.identity);
   if (!same) pool.put(now.id, now.spec);
+  if (same) pool.set_stages(now.id, !now.spec.no_stages);
   workers[now.id] = now;
   identities[now.spec.identity] = now.id;
   next_worker.value = std::max(next_worker.value, now.id.value + 1);

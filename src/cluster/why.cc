@@ -38,10 +38,11 @@ struct Capable {
   std::size_t roomy = 0;
 };
 
-Capable count_capable(const WorkerPool& pool, const Needs& needs) {
+Capable count_capable(const WorkerPool& pool, const TaskSpec& spec) {
+  const Needs needs = needs_of(spec);
   Capable capable;
   for (const Worker* worker : pool.all()) {
-    if (!could_ever_fit(worker->spec, needs)) continue;
+    if (!could_ever_run(worker->spec, spec)) continue;
     ++capable.known;
     if (!worker->open) continue;
     ++capable.here;
@@ -112,7 +113,9 @@ WhyPending ServerReactor::why(TaskId id, Time now) const {
                    told ? ": " + last->message : std::string()),
             0};
   }
-  return with_resting(why_queued(*task, now), *task, now);
+  WhyPending why = with_resting(why_queued(*task, now), *task, now);
+  why.text += without_stages(parts_->state.pool(), spec);
+  return why;
 }
 
 WhyPending ServerReactor::why_queued(const TaskRecord& task, Time now) const {
@@ -139,7 +142,7 @@ WhyPending ServerReactor::why_queued(const TaskRecord& task, Time now) const {
   if (state.pool().size() == 0) {
     return {Reason::kNoWorkers, "No worker has joined yet.", before};
   }
-  const Capable capable = count_capable(state.pool(), needs);
+  const Capable capable = count_capable(state.pool(), spec);
   // A pipeline that has run goes on with what is left.
   const bool shrinks = spec.pipeline && task.attempts.value > 0;
   const std::size_t gang = shrinks ? 1 : spec.gang;
@@ -197,6 +200,7 @@ WhyPending ServerReactor::why_with_room(const TaskRecord& task, Time now) const 
   std::size_t open = 0;
   for (const Worker* worker : state.pool().all()) {
     if (!worker->open || !worker->fits(needs_of(task.spec()))) continue;
+    if (task.spec().pipeline && worker->spec.no_stages) continue;
     if (head != nullptr && head != &task && among(reservation->workers, worker->id)) {
       for_head.push_back(worker->id);
     } else if (among(scheduler.held(), worker->id)) {

@@ -40,7 +40,7 @@ WhyPending ServerReactor::with_resting(WhyPending why, const TaskRecord& task, T
   std::size_t resting = 0;
   std::string first;
   for (const Worker* worker : parts_->state.pool().all()) {
-    if (!could_ever_fit(worker->spec, needs_of(task.spec()))) continue;
+    if (!could_ever_run(worker->spec, task.spec())) continue;
     if (!parts_->sessions.resting(worker->id)) continue;
     if (resting++ > 0) continue;
     const Inability& unable = parts_->sessions.find(worker->id)->unable;

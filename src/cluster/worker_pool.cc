@@ -74,6 +74,10 @@ bool could_ever_fit(const WorkerSpec& spec, const Needs& needs) {
   return static_cast<std::uint64_t>(enough) >= needs.gpus;
 }
 
+bool could_ever_run(const WorkerSpec& worker, const TaskSpec& task) {
+  return !(task.pipeline && worker.no_stages) && could_ever_fit(worker, needs_of(task));
+}
+
 DeviceSet Worker::choose(const Needs& needs) const {
   std::vector<std::pair<std::uint64_t, DeviceId>> candidates;
   free.each([&](DeviceId id) {
@@ -249,6 +253,10 @@ void WorkerPool::set_open(WorkerId id, bool open) {
   slot.worker.open = open;
   tables_->join_group(slot);
   tables_->touch(slot);
+}
+
+void WorkerPool::set_stages(WorkerId id, bool runs) {
+  tables_->at(id).worker.spec.no_stages = !runs;
 }
 
 void WorkerPool::take(WorkerId id, DeviceSet devices, const Needs& needs, bool launched) {

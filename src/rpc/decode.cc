@@ -37,8 +37,9 @@ constexpr std::uint32_t kStopReasons = static_cast<std::uint32_t>(StopReason::kU
 
 HelloMessage decode_hello(const wire::Hello& from) {
   HelloMessage hello;
-  hello.spec = {from.name(), from.address(),   decode_devices(from.devices()),
-                from.cpus(), from.memory_mb(), from.identity()};
+  hello.spec = {from.name(),     from.address(),   decode_devices(from.devices()),
+                from.cpus(),     from.memory_mb(), from.identity(),
+                from.no_stages()};
   for (const wire::AttemptReport& report : from.attempts()) {
     AttemptReport& out = hello.attempts.emplace_back();
     out.id = decode(report.id());
@@ -114,8 +115,9 @@ TaskPage decode(const wire::ListTasksReply& from) {
 
 WorkerView decode(const wire::WorkerView& from) {
   WorkerView view;
-  view.spec = {from.name(), from.address(),   decode_devices(from.devices()),
-               from.cpus(), from.memory_mb(), {}};
+  view.spec = {from.name(),     from.address(),   decode_devices(from.devices()),
+               from.cpus(),     from.memory_mb(), {},
+               from.no_stages()};
   view.state = from.state();
   view.draining = from.draining();
   view.heard = Time(from.heard_ns());

@@ -28,6 +28,7 @@ struct WorkerMessageEncoder {
     encode_devices(message.spec.devices, *hello.mutable_devices());
     hello.set_cpus(message.spec.cpus);
     hello.set_memory_mb(message.spec.memory_mb);
+    hello.set_no_stages(message.spec.no_stages);
     hello.set_identity(message.spec.identity);
     for (const AttemptReport& report : message.attempts) {
       wire::AttemptReport& out = *hello.add_attempts();
@@ -138,6 +139,7 @@ void encode(const WorkerView& from, wire::WorkerView& to) {
   encode_devices(from.spec.devices, *to.mutable_devices());
   to.set_cpus(from.spec.cpus);
   to.set_memory_mb(from.spec.memory_mb);
+  to.set_no_stages(from.spec.no_stages);
   to.set_state(from.state);
   to.set_draining(from.draining);
   to.set_heard_ns(from.heard.count());

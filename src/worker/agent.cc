@@ -95,6 +95,7 @@ struct WorkerAgent::Parts {
              }) {
     settings.spec.address = logs.address();
     settings.spec.identity = identity_of(settings.state_dir);
+    settings.spec.no_stages = users.apart() && settings.server.tls.has_value();
     around = {
         settings.spec,     own_environment(),      settings.trainer,           settings.stage,
         settings.slowdown, settings.server.tls,    host.lease_file().string(), settings.log_bytes,

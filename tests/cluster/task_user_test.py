@@ -163,7 +163,7 @@ class TaskUser(ClusterTest):
         self.assertEqual(answer.returncode, 1, answer.stderr)
         self.assertIn('it lacks CAP_SETUID', answer.stderr)
 
-    def test_stages_that_need_the_key_of_the_worker_are_refused(self):
+    def test_stages_go_to_workers_whose_tasks_can_read_the_key(self):
         self.kill(self.server)
         made = subprocess.run([str(HARMONICS), 'server', '--init', 'tls'], cwd=self.folder,
                               capture_output=True, text=True, env=environment(self.folder))
@@ -174,9 +174,21 @@ class TaskUser(ClusterTest):
         self.until(lambda: json.loads(self.done('workers', '--tls', 'tls', '--output', 'json'))
                    or self.ended(worker), 'the worker')
         answer = self.call('submit', '--tls', 'tls', '--pipeline', SOURCE_DIR / 'examples/digits.harp',
-                           '--stages', 1, '--retries', 0, '--wait')
-        self.assertEqual(answer.returncode, 1)
-        self.assertIn('who cannot read the key with which stages of pipelines speak TLS', answer.stderr)
+                           '--stages', 1, '--retries', 0, '--epochs', 1)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertIn('runs no stages: ', answer.stderr)
+        task = int(answer.stdout.split()[-1])
+        why = json.loads(self.done('why', '--tls', 'tls', task, '--output', 'json'))
+        self.assertEqual(why['reason'], 'impossible')
+        self.assertIn('runs no stages: ', why['text'])
+        self.assertIn('--task-user', why['text'])
+        workers = json.loads(self.done('workers', '--tls', 'tls', '--output', 'json'))
+        self.assertEqual([one['stages'] for one in workers], [False])
+        self.start('worker', *self.access(), '--tls', 'tls', '--id', 'own', '--state-dir', self.folder / 'own',
+                   '--token-file', self.state / 'token')
+        self.done('wait', '--tls', 'tls', task, '--timeout', 120)
+        view = json.loads(self.done('task', '--tls', 'tls', task, '--output', 'json'))
+        self.assertEqual([member['worker'] for member in view['members']], ['own'])
         plain = self.call('submit', '--tls', 'tls', '--name', 'x', '--gpus', 0, '--wait', '--', 'true')
         self.assertEqual(plain.returncode, 0, plain.stderr)
 

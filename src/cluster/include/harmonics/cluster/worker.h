@@ -32,6 +32,9 @@ struct WorkerSpec {
   /// Drawn once for the worker's state folder. A worker that comes back with another identity has
   /// lost its records, so what it ran before counts as lost.
   std::string identity{};
+  /// It cannot run stages of pipelines: these are to speak TLS, and its tasks run as a user who
+  /// cannot read its key.
+  bool no_stages = false;
   bool operator==(const WorkerSpec&) const = default;
 };
 

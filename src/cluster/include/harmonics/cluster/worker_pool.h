@@ -44,6 +44,9 @@ struct Worker {
 /// Whether a worker of that kind could run it when it has nothing else to do.
 [[nodiscard]] bool could_ever_fit(const WorkerSpec& spec, const Needs& needs);
 
+/// The same of a task, which may be one that this worker does not run at all.
+[[nodiscard]] bool could_ever_run(const WorkerSpec& worker, const TaskSpec& task);
+
 /// Whether something of `needs` is more than there is in `most`.
 [[nodiscard]] bool exceeds(const Needs& needs, const Needs& most);
 
@@ -88,6 +91,8 @@ class WorkerPool {
   void put(WorkerId id, const WorkerSpec& spec);
   void remove(WorkerId id);
   void set_open(WorkerId id, bool open);
+  /// Whether it runs stages of pipelines.
+  void set_stages(WorkerId id, bool runs);
   /// Takes what a member of a task needs; taking what is not free is a bug and throws kInternal.
   void take(WorkerId id, DeviceSet devices, const Needs& needs, bool launched = false);
   /// A member that was taken for runs.
