@@ -14,6 +14,7 @@
 
 #include "access.h"
 #include "subcommands.h"
+#include "task_text.h"
 
 namespace harmonics::inline in_cluster_program {
 namespace {
@@ -68,6 +69,19 @@ void fetch(ClusterClient& client, const OutputQuery& query, const ArtifactView& 
   }
 }
 
+/// Of a pipeline that infers, the stages whose rows come out.
+std::vector<std::uint32_t> asked_ranks(ClusterClient& client, const ArtifactsCommand& command) {
+  if (command.rank) return {static_cast<std::uint32_t>(*command.rank)};
+  std::vector<std::uint32_t> ranks;
+  if (command.attempt == 0) {
+    const TaskView task = client.task({static_cast<std::uint64_t>(command.task)});
+    for (const std::size_t rank : result_ranks(task)) {
+      ranks.push_back(static_cast<std::uint32_t>(rank));
+    }
+  }
+  return ranks.empty() ? std::vector<std::uint32_t>{0} : ranks;
+}
+
 std::string list_text(const std::vector<ArtifactView>& artifacts, OutputStyle style) {
   if (style == OutputStyle::kJson) {
     Json list = Json::array();
@@ -92,10 +106,22 @@ int artifacts(const ArtifactsCommand& command) {
   OutputQuery query;
   query.task = {static_cast<std::uint64_t>(command.task)};
   query.attempt = {static_cast<std::uint32_t>(command.attempt)};
-  query.rank = static_cast<std::uint32_t>(command.rank);
-  const std::vector<ArtifactView> wanted = chosen(client.artifacts(query), command);
+  std::vector<ArtifactView> all;
+  std::vector<std::uint32_t> ranks;  // of each of them
+  for (const std::uint32_t rank : asked_ranks(client, command)) {
+    query.rank = rank;
+    for (ArtifactView& one : client.artifacts(query)) {
+      all.push_back(std::move(one));
+      ranks.push_back(rank);
+    }
+  }
+  const std::vector<ArtifactView> wanted = chosen(all, command);
   if (!command.to.empty()) {
-    for (const ArtifactView& artifact : wanted) fetch(client, query, artifact, command.to);
+    for (const ArtifactView& artifact : wanted) {
+      const auto at = std::ranges::find(all, artifact.path, &ArtifactView::path) - all.begin();
+      query.rank = ranks[static_cast<std::size_t>(at)];
+      fetch(client, query, artifact, command.to);
+    }
   }
   write_text(TextStream::kOutput, list_text(wanted, command.output));
   return kExitDone;

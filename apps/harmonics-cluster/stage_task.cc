@@ -9,8 +9,10 @@
 #include <harmonics/base/file.h>
 #include <harmonics/base/json.h>
 #include <harmonics/base/number_text.h>
+#include <harmonics/cluster/pipeline.h>
 #include <harmonics/cluster/task_environment.h>
 #include <harmonics/custody/digest.h>
+#include <harmonics/data/kept_rows.h>
 #include <harmonics/graph/harp.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/place/plan_partition.h>
@@ -19,6 +21,7 @@
 #include <harmonics/transport/binding.h>
 
 #include "built_in_task.h"
+#include "weights_file.h"
 
 namespace harmonics::inline in_cluster_program {
 namespace {
@@ -54,8 +57,9 @@ void check_folder(const Json& access) {
   }
   if (mark == access.at("mark").as_string()) return;
   fail(ErrorCode::kFailedPrecondition,
-       "this machine does not see the server's folder '{}', where the checkpoint must lie so that "
-       "it survives any worker: submit with --checkpoint-dir FOLDER, a folder that the server and "
+       "this machine does not see the server's folder '{}', where the checkpoint, or the rows that "
+       "have come out, must lie so that they survive any worker: submit with --checkpoint-dir "
+       "FOLDER, a folder that the server and "
        "all workers share",
        folder.string());
 }
@@ -124,6 +128,33 @@ std::string setting(const Json& pipeline, std::string_view key, const char* othe
   return value == nullptr ? otherwise : value->as_string();
 }
 
+bool is_inference(const Json& pipeline) {
+  const Json* infer = pipeline.find("infer");
+  return infer != nullptr && infer->as_bool();
+}
+
+/// The cut with what was planned for each stage, as `harmonics plan --output json` says it.
+std::string cut_report(const Json& plan) {
+  Json stages = Json::array();
+  for (const Json& stage : plan.at("stages").as_array()) {
+    Json one;
+    one.set("hosts", Json(Json::Array{stage.at("worker")})).set("layers", stage.at("layers"));
+    stages.push(std::move(one.set("period_s", stage.at("period_s"))));
+  }
+  Json report;
+  report.set("model", plan.at("graph")).set("batch_size", plan.at("micro_batch"));
+  return report.set("stages", std::move(stages)).dump();
+}
+
+/// Rows of one run are computed with one set of weights, whoever computes them.
+void check_weights(const fs::path& file, const std::string& digest) {
+  if (weights_file_digest(file) == digest) return;
+  fail(ErrorCode::kFailedPrecondition,
+       "'{}' on this machine does not hold the weights that were submitted: put the same file "
+       "there, or submit again",
+       file.string());
+}
+
 /// Measures the model and leaves what it found where the server looks for it.
 int measure(const StageOrders& orders, const Json& plan) {
   const Json pipeline = Json::parse(orders.pipeline, "pipeline");
@@ -133,7 +164,7 @@ int measure(const StageOrders& orders, const Json& plan) {
   write_text_file(model, orders.graph);
   std::vector<std::string> words = {
       "profile",      model.string(),
-      "--mode",       "training",
+      "--mode",       is_inference(pipeline) ? "inference" : "training",
       "--batch-size", std::to_string(plan.at("micro_batch").as_integer()),
       "--threads",    setting(pipeline, "threads", "0"),
       "--output",     "json"};
@@ -150,6 +181,55 @@ int measure(const StageOrders& orders, const Json& plan) {
 
 }  // namespace
 
+namespace {
+
+void add_training(std::vector<std::string>& words, const StageOrders& orders, const Json& pipeline,
+                  const Json& plan) {
+  const fs::path folder = plan.at("access").at("folder").as_string();
+  const fs::path checkpoint = folder / "checkpoint";
+  words.insert(words.end(), {"--checkpoint", checkpoint.string(), "--resume", "--whole-digest",
+                             "--checkpoint-every",
+                             std::to_string(pipeline.at("checkpoint_every").as_integer())});
+  if (!pipeline.at("secure").as_bool()) return;
+  // A chain belongs to a plan: with the same stages on the same workers it goes on.
+  const std::string digest = digest_text(sha256(bytes_of(plan.at("plan").as_string())));
+  const std::string name = format("{}-{}.chain", digest.substr(0, kChainMarkLetters), orders.rank);
+  words.insert(words.end(), {"--secure", "--proof", (folder / name).string()});
+}
+
+/// The cut and what it cuts.
+struct CutModel {
+  const Json& plan;
+  const std::vector<HarmonicGraph>& parts;
+};
+
+void add_inference(std::vector<std::string>& words, const StageOrders& orders, const Json& pipeline,
+                   const CutModel& cut) {
+  const fs::path folder = cut.plan.at("access").at("folder").as_string();
+  const std::string weights = pipeline.at("weights").as_string();
+  check_weights(weights, pipeline.at("weights_digest").as_string());
+  // All stages look before any of them writes, since none does before it has met the others.
+  std::int64_t kept = kMaxKeptBatches;
+  for (const auto& [name, output] : pipeline.at("out").as_object()) {
+    kept = std::min(kept, kept_batches(folder / "results", name));
+  }
+  words.insert(words.end(), {"--infer", "--weights", weights, "--delivered", std::to_string(kept)});
+  bool writes = false;
+  for (const auto& [name, output] : pipeline.at("out").as_object()) {
+    if (!leaves(cut.parts[orders.rank], name)) continue;
+    words.insert(words.end(), {"--out", format("{}={}", name, output.as_string())});
+    fs::create_directories((orders.scratch / output_file(output.as_string())).parent_path());
+    writes = true;
+  }
+  if (writes) words.insert(words.end(), {"--kept", (folder / "results").string()});
+  if (!pipeline.at("secure").as_bool()) return;
+  // What an attempt computes is signed by itself.
+  const std::string name = format("{}-{}.chain", orders.run, orders.rank);
+  words.insert(words.end(), {"--secure", "--proof", (folder / name).string()});
+}
+
+}  // namespace
+
 std::vector<std::string> stage_words(const StageOrders& orders) {
   const Json pipeline = Json::parse(orders.pipeline, "pipeline");
   const Json plan = Json::parse(orders.plan, "plan");
@@ -158,7 +238,7 @@ std::vector<std::string> stage_words(const StageOrders& orders) {
   const fs::path model = orders.scratch / "model.harp";
   const fs::path cut = orders.scratch / "plan.yml";
   write_text_file(model, orders.graph);
-  write_text_file(cut, plan.at("plan").as_string());
+  write_text_file(cut, is_inference(pipeline) ? cut_report(plan) : plan.at("plan").as_string());
   const HarmonicGraph graph = parse_harp_document(orders.graph, model.string()).graph;
   const auto parts = partition_graph(graph, parse_plan(plan.at("plan").as_string(), cut.string()));
   const Json::Array& ports = access.at("ports").as_array();
@@ -172,19 +252,13 @@ std::vector<std::string> stage_words(const StageOrders& orders) {
   add_settings(words, pipeline, orders.has_devices);
   add_boundaries(words, orders, parts, ports);
   add_tls(words, orders, plan);
-  const fs::path folder = access.at("folder").as_string();
-  const fs::path checkpoint = folder / "checkpoint";
-  words.insert(words.end(), {"--run", orders.run, "--checkpoint", checkpoint.string(), "--resume",
-                             "--whole-digest", "--checkpoint-every",
-                             std::to_string(pipeline.at("checkpoint_every").as_integer()),
-                             "--restarts", "0", "--first-contact", kFirstContactSeconds,
-                             "--deadline", kDeadlineSeconds, "--output", "json"});
-  if (pipeline.at("secure").as_bool()) {
-    // A chain belongs to a plan: with the same stages on the same workers it goes on.
-    const std::string digest = digest_text(sha256(bytes_of(plan.at("plan").as_string())));
-    const std::string name =
-        format("{}-{}.chain", digest.substr(0, kChainMarkLetters), orders.rank);
-    words.insert(words.end(), {"--secure", "--proof", (folder / name).string()});
+  words.insert(words.end(),
+               {"--run", orders.run, "--restarts", "0", "--first-contact", kFirstContactSeconds,
+                "--deadline", kDeadlineSeconds, "--output", "json"});
+  if (is_inference(pipeline)) {
+    add_inference(words, orders, pipeline, {plan, parts});
+  } else {
+    add_training(words, orders, pipeline, plan);
   }
   return words;
 }

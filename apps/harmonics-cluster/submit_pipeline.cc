@@ -1,14 +1,18 @@
 #include "submit_pipeline.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/json.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/graph/harp.h>
 #include <harmonics/graph/units.h>
 #include <harmonics/settings/train_settings.h>
+
+#include "weights_file.h"
 
 namespace harmonics::inline in_cluster_program {
 namespace {
@@ -46,7 +50,8 @@ void make_weights_absolute(PipelineSpec& pipeline, const HarpDocument& document)
 bool has_flags(const SubmitCommand& command) {
   return command.stages || !command.bindings.empty() || !command.settings.empty() ||
          !command.checkpoint_dir.empty() || command.checkpoint_every || command.profile ||
-         command.trace || command.elastic || command.secure;
+         command.trace || command.elastic || command.secure || command.infer ||
+         !command.weights.empty() || !command.outputs.empty();
 }
 
 PipelineSpec with_flags(const SubmitCommand& command, PipelineSpec pipeline) {
@@ -70,7 +75,76 @@ PipelineSpec with_flags(const SubmitCommand& command, PipelineSpec pipeline) {
   pipeline.trace = pipeline.trace || command.trace;
   pipeline.elastic = pipeline.elastic || command.elastic;
   pipeline.secure = pipeline.secure || command.secure;
+  pipeline.infer = pipeline.infer || command.infer;
+  if (!command.weights.empty()) pipeline.weights = command.weights.string();
+  for (const Binding& output : command.outputs) put(pipeline.outputs, output.name, output.spec);
   return pipeline;
+}
+
+/// Settings that mean something without learning.
+constexpr std::array kInferenceSettings = {"batch_size", "threads", "backend"};
+
+std::vector<Setting> checked_settings(const PipelineSpec& pipeline) {
+  std::vector<Setting> settings;
+  for (const auto& [key, value] : pipeline.settings) {
+    if (find_train_setting_rule(key) == nullptr || key == "parts" || key == "replicas") {
+      fail(ErrorCode::kInvalidArgument, "a pipeline has no setting '{}'", key);
+    }
+    if (pipeline.infer && std::ranges::find(kInferenceSettings, key) == kInferenceSettings.end()) {
+      fail(ErrorCode::kInvalidArgument,
+           "the setting '{}' is for training: a pipeline with --infer learns nothing, leave it out",
+           key);
+    }
+    settings.push_back({key, value, 0});
+  }
+  return settings;
+}
+
+/// Targets of taps are only needed to learn.
+bool needs_data(const HarmonicGraph& graph, const ProducerNode& node, bool infer) {
+  if (!infer) return true;
+  return std::ranges::any_of(graph.layers(),
+                             [&](const LayerNode& layer) {
+                               return std::ranges::find(layer.inputs, node.name) !=
+                                      layer.inputs.end();
+                             }) ||
+         std::ranges::find(graph.consumers(), node.name, &ConsumerNode::input) !=
+             graph.consumers().end();
+}
+
+void check_data(const PipelineSpec& pipeline, const HarmonicGraph& graph) {
+  for (const ProducerNode& node : graph.producers()) {
+    const auto bound = std::ranges::find(pipeline.bindings, node.name,
+                                         &std::pair<std::string, std::string>::first);
+    if (bound != pipeline.bindings.end() || !needs_data(graph, node, pipeline.infer)) continue;
+    fail(ErrorCode::kFailedPrecondition, "producer '{}' has no data: add --bind {}=csv:PATH",
+         node.name, node.name);
+  }
+}
+
+/// Weights that are there, and outputs that the model has.
+void complete_inference(PipelineSpec& pipeline, const HarpDocument& document) {
+  const std::vector<ConsumerNode>& consumers = document.graph.consumers();
+  for (const auto& [name, output] : pipeline.outputs) {
+    if (std::ranges::find(consumers, name, &ConsumerNode::name) != consumers.end()) continue;
+    fail(ErrorCode::kNotFound, "--out {}: the graph has no such consumer; it has: {}", name,
+         listed(consumers, &ConsumerNode::name));
+  }
+  if (pipeline.outputs.empty()) {
+    fail(ErrorCode::kInvalidArgument,
+         "--infer needs --out NAME=csv:FILE, where the rows of a consumer go; the graph has: {}",
+         listed(consumers, &ConsumerNode::name));
+  }
+  const fs::path weights = merge_weights(document, pipeline.model, pipeline.weights);
+  if (weights.empty()) {
+    fail(ErrorCode::kInvalidArgument,
+         "'{}' names no weights: give --weights FILE, or write 'weights {{ file = \"…\"; }}' into "
+         "it",
+         pipeline.model);
+  }
+  pipeline.weights = fs::absolute(weights).lexically_normal().string();
+  pipeline.weights_digest = weights_file_digest(pipeline.weights);
+  check_inference(pipeline);
 }
 
 void read_model(PipelineSpec& pipeline) {
@@ -83,13 +157,7 @@ void read_model(PipelineSpec& pipeline) {
   HarpDocument document = parse_harp_document(pipeline.graph, file.string());
   document.folder = file.parent_path();
   make_weights_absolute(pipeline, document);
-  std::vector<Setting> flags;
-  for (const auto& [key, value] : pipeline.settings) {
-    if (find_train_setting_rule(key) == nullptr || key == "parts" || key == "replicas") {
-      fail(ErrorCode::kInvalidArgument, "a pipeline has no setting '{}'", key);
-    }
-    flags.push_back({key, value, 0});
-  }
+  const std::vector<Setting> flags = checked_settings(pipeline);
   if (const std::size_t units = graph_units(document.graph).size(); pipeline.stages > units) {
     fail(ErrorCode::kInvalidArgument,
          "graph '{}' cannot be cut into {} stages, it has {} layers (a group counts as one): ask "
@@ -102,17 +170,14 @@ void read_model(PipelineSpec& pipeline) {
   for (const SourceBinding& source : merge_bindings(document, file, bindings)) {
     put(pipeline.bindings, source.name, absolute_source(source.spec, source.folder));
   }
-  for (const ProducerNode& node : document.graph.producers()) {
-    if (std::ranges::find(pipeline.bindings, node.name,
-                          &std::pair<std::string, std::string>::first) != pipeline.bindings.end()) {
-      continue;
-    }
-    fail(ErrorCode::kFailedPrecondition, "producer '{}' has no data: add --bind {}=csv:PATH",
-         node.name, node.name);
-  }
+  check_data(pipeline, document.graph);
   // What a plan depends on, whether the file or a flag says it.
   put(pipeline.settings, "batch_size", std::to_string(settings.batch_size));
-  put(pipeline.settings, "micro_batches", std::to_string(settings.micro_batches));
+  if (pipeline.infer) {
+    complete_inference(pipeline, document);
+  } else {
+    put(pipeline.settings, "micro_batches", std::to_string(settings.micro_batches));
+  }
 }
 
 }  // namespace
@@ -132,6 +197,10 @@ bool sets(const SubmitCommand& command, std::string_view key) {
 
 void complete_pipeline(const SubmitCommand& command, TaskSpec& spec) {
   if (command.pipeline.empty() && !spec.pipeline) {
+    if (command.infer) {
+      fail(ErrorCode::kInvalidArgument,
+           "--infer runs a model in stages over the workers: give --pipeline MODEL.harp");
+    }
     if (has_flags(command)) {
       fail(ErrorCode::kInvalidArgument,
            "--stages, --bind, --epochs, --set and --checkpoint-… belong to a pipeline: give "
@@ -146,6 +215,16 @@ void complete_pipeline(const SubmitCommand& command, TaskSpec& spec) {
     if (spec.name.empty()) spec.name = command.pipeline.stem().string();
   }
   PipelineSpec pipeline = with_flags(command, spec.pipeline ? *spec.pipeline : PipelineSpec{});
+  if (pipeline.infer && command.checkpoint_every) {
+    fail(
+        ErrorCode::kInvalidArgument,
+        "--checkpoint-every is for training: a pipeline with --infer learns nothing, leave it out");
+  }
+  if (!pipeline.infer && (!pipeline.weights.empty() || !pipeline.outputs.empty())) {
+    fail(ErrorCode::kInvalidArgument,
+         "--weights and --out are for a pipeline that runs over data: add --infer, or leave them "
+         "out");
+  }
   read_model(pipeline);
   set_pipeline(spec, std::move(pipeline));
 }

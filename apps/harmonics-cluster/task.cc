@@ -30,8 +30,9 @@ std::string task_text(const TaskView& task) {
   if (const std::string told = progress_text(task.progress, !done); !told.empty()) {
     text += format("{:<12}{}\n", done ? "said last" : "progress", escaped(told));
   }
-  if (const std::string folder = checkpoint_folder(task); !folder.empty()) {
-    text += format("checkpoint  {}\n", escaped(folder));
+  for (const char* key : {"checkpoint", "results"}) {
+    const std::string folder = plan_folder(task, key);
+    if (!folder.empty()) text += format("{:<12}{}\n", key, escaped(folder));
   }
   for (const StageLine& stage : stage_lines(task)) {
     text += format("  {}  on {}  {}\n", escaped(stage.layers), escaped(stage.worker),

@@ -39,6 +39,7 @@ std::optional<double> number_of(const Json& value) {
 /// What our own programs tell (docs/formats/progress.md) in the words of people; the rest as it is.
 std::string told_text(const std::string& key, const Json& value) {
   const std::optional<double> number = number_of(value);
+  if (number && key == "period_s") return format("period {:.3f} ms", 1e3 * *number);
   if (number && key == "samples_per_second") return as_rate(*number) + " samples/s";
   if (number && (key == "busy" || key == "waiting"))
     return format("{} {:.0f} %", key, *number * 100);
@@ -181,10 +182,21 @@ std::string progress_text(const std::string& line, bool with_share) {
   return text;
 }
 
-std::string checkpoint_folder(const TaskView& task) {
+std::string plan_folder(const TaskView& task, const char* key) {
   const Json plan = parsed(task.plan);
-  const Json* folder = plan.is_object() ? plan.find("checkpoint") : nullptr;
+  const Json* folder = plan.is_object() ? plan.find(key) : nullptr;
   return folder == nullptr ? "" : folder->as_string();
+}
+
+std::vector<std::size_t> result_ranks(const TaskView& task) {
+  std::vector<std::size_t> ranks;
+  const Json plan = parsed(task.plan);
+  const Json* stages = plan.is_object() ? plan.find("stages") : nullptr;
+  if (stages == nullptr) return ranks;
+  for (std::size_t rank = 0; rank < stages->as_array().size(); ++rank) {
+    if (stages->as_array()[rank].find("out") != nullptr) ranks.push_back(rank);
+  }
+  return ranks;
 }
 
 std::vector<StageLine> stage_lines(const TaskView& task) {
@@ -196,9 +208,15 @@ std::vector<StageLine> stage_lines(const TaskView& task) {
     const std::string& from = stage.at("from").as_string();
     const std::string& to = stage.at("to").as_string();
     const std::size_t rank = lines.size();
+    const Json* planned = stage.find("period_s");  // Plans of earlier versions lack it.
+    std::string told =
+        planned == nullptr ? "" : format("planned {:.3f} ms", 1e3 * planned->as_number());
+    if (rank < task.members.size()) {
+      const std::string progress = progress_text(task.members[rank].progress);
+      if (!progress.empty()) add_item(told, progress, "  ");
+    }
     lines.push_back({format("stage {}: {}", rank, from == to ? from : from + " to " + to),
-                     stage.at("worker").as_string(),
-                     rank < task.members.size() ? progress_text(task.members[rank].progress) : ""});
+                     stage.at("worker").as_string(), std::move(told)});
   }
   return lines;
 }

@@ -34,8 +34,12 @@ struct StageLine {
   std::string worker;
   std::string progress;
 };
-/// Where a pipeline leaves its weights; empty when there is no plan.
-[[nodiscard]] std::string checkpoint_folder(const TaskView& task);
+/// The folder that the plan of a pipeline calls "checkpoint", where it leaves its weights, or
+/// "results", where it keeps the rows that come out; empty when there is no plan, or no such
+/// folder.
+[[nodiscard]] std::string plan_folder(const TaskView& task, const char* key);
+/// The stages of a pipeline that infers whose rows come out, by rank.
+[[nodiscard]] std::vector<std::size_t> result_ranks(const TaskView& task);
 /// Empty unless the task is a pipeline that runs or has ended.
 [[nodiscard]] std::vector<StageLine> stage_lines(const TaskView& task);
 

@@ -271,6 +271,12 @@ void CommandTree::add_submit_pipeline(CLI::App& app) {
   SubmitCommand& c = submit_;
   add_path(app, "--pipeline", c.pipeline,
            "train this model in stages, each on a worker of its own");
+  app.add_flag("--infer", c.infer, "with --pipeline: run it over its data, and learn nothing")
+      ->option_text(" ");
+  add_path(app, "--weights", c.weights,
+           "with --infer: weights, where all workers see them (those that the model names)");
+  add_bindings(app, "--out", c.outputs,
+               "with --infer: a consumer's rows as csv:FILE, an artifact of the task (repeatable)");
   app.add_option_function<std::string>(
          "--stages",
          [&c](const std::string& text) { c.stages = text == "auto" ? 0 : std::stoll(text); },
@@ -364,7 +370,9 @@ void CommandTree::add_submit() {
       "    --gpus 2 --memory 8192\n"
       "  harmonics submit --config examples/sample_task.json\n"
       "  harmonics submit --name sweep --gpus 1 --array 100 --upload . -- python3 train.py\n"
-      "  harmonics submit --pipeline examples/digits.harp --stages 3 --epochs 30"));
+      "  harmonics submit --pipeline examples/digits.harp --stages 3 --epochs 30\n"
+      "  harmonics submit --pipeline examples/digits.harp --infer --weights digits.safetensors \\\n"
+      "    --out prediction=csv:rows.csv"));
   app.callback([this] { command_ = submit_; });
 }
 
@@ -428,7 +436,8 @@ void CommandTree::add_artifacts() {
       ->option_text("[PATH ...]");
   add_folder(app, "--to", c.to, "fetch them into this folder");
   add_whole(app, "--attempt", c.attempt, {0, kMaxNumber}, "of which attempt (0: the latest)");
-  add_whole(app, "--rank", c.rank, {0, kMaxNumber}, "of which member of a gang (0)");
+  add_whole(app, "--rank", c.rank, {0, kMaxNumber},
+            "of which member of a gang (0; of a pipeline with --infer, all that have results)");
   add_output(app, c.output);
   app.footer(example("  harmonics artifacts 17\n  harmonics artifacts 17 --to results"));
   app.callback([this] { command_ = artifacts_; });

@@ -97,29 +97,42 @@ void fields(Archive& a, Of<Archive, std::vector<TaskId>>& tasks) {
   a.list(tasks, kMaxTaskDependencies, [&](auto& id) { a.number(id); });
 }
 
-/// The flags of a pipeline stand in one number at its end, the first in its lowest bit.
+/// The flags of a pipeline stand in one number behind what every pipeline has, the first in its
+/// lowest bit; above them the bits of the fields that follow it.
 template <typename Archive>
 void fields(Archive& a, Of<Archive, PipelineSpec>& pipeline) {
-  std::uint64_t flags = 0;
+  static const PipelineSpec defaults;
+  constexpr auto is_flag = []<typename Member>(Member) {
+    return std::is_same_v<Member, bool PipelineSpec::*>;
+  };
+  std::uint64_t bits = 0;
+  std::uint64_t known = 0;
   std::uint64_t next = 1;
-  visit_fields(std::type_identity<PipelineSpec>(), [&](const TaskField&, auto member) {
-    if constexpr (std::is_same_v<decltype(member), bool PipelineSpec::*>) {
-      flags |= pipeline.*member ? next : 0;
-      next <<= 1;
-    } else {
+  visit_fields(std::type_identity<PipelineSpec>(), [&](const TaskField& field, auto member) {
+    if constexpr (is_flag(decltype(member){})) {
+      bits |= pipeline.*member ? next : 0;
+      known |= std::exchange(next, next << 1);
+    } else if (field.bit == 0) {
       fields(a, pipeline.*member);
+    } else {
+      known |= field.bit;
+      if (pipeline.*member != defaults.*member) bits |= field.bit;
     }
   });
-  a.word(flags, next - 1);
+  a.word(bits);
   if constexpr (Archive::kReads) {
-    visit_fields(std::type_identity<PipelineSpec>(), [&](const TaskField&, auto member) {
-      if constexpr (std::is_same_v<decltype(member), bool PipelineSpec::*>) {
-        pipeline.*member = (flags & 1) != 0;
-        flags >>= 1;
-      }
-    });
-    lift_old_settings(pipeline);
+    if ((bits & ~known) != 0) a.broken("a pipeline with a field of a later version");
   }
+  std::uint64_t flags = bits;
+  visit_fields(std::type_identity<PipelineSpec>(), [&](const TaskField& field, auto member) {
+    if constexpr (!is_flag(decltype(member){})) {
+      if ((bits & field.bit) != 0) fields(a, pipeline.*member);
+    } else if constexpr (Archive::kReads) {
+      pipeline.*member = (flags & 1) != 0;
+      flags >>= 1;
+    }
+  });
+  if constexpr (Archive::kReads) lift_old_settings(pipeline);
 }
 
 template <typename Archive>

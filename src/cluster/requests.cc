@@ -91,6 +91,7 @@ void decide(Decisions& step, const SubmitRequest& request) {
   check_artifacts(request.spec);
   check_params(request.spec);
   check_files(request.spec);
+  if (request.spec.pipeline) check_inference(*request.spec.pipeline);
   if (request.caller.user.empty() || request.caller.user.size() > kMaxTaskNameBytes) {
     fail(ErrorCode::kInvalidArgument, "a user's name has 1 to {} bytes", kMaxTaskNameBytes);
   }

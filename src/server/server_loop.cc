@@ -373,7 +373,9 @@ ClientReply ServerLoop::look(const ServerReactor& reactor, const WhyQuery& query
   const TaskRecord* task = find_seen(reactor.state(), query.viewer, query.task);
   if (task == nullptr) return no_task(query.task);
   WhyPending why = reactor.why(query.task, now);
-  if (!task->plan().empty()) why.text += " " + explain_plan(task->plan());
+  if (!task->plan().empty()) {
+    why.text += " " + explain_plan(task->plan(), progress_of(query.task).members);
+  }
   return why;
 }
 

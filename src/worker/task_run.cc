@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <map>
 
 #include <harmonics/base/error.h>
@@ -56,6 +57,10 @@ std::string pipeline_text(const PipelineSpec& spec) {
   json.set("model", spec.model).set("bind", pairs_json(spec.bindings));
   json.set("settings", pairs_json(spec.settings));
   json.set("checkpoint_every", std::int64_t{spec.checkpoint_every});
+  if (spec.infer) {
+    json.set("infer", true).set("weights", spec.weights);
+    json.set("weights_digest", spec.weights_digest).set("out", pairs_json(spec.outputs));
+  }
   return json.set("trace", spec.trace).set("secure", spec.secure).dump();
 }
 
@@ -102,6 +107,23 @@ RunRecord limits_of(const TaskSpec& spec, const TaskSurroundings& around) {
   return run;
 }
 
+/// The files that the stage of this rank makes of what leaves the model there.
+std::vector<std::string> stage_files(const StartMessage& start) {
+  std::vector<std::string> files;
+  try {
+    const Json plan = Json::parse(start.plan, "plan");
+    const Json* stages = plan.find("stages");
+    if (stages == nullptr) return files;  // It measures.
+    const Json* out = stages->as_array().at(start.gang_rank).find("out");
+    if (out == nullptr) return files;
+    for (const Json& file : out->as_array()) files.push_back(file.as_string());
+  } catch (const std::exception& error) {
+    fail(ErrorCode::kInvalidArgument, "a plan that names no stage {}: {}", start.gang_rank,
+         error.what());
+  }
+  return files;
+}
+
 /// Where the files lie, whatever folder the task runs in.
 std::string tls_text(const TlsFiles& files) {
   const auto text = [](const std::filesystem::path& path) {
@@ -143,6 +165,9 @@ RunRecord make_run(const StartMessage& start, const TaskSurroundings& around,
   }
   environment[kAttemptMark] = around.worker.identity + "/" + to_string(start.id);
   RunRecord run = limits_of(spec, around);
+  if (spec.pipeline && spec.pipeline->infer) {
+    std::ranges::copy(stage_files(start), std::back_inserter(run.artifacts.patterns));
+  }
   run.attempt = to_string(start.id);
   run.command = spec.pipeline ? around.stage : spec.command.empty() ? around.trainer : spec.command;
   run.environment.assign(environment.begin(), environment.end());

@@ -14,6 +14,7 @@ namespace {
 using testing::_;
 using testing::AllOf;
 using testing::Contains;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Key;
 using testing::Not;
@@ -58,6 +59,32 @@ TEST(TaskRun, StagesKnowTheCertificateOfTheirWorker) {
                                   HasSubstr("/tls/worker.key")))));
   EXPECT_THAT(make_run(start_of(spec), surroundings()).environment,
               Not(Contains(Pair("HARMONICS_PIPELINE_TLS", _))));
+}
+
+TEST(TaskRun, AStageThatInfersLeavesTheFilesThatItsPlanNames) {
+  TaskSpec spec;
+  spec.name = "x";
+  spec.artifacts = {"notes.txt"};
+  PipelineSpec pipeline{.model = "m", .graph = "g", .stages = 2, .infer = true};
+  pipeline.weights = "/w.safetensors";
+  pipeline.weights_digest = "ab12";
+  pipeline.outputs = {{"rows", "csv:rows.csv"}};
+  set_pipeline(spec, pipeline);
+  StartMessage start = start_of(spec);
+  start.plan = R"({"stages": [{"worker": "a"}, {"worker": "b", "out": ["rows.csv"]}]})";
+  EXPECT_THAT(make_run(start, surroundings()).artifacts.patterns, ElementsAre("notes.txt"));
+  start.gang_rank = 1;
+  const RunRecord run = make_run(start, surroundings());
+  EXPECT_THAT(run.artifacts.patterns, ElementsAre("notes.txt", "rows.csv"));
+  EXPECT_THAT(run.environment,
+              Contains(Pair("HARMONICS_PIPELINE",
+                            AllOf(HasSubstr(R"("infer":true)"), HasSubstr("/w.safetensors"),
+                                  HasSubstr("ab12"), HasSubstr(R"("rows":"csv:rows.csv")")))));
+  start.plan = R"({"measure": true})";
+  EXPECT_THAT(make_run(start, surroundings()).artifacts.patterns, ElementsAre("notes.txt"));
+  start.gang_rank = 7;
+  start.plan = R"({"stages": []})";
+  EXPECT_THROW(static_cast<void>(make_run(start, surroundings())), Error);
 }
 
 TEST(TaskRun, TheTaskWinsOverTheWorkerAndWeOverBoth) {

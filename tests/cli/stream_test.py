@@ -128,6 +128,27 @@ class StreamTest(StreamCase):
         self.assertEqual(self.out.read_text().splitlines(), self.rows.splitlines()[-3:])
         self.assert_fails(self.call(*alone, '--results', 'nowhere'), 'nowhere')
 
+    def test_a_stage_keeps_rows_as_they_come_and_goes_on_behind_them(self):
+        words = ('stage', self.net, '--infer', '--weights', 'weights.safetensors', '--part', '0', '--parts', '1',
+                 '--output', 'json', '--out', 'prediction=csv:rows.csv', '--kept', 'kept')
+        self.assertEqual(json.loads(self.done(*words))['rows'], ROWS)
+        rows, marks = (self.folder / 'kept' / f'prediction.{kind}' for kind in ('rows', 'marks'))
+        self.assertEqual(rows.read_text(), self.rows)
+        self.assertEqual(len(marks.read_text().splitlines()), 26)
+        # As if it had been killed: what is kept is believed, and what is behind it is computed.
+        self.assertEqual(self.out.read_text(), self.rows)
+        self.out.unlink()
+        marks.write_text(''.join(marks.read_text().splitlines(keepends=True)[:10]) + 'torn')
+        rows.write_text(self.rows[:-20])
+        report = json.loads(self.done(*words, '--delivered', '10'))
+        self.assertEqual(report['rows'], ROWS - 80)
+        self.assertNotIn('accuracy', report)
+        self.assertEqual(self.out.read_text(), self.rows)
+        rows.write_text('x' + self.rows[1:])
+        wrong = self.call(*words, '--delivered', '10')
+        self.assertEqual(wrong.returncode, 1)
+        self.assertIn('holds 0 whole batches, not the 10', wrong.stderr)
+
     def test_a_stage_waits_for_one_that_comes_back(self):
         slow = ('--restarts', '50')
         writer = ('--part', '1', '--out', 'prediction=csv:rows.csv')

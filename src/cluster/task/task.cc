@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <concepts>
+#include <set>
 
 #include <harmonics/base/error.h>
 #include <harmonics/cluster/task_fields.h>
@@ -132,6 +133,72 @@ void lift_old_settings(PipelineSpec& spec) {
     wish = wish || value == "true";
     return true;
   });
+}
+
+std::string output_file(std::string_view output) {
+  return std::string(output.substr(std::min(output.size(), kCsvOutput.size())));
+}
+
+namespace {
+
+/// Names that the folder of a stage has for itself.
+bool is_of_stage_folder(std::string_view file) {
+  const std::string_view first = file.substr(0, file.find('/'));
+  for (const std::string_view own :
+       {"run", "state", "stop", "progress", "artifacts", "model.harp", "plan.yml", ".", ""}) {
+    if (first == own) return true;
+  }
+  for (const std::string_view stream : {"out.", "err.", "metrics."}) {
+    if (first.starts_with(stream) &&
+        first.find_first_not_of("0123456789", stream.size()) == first.npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void check_output(const std::string& name, const std::string& output) {
+  const std::string file = output_file(output);
+  // Of plain parts: no "..", no pattern, and a name that says one thing.
+  const bool plain = file.find_first_of("*?[]\\\n") == file.npos;
+  const bool leaves = ("/" + file + "/").find("/../") != std::string::npos;
+  if (!output.starts_with(kCsvOutput) || file.empty() || file.front() == '/' ||
+      file.back() == '/' || leaves || !plain) {
+    fail(ErrorCode::kInvalidArgument,
+         "task: out: {}: '{}' must be csv:FILE, with FILE a path below the task's folder, from "
+         "where 'harmonics artifacts' fetches it",
+         name, output);
+  }
+  if (is_of_stage_folder(file)) {
+    fail(ErrorCode::kInvalidArgument,
+         "task: out: {}: '{}' is a name that the task's folder has for itself: choose another",
+         name, file);
+  }
+}
+
+}  // namespace
+
+void check_inference(const PipelineSpec& spec) {
+  if (!spec.infer) {
+    if (spec.weights.empty() && spec.outputs.empty()) return;
+    fail(ErrorCode::kInvalidArgument,
+         "task: a pipeline that trains has no weights and outputs of its own: say infer, or leave "
+         "them out");
+  }
+  if (spec.weights.empty()) {
+    fail(ErrorCode::kInvalidArgument, "task: a pipeline that infers needs weights");
+  }
+  if (spec.outputs.empty()) {
+    fail(ErrorCode::kInvalidArgument, "task: a pipeline that infers needs an output (out)");
+  }
+  std::set<std::string> files;
+  for (const auto& [name, output] : spec.outputs) {
+    check_output(name, output);
+    const std::string file = output_file(output);
+    if (!files.insert(file).second) {
+      fail(ErrorCode::kInvalidArgument, "task: out: two consumers write to '{}'", file);
+    }
+  }
 }
 
 void set_pipeline(TaskSpec& spec, PipelineSpec pipeline) {

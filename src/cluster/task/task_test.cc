@@ -310,6 +310,41 @@ TEST(TaskJson, ParametersThatShareAVariableAreRefused) {
   }
 }
 
+TEST(Pipeline, OneThatInfersHasWeightsAndOutputs) {
+  PipelineSpec spec{.model = "m", .graph = "g", .infer = true};
+  const auto said = [&spec]() -> std::string {
+    try {
+      check_inference(spec);
+      return {};
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  EXPECT_THAT(said(), HasSubstr("needs weights"));
+  spec.weights = "w";
+  EXPECT_THAT(said(), HasSubstr("needs an output"));
+  for (const char* good : {"csv:rows.csv", "csv:a/b..c", "csv:out.csv", "csv:run.csv"}) {
+    spec.outputs = {{"rows", good}};
+    EXPECT_EQ(said(), "") << good;
+  }
+  for (const char* bad : {"rows.csv", "csv:", "npy:rows", "csv:/tmp/rows", "csv:../rows", "csv:a/",
+                          "csv:a/../b", "csv:*.csv", "csv:a[1]"}) {
+    spec.outputs = {{"rows", bad}};
+    EXPECT_THAT(said(), HasSubstr("must be csv:FILE")) << bad;
+  }
+  for (const char* taken :
+       {"csv:run", "csv:artifacts/x", "csv:model.harp", "csv:out.0", "csv:./x"}) {
+    spec.outputs = {{"rows", taken}};
+    EXPECT_THAT(said(), HasSubstr("has for itself")) << taken;
+  }
+  spec.outputs = {{"rows", "csv:a"}, {"more", "csv:a"}};
+  EXPECT_THAT(said(), HasSubstr("two consumers write to 'a'"));
+  spec.infer = false;
+  EXPECT_THAT(said(), HasSubstr("a pipeline that trains"));
+  spec = {.model = "m", .graph = "g"};
+  EXPECT_EQ(said(), "");
+}
+
 TEST(Pipeline, WhatEarlierVersionsSaidAmongTheSettingsIsStillRead) {
   const TaskSpec spec = parse_task(
       R"({"name": "n", "pipeline": {"model": "m", "graph": "g",

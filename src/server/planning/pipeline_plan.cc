@@ -9,6 +9,7 @@
 #include <harmonics/graph/harp.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/graph/units.h>
+#include <harmonics/place/plan_partition.h>
 #include <harmonics/place/profile_memory.h>
 #include <harmonics/plan/fixed_order.h>
 #include <harmonics/plan/plan.h>
@@ -61,14 +62,18 @@ class Problem {
  public:
   Problem(const PipelineSpec& spec, const HarmonicGraph& graph,
           const std::vector<StagePlace>& places)
-      : graph_(graph), units_(graph_units(graph)), places_(places) {
+      : graph_(graph),
+        mode_(spec.infer ? ProfileMode::kInference : ProfileMode::kTraining),
+        units_(graph_units(graph)),
+        places_(places) {
     batch_ = static_cast<double>(micro_batch_of(spec));
     problem_.model = graph.name();
     problem_.dtype = "torch.float32";
     problem_.batch_size = micro_batch_of(spec);
     add_layers();
     const bool local = on_one_machine(places);
-    std::vector<std::vector<double>> times = unit_times(units_, places, batch_);
+    std::vector<std::vector<double>> times =
+        unit_times(units_, places, batch_, spec.infer ? 1 : kTrainingPasses);
     for (std::size_t i = 0; i < places.size(); ++i) add_place(i, local, std::move(times[i]));
     check_problem(problem_);
   }
@@ -87,8 +92,7 @@ class Problem {
     std::vector<std::size_t> first_layers;
     for (const Unit& unit : units_) first_layers.push_back(unit.first_layer);
     for (const HarmonicGraph& part : cut_graph(graph_, first_layers)) {
-      const UnitMemory memory =
-          part_memory(part, ProfileMode::kTraining, problem_.batch_size, TrainingMemory{});
+      const UnitMemory memory = part_memory(part, mode_, problem_.batch_size, TrainingMemory{});
       problem_.layer_memory_mb.push_back(static_cast<double>(memory.total()) / kBytesPerMegabyte);
     }
     const double bytes = batch_ * kBytesPerNumber;
@@ -120,6 +124,7 @@ class Problem {
   }
 
   const HarmonicGraph& graph_;
+  const ProfileMode mode_;
   const std::vector<Unit> units_;
   const std::vector<StagePlace>& places_;
   double batch_ = 1;
@@ -175,6 +180,28 @@ Found find_placement(const PipelineSpec& spec, const Problem& problem, const Cos
   return {place_stages(problem, costs, places, stages), false};
 }
 
+/// The files that each stage makes of what leaves the graph there.
+std::vector<Json> stage_outputs(const PipelineSpec& spec, const HarmonicGraph& graph,
+                                const Plan& plan) {
+  std::vector<Json> all;
+  std::size_t found = 0;
+  for (const HarmonicGraph& part : partition_graph(graph, plan)) {
+    Json& files = all.emplace_back(Json::array());
+    for (const auto& [name, output] : spec.outputs) {
+      if (std::ranges::find(part.consumers(), name, &ConsumerNode::name) ==
+          part.consumers().end()) {
+        continue;
+      }
+      files.push(output_file(output));
+      ++found;
+    }
+  }
+  if (found == spec.outputs.size()) return all;
+  fail(ErrorCode::kInvalidArgument,
+       "an output of the pipeline is none of graph '{}', which has: {}", graph.name(),
+       listed(graph.consumers(), &ConsumerNode::name));
+}
+
 Json stages_json(const Problem& problem, const CostModel& costs, const Placement& placement,
                  const Plan& plan) {
   Json stages = Json::array();
@@ -189,7 +216,7 @@ Json stages_json(const Problem& problem, const CostModel& costs, const Placement
     one.set("from", problem.units()[stage.first_layer - 1].name);
     one.set("to", problem.units()[stage.last_layer - 1].name);
     one.set("compute_s", cost.compute_s).set("receive_s", cost.receive_s);
-    one.set("send_s", cost.send_s);
+    one.set("send_s", cost.send_s).set("period_s", cost.period_s);
     one.set("memory_mb", cost.memory_bytes / kBytesPerMegabyte);
     one.set("capacity_mb", cost.capacity_bytes / kBytesPerMegabyte);
     stages.push(std::move(one));
@@ -197,19 +224,31 @@ Json stages_json(const Problem& problem, const CostModel& costs, const Placement
   return stages;
 }
 
-/// What the worker's times rest on.
-const char* basis_of(const StagePlace& place) {
-  if (place.measured) return "profile";
-  return place.trained.empty() ? "estimate" : "training";
+Json with_outputs(const Json& stages, std::vector<Json> outputs) {
+  Json all = Json::array();
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    Json one = stages.as_array().at(k);
+    if (!outputs[k].as_array().empty()) one.set("out", std::move(outputs[k]));
+    all.push(std::move(one));
+  }
+  return all;
 }
 
-Json workers_json(const Problem& problem, const std::vector<StagePlace>& places) {
+/// What the worker's times rest on.
+const char* basis_of(const StagePlace& place, bool infer) {
+  if (place.measured) return "profile";
+  if (place.trained.empty()) return "estimate";
+  return infer ? "run" : "training";
+}
+
+Json workers_json(const PipelineSpec& spec, const Problem& problem,
+                  const std::vector<StagePlace>& places) {
   Json workers = Json::array();
   for (std::size_t i = 0; i < places.size(); ++i) {
     workers.push(Json()
                      .set("worker", places[i].place.spec.name)
                      .set("measured", is_measured(places[i]))
-                     .set("basis", basis_of(places[i]))
+                     .set("basis", basis_of(places[i], spec.infer))
                      .set("whole_graph_s", problem.total_s(i)));
   }
   return workers;
@@ -217,7 +256,7 @@ Json workers_json(const Problem& problem, const std::vector<StagePlace>& places)
 
 HarmonicGraph graph_of(const PipelineSpec& spec) {
   HarmonicGraph graph = parse_harp_document(spec.graph, spec.model).graph;
-  if (graph.taps().empty()) {
+  if (graph.taps().empty() && !spec.infer) {
     fail(ErrorCode::kInvalidArgument, "graph '{}' has nothing to learn from: add a training tap",
          graph.name());
   }
@@ -277,8 +316,13 @@ PipelinePlan plan_pipeline(const PipelineSpec& spec, const std::vector<StagePlac
   result.text.set("plan", plan_to_yaml(plan)).set("graph", graph.name());
   result.text.set("micro_batch", micro_batch_of(spec)).set("period_s", period);
   result.text.set("latency_s", latency_of(costs, found.placement)).set("proven", found.proven);
-  result.text.set("stages", stages_json(problem, costs, found.placement, plan));
-  result.text.set("workers", workers_json(problem, places));
+  Json stages = stages_json(problem, costs, found.placement, plan);
+  if (spec.infer) {
+    result.text.set("infer", true);
+    stages = with_outputs(stages, stage_outputs(spec, graph, plan));
+  }
+  result.text.set("stages", std::move(stages));
+  result.text.set("workers", workers_json(spec, problem, places));
   return result;
 }
 

@@ -152,6 +152,70 @@ TEST(PipelinePlan, TooLittleMemoryIsNoFeasiblePlan) {
   EXPECT_THROW(static_cast<void>(plan_pipeline(pipeline(1), {small})), NoFeasiblePlan);
 }
 
+/// The same graph with something that comes out of it, and rows to run over.
+PipelineSpec inference(std::uint32_t stages) {
+  PipelineSpec spec = pipeline(stages);
+  const std::size_t end = spec.graph.find("  cycle {");
+  spec.graph.insert(end, "  consumer rows;\n  consumer early;\n");
+  spec.graph.insert(spec.graph.find("    d <-"), "    d -> rows;\n    a -> early;\n");
+  spec.settings = {{"batch_size", "32"}};
+  spec.infer = true;
+  spec.weights = "w";
+  spec.outputs = {{"rows", "csv:rows.csv"}, {"early", "csv:e.csv"}};
+  return spec;
+}
+
+TEST(PipelinePlan, OneThatInfersCostsAPassAndNamesItsFiles) {
+  const std::vector<StagePlace> places = {place("x", 1), place("y", 2)};
+  const auto plan = plan_pipeline(inference(2), places);
+  const auto training = plan_pipeline(pipeline(2), places);
+  EXPECT_EQ(plan.text.at("micro_batch").as_integer(), 32);
+  const auto whole_s = [](const PipelinePlan& one) {
+    return one.text.at("workers").as_array()[0].at("whole_graph_s").as_number();
+  };
+  // Four times the rows, a third of the work for each.
+  EXPECT_NEAR(whole_s(plan) / whole_s(training), 4.0 / 3, 1e-9);
+  const auto& stages = plan.text.at("stages").as_array();
+  EXPECT_EQ(stages[0].at("out").dump(), R"(["e.csv"])");
+  EXPECT_EQ(stages[1].at("out").dump(), R"(["rows.csv"])");
+  EXPECT_LT(stages[0].at("memory_mb").as_number(),
+            training.text.at("stages").as_array()[0].at("memory_mb").as_number());
+  EXPECT_EQ(training.text.find("infer"), nullptr);
+  EXPECT_EQ(training.text.at("stages").as_array()[1].find("out"), nullptr);
+}
+
+TEST(PipelinePlan, OneThatInfersNeedsNoTapButItsOutputs) {
+  PipelineSpec spec = inference(1);
+  const std::size_t tap = spec.graph.find("    d <-");
+  spec.graph.erase(tap, spec.graph.find('\n', tap) - tap);
+  EXPECT_EQ(plan_pipeline(spec, {place("x", 1)}).stages.size(), 1U);
+  spec.outputs.emplace_back("none", "csv:none.csv");
+  try {
+    static_cast<void>(plan_pipeline(spec, {place("x", 1)}));
+    FAIL() << "an output that the graph lacks";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_THAT(error.what(), HasSubstr("rows"));
+  }
+}
+
+TEST(PlanWords, TellPeriodsAndWhereRowsAre) {
+  auto plan = plan_pipeline(inference(2), {measured("x", 1, 0.5), measured("y", 2, 0.5)});
+  plan.text.set("access", Json().set("token", "secret").set("folder", "/shared/task-7"));
+  const std::string text = plan.text.dump();
+  EXPECT_THAT(explain_plan(text), HasSubstr("A batch of 32 leaves every 1000.000 ms"));
+  EXPECT_THAT(explain_plan(text),
+              HasSubstr("Rows that came out are kept in /shared/task-7/results."));
+  EXPECT_THAT(explain_plan(text), Not(HasSubstr("Measured periods")));
+  const std::string worker = plan.text.at("stages").as_array()[1].at("worker").as_string();
+  EXPECT_THAT(explain_plan(text, {"", R"({"rows": 5, "period_s": 1.25})"}),
+              HasSubstr("Measured periods: " + worker + " 1250.000 ms (planned 1000.000 ms)."));
+  const Json open = Json::parse(public_plan(text), "plan");
+  EXPECT_EQ(open.at("results").as_string(), "/shared/task-7/results");
+  EXPECT_EQ(open.find("checkpoint"), nullptr);
+  EXPECT_EQ(open.find("access"), nullptr);
+}
+
 TEST(PlanWords, SecretsStayWithTheStages) {
   PipelinePlan plan = plan_pipeline(pipeline(1), {place("x", 1)});
   plan.text.set("access", Json().set("token", "secret"));

@@ -1,5 +1,6 @@
 #include "plan_words.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -24,12 +25,36 @@ std::string stage_words(const Json& stage) {
 const char* basis_words(const Json& worker) {
   const Json* basis = worker.find("basis");
   if (basis != nullptr && basis->as_string() == "training") return "measured in training";
+  if (basis != nullptr && basis->as_string() == "run") return "measured as it ran";
   return worker.at("measured").as_bool() ? "measured" : "estimated";
 }
 
 std::string worker_words(const Json& worker) {
   return format("{} ({:.3f} ms for the whole graph, {})", worker.at("worker").as_string(),
                 worker.at("whole_graph_s").as_number() * kMilliseconds, basis_words(worker));
+}
+
+/// The period that a stage tells; 0 when it tells none.
+double told_period_s(const std::string& line) {
+  if (line.find("\"period_s\"") == line.npos) return 0;
+  try {
+    return Json::parse(line, "progress").at("period_s").as_number();
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+/// What stages measure beside what was planned for each; empty where none tells it.
+std::string measured_sentence(const Json::Array& stages, const std::vector<std::string>& progress) {
+  std::string told;
+  for (std::size_t k = 0; k < std::min(stages.size(), progress.size()); ++k) {
+    const double period = told_period_s(progress[k]);
+    const Json* planned = stages[k].find("period_s");
+    if (period <= 0 || planned == nullptr) continue;
+    add_item(told, format("{} {:.3f} ms (planned {:.3f} ms)", stages[k].at("worker").as_string(),
+                          period * kMilliseconds, planned->as_number() * kMilliseconds));
+  }
+  return told.empty() ? "" : format(" Measured periods: {}.", told);
 }
 
 /// Whether measurements or estimates are behind it all.
@@ -43,12 +68,21 @@ std::string basis_sentence(const Json::Array& workers) {
       measured, workers.size());
 }
 
-/// Where the stages leave their weights; a plan that only measures has none.
-std::string checkpoint_of(const Json& plan) {
+bool infers(const Json& plan) {
+  const Json* infer = plan.find("infer");
+  return infer != nullptr && infer->as_bool();
+}
+
+/// What the stages leave behind: results, or a checkpoint.
+const char* harvest_name(const Json& plan) { return infers(plan) ? "results" : "checkpoint"; }
+
+/// Where the stages leave their weights, or the rows that come out; a plan that only measures has
+/// none.
+std::string harvest_of(const Json& plan) {
   const Json* access = plan.find("access");
   const Json* folder = access == nullptr ? nullptr : access->find("folder");
   if (folder == nullptr || plan.find("measure") != nullptr) return {};
-  return (std::filesystem::path(folder->as_string()) / "checkpoint").string();
+  return (std::filesystem::path(folder->as_string()) / harvest_name(plan)).string();
 }
 
 }  // namespace
@@ -61,8 +95,8 @@ std::string public_plan(const std::string& plan) {
     for (const auto& [key, value] : whole.as_object()) {
       if (key != "access") open.emplace_back(key, value);
     }
-    if (const std::string folder = checkpoint_of(whole); !folder.empty()) {
-      open.emplace_back("checkpoint", folder);
+    if (const std::string folder = harvest_of(whole); !folder.empty()) {
+      open.emplace_back(harvest_name(whole), folder);
     }
     return Json(std::move(open)).dump();
   } catch (const Error&) {
@@ -70,7 +104,7 @@ std::string public_plan(const std::string& plan) {
   }
 }
 
-std::string explain_plan(const std::string& plan) {
+std::string explain_plan(const std::string& plan, const std::vector<std::string>& progress) {
   const Json json = Json::parse(plan, "plan");
   if (json.find("measure") != nullptr) return "It measures the model on workers before its plan.";
   const Json::Array& stages = json.at("stages").as_array();
@@ -88,9 +122,11 @@ std::string explain_plan(const std::string& plan) {
   const double period = json.at("period_s").as_number();
   std::string text = format("Its {} {}: {}", stages.size(), stages.size() == 1 ? "stage" : "stages",
                             listed_stages);
-  text += format(". A micro-batch of {} leaves every {:.3f} ms, bound by {}.",
-                 json.at("micro_batch").as_integer(), period * kMilliseconds,
+  text += format(". A {} of {} leaves every {:.3f} ms, bound by {}.",
+                 infers(json) ? "batch" : "micro-batch", json.at("micro_batch").as_integer(),
+                 period * kMilliseconds,
                  slowest < period ? "the network" : format("what {} computes", bottleneck));
+  text += measured_sentence(stages, progress);
   std::string planned_with;
   std::string left_out;
   for (const Json& worker : json.at("workers").as_array()) {
@@ -102,8 +138,10 @@ std::string explain_plan(const std::string& plan) {
   text += basis_sentence(json.at("workers").as_array());
   const Json* tls = json.find("tls");
   if (tls != nullptr && tls->as_bool()) text += " Its stages speak TLS.";
-  const std::string folder = checkpoint_of(json);
-  return text + (folder.empty() ? "" : format(" Its checkpoint is {}.", folder));
+  const std::string folder = harvest_of(json);
+  if (folder.empty()) return text;
+  return text + (infers(json) ? format(" Rows that came out are kept in {}.", folder)
+                              : format(" Its checkpoint is {}.", folder));
 }
 
 }  // namespace harmonics::inline in_server

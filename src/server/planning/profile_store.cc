@@ -19,6 +19,7 @@ constexpr std::size_t kMaxProfileBytes = std::size_t{16} << 20;
 std::string key_of(const PipelineSpec& spec, const PlanPlace& place) {
   std::string key = format("{}\n{}\n{}\n{}", spec.graph, micro_batch_of(spec), place.devices.size(),
                            place.spec.identity.substr(0, place.spec.identity.find('@')));
+  if (spec.infer) key += "\ninfer";
   for (const auto& [name, value] : spec.settings) {
     if (name == "threads" || name == "backend" || name == "precision") {
       key += format("\n{}={}", name, value);

@@ -9,8 +9,6 @@
 namespace harmonics::inline in_server {
 namespace {
 
-/// A backward pass costs about twice a forward pass.
-constexpr double kTrainingOverForward = 3;
 constexpr double kFactorStep = 1.1;
 
 double sum(const std::vector<double>& numbers) {
@@ -24,13 +22,13 @@ double rounded(double factor) {
 bool has_devices(const StagePlace& place) { return !place.place.devices.empty(); }
 
 std::vector<double> estimate(const std::vector<Unit>& units, const StagePlace& place,
-                             double samples) {
+                             double work_per_flop) {
   const double flops = has_devices(place) ? kEstimatedGpuFlops : kEstimatedCpuFlops;
   std::vector<double> times;
   for (const Unit& unit : units) {
     const auto layers = static_cast<double>(unit.last_layer - unit.first_layer + 1);
     const double work = unit.flops + layers * kLayerOverheadFlops;
-    times.push_back(kTrainingOverForward * work * samples / flops);
+    times.push_back(work * work_per_flop / flops);
   }
   return times;
 }
@@ -86,7 +84,8 @@ double factor_of_kind(const std::vector<StagePlace>& places,
 }  // namespace
 
 std::vector<std::vector<double>> unit_times(const std::vector<Unit>& units,
-                                            const std::vector<StagePlace>& places, double samples) {
+                                            const std::vector<StagePlace>& places, double samples,
+                                            double passes) {
   std::vector<std::vector<double>> times;
   for (const StagePlace& place : places) {
     if (place.measured) {
@@ -94,7 +93,7 @@ std::vector<std::vector<double>> unit_times(const std::vector<Unit>& units,
       times.push_back(place.measured->unit_s);
       continue;
     }
-    times.push_back(estimate(units, place, samples));
+    times.push_back(estimate(units, place, passes * samples));
     if (!place.trained.empty()) times.back() = from_training(times.back(), place.trained);
   }
   for (std::size_t i = 0; i < places.size(); ++i) {

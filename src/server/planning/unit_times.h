@@ -19,8 +19,11 @@ namespace harmonics::inline in_server {
 ///   been measured and are of its kind, with devices or without.
 /// Factors are rounded to steps of a tenth: finer ones are noise, and would make every worker a
 /// kind of its own, which slows planning down.
+/// `passes`: what a unit's work is, counted in forward passes.
+inline constexpr double kTrainingPasses = 3;  ///< A backward pass costs about twice a forward pass.
 [[nodiscard]] std::vector<std::vector<double>> unit_times(const std::vector<Unit>& units,
                                                           const std::vector<StagePlace>& places,
-                                                          double samples);
+                                                          double samples,
+                                                          double passes = kTrainingPasses);
 
 }  // namespace harmonics::inline in_server

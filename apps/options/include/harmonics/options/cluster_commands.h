@@ -98,7 +98,7 @@ struct SubmitCommand {
   std::vector<std::string> artifacts;
   std::string working_dir;
   std::vector<std::string> upload;
-  // A training in stages over several workers.
+  // A training, or a run over data, in stages over several workers.
   std::filesystem::path pipeline;
   std::optional<std::int64_t> stages;  ///< 0: as many as the plan finds best.
   std::vector<Binding> bindings;
@@ -109,6 +109,10 @@ struct SubmitCommand {
   bool trace = false;
   bool elastic = false;
   bool secure = false;
+  /// The stages learn nothing: rows go through them, with these weights, into these files.
+  bool infer = false;
+  std::filesystem::path weights;
+  std::vector<Binding> outputs;
   bool wait = false;
   OutputStyle output = OutputStyle::kTable;
 };
@@ -157,7 +161,8 @@ struct ArtifactsCommand {
   /// Where they are put; empty: they are only listed.
   std::filesystem::path to;
   std::int64_t attempt = 0;
-  std::int64_t rank = 0;
+  /// Nothing: of a pipeline that infers, all stages with results; else the first.
+  std::optional<std::int64_t> rank;
   OutputStyle output = OutputStyle::kTable;
 };
 

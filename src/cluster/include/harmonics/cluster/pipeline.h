@@ -1,10 +1,11 @@
-// A graph that is trained in stages, each on a worker of its own.
+// A graph that is trained, or run over data, in stages, each on a worker of its own.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,7 +20,7 @@ inline constexpr std::uint32_t kMaxPipelineStages = 64;
 inline constexpr std::size_t kMaxPlanBytes = 64 << 10;
 inline constexpr std::uint32_t kMaxCheckpointSteps = 1'000'000'000;
 
-/// What is trained, and how. The key "pipeline" of task JSON; a value.
+/// What is trained or run, and how. The key "pipeline" of task JSON; a value.
 struct PipelineSpec {
   std::string model{};       ///< Where the graph comes from, for people: a file.
   std::string graph{};       ///< Its .harp text; all shapes must be known from it alone.
@@ -33,8 +34,21 @@ struct PipelineSpec {
   bool trace = false;    ///< Keep when each stage worked on what, in its folder.
   bool elastic = false;  ///< Move to a better plan when workers join.
   bool secure = false;   ///< Sign and check what goes between stages.
+  bool infer = false;    ///< Rows of the data go through the model, which learns nothing.
+  // Of inference alone.
+  std::string weights{};         ///< A file that all workers see.
+  std::string weights_digest{};  ///< SHA-256 of what it held when it was submitted, in hex.
+  TextPairs outputs{};           ///< By consumer: "csv:FILE", an artifact of the task.
   bool operator==(const PipelineSpec&) const = default;
 };
+
+/// The form of an output.
+inline constexpr std::string_view kCsvOutput = "csv:";
+/// The artifact that an output is; it has passed `check_inference`.
+[[nodiscard]] std::string output_file(std::string_view output);
+/// Throws an `Error` (kInvalidArgument) for a pipeline that infers and has no weights, no output,
+/// or one that is no file below the task's folder; and for one that trains and has any of these.
+void check_inference(const PipelineSpec& spec);
 
 /// Tasks of earlier versions said "elastic" and "secure" among the settings: makes them fields.
 void lift_old_settings(PipelineSpec& spec);

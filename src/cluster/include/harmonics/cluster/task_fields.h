@@ -72,7 +72,8 @@ void visit_fields(std::type_identity<TaskSpec>, Visit&& visit) {
   visit(Field{.key = "files", .bit = 64}, &Task::files);
 }
 
-/// The same of a pipeline. In stores its flags are one number at the end.
+/// The same of a pipeline. In stores its flags are one number at the end, the first in its lowest
+/// bit; fields with a bit of their own, which stands above those of flags, follow it.
 template <typename Visit>
 void visit_fields(std::type_identity<PipelineSpec>, Visit&& visit) {
   using Pipeline = PipelineSpec;
@@ -89,6 +90,10 @@ void visit_fields(std::type_identity<PipelineSpec>, Visit&& visit) {
   visit(Field{.key = "trace"}, &Pipeline::trace);
   visit(Field{.key = "elastic"}, &Pipeline::elastic);
   visit(Field{.key = "secure"}, &Pipeline::secure);
+  visit(Field{.key = "infer"}, &Pipeline::infer);
+  visit(Field{.key = "weights", .bit = 1 << 16}, &Pipeline::weights);
+  visit(Field{.key = "weights_digest", .bit = 1 << 17}, &Pipeline::weights_digest);
+  visit(Field{.key = "out", .wire = "outputs", .bit = 1 << 18}, &Pipeline::outputs);
 }
 
 /// The same of a file, whose content task JSON calls "text" or "hex".
