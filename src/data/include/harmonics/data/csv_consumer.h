@@ -21,7 +21,7 @@ struct CsvConsumerOptions {
   bool unequal_rows = false;
   /// Set: each batch goes there as it comes, and finish() makes the file of all that lies there,
   /// also of batches that were kept before this consumer was. Then without a header.
-  std::shared_ptr<KeptRows> kept;
+  std::shared_ptr<KeptRows> kept = nullptr;
 };
 
 /// Writes each sample of a batch as one row of numbers, in the shortest form that reads back to the
