@@ -26,7 +26,7 @@ LEASE_S = 3
 PATIENCE_S = 300
 # The network is so small that it would be done before anything could be killed.
 SLOWDOWN = 60
-BATCH = 16
+BATCH = 4 if SOAK else 16
 
 
 class Inference(ClusterTest):
@@ -163,7 +163,10 @@ class Inference(ClusterTest):
     def disturb(self, chance, tasks, workers, server):
         """Kills stages, machines and the server while rows come out; the server that is left."""
         for count in range(KILLS):
-            task = chance.choice(tasks)
+            running = [task for task in tasks if self.state_of(task) != 'succeeded']
+            if not running:
+                break
+            task = chance.choice(running)
             before = self.rows_out(task)
             goal = before + chance.randrange(1, 40) * BATCH
             self.until(lambda: self.rows_out(task) >= goal or self.state_of(task) == 'succeeded' or
