@@ -67,9 +67,12 @@ struct CsvConsumer::Output {
 CsvConsumer::CsvConsumer(const std::filesystem::path& path, CsvConsumerOptions options)
     : output_(std::make_unique<Output>(path)), path_(path.string()), options_(std::move(options)) {
   if (options_.header.empty()) return;
-  if (options_.unequal_rows || options_.kept != nullptr) {
-    fail(ErrorCode::kInvalidArgument,
-         "'{}': rows of unequal length, or that are kept, have no header", path_);
+  if (options_.unequal_rows) {
+    fail(ErrorCode::kInvalidArgument, "'{}': rows of unequal length have no header", path_);
+  }
+  if (options_.kept != nullptr) {
+    fail(ErrorCode::kInvalidArgument, "'{}': rows that are kept as they come have no header",
+         path_);
   }
   width_ = std::ssize(options_.header);
   for (std::size_t i = 0; i < options_.header.size(); ++i) {
