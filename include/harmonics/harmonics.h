@@ -138,6 +138,7 @@
 #include <harmonics/plan/deployment_file.h>
 #include <harmonics/plan/fixed_order.h>
 #include <harmonics/plan/inputs.h>
+#include <harmonics/plan/machine_load.h>
 #include <harmonics/plan/placement.h>
 #include <harmonics/plan/plan.h>
 #include <harmonics/plan/plan_file.h>

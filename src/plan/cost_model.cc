@@ -26,7 +26,10 @@ std::vector<std::size_t> prefix_counts(const std::vector<bool>& flags, std::size
 }  // namespace
 
 CostModel::CostModel(const PlanProblem& problem, const CostOptions& options)
-    : options_(options), layers_(problem.layers()), cut_bytes_(problem.cut_bytes) {
+    : options_(options),
+      layers_(problem.layers()),
+      cut_bytes_(problem.cut_bytes),
+      link_latency_s_(problem.link_latency_s) {
   check_problem(problem);
   if (options.buffers_in < 0 || options.buffers_out < 0) {
     fail(ErrorCode::kInvalidArgument, "buffer counts must not be negative: {} in, {} out",

@@ -55,10 +55,11 @@ LayerTimes read_times(const YamlValue& value, const ModelProfile* model) {
 }
 
 DeviceTypeProfile read_type(const YamlValue& value, const ModelTable& models) {
-  value.check_keys({"bw_Mbps", "mem_MB", "model_profiles"});
+  value.check_keys({"bw_Mbps", "mem_MB", "model_profiles", "cores"});
   DeviceTypeProfile type;
   type.bandwidth_mbps = value.at("bw_Mbps").number();
   type.memory_mb = value.at("mem_MB").number();
+  if (value.has("cores")) type.cores = value.at("cores").number();
   const YamlValue profiles = value.at("model_profiles");
   profiles.expect_map();
   std::size_t k = 0;
@@ -173,28 +174,55 @@ void read_groups(const YamlValue& groups, LinkEnds& ends, LinkTable& links) {
   }
 }
 
+LinkRule read_rule(const YamlValue& rule, const LinkEnds& ends) {
+  rule.check_keys({"between", "bw_Mbps", "latency_ms"});
+  const YamlValue between = rule.at("between");
+  const std::vector<std::string> names = between.texts();
+  if (names.size() != 2) between.broken("must be a list of two names");
+  for (const std::string& end : names) {
+    if (!ends.all.contains(end)) between.broken(format("'{}' is no host, group or type", end));
+  }
+  LinkRule link{names[0], names[1], rule.at("bw_Mbps").number()};
+  if (rule.has("latency_ms")) link.latency_ms = rule.at("latency_ms").number();
+  return link;
+}
+
+void read_machines(const YamlValue& machines, const LinkEnds& ends, LinkTable& links) {
+  machines.expect_map();
+  std::set<std::string> placed;
+  std::size_t k = 0;
+  for (const YamlValue& value : machines.entries()) {
+    value.check_keys({"cores", "hosts"});
+    MachineRule& machine = links.machines[machines.keys()[k++]];
+    machine.cores = value.at("cores").number();
+    if (!(machine.cores > 0)) value.at("cores").broken("must be above 0");
+    const YamlValue list = value.at("hosts");
+    machine.hosts = list.texts();
+    for (const YamlValue& host : list.entries()) {
+      if (!ends.hosts.contains(host.text())) {
+        host.broken(format("there is no host '{}'", host.text()));
+      }
+      if (!placed.insert(host.text()).second) {
+        host.broken(format("the host '{}' is on two machines", host.text()));
+      }
+    }
+  }
+}
+
 }  // namespace
 
 LinkTable parse_links(std::string_view text, std::string_view name, const HostTable& hosts) {
   const YamlNode root = parse_planner_file(text, name);
   const YamlValue top(root, name, "");
-  top.check_keys({"groups", "links"});
+  top.check_keys({"groups", "links", "machines"});
   LinkEnds ends = ends_of(hosts);
   LinkTable links;
   if (top.has("groups")) read_groups(top.at("groups"), ends, links);
+  if (top.has("machines")) read_machines(top.at("machines"), ends, links);
   if (!top.has("links")) return links;
   const YamlValue rules = top.at("links");
   rules.expect_sequence();
-  for (const YamlValue& rule : rules.entries()) {
-    rule.check_keys({"between", "bw_Mbps"});
-    const YamlValue between = rule.at("between");
-    const std::vector<std::string> names = between.texts();
-    if (names.size() != 2) between.broken("must be a list of two names");
-    for (const std::string& end : names) {
-      if (!ends.all.contains(end)) between.broken(format("'{}' is no host, group or type", end));
-    }
-    links.rules.push_back({names[0], names[1], rule.at("bw_Mbps").number()});
-  }
+  for (const YamlValue& rule : rules.entries()) links.rules.push_back(read_rule(rule, ends));
   return links;
 }
 

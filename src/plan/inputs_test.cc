@@ -194,6 +194,30 @@ TEST(PlanInputs, LinksAreCheckedAgainstHosts) {
   EXPECT_TRUE(has(error("groups: {g: [x]}"), "there is no host 'x'"));
 }
 
+TEST(PlanInputs, LatenciesMachinesAndCoresAreReadAndWritten) {
+  const HostTable hosts = {{"fast", {"a", "b", "c"}}, {"slow", {"d"}}};
+  const LinkTable links = parse_links(
+      "links:\n- between: [a, slow]\n  bw_Mbps: 10\n  latency_ms: 20.3\n"
+      "machines:\n  tower: {cores: 2, hosts: [a, b]}\n  'odd: name': {cores: 0.5, hosts: []}\n",
+      "links.yml", hosts);
+  EXPECT_EQ(links.rules.at(0), (LinkRule{"a", "slow", 10, 20.3}));
+  EXPECT_EQ(links.machines.at("tower"), (MachineRule{2, {"a", "b"}}));
+  EXPECT_EQ(parse_links(links_to_yaml(links), "again", hosts), links);
+  const auto error = [&](std::string_view text) {
+    return error_of([&] { static_cast<void>(parse_links(text, "links.yml", hosts)); });
+  };
+  EXPECT_TRUE(has(error("machines: {m: {cores: 0, hosts: [a]}}"), "must be above 0"));
+  EXPECT_TRUE(has(error("machines: {m: {cores: 1, hosts: [x]}}"), "there is no host 'x'"));
+  EXPECT_TRUE(has(error("machines: {m: {cores: 1, hosts: [a]}, n: {cores: 1, hosts: [a]}}"),
+                  "the host 'a' is on two machines"));
+  EXPECT_TRUE(
+      has(error("links:\n- between: [a, b]\n  bw_Mbps: 1\n  latency_ms: -1"), "links.yml:4"));
+  DeviceTypeTable types = {{"half", {100, 200, {}, 0.5}}, {"one", {100, 200, {}}}};
+  const std::string text = device_types_to_yaml(types);
+  EXPECT_EQ(parse_device_types(text, "again", {}), types);
+  EXPECT_EQ(text.find("cores"), text.rfind("cores")) << "one core needs no words";
+}
+
 TEST(PlanInputs, DtypesHaveSizes) {
   EXPECT_EQ(plan_dtype_bytes("torch.float32"), 4);
   EXPECT_EQ(plan_dtype_bytes("torch.float16"), 2);

@@ -55,8 +55,10 @@ std::string models_to_yaml(const ModelTable& models) {
 std::string device_types_to_yaml(const DeviceTypeTable& types) {
   std::string text = types.empty() ? "{}\n" : "";
   for (const auto& [name, type] : types) {
-    text += format("{}:\n  bw_Mbps: {}\n  mem_MB: {}\n  model_profiles:\n", yaml_name(name),
-                   type.bandwidth_mbps, type.memory_mb);
+    text += format("{}:\n  bw_Mbps: {}\n  mem_MB: {}\n", yaml_name(name), type.bandwidth_mbps,
+                   type.memory_mb);
+    if (type.cores != 1) text += format("  cores: {}\n", type.cores);
+    text += "  model_profiles:\n";
     for (const auto& [model, profiles] : type.models) {
       text += format("    {}:{}\n", yaml_name(model), profiles.empty() ? " []" : "");
       for (const LayerTimes& times : profiles) {
@@ -87,6 +89,12 @@ std::string links_to_yaml(const LinkTable& links) {
   for (const LinkRule& rule : links.rules) {
     text += format("- between: [{}, {}]\n  bw_Mbps: {}\n", yaml_name(rule.first),
                    yaml_name(rule.second), rule.bandwidth_mbps);
+    if (rule.latency_ms > 0) text += format("  latency_ms: {}\n", rule.latency_ms);
+  }
+  if (!links.machines.empty()) text += "machines:\n";
+  for (const auto& [name, machine] : links.machines) {
+    text += format("  {}:\n    cores: {}\n", yaml_name(name), machine.cores);
+    text += name_list("    hosts: ", 6, machine.hosts);
   }
   return text;
 }

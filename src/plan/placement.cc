@@ -18,7 +18,9 @@ StageCosts stage_costs(const CostModel& costs, std::span<const PlacedStage> stag
     const std::size_t next = stages[k + 1].host_class;
     bytes_per_s_out = costs.end_bandwidth(u, next);
     result.send_s = costs.transfer_s(stage.last_cut, bytes_per_s_out);
-    result.transfer_s = costs.transfer_s(stage.last_cut, costs.bandwidth(u, next));
+    result.latency_s = costs.link_latency_s(u, next);
+    result.transfer_s =
+        costs.transfer_s(stage.last_cut, costs.bandwidth(u, next)) + result.latency_s;
   }
   result.compute_s = costs.compute_s(u, stage.first_cut, stage.last_cut);
   result.period_s =

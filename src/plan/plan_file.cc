@@ -1,5 +1,8 @@
 #include <harmonics/plan/plan_file.h>
 
+#include <algorithm>
+#include <array>
+
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
 #include <harmonics/yaml/yaml_text.h>
@@ -9,9 +12,26 @@
 namespace harmonics::inline in_plan {
 namespace {
 
-bool is_report(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  return first != std::string_view::npos && text[first] == '{';
+constexpr std::array kPlannedTimes = {"compute_s", "receive_s", "send_s", "transfer_s"};
+
+// What a report says of each stage beyond its period, where it says all of it.
+void read_costs(const Json& stages, PlanFile& file) {
+  for (const Json& stage : stages.as_array()) {
+    const bool whole = std::ranges::all_of(
+        kPlannedTimes, [&](const char* key) { return stage.find(key) != nullptr; });
+    if (!whole) {
+      file.costs.clear();
+      return;
+    }
+    StageCosts costs;
+    costs.compute_s = stage.at("compute_s").as_number();
+    costs.receive_s = stage.at("receive_s").as_number();
+    costs.send_s = stage.at("send_s").as_number();
+    costs.transfer_s = stage.at("transfer_s").as_number();
+    costs.period_s = stage.at("period_s").as_number();
+    if (const Json* latency = stage.find("latency_s")) costs.latency_s = latency->as_number();
+    file.costs.push_back(costs);
+  }
 }
 
 // The stages of a report as the lines of a list, so that both are held to the same rules.
@@ -32,9 +52,14 @@ std::string listed_stages(const Json& report) {
 
 }  // namespace
 
+bool is_plan_report(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && text[first] == '{';
+}
+
 PlanFile parse_plan_file(std::string_view text, std::string_view name) {
   PlanFile file;
-  if (!is_report(text)) {
+  if (!is_plan_report(text)) {
     file.plan = parse_plan(text, name);
     return file;
   }
@@ -45,6 +70,11 @@ PlanFile parse_plan_file(std::string_view text, std::string_view name) {
     file.batch_size = report.at("batch_size").as_integer();
     for (const Json& stage : report.at("stages").as_array()) {
       file.periods_s.push_back(stage.at("period_s").as_number());
+    }
+    read_costs(report.at("stages"), file);
+    if (const Json* dtype = report.find("dtype")) file.dtype = dtype->as_string();
+    if (const Json* count = report.find("in_flight")) {
+      file.in_flight = static_cast<std::size_t>(std::max<std::int64_t>(0, count->as_integer()));
     }
     list = listed_stages(report);
   } catch (const Error& error) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "infeasible.h"
+#include "machines/shared_plan.h"
 #include "plan_builder.h"
 #include "search/period_search.h"
 #include "search/weight_search.h"
@@ -196,7 +197,10 @@ PlanOutcome make_plan(const PlanProblem& problem, const PlannerOptions& options)
     return nothing;
   }
   if (problem.classes.empty()) throw NoFeasiblePlan(explain_infeasible(problem, options, true));
-  return Planner(problem, options).run();
+  const auto alone = [](const PlanProblem& own, const PlannerOptions& wishes) {
+    return Planner(own, wishes).run();
+  };
+  return problem.machines.empty() ? alone(problem, options) : plan_shared(problem, options, alone);
 }
 
 }  // namespace harmonics::inline in_plan

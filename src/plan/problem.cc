@@ -23,8 +23,8 @@ void check_numbers(std::span<const double> values, std::size_t wanted, std::stri
 
 void check_class(const HostClass& hosts, std::size_t layers) {
   check_numbers(hosts.layer_time_s, layers, format("layer times of '{}'", hosts.type));
-  check_numbers(std::vector{hosts.bandwidth_mbps, hosts.memory_mb}, 2,
-                format("bandwidth and memory of '{}'", hosts.type));
+  check_numbers(std::vector{hosts.bandwidth_mbps, hosts.memory_mb, hosts.cores}, 3,
+                format("bandwidth, memory and cores of '{}'", hosts.type));
   if (!hosts.barred.empty() && hosts.barred.size() != layers) {
     fail(ErrorCode::kInvalidArgument, "barred layers of '{}': {} values, but {} are needed",
          hosts.type, hosts.barred.size(), layers);
@@ -39,6 +39,22 @@ void check_order(const PlanProblem& problem) {
            "a host order names every class at most once, and each with a single host");
     }
     seen[u] = true;
+  }
+}
+
+void check_machines(const PlanProblem& problem) {
+  std::vector<bool> seen(problem.classes.size());
+  for (const SharedMachine& machine : problem.machines) {
+    bool good = std::isfinite(machine.cores) && machine.cores > 0;
+    for (const std::size_t u : machine.classes) {
+      good = good && u < seen.size() && !seen[u] && problem.classes[u].hosts.size() <= 1;
+      if (good) seen[u] = true;
+    }
+    if (good) continue;
+    fail(ErrorCode::kInvalidArgument,
+         "machine '{}': a machine has cores, and its hosts are classes of their own, each on one "
+         "machine",
+         machine.name);
   }
 }
 
@@ -67,7 +83,10 @@ void check_problem(const PlanProblem& problem) {
   }
   const std::size_t pairs = problem.classes.size() * problem.classes.size();
   check_numbers(problem.link_mbps, problem.link_mbps.empty() ? 0 : pairs, "link bandwidths");
+  check_numbers(problem.link_latency_s, problem.link_latency_s.empty() ? 0 : pairs,
+                "link latencies");
   check_order(problem);
+  check_machines(problem);
 }
 
 }  // namespace harmonics::inline in_plan

@@ -23,6 +23,7 @@ struct ProblemMix {
   bool pins = false;
   bool links = false;
   bool ordered = false;
+  bool latencies = false;  // with links
 };
 
 struct RandomProblemLimits {
@@ -75,6 +76,11 @@ inline PlanProblem random_problem(Random& random, const ProblemMix& mix,
         const auto mbps = 8 * static_cast<double>(pick(0, 4));
         problem.link_mbps[u * classes + v] = problem.link_mbps[v * classes + u] = mbps;
       }
+    }
+  }
+  if (mix.latencies) {
+    for (std::size_t pair = 0; pair < classes * classes; ++pair) {
+      problem.link_latency_s.push_back(0.0625 * static_cast<double>(pick(0, 8)));
     }
   }
   if (mix.ordered) {
@@ -148,6 +154,10 @@ struct NaiveCosts {
       sum += compute_s(plan[k].host_class, plan[k].first_cut, plan[k].last_cut);
       if (k + 1 == plan.size()) continue;
       sum += transfer_s(plan[k].last_cut, pair_mbps(plan[k].host_class, plan[k + 1].host_class));
+      if (problem.link_latency_s.empty()) continue;
+      sum +=
+          problem
+              .link_latency_s[plan[k].host_class * problem.classes.size() + plan[k + 1].host_class];
     }
     return sum;
   }
@@ -176,19 +186,16 @@ struct PlanFigures {
   std::size_t hosts = 0;
 };
 
-/// Every plan there is, by trying everything.
-inline std::vector<PlanFigures> all_plans(const NaiveCosts& costs, bool replicate) {
+/// Every plan there is, by trying everything, with its period.
+inline void for_each_plan(const NaiveCosts& costs, bool replicate,
+                          const std::function<void(const Placement&, double)>& visit) {
   const PlanProblem& problem = costs.problem;
-  std::vector<PlanFigures> plans;
   Placement plan;
   std::vector<std::size_t> used(problem.classes.size(), 0);
   const std::function<void(std::size_t)> extend = [&](std::size_t cut) {
     if (cut == problem.layers()) {
       const double period = costs.period_s(plan);
-      if (!costs.valid(plan) || !std::isfinite(period)) return;
-      std::size_t hosts = 0;
-      for (const PlacedStage& stage : plan) hosts += stage.hosts;
-      plans.push_back({period, costs.latency_s(plan), hosts});
+      if (costs.valid(plan) && std::isfinite(period)) visit(plan, period);
       return;
     }
     for (std::size_t end = cut + 1; end <= problem.layers(); ++end) {
@@ -207,6 +214,15 @@ inline std::vector<PlanFigures> all_plans(const NaiveCosts& costs, bool replicat
     }
   };
   extend(0);
+}
+
+inline std::vector<PlanFigures> all_plans(const NaiveCosts& costs, bool replicate) {
+  std::vector<PlanFigures> plans;
+  for_each_plan(costs, replicate, [&](const Placement& plan, double period) {
+    std::size_t hosts = 0;
+    for (const PlacedStage& stage : plan) hosts += stage.hosts;
+    plans.push_back({period, costs.latency_s(plan), hosts});
+  });
   return plans;
 }
 

@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include <harmonics/plan/machine_load.h>
+
 #include "host_match.h"
 #include "plan_builder.h"
 #include "search/weight_search.h"
@@ -126,7 +128,7 @@ class Replanner {
     one.moved_mb = moved_megabytes(problem_.layer_memory_mb, current_, plan);
     one.plan = std::move(plan);
     one.outcome.placement = placement;
-    one.outcome.period_s = period_of(costs_, placement);
+    one.outcome.period_s = shared_period_of(problem_, costs_, placement);
     one.outcome.latency_s = latency_of(costs_, placement);
     for (const PlacedStage& stage : placement) one.outcome.hosts += stage.hosts;
     one.migration_s = one.moved_mb * cost_.seconds_per_mb;
@@ -151,7 +153,7 @@ class Replanner {
       if (next == problem_.order.end()) return otherwise_s;
       ++next;
     }
-    const double period = period_of(costs_, placement);
+    const double period = shared_period_of(problem_, costs_, placement);
     if (!std::isfinite(period)) return otherwise_s;
     consider(placement, current_);
     return period;

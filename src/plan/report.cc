@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <harmonics/base/format.h>
+#include <harmonics/plan/machine_load.h>
 
 namespace harmonics::inline in_plan {
 namespace {
@@ -97,6 +98,30 @@ std::string replan_text(const ReplanOutcome& replan) {
                 replan.migration_s, replan.total_s);
 }
 
+// A stage is no faster than the cores of its machine let all stages there be.
+void add_machine(PlannedStage& stage, const SharedMachine& machine, double load_s) {
+  stage.machine = machine.name;
+  stage.machine_s = load_s;
+  if (load_s <= stage.costs.period_s) return;
+  stage.costs.period_s = load_s;
+  stage.binds = "cores";
+}
+
+// A batch that is sent is answered when the next stage is done with it: until then it takes the
+// transfer, the way there and back, and the next stage's compute.
+std::size_t needed_in_flight(const PlanReport& report, const PlanOutcome& outcome) {
+  constexpr double kLeastShare = 2;
+  double share = kLeastShare;
+  for (std::size_t k = 0; k + 1 < report.stages.size() && outcome.period_s > 0; ++k) {
+    const StageCosts& sender = report.stages[k].costs;
+    const double answered_s =
+        sender.transfer_s + sender.latency_s + report.stages[k + 1].costs.compute_s;
+    share = std::max(share, std::ceil(answered_s / outcome.period_s));
+  }
+  const auto all = static_cast<std::size_t>(share) * report.stages.size();
+  return all > 2 * report.stages.size() ? all : 0;
+}
+
 }  // namespace
 
 double PlanReport::gap() const {
@@ -117,16 +142,22 @@ PlanReport make_report(const PlanProblem& problem, const PlannerOptions& options
     report.classes.push_back({one.type, one.hosts.size(), 0});
   }
   const CostModel costs(problem, options.costs);
+  const std::vector<double> loads = machine_loads_s(problem, costs, outcome.placement);
   for (std::size_t k = 0; k < outcome.placement.size(); ++k) {
     const PlacedStage& placed = outcome.placement[k];
     const StageCosts stage = stage_costs(costs, outcome.placement, k);
     report.classes[placed.host_class].used += placed.hosts;
     report.stages.push_back(
         {plan.stages[k], problem.classes[placed.host_class].type, stage, binding_part(stage)});
-    if (stage.period_s > report.stages[report.slowest_stage].costs.period_s) {
+    if (const SharedMachine* machine = machine_of(problem, placed.host_class)) {
+      add_machine(report.stages.back(), *machine,
+                  loads[static_cast<std::size_t>(machine - problem.machines.data())]);
+    }
+    if (report.stages.back().costs.period_s > report.stages[report.slowest_stage].costs.period_s) {
       report.slowest_stage = k;
     }
   }
+  if (!problem.link_latency_s.empty()) report.in_flight = needed_in_flight(report, outcome);
   report.outcome = std::move(outcome);
   return report;
 }

@@ -27,18 +27,21 @@ Json stages_json(const PlanReport& report) {
   for (const PlannedStage& one : report.stages) {
     Json hosts = Json::array();
     for (const std::string& host : one.stage.hosts) hosts.push(host);
-    list.push(Json::object()
-                  .set("hosts", std::move(hosts))
-                  .set("type", one.type)
-                  .set("layers", range_json(one.stage.first_layer, one.stage.last_layer))
-                  .set("compute_s", one.costs.compute_s)
-                  .set("receive_s", one.costs.receive_s)
-                  .set("send_s", one.costs.send_s)
-                  .set("transfer_s", one.costs.transfer_s)
-                  .set("period_s", one.costs.period_s)
-                  .set("memory_mb", one.costs.memory_bytes / kBytesPerMegabyte)
-                  .set("capacity_mb", one.costs.capacity_bytes / kBytesPerMegabyte)
-                  .set("binds", one.binds));
+    Json stage = Json::object()
+                     .set("hosts", std::move(hosts))
+                     .set("type", one.type)
+                     .set("layers", range_json(one.stage.first_layer, one.stage.last_layer))
+                     .set("compute_s", one.costs.compute_s)
+                     .set("receive_s", one.costs.receive_s)
+                     .set("send_s", one.costs.send_s)
+                     .set("transfer_s", one.costs.transfer_s)
+                     .set("period_s", one.costs.period_s)
+                     .set("memory_mb", one.costs.memory_bytes / kBytesPerMegabyte)
+                     .set("capacity_mb", one.costs.capacity_bytes / kBytesPerMegabyte)
+                     .set("binds", one.binds);
+    if (one.costs.latency_s > 0) stage.set("latency_s", one.costs.latency_s);
+    if (!one.machine.empty()) stage.set("machine", one.machine).set("machine_s", one.machine_s);
+    list.push(std::move(stage));
   }
   return list;
 }
@@ -120,6 +123,7 @@ Json report_to_json(const PlanReport& report) {
       .set("samples_per_s", report.samples_per_s())
       .set("hosts", count(outcome.hosts))
       .set("stages", stages_json(report));
+  if (report.in_flight > 0) json.set("in_flight", count(report.in_flight));
   if (!report.stages.empty()) {
     json.set("slowest_stage", count(report.slowest_stage + 1))
         .set("binds", report.stages[report.slowest_stage].binds);

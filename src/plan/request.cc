@@ -40,6 +40,7 @@ class ProblemMaker {
     add_order();
     add_pins();
     add_links();
+    add_machines();
     check_problem(problem_);
     return std::move(problem_);
   }
@@ -128,6 +129,9 @@ class ProblemMaker {
       named.insert(rule.first);
       named.insert(rule.second);
     }
+    for (const auto& [name, machine] : inputs_.links.machines) {
+      named.insert(machine.hosts.begin(), machine.hosts.end());
+    }
     std::map<std::string, std::string> group_of;
     for (const auto& [group, list] : inputs_.links.groups) {
       for (const std::string& host : list) group_of[host] = group;
@@ -158,7 +162,8 @@ class ProblemMaker {
                                   .bandwidth_mbps = type.bandwidth_mbps,
                                   .memory_mb = type.memory_mb,
                                   .layer_time_s = times_.at(host.type)->time_s,
-                                  .barred = {}});
+                                  .barred = {},
+                                  .cores = type.cores});
       members_.push_back(host);
     }
     problem_.classes[place->second].hosts.push_back(host.name);
@@ -192,10 +197,10 @@ class ProblemMaker {
     return std::nullopt;
   }
 
-  // The rule that names the two most closely; of equals the slowest.
-  double link_between(const Host& a, const Host& b, double otherwise) const {
+  // The rule that names the two most closely; of equals the slowest. Nothing: none speaks of them.
+  const LinkRule* link_between(const Host& a, const Host& b) const {
     int best = -1;
-    double bandwidth = otherwise;
+    const LinkRule* found = nullptr;
     for (const LinkRule& rule : inputs_.links.rules) {
       for (const auto& [one, other] :
            {std::pair(rule.first, rule.second), std::pair(rule.second, rule.first)}) {
@@ -203,12 +208,14 @@ class ProblemMaker {
         const auto second = closeness(other, b);
         if (!first || !second) continue;
         const int close = *first + *second;
-        if (close < best || (close == best && rule.bandwidth_mbps >= bandwidth)) continue;
+        if (close < best || (close == best && rule.bandwidth_mbps >= found->bandwidth_mbps)) {
+          continue;
+        }
         best = close;
-        bandwidth = rule.bandwidth_mbps;
+        found = &rule;
       }
     }
-    return bandwidth;
+    return found;
   }
 
   void add_links() {
@@ -217,8 +224,24 @@ class ProblemMaker {
       for (std::size_t v = 0; v < members_.size(); ++v) {
         const double ends =
             std::min(problem_.classes[u].bandwidth_mbps, problem_.classes[v].bandwidth_mbps);
-        problem_.link_mbps.push_back(link_between(members_[u], members_[v], ends));
+        const LinkRule* link = link_between(members_[u], members_[v]);
+        problem_.link_mbps.push_back(link == nullptr ? ends : link->bandwidth_mbps);
+        problem_.link_latency_s.push_back(link == nullptr ? 0 : link->latency_ms / 1e3);
       }
+    }
+    const auto is_none = [](double latency) { return latency == 0; };
+    if (std::ranges::all_of(problem_.link_latency_s, is_none)) problem_.link_latency_s.clear();
+  }
+
+  // Machines of which at least one host takes part.
+  void add_machines() {
+    for (const auto& [name, machine] : inputs_.links.machines) {
+      SharedMachine shared{name, machine.cores, {}};
+      for (std::size_t u = 0; u < members_.size(); ++u) {
+        if (std::ranges::find(machine.hosts, members_[u].name) == machine.hosts.end()) continue;
+        if (members_[u].single) shared.classes.push_back(u);
+      }
+      if (!shared.classes.empty()) problem_.machines.push_back(std::move(shared));
     }
   }
 

@@ -53,10 +53,11 @@ void StageGraphBuilder::make_ports() {
   for (std::size_t v = 0; v < classes; ++v) {
     const auto first = static_cast<std::ptrdiff_t>(ports_.size());
     for (std::size_t u = 0; u < classes; ++u) {
-      const Port port{v, costs_.end_bandwidth(v, u), costs_.bandwidth(u, v)};
+      const Port port{v, costs_.end_bandwidth(v, u), costs_.bandwidth(u, v),
+                      costs_.link_latency_s(u, v)};
       const auto same = std::find_if(ports_.begin() + first, ports_.end(), [&](const Port& other) {
         return other.bytes_per_s_in == port.bytes_per_s_in &&
-               other.bytes_per_s_link == port.bytes_per_s_link;
+               other.bytes_per_s_link == port.bytes_per_s_link && other.latency_s == port.latency_s;
       });
       port_between_[u * classes + v] = static_cast<std::size_t>(same - ports_.begin());
       if (same == ports_.end()) ports_.push_back(port);
@@ -81,7 +82,8 @@ StageGraph StageGraphBuilder::build(const StageGraphOptions& options) const {
 
 bool StageGraphBuilder::uniform_links() const {
   return std::ranges::all_of(ports_, [&](const Port& port) {
-    return port.bytes_per_s_link == ports_.front().bytes_per_s_link;
+    return port.bytes_per_s_link == ports_.front().bytes_per_s_link &&
+           port.latency_s == ports_.front().latency_s;
   });
 }
 
@@ -94,12 +96,13 @@ double StageGraphBuilder::latency_s(const StageGraph& graph, std::size_t from,
     if (graph.shape != StageGraphShape::kHandOver) return 0;
     const std::size_t sender = hand_over_class(from, costs_.classes());
     const std::size_t receiver = hand_over_class(to, costs_.classes());
-    return costs_.transfer_s(j, costs_.bandwidth(sender, receiver));
+    return costs_.transfer_s(j, costs_.bandwidth(sender, receiver)) +
+           costs_.link_latency_s(sender, receiver);
   }
   const double compute = costs_.compute_s(arc.host_class, i, j);
   if (j == costs_.layers() || graph.shape == StageGraphShape::kHandOver) return compute;
   const std::size_t port = graph.shape == StageGraphShape::kPorts ? (to - 1) % ports_.size() : 0;
-  return compute + costs_.transfer_s(j, ports_[port].bytes_per_s_link);
+  return compute + costs_.transfer_s(j, ports_[port].bytes_per_s_link) + ports_[port].latency_s;
 }
 
 }  // namespace harmonics::inline in_plan

@@ -81,8 +81,8 @@ class StageGraphBuilder {
 
   /// Whether every transfer of a cut takes the same time, whoever sends and receives.
   [[nodiscard]] bool uniform_links() const;
-  /// What an arc adds to the time of a micro-batch from end to end: compute, and transfer at the
-  /// smaller bandwidth. For a graph that knows neighbours, or where links are uniform.
+  /// What an arc adds to the time of a micro-batch from end to end: compute, transfer at the
+  /// smaller bandwidth, and latency. For a graph that knows neighbours, or where links are uniform.
   [[nodiscard]] double latency_s(const StageGraph& graph, std::size_t from,
                                  const StageArc& arc) const;
   /// How a stage meets the next one: who receives and how fast each side counts.
@@ -90,6 +90,7 @@ class StageGraphBuilder {
     std::size_t receiver = 0;
     double bytes_per_s_in = 0;    // for the receiver's own time
     double bytes_per_s_link = 0;  // of the transfer itself
+    double latency_s = 0;         // likewise
   };
   [[nodiscard]] std::span<const Port> ports() const { return ports_; }
   /// The port through which u hands over to v.

@@ -5,6 +5,8 @@
 //   transfer  bytes of a cut / bandwidth; the network of both neighbours is busy for as long as the
 //             smaller bandwidth of the two ends (and of the link between them) takes. Nothing is
 //             received at cut 0 and nothing sent at the last cut. 1 Mbit = 1024 * 1024 bits.
+//   latency   of a link: until the first byte has arrived. It keeps no network busy, so that it
+//             counts on the way of a micro-batch from end to end and not in a period.
 //   memory    the layers' memory + receive buffers for cut i (unless i is 0) + send buffers for cut
 //   j
 //             + one processing buffer for each of the two. It must be strictly below the device's.
@@ -84,6 +86,10 @@ class CostModel {
   /// The bandwidth that counts for u's own time when it talks to v: `bandwidth(u, v)` without
   /// overlap; with it, v's own bandwidth is left to v.
   [[nodiscard]] double end_bandwidth(std::size_t u, std::size_t v) const;
+  /// Seconds until the first byte from u has arrived at v.
+  [[nodiscard]] double link_latency_s(std::size_t u, std::size_t v) const {
+    return link_latency_s_.empty() ? 0 : link_latency_s_[u * classes_.size() + v];
+  }
   /// Whether a stage's time is the same whoever its neighbours are.
   [[nodiscard]] bool independent_ends() const { return independent_ends_; }
 
@@ -119,6 +125,7 @@ class CostModel {
   double largest_buffers_ = 0;
   std::vector<Class> classes_;
   std::vector<double> link_bytes_per_s_;
+  std::vector<double> link_latency_s_;
   bool independent_ends_ = true;
 };
 

@@ -48,6 +48,8 @@ struct DeviceTypeProfile {
   double bandwidth_mbps = 0;
   double memory_mb = 0;
   std::map<std::string, std::vector<LayerTimes>> models;
+  /// Cores that a stage keeps busy while it computes; counts where machines are shared.
+  double cores = 1;
 
   bool operator==(const DeviceTypeProfile&) const = default;
 };
@@ -57,13 +59,24 @@ struct LinkRule {
   std::string first;
   std::string second;
   double bandwidth_mbps = 0;
+  /// Until the first byte has arrived.
+  double latency_ms = 0;
 
   bool operator==(const LinkRule&) const = default;
+};
+
+/// A machine that several hosts stand for: their stages share its cores.
+struct MachineRule {
+  double cores = 0;
+  std::vector<std::string> hosts;
+
+  bool operator==(const MachineRule&) const = default;
 };
 
 struct LinkTable {
   std::map<std::string, std::vector<std::string>> groups;  // hosts by group
   std::vector<LinkRule> rules;
+  std::map<std::string, MachineRule> machines = {};
 
   bool operator==(const LinkTable&) const = default;
 };

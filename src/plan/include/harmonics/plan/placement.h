@@ -27,8 +27,11 @@ struct StageCosts {
   /// What counts for this stage's own time.
   double receive_s = 0;
   double send_s = 0;
-  /// Until what it sends has arrived: at the smaller bandwidth of the two ends.
+  /// Until what it sends has arrived: at the smaller bandwidth of the two ends, and with the
+  /// latency of the link.
   double transfer_s = 0;
+  /// Of that, the latency.
+  double latency_s = 0;
   /// What the stage adds to the period: its time over its hosts.
   double period_s = 0;
   double memory_bytes = 0;

@@ -18,7 +18,15 @@ struct PlanFile {
   std::int64_t batch_size = 0;
   /// What was planned for each stage: seconds from one micro-batch to the next.
   std::vector<double> periods_s = {};
+  std::string dtype = {};
+  /// What each stage was planned to take for what; empty where the report does not say.
+  std::vector<StageCosts> costs = {};
+  /// Batches under way in all stages; 0: the report does not say.
+  std::size_t in_flight = 0;
 };
+
+/// Whether a text is a report rather than a list: an object of JSON.
+[[nodiscard]] bool is_plan_report(std::string_view text);
 
 /// Reads the list of docs/formats/plan.md, or the report that `harmonics plan --output json` and
 /// `sched-pipeline --report json` write. Errors are those of parse_plan, or say which member of the

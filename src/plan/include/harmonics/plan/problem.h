@@ -27,6 +27,16 @@ struct HostClass {
   std::vector<double> layer_time_s;
   /// Layers that these hosts must not run; empty when they may run all.
   std::vector<bool> barred;
+  /// Cores that a stage keeps busy while it computes.
+  double cores = 1;
+};
+
+/// A machine that several hosts stand for: while they compute, its cores are shared.
+struct SharedMachine {
+  std::string name;
+  double cores = 1;
+  /// Of its hosts, each of which is a class of its own.
+  std::vector<std::size_t> classes;
 };
 
 /// What the planner plans for. A value; checked by `check_problem`.
@@ -42,6 +52,10 @@ struct PlanProblem {
   /// Bandwidth between a host of class u and another of class v at [u * classes.size() + v], on top
   /// of what their own bandwidths allow; symmetric. Empty: no further limits.
   std::vector<double> link_mbps;
+  /// Seconds until the first byte has arrived, at the same places. Empty: none.
+  std::vector<double> link_latency_s = {};
+  /// Empty: every host has its cores for itself.
+  std::vector<SharedMachine> machines = {};
   /// When not empty, stages follow this order of classes, each of which has one host; a class may
   /// be left out.
   std::vector<std::size_t> order;

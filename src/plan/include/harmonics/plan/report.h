@@ -20,8 +20,13 @@ struct PlannedStage {
   PlanStage stage;
   std::string type;
   StageCosts costs;
-  /// Which part of the stage takes longest: "compute", "receive" or "send".
+  /// Which part of the stage takes longest: "compute", "receive", "send", or "cores" where the
+  /// stages of its machine do.
   std::string binds;
+  /// The machine that it shares with other hosts, and seconds a micro-batch that the stages there
+  /// need of its cores; empty: none.
+  std::string machine = {};
+  double machine_s = 0;
 };
 
 /// A plan with everything that is known about it.
@@ -34,6 +39,9 @@ struct PlanReport {
   std::vector<PlannedStage> stages;
   /// Which stage is the slowest, from 0; without stages 0.
   std::size_t slowest_stage = 0;
+  /// Batches that must be under way in all stages together, so that no stage waits for the answer
+  /// of a link with latency; 0: two for each stage are enough.
+  std::size_t in_flight = 0;
   /// Per class of the problem: type, how many hosts it has, how many are used.
   struct ClassUse {
     std::string type;
