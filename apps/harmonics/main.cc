@@ -22,7 +22,9 @@ struct Dispatch {
   int operator()(const GraphZooCommand& command) const { return graph_zoo(command); }
   int operator()(const ImportCommand& command) const { return import_source(command); }
   int operator()(const ExportCommand& command) const { return export_model(command); }
-  int operator()(const PlanCommand& command) const { return plan(command); }
+  int operator()(const PlanCommand& command) const {
+    return command.checks.empty() ? plan(command) : plan_check(command);
+  }
   int operator()(const DispatchTraceCommand& command) const { return dispatch_trace(command); }
   int operator()(const TraceCommand& command) const { return trace(command); }
   int operator()(const KeysNewCommand& command) const { return keys_new(command); }
@@ -42,6 +44,7 @@ struct Dispatch {
   int operator()(const DispatchSweepCommand&) const { become_torch_program(argv); }
   int operator()(const ProfileCommand& command) const {
     if (!command.serve.empty()) return profile_serve(command);
+    if (!command.runs.empty()) return profile_from_run(command);
     become_torch_program(argv);
   }
   /// All others speak with a cluster.

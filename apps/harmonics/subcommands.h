@@ -15,10 +15,13 @@ int graph_zoo(const GraphZooCommand& command);
 int import_source(const ImportCommand& command);
 int export_model(const ExportCommand& command);
 int plan(const PlanCommand& command);
+/// kExitOffPlan where the run differs from the plan by more than the tolerance.
+int plan_check(const PlanCommand& command);
 int dispatch_trace(const DispatchTraceCommand& command);
 int trace(const TraceCommand& command);
 /// Never returns but by an Error.
 int profile_serve(const ProfileCommand& command);
+int profile_from_run(const ProfileCommand& command);
 int keys_new(const KeysNewCommand& command);
 int keys_show(const KeysShowCommand& command);
 int verify(const VerifyCommand& command);

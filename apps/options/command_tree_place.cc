@@ -123,11 +123,16 @@ void CommandTree::add_profile() {
   add_output(profile, p.output);
   profile.footer(
       example("  harmonics profile vit-base --batch-size 8 --bw-mbps 1000\n"
+              "  harmonics profile --from-run run.json\n"
               "  harmonics profile net.harp --mode training --batch-size 1,8 --type laptop\n\n"
               "Adds to models.yml and device_types.yml, which 'harmonics plan' and sched-pipeline "
               "read."));
   profile.callback([this] {
-    if (profile_.graph.empty() && profile_.serve.empty()) throw CLI::RequiredError("GRAPH");
+    const bool measures = profile_.serve.empty() && profile_.runs.empty();
+    if (profile_.graph.empty() && measures) throw CLI::RequiredError("GRAPH");
+    if (!profile_.graph.empty() && !profile_.runs.empty()) {
+      throw CLI::ValidationError("--from-run", "measures nothing anew: leave out GRAPH");
+    }
     command_ = profile_;
   });
 }
@@ -146,12 +151,19 @@ void CommandTree::add_profile_files(CLI::App& profile) {
            "times of each device type (device_types.yml)");
   add_path(profile, "--results-file", p.results_file,
            "every shape and time of this run (profiler_results.yml)");
+  add_texts(profile, "--from-run", p.runs, "FILE",
+            "correct the files by what a planned run measured: the report of 'harmonics run "
+            "--output json', or those of all stages (repeatable)");
+  add_path(profile, "--dev-file", p.hosts_file,
+           "with --from-run: hosts of each device type (devices.yml)");
+  add_path(profile, "--links-file", p.links_file,
+           "with --from-run: bandwidths and latencies between hosts, made if missing (links.yml)");
 }
 
 void CommandTree::add_plan() {
   CLI::App& plan = *root_.add_subcommand("plan", "places the layers of a graph on machines");
   PlanCommand& p = plan_;
-  add_graph_argument(plan, p.graph)->required()->option_text("(required)");
+  add_graph_argument(plan, p.graph)->option_text("(required)");
   add_axes(plan, p.axes, "the length of a named axis for which to cut (its ceiling; repeatable)");
   add_text(plan, "--model-name", p.model, "NAME", "model name in the files (the graph's)");
   add_text(plan, "--dtype", p.dtype,
@@ -178,11 +190,27 @@ void CommandTree::add_plan() {
   add_path(plan, "--dev-file", p.hosts_file, "hosts of each device type (devices.yml)");
   add_path(plan, "--links-file", p.links_file, "bandwidths between hosts (none)");
   add_folder(plan, "--out-dir", p.out_dir, "write the plan and each host's part as .harp there");
+  add_texts(plan, "--check", p.checks, "FILE",
+            "compare a plan with its run: the report of 'harmonics run --output json', or those of "
+            "all stages (repeatable)");
+  add_positive(plan, "--tolerance", p.tolerance,
+               "with --check: the share by which a run may differ (0.1)");
   add_output(plan, p.output);
-  plan.footer(
-      example("  harmonics plan vit-base --dev-file devices.yml --out-dir parts\n\n"
-              "Exit code 3: there is no plan; the message says which limit is to blame."));
-  plan.callback([this] { command_ = plan_; });
+  plan.footer(example(
+      "  harmonics plan vit-base --dev-file devices.yml --out-dir parts\n"
+      "  harmonics plan --check run.json\n\n"
+      "Exit code 3: there is no plan; the message says which limit is to blame. Exit code 4: "
+      "with --check, the run's period is further from the plan's than the tolerance."));
+  plan.callback([this, &plan] {
+    if (plan_.graph.empty() == plan_.checks.empty()) {
+      if (plan_.checks.empty()) throw CLI::RequiredError("GRAPH");
+      throw CLI::ValidationError("--check", "looks at a run: leave out GRAPH");
+    }
+    if (plan_.checks.empty() && plan.get_option("--tolerance")->count() > 0) {
+      throw CLI::ValidationError("--tolerance", "needs --check");
+    }
+    command_ = plan_;
+  });
 }
 
 }  // namespace harmonics::inline in_options

@@ -139,6 +139,7 @@
 #include <harmonics/plan/fixed_order.h>
 #include <harmonics/plan/inputs.h>
 #include <harmonics/plan/machine_load.h>
+#include <harmonics/plan/measured_run.h>
 #include <harmonics/plan/placement.h>
 #include <harmonics/plan/plan.h>
 #include <harmonics/plan/plan_file.h>
@@ -147,6 +148,8 @@
 #include <harmonics/plan/replan.h>
 #include <harmonics/plan/report.h>
 #include <harmonics/plan/request.h>
+#include <harmonics/plan/run_check.h>
+#include <harmonics/plan/run_lessons.h>
 #include <harmonics/settings/bound_setting.h>
 #include <harmonics/settings/train_settings.h>
 #include <harmonics/share/batch_board.h>

@@ -11,6 +11,7 @@ inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitNoPlan = 3;
+inline constexpr int kExitOffPlan = 4;
 
 /// The command line was answered without running anything: --help and --version (kExitDone, for
 /// standard output) or wrong usage (kExitUsage, for standard error).

@@ -244,6 +244,11 @@ struct ProfileCommand {
   std::filesystem::path models_file = "models.yml";
   std::filesystem::path types_file = "device_types.yml";
   std::filesystem::path results_file = "profiler_results.yml";
+  /// Reports of a run of a plan, to be learnt from; empty: measure the graph.
+  std::vector<std::string> runs;
+  /// With `runs`: the hosts of the plan, and where measured links go.
+  std::filesystem::path hosts_file = "devices.yml";
+  std::filesystem::path links_file = "links.yml";
   OutputStyle output = OutputStyle::kTable;
 };
 
@@ -269,6 +274,10 @@ struct PlanCommand {
   std::filesystem::path links_file;
   /// Where the parts go; empty: nowhere.
   std::filesystem::path out_dir;
+  /// Reports of a run of a plan, to be compared with it; empty: make a plan.
+  std::vector<std::string> checks;
+  /// The share by which a run may differ from its plan.
+  double tolerance = 0.1;
   OutputStyle output = OutputStyle::kTable;
 };
 
