@@ -92,6 +92,7 @@ StreamReport Trainer::stream(const NamedProducers& producers, const NamedConsume
                             });
   StreamWork work{feeds_of(producers), terms.delivered, share_of(terms),
                   options.measure,     options.stop,    &collector};
+  work.probe_carriers = options.probe_carriers;
   StreamOutcome outcome = row_.runner().stream(row_.stages(), work);
   report.parts = std::move(outcome.parts);
   report.interrupted = outcome.interrupted;

@@ -6,6 +6,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/transport/message.h>
 
+#include "carrier_probe.h"
 #include "remote/wire.h"
 
 namespace harmonics::inline in_schedule {
@@ -37,6 +38,7 @@ PartStream::PartStream(StageDriver& driver, const StreamWork& work, Place place)
 }
 
 PartFlow PartStream::run(const std::stop_token& stop) {
+  if (work_.probe_carriers) flow_.carriers = probe_carriers(driver_.ends(), driver_.patience());
   while (!stop.stop_requested()) {
     std::optional<Due> due = take();
     if (!due) {
@@ -158,6 +160,7 @@ void PartStream::compute(Due due, const std::stop_token& stop) {
   StreamedBatch done{number(), due.rows, {}, {}};
   {
     const StreamLap lap(clock_, flow_.busy);
+    const CoreLap core_lap(cores_, flow_.cpu, flow_.for_core);
     if (driver_.custody() != nullptr) driver_.custody()->begin_batch(driver_.stage(), batch.step);
     done.outputs = driver_.compute_one(batch, due.data, work_.measure ? &done.taps : nullptr);
   }

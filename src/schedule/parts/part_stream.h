@@ -12,6 +12,7 @@
 
 #include <harmonics/schedule/batch_runner.h>
 
+#include "core_clock.h"
 #include "stage_driver.h"
 
 namespace harmonics::inline in_schedule {
@@ -60,6 +61,7 @@ class PartStream {
   const StreamWork& work_;
   const Place place_;
   const SteadyClock clock_;
+  const CoreClock cores_;
   std::map<std::string, std::size_t, std::less<>> unanswered_;  // by boundary that leaves
   PartFlow flow_;
   Nanoseconds first_done_{};

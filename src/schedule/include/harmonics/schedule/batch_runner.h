@@ -83,6 +83,7 @@ struct StreamWork {
   bool measure = false;
   const std::atomic<bool>* stop = nullptr;
   StreamSink* sink = nullptr;
+  bool probe_carriers = false;
 
   [[nodiscard]] bool stop_wished() const { return stop != nullptr && stop->load(); }
 };

@@ -49,6 +49,16 @@ struct StreamOptions {
   std::function<void(const StreamedBatch&)> on_batch = {};
   /// When it becomes true, parts that read data take no further batch; those under way come out.
   const std::atomic<bool>* stop = nullptr;
+  /// Measure what carries boundaries before the first batch; all parts must say so.
+  bool probe_carriers = false;
+};
+
+/// What carried a boundary to another process did before the first batch.
+struct CarrierMeasure {
+  std::string boundary;
+  /// From one end to the other: half a round trip.
+  Nanoseconds latency{};
+  double bytes_per_s = 0;
 };
 
 /// What one part did in a stream. The three times are all of its time.
@@ -57,6 +67,10 @@ struct PartFlow {
   std::int64_t batches = 0;
   /// Computing.
   Nanoseconds busy{};
+  /// Of that, the part's own thread was on a core, and was ready while others had the cores (0
+  /// where the system does not say).
+  Nanoseconds cpu{};
+  Nanoseconds for_core{};
   /// Waiting for tensors of other parts, or for data to be read.
   Nanoseconds for_input{};
   /// Waiting until other parts, or the consumers, had room for what it made.
@@ -65,6 +79,8 @@ struct PartFlow {
   Nanoseconds period{};
   /// Tensors and what rides along, to other parts.
   std::uint64_t bytes_sent = 0;
+  /// Of boundaries that leave, where that was measured.
+  std::vector<CarrierMeasure> carriers = {};
 };
 
 struct StreamReport {
