@@ -183,6 +183,7 @@
 #include <harmonics/runtime/options.h>
 #include <harmonics/runtime/parameter_set.h>
 #include <harmonics/runtime/safetensors.h>
+#include <harmonics/runtime/safetensors_consumer.h>
 #include <harmonics/runtime/stage.h>
 #include <harmonics/runtime/stage_backend.h>
 #include <harmonics/runtime/train_options.h>

@@ -24,15 +24,15 @@ double slowdown_from_environment() {
        kSlowdownVariable, text, kMaxSlowdown);
 }
 
-/// Appends lines to the file that the environment names, if it names one.
+/// Appends lines to a file, if there is one.
 class PassTrace {
  public:
-  PassTrace() {
-    const std::string path = environment_text(kPassTraceVariable);
+  explicit PassTrace(const std::filesystem::path& path) {
     if (path.empty()) return;
     file_.open(path, std::ios::app);
     if (!file_) {
-      fail(ErrorCode::kUnavailable, "{}: cannot write '{}'", kPassTraceVariable, path);
+      fail(ErrorCode::kUnavailable, "the trace of passes '{}' cannot be written ({}, --trace)",
+           path.string(), kPassTraceVariable);
     }
   }
   [[nodiscard]] bool wanted() const { return file_.is_open() && passes_ < kMaxTracedPasses; }
@@ -54,8 +54,9 @@ double wall_seconds() {
 
 class PacedBackend final : public StageBackend {
  public:
-  PacedBackend(std::unique_ptr<StageBackend> backend, double slowdown)
-      : backend_(std::move(backend)), slowdown_(slowdown) {}
+  PacedBackend(std::unique_ptr<StageBackend> backend, double slowdown,
+               const std::filesystem::path& trace)
+      : backend_(std::move(backend)), slowdown_(slowdown), trace_(trace) {}
 
   const HarmonicGraph& graph() const override { return backend_->graph(); }
   std::string place() const override { return backend_->place(); }
@@ -139,10 +140,13 @@ class PacedBackend final : public StageBackend {
 
 }  // namespace
 
-std::unique_ptr<StageBackend> make_paced_backend(std::unique_ptr<StageBackend> backend) {
+std::unique_ptr<StageBackend> make_paced_backend(std::unique_ptr<StageBackend> backend,
+                                                 const std::filesystem::path& trace) {
   const double slowdown = slowdown_from_environment();
-  if (slowdown == 1 && environment_text(kPassTraceVariable).empty()) return backend;
-  return std::make_unique<PacedBackend>(std::move(backend), slowdown);
+  const std::filesystem::path file =
+      trace.empty() ? std::filesystem::path(environment_text(kPassTraceVariable)) : trace;
+  if (slowdown == 1 && file.empty()) return backend;
+  return std::make_unique<PacedBackend>(std::move(backend), slowdown, file);
 }
 
 }  // namespace harmonics::inline in_runtime

@@ -2,6 +2,7 @@
 // runtime).
 #pragma once
 
+#include <filesystem>
 #include <memory>
 
 #include <harmonics/runtime/stage_backend.h>
@@ -18,9 +19,10 @@ inline constexpr const char* kPassTraceVariable = "HARMONICS_PASS_TRACE";
 /// Passes that a trace holds at most; later ones are not written.
 inline constexpr std::int64_t kMaxTracedPasses = 200'000;
 
-/// `backend` as it is where neither variable is set, else with its passes slowed down or traced. A
-/// variable that makes no sense is an Error. The answers are the same either way.
+/// `backend` as it is where neither variable is set and no file is given, else with its passes
+/// slowed down or traced: into `trace`, or the file of the variable where that is empty. A variable
+/// that makes no sense is an Error. The answers are the same either way.
 [[nodiscard]] std::unique_ptr<StageBackend> make_paced_backend(
-    std::unique_ptr<StageBackend> backend);
+    std::unique_ptr<StageBackend> backend, const std::filesystem::path& trace);
 
 }  // namespace harmonics::inline in_runtime

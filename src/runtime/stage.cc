@@ -76,7 +76,10 @@ Stage::Stage(HarmonicGraph graph, const RuntimeOptions& options) {
   }
   if (options.threads > 0) use_compute_threads(options.threads);
   use_deterministic_operations(options.deterministic);
-  backend_ = make_paced_backend(make_stage_backend(std::move(graph), options));
+  const auto trace = options.pass_traces.find(graph.name());
+  backend_ = make_paced_backend(
+      make_stage_backend(std::move(graph), options),
+      trace == options.pass_traces.end() ? std::filesystem::path() : trace->second);
 }
 
 void StageBackend::set_gradients(const NamedTensors& /*values*/) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -135,6 +136,9 @@ struct RuntimeOptions {
   /// On a GPU: passes over batches of a size that keeps coming are recorded and launched as a
   /// whole. The numbers are the same.
   bool records = true;
+  /// Files to which the passes of stages are appended, by the name of their graph, in the form of
+  /// HARMONICS_PASS_TRACE, which counts for all others.
+  std::map<std::string, std::filesystem::path> pass_traces = {};
   SecureOptions secure = {};
   DataSettings data = {};
   SettingsOnLoad on_load = SettingsOnLoad::kYield;
