@@ -20,6 +20,26 @@ std::filesystem::path part_chain(const std::filesystem::path& chain, std::size_t
   return std::filesystem::path(chain).concat(format(".part{}", part));
 }
 
+std::vector<std::string> secure_words(const SecureFlags& secure, std::size_t part) {
+  if (secure.mode == SecureMode::kNone) return {};
+  std::vector<std::string> words = {"--secure"};
+  if (!secure.proof.empty()) {
+    words.insert(words.end(), {"--proof", part_chain(secure.proof, part).string()});
+  }
+  if (!secure.key.empty()) words.insert(words.end(), {"--key", secure.key});
+  if (!secure.keys.empty()) words.insert(words.end(), {"--keys", secure.keys.string()});
+  return words;
+}
+
+void begin_chains(const std::filesystem::path& chain, std::size_t parts,
+                  const std::string& advice) {
+  if (std::filesystem::exists(chain)) {
+    fail(ErrorCode::kAlreadyExists, "'{}' exists already: a chain is not overwritten; {}",
+         chain.string(), advice);
+  }
+  for (std::size_t part = 0; part < parts; ++part) set_chain_aside(part_chain(chain, part));
+}
+
 void join_chains(const std::filesystem::path& chain, std::size_t parts) {
   Chain joined = read_chain(part_chain(chain, 0));
   for (std::size_t part = 1; part < parts; ++part) {

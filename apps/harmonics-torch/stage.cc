@@ -94,6 +94,8 @@ TrainReport run_part(const StageCommand& command, const TrainCommand& first, Int
       TrainReport report = run_job(scheduler, job, watch, both(events.listener(), pipe, watch));
       if (command.whole_digest) {
         report.weights_digest = weights_digest(checkpoint_weights(training.checkpoint));
+      } else if (job.settings.parts > 1) {
+        report.digest_part = command.part;
       }
       return report;
     } catch (const Error& error) {

@@ -79,16 +79,6 @@ void append_settings(std::vector<std::string>& words, const TrainCommand& comman
   }
 }
 
-void append_secure(std::vector<std::string>& words, const SecureFlags& secure, std::size_t part) {
-  if (secure.mode == SecureMode::kNone) return;
-  words.push_back("--secure");
-  if (!secure.proof.empty()) {
-    words.insert(words.end(), {"--proof", part_chain(secure.proof, part).string()});
-  }
-  if (!secure.key.empty()) words.insert(words.end(), {"--key", secure.key});
-  if (!secure.keys.empty()) words.insert(words.end(), {"--keys", secure.keys.string()});
-}
-
 class ProcessRun {
  public:
   ProcessRun(const TrainingJob& job, const std::filesystem::path& checkpoint)
@@ -175,7 +165,7 @@ std::vector<std::string> ProcessRun::arguments(std::size_t child, bool resume) c
                              std::to_string(command.checkpoint_every), "--checkpoint-every-epochs",
                              std::to_string(command.checkpoint_every_epochs), "--output", "json"});
   if (resume) words.push_back("--resume");
-  append_secure(words, command.secure, part);
+  std::ranges::move(secure_words(command.secure, part), std::back_inserter(words));
   if (!command.weights.empty()) {
     words.insert(words.end(), {"--weights", command.weights.string()});
   }
@@ -204,14 +194,7 @@ void ProcessRun::prepare_chains(bool resume) const {
   if (resume) {
     split_chain(secure.proof, parts_);
   } else {
-    if (std::filesystem::exists(secure.proof)) {
-      fail(ErrorCode::kAlreadyExists,
-           "'{}' exists already: a chain is not overwritten; name another file or resume its run",
-           secure.proof.string());
-    }
-    for (std::size_t part = 0; part < parts_.size(); ++part) {
-      set_chain_aside(part_chain(secure.proof, part));
-    }
+    begin_chains(secure.proof, parts_.size(), "name another file or resume its run");
   }
 }
 

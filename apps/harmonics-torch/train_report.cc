@@ -52,7 +52,9 @@ Json report_json(const TrainReport& report) {
     json.set("test_loss", report.test->loss);
     json.set("test_accuracy", number_or_null(report.test->accuracy));
   }
-  json.set("weights_digest", report.weights_digest).set("seconds", report.seconds);
+  json.set("weights_digest", report.weights_digest);
+  if (report.digest_part) json.set("weights_digest_part", *report.digest_part);
+  json.set("seconds", report.seconds);
   json.set("samples_per_second", report.samples_per_second);
   json.set("parts", report.parts).set("replicas", report.replicas).set("seed", report.seed);
   json.set("checkpoint", report.checkpoint.empty() ? Json() : Json(report.checkpoint));
@@ -72,7 +74,10 @@ std::string report_text(const TrainReport& report, bool colour) {
     text += line("train", measured(report.train_loss, report.train_accuracy));
   }
   if (report.test) text += line("test", measured(report.test->loss, report.test->accuracy));
-  text += line("weights", "sha256 " + report.weights_digest);
+  text +=
+      line("weights",
+           format("sha256 {}{}", report.weights_digest,
+                  report.digest_part ? format(" (of part {} alone)", *report.digest_part) : ""));
   if (!report.checkpoint.empty()) text += line("checkpoint", report.checkpoint);
   if (!report.proof.empty()) {
     text += line("custody", report.chain.empty()

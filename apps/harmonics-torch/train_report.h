@@ -22,6 +22,8 @@ struct TrainReport {
   /// After the last whole epoch.
   std::optional<Evaluation> test;
   std::string weights_digest;
+  /// The digest is of this part's weights alone; nothing: of all.
+  std::optional<std::int64_t> digest_part;
   double seconds = 0;
   double samples_per_second = 0;
   std::int64_t parts = 1;

@@ -208,9 +208,6 @@ void check_run(RunCommand& command, const CLI::Option& restarts) {
                                [&](const Setting& setting) { return setting.key == key; });
   };
   check_processes(command, restarts, "");
-  if (!command.trace.empty() && !command.processes) {
-    throw CLI::ValidationError("--trace", "keeps a file for each process: add --processes");
-  }
   if (!command.plan.empty() && given("parts")) {
     throw CLI::ValidationError("--plan", "says how many parts there are: leave out --parts");
   }
@@ -294,8 +291,9 @@ void CommandTree::add_stage() {
 void CommandTree::add_stage_inference(CLI::App& stage) {
   stage.add_flag("--infer", stage_.infer, "compute outputs, batch after batch, and learn nothing")
       ->option_text(" ");
-  add_bindings(stage, "--out", stage_.outputs,
-               "with --infer: write a consumer's rows to a file (repeatable)");
+  add_bindings(
+      stage, "--out", stage_.outputs,
+      "with --infer: write a consumer's rows to csv:PATH or PATH.safetensors (repeatable)");
   add_in_flight(stage, stage_.in_flight, "with --infer: ");
   add_path(stage, "--hosts", stage_.hosts,
            "with --infer --plan: lines 'host: address:port', where the parts meet")
@@ -315,7 +313,8 @@ void CommandTree::add_run() {
            "weights: a checkpoint, safetensors, GGUF or a map (those that FILE names)");
   add_bindings(run, "--bind", run_.bindings, "data of a producer (repeatable)");
   add_axes(run, run_.axes, "one length for a named axis in all batches (repeatable)");
-  add_bindings(run, "--out", run_.outputs, "write a consumer's rows to a file (repeatable)");
+  add_bindings(run, "--out", run_.outputs,
+               "write a consumer's rows to csv:PATH or PATH.safetensors (repeatable)");
   for (const char* key : kRunSettings) {
     add_setting(run, *find_train_setting_rule(key), run_.settings);
   }

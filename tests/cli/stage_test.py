@@ -40,6 +40,16 @@ class StageTest(program.CliTest):
                     each=(('--part', '0'), ('--part', '1')))
         self.assertEqual(self.digest(saved, *settings), expected['weights_digest'])
 
+    def test_the_digest_says_that_it_is_of_its_part(self):
+        meet = ('--parts', '2', '--epochs', '1', '--meet', f'tcp://127.0.0.1:{program.reserved_port()}')
+        first = self.start('stage', self.net, *meet, '--part', '0')
+        report, = self.stages(*meet, each=(('--part', '1'),))
+        output, error = first.communicate(timeout=program.TIMEOUT_S)
+        self.assertEqual(first.returncode, 0, error)
+        self.assertEqual(report['weights_digest_part'], 1)
+        self.assertRegex(output, r'(?m)^  weights +sha256 [0-9a-f]{64} \(of part 0 alone\)$')
+        self.assertNotIn('weights_digest_part', self.train('--epochs', '1', '--parts', '2'))
+
     def boundaries(self, parts, part):
         """Names of a part's boundaries, in order, from what the program says of a wrong one."""
         wrong = self.call('stage', self.net, '--parts', parts, '--part', part, '--boundary',

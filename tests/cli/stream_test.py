@@ -1,6 +1,7 @@
 """`harmonics run` over several parts, in one process and in several, and `harmonics stage --infer`: the rows of
 one process, each once and in order, also when parts die or hang."""
 
+import array
 import json
 import os
 import pathlib
@@ -18,6 +19,16 @@ ROWS = 203  # twenty-five batches of eight and one of three
 MEASURED = ('seconds', 'starting_seconds', 'samples_per_second', 'stages', 'restarts')
 
 PLAN = '- desk: [1, 2]\n- shelf: [3, 5]\n'
+
+
+def read_tensor(path):
+    """Name, shape and numbers of the only tensor of a safetensors file."""
+    content = path.read_bytes()
+    header = 8 + int.from_bytes(content[:8], 'little')
+    (name, entry), = ((key, value) for key, value in json.loads(content[8:header]).items() if key != '__metadata__')
+    begin, end = entry['data_offsets']
+    assert entry['dtype'] == 'F32' and begin == 0 and header + end == len(content), entry
+    return name, entry['shape'], array.array('f', content[header:])
 
 
 def comparable(report):
@@ -105,6 +116,45 @@ class StreamTest(StreamCase):
         self.assertRegex(table, r'(?m)^part +planned ms +period ms +busy ms +busy +for input +for room +sent MB')
         self.assertRegex(table, r'(?m)^quadrant_0 +250\.00 +\d')
         self.assertRegex(table, r'(?m)^ran quadrant: 203 rows')
+
+    def test_threads_leave_the_trace_that_processes_leave(self):
+        self.expect_rows(self.run_report('--parts', '2', '--trace', 'trace'))
+        traced = json.loads(self.done('trace', 'trace', '--output', 'json'))
+        self.assertEqual([(stage['stage'], stage['forward'], stage['backward']) for stage in traced['stages']],
+                         [('passes-0', 26, 0), ('passes-1', 26, 0)])
+        self.expect_rows(self.run_report('--trace', 'whole'))
+        self.assertEqual((self.folder / 'whole/passes-0.jsonl').read_text().count('\n'), 26)
+
+    def test_rows_as_one_tensor(self):
+        floats = [float(value) for row in self.rows.splitlines() for value in row.split(',')]
+        for spec, words in [('rows.safetensors', ()), ('rows.safetensors', ('--parts', '2', '--processes')),
+                            ('safetensors:rows.tensor', ('--parts', '3'))]:
+            with self.subTest(spec=spec, words=words):
+                out = self.folder / spec.removeprefix('safetensors:')
+                report = json.loads(self.done('run', self.net, '--weights', 'weights.safetensors', '--out',
+                                              f'prediction={spec}', '--output', 'json', *words))
+                self.assertEqual(report['outputs']['prediction']['file'], out.name)
+                name, shape, values = read_tensor(out)
+                self.assertEqual((name, shape), ('prediction', [ROWS, len(floats) // ROWS]))
+                self.assertEqual(values, array.array('f', floats))
+                out.unlink()
+
+    def test_a_graph_without_parameters_needs_no_weights(self):
+        net = self.write('plain.harp', """harmonic negated {
+            producer point {4};
+            layer turned function(of=neg);
+            layer kept identity;
+            consumer out {4};
+            cycle { point -> turned -> kept -> out; }
+          }
+          data { point = "csv:points.csv?columns=0-3"; }""")
+        columns = [line.split(',')[:4] for line in (self.folder / 'points.csv').read_text().splitlines()]
+        for words in [(), ('--parts', '2', '--processes')]:
+            report = json.loads(self.done('run', net, '--out', 'out=csv:rows.csv', '--output', 'json', *words))
+            self.assertEqual(report['rows'], ROWS)
+            self.assertEqual([array.array('f', map(float, line.split(','))) for line in self.out.read_text().split()],
+                             [array.array('f', (-float(value) for value in row)) for row in columns])
+        self.assert_fails(self.call('run', self.net), 'names no weights: give --weights FILE')
 
     def finish(self, stage):
         output, error = stage.communicate(timeout=program.TIMEOUT_S)
@@ -259,6 +309,61 @@ class SurvivalTest(StreamCase):
         self.assertIn('another part was asked to end', errors[1])
 
 
+class SecureStreamTest(StreamCase):
+    """Boundaries between processes are signed and checked, and one chain tells of all rows."""
+
+    def secure(self, chain='run.chain'):
+        return ('--secure', '--proof', chain, '--keys', self.folder / 'keys')
+
+    def verified(self, chain='run.chain'):
+        return json.loads(self.done('verify', chain, '--keys', self.folder / 'keys', '--output', 'json'))
+
+    def secure_rows(self, report):
+        proof, chain = report.pop('proof'), report.pop('chain')
+        self.expect_rows(report)
+        self.assertEqual([file for file in self.names() if '.part' in file and 'aside' not in file], [])
+        return proof, chain
+
+    def test_every_transport_gives_one_chain_of_all_parts(self):
+        for name in self.transports():
+            with self.subTest(name):
+                chain = f'{name}.chain'
+                report = self.run_report('--parts', '2', '--processes', '--transport', name, *self.secure(chain))
+                proof, written = self.secure_rows(report)
+                self.assertEqual((len(proof.splitlines()), written), (2, chain))
+                found = self.verified(chain)
+                self.assertTrue(found['signers_known'])
+                self.assertEqual([boundary['activations'] for boundary in found['boundaries']], [26, 26])
+                self.done('verify', chain, '--keys', self.folder / 'keys', '--line', proof)
+        again = self.call(*self.words('--parts', '2', '--processes', *self.secure('shm.chain')))
+        self.assert_fails(again, 'a chain is not overwritten; name another file')
+        content = bytearray((self.folder / 'tcp.chain').read_bytes())
+        content[len(content) // 2] ^= 1
+        (self.folder / 'bad.chain').write_bytes(content)
+        self.assert_fails(self.call('verify', 'bad.chain', '--keys', self.folder / 'keys'), 'custody')
+
+    def test_after_a_kill_the_chain_still_tells_of_all_rows(self):
+        trace = self.folder / 'trace'
+        with unittest.mock.patch.dict(os.environ, HARMONICS_SLOWDOWN='20'):
+            process = self.start(*self.words('--processes', '--parts', '2', '--trace', trace, *self.secure()))
+        wait_for_lines(trace / 'passes-1.jsonl', 8, process)
+        os.kill(children_of(process)[0], signal.SIGKILL)
+        output, error = process.communicate(timeout=program.TIMEOUT_S)
+        self.assertEqual(process.returncode, 0, error)
+        self.assertIn('all parts start again from batch 0', error)
+        report = json.loads(output)
+        self.assertEqual(report['restarts'], 1)
+        self.secure_rows(report)
+        self.assertEqual([boundary['activations'] for boundary in self.verified()['boundaries']], [26, 26])
+
+    def test_a_key_that_is_not_the_signers_stops_the_run(self):
+        self.done('keys', 'new', 'alice', '--keys', self.folder / 'keys')
+        (self.folder / 'keys/alice.pub').unlink()
+        result = self.call(*self.words('--processes', '--parts', '2', *self.secure()))
+        self.assert_fails(result, 'alice')
+        self.assertFalse(self.out.exists())
+
+
 class RefusalTest(StreamCase):
     def refuses(self, words, *texts, code=1):
         result = self.call(*self.words(*words))
@@ -289,7 +394,6 @@ class RefusalTest(StreamCase):
         for words, text in [(('--plan', 'plan.yml', '--parts', '2'), 'leave out --parts'),
                             (('--deploy', 'cpu,cpu', '--processes'), 'leave out'),
                             (('--transport', 'tcp'), 'add --processes'),
-                            (('--trace', 'x'), 'add --processes'),
                             (('--restarts', '2'), 'add --processes'),
                             (('--processes', '--transport', 'bus'), 'a bus connects parts of one process'),
                             (('--in-flight', '5000'), '4096')]:
@@ -303,10 +407,13 @@ class RefusalTest(StreamCase):
             result = self.call(*stage, *words)
             self.assertEqual(result.returncode, 2, result.stderr)
             self.assertIn(text, result.stderr)
-        self.refuses(('--processes', '--secure'), 'signs in one process only')
 
     def test_data_and_places_that_do_not_fit(self):
         self.write('few.csv', program.points(ROWS - 1))
+        for spec, text in [('rows.txt', 'is not of the form csv:PATH, safetensors:PATH or PATH.safetensors'),
+                           ('csv:', 'is not of the form'), ('safetensors:', 'is not of the form')]:
+            self.assert_fails(self.call('run', self.net, '--weights', 'weights.safetensors', '--out',
+                                        f'prediction={spec}'), text)
         self.refuses(('--bind', 'label=csv:few.csv?columns=4', '--parts', '2', '--processes'),
                      "the data of 'label' has 202 rows, that of 'point' has 203")
         self.refuses(('--bind', 'point=csv:few.csv?columns=0-2'), "producer 'point' is declared as")

@@ -6,7 +6,6 @@
 #include <harmonics/base/file.h>
 #include <harmonics/base/listed.h>
 #include <harmonics/data/batch_producer.h>
-#include <harmonics/data/csv_consumer.h>
 #include <harmonics/graph/harp.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/options/graph_argument.h>
@@ -77,15 +76,12 @@ InferenceJob start_inference(const RunCommand& command, const HarpDocument& docu
   InferenceJob job{command, merge_settings(document, command.file, command.settings),
                    document.graph.with_fixed_axes(command.axes)};
   job.command.weights = merge_weights(document, command.file, command.weights);
-  if (job.command.weights.empty()) {
-    fail(ErrorCode::kInvalidArgument,
-         "'{}' names no weights: give --weights FILE, or write 'weights {{ file = \"…\"; }}' into "
-         "it",
-         command.file.string());
-  }
   if (command.plan.empty()) return job;
   const std::string name = command.plan.string();
   job.plan = parse_plan_file(read_text_file(command.plan, kMaxPlannerFileBytes), name);
+  if (job.command.in_flight == 0) {
+    job.command.in_flight = static_cast<std::int64_t>(job.plan.in_flight);
+  }
   const std::string& model = job.plan.model;
   if (!model.empty() && model != job.graph.name() && model != published_name(job.graph.name())) {
     fail(ErrorCode::kFailedPrecondition,
@@ -103,7 +99,20 @@ InferenceJob start_inference(const RunCommand& command, const HarpDocument& docu
   return job;
 }
 
+// A graph that learns nothing computes without weights. Its shapes must be known.
+void check_weights(const InferenceJob& job) {
+  if (!job.command.weights.empty()) return;
+  for (std::size_t i = 0; i < job.graph.layers().size(); ++i) {
+    if (job.graph.layer_shape(i).parameters.empty()) continue;
+    fail(ErrorCode::kInvalidArgument,
+         "'{}' names no weights: give --weights FILE, or write 'weights {{ file = \"…\"; }}' into "
+         "it",
+         job.command.file.string());
+  }
+}
+
 void cut(InferenceJob& job) {
+  check_weights(job);
   if (!job.command.plan.empty()) {
     try {
       job.parts = partition_graph(job.graph, job.plan.plan);
@@ -153,6 +162,21 @@ RunCommand run_command_of(const StageCommand& stage) {
 std::optional<double> InferenceJob::planned_s(std::size_t part) const {
   if (part >= plan.periods_s.size()) return std::nullopt;
   return plan.periods_s[part];
+}
+
+void InferenceJob::add_plan(std::size_t part, StageFlow& flow) const {
+  flow.planned_s = planned_s(part);
+  if (part < plan.costs.size()) flow.plan = {plan.plan.stages[part], plan.costs[part]};
+}
+
+StageFlow InferenceJob::staged(std::size_t part, PartFlow flow) const {
+  StageFlow stage{.flow = std::move(flow),
+                  .number = static_cast<std::int64_t>(part),
+                  .threads = settings.threads,
+                  .machine = own_machine(),
+                  .cores = own_cores()};
+  add_plan(part, stage);
+  return stage;
 }
 
 std::int64_t InferenceJob::rows() const {
@@ -207,30 +231,6 @@ RuntimeOptions inference_options(const InferenceJob& job) {
   options.backend = backend_from_name(job.settings.backend);
   options.secure = secure_options(job.command.secure);
   return options;
-}
-
-NamedConsumers open_outputs(const HarmonicGraph& graph, const std::vector<Binding>& outputs,
-                            const KeptPlace& kept) {
-  NamedConsumers consumers;
-  for (const Binding& output : outputs) {
-    const auto node = std::ranges::find(graph.consumers(), output.name, &ConsumerNode::name);
-    if (node == graph.consumers().end()) {
-      fail(ErrorCode::kNotFound, "--out {}: the graph has no such consumer; it has: {}",
-           output.name, listed(graph.consumers(), &ConsumerNode::name));
-    }
-    if (!output.spec.starts_with(kCsvScheme) || output.spec.size() == kCsvScheme.size()) {
-      fail(ErrorCode::kInvalidArgument, "--out {}: '{}' is not of the form csv:PATH", output.name,
-           output.spec);
-    }
-    CsvConsumerOptions options;
-    options.unequal_rows = !graph.named_extents(node->input).empty();
-    if (!kept.folder.empty()) {
-      options.kept = std::make_shared<KeptRows>(kept.folder, output.name, kept.batches);
-    }
-    consumers[output.name] =
-        std::make_shared<CsvConsumer>(output.spec.substr(kCsvScheme.size()), std::move(options));
-  }
-  return consumers;
 }
 
 }  // namespace harmonics::inline in_torch_program

@@ -14,10 +14,9 @@
 #include <harmonics/schedule/stream.h>
 #include <harmonics/settings/train_settings.h>
 
-namespace harmonics::inline in_torch_program {
+#include "stage_flow.h"
 
-/// The form of --out.
-inline constexpr std::string_view kCsvScheme = "csv:";
+namespace harmonics::inline in_torch_program {
 
 struct InferenceJob {
   /// With the weights that the file names where no flag does.
@@ -36,26 +35,20 @@ struct InferenceJob {
 
   /// Seconds that were planned for a part; nothing where the plan does not say.
   [[nodiscard]] std::optional<double> planned_s(std::size_t part) const;
+  /// What a part did here, with what was planned for it.
+  [[nodiscard]] StageFlow staged(std::size_t part, PartFlow flow) const;
+  /// The same of a part that ran elsewhere: adds the plan alone.
+  void add_plan(std::size_t part, StageFlow& flow) const;
   [[nodiscard]] std::int64_t rows() const;
 };
 
-/// Reads the model, opens its data and cuts it. No weights, a plan that is not for this model or
-/// batch size, data that does not fit are an Error each.
+/// Reads the model, opens its data and cuts it. No weights for a graph with parameters, a plan that
+/// is not for this model or batch size, data that does not fit are an Error each.
 [[nodiscard]] InferenceJob prepare_inference(const RunCommand& command);
 /// The same with the data of one part alone; sources of other parts are only looked at where the
 /// graph's shapes follow from them.
 [[nodiscard]] InferenceJob prepare_part_inference(const StageCommand& command);
 
 [[nodiscard]] RuntimeOptions inference_options(const InferenceJob& job);
-
-/// Where rows are kept as they come, behind the first `batches` that lie there; empty: nowhere.
-struct KeptPlace {
-  std::filesystem::path folder = {};
-  std::int64_t batches = 0;
-};
-/// Opens the files of --out. A consumer that the graph does not have is an Error that lists them.
-[[nodiscard]] NamedConsumers open_outputs(const HarmonicGraph& graph,
-                                          const std::vector<Binding>& outputs,
-                                          const KeptPlace& kept = {});
 
 }  // namespace harmonics::inline in_torch_program

@@ -1,4 +1,5 @@
 // harmonics run: the outputs of a trained graph for all rows of its data.
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "inference_job.h"
 #include "interrupt.h"
 #include "run_int8.h"
+#include "run_outputs.h"
 #include "run_report.h"
 #include "run_stream.h"
 #include "subcommands.h"
@@ -35,10 +37,11 @@ std::optional<NamedTensors> pull(const HarmonicGraph& graph, const NamedProducer
 
 RunReport run_int8(const InferenceJob& job, InterruptWatch& watch) {
   const RunCommand& command = job.command;
-  if (command.processes || !command.plan.empty() || !command.deploy.empty()) {
+  if (command.processes || !command.plan.empty() || !command.deploy.empty() ||
+      !command.trace.empty()) {
     fail(ErrorCode::kUnimplemented,
-         "'{}' is an int8 network, which runs in one process: leave out --processes, --plan and "
-         "--deploy",
+         "'{}' is an int8 network, which runs in one process: leave out --processes, --plan, "
+         "--deploy and --trace",
          command.weights.string());
   }
   Int8Run int8(command, job.graph, job.settings);
@@ -65,13 +68,8 @@ RunReport run_float(const InferenceJob& job, InterruptWatch& watch) {
          "quantize' and pass it with --weights",
          command.weights.string());
   }
-  if (!command.processes) return run_here(job, watch);
-  if (command.secure.mode != SecureMode::kNone) {
-    fail(ErrorCode::kUnimplemented,
-         "'harmonics run' signs in one process only: leave out --processes, or start each part "
-         "with 'harmonics stage --infer --secure'");
-  }
-  return run_in_processes(job, watch);
+  if (!command.trace.empty()) std::filesystem::create_directories(command.trace);
+  return command.processes ? run_in_processes(job, watch) : run_here(job, watch);
 }
 
 // A stage that hosts are to take turns at has one process here.
@@ -90,8 +88,8 @@ int run_watched(const RunCommand& command, InterruptWatch& watch) {
   const InferenceJob job = prepare_inference(command);
   say_replicated(job);
   watch.check("before the first row; no output was written");
-  const RunReport report =
-      is_int8_network(job.command.weights) ? run_int8(job, watch) : run_float(job, watch);
+  const bool is_int8 = !job.command.weights.empty() && is_int8_network(job.command.weights);
+  const RunReport report = is_int8 ? run_int8(job, watch) : run_float(job, watch);
   print_report(report, command.output);
   return kExitDone;
 }

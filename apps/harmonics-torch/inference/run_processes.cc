@@ -2,21 +2,28 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <thread>
 
 #include <harmonics/base/channel.h>
 #include <harmonics/base/entropy.h>
 #include <harmonics/base/error.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/cluster/task_environment.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/graph/partition.h>
+#include <harmonics/schedule/secure_run.h>
 
+#include "chain_files.h"
 #include "part_children.h"
 #include "results_channel.h"
+#include "run_outputs.h"
 #include "run_stream.h"
+#include "training_job.h"
 
 namespace harmonics::inline in_torch_program {
 namespace {
@@ -88,6 +95,9 @@ class StreamProcesses {
   /// Nothing when the data ended, or why the parts did not get there.
   [[nodiscard]] std::optional<Failure> attempt();
   void start();
+  void prepare_chains() const;
+  void add_proofs(RunReport& report) const;
+  [[nodiscard]] bool is_secure() const { return job_.command.secure.mode != SecureMode::kNone; }
   [[nodiscard]] std::vector<std::string> arguments(std::size_t part) const;
   void hear(std::size_t part, const std::string& line);
   void take_results();
@@ -106,6 +116,8 @@ class StreamProcesses {
   std::map<std::size_t, std::unique_ptr<ResultsInbox>> inboxes_;
   std::map<std::size_t, StreamedBatch> pieces_;  // of the batch that is due, by part
   std::map<std::size_t, StageFlow> done_;        // of this attempt
+  std::map<std::size_t, std::string> proofs_;    // what the parts signed last
+  std::int64_t next_ = 0;                        // the batch that is due in this attempt
   std::vector<StageFlow> flows_;
   Deadline batch_due_{};
 };
@@ -125,16 +137,19 @@ std::vector<std::string> StreamProcesses::arguments(std::size_t part) const {
   for (const Binding& binding : command.bindings) {
     words.insert(words.end(), {"--bind", format("{}={}", binding.name, binding.spec)});
   }
+  if (!command.weights.empty()) {
+    words.insert(words.end(), {"--weights", command.weights.string()});
+  }
+  std::ranges::move(secure_words(command.secure, part), std::back_inserter(words));
   words.insert(words.end(), {"--batch-size",    std::to_string(job_.settings.batch_size),
                              "--threads",       std::to_string(job_.settings.threads),
                              "--backend",       job_.settings.backend,
-                             "--weights",       command.weights.string(),
                              "--run",           run_,
                              "--restarts",      "0",
                              "--first-contact", std::to_string(kFirstContactSeconds),
                              "--deadline",      std::to_string(command.deadline_s),
                              "--in-flight",     std::to_string(command.in_flight),
-                             "--delivered",     std::to_string(tally_.delivered()),
+                             "--delivered",     std::to_string(next_),
                              "--output",        "json"});
   for (const auto& [name, url] : places_) {
     const HarmonicGraph& graph = job_.parts[part];
@@ -157,6 +172,10 @@ void StreamProcesses::start() {
   result_places_.clear();
   done_.clear();
   pieces_.clear();
+  prepare_chains();
+  // One chain covers all rows: after a loss a secure run computes them again, and those that have
+  // come out are dropped.
+  next_ = is_secure() ? 0 : tally_.delivered();
   TransportOptions options;
   options.run = run_;
   options.token = token_;
@@ -174,12 +193,28 @@ void StreamProcesses::start() {
   for (std::size_t part = 0; part < job_.parts.size(); ++part) {
     std::vector<std::string> environment;
     if (!job_.command.trace.empty()) {
-      const auto file = job_.command.trace / format("passes-{}.jsonl", part);
-      environment.push_back(format("{}={}", kTaskTraceVariable, file.string()));
+      environment.push_back(
+          format("{}={}", kTaskTraceVariable, pass_trace_file(job_, part).string()));
     }
     children_.start(arguments(part), token_, environment);
   }
   batch_due_ = deadline_in(std::chrono::seconds(kFirstContactSeconds + job_.command.deadline_s));
+}
+
+void StreamProcesses::prepare_chains() const {
+  const SecureFlags& secure = job_.command.secure;
+  if (!is_secure()) return;
+  static_cast<void>(signing_key(secure_options(secure)));  // made once, where there is none
+  if (secure.proof.empty()) return;
+  begin_chains(secure.proof, job_.parts.size(), "name another file");
+}
+
+void StreamProcesses::add_proofs(RunReport& report) const {
+  if (!is_secure()) return;
+  report.proof = joined(proofs_ | std::views::values, "\n");
+  const std::filesystem::path& chain = job_.command.secure.proof;
+  report.chain = chain.string();
+  if (!chain.empty()) join_chains(chain, job_.parts.size());
 }
 
 void StreamProcesses::hear(std::size_t part, const std::string& line) {
@@ -188,9 +223,8 @@ void StreamProcesses::hear(std::size_t part, const std::string& line) {
   if (kind != "streamed") {
     fail(ErrorCode::kInvalidArgument, "a part told of an unknown event '{}'", kind);
   }
-  StageFlow flow = flow_of(json.at("stage"));
-  flow.planned_s = job_.planned_s(part);
-  done_[part] = std::move(flow);
+  proofs_[part] = json.at("proof").as_string();
+  done_[part] = flow_of(json.at("stage"));
 }
 
 // Waits a moment for what is missing of the batch that is due.
@@ -199,9 +233,9 @@ void StreamProcesses::take_results() {
     if (pieces_.contains(part)) continue;
     std::optional<StreamedBatch> piece = inbox->next(kLookAfter);
     if (!piece) return;
-    if (piece->number != tally_.delivered()) {
+    if (piece->number != next_) {
       fail(ErrorCode::kInternal, "part {} gave batch {} where {} was due", part, piece->number,
-           tally_.delivered());
+           next_);
     }
     pieces_.emplace(part, std::move(*piece));
   }
@@ -217,8 +251,10 @@ void StreamProcesses::deliver() {
     batch.outputs.merge(piece.outputs);
   }
   pieces_.clear();
-  for (const auto& [name, consumer] : tally_.consumers()) consumer->push(batch.outputs.at(name));
-  tally_.add(batch);
+  if (next_++ == tally_.delivered()) {
+    for (const auto& [name, consumer] : tally_.consumers()) consumer->push(batch.outputs.at(name));
+    tally_.add(batch);
+  }
   batch_due_ = deadline_in(std::chrono::seconds(job_.command.deadline_s) + kAfterTheParts);
 }
 
@@ -229,9 +265,9 @@ bool StreamProcesses::is_over() const {
 
 std::optional<Failure> StreamProcesses::find_hang() const {
   if (std::chrono::steady_clock::now() < batch_due_) return std::nullopt;
-  return Failure{format("batch {} has not come out for {} s: a part hangs", tally_.delivered(),
-                        job_.command.deadline_s),
-                 true};
+  return Failure{
+      format("batch {} has not come out for {} s: a part hangs", next_, job_.command.deadline_s),
+      true};
 }
 
 std::optional<Failure> StreamProcesses::attempt() {
@@ -262,10 +298,11 @@ RunReport StreamProcesses::run() {
       for (const auto& [name, consumer] : tally_.consumers()) consumer->finish();
       RunReport report = tally_.report();
       for (std::size_t part = 0; part < flows_.size(); ++part) {
-        flows_[part].planned_s = job_.planned_s(part);
+        job_.add_plan(part, flows_[part]);
       }
       report.stages = flows_;
       report.restarts = restart;
+      add_proofs(report);
       return report;
     }
     tally_.clear();
@@ -276,9 +313,10 @@ RunReport StreamProcesses::run() {
            tally_.delivered());
     }
     if (command.output != OutputStyle::kQuiet) {
-      write_text(TextStream::kError,
-                 format("{}: all parts start again from batch {} (restart {} of {})\n",
-                        failure->what, tally_.delivered(), restart + 1, command.restarts));
+      write_text(
+          TextStream::kError,
+          format("{}: all parts start again from batch {} (restart {} of {})\n", failure->what,
+                 is_secure() ? 0 : tally_.delivered(), restart + 1, command.restarts));
     }
   }
 }
@@ -286,7 +324,6 @@ RunReport StreamProcesses::run() {
 }  // namespace
 
 RunReport run_in_processes(const InferenceJob& job, InterruptWatch& watch) {
-  if (!job.command.trace.empty()) std::filesystem::create_directories(job.command.trace);
   return StreamProcesses(job, watch).run();
 }
 

@@ -99,6 +99,10 @@ double RunReport::rate() const {
 Json report_json(const RunReport& report) {
   Json json;
   json.set("graph", report.graph).set("rows", report.rows).set("seconds", report.seconds);
+  if (report.plan) {
+    json.set("model", report.plan->model).set("dtype", report.plan->dtype);
+    json.set("batch_size", report.plan->batch_size);
+  }
   if (report.starting > 0) json.set("starting_seconds", report.starting);
   json.set("samples_per_second", report.rate());
   if (report.loss) json.set("loss", *report.loss);

@@ -20,8 +20,17 @@ inline constexpr std::int64_t kShownRows = 10;
 /// How many numbers of one row are shown in a table.
 inline constexpr std::size_t kShownNumbers = 6;
 
+/// For what a run was planned.
+struct RunPlan {
+  std::string model;
+  std::string dtype;
+  std::int64_t batch_size = 0;
+};
+
 struct RunReport {
   std::string graph;
+  /// Where the plan's report says what each stage takes.
+  std::optional<RunPlan> plan = std::nullopt;
   std::int64_t rows = 0;
   double seconds = 0;
   /// Of these, with parts in processes of their own, which had to be started: until the first batch

@@ -8,6 +8,7 @@
 #include <harmonics/schedule/cycle_runtime.h>
 #include <harmonics/schedule/distributed_scheduler.h>
 
+#include "run_outputs.h"
 #include "run_progress.h"
 
 namespace harmonics::inline in_torch_program {
@@ -56,6 +57,9 @@ RunReport RunTally::report() {
   clear();
   RunReport report = std::move(state_->report);
   report.graph = job_.graph.name();
+  if (!job_.plan.costs.empty()) {
+    report.plan = {job_.plan.model, job_.plan.dtype, job_.plan.batch_size};
+  }
   report.seconds = in_seconds(state_->clock.now() - state_->started);
   const TapReport& taps = state_->taps;
   if (job_.measured && report.rows > 0 && taps.loss_sum != 0) {
@@ -65,7 +69,7 @@ RunReport RunTally::report() {
     report.accuracy = static_cast<double>(taps.correct) / static_cast<double>(taps.judged);
   }
   for (const Binding& output : job_.command.outputs) {
-    report.files[output.name] = output.spec.substr(kCsvScheme.size());
+    report.files[output.name] = output_path(output);
   }
   return report;
 }
@@ -73,8 +77,14 @@ RunReport RunTally::report() {
 namespace {
 
 std::unique_ptr<Learner> inference_learner(const InferenceJob& job) {
-  const RuntimeOptions options = inference_options(job);
+  RuntimeOptions options = inference_options(job);
+  for (std::size_t part = 0; !job.command.trace.empty() && part < job.parts.size(); ++part) {
+    options.pass_traces[job.parts[part].name()] = pass_trace_file(job, part);
+  }
   if (job.parts.size() == 1 && !options.secure.on && job.command.deploy.empty()) {
+    if (!job.command.trace.empty()) {
+      options.pass_traces[job.graph.name()] = pass_trace_file(job, 0);
+    }
     return std::make_unique<CycleRuntime>(job.graph, options);
   }
   PipelineOptions pipeline;
@@ -84,9 +94,13 @@ std::unique_ptr<Learner> inference_learner(const InferenceJob& job) {
 
 }  // namespace
 
+std::filesystem::path pass_trace_file(const InferenceJob& job, std::size_t part) {
+  return job.command.trace / format("passes-{}.jsonl", part);
+}
+
 RunReport run_here(const InferenceJob& job, InterruptWatch& watch) {
   const std::unique_ptr<Learner> learner = inference_learner(job);
-  learner->load_weights(job.command.weights);
+  if (!job.command.weights.empty()) learner->load_weights(job.command.weights);
   RunTally tally(job, open_outputs(job.graph, job.command.outputs), watch);
   StreamOptions options;
   options.in_flight = static_cast<std::size_t>(job.command.in_flight);
@@ -97,7 +111,7 @@ RunReport run_here(const InferenceJob& job, InterruptWatch& watch) {
   tally.check_interrupt();
   RunReport report = tally.report();
   for (std::size_t part = 0; part < streamed.parts.size(); ++part) {
-    report.stages.push_back({streamed.parts[part], job.planned_s(part)});
+    report.stages.push_back(job.staged(part, streamed.parts[part]));
   }
   learner->close();
   report.proof = learner->proof();

@@ -1,6 +1,7 @@
 // Running a graph over its rows: in this process, or in one for each part.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 
 #include "inference_job.h"
@@ -36,6 +37,9 @@ class RunTally {
   std::unique_ptr<State> state_;
   std::int64_t delivered_ = 0;
 };
+
+/// Where --trace keeps what a part did when.
+[[nodiscard]] std::filesystem::path pass_trace_file(const InferenceJob& job, std::size_t part);
 
 /// In this process, one thread for each part.
 [[nodiscard]] RunReport run_here(const InferenceJob& job, InterruptWatch& watch);

@@ -7,12 +7,14 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/console/terminal.h>
+#include <harmonics/custody/chain.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/schedule/remote_scheduler.h>
 
 #include "inference_job.h"
 #include "progress_pipe.h"
 #include "results_channel.h"
+#include "run_outputs.h"
 #include "run_report.h"
 #include "run_stream.h"
 #include "stage_meetings.h"
@@ -76,9 +78,10 @@ StreamReport PartInference::attempt() {
   }
   RemoteScheduler scheduler(part_, meetings_.entering, meetings_.leaving,
                             part_deployment(command_, job_.settings), remote);
-  scheduler.load_weights(job_.command.weights);
+  if (!job_.command.weights.empty()) scheduler.load_weights(job_.command.weights);
   StreamOptions options;
-  options.in_flight = static_cast<std::size_t>(command_.in_flight);
+  options.in_flight = static_cast<std::size_t>(job_.command.in_flight);
+  options.probe_carriers = !job_.plan.costs.empty();
   options.measure = job_.measured;
   options.delivered = delivered();
   options.stop = &watch_.requested();
@@ -125,7 +128,7 @@ RunReport PartInference::run() {
       if (!command_.kept.empty() && command_.delivered > 0) report.loss = report.accuracy = {};
       for (PartFlow& flow : streamed.parts) {
         report.stages.push_back(
-            {std::move(flow), job_.planned_s(static_cast<std::size_t>(command_.part))});
+            job_.staged(static_cast<std::size_t>(command_.part), std::move(flow)));
       }
       report.restarts = restart;
       report.proof = proof_;
@@ -136,6 +139,7 @@ RunReport PartInference::run() {
         throw;
       }
       tally_.clear();
+      set_chain_aside(job_.command.secure.proof);  // its other ends begin new ones too
       say_again(error, restart + 1);
     }
   }
@@ -148,8 +152,11 @@ int infer_part(const StageCommand& command, InterruptWatch& watch, StageEvents& 
     PartInference part(command, watch);
     if (!events.wanted()) notice(command.training, part.waiting());
     const RunReport report = part.run();
-    events.tell_line(
-        Json().set("event", "streamed").set("stage", flow_json(report.stages.front())).dump());
+    events.tell_line(Json()
+                         .set("event", "streamed")
+                         .set("stage", flow_json(report.stages.front()))
+                         .set("proof", report.proof)
+                         .dump());
     print_report(report, command.training.output);
     return kExitDone;
   } catch (const Error& error) {
