@@ -22,7 +22,7 @@ tour: ## describe, draw, train and use a network with one program
 
 bench: ## run the benchmarks and write bench/RESULTS.md
 	scripts/build.sh release
-	python3 tools/bench.py build-Release --also scripts/bench-spark.sh
+	python3 tools/bench.py build-Release --also bench/plan_truth.py scripts/bench-spark.sh
 
 reference: ## write the reference of the public headers to build-reference/html
 	scripts/setup.sh
