@@ -169,6 +169,7 @@
 #include <harmonics/transport/crc32c.h>
 #include <harmonics/transport/hosts.h>
 #include <harmonics/transport/message.h>
+#include <harmonics/transport/packing.h>
 #include <harmonics/transport/transport.h>
 #include <harmonics/yaml/yaml_text.h>
 #include <harmonics/yaml/yaml_tree.h>
