@@ -83,6 +83,7 @@ TrainReport run_part(const StageCommand& command, const TrainCommand& first, Int
     try {
       RemoteOptions options = remote_options(command, runtime_options(job), watch);
       options.pipeline.order = pipeline_order_from_name(job.settings.pipeline);
+      options.pipeline.packing = job.packing;
       if (restart == 0 && !events.wanted()) notice(training, waiting_text(command, meetings));
       RemoteScheduler scheduler(part, meetings.entering, meetings.leaving,
                                 part_deployment(command, job.settings), options);

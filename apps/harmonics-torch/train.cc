@@ -1,6 +1,7 @@
 // harmonics train: binds data, lets a graph learn, keeps checkpoints and tells how it went.
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include <harmonics/base/error.h>
@@ -12,6 +13,7 @@
 #include <harmonics/schedule/replica_scheduler.h>
 
 #include "deployed_parts.h"
+#include "inference/boundary_packing.h"
 #include "interrupt.h"
 #include "progress_pipe.h"
 #include "subcommands.h"
@@ -55,14 +57,21 @@ std::vector<DeploymentDescriptor> replica_devices(const RuntimeOptions& options,
   return deploy;
 }
 
+PipelineOptions pipeline_options(const TrainingJob& job, std::span<const HarmonicGraph> parts) {
+  PipelineOptions options;
+  options.order = pipeline_order_from_name(job.settings.pipeline);
+  options.packing = packing_of(job.command.bits, parts);
+  return options;
+}
+
 std::unique_ptr<Learner> make_replicas(const TrainingJob& job, const RuntimeOptions& options) {
   ReplicaOptions replicas;
   replicas.replicas = static_cast<std::size_t>(job.settings.replicas);
   replicas.reduction.order = reduction_from_name(job.settings.reduction);
   replicas.deploy = replica_devices(options, replicas.replicas, job.settings.parts);
-  return std::make_unique<ReplicaScheduler>(
-      partition_graph(job.graph, static_cast<std::size_t>(job.settings.parts)), replicas, options,
-      PipelineOptions{pipeline_order_from_name(job.settings.pipeline)});
+  const std::vector<HarmonicGraph> parts =
+      partition_graph(job.graph, static_cast<std::size_t>(job.settings.parts));
+  return std::make_unique<ReplicaScheduler>(parts, replicas, options, pipeline_options(job, parts));
 }
 
 // `parts` is empty where no deployment cut the graph.
@@ -71,13 +80,14 @@ std::unique_ptr<Learner> make_learner(const TrainingJob& job, std::vector<Harmon
   const RuntimeOptions options = runtime_options(job);
   if (job.settings.replicas > 1) return make_replicas(job, options);
   if (job.settings.parts == 1 && parts.empty()) {
+    static_cast<void>(packing_of(job.command.bits, {}));
     return std::make_unique<CycleRuntime>(job.graph, options);
   }
   if (parts.empty()) {
     parts = partition_graph(job.graph, static_cast<std::size_t>(job.settings.parts));
   }
-  return std::make_unique<DistributedScheduler>(
-      parts, deploy, options, PipelineOptions{pipeline_order_from_name(job.settings.pipeline)});
+  return std::make_unique<DistributedScheduler>(parts, deploy, options,
+                                                pipeline_options(job, parts));
 }
 
 int train_watched(const TrainCommand& command, InterruptWatch& watch) {

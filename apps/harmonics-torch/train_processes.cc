@@ -29,6 +29,7 @@
 
 #include "chain_files.h"
 #include "checkpoint_stamp.h"
+#include "inference/boundary_packing.h"
 #include "part_children.h"
 #include "stage_events.h"
 #include "subcommands.h"
@@ -77,6 +78,7 @@ void append_settings(std::vector<std::string>& words, const TrainCommand& comman
     const TrainSettingRule& rule = *find_train_setting_rule(setting.key);
     std::ranges::move(setting_words(rule, setting.value), std::back_inserter(words));
   }
+  std::ranges::move(bits_words(command.bits), std::back_inserter(words));
 }
 
 class ProcessRun {
@@ -88,6 +90,7 @@ class ProcessRun {
         replicas_(static_cast<std::size_t>(job.settings.replicas)),
         token_(random_hex(kTokenBytes)),
         children_([this](std::size_t child) { return who(child); }) {
+    static_cast<void>(packing_of(job.command.bits, parts_));  // wrong ones are said once, here
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       if (!parts_[i].taps().empty()) teller_ = i;
     }

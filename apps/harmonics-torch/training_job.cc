@@ -14,6 +14,7 @@
 #include <harmonics/place/plan_partition.h>
 #include <harmonics/runtime/train_options.h>
 
+#include "inference/boundary_packing.h"
 #include "resumed_settings.h"
 #include "train_progress.h"
 
@@ -183,6 +184,7 @@ TrainingJob prepare_part_job(const StageCommand& stage, const TrainCommand& comm
       stage.plan.empty() ? partition_graph(job.graph, static_cast<std::size_t>(count))
                          : partition_graph(job.graph, plan);
   part = parts.at(static_cast<std::size_t>(stage.part));
+  job.packing = packing_of(command.bits, parts);
   job.data = make_training_data(
       job.graph, with_checked_labels(job.graph, open(producer_names(part))), job.settings);
   if (job.data.batches_per_epoch == 0) job.data.batches_per_epoch = stage.batches_per_epoch;

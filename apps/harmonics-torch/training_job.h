@@ -11,6 +11,7 @@
 #include <harmonics/options/commands.h>
 #include <harmonics/schedule/learner.h>
 #include <harmonics/settings/train_settings.h>
+#include <harmonics/transport/packing.h>
 
 #include "bound_data.h"
 #include "interrupt.h"
@@ -26,6 +27,8 @@ struct TrainingJob {
   TrainingData data;
   /// Of the checkpoint that the run goes on from, where it says them.
   std::optional<LearningSettings> resumed = std::nullopt;
+  /// Of one part of a run in several processes: the bits of all boundaries.
+  BoundaryPacking packing = {};
 };
 
 /// Reads the model, opens and splits its data. A graph without a tap, or producers without data,

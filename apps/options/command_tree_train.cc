@@ -6,6 +6,7 @@
 #include <harmonics/base/format.h>
 #include <harmonics/base/listed.h>
 #include <harmonics/transport/binding.h>
+#include <harmonics/transport/packing.h>
 
 #include "command_tree.h"
 #include "shared_options.h"
@@ -45,6 +46,46 @@ AxisValues::value_type split_axis(const std::string& text) {
   }
   return {text.substr(0, equals), whole_number(text.substr(equals + 1), 1, kMaxAxisCeiling)};
 }
+
+// "8", or "hidden@1=8".
+BitsFlag split_bits(const std::string& text) {
+  const std::size_t equals = text.rfind('=');
+  BitsFlag flag;
+  if (equals != std::string::npos) flag.boundary = text.substr(0, equals);
+  const std::string number = equals == std::string::npos ? text : text.substr(equals + 1);
+  const auto known =
+      std::ranges::find_if(kBoundaryBits, [&](int bits) { return std::to_string(bits) == number; });
+  if (known == kBoundaryBits.end() || equals == 0) {
+    fail(ErrorCode::kInvalidArgument,
+         "'{}' is not of the form N or BOUNDARY=N with N 32, 16, 8 or 4", text);
+  }
+  flag.bits = *known;
+  return flag;
+}
+
+void add_bits(CLI::App& app, const std::string& flag, std::vector<BitsFlag>& bits,
+              const std::string& help) {
+  app.add_option_function<std::vector<std::string>>(
+         flag,
+         [&bits, flag](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) {
+             const BitsFlag one = split_bits(text);
+             if (std::ranges::find(bits, one.boundary, &BitsFlag::boundary) != bits.end()) {
+               throw CLI::ValidationError(flag, one.boundary.empty()
+                                                    ? "is given twice for all boundaries"
+                                                    : format("'{}' is given twice", one.boundary));
+             }
+             bits.push_back(one);
+           }
+         },
+         help)
+      ->type_name("N|NAME=N")
+      ->allow_extra_args(false)
+      ->check(check_by([](const std::string& text) { static_cast<void>(split_bits(text)); }));
+}
+
+constexpr const char* kBitsHelp =
+    "bits of what crosses boundaries: 32 (exact), 16, 8, 4; of all, or of one (repeatable)";
 
 }  // namespace
 
@@ -133,6 +174,9 @@ void add_training(CLI::App& app, TrainCommand& command) {
   add_path(app, "--metrics", command.metrics, "append a JSON line per step and epoch to a file");
   add_path(app, "--weights", command.weights,
            "start weights: safetensors, GGUF or a map (those that FILE names)");
+  add_bits(app, "--boundary-bits", command.bits.activations, kBitsHelp);
+  add_bits(app, "--gradient-bits", command.bits.gradients,
+           "the same for gradients; what packing takes is added to the next one");
   add_whole(app, "--restarts", command.restarts, {0, kMaxRestarts},
             "go back to the last checkpoint so often when a process of the run dies (3)");
   add_output(app, command.output);
@@ -193,7 +237,8 @@ void check_stage(const CLI::App& stage, const StageCommand& command) {
            "needs --infer");
     return;
   }
-  refuse({"--checkpoint", "--metrics", "--replica", "--replica-place", "--batches-per-epoch"},
+  refuse({"--checkpoint", "--metrics", "--replica", "--replica-place", "--batches-per-epoch",
+          "--gradient-bits"},
          "is for training: --infer learns nothing");
   for (const Setting& setting : command.training.settings) {
     if (std::ranges::find(kRunSettings, setting.key) != kRunSettings.end()) continue;
@@ -322,6 +367,7 @@ void CommandTree::add_run() {
            "cut as this plan says: a list, or the report of 'harmonics plan --output json'");
   add_deploy(run, run_.deploy);
   add_processes(run, run_.processes, run_.transport, run_.compress);
+  add_bits(run, "--boundary-bits", run_.bits.activations, kBitsHelp);
   add_whole(run, "--restarts", run_.restarts, {0, kMaxRestarts},
             "start all parts again so often when a process dies or hangs (3)");
   add_whole(run, "--deadline", run_.deadline_s, {1, kMaxSeconds},

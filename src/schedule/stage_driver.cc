@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include <harmonics/base/check.h>
 #include <harmonics/base/error.h>
 #include <harmonics/custody/breach.h>
 #include <harmonics/runtime/devices.h>
@@ -66,7 +67,9 @@ SliceResults StageDriver::compute(const SlicedBatch& batches, bool measure,
 NamedTensors StageDriver::compute_one(const MicroBatch& batch, const NamedTensors& data,
                                       TapReport* taps) {
   const NamedTensors inputs = inputs_of(batch, data);
-  return taps == nullptr ? stage_->infer(inputs) : stage_->evaluate(inputs, *taps);
+  NamedTensors outputs = taps == nullptr ? stage_->infer(inputs) : stage_->evaluate(inputs, *taps);
+  pack_leaving(outputs);
+  return outputs;
 }
 
 void StageDriver::hand_on_one(const MicroBatch& batch, NamedTensors& outputs) {
@@ -76,10 +79,48 @@ void StageDriver::hand_on_one(const MicroBatch& batch, NamedTensors& outputs) {
 NamedTensors StageDriver::inputs_of(const MicroBatch& micro_batch, const NamedTensors& data) {
   NamedTensors received;
   for (const auto& [name, end] : ends_.entering) {
-    received.emplace(name, receive(name, end, MessageKind::kActivation, micro_batch));
+    Tensor came = receive(name, end, MessageKind::kActivation, micro_batch);
+    const ProducerNode& node =
+        stage_->graph().producers()[stage_->graph().producer_index(name).value()];
+    if (end.bits.packs_activations() && is_floating(node.dtype)) came = unpacked(came, 0);
+    received.emplace(name, std::move(came));
   }
   if (custody_ != nullptr) custody_->note_data(stage_->graph(), micro_batch.index, data);
   return part_inputs(stage_->graph(), data, received);
+}
+
+// Before it is signed: what is signed is what is sent.
+void StageDriver::pack_leaving(NamedTensors& outputs) const {
+  for (const auto& [name, end] : ends_.leaving) {
+    if (!end.bits.packs_activations()) continue;
+    Tensor& leaving = outputs.find(name)->second;
+    leaving = pack_tensor(cpu_tensor(leaving), end.bits.activations);
+  }
+}
+
+// A gradient for each use lies along its first axis: they and the samples become rows.
+Tensor StageDriver::packed_gradient(const std::string& name, const BoundaryCarrier& end,
+                                    const MicroBatch& micro_batch, const Tensor& gradient) {
+  if (!end.bits.packs_gradients()) return gradient;
+  HARMONICS_CHECK(gradient.shape().size() >= 2, "a gradient has slots and samples");
+  Shape rows(gradient.shape().begin() + 1, gradient.shape().end());
+  rows.front() *= gradient.shape().front();
+  Tensor& rest = ends_.rests.rests[{name, micro_batch.index}];
+  return pack_with_residual(cpu_tensor(gradient).reshaped(std::move(rows)), end.bits.gradients,
+                            rest);
+}
+
+Tensor unpacked(const Tensor& tensor, std::uint32_t slots) {
+  const Tensor whole = tensor.dtype() == DType::kUInt8 ? unpack_tensor(tensor) : tensor;
+  if (slots == 0) return whole;
+  Shape shape = whole.shape();
+  if (shape.empty() || shape.front() % slots != 0) {
+    fail(ErrorCode::kDataLoss, "{} gradients came in a tensor of shape {}", slots,
+         shape_text(shape));
+  }
+  shape.front() /= slots;
+  shape.insert(shape.begin(), slots);
+  return whole.reshaped(std::move(shape));
 }
 
 // What leaves over a boundary is sent and is no output.
@@ -98,6 +139,7 @@ void StageDriver::forward(const MicroBatch& micro_batch, const SlicedBatch& batc
   TapReport taps;
   NamedTensors outputs =
       stage_->forward(micro_batch, inputs_of(micro_batch, batch.slices[micro_batch.index]), taps);
+  pack_leaving(outputs);
   hand_on(micro_batch, outputs, head_);
   results.taps.push_back(taps);
   if (batch.keep_outputs) results.outputs.push_back(std::move(outputs));
@@ -108,15 +150,17 @@ void StageDriver::backward(const MicroBatch& micro_batch, double loss_scale) {
   for (const ConsumerNode& node : stage_->graph().consumers()) {
     const auto end = ends_.leaving.find(node.name);
     if (node.gradient_slots == 0 || end == ends_.leaving.end()) continue;
-    gradients.emplace(node.name,
-                      receive(node.name, end->second, MessageKind::kGradient, micro_batch));
+    Tensor came = receive(node.name, end->second, MessageKind::kGradient, micro_batch);
+    if (end->second.bits.packs_gradients()) came = unpacked(came, node.gradient_slots);
+    gradients.emplace(node.name, std::move(came));
   }
+  if (ends_.rests.loss_scale != loss_scale) ends_.rests = {{}, loss_scale};
   for (auto& [name, gradient] : stage_->backward(micro_batch, gradients, loss_scale)) {
     const auto end = ends_.entering.find(name);
     if (end == ends_.entering.end()) continue;
     send(name, end->second,
-         {MessageKind::kGradient, micro_batch.step, micro_batch.index, std::move(gradient),
-          run_end_});
+         {MessageKind::kGradient, micro_batch.step, micro_batch.index,
+          packed_gradient(name, end->second, micro_batch, gradient), run_end_});
   }
 }
 

@@ -8,11 +8,13 @@
 #include <map>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <harmonics/schedule/batch_runner.h>
 #include <harmonics/schedule/pipeline.h>
 #include <harmonics/schedule/stage_custody.h>
+#include <harmonics/transport/packing.h>
 #include <harmonics/transport/transport.h>
 
 namespace harmonics::inline in_schedule {
@@ -22,6 +24,15 @@ struct BoundaryCarrier {
   Transport* transport = nullptr;
   /// True when it carries only tensors in main memory.
   bool host_only = false;
+  BoundaryBits bits = {};
+};
+
+/// What packing has taken from the gradients that a part sends, to be added to the next ones.
+struct GradientRests {
+  /// By boundary and micro-batch.
+  std::map<std::pair<std::string, std::uint32_t>, Tensor> rests;
+  /// Of the losses whose gradients they are.
+  double loss_scale = 0;
 };
 
 /// This stage's ends of its boundaries, by name.
@@ -30,7 +41,12 @@ struct StageEnds {
   std::map<std::string, BoundaryCarrier, std::less<>> leaving;
   /// First activations of a batch that were received already, by boundary.
   std::map<std::string, Message, std::less<>> taken;
+  GradientRests rests = {};
 };
+
+/// A tensor that came over a boundary as it was before it was packed. `slots` is the number of
+/// gradients that it holds, 0 for an activation.
+[[nodiscard]] Tensor unpacked(const Tensor& tensor, std::uint32_t slots);
 
 /// One thread. Every wait ends after `patience`, with an Error that names the boundary.
 class StageDriver {
@@ -57,7 +73,8 @@ class StageDriver {
 
   // One batch in evaluation mode, step by step: what `compute` makes of each.
 
-  /// `taps` is null where they are not measured.
+  /// What leaves over a boundary is packed as the boundary is. `taps` is null where they are not
+  /// measured.
   [[nodiscard]] NamedTensors compute_one(const MicroBatch& batch, const NamedTensors& data,
                                          TapReport* taps);
   /// Sends what leaves over a boundary, which then is no output any more.
@@ -69,6 +86,9 @@ class StageDriver {
 
  private:
   [[nodiscard]] NamedTensors inputs_of(const MicroBatch& micro_batch, const NamedTensors& data);
+  void pack_leaving(NamedTensors& outputs) const;
+  [[nodiscard]] Tensor packed_gradient(const std::string& name, const BoundaryCarrier& end,
+                                       const MicroBatch& micro_batch, const Tensor& gradient);
   void hand_on(const MicroBatch& micro_batch, NamedTensors& outputs, const Bytes& head);
   void end_batch(const SliceResults& results, const std::stop_token& stop);
   void forward(const MicroBatch& micro_batch, const SlicedBatch& batch, SliceResults& results);

@@ -360,6 +360,7 @@ Evaluation Trainer::evaluate(const NamedProducers& producers) {
 void Trainer::save_together(const std::filesystem::path& path) {
   row_.agreement().save(path, steps(),
                         [this](const std::filesystem::path& file) { return save(file); });
+  row_.runner().forget_rests();
 }
 
 std::vector<NamedTensors> Trainer::infer(std::span<const NamedTensors> batches) {
@@ -401,6 +402,7 @@ void Trainer::loaded() {
   in_epoch_ = false;
   seed_ = row_.settings().seed;
   saved_rows_ = progress_.batch_rows;
+  row_.runner().forget_rests();
 }
 
 }  // namespace harmonics::inline in_schedule

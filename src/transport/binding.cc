@@ -1,11 +1,13 @@
 #include <harmonics/transport/binding.h>
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/listed.h>
 #include <harmonics/base/number_text.h>
+#include <harmonics/transport/packing.h>
 
 namespace harmonics::inline in_transport {
 namespace {
@@ -14,7 +16,8 @@ constexpr std::size_t kMaxHostBytes = 1024;
 
 [[noreturn]] void bad_url(std::string_view url, std::string_view what) {
   fail(ErrorCode::kInvalidArgument,
-       "endpoint '{}': {}; write it as tcp://host:port/name?compress=1&listen=0&max_message_size=N",
+       "endpoint '{}': {}; write it as "
+       "tcp://host:port/name?compress=1&listen=0&bits=8&max_message_size=N",
        url, what);
 }
 
@@ -22,6 +25,12 @@ template <typename T>
 T number(std::string_view url, std::string_view text, std::string_view what) {
   if (const auto value = number_from<T>(text)) return *value;
   bad_url(url, format("'{}' is no {}", text, what));
+}
+
+int bits_value(std::string_view url, std::string_view text, std::string_view key) {
+  const auto value = number_from<int>(text);
+  if (value && std::ranges::find(kBoundaryBits, *value) != kBoundaryBits.end()) return *value;
+  bad_url(url, format("{} is 32, 16, 8 or 4, not '{}'", key, text));
 }
 
 bool flag(std::string_view url, std::string_view text, std::string_view key) {
@@ -91,11 +100,16 @@ void read_setting(std::string_view url, std::string_view text, RemoteBinding& ou
     out.compress = flag(url, value, key);
   } else if (key == "listen") {
     out.listen = flag(url, value, key);
+  } else if (key == "bits") {
+    out.bits = bits_value(url, value, key);
+  } else if (key == "gradient_bits") {
+    out.gradient_bits = bits_value(url, value, key);
   } else if (key == "max_message_size") {
     out.max_message_size = number<int>(url, value, "size in bytes");
   } else {
-    bad_url(url,
-            format("unknown setting '{}' (there are compress, listen, max_message_size)", key));
+    bad_url(url, format("unknown setting '{}' (there are bits, compress, gradient_bits, listen, "
+                        "max_message_size)",
+                        key));
   }
 }
 
@@ -152,6 +166,8 @@ std::string binding_url(const RemoteBinding& binding) {
   };
   if (binding.compress) setting("compress", 1);
   if (binding.listen) setting("listen", *binding.listen ? 1 : 0);
+  if (binding.bits != 0) setting("bits", binding.bits);
+  if (binding.gradient_bits != 0) setting("gradient_bits", binding.gradient_bits);
   if (binding.max_message_size != 0) setting("max_message_size", binding.max_message_size);
   return out;
 }
@@ -169,6 +185,9 @@ void check_binding(const RemoteBinding& binding) {
   if (binding.host.size() > kMaxHostBytes ||
       binding.host.find_first_of(std::string_view("/?[]%& \0", 8)) != std::string::npos) {
     wrong("the host is no name and no address");
+  }
+  for (const int bits : {binding.bits, binding.gradient_bits}) {
+    if (bits != 0) check_bits(bits, format("binding '{}'", binding.name));
   }
   if (binding.max_message_size < 0) wrong("max_message_size must not be negative");
 }

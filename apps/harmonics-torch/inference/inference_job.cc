@@ -13,6 +13,7 @@
 #include <harmonics/place/plan_partition.h>
 
 #include "bound_data.h"
+#include "boundary_packing.h"
 #include "deployed_parts.h"
 #include "training_job.h"
 
@@ -128,6 +129,7 @@ void cut(InferenceJob& job) {
     job.parts = partition_graph(job.graph, static_cast<std::size_t>(job.settings.parts));
   }
   job.settings.parts = static_cast<std::int64_t>(job.parts.size());
+  job.packing = packing_of(job.command.bits, job.parts);
 }
 
 NamedSources open_named(const HarmonicGraph& graph, const std::vector<SourceBinding>& bindings,
@@ -151,6 +153,7 @@ RunCommand run_command_of(const StageCommand& stage) {
   command.axes = stage.training.axes;
   command.settings = stage.training.settings;
   command.plan = stage.plan;
+  command.bits = stage.training.bits;
   command.in_flight = stage.in_flight;
   command.secure = stage.training.secure;
   command.output = stage.training.output;

@@ -13,6 +13,7 @@
 #include <harmonics/runtime/options.h>
 #include <harmonics/schedule/stream.h>
 #include <harmonics/settings/train_settings.h>
+#include <harmonics/transport/packing.h>
 
 #include "stage_flow.h"
 
@@ -28,6 +29,8 @@ struct InferenceJob {
   std::vector<HarmonicGraph> parts = {};
   PlanFile plan = {};
   DeploymentDescriptor deploy = {};
+  /// Bits of the boundaries between the parts.
+  BoundaryPacking packing = {};
   /// Rows in batches, in the order of the data.
   NamedProducers producers = {};
   /// The targets of all taps are bound: loss and accuracy are measured.

@@ -18,6 +18,7 @@
 #include <harmonics/graph/partition.h>
 #include <harmonics/schedule/secure_run.h>
 
+#include "boundary_packing.h"
 #include "chain_files.h"
 #include "part_children.h"
 #include "results_channel.h"
@@ -151,6 +152,7 @@ std::vector<std::string> StreamProcesses::arguments(std::size_t part) const {
                              "--in-flight",     std::to_string(command.in_flight),
                              "--delivered",     std::to_string(next_),
                              "--output",        "json"});
+  for (std::string& word : bits_words(command.bits)) words.push_back(std::move(word));
   for (const auto& [name, url] : places_) {
     const HarmonicGraph& graph = job_.parts[part];
     const bool enters = graph.producer_index(name).has_value();

@@ -89,6 +89,7 @@ std::unique_ptr<Learner> inference_learner(const InferenceJob& job) {
   }
   PipelineOptions pipeline;
   pipeline.deadline = std::chrono::seconds(job.command.deadline_s);
+  pipeline.packing = job.packing;
   return std::make_unique<DistributedScheduler>(job.parts, job.deploy, options, pipeline);
 }
 

@@ -70,6 +70,7 @@ class PartInference {
 StreamReport PartInference::attempt() {
   RemoteOptions remote = remote_options(command_, inference_options(job_), watch_);
   remote.transport.needs_secret = true;
+  remote.pipeline.packing = job_.packing;
   std::unique_ptr<ResultsSender> results;
   if (!command_.results.empty()) {
     results = std::make_unique<ResultsSender>(

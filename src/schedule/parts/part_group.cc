@@ -92,6 +92,7 @@ void PartGroup::bind_consumer(const std::string& name, ConsumerPtr consumer) {
 void PartGroup::bind_producer(const RemoteBinding& binding) {
   check_not_started(binding.name);
   claim(producer_names_, binding.name);
+  note_bits(binding.name, binding);
   peers_->bind_entering(binding.name, peers_->make_end(binding));
   open_.entering.insert(binding.name);
 }
@@ -99,6 +100,7 @@ void PartGroup::bind_producer(const RemoteBinding& binding) {
 void PartGroup::bind_consumer(const RemoteBinding& binding) {
   check_not_started(binding.name);
   claim(consumer_names_, binding.name);
+  note_bits(binding.name, binding);
   peers_->bind_leaving(binding.name, peers_->make_end(binding));
   open_.leaving.insert(binding.name);
 }
@@ -106,6 +108,7 @@ void PartGroup::bind_consumer(const RemoteBinding& binding) {
 void PartGroup::bind_producer(const std::string& boundary, TransportPtr end) {
   check_not_started(boundary);
   claim(producer_names_, boundary);
+  note_bits(boundary, end->binding());
   peers_->bind_entering(boundary, std::move(end));
   open_.entering.insert(boundary);
 }
@@ -113,8 +116,43 @@ void PartGroup::bind_producer(const std::string& boundary, TransportPtr end) {
 void PartGroup::bind_consumer(const std::string& boundary, TransportPtr end) {
   check_not_started(boundary);
   claim(consumer_names_, boundary);
+  note_bits(boundary, end->binding());
   peers_->bind_leaving(boundary, std::move(end));
   open_.leaving.insert(boundary);
+}
+
+void PartGroup::note_bits(const std::string& boundary, const RemoteBinding& binding) {
+  if (binding.bits == 0 && binding.gradient_bits == 0) return;
+  BoundaryBits& bits = options_.pipeline.packing.named[boundary];
+  if (binding.bits != 0) bits.activations = binding.bits;
+  if (binding.gradient_bits != 0) bits.gradients = binding.gradient_bits;
+}
+
+// What parts tell each other: exact is said in one way.
+BoundaryBits PartGroup::told_bits(const std::string& boundary) const {
+  const BoundaryBits bits = options_.pipeline.packing.of(boundary);
+  return {bits.packs_activations() ? bits.activations : 0,
+          bits.packs_gradients() ? bits.gradients : 0};
+}
+
+// Where all parts are here, every boundary that is named must be one of theirs.
+void PartGroup::check_packing() const {
+  const BoundaryPacking& packing = options_.pipeline.packing;
+  const auto check = [](const BoundaryBits& bits, const std::string& whose) {
+    for (const int one : {bits.activations, bits.gradients}) {
+      if (one != 0) check_bits(one, whose);
+    }
+  };
+  check(packing.all, "the boundaries");
+  for (const auto& [name, bits] : packing.named) {
+    check(bits, format("boundary '{}'", name));
+    const bool is_here =
+        std::ranges::find(row_->boundaries(), name, &RowBoundary::name) != row_->boundaries().end();
+    if (is_here || row_->is_partial()) continue;
+    fail(ErrorCode::kNotFound,
+         "bits are given for boundary '{}', which {} do not have; they have: {}", name, title(),
+         listed(row_->boundaries(), &RowBoundary::name));
+  }
 }
 
 void PartGroup::bind_targets() {
@@ -157,12 +195,12 @@ std::vector<PartRecord> PartGroup::records() const {
     own.name = graph.name();
     for (const ProducerNode& node : graph.producers()) {
       if (open_.entering.contains(node.name) || between.contains(node.name)) {
-        own.entering.push_back({node.name, node.gradient_slots});
+        own.entering.push_back({node.name, node.gradient_slots, told_bits(node.name)});
       }
     }
     for (const ConsumerNode& node : graph.consumers()) {
       if (open_.leaving.contains(node.name) || between.contains(node.name)) {
-        own.leaving.push_back({node.name, node.gradient_slots});
+        own.leaving.push_back({node.name, node.gradient_slots, told_bits(node.name)});
       }
     }
     own.learns = row_->learns();
@@ -187,6 +225,7 @@ void PartGroup::build_row() {
          listed(open), title());
   }
   row_.emplace(parts_, part_runtimes_, open_);
+  check_packing();
   if (key_) row_->set_custody(make_custody(*row_, options_.runtime.secure, *key_));
   choose_runner();
 }
@@ -197,7 +236,8 @@ void PartGroup::choose_runner() {
     others_ = made.get();
     row_->set_agreement(std::move(made));
     row_->set_runner(std::make_unique<RemoteRunner>(*others_));
-  } else if (key_ || (parts_.size() > 1 && options_.pipeline.order != PipelineOrder::Sequential)) {
+  } else if (key_ || (parts_.size() > 1 && (options_.pipeline.order != PipelineOrder::Sequential ||
+                                            options_.pipeline.packing.packs()))) {
     row_->set_runner(make_pipeline_runner(*row_, options_.pipeline, options_.runtime.threads));
   }
 }

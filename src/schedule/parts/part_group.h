@@ -72,6 +72,9 @@ class PartGroup {
   };
   void claim(Names& names, const std::string& name) const;
   void check_not_started(const std::string& name) const;
+  void note_bits(const std::string& boundary, const RemoteBinding& binding);
+  void check_packing() const;
+  [[nodiscard]] BoundaryBits told_bits(const std::string& boundary) const;
   void bind_targets();
   [[nodiscard]] std::vector<std::string> open_boundaries() const;
   [[nodiscard]] std::vector<PartRecord> records() const;
@@ -80,7 +83,7 @@ class PartGroup {
   [[nodiscard]] std::string title() const;
 
   const std::vector<HarmonicGraph> parts_;
-  const RemoteOptions options_;
+  RemoteOptions options_;  // boundaries that are bound add their bits
   const std::vector<RuntimeOptions> part_runtimes_;
   std::optional<SigningKey> key_;     // of a secure run
   std::vector<std::string> targets_;  // by part

@@ -19,11 +19,31 @@ void PartMap::add(const PartRecord& record) {
   parts_.push_back(record);
   for (const BoundaryEnd& end : record.leaving) claim(senders_, end, "send");
   for (const BoundaryEnd& end : record.entering) claim(receivers_, end, "take");
+  for (const BoundaryEnd& end : record.leaving) check_bits_agree(end.name);
+  for (const BoundaryEnd& end : record.entering) check_bits_agree(end.name);
+}
+
+void PartMap::check_bits_agree(const std::string& boundary) const {
+  const auto sender = senders_.find(boundary);
+  const auto receiver = receivers_.find(boundary);
+  if (sender == senders_.end() || receiver == receivers_.end()) return;
+  const auto same = [&](std::string_view what, int sent, int taken) {
+    if (sent == taken) return;
+    const auto told = [](int bits) { return bits == 0 ? kExactBits : bits; };
+    fail(ErrorCode::kFailedPrecondition,
+         "boundary '{}': {} have {} bits in part '{}' and {} in part '{}'; give both ends the same "
+         "(--boundary-bits and --gradient-bits, or bits= and gradient_bits= in their URLs)",
+         boundary, what, told(sent), parts_[sender->second.part].name, told(taken),
+         parts_[receiver->second.part].name);
+  };
+  same("activations", sender->second.bits.activations, receiver->second.bits.activations);
+  same("gradients", sender->second.bits.gradients, receiver->second.bits.gradients);
 }
 
 // For the part that was added last.
 void PartMap::claim(Claims& claims, const BoundaryEnd& end, std::string_view does) {
-  const auto [place, fresh] = claims.emplace(end.name, Claim{parts_.size() - 1, end.gradients});
+  const auto [place, fresh] =
+      claims.emplace(end.name, Claim{parts_.size() - 1, end.gradients, end.bits});
   if (fresh) return;
   fail(ErrorCode::kAlreadyExists, "parts '{}' and '{}' both {} boundary '{}'",
        parts_[place->second.part].name, parts_.back().name, does, end.name);

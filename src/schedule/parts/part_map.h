@@ -15,8 +15,8 @@ namespace harmonics::inline in_schedule {
 class PartMap {
  public:
   /// A record that is known already changes nothing. Two parts that both send, or both take, one
-  /// boundary, more than kMaxRemoteParts parts, or settings that do not agree with those of the
-  /// first record are an Error that names both parts.
+  /// boundary, ends of a boundary that pack differently, more than kMaxRemoteParts parts, or
+  /// settings that do not agree with those of the first record are an Error that names both parts.
   void add(const PartRecord& record);
 
   [[nodiscard]] const std::vector<PartRecord>& parts() const { return parts_; }
@@ -48,9 +48,11 @@ class PartMap {
   struct Claim {
     std::size_t part;  // index in parts_
     std::uint32_t gradients;
+    BoundaryBits bits;
   };
   using Claims = std::map<std::string, Claim>;  // by boundary
   void claim(Claims& claims, const BoundaryEnd& end, std::string_view does);
+  void check_bits_agree(const std::string& boundary) const;
   [[nodiscard]] std::string home_of(std::size_t part) const;
 
   std::vector<PartRecord> parts_;

@@ -108,6 +108,17 @@ TEST(PartMap, GradientsMustAgree) {
             "number at both ends");
 }
 
+TEST(PartMap, BitsMustAgree) {
+  PartMap map;
+  map.add(part("a", {}, {{"x", 1, {8, 0}}}));
+  EXPECT_EQ(
+      message_of([&] {
+        map.add(part("b", {{"x", 1, {8, 4}}}, {}));
+      }),
+      "boundary 'x': gradients have 32 bits in part 'a' and 4 in part 'b'; give both ends the "
+      "same (--boundary-bits and --gradient-bits, or bits= and gradient_bits= in their URLs)");
+}
+
 TEST(PartMap, ACircleIsAnError) {
   PartMap map;
   const PartRecord a = part("a", {{"y", 0}}, {{"x", 0}});

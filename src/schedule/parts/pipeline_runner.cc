@@ -10,6 +10,7 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/exception_text.h>
+#include <harmonics/graph/sent_weights.h>
 #include <harmonics/schedule/secure_run.h>
 #include <harmonics/transport/bus.h>
 
@@ -76,6 +77,7 @@ PipelineRunner::PipelineRunner(const StageRow& row, const PipelineOptions& optio
       places_(std::move(places)),
       secure_(row.custody()) {
   check_gradient_slots(row);
+  choose_bits(row);
   has_outside_ = std::ranges::any_of(places_, [](const PartPlace& place) {
     return !place.outside.entering.empty() || !place.outside.leaving.empty();
   });
@@ -94,7 +96,7 @@ PipelineRunner::PipelineRunner(const StageRow& row, const PipelineOptions& optio
 SliceResults PipelineRunner::run(std::span<Stage> stages, const SlicedBatch& batch) {
   const auto count = static_cast<std::uint32_t>(batch.micro_batches.size());
   // A micro-batch alone gains nothing from threads.
-  if (count == 1 && !has_outside_ && secure_ == nullptr) {
+  if (count == 1 && !has_outside_ && secure_ == nullptr && !packs()) {
     return make_sequential_runner()->run(stages, batch);
   }
   auto results = drive_all(stages, [&](std::size_t part, StageDriver& driver, const auto& stop) {
@@ -115,7 +117,7 @@ SliceResults PipelineRunner::run(std::span<Stage> stages, const SlicedBatch& bat
 std::vector<Computed> PipelineRunner::compute(std::span<Stage> stages,
                                               std::span<const NamedTensors> batches, bool measure) {
   // A batch alone gains nothing from threads.
-  if (batches.size() == 1 && secure_ == nullptr) {
+  if (batches.size() == 1 && secure_ == nullptr && !packs()) {
     return BatchRunner::compute(stages, batches, measure);
   }
   SlicedBatch numbered;
@@ -249,6 +251,28 @@ void PipelineRunner::check_gradient_slots(const StageRow& row) const {
   }
 }
 
+// Parameters that travel to tied layers stay exact.
+void PipelineRunner::choose_bits(const StageRow& row) {
+  if (!options_.packing.packs()) return;
+  const auto choose = [&](const std::string& boundary, bool is_weight) {
+    const BoundaryBits bits = options_.packing.of(boundary);
+    if (is_boundary_name(boundary) && bits.packs() && !is_weight) bits_.emplace(boundary, bits);
+  };
+  for (const Stage& stage : row.stages()) {
+    const HarmonicGraph& part = stage->graph();
+    for (const ProducerNode& node : part.producers()) {
+      choose(node.name, brings_weight(part, node.name));
+    }
+    for (const ConsumerNode& node : part.consumers()) {
+      choose(node.name, is_sent_weight(part, node.input));
+    }
+  }
+}
+
+void PipelineRunner::forget_rests() {
+  for (StageEnds& ends : ends_) ends.rests = {};
+}
+
 void PipelineRunner::connect() {
   buses_.clear();
   ends_.clear();
@@ -259,6 +283,13 @@ void PipelineRunner::connect() {
     ends_[boundary.to].entering.emplace(boundary.name, BoundaryCarrier{receiver.get()});
     buses_.push_back(std::move(sender));
     buses_.push_back(std::move(receiver));
+  }
+  for (StageEnds& ends : ends_) {
+    for (auto* side : {&ends.entering, &ends.leaving}) {
+      for (auto& [name, end] : *side) {
+        if (const auto bits = bits_.find(name); bits != bits_.end()) end.bits = bits->second;
+      }
+    }
   }
   broken_ = false;
 }

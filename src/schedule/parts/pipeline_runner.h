@@ -3,8 +3,10 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <harmonics/schedule/pipeline.h>
@@ -49,6 +51,7 @@ class PipelineRunner final : public BatchRunner {
   [[nodiscard]] std::size_t batches_ahead() const override;
   void for_each(std::span<Stage> stages,
                 const std::function<void(std::size_t, Stage&)>& visit) override;
+  void forget_rests() override;
 
   [[nodiscard]] StageEnds& ends(std::size_t part) { return ends_[part]; }
   /// Steps after which the run ends; kNoEnd while nobody wants that.
@@ -65,12 +68,15 @@ class PipelineRunner final : public BatchRunner {
                                                                    const Drive& drive);
   [[nodiscard]] std::size_t span_of(std::size_t part, const std::string& leaving) const;
   void check_gradient_slots(const StageRow& row) const;
+  void choose_bits(const StageRow& row);
+  [[nodiscard]] bool packs() const { return !bits_.empty(); }
   void connect();
   void hang_up();
 
   const std::vector<RowBoundary> boundaries_;
   const PipelineOptions options_;
   const std::vector<PartPlace> places_;
+  std::map<std::string, BoundaryBits, std::less<>> bits_;  // of boundaries that are packed
   SecureRun* const secure_;
   std::vector<std::unique_ptr<PartThread>> threads_;  // none for a row of one
   std::vector<TransportPtr> buses_;

@@ -57,6 +57,10 @@ class RemoteAgreement final : public RunAgreement {
   [[nodiscard]] PipelineRunner& pipeline();
   /// The same for a batch, which all parts must have cut alike.
   [[nodiscard]] PipelineRunner& pipeline_for(const SlicedBatch& batch);
+  /// See BatchRunner; before the parts have met there is nothing to forget.
+  void forget_rests() {
+    if (pipeline_) pipeline_->forget_rests();
+  }
   /// The step whose batch is due.
   [[nodiscard]] std::uint64_t step() const { return step_; }
 

@@ -33,6 +33,7 @@ class RemoteRunner final : public BatchRunner {
     return agreement_.pipeline().stream(stages, work);
   }
   [[nodiscard]] bool streams_whole() const override { return false; }
+  void forget_rests() override { agreement_.forget_rests(); }
 
  private:
   RemoteAgreement& agreement_;

@@ -1,10 +1,13 @@
 #include "wire.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include <harmonics/base/byte_fields.h>
+#include <harmonics/base/check.h>
 
 namespace harmonics::inline in_schedule {
 namespace {
@@ -39,10 +42,29 @@ constexpr auto kNoticeFields = [](auto& a, auto& entries) {
   });
 };
 
+// Gradients in the lower half, then the bits of activations and of gradients: an exact boundary is
+// told as it was before there were others.
+std::uint32_t end_number(const BoundaryEnd& end) {
+  HARMONICS_CHECK(end.gradients < 1u << 16, "a boundary has few gradients");
+  return end.gradients | static_cast<std::uint32_t>(end.bits.activations) << 16 |
+         static_cast<std::uint32_t>(end.bits.gradients) << 24;
+}
+void take_end_number(std::uint32_t number, BoundaryEnd& end) {
+  end.gradients = number & 0xffff;
+  end.bits = {static_cast<int>(number >> 16 & 0xff), static_cast<int>(number >> 24)};
+}
+bool known_bits(int bits) {
+  return bits == 0 || std::ranges::find(kBoundaryBits, bits) != kBoundaryBits.end();
+}
+
 constexpr auto kPartFields = [](auto& a, auto& record) {
   const auto end = [&](auto& boundary) {
     a.text(boundary.name, kMaxNoticeText);
-    a.number(boundary.gradients);
+    std::uint32_t told = end_number(boundary);
+    a.number(told);
+    if constexpr (std::decay_t<decltype(a)>::kReads) take_end_number(told, boundary);
+    a.check(known_bits(boundary.bits.activations) && known_bits(boundary.bits.gradients),
+            "bits that no boundary has");
   };
   a.text(record.name, kMaxNoticeText);
   a.text(record.home, kMaxNoticeText);

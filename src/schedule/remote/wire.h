@@ -15,6 +15,7 @@
 #include <harmonics/schedule/run_agreement.h>
 #include <harmonics/schedule/secure_run.h>
 #include <harmonics/transport/message.h>
+#include <harmonics/transport/packing.h>
 
 namespace harmonics::inline in_schedule {
 
@@ -81,6 +82,8 @@ struct NoticeTag {
 struct BoundaryEnd {
   std::string name;
   std::uint32_t gradients = 0;
+  /// What it is packed to; 0 stands for exact.
+  BoundaryBits bits = {};
   bool operator==(const BoundaryEnd&) const = default;
 };
 

@@ -75,6 +75,16 @@ auto from_text(Record (*decode)(std::string_view)) {
   return [decode](const Bytes& bytes) { return decode(text_of(bytes)); };
 }
 
+TEST(PartRecordBits, TravelAndAreBounded) {
+  PartRecord part = sample_part();
+  const std::string exact = encode(part);
+  part.leaving = {{"logits", 3, {8, 16}}};
+  EXPECT_EQ(decode_part_record(encode(part)), part);
+  EXPECT_EQ(encode(part).size(), exact.size());
+  part.leaving = {{"logits", 3, {9, 0}}};
+  EXPECT_THROW(static_cast<void>(decode_part_record(encode(part))), Error);
+}
+
 TEST(Wire, BatchHeads) {
   expect_bytes(BatchHead{64, 4, 1350}, "4000000000000000040000004605000000000000",
                decode_batch_head);

@@ -33,6 +33,7 @@ class ReplicaRunner final : public BatchRunner {
                                               std::span<const NamedTensors> batches,
                                               bool measure) override;
   [[nodiscard]] std::size_t batches_ahead() const override { return inner_->batches_ahead(); }
+  void forget_rests() override { inner_->forget_rests(); }
   void begin_fit() override;
   /// A wish travels with the sums of the next step, so that all replicas hear of it in that step.
   [[nodiscard]] bool wish_end(bool own) override;

@@ -100,6 +100,17 @@ struct SecureFlags {
   std::filesystem::path keys;
 };
 
+/// How many bits a boundary's values have on their way: 32, 16, 8 or 4.
+struct BitsFlag {
+  /// Empty: all boundaries that are not named.
+  std::string boundary;
+  int bits = 0;
+};
+struct BoundaryBitsFlags {
+  std::vector<BitsFlag> activations = {};
+  std::vector<BitsFlag> gradients = {};
+};
+
 /// harmonics train
 struct TrainCommand {
   std::filesystem::path file;
@@ -121,6 +132,7 @@ struct TrainCommand {
   bool processes = false;
   std::string transport;
   bool compress = false;
+  BoundaryBitsFlags bits = {};
   /// How often a run goes back to its last checkpoint because a process of it died.
   std::int64_t restarts = 3;
   /// A deployment file, or a list of backends; empty: by parts and backend.
@@ -198,6 +210,7 @@ struct RunCommand {
   bool processes = false;
   std::string transport;
   bool compress = false;
+  BoundaryBitsFlags bits = {};
   /// How often all parts start again because a process died; what came out is not computed again.
   std::int64_t restarts = 3;
   /// The longest wait for a tensor of another part.

@@ -129,6 +129,10 @@ class BatchRunner {
   /// that takes only some of them through its stages, the others being its copies' work.
   [[nodiscard]] virtual std::int64_t micro_batches(std::int64_t own) const { return own; }
 
+  /// Drops what packing has taken from gradients and was to be added to the next ones. Called when
+  /// the run is saved, so that who goes on from there makes the same steps.
+  virtual void forget_rests() {}
+
   // Where copies of the stages learn elsewhere, each computing its share of a batch:
 
   /// Called when a fit begins: nobody wishes to end it yet.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <harmonics/base/clock.h>
+#include <harmonics/transport/packing.h>
 
 namespace harmonics::inline in_schedule {
 
@@ -33,6 +34,9 @@ struct PipelineOptions {
   /// The longest that a part waits for one tensor of another part; then the step is an Error that
   /// names part and boundary.
   Nanoseconds deadline = std::chrono::minutes(10);
+  /// Bits of what crosses the boundaries, inside a process and between processes alike; a
+  /// boundary's binding wins. Parameters of tied layers and tensors of integers are always exact.
+  BoundaryPacking packing = {};
 };
 
 /// One visit of a micro-batch to a stage.

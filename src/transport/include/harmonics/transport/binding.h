@@ -56,11 +56,16 @@ struct RemoteBinding {
   int max_message_size = 0;
   /// Unset: decided by the host. True: this end listens; false: it connects (NAT, containers).
   std::optional<bool> listen = std::nullopt;
+  /// Bits of activations and of gradients on their way: 32 (exact), 16, 8 or 4; 0: as the options
+  /// of the run say, exact if they say nothing. Both ends must agree. The schedulers pack and
+  /// unpack, so that a tensor is signed as it is sent; a bare transport carries what it is given.
+  int bits = 0;
+  int gradient_bits = 0;
 
   bool operator==(const RemoteBinding&) const = default;
 };
 
-/// Reads `tcp://host:port/name?compress=1&listen=0&max_message_size=N`; the schemes of
+/// Reads `tcp://host:port/name?compress=1&listen=0&bits=8&max_message_size=N`; the schemes of
 /// kRemoteTransports, IPv6 addresses in brackets, `%XX` in the name. Anything else is an Error
 /// (kInvalidArgument) that says which part is wrong.
 [[nodiscard]] RemoteBinding parse_binding(std::string_view url);
