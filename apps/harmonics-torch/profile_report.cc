@@ -77,6 +77,7 @@ Json report_json(const ProfileReport& report) {
   json.set("graph", report.graph).set("model", report.model);
   json.set("device_type", report.machine.type).set("bw_Mbps", report.machine.bandwidth_mbps);
   json.set("bandwidth_source", report.bandwidth_source).set("mem_MB", report.machine.memory_mb);
+  json.set("pack_Mbps", report.machine.packing_mbps);
   json.set("parameters_in", report.profiles.front().parameters_in);
   json.set("profiles", std::move(profiles));
   json.set("models_file", report.files.models.string());

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <optional>
 #include <ranges>
 
 #include <harmonics/base/error.h>
@@ -15,6 +16,7 @@
 #include <harmonics/graph/units.h>
 #include <harmonics/options/graph_argument.h>
 #include <harmonics/place/plan_partition.h>
+#include <harmonics/plan/boundary_bits.h>
 #include <harmonics/plan/choice.h>
 #include <harmonics/plan/report.h>
 
@@ -28,7 +30,24 @@ double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC
 
 std::string milliseconds(double seconds) { return format("{:.3f}", seconds * 1e3); }
 
+// What fewer bits bring and cost.
+std::string bits_text(const PlanReport& report) {
+  double error = 0, packing = 0;
+  for (const PlannedStage& stage : report.stages) {
+    if (stage.boundary_bits != 0) error = std::max(error, bits_error(stage.boundary_bits));
+    packing = std::max(packing, stage.packing_s);
+  }
+  if (error == 0) {
+    return format("every boundary stays exact: fewer bits within the tolerance bring nothing\n");
+  }
+  return format(
+      "exact boundaries would take {} ms; values are off by at most {:.2g} of their row's largest, "
+      "packing takes a stage {} ms at most\n",
+      milliseconds(report.exact_period_s), error, milliseconds(packing));
+}
+
 std::string table_text(const PlanReport& report, bool colour) {
+  const bool packs = report.exact_period_s > 0;
   Table table{{{"host"},
                {"type"},
                {"layers", Align::kRight},
@@ -38,6 +57,7 @@ std::string table_text(const PlanReport& report, bool colour) {
                {"of MB", Align::kRight},
                {"binds"}},
               {}};
+  if (packs) table.columns.push_back({"bits on", Align::kRight});
   for (std::size_t k = 0; k < report.stages.size(); ++k) {
     const PlannedStage& stage = report.stages[k];
     const bool slowest = k == report.slowest_stage;
@@ -47,6 +67,9 @@ std::string table_text(const PlanReport& report, bool colour) {
                           format("{:.1f}", stage.costs.memory_bytes / kBytesPerMegabyte),
                           format("{:.1f}", stage.costs.capacity_bytes / kBytesPerMegabyte),
                           slowest ? format("{}, the bottleneck", stage.binds) : stage.binds});
+    if (!packs) continue;
+    table.rows.back().push_back(stage.boundary_bits == 0 ? "-"
+                                                         : std::to_string(stage.boundary_bits));
   }
   const PlanGoal goal = report.options.goal;
   const double objective = report.outcome.objective_s(goal);
@@ -54,6 +77,7 @@ std::string table_text(const PlanReport& report, bool colour) {
   text += format("{}: {} ms per micro-batch of {} ({} samples/s), {} ms from end to end\n",
                  report.model, milliseconds(report.outcome.period_s), report.batch_size,
                  as_rate(report.samples_per_s()), milliseconds(report.outcome.latency_s));
+  if (packs) text += bits_text(report);
   text += report.outcome.proven
               ? format("no plan has a shorter {} than {} ms: proven\n",
                        goal == PlanGoal::kLatency ? "way" : "period", milliseconds(objective))
@@ -167,8 +191,15 @@ int plan(const PlanCommand& command) {
   const ProfileFreedom freedom{.batch_size = request.batch_size == 0, .dtype = false};
   try {
     ProfilePlan best = plan_best_profile(inputs, request, options, freedom);
-    const Plan plan = name_hosts(best.problem, best.outcome.placement);
-    PlanReport report = make_report(best.problem, options, std::move(best.outcome), plan);
+    std::optional<PackedPlan> packed;
+    if (command.boundary_bits) {
+      const BitsWish wish{*command.boundary_bits, command.boundary_tolerance};
+      packed = choose_bits(best.problem, best.outcome, options, wish, inputs.types);
+    }
+    const Plan plan =
+        name_hosts(best.problem, packed ? packed->outcome.placement : best.outcome.placement);
+    PlanReport report = packed ? packed_report(*packed, best.problem, options, plan)
+                               : make_report(best.problem, options, std::move(best.outcome), plan);
     report.tried = std::move(best.tried);
     report.plan_seconds = cpu_seconds() - start;
     const std::vector<HarmonicGraph> parts = partition_graph(argument.graph, plan);

@@ -133,6 +133,7 @@
 #include <harmonics/place/profile_machine.h>
 #include <harmonics/place/profile_memory.h>
 #include <harmonics/place/profile_result.h>
+#include <harmonics/plan/boundary_bits.h>
 #include <harmonics/plan/choice.h>
 #include <harmonics/plan/cost_model.h>
 #include <harmonics/plan/deployment_file.h>

@@ -85,6 +85,7 @@ void merge_profiles(ProfileTables& tables, const std::string& model, const Measu
   DeviceTypeProfile& type = tables.types[machine.type];
   type.bandwidth_mbps = machine.bandwidth_mbps;
   type.memory_mb = machine.memory_mb;
+  if (machine.packing_mbps > 0) type.packing_mbps = machine.packing_mbps;
   for (const GraphProfile& profile : profiles) replace_times(type.models[model], profile.times());
 }
 

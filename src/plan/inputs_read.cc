@@ -55,11 +55,12 @@ LayerTimes read_times(const YamlValue& value, const ModelProfile* model) {
 }
 
 DeviceTypeProfile read_type(const YamlValue& value, const ModelTable& models) {
-  value.check_keys({"bw_Mbps", "mem_MB", "model_profiles", "cores"});
+  value.check_keys({"bw_Mbps", "mem_MB", "model_profiles", "cores", "pack_Mbps"});
   DeviceTypeProfile type;
   type.bandwidth_mbps = value.at("bw_Mbps").number();
   type.memory_mb = value.at("mem_MB").number();
   if (value.has("cores")) type.cores = value.at("cores").number();
+  if (value.has("pack_Mbps")) type.packing_mbps = value.at("pack_Mbps").number();
   const YamlValue profiles = value.at("model_profiles");
   profiles.expect_map();
   std::size_t k = 0;

@@ -58,6 +58,7 @@ std::string device_types_to_yaml(const DeviceTypeTable& types) {
     text += format("{}:\n  bw_Mbps: {}\n  mem_MB: {}\n", yaml_name(name), type.bandwidth_mbps,
                    type.memory_mb);
     if (type.cores != 1) text += format("  cores: {}\n", type.cores);
+    if (type.packing_mbps > 0) text += format("  pack_Mbps: {}\n", type.packing_mbps);
     text += "  model_profiles:\n";
     for (const auto& [model, profiles] : type.models) {
       text += format("    {}:{}\n", yaml_name(model), profiles.empty() ? " []" : "");

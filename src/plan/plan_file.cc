@@ -50,6 +50,22 @@ std::string listed_stages(const Json& report) {
   return text.empty() ? "[]\n" : text;
 }
 
+std::vector<int> boundary_bits_of(const Json& report) {
+  std::vector<int> bits;
+  const Json::Array& stages = report.at("stages").as_array();
+  for (std::size_t k = 0; k + 1 < stages.size(); ++k) {
+    const Json* said = stages[k].find("boundary_bits");
+    if (said == nullptr) return {};
+    const std::int64_t number = said->as_integer();
+    if (number != 32 && number != 16 && number != 8 && number != 4) {
+      fail(ErrorCode::kInvalidArgument, "'boundary_bits' of stage {} is {}, not 32, 16, 8 or 4",
+           k + 1, number);
+    }
+    bits.push_back(static_cast<int>(number));
+  }
+  return bits;
+}
+
 }  // namespace
 
 bool is_plan_report(std::string_view text) {
@@ -76,6 +92,7 @@ PlanFile parse_plan_file(std::string_view text, std::string_view name) {
     if (const Json* count = report.find("in_flight")) {
       file.in_flight = static_cast<std::size_t>(std::max<std::int64_t>(0, count->as_integer()));
     }
+    file.boundary_bits = boundary_bits_of(report);
     list = listed_stages(report);
   } catch (const Error& error) {
     fail(ErrorCode::kInvalidArgument, "{} is no report of a plan: {}", name,

@@ -41,6 +41,10 @@ Json stages_json(const PlanReport& report) {
                      .set("binds", one.binds);
     if (one.costs.latency_s > 0) stage.set("latency_s", one.costs.latency_s);
     if (!one.machine.empty()) stage.set("machine", one.machine).set("machine_s", one.machine_s);
+    if (report.exact_period_s > 0) {
+      stage.set("boundary_bits", one.boundary_bits == 0 ? Json() : Json(one.boundary_bits))
+          .set("packing_s", one.packing_s);
+    }
     list.push(std::move(stage));
   }
   return list;
@@ -124,6 +128,7 @@ Json report_to_json(const PlanReport& report) {
       .set("hosts", count(outcome.hosts))
       .set("stages", stages_json(report));
   if (report.in_flight > 0) json.set("in_flight", count(report.in_flight));
+  if (report.exact_period_s > 0) json.set("exact_period_s", report.exact_period_s);
   if (!report.stages.empty()) {
     json.set("slowest_stage", count(report.slowest_stage + 1))
         .set("binds", report.stages[report.slowest_stage].binds);

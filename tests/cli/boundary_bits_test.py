@@ -57,6 +57,48 @@ class BoundaryBitsTest(StreamCase):
             self.assertRegex(error, r"boundary 'drop@1': activations have 8 bits in part 'quadrant_0' and 4 in part "
                                     r"'quadrant_1'; give both ends the same")
 
+    def plan(self, mbps, *more):
+        self.write('models.yml', 'quadrant:\n  layers: 5\n  mem_MB: [1, 1, 1, 1, 1]\n  parameters_in: 4\n'
+                                 '  parameters_out: [16, 16, 16, 8, 4]\n')
+        self.write('device_types.yml', f'box:\n  bw_Mbps: {mbps}\n  mem_MB: 100\n  pack_Mbps: 10000\n  model_profiles:\n'
+                                       '    quadrant:\n    - batch_size: 8\n      dtype: torch.float32\n'
+                                       '      time_s: [0.01, 0.01, 0.01, 0.01, 0.01]\n')
+        self.write('devices.yml', 'box: [desk, shelf]\n')
+        text = self.done('plan', self.net, '--model-name', 'quadrant', '--output', 'json', *more)
+        self.write('plan.json', text)
+        return json.loads(text)
+
+    def test_a_plan_says_the_bits(self):
+        exact = self.plan(0.05)
+        self.assertNotIn('boundary_bits', exact['stages'][0])
+        auto = ('--boundary-bits', 'auto', '--boundary-tolerance', '0.005')
+        # The same link, and one that is fast enough.
+        planned = self.plan(0.05, *auto)
+        self.assertEqual([stage['boundary_bits'] for stage in planned['stages']], [8, None])
+        self.assertLess(planned['period_s'], planned['exact_period_s'])
+        self.run_report('--plan', 'plan.json')
+        rows = self.out.read_text()
+        self.assertNotEqual(rows, self.rows)
+        first = planned['stages'][0]['layers'][1]
+        self.run_report('--plan', 'plan.json', '--processes', '--transport', 'tcp')
+        self.assertEqual(self.out.read_text(), rows)
+        self.write('cut.yml', f'- desk: [1, {first}]\n- shelf: [{first + 1}, 5]\n')
+        self.run_report('--plan', 'cut.yml', '--boundary-bits', '8')
+        self.assertEqual(self.out.read_text(), rows)
+        self.run_report('--plan', 'plan.json', '--boundary-bits', '32')
+        self.assertEqual(self.out.read_text(), self.rows)
+        table = self.done('plan', self.net, '--model-name', 'quadrant', *auto)
+        self.assertRegex(table, r'exact boundaries would take [0-9.]+ ms; values are off by at most 0\.0039')
+        fast = self.plan(1000, *auto)
+        self.assertEqual([stage['boundary_bits'] for stage in fast['stages']][:-1], [32] * (len(fast['stages']) - 1))
+        for words, text in [(('--boundary-bits', '7'), 'neither auto nor 32, 16, 8 or 4'),
+                            (('--boundary-bits', '8', '--boundary-tolerance', '0.1'), 'needs --boundary-bits auto'),
+                            (('--boundary-tolerance', '0.1'), 'needs --boundary-bits auto'),
+                            (('--boundary-bits', 'auto', '--boundary-tolerance', '2'), 'no share from 0 to 1')]:
+            result = self.call('plan', self.net, *words)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn(text, result.stderr)
+
     def test_bits_that_do_not_fit(self):
         for words, text in [(('--boundary-bits', '12'), 'with N 32, 16, 8 or 4'),
                             (('--boundary-bits', '=8'), 'BOUNDARY=N'),

@@ -48,6 +48,22 @@ BoundaryPacking packing_of(const BoundaryBitsFlags& flags, std::span<const Harmo
   return packing;
 }
 
+BoundaryPacking packing_of(const BoundaryBitsFlags& flags, std::span<const HarmonicGraph> parts,
+                           std::span<const int> planned) {
+  BoundaryPacking packing = packing_of(flags, parts);
+  if (planned.empty() || packing.all.activations != 0) return packing;
+  for (std::size_t from = 0; from < parts.size(); ++from) {
+    for (const ConsumerNode& node : parts[from].consumers()) {
+      std::size_t to = from;
+      while (to < parts.size() && !parts[to].producer_index(node.name)) ++to;
+      if (!is_boundary_name(node.name) || to == parts.size() || to == from) continue;
+      int& bits = packing.named[node.name].activations;
+      if (bits == 0) bits = std::ranges::min(planned.subspan(from, to - from));
+    }
+  }
+  return packing;
+}
+
 std::vector<std::string> bits_words(const BoundaryBitsFlags& flags) {
   std::vector<std::string> words;
   const auto add = [&](const char* name, const std::vector<BitsFlag>& given) {

@@ -16,6 +16,12 @@ namespace harmonics::inline in_torch_program {
 [[nodiscard]] BoundaryPacking packing_of(const BoundaryBitsFlags& flags,
                                          std::span<const HarmonicGraph> parts);
 
+/// The same where a plan says bits of what leaves each part but the last (empty: it says nothing):
+/// a boundary has the fewest of those that it crosses, unless the flags say otherwise.
+[[nodiscard]] BoundaryPacking packing_of(const BoundaryBitsFlags& flags,
+                                         std::span<const HarmonicGraph> parts,
+                                         std::span<const int> planned);
+
 /// The flags again, for a process that is started.
 [[nodiscard]] std::vector<std::string> bits_words(const BoundaryBitsFlags& flags);
 

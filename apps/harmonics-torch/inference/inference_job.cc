@@ -129,7 +129,7 @@ void cut(InferenceJob& job) {
     job.parts = partition_graph(job.graph, static_cast<std::size_t>(job.settings.parts));
   }
   job.settings.parts = static_cast<std::int64_t>(job.parts.size());
-  job.packing = packing_of(job.command.bits, job.parts);
+  job.packing = packing_of(job.command.bits, job.parts, job.plan.boundary_bits);
 }
 
 NamedSources open_named(const HarmonicGraph& graph, const std::vector<SourceBinding>& bindings,

@@ -279,6 +279,9 @@ struct PlanCommand {
   std::int64_t buffers_in = 2;
   std::int64_t buffers_out = 2;
   bool least_latency = false;
+  /// Bits of all boundaries, 0: chosen for each; nothing: nobody asked.
+  std::optional<int> boundary_bits{};
+  double boundary_tolerance = 0.005;
   std::vector<std::string> excluded_hosts;
   std::filesystem::path models_file = "models.yml";
   std::filesystem::path types_file = "device_types.yml";

@@ -23,6 +23,8 @@ struct MeasuredMachine {
   std::string type;
   double bandwidth_mbps = 0;
   double memory_mb = 0;
+  /// How fast it packs a boundary's tensors; 0: not measured.
+  double packing_mbps = 0;
 };
 
 /// The tables that are in the files; a file that does not exist holds an empty one. The lengths of

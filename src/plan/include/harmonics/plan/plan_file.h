@@ -23,6 +23,8 @@ struct PlanFile {
   std::vector<StageCosts> costs = {};
   /// Batches under way in all stages; 0: the report does not say.
   std::size_t in_flight = 0;
+  /// Bits of what leaves each stage but the last; empty where the plan says nothing.
+  std::vector<int> boundary_bits = {};
 };
 
 /// Whether a text is a report rather than a list: an object of JSON.

@@ -27,6 +27,10 @@ struct PlannedStage {
   /// need of its cores; empty: none.
   std::string machine = {};
   double machine_s = 0;
+  /// Where bits were asked for (boundary_bits.h): those of what leaves, 0 for the last stage, and
+  /// seconds of packing and unpacking, which are among those of computing.
+  int boundary_bits = 0;
+  double packing_s = 0;
 };
 
 /// A plan with everything that is known about it.
@@ -51,6 +55,9 @@ struct PlanReport {
   std::vector<ClassUse> classes;
   /// CPU seconds that planning took; only for the reader, no part of the plan.
   double plan_seconds = 0;
+
+  /// Where bits were asked for: the period with boundaries as they are; 0 elsewhere.
+  double exact_period_s = 0;
 
   // Sections that were asked for.
   std::vector<TriedProfile> tried;
