@@ -47,10 +47,10 @@ struct LayerTimes {
 struct DeviceTypeProfile {
   double bandwidth_mbps = 0;
   double memory_mb = 0;
+  std::map<std::string, std::vector<LayerTimes>> models = {};
   /// How fast tensors are packed to eight bits, or unpacked, in megabits of float32 a second; 0:
   /// not measured.
   double packing_mbps = 0;
-  std::map<std::string, std::vector<LayerTimes>> models;
   /// Cores that a stage keeps busy while it computes; counts where machines are shared.
   double cores = 1;
 
