@@ -1,4 +1,4 @@
-# Finds Arrow Flight for C++ in a pyarrow wheel: the target harmonics_flight.
+# Finds Arrow for C++ in a pyarrow wheel: the targets harmonics_flight and, where the wheel has it, harmonics_parquet.
 #
 # Debian 12 has no Arrow. The wheel from PyPI carries the C++ headers and libraries; scripts/arrow.sh
 # puts a pinned one into .cache/pyarrow of the checkout. HARMONICS_PYARROW names another folder that
@@ -13,6 +13,7 @@ if(HARMONICS_FLIGHT_INCLUDE)
   # The wheel has no links without a version.
   file(GLOB HARMONICS_ARROW_LIBRARY ${flight_folder}/libarrow.so.*)
   file(GLOB HARMONICS_FLIGHT_LIBRARY ${flight_folder}/libarrow_flight.so.*)
+  file(GLOB HARMONICS_PARQUET_LIBRARY ${flight_folder}/libparquet.so.*)
 endif()
 
 include(FindPackageHandleStandardArgs)
@@ -25,5 +26,10 @@ if(HarmonicsFlight_FOUND AND NOT TARGET harmonics_flight)
   add_library(harmonics_flight SHARED IMPORTED)
   set_target_properties(harmonics_flight PROPERTIES IMPORTED_LOCATION ${HARMONICS_FLIGHT_LIBRARY}
     INTERFACE_LINK_LIBRARIES harmonics_arrow)
+  if(HARMONICS_PARQUET_LIBRARY)
+    add_library(harmonics_parquet SHARED IMPORTED)
+    set_target_properties(harmonics_parquet PROPERTIES IMPORTED_LOCATION ${HARMONICS_PARQUET_LIBRARY}
+      INTERFACE_LINK_LIBRARIES harmonics_arrow)
+  endif()
 endif()
 mark_as_advanced(HARMONICS_FLIGHT_INCLUDE)

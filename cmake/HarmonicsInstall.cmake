@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 # those that it was linked with outside this tree (a libtorch of one's own).
 set(HARMONICS_ARROW_FOLDER ${CMAKE_INSTALL_LIBDIR}/harmonics/arrow)
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
-if(HARMONICS_HAS_FLIGHT)
+if(HARMONICS_HAS_FLIGHT OR HARMONICS_HAS_ARROW)
   file(RELATIVE_PATH arrow_from_programs /${CMAKE_INSTALL_BINDIR} /${HARMONICS_ARROW_FOLDER})
   file(RELATIVE_PATH arrow_from_libraries /${CMAKE_INSTALL_LIBDIR} /${HARMONICS_ARROW_FOLDER})
   set(CMAKE_INSTALL_RPATH $ORIGIN/${arrow_from_programs} $ORIGIN/${arrow_from_libraries})
@@ -71,8 +71,8 @@ function(harmonics_install)
 
   set(package ${CMAKE_INSTALL_LIBDIR}/cmake/harmonics)
   # Debian has no Arrow, so the installed package brings what it needs of the wheel along.
-  if(HARMONICS_HAS_FLIGHT)
-    install(FILES ${HARMONICS_ARROW_LIBRARY} ${HARMONICS_FLIGHT_LIBRARY}
+  if(HARMONICS_HAS_FLIGHT OR HARMONICS_HAS_ARROW)
+    install(FILES ${HARMONICS_ARROW_LIBRARY} ${HARMONICS_FLIGHT_LIBRARY} ${HARMONICS_PARQUET_LIBRARY}
             DESTINATION ${HARMONICS_ARROW_FOLDER})
     install(DIRECTORY ${HARMONICS_FLIGHT_INCLUDE}/arrow DESTINATION ${HARMONICS_ARROW_FOLDER}/include)
   endif()

@@ -66,6 +66,7 @@ harmonics_part(GRPC "gRPC transport, cluster" PACKAGES Protobuf gRPC
   TARGETS gRPC::grpc++ protobuf::libprotobuf gRPC::grpc_cpp_plugin)
 harmonics_part(FLIGHT "Arrow Flight transport" PACKAGES HarmonicsFlight
   TARGETS harmonics_flight)
+harmonics_part(ARROW "Parquet and Arrow files" PACKAGES HarmonicsFlight TARGETS harmonics_parquet)
 harmonics_part(MPI "dispatch over MPI ranks" PACKAGES MPI TARGETS MPI::MPI_CXX)
 harmonics_part(OPENCL "OpenCL (FPGA) backend" PACKAGES OpenCL CLBlast TARGETS OpenCL::OpenCL clblast)
 harmonics_part(STORE "SQLite and PostgreSQL" PACKAGES SQLite3 PostgreSQL

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Puts Arrow for C++ (Flight) into .cache/pyarrow of this checkout, from a pinned pyarrow wheel. Where the
-# package index cannot be reached it says so in one line and ends well: the Flight transport is left out
-# then and everything else works.
+# Puts Arrow for C++ (Flight and Parquet) into .cache/pyarrow of this checkout, from a pinned pyarrow wheel. Where the
+# package index cannot be reached it says so in one line and ends well: the Flight transport and
+# the sources parquet: and arrow: are left out then and everything else works.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,5 +19,5 @@ if python3 -m pip install --quiet --disable-pip-version-check --root-user-action
   mv "$fresh" "$folder"
   echo "arrow: pyarrow $version is in $folder"
 else
-  echo "arrow: pyarrow $version cannot be had from the package index: no Flight transport (all else works)"
+  echo "arrow: pyarrow $version cannot be had from the package index: no Flight transport, no Parquet (all else works)"
 fi

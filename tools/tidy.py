@@ -46,7 +46,7 @@ LIBRARIES = {
     'fmt/': {'base'}, 'spdlog/': {'base'},
     'torch/': TORCH_USERS, 'ATen/': TORCH_USERS, 'c10/': TORCH_USERS,
     'openssl/': {'custody', 'transport', 'rpc', 'server'}, 'sodium.h': {'custody', 'zk'}, 'sodium/': {'zk'},
-    'yaml-cpp/': {'yaml'}, 'zstd.h': {'transport'}, 'arrow/': {'transport/flight'},
+    'yaml-cpp/': {'yaml'}, 'zstd.h': {'transport'}, 'arrow/': {'transport/flight', 'data/arrow'}, 'parquet/': {'data/arrow'},
     'grpcpp/': {'transport/grpc', 'rpc', BENCHES}, 'grpc/': {'transport/grpc', 'rpc'}, 'google/protobuf/': {'rpc'},
     'cluster.grpc.pb.h': {'rpc'},
     'CL/': {'runtime/opencl'}, 'clblast.h': {'runtime/opencl'}, 'mpi.h': {'dispatch/mpi'},

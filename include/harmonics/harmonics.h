@@ -62,6 +62,7 @@
 #include <harmonics/custody/records.h>
 #include <harmonics/custody/stage_trail.h>
 #include <harmonics/custody/verify.h>
+#include <harmonics/data/array_producer.h>
 #include <harmonics/data/augment_producer.h>
 #include <harmonics/data/batch_producer.h>
 #include <harmonics/data/byte_source.h>

@@ -8,7 +8,7 @@
 
 namespace harmonics::inline in_data {
 
-ArrayRows::ArrayRows(ByteSourcePtr source, ArrayHead head, const ArrayWishes& wishes)
+ArrayRows::ArrayRows(ByteSourcePtr source, ArrayHead head, const ArrayOptions& wishes)
     : source_(std::move(source)),
       scale_(wishes.scale),
       refuses_nan_(!wishes.allow_nan && is_floating(head.dtype)),

@@ -4,10 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 
+#include <harmonics/data/array_producer.h>
 #include <harmonics/data/byte_source.h>
 
 #include "element_conversion.h"
@@ -25,18 +25,11 @@ struct ArrayHead {
   Convert (*convert_to)(DType) = nullptr;
 };
 
-/// What is wanted of the numbers.
-struct ArrayWishes {
-  std::optional<DType> dtype;
-  double scale = 1.0;
-  bool allow_nan = false;
-};
-
 /// Nothing but what is asked for is held in memory. Any thread.
 class ArrayRows {
  public:
   /// A file of another size than its head says, or wishes that do not fit, are an Error.
-  ArrayRows(ByteSourcePtr source, ArrayHead head, const ArrayWishes& wishes);
+  ArrayRows(ByteSourcePtr source, ArrayHead head, const ArrayOptions& wishes);
 
   [[nodiscard]] const TensorSpec& spec() const { return spec_; }
   [[nodiscard]] std::int64_t count() const { return count_; }

@@ -68,23 +68,7 @@ ArrayHead idx_head(const ByteSource& file) {
 IdxProducer::IdxProducer(const std::filesystem::path& path, const IdxOptions& options)
     : IdxProducer(open_file(path.string()), options) {}
 
-IdxProducer::IdxProducer(ByteSourcePtr source, const IdxOptions& options)
-    : rows_(std::make_unique<const ArrayRows>(
-          source, idx_head(*source),
-          ArrayWishes{options.dtype, options.scale, options.allow_nan})) {}
-
-IdxProducer::~IdxProducer() = default;
-
-TensorSpec IdxProducer::sample_spec() const { return rows_->spec(); }
-std::int64_t IdxProducer::row_count() const { return rows_->count(); }
-
-std::string IdxProducer::place_of(std::int64_t row, std::size_t element) const {
-  return rows_->place_of(row, element);
-}
-
-void IdxProducer::read(std::span<const std::int64_t> rows, std::span<std::byte> out) {
-  check_read(rows, out);
-  rows_->read(rows, out);
-}
+IdxProducer::IdxProducer(const ByteSourcePtr& source, const IdxOptions& options)
+    : ArrayProducer(std::make_unique<const ArrayRows>(source, idx_head(*source), options)) {}
 
 }  // namespace harmonics::inline in_data

@@ -83,23 +83,7 @@ ArrayHead npy_head(const ByteSource& file) {
 NpyProducer::NpyProducer(const std::filesystem::path& path, const NpyOptions& options)
     : NpyProducer(open_file(path.string()), options) {}
 
-NpyProducer::NpyProducer(ByteSourcePtr source, const NpyOptions& options)
-    : rows_(std::make_unique<const ArrayRows>(
-          source, npy_head(*source),
-          ArrayWishes{options.dtype, options.scale, options.allow_nan})) {}
-
-NpyProducer::~NpyProducer() = default;
-
-TensorSpec NpyProducer::sample_spec() const { return rows_->spec(); }
-std::int64_t NpyProducer::row_count() const { return rows_->count(); }
-
-std::string NpyProducer::place_of(std::int64_t row, std::size_t element) const {
-  return rows_->place_of(row, element);
-}
-
-void NpyProducer::read(std::span<const std::int64_t> rows, std::span<std::byte> out) {
-  check_read(rows, out);
-  rows_->read(rows, out);
-}
+NpyProducer::NpyProducer(const ByteSourcePtr& source, const NpyOptions& options)
+    : ArrayProducer(std::make_unique<const ArrayRows>(source, npy_head(*source), options)) {}
 
 }  // namespace harmonics::inline in_data

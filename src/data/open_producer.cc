@@ -11,6 +11,8 @@
 #include <harmonics/data/producer_settings.h>
 #include <harmonics/data/synthetic_producer.h>
 
+#include "column_schemes.h"
+
 namespace harmonics::inline in_data {
 namespace {
 
@@ -35,18 +37,12 @@ IndexedProducerPtr open_csv(const ProducerSettings& settings, const OpenBytes& o
   return std::make_shared<CsvProducer>(settings.bytes(open), std::move(options));
 }
 
-IndexedProducerPtr open_idx(const ProducerSettings& settings, const OpenBytes& open) {
+template <typename FileProducer>
+IndexedProducerPtr open_array(const ProducerSettings& settings, const OpenBytes& open) {
   settings.allow({"dtype", "scale", "nan"});
-  const IdxOptions options{settings.dtype(), settings.number<double>("scale").value_or(1.0),
-                           allows_nan(settings)};
-  return std::make_shared<IdxProducer>(settings.bytes(open), options);
-}
-
-IndexedProducerPtr open_npy(const ProducerSettings& settings, const OpenBytes& open) {
-  settings.allow({"dtype", "scale", "nan"});
-  const NpyOptions options{settings.dtype(), settings.number<double>("scale").value_or(1.0),
-                           allows_nan(settings)};
-  return std::make_shared<NpyProducer>(settings.bytes(open), options);
+  const ArrayOptions options{settings.dtype(), settings.number<double>("scale").value_or(1.0),
+                             allows_nan(settings)};
+  return std::make_shared<FileProducer>(settings.bytes(open), options);
 }
 
 IndexedProducerPtr open_synthetic(const ProducerSettings& settings, const OpenBytes&) {
@@ -65,11 +61,35 @@ IndexedProducerPtr open_synthetic(const ProducerSettings& settings, const OpenBy
   return std::make_shared<SyntheticProducer>(*size, std::move(options));
 }
 
+[[noreturn]] void no_columns(const ProducerSettings& settings) {
+  fail(ErrorCode::kUnimplemented,
+       "'{}:{}': this program reads no Parquet or Arrow files; link harmonics::data_arrow (of a "
+       "build with HARMONICS_WITH_ARROW=ON, for which scripts/arrow.sh fetches Arrow)",
+       settings.scheme(), settings.path());
+}
+
+}  // namespace
+
+// Stand-ins: a program that links the part gets the part's own.
+[[gnu::weak]] IndexedProducerPtr open_parquet(const ProducerSettings& settings, const OpenBytes&) {
+  no_columns(settings);
+}
+
+[[gnu::weak]] IndexedProducerPtr open_arrow(const ProducerSettings& settings, const OpenBytes&) {
+  no_columns(settings);
+}
+
+namespace {
+
 // What is known, by scheme; later modules add theirs.
 struct Schemes {
   std::mutex mutex;
-  std::map<std::string, OpenScheme, std::less<>> known = {
-      {"csv", open_csv}, {"idx", open_idx}, {"npy", open_npy}, {"synthetic", open_synthetic}};
+  std::map<std::string, OpenScheme, std::less<>> known = {{"arrow", open_arrow},
+                                                          {"csv", open_csv},
+                                                          {"idx", open_array<IdxProducer>},
+                                                          {"npy", open_array<NpyProducer>},
+                                                          {"parquet", open_parquet},
+                                                          {"synthetic", open_synthetic}};
 };
 
 Schemes& schemes() {

@@ -66,9 +66,9 @@ TEST_F(OpenProducerTest, Synthetic) {
 }
 
 TEST_F(OpenProducerTest, RefusalsListWhatThereIs) {
-  EXPECT_THAT(error("parquet:a"), HasSubstr("csv, idx, npy, synthetic"));
-  EXPECT_THAT(error("a.csv"), HasSubstr("csv, idx, npy, synthetic"));
-  EXPECT_THAT(error(""), HasSubstr("csv, idx, npy, synthetic"));
+  EXPECT_THAT(error("orc:a"), HasSubstr("arrow, csv, idx, npy, parquet, synthetic"));
+  EXPECT_THAT(error("a.csv"), HasSubstr("arrow, csv, idx, npy, parquet, synthetic"));
+  EXPECT_THAT(error(""), HasSubstr("arrow, csv, idx, npy, parquet, synthetic"));
   EXPECT_THAT(
       error("csv:a.csv?colums=1"),
       HasSubstr("no setting 'colums'; there are columns, dtype, scale, shape, header, delimiter"));
@@ -130,6 +130,14 @@ TEST_F(OpenProducerTest, FilesThatTheCallerReads) {
                 }));
               }),
               HasSubstr("'far://host/c.csv' is gone"));
+}
+
+// This program does not link the part that reads them.
+TEST_F(OpenProducerTest, ColumnsNeedTheirPart) {
+  for (const char* spec : {"parquet:a.parquet?columns=x", "arrow:a.arrow"}) {
+    expect_error(ErrorCode::kUnimplemented, "HARMONICS_WITH_ARROW=ON",
+                 [&] { static_cast<void>(open_producer(spec)); });
+  }
 }
 
 }  // namespace

@@ -25,6 +25,10 @@
 
 #include <temporary_folder_testing.h>
 
+#if HARMONICS_HAS_ARROW
+#include "arrow/small_parquet_testing.h"
+#endif
+
 namespace harmonics::inline in_data {
 namespace {
 
@@ -93,6 +97,13 @@ AugmentOptions everything() {
   return options;
 }
 
+#if HARMONICS_HAS_ARROW
+ProducerPtr parquet() {
+  folder().write("rows.parquet", small_parquet());
+  return open_producer("parquet:rows.parquet", folder().path());
+}
+#endif
+
 #if HARMONICS_HAS_TEXT
 ProducerPtr text() {
   folder().write("lines.txt", "a b\nb\n\nc a b a\n");
@@ -146,6 +157,9 @@ const std::vector<Case> kCases = {
     {"Synthetic", [] { return std::make_shared<SyntheticProducer>(8, normal()); }},
     {"Endless", endless, true},
     {"Opened", [] { return open_producer("synthetic:?size=6&kind=integers&below=9&shape=2", ""); }},
+#if HARMONICS_HAS_ARROW
+    {"Parquet", parquet},
+#endif
 #if HARMONICS_HAS_TEXT
     {"Text", text},
 #endif
