@@ -137,6 +137,7 @@
 #include <harmonics/plan/boundary_bits.h>
 #include <harmonics/plan/choice.h>
 #include <harmonics/plan/cost_model.h>
+#include <harmonics/plan/cut_bytes.h>
 #include <harmonics/plan/deployment_file.h>
 #include <harmonics/plan/fixed_order.h>
 #include <harmonics/plan/inputs.h>

@@ -1,10 +1,12 @@
 // Parameters that are not simply their layer's own: frozen ones and tied ones.
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/nearest_word.h>
 #include <harmonics/base/number_text.h>
+#include <harmonics/graph/sent_weights.h>
 
 #include "builtin/shared_attributes.h"
 
@@ -82,6 +84,13 @@ std::optional<Place> find_parameter(const HarmonicGraph& graph, std::string_view
        layer.type, tie, why);
 }
 
+// Whether one of these layers holds the parameter of that name, which a layer elsewhere names.
+bool holds_tied(std::span<const LayerShape> shapes, std::string_view name) {
+  const auto held = [&](const ParameterSpec& spec) { return spec.away && spec.tied_to == name; };
+  return std::ranges::any_of(
+      shapes, [&](const LayerShape& shape) { return std::ranges::any_of(shape.parameters, held); });
+}
+
 std::string near_parameters(const HarmonicGraph& graph, const std::string& name) {
   std::vector<std::string> known;
   for (std::size_t i = 0; i < graph.layers().size(); ++i) {
@@ -95,7 +104,8 @@ std::string near_parameters(const HarmonicGraph& graph, const std::string& name)
 }  // namespace
 
 bool is_shared_attribute(std::string_view name) {
-  return name == kTrainable || name == kTie || name == kTieStart || name == kTieInput;
+  return name == kTrainable || name == kTie || name == kTieStart || name == kTieInput ||
+         name == kTieHomeMark;
 }
 
 void check_shared_attributes(const LayerNode& layer) {
@@ -122,6 +132,10 @@ void check_shared_attributes(const LayerNode& layer) {
   if (layer.attributes.contains(std::string(kTieInput)) && (!away || !takes_weight(layer))) {
     refuse("'tie_input' is true, belongs to a tie to another part and is made by a cut");
   }
+  if (layer.attributes.contains(std::string(kTieHomeMark)) &&
+      (!away || takes_weight(layer) || !holds_for_owner(layer))) {
+    refuse("'tie_home' is true, belongs to a tie to another part and is made by a cut");
+  }
 }
 
 void HarmonicGraph::share_parameters() {
@@ -142,8 +156,10 @@ void HarmonicGraph::tie_parameter(std::size_t index) {
   if (weight == own.end()) refuse_tie(layer, *tie, "it has no parameter 'weight'");
   weight->tied_to = tie->substr(0, mark_of(*tie));
   if (weight->tied_to.size() != tie->size()) {
-    weight->away = true;
     (void)read_start(*text_of(layer, kTieStart), *weight);
+    // The first layer of this part that is tied to it holds the tensor for the others.
+    weight->away =
+        takes_weight(layer) || !holds_tied(std::span(shapes_).first(index), weight->tied_to);
     if (takes_weight(layer)) give_weight(index, static_cast<int>(weight - own.begin()));
     return;
   }
@@ -203,8 +219,13 @@ void mark_tie_away(const HarmonicGraph& graph, std::size_t index, std::size_t pa
                    LayerNode& layer) {
   const auto& own = graph.layer_shape(index).parameters;
   const auto weight = std::ranges::find(own, kTiedParameter, &ParameterSpec::name);
-  layer.attributes[std::string(kTie)] = format("{}@{}", weight->tied_to, part);
+  layer.attributes[std::string(kTie)] =
+      format("{}@{}", parameter_name(graph.layers()[index], *weight), part);
   layer.attributes[std::string(kTieStart)] = start_text(*weight);
+}
+
+void make_tie_home(LayerNode& layer) {
+  layer.attributes[std::string(kTieHomeMark)] = std::int64_t{1};
 }
 
 bool takes_weight(const LayerNode& layer) {
@@ -217,7 +238,8 @@ void take_weight_over(const std::string& boundary, LayerNode& layer) {
   layer.inputs.push_back(boundary);
 }
 
-LayerNode weight_sender(const HarmonicGraph& graph, std::size_t index, const std::string& name) {
+LayerNode weight_sender(const HarmonicGraph& graph, std::size_t index, const std::string& name,
+                        std::optional<std::size_t> owner_part) {
   const LayerShape& shape = graph.layer_shape(index);
   const auto weight = std::ranges::find(shape.parameters, kTiedParameter, &ParameterSpec::name);
   LayerNode sender;
@@ -225,7 +247,8 @@ LayerNode weight_sender(const HarmonicGraph& graph, std::size_t index, const std
   sender.type = "weight";
   sender.attributes = {{"shape", weight->shape},
                        {"dtype", std::string(dtype_name(shape.output.dtype))},
-                       {std::string(kTie), weight->tied_to}};
+                       {std::string(kTie), parameter_name(graph.layers()[index], *weight)}};
+  if (owner_part) mark_tie_away(graph, index, *owner_part, sender);
   return sender;
 }
 

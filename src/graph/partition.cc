@@ -33,6 +33,7 @@ class Cutter {
     for (const ProducerNode& producer : graph.producers()) taken_.insert(producer.name);
     for (const ConsumerNode& consumer : graph.consumers()) taken_.insert(consumer.name);
     learns_ = layers_that_learn(graph);
+    find_ties();
   }
 
   std::vector<HarmonicGraph> cut() {
@@ -103,27 +104,57 @@ class Cutter {
       // Its ratio or its target may live in another part.
       if (layer.type == "linear") layer.attributes["out"] = graph_.full_attributes(i).at("out");
       layer.ratio.reset();
-      if (const auto owner = tie_owner(graph_, i); owner && part_of_[*owner] != part_of_[i]) {
-        separate_tie(i, *owner, layer);
-      }
+      if (const auto tie = ties_.find(i); tie != ties_.end()) separate_tie(i, tie->second, layer);
       builders_[part_of_[i]].add(std::move(layer));
     }
   }
 
+  // Layers that use a parameter of another part, and who they are tied to.
+  struct Tie {
+    std::size_t owner = 0;
+    std::size_t home = 0;  // the layer whose part holds the parameter
+  };
+
+  // A parameter that learns lives in the earliest part that uses it, since passes go from there to
+  // later ones; another one every part holds.
+  void find_ties() {
+    const bool learns = std::ranges::find(learns_, true) != learns_.end();
+    std::map<std::size_t, std::vector<std::size_t>> users;  // by owner, in graph order
+    for (std::size_t i = 0; i < part_of_.size(); ++i) {
+      if (const auto owner = tie_owner(graph_, i)) users[*owner].push_back(i);
+    }
+    for (const auto& [owner, tied] : users) {
+      const bool travels = learns && !is_frozen(graph_.layers()[owner]);
+      const bool later = travels && part_of_[tied.front()] < part_of_[owner];
+      const std::size_t home = later ? tied.front() : owner;
+      for (const std::size_t user : tied) {
+        if (part_of_[user] != part_of_[owner] || later) ties_[user] = {owner, home};
+      }
+      if (later) ties_[owner] = {owner, home};
+    }
+  }
+
   // A parameter that learns goes to the other part over a boundary, and its gradient comes back;
-  // any other one both parts hold. It cannot go to an earlier part, whose passes come first.
-  void separate_tie(std::size_t index, std::size_t owner, LayerNode& layer) {
-    const std::size_t from = part_of_[owner], to = part_of_[index];
+  // any other one both parts hold.
+  void separate_tie(std::size_t index, const Tie& tie, LayerNode& layer) {
+    const std::size_t from = part_of_[tie.home], to = part_of_[index];
+    const bool away = tie.home != tie.owner;  // the owner takes it too
+    if (from == to) {
+      mark_tie_away(graph_, index, part_of_[tie.owner], layer);
+      make_tie_home(layer);
+      return;
+    }
     mark_tie_away(graph_, index, from, layer);
     const bool learns = std::ranges::find(learns_, true) != learns_.end();
-    if (from > to || !learns || is_frozen(graph_.layers()[owner])) return;
+    if (!learns || is_frozen(graph_.layers()[tie.owner])) return;
     const LayerNode& tied = graph_.layers()[index];
     const auto weight =
         std::ranges::find(graph_.layer_shape(index).parameters, "weight", &ParameterSpec::name);
     const std::string name = take_boundary_name(parameter_name(tied, *weight), to);
     const TensorSpec spec{weight->shape, graph_.layer_shape(index).output.dtype};
     const std::uint32_t gradients = learns_[index] ? 1 : 0;
-    builders_[from].add(weight_sender(graph_, index, name));
+    const auto owner_part = away ? std::optional(part_of_[tie.owner]) : std::nullopt;
+    builders_[from].add(weight_sender(graph_, index, name, owner_part));
     builders_[from].add(ConsumerNode{name, name, {}, spec.shape, gradients, {}});
     builders_[to].add(ProducerNode{name, spec.shape, spec.dtype, gradients, {}});
     take_weight_over(name, layer);
@@ -144,8 +175,9 @@ class Cutter {
   const HarmonicGraph& graph_;
   std::vector<std::size_t> part_of_;  // by layer
   std::vector<GraphBuilder> builders_;
-  std::set<std::string> taken_;  // names that boundaries must not repeat
-  std::vector<bool> learns_;     // by layer
+  std::set<std::string> taken_;      // names that boundaries must not repeat
+  std::vector<bool> learns_;         // by layer
+  std::map<std::size_t, Tie> ties_;  // by layer
   std::map<std::string_view, std::size_t> home_;
   std::set<std::pair<std::size_t, std::string>> followed_;  // axes by part
   std::map<std::pair<std::string_view, std::size_t>, std::string> boundaries_;

@@ -6,10 +6,12 @@
 #include <harmonics/graph/blob.h>
 #include <harmonics/graph/harp.h>
 #include <harmonics/graph/partition.h>
+#include <harmonics/graph/units.h>
 
 namespace harmonics::inline in_graph {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr std::string_view kText = R"(
@@ -100,6 +102,49 @@ TEST(SharedParameters, AnOwnerThatLearnsSendsItsTensorAndTakesTheGradient) {
   }
   EXPECT_THAT(refusal_of(tied("layer head linear(10, tie_input=true);")),
               HasSubstr("'tie_input' is true, belongs to a tie to another part"));
+}
+
+TEST(SharedParameters, TheEarliestPartHoldsWhatALaterOneOwns) {
+  const HarmonicGraph graph = parse_harp(R"(
+    producer ids {6} int64; producer next {6} int64;
+    layer embed embedding(rows=10, width=4, tie=head.weight);
+    layer norm layer_norm;
+    layer head linear(10, bias=false);
+    cycle { ids -> embed -> norm -> head; head <-(next_token)- next; })");
+  const std::vector<HarmonicGraph> parts = cut_graph(graph, std::vector<std::size_t>{0, 1, 2});
+  EXPECT_EQ(parts[0].consumers().back().name, "head.weight@2");
+  EXPECT_EQ(parts[0].parameter_count(), 40) << "one tensor";
+  EXPECT_EQ(parameter_name(parts[0].layers()[0], parts[0].layer_shape(0).parameters[0]),
+            "head.weight");
+  EXPECT_EQ(parts[2].parameter_count(), 0);
+  EXPECT_EQ(parts[2].layer_shape(0).given_weight, 0);
+  for (const HarmonicGraph& part : parts) {
+    EXPECT_EQ(parse_harp(to_harp(part)), part) << to_harp(part);
+    EXPECT_EQ(decode_graph(encode_graph(part)), part);
+  }
+  EXPECT_THAT(refusal_of(tied("layer head linear(10, tie_home=true);")),
+              HasSubstr("'tie_home' is true, belongs to a tie to another part"));
+}
+
+TEST(SharedParameters, WhatATieMakesTravelIsKnown) {
+  const auto crossing = [](const std::string& layers, const std::string& tap) {
+    return tied_elements(parse_harp("producer x {4}; producer y {4};" + layers +
+                                    "cycle { x -> a -> b -> c -> d; " + tap + " }"));
+  };
+  const std::string tap = "d <-(mse)- y;";
+  const std::string forward =
+      "layer a linear(4); layer b linear(4); layer c linear(4, tie=b.weight);"
+      "layer d linear(4, tie=b.weight);";
+  EXPECT_THAT(crossing(forward, tap), ElementsAre(0, 32, 16, 0));
+  EXPECT_THAT(crossing(forward, ""), ElementsAre(0, 0, 0, 0)) << "nothing learns";
+  EXPECT_THAT(crossing("layer a linear(4, tie=c.weight); layer b linear(4);"
+                       "layer c linear(4); layer d linear(4);",
+                       tap),
+              ElementsAre(16, 16, 0, 0));
+  EXPECT_THAT(crossing("layer a linear(4, tie=c.weight); layer b linear(4);"
+                       "layer c linear(4, trainable=false); layer d linear(4);",
+                       tap),
+              ElementsAre(0, 0, 0, 0));
 }
 
 TEST(SharedParameters, ABalancedCutKeepsTiedLayersTogetherWhereItCan) {

@@ -1,11 +1,13 @@
 #include <harmonics/graph/units.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string_view>
 
 #include <harmonics/base/error.h>
 
+#include "builtin/shared_attributes.h"
 #include "tensor_life.h"
 
 namespace harmonics::inline in_graph {
@@ -25,6 +27,14 @@ std::int64_t total_elements(const HarmonicGraph& graph, const std::set<std::stri
   std::int64_t total = 0;
   for (const std::string_view tensor : tensors) total += element_count(graph.spec(tensor).shape);
   return total;
+}
+
+std::vector<std::size_t> units_of_layers(const std::vector<Unit>& units, std::size_t layers) {
+  std::vector<std::size_t> unit_of(layers);
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    for (std::size_t i = units[u].first_layer; i <= units[u].last_layer; ++i) unit_of[i] = u;
+  }
+  return unit_of;
 }
 
 }  // namespace
@@ -73,10 +83,7 @@ std::int64_t input_elements(const HarmonicGraph& graph) {
 std::vector<std::int64_t> crossing_elements(const HarmonicGraph& graph) {
   const std::vector<Unit> units = graph_units(graph);
   if (units.empty()) return {};
-  std::vector<std::size_t> unit_of(graph.layers().size());
-  for (std::size_t u = 0; u < units.size(); ++u) {
-    for (std::size_t i = units[u].first_layer; i <= units[u].last_layer; ++i) unit_of[i] = u;
-  }
+  const std::vector<std::size_t> unit_of = units_of_layers(units, graph.layers().size());
   // What begins (+) and ends (-) to be alive after each unit; its running sum is the answer.
   std::vector<std::int64_t> crossing(units.size(), 0);
   for (const TensorLife& life : tensor_lives(graph)) {
@@ -90,6 +97,30 @@ std::vector<std::int64_t> crossing_elements(const HarmonicGraph& graph) {
   std::set<std::string_view> leaving;
   for (const ConsumerNode& consumer : graph.consumers()) leaving.insert(consumer.input);
   crossing.back() = total_elements(graph, leaving);
+  return crossing;
+}
+
+std::vector<std::int64_t> tied_elements(const HarmonicGraph& graph) {
+  const std::vector<Unit> units = graph_units(graph);
+  std::vector<std::int64_t> crossing(units.size(), 0);
+  const std::vector<bool> learns = layers_that_learn(graph);
+  if (std::ranges::find(learns, true) == learns.end()) return crossing;
+  std::map<std::size_t, std::set<std::size_t>> uses;  // of each owner, itself among them
+  for (std::size_t i = 0; i < graph.layers().size(); ++i) {
+    const auto owner = tie_owner(graph, i);
+    if (owner && !is_frozen(graph.layers()[*owner])) uses[*owner].insert({*owner, i});
+  }
+  const std::vector<std::size_t> unit_of = units_of_layers(units, graph.layers().size());
+  for (const auto& [owner, layers] : uses) {
+    const auto& own = graph.layer_shape(owner).parameters;
+    const auto weight = std::ranges::find(own, "weight", &ParameterSpec::name);
+    const std::size_t home = unit_of[*layers.begin()];
+    for (const std::size_t layer : layers) {
+      for (std::size_t u = home; u < unit_of[layer]; ++u) {
+        crossing[u] += element_count(weight->shape);
+      }
+    }
+  }
   return crossing;
 }
 

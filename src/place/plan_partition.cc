@@ -10,6 +10,7 @@
 #include <harmonics/graph/partition.h>
 #include <harmonics/graph/units.h>
 #include <harmonics/place/place.h>
+#include <harmonics/plan/cut_bytes.h>
 #include <harmonics/plan/fixed_order.h>
 #include <harmonics/plan/planner.h>
 
@@ -94,12 +95,7 @@ DeployedClasses deployed_classes(const MeasuredCosts& measured, std::size_t unit
   problem.dtype = measured.dtype;
   problem.batch_size = measured.batch_size;
   problem.layer_memory_mb = model.memory_mb;
-  const double bytes = static_cast<double>(plan_dtype_bytes(measured.dtype)) *
-                       static_cast<double>(measured.batch_size);
-  problem.cut_bytes.push_back(static_cast<double>(model.parameters_in) * bytes);
-  for (const std::int64_t out : model.parameters_out) {
-    problem.cut_bytes.push_back(static_cast<double>(out) * bytes);
-  }
+  set_cut_bytes(model, problem);
   for (const std::string& type : measured.partition_types) {
     add_partition(measured, type, deployment);
   }

@@ -181,6 +181,11 @@ GraphProfile profile_graph(const HarmonicGraph& graph, const ProfileOptions& opt
   profile.mode = options.mode;
   profile.parameters_in = input_elements(graph);
   profile.parameters_out = crossing_elements(graph);
+  if (options.mode == ProfileMode::kTraining) profile.tied_out = tied_elements(graph);
+  // No tie: no entry, in the file either.
+  if (std::ranges::all_of(profile.tied_out, [](auto each) { return each == 0; })) {
+    profile.tied_out.clear();
+  }
   std::vector<std::size_t> first_layers;
   for (const Unit& unit : units) first_layers.push_back(unit.first_layer);
   const std::vector<HarmonicGraph> parts = cut_graph(graph, first_layers);

@@ -11,6 +11,7 @@ ModelProfile GraphProfile::model() const {
   }
   model.parameters_in = parameters_in;
   model.parameters_out = parameters_out;
+  model.tied_out = tied_out;
   return model;
 }
 

@@ -78,7 +78,13 @@ TEST(Profile, MeasuresBothEndsOfATieThatLearns) {
   for (const ProfileMode mode : {ProfileMode::kInference, ProfileMode::kTraining}) {
     ProfileOptions options = quick();
     options.mode = mode;
-    EXPECT_THAT(profile_graph(graph, options, SteadyClock()).units, SizeIs(3));
+    const GraphProfile profile = profile_graph(graph, options, SteadyClock());
+    EXPECT_THAT(profile.units, SizeIs(3));
+    if (mode == ProfileMode::kInference) {
+      EXPECT_TRUE(profile.model().tied_out.empty());
+    } else {
+      EXPECT_THAT(profile.model().tied_out, ElementsAre(40, 40, 0));
+    }
   }
 }
 

@@ -35,6 +35,10 @@ CostModel::CostModel(const PlanProblem& problem, const CostOptions& options)
     fail(ErrorCode::kInvalidArgument, "buffer counts must not be negative: {} in, {} out",
          options.buffers_in, options.buffers_out);
   }
+  moved_bytes_ = cut_bytes_;
+  for (std::size_t cut = 0; cut < problem.tied_bytes.size(); ++cut) {
+    moved_bytes_[cut] += problem.tied_bytes[cut];
+  }
   largest_buffers_ =
       *std::ranges::max_element(cut_bytes_) * (2.0 + options.buffers_in + options.buffers_out);
   memory_before_ = prefix_sums(problem.layer_memory_mb, kBytesPerMegabyte);

@@ -32,6 +32,18 @@ TEST(CostModel, MemoryCountsLayersAndBuffers) {
   EXPECT_GE(costs.most_memory_bytes(0, 2), costs.memory_bytes(0, 2));
 }
 
+TEST(CostModel, WhatIsTiedMovesAndTakesNoBuffers) {
+  PlanProblem problem = two_layers();
+  const CostModel plain(problem, {});
+  problem.tied_bytes = {0, 6 * kBytesPerMegabyte, 0};
+  const CostModel tied(problem, {});
+  EXPECT_DOUBLE_EQ(tied.transfer_s(1, kBytesPerMegabyte), 8);
+  EXPECT_DOUBLE_EQ(tied.transfer_s(2, kBytesPerMegabyte), 3);
+  EXPECT_EQ(tied.memory_bytes(1, 2), plain.memory_bytes(1, 2));
+  problem.tied_bytes.pop_back();
+  EXPECT_THROW(CostModel(problem, {}), Error);
+}
+
 TEST(CostModel, MemoryMustBeStrictlyLess) {
   PlanProblem problem = two_layers();
   problem.classes[0].memory_mb = 30 + 6 + 1 + 3;

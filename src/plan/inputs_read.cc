@@ -14,7 +14,7 @@ namespace harmonics::inline in_plan {
 namespace {
 
 ModelProfile read_model(const YamlValue& value) {
-  value.check_keys({"layers", "mem_MB", "parameters_in", "parameters_out"});
+  value.check_keys({"layers", "mem_MB", "parameters_in", "parameters_out", "tied_out"});
   const auto layers = static_cast<std::size_t>(
       value.at("layers").integer(0, static_cast<std::int64_t>(kMaxPlanLayers)));
   ModelProfile model;
@@ -35,6 +35,13 @@ ModelProfile read_model(const YamlValue& value) {
              layers);
     for (std::size_t k = given; k < layers; ++k) {
       model.parameters_out.push_back(model.parameters_out[k - given]);
+    }
+  }
+  if (value.has("tied_out")) {
+    const YamlValue tied = value.at("tied_out");
+    model.tied_out = tied.integers(0, kMaxParameters);
+    if (model.tied_out.size() != layers) {
+      tied.broken(format("{} values for {} layers", model.tied_out.size(), layers));
     }
   }
   return model;

@@ -74,6 +74,16 @@ TEST(PlanInputs, WhatIsWrittenReadsBackEqual) {
   }
 }
 
+TEST(PlanInputs, TiedNumbersAreOptional) {
+  const std::string text =
+      "m:\n  layers: 2\n  mem_MB: [1, 2]\n  parameters_in: 3\n  parameters_out: [4, 5]\n";
+  EXPECT_TRUE(parse_models(text, "m").at("m").tied_out.empty());
+  const ModelTable tied = parse_models(text + "  tied_out: [7, 0]\n", "m");
+  EXPECT_EQ(tied.at("m").tied_out, (std::vector<std::int64_t>{7, 0}));
+  EXPECT_EQ(parse_models(models_to_yaml(tied), "again"), tied);
+  EXPECT_THROW(static_cast<void>(parse_models(text + "  tied_out: [7]\n", "m")), Error);
+}
+
 TEST(PlanInputs, OddNamesAreQuotedAndReadBack) {
   HostTable hosts;
   DeviceTypeTable known;

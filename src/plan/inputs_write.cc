@@ -48,6 +48,7 @@ std::string models_to_yaml(const ModelTable& models) {
     text += number_list("  mem_MB: ", 4, model.memory_mb);
     text += format("  parameters_in: {}\n", model.parameters_in);
     text += number_list("  parameters_out: ", 4, model.parameters_out);
+    if (!model.tied_out.empty()) text += number_list("  tied_out: ", 4, model.tied_out);
   }
   return text;
 }

@@ -85,6 +85,29 @@ TEST(Planner, ASmallBudgetStillGivesAPlanAndATrueBound) {
   }
 }
 
+// Three equal layers for two hosts: behind the first or behind the second. A tie between the last
+// two makes the planner cut before them, one between the first two behind them.
+TEST(Planner, WhatATieSendsIsACost) {
+  PlanInputs inputs;
+  ModelProfile model{{1, 1, 1}, 1000, {1000, 1000, 1000}, {}};
+  inputs.types["board"] = {100, 1000, {{"net", {{1, "torch.float32", {1, 1, 1}}}}}};
+  inputs.hosts["board"] = {"a", "b"};
+  const auto first_stage = [&](std::vector<std::int64_t> tied) {
+    model.tied_out = std::move(tied);
+    inputs.models["net"] = model;
+    PlanRequest request;
+    request.model = "net";
+    request.batch_size = 1;
+    const PlanOutcome outcome = make_plan(make_problem(inputs, request), {});
+    return std::pair(outcome.placement.front().last_cut, outcome.period_s);
+  };
+  EXPECT_EQ(first_stage({}).second, 2);
+  EXPECT_EQ(first_stage({0, 100'000'000, 0}), std::pair(std::size_t{1}, 2.0));
+  EXPECT_EQ(first_stage({100'000'000, 0, 0}), std::pair(std::size_t{2}, 2.0));
+  // Whatever is cut sends 400 MB over 100 Mbit/s: one host is quicker.
+  EXPECT_EQ(first_stage({100'000'000, 100'000'000, 0}), std::pair(std::size_t{3}, 3.0));
+}
+
 TEST(Planner, NoLayersNeedNoHosts) {
   const PlanOutcome outcome = make_plan(example("DummyModel"), {});
   EXPECT_TRUE(outcome.placement.empty());

@@ -72,6 +72,8 @@ void check_problem(const PlanProblem& problem) {
   }
   check_numbers(problem.layer_memory_mb, layers, "layer memory");
   check_numbers(problem.cut_bytes, layers + 1, "bytes at the cuts");
+  check_numbers(problem.tied_bytes, problem.tied_bytes.empty() ? 0 : layers + 1,
+                "bytes of tied parameters");
   std::size_t hosts = 0;
   for (const HostClass& one : problem.classes) {
     check_class(one, layers);

@@ -12,6 +12,7 @@
 #include <harmonics/base/log.h>
 #include <harmonics/base/nearest_word.h>
 #include <harmonics/base/number_text.h>
+#include <harmonics/plan/cut_bytes.h>
 
 namespace harmonics::inline in_plan {
 namespace {
@@ -57,16 +58,11 @@ class ProblemMaker {
            kMaxPlannedBatch);
     }
     const ModelProfile& model = found->second;
-    const double bytes = static_cast<double>(plan_dtype_bytes(request_.dtype)) *
-                         static_cast<double>(request_.batch_size);
     problem_.model = request_.model;
     problem_.dtype = request_.dtype;
     problem_.batch_size = request_.batch_size;
     problem_.layer_memory_mb = model.memory_mb;
-    problem_.cut_bytes.push_back(static_cast<double>(model.parameters_in) * bytes);
-    for (const std::int64_t out : model.parameters_out) {
-      problem_.cut_bytes.push_back(static_cast<double>(out) * bytes);
-    }
+    set_cut_bytes(model, problem_);
   }
 
   void expect_host(const std::string& name, std::string_view where) const {

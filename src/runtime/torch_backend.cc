@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <harmonics/base/error.h>
+#include <harmonics/graph/sent_weights.h>
 #include <harmonics/tensor/torch.h>
 
 #include "backends.h"
@@ -146,11 +147,10 @@ Tensors TorchBackend::parameters_for(Mode mode) const {
 void TorchBackend::refuse_ties_away() const {
   for (std::size_t i = 0; i < graph_.layers().size(); ++i) {
     for (const ParameterSpec& spec : graph_.layer_shape(i).parameters) {
-      if (!spec.away || !spec.trainable) continue;
+      if (!spec.away || !spec.trainable || holds_for_owner(graph_.layers()[i])) continue;
       fail(ErrorCode::kUnimplemented,
-           "layer '{}' is tied to '{}', which a later part owns: such a cut can compute but not "
-           "learn; cut the graph so that both layers lie in one part, tie the later layer to the "
-           "earlier one, or freeze the owner with trainable=false",
+           "layer '{}' is tied to '{}', which another part owns: this part was cut by an older "
+           "version, which did not let it learn; cut the graph again",
            graph_.layers()[i].name, spec.tied_to);
     }
   }

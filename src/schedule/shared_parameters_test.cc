@@ -194,13 +194,71 @@ TEST(TiedParameters, ACheckpointGoesOnInAnotherCut) {
   EXPECT_EQ(weights_digest(other.infer(batch(3))), weights_digest(whole.infer(batch(3))));
 }
 
-TEST(TiedParameters, AnOwnerInALaterPartDoesNotLearn) {
+// The earliest part that uses it keeps the tensor, under its owner's name.
+TEST(TiedParameters, AnOwnerInALaterPartLearnsTheSame) {
   const HarmonicGraph graph = model(", tie=head.weight", "");
-  StageRow whole = row_of(graph), cut = row_of(graph, {0, 2});
-  EXPECT_EQ(weights_digest(cut.infer(batch(1))), weights_digest(whole.infer(batch(1))));
-  expect_error(ErrorCode::kUnimplemented,
-               "layer 'embed' is tied to 'head.weight', which a later part owns",
-               [&] { (void)cut.train(batch(1)); });
+  for (const std::vector<std::size_t>& cut :
+       {std::vector<std::size_t>{0, 2}, std::vector<std::size_t>{0, 1, 3},
+        std::vector<std::size_t>{0, 1, 2, 3}}) {
+    StageRow whole = row_of(graph), parts = row_of(graph, cut);
+    EXPECT_EQ(weights_digest(parts.parameters()), weights_digest(whole.parameters()));
+    EXPECT_EQ(weights_digest(parts.infer(batch(1))), weights_digest(whole.infer(batch(1))));
+    EXPECT_TRUE(parts.stages().front()->parameters().contains("head.weight"));
+    EXPECT_FALSE(parts.stages().back()->parameters().contains("head.weight"));
+    expect_same_learning(whole, parts, to_harp(parts.stages().back()->graph()));
+  }
+  // A frozen owner: every part holds a copy.
+  const HarmonicGraph frozen = model(", tie=head.weight", ", trainable=false");
+  StageRow whole = row_of(frozen), parts = row_of(frozen, {0, 2});
+  expect_same_learning(whole, parts, "frozen");
+}
+
+TEST(TiedParameters, AnOwnerInTheMiddleOfItsUsersLearnsTheSame) {
+  const HarmonicGraph graph = parse_harp(R"(
+    producer ids {6} int64; producer next {6} int64; consumer out;
+    layer embed embedding(rows=4, width=4, tie=b.weight); layer a linear(4, tie=b.weight);
+    layer b linear(4, bias=false); layer c linear(4, tie=b.weight); layer d linear(4, tie=b.weight);
+    cycle { ids -> embed -(tanh)-> a -(tanh)-> b -(tanh)-> c -> d -> out;
+            d <-(next_token)- next; })");
+  const auto small = [&](std::uint64_t seed) {
+    NamedTensors made = batch(seed);
+    for (auto& [name, values] : made) {
+      for (auto& value : values.mutable_values<std::int64_t>()) value %= 4;
+    }
+    return made;
+  };
+  for (const std::vector<std::size_t>& places :
+       {std::vector<std::size_t>{0, 1}, std::vector<std::size_t>{0, 2},
+        std::vector<std::size_t>{0, 3}, std::vector<std::size_t>{0, 2, 4},
+        std::vector<std::size_t>{0, 1, 2, 3, 4}}) {
+    StageRow whole = row_of(graph), cut = row_of(graph, places);
+    for (std::uint64_t seed = 1; seed < 4; ++seed) {
+      (void)whole.train(small(seed));
+      (void)cut.train(small(seed));
+    }
+    EXPECT_EQ(weights_digest(cut.parameters()), weights_digest(whole.parameters()));
+    EXPECT_EQ(weights_digest(cut.optimizer_state()), weights_digest(whole.optimizer_state()));
+    EXPECT_EQ(weights_digest(cut.infer(small(9))), weights_digest(whole.infer(small(9))));
+    for (const Stage& stage : cut.stages()) {
+      EXPECT_EQ(parse_harp(to_harp(stage->graph())), stage->graph());
+      EXPECT_EQ(decode_graph(encode_graph(stage->graph())), stage->graph());
+    }
+  }
+}
+
+TEST(TiedParameters, ACheckpointOfALaterOwnerGoesOnInAnotherCut) {
+  const HarmonicGraph graph = model(", tie=head.weight", "");
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "c.safetensors";
+  StageRow cut = row_of(graph, {0, 2});
+  (void)cut.train(batch(1));
+  (void)save_checkpoint(path, cut, {});
+  StageRow whole = row_of(graph), other = row_of(graph, {0, 1, 3});
+  (void)load_checkpoint(path, whole);
+  (void)load_checkpoint(path, other);
+  for (StageRow* row : {&cut, &whole, &other}) (void)row->train(batch(2));
+  EXPECT_EQ(weights_digest(cut.parameters()), weights_digest(whole.parameters()));
+  EXPECT_EQ(weights_digest(other.parameters()), weights_digest(whole.parameters()));
 }
 
 TEST(TiedParameters, ACutBesideThemLearnsTheSame) {

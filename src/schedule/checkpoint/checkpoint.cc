@@ -8,6 +8,7 @@
 #include <harmonics/base/json.h>
 #include <harmonics/base/listed.h>
 #include <harmonics/base/log.h>
+#include <harmonics/graph/sent_weights.h>
 #include <harmonics/models/weight_source.h>
 #include <harmonics/runtime/safetensors.h>
 #include <harmonics/schedule/secure_run.h>
@@ -34,10 +35,14 @@ std::string describe_layer(const HarmonicGraph& graph, std::size_t index) {
   const LayerNode& layer = graph.layers()[index];
   std::string line = format("{} {}(", layer.name, layer.type);
   for (const auto& [key, value] : graph.full_attributes(index)) {
-    if (key == "tie_start" || key == "tie_input") continue;  // a tie that was cut apart
-    const std::string text = attribute_text(value);
-    line += format("{}{}={}", line.back() == '(' ? "" : ", ", key,
-                   key == "tie" ? attribute_text(uncut_name(std::get<std::string>(value))) : text);
+    if (key == "tie_start" || key == "tie_input" || key == kTieHomeMark) continue;  // of a cut tie
+    std::string text = attribute_text(value);
+    if (key == "tie") {
+      const std::string owner = uncut_name(std::get<std::string>(value));
+      if (owner == layer.name + ".weight") continue;  // its own, which an earlier part holds
+      text = attribute_text(owner);
+    }
+    line += format("{}{}={}", line.back() == '(' ? "" : ", ", key, text);
   }
   line += format(") {} <-", layer.activation);
   const std::size_t weights = graph.layer_shape(index).given_weight < 0 ? 0 : 1;

@@ -100,6 +100,10 @@ class Problem {
     for (const std::int64_t elements : crossing_elements(graph_)) {
       problem_.cut_bytes.push_back(static_cast<double>(elements) * bytes);
     }
+    problem_.tied_bytes.push_back(0);
+    for (const std::int64_t elements : tied_elements(graph_)) {
+      problem_.tied_bytes.push_back(static_cast<double>(elements) * kBytesPerNumber);
+    }
   }
 
   // Hosts that nothing tells apart are one class: that is what makes planning quick.

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
+#include <string>
 #include <string_view>
 
 #include <harmonics/graph/graph.h>
@@ -16,6 +18,15 @@ namespace harmonics::inline in_graph {
     }
   }
   return false;
+}
+
+/// What a cut writes into a layer whose part holds and learns a parameter that belongs to a layer
+/// of a later part: the attribute of this name is true.
+inline constexpr std::string_view kTieHomeMark = "tie_home";
+
+[[nodiscard]] inline bool holds_for_owner(const LayerNode& layer) {
+  const auto mark = layer.attributes.find(std::string(kTieHomeMark));
+  return mark != layer.attributes.end() && mark->second == Attribute{std::int64_t{1}};
 }
 
 /// Whether the layer's output is a parameter that goes to another part.

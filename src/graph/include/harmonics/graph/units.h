@@ -47,4 +47,10 @@ struct Unit {
 /// consumers' inputs, each once.
 [[nodiscard]] std::vector<std::int64_t> crossing_elements(const HarmonicGraph& graph);
 
+/// Entry i: elements of the tied parameters that a cut after unit i makes travel with every
+/// micro-batch, whatever its size: each use behind the cut of a parameter that learns and is used
+/// before it takes the tensor when it has changed and sends a gradient back. Zeros where the graph
+/// does not learn.
+[[nodiscard]] std::vector<std::int64_t> tied_elements(const HarmonicGraph& graph);
+
 }  // namespace harmonics::inline in_graph

@@ -32,6 +32,8 @@ struct GraphProfile {
   /// Numbers per sample that enter the graph, and that are alive across the cut behind each unit.
   std::int64_t parameters_in = 0;
   std::vector<std::int64_t> parameters_out;
+  /// Numbers that a cut behind each unit makes travel because of ties, in training; empty: none.
+  std::vector<std::int64_t> tied_out;
 
   /// The same in the terms of models.yml and device_types.yml.
   [[nodiscard]] ModelProfile model() const;

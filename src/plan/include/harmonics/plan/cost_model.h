@@ -2,7 +2,8 @@
 //
 // For a stage of the layers between the cuts i and j on a host of class u, per micro-batch:
 //   compute   the sum of its layers' times
-//   transfer  bytes of a cut / bandwidth; the network of both neighbours is busy for as long as the
+//   transfer  bytes of a cut (tied ones included) / bandwidth; the network of both neighbours is
+//   busy for as long as the
 //             smaller bandwidth of the two ends (and of the link between them) takes. Nothing is
 //             received at cut 0 and nothing sent at the last cut. 1 Mbit = 1024 * 1024 bits.
 //   latency   of a link: until the first byte has arrived. It keeps no network busy, so that it
@@ -61,7 +62,7 @@ class CostModel {
   }
   /// Seconds to move what crosses a cut; nothing takes no time even at bandwidth 0.
   [[nodiscard]] double transfer_s(std::size_t cut, double bytes_per_s) const {
-    return cut_bytes_[cut] == 0 ? 0 : cut_bytes_[cut] / bytes_per_s;
+    return moved_bytes_[cut] == 0 ? 0 : moved_bytes_[cut] / bytes_per_s;
   }
   [[nodiscard]] double memory_bytes(std::size_t i, std::size_t j) const;
   /// Of its layers alone: what no stage over these layers can go below.
@@ -122,6 +123,7 @@ class CostModel {
   std::size_t layers_ = 0;
   std::vector<double> memory_before_;  // bytes, prefix sums
   std::vector<double> cut_bytes_;
+  std::vector<double> moved_bytes_;  // with what is tied, which needs no buffers of activations
   double largest_buffers_ = 0;
   std::vector<Class> classes_;
   std::vector<double> link_bytes_per_s_;

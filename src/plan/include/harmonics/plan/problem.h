@@ -48,6 +48,12 @@ struct PlanProblem {
   std::vector<double> layer_memory_mb;
   /// Bytes per micro-batch that cross each cut: one more than there are layers.
   std::vector<double> cut_bytes;
+  /// Bytes of tied parameters that travel besides with each micro-batch where the model is cut
+  /// there (their gradients; the parameters themselves go the other way, once a step). Empty: none.
+  /// A tie over several cuts counts at each of them, though only the stages at its ends carry it:
+  /// the period is that of the ends, or an upper bound where a stage between them has less
+  /// bandwidth.
+  std::vector<double> tied_bytes;
   std::vector<HostClass> classes;
   /// Bandwidth between a host of class u and another of class v at [u * classes.size() + v], on top
   /// of what their own bandwidths allow; symmetric. Empty: no further limits.
