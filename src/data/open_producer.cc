@@ -52,11 +52,17 @@ IndexedProducerPtr open_synthetic(const ProducerSettings& settings, const OpenBy
     fail(ErrorCode::kInvalidArgument, "synthetic data needs a size: write synthetic:?size=1000");
   }
   SyntheticOptions options;
-  options.shape = settings.shape().value_or(options.shape);
-  options.kind = static_cast<SyntheticKind>(
-      settings.choice("kind", {"uniform", "normal", "integers"}).value_or(0));
   options.dtype = settings.dtype();
   options.below = settings.number<std::int64_t>("below").value_or(options.below);
+  // Classes and ids, where a bound or the dtype says so.
+  const bool whole =
+      settings.text("below") != nullptr || (options.dtype && !is_floating(*options.dtype));
+  const auto kind = settings.choice("kind", {"uniform", "normal", "integers", "one_hot"});
+  options.kind = kind    ? static_cast<SyntheticKind>(*kind)
+                 : whole ? SyntheticKind::kIntegers
+                         : SyntheticKind::kUniform;
+  const bool one_hot = options.kind == SyntheticKind::kOneHot;
+  options.shape = settings.shape().value_or(one_hot ? Shape{options.below} : options.shape);
   options.seed = settings.number<std::uint64_t>("seed").value_or(0);
   return std::make_shared<SyntheticProducer>(*size, std::move(options));
 }

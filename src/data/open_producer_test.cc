@@ -58,6 +58,26 @@ TEST_F(OpenProducerTest, Synthetic) {
   std::vector<int> seen(7);
   while (const auto sample = labels->next()) ++seen.at(sample->values<std::uint8_t>()[0]);
   EXPECT_THAT(seen, Each(::testing::Gt(0)));
+  for (const char* ids : {"synthetic:?size=50&shape=4&below=7", "synthetic:?size=50&dtype=int64",
+                          "synthetic:?size=50&below=7&dtype=int64"}) {
+    const auto made = open(ids);
+    EXPECT_EQ(made->sample_spec().dtype, DType::kInt64) << ids;
+    while (const auto sample = made->next()) {
+      for (const std::int64_t id : sample->values<std::int64_t>()) EXPECT_LT(id, 7) << ids;
+    }
+  }
+  const auto one_hot = open("synthetic:?size=50&kind=one_hot&below=10");
+  EXPECT_EQ(one_hot->sample_spec(), (TensorSpec{{10}, DType::kFloat32}));
+  std::vector<int> hot(10);
+  while (const auto sample = one_hot->next()) {
+    const auto row = sample->values<float>();
+    EXPECT_EQ(std::ranges::count(row, 1.0F), 1);
+    EXPECT_EQ(std::ranges::count(row, 0.0F), 9);
+    ++hot[static_cast<std::size_t>(std::ranges::find(row, 1.0F) - row.begin())];
+  }
+  EXPECT_GT(std::ranges::count_if(hot, [](int count) { return count > 0; }), 5);
+  EXPECT_THAT(error("synthetic:?size=1&kind=one_hot&below=3&shape=2x4"),
+              HasSubstr("one-hot rows of 3 classes"));
   const auto uniform = open("synthetic:?size=2&shape=500");
   EXPECT_THAT(uniform->next()->values<float>(),
               Each(::testing::AllOf(Lt(1.0F), ::testing::Ge(0.0F))));
@@ -90,7 +110,8 @@ TEST_F(OpenProducerTest, RefusalsListWhatThereIs) {
   EXPECT_THAT(error("synthetic:?size=-1"), HasSubstr("cannot have -1 samples"));
   EXPECT_THAT(error("synthetic:?size=1&kind=integers&below=300&dtype=uint8"),
               HasSubstr("1 to 256"));
-  EXPECT_THAT(error("synthetic:?size=1&dtype=int64"), HasSubstr("use float32 or float64"));
+  EXPECT_THAT(error("synthetic:?size=1&kind=uniform&dtype=int64"),
+              HasSubstr("use float32 or float64"));
   EXPECT_NE(error("csv:a.csv?shape=99999999999999999999"), "no error");
 }
 

@@ -11,14 +11,26 @@ namespace harmonics::inline in_data {
 namespace {
 
 template <typename T>
+void fill_one_hot(std::uint64_t width, Random random, std::int64_t count, std::byte* out) {
+  std::uint64_t hot = 0;
+  for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(count); ++i, out += sizeof(T)) {
+    if (i % width == 0) hot = i + random.below(width);
+    const T value = i == hot ? T{1} : T{0};
+    std::memcpy(out, &value, sizeof(T));
+  }
+}
+
+template <typename T>
 void fill(const SyntheticOptions& options, Random random, std::int64_t count, std::byte* out) {
   const auto bound = static_cast<std::uint64_t>(options.below);
+  if (options.kind == SyntheticKind::kOneHot) return fill_one_hot<T>(bound, random, count, out);
   for (std::int64_t i = 0; i < count; ++i, out += sizeof(T)) {
     T value{};
     switch (options.kind) {
       case SyntheticKind::kUniform: value = static_cast<T>(random.uniform()); break;
       case SyntheticKind::kNormal: value = static_cast<T>(random.normal()); break;
       case SyntheticKind::kIntegers: value = static_cast<T>(random.below(bound)); break;
+      case SyntheticKind::kOneHot: break;
     }
     std::memcpy(out, &value, sizeof(T));
   }
@@ -66,6 +78,12 @@ TensorSpec checked_spec(const SyntheticOptions& options) {
   if (integers && (options.below < 1 || options.below > integers_in(dtype))) {
     fail(ErrorCode::kInvalidArgument, "random integers below {} as {}: the bound must be 1 to {}",
          options.below, dtype_name(dtype), integers_in(dtype));
+  }
+  if (options.kind == SyntheticKind::kOneHot &&
+      (options.below < 1 || options.shape.empty() || options.shape.back() != options.below)) {
+    fail(ErrorCode::kInvalidArgument,
+         "one-hot rows of {} classes have {} numbers, the shape {} does not end with that",
+         options.below, options.below, shape_text(options.shape));
   }
   static_cast<void>(element_count(options.shape));
   return {options.shape, dtype};

@@ -24,6 +24,13 @@ class TrainTest(program.CliTest):
         self.assertGreater(report['seconds'], 0)
         self.assertGreater(report['samples_per_second'], 0)
 
+    def test_examples_run_as_they_stand(self):
+        for name in ('mnist', 'transformer'):
+            with self.subTest(name):
+                done = self.call('train', program.EXAMPLES / f'{name}.harp', '--epochs', '1', '--output', 'json')
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertTrue(math.isfinite(json.loads(done.stdout)['train_loss']))
+
     def test_without_a_test_split_nothing_is_tested(self):
         report = self.train('--test-split', '0')
         self.assertEqual(REPORT_KEYS - set(report), {'test_loss', 'test_accuracy'})

@@ -15,7 +15,13 @@ namespace harmonics::inline in_data {
 ///   idx:PATH?dtype=float32&scale=0.00392&nan=allow
 ///   npy:PATH?dtype=float32&scale=0.00392&nan=allow
 ///   synthetic:?shape=3x32x32&size=1000&kind=uniform&dtype=float32&seed=1
-///   synthetic:?size=1000&kind=integers&below=10
+///   synthetic:?size=1000&below=10        (integers, as labels and ids are)
+///   synthetic:?size=1000&kind=one_hot&below=10
+///
+/// and, where `data_arrow` is linked,
+///
+///   parquet:PATH?columns=width,height&dtype=float32&scale=0.5&shape=1x2&nan=allow
+///   arrow:PATH?columns=vector
 ///
 /// and, where the module `text` is linked,
 ///

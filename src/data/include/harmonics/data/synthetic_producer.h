@@ -12,14 +12,16 @@ enum class SyntheticKind {
   kUniform,   // in [0, 1)
   kNormal,    // mean 0, variance 1
   kIntegers,  // in 0..below-1
+  kOneHot,    // zeros, and a one at a place below `below`, which is the width of a row
 };
 
 struct SyntheticOptions {
   Shape shape = {1};
   SyntheticKind kind = SyntheticKind::kUniform;
-  /// Without it float32, and int64 for integers. Uniform and normal need float32 or float64.
+  /// Without it float32, and int64 for integers. Uniform, normal and one-hot need float32 or
+  /// float64.
   std::optional<DType> dtype;
-  /// For integers: every one is smaller. Must fit the dtype.
+  /// For integers: every one is smaller. Must fit the dtype. For one-hot: the last extent.
   std::int64_t below = 2;
   std::uint64_t seed = 0;
 };
