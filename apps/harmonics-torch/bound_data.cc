@@ -10,19 +10,14 @@
 #include <harmonics/data/prefetch_producer.h>
 #include <harmonics/data/shuffle_producer.h>
 #include <harmonics/data/slice_producer.h>
+#include <harmonics/settings/source_text.h>
 
 namespace harmonics::inline in_torch_program {
 namespace {
 
 // `spec` with dtype=… added, unless it has one.
 std::string with_dtype(const std::string& spec, DType dtype) {
-  const std::size_t query = spec.find('?');
-  if (query == std::string::npos) return format("{}?dtype={}", spec, dtype_name(dtype));
-  for (std::size_t at = query; at != std::string::npos; at = spec.find('&', at + 1)) {
-    if (spec.compare(at + 1, 6, "dtype=") == 0) return spec;
-  }
-  const bool empty = query + 1 == spec.size();
-  return format("{}{}dtype={}", spec, empty ? "" : "&", dtype_name(dtype));
+  return has_setting(spec, "dtype") ? spec : with_setting(spec, "dtype", dtype_name(dtype));
 }
 
 // Batches of `source`: served from memory where it fits, else read ahead by another thread.

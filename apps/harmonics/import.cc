@@ -55,6 +55,9 @@ std::string report_text(const ImportedModel& model, const WrittenModel& written)
              model.weights.entries().size());
   text += format("wrote {} and {} ({}B)\n", written.harp.string(), written.weights.string(),
                  in_short(static_cast<double>(written.weight_bytes)));
+  for (const std::filesystem::path& file : written.beside) {
+    text += format("copied {}, which makes its inputs\n", file.string());
+  }
   if (!model.fresh.empty()) {
     text += format("added a head, which has to be trained: {}\n", listed(model.fresh));
   }

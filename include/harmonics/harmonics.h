@@ -154,6 +154,7 @@
 #include <harmonics/plan/run_check.h>
 #include <harmonics/plan/run_lessons.h>
 #include <harmonics/settings/bound_setting.h>
+#include <harmonics/settings/source_text.h>
 #include <harmonics/settings/train_settings.h>
 #include <harmonics/share/batch_board.h>
 #include <harmonics/share/lease_table.h>

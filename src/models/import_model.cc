@@ -25,7 +25,14 @@ struct Found {
   Json config;
   std::string origin;
   WeightSource weights;
+  std::filesystem::path folder;
 };
+
+// The file of that name in the model's folder, or nothing.
+std::filesystem::path in_folder(const std::filesystem::path& folder, const char* name) {
+  const std::filesystem::path file = folder / name;
+  return !folder.empty() && std::filesystem::is_regular_file(file) ? file : "";
+}
 
 std::vector<ModelFamily> all_families() {
   std::vector<ModelFamily> all;
@@ -45,7 +52,7 @@ Found find_model(const std::filesystem::path& source) {
            source.string());
     }
     Json json = Json::parse(read_text_file(config, kMaxConfigBytes), config.string());
-    return {std::move(json), config.string(), WeightSource::open(source)};
+    return {std::move(json), config.string(), WeightSource::open(source), source};
   }
   const auto file = std::make_shared<const MappedFile>(source);
   if (!is_gguf(*file)) {
@@ -55,7 +62,7 @@ Found find_model(const std::filesystem::path& source) {
          source.string());
   }
   GgufModel model = gguf_model(open_gguf(file), source.string());
-  return {std::move(model.config), source.string(), std::move(model.weights)};
+  return {std::move(model.config), source.string(), std::move(model.weights), {}};
 }
 
 /// The family, and which of its architectures.
@@ -288,6 +295,8 @@ ImportedModel import_model(const std::filesystem::path& source, const ImportOpti
   config.finish();
   ImportedModel model;
   model.architecture = choice.architecture;
+  model.tokenizer = in_folder(found.folder, "tokenizer.json");
+  model.preprocessor = in_folder(found.folder, "preprocessor_config.json");
   const std::string name = options.name.empty() ? choice.architecture : options.name;
   model.harp =
       format("harmonic {} {{{}}}\n", is_user_name(name) ? name : json_quote(name), draft.body);

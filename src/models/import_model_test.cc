@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <numeric>
 
 #include <harmonics/base/error.h>
@@ -114,6 +115,29 @@ TEST_F(ImportModelTest, CopiesAndLinksAreReadAlikeAndGoBack) {
       EXPECT_TRUE(std::ranges::equal(before.read(name).bytes(), after.read(name).bytes())) << name;
     }
   }
+}
+
+TEST_F(ImportModelTest, WhatMakesItsInputsComesAlong) {
+  const std::filesystem::path source = folder(kTinyGpt2, kTinyGpt2Tensors);
+  const std::filesystem::path harp = folder_.path() / "tiny.harp";
+  const auto settings = [&](WeightsMode mode) {
+    (void)write_model(import_model(source), harp, mode);
+    std::map<std::string, std::string> found;
+    for (const Setting& each : load_harp_document(harp).weights.entries) {
+      found[each.key] = each.value;
+    }
+    return found;
+  };
+  EXPECT_EQ(settings(WeightsMode::kCopy).size(), 1U);
+  write_text_file(source / "tokenizer.json", "{}");
+  write_text_file(source / "preprocessor_config.json", "{\"size\": 4}");
+  const auto copied = settings(WeightsMode::kCopy);
+  EXPECT_EQ(copied.at("tokenizer"), "tiny.tokenizer.json");
+  EXPECT_EQ(copied.at("preprocessor"), "tiny.preprocessor.json");
+  EXPECT_EQ(read_text_file(folder_.path() / "tiny.preprocessor.json", 100), "{\"size\": 4}");
+  const auto linked = settings(WeightsMode::kLink);
+  EXPECT_EQ(linked.at("tokenizer"), "model/tokenizer.json");
+  EXPECT_EQ(linked.at("preprocessor"), "model/preprocessor_config.json");
 }
 
 TEST_F(ImportModelTest, WhatHasNoPlaceIsNamedAndSourcesAreNotOverwritten) {

@@ -72,6 +72,25 @@ std::uint64_t link_weights(const ImportedModel& model, AtomicFile& file,
   return text.size();
 }
 
+// As large as anyone who reads it takes (docs/Datasets.md).
+constexpr std::size_t kMaxDataFile = std::size_t{64} << 20;
+
+// What the weights section says of one of the source's files that make inputs.
+std::string data_setting(const char* key, const std::filesystem::path& file, bool copies,
+                         WrittenModel& written) {
+  if (file.empty()) return {};
+  std::string name = linked_name(file, written.harp);
+  if (copies) {
+    const auto copy = beside(written.harp, format(".{}.json", key));
+    if (!std::filesystem::exists(copy) || !std::filesystem::equivalent(file, copy)) {
+      write_text_file(copy, read_text_file(file, kMaxDataFile));
+    }
+    written.beside.push_back(copy);
+    name = copy.filename().string();
+  }
+  return format("  {} = {};\n", key, json_quote(name));
+}
+
 }  // namespace
 
 WrittenModel write_model(const ImportedModel& model, const std::filesystem::path& harp,
@@ -80,7 +99,7 @@ WrittenModel write_model(const ImportedModel& model, const std::filesystem::path
     fail(ErrorCode::kInvalidArgument, "'{}' does not end in .harp", harp.string());
   }
   const bool copies = mode == WeightsMode::kCopy;
-  WrittenModel written{harp, beside(harp, copies ? ".safetensors" : ".weights.json"), 0};
+  WrittenModel written{harp, beside(harp, copies ? ".safetensors" : ".weights.json"), 0, {}};
   for (const MappedFilePtr& file : model.weights.files()) {
     std::error_code none;
     if (std::filesystem::equivalent(file->path(), written.weights, none)) {
@@ -91,11 +110,13 @@ WrittenModel write_model(const ImportedModel& model, const std::filesystem::path
   }
   AtomicFile text(harp);
   AtomicFile weights(written.weights);
-  text.write(bytes_of(format("{}\nweights {{\n  file = {};\n}}\n", model.harp,
-                             json_quote(written.weights.filename().string()))));
   written.weight_bytes = copies ? copy_weights(model, weights, on_progress)
                                 : link_weights(model, weights, written.weights);
   weights.commit();
+  const std::string made = data_setting("tokenizer", model.tokenizer, copies, written) +
+                           data_setting("preprocessor", model.preprocessor, copies, written);
+  text.write(bytes_of(format("{}\nweights {{\n  file = {};\n{}}}\n", model.harp,
+                             json_quote(written.weights.filename().string()), made)));
   text.commit();
   return written;
 }

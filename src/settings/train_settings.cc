@@ -9,6 +9,8 @@
 #include <harmonics/base/listed.h>
 #include <harmonics/base/number_text.h>
 
+#include "model_sources.h"
+
 namespace harmonics::inline in_settings {
 namespace {
 
@@ -228,6 +230,7 @@ std::vector<SourceBinding> merge_bindings(const HarpDocument& document,
     std::erase_if(bindings, [&](const SourceBinding& old) { return old.name == flag.name; });
     bindings.push_back({flag.name, flag.spec, {}, "--bind " + flag.name});
   }
+  complete_sources(document, bindings);
   return bindings;
 }
 
@@ -235,8 +238,10 @@ std::filesystem::path merge_weights(const HarpDocument& document, const std::fil
                                     const std::filesystem::path& flag) {
   std::filesystem::path named;
   for (const Setting& setting : document.weights.entries) {
+    if (setting.key == "tokenizer" || setting.key == "preprocessor") continue;
     if (setting.key != "file") {
-      fail(ErrorCode::kInvalidArgument, "{}: the weights section has no setting '{}'; it has: file",
+      fail(ErrorCode::kInvalidArgument,
+           "{}: the weights section has no setting '{}'; it has: file, tokenizer, preprocessor",
            place_of(file, setting), setting.key);
     }
     named = document.folder / setting.value;

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <harmonics/graph/harp.h>
+
 #include <error_testing.h>
 
 namespace harmonics::inline in_settings {
@@ -83,6 +85,45 @@ TEST(TrainSettings, ABindingOfNoProducerIsRefused) {
   const std::vector<Binding> flags = {{"pixels", "y.csv"}};
   EXPECT_THAT(error_of([&] { (void)merge_bindings(document_of({}), "m.harp", flags); }),
               HasSubstr("--bind pixels"));
+}
+
+std::vector<std::string> sources_of(const std::string& weights, const std::vector<Binding>& flags) {
+  HarpDocument document = parse_harp_document(
+      "axis T <= 128; producer input_ids {T} int64; producer labels {T} int64;"
+      "producer pixel_values {3, 8, 8}; producer kind {1} int64; layer a embedding(9, 4);"
+      "layer b linear(2); cycle { input_ids -> a; pixel_values -> b; }" +
+          weights,
+      "m.harp");
+  document.folder = "/models";
+  std::vector<std::string> specs;
+  for (const SourceBinding& each : merge_bindings(document, "m.harp", flags)) {
+    specs.push_back(each.spec);
+  }
+  return specs;
+}
+
+TEST(SourceBindings, TakeWhatTheModelSaysWhereTheyLeaveItOpen) {
+  const std::string weights =
+      "weights { file = \"m.safetensors\"; tokenizer = \"m&t.json\"; preprocessor = \"p.json\"; }";
+  const std::vector<Binding> open = {{"input_ids", "text:a.txt"},
+                                     {"labels", "text:a.txt?field=x"},
+                                     {"pixel_values", "images:flowers"},
+                                     {"kind", "images:flowers"}};
+  EXPECT_THAT(
+      sources_of(weights, open),
+      ElementsAre("text:a.txt?tokenizer=/models/m%26t.json&length=128&column=input_ids",
+                  "text:a.txt?field=x&tokenizer=/models/m%26t.json&length=128&column=labels",
+                  "images:flowers?preprocessor=/models/p.json", "images:flowers?column=label"));
+  const std::vector<Binding> said = {{"input_ids", "text:a.txt?tokenizer=other&length=5"},
+                                     {"labels", "text:a.txt?length=64&column=input_ids"},
+                                     {"pixel_values", "images:flowers?size=224"},
+                                     {"kind", "csv:kinds.csv"}};
+  EXPECT_THAT(sources_of(weights, said),
+              ElementsAre("text:a.txt?tokenizer=other&length=5",
+                          "text:a.txt?length=64&column=input_ids&tokenizer=/models/m%26t.json",
+                          "images:flowers?size=224", "csv:kinds.csv"));
+  EXPECT_THAT(sources_of("", open),
+              ElementsAre("text:a.txt", "text:a.txt?field=x", "images:flowers", "images:flowers"));
 }
 
 }  // namespace

@@ -119,6 +119,27 @@ class RealWeightsTest(unittest.TestCase):
             attended = inputs["attention_mask"].numpy() == 1
             self.assertLessEqual(float(numpy.abs(ours[first:first + batch] - theirs)[attended].max()), 1e-6)
 
+    def test_minilm_brings_its_tokenizer(self):
+        folder = packages.minilm()
+        if folder is None:
+            self.skipTest("the weights of MiniLM could not be fetched")
+        path = self.scratch / "lines.txt"
+        path.write_text("\n".join(sentences(6)) + "\n")
+        names = ("input_ids", "attention_mask", "token_type_ids")
+        answers = []
+        for weights in ("copy", "link"):
+            harp = self.scratch / f"{weights}.harp"
+            harmonics("import", folder, "-o", harp, "--length", 32, "--weights", weights)
+            for settings in ("", f"?tokenizer={folder}&length=32&column="):
+                out = self.scratch / "out.csv"
+                binds = [word for name in names
+                         for word in ("--bind", f"{name}=text:{path}{settings + name if settings else ''}")]
+                harmonics("run", harp, *binds, "--out", f"last_hidden_state=csv:{out}", "--threads", 1,
+                          "--parts", 2, "--output", "quiet")
+                answers.append(out.read_text())
+        self.assertEqual(len(set(answers)), 1)
+        self.assertEqual(len(answers[0].splitlines()), 6)
+
     def test_minilm_goes_back(self):
         folder = packages.minilm()
         if folder is None:

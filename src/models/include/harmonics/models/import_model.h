@@ -47,6 +47,9 @@ struct ImportedModel {
   Json config;
   /// Chance in training that the graph does not have, such as "hidden_dropout_prob = 0.1".
   std::vector<std::string> left_out;
+  /// What makes inputs of texts and pictures, in the source's folder; empty where it has none.
+  std::filesystem::path tokenizer;
+  std::filesystem::path preprocessor;
   /// Parameters of a head that the source does not have: they are to be trained.
   std::vector<std::string> fresh;
 };
@@ -69,10 +72,14 @@ struct WrittenModel {
   std::filesystem::path harp;
   std::filesystem::path weights;
   std::uint64_t weight_bytes = 0;
+  /// Copies of the tokenizer and the preprocessor.
+  std::vector<std::filesystem::path> beside;
 };
 
 /// Writes NAME.harp and beside it NAME.safetensors or NAME.weights.json. Both appear whole, the
-/// weights first; an Error leaves what was there. `on_progress` hears of bytes written and of all.
+/// weights first; an Error leaves what was there. A tokenizer and a preprocessor are copied to
+/// NAME.tokenizer.json and NAME.preprocessor.json, or named where they lie, and the weights section
+/// of the file says so, for `text:` and `images:`. `on_progress` hears of bytes written and of all.
 WrittenModel write_model(
     const ImportedModel& model, const std::filesystem::path& harp, WeightsMode mode,
     const std::function<void(std::uint64_t done, std::uint64_t all)>& on_progress = {});

@@ -92,7 +92,8 @@ struct SourceBinding {
 
 /// The bindings of the file's data section, each replaced by the flag of the same name if there is
 /// one. Paths in the file are relative to it, those of flags to the current folder. A name that is
-/// no producer of the graph is an Error that lists the producers.
+/// no producer of the graph is an Error that lists the producers. Texts and pictures that leave
+/// their tokenizer or preprocessor open get those that the file's weights section names.
 [[nodiscard]] std::vector<SourceBinding> merge_bindings(const HarpDocument& document,
                                                         const std::filesystem::path& file,
                                                         std::span<const Binding> flags);
