@@ -1,6 +1,7 @@
 #include <harmonics/schedule/checkpoint.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -30,11 +31,29 @@ constexpr std::int64_t kAnyStep = -1;
 // The name of a tensor in the uncut graph.
 std::string uncut_name(const std::string& name) { return name.substr(0, name.find('@')); }
 
-// Says all that matters for a layer's weights and its meaning, the same in every cut.
-std::string describe_layer(const HarmonicGraph& graph, std::size_t index) {
+// Whether the line of a layer says what that attribute is.
+bool says(std::string_view line, const std::string& key) {
+  const std::string_view attributes = line.substr(0, line.rfind(')'));
+  return attributes.find(format("({}=", key)) != std::string_view::npos ||
+         attributes.find(format(", {}=", key)) != std::string_view::npos;
+}
+
+// Whether that is what the attribute is where nobody gives it.
+bool is_fallback(const LayerNode& layer, const std::string& key, const Attribute& value) {
+  const LayerType* const type = find_layer_type(layer.type);
+  if (type == nullptr) return false;
+  const auto spec = std::ranges::find(type->attributes, key, &AttributeSpec::name);
+  return spec != type->attributes.end() && spec->fallback == value;
+}
+
+// Says all that matters for a layer's weights and its meaning, the same in every cut. `like`, where
+// it is not empty, is the line of a file, perhaps of a time when the type had fewer attributes: one
+// that it does not say, and that is as if it were not given, is left out.
+std::string describe_layer(const HarmonicGraph& graph, std::size_t index, std::string_view like) {
   const LayerNode& layer = graph.layers()[index];
   std::string line = format("{} {}(", layer.name, layer.type);
   for (const auto& [key, value] : graph.full_attributes(index)) {
+    if (!like.empty() && !says(like, key) && is_fallback(layer, key, value)) continue;
     if (key == "tie_start" || key == "tie_input" || key == kTieHomeMark) continue;  // of a cut tie
     std::string text = attribute_text(value);
     if (key == "tie") {
@@ -52,14 +71,16 @@ std::string describe_layer(const HarmonicGraph& graph, std::size_t index) {
   return line;
 }
 
-// One line for each layer of the uncut graph that is here.
-std::vector<std::string> describe_layers(const StageRow& row) {
+// One line for each layer of the uncut graph that is here, and what each is to be like.
+std::vector<std::string> describe_layers(const StageRow& row,
+                                         std::span<const std::string> like = {}) {
   std::vector<std::string> lines;
   for (const Stage& stage : row.stages()) {
     const HarmonicGraph& graph = stage->graph();
     for (std::size_t i = 0; i < graph.layers().size(); ++i) {
       if (is_boundary_name(graph.layers()[i].name)) continue;  // sends a tied parameter
-      lines.push_back(describe_layer(graph, i));
+      const bool known = lines.size() < like.size();
+      lines.push_back(describe_layer(graph, i, known ? like[lines.size()] : std::string()));
     }
   }
   return lines;
@@ -148,10 +169,11 @@ void refuse_another_graph(const std::filesystem::path& path, const StageRow& row
   const bool whole = !row.is_partial() && content.states.size() == 1;
   const std::vector<std::string> theirs =
       whole ? content.layers : in_our_order(content.layers, ours, row.is_partial());
+  const std::vector<std::string> as_theirs = describe_layers(row, theirs);
   for (std::size_t i = 0; i < std::max(ours.size(), theirs.size()); ++i) {
     const std::string there = i < theirs.size() ? theirs[i] : "nothing";
     const std::string here = i < ours.size() ? ours[i] : "nothing";
-    if (here == there) continue;
+    if (here == there || (i < ours.size() && as_theirs[i] == there)) continue;
     fail(ErrorCode::kFailedPrecondition,
          "'{}' is a checkpoint of another graph: layer number {} is\n  {}\nin the file and\n  "
          "{}\nhere",

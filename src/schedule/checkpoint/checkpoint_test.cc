@@ -174,6 +174,34 @@ TEST_F(CheckpointTest, AnotherGraphIsRefusedWithTheFirstDifference) {
   EXPECT_NE(error_of([&] { other.load_checkpoint(path); }).find("tanh"), std::string::npos);
 }
 
+// Types gain attributes: a file from before one of them says nothing of it.
+TEST_F(CheckpointTest, AnAttributeThatAFileDoesNotKnowIsAsIfNotGiven) {
+  const fs::path path = folder_ / "run.safetensors";
+  CycleRuntime made = runtime();
+  made.step();
+  made.save_checkpoint(path);
+  const auto without = [&](const std::string& text) {
+    Safetensors content = read_safetensors(path);
+    std::string& state = content.metadata.at("harmonics");
+    const std::size_t at = state.find(text);
+    EXPECT_NE(at, std::string::npos) << state;
+    state.erase(at, text.size());
+    content.metadata.erase("sha256");
+    write_safetensors(folder_ / "older.safetensors", content, true);
+  };
+  for (const char* text : {"bias=1, ", ", momentum=0.1"}) {
+    without(text);
+    CycleRuntime again = runtime();
+    again.load_checkpoint(folder_ / "older.safetensors");
+    EXPECT_EQ(again.weights_digest(), made.weights_digest()) << text;
+  }
+  // One that is given here, and not there, is another graph.
+  without("p=0.3");
+  CycleRuntime again = runtime();
+  expect_error(ErrorCode::kFailedPrecondition, "layer number 3",
+               [&] { again.load_checkpoint(folder_ / "older.safetensors"); });
+}
+
 TEST_F(CheckpointTest, CountersThatNoRunCanHaveAreRefused) {
   const fs::path path = folder_ / "run.safetensors";
   CycleRuntime made = runtime();
