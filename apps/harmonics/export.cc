@@ -1,5 +1,8 @@
 // harmonics export: a model as others have it.
+#include <utility>
+
 #include <harmonics/base/error.h>
+#include <harmonics/base/file.h>
 #include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/graph/harp.h>
@@ -19,7 +22,22 @@ void report(const ExportCommand& command, const std::string& text, const Json& j
   }
 }
 
-void export_folder(const ExportCommand& command, const std::filesystem::path& named) {
+constexpr std::size_t kLargestDataFile = std::size_t{64} << 20;
+
+// What makes its inputs goes back under the names that transformers looks for.
+void copy_data_files(const HarpDocument& document, const std::filesystem::path& folder) {
+  constexpr std::pair<const char*, const char*> kNames[] = {
+      {"tokenizer", "tokenizer.json"}, {"preprocessor", "preprocessor_config.json"}};
+  for (const auto& [key, name] : kNames) {
+    const Setting* const setting = document.weights.find(key);
+    if (setting == nullptr) continue;
+    write_text_file(folder / name,
+                    read_text_file(document.folder / setting->value, kLargestDataFile));
+  }
+}
+
+void export_folder(const ExportCommand& command, const HarpDocument& document,
+                   const std::filesystem::path& named) {
   if (named.empty()) {
     fail(ErrorCode::kFailedPrecondition,
          "'{}' has no weights section: only what 'harmonics import' wrote goes back",
@@ -29,6 +47,7 @@ void export_folder(const ExportCommand& command, const std::filesystem::path& na
   const WeightSource weights =
       command.weights.empty() ? imported : WeightSource::open(command.weights);
   const ExportedModel done = export_hf(imported, weights, command.target);
+  copy_data_files(document, command.target);
   report(command,
          format("wrote {} and {}: {} tensors, {}B\n", done.config.string(), done.weights.string(),
                 done.tensors, in_short(static_cast<double>(done.bytes))),
@@ -66,7 +85,7 @@ int export_model(const ExportCommand& command) {
   const HarpDocument document = load_harp_document(command.file);
   const std::filesystem::path named = merge_weights(document, command.file, {});
   switch (command.format) {
-    case ExportFormat::kHf: export_folder(command, named); break;
+    case ExportFormat::kHf: export_folder(command, document, named); break;
     case ExportFormat::kOnnx: export_file(command, document.graph, named); break;
   }
   return kExitDone;

@@ -151,6 +151,7 @@ class RealWeightsTest(unittest.TestCase):
         model, info = transformers.AutoModel.from_pretrained(out, output_loading_info=True)
         self.assertEqual(info["missing_keys"], [])
         self.assertEqual(info["unexpected_keys"], [])
+        self.assertEqual((out / "tokenizer.json").read_bytes(), (folder / "tokenizer.json").read_bytes())
         before, after = load_file(folder / "model.safetensors"), load_file(out / "model.safetensors")
         before.pop("embeddings.position_ids")
         self.assertEqual(sorted(before), sorted(after))
