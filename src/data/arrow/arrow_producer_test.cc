@@ -293,6 +293,21 @@ TEST(ParquetClaims, RowsThatAreNotThereAreRefused) {
   EXPECT_GT(claims, 0U);
 }
 
+TEST(ParquetClaims, AColumnThatNestsTooDeepIsRefused) {
+  const TemporaryFolder folder;
+  const auto write = [&](int depth) {
+    std::shared_ptr<arrow::Array> deep = longs({1, 2});
+    for (int i = 1; i < depth; ++i) {
+      deep = must(arrow::StructArray::Make({deep}, std::vector<std::string>{"f"}));
+    }
+    folder.write("deep", file_of(*table_of({{"a", longs({1, 2})}, {"deep", deep}}),
+                                 ColumnFormat::kParquet, 2));
+    return open_producer("parquet:deep?columns=a", folder.path())->row_count();
+  };
+  EXPECT_EQ(write(64), 2);
+  expect_error(ErrorCode::kResourceExhausted, "nests 65 deep", [&] { (void)write(65); });
+}
+
 TEST(CappedMemory, GivesNothingPastItsCeiling) {
   CappedMemory memory(1000);
   std::uint8_t* first = nullptr;

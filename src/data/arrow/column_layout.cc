@@ -55,6 +55,13 @@ bool is_list(const arrow::DataType& type) {
   return type.id() == arrow::Type::LIST || type.id() == arrow::Type::LARGE_LIST;
 }
 
+// Types may nest as deep as a file likes.
+std::string type_text(const arrow::DataType& type) {
+  constexpr std::size_t kShown = 100;
+  const std::string text = type.ToString();
+  return text.size() > kShown ? text.substr(0, kShown) + "…" : text;
+}
+
 // The first null of an array; it has one.
 std::int64_t first_null(const arrow::Array& array) {
   std::int64_t at = 0;
@@ -137,7 +144,7 @@ void ColumnLayout::add(const arrow::Schema& schema, std::size_t field, bool alon
     fail(ErrorCode::kInvalidArgument,
          "'{}' column '{}' holds {}: only numbers, bools and lists of one size can be read; choose "
          "others with columns=…{}",
-         path_, of.name(), of.type()->ToString(),
+         path_, of.name(), type_text(*of.type()),
          is_list(*of.type()) ? ", or read it alone and say how long every list is with shape=…"
                              : "");
   }

@@ -4,6 +4,7 @@
 #include <parquet/arrow/schema.h>
 #include <parquet/file_reader.h>
 #include <parquet/metadata.h>
+#include <parquet/schema.h>
 
 #include <algorithm>
 #include <utility>
@@ -20,10 +21,21 @@ namespace {
 // elements bound how deep a schema nests, which Arrow walks by calls.
 constexpr std::int32_t kMostListed = 10'000;
 constexpr std::int32_t kLongestText = 16 << 20;
+constexpr std::size_t kDeepestColumn = 64;
 
 void add_leaves(const parquet::arrow::SchemaField& field, std::vector<int>& leaves) {
   if (field.is_leaf()) leaves.push_back(field.column_index);
   for (const auto& child : field.children) add_leaves(child, leaves);
+}
+
+// Before anything else walks the schema by calls.
+void check_depth(const parquet::SchemaDescriptor& schema, const std::string& path) {
+  for (int column = 0; column < schema.num_columns(); ++column) {
+    const std::size_t depth = schema.Column(column)->path()->ToDotVector().size();
+    if (depth <= kDeepestColumn) continue;
+    fail(ErrorCode::kResourceExhausted, "'{}': column {} nests {} deep, at most {} can be read",
+         path, column, depth, kDeepestColumn);
+  }
 }
 
 class ParquetGroups final : public RowGroups {
@@ -36,6 +48,7 @@ class ParquetGroups final : public RowGroups {
     check_arrow(builder.Open(std::make_shared<ByteSourceFile>(source, memory, 0, source->size()),
                              properties),
                 path_);
+    check_depth(*builder.raw_reader()->metadata()->schema(), path_);
     parquet::ArrowReaderProperties reading;
     reading.set_pre_buffer(false);
     check_arrow(builder.memory_pool(memory)->properties(reading)->Build(&reader_), path_);
