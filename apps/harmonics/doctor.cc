@@ -53,7 +53,9 @@ std::vector<std::string> find_simd() {
 std::vector<std::filesystem::path> places_of(std::string_view part) {
   const std::filesystem::path own = program_folder();
   if (part == "grpc" || part == "store") return {path_of(kClusterProgram)};
-  if (part == "flight" || part == "images" || part == "opencl") return {path_of(kTorchProgram)};
+  if (part == "arrow" || part == "flight" || part == "images" || part == "opencl") {
+    return {path_of(kTorchProgram)};
+  }
   const std::string library = part == "jvm"   ? "libharmonics_jni.so"
                               : part == "mpi" ? "libharmonics_dispatch_mpi.a"
                                               : "";
