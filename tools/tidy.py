@@ -45,10 +45,10 @@ TESTS, BENCHES, APPS = 'tests', 'bench', 'apps'
 LIBRARIES = {
     'fmt/': {'base'}, 'spdlog/': {'base'},
     'torch/': TORCH_USERS, 'ATen/': TORCH_USERS, 'c10/': TORCH_USERS,
-    'openssl/': {'custody', 'transport', 'rpc', 'server'}, 'sodium.h': {'custody', 'zk'}, 'sodium/': {'zk'},
+    'openssl/': {'custody', 'transport', 'rpc', 'server', 'serve/http'}, 'sodium.h': {'custody', 'zk'}, 'sodium/': {'zk'},
     'yaml-cpp/': {'yaml'}, 'zstd.h': {'transport'}, 'arrow/': {'transport/flight', 'data/arrow'}, 'parquet/': {'data/arrow'},
-    'grpcpp/': {'transport/grpc', 'rpc', BENCHES}, 'grpc/': {'transport/grpc', 'rpc'}, 'google/protobuf/': {'rpc'},
-    'cluster.grpc.pb.h': {'rpc'},
+    'grpcpp/': {'transport/grpc', 'serve/grpc', 'rpc', BENCHES}, 'grpc/': {'transport/grpc', 'rpc'}, 'google/protobuf/': {'rpc'},
+    'cluster.grpc.pb.h': {'rpc'}, 'open_inference.grpc.pb.h': {'serve/grpc'},
     'CL/': {'runtime/opencl'}, 'clblast.h': {'runtime/opencl'}, 'mpi.h': {'dispatch/mpi'},
     'sqlite3.h': {'store'}, 'libpq-fe.h': {'store'},
     'unicode/': {'text'}, 'png.h': {'images'}, 'jpeglib.h': {'images'}, 'jerror.h': {'images'},

@@ -153,6 +153,13 @@
 #include <harmonics/plan/request.h>
 #include <harmonics/plan/run_check.h>
 #include <harmonics/plan/run_lessons.h>
+#include <harmonics/serve/grpc_front.h>
+#include <harmonics/serve/http_front.h>
+#include <harmonics/serve/inference_service.h>
+#include <harmonics/serve/listen_address.h>
+#include <harmonics/serve/model_card.h>
+#include <harmonics/serve/service_figures.h>
+#include <harmonics/serve/service_producers.h>
 #include <harmonics/settings/bound_setting.h>
 #include <harmonics/settings/source_text.h>
 #include <harmonics/settings/train_settings.h>

@@ -1,0 +1,117 @@
+#include "place_check.h"
+
+#include <algorithm>
+
+#include <harmonics/base/error.h>
+#include <harmonics/base/random.h>
+
+namespace harmonics::inline in_serve {
+namespace {
+
+// The length of open axes in batches that are only tried.
+constexpr std::int64_t kShortAxis = 16;
+
+Shape tried_shape(const ModelCard& card, const TensorCard& input, std::int64_t rows) {
+  Shape shape = input.sample.shape;
+  for (const NamedExtent& extent : input.extents) {
+    const auto axis = std::ranges::find(card.axes, extent.axis, &AxisNode::name);
+    const std::int64_t ceiling = axis == card.axes.end() ? 1 : axis->ceiling;
+    shape[extent.position] = extent.at(std::min(kShortAxis, ceiling));
+  }
+  shape.insert(shape.begin(), rows);
+  return shape;
+}
+
+// Numbers of either sign and of several sizes; zeros and ones where they may be looked up.
+void fill_sample(const TensorCard& input, std::int64_t sample, std::span<std::byte> row) {
+  Random chance(static_cast<std::uint64_t>(sample), input.name);
+  if (input.sample.dtype == DType::kFloat32) {
+    const std::span numbers(reinterpret_cast<float*>(row.data()), row.size() / sizeof(float));
+    for (float& number : numbers) {
+      number = static_cast<float>(chance.below(2'000'001)) / 1'000'000.0F - 1.0F;
+    }
+  } else if (!is_floating(input.sample.dtype)) {
+    const std::size_t step = dtype_size(input.sample.dtype);
+    for (std::size_t i = 0; i < row.size(); i += step) {  // little-endian
+      row[i] = static_cast<std::byte>(input.id_limit == 1 ? 0 : chance.below(2));
+    }
+  }
+}
+
+void append_row(std::vector<std::byte>& to, const Tensor& output, std::int64_t row) {
+  const Tensor one = output.slice(row, row + 1);
+  to.insert(to.end(), one.bytes().begin(), one.bytes().end());
+}
+
+}  // namespace
+
+PlaceCheck::PlaceCheck(const ModelCard& card) : card_(card) {
+  if (!card.axes.empty()) {
+    trials_.push_back({1, 0});
+    return;
+  }
+  std::vector<std::int64_t> sizes = {card.batch_rows};
+  for (std::int64_t size = 1; size < card.batch_rows; size *= 2) sizes.push_back(size);
+  for (const std::int64_t size : sizes) {
+    for (std::int64_t first = 0; first < kSamples; ++first) trials_.push_back({size, first});
+    same_[size] = true;
+  }
+  known_.resize(kSamples);
+}
+
+Tensor PlaceCheck::inputs_of(const TensorCard& input, const Trial& trial) const {
+  Tensor tensor = Tensor::zeros(tried_shape(card_, input, trial.rows), input.sample.dtype);
+  const std::span<std::byte> bytes = tensor.mutable_bytes();
+  const std::size_t row = bytes.size() / static_cast<std::size_t>(trial.rows);
+  for (std::int64_t place = 0; place < trial.rows; ++place) {
+    fill_sample(input, (trial.first + place) % kSamples,
+                bytes.subspan(static_cast<std::size_t>(place) * row, row));
+  }
+  return tensor;
+}
+
+std::optional<TensorsByName> PlaceCheck::next() {
+  if (given_ == trials_.size()) return std::nullopt;
+  const Trial& trial = trials_[given_++];
+  TensorsByName inputs;
+  for (const TensorCard& input : card_.inputs) {
+    inputs.emplace(input.name, inputs_of(input, trial));
+  }
+  return inputs;
+}
+
+void PlaceCheck::take(const TensorsByName& outputs) {
+  const Trial& trial = trials_.at(taken_++);
+  if (known_.empty()) return;
+  for (std::int64_t place = 0; place < trial.rows; ++place) {
+    std::vector<std::byte> bits;
+    for (const TensorCard& output : card_.outputs) {
+      append_row(bits, outputs.find(output.name)->second, place);
+    }
+    std::vector<std::byte>& known =
+        known_[static_cast<std::size_t>((trial.first + place) % kSamples)];
+    if (known.empty())
+      known = std::move(bits);
+    else if (known != bits)
+      same_[trial.rows] = false;
+  }
+}
+
+std::vector<std::int64_t> PlaceCheck::sizes() const {
+  std::vector<std::int64_t> found;
+  for (const auto& [size, same] : same_) {
+    if (same) found.push_back(size);
+  }
+  if (!same_.empty() && same_.rbegin()->second) return found;
+  return {};
+}
+
+TensorsByName PlaceCheck::idle_inputs(const ModelCard& card, std::int64_t rows) {
+  TensorsByName inputs;
+  for (const TensorCard& input : card.inputs) {
+    inputs.emplace(input.name, Tensor::zeros(tried_shape(card, input, rows), input.sample.dtype));
+  }
+  return inputs;
+}
+
+}  // namespace harmonics::inline in_serve
