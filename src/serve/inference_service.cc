@@ -171,7 +171,7 @@ FormedBatchPtr InferenceService::Parts::form_requests(const std::vector<std::uin
 
 // Once every trial is back: how batches are made from now on.
 void InferenceService::Parts::end_trials() {
-  if (!check.over() || state != ServiceState::kStarting) return;
+  if (state != ServiceState::kStarting || !check.over()) return;
   sizes = check.sizes();
   batcher.set_alone(sizes.empty());
   state = ServiceState::kReady;
@@ -179,12 +179,11 @@ void InferenceService::Parts::end_trials() {
 
 // The next batch, if one is due; `ended` says that there will be none.
 FormedBatchPtr InferenceService::Parts::try_form(bool& ended) {
-  if (!check.over()) {
-    ended = is_ending();
-    if (ended || !has_room() || !check.has_next()) return nullptr;
-    return form(check.next().value(), {}, true);
-  }
   if (!has_room()) return nullptr;
+  if (state == ServiceState::kStarting) {
+    std::optional<TensorsByName> trial = check.next();
+    return trial ? form(std::move(*trial), {}, true) : nullptr;
+  }
   const Nanoseconds now = clock.now();
   const std::vector<std::uint64_t> chosen = batcher.take(now, is_ending());
   if (!chosen.empty()) return form_requests(chosen);
@@ -196,7 +195,7 @@ FormedBatchPtr InferenceService::Parts::try_form(bool& ended) {
 // How long a fetch sleeps unless something changes.
 Nanoseconds InferenceService::Parts::until_due() const {
   Nanoseconds due = clock.now() + kLongestSleep;
-  if (has_room() && check.over()) {
+  if (has_room() && state != ServiceState::kStarting) {
     if (const std::optional<Nanoseconds> next = batcher.due()) due = std::min(due, *next);
     if (terms.idle != Nanoseconds::zero()) due = std::min(due, last_formed + terms.idle);
   }

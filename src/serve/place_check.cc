@@ -38,6 +38,18 @@ void fill_sample(const TensorCard& input, std::int64_t sample, std::span<std::by
   }
 }
 
+std::int64_t numbers_of(const std::vector<TensorCard>& tensors) {
+  std::int64_t sum = 0;
+  for (const TensorCard& one : tensors) sum += element_count(one.sample.shape);
+  return sum;
+}
+
+std::int64_t rounds_for(const ModelCard& card) {
+  if (numbers_of(card.outputs) >= PlaceCheck::kFewOutputs) return PlaceCheck::kRounds;
+  return numbers_of(card.inputs) >= PlaceCheck::kFewInputs ? PlaceCheck::kRoundsOfFewOutputs
+                                                           : PlaceCheck::kRoundsOfSmallModel;
+}
+
 void append_row(std::vector<std::byte>& to, const Tensor& output, std::int64_t row) {
   const Tensor one = output.slice(row, row + 1);
   to.insert(to.end(), one.bytes().begin(), one.bytes().end());
@@ -47,16 +59,14 @@ void append_row(std::vector<std::byte>& to, const Tensor& output, std::int64_t r
 
 PlaceCheck::PlaceCheck(const ModelCard& card) : card_(card) {
   if (!card.axes.empty()) {
-    trials_.push_back({1, 0});
+    sizes_ = {1};
     return;
   }
-  std::vector<std::int64_t> sizes = {card.batch_rows};
-  for (std::int64_t size = 1; size < card.batch_rows; size *= 2) sizes.push_back(size);
-  for (const std::int64_t size : sizes) {
-    for (std::int64_t first = 0; first < kSamples; ++first) trials_.push_back({size, first});
-    same_[size] = true;
-  }
+  sizes_ = {card.batch_rows};
+  for (std::int64_t size = 1; size < card.batch_rows; size *= 2) sizes_.push_back(size);
+  for (const std::int64_t size : sizes_) same_[size] = true;
   known_.resize(kSamples);
+  rounds_ = rounds_for(card);
 }
 
 Tensor PlaceCheck::inputs_of(const TensorCard& input, const Trial& trial) const {
@@ -71,8 +81,13 @@ Tensor PlaceCheck::inputs_of(const TensorCard& input, const Trial& trial) const 
 }
 
 std::optional<TensorsByName> PlaceCheck::next() {
-  if (given_ == trials_.size()) return std::nullopt;
-  const Trial& trial = trials_[given_++];
+  if (!has_next()) return std::nullopt;
+  const Trial trial{sizes_[next_size_], round_};
+  if (++next_size_ == sizes_.size()) {
+    next_size_ = 0;
+    ++round_;
+  }
+  trials_.push_back(trial);
   TensorsByName inputs;
   for (const TensorCard& input : card_.inputs) {
     inputs.emplace(input.name, inputs_of(input, trial));
@@ -81,7 +96,8 @@ std::optional<TensorsByName> PlaceCheck::next() {
 }
 
 void PlaceCheck::take(const TensorsByName& outputs) {
-  const Trial& trial = trials_.at(taken_++);
+  const Trial trial = trials_.front();
+  trials_.pop_front();
   if (known_.empty()) return;
   for (std::int64_t place = 0; place < trial.rows; ++place) {
     std::vector<std::byte> bits;

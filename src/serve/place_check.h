@@ -2,13 +2,14 @@
 //
 // A library of linear algebra chooses its way by the number of rows, and may treat the last rows of
 // a batch in another way than the first: bits of a row may then depend on its company. So the
-// service tries it out before it takes requests. Four rows go through batches of each size that
-// could be used, in every place; a size at which each of them comes out with the same bits
-// everywhere, those of the largest size, is one that batches may be filled up to.
+// service tries it out before it takes requests. Made-up rows go through batches of each size that
+// could be used, round after round, each time one place further; a size at which they come out with
+// the same bits in every place, those of the largest size, is one that batches may be filled up to.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <vector>
@@ -21,18 +22,26 @@ namespace harmonics::inline in_serve {
 /// thread at a time.
 class PlaceCheck {
  public:
-  /// Rows that are tried in every place.
-  static constexpr std::int64_t kSamples = 4;
+  /// Rows that are tried.
+  static constexpr std::int64_t kSamples = 64;
+  /// Rounds: a model that gives few numbers has few bits that could differ, and needs more of them;
+  /// one that also takes few numbers is small, and can afford them.
+  static constexpr std::int64_t kRounds = 4;
+  static constexpr std::int64_t kRoundsOfFewOutputs = 16;
+  static constexpr std::int64_t kRoundsOfSmallModel = 64;
+  static constexpr std::int64_t kFewOutputs = 256;
+  static constexpr std::int64_t kFewInputs = 4096;
 
   /// A model with open axes is only warmed up: its requests go alone.
   explicit PlaceCheck(const ModelCard& card);
 
   /// The inputs of the next batch to try; nothing when all are out.
   [[nodiscard]] std::optional<TensorsByName> next();
-  [[nodiscard]] bool has_next() const { return given_ < trials_.size(); }
+  /// Whether `next` would give one.
+  [[nodiscard]] bool has_next() const { return round_ < rounds_; }
   void take(const TensorsByName& outputs);
   /// All have come back.
-  [[nodiscard]] bool over() const { return taken_ == trials_.size(); }
+  [[nodiscard]] bool over() const { return trials_.empty() && !has_next(); }
   /// The numbers of rows that batches may be filled up to, rising; the last is the card's. Empty:
   /// bits depend on the place, and every request has to go alone.
   [[nodiscard]] std::vector<std::int64_t> sizes() const;
@@ -49,9 +58,11 @@ class PlaceCheck {
   [[nodiscard]] Tensor inputs_of(const TensorCard& input, const Trial& trial) const;
 
   const ModelCard& card_;
-  std::vector<Trial> trials_;  // the largest size first: what comes out there is the measure
-  std::size_t given_ = 0;
-  std::size_t taken_ = 0;
+  std::vector<std::int64_t> sizes_;  // the largest first: what comes out there is the measure
+  std::int64_t rounds_ = 1;
+  std::int64_t round_ = 0;
+  std::size_t next_size_ = 0;
+  std::deque<Trial> trials_;                   // out and not back
   std::vector<std::vector<std::byte>> known_;  // by sample: bytes of all outputs
   std::map<std::int64_t, bool> same_;          // by size
 };

@@ -13,6 +13,9 @@
 namespace harmonics::inline in_serve {
 namespace {
 
+// How long whoever was answered last may go on talking.
+constexpr std::chrono::seconds kParting(2);
+
 const char* phrase_of(int status) {
   switch (status) {
     case 200: return "OK";
@@ -64,10 +67,19 @@ HttpConnection::Steady::time_point HttpConnection::patience_for(std::size_t byte
 void HttpConnection::move(short events, std::size_t room) {
   try {
     if ((events & POLLOUT) != 0) flush();
-    if (state_ == State::kReading && (events & (POLLIN | POLLHUP | POLLERR)) != 0) read(room);
+    if ((events & (POLLIN | POLLHUP | POLLERR)) == 0) return;
+    if (state_ == State::kReading) read(room);
+    if (state_ == State::kParting) drop();
   } catch (const Error&) {
     close();  // no TLS, or none any more: there is nobody to tell
   }
+}
+
+// A socket that is closed with bytes unread resets the connection, and the answer with it.
+void HttpConnection::drop() {
+  std::array<char, 65536> bytes;
+  const ssize_t got = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
+  if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) close();
 }
 
 void HttpConnection::read(std::size_t room) {
@@ -167,7 +179,9 @@ void HttpConnection::flush() {
   if (state_ != State::kWriting) return;
   if (!keep_alive_) {
     ::shutdown(socket_.get(), SHUT_WR);
-    return close();
+    state_ = State::kParting;
+    until_ = Steady::now() + kParting;
+    return;
   }
   state_ = State::kReading;
   in_request_ = !parser_.is_fresh();

@@ -20,7 +20,8 @@ namespace harmonics::inline in_serve {
 class HttpConnection {
  public:
   using Steady = std::chrono::steady_clock;
-  enum class State { kReading, kAnswering, kWriting, kOver };
+  /// Parting: the last answer is out, and what still comes is dropped, so that it is not lost.
+  enum class State { kReading, kAnswering, kWriting, kParting, kOver };
 
   HttpConnection(Descriptor socket, std::uint64_t number, const ServingDoor::Terms& terms,
                  const TlsIdentity* identity);
@@ -32,7 +33,9 @@ class HttpConnection {
   /// When it is closed if nothing happens; far away while its answer is being made.
   [[nodiscard]] Steady::time_point until() const { return until_; }
   /// It has asked nothing, or its last answer is out.
-  [[nodiscard]] bool is_idle() const { return state_ == State::kReading && parser_.is_fresh(); }
+  [[nodiscard]] bool is_idle() const {
+    return state_ == State::kParting || (state_ == State::kReading && parser_.is_fresh());
+  }
   /// What it may come to hold: the body of the request that it is sending.
   [[nodiscard]] std::size_t held_bytes() const { return held_; }
 
@@ -47,6 +50,7 @@ class HttpConnection {
 
  private:
   void read(std::size_t room);
+  void drop();
   void look(std::size_t room);
   void refuse(int status, const std::string& why);
   void send(const std::string& plain);
