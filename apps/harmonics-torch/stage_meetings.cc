@@ -19,18 +19,16 @@ namespace {
 
 constexpr std::size_t kMaxTokenFile = 4096;
 
-std::string token_of(const StageCommand& command) {
-  if (command.token_file.empty()) return environment_text(kTokenVariable);
-  require_private(command.token_file, "a secret");
-  std::string token = read_text_file(command.token_file, kMaxTokenFile);
+}  // namespace
+
+std::string shared_secret(const std::filesystem::path& file) {
+  if (file.empty()) return environment_text(kTokenVariable);
+  require_private(file, "a secret");
+  std::string token = read_text_file(file, kMaxTokenFile);
   while (!token.empty() && (token.back() == '\n' || token.back() == '\r')) token.pop_back();
-  if (token.empty()) {
-    fail(ErrorCode::kInvalidArgument, "'{}' holds no token", command.token_file.string());
-  }
+  if (token.empty()) fail(ErrorCode::kInvalidArgument, "'{}' holds no token", file.string());
   return token;
 }
-
-}  // namespace
 
 Meetings meetings_of(const StageCommand& command, const HarmonicGraph& part) {
   Meetings meetings;
@@ -96,7 +94,7 @@ TransportOptions transport_options(const StageCommand& command, const InterruptW
   TransportOptions options;
   options.run = command.run;
   options.stop = watch.stop();
-  options.token = token_of(command);
+  options.token = shared_secret(command.token_file);
   options.tls.certificate_file = command.tls_certificate.string();
   options.tls.key_file = command.tls_key.string();
   options.tls.authority_file = command.tls_authority.string();

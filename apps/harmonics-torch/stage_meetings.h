@@ -44,6 +44,10 @@ struct Meetings {
 [[nodiscard]] TransportOptions transport_options(const StageCommand& command,
                                                  const InterruptWatch& watch);
 
+/// What a file of a secret holds; of no file: what is in the environment, if it is there. A file
+/// that others can read, or that holds nothing, is an Error.
+[[nodiscard]] std::string shared_secret(const std::filesystem::path& file);
+
 /// Whether another part went away, so that beginning again may help.
 [[nodiscard]] bool lost_others(const Error& error);
 

@@ -20,6 +20,8 @@ constexpr std::int64_t kMaxParts = 100'000;
 constexpr std::int64_t kMaxReplicas = 1023;
 constexpr std::int64_t kMaxBatches = std::int64_t{1} << 50;
 constexpr std::int64_t kMaxStreamInFlight = 4096;
+constexpr std::int64_t kMaxServedMs = 1'000'000'000;
+constexpr std::int64_t kMaxQueueRows = std::int64_t{1} << 24;
 
 // Settings that mean something without learning.
 constexpr std::array kRunSettings = {"batch_size", "parts", "threads", "backend"};
@@ -233,10 +235,12 @@ void check_stage(const CLI::App& stage, const StageCommand& command) {
     }
   };
   if (!command.infer) {
-    refuse({"--out", "--in-flight", "--results", "--delivered", "--kept", "--hosts"},
+    refuse({"--out", "--in-flight", "--results", "--requests", "--feed", "--delivered", "--kept",
+            "--hosts"},
            "needs --infer");
     return;
   }
+  if (!command.requests) refuse({"--feed"}, "needs --requests");
   refuse({"--checkpoint", "--metrics", "--replica", "--replica-place", "--batches-per-epoch",
           "--gradient-bits"},
          "is for training: --infer learns nothing");
@@ -262,6 +266,41 @@ void check_run(RunCommand& command, const CLI::Option& restarts) {
                                "says how many parts there are and what computes them, in one "
                                "process: leave out --parts, --backend, --plan and --processes");
   }
+}
+
+void add_serving(CLI::App& run, ServeFlags& serve) {
+  add_text(run, "--listen", serve.listen, "HOST:PORT",
+           "stay up and answer requests over HTTP (Open Inference Protocol)");
+  add_text(run, "--listen-grpc", serve.listen_grpc, "HOST:PORT", "the same over gRPC");
+  add_whole(run, "--max-wait", serve.max_wait_ms, {0, kMaxServedMs},
+            "milliseconds that a request waits for others to share a batch with (2)");
+  add_whole(run, "--queue", serve.queue_rows, {0, kMaxQueueRows},
+            "rows that may wait; a request beyond is refused with 503 (0: sixteen batches)");
+  add_whole(run, "--request-deadline", serve.request_deadline_ms, {1, kMaxServedMs},
+            "milliseconds that a request may take (30000)");
+  add_path(run, "--token-file", serve.token_file,
+           "with --listen: a secret that clients show (or HARMONICS_TOKEN in the environment)");
+  add_path(run, "--tls-certificate", serve.tls_certificate, "with --listen: PEM file to show");
+  add_path(run, "--tls-key", serve.tls_key, "PEM file of its key");
+  add_path(run, "--tls-authority", serve.tls_authority,
+           "PEM file to check the certificates of clients by");
+}
+
+// What only says something with --listen, and what says nothing then.
+void check_serving(const CLI::App& run, const RunCommand& command) {
+  const auto refuse = [&](std::initializer_list<const char*> flags, const char* why) {
+    for (const char* flag : flags) {
+      if (run.get_option(flag)->count() > 0) throw CLI::ValidationError(flag, why);
+    }
+  };
+  if (!command.serve.on()) {
+    refuse({"--max-wait", "--queue", "--request-deadline", "--token-file", "--tls-certificate",
+            "--tls-key", "--tls-authority"},
+           "needs --listen or --listen-grpc");
+    return;
+  }
+  refuse({"--out"}, "is for data: with --listen whoever asks gets the outputs");
+  refuse({"--secure", "--trace"}, "is not offered with --listen");
 }
 
 }  // namespace
@@ -345,6 +384,12 @@ void CommandTree::add_stage_inference(CLI::App& stage) {
       ->needs(stage.get_option("--plan"));
   add_text(stage, "--results", stage_.results, "URL",
            "with --infer: where 'harmonics run' takes the outputs of this part");
+  stage
+      .add_flag("--requests", stage_.requests,
+                "with --infer: compute what 'harmonics run --listen' asks for, read no data")
+      ->option_text(" ");
+  add_text(stage, "--feed", stage_.feed, "URL",
+           "with --requests: where 'harmonics run --listen' gives them to this part");
   add_whole(stage, "--delivered", stage_.delivered, {0, kMaxBatches},
             "with --infer: batches whose outputs are there already");
   add_folder(stage, "--kept", stage_.kept,
@@ -376,16 +421,20 @@ void CommandTree::add_run() {
   add_path(run, "--trace", run_.trace,
            "keep when each part worked on what in this folder, for 'harmonics trace'");
   add_secure(run, run_.secure, true);
+  add_serving(run, run_.serve);
   add_output(run, run_.output);
   run.footer(example(
       "  harmonics run examples/digits.harp --weights digits.safetensors \\\n"
       "    --out prediction=csv:predictions.csv\n"
-      "  harmonics run vit.harp --plan plan.yml --processes --transport tcp\n\n"
+      "  harmonics run vit.harp --plan plan.yml --processes --transport tcp\n"
+      "  harmonics run vit.harp --weights vit.safetensors --batch-size 8 --listen "
+      "localhost:8000\n\n"
       "Data and weights that the file names need not be given again. With targets bound, loss and "
       "accuracy are printed. Several parts work on several batches at the same time; a table says "
       "how much of its time each computed and waited."));
   run.callback([this, &run] {
     check_run(run_, *run.get_option("--restarts"));
+    check_serving(run, run_);
     command_ = run_;
   });
 }

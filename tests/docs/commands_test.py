@@ -56,6 +56,9 @@ QUICK_BOARD = 'harmonics profile vit-base --batch-size 8 --type board --peer lap
 QUICK_MINILM = 'harmonics profile minilm.harp --batch-size 8 --axis T=64 --type laptop --bw-mbps 1000'
 TUNED = 'harmonics export minilm.harp --weights tuned.safetensors --format hf minilm-tuned'
 PIPELINE = 'harmonics submit --pipeline examples/digits.harp --stages 3 --epochs 30 --micro-batches 4'
+SERVED = 'harmonics run examples/digits.harp --weights digits.safetensors --listen localhost:8000'
+SERVED_PARTS = ('harmonics run examples/digits.harp --weights digits.safetensors --parts 2 --processes '
+                '--listen localhost:8002')
 PAGES = {
     'README.md': Page(instead={
         'harmonics monitor': 'timeout --signal=INT 5 harmonics monitor; stop_all'}, elsewhere={
@@ -109,6 +112,8 @@ PAGES = {
                    'harmonics profile --from-run': 'cli.plan_check_test',
                    'harmonics plan vit-base --links-file': 'cli.plan_check_test'},
         measured=('harmonics plan vit-base --out-dir parts',)),
+    'docs/guides/serving.md': Page(
+        instead={SERVED: SERVED + ' &', SERVED_PARTS: SERVED_PARTS + ' &'}, elsewhere={'curl ': 'cli.serve_test'}),
     'docs/guides/spark.md': Page(elsewhere={
         'make spark-demo': 'make test-spark', 'pip install': 'make test-spark'}),
     'docs/guides/streams.md': Page(elsewhere={

@@ -16,6 +16,7 @@ PAGES = {'CONTRIBUTING.md': 'tests/docs/contributing_test.cc', 'README.md': 'exa
          'docs/guides/dispatch.md': 'src/dispatch/guide_test.cc',
          'docs/guides/transports.md': 'src/transport/guide_test.cc',
          'docs/guides/streams.md': 'tests/docs/streams_program.cc',
+         'docs/guides/serving.md': 'tests/docs/serving_program.cc',
          'docs/guides/two-machines.md': 'tests/docs/two_machines_program.cc',
          'docs/Datasets.md': 'src/data/datasets_doc_test.cc',
          'README_Profiler.md': 'src/place/profile_test.cc'}

@@ -204,6 +204,22 @@ InferenceJob prepare_inference(const RunCommand& command) {
   return job;
 }
 
+std::vector<std::string> requested_inputs(const HarmonicGraph& graph) {
+  return needed_producers(graph, false);
+}
+
+InferenceJob prepare_service(const RunCommand& command) {
+  const HarpDocument document = load_harp_document(command.file);
+  InferenceJob job = start_inference(command, document);
+  const auto bindings = merge_bindings(document, command.file, command.bindings);
+  const std::vector<std::string> unresolved = job.graph.unresolved();
+  if (!unresolved.empty()) {
+    job.graph = resolve_graph(job.graph, open_named(job.graph, bindings, unresolved));
+  }
+  cut(job);
+  return job;
+}
+
 InferenceJob prepare_part_inference(const StageCommand& stage) {
   const RunCommand command = run_command_of(stage);
   const HarpDocument document = load_harp_document(command.file);
@@ -218,6 +234,7 @@ InferenceJob prepare_part_inference(const StageCommand& stage) {
     fail(ErrorCode::kInvalidArgument, "--part {}: with {} parts they are 0 to {}", stage.part,
          job.settings.parts, job.settings.parts - 1);
   }
+  if (stage.requests) return job;
   const HarmonicGraph& part = job.parts[static_cast<std::size_t>(stage.part)];
   job.measured = has_all_targets(job.graph, part, bindings);
   const NamedSources sources =

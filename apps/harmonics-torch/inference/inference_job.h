@@ -52,6 +52,12 @@ struct InferenceJob {
 /// graph's shapes follow from them.
 [[nodiscard]] InferenceJob prepare_part_inference(const StageCommand& command);
 
+/// The same without data, for requests: every producer that layers or consumers use must have a
+/// shape, its own or that of the data that is bound to it.
+[[nodiscard]] InferenceJob prepare_service(const RunCommand& command);
+/// The producers of a part, or of a whole graph, that requests have to bring.
+[[nodiscard]] std::vector<std::string> requested_inputs(const HarmonicGraph& graph);
+
 [[nodiscard]] RuntimeOptions inference_options(const InferenceJob& job);
 
 }  // namespace harmonics::inline in_torch_program

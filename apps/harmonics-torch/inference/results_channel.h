@@ -19,7 +19,10 @@ namespace harmonics::inline in_torch_program {
 class ResultsSender {
  public:
   ResultsSender(const HarmonicGraph& part, TransportPtr end, Nanoseconds patience)
-      : names_(outputs_of(part)), end_(std::move(end)), patience_(patience) {}
+      : ResultsSender(outputs_of(part), std::move(end), patience) {}
+  /// Sends tensors of these names: outputs, or inputs the other way.
+  ResultsSender(std::vector<std::string> names, TransportPtr end, Nanoseconds patience)
+      : names_(std::move(names)), end_(std::move(end)), patience_(patience) {}
   void send(const StreamedBatch& batch);
   /// All was sent: waits until the other end has it.
   void close();
@@ -34,7 +37,9 @@ class ResultsSender {
 class ResultsReceiver {
  public:
   ResultsReceiver(const HarmonicGraph& part, TransportPtr end)
-      : names_(outputs_of(part)), end_(std::move(end)) {}
+      : ResultsReceiver(outputs_of(part), std::move(end)) {}
+  ResultsReceiver(std::vector<std::string> names, TransportPtr end)
+      : names_(std::move(names)), end_(std::move(end)) {}
   /// The next batch; nothing once the part has closed. Messages that make no sense are an Error.
   [[nodiscard]] std::optional<StreamedBatch> receive(Deadline deadline);
 

@@ -15,6 +15,7 @@
 #include "run_outputs.h"
 #include "run_report.h"
 #include "run_stream.h"
+#include "serve_model.h"
 #include "subcommands.h"
 
 namespace harmonics::inline in_torch_program {
@@ -98,6 +99,7 @@ int run_watched(const RunCommand& command, InterruptWatch& watch) {
 
 int run(const RunCommand& command) {
   InterruptWatch watch(command.output != OutputStyle::kQuiet);
+  if (command.serve.on()) return serve_model(command, watch);
   return run_interruptible(watch, [&] { return run_watched(command, watch); });
 }
 

@@ -21,6 +21,7 @@
 #include "boundary_packing.h"
 #include "chain_files.h"
 #include "part_children.h"
+#include "request_feed.h"
 #include "results_channel.h"
 #include "run_outputs.h"
 #include "run_stream.h"
@@ -81,9 +82,11 @@ class ResultsInbox {
 
 class StreamProcesses {
  public:
-  StreamProcesses(const InferenceJob& job, InterruptWatch& watch)
+  /// `served`: requests in place of data.
+  StreamProcesses(const InferenceJob& job, InterruptWatch& watch, const ServedStream* served)
       : job_(job),
         watch_(watch),
+        served_(served),
         token_(random_hex(kTokenBytes)),
         children_(
             [this](std::size_t part) { return format("part {} of {}", part, job_.parts.size()); }),
@@ -99,6 +102,7 @@ class StreamProcesses {
   void prepare_chains() const;
   void add_proofs(RunReport& report) const;
   [[nodiscard]] bool is_secure() const { return job_.command.secure.mode != SecureMode::kNone; }
+  void start_feeds(FreePlaces& places, const TransportOptions& options);
   [[nodiscard]] std::vector<std::string> arguments(std::size_t part) const;
   void hear(std::size_t part, const std::string& line);
   void take_results();
@@ -108,6 +112,7 @@ class StreamProcesses {
 
   const InferenceJob& job_;
   InterruptWatch& watch_;
+  const ServedStream* const served_;
   const std::string token_;
   PartChildren children_;
   RunTally tally_;
@@ -115,6 +120,8 @@ class StreamProcesses {
   std::map<std::string, std::string, std::less<>> places_;  // URL by boundary
   std::map<std::size_t, std::string> result_places_;        // URL by part that gives some
   std::map<std::size_t, std::unique_ptr<ResultsInbox>> inboxes_;
+  std::map<std::size_t, std::string> feed_places_;  // URL by part that takes requests
+  std::vector<std::unique_ptr<RequestFeed>> feeds_;
   std::map<std::size_t, StreamedBatch> pieces_;  // of the batch that is due, by part
   std::map<std::size_t, StageFlow> done_;        // of this attempt
   std::map<std::size_t, std::string> proofs_;    // what the parts signed last
@@ -164,6 +171,9 @@ std::vector<std::string> StreamProcesses::arguments(std::size_t part) const {
   if (results != result_places_.end()) {
     words.insert(words.end(), {"--results", results->second});
   }
+  const auto feed = feed_places_.find(part);
+  if (served_ != nullptr) words.emplace_back("--requests");
+  if (feed != feed_places_.end()) words.insert(words.end(), {"--feed", feed->second});
   return words;
 }
 
@@ -192,6 +202,7 @@ void StreamProcesses::start() {
     inboxes_.emplace(part, std::make_unique<ResultsInbox>(graph, place, options));
     result_places_.emplace(part, binding_url(place));
   }
+  if (served_ != nullptr) start_feeds(places, options);
   for (std::size_t part = 0; part < job_.parts.size(); ++part) {
     std::vector<std::string> environment;
     if (!job_.command.trace.empty()) {
@@ -217,6 +228,22 @@ void StreamProcesses::add_proofs(RunReport& report) const {
   const std::filesystem::path& chain = job_.command.secure.proof;
   report.chain = chain.string();
   if (!chain.empty()) join_chains(chain, job_.parts.size());
+}
+
+// Every part that producers of the graph stand in takes the same batches of requests.
+void StreamProcesses::start_feeds(FreePlaces& places, const TransportOptions& options) {
+  feed_places_.clear();
+  for (std::size_t part = 0; part < job_.parts.size(); ++part) {
+    std::vector<std::string> inputs = requested_inputs(job_.parts[part]);
+    if (inputs.empty()) continue;
+    const RemoteBinding place = places.next(format("{}.requests{}", run_, part));
+    feed_places_.emplace(part, binding_url(place));
+    feeds_.push_back(std::make_unique<RequestFeed>(
+        served_->service,
+        RequestFeed::Place{std::move(inputs), place, tally_.delivered(),
+                           std::chrono::seconds(job_.command.deadline_s)},
+        options));
+  }
 }
 
 void StreamProcesses::hear(std::size_t part, const std::string& line) {
@@ -256,6 +283,10 @@ void StreamProcesses::deliver() {
   if (next_++ == tally_.delivered()) {
     for (const auto& [name, consumer] : tally_.consumers()) consumer->push(batch.outputs.at(name));
     tally_.add(batch);
+    if (served_ != nullptr) {
+      served_->service.deliver(batch.number, batch.outputs);
+      served_->on_batch();
+    }
   }
   batch_due_ = deadline_in(std::chrono::seconds(job_.command.deadline_s) + kAfterTheParts);
 }
@@ -278,7 +309,7 @@ std::optional<Failure> StreamProcesses::attempt() {
   Deadline next_look{};
   while (!failure && !is_over()) {
     take_results();
-    tally_.check_interrupt();
+    if (served_ == nullptr) tally_.check_interrupt();
     const Deadline now = std::chrono::steady_clock::now();
     if (now < next_look) continue;
     next_look = now + kLookAfter;
@@ -286,6 +317,7 @@ std::optional<Failure> StreamProcesses::attempt() {
     failure = children_.find_failure([&](std::size_t part) { return done_.contains(part); }, false);
     if (!failure) failure = find_hang();
   }
+  feeds_.clear();
   children_.clear();  // kills the others
   inboxes_.clear();
   for (const auto& [part, flow] : done_) add_flow(flows_[part], flow);
@@ -295,6 +327,7 @@ std::optional<Failure> StreamProcesses::attempt() {
 RunReport StreamProcesses::run() {
   const RunCommand& command = job_.command;
   for (std::int64_t restart = 0;; ++restart) {
+    const std::int64_t before = tally_.delivered();
     const std::optional<Failure> failure = attempt();
     if (!failure) {
       for (const auto& [name, consumer] : tally_.consumers()) consumer->finish();
@@ -308,6 +341,10 @@ RunReport StreamProcesses::run() {
       return report;
     }
     tally_.clear();
+    if (served_ != nullptr) {
+      served_->service.note_break(failure->what);
+      if (tally_.delivered() > before) restart = 0;  // a service gets over any number of them
+    }
     if (!failure->killed || restart >= command.restarts) {
       fail(ErrorCode::kAborted, "{}{}; {} batches had come out, no output was written",
            failure->what,
@@ -326,7 +363,12 @@ RunReport StreamProcesses::run() {
 }  // namespace
 
 RunReport run_in_processes(const InferenceJob& job, InterruptWatch& watch) {
-  return StreamProcesses(job, watch).run();
+  return StreamProcesses(job, watch, nullptr).run();
+}
+
+void serve_in_processes(const InferenceJob& job, InterruptWatch& watch,
+                        const ServedStream& served) {
+  static_cast<void>(StreamProcesses(job, watch, &served).run());
 }
 
 }  // namespace harmonics::inline in_torch_program

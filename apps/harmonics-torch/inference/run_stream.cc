@@ -27,7 +27,8 @@ RunTally::RunTally(const InferenceJob& job, NamedConsumers consumers, InterruptW
     : job_(job),
       consumers_(std::move(consumers)),
       watch_(watch),
-      state_(std::make_unique<State>(job.rows(), job.command.output == OutputStyle::kTable)) {}
+      state_(std::make_unique<State>(
+          job.rows(), job.command.output == OutputStyle::kTable && !job.command.serve.on())) {}
 RunTally::~RunTally() = default;
 
 void RunTally::add(const StreamedBatch& batch) {
@@ -74,8 +75,6 @@ RunReport RunTally::report() {
   return report;
 }
 
-namespace {
-
 std::unique_ptr<Learner> inference_learner(const InferenceJob& job) {
   RuntimeOptions options = inference_options(job);
   for (std::size_t part = 0; !job.command.trace.empty() && part < job.parts.size(); ++part) {
@@ -92,8 +91,6 @@ std::unique_ptr<Learner> inference_learner(const InferenceJob& job) {
   pipeline.packing = job.packing;
   return std::make_unique<DistributedScheduler>(job.parts, job.deploy, options, pipeline);
 }
-
-}  // namespace
 
 std::filesystem::path pass_trace_file(const InferenceJob& job, std::size_t part) {
   return job.command.trace / format("passes-{}.jsonl", part);

@@ -2,7 +2,11 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
+
+#include <harmonics/schedule/learner.h>
+#include <harmonics/serve/inference_service.h>
 
 #include "inference_job.h"
 #include "interrupt.h"
@@ -40,10 +44,21 @@ class RunTally {
 
 /// Where --trace keeps what a part did when.
 [[nodiscard]] std::filesystem::path pass_trace_file(const InferenceJob& job, std::size_t part);
+/// Whoever computes the parts of a job in this process.
+[[nodiscard]] std::unique_ptr<Learner> inference_learner(const InferenceJob& job);
 
 /// In this process, one thread for each part.
 [[nodiscard]] RunReport run_here(const InferenceJob& job, InterruptWatch& watch);
 /// A process for each part, which is started again when one dies or hangs.
 [[nodiscard]] RunReport run_in_processes(const InferenceJob& job, InterruptWatch& watch);
+
+/// Requests in place of data.
+struct ServedStream {
+  InferenceService& service;
+  /// Told after each batch that came out.
+  std::function<void()> on_batch;
+};
+/// A process for each part as above, until the service is drained.
+void serve_in_processes(const InferenceJob& job, InterruptWatch& watch, const ServedStream& served);
 
 }  // namespace harmonics::inline in_torch_program

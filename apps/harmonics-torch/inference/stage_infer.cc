@@ -13,6 +13,7 @@
 
 #include "inference_job.h"
 #include "progress_pipe.h"
+#include "request_feed.h"
 #include "results_channel.h"
 #include "run_outputs.h"
 #include "run_report.h"
@@ -95,7 +96,12 @@ StreamReport PartInference::attempt() {
     told_.done += batch.rows;
     pipe.on_rows(told_);
   };
-  StreamReport report = scheduler.stream(job_.producers, tally_.consumers(), options);
+  NamedProducers producers = job_.producers;
+  if (!command_.feed.empty()) {
+    producers = fed_producers(part_, make_transport(parse_binding(command_.feed), remote.transport),
+                              remote.pipeline.deadline);
+  }
+  StreamReport report = scheduler.stream(producers, tally_.consumers(), options);
   pipe.on_last_rows(told_);
   if (results && !report.interrupted) results->close();
   scheduler.close();

@@ -175,6 +175,11 @@ struct StageCommand {
   std::int64_t in_flight = 0;
   /// An endpoint URL where whoever started this part takes its outputs; empty: nobody does.
   std::string results;
+  /// Computes requests: no part reads data.
+  bool requests = false;
+  /// An endpoint URL where whoever started this part gives it batches of requests; empty: it takes
+  /// none of its own.
+  std::string feed;
   /// Batches whose outputs are there already.
   std::int64_t delivered = 0;
   /// Where rows of the outputs are kept as they come; empty: nowhere.
@@ -190,6 +195,26 @@ struct QuantizeCommand {
   std::filesystem::path out;
   std::vector<Binding> bindings;
   OutputStyle output = OutputStyle::kTable;
+};
+
+/// What `harmonics run --listen` is told; beside it nothing says something.
+struct ServeFlags {
+  /// HOST:PORT of HTTP and of gRPC; empty: not spoken.
+  std::string listen = {};
+  std::string listen_grpc = {};
+  /// The longest that a request waits for company.
+  std::int64_t max_wait_ms = 2;
+  /// Rows that may wait; 0: sixteen batches.
+  std::int64_t queue_rows = 0;
+  /// The longest that a request may take.
+  std::int64_t request_deadline_ms = 30'000;
+  /// Empty: the token is in the environment, if there is one.
+  std::filesystem::path token_file = {};
+  std::filesystem::path tls_certificate = {};
+  std::filesystem::path tls_key = {};
+  std::filesystem::path tls_authority = {};
+
+  [[nodiscard]] bool on() const { return !listen.empty() || !listen_grpc.empty(); }
 };
 
 /// harmonics run
@@ -220,6 +245,8 @@ struct RunCommand {
   /// A folder for what each part did when; empty: nothing is kept.
   std::filesystem::path trace;
   SecureFlags secure = {};
+  /// Takes requests in place of data.
+  ServeFlags serve = {};
   OutputStyle output = OutputStyle::kTable;
 };
 
