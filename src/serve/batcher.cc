@@ -13,7 +13,7 @@ bool Batcher::admit(const Waiting& request) {
 
 Batcher::Front Batcher::front() const {
   if (waiting_.empty()) return {};
-  if (terms_.alone) return {1, true};
+  if (terms_.alone || waiting_.front().rows > terms_.rows) return {1, true};
   Front found;
   std::int64_t rows = 0;
   for (const Waiting& request : waiting_) {

@@ -47,6 +47,9 @@ class Batcher {
   [[nodiscard]] std::optional<Nanoseconds> next_expiry() const;
   /// Takes one out; false: it does not wait here.
   bool remove(std::uint64_t ticket);
+  /// From now on: so many rows to a batch (a request that has more goes alone), or every request
+  /// alone.
+  void set_rows(std::int64_t rows) { terms_.rows = rows; }
   void set_alone(bool alone) { terms_.alone = alone; }
 
   [[nodiscard]] std::int64_t waiting_rows() const { return waiting_rows_; }

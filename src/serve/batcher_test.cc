@@ -58,6 +58,16 @@ TEST(Batcher, AloneMeansOneRequestEach) {
   EXPECT_THAT(batcher.take(milliseconds(0), false), ElementsAre(2));
 }
 
+TEST(Batcher, ARequestThatIsLargerThanBatchesGoesAlone) {
+  Batcher batcher({8, 100, milliseconds(5), false});
+  batcher.set_rows(2);
+  ASSERT_TRUE(batcher.admit(request(1, 3, milliseconds(0))));
+  ASSERT_TRUE(batcher.admit(request(2, 1, milliseconds(0))));
+  ASSERT_TRUE(batcher.admit(request(3, 1, milliseconds(0))));
+  EXPECT_THAT(batcher.take(milliseconds(0), false), ElementsAre(1));
+  EXPECT_THAT(batcher.take(milliseconds(0), false), ElementsAre(2, 3));
+}
+
 TEST(Batcher, HurryWaitsForNobody) {
   Batcher batcher({8, 100, milliseconds(5), false});
   ASSERT_TRUE(batcher.admit(request(1, 1, milliseconds(0))));

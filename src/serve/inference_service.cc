@@ -174,6 +174,7 @@ void InferenceService::Parts::end_trials() {
   if (state != ServiceState::kStarting || !check.over()) return;
   sizes = check.sizes();
   batcher.set_alone(sizes.empty());
+  if (!sizes.empty()) batcher.set_rows(sizes.back());
   state = ServiceState::kReady;
 }
 

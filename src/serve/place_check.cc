@@ -1,6 +1,9 @@
 #include "place_check.h"
 
 #include <algorithm>
+#include <functional>
+#include <span>
+#include <string_view>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/random.h>
@@ -10,6 +13,8 @@ namespace {
 
 // The length of open axes in batches that are only tried.
 constexpr std::int64_t kShortAxis = 16;
+// Odd, so that no output is lost behind those after it.
+constexpr std::size_t kHashFactor = 1'000'003;
 
 Shape tried_shape(const ModelCard& card, const TensorCard& input, std::int64_t rows) {
   Shape shape = input.sample.shape;
@@ -50,9 +55,10 @@ std::int64_t rounds_for(const ModelCard& card) {
                                                            : PlaceCheck::kRoundsOfSmallModel;
 }
 
-void append_row(std::vector<std::byte>& to, const Tensor& output, std::int64_t row) {
+std::size_t hash_of_row(const Tensor& output, std::int64_t row) {
   const Tensor one = output.slice(row, row + 1);
-  to.insert(to.end(), one.bytes().begin(), one.bytes().end());
+  return std::hash<std::string_view>{}(
+      {reinterpret_cast<const char*>(one.bytes().data()), one.byte_size()});
 }
 
 }  // namespace
@@ -64,8 +70,7 @@ PlaceCheck::PlaceCheck(const ModelCard& card) : card_(card) {
   }
   sizes_ = {card.batch_rows};
   for (std::int64_t size = 1; size < card.batch_rows; size *= 2) sizes_.push_back(size);
-  for (const std::int64_t size : sizes_) same_[size] = true;
-  known_.resize(kSamples);
+  for (const std::int64_t size : sizes_) known_[size] = {};
   rounds_ = rounds_for(card);
 }
 
@@ -99,27 +104,34 @@ void PlaceCheck::take(const TensorsByName& outputs) {
   const Trial trial = trials_.front();
   trials_.pop_front();
   if (known_.empty()) return;
+  Known& size = known_[trial.rows];
   for (std::int64_t place = 0; place < trial.rows; ++place) {
-    std::vector<std::byte> bits;
+    std::size_t bits = 0;
     for (const TensorCard& output : card_.outputs) {
-      append_row(bits, outputs.find(output.name)->second, place);
+      bits = bits * kHashFactor + hash_of_row(outputs.find(output.name)->second, place);
     }
-    std::vector<std::byte>& known =
-        known_[static_cast<std::size_t>((trial.first + place) % kSamples)];
-    if (known.empty())
-      known = std::move(bits);
-    else if (known != bits)
-      same_[trial.rows] = false;
+    const auto [known, is_new] = size.bits.emplace((trial.first + place) % kSamples, bits);
+    if (!is_new && known->second != bits) size.same = false;
   }
 }
 
 std::vector<std::int64_t> PlaceCheck::sizes() const {
   std::vector<std::int64_t> found;
-  for (const auto& [size, same] : same_) {
-    if (same) found.push_back(size);
+  const auto largest =
+      std::find_if(known_.rbegin(), known_.rend(), [](const auto& one) { return one.second.same; });
+  const bool has_company =
+      largest != known_.rend() && (largest->first > 1 || card_.batch_rows == 1);
+  if (!has_company) return found;
+  const auto agrees = [&](const Known& size) {
+    return size.same && std::ranges::all_of(size.bits, [&](const auto& one) {
+             const auto measure = largest->second.bits.find(one.first);
+             return measure == largest->second.bits.end() || measure->second == one.second;
+           });
+  };
+  for (const auto& [size, known] : known_) {
+    if (size <= largest->first && agrees(known)) found.push_back(size);
   }
-  if (!same_.empty() && same_.rbegin()->second) return found;
-  return {};
+  return found;
 }
 
 TensorsByName PlaceCheck::idle_inputs(const ModelCard& card, std::int64_t rows) {

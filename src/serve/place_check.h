@@ -4,7 +4,7 @@
 // a batch in another way than the first: bits of a row may then depend on its company. So the
 // service tries it out before it takes requests. Made-up rows go through batches of each size that
 // could be used, round after round, each time one place further; a size at which they come out with
-// the same bits in every place, those of the largest size, is one that batches may be filled up to.
+// the same bits in every place is one that batches may be filled up to.
 #pragma once
 
 #include <cstddef>
@@ -42,8 +42,9 @@ class PlaceCheck {
   void take(const TensorsByName& outputs);
   /// All have come back.
   [[nodiscard]] bool over() const { return trials_.empty() && !has_next(); }
-  /// The numbers of rows that batches may be filled up to, rising; the last is the card's. Empty:
-  /// bits depend on the place, and every request has to go alone.
+  /// The numbers of rows that batches may be filled up to, rising: the largest at which places do
+  /// not matter, and those below that give the same bits. Empty: none above one row does, and every
+  /// request has to go alone.
   [[nodiscard]] std::vector<std::int64_t> sizes() const;
 
   /// One batch of so many rows that says nothing: axes are short, numbers are zero.
@@ -62,9 +63,13 @@ class PlaceCheck {
   std::int64_t rounds_ = 1;
   std::int64_t round_ = 0;
   std::size_t next_size_ = 0;
-  std::deque<Trial> trials_;                   // out and not back
-  std::vector<std::vector<std::byte>> known_;  // by sample: bytes of all outputs
-  std::map<std::int64_t, bool> same_;          // by size
+  std::deque<Trial> trials_;  // out and not back
+  /// What is known of one size.
+  struct Known {
+    std::map<std::int64_t, std::size_t> bits;  // by sample: a hash of all outputs
+    bool same = true;                          // in every place
+  };
+  std::map<std::int64_t, Known> known_;  // by size; empty: nothing is compared
 };
 
 }  // namespace harmonics::inline in_serve
