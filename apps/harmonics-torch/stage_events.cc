@@ -58,6 +58,7 @@ Json event_json(const TrainReport& report) {
   json.set("parts", report.parts).set("seed", report.seed);
   json.set("stopped_early", report.stopped_early).set("interrupted", report.interrupted);
   json.set("was_complete", report.was_complete).set("proof", report.proof);
+  json.set("shares", report.shares);
   return json;
 }
 
@@ -101,6 +102,7 @@ TrainReport report_of(const Json& json) {
   report.interrupted = json.at("interrupted").as_bool();
   report.was_complete = json.at("was_complete").as_bool();
   report.proof = json.at("proof").as_string();
+  report.shares = json.at("shares").as_string();
   return report;
 }
 

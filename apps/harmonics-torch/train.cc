@@ -90,6 +90,20 @@ std::unique_ptr<Learner> make_learner(const TrainingJob& job, std::vector<Harmon
                                                 pipeline_options(job, parts));
 }
 
+void check_replicas(const TrainingJob& job) {
+  const TrainCommand& command = job.command;
+  if (!command.slowdowns.empty() &&
+      static_cast<std::int64_t>(command.slowdowns.size()) != job.settings.replicas) {
+    fail(ErrorCode::kInvalidArgument, "--slowdown has {} factors for {} replicas: give one each",
+         command.slowdowns.size(), job.settings.replicas);
+  }
+  if (command.processes && job.settings.parts > 1 && job.settings.shares == "auto") {
+    fail(ErrorCode::kUnimplemented,
+         "shares auto take replicas that are whole in one process: leave out --parts, or give "
+         "shares such as 3,1");
+  }
+}
+
 int train_watched(const TrainCommand& command, InterruptWatch& watch) {
   TrainingJob job = prepare_job(command);
   Deployment deployment;
@@ -104,6 +118,7 @@ int train_watched(const TrainCommand& command, InterruptWatch& watch) {
          "replicas cannot be secure: the sums of gradients between them are not signed; leave out "
          "--secure or --replicas");
   }
+  check_replicas(job);
   if (!command.resume && std::filesystem::exists(command.checkpoint)) {
     notice(command,
            format("'{}' is of an earlier run and will be replaced: --resume goes on from it",

@@ -19,6 +19,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/log.h>
+#include <harmonics/cluster/task_environment.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/custody/chain.h>
 #include <harmonics/custody/keys.h>
@@ -217,7 +218,12 @@ void ProcessRun::start(bool resume) {
   follow_due_.reset();
   asked_to_end_ = false;
   for (std::size_t child = 0; child < count(); ++child) {
-    children_.start(arguments(child, resume), token_);
+    std::vector<std::string> environment;
+    if (const auto& factors = job_.command.slowdowns; !factors.empty()) {
+      const double factor = factors[child / parts_.size()];
+      environment.push_back(format("{}={}", kTaskSlowdownVariable, factor));
+    }
+    children_.start(arguments(child, resume), token_, environment);
   }
 }
 

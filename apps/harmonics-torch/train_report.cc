@@ -57,6 +57,7 @@ Json report_json(const TrainReport& report) {
   json.set("seconds", report.seconds);
   json.set("samples_per_second", report.samples_per_second);
   json.set("parts", report.parts).set("replicas", report.replicas).set("seed", report.seed);
+  if (report.shares != "equal") json.set("shares", report.shares);
   json.set("checkpoint", report.checkpoint.empty() ? Json() : Json(report.checkpoint));
   json.set("stopped_early", report.stopped_early).set("interrupted", report.interrupted);
   json.set("was_complete", report.was_complete);
@@ -78,6 +79,7 @@ std::string report_text(const TrainReport& report, bool colour) {
       line("weights",
            format("sha256 {}{}", report.weights_digest,
                   report.digest_part ? format(" (of part {} alone)", *report.digest_part) : ""));
+  if (report.shares != "equal") text += line("shares", report.shares);
   if (!report.checkpoint.empty()) text += line("checkpoint", report.checkpoint);
   if (!report.proof.empty()) {
     text += line("custody", report.chain.empty()

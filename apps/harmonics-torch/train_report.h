@@ -29,6 +29,8 @@ struct TrainReport {
   std::int64_t parts = 1;
   std::int64_t replicas = 1;
   std::int64_t seed = 0;
+  /// How batches were dealt out (BatchShares); one process that is given it learns the same.
+  std::string shares = "equal";
   std::string checkpoint;
   /// Of a secure run: what its parts signed last, a line each, and the file of the chain if it was
   /// kept.

@@ -21,6 +21,25 @@
 namespace harmonics::inline in_torch_program {
 namespace {
 
+void check_shares(const TrainSettings& settings) {
+  const BatchShares shares = BatchShares::parse(settings.shares);
+  if (shares.are_measured() && settings.replicas == 1) {
+    fail(ErrorCode::kInvalidArgument,
+         "shares auto follow the rates of replicas: give --replicas N, or shares such as 3,1");
+  }
+  if (shares.are_given() && settings.replicas > 1 &&
+      static_cast<std::int64_t>(shares.count()) != settings.replicas) {
+    fail(ErrorCode::kInvalidArgument, "shares {} are for {} replicas, there are {}: give one each",
+         settings.shares, shares.count(), settings.replicas);
+  }
+}
+
+// How batches were dealt out to replicas, or cut by one process.
+std::string dealt_shares(const Learner& learner, const TrainSettings& settings) {
+  const BatchShares* const dealt = learner.trainer().row().runner().dealt();
+  return dealt == nullptr ? settings.shares : dealt->text();
+}
+
 TrainingJob start_job(const TrainCommand& command, const HarpDocument& document) {
   TrainingJob job{command,
                   merge_settings(document, command.file, command.settings),
@@ -41,6 +60,7 @@ TrainingJob start_job(const TrainCommand& command, const HarpDocument& document)
     fail(ErrorCode::kInvalidArgument,
          "patience looks at the test loss: hold back some rows with --test-split");
   }
+  check_shares(job.settings);
   return job;
 }
 
@@ -242,6 +262,7 @@ TrainReport run_job(Learner& learner, const TrainingJob& job, const InterruptWat
     fit(learner, job, fit_options(job, watch), listener, report);
   }
   report.epochs = learner.progress().epochs_done;
+  report.shares = dealt_shares(learner, job.settings);
   report.weights_digest = learner.weights_digest();
   learner.close();
   report.proof = learner.proof();

@@ -5,6 +5,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/format.h>
 #include <harmonics/base/listed.h>
+#include <harmonics/base/number_text.h>
 #include <harmonics/transport/binding.h>
 #include <harmonics/transport/packing.h>
 
@@ -22,6 +23,7 @@ constexpr std::int64_t kMaxBatches = std::int64_t{1} << 50;
 constexpr std::int64_t kMaxStreamInFlight = 4096;
 constexpr std::int64_t kMaxServedMs = 1'000'000'000;
 constexpr std::int64_t kMaxQueueRows = std::int64_t{1} << 24;
+constexpr double kMaxSlowdown = 1000;
 
 // Settings that mean something without learning.
 constexpr std::array kRunSettings = {"batch_size", "parts", "threads", "backend"};
@@ -193,6 +195,11 @@ void check_processes(SomeCommand& command, const CLI::Option& restarts, const ch
           "--transport", format("{} connects processes: add --processes", command.transport));
     }
     if (command.compress) throw CLI::ValidationError("--compress", "needs --processes");
+    if constexpr (requires { command.slowdowns; }) {
+      if (!command.slowdowns.empty()) {
+        throw CLI::ValidationError("--slowdown", "slows down processes: add --processes");
+      }
+    }
     if (restarts.count() > 0) {
       throw CLI::ValidationError(
           "--restarts", format("one process cannot start its parts again: add --processes, or "
@@ -215,6 +222,26 @@ void add_processes(CLI::App& app, bool& processes, std::string& transport, bool&
   add_name(app, "--transport", transport, carriers(),
            "what carries tensors between the parts (bus; with --processes shm)");
   app.add_flag("--compress", compress, "compress tensors between processes")->option_text(" ");
+}
+
+double slowdown_from(const std::string& text) {
+  const auto factor = number_from<double>(text);
+  if (!factor || !(*factor >= 1) || *factor > kMaxSlowdown) {
+    fail(ErrorCode::kInvalidArgument, "'{}' is no factor from 1 to {}", text, kMaxSlowdown);
+  }
+  return *factor;
+}
+
+void add_slowdowns(CLI::App& app, std::vector<double>& slowdowns) {
+  app.add_option_function<std::vector<std::string>>(
+         "--slowdown",
+         [&slowdowns](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) slowdowns.push_back(slowdown_from(text));
+         },
+         "replicas pose as slower machines: how many times as long each of them computes")
+      ->type_name("X,X")
+      ->delimiter(',')
+      ->check(check_by([](const std::string& text) { static_cast<void>(slowdown_from(text)); }));
 }
 
 void add_deploy(CLI::App& app, std::string& deploy) {
@@ -309,6 +336,7 @@ void CommandTree::add_train() {
   CLI::App& train = *root_.add_subcommand("train", "trains a graph on data");
   add_training(train, train_);
   add_processes(train, train_.processes, train_.transport, train_.compress);
+  add_slowdowns(train, train_.slowdowns);
   add_deploy(train, train_.deploy);
   add_secure(train, train_.secure, false);
   train.footer(example(

@@ -160,6 +160,7 @@
 #include <harmonics/serve/model_card.h>
 #include <harmonics/serve/service_figures.h>
 #include <harmonics/serve/service_producers.h>
+#include <harmonics/settings/batch_shares.h>
 #include <harmonics/settings/bound_setting.h>
 #include <harmonics/settings/source_text.h>
 #include <harmonics/settings/train_settings.h>

@@ -104,6 +104,10 @@ class PacedBackend final : public StageBackend {
     backend_->set_learning(optimizer, seed);
   }
   void set_gradients(const NamedTensors& values) override { backend_->set_gradients(values); }
+  void take_gradients(const NamedTensors& values) override { backend_->take_gradients(values); }
+  void listen_for_gradients(std::uint32_t last_micro_batch, GradientListener listener) override {
+    backend_->listen_for_gradients(last_micro_batch, std::move(listener));
+  }
   NamedTensors buffers() const override { return backend_->buffers(); }
   void set_buffers(const NamedTensors& values) override { backend_->set_buffers(values); }
 

@@ -178,6 +178,11 @@ NamedTensors PlainBackend::backward(const MicroBatch& micro_batch, const NamedTe
     const std::string& from = layer->inputs.front();
     add_to(sums, from,
            step_back(*layer, flight.values.at(from), flight.values.at(layer->name), sum->second));
+    if (!listener_ || micro_batch.index != listened_micro_batch_) continue;
+    for (const char* parameter : {".weight", ".bias"}) {
+      const auto gradient = gradients_.find(layer->name + parameter);
+      if (gradient != gradients_.end()) listener_(gradient->first, gradient->second);
+    }
   }
   NamedTensors answer;
   for (const ProducerNode& node : graph_.producers()) {
@@ -236,6 +241,11 @@ void PlainBackend::set_parameters(const NamedTensors& values) {
     all.emplace(name, fitting_value(values, name, value.shape()));
   }
   parameters_ = std::move(all);
+}
+
+void PlainBackend::listen_for_gradients(std::uint32_t last_micro_batch, GradientListener listener) {
+  listener_ = std::move(listener);
+  listened_micro_batch_ = last_micro_batch;
 }
 
 void PlainBackend::set_gradients(const NamedTensors& values) {

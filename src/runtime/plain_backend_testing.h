@@ -43,6 +43,7 @@ class PlainBackend final : public StageBackend {
   void set_optimizer_state(const NamedTensors&, std::int64_t) override {}
   void set_learning(const OptimizerOptions&, std::uint64_t) override {}
   void set_gradients(const NamedTensors& values) override;
+  void listen_for_gradients(std::uint32_t last_micro_batch, GradientListener listener) override;
 
  private:
   struct Flight {
@@ -60,6 +61,8 @@ class PlainBackend final : public StageBackend {
   HarmonicGraph graph_;
   NamedTensors parameters_;
   NamedTensors gradients_;
+  GradientListener listener_;
+  std::uint32_t listened_micro_batch_ = 0;
   std::unordered_map<std::uint32_t, Flight> flights_;
 };
 

@@ -87,6 +87,9 @@ void StageBackend::set_gradients(const NamedTensors& /*values*/) {
        place());
 }
 
+void StageBackend::listen_for_gradients(std::uint32_t /*last_micro_batch*/,
+                                        GradientListener /*listener*/) {}
+
 void StageBackend::load_parameters(const ParameterReader& read) {
   NamedTensors all;
   for (const auto& [name, own] : parameters()) all.emplace(name, read(name));

@@ -490,7 +490,7 @@ NamedTensors TorchBackend::backward(const MicroBatch& micro_batch, const NamedTe
   if (const auto launched = launched_.find(micro_batch.index); launched != launched_.end()) {
     RecordedFlight& recorded = *launched->second;
     launched_.erase(launched);
-    take_gradients(recorded, gradients, loss_scale);
+    lay_down_gradients(recorded, gradients, loss_scale);
     if (has_backward(recorded)) return launch_backward(recorded);
   }
   const auto found = flights_.find(micro_batch.index);
@@ -513,6 +513,7 @@ NamedTensors TorchBackend::backward(const MicroBatch& micro_batch, const NamedTe
     root_gradients.push_back(at::full_like(sum, tap_gradient(i, flight, loss_scale)));
   }
   Tensors answers;
+  begin_listening(micro_batch);
   const auto pass = [&] { answers = walk_back(flight, roots, root_gradients); };
   flight.rehearsed ? recorder_->rehearse(pass) : pass();
   return named_answers(answers);

@@ -21,6 +21,10 @@
 #include "torch/gpu_copies.h"
 #include "torch/recorded_flight.h"
 
+namespace torch::autograd {
+struct Node;
+}
+
 namespace harmonics::inline in_runtime {
 
 /// What a micro-batch brings.
@@ -58,6 +62,8 @@ class TorchBackend final : public StageBackend {
   void set_parameters(const NamedTensors& values) override;
   void load_parameters(const ParameterReader& read) override;
   void set_gradients(const NamedTensors& values) override;
+  void take_gradients(const NamedTensors& values) override;
+  void listen_for_gradients(std::uint32_t last_micro_batch, GradientListener listener) override;
   [[nodiscard]] NamedTensors buffers() const override;
   void set_buffers(const NamedTensors& values) override;
   void set_optimizer_state(const NamedTensors& values, std::int64_t updates_made) override;
@@ -107,6 +113,8 @@ class TorchBackend final : public StageBackend {
   void read_taps(const Flight& flight, TapReport& report) const;
   /// What has a gradient, under the name of its owner.
   [[nodiscard]] std::vector<Learnt> learnt() const;
+  /// From here on the listener hears of the gradients of this pass, if it waits for this one.
+  void begin_listening(const MicroBatch& micro_batch);
   at::Tensor leaving_weight(const ConsumerStep& step, const at::Tensor& value);
   /// By consumer, on the device.
   Tensors leaving(const Flight& flight, Mode mode);
@@ -130,7 +138,8 @@ class TorchBackend final : public StageBackend {
   /// Computes a recorded forward pass again, piece by piece, for who needs what lies between.
   void compute_again(const RecordedFlight& recorded);
   /// What came back and what the losses weigh, into the memory that the recorded pass reads.
-  void take_gradients(RecordedFlight& recorded, const NamedTensors& gradients, double loss_scale);
+  void lay_down_gradients(RecordedFlight& recorded, const NamedTensors& gradients,
+                          double loss_scale);
   NamedTensors launch_backward(RecordedFlight& recorded);
   /// From now on every pass is launched piece by piece.
   void stop_recording(std::string_view why);
@@ -167,6 +176,11 @@ class TorchBackend final : public StageBackend {
   /// By layer, what it keeps for inference (LayerCall::kept); empty while nothing has been
   /// inferred.
   std::vector<Tensors> kept_;
+  GradientListener listener_;
+  std::uint32_t listened_micro_batch_ = 0;
+  bool listens_ = false;
+  /// By place: what gathers the gradient of a parameter and tells the listener.
+  std::vector<std::shared_ptr<torch::autograd::Node>> gatherers_;
 };
 
 /// What came back over a boundary. None, or another number of gradients, is an Error.

@@ -1,5 +1,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <utility>
 
@@ -100,6 +103,62 @@ void TorchBackend::set_gradients(const NamedTensors& values) {
     const at::Tensor value = fitting(values, names_[i], parameter);
     if (!parameter.grad().defined()) parameter.mutable_grad() = at::empty_like(parameter);
     parameter.mutable_grad().copy_(value);
+  }
+}
+
+void TorchBackend::take_gradients(const NamedTensors& values) {
+  NamedTensors copied;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    at::Tensor& parameter = parameters_[i];
+    if (!owns(i) || !parameter.requires_grad() || !values.contains(names_[i])) continue;
+    at::Tensor value = fitting(values, names_[i], parameter);
+    if (parameter.is_cpu() && value.is_cpu() && value.scalar_type() == parameter.scalar_type()) {
+      parameter.mutable_grad() = std::move(value);
+    } else {
+      copied.emplace(names_[i], values.find(names_[i])->second);
+    }
+  }
+  set_gradients(copied);
+}
+
+namespace {
+
+/// Runs after the gradient of a micro-batch was added to that of a parameter.
+class GradientHook final : public torch::autograd::FunctionPostHook {
+ public:
+  explicit GradientHook(std::function<void()> told) : told_(std::move(told)) {}
+
+  torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
+                                            const torch::autograd::variable_list&) override {
+    told_();
+    return outputs;
+  }
+
+ private:
+  const std::function<void()> told_;
+};
+
+}  // namespace
+
+// A GPU's gradients come from threads and streams of libtorch: there they are read after the pass.
+void TorchBackend::listen_for_gradients(std::uint32_t last_micro_batch, GradientListener listener) {
+  if (device_.kind != DeviceKind::kCpu) return;
+  listener_ = std::move(listener);
+  listened_micro_batch_ = last_micro_batch;
+}
+
+void TorchBackend::begin_listening(const MicroBatch& micro_batch) {
+  listens_ = listener_ != nullptr && micro_batch.index == listened_micro_batch_;
+  if (!listens_) return;
+  gatherers_.resize(parameters_.size());
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!owns(i) || !parameters_[i].requires_grad()) continue;
+    auto gatherer = torch::autograd::impl::grad_accumulator(parameters_[i]);
+    if (gatherer == gatherers_[i]) continue;  // the parameter is the one it was
+    gatherer->add_post_hook(std::make_unique<GradientHook>([this, i] {
+      if (listens_) listener_(names_[i], from_torch(parameters_[i].grad()));
+    }));
+    gatherers_[i] = std::move(gatherer);
   }
 }
 

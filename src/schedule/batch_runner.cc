@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <numeric>
 #include <utility>
 
 #include <harmonics/base/clock.h>
@@ -107,16 +108,35 @@ NamedTensors part_inputs(const HarmonicGraph& part, const NamedTensors& data,
 
 SlicedBatch slice_batch(const NamedTensors& batch, std::int64_t rows, std::int64_t count,
                         std::uint64_t step) {
-  count = std::min(count, rows);
+  return slice_batch(batch, deal_rows(rows, count, {1}).front(), step);
+}
+
+SlicedBatch slice_batch(const NamedTensors& batch, std::span<const std::int64_t> sizes,
+                        std::uint64_t step) {
+  const std::int64_t rows = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
   SlicedBatch sliced;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t size = rows / count + (i < rows % count ? 1 : 0);
-    const std::int64_t first = rows / count * i + std::min(i, rows % count);
-    sliced.micro_batches.push_back({step, static_cast<std::uint32_t>(i), first, rows});
+  std::int64_t first = 0;
+  for (const std::int64_t size : sizes) {
+    const auto index = static_cast<std::uint32_t>(sliced.slices.size());
+    sliced.micro_batches.push_back({step, index, first, rows});
     NamedTensors& slice = sliced.slices.emplace_back();
     for (const auto& [name, tensor] : batch) slice.emplace(name, tensor.slice(first, first + size));
+    first += size;
   }
   return sliced;
+}
+
+std::vector<std::int64_t> joined(const DealtRows& dealt) {
+  std::vector<std::int64_t> all;
+  for (const auto& own : dealt) all.insert(all.end(), own.begin(), own.end());
+  return all;
+}
+
+std::vector<std::int64_t> BatchRunner::cut(std::int64_t rows, const RuntimeOptions& options,
+                                           std::uint64_t step) {
+  const ShareWeights* const given = options.shares.at(step);
+  const ShareWeights whole = {1};
+  return joined(deal_rows(rows, options.micro_batches, given == nullptr ? whole : *given));
 }
 
 std::vector<Computed> BatchRunner::compute(std::span<Stage> stages,

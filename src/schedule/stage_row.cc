@@ -95,9 +95,9 @@ BatchReport StageRow::train(const NamedTensors& batch, NamedTensors* outputs) {
     fail(ErrorCode::kFailedPrecondition,
          "the graph has no training tap, so there is nothing to learn");
   }
+  const auto step = static_cast<std::uint64_t>(state_.steps);
   SlicedBatch sliced =
-      slice_batch(batch, agreement_->rows(batch), runner_->micro_batches(options_.micro_batches),
-                  static_cast<std::uint64_t>(state_.steps));
+      slice_batch(batch, runner_->cut(agreement_->rows(batch), options_, step), step);
   sliced.keep_outputs = outputs != nullptr;
   if (scales_loss()) sliced.loss_scale = state_.loss_scale;
   BatchReport report;

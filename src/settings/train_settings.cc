@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/format.h>
 #include <harmonics/base/listed.h>
 #include <harmonics/base/number_text.h>
+#include <harmonics/settings/batch_shares.h>
 
 #include "model_sources.h"
 
@@ -66,12 +68,15 @@ Apply choice(std::string TrainSettings::*member, std::string_view choices) {
   };
 }
 
-std::vector<TrainSettingRule> make_rules() {
+Apply dealt(std::string TrainSettings::*member) {
+  return [=](TrainSettings& settings, std::string_view text) {
+    settings.*member = BatchShares::parse(text).text();
+  };
+}
+
+// What says how a run is computed.
+std::vector<TrainSettingRule> computing_rules() {
   using S = TrainSettings;
-  constexpr std::string_view optimizers = "sgd|adam|adamw";
-  constexpr std::string_view decays = "all|weights";
-  constexpr std::string_view precisions = "full|bf16|fp16|auto";
-  constexpr std::string_view schedules = "constant|step|cosine";
   constexpr std::string_view backends = "cpu|gpu|fpga|auto";
   constexpr std::string_view reductions = "chain|tree|ring";
   constexpr std::string_view orders = "sequential|1f1b|gpipe";
@@ -91,9 +96,24 @@ std::vector<TrainSettingRule> make_rules() {
        whole(&S::replicas, 1, 1024)},
       {"reduction", "train", text(reductions), "how replicas sum their gradients (chain)",
        choice(&S::reduction, reductions)},
+      {"shares", "train", "equal|auto|W,W",
+       "rows of a batch for each replica: alike, as measured, or in proportion (equal)",
+       dealt(&S::shares)},
       {"pipeline", "train", text(orders), "order of the micro-batches in several parts (1f1b)",
        choice(&S::pipeline, orders)},
       {"backend", "train", text(backends), "what computes (cpu)", choice(&S::backend, backends)},
+  };
+}
+
+// And how it learns.
+std::vector<TrainSettingRule> learning_rules() {
+  using S = TrainSettings;
+  constexpr std::string_view optimizers = "sgd|adam|adamw";
+  constexpr std::string_view decays = "all|weights";
+  constexpr std::string_view precisions = "full|bf16|fp16|auto";
+  constexpr std::string_view schedules = "constant|step|cosine";
+  const auto text = [](std::string_view words) { return std::string(words); };
+  return {
       {"lr", "train", "X", "learning rate (0.001)", real(&S::lr)},
       {"optimizer", "train", text(optimizers), "update rule (adam)",
        choice(&S::optimizer, optimizers)},
@@ -161,7 +181,11 @@ bool is_data_setting(std::string_view key) {
 }  // namespace
 
 std::span<const TrainSettingRule> train_setting_rules() {
-  static const std::vector<TrainSettingRule> rules = make_rules();
+  static const std::vector<TrainSettingRule> rules = [] {
+    std::vector<TrainSettingRule> all = computing_rules();
+    std::ranges::move(learning_rules(), std::back_inserter(all));
+    return all;
+  }();
   return rules;
 }
 

@@ -116,8 +116,8 @@ NamedTensors TorchBackend::launch_forward(RecordedFlight& recorded, const MicroB
   return outputs;
 }
 
-void TorchBackend::take_gradients(RecordedFlight& recorded, const NamedTensors& gradients,
-                                  double loss_scale) {
+void TorchBackend::lay_down_gradients(RecordedFlight& recorded, const NamedTensors& gradients,
+                                      double loss_scale) {
   const at::NoGradGuard no_grad;
   const bool first = !recorded.backward;
   recorded.arriving.resize(program_.consumers.size());

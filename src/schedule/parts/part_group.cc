@@ -261,6 +261,11 @@ void PartGroup::join_replicas(ReductionEnds ends, const ReductionOptions& reduct
   }
   Reducer reducer(std::move(ends), reduction);
   StageRow& own = ready().row();
+  if (others_ != nullptr && options_.runtime.shares.are_measured()) {
+    fail(ErrorCode::kUnimplemented,
+         "shares that follow measured rates take replicas that are whole in one process, since all "
+         "parts of a replica must change them in the same step: give shares such as 3,1");
+  }
   own.set_runner(
       std::make_unique<ReplicaRunner>(own.take_runner(), std::move(reducer), options_.runtime));
   is_replica_ = true;

@@ -9,8 +9,14 @@ namespace harmonics::inline in_schedule {
 PartThread::PartThread(int compute_threads)
     : thread_([this, compute_threads] {
         use_compute_threads(compute_threads);
-        while (auto work = mailbox_.pop(decltype(mailbox_)::kForever)) (*work)();
+        work();
       }) {}
+
+PartThread::PartThread() : thread_([this] { work(); }) {}
+
+void PartThread::work() {
+  while (auto task = mailbox_.pop(decltype(mailbox_)::kForever)) (*task)();
+}
 
 PartThread::~PartThread() {
   mailbox_.close();

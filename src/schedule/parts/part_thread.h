@@ -15,6 +15,8 @@ class PartThread {
  public:
   /// `compute_threads` as in use_compute_threads.
   explicit PartThread(int compute_threads);
+  /// One that computes nothing with libtorch: how many threads that uses stays as it is.
+  PartThread();
   ~PartThread();
   PartThread(const PartThread&) = delete;
   PartThread& operator=(const PartThread&) = delete;
@@ -24,6 +26,7 @@ class PartThread {
 
  private:
   static constexpr std::size_t kMaxWaitingWork = 1;
+  void work();
 
   Channel<std::packaged_task<void()>> mailbox_{kMaxWaitingWork};
   std::thread thread_;

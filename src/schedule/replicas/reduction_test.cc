@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <thread>
 
 #include <harmonics/base/random.h>
 
@@ -282,6 +284,91 @@ TEST(Reduction, NamesAreReadBack) {
     EXPECT_EQ(reduction_from_name(reduction_name(order)), order);
   }
   EXPECT_THROW(static_cast<void>(reduction_from_name("star")), Error);
+}
+
+// Tensors that come in any order, from several threads, into memory that was used before.
+TEST(Reduction, TensorsMayComeOneByOne) {
+  for (const Reduction order : kOrders) {
+    for (const std::size_t ranks : {1, 2, 3}) {
+      SCOPED_TRACE(format("{}, {} ranks", reduction_name(order), ranks));
+      const auto expected = reduce(make_bus_ends(order, ranks), options_for(order));
+      auto ends = make_bus_ends(order, ranks);
+      std::vector<std::vector<std::string>> digests(ranks);
+      std::vector<std::function<void()>> actions;
+      for (ReductionEnds& own : ends) {
+        actions.push_back([&] {
+          const std::size_t rank = own.rank;
+          Reducer reducer(std::move(own), options_for(order));
+          NamedTensors spare;
+          for (std::uint64_t step = 0; step < 3; ++step) {
+            const NamedTensors values = values_of(rank, step);
+            ReductionLayout layout = layout_of(values);
+            std::ranges::reverse(layout);
+            reducer.begin(layout, step, spare);
+            std::thread other([&] {
+              reducer.give("weight", values.at("weight"));
+              reducer.give("bias", values.at("bias"));
+            });
+            for (const char* name : {"report", "empty", "scalar"}) {
+              reducer.give(name, values.at(name));
+            }
+            other.join();
+            const NamedTensors sums = reducer.finish();
+            digests[rank].push_back(weights_digest(sums));
+            spare = values;
+          }
+        });
+      }
+      EXPECT_THAT(at_the_same_time(actions), Each(""));
+      for (std::size_t rank = 0; rank < ranks; ++rank) {
+        for (std::size_t step = 0; step < 3; ++step) {
+          EXPECT_EQ(digests[rank][step], weights_digest(expected[rank][step])) << step;
+        }
+      }
+    }
+  }
+}
+
+TEST(Reduction, WhatWasNotAnnouncedIsRefused) {
+  Reducer alone(ReductionEnds{}, options_for(Reduction::Chain));
+  const NamedTensors values = values_of(0, 0);
+  alone.begin(layout_of(values), 0);
+  EXPECT_THROW(alone.give("another", Tensor::zeros({1})), Error);
+  EXPECT_THROW(alone.give("bias", Tensor::zeros({8})), Error);
+  alone.give("bias", values.at("bias"));
+  EXPECT_THROW(alone.give("bias", values.at("bias")), Error);
+}
+
+// Whoever breaks off a pass does not wait for the sums, and the others hear of it.
+TEST(Reduction, APassThatIsBrokenOffIsAnErrorEverywhere) {
+  auto ends = make_bus_ends(Reduction::Chain, 2);
+  const NamedTensors values = values_of(0, 0);
+  const auto errors =
+      at_the_same_time({[&] {
+                          Reducer reducer(std::move(ends[0]), options_for(Reduction::Chain));
+                          reducer.begin(layout_of(values), 0);
+                          reducer.give("bias", values.at("bias"));
+                          reducer.abandon("the test gives up");
+                        },
+                        [&] {
+                          Reducer reducer(std::move(ends[1]), options_for(Reduction::Chain));
+                          static_cast<void>(reducer.sum(values, 0));
+                        }});
+  EXPECT_EQ(errors[0], "");
+  EXPECT_THAT(errors[1], HasSubstr("rank 1 of 2, with rank 0"));
+}
+
+TEST(ReductionChunks, ALargeTensorLeavesByItself) {
+  const ReductionLayout layout = {{"small", {{3}}}, {"large", {{40}}}, {"last", {{5}}}};
+  ReductionChunks chunks(layout, 64, ChunkCut::kByTensor);  // 16 values
+  EXPECT_FALSE(chunks.is_there(0));
+  chunks.give("large", Tensor::zeros({40}));
+  for (const std::size_t chunk : {0, 1, 2}) EXPECT_TRUE(chunks.is_there(chunk));
+  EXPECT_EQ(chunks.count(), 4);
+  chunks.give("small", Tensor::zeros({3}));
+  EXPECT_FALSE(chunks.is_there(3));
+  chunks.give("last", Tensor::zeros({5}));
+  EXPECT_EQ(chunks.values(3).size(), 8);
 }
 
 TEST(ReductionChunks, CutAndStoredValuesAreTheSame) {

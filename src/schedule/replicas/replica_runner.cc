@@ -4,11 +4,11 @@
 #include <utility>
 #include <vector>
 
+#include <harmonics/base/clock.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/exception_text.h>
+#include <harmonics/base/log.h>
 #include <harmonics/runtime/devices.h>
-
-#include "replica_share.h"
 
 namespace harmonics::inline in_schedule {
 namespace {
@@ -18,21 +18,31 @@ std::string settings_text(const RuntimeOptions& options, const std::string& weig
   const OptimizerOptions& optimizer = options.optimizer;
   const LearningRateSchedule& schedule = options.schedule;
   return format(
-      "seed {}, {} micro-batches, clip {}, {} precision, {} lr {} momentum {} decay {} of {} beta "
+      "seed {}, {} micro-batches, shares {}, clip {}, {} precision, {} lr {} momentum {} decay {} "
+      "of {} beta "
       "{} {} "
       "epsilon {}, {} schedule {} {} {} {} {}, weights {}",
-      options.seed, options.micro_batches, options.clip_norm, precision_name(options.precision),
-      optimizer_name(optimizer.kind), optimizer.learning_rate, optimizer.momentum,
-      optimizer.weight_decay, decay_name(optimizer.decay), optimizer.beta1, optimizer.beta2,
-      optimizer.epsilon, schedule_name(schedule.kind), schedule.warmup_steps, schedule.every_steps,
-      schedule.factor, schedule.total_steps, schedule.floor, weights.substr(0, 16));
+      options.seed, options.micro_batches, options.shares.text(), options.clip_norm,
+      precision_name(options.precision), optimizer_name(optimizer.kind), optimizer.learning_rate,
+      optimizer.momentum, optimizer.weight_decay, decay_name(optimizer.decay), optimizer.beta1,
+      optimizer.beta2, optimizer.epsilon, schedule_name(schedule.kind), schedule.warmup_steps,
+      schedule.every_steps, schedule.factor, schedule.total_steps, schedule.floor,
+      weights.substr(0, 16));
 }
 
 }  // namespace
 
 ReplicaRunner::ReplicaRunner(std::unique_ptr<BatchRunner> inner, Reducer reducer,
                              const RuntimeOptions& runtime)
-    : inner_(std::move(inner)), reducer_(std::move(reducer)), runtime_(runtime) {}
+    : inner_(std::move(inner)),
+      reducer_(std::move(reducer)),
+      runtime_(runtime),
+      shares_(runtime.shares.are_given() ? runtime.shares : BatchShares()),
+      rates_(reducer_.ranks()) {
+  if (!shares_.are_given() || shares_.count() == reducer_.ranks()) return;
+  fail(ErrorCode::kInvalidArgument, "shares {} are for {} replicas, there are {}: give one each",
+       shares_.text(), shares_.count(), reducer_.ranks());
+}
 
 void ReplicaRunner::begin_fit() {
   wishes_end_ = false;
@@ -50,8 +60,41 @@ std::vector<Computed> ReplicaRunner::compute(std::span<Stage> stages,
   return inner_->compute(stages, batches, measure);
 }
 
-std::int64_t ReplicaRunner::micro_batches(std::int64_t own) const {
-  return inner_->micro_batches(own) * static_cast<std::int64_t>(reducer_.ranks());
+std::vector<std::int64_t> ReplicaRunner::cut(std::int64_t rows, const RuntimeOptions& options,
+                                             std::uint64_t step) {
+  micro_batches_ = options.micro_batches;
+  // Said from the first step on, so that the whole course can be learnt again.
+  if (runtime_.shares.are_measured() && !shares_.are_given()) {
+    shares_.change(step, ShareWeights(reducer_.ranks(), 1));
+  }
+  if (const ShareWeights* const weights = shares_.at(step)) {
+    return joined(deal_rows(rows, options.micro_batches, *weights));
+  }
+  const auto replicas = static_cast<std::int64_t>(reducer_.ranks());
+  return deal_rows(rows, options.micro_batches * replicas, {1}).front();
+}
+
+ReplicaShare ReplicaRunner::share_of(const SlicedBatch& batch) const {
+  const MicroBatch& first = batch.micro_batches.front();
+  if (const ShareWeights* const weights = shares_.at(first.step)) {
+    return replica_share(batch, reducer_.rank(),
+                         deal_rows(first.batch_samples, micro_batches_, *weights));
+  }
+  return replica_share(batch, reducer_.rank(), reducer_.ranks());
+}
+
+void ReplicaRunner::deal_anew(const SlicedBatch& batch, std::span<const double> seconds_per_row) {
+  const MicroBatch& first = batch.micro_batches.front();
+  // The last batch of an epoch, which may be small, says little.
+  if (first.batch_samples < most_rows_) return;
+  most_rows_ = first.batch_samples;
+  rates_.note(seconds_per_row);
+  auto better = rates_.better(most_rows_, *shares_.at(first.step));
+  if (!better || shares_.change(first.step + 1, std::move(*better))) return;
+  if (!std::exchange(warned_, true)) {
+    log_warn("schedule", "the shares of the replicas stay as they are: they have changed {} times",
+             kMaxShareChanges);
+  }
 }
 
 NamedTensors ReplicaRunner::collect(std::span<Stage> stages,
@@ -96,37 +139,49 @@ SliceResults ReplicaRunner::run_share(std::span<Stage> stages, const SlicedBatch
     reducer_.set_settings(settings_text(runtime_, weights));
     introduced_ = true;
   }
-  const ReplicaShare share = replica_share(batch, reducer_.rank(), reducer_.ranks());
+  const ReplicaShare share = share_of(batch);
   const NamedTensors before = collect(stages, &StageBackend::buffers);
   const ReplicaSums sums(stages, share, before);
-  SliceResults results = inner_->run(stages, slice_of(batch, share));
+  // A flag of each replica whose loss is not finite, what a row took in each, and the number of
+  // those that wish to end.
+  const std::size_t replicas = reducer_.ranks();
+  std::vector<double> flags(2 * replicas + 1, 0.0);
+  NamedTensors spare;
+  for (const auto& [name, spec] : sums.trained()) spare.emplace(name, gradients_[name].spare);
+  reducer_.begin(sums.layout(flags.size()), batch.micro_batches.front().step, spare);
+  const SlicedBatch own = slice_of(batch, share);
+  const SteadyClock clock;
+  const Nanoseconds begun = clock.now();
+  SliceResults results = pass(stages, own);
+  const double seconds = in_seconds(clock.now() - begun);
 
   TapReport taps;
   for (const TapReport& one : results.taps) taps += one;
-  // A flag of each replica whose loss is not finite, and the number of those that wish to end.
-  std::vector<double> flags(reducer_.ranks() + 1, 0.0);
   flags[reducer_.rank()] = results.finite ? 0.0 : 1.0;
+  const auto rows = static_cast<double>(batch.micro_batches.front().batch_samples);
+  if (!share.idle()) flags[replicas + reducer_.rank()] = seconds / (share.weight * rows);
   flags.back() = wishes_end_ ? 1.0 : 0.0;
-  const NamedTensors reduced =
-      reducer_.sum(sums.summands(collect(stages, &StageBackend::gradients),
-                                 collect(stages, &StageBackend::buffers), taps, flags),
-                   batch.micro_batches.front().step);
+  const std::set<std::string> reached = give_rest(stages, sums);
+  for (auto& [name, tensor] :
+       sums.rest(reached, collect(stages, &StageBackend::buffers), taps, flags)) {
+    reducer_.give(name, tensor);
+  }
+  const NamedTensors reduced = reducer_.finish();
+  take_gradients(stages, sums.gradients(reduced));
 
   flags = ReplicaSums::flags(reduced);
   end_is_wished_ = flags.back() > 0;
-  flags.pop_back();
+  const std::vector<double> rates(flags.begin() + std::ssize(flags) / 2, flags.end() - 1);
+  flags.resize(replicas);
   const auto first = std::ranges::find_if(flags, [](double flag) { return flag > 0; });
   if (first != flags.end()) {
     failed_rank = static_cast<std::size_t>(first - flags.begin());
     for (Stage& stage : stages) stage->set_buffers(before);
     return results;
   }
-  const NamedTensors gradients = sums.gradients(reduced);
+  if (runtime_.shares.are_measured()) deal_anew(batch, rates);
   const NamedTensors buffers = sums.buffers(reduced);
-  inner_->for_each(stages, [&](std::size_t, Stage& stage) {
-    stage->set_gradients(gradients);
-    stage->set_buffers(buffers);
-  });
+  inner_->for_each(stages, [&](std::size_t, Stage& stage) { stage->set_buffers(buffers); });
   results.taps = {ReplicaSums::taps(reduced)};
   if (share.idle()) {
     for (NamedTensors& outputs : results.outputs) {
@@ -134,6 +189,61 @@ SliceResults ReplicaRunner::run_share(std::span<Stage> stages, const SlicedBatch
     }
   }
   return results;
+}
+
+SliceResults ReplicaRunner::pass(std::span<Stage> stages, const SlicedBatch& own) {
+  for (auto& [name, gradients] : gradients_) gradients.given = {};
+  const GradientListener listener = [this](const std::string& name, const Tensor& gradient) {
+    Gradients& known = gradients_.at(name);
+    // Where a stage computes in what it was given, that tensor stands for all later ones.
+    const bool same = known.held.defined() && known.held.bytes().data() == gradient.bytes().data();
+    known.given = same ? known.held : gradient;
+    reducer_.give(name, known.given);
+  };
+  const auto listen = [&](const GradientListener& to) {
+    for (Stage& stage : stages) {
+      stage->listen_for_gradients(own.micro_batches.back().index, to);
+    }
+  };
+  listen(listener);
+  try {
+    SliceResults results = inner_->run(stages, own);
+    listen({});
+    return results;
+  } catch (...) {
+    listen({});
+    throw;
+  }
+}
+
+std::set<std::string> ReplicaRunner::give_rest(std::span<Stage> stages, const ReplicaSums& sums) {
+  std::set<std::string> reached;
+  for (const auto& [name, spec] : sums.trained()) {
+    if (gradients_.at(name).given.defined()) reached.insert(name);
+  }
+  if (reached.size() == sums.trained().size()) return reached;
+  NamedTensors all = collect(stages, &StageBackend::gradients);
+  for (const auto& [name, spec] : sums.trained()) {
+    Gradients& known = gradients_.at(name);
+    if (known.given.defined()) continue;
+    const auto found = all.find(name);
+    if (found != all.end()) reached.insert(name);
+    known.given =
+        found == all.end() ? Tensor::zeros(spec.shape, spec.dtype) : std::move(found->second);
+    reducer_.give(name, known.given);
+  }
+  return reached;
+}
+
+// What was given to the other replicas must not change until they have it. They have it when they
+// send what belongs to the next step: only then are sums written over it.
+void ReplicaRunner::take_gradients(std::span<Stage> stages, const NamedTensors& sums) {
+  inner_->for_each(stages, [&](std::size_t, Stage& stage) { stage->take_gradients(sums); });
+  for (auto& [name, known] : gradients_) {
+    const auto sum = sums.find(name);
+    known.held = sum == sums.end() ? Tensor() : sum->second;
+    known.spare = known.given;
+  }
 }
 
 }  // namespace harmonics::inline in_schedule

@@ -2,8 +2,10 @@
 // schedule).
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,19 +13,26 @@
 #include <harmonics/schedule/batch_runner.h>
 #include <harmonics/schedule/reduction.h>
 
+#include "replica_share.h"
+#include "share_rates.h"
+
 namespace harmonics::inline in_schedule {
 
 /// Takes this replica's share of each batch through the stages with the runner that it is built
 /// around, and sums gradients, losses and running statistics over all replicas before it returns:
-/// clipping and the optimiser then see the whole batch's. After an Error every further step is one,
+/// clipping and the optimiser then see the whole batch's. Gradients are summed while the backward
+/// pass that computes the next ones goes on. After an Error every further step is one,
 /// save a loss that is not finite, which all replicas see in the same step.
 class ReplicaRunner final : public BatchRunner {
  public:
-  /// `runtime` is compared with that of the other replicas, and so are the weights.
+  /// `runtime` is compared with that of the other replicas, and so are the weights. Shares that are
+  /// not for as many replicas are an Error.
   ReplicaRunner(std::unique_ptr<BatchRunner> inner, Reducer reducer, const RuntimeOptions& runtime);
 
   [[nodiscard]] SliceResults run(std::span<Stage> stages, const SlicedBatch& batch) override;
-  [[nodiscard]] std::int64_t micro_batches(std::int64_t own) const override;
+  [[nodiscard]] std::vector<std::int64_t> cut(std::int64_t rows, const RuntimeOptions& options,
+                                              std::uint64_t step) override;
+  [[nodiscard]] const BatchShares* dealt() const override { return &shares_; }
 
   void for_each(std::span<Stage> stages,
                 const std::function<void(std::size_t, Stage&)>& visit) override {
@@ -43,13 +52,38 @@ class ReplicaRunner final : public BatchRunner {
   /// the batch was taken over.
   [[nodiscard]] SliceResults run_share(std::span<Stage> stages, const SlicedBatch& batch,
                                        std::optional<std::size_t>& failed);
+  /// What this replica computes of the batch.
+  [[nodiscard]] ReplicaShare share_of(const SlicedBatch& batch) const;
+  /// Where shares follow rates: perhaps others from the next step on, the same ones in all
+  /// replicas.
+  void deal_anew(const SlicedBatch& batch, std::span<const double> seconds_per_row);
+  /// Takes the share through the stages while gradients that are complete are summed already.
+  [[nodiscard]] SliceResults pass(std::span<Stage> stages, const SlicedBatch& own);
+  /// What nobody was told of in the backward pass is given after it; the names of all parameters
+  /// that have a gradient.
+  [[nodiscard]] std::set<std::string> give_rest(std::span<Stage> stages, const ReplicaSums& sums);
+  /// The stages go on with these gradients, and the memory of the old ones takes the next sums.
+  void take_gradients(std::span<Stage> stages, const NamedTensors& sums);
   /// One of the stages' named tensors, of all stages.
   [[nodiscard]] NamedTensors collect(std::span<Stage> stages,
                                      NamedTensors (StageBackend::*tensors)() const);
 
+  /// The two tensors that a parameter's gradients lie in by turns.
+  struct Gradients {
+    Tensor held;   // what the stage was given last, and may still compute in
+    Tensor given;  // what this replica gave to the sum of this step
+    Tensor spare;  // what it gave to the last one: nobody reads it any more
+  };
+
   std::unique_ptr<BatchRunner> inner_;
   Reducer reducer_;
+  std::map<std::string, Gradients> gradients_;  // its keys change between passes only
   const RuntimeOptions runtime_;
+  BatchShares shares_;  // given ones, or those that were dealt so far; empty: equal ones
+  ShareRates rates_;
+  std::int64_t most_rows_ = 0;      // of a batch
+  std::int64_t micro_batches_ = 1;  // of a share, as the last batch was cut
+  bool warned_ = false;
   bool introduced_ = false;
   bool wishes_end_ = false;
   bool end_is_wished_ = false;  // by some replica

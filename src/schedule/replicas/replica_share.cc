@@ -14,6 +14,7 @@ constexpr const char* kReached = "@reached";
 constexpr const char* kTaps = "@taps";
 constexpr const char* kFlags = "@flags";
 constexpr const char* kBuffer = "@buffer.";
+constexpr std::size_t kTapCounts = 3;
 
 Tensor doubles(std::span<const double> values) {
   return Tensor::of<double>({static_cast<std::int64_t>(values.size())}, values);
@@ -36,11 +37,10 @@ std::optional<double> kept_share(const HarmonicGraph& graph, std::size_t layer) 
 
 }  // namespace
 
-ReplicaShare replica_share(const SlicedBatch& batch, std::size_t replica, std::size_t replicas) {
-  ReplicaShare share;
-  share.total = batch.micro_batches.size();
-  share.first = share.total / replicas * replica + std::min(replica, share.total % replicas);
-  share.count = share.total / replicas + (replica < share.total % replicas ? 1 : 0);
+namespace {
+
+/// Sets the rows' share of the batch, once the micro-batches are known.
+ReplicaShare weighed(ReplicaShare share, const SlicedBatch& batch) {
   if (share.idle()) return share;
   const std::int64_t rows = batch.micro_batches.front().batch_samples;
   const auto first_row = [&](std::size_t index) {
@@ -50,6 +50,24 @@ ReplicaShare replica_share(const SlicedBatch& batch, std::size_t replica, std::s
       static_cast<double>(first_row(share.first + share.count) - first_row(share.first)) /
       static_cast<double>(rows);
   return share;
+}
+
+}  // namespace
+
+ReplicaShare replica_share(const SlicedBatch& batch, std::size_t replica, std::size_t replicas) {
+  ReplicaShare share;
+  share.total = batch.micro_batches.size();
+  share.first = share.total / replicas * replica + std::min(replica, share.total % replicas);
+  share.count = share.total / replicas + (replica < share.total % replicas ? 1 : 0);
+  return weighed(share, batch);
+}
+
+ReplicaShare replica_share(const SlicedBatch& batch, std::size_t replica, const DealtRows& dealt) {
+  ReplicaShare share;
+  share.total = batch.micro_batches.size();
+  for (std::size_t i = 0; i < replica; ++i) share.first += dealt[i].size();
+  share.count = dealt[replica].size();
+  return weighed(share, batch);
 }
 
 SlicedBatch slice_of(const SlicedBatch& batch, const ReplicaShare& share) {
@@ -83,6 +101,7 @@ void ReplicaSums::add_layer(const HarmonicGraph& graph, std::size_t index) {
     const std::string name = graph.layers()[index].name + "." + spec.name;
     if (spec.trainable) {
       trained_.emplace(name, TensorSpec{spec.shape, dtype});
+      order_.push_back(name);
     } else {
       buffers_.emplace(name, Buffer{{spec.shape, dtype}, kept_share(graph, index)});
     }
@@ -114,28 +133,37 @@ Tensor ReplicaSums::buffer_summand(const std::string& name, const Tensor& after)
   return summand;
 }
 
-NamedTensors ReplicaSums::summands(NamedTensors gradients, const NamedTensors& buffers,
-                                   const TapReport& taps, std::span<const double> flags) const {
-  NamedTensors all;
-  std::vector<double> reached;
-  for (const auto& [name, spec] : trained_) {
-    auto gradient = gradients.extract(name);
-    reached.push_back(gradient.empty() ? 0.0 : 1.0);
-    if (gradient.empty()) {
-      all.emplace(name, Tensor::zeros(spec.shape, spec.dtype));
-    } else {
-      all.insert(std::move(gradient));
-    }
+ReductionLayout ReplicaSums::layout(std::size_t flags) const {
+  ReductionLayout layout;
+  for (auto name = order_.rbegin(); name != order_.rend(); ++name) {
+    layout.emplace_back(*name, trained_.at(*name));
   }
+  for (const auto& [name, buffer] : buffers_) {
+    layout.emplace_back(kBuffer + name, TensorSpec{buffer.spec.shape, DType::kFloat64});
+  }
+  const auto add = [&](const char* name, std::size_t count) {
+    layout.emplace_back(name, TensorSpec{{static_cast<std::int64_t>(count)}, DType::kFloat64});
+  };
+  add(kReached, trained_.size());
+  add(kFlags, flags);
+  add(kTaps, kTapCounts);
+  return layout;
+}
+
+NamedTensors ReplicaSums::rest(const std::set<std::string>& reached, const NamedTensors& buffers,
+                               const TapReport& taps, std::span<const double> flags) const {
+  NamedTensors all;
+  std::vector<double> by_name;
+  for (const auto& [name, spec] : trained_) by_name.push_back(reached.contains(name) ? 1.0 : 0.0);
   for (const auto& [name, buffer] : buffers_) {
     all.emplace(kBuffer + name, buffer_summand(name, buffers.at(name)));
   }
-  all.emplace(kReached, doubles(reached));
+  all.emplace(kReached, doubles(by_name));
   all.emplace(kFlags, doubles(flags));
   const double weight = share_.idle() ? 0.0 : 1.0;
-  const double counts[] = {share_.idle() ? 0.0 : taps.loss_sum,
-                           weight * static_cast<double>(taps.judged),
-                           weight * static_cast<double>(taps.correct)};
+  const double counts[kTapCounts] = {share_.idle() ? 0.0 : taps.loss_sum,
+                                     weight * static_cast<double>(taps.judged),
+                                     weight * static_cast<double>(taps.correct)};
   all.emplace(kTaps, doubles(counts));
   return all;
 }

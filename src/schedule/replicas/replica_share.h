@@ -4,16 +4,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <harmonics/schedule/batch_runner.h>
+#include <harmonics/schedule/reduction.h>
+#include <harmonics/settings/batch_shares.h>
 
 namespace harmonics::inline in_schedule {
 
-/// The micro-batches of one replica: `count` of the batch's `total`, from `first` on. They are
-/// shared out as evenly as they go, in the order of the replicas.
+/// The micro-batches of one replica: `count` of the batch's `total`, from `first` on. Unless it was
+/// dealt out otherwise they are shared out as evenly as they go, in the order of the replicas.
 struct ReplicaShare {
   std::size_t first = 0;
   std::size_t count = 0;
@@ -26,6 +30,9 @@ struct ReplicaShare {
 };
 [[nodiscard]] ReplicaShare replica_share(const SlicedBatch& batch, std::size_t replica,
                                          std::size_t replicas);
+/// The same where the batch was dealt out in other shares.
+[[nodiscard]] ReplicaShare replica_share(const SlicedBatch& batch, std::size_t replica,
+                                         const DealtRows& dealt);
 
 /// The replica's micro-batches, numbered from 0; positions in the batch stay as they are. An idle
 /// replica repeats the first one of the batch at a loss scale of zero: it keeps in step with its
@@ -39,10 +46,15 @@ class ReplicaSums {
   /// `before` are the stages' buffers from before the passes. Replica 0 brings what there is once.
   ReplicaSums(std::span<const Stage> stages, const ReplicaShare& share, NamedTensors before);
 
-  /// This replica's summands. `gradients` and `buffers` are those after the passes, `flags` numbers
-  /// that are added up as they are.
-  [[nodiscard]] NamedTensors summands(NamedTensors gradients, const NamedTensors& buffers,
-                                      const TapReport& taps, std::span<const double> flags) const;
+  /// What is summed, with so many flags: gradients in the order in which backward passes complete
+  /// them, then the rest.
+  [[nodiscard]] ReductionLayout layout(std::size_t flags) const;
+  /// The parameters of which there is a gradient to sum.
+  [[nodiscard]] const std::map<std::string, TensorSpec>& trained() const { return trained_; }
+  /// This replica's summands beside the gradients. `reached` are the parameters that have one;
+  /// `buffers` are those after the passes, `flags` numbers that are added up as they are.
+  [[nodiscard]] NamedTensors rest(const std::set<std::string>& reached, const NamedTensors& buffers,
+                                  const TapReport& taps, std::span<const double> flags) const;
 
   /// What the sums mean.
   [[nodiscard]] NamedTensors gradients(const NamedTensors& sums) const;
@@ -60,6 +72,7 @@ class ReplicaSums {
   [[nodiscard]] Tensor buffer_summand(const std::string& name, const Tensor& after) const;
 
   std::map<std::string, TensorSpec> trained_;
+  std::vector<std::string> order_;  // of the trained ones, as the layers stand in the graph
   std::map<std::string, Buffer> buffers_;
   ReplicaShare share_;
   NamedTensors before_;

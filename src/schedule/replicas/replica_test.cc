@@ -165,6 +165,80 @@ TEST(Replicas, InAChainLearnBitForBitWhatOneProcessLearnsInAsManyMicroBatches) {
   }
 }
 
+// Unlike shares, some of them empty, some that change on the way: what one process learns that
+// takes the same shares one after another.
+TEST(Replicas, WithGivenSharesLearnBitForBitWhatOneProcessLearns) {
+  Plan run;
+  run.runtime.micro_batches = 1;
+  for (const char* text : {"3,1", "1,7", "0,1", "1,2,1", "2,0,1", "3,1/3:1,3/4:1,0/6:1,1"}) {
+    SCOPED_TRACE(text);
+    run.runtime.shares = BatchShares::parse(text);
+    run.replicas = run.runtime.shares.count();
+    for (const char* name : {"digits-mlp", "transformer-small"}) {
+      const HarmonicGraph graph = zoo_graph(name);
+      run.epochs = name == std::string_view("digits-mlp") ? 2 : 1;
+      const auto together = train_replicas(graph, run);
+      expect_same_bits(together);
+      const Outcome alone = train_one(graph, run, 1);
+      EXPECT_EQ(weights_digest(trained(together[0].weights)),
+                weights_digest(trained(alone.weights)));
+      EXPECT_NEAR(together[0].loss, alone.loss, 1e-6);
+    }
+  }
+}
+
+TEST(Replicas, SharesThatAreForOthersAreRefused) {
+  const HarmonicGraph graph = zoo_graph("digits-mlp");
+  Plan run;
+  run.runtime.shares = BatchShares::parse("1,1,1");
+  DistributedScheduler scheduler = make_scheduler(graph, run);
+  try {
+    scheduler.join_replicas(std::move(make_bus_ends(Reduction::Chain, 2)[0]));
+    FAIL() << "three shares, two replicas";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("1,1,1 are for 3 replicas, there are 2"));
+  }
+}
+
+/// A scheduler whose passes take so many times as long.
+DistributedScheduler make_slow(const HarmonicGraph& graph, const Plan& run, const char* slowdown) {
+  ::setenv("HARMONICS_SLOWDOWN", slowdown, 1);
+  DistributedScheduler scheduler = make_scheduler(graph, run);
+  static_cast<void>(scheduler.trainer());
+  ::unsetenv("HARMONICS_SLOWDOWN");
+  return scheduler;
+}
+
+// The slow one gets fewer rows; what was dealt says how to learn the same in one process.
+TEST(Replicas, ThatAreSlowGetFewerRows) {
+  const HarmonicGraph graph = zoo_graph("digits-mlp");
+  Plan run;
+  run.rows = 64 * kTestBatch;
+  run.epochs = 1;
+  run.runtime.micro_batches = 1;
+  run.runtime.shares = BatchShares::parse("auto");
+  auto ends = make_bus_ends(Reduction::Chain, 2);
+  std::vector<DistributedScheduler> schedulers;
+  schedulers.push_back(make_scheduler(graph, run));
+  schedulers.push_back(make_slow(graph, run, "20"));
+  std::vector<std::function<void()>> actions;
+  for (std::size_t i = 0; i < 2; ++i) {
+    actions.push_back([&, i] {
+      schedulers[i].join_replicas(std::move(ends[i]), reduction_of(run));
+      schedulers[i].fit(run.epochs);
+    });
+  }
+  EXPECT_THAT(at_the_same_time(actions), Each(""));
+  const BatchShares dealt = *schedulers[0].trainer().row().runner().dealt();
+  EXPECT_EQ(dealt, *schedulers[1].trainer().row().runner().dealt());
+  const ShareWeights* const last = dealt.at(1'000'000);
+  ASSERT_NE(last, nullptr) << "the shares never changed";
+  EXPECT_GT((*last)[0], (*last)[1]);
+  run.runtime.shares = dealt;
+  EXPECT_EQ(schedulers[0].weights_digest(), weights_digest(train_one(graph, run, 1).weights));
+  EXPECT_EQ(schedulers[1].weights_digest(), schedulers[0].weights_digest());
+}
+
 // The digits of the examples, two hundred steps at a batch of 64.
 TEST(Replicas, TwoHundredStepsOfDigits) {
   const HarmonicGraph graph = zoo_graph("digits-mlp");

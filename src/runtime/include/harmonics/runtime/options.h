@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include <harmonics/graph/deployment.h>
+#include <harmonics/settings/batch_shares.h>
 
 namespace harmonics::inline in_runtime {
 
@@ -116,6 +117,9 @@ struct RuntimeOptions {
   bool deterministic = true;
   /// A batch is cut into this many micro-batches whose gradients are added up.
   int micro_batches = 1;
+  /// How a batch is dealt out to replicas, each of which cuts its share into micro_batches. One
+  /// process takes given shares one after another, and otherwise the whole batch.
+  BatchShares shares = {};
   OptimizerOptions optimizer = {};
   LearningRateSchedule schedule = {};
   /// Largest norm of all gradients together; 0 switches clipping off.

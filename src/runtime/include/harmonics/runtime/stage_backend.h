@@ -44,6 +44,10 @@ struct TapReport {
   TapReport& operator+=(const TapReport& other);
 };
 
+/// Hears that the gradient of a parameter is complete. The tensor looks into the stage's memory,
+/// which the stage does not use any more once take_gradients has replaced the gradient.
+using GradientListener = std::function<void(const std::string& parameter, const Tensor& gradient)>;
+
 /// One optimiser update.
 struct Update {
   double learning_rate = 0;
@@ -116,6 +120,14 @@ class StageBackend {
   /// that this stage does not train are ignored. A backend that cannot take gradients from
   /// elsewhere leaves this as it is: an Error (kUnimplemented) that says so.
   virtual void set_gradients(const NamedTensors& values);
+  /// The same without a copy where the stage can use their memory: whoever gives them leaves them
+  /// alone until the gradients were replaced again. As it stands, this copies.
+  virtual void take_gradients(const NamedTensors& values) { set_gradients(values); }
+  /// While a micro-batch of this number goes back, its gradients being the last of a batch, calls
+  /// `listener` for each parameter as soon as its gradient is complete, on the thread that
+  /// computes. Null: no more. Parameters that nobody was told of are complete when the pass is
+  /// over; as it stands, that is all of them.
+  virtual void listen_for_gradients(std::uint32_t last_micro_batch, GradientListener listener);
   /// Copies of what is saved but not trained, such as running statistics. As they stand, these two
   /// go through all parameters.
   [[nodiscard]] virtual NamedTensors buffers() const;

@@ -19,8 +19,8 @@
 
 namespace harmonics::inline in_schedule {
 
-/// A batch cut into micro-batches. Rows are shared out as evenly as they go, the first
-/// micro-batches taking the odd ones.
+/// A batch cut into micro-batches. Unless it is dealt out to unlike replicas, rows are shared out
+/// as evenly as they go, the first micro-batches taking the odd ones.
 struct SlicedBatch {
   std::vector<MicroBatch> micro_batches;
   /// As many as there are micro-batches: the rows of the bound data, by producer.
@@ -41,6 +41,11 @@ struct SlicedBatch {
 /// may be empty: then all of its data comes from other parts.
 [[nodiscard]] SlicedBatch slice_batch(const NamedTensors& batch, std::int64_t rows,
                                       std::int64_t count, std::uint64_t step);
+/// Cuts it into micro-batches of these numbers of rows.
+[[nodiscard]] SlicedBatch slice_batch(const NamedTensors& batch,
+                                      std::span<const std::int64_t> sizes, std::uint64_t step);
+/// The rows of all shares, one after another.
+[[nodiscard]] std::vector<std::int64_t> joined(const DealtRows& dealt);
 
 /// What the micro-batches of a batch came to, in their order.
 struct SliceResults {
@@ -125,9 +130,14 @@ class BatchRunner {
   /// How many batches `compute` is best given at once.
   [[nodiscard]] virtual std::size_t batches_ahead() const { return 1; }
 
-  /// Into how many micro-batches the batch is cut where the options say `own`: more for a runner
-  /// that takes only some of them through its stages, the others being its copies' work.
-  [[nodiscard]] virtual std::int64_t micro_batches(std::int64_t own) const { return own; }
+  /// The rows of the micro-batches that a batch of a step is cut into, in their order, as the
+  /// options say. A runner may take only some of them through its stages, the others being its
+  /// copies' work.
+  [[nodiscard]] virtual std::vector<std::int64_t> cut(std::int64_t rows,
+                                                      const RuntimeOptions& options,
+                                                      std::uint64_t step);
+  /// How batches were dealt out to copies of the stages, where they were; else null.
+  [[nodiscard]] virtual const BatchShares* dealt() const { return nullptr; }
 
   /// Drops what packing has taken from gradients and was to be added to the next ones. Called when
   /// the run is saved, so that who goes on from there makes the same steps.

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <harmonics/base/owned_state.h>
@@ -82,11 +83,17 @@ struct ReductionEnds {
                                              const std::string& name,
                                              const TransportOptions& options = {});
 
-/// One rank of a reduction. One thread at a time; all ranks must call `sum` equally often, with the
-/// same names, shapes and dtypes and the same `step`.
+/// Names of the tensors of a sum, with what they are, in the order in which they will be there.
+using ReductionLayout = std::vector<std::pair<std::string, TensorSpec>>;
+
+/// One rank of a reduction. One thread at a time; all ranks must make the same sums, with the same
+/// names, shapes and dtypes and the same `step`.
 ///
 /// Memory: beside its arguments and results a rank holds chunks_ahead chunks and what its
 /// transports' windows allow; in a ring one segment more (the n-th part of the tensors).
+///
+/// Threads: sums are made on a thread of the reducer's own, so that tensors can be on their way
+/// while later ones are computed.
 ///
 /// Failure: an Error names this rank, the other one and the step; a rank that went away is one in
 /// every rank by the deadline. After an Error every later call is one: the ranks must be made anew.
@@ -107,8 +114,21 @@ class Reducer {
   void set_settings(std::string settings);
 
   /// The sum of all ranks' tensors (float32 or float64 in main memory), in new memory. `own` is
-  /// sent as it lies: its bytes must not change any more.
+  /// sent as it lies: its bytes must not change until the next sum is over.
   [[nodiscard]] NamedTensors sum(const NamedTensors& own, std::uint64_t step);
+
+  // The same for tensors that come one by one, such as gradients in a backward pass:
+
+  /// Begins a sum of these tensors, which all ranks must list in the same order; chunks leave in
+  /// that order as soon as their tensors are there. With the order ring, in name order. Results are
+  /// written to tensors of `spare` where it has one of the name: whoever made the last sum with
+  /// these ranks may give back here what it gave then.
+  void begin(ReductionLayout layout, std::uint64_t step, const NamedTensors& spare = {});
+  /// One of the tensors, which is sent as it lies: its bytes must not change until the next sum is
+  /// over. Any thread, several at a time; one that was not announced, or came before, is an Error.
+  void give(const std::string& name, Tensor own);
+  /// The sums, once all tensors were given: one that was not given is waited for.
+  [[nodiscard]] NamedTensors finish();
 
   /// Lets go of the other ranks, which get an Error; `why` is told in every later call.
   void abandon(const std::string& why);

@@ -30,6 +30,7 @@ struct TrainSettings {
   std::int64_t parts = 1;
   std::int64_t replicas = 1;
   std::string reduction = "chain";
+  std::string shares = "equal";
   std::string pipeline = "1f1b";
   std::string backend = "cpu";
   double lr = 0.001;
