@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
@@ -56,14 +57,19 @@ ChildProcess::ChildProcess(const std::vector<std::string>& arguments,
                            const std::vector<std::string>& environment) {
   Pipe events;
   Pipe error;
-  start(arguments, environment, events.writer.get(), error.writer.get());
+  std::array<int, 2> orders{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, orders.data()) != 0) {
+    fail_errno(errno, "cannot make a pair of sockets");
+  }
+  orders_.reset(orders[0]);
+  const Descriptor theirs(orders[1]);
+  start(arguments, environment, {events.writer.get(), error.writer.get(), theirs.get()});
   events_ = std::move(events.reader);
   error_ = std::move(error.reader);
 }
 
 void ChildProcess::start(const std::vector<std::string>& arguments,
-                         const std::vector<std::string>& environment, int events_end,
-                         int error_end) {
+                         const std::vector<std::string>& environment, const ChildEnds& ends) {
   std::vector<std::string> words = {"harmonics"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<std::string> variables = environment;
@@ -75,8 +81,9 @@ void ChildProcess::start(const std::vector<std::string>& arguments,
   const ProgramStart::Started started = ProgramStart("/proc/self/exe", std::move(words))
                                             .mute(STDIN_FILENO)
                                             .mute(STDOUT_FILENO)
-                                            .place(error_end, STDERR_FILENO)
-                                            .place(events_end, kChildEvents)
+                                            .place(ends.error, STDERR_FILENO)
+                                            .place(ends.events, kChildEvents)
+                                            .place(ends.orders, kChildOrders)
                                             .environment(std::move(variables))
                                             .own_group()
                                             .hold_back({SIGINT, SIGTERM})
@@ -115,6 +122,14 @@ void ChildProcess::read_error() {
 
 void ChildProcess::signal(int number) {
   if (!ended()) ::kill(pid_, number);
+}
+
+void ChildProcess::tell(const std::string& line) {
+  const std::string text = line + "\n";
+  const ssize_t sent = ::send(orders_.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent == static_cast<ssize_t>(text.size())) return;
+  // It does not read its orders, or is gone: half a line would mislead it.
+  signal(SIGKILL);
 }
 
 std::optional<int> ChildProcess::ended() {

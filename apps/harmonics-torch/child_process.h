@@ -21,6 +21,10 @@ inline constexpr std::size_t kMaxEventLine = std::size_t{64} << 10;
 inline constexpr const char* kEventsVariable = "HARMONICS_STAGE_EVENTS";
 inline constexpr const char* kParentVariable = "HARMONICS_STAGE_PARENT";
 
+/// Where a child finds its orders, a socket that holds lines; what they say is between it and
+/// whoever started it.
+inline constexpr int kChildOrders = 4;
+
 /// Owns one child process. Destroying it kills the child and waits for its end. The child is in a
 /// process group of its own, so that Ctrl-C reaches its parent alone. It begins with SIGINT and
 /// SIGTERM held back, until it makes an InterruptWatch. One thread.
@@ -46,16 +50,25 @@ class ChildProcess {
   [[nodiscard]] const std::string& error_text() const { return error_text_; }
 
   void signal(int number);
+  /// Writes a line to its orders, without waiting. One that reads nothing for long is killed.
+  void tell(const std::string& line);
   /// How it ended, as waitpid says; nothing while it runs. Does not wait.
   [[nodiscard]] std::optional<int> ended();
 
  private:
+  /// Where the child finds its descriptors.
+  struct ChildEnds {
+    int events;
+    int error;
+    int orders;
+  };
   void start(const std::vector<std::string>& arguments, const std::vector<std::string>& environment,
-             int events_end, int error_end);
+             const ChildEnds& ends);
 
   pid_t pid_ = -1;
   Descriptor events_;
   Descriptor error_;
+  Descriptor orders_;
   std::string event_text_;
   std::string error_text_;
   std::optional<int> status_;

@@ -78,6 +78,17 @@ void PartChildren::start(const std::vector<std::string>& arguments, const std::s
   ends_.emplace_back();
 }
 
+void PartChildren::start_again(std::size_t child, const std::vector<std::string>& arguments,
+                               const std::string& token,
+                               const std::vector<std::string>& environment) {
+  start(arguments, token, environment);
+  if (child + 1 == children_.size()) return;
+  std::swap(children_[child], children_.back());
+  children_.pop_back();
+  ends_.pop_back();
+  ends_[child].reset();
+}
+
 void PartChildren::clear() {
   children_.clear();
   ends_.clear();

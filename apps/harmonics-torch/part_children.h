@@ -52,9 +52,15 @@ class PartChildren {
   /// Adds a child that runs this program with these arguments; all get the token.
   void start(const std::vector<std::string>& arguments, const std::string& token,
              const std::vector<std::string>& environment = {});
+  /// The same in the place of one that has ended, or as a new one at the end.
+  void start_again(std::size_t child, const std::vector<std::string>& arguments,
+                   const std::string& token, const std::vector<std::string>& environment);
   /// Kills all of them.
   void clear();
   void signal(int number);
+  void signal(std::size_t child, int number) { children_[child]->signal(number); }
+  /// A line of orders.
+  void tell(std::size_t child, const std::string& line) { children_[child]->tell(line); }
 
   /// Until a child says something, or a moment has passed.
   void wait_for_words(int milliseconds) const;
@@ -65,6 +71,10 @@ class PartChildren {
   [[nodiscard]] std::size_t size() const { return children_.size(); }
   [[nodiscard]] bool has_ended(std::size_t child) const { return ends_[child].has_value(); }
   [[nodiscard]] bool all_have_ended() const;
+  /// How it ended, as waitpid says, once its last words were heard.
+  [[nodiscard]] std::optional<int> end_of(std::size_t child) const { return ends_[child]; }
+  /// Why one that has ended did.
+  [[nodiscard]] Failure failure_of(std::size_t child) { return describe(child, *ends_[child]); }
   /// A child that ended without being done, rather than because another one did. Those that only
   /// lost others are blamed when nobody else is found in time.
   [[nodiscard]] std::optional<Failure> find_failure(const std::function<bool(std::size_t)>& is_done,

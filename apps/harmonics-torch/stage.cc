@@ -10,6 +10,7 @@
 
 #include "checkpoint_stamp.h"
 #include "child_process.h"
+#include "elastic/piped_company.h"
 #include "inference/stage_infer.h"
 #include "progress_pipe.h"
 #include "stage_events.h"
@@ -22,23 +23,46 @@ namespace {
 
 Nanoseconds seconds(std::int64_t count) { return std::chrono::seconds(count); }
 
+ReductionOptions reduction_options(const StageCommand& command, const TrainingJob& job) {
+  ReductionOptions reduction;
+  reduction.order = reduction_from_name(job.settings.reduction);
+  reduction.first_contact = seconds(command.first_contact_s);
+  reduction.deadline = seconds(command.deadline_s);
+  return reduction;
+}
+
 // Where this part meets its copies, if it has any.
 void join_replicas(RemoteScheduler& scheduler, const StageCommand& command, const TrainingJob& job,
                    const TransportOptions& transport) {
   if (command.replica_places.empty()) return;
   std::vector<RemoteBinding> places;
   for (const std::string& url : command.replica_places) places.push_back(parse_binding(url));
-  ReductionOptions reduction;
-  reduction.order = reduction_from_name(job.settings.reduction);
-  reduction.first_contact = seconds(command.first_contact_s);
-  reduction.deadline = seconds(command.deadline_s);
+  const ReductionOptions reduction = reduction_options(command, job);
   scheduler.join_replicas(
       make_remote_ends(reduction.order, static_cast<std::size_t>(command.replica), places,
                        format("replicas/part{}", command.part), transport),
       reduction);
 }
 
+// The same where whoever started this replica keeps it. Returns what it has to be introduced to.
+PipedCompany* join_company(RemoteScheduler& scheduler, const StageCommand& command,
+                           const TrainingJob& job, const TransportOptions& transport,
+                           StageEvents& events) {
+  if (!has_keeper()) return nullptr;
+  CompanyTerms terms;
+  terms.number = static_cast<std::size_t>(command.replica);
+  terms.replicas = static_cast<std::size_t>(job.settings.replicas);
+  terms.order = reduction_from_name(job.settings.reduction);
+  terms.name = "replicas";
+  terms.transport = transport;
+  auto company = std::make_unique<PipedCompany>(std::move(terms), events);
+  PipedCompany* const known = company.get();
+  scheduler.join_company(std::move(company), reduction_options(command, job));
+  return known;
+}
+
 void check(const StageCommand& command, const TrainingJob& job) {
+  if (has_keeper()) return;  // who knows what it does
   const auto places = static_cast<std::int64_t>(command.replica_places.size());
   if (command.replica >= job.settings.replicas ||
       places != (job.settings.replicas == 1 ? 0 : job.settings.replicas)) {
@@ -68,11 +92,22 @@ TrainingListener both(TrainingListener listener, ProgressPipe& pipe, InterruptWa
           }};
 }
 
+// A replica that is kept begins where the others are.
+TrainingListener introduced(TrainingListener listener, PipedCompany* company) {
+  if (company == nullptr) return listener;
+  listener.on_restored = [company](Learner& learner) {
+    const auto steps = learner.trainer().row().state().steps;
+    const auto state = company->introduce(static_cast<std::uint64_t>(steps));
+    if (!state.empty()) learner.load_checkpoint(state);
+  };
+  return listener;
+}
+
 // Runs the part from the last checkpoint as often as other parts go away, up to the limit.
 TrainReport run_part(const StageCommand& command, const TrainCommand& first, InterruptWatch& watch,
                      StageEvents& events) {
   TrainCommand training = first;
-  training.saves = command.replica == 0;
+  training.saves = command.replica == 0 || has_keeper();
   const CheckpointStamp before(training.checkpoint);
   for (std::int64_t restart = 0;; ++restart) {
     HarmonicGraph part;
@@ -88,11 +123,14 @@ TrainReport run_part(const StageCommand& command, const TrainCommand& first, Int
       RemoteScheduler scheduler(part, meetings.entering, meetings.leaving,
                                 part_deployment(command, job.settings), options);
       join_replicas(scheduler, command, job, options.transport);
+      PipedCompany* const company =
+          join_company(scheduler, command, job, options.transport, events);
       const SteadyClock clock;
       ProgressPipe pipe({job.settings.epochs, job.settings.micro_batches,
                          [&scheduler] { return scheduler.waited(); }},
                         clock);
-      TrainReport report = run_job(scheduler, job, watch, both(events.listener(), pipe, watch));
+      const TrainingListener listener = introduced(both(events.listener(), pipe, watch), company);
+      TrainReport report = run_job(scheduler, job, watch, listener);
       if (command.whole_digest) {
         report.weights_digest = weights_digest(checkpoint_weights(training.checkpoint));
       } else if (job.settings.parts > 1) {

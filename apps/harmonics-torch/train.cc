@@ -97,6 +97,17 @@ void check_replicas(const TrainingJob& job) {
     fail(ErrorCode::kInvalidArgument, "--slowdown has {} factors for {} replicas: give one each",
          command.slowdowns.size(), job.settings.replicas);
   }
+  if (command.elastic && (job.settings.replicas == 1 || job.settings.parts > 1)) {
+    fail(
+        ErrorCode::kInvalidArgument,
+        "--elastic keeps replicas that are whole in one process each: give --replicas N, and leave "
+        "out --parts");
+  }
+  if (command.elastic && job.settings.shares.find(':') != std::string::npos) {
+    fail(
+        ErrorCode::kInvalidArgument,
+        "--elastic says itself from which step on shares change: give shares such as 3,1, or auto");
+  }
   if (command.processes && job.settings.parts > 1 && job.settings.shares == "auto") {
     fail(ErrorCode::kUnimplemented,
          "shares auto take replicas that are whole in one process: leave out --parts, or give "

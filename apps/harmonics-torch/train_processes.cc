@@ -30,6 +30,7 @@
 
 #include "chain_files.h"
 #include "checkpoint_stamp.h"
+#include "elastic/elastic_run.h"
 #include "inference/boundary_packing.h"
 #include "part_children.h"
 #include "stage_events.h"
@@ -97,6 +98,11 @@ class ProcessRun {
     }
   }
 
+  /// The same where replicas may come and go; what one hands on to another goes to `state`.
+  std::variant<TrainReport, Failure> attempt_elastic(bool resume,
+                                                     const std::filesystem::path& state,
+                                                     TrainProgress* progress,
+                                                     const InterruptWatch& watch);
   /// The report of the part with the (last) tap, or why there is none.
   std::variant<TrainReport, Failure> attempt(bool resume, TrainProgress* progress,
                                              const InterruptWatch& watch);
@@ -108,6 +114,7 @@ class ProcessRun {
   void prepare_chains(bool resume) const;
   void start(bool resume);
   [[nodiscard]] std::vector<std::string> arguments(std::size_t child, bool resume) const;
+  [[nodiscard]] std::vector<std::string> environment(std::size_t child) const;
   void choose_places();
   /// Children are numbered replica by replica, in each part by part.
   [[nodiscard]] std::size_t count() const { return parts_.size() * replicas_; }
@@ -149,6 +156,37 @@ void ProcessRun::choose_places() {
     }
     if (replicas_ > 1) replica_places_[part].push_back(binding_url(places.next("replicas")));
   }
+}
+
+std::variant<TrainReport, Failure> ProcessRun::attempt_elastic(bool resume,
+                                                               const std::filesystem::path& state,
+                                                               TrainProgress* progress,
+                                                               const InterruptWatch& watch) {
+  places_.assign(replicas_, {});
+  replica_places_.assign(1, {});
+  run_ = "train-" + random_hex(kRunNameBytes);
+  const TrainCommand& command = job_.command;
+  ElasticTerms terms;
+  terms.replicas = replicas_;
+  terms.restarts = command.restarts;
+  terms.token = token_;
+  terms.state_file = state;
+  terms.arguments = [this, resume](std::size_t replica) { return arguments(replica, resume); };
+  terms.environment = [this](std::size_t replica) { return environment(replica); };
+  terms.choose_places = [&](std::size_t ranks) {
+    FreePlaces places(transport_from_name(command.transport), command.compress);
+    std::vector<std::string> urls;
+    for (std::size_t i = 0; i < ranks; ++i) urls.push_back(binding_url(places.next("replicas")));
+    return urls;
+  };
+  terms.notice = [&](const std::string& text) { notice(command, text); };
+  return ElasticRun(std::move(terms)).run(progress, watch);
+}
+
+std::vector<std::string> ProcessRun::environment(std::size_t child) const {
+  const std::vector<double>& factors = job_.command.slowdowns;
+  if (factors.empty()) return {};
+  return {format("{}={}", kTaskSlowdownVariable, factors[child / parts_.size()])};
 }
 
 std::string ProcessRun::who(std::size_t child) const {
@@ -218,12 +256,7 @@ void ProcessRun::start(bool resume) {
   follow_due_.reset();
   asked_to_end_ = false;
   for (std::size_t child = 0; child < count(); ++child) {
-    std::vector<std::string> environment;
-    if (const auto& factors = job_.command.slowdowns; !factors.empty()) {
-      const double factor = factors[child / parts_.size()];
-      environment.push_back(format("{}={}", kTaskSlowdownVariable, factor));
-    }
-    children_.start(arguments(child, resume), token_, environment);
+    children_.start(arguments(child, resume), token_, environment(child));
   }
 }
 
@@ -316,9 +349,11 @@ void check_files(const TrainCommand& command, const std::filesystem::path& check
 int train_in_processes(const TrainingJob& job, InterruptWatch& watch) {
   const TrainCommand& command = job.command;
   std::optional<ScratchFolder> scratch;
-  if (command.checkpoint.empty()) scratch.emplace();
-  const std::filesystem::path checkpoint =
-      scratch ? scratch->path() / "run" : std::filesystem::absolute(command.checkpoint);
+  if (command.checkpoint.empty() || command.elastic) scratch.emplace();
+  const std::filesystem::path checkpoint = command.checkpoint.empty()
+                                               ? scratch->path() / "run"
+                                               : std::filesystem::absolute(command.checkpoint);
+  const std::filesystem::path handed_on = scratch ? scratch->path() / "state" : checkpoint;
   if (command.resume) check_files(command, checkpoint);
   const CheckpointStamp before(checkpoint);
   watch.step_done();  // the parts know whether there is work to lose
@@ -329,7 +364,9 @@ int train_in_processes(const TrainingJob& job, InterruptWatch& watch) {
   bool resume = command.resume;
   for (std::int64_t restart = 0;; ++restart) {
     if (progress) progress->pause();
-    auto outcome = run.attempt(resume, progress ? &*progress : nullptr, watch);
+    TrainProgress* const shown = progress ? &*progress : nullptr;
+    auto outcome = command.elastic ? run.attempt_elastic(resume, handed_on, shown, watch)
+                                   : run.attempt(resume, shown, watch);
     if (progress) progress->clear();
     if (auto* report = std::get_if<TrainReport>(&outcome)) {
       report->weights_digest = weights_digest(checkpoint_weights(checkpoint));

@@ -245,6 +245,7 @@ TrainReport run_job(Learner& learner, const TrainingJob& job, const InterruptWat
                     const TrainingListener& listener) {
   for (const auto& [name, producer] : job.data.train) learner.bindProducer(name, producer);
   restore(learner, job.command);
+  if (listener.on_restored) listener.on_restored(learner);
   TrainReport report;
   report.graph = job.graph.name();
   report.parts = job.settings.parts;

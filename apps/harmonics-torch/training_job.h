@@ -50,6 +50,8 @@ void notice(const TrainCommand& command, const std::string& text);
 struct TrainingListener {
   std::function<void(const StepReport&)> on_step = {};
   std::function<void(const EpochReport&)> on_epoch = {};
+  /// The learner is where the run begins; it may be put elsewhere.
+  std::function<void(Learner&)> on_restored = {};
 };
 
 /// Starts or resumes the run, fits, and tells how it went. For RemoteScheduler, all parts must do

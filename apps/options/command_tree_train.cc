@@ -199,6 +199,9 @@ void check_processes(SomeCommand& command, const CLI::Option& restarts, const ch
       if (!command.slowdowns.empty()) {
         throw CLI::ValidationError("--slowdown", "slows down processes: add --processes");
       }
+      if (command.elastic) {
+        throw CLI::ValidationError("--elastic", "keeps replicas in processes: add --processes");
+      }
     }
     if (restarts.count() > 0) {
       throw CLI::ValidationError(
@@ -337,6 +340,10 @@ void CommandTree::add_train() {
   add_training(train, train_);
   add_processes(train, train_.processes, train_.transport, train_.compress);
   add_slowdowns(train, train_.slowdowns);
+  train
+      .add_flag("--elastic", train_.elastic,
+                "a replica that dies costs a step: the others go on, and it comes back")
+      ->option_text(" ");
   add_deploy(train, train_.deploy);
   add_secure(train, train_.secure, false);
   train.footer(example(

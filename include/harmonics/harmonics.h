@@ -214,6 +214,7 @@
 #include <harmonics/schedule/reduction.h>
 #include <harmonics/schedule/remote_options.h>
 #include <harmonics/schedule/remote_scheduler.h>
+#include <harmonics/schedule/replica_company.h>
 #include <harmonics/schedule/replica_scheduler.h>
 #include <harmonics/schedule/report_json.h>
 #include <harmonics/schedule/run_agreement.h>

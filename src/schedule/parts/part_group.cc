@@ -8,6 +8,7 @@
 #include "part_options.h"
 #include "pipeline_runner.h"
 #include "remote/remote_runner.h"
+#include "replicas/elastic_agreement.h"
 #include "replicas/replica_runner.h"
 #include "secure/secure_meeting.h"
 
@@ -252,13 +253,35 @@ Trainer& PartGroup::ready() {
   return trainer_.emplace(std::move(made));
 }
 
-void PartGroup::join_replicas(ReductionEnds ends, const ReductionOptions& reduction) {
+void PartGroup::check_may_join() const {
   if (is_replica_) fail(ErrorCode::kFailedPrecondition, "this scheduler is a replica already");
   if (key_) {
     fail(ErrorCode::kUnimplemented,
          "replicas cannot be secure: the sums of gradients between them are not signed; leave "
          "secure off, or train without replicas");
   }
+}
+
+void PartGroup::join_company(std::unique_ptr<ReplicaCompany> company,
+                             const ReductionOptions& reduction) {
+  check_may_join();
+  reduction.check();
+  StageRow& own = ready().row();
+  if (others_ != nullptr) {
+    fail(ErrorCode::kUnimplemented,
+         "replicas that may go away must be whole in one process: leave the graph in one part");
+  }
+  auto runner = std::make_unique<ReplicaRunner>(own.take_runner(), std::move(company),
+                                                options_.runtime, reduction);
+  own.set_agreement(std::make_unique<ElasticAgreement>(
+      *runner,
+      [this](const std::filesystem::path& file) { static_cast<void>(ready().save(file)); }));
+  own.set_runner(std::move(runner));
+  is_replica_ = true;
+}
+
+void PartGroup::join_replicas(ReductionEnds ends, const ReductionOptions& reduction) {
+  check_may_join();
   Reducer reducer(std::move(ends), reduction);
   StageRow& own = ready().row();
   if (others_ != nullptr && options_.runtime.shares.are_measured()) {

@@ -16,6 +16,7 @@
 #include <harmonics/graph/deployment.h>
 #include <harmonics/schedule/reduction.h>
 #include <harmonics/schedule/remote_scheduler.h>
+#include <harmonics/schedule/replica_company.h>
 #include <harmonics/schedule/secure_run.h>
 #include <harmonics/schedule/trainer.h>
 
@@ -48,6 +49,7 @@ class PartGroup {
 
   /// See DistributedScheduler.
   void join_replicas(ReductionEnds ends, const ReductionOptions& reduction);
+  void join_company(std::unique_ptr<ReplicaCompany> company, const ReductionOptions& reduction);
 
   [[nodiscard]] std::string proof() const;
 
@@ -71,6 +73,7 @@ class PartGroup {
     std::set<std::string> bound;
   };
   void claim(Names& names, const std::string& name) const;
+  void check_may_join() const;
   void check_not_started(const std::string& name) const;
   void note_bits(const std::string& boundary, const RemoteBinding& binding);
   void check_packing() const;

@@ -31,6 +31,11 @@ void PartScheduler::join_replicas(ReductionEnds ends, const ReductionOptions& re
   group_->join_replicas(std::move(ends), reduction);
 }
 
+void PartScheduler::join_company(std::unique_ptr<ReplicaCompany> company,
+                                 const ReductionOptions& reduction) {
+  group_->join_company(std::move(company), reduction);
+}
+
 bool PartScheduler::resume(const std::filesystem::path& path) {
   return guarded([&](Trainer& trainer) {
     RemoteAgreement* const others = group_->others();

@@ -1,6 +1,7 @@
 #include "replica_runner.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -9,6 +10,8 @@
 #include <harmonics/base/exception_text.h>
 #include <harmonics/base/log.h>
 #include <harmonics/runtime/devices.h>
+
+#include "replica_flags.h"
 
 namespace harmonics::inline in_schedule {
 namespace {
@@ -30,18 +33,39 @@ std::string settings_text(const RuntimeOptions& options, const std::string& weig
       weights.substr(0, 16));
 }
 
+void check_share_count(const BatchShares& shares, std::size_t replicas) {
+  if (!shares.are_given() || shares.count() == replicas) return;
+  fail(ErrorCode::kInvalidArgument, "shares {} are for {} replicas, there are {}: give one each",
+       shares.text(), shares.count(), replicas);
+}
+
 }  // namespace
 
 ReplicaRunner::ReplicaRunner(std::unique_ptr<BatchRunner> inner, Reducer reducer,
                              const RuntimeOptions& runtime)
     : inner_(std::move(inner)),
       reducer_(std::move(reducer)),
+      number_(reducer_->rank()),
+      replicas_(reducer_->ranks()),
+      members_(replicas_),
       runtime_(runtime),
       shares_(runtime.shares.are_given() ? runtime.shares : BatchShares()),
-      rates_(reducer_.ranks()) {
-  if (!shares_.are_given() || shares_.count() == reducer_.ranks()) return;
-  fail(ErrorCode::kInvalidArgument, "shares {} are for {} replicas, there are {}: give one each",
-       shares_.text(), shares_.count(), reducer_.ranks());
+      rates_(replicas_) {
+  std::iota(members_.begin(), members_.end(), std::size_t{0});
+  check_share_count(shares_, replicas_);
+}
+
+ReplicaRunner::ReplicaRunner(std::unique_ptr<BatchRunner> inner,
+                             std::unique_ptr<ReplicaCompany> company, const RuntimeOptions& runtime,
+                             const ReductionOptions& reduction)
+    : inner_(std::move(inner)),
+      company_(std::move(company)),
+      reduction_(reduction),
+      number_(company_->number()),
+      replicas_(company_->replicas()),
+      runtime_(runtime),
+      rates_(replicas_) {
+  check_share_count(runtime.shares, replicas_);
 }
 
 void ReplicaRunner::begin_fit() {
@@ -65,22 +89,21 @@ std::vector<std::int64_t> ReplicaRunner::cut(std::int64_t rows, const RuntimeOpt
   micro_batches_ = options.micro_batches;
   // Said from the first step on, so that the whole course can be learnt again.
   if (runtime_.shares.are_measured() && !shares_.are_given()) {
-    shares_.change(step, ShareWeights(reducer_.ranks(), 1));
+    shares_.change(step, ShareWeights(replicas_, 1));
   }
   if (const ShareWeights* const weights = shares_.at(step)) {
     return joined(deal_rows(rows, options.micro_batches, *weights));
   }
-  const auto replicas = static_cast<std::int64_t>(reducer_.ranks());
+  const auto replicas = static_cast<std::int64_t>(replicas_);
   return deal_rows(rows, options.micro_batches * replicas, {1}).front();
 }
 
 ReplicaShare ReplicaRunner::share_of(const SlicedBatch& batch) const {
   const MicroBatch& first = batch.micro_batches.front();
   if (const ShareWeights* const weights = shares_.at(first.step)) {
-    return replica_share(batch, reducer_.rank(),
-                         deal_rows(first.batch_samples, micro_batches_, *weights));
+    return replica_share(batch, number_, deal_rows(first.batch_samples, micro_batches_, *weights));
   }
-  return replica_share(batch, reducer_.rank(), reducer_.ranks());
+  return replica_share(batch, number_, replicas_);
 }
 
 void ReplicaRunner::deal_anew(const SlicedBatch& batch, std::span<const double> seconds_per_row) {
@@ -113,77 +136,86 @@ SliceResults ReplicaRunner::run(std::span<Stage> stages, const SlicedBatch& batc
   if (!stopped_by_.empty()) {
     fail(ErrorCode::kFailedPrecondition,
          "replica {} of {} has stopped ({}); make all replicas anew and go on from a checkpoint",
-         reducer_.rank(), reducer_.ranks(), stopped_by_);
+         number_, replicas_, stopped_by_);
   }
   SliceResults results;
-  std::optional<std::size_t> failed;
+  failed_.reset();
   try {
-    results = run_share(stages, batch, failed);
+    if (company_ != nullptr) {
+      results = run_elastic(stages, batch);
+    } else {
+      const NamedTensors before = collect(stages, &StageBackend::buffers);
+      Summed summed = sum_share(stages, batch, before);
+      results = take_over(stages, batch, summed, before);
+    }
   } catch (const std::exception& error) {
     stopped_by_ = exception_text(error);
-    reducer_.abandon(stopped_by_);
+    if (reducer_) reducer_->abandon(stopped_by_);
     throw;
   }
-  if (failed && results.finite) {
+  if (failed_ && results.finite) {
     fail(ErrorCode::kFailedPrecondition,
-         "the loss of replica {} is not finite at step {}: its own error says more", *failed,
+         "the loss of replica {} is not finite at step {}: its own error says more", *failed_,
          batch.micro_batches.front().step + 1);
   }
   return results;
 }
 
-SliceResults ReplicaRunner::run_share(std::span<Stage> stages, const SlicedBatch& batch,
-                                      std::optional<std::size_t>& failed_rank) {
+ReplicaRunner::Summed ReplicaRunner::sum_share(std::span<Stage> stages, const SlicedBatch& batch,
+                                               const NamedTensors& before) {
   if (!introduced_) {
     const std::string weights = weights_digest(collect(stages, &StageBackend::parameters));
-    reducer_.set_settings(settings_text(runtime_, weights));
+    reducer_->set_settings(settings_text(runtime_, weights));
     introduced_ = true;
   }
-  const ReplicaShare share = share_of(batch);
-  const NamedTensors before = collect(stages, &StageBackend::buffers);
-  const ReplicaSums sums(stages, share, before);
-  // A flag of each replica whose loss is not finite, what a row took in each, and the number of
-  // those that wish to end.
-  const std::size_t replicas = reducer_.ranks();
-  std::vector<double> flags(2 * replicas + 1, 0.0);
+  Summed summed;
+  summed.share = share_of(batch);
+  const ReplicaSums& sums = summed.sums.emplace(stages, summed.share, before);
+  ReplicaFlags flags(replicas_);
   NamedTensors spare;
   for (const auto& [name, spec] : sums.trained()) spare.emplace(name, gradients_[name].spare);
-  reducer_.begin(sums.layout(flags.size()), batch.micro_batches.front().step, spare);
-  const SlicedBatch own = slice_of(batch, share);
+  reducer_->begin(sums.layout(flags.size()), batch.micro_batches.front().step, spare);
+  const SlicedBatch own = slice_of(batch, summed.share);
   const SteadyClock clock;
   const Nanoseconds begun = clock.now();
-  SliceResults results = pass(stages, own);
+  summed.results = pass(stages, own);
   const double seconds = in_seconds(clock.now() - begun);
 
   TapReport taps;
-  for (const TapReport& one : results.taps) taps += one;
-  flags[reducer_.rank()] = results.finite ? 0.0 : 1.0;
+  for (const TapReport& one : summed.results.taps) taps += one;
+  if (!summed.results.finite) flags.set_not_finite(number_);
   const auto rows = static_cast<double>(batch.micro_batches.front().batch_samples);
-  if (!share.idle()) flags[replicas + reducer_.rank()] = seconds / (share.weight * rows);
-  flags.back() = wishes_end_ ? 1.0 : 0.0;
+  if (!summed.share.idle()) {
+    flags.set_seconds_per_row(number_, seconds / (summed.share.weight * rows));
+  }
+  flags.set_wishes(wishes_end_, company_ != nullptr && company_->newcomer_waits());
   const std::set<std::string> reached = give_rest(stages, sums);
   for (auto& [name, tensor] :
-       sums.rest(reached, collect(stages, &StageBackend::buffers), taps, flags)) {
-    reducer_.give(name, tensor);
+       sums.rest(reached, collect(stages, &StageBackend::buffers), taps, flags.values())) {
+    reducer_->give(name, tensor);
   }
-  const NamedTensors reduced = reducer_.finish();
-  take_gradients(stages, sums.gradients(reduced));
+  summed.reduced = reducer_->finish();
+  return summed;
+}
 
-  flags = ReplicaSums::flags(reduced);
-  end_is_wished_ = flags.back() > 0;
-  const std::vector<double> rates(flags.begin() + std::ssize(flags) / 2, flags.end() - 1);
-  flags.resize(replicas);
-  const auto first = std::ranges::find_if(flags, [](double flag) { return flag > 0; });
-  if (first != flags.end()) {
-    failed_rank = static_cast<std::size_t>(first - flags.begin());
+SliceResults ReplicaRunner::take_over(std::span<Stage> stages, const SlicedBatch& batch,
+                                      Summed& summed, const NamedTensors& before) {
+  const ReplicaSums& sums = *summed.sums;
+  take_gradients(stages, sums.gradients(summed.reduced));
+  const ReplicaFlags flags(replicas_, ReplicaSums::flags(summed.reduced));
+  end_is_wished_ = flags.end_is_wished();
+  newcomer_is_due_ = flags.newcomer_waits();
+  failed_ = flags.first_not_finite();
+  SliceResults results = std::move(summed.results);
+  if (failed_) {
     for (Stage& stage : stages) stage->set_buffers(before);
     return results;
   }
-  if (runtime_.shares.are_measured()) deal_anew(batch, rates);
-  const NamedTensors buffers = sums.buffers(reduced);
+  if (runtime_.shares.are_measured()) deal_anew(batch, flags.seconds_per_row());
+  const NamedTensors buffers = sums.buffers(summed.reduced);
   inner_->for_each(stages, [&](std::size_t, Stage& stage) { stage->set_buffers(buffers); });
-  results.taps = {ReplicaSums::taps(reduced)};
-  if (share.idle()) {
+  results.taps = {ReplicaSums::taps(summed.reduced)};
+  if (summed.share.idle()) {
     for (NamedTensors& outputs : results.outputs) {
       for (auto& [name, tensor] : outputs) tensor = tensor.slice(0, 0);
     }
@@ -198,7 +230,7 @@ SliceResults ReplicaRunner::pass(std::span<Stage> stages, const SlicedBatch& own
     // Where a stage computes in what it was given, that tensor stands for all later ones.
     const bool same = known.held.defined() && known.held.bytes().data() == gradient.bytes().data();
     known.given = same ? known.held : gradient;
-    reducer_.give(name, known.given);
+    reducer_->give(name, known.given);
   };
   const auto listen = [&](const GradientListener& to) {
     for (Stage& stage : stages) {
@@ -212,6 +244,7 @@ SliceResults ReplicaRunner::pass(std::span<Stage> stages, const SlicedBatch& own
     return results;
   } catch (...) {
     listen({});
+    failed_here_ = true;
     throw;
   }
 }
@@ -230,7 +263,7 @@ std::set<std::string> ReplicaRunner::give_rest(std::span<Stage> stages, const Re
     if (found != all.end()) reached.insert(name);
     known.given =
         found == all.end() ? Tensor::zeros(spec.shape, spec.dtype) : std::move(found->second);
-    reducer_.give(name, known.given);
+    reducer_->give(name, known.given);
   }
   return reached;
 }

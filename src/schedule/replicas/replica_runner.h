@@ -12,6 +12,7 @@
 #include <harmonics/runtime/options.h>
 #include <harmonics/schedule/batch_runner.h>
 #include <harmonics/schedule/reduction.h>
+#include <harmonics/schedule/replica_company.h>
 
 #include "replica_share.h"
 #include "share_rates.h"
@@ -28,6 +29,15 @@ class ReplicaRunner final : public BatchRunner {
   /// `runtime` is compared with that of the other replicas, and so are the weights. Shares that are
   /// not for as many replicas are an Error.
   ReplicaRunner(std::unique_ptr<BatchRunner> inner, Reducer reducer, const RuntimeOptions& runtime);
+  /// With replicas that may go away and come back. An Error that says that one has gone is then
+  /// none here: the company says who computes the step again. Meet it before the first batch.
+  ReplicaRunner(std::unique_ptr<BatchRunner> inner, std::unique_ptr<ReplicaCompany> company,
+                const RuntimeOptions& runtime, const ReductionOptions& reduction);
+
+  /// Between two steps, of which there were `steps`: lets in who has come back, and meets the
+  /// company the first time.
+  void meet_company(std::uint64_t steps,
+                    const std::function<void(const std::filesystem::path&)>& hand_on);
 
   [[nodiscard]] SliceResults run(std::span<Stage> stages, const SlicedBatch& batch) override;
   [[nodiscard]] std::vector<std::int64_t> cut(std::int64_t rows, const RuntimeOptions& options,
@@ -48,10 +58,28 @@ class ReplicaRunner final : public BatchRunner {
   [[nodiscard]] bool wish_end(bool own) override;
 
  private:
+  /// What a batch came to in all replicas, before the stages take it over.
+  struct Summed {
+    ReplicaShare share;
+    std::optional<ReplicaSums> sums;
+    SliceResults results;
+    NamedTensors reduced;
+  };
+
+  [[nodiscard]] Summed sum_share(std::span<Stage> stages, const SlicedBatch& batch,
+                                 const NamedTensors& before);
   /// `failed` becomes the first replica whose loss is not finite, if there is one: then nothing of
   /// the batch was taken over.
-  [[nodiscard]] SliceResults run_share(std::span<Stage> stages, const SlicedBatch& batch,
-                                       std::optional<std::size_t>& failed);
+  [[nodiscard]] SliceResults take_over(std::span<Stage> stages, const SlicedBatch& batch,
+                                       Summed& summed, const NamedTensors& before);
+  [[nodiscard]] SliceResults run_elastic(std::span<Stage> stages, SlicedBatch batch);
+  /// Waits until all replicas have the sums of the step.
+  void commit(std::uint64_t step);
+  /// Goes on with these replicas from this step on.
+  void adopt(ReplicaGroup group, std::uint64_t step);
+  [[nodiscard]] ShareWeights weights_of_members() const;
+  /// The same batch cut for those who are left.
+  [[nodiscard]] SlicedBatch cut_anew(const SlicedBatch& batch);
   /// What this replica computes of the batch.
   [[nodiscard]] ReplicaShare share_of(const SlicedBatch& batch) const;
   /// Where shares follow rates: perhaps others from the next step on, the same ones in all
@@ -76,7 +104,12 @@ class ReplicaRunner final : public BatchRunner {
   };
 
   std::unique_ptr<BatchRunner> inner_;
-  Reducer reducer_;
+  std::unique_ptr<ReplicaCompany> company_;  // null: who takes part stays as it is
+  const ReductionOptions reduction_ = {};
+  std::optional<Reducer> reducer_;  // nothing while the replica has no group
+  std::size_t number_ = 0;
+  std::size_t replicas_ = 1;                    // of the run, whoever lives
+  std::vector<std::size_t> members_;            // those that live, by rank
   std::map<std::string, Gradients> gradients_;  // its keys change between passes only
   const RuntimeOptions runtime_;
   BatchShares shares_;  // given ones, or those that were dealt so far; empty: equal ones
@@ -86,7 +119,10 @@ class ReplicaRunner final : public BatchRunner {
   bool warned_ = false;
   bool introduced_ = false;
   bool wishes_end_ = false;
-  bool end_is_wished_ = false;  // by some replica
+  bool end_is_wished_ = false;         // by some replica
+  bool newcomer_is_due_ = false;       // some replica has heard of one
+  bool failed_here_ = false;           // what was thrown last
+  std::optional<std::size_t> failed_;  // whose loss is not finite
   std::string stopped_by_;
 };
 

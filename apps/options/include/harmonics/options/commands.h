@@ -135,6 +135,8 @@ struct TrainCommand {
   BoundaryBitsFlags bits = {};
   /// For each replica in a process, how many times as long it computes; none: as it is.
   std::vector<double> slowdowns = {};
+  /// A replica that dies costs a step; the others go on, and it comes back.
+  bool elastic = false;
   /// How often a run goes back to its last checkpoint because a process of it died.
   std::int64_t restarts = 3;
   /// A deployment file, or a list of backends; empty: by parts and backend.

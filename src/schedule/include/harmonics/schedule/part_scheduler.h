@@ -13,6 +13,7 @@
 #include <harmonics/schedule/learner.h>
 #include <harmonics/schedule/reduction.h>
 #include <harmonics/schedule/remote_options.h>
+#include <harmonics/schedule/replica_company.h>
 #include <harmonics/transport/binding.h>
 
 namespace harmonics::inline in_schedule {
@@ -47,6 +48,11 @@ class PartScheduler : public Learner {
   /// replica's rows. Call it once, when all boundaries are bound and before the first step. What
   /// goes wrong in one replica is an Error in all, after which all must be made anew.
   void join_replicas(ReductionEnds ends, const ReductionOptions& reduction = {});
+  /// The same with replicas that may go away and come back: a step that one of them was lost in is
+  /// computed again by those that are left, which take over its rows. All parts must be here, and
+  /// shares must not change by themselves. Files that fit saves are saved by every replica.
+  void join_company(std::unique_ptr<ReplicaCompany> company,
+                    const ReductionOptions& reduction = {});
 
   /// With all parts here it loads the checkpoint, if there is one. Otherwise it goes on from the
   /// newest coordinated checkpoint that all parts have; all parts must call it before their first
