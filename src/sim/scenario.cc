@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <harmonics/base/check.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/cluster/fact_codec.h>
 #include <harmonics/cluster/reactor.h>
 
@@ -51,6 +52,7 @@ class Player {
   void wait(ScenarioLine& line);
   void why(ScenarioLine& line);
   void show(ScenarioLine& line);
+  void plan(ScenarioLine& line);
   void policy(ScenarioLine& line);
   void options(ScenarioLine& line);
   void restart(ScenarioLine&) { restart(); }
@@ -102,12 +104,13 @@ void replay(const std::vector<Bytes>& journal, ClusterState& state) {
 
 const std::map<std::string_view, Player::Command>& Player::commands() {
   static const std::map<std::string_view, Command> table{
-      {"worker", &Player::worker},     {"gone", &Player::gone},     {"silent", &Player::silent},
-      {"launched", &Player::launched}, {"ended", &Player::ended},   {"stale", &Player::stale},
-      {"submit", &Player::submit},     {"cancel", &Player::cancel}, {"drain", &Player::drain},
-      {"undrain", &Player::undrain},   {"forget", &Player::forget}, {"quota", &Player::quota},
-      {"wait", &Player::wait},         {"why", &Player::why},       {"show", &Player::show},
-      {"restart", &Player::restart},   {"policy", &Player::policy}, {"options", &Player::options},
+      {"worker", &Player::worker},     {"gone", &Player::gone},       {"silent", &Player::silent},
+      {"launched", &Player::launched}, {"ended", &Player::ended},     {"stale", &Player::stale},
+      {"submit", &Player::submit},     {"cancel", &Player::cancel},   {"drain", &Player::drain},
+      {"undrain", &Player::undrain},   {"forget", &Player::forget},   {"quota", &Player::quota},
+      {"wait", &Player::wait},         {"why", &Player::why},         {"show", &Player::show},
+      {"plan", &Player::plan},         {"restart", &Player::restart}, {"policy", &Player::policy},
+      {"options", &Player::options},
   };
   return table;
 }
@@ -235,6 +238,15 @@ void Player::show(ScenarioLine& line) {
              task->preemptions));
 }
 
+/// "plan 1 w2 w1": the first stage on w2, the second on w1.
+void Player::plan(ScenarioLine& line) {
+  PlanMade made;
+  made.task = TaskId{line.number()};
+  made.plan = R"({"period_s": 1})";
+  while (!line.done()) made.stages.push_back(workers_here_.at(line.word()).worker);
+  feed(made);
+}
+
 void Player::policy(ScenarioLine& line) {
   policy_ = make_policy(line.word());
   restart();
@@ -345,7 +357,10 @@ void Player::tell(const CloseSession& close) {
 }
 
 // Its answer is an event of the conversation.
-void Player::tell(const AskPlan&) {}
+void Player::tell(const AskPlan& ask) {
+  say(format("asks for a plan of {} on {}", ask.task.value,
+             joined(ask.places, " ", [](const PlanPlace& place) { return place.spec.name; })));
+}
 
 void Player::tell(const Note& note) { say("note: " + note.text); }
 

@@ -17,6 +17,17 @@ std::vector<std::string> split(std::string_view text, char at) {
   return parts;
 }
 
+/// Rows that go through a model in so many stages, on cores.
+void make_inference(TaskSpec& spec, std::uint32_t stages) {
+  PipelineSpec pipeline{.model = "m", .graph = "g", .stages = stages, .infer = true};
+  pipeline.weights = "w";
+  pipeline.outputs = {{"rows", "csv:rows.csv"}};
+  spec.command.clear();
+  spec.required_gpus = 0;
+  spec.on_disconnect = kPipelineOnDisconnect;
+  set_pipeline(spec, std::move(pipeline));
+}
+
 }  // namespace
 
 ScenarioLine::ScenarioLine(std::string_view text, std::size_t number)
@@ -88,6 +99,8 @@ TaskSpec ScenarioLine::task() {
     const auto number = static_cast<std::uint32_t>(to_number(value));
     if (key == "gpus")
       spec.required_gpus = number;
+    else if (key == "infer")
+      make_inference(spec, number);
     else if (key == "memory")
       spec.min_gpu_memory_mb = number;
     else if (key == "cpus")
@@ -150,6 +163,8 @@ HelloMessage ScenarioLine::hello() {
       hello.spec.memory_mb = to_number(value);
     else if (key == "identity")
       hello.spec.identity = value;
+    else if (key == "stages")
+      hello.spec.no_stages = to_number(value) == 0;
     else if (key == "has") {
       for (const std::string& one : split(value, ',')) hello.attempts.push_back(report(one));
     } else
