@@ -33,6 +33,7 @@ PolicyProcess::PolicyProcess(std::filesystem::path host, std::filesystem::path l
     : host_(std::move(host)),
       library_(std::filesystem::absolute(library)),
       time_limit_(time_limit),
+      teller_(std::make_unique<PolicyTeller>()),
       patience_(std::make_unique<PolicyPatience>()) {
   start();
 }
@@ -51,7 +52,7 @@ void PolicyProcess::start() {
           .place(theirs.get(), STDIN_FILENO)
           .try_start();
   theirs.reset();  // else nobody would notice that the child has closed it
-  told_ = 0;
+  teller_->begin_anew();
   child_ = started.pid;
   if (started.failure != 0) {
     fail_errno(started.failure, format("cannot start '{}' for the policy library", host_.string()));
@@ -78,6 +79,13 @@ std::string PolicyProcess::exchange(const std::string& question) {
     fail(code, "the policy library '{}' {}", library_.string(), what);
   };
   std::string_view rest = question;
+  const auto send_some = [&] {
+    const ssize_t sent =
+        ::send(socket_.get(), rest.data(), rest.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent > 0) rest.remove_prefix(static_cast<std::size_t>(sent));
+    if (sent < 0 && errno == EPIPE) broken("has crashed");
+  };
+  if (!rest.empty()) send_some();  // As a rule all of it.
   std::string answer;
   while (!answer.ends_with('\n')) {
     const auto left =
@@ -90,26 +98,21 @@ std::string PolicyProcess::exchange(const std::string& question) {
     }
     if (ready < 0) continue;
     if (!rest.empty() && (wait.revents & POLLOUT) != 0) {
-      const ssize_t sent =
-          ::send(socket_.get(), rest.data(), rest.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-      if (sent > 0) rest.remove_prefix(static_cast<std::size_t>(sent));
-      if (sent < 0 && errno == EPIPE) broken("has crashed");
-    } else {
-      std::array<char, 4096> chunk;
-      const ssize_t got = ::recv(socket_.get(), chunk.data(), chunk.size(), MSG_DONTWAIT);
-      if (got == 0 || (got < 0 && errno == ECONNRESET)) broken("has crashed");
-      if (got > 0) answer.append(chunk.data(), static_cast<std::size_t>(got));
-      if (answer.size() > kMaxPolicyAnswerBytes) broken("talks too much");
+      send_some();
+      continue;
     }
+    std::array<char, 4096> chunk;
+    const ssize_t got = ::recv(socket_.get(), chunk.data(), chunk.size(), MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno == ECONNRESET)) broken("has crashed");
+    if (got > 0) answer.append(chunk.data(), static_cast<std::size_t>(got));
+    if (answer.size() > kMaxPolicyAnswerBytes) broken("talks too much");
   }
   return answer;
 }
 
 std::string PolicyProcess::question_and_answer(const WorkerPool& workers, const TaskSpec& task) {
   if (child_ < 0) start();
-  const std::string question = policy_question(workers.changes_since(told_), task);
-  told_ = workers.version();
-  return exchange(question + "\n");
+  return exchange(teller_->question(workers, task) + "\n");
 }
 
 std::optional<Assignment> PolicyProcess::ask(const WorkerPool& workers, const TaskSpec& task) {

@@ -11,34 +11,77 @@ Number number_at(const Json& json, std::string_view key) {
   return static_cast<Number>(json.at(key).as_integer());
 }
 
-Json worker_json(const Worker& worker) {
+Json spec_json(const WorkerSpec& spec) {
   Json devices = Json::array();
-  for (const DeviceSpec& device : worker.spec.devices) {
+  for (const DeviceSpec& device : spec.devices) {
     devices.push(Json()
                      .set("name", device.name)
                      .set("model", device.model)
                      .set("memory_mb", device.memory_mb));
   }
   Json json;
-  json.set("id", std::int64_t{worker.id.value}).set("name", worker.spec.name);
-  json.set("cpus", std::int64_t{worker.spec.cpus}).set("memory_mb", worker.spec.memory_mb);
-  json.set("free", worker.free.bits).set("free_cpus", std::int64_t{worker.free_cpus});
-  json.set("free_memory_mb", worker.free_memory_mb);
-  json.set("active_tasks", std::int64_t{worker.active_tasks})
-      .set("open", worker.open && worker.starting < kMaxStartingTasks);
-  return json.set("devices", std::move(devices));
+  json.set("name", spec.name).set("cpus", std::int64_t{spec.cpus});
+  return json.set("memory_mb", spec.memory_mb).set("devices", std::move(devices));
 }
 
-Worker read_worker(const Json& json) {
+WorkerSpec read_spec(const Json& json) {
+  WorkerSpec spec;
+  spec.name = json.at("name").as_string();
+  spec.cpus = number_at<std::uint32_t>(json, "cpus");
+  spec.memory_mb = number_at<std::uint64_t>(json, "memory_mb");
+  for (const Json& device : json.at("devices").as_array()) {
+    spec.devices.push_back({device.at("name").as_string(), device.at("model").as_string(),
+                            number_at<std::uint64_t>(device, "memory_mb")});
+  }
+  return spec;
+}
+
+}  // namespace
+
+Json PolicyTeller::worker_json(const Worker& worker) {
+  Json json;
+  json.set("id", std::int64_t{worker.id.value});
+  const auto [known, fresh] = specs_.try_emplace(worker.id, worker.spec);
+  if (fresh || known->second != worker.spec) {
+    known->second = worker.spec;
+    json.set("spec", spec_json(worker.spec));
+  }
+  json.set("free", worker.free.bits).set("free_cpus", std::int64_t{worker.free_cpus});
+  json.set("free_memory_mb", worker.free_memory_mb);
+  json.set("active_tasks", std::int64_t{worker.active_tasks});
+  return json.set("open", worker.open && worker.starting < kMaxStartingTasks);
+}
+
+std::string PolicyTeller::question(const WorkerPool& pool, const TaskSpec& task) {
+  const WorkerPool::Changes changes = pool.changes_since(told_);
+  told_ = pool.version();
+  if (changes.whole) specs_.clear();
+  Json json;
+  if (!task_ || *task_ != task) {
+    task_ = task;
+    json.set("task", write_task(task));
+  }
+  Json removed = Json::array();
+  for (const WorkerId id : changes.removed) {
+    specs_.erase(id);
+    removed.push(std::int64_t{id.value});
+  }
+  Json workers = Json::array();
+  for (const Worker* worker : changes.workers) workers.push(worker_json(*worker));
+  json.set("whole", changes.whole).set("workers", std::move(workers));
+  return json.set("removed", std::move(removed)).dump();
+}
+
+void PolicyTeller::begin_anew() { *this = {}; }
+
+PolicyDesk::PolicyDesk(WorkloadPolicy& policy)
+    : policy_(policy), pool_(std::make_unique<WorkerPool>()) {}
+
+Worker PolicyDesk::read_worker(const Json& json) const {
   Worker worker;
   worker.id = WorkerId{number_at<std::uint32_t>(json, "id")};
-  worker.spec.name = json.at("name").as_string();
-  worker.spec.cpus = number_at<std::uint32_t>(json, "cpus");
-  worker.spec.memory_mb = number_at<std::uint64_t>(json, "memory_mb");
-  for (const Json& device : json.at("devices").as_array()) {
-    worker.spec.devices.push_back({device.at("name").as_string(), device.at("model").as_string(),
-                                   number_at<std::uint64_t>(device, "memory_mb")});
-  }
+  const Json* spec = json.find("spec");
+  worker.spec = spec != nullptr ? read_spec(*spec) : pool_->at(worker.id).spec;
   worker.free = DeviceSet{number_at<std::uint64_t>(json, "free")};
   worker.free_cpus = number_at<std::uint32_t>(json, "free_cpus");
   worker.free_memory_mb = number_at<std::uint64_t>(json, "free_memory_mb");
@@ -46,24 +89,6 @@ Worker read_worker(const Json& json) {
   worker.open = json.at("open").as_bool();
   return worker;
 }
-
-}  // namespace
-
-std::string policy_question(const WorkerPool::Changes& changes, const TaskSpec& task) {
-  Json workers = Json::array();
-  for (const Worker* worker : changes.workers) workers.push(worker_json(*worker));
-  Json removed = Json::array();
-  for (const WorkerId id : changes.removed) removed.push(std::int64_t{id.value});
-  return Json()
-      .set("task", write_task(task))
-      .set("whole", changes.whole)
-      .set("workers", std::move(workers))
-      .set("removed", std::move(removed))
-      .dump();
-}
-
-PolicyDesk::PolicyDesk(WorkloadPolicy& policy)
-    : policy_(policy), pool_(std::make_unique<WorkerPool>()) {}
 
 std::string PolicyDesk::answer(std::string_view question) {
   try {
@@ -74,8 +99,8 @@ std::string PolicyDesk::answer(std::string_view question) {
       if (pool_->find(worker) != nullptr) pool_->remove(worker);
     }
     for (const Json& worker : json.at("workers").as_array()) pool_->mirror(read_worker(worker));
-    const TaskSpec task = parse_task(json.at("task").as_string(), "task");
-    const std::optional<Assignment> choice = policy_.try_assign(*pool_, task);
+    if (const Json* task = json.find("task")) task_ = parse_task(task->as_string(), "task");
+    const std::optional<Assignment> choice = policy_.try_assign(*pool_, task_);
     if (!choice) return Json().set("none", true).dump();
     return Json()
         .set("worker", std::int64_t{choice->worker.value})

@@ -58,7 +58,7 @@ TEST(PolicyTalk, ACopyFollowsByChangesAlone) {
   PolicyDesk desk(onlooker);
   std::vector<Lease> leases;
   std::uint32_t workers = 0;
-  std::uint64_t told = 0;
+  PolicyTeller teller;
   TaskSpec task;
   task.name = "t";
   task.required_gpus = 0;
@@ -89,8 +89,8 @@ TEST(PolicyTalk, ACopyFollowsByChangesAlone) {
       }
     }
     if (random.below(3) != 0) continue;
-    const std::string answer = desk.answer(policy_question(pool.changes_since(told), task));
-    told = pool.version();
+    if (random.below(4) == 0) task.name += "t";
+    const std::string answer = desk.answer(teller.question(pool, task));
     const Json json = Json::parse(answer, "answer");
     const std::optional<Assignment> ours = BalancedPolicy().try_assign(pool, task);
     if (onlooker.pool != nullptr) expect_equal(pool, *onlooker.pool);
@@ -121,6 +121,32 @@ TEST(PolicyTalk, MoreRemovalsThanAreRememberedStartAnew) {
   EXPECT_FALSE(pool.changes_since(pool.version()).whole);
 }
 
+TEST(PolicyTalk, WhatIsKnownIsNotSaidAgain) {
+  WorkerPool pool;
+  WorkerSpec spec;
+  spec.name = "large";
+  for (int i = 0; i < 8; ++i) spec.devices.push_back({std::to_string(i), "some model", 16384});
+  pool.put(WorkerId{1}, spec);
+  TaskSpec task;
+  task.name = "a task with a name";
+  PolicyTeller teller;
+  EXPECT_NE(teller.question(pool, task).find("some model"), std::string::npos);
+  const auto again = [&] { return teller.question(pool, task); };
+  pool.take(WorkerId{1}, first_devices(1), {1, 0, 0, 0});
+  const std::string change = again();
+  EXPECT_EQ(change.find("some model"), std::string::npos) << change;
+  EXPECT_EQ(change.find("a task with a name"), std::string::npos) << change;
+  EXPECT_NE(change.find("\"free\""), std::string::npos) << change;
+  pool.give_back(WorkerId{1}, first_devices(1), {1, 0, 0, 0});
+  // Another worker under the same number is another worker.
+  pool.remove(WorkerId{1});
+  spec.devices[0].model = "other";
+  pool.put(WorkerId{1}, spec);
+  EXPECT_NE(again().find("other"), std::string::npos);
+  teller.begin_anew();
+  EXPECT_NE(again().find("a task with a name"), std::string::npos);
+}
+
 TEST(PolicyTalk, WhatThePolicyThrowsIsAnAnswer) {
   class Thrower final : public WorkloadPolicy {
     Assignment assign_task(const WorkerPool&, const TaskSpec&) override { throw 7; }
@@ -129,7 +155,7 @@ TEST(PolicyTalk, WhatThePolicyThrowsIsAnAnswer) {
   WorkerPool pool;
   TaskSpec task;
   task.name = "t";
-  const std::string answer = desk.answer(policy_question(pool.changes_since(0), task));
+  const std::string answer = desk.answer(PolicyTeller().question(pool, task));
   EXPECT_NE(answer.find("no exception"), std::string::npos) << answer;
   EXPECT_NE(desk.answer("{").find("error"), std::string::npos);
 }

@@ -27,6 +27,7 @@ namespace harmonics::inline in_server {
 inline constexpr const char* kPolicyFunction = "harmonics_make_policy";
 
 class PolicyPatience;
+class PolicyTeller;
 
 /// Asks the child for every decision. Throws what WorkloadPolicy says: kResourceExhausted when the
 /// policy finds no worker, kInternal for a policy that broke its promise, after which the built-in
@@ -60,7 +61,7 @@ class PolicyProcess final : public WorkloadPolicy {
   const std::chrono::milliseconds time_limit_;
   pid_t child_ = -1;
   Descriptor socket_;
-  std::uint64_t told_ = 0;  ///< The version of the pool that the child has.
+  std::unique_ptr<PolicyTeller> teller_;
   std::unique_ptr<PolicyPatience> patience_;
   BalancedPolicy balanced_;
 };
