@@ -32,7 +32,7 @@ struct ModelProfile {
   std::vector<std::int64_t> parameters_out;
   /// Numbers that a cut behind each layer makes travel with every micro-batch, whatever its size:
   /// tied parameters that learn. Empty: none.
-  std::vector<std::int64_t> tied_out;
+  std::vector<std::int64_t> tied_out = {};
 
   [[nodiscard]] std::size_t layers() const { return memory_mb.size(); }
   bool operator==(const ModelProfile&) const = default;
