@@ -30,15 +30,18 @@ std::string shared_secret(const std::filesystem::path& file) {
   return token;
 }
 
-Meetings meetings_of(const StageCommand& command, const HarmonicGraph& part) {
+Meetings meetings_of(const StageCommand& command, const HarmonicGraph& part,
+                     const PartCopies& copies) {
   Meetings meetings;
   std::vector<std::string> known;
   for (const ProducerNode& node : part.producers()) {
-    if (is_boundary_name(node.name)) known.push_back(node.name);
+    if (!is_boundary_name(node.name)) continue;
+    for (const std::string& name : entering_channels(copies, node.name)) known.push_back(name);
   }
   const std::size_t entering = known.size();
   for (const ConsumerNode& node : part.consumers()) {
-    if (is_boundary_name(node.name)) known.push_back(node.name);
+    if (!is_boundary_name(node.name)) continue;
+    for (const std::string& name : leaving_channels(copies, node.name)) known.push_back(name);
   }
   for (const std::string& url : command.boundaries) {
     const RemoteBinding binding = parse_binding(url);
@@ -65,16 +68,18 @@ Meetings meetings_of(const StageCommand& command, const HarmonicGraph& part) {
   return meetings;
 }
 
-StageCommand with_host_places(StageCommand command, const HarmonicGraph& part, const Plan& plan) {
+StageCommand with_host_places(StageCommand command, const HarmonicGraph& part, const Plan& plan,
+                              const PartCopies& copies) {
   const std::string file = command.hosts.string();
   const HostAddresses addresses =
       parse_host_addresses(read_text_file(command.hosts, kMaxPlannerFileBytes), file);
   std::set<std::string> placed;
   for (const std::string& url : command.boundaries) placed.insert(parse_binding(url).name);
-  const auto place = [&](const std::string& boundary) {
-    if (!is_boundary_name(boundary) || !placed.insert(boundary).second) return;
+  const auto place = [&](const std::string& channel, std::size_t taking_copy) {
+    if (!placed.insert(channel).second) return;
+    const std::string boundary(boundary_of(channel));
     const auto taker = number_from<std::size_t>(boundary.substr(boundary.rfind('@') + 1));
-    const std::string& host = plan.stages.at(taker.value()).hosts.front();
+    const std::string& host = plan.stages.at(taker.value()).hosts.at(taking_copy);
     const auto found = addresses.find(host);
     if (found == addresses.end()) {
       fail(ErrorCode::kNotFound,
@@ -82,11 +87,18 @@ StageCommand with_host_places(StageCommand command, const HarmonicGraph& part, c
            host, host);
     }
     RemoteBinding binding = parse_binding(format("tcp://{}/place", found->second));
-    binding.name = boundary;
+    binding.name = channel;
     command.boundaries.push_back(binding_url(binding));
   };
-  for (const ProducerNode& node : part.producers()) place(node.name);
-  for (const ConsumerNode& node : part.consumers()) place(node.name);
+  for (const ProducerNode& node : part.producers()) {
+    if (!is_boundary_name(node.name)) continue;
+    for (const std::string& name : entering_channels(copies, node.name)) place(name, copies.copy);
+  }
+  for (const ConsumerNode& node : part.consumers()) {
+    if (!is_boundary_name(node.name)) continue;
+    const std::vector<std::string> channels = leaving_channels(copies, node.name);
+    for (std::size_t copy = 0; copy < channels.size(); ++copy) place(channels[copy], copy);
+  }
   return command;
 }
 

@@ -8,7 +8,9 @@
 #include <harmonics/graph/graph.h>
 #include <harmonics/options/commands.h>
 #include <harmonics/plan/plan_file.h>
+#include <harmonics/schedule/part_copies.h>
 #include <harmonics/schedule/remote_scheduler.h>
+#include <harmonics/settings/train_settings.h>
 #include <harmonics/transport/transport.h>
 
 #include "interrupt.h"
@@ -22,12 +24,15 @@ struct Meetings {
 };
 
 /// A boundary without a place, or a place for a boundary that the part does not have, is an Error.
-[[nodiscard]] Meetings meetings_of(const StageCommand& command, const HarmonicGraph& part);
+/// Where parts have copies, each channel of a boundary (part_copies.h) has a place.
+[[nodiscard]] Meetings meetings_of(const StageCommand& command, const HarmonicGraph& part,
+                                   const PartCopies& copies = {});
 
-/// The command with a place for every boundary of the part that has none: at the address of the
-/// host that runs the part which takes it. A host without an address is an Error.
+/// The command with a place for every channel of the part that has none: at the address of the
+/// host that runs the part, or the copy of it, which takes it. A host without an address is an
+/// Error.
 [[nodiscard]] StageCommand with_host_places(StageCommand command, const HarmonicGraph& part,
-                                            const Plan& plan);
+                                            const Plan& plan, const PartCopies& copies = {});
 
 /// For whoever started the part by hand and sees nothing while it waits: where it meets the others,
 /// and how long it waits for them. Empty for a part that meets nobody.

@@ -147,6 +147,7 @@ PlannerOptions planner_options(const PlanCommand& command) {
   options.costs.buffers_in = static_cast<int>(command.buffers_in);
   options.costs.buffers_out = static_cast<int>(command.buffers_out);
   if (command.least_latency) options.goal = PlanGoal::kLatency;
+  options.replicate = command.replicate;
   return options;
 }
 

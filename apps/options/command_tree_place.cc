@@ -76,6 +76,28 @@ CLI::Option* add_graph_argument(CLI::App& app, std::filesystem::path& graph) {
   return add_path(app, "GRAPH", graph, "a graph in .harp text, or a name of 'harmonics graph zoo'");
 }
 
+void add_planned_bits(CLI::App& plan, PlanCommand& p) {
+  plan.add_option_function<std::string>(
+          "--boundary-bits",
+          [&p](const std::string& text) { p.boundary_bits = parse_boundary_bits(text); },
+          "bits of what crosses from host to host; auto: as few as help, within the tolerance (32)")
+      ->type_name("auto|32|16|8|4")
+      ->check(check_by([](const std::string& text) { (void)parse_boundary_bits(text); }));
+  const auto share = [](const std::string& text) {
+    const auto value = number_from<double>(text);
+    if (!value || !(*value >= 0 && *value <= 1)) {
+      fail(ErrorCode::kInvalidArgument, "'{}' is no share from 0 to 1", text);
+    }
+    return *value;
+  };
+  plan.add_option_function<std::string>(
+          "--boundary-tolerance",
+          [&p, share](const std::string& text) { p.boundary_tolerance = share(text); },
+          "with --boundary-bits auto: how far off a value may be, of its row's largest (0.005)")
+      ->type_name("SHARE")
+      ->check(check_by([share](const std::string& text) { (void)share(text); }));
+}
+
 }  // namespace
 
 void CommandTree::add_profile() {
@@ -183,25 +205,10 @@ void CommandTree::add_plan() {
   add_whole(plan, "--buffers-in", p.buffers_in, {0, kMaxBuffers}, "receive buffers (2)");
   add_whole(plan, "--buffers-out", p.buffers_out, {0, kMaxBuffers}, "send buffers (2)");
   add_choice(plan, "--goal", p.least_latency, "throughput|latency", "what to reach (throughput)");
-  plan.add_option_function<std::string>(
-          "--boundary-bits",
-          [&p](const std::string& text) { p.boundary_bits = parse_boundary_bits(text); },
-          "bits of what crosses from host to host; auto: as few as help, within the tolerance (32)")
-      ->type_name("auto|32|16|8|4")
-      ->check(check_by([](const std::string& text) { (void)parse_boundary_bits(text); }));
-  const auto share = [](const std::string& text) {
-    const auto value = number_from<double>(text);
-    if (!value || !(*value >= 0 && *value <= 1)) {
-      fail(ErrorCode::kInvalidArgument, "'{}' is no share from 0 to 1", text);
-    }
-    return *value;
-  };
-  plan.add_option_function<std::string>(
-          "--boundary-tolerance",
-          [&p, share](const std::string& text) { p.boundary_tolerance = share(text); },
-          "with --boundary-bits auto: how far off a value may be, of its row's largest (0.005)")
-      ->type_name("SHARE")
-      ->check(check_by([share](const std::string& text) { (void)share(text); }));
+  add_planned_bits(plan, p);
+  plan.add_flag("--replicate", p.replicate,
+                "let stages run on several hosts of a type, which take turns")
+      ->option_text(" ");
   add_list(
       plan, "--exclude", p.excluded_hosts, [](const std::string& text) { return text; },
       "hosts that are not to be used: a,b");

@@ -209,6 +209,7 @@
 #include <harmonics/schedule/manifest.h>
 #include <harmonics/schedule/parameter_client.h>
 #include <harmonics/schedule/parameter_server.h>
+#include <harmonics/schedule/part_copies.h>
 #include <harmonics/schedule/part_scheduler.h>
 #include <harmonics/schedule/pipeline.h>
 #include <harmonics/schedule/reduction.h>

@@ -53,8 +53,10 @@ std::string plan_to_yaml(const Plan& plan) {
   if (plan.stages.empty()) return "[]\n";
   std::string text;
   for (const PlanStage& stage : plan.stages) {
-    for (const std::string& host : stage.hosts) {
-      text += format("- {}: [{}, {}]\n", yaml_name(host), stage.first_layer, stage.last_layer);
+    for (std::size_t i = 0; i < stage.hosts.size(); ++i) {
+      const std::string turns = stage.turns.empty() ? "" : format(", {}", stage.turns.at(i));
+      text += format("- {}: [{}, {}{}]\n", yaml_name(stage.hosts[i]), stage.first_layer,
+                     stage.last_layer, turns);
     }
   }
   return text;
@@ -72,17 +74,37 @@ Plan parse_plan(std::string_view text, std::string_view name) {
     const YamlValue range = entry.entries().front();
     const auto most = static_cast<std::int64_t>(kMaxPlanLayers);
     const std::vector<std::int64_t> ends = range.integers(1, most);
-    if (ends.size() != 2) range.broken("must be [first, last]");
+    if (ends.size() != 2 && ends.size() != 3) range.broken("must be [first, last]");
+    const std::int64_t turns = ends.size() == 3 ? ends[2] : 1;
+    if (turns > kMaxPlanTurns) range.broken(format("a host has at most {} turns", kMaxPlanTurns));
     const std::string& host = entry.keys().front();
     if (!seen.insert(host).second) range.broken("this host is there twice");
-    PlanStage stage{{host}, static_cast<std::size_t>(ends[0]), static_cast<std::size_t>(ends[1])};
+    PlanStage stage{{host},
+                    static_cast<std::size_t>(ends[0]),
+                    static_cast<std::size_t>(ends[1]),
+                    {static_cast<std::uint32_t>(turns)}};
     if (!plan.stages.empty() && plan.stages.back().first_layer == stage.first_layer &&
         plan.stages.back().last_layer == stage.last_layer) {
       plan.stages.back().hosts.push_back(host);
+      plan.stages.back().turns.push_back(stage.turns.front());
       continue;
     }
     check_follows(plan, stage, range);
     plan.stages.push_back(std::move(stage));
+  }
+  for (const YamlValue& entry : top.entries()) {
+    const YamlValue range = entry.entries().front();
+    const auto alone = [&](const PlanStage& stage) {
+      return stage.hosts.size() == 1 && stage.hosts.front() == entry.keys().front();
+    };
+    if (range.entries().size() == 3 && std::ranges::any_of(plan.stages, alone)) {
+      range.broken("must be [first, last]: this host takes all turns");
+    }
+  }
+  for (PlanStage& stage : plan.stages) {
+    if (std::ranges::adjacent_find(stage.turns, std::not_equal_to<>()) == stage.turns.end()) {
+      stage.turns.clear();
+    }
   }
   return plan;
 }

@@ -42,9 +42,15 @@ std::string listed_stages(const Json& report) {
     if (layers.size() != 2) {
       fail(ErrorCode::kInvalidArgument, "'layers' of a stage must be [first, last]");
     }
-    for (const Json& host : stage.at("hosts").as_array()) {
-      text += format("- {}: [{}, {}]\n", yaml_name(host.as_string()), layers[0].as_integer(),
-                     layers[1].as_integer());
+    const Json::Array& hosts = stage.at("hosts").as_array();
+    const Json* const turns = stage.find("turns");
+    if (turns != nullptr && turns->as_array().size() != hosts.size()) {
+      fail(ErrorCode::kInvalidArgument, "'turns' of a stage must have a number for each host");
+    }
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+      text += format("- {}: [{}, {}{}]\n", yaml_name(hosts[i].as_string()), layers[0].as_integer(),
+                     layers[1].as_integer(),
+                     turns == nullptr ? "" : format(", {}", turns->as_array()[i].as_integer()));
     }
   }
   return text.empty() ? "[]\n" : text;

@@ -27,6 +27,21 @@ TEST(PlanFile, AListAndAReportSayTheSamePlan) {
   EXPECT_TRUE(list.periods_s.empty());
 }
 
+TEST(PlanFile, HostsMayTakeUnequallyManyTurns) {
+  const std::string_view list = "- a: [1, 4, 2]\n- b: [1, 4, 1]\n- c: [5, 6]\n";
+  const PlanFile read = parse_plan_file(list, "plan.yml");
+  EXPECT_EQ(read.plan.stages[0].turns, (std::vector<std::uint32_t>{2, 1}));
+  EXPECT_TRUE(read.plan.stages[1].turns.empty());
+  EXPECT_EQ(plan_to_yaml(read.plan), list);
+  EXPECT_EQ(read.plan, parse_plan_file(R"({"model": "m", "batch_size": 8, "stages": [
+      {"hosts": ["a", "b"], "layers": [1, 4], "turns": [2, 1], "period_s": 1},
+      {"hosts": ["c"], "layers": [5, 6], "period_s": 1}]})",
+                                       "plan.json")
+                           .plan);
+  // Equal ones are what a plan means anyway.
+  EXPECT_TRUE(parse_plan("- a: [1, 4, 3]\n- b: [1, 4, 3]\n", "p").stages[0].turns.empty());
+}
+
 TEST(PlanFile, WhatIsNeitherIsAnErrorThatNamesTheFile) {
   const auto refuses = [](std::string_view text, const std::string& why) {
     expect_error(ErrorCode::kInvalidArgument, why,
@@ -42,6 +57,12 @@ TEST(PlanFile, WhatIsNeitherIsAnErrorThatNamesTheFile) {
              "period_s": 1}]})",
           "does not follow on");
   refuses("- a: [2, 3]", "does not follow on");
+  refuses("- a: [1, 3, 1001]", "at most 1000 turns");
+  refuses("- a: [1, 3, 1, 1]", "[first, last]");
+  refuses("- a: [1, 3, 2]", "this host takes all turns");
+  refuses(R"({"model": "m", "batch_size": 8, "stages": [{"hosts": ["a", "b"], "layers": [1, 3],
+             "turns": [1], "period_s": 1}]})",
+          "a number for each host");
 }
 
 TEST(PlanFile, HostsHaveAddresses) {

@@ -63,7 +63,7 @@ std::optional<NamedTensors> next_of_all(const std::vector<StreamFeed>& feeds) {
   std::size_t ended = 0;
   for (const StreamFeed& feed : feeds) {
     if (!feed) continue;
-    std::optional<NamedTensors> some = feed();
+    std::optional<NamedTensors> some = feed(0);
     ++(some ? read : ended);
     if (some) batch.merge(*some);
   }

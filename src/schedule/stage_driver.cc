@@ -127,11 +127,19 @@ Tensor unpacked(const Tensor& tensor, std::uint32_t slots) {
 void StageDriver::hand_on(const MicroBatch& micro_batch, NamedTensors& outputs, const Bytes& head) {
   for (const auto& [name, end] : ends_.leaving) {
     auto leaving = outputs.extract(name);
+    if (end.channels.size() > 1) share(name, end, leaving.mapped());
     send(name, end,
          {MessageKind::kActivation, micro_batch.step, micro_batch.index,
           std::move(leaving.mapped()), head});
   }
   if (custody_ != nullptr) custody_->give_out(micro_batch, outputs);
+}
+
+void StageDriver::share(const std::string& name, const BoundaryCarrier& end, Tensor& leaving) {
+  StageEnds::Shared& shared = ends_.shared[name];
+  const std::size_t taker = end.turns.copy_of(ends_.turn);
+  if (leaving.shape().at(0) > 0) shared = {leaving, {}};
+  if (shared.known_to.insert(taker).second) leaving = shared.tensor;
 }
 
 void StageDriver::forward(const MicroBatch& micro_batch, const SlicedBatch& batch,
@@ -171,7 +179,7 @@ void StageDriver::send(const std::string& name, const BoundaryCarrier& end, Mess
         custody_->seal(passage_of(name, message), message.tensor, message.attachment);
     message.attachment.insert(message.attachment.end(), seal.begin(), seal.end());
   }
-  end.transport->send(message, deadline_in(patience_));
+  end.in_turn(ends_.turn).send(message, deadline_in(patience_));
 }
 
 Tensor StageDriver::receive(const std::string& name, const BoundaryCarrier& end, MessageKind kind,
@@ -180,7 +188,7 @@ Tensor StageDriver::receive(const std::string& name, const BoundaryCarrier& end,
   if (kind == MessageKind::kActivation && ends_.taken.contains(name)) {
     message = std::move(ends_.taken.extract(name).mapped());
   } else {
-    message = end.transport->receive(deadline_in(patience_));
+    message = end.in_turn(ends_.turn).receive(deadline_in(patience_));
   }
   if (!message) {
     fail(ErrorCode::kAborted, "boundary '{}': the other part stopped in step {}", name,
@@ -193,7 +201,7 @@ Tensor StageDriver::receive(const std::string& name, const BoundaryCarrier& end,
     fail(
         ErrorCode::kDataLoss,
         "boundary '{}': {} of step {}, micro-batch {} was due, {} of step {}, micro-batch {} came; "
-        "the two parts are out of step: start both from the same checkpoint",
+        "the two parts are out of step: start both from the same checkpoint, with the same plan",
         name, message_kind_name(kind), micro_batch.step + 1, micro_batch.index,
         message_kind_name(message->kind), message->step + 1, message->micro_batch);
   }

@@ -6,12 +6,14 @@
 
 #include <atomic>
 #include <map>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <harmonics/schedule/batch_runner.h>
+#include <harmonics/schedule/part_copies.h>
 #include <harmonics/schedule/pipeline.h>
 #include <harmonics/schedule/stage_custody.h>
 #include <harmonics/transport/packing.h>
@@ -21,10 +23,17 @@ namespace harmonics::inline in_schedule {
 
 /// What carries a boundary. Not owned.
 struct BoundaryCarrier {
-  Transport* transport = nullptr;
-  /// True when it carries only tensors in main memory.
+  /// One for each copy of the part at the other end.
+  std::vector<Transport*> channels;
+  /// True when they carry only tensors in main memory.
   bool host_only = false;
+  /// How those copies take turns.
+  CopyTurns turns = {};
   BoundaryBits bits = {};
+
+  [[nodiscard]] Transport& in_turn(std::uint64_t number) const {
+    return *channels[turns.copy_of(number)];
+  }
 };
 
 /// What packing has taken from the gradients that a part sends, to be added to the next ones.
@@ -42,6 +51,16 @@ struct StageEnds {
   /// First activations of a batch that were received already, by boundary.
   std::map<std::string, Message, std::less<>> taken;
   GradientRests rests = {};
+  /// The number by which the copies at the other ends take turns: that of the batch under way.
+  std::uint64_t turn = 0;
+  /// What left last that was not empty, by boundary with several copies at its other end, and the
+  /// copies that have it. A weight is sent when it has changed, then no row of it: the others still
+  /// need it.
+  struct Shared {
+    Tensor tensor;
+    std::set<std::size_t> known_to;
+  };
+  std::map<std::string, Shared, std::less<>> shared = {};
 };
 
 /// A tensor that came over a boundary as it was before it was packed. `slots` is the number of
@@ -93,6 +112,7 @@ class StageDriver {
   void end_batch(const SliceResults& results, const std::stop_token& stop);
   void forward(const MicroBatch& micro_batch, const SlicedBatch& batch, SliceResults& results);
   void backward(const MicroBatch& micro_batch, double loss_scale);
+  void share(const std::string& name, const BoundaryCarrier& end, Tensor& leaving);
   void send(const std::string& name, const BoundaryCarrier& end, Message message);
   [[nodiscard]] Tensor receive(const std::string& name, const BoundaryCarrier& end,
                                MessageKind kind, const MicroBatch& micro_batch);

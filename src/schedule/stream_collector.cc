@@ -29,7 +29,7 @@ void StreamCollector::give(std::size_t part, StreamedBatch batch, const std::sto
     Pieces whole = std::move(waiting_.extract(waiting_.begin()).mapped());
     for (const auto& [giver, taps] : whole.taps) whole.batch.taps += taps;
     receiver_(std::move(whole.batch));
-    ++next_;
+    next_ = terms_.own_batch(next_ + 1);
     moved_.notify_all();
   }
 }

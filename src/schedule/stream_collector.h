@@ -24,9 +24,13 @@ class StreamCollector final : public StreamSink {
     std::int64_t first_batch = 0;
     std::size_t room = 1;
     Nanoseconds patience{};
+    /// The first batch from a number on that comes here at all.
+    std::function<std::int64_t(std::int64_t)> own_batch;
   };
   StreamCollector(Terms terms, std::function<void(StreamedBatch)> receiver)
-      : terms_(std::move(terms)), receiver_(std::move(receiver)), next_(terms_.first_batch) {}
+      : terms_(std::move(terms)),
+        receiver_(std::move(receiver)),
+        next_(terms_.own_batch(terms_.first_batch)) {}
 
   void give(std::size_t part, StreamedBatch batch, const std::stop_token& stop) override;
 

@@ -30,7 +30,11 @@ std::vector<StreamFeed> Trainer::feeds_of(const NamedProducers& producers) const
       if (stage->graph().producer_index(name)) own.emplace(name, producer);
     }
     StreamFeed& feed = feeds.emplace_back();
-    if (!own.empty()) feed = [this, own] { return pull(own); };
+    if (own.empty()) continue;
+    feed = [this, own](std::int64_t passed_over) {
+      for (const auto& [name, producer] : own) producer->skip(passed_over);
+      return pull(own);
+    };
   }
   return feeds;
 }
@@ -75,7 +79,8 @@ StreamReport Trainer::stream(const NamedProducers& producers, const NamedConsume
   const std::size_t room = (share_of(terms) + 1) * terms.parts;
   StreamCollector collector({row_.runner().streams_whole() ? std::set{row_.stages().size() - 1}
                                                            : giving_parts(options.measure),
-                             terms.delivered, room, kForAPiece},
+                             terms.delivered, room, kForAPiece,
+                             [&](std::int64_t from) { return row_.runner().own_batch(from); }},
                             [&](StreamedBatch batch) {
                               if (batch.number < options.delivered) return;
                               NamedTensors outputs;

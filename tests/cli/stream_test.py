@@ -104,12 +104,14 @@ class StreamTest(StreamCase):
         self.assertEqual([stage['planned_period_s'] for stage in report['stages']], [None, None])
         self.expect_rows(report)
         report = self.run_report('--plan', 'plan.json', '--processes', '--trace', 'trace')
-        self.assertEqual([stage['planned_period_s'] for stage in report['stages']], [0.25, 0.5])
-        self.check_stages(report, 2)
+        # Two hosts take turns: each is planned to take a batch at every other period.
+        self.assertEqual([stage['planned_period_s'] for stage in report['stages']], [0.25, 1.0, 1.0])
+        self.assertEqual([stage['batches'] for stage in report['stages']], [26, 13, 13])
+        self.assertEqual([stage.get('host') for stage in report['stages']], [None, 'shelf', 'cellar'])
         self.expect_rows(report)
         traced = json.loads(self.done('trace', 'trace', '--output', 'json'))
         self.assertEqual([(stage['stage'], stage['forward'], stage['backward']) for stage in traced['stages']],
-                         [('passes-0', 26, 0), ('passes-1', 26, 0)])
+                         [('passes-0', 26, 0), ('passes-1-0', 13, 0), ('passes-1-1', 13, 0)])
         result = self.call('run', self.net, '--weights', 'weights.safetensors', '--plan', 'plan.json')
         self.assertIn('part 1 is planned for 2 hosts that take turns (shelf, cellar)', result.stderr)
         table = result.stdout
@@ -235,6 +237,100 @@ def wait_for_lines(path, count, process):
             continue
         raise AssertionError('it ended before')
     raise AssertionError('nothing came')
+
+
+COPIES = ['- a: [1, 2]\n- b: [3, 5]\n- c: [3, 5]\n',
+          '- a: [1, 2, 2]\n- b: [1, 2, 1]\n- c: [3, 5]\n',
+          '- a: [1, 2]\n- b: [3, 4, 1]\n- c: [3, 4, 3]\n- d: [5, 5]\n',
+          '- a: [1, 1]\n- b: [1, 1]\n- c: [2, 4, 2]\n- d: [2, 4, 1]\n- e: [5, 5]\n- f: [5, 5]\n',
+          '- a: [1, 5]\n- b: [1, 5]\n- c: [1, 5]\n']
+
+
+class CopiesTest(StreamCase):
+    """Stages that several hosts take turns at: a process for each, the rows of one."""
+
+    def test_every_shape_gives_the_rows_of_one_process(self):
+        for number, plan in enumerate(COPIES[1:]):
+            with self.subTest(plan=plan):
+                self.write('plan.yml', plan)
+                report = self.run_report('--plan', 'plan.yml', '--processes', '--transport', ('shm', 'tcp')[number % 2])
+                self.assertEqual(len(report['stages']), plan.count('\n'))
+                self.expect_rows(report)
+
+    def test_turns_are_shared_out_by_weight(self):
+        self.write('plan.yml', COPIES[2])
+        stages = self.run_report('--plan', 'plan.yml', '--processes')['stages']
+        self.assertEqual([(stage['part'], stage.get('copy'), stage.get('host'), stage['batches']) for stage in stages],
+                         [('quadrant_0', None, None, 26), ('quadrant_1', 0, 'b', 7), ('quadrant_1', 1, 'c', 19),
+                          ('quadrant_2', None, None, 26)])
+        table = self.done('run', self.net, '--weights', 'weights.safetensors', '--plan', 'plan.yml', '--processes')
+        self.assertRegex(table, r'(?m)^quadrant_1 \(c\) +- +\d')
+
+    def test_machines_meet_by_plan_and_addresses(self):
+        self.write('plan.yml', COPIES[2])
+        self.write('hosts.yml', ''.join(f'{host}: 127.0.0.1:{program.reserved_port()}\n' for host in 'bcd'))
+        started = [self.start('stage', self.net, '--infer', '--weights', 'weights.safetensors', '--plan', 'plan.yml',
+                              '--hosts', 'hosts.yml', '--output', 'json', *own)
+                   for own in (('--part', '0'), ('--part', '1', '--copy', '0'), ('--part', '1', '--copy', '1'),
+                               ('--part', '2', '--out', 'prediction=csv:rows.csv'))]
+        reports = []
+        for stage in started:
+            output, error = stage.communicate(timeout=program.TIMEOUT_S)
+            self.assertEqual(stage.returncode, 0, error)
+            reports.append(json.loads(output))
+        self.assertEqual([report['stages'][0]['batches'] for report in reports], [26, 7, 19, 26])
+        self.expect_rows({**reports[3], 'graph': 'quadrant'})
+
+    def test_a_copy_that_dies_or_hangs_is_replaced(self):
+        trace = self.folder / 'trace'
+        for number in range(ROUNDS):
+            chance = random.Random(f'{SEED}/copies/{number}')
+            plan = chance.choice(COPIES)
+            hangs = number % 8 == 1
+            self.write('plan.yml', plan)
+            for old in trace.glob('*'):
+                old.unlink()
+            with self.subTest(seed=SEED, round=number, plan=plan, hangs=hangs):
+                with unittest.mock.patch.dict(os.environ, HARMONICS_SLOWDOWN='20'):
+                    process = self.start(*self.words('--processes', '--plan', 'plan.yml', '--trace', trace,
+                                                     '--transport', chance.choice(self.transports()),
+                                                     *(('--deadline', '2') if hangs else ())))
+                copied = 'passes-0.jsonl' if plan.startswith('- a: [1, 2]\n') else 'passes-0-0.jsonl'
+                wait_for_lines(trace / copied, chance.randint(1, 6), process)
+                children = children_of(process)
+                os.kill(chance.choice(children), signal.SIGSTOP if hangs else signal.SIGKILL)
+                output, error = process.communicate(timeout=program.TIMEOUT_S)
+                self.assertEqual(process.returncode, 0, error)
+                report = json.loads(output)
+                self.assertEqual(report['restarts'], 1, error)
+                self.assertFalse(any(map(is_alive, children)))
+                self.expect_rows(report)
+
+    def test_what_cannot_be_is_one_line(self):
+        infer = ('stage', self.net, '--infer', '--weights', 'weights.safetensors', '--plan', 'plan.yml')
+        self.write('plan.yml', COPIES[0])
+        self.assert_fails(self.call(*infer, '--part', '1', '--meet', 'tcp://127.0.0.1:1'),
+                          'part 1 is planned for 2 hosts that take turns (b, c)', '--copy 0 to 1')
+        self.assert_fails(self.call(*infer, '--part', '1', '--copy', '2', '--meet', 'tcp://127.0.0.1:1'),
+                          '--copy 2: part 1 has copies 0 to 1')
+        self.assert_fails(self.call(*infer, '--part', '0', '--copy', '1', '--meet', 'tcp://127.0.0.1:1'),
+                          '--copy 1: part 0 has one copy')
+        self.assert_fails(self.call(*infer, '--part', '1', '--copy', '1', '--meet', 'tcp://127.0.0.1:1', '--out',
+                                    'prediction=csv:rows.csv'), 'come out of 2 hosts in turn', 'one host')
+        self.assert_fails(self.call(*infer, '--part', '1', '--copy', '1', '--meet', 'tcp://127.0.0.1:1', '--secure'),
+                          'parts with copies cannot be secure')
+        self.assert_fails(self.call(*self.words('--plan', 'plan.yml', '--processes', '--secure')),
+                          '--processes --secure does not work with stages that several hosts take turns at', 'b, c')
+        self.assert_fails(self.call('run', self.net, '--weights', 'weights.safetensors', '--plan', 'plan.yml',
+                                    '--processes', '--listen', '127.0.0.1:0'),
+                          '--listen --processes does not work with stages that several hosts take turns at')
+        self.write('hosts.yml', 'a: 127.0.0.1:9000\nb: 127.0.0.1:9001\n')
+        self.assert_fails(self.call(*infer, '--part', '0', '--hosts', 'hosts.yml'),
+                          "'hosts.yml' has no address for host 'c' of the plan")
+        result = self.call('stage', self.net, '--part', '0', '--parts', '2', '--copy', '1')
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.write('plan.yml', '- a: [1, 5, 1001]\n- b: [1, 5]\n')
+        self.assert_fails(self.call(*self.words('--plan', 'plan.yml', '--processes')), 'at most 1000 turns')
 
 
 class SurvivalTest(StreamCase):

@@ -100,6 +100,18 @@ InferenceJob start_inference(const RunCommand& command, const HarpDocument& docu
   return job;
 }
 
+// What copies of a part, which take turns at batches, cannot do.
+void refuse_copies(const InferenceJob& job, const char* what) {
+  const std::vector<PlanStage>& stages = job.plan.plan.stages;
+  for (std::size_t part = 0; part < stages.size(); ++part) {
+    if (stages[part].hosts.size() < 2) continue;
+    fail(ErrorCode::kUnimplemented,
+         "{} does not work with stages that several hosts take turns at, and '{}' gives part {} to "
+         "{}: give each stage one host",
+         what, job.command.plan.string(), part, listed(stages[part].hosts));
+  }
+}
+
 // A graph that learns nothing computes without weights. Its shapes must be known.
 void check_weights(const InferenceJob& job) {
   if (!job.command.weights.empty()) return;
@@ -189,6 +201,9 @@ std::int64_t InferenceJob::rows() const {
 InferenceJob prepare_inference(const RunCommand& command) {
   const HarpDocument document = load_harp_document(command.file);
   InferenceJob job = start_inference(command, document);
+  if (command.processes && command.secure.mode != SecureMode::kNone) {
+    refuse_copies(job, "--processes --secure");
+  }
   const auto bindings = merge_bindings(document, command.file, command.bindings);
   const NamedSources sources = open_sources(job.graph, bindings);
   job.measured = has_all_targets(job.graph, job.graph, bindings);
@@ -211,6 +226,7 @@ std::vector<std::string> requested_inputs(const HarmonicGraph& graph) {
 InferenceJob prepare_service(const RunCommand& command) {
   const HarpDocument document = load_harp_document(command.file);
   InferenceJob job = start_inference(command, document);
+  if (command.processes) refuse_copies(job, "--listen --processes");
   const auto bindings = merge_bindings(document, command.file, command.bindings);
   const std::vector<std::string> unresolved = job.graph.unresolved();
   if (!unresolved.empty()) {
@@ -224,6 +240,7 @@ InferenceJob prepare_part_inference(const StageCommand& stage) {
   const RunCommand command = run_command_of(stage);
   const HarpDocument document = load_harp_document(command.file);
   InferenceJob job = start_inference(command, document);
+  if (stage.requests) refuse_copies(job, "--requests");
   const auto bindings = merge_bindings(document, command.file, command.bindings);
   const std::vector<std::string> unresolved = job.graph.unresolved();
   if (!unresolved.empty()) {

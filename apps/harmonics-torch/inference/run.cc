@@ -73,15 +73,17 @@ RunReport run_float(const InferenceJob& job, InterruptWatch& watch) {
   return command.processes ? run_in_processes(job, watch) : run_here(job, watch);
 }
 
-// A stage that hosts are to take turns at has one process here.
+// A stage that hosts are to take turns at has one thread here.
 void say_replicated(const InferenceJob& job) {
   const std::vector<PlanStage>& stages = job.plan.plan.stages;
   for (std::size_t part = 0; part < stages.size(); ++part) {
     const std::size_t hosts = stages[part].hosts.size();
-    if (hosts == 1 || job.command.output == OutputStyle::kQuiet) continue;
-    write_text(TextStream::kError,
-               format("part {} is planned for {} hosts that take turns ({}): here it runs once\n",
-                      part, hosts, listed(stages[part].hosts)));
+    if (hosts == 1 || job.command.processes || job.command.output == OutputStyle::kQuiet) continue;
+    write_text(
+        TextStream::kError,
+        format("part {} is planned for {} hosts that take turns ({}): in one process it runs "
+               "once; add --processes\n",
+               part, hosts, listed(stages[part].hosts)));
   }
 }
 

@@ -1,4 +1,4 @@
-// A process for each part of a stream, and what to do when one dies.
+// A process for each part of a stream, or for each copy of it, and what to do when one dies.
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -25,6 +25,7 @@
 #include "results_channel.h"
 #include "run_outputs.h"
 #include "run_stream.h"
+#include "stage_copies.h"
 #include "training_job.h"
 
 namespace harmonics::inline in_torch_program {
@@ -88,10 +89,14 @@ class StreamProcesses {
         watch_(watch),
         served_(served),
         token_(random_hex(kTokenBytes)),
-        children_(
-            [this](std::size_t part) { return format("part {} of {}", part, job_.parts.size()); }),
+        seats_(seats_of(job)),
+        children_([this](std::size_t child) { return seat_text(job_, seats_[child]); }),
         tally_(job, open_outputs(job.graph, job.command.outputs), watch),
-        flows_(job.parts.size()) {}
+        flows_(seats_.size()) {
+    for (std::size_t part = 0; part < job.parts.size(); ++part) {
+      turns_.push_back(turns_of(job, part));
+    }
+  }
 
   RunReport run();
 
@@ -102,9 +107,10 @@ class StreamProcesses {
   void prepare_chains() const;
   void add_proofs(RunReport& report) const;
   [[nodiscard]] bool is_secure() const { return job_.command.secure.mode != SecureMode::kNone; }
+  void choose_places(const Seat& seat, FreePlaces& places, const TransportOptions& options);
   void start_feeds(FreePlaces& places, const TransportOptions& options);
-  [[nodiscard]] std::vector<std::string> arguments(std::size_t part) const;
-  void hear(std::size_t part, const std::string& line);
+  [[nodiscard]] std::vector<std::string> arguments(const Seat& seat) const;
+  void hear(std::size_t child, const std::string& line);
   void take_results();
   void deliver();
   [[nodiscard]] bool is_over() const;
@@ -114,30 +120,34 @@ class StreamProcesses {
   InterruptWatch& watch_;
   const ServedStream* const served_;
   const std::string token_;
+  const std::vector<Seat> seats_;  // by child
+  std::vector<CopyTurns> turns_;   // by part
   PartChildren children_;
   RunTally tally_;
   std::string run_;
-  std::map<std::string, std::string, std::less<>> places_;  // URL by boundary
-  std::map<std::size_t, std::string> result_places_;        // URL by part that gives some
-  std::map<std::size_t, std::unique_ptr<ResultsInbox>> inboxes_;
-  std::map<std::size_t, std::string> feed_places_;  // URL by part that takes requests
+  std::map<std::string, std::string, std::less<>> places_;  // URL by channel
+  std::map<Seat, std::string> result_places_;               // URL of those that give some
+  // Of the parts that give results, by copy.
+  std::map<std::size_t, std::vector<std::unique_ptr<ResultsInbox>>> inboxes_;
+  std::map<Seat, std::string> feed_places_;  // URL of those that take requests
   std::vector<std::unique_ptr<RequestFeed>> feeds_;
   std::map<std::size_t, StreamedBatch> pieces_;  // of the batch that is due, by part
-  std::map<std::size_t, StageFlow> done_;        // of this attempt
-  std::map<std::size_t, std::string> proofs_;    // what the parts signed last
+  std::map<std::size_t, StageFlow> done_;        // of this attempt, by child
+  std::map<std::size_t, std::string> proofs_;    // what the children signed last
   std::int64_t next_ = 0;                        // the batch that is due in this attempt
-  std::vector<StageFlow> flows_;
+  std::vector<StageFlow> flows_;                 // by child
   Deadline batch_due_{};
 };
 
-std::vector<std::string> StreamProcesses::arguments(std::size_t part) const {
+std::vector<std::string> StreamProcesses::arguments(const Seat& seat) const {
   const RunCommand& command = job_.command;
   std::vector<std::string> words = {"stage", command.file.string(), "--infer", "--part",
-                                    std::to_string(part)};
+                                    std::to_string(seat.part)};
   if (command.plan.empty()) {
     words.insert(words.end(), {"--parts", std::to_string(job_.parts.size())});
   } else {
-    words.insert(words.end(), {"--plan", command.plan.string()});
+    words.insert(words.end(),
+                 {"--plan", command.plan.string(), "--copy", std::to_string(seat.copy)});
   }
   for (const auto& [name, value] : command.axes) {
     words.insert(words.end(), {"--axis", format("{}={}", name, value)});
@@ -148,7 +158,7 @@ std::vector<std::string> StreamProcesses::arguments(std::size_t part) const {
   if (!command.weights.empty()) {
     words.insert(words.end(), {"--weights", command.weights.string()});
   }
-  std::ranges::move(secure_words(command.secure, part), std::back_inserter(words));
+  std::ranges::move(secure_words(command.secure, seat.part), std::back_inserter(words));
   words.insert(words.end(), {"--batch-size",    std::to_string(job_.settings.batch_size),
                              "--threads",       std::to_string(job_.settings.threads),
                              "--backend",       job_.settings.backend,
@@ -160,18 +170,23 @@ std::vector<std::string> StreamProcesses::arguments(std::size_t part) const {
                              "--delivered",     std::to_string(next_),
                              "--output",        "json"});
   for (std::string& word : bits_words(command.bits)) words.push_back(std::move(word));
-  for (const auto& [name, url] : places_) {
-    const HarmonicGraph& graph = job_.parts[part];
-    const bool enters = graph.producer_index(name).has_value();
-    const bool leaves =
-        std::ranges::find(graph.consumers(), name, &ConsumerNode::name) != graph.consumers().end();
-    if (enters || leaves) words.insert(words.end(), {"--boundary", url});
+  const PartCopies copies = copies_of(job_, seat);
+  const auto meet_at = [&](const std::vector<std::string>& channels) {
+    for (const std::string& name : channels) {
+      words.insert(words.end(), {"--boundary", places_.at(name)});
+    }
+  };
+  for (const ProducerNode& node : job_.parts[seat.part].producers()) {
+    if (is_boundary_name(node.name)) meet_at(entering_channels(copies, node.name));
   }
-  const auto results = result_places_.find(part);
+  for (const ConsumerNode& node : job_.parts[seat.part].consumers()) {
+    if (is_boundary_name(node.name)) meet_at(leaving_channels(copies, node.name));
+  }
+  const auto results = result_places_.find(seat);
   if (results != result_places_.end()) {
     words.insert(words.end(), {"--results", results->second});
   }
-  const auto feed = feed_places_.find(part);
+  const auto feed = feed_places_.find(seat);
   if (served_ != nullptr) words.emplace_back("--requests");
   if (feed != feed_places_.end()) words.insert(words.end(), {"--feed", feed->second});
   return words;
@@ -191,25 +206,17 @@ void StreamProcesses::start() {
   TransportOptions options;
   options.run = run_;
   options.token = token_;
-  for (std::size_t part = 0; part < job_.parts.size(); ++part) {
-    const HarmonicGraph& graph = job_.parts[part];
-    for (const ConsumerNode& node : graph.consumers()) {
-      if (is_boundary_name(node.name)) places_[node.name] = binding_url(places.next(node.name));
-    }
-    const bool is_last = part + 1 == job_.parts.size();
-    if (outputs_of(graph).empty() && graph.taps().empty() && !is_last) continue;
-    const RemoteBinding place = places.next(format("{}.results{}", run_, part));
-    inboxes_.emplace(part, std::make_unique<ResultsInbox>(graph, place, options));
-    result_places_.emplace(part, binding_url(place));
-  }
+  for (const Seat& seat : seats_) choose_places(seat, places, options);
   if (served_ != nullptr) start_feeds(places, options);
-  for (std::size_t part = 0; part < job_.parts.size(); ++part) {
+  for (const Seat& seat : seats_) {
     std::vector<std::string> environment;
     if (!job_.command.trace.empty()) {
+      const std::optional<std::size_t> copy =
+          turns_[seat.part].copies() == 1 ? std::nullopt : std::optional(seat.copy);
       environment.push_back(
-          format("{}={}", kTaskTraceVariable, pass_trace_file(job_, part).string()));
+          format("{}={}", kTaskTraceVariable, pass_trace_file(job_, seat.part, copy).string()));
     }
-    children_.start(arguments(part), token_, environment);
+    children_.start(arguments(seat), token_, environment);
   }
   batch_due_ = deadline_in(std::chrono::seconds(kFirstContactSeconds + job_.command.deadline_s));
 }
@@ -219,7 +226,7 @@ void StreamProcesses::prepare_chains() const {
   if (!is_secure()) return;
   static_cast<void>(signing_key(secure_options(secure)));  // made once, where there is none
   if (secure.proof.empty()) return;
-  begin_chains(secure.proof, job_.parts.size(), "name another file");
+  begin_chains(secure.proof, seats_.size(), "name another file");
 }
 
 void StreamProcesses::add_proofs(RunReport& report) const {
@@ -227,17 +234,17 @@ void StreamProcesses::add_proofs(RunReport& report) const {
   report.proof = joined(proofs_ | std::views::values, "\n");
   const std::filesystem::path& chain = job_.command.secure.proof;
   report.chain = chain.string();
-  if (!chain.empty()) join_chains(chain, job_.parts.size());
+  if (!chain.empty()) join_chains(chain, seats_.size());
 }
 
 // Every part that producers of the graph stand in takes the same batches of requests.
 void StreamProcesses::start_feeds(FreePlaces& places, const TransportOptions& options) {
   feed_places_.clear();
-  for (std::size_t part = 0; part < job_.parts.size(); ++part) {
-    std::vector<std::string> inputs = requested_inputs(job_.parts[part]);
+  for (const Seat& seat : seats_) {
+    std::vector<std::string> inputs = requested_inputs(job_.parts[seat.part]);
     if (inputs.empty()) continue;
-    const RemoteBinding place = places.next(format("{}.requests{}", run_, part));
-    feed_places_.emplace(part, binding_url(place));
+    const RemoteBinding place = places.next(format("{}.requests{}", run_, seat.part));
+    feed_places_.emplace(seat, binding_url(place));
     feeds_.push_back(std::make_unique<RequestFeed>(
         served_->service,
         RequestFeed::Place{std::move(inputs), place, tally_.delivered(),
@@ -246,21 +253,40 @@ void StreamProcesses::start_feeds(FreePlaces& places, const TransportOptions& op
   }
 }
 
-void StreamProcesses::hear(std::size_t part, const std::string& line) {
+// Where what leaves a part meets those that take it, and where its results come in.
+void StreamProcesses::choose_places(const Seat& seat, FreePlaces& places,
+                                    const TransportOptions& options) {
+  const HarmonicGraph& graph = job_.parts[seat.part];
+  const PartCopies copies = copies_of(job_, seat);
+  for (const ConsumerNode& node : graph.consumers()) {
+    if (!is_boundary_name(node.name)) continue;
+    for (const std::string& name : leaving_channels(copies, node.name)) {
+      places_[name] = binding_url(places.next(name));
+    }
+  }
+  const bool is_last = seat.part + 1 == job_.parts.size();
+  if (outputs_of(graph).empty() && graph.taps().empty() && !is_last) return;
+  const RemoteBinding place = places.next(format("{}.results{}.{}", run_, seat.part, seat.copy));
+  inboxes_[seat.part].push_back(std::make_unique<ResultsInbox>(graph, place, options));
+  result_places_.emplace(seat, binding_url(place));
+}
+
+void StreamProcesses::hear(std::size_t child, const std::string& line) {
   const Json json = Json::parse(line, "event of a part");
   const std::string& kind = json.at("event").as_string();
   if (kind != "streamed") {
     fail(ErrorCode::kInvalidArgument, "a part told of an unknown event '{}'", kind);
   }
-  proofs_[part] = json.at("proof").as_string();
-  done_[part] = flow_of(json.at("stage"));
+  proofs_[child] = json.at("proof").as_string();
+  done_[child] = flow_of(json.at("stage"));
 }
 
 // Waits a moment for what is missing of the batch that is due.
 void StreamProcesses::take_results() {
-  for (const auto& [part, inbox] : inboxes_) {
+  const auto number = static_cast<std::uint64_t>(next_);
+  for (const auto& [part, inboxes] : inboxes_) {
     if (pieces_.contains(part)) continue;
-    std::optional<StreamedBatch> piece = inbox->next(kLookAfter);
+    std::optional<StreamedBatch> piece = inboxes[turns_[part].copy_of(number)]->next(kLookAfter);
     if (!piece) return;
     if (piece->number != next_) {
       fail(ErrorCode::kInternal, "part {} gave batch {} where {} was due", part, piece->number,
@@ -293,7 +319,9 @@ void StreamProcesses::deliver() {
 
 bool StreamProcesses::is_over() const {
   return done_.size() == children_.size() && children_.all_have_ended() && pieces_.empty() &&
-         std::ranges::all_of(inboxes_, [](const auto& one) { return one.second->is_over(); });
+         std::ranges::all_of(inboxes_, [](const auto& part) {
+           return std::ranges::all_of(part.second, [](const auto& one) { return one->is_over(); });
+         });
 }
 
 std::optional<Failure> StreamProcesses::find_hang() const {
@@ -313,14 +341,15 @@ std::optional<Failure> StreamProcesses::attempt() {
     const Deadline now = std::chrono::steady_clock::now();
     if (now < next_look) continue;
     next_look = now + kLookAfter;
-    children_.listen([&](std::size_t part, const std::string& line) { hear(part, line); });
-    failure = children_.find_failure([&](std::size_t part) { return done_.contains(part); }, false);
+    children_.listen([&](std::size_t child, const std::string& line) { hear(child, line); });
+    failure =
+        children_.find_failure([&](std::size_t child) { return done_.contains(child); }, false);
     if (!failure) failure = find_hang();
   }
   feeds_.clear();
   children_.clear();  // kills the others
   inboxes_.clear();
-  for (const auto& [part, flow] : done_) add_flow(flows_[part], flow);
+  for (const auto& [child, flow] : done_) add_flow(flows_[child], flow);
   return failure;
 }
 
@@ -332,8 +361,8 @@ RunReport StreamProcesses::run() {
     if (!failure) {
       for (const auto& [name, consumer] : tally_.consumers()) consumer->finish();
       RunReport report = tally_.report();
-      for (std::size_t part = 0; part < flows_.size(); ++part) {
-        job_.add_plan(part, flows_[part]);
+      for (std::size_t child = 0; child < flows_.size(); ++child) {
+        name_copy(flows_[child], job_, seats_[child]);
       }
       report.stages = flows_;
       report.restarts = restart;

@@ -92,8 +92,10 @@ std::unique_ptr<Learner> inference_learner(const InferenceJob& job) {
   return std::make_unique<DistributedScheduler>(job.parts, job.deploy, options, pipeline);
 }
 
-std::filesystem::path pass_trace_file(const InferenceJob& job, std::size_t part) {
-  return job.command.trace / format("passes-{}.jsonl", part);
+std::filesystem::path pass_trace_file(const InferenceJob& job, std::size_t part,
+                                      std::optional<std::size_t> copy) {
+  return job.command.trace /
+         (copy ? format("passes-{}-{}.jsonl", part, *copy) : format("passes-{}.jsonl", part));
 }
 
 RunReport run_here(const InferenceJob& job, InterruptWatch& watch) {

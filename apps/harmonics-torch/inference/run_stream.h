@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include <harmonics/schedule/learner.h>
 #include <harmonics/serve/inference_service.h>
@@ -42,8 +43,9 @@ class RunTally {
   std::int64_t delivered_ = 0;
 };
 
-/// Where --trace keeps what a part did when.
-[[nodiscard]] std::filesystem::path pass_trace_file(const InferenceJob& job, std::size_t part);
+/// Where --trace keeps what a part did when; `copy` is that of a part with several.
+[[nodiscard]] std::filesystem::path pass_trace_file(const InferenceJob& job, std::size_t part,
+                                                    std::optional<std::size_t> copy = {});
 /// Whoever computes the parts of a job in this process.
 [[nodiscard]] std::unique_ptr<Learner> inference_learner(const InferenceJob& job);
 

@@ -45,7 +45,9 @@ std::string as_milliseconds(double seconds) { return format("{:.2f}", 1e3 * seco
 Json flow_json(const StageFlow& stage) {
   const PartFlow& flow = stage.flow;
   Json json;
-  json.set("part", flow.part).set("batches", flow.batches);
+  json.set("part", flow.part);
+  if (stage.copy) json.set("copy", static_cast<std::uint64_t>(*stage.copy)).set("host", stage.host);
+  json.set("batches", flow.batches);
   json.set("planned_period_s", stage.planned_s ? Json(*stage.planned_s) : Json());
   json.set("period_s", in_seconds(flow.period)).set("busy_s", in_seconds(flow.busy));
   json.set("for_input_s", in_seconds(flow.for_input)).set("for_room_s", in_seconds(flow.for_room));
@@ -114,11 +116,11 @@ std::string flows_text(const std::vector<StageFlow>& stages, bool colour) {
       return format("{:.1f} %", 100 * in_seconds(time) / all);
     };
     const auto batches = static_cast<double>(std::max<std::int64_t>(1, flow.batches));
-    table.rows.push_back({flow.part, planned_s ? as_milliseconds(*planned_s) : "-",
-                          as_milliseconds(in_seconds(flow.period)),
-                          as_milliseconds(in_seconds(flow.busy) / batches), share(flow.busy),
-                          share(flow.for_input), share(flow.for_room),
-                          format("{:.1f}", static_cast<double>(flow.bytes_sent) / 1e6)});
+    table.rows.push_back(
+        {stage.copy ? format("{} ({})", flow.part, stage.host) : flow.part,
+         planned_s ? as_milliseconds(*planned_s) : "-", as_milliseconds(in_seconds(flow.period)),
+         as_milliseconds(in_seconds(flow.busy) / batches), share(flow.busy), share(flow.for_input),
+         share(flow.for_room), format("{:.1f}", static_cast<double>(flow.bytes_sent) / 1e6)});
   }
   return table.text(colour);
 }

@@ -23,6 +23,9 @@ struct StageFlow {
   std::optional<double> planned_s = std::nullopt;
   /// Of the parts, from 0.
   std::int64_t number = 0;
+  /// Where several hosts take turns at the part: which this is, and its name.
+  std::optional<std::size_t> copy = {};
+  std::string host = {};
   /// Inside its operations; 0: libtorch's choice.
   std::int64_t threads = 0;
   /// Where it ran: equal for parts on one machine, and the cores that they may use there.

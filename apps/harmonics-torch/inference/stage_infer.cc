@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <utility>
 
@@ -18,6 +19,7 @@
 #include "run_outputs.h"
 #include "run_report.h"
 #include "run_stream.h"
+#include "stage_copies.h"
 #include "stage_meetings.h"
 #include "subcommands.h"
 #include "training_job.h"
@@ -37,14 +39,24 @@ class PartInference {
       : command_(command),
         watch_(watch),
         job_(prepare_part_inference(command)),
-        part_(job_.parts[static_cast<std::size_t>(command.part)]),
+        seat_(seat_of(command, job_)),
+        copies_(copies_of(job_, seat_)),
+        part_(job_.parts[seat_.part]),
         meetings_(command.hosts.empty()
-                      ? meetings_of(command, part_)
-                      : meetings_of(with_host_places(command, part_, job_.plan.plan), part_)),
+                      ? meetings_of(command, part_, copies_)
+                      : meetings_of(with_host_places(command, part_, job_.plan.plan, copies_),
+                                    part_, copies_)),
         tally_(job_, open_outputs(part_, command.outputs, {command.kept, command.delivered}),
-               watch) {
-    told_.all = job_.rows();
-    told_.before = command.delivered * job_.settings.batch_size;
+               watch),
+        delivered_(command.delivered) {
+    check_outputs();
+    // Of those that come here at all.
+    const double share = copies_.turns.share_of(seat_.copy);
+    const auto own = [&](std::int64_t rows) {
+      return static_cast<std::int64_t>(std::llround(share * static_cast<double>(rows)));
+    };
+    told_.all = own(job_.rows());
+    told_.before = own(command.delivered * job_.settings.batch_size);
     if (told_.all > 0) told_.before = std::min(told_.before, told_.all);
   }
 
@@ -53,25 +65,37 @@ class PartInference {
   RunReport run();
 
  private:
+  void check_outputs() const;
   [[nodiscard]] StreamReport attempt();
-  [[nodiscard]] std::int64_t delivered() const { return command_.delivered + tally_.delivered(); }
   void say_again(const Error& error, std::int64_t restart) const;
   [[noreturn]] void end_early() const;
 
   const StageCommand& command_;
   InterruptWatch& watch_;
   const InferenceJob job_;
+  const Seat seat_;
+  const PartCopies copies_;
   const HarmonicGraph& part_;
   const Meetings meetings_;
   RunTally tally_;
   ProgressPipe::Rows told_;
+  std::int64_t delivered_;  // the batches before this one are out
   std::string proof_;
 };
+
+void PartInference::check_outputs() const {
+  if (command_.outputs.empty() || copies_.turns.copies() == 1) return;
+  fail(ErrorCode::kInvalidArgument,
+       "--out {}: the rows of part {} come out of {} hosts in turn, so that none has them all: "
+       "use 'harmonics run --processes', or plan the last stage for one host",
+       command_.outputs.front().name, seat_.part, copies_.turns.copies());
+}
 
 StreamReport PartInference::attempt() {
   RemoteOptions remote = remote_options(command_, inference_options(job_), watch_);
   remote.transport.needs_secret = true;
   remote.pipeline.packing = job_.packing;
+  remote.copies = copies_;
   std::unique_ptr<ResultsSender> results;
   if (!command_.results.empty()) {
     results = std::make_unique<ResultsSender>(
@@ -85,7 +109,7 @@ StreamReport PartInference::attempt() {
   options.in_flight = static_cast<std::size_t>(job_.command.in_flight);
   options.probe_carriers = !job_.plan.costs.empty();
   options.measure = job_.measured;
-  options.delivered = delivered();
+  options.delivered = delivered_;
   options.stop = &watch_.requested();
   const SteadyClock clock;
   ProgressPipe pipe({0, 1, [&scheduler] { return scheduler.waited(); }}, clock);
@@ -95,6 +119,7 @@ StreamReport PartInference::attempt() {
     told_.batch = batch.rows;
     told_.done += batch.rows;
     pipe.on_rows(told_);
+    delivered_ = batch.number + 1;
   };
   NamedProducers producers = job_.producers;
   if (!command_.feed.empty()) {
@@ -114,14 +139,14 @@ void PartInference::say_again(const Error& error, std::int64_t restart) const {
       command_.training,
       format("{}\nanother part went away: part {} goes on from batch {} when it is back (restart "
              "{} of {})",
-             error.what(), command_.part, delivered(), restart, command_.training.restarts));
+             error.what(), command_.part, delivered_, restart, command_.training.restarts));
 }
 
 // Rows that are missing are no result: nothing is written.
 void PartInference::end_early() const {
   tally_.check_interrupt();
   fail(ErrorCode::kFailedPrecondition,
-       "another part was asked to end after {} batches; no output was written", delivered());
+       "another part was asked to end after {} batches; no output was written", delivered_);
 }
 
 RunReport PartInference::run() {
@@ -134,8 +159,8 @@ RunReport PartInference::run() {
       // Of rows that another process has seen nothing is known here.
       if (!command_.kept.empty() && command_.delivered > 0) report.loss = report.accuracy = {};
       for (PartFlow& flow : streamed.parts) {
-        report.stages.push_back(
-            job_.staged(static_cast<std::size_t>(command_.part), std::move(flow)));
+        report.stages.push_back(job_.staged(seat_.part, std::move(flow)));
+        name_copy(report.stages.back(), job_, seat_);
       }
       report.restarts = restart;
       report.proof = proof_;

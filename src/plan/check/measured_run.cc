@@ -99,6 +99,12 @@ void add_report(MeasuredRun& run, const Json& report, const std::string& name) {
   }
   for (const Json& stage : report.at("stages").as_array()) {
     if (run.stages.size() == kMaxMeasuredStages) no_run(name, "it has too many stages");
+    if (stage.find("copy") != nullptr) {
+      fail(ErrorCode::kUnimplemented,
+           "{} is of a run whose part '{}' several hosts took turns at: such a run cannot be "
+           "compared with its plan yet",
+           name, stage.at("part").as_string());
+    }
     run.stages.push_back(stage_of(stage));
   }
 }

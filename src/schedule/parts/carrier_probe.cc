@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ranges>
 #include <string>
 #include <utility>
 
@@ -99,14 +100,20 @@ std::uint64_t taker_of(std::string_view boundary) {
 }  // namespace
 
 std::vector<CarrierMeasure> probe_carriers(StageEnds& ends, Nanoseconds patience) {
-  for (const auto& [name, end] : ends.entering) answer_probes({name, *end.transport, patience});
+  for (const auto& [name, end] : ends.entering) {
+    for (Transport* const channel : end.channels) answer_probes({name, *channel, patience});
+  }
   std::vector<std::pair<std::uint64_t, const std::string*>> leaving;
   for (const auto& [name, end] : ends.leaving) leaving.emplace_back(taker_of(name), &name);
   std::ranges::sort(leaving, {}, [](const auto& one) { return std::pair(one.first, *one.second); });
   std::vector<CarrierMeasure> links;
   for (const auto& [taker, name] : leaving) {
     const BoundaryCarrier& end = ends.leaving.find(*name)->second;
-    links.push_back(measured_carrier({*name, *end.transport, patience}));
+    links.push_back(measured_carrier({*name, *end.channels.front(), patience}));
+    for (Transport* const channel : end.channels | std::views::drop(1)) {
+      const CarrierMeasure other = measured_carrier({*name, *channel, patience});
+      if (other.bytes_per_s < links.back().bytes_per_s) links.back() = other;
+    }
   }
   return links;
 }

@@ -24,8 +24,9 @@ inline constexpr std::int64_t kFirstProbeBytes = std::int64_t{64} << 10;
 inline constexpr std::int64_t kLastProbeBytes = std::int64_t{16} << 20;
 
 /// Answers the parts before this one, then asks those behind it, the nearest first: so no two wait
-/// for each other. Gives a measure for each boundary that leaves. Every wait ends after `patience`;
-/// a part that does not take part is an Error that says so.
+/// for each other. Gives a measure for each boundary that leaves, that of the slowest way where
+/// copies take it. Every wait ends after `patience`; a part that does not take part is an Error
+/// that says so.
 [[nodiscard]] std::vector<CarrierMeasure> probe_carriers(StageEnds& ends, Nanoseconds patience);
 
 }  // namespace harmonics::inline in_schedule

@@ -26,19 +26,48 @@ PartGroup::PartGroup(std::vector<HarmonicGraph> parts, const DeploymentDescripto
     if (!targets_[i].empty()) static_cast<void>(parse_target(targets_[i], "any"));
   }
   if (deploy.secure || options_.runtime.secure.on) key_ = signing_key(options_.runtime.secure);
+  check_copies();
   std::set<std::string, std::less<>> sent;
   std::set<std::string, std::less<>> joined;
   for (const HarmonicGraph& part : parts_) {
     for (const ProducerNode& node : part.producers()) {
-      if (sent.contains(node.name)) {
-        joined.insert(node.name);
-      } else {
-        producer_names_.all.push_back(node.name);
+      for (const std::string& name : names_of(node)) {
+        if (!sent.contains(name)) producer_names_.all.push_back(name);
+        if (sent.contains(name)) joined.insert(name);
       }
     }
-    for (const ConsumerNode& node : part.consumers()) sent.insert(node.name);
+    for (const ConsumerNode& node : part.consumers()) {
+      for (const std::string& name : names_of(node)) sent.insert(name);
+    }
   }
   std::ranges::set_difference(sent, joined, std::back_inserter(consumer_names_.all));
+}
+
+void PartGroup::check_copies() const {
+  const PartCopies& copies = options_.copies;
+  if (copies.copy >= copies.turns.copies()) {
+    fail(ErrorCode::kInvalidArgument, "{} has {} copies, the first is 0: there is no copy {}",
+         title(), copies.turns.copies(), copies.copy);
+  }
+  if (!copies.any()) return;
+  if (parts_.size() > 1) {
+    fail(ErrorCode::kInvalidArgument, "{}: parts with copies have a scheduler each", title());
+  }
+  if (key_) {
+    fail(ErrorCode::kUnimplemented,
+         "parts with copies cannot be secure: a chain follows every batch through one part after "
+         "another; leave secure off, or give each part one host");
+  }
+}
+
+std::vector<std::string> PartGroup::names_of(const ProducerNode& node) const {
+  if (!is_boundary_name(node.name)) return {node.name};
+  return entering_channels(options_.copies, node.name);
+}
+
+std::vector<std::string> PartGroup::names_of(const ConsumerNode& node) const {
+  if (!is_boundary_name(node.name)) return {node.name};
+  return leaving_channels(options_.copies, node.name);
 }
 
 PartGroup::~PartGroup() {
@@ -94,37 +123,37 @@ void PartGroup::bind_producer(const RemoteBinding& binding) {
   check_not_started(binding.name);
   claim(producer_names_, binding.name);
   note_bits(binding.name, binding);
-  peers_->bind_entering(binding.name, peers_->make_end(binding));
-  open_.entering.insert(binding.name);
+  peers_->bind(binding.name, peers_->make_end(binding));
+  open_.entering.emplace(boundary_of(binding.name));
 }
 
 void PartGroup::bind_consumer(const RemoteBinding& binding) {
   check_not_started(binding.name);
   claim(consumer_names_, binding.name);
   note_bits(binding.name, binding);
-  peers_->bind_leaving(binding.name, peers_->make_end(binding));
-  open_.leaving.insert(binding.name);
+  peers_->bind(binding.name, peers_->make_end(binding));
+  open_.leaving.emplace(boundary_of(binding.name));
 }
 
 void PartGroup::bind_producer(const std::string& boundary, TransportPtr end) {
   check_not_started(boundary);
   claim(producer_names_, boundary);
   note_bits(boundary, end->binding());
-  peers_->bind_entering(boundary, std::move(end));
-  open_.entering.insert(boundary);
+  peers_->bind(boundary, std::move(end));
+  open_.entering.emplace(boundary_of(boundary));
 }
 
 void PartGroup::bind_consumer(const std::string& boundary, TransportPtr end) {
   check_not_started(boundary);
   claim(consumer_names_, boundary);
   note_bits(boundary, end->binding());
-  peers_->bind_leaving(boundary, std::move(end));
-  open_.leaving.insert(boundary);
+  peers_->bind(boundary, std::move(end));
+  open_.leaving.emplace(boundary_of(boundary));
 }
 
-void PartGroup::note_bits(const std::string& boundary, const RemoteBinding& binding) {
+void PartGroup::note_bits(const std::string& channel, const RemoteBinding& binding) {
   if (binding.bits == 0 && binding.gradient_bits == 0) return;
-  BoundaryBits& bits = options_.pipeline.packing.named[boundary];
+  BoundaryBits& bits = options_.pipeline.packing.named[std::string(boundary_of(channel))];
   if (binding.bits != 0) bits.activations = binding.bits;
   if (binding.gradient_bits != 0) bits.gradients = binding.gradient_bits;
 }
@@ -158,18 +187,20 @@ void PartGroup::check_packing() const {
 
 void PartGroup::bind_targets() {
   const auto is_open = [](const Names& names, const std::string& name) {
-    return is_boundary_name(name) && !names.bound.contains(name) &&
+    return is_boundary_name(boundary_of(name)) && !names.bound.contains(name) &&
            std::ranges::find(names.all, name) != names.all.end();
   };
   for (std::size_t part = 0; part < parts_.size(); ++part) {
     if (targets_[part].empty()) continue;
     for (const ProducerNode& node : parts_[part].producers()) {
-      if (!is_open(producer_names_, node.name)) continue;
-      bind_producer(parse_target(targets_[part], node.name));
+      for (const std::string& name : names_of(node)) {
+        if (is_open(producer_names_, name)) bind_producer(parse_target(targets_[part], name));
+      }
     }
     for (const ConsumerNode& node : parts_[part].consumers()) {
-      if (!is_open(consumer_names_, node.name)) continue;
-      bind_consumer(parse_target(targets_[part], node.name));
+      for (const std::string& name : names_of(node)) {
+        if (is_open(consumer_names_, name)) bind_consumer(parse_target(targets_[part], name));
+      }
     }
   }
 }
@@ -178,7 +209,9 @@ std::vector<std::string> PartGroup::open_boundaries() const {
   std::vector<std::string> open;
   for (const Names* names : {&producer_names_, &consumer_names_}) {
     for (const std::string& name : names->all) {
-      if (is_boundary_name(name) && !names->bound.contains(name)) open.push_back(name);
+      if (is_boundary_name(boundary_of(name)) && !names->bound.contains(name)) {
+        open.push_back(name);
+      }
     }
   }
   return open;
@@ -194,14 +227,18 @@ std::vector<PartRecord> PartGroup::records() const {
     const HarmonicGraph& graph = parts_[part];
     PartRecord& own = records.emplace_back();
     own.name = graph.name();
+    const std::size_t copies = options_.copies.turns.copies();
+    if (copies > 1) own.name += format(" (copy {} of {})", options_.copies.copy, copies);
     for (const ProducerNode& node : graph.producers()) {
-      if (open_.entering.contains(node.name) || between.contains(node.name)) {
-        own.entering.push_back({node.name, node.gradient_slots, told_bits(node.name)});
+      if (!open_.entering.contains(node.name) && !between.contains(node.name)) continue;
+      for (const std::string& name : names_of(node)) {
+        own.entering.push_back({name, node.gradient_slots, told_bits(node.name)});
       }
     }
     for (const ConsumerNode& node : graph.consumers()) {
-      if (open_.leaving.contains(node.name) || between.contains(node.name)) {
-        own.leaving.push_back({node.name, node.gradient_slots, told_bits(node.name)});
+      if (!open_.leaving.contains(node.name) && !between.contains(node.name)) continue;
+      for (const std::string& name : names_of(node)) {
+        own.leaving.push_back({name, node.gradient_slots, told_bits(node.name)});
       }
     }
     own.learns = row_->learns();
@@ -237,9 +274,11 @@ void PartGroup::choose_runner() {
     others_ = made.get();
     row_->set_agreement(std::move(made));
     row_->set_runner(std::make_unique<RemoteRunner>(*others_));
-  } else if (key_ || (parts_.size() > 1 && (options_.pipeline.order != PipelineOrder::Sequential ||
-                                            options_.pipeline.packing.packs()))) {
-    row_->set_runner(make_pipeline_runner(*row_, options_.pipeline, options_.runtime.threads));
+  } else if (key_ || options_.copies.any() ||
+             (parts_.size() > 1 && (options_.pipeline.order != PipelineOrder::Sequential ||
+                                    options_.pipeline.packing.packs()))) {
+    row_->set_runner(
+        make_pipeline_runner(*row_, options_.pipeline, options_.runtime.threads, options_.copies));
   }
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <harmonics/graph/deployment.h>
+#include <harmonics/schedule/part_copies.h>
 #include <harmonics/schedule/reduction.h>
 #include <harmonics/schedule/remote_scheduler.h>
 #include <harmonics/schedule/replica_company.h>
@@ -72,13 +73,17 @@ class PartGroup {
     std::vector<std::string> all;  // that may be bound
     std::set<std::string> bound;
   };
+  void check_copies() const;
   void claim(Names& names, const std::string& name) const;
   void check_may_join() const;
   void check_not_started(const std::string& name) const;
-  void note_bits(const std::string& boundary, const RemoteBinding& binding);
+  void note_bits(const std::string& channel, const RemoteBinding& binding);
   void check_packing() const;
   [[nodiscard]] BoundaryBits told_bits(const std::string& boundary) const;
   void bind_targets();
+  // What a producer or consumer is bound by: itself, or the channels of a boundary.
+  [[nodiscard]] std::vector<std::string> names_of(const ProducerNode& node) const;
+  [[nodiscard]] std::vector<std::string> names_of(const ConsumerNode& node) const;
   [[nodiscard]] std::vector<std::string> open_boundaries() const;
   [[nodiscard]] std::vector<PartRecord> records() const;
   void build_row();

@@ -6,6 +6,7 @@
 
 #include <harmonics/base/check.h>
 #include <harmonics/base/error.h>
+#include <harmonics/schedule/part_copies.h>
 
 namespace harmonics::inline in_schedule {
 
@@ -185,7 +186,14 @@ std::size_t PartMap::depth_of(const PartRecord& record) const {
 std::size_t PartMap::span_of(const std::string& boundary) const {
   const PartRecord& sender = parts_[senders_.at(boundary).part];
   const PartRecord& receiver = parts_[receivers_.at(boundary).part];
-  return depth_of(sender) - depth_of(receiver);
+  const std::size_t first = depth_of(receiver);
+  const std::size_t span = depth_of(sender) - first;
+  if (boundary_of(boundary) == boundary || span == 1) return span;
+  std::map<std::size_t, std::size_t> copies;  // by depth
+  for (const PartRecord& part : parts_) ++copies[depth_of(part)];
+  std::size_t between = 0;
+  for (std::size_t depth = first; depth < first + span; ++depth) between += copies[depth];
+  return (between + copies[first] - 1) / copies[first];
 }
 
 }  // namespace harmonics::inline in_schedule

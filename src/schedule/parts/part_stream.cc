@@ -34,7 +34,21 @@ class StreamLap {
 PartStream::PartStream(StageDriver& driver, const StreamWork& work, Place place)
     : driver_(driver), work_(work), place_(std::move(place)) {
   flow_.part = driver_.stage()->graph().name();
-  for (const auto& [name, room] : place_.rooms) unanswered_.emplace(name, 0);
+  for (const auto& [name, end] : driver_.ends().leaving) {
+    unanswered_.emplace(name, std::vector<std::size_t>(end.channels.size(), 0));
+  }
+  next_read_ = work_.first_batch;
+  begin_batch(own_batch(work_.first_batch));
+}
+
+std::int64_t PartStream::own_batch(std::int64_t from) const {
+  return static_cast<std::int64_t>(
+      place_.turns.next_of(place_.copy, static_cast<std::uint64_t>(from)));
+}
+
+void PartStream::begin_batch(std::int64_t number) {
+  number_ = number;
+  driver_.ends().turn = static_cast<std::uint64_t>(number);
 }
 
 PartFlow PartStream::run(const std::stop_token& stop) {
@@ -66,12 +80,13 @@ std::optional<PartStream::Due> PartStream::take() {
   }
   Due due;
   if (feed) {
-    std::optional<NamedTensors> data = feed();
+    std::optional<NamedTensors> data = feed(number_ - next_read_);
+    next_read_ = number_ + 1;
     if (is_fed && rows.has_value() != data.has_value()) {
       fail(ErrorCode::kInvalidArgument,
            "part '{}': {} ended after {} batches and {} goes on: the data of all parts must be "
            "equally long",
-           flow_.part, data ? "the data of the other parts" : "the data bound here", number(),
+           flow_.part, data ? "the data of the other parts" : "the data bound here", number_,
            data ? "the data bound here" : "that of the other parts");
     }
     if (!data) return std::nullopt;
@@ -94,11 +109,11 @@ std::optional<std::int64_t> PartStream::take_boundaries() {
   std::optional<std::int64_t> rows;
   std::size_t count = 0;
   for (const auto& [name, end] : ends.entering) {
-    Message message = receive(name, end);
+    Message message = receive(name, end.in_turn(ends.turn));
     ended[name] = message.kind == MessageKind::kEpochEnd;
     if (ended[name]) {
       ++count;
-      interrupted_ = interrupted_ || message.micro_batch == kEndedEarly;
+      note_end(message);
       continue;
     }
     ByteSpan attached = message.attachment;
@@ -116,33 +131,54 @@ std::optional<std::int64_t> PartStream::take_boundaries() {
     ends.taken.insert_or_assign(name, std::move(message));
   }
   if (count == 0) return rows;
-  if (interrupted_) {
-    end_other_boundaries(ended);
-  } else if (rows) {
+  if (!interrupted_ && rows) {
     fail(ErrorCode::kInvalidArgument,
          "the stream of part '{}' ends on {} of {} boundaries only: the data of all parts must be "
          "equally long",
          flow_.part, count, ends.entering.size());
   }
+  end_entering(ended);
   return std::nullopt;
 }
 
-// Parts that were not asked at the same batch: what came too much is answered and dropped.
-void PartStream::end_other_boundaries(const std::map<std::string, bool, std::less<>>& ended) {
+// The channels that have not ended yet. Parts that were not asked to end at the same batch sent too
+// much: that is answered and dropped.
+void PartStream::end_entering(const std::map<std::string, bool, std::less<>>& ended) {
   StageEnds& ends = driver_.ends();
   ends.taken.clear();
-  for (const auto& [name, is_over] : ended) {
-    if (is_over) continue;
-    const BoundaryCarrier& end = ends.entering.find(name)->second;
-    for (std::uint64_t sent = step();; ++sent) {
-      end.transport->send(credit_message(sent), deadline_in(driver_.patience()));
-      if (receive(name, end).kind == MessageKind::kEpochEnd) break;
+  for (const auto& [name, end] : ends.entering) {
+    Transport* const in_turn = &end.in_turn(ends.turn);
+    if (!ended.at(name)) {
+      in_turn->send(credit_message(step()), deadline_in(driver_.patience()));
+      end_channel(name, *in_turn);
+    }
+    for (Transport* const channel : end.channels) {
+      if (channel != in_turn) end_channel(name, *channel);
+    }
+  }
+  for (const auto& [name, end] : ends.entering) {
+    for (Transport* const channel : end.channels) {
+      if (!is_dealt(end)) continue;
+      channel->send(credit_message(ended_at_), deadline_in(driver_.patience()));
     }
   }
 }
 
-Message PartStream::receive(const std::string& name, const BoundaryCarrier& end) {
-  std::optional<Message> message = end.transport->receive(deadline_in(driver_.patience()));
+void PartStream::end_channel(const std::string& name, Transport& channel) {
+  for (;;) {
+    const Message message = receive(name, channel);
+    if (message.kind == MessageKind::kEpochEnd) return note_end(message);
+    channel.send(credit_message(message.step), deadline_in(driver_.patience()));
+  }
+}
+
+void PartStream::note_end(const Message& message) {
+  interrupted_ = interrupted_ || message.micro_batch == kEndedEarly;
+  ended_at_ = std::min(ended_at_, message.step);
+}
+
+Message PartStream::receive(const std::string& name, Transport& channel) {
+  std::optional<Message> message = channel.receive(deadline_in(driver_.patience()));
   if (!message) {
     fail(ErrorCode::kUnavailable, "boundary '{}': the part that sends it has closed", name);
   }
@@ -157,7 +193,7 @@ Message PartStream::receive(const std::string& name, const BoundaryCarrier& end)
 
 void PartStream::compute(Due due, const std::stop_token& stop) {
   const MicroBatch batch{step(), 0, 0, due.rows};
-  StreamedBatch done{number(), due.rows, {}, {}};
+  StreamedBatch done{number_, due.rows, {}, {}};
   {
     const StreamLap lap(clock_, flow_.busy);
     const CoreLap core_lap(cores_, flow_.cpu, flow_.for_core);
@@ -166,50 +202,67 @@ void PartStream::compute(Due due, const std::stop_token& stop) {
   }
   const StreamLap lap(clock_, flow_.for_room);
   for (const auto& [name, end] : driver_.ends().leaving) {
-    await_room(name, end, place_.rooms.find(name)->second - 1);
+    const std::size_t taker = end.turns.copy_of(driver_.ends().turn);
+    await_room(name, taker, place_.rooms.find(name)->second - 1);
     const auto leaving = done.outputs.find(name);
     if (leaving != done.outputs.end()) {
       flow_.bytes_sent += leaving->second.byte_size() + kBatchHeadBytes;
     }
-    ++unanswered_.find(name)->second;
+    ++unanswered_.find(name)->second[taker];
   }
   driver_.hand_on_one(batch, done.outputs);
   if (driver_.custody() != nullptr && !stop.stop_requested()) driver_.custody()->end_step();
   work_.sink->give(place_.part, std::move(done), stop);
 }
 
-// Waits until no more than `room` batches are unanswered.
-void PartStream::await_room(const std::string& name, const BoundaryCarrier& end, std::size_t room) {
-  for (std::size_t& open = unanswered_.find(name)->second; open > room; --open) {
-    const std::optional<Message> message = end.transport->receive(deadline_in(driver_.patience()));
-    if (!message) {
-      fail(ErrorCode::kUnavailable, "boundary '{}': the part that takes it has closed", name);
-    }
-    if (message->kind != MessageKind::kControl || tag_of(*message).topic != Topic::kCredit) {
-      fail(ErrorCode::kDataLoss,
-           "boundary '{}': an answer to batch {} was due, {} came; the two parts are out of step: "
-           "all parts must make the same calls",
-           name, number(), message_kind_name(message->kind));
-    }
+// Waits until a copy has answered all but `room` batches.
+void PartStream::await_room(const std::string& name, std::size_t copy, std::size_t room) {
+  Transport& channel = *driver_.ends().leaving.find(name)->second.channels[copy];
+  for (std::size_t& open = unanswered_.find(name)->second[copy]; open > room; --open) {
+    static_cast<void>(receive_credit(name, channel));
   }
+}
+
+std::uint64_t PartStream::receive_credit(const std::string& name, Transport& channel) {
+  const std::optional<Message> message = channel.receive(deadline_in(driver_.patience()));
+  if (!message) {
+    fail(ErrorCode::kUnavailable, "boundary '{}': the part that takes it has closed", name);
+  }
+  if (message->kind != MessageKind::kControl || tag_of(*message).topic != Topic::kCredit) {
+    fail(ErrorCode::kDataLoss,
+         "boundary '{}': an answer to batch {} was due, {} came; the two parts are out of step: "
+         "all parts must make the same calls",
+         name, number_, message_kind_name(message->kind));
+  }
+  return message->step;
 }
 
 // The batch has left this part: there is room for another one.
 void PartStream::give_credit() {
   const StreamLap lap(clock_, flow_.for_room);
   for (const auto& [name, end] : driver_.ends().entering) {
-    end.transport->send(credit_message(step()), deadline_in(driver_.patience()));
+    end.in_turn(driver_.ends().turn).send(credit_message(step()), deadline_in(driver_.patience()));
   }
 }
-
+// Copies that read data do not see where it ends for the others: the answers say it.
 void PartStream::end_stream() {
   const StreamLap lap(clock_, flow_.for_room);
   const std::uint32_t early = interrupted_ ? kEndedEarly : 0;
-  for (const auto& [name, end] : driver_.ends().leaving) {
-    end.transport->send({MessageKind::kEpochEnd, step(), early, {}, {}},
-                        deadline_in(driver_.patience()));
+  const auto& leaving = driver_.ends().leaving;
+  for (const auto& [name, end] : leaving) {
+    for (Transport* const channel : end.channels) {
+      channel->send({MessageKind::kEpochEnd, next_step(), early, {}, {}},
+                    deadline_in(driver_.patience()));
+    }
   }
-  for (const auto& [name, end] : driver_.ends().leaving) await_room(name, end, 0);
+  for (const auto& [name, end] : leaving) {
+    for (std::size_t copy = 0; copy < end.channels.size(); ++copy) {
+      await_room(name, copy, 0);
+      if (is_dealt(end)) {
+        ended_at_ = std::min(ended_at_, receive_credit(name, *end.channels[copy]));
+      }
+    }
+  }
 }
 
 void PartStream::note_done() {
@@ -217,6 +270,7 @@ void PartStream::note_done() {
   if (flow_.batches == 0) first_done_ = now;
   ++flow_.batches;
   if (flow_.batches > 1) flow_.period = (now - first_done_) / (flow_.batches - 1);
+  begin_batch(own_batch(number_ + 1));
 }
 
 }  // namespace harmonics::inline in_schedule

@@ -145,6 +145,12 @@ std::vector<Computed> PipelineRunner::compute(std::span<Stage> stages, const Sli
   return all;
 }
 
+std::int64_t PipelineRunner::own_batch(std::int64_t number) const {
+  const PartPlace& place = places_.front();
+  return static_cast<std::int64_t>(
+      place.turns.next_of(place.copy, static_cast<std::uint64_t>(number)));
+}
+
 std::size_t PipelineRunner::batches_ahead() const {
   if (threads_.empty()) return 1;
   return std::min(kBatchesPerPart * threads_.size(), kMostBatchesAhead);
@@ -166,20 +172,23 @@ StreamOutcome PipelineRunner::stream(std::span<Stage> stages, const StreamWork& 
   outcome.parts.resize(stages.size());
   std::atomic<bool> interrupted = false;
   const std::uint64_t base = computed_;
+  std::atomic<std::uint64_t> reached = base;
   static_cast<void>(
       drive_each(stages, [&](std::size_t part, StageDriver& driver, const std::stop_token& stop) {
         std::map<std::string, std::size_t, std::less<>> rooms;
         for (const auto& [name, end] : driver.ends().leaving) {
           rooms.emplace(name, work.share * span_of(part, name));
         }
-        PartStream one(driver, work, {part, base, std::move(rooms)});
+        const PartPlace& place = places_[part];
+        PartStream one(driver, work, {part, base, std::move(rooms), place.turns, place.copy});
         outcome.parts[part] = one.run(stop);
         if (one.interrupted()) interrupted = true;
+        for (std::uint64_t known = reached;
+             known < one.next_step() && !reached.compare_exchange_weak(known, one.next_step());) {
+        }
         return true;
       }));
-  for (const PartFlow& flow : outcome.parts) {
-    computed_ = std::max(computed_, base + static_cast<std::uint64_t>(flow.batches));
-  }
+  computed_ = reached;
   outcome.interrupted = interrupted;
   return outcome;
 }
@@ -279,8 +288,8 @@ void PipelineRunner::connect() {
   for (const PartPlace& place : places_) ends_.push_back(place.outside);
   for (const RowBoundary& boundary : boundaries_) {
     auto [sender, receiver] = make_bus(boundary.name, kBusWindow);
-    ends_[boundary.from].leaving.emplace(boundary.name, BoundaryCarrier{sender.get()});
-    ends_[boundary.to].entering.emplace(boundary.name, BoundaryCarrier{receiver.get()});
+    ends_[boundary.from].leaving.emplace(boundary.name, BoundaryCarrier{{sender.get()}});
+    ends_[boundary.to].entering.emplace(boundary.name, BoundaryCarrier{{receiver.get()}});
     buses_.push_back(std::move(sender));
     buses_.push_back(std::move(receiver));
   }
@@ -298,15 +307,20 @@ void PipelineRunner::connect() {
 void PipelineRunner::hang_up() {
   if (threads_.empty()) return;
   for (const StageEnds& ends : ends_) {
-    for (const auto& [name, end] : ends.entering) hang_up_quietly(*end.transport);
-    for (const auto& [name, end] : ends.leaving) hang_up_quietly(*end.transport);
+    for (const auto* side : {&ends.entering, &ends.leaving}) {
+      for (const auto& [name, end] : *side) {
+        for (Transport* const channel : end.channels) hang_up_quietly(*channel);
+      }
+    }
   }
 }
 
 std::unique_ptr<BatchRunner> make_pipeline_runner(const StageRow& row,
                                                   const PipelineOptions& options,
-                                                  int compute_threads) {
+                                                  int compute_threads, const PartCopies& copies) {
   std::vector<PartPlace> places(row.stages().size());
+  places.front().turns = copies.turns;
+  places.front().copy = copies.copy;
   for (std::size_t part = 0; part < places.size(); ++part) {
     places[part].depth = places.size() - part;
   }

@@ -26,6 +26,9 @@ struct PartPlace {
   StageEnds outside;
   /// How many parts further on each of those leads that leave.
   std::map<std::string, std::size_t, std::less<>> spans = {};
+  /// How the copies of this part take turns, and which this one is.
+  CopyTurns turns = {};
+  std::size_t copy = 0;
 };
 
 /// Boundaries between the parts here are buses. An Error or a loss that is not finite in one part
@@ -48,6 +51,7 @@ class PipelineRunner final : public BatchRunner {
                                               bool measure);
   [[nodiscard]] StreamOutcome stream(std::span<Stage> stages, const StreamWork& work) override;
   [[nodiscard]] bool streams_whole() const override { return false; }
+  [[nodiscard]] std::int64_t own_batch(std::int64_t number) const override;
   [[nodiscard]] std::size_t batches_ahead() const override;
   void for_each(std::span<Stage> stages,
                 const std::function<void(std::size_t, Stage&)>& visit) override;
@@ -87,9 +91,10 @@ class PipelineRunner final : public BatchRunner {
   std::uint64_t computed_ = 0;  // calls so far: the steps of what only computes
 };
 
-/// A runner for parts that are all here.
+/// A runner for parts that are all here; `copies` is that of a row of one part.
 [[nodiscard]] std::unique_ptr<BatchRunner> make_pipeline_runner(const StageRow& row,
                                                                 const PipelineOptions& options,
-                                                                int compute_threads);
+                                                                int compute_threads,
+                                                                const PartCopies& copies = {});
 
 }  // namespace harmonics::inline in_schedule

@@ -18,12 +18,19 @@ Transport* Peers::keep(TransportPtr end) {
   return transports_.back().get();
 }
 
-void Peers::bind_entering(const std::string& boundary, TransportPtr end) {
-  ends_.entering.emplace(boundary, BoundaryCarrier{keep(std::move(end)), true});
+void Peers::bind(const std::string& channel, TransportPtr end) {
+  channels_.emplace(channel, keep(std::move(end)));
 }
 
-void Peers::bind_leaving(const std::string& boundary, TransportPtr end) {
-  ends_.leaving.emplace(boundary, BoundaryCarrier{keep(std::move(end)), true});
+std::optional<BoundaryCarrier> Peers::carrier(const std::vector<std::string>& channels,
+                                              const CopyTurns& turns) const {
+  BoundaryCarrier carrier{{}, true, turns};
+  for (const std::string& name : channels) {
+    const auto found = channels_.find(name);
+    if (found == channels_.end()) return std::nullopt;
+    carrier.channels.push_back(found->second);
+  }
+  return carrier;
 }
 
 PartMap Peers::meet(const std::vector<PartRecord>& own, Nanoseconds patience) {
@@ -89,9 +96,7 @@ void Peers::close(Nanoseconds patience) noexcept {
 }
 
 void Peers::abandon() {
-  ends_.entering.clear();
-  ends_.leaving.clear();
-  ends_.taken.clear();
+  channels_.clear();
   transports_.clear();
 }
 

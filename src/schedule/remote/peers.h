@@ -1,7 +1,9 @@
 // Peers: one part's transports to the parts in other processes (private to schedule).
 #pragma once
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,10 +22,14 @@ class Peers {
 
   /// Begins to listen or to connect; never waits.
   [[nodiscard]] TransportPtr make_end(const RemoteBinding& binding) const;
-  /// The caller has checked the name.
-  void bind_entering(const std::string& boundary, TransportPtr end);
-  void bind_leaving(const std::string& boundary, TransportPtr end);
-  [[nodiscard]] const StageEnds& ends() const { return ends_; }
+  /// The caller has checked the name: that of a channel (part_copies.h), no two alike.
+  void bind(const std::string& channel, TransportPtr end);
+  /// What carries a boundary over these channels; nothing when they are not bound here.
+  [[nodiscard]] std::optional<BoundaryCarrier> carrier(const std::vector<std::string>& channels,
+                                                       const CopyTurns& turns) const;
+  [[nodiscard]] const std::map<std::string, Transport*, std::less<>>& channels() const {
+    return channels_;
+  }
 
   /// Tells all parts of the run about those here and learns about all others. Facts walk one
   /// boundary per round, so as many rounds as the run is wide are enough; how wide it is, every
@@ -49,7 +55,7 @@ class Peers {
   TransportOptions options_;
   WaitCount waited_ = std::make_shared<std::atomic<std::int64_t>>(0);
   std::vector<TransportPtr> transports_;
-  StageEnds ends_;
+  std::map<std::string, Transport*, std::less<>> channels_;
 };
 
 }  // namespace harmonics::inline in_schedule

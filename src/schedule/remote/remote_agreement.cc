@@ -91,32 +91,46 @@ PartMap RemoteAgreement::first_contact() {
 }
 
 std::vector<PartPlace> RemoteAgreement::places() const {
+  const PartCopies& copies = options_.copies;
   std::vector<PartPlace> places;
   for (const PartRecord& record : own_) {
     PartPlace& place = places.emplace_back();
     place.depth = map_->depth_of(record);
-    for (const BoundaryEnd& end : record.entering) {
-      const auto link = peers_.ends().entering.find(end.name);
-      if (link != peers_.ends().entering.end()) place.outside.entering.insert(*link);
+    place.turns = copies.turns;
+    place.copy = copies.copy;
+    const HarmonicGraph& graph = row_.stages()[places.size() - 1]->graph();
+    for (const ProducerNode& node : graph.producers()) {
+      const auto link = peers_.carrier(entering_channels(copies, node.name), copies.at(node.name));
+      if (link) place.outside.entering.emplace(node.name, *link);
     }
-    for (const BoundaryEnd& end : record.leaving) {
-      const auto link = peers_.ends().leaving.find(end.name);
-      if (link == peers_.ends().leaving.end()) continue;
-      place.outside.leaving.insert(*link);
-      place.spans.emplace(end.name, map_->span_of(end.name));
+    for (const ConsumerNode& node : graph.consumers()) {
+      const std::vector<std::string> channels = leaving_channels(copies, node.name);
+      const auto link = peers_.carrier(channels, copies.at(node.name));
+      if (!link) continue;
+      place.outside.leaving.emplace(node.name, *link);
+      place.spans.emplace(node.name, map_->span_of(channels.front()));
     }
   }
   return places;
 }
 
+void RemoteAgreement::check_no_copies() const {
+  if (!options_.copies.any()) return;
+  fail(ErrorCode::kUnimplemented,
+       "part '{}' has copies, or meets some, which take turns at the batches of a stream: train "
+       "and evaluate with one copy of each part",
+       name());
+}
+
 bool RemoteAgreement::await_batch(std::uint64_t step) {
+  check_no_copies();
   meet(step);
   step_ = step;
   head_.reset();
   std::size_t ended = 0;
   for (const std::string& name : fed_) {
     StageEnds& ends = pipeline_->ends(part_of_.find(name)->second);
-    Transport& end = *ends.entering.find(name)->second.transport;
+    Transport& end = *ends.entering.find(name)->second.channels.front();
     std::optional<Message> message = end.receive(deadline_in(patience()));
     if (!message) {
       fail(ErrorCode::kUnavailable, "boundary '{}': the part that sends it has closed", name);
@@ -202,13 +216,14 @@ std::map<std::string, double> RemoteAgreement::all_square_sums(std::map<std::str
 
 void RemoteAgreement::end_epoch() {
   check_alive();
-  for (const auto& [name, link] : peers_.ends().leaving) {
-    link.transport->send({MessageKind::kEpochEnd, step_, 0, {}, {}}, deadline_in(patience()));
+  for (const auto& [name, channel] : peers_.channels()) {
+    if (part_of_.contains(name)) continue;
+    channel->send({MessageKind::kEpochEnd, step_, 0, {}, {}}, deadline_in(patience()));
   }
   // What enters because of what left here ends now as well.
-  for (const auto& [name, link] : peers_.ends().entering) {
-    if (fed_.contains(name)) continue;
-    const std::optional<Message> message = link.transport->receive(deadline_in(patience()));
+  for (const auto& [name, channel] : peers_.channels()) {
+    if (!part_of_.contains(name) || fed_.contains(name)) continue;
+    const std::optional<Message> message = channel->receive(deadline_in(patience()));
     if (message && message->kind == MessageKind::kEpochEnd) continue;
     fail(ErrorCode::kDataLoss,
          "boundary '{}': the end of the epoch was due, {} came; the data of all parts must be "
@@ -224,6 +239,7 @@ std::map<std::string, std::string> RemoteAgreement::gather(Topic topic, std::str
 }
 
 FitTerms RemoteAgreement::agree(const FitTerms& own, std::uint64_t step) {
+  check_no_copies();
   meet(step);
   pipeline_->ends_after() = kNoEnd;
   FitTerms terms = own;

@@ -73,6 +73,8 @@ class RemoteAgreement final : public RunAgreement {
 
  private:
   void check_alive() const;
+  /// Copies of a part take whole batches: what shares one between them is an Error.
+  void check_no_copies() const;
   [[nodiscard]] PartMap first_contact();
   [[nodiscard]] std::vector<PartPlace> places() const;
   /// Every home's text about a topic, by home; `own` is that of this one.

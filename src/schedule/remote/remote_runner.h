@@ -34,6 +34,9 @@ class RemoteRunner final : public BatchRunner {
   }
   [[nodiscard]] bool streams_whole() const override { return false; }
   void forget_rests() override { agreement_.forget_rests(); }
+  [[nodiscard]] std::int64_t own_batch(std::int64_t number) const override {
+    return agreement_.pipeline().own_batch(number);
+  }
 
  private:
   RemoteAgreement& agreement_;

@@ -145,6 +145,9 @@ struct TrainCommand {
   OutputStyle output = OutputStyle::kTable;
 };
 
+/// For StageCommand::copy: nobody said which.
+inline constexpr std::int64_t kOnlyCopy = -1;
+
 /// harmonics stage
 struct StageCommand {
   TrainCommand training;
@@ -190,6 +193,8 @@ struct StageCommand {
   std::filesystem::path kept;
   /// Where each host of the plan is reached; empty: boundaries and meet say where parts meet.
   std::filesystem::path hosts;
+  /// Which of the hosts that take turns at this part, from 0.
+  std::int64_t copy = kOnlyCopy;
 };
 
 /// harmonics quantize
@@ -313,6 +318,8 @@ struct PlanCommand {
   /// Bits of all boundaries, 0: chosen for each; nothing: nobody asked.
   std::optional<int> boundary_bits{};
   double boundary_tolerance = 0.005;
+  /// Several hosts of a type may take turns at a stage.
+  bool replicate = false;
   std::vector<std::string> excluded_hosts;
   std::filesystem::path models_file = "models.yml";
   std::filesystem::path types_file = "device_types.yml";

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,11 +13,16 @@
 
 namespace harmonics::inline in_plan {
 
+/// The most turns of one host in a round.
+inline constexpr std::uint32_t kMaxPlanTurns = 1000;
+
 /// Layers first_layer..last_layer, counted from 1, on one host or on several that take turns.
 struct PlanStage {
   std::vector<std::string> hosts;
   std::size_t first_layer = 0;
   std::size_t last_layer = 0;
+  /// How many micro-batches of a round each host takes, 1 to kMaxPlanTurns; empty: one each.
+  std::vector<std::uint32_t> turns = {};
 
   bool operator==(const PlanStage&) const = default;
 };
@@ -28,7 +34,8 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-/// The seed's list: "- host: [first, last]" per host in stage order, "[]" without stages.
+/// The seed's list: "- host: [first, last]" per host in stage order, "[]" without stages; hosts
+/// that take unequally many turns have them as a third number.
 [[nodiscard]] std::string plan_to_yaml(const Plan& plan);
 /// Reads it back; hosts with the same layers one after the other are one stage. Layers that do not
 /// follow on from each other and hosts that are there twice are an `Error` with file and line.

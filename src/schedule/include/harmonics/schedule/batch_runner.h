@@ -66,9 +66,9 @@ struct Computed {
   TapReport taps;
 };
 
-/// The data that one part of a stream reads: the next batch in the declared shapes, nothing at the
-/// end. Empty for a part without data of its own.
-using StreamFeed = std::function<std::optional<NamedTensors>()>;
+/// The data that one part of a stream reads: passes over so many batches and gives the next one in
+/// the declared shapes, nothing at the end. Empty for a part without data of its own.
+using StreamFeed = std::function<std::optional<NamedTensors>(std::int64_t passed_over)>;
 
 /// Where a part puts what it has made of a batch. Waits while others are far behind, up to
 /// `deadline`. Any thread.
@@ -127,6 +127,9 @@ class BatchRunner {
   [[nodiscard]] virtual StreamOutcome stream(std::span<Stage> stages, const StreamWork& work);
   /// True when `stream` gives what all stages made of a batch at once, as the last one.
   [[nodiscard]] virtual bool streams_whole() const { return true; }
+  /// The first batch of a stream from `number` on that the stages here take: the others are those
+  /// of their copies elsewhere.
+  [[nodiscard]] virtual std::int64_t own_batch(std::int64_t number) const { return number; }
   /// How many batches `compute` is best given at once.
   [[nodiscard]] virtual std::size_t batches_ahead() const { return 1; }
 

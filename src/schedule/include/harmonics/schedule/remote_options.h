@@ -5,6 +5,7 @@
 
 #include <harmonics/base/clock.h>
 #include <harmonics/runtime/options.h>
+#include <harmonics/schedule/part_copies.h>
 #include <harmonics/schedule/pipeline.h>
 #include <harmonics/transport/transport.h>
 
@@ -16,6 +17,8 @@ struct RemoteOptions {
   /// Order of the micro-batches, and the longest wait for one tensor of another part.
   PipelineOptions pipeline = {};
   TransportOptions transport = {};
+  /// Where parts have several copies: of a scheduler with one part, which only streams then.
+  PartCopies copies = {};
   /// How long the first step waits for each neighbour to come.
   Nanoseconds first_contact = std::chrono::minutes(1);
   /// How long destroying a scheduler waits for neighbours to take what was sent.
