@@ -175,6 +175,9 @@ void read_model(PipelineSpec& pipeline) {
   put(pipeline.settings, "batch_size", std::to_string(settings.batch_size));
   if (pipeline.infer) {
     complete_inference(pipeline, document);
+  } else if (settings.micro_batches == kAutoMicroBatches) {
+    fail(ErrorCode::kInvalidArgument,
+         "micro-batches auto is measured by 'harmonics train', which has all parts: give a number");
   } else {
     put(pipeline.settings, "micro_batches", std::to_string(settings.micro_batches));
   }

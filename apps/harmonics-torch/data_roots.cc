@@ -81,6 +81,10 @@ std::map<std::string, std::set<Digest>> data_roots(const VerifyCommand& command,
     return std::ranges::find(command.data, binding.name, &Binding::name) == command.data.end();
   });
   const TrainSettings settings = settings_of(command, document);
+  if (settings.micro_batches == kAutoMicroBatches) {
+    fail(ErrorCode::kInvalidArgument,
+         "micro-batches auto: give the number that the run said, or its checkpoint");
+  }
   const NamedSources sources = open_sources(document.graph, bindings);
   const TrainingData data = make_training_data(document.graph, sources, settings);
   const auto seed = static_cast<std::uint64_t>(settings.seed);

@@ -35,13 +35,15 @@ std::optional<LearningSettings> take_resumed_settings(const TrainCommand& comman
     const TrainSettingRule* rule = find_train_setting_rule(key);
     const auto here = ours.find(key);
     if (rule == nullptr || here == ours.end() || here->second == there) continue;
-    if (has(command.settings, key)) {
+    // What was measured when the run began stays: bits depend on it.
+    const bool measured = key == "micro_batches" && settings.micro_batches == kAutoMicroBatches;
+    if (has(command.settings, key) && !measured) {
       said.push_back(format("{} is {} as given; '{}' was trained with {}", key, here->second,
                             command.checkpoint.string(), there));
       continue;
     }
     rule->apply(settings, there);
-    if (has(document.train.entries, key) || has(document.data.entries, key)) {
+    if (!measured && (has(document.train.entries, key) || has(document.data.entries, key))) {
       said.push_back(format("{} is {} as in '{}', and not {} as in '{}': {} changes it", key, there,
                             command.checkpoint.string(), here->second, command.file.string(),
                             flag_of(*rule)));

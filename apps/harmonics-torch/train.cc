@@ -18,6 +18,7 @@
 #include "progress_pipe.h"
 #include "subcommands.h"
 #include "train_processes.h"
+#include "training/auto_micro_batches.h"
 #include "training_job.h"
 
 namespace harmonics::inline in_torch_program {
@@ -35,7 +36,7 @@ Deployment deployment_of(const TrainingJob& job) {
          "--parts, --backend, --replicas and --processes");
   }
   Deployment deployment = load_deployment(job.command.deploy);
-  const std::int64_t slices = job.settings.micro_batches;
+  const std::int64_t slices = std::max<std::int64_t>(1, job.settings.micro_batches);
   deployment.limits.micro_batch = (job.settings.batch_size + slices - 1) / slices;
   return deployment;
 }
@@ -136,6 +137,10 @@ int train_watched(const TrainCommand& command, InterruptWatch& watch) {
                   command.checkpoint.string()));
   }
   watch.check("no step was computed, nothing was written");
+  settle_micro_batches(
+      job,
+      [&](const TrainingJob& trial) { return make_learner(trial, parts, deployment.descriptor); },
+      watch);
   if (command.processes) return train_in_processes(job, watch);
   const SteadyClock clock;
   ProgressPipe pipe({job.settings.epochs, job.settings.micro_batches}, clock);

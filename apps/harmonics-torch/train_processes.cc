@@ -372,6 +372,7 @@ int train_in_processes(const TrainingJob& job, InterruptWatch& watch) {
       report->weights_digest = weights_digest(checkpoint_weights(checkpoint));
       report->checkpoint = command.checkpoint.string();
       report->replicas = job.settings.replicas;
+      report->micro_batches = job.settings.micro_batches;
       report->proof = run.proof();
       report->chain = command.secure.proof.string();
       if (!report->chain.empty()) join_chains(command.secure.proof, run.part_count());

@@ -56,7 +56,8 @@ Json report_json(const TrainReport& report) {
   if (report.digest_part) json.set("weights_digest_part", *report.digest_part);
   json.set("seconds", report.seconds);
   json.set("samples_per_second", report.samples_per_second);
-  json.set("parts", report.parts).set("replicas", report.replicas).set("seed", report.seed);
+  json.set("parts", report.parts).set("replicas", report.replicas);
+  json.set("micro_batches", report.micro_batches).set("seed", report.seed);
   if (report.shares != "equal") json.set("shares", report.shares);
   json.set("checkpoint", report.checkpoint.empty() ? Json() : Json(report.checkpoint));
   json.set("stopped_early", report.stopped_early).set("interrupted", report.interrupted);

@@ -28,6 +28,7 @@ struct TrainReport {
   double samples_per_second = 0;
   std::int64_t parts = 1;
   std::int64_t replicas = 1;
+  std::int64_t micro_batches = 1;
   std::int64_t seed = 0;
   /// How batches were dealt out (BatchShares); one process that is given it learns the same.
   std::string shares = "equal";

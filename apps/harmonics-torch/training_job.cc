@@ -7,6 +7,7 @@
 #include <harmonics/base/clock.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/custody/chain.h>
 #include <harmonics/graph/partition.h>
@@ -178,10 +179,22 @@ TrainingJob prepare_part_job(const StageCommand& stage, const TrainCommand& comm
                              HarmonicGraph& part) {
   const HarpDocument document = load_harp_document(command.file);
   TrainingJob job = start_job(command, document);
+  if (job.settings.micro_batches == kAutoMicroBatches) {
+    fail(ErrorCode::kInvalidArgument,
+         "micro-batches auto: all parts must cut a batch alike, and a part alone cannot measure "
+         "it; give a number, such as 'harmonics train --micro-batches auto' says");
+  }
   Plan plan;
   if (!stage.plan.empty()) {
     plan = parse_plan(read_text_file(stage.plan, kMaxPlannerFileBytes), stage.plan.string());
     job.settings.parts = static_cast<std::int64_t>(plan.stages.size());
+  }
+  for (const PlanStage& one : plan.stages) {
+    if (one.hosts.size() == 1) continue;
+    fail(ErrorCode::kUnimplemented,
+         "'{}' lets {} take turns at a stage, which only 'harmonics run' and 'harmonics stage "
+         "--infer' do: plan without --replicate, or train with --replicas",
+         stage.plan.string(), listed(one.hosts));
   }
   const std::int64_t count = job.settings.parts;
   if (stage.part >= count) {
@@ -250,6 +263,7 @@ TrainReport run_job(Learner& learner, const TrainingJob& job, const InterruptWat
   report.graph = job.graph.name();
   report.parts = job.settings.parts;
   report.replicas = job.settings.replicas;
+  report.micro_batches = job.settings.micro_batches;
   report.seed = job.settings.seed;
   report.checkpoint = job.command.checkpoint.string();
   if (is_complete(learner.progress(), job.settings)) {

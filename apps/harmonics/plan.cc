@@ -83,6 +83,11 @@ std::string table_text(const PlanReport& report, bool colour) {
                        goal == PlanGoal::kLatency ? "way" : "period", milliseconds(objective))
               : format("no plan goes below {} ms: at most {:.3f} % are to be gained\n",
                        milliseconds(report.outcome.lower_bound_s), 100 * report.gap());
+  if (report.alone_is_faster()) {
+    text +=
+        format("one machine alone is faster: {} makes {} samples/s in batches of {}\n",
+               report.alone->host, as_rate(report.alone->samples_per_s), report.alone->batch_size);
+  }
   return text;
 }
 
@@ -202,6 +207,7 @@ int plan(const PlanCommand& command) {
     PlanReport report = packed ? packed_report(*packed, best.problem, options, plan)
                                : make_report(best.problem, options, std::move(best.outcome), plan);
     report.tried = std::move(best.tried);
+    report.alone = fastest_alone(inputs, request);
     report.plan_seconds = cpu_seconds() - start;
     const std::vector<HarmonicGraph> parts = partition_graph(argument.graph, plan);
     std::vector<std::string> files;

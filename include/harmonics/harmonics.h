@@ -207,6 +207,7 @@
 #include <harmonics/schedule/learner.h>
 #include <harmonics/schedule/learning_settings.h>
 #include <harmonics/schedule/manifest.h>
+#include <harmonics/schedule/micro_batches.h>
 #include <harmonics/schedule/parameter_client.h>
 #include <harmonics/schedule/parameter_server.h>
 #include <harmonics/schedule/part_copies.h>

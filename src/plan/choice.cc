@@ -1,5 +1,7 @@
 #include <harmonics/plan/choice.h>
 
+#include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -56,6 +58,31 @@ ProfilePlan plan_best_profile(const PlanInputs& inputs, const PlanRequest& reque
   if (!best) throw NoFeasiblePlan(*refusal);
   best->tried = std::move(tried);
   return std::move(*best);
+}
+
+std::optional<AloneHost> fastest_alone(const PlanInputs& inputs, const PlanRequest& request) {
+  const auto model = inputs.models.find(request.model);
+  if (model == inputs.models.end()) return std::nullopt;
+  const std::vector<double>& memory = model->second.memory_mb;
+  const double needed_mb = std::accumulate(memory.begin(), memory.end(), 0.0);
+  std::optional<AloneHost> best;
+  for (const auto& [type, hosts] : inputs.hosts) {
+    const auto known = inputs.types.find(type);
+    const auto host = std::ranges::find_if(hosts, [&](const std::string& name) {
+      return std::ranges::find(request.excluded_hosts, name) == request.excluded_hosts.end();
+    });
+    if (host == hosts.end() || known == inputs.types.end()) continue;
+    const auto profiles = known->second.models.find(request.model);
+    if (profiles == known->second.models.end() || known->second.memory_mb <= needed_mb) continue;
+    for (const LayerTimes& times : profiles->second) {
+      const double seconds = std::accumulate(times.time_s.begin(), times.time_s.end(), 0.0);
+      if (times.dtype != request.dtype || seconds <= 0) continue;
+      const double rate = static_cast<double>(times.batch_size) / seconds;
+      if (best && best->samples_per_s >= rate) continue;
+      best = AloneHost{*host, type, times.batch_size, rate};
+    }
+  }
+  return best;
 }
 
 }  // namespace harmonics::inline in_plan

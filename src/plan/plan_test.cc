@@ -5,6 +5,7 @@
 #include <harmonics/base/log.h>
 #include <harmonics/plan/choice.h>
 #include <harmonics/plan/plan.h>
+#include <harmonics/plan/report.h>
 #include <harmonics/plan/request.h>
 
 #include <error_testing.h>
@@ -202,6 +203,34 @@ TEST(PlanRequest, TheClosestLinkRuleCounts) {
   EXPECT_EQ(link(2, 0), 100);
   EXPECT_EQ(link(0, 3), 50);
   EXPECT_EQ(link(1, 3), 200);
+}
+
+TEST(ProfileChoice, OneHostAloneMayBeFasterThanAPipelineOfSmallBatches) {
+  PlanInputs inputs = example_inputs();
+  PlanRequest request;
+  const ProfilePlan small = plan_best_profile(inputs, request, {}, {});
+  const std::optional<AloneHost> before = fastest_alone(inputs, request);
+  ASSERT_TRUE(before);
+  EXPECT_EQ(before->batch_size, 8);
+  EXPECT_LT(before->samples_per_s, 8 / small.outcome.period_s);
+  // Large batches for nothing, on one type.
+  auto& profiles = inputs.types.at(before->type).models.at(request.model);
+  profiles.push_back(profiles.front());
+  profiles.back().batch_size = 8 * 100;
+  const std::optional<AloneHost> after = fastest_alone(inputs, request);
+  ASSERT_TRUE(after);
+  EXPECT_EQ(after->batch_size, 800);
+  EXPECT_DOUBLE_EQ(after->samples_per_s, 100 * before->samples_per_s);
+  PlanReport report = make_report(small.problem, {}, small.outcome,
+                                  name_hosts(small.problem, small.outcome.placement));
+  EXPECT_FALSE(report.alone_is_faster());
+  report.alone = before;
+  EXPECT_FALSE(report.alone_is_faster());
+  report.alone = after;
+  EXPECT_TRUE(report.alone_is_faster());
+  EXPECT_TRUE(report_to_json(report).at("alone").at("is_faster").as_bool());
+  for (auto& [type, device] : inputs.types) device.memory_mb = 1;
+  EXPECT_FALSE(fastest_alone(inputs, request));
 }
 
 TEST(ProfileChoice, TakesTheMostSamplesPerSecond) {

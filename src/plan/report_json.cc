@@ -137,6 +137,14 @@ Json report_to_json(const PlanReport& report) {
       .set("preference_proven", outcome.preference_proven)
       .set("plan_seconds", report.plan_seconds)
       .set("work", outcome.work);
+  if (report.alone) {
+    json.set("alone", Json::object()
+                          .set("host", report.alone->host)
+                          .set("type", report.alone->type)
+                          .set("batch_size", report.alone->batch_size)
+                          .set("samples_per_s", report.alone->samples_per_s)
+                          .set("is_faster", report.alone_is_faster()));
+  }
   if (report.tried.size() > 1) json.set("tried", tried_json(report));
   if (!report.fallbacks.empty()) json.set("fallbacks", fallbacks_json(report));
   if (report.replan) {

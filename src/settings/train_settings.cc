@@ -34,6 +34,17 @@ Apply whole(std::int64_t TrainSettings::*member, std::int64_t least, std::int64_
   };
 }
 
+// A number, or `auto` for zero.
+Apply whole_or_auto(std::int64_t TrainSettings::*member, std::int64_t most) {
+  return [=, number = whole(member, 1, most)](TrainSettings& settings, std::string_view text) {
+    if (text == "auto") {
+      settings.*member = 0;
+    } else {
+      number(settings, text);
+    }
+  };
+}
+
 Apply real(double TrainSettings::*member, double below = kUnbounded, bool with_zero = true) {
   return [=](TrainSettings& settings, std::string_view text) {
     const auto value = number_from<double>(text);
@@ -85,8 +96,8 @@ std::vector<TrainSettingRule> computing_rules() {
       {"epochs", "train", "N", "passes over the data (10)", whole(&S::epochs, 1, kMaxEpochs)},
       {"batch_size", "train", "N", "samples per step (32)",
        whole(&S::batch_size, 1, kMaxBatchRows)},
-      {"micro_batches", "train", "N", "slices of a batch, whose gradients are added up (1)",
-       whole(&S::micro_batches, 1, 65536)},
+      {"micro_batches", "train", "N|auto", "slices of a batch, auto: as many as is fastest (1)",
+       whole_or_auto(&S::micro_batches, 65536)},
       {"threads", "train", "N", "threads inside one operation (0: libtorch's choice)",
        whole(&S::threads, 0, 4096)},
       {"seed", "train", "N", "seed of start weights, dropout and sample order (1)",

@@ -108,6 +108,22 @@ class PlanTest(program.CliTest):
         self.write('devices.yml', 'here: [h2]\nonly2: [h0]\n')
         self.assertEqual(json.loads(self.done('plan', self.net, '--output', 'json'))['batch_size'], 8)
 
+    def test_one_machine_alone_is_said_to_be_faster(self):
+        self.write('device_types.yml', self.even(1000) + re.sub('here', 'slow', self.even(2000)) +
+                   re.sub('here', 'slower', self.even(9000)))
+        self.assertNotIn('alone', self.done('plan', self.net))
+        self.assertFalse(json.loads(self.done('plan', self.net, '--output', 'json'))['alone']['is_faster'])
+        self.done('profile', self.net, '--batch-size', '512', '--type', 'here', '--repeats', '1', '--threads', '1',
+                  '--output', 'quiet')
+        self.assertIn('one machine alone is faster: h0 makes', self.done('plan', self.net, '--batch-size', '8'))
+
+    def test_replicate_lets_hosts_take_turns(self):
+        self.write('device_types.yml', self.even(1000) + re.sub('here', 'slow', self.even(2000)) +
+                   re.sub('here', 'slower', self.even(9000)))
+        report = json.loads(self.done('plan', self.net, '--replicate', '--exclude', 's0,t0', '--output', 'json'))
+        self.assertEqual([stage['hosts'] for stage in report['stages']], [['h0', 'h1']])
+        self.assertAlmostEqual(report['period_s'], 2.5)
+
     def test_no_feasible_plan(self):
         small = re.sub(r'(?m)^  mem_MB: \d+', '  mem_MB: 0.0001', self.types)
         self.write('device_types.yml', small)

@@ -1,6 +1,8 @@
 // Which batch size and dtype to plan with, of those that were measured.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,5 +38,19 @@ struct ProfilePlan {
 [[nodiscard]] ProfilePlan plan_best_profile(const PlanInputs& inputs, const PlanRequest& request,
                                             const PlannerOptions& options,
                                             const ProfileFreedom& freedom);
+
+/// One host that runs the whole model.
+struct AloneHost {
+  std::string host;
+  std::string type;
+  std::int64_t batch_size = 0;
+  double samples_per_s = 0;
+};
+
+/// The host that computes most samples a second by itself, over all batch sizes that were measured
+/// for the request's model and dtype: what a pipeline of smaller micro-batches must beat. Nothing
+/// where no host has the memory of all layers.
+[[nodiscard]] std::optional<AloneHost> fastest_alone(const PlanInputs& inputs,
+                                                     const PlanRequest& request);
 
 }  // namespace harmonics::inline in_plan

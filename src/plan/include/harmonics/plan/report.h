@@ -64,7 +64,13 @@ struct PlanReport {
   std::vector<FallbackPlan> fallbacks;
   std::vector<PlanChange> changes;
   std::optional<ReplanOutcome> replan;
+  /// The fastest host by itself, where somebody looked.
+  std::optional<AloneHost> alone;
 
+  /// Whether several hosts take longer for a sample than one of them alone.
+  [[nodiscard]] bool alone_is_faster() const {
+    return alone && outcome.hosts > 1 && alone->samples_per_s > samples_per_s();
+  }
   /// Infinite for a period of 0.
   [[nodiscard]] double samples_per_s() const {
     return static_cast<double>(batch_size) / outcome.period_s;

@@ -21,6 +21,9 @@ namespace harmonics::inline in_settings {
 inline constexpr std::int64_t kMaxEpochs = 1'000'000'000;
 inline constexpr std::int64_t kMaxBatchRows = std::int64_t{1} << 24;
 
+/// TrainSettings::micro_batches: whoever starts the run measures how many are best.
+inline constexpr std::int64_t kAutoMicroBatches = 0;
+
 struct TrainSettings {
   std::int64_t epochs = 10;
   std::int64_t batch_size = 32;
