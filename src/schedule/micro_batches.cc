@@ -15,11 +15,8 @@ struct Timed {
   std::int64_t micro_batches;
   std::vector<double> steps_s;  // the first one warms up
 
-  [[nodiscard]] double middle() const {
-    std::vector<double> counted(steps_s.begin() + (steps_s.size() > 1 ? 1 : 0), steps_s.end());
-    const auto half = counted.begin() + static_cast<std::ptrdiff_t>(counted.size() / 2);
-    std::ranges::nth_element(counted, half);
-    return *half;
+  [[nodiscard]] double shortest() const {
+    return *std::min_element(steps_s.begin() + (steps_s.size() > 1 ? 1 : 0), steps_s.end());
   }
 };
 
@@ -33,7 +30,7 @@ std::vector<Timed> candidates(const MicroBatchTrial& trial) {
 double best_of(const std::vector<Timed>& all) {
   double best = 0;
   for (const Timed& one : all) {
-    if (!one.steps_s.empty() && (best == 0 || one.middle() < best)) best = one.middle();
+    if (!one.steps_s.empty() && (best == 0 || one.shortest() < best)) best = one.shortest();
   }
   return best;
 }
@@ -49,7 +46,7 @@ MicroBatchChoice choose_micro_batches(const MicroBatchTrial& trial, const Clock&
     const double best = best_of(all);
     for (Timed& one : all) {
       if (clock.now() >= due) break;
-      if (round > 1 && one.middle() > kFarBehind * best) continue;
+      if (round > 1 && one.shortest() > kFarBehind * best) continue;
       const Nanoseconds begun = clock.now();
       trial.step(one.micro_batches);
       one.steps_s.push_back(in_seconds(clock.now() - begun));
@@ -58,9 +55,9 @@ MicroBatchChoice choose_micro_batches(const MicroBatchTrial& trial, const Clock&
   std::optional<double> chosen_s;
   for (const Timed& one : all) {
     if (one.steps_s.empty()) continue;
-    choice.tried.push_back({one.micro_batches, one.middle()});
-    if (chosen_s && one.middle() > (1 - kWorthMore) * *chosen_s) continue;
-    chosen_s = one.middle();
+    choice.tried.push_back({one.micro_batches, one.shortest()});
+    if (chosen_s && one.shortest() > (1 - kWorthMore) * *chosen_s) continue;
+    chosen_s = one.shortest();
     choice.micro_batches = one.micro_batches;
   }
   return choice;

@@ -17,7 +17,7 @@ namespace harmonics::inline in_schedule {
 /// One number that was tried.
 struct TriedMicroBatches {
   std::int64_t micro_batches = 1;
-  /// The middle of its timed steps.
+  /// The shortest of its timed steps: what disturbs one makes it longer.
   double step_s = 0;
 };
 
@@ -42,7 +42,7 @@ inline constexpr std::int64_t kMicroBatchesPerPart = 8;
 /// Timed steps of each number, after one that is not counted.
 inline constexpr int kTimedSteps = 5;
 /// More micro-batches than another number has must be faster by this share of the time.
-inline constexpr double kWorthMore = 0.03;
+inline constexpr double kWorthMore = 0.05;
 
 /// Tries 1, 2, 4 and so on, up to kMicroBatchesPerPart for each part and one for each row, in turn
 /// so that a disturbance hits all; numbers that are far behind drop out. What the step throws ends
