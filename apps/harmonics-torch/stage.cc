@@ -71,6 +71,12 @@ void check(const StageCommand& command, const TrainingJob& job) {
          "--replica-place for each of them",
          command.replica, job.settings.replicas, places);
   }
+  if (job.settings.replicas > 1 && job.copies.any()) {
+    fail(
+        ErrorCode::kUnimplemented,
+        "hosts that take turns at a stage have no replicas: plan without --replicate, or leave out "
+        "--replicas");
+  }
   if (job.settings.schedule == "cosine" && job.data.batches_per_epoch == 0) {
     fail(ErrorCode::kInvalidArgument,
          "part {} has no data of its own, so that it cannot know how long the schedule cosine is: "
@@ -113,12 +119,16 @@ TrainReport run_part(const StageCommand& command, const TrainCommand& first, Int
     HarmonicGraph part;
     const TrainingJob job = prepare_part_job(command, training, part);
     check(command, job);
-    const Meetings meetings = meetings_of(command, part);
+    const Meetings meetings =
+        command.hosts.empty()
+            ? meetings_of(command, part, job.copies)
+            : meetings_of(with_host_places(command, part, job.plan, job.copies), part, job.copies);
     watch.check("no other part was met, nothing was written");
     try {
       RemoteOptions options = remote_options(command, runtime_options(job), watch);
       options.pipeline.order = pipeline_order_from_name(job.settings.pipeline);
       options.pipeline.packing = job.packing;
+      options.copies = job.copies;
       if (restart == 0 && !events.wanted()) notice(training, waiting_text(command, meetings));
       RemoteScheduler scheduler(part, meetings.entering, meetings.leaving,
                                 part_deployment(command, job.settings), options);

@@ -38,6 +38,7 @@ Meetings meetings_of(const StageCommand& command, const HarmonicGraph& part,
     if (!is_boundary_name(node.name)) continue;
     for (const std::string& name : entering_channels(copies, node.name)) known.push_back(name);
   }
+  for (const std::string& name : copy_links(copies, part.name())) known.push_back(name);
   const std::size_t entering = known.size();
   for (const ConsumerNode& node : part.consumers()) {
     if (!is_boundary_name(node.name)) continue;
@@ -75,11 +76,8 @@ StageCommand with_host_places(StageCommand command, const HarmonicGraph& part, c
       parse_host_addresses(read_text_file(command.hosts, kMaxPlannerFileBytes), file);
   std::set<std::string> placed;
   for (const std::string& url : command.boundaries) placed.insert(parse_binding(url).name);
-  const auto place = [&](const std::string& channel, std::size_t taking_copy) {
+  const auto place_at = [&](const std::string& channel, const std::string& host) {
     if (!placed.insert(channel).second) return;
-    const std::string boundary(boundary_of(channel));
-    const auto taker = number_from<std::size_t>(boundary.substr(boundary.rfind('@') + 1));
-    const std::string& host = plan.stages.at(taker.value()).hosts.at(taking_copy);
     const auto found = addresses.find(host);
     if (found == addresses.end()) {
       fail(ErrorCode::kNotFound,
@@ -90,6 +88,15 @@ StageCommand with_host_places(StageCommand command, const HarmonicGraph& part, c
     binding.name = channel;
     command.boundaries.push_back(binding_url(binding));
   };
+  const auto place = [&](const std::string& channel, std::size_t taking_copy) {
+    const std::string boundary(boundary_of(channel));
+    const auto taker = number_from<std::size_t>(boundary.substr(boundary.rfind('@') + 1));
+    place_at(channel, plan.stages.at(taker.value()).hosts.at(taking_copy));
+  };
+  const PlanStage& own = plan.stages.at(static_cast<std::size_t>(command.part));
+  for (const std::string& name : copy_links(copies, part.name())) {
+    place_at(name, own.hosts.front());
+  }
   for (const ProducerNode& node : part.producers()) {
     if (!is_boundary_name(node.name)) continue;
     for (const std::string& name : entering_channels(copies, node.name)) place(name, copies.copy);

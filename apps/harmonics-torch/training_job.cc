@@ -7,15 +7,16 @@
 #include <harmonics/base/clock.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
-#include <harmonics/base/listed.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/custody/chain.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/place/plan_partition.h>
+#include <harmonics/plan/plan_file.h>
 #include <harmonics/runtime/train_options.h>
 
 #include "inference/boundary_packing.h"
+#include "inference/stage_copies.h"
 #include "resumed_settings.h"
 #include "train_progress.h"
 
@@ -184,17 +185,10 @@ TrainingJob prepare_part_job(const StageCommand& stage, const TrainCommand& comm
          "micro-batches auto: all parts must cut a batch alike, and a part alone cannot measure "
          "it; give a number, such as 'harmonics train --micro-batches auto' says");
   }
-  Plan plan;
   if (!stage.plan.empty()) {
-    plan = parse_plan(read_text_file(stage.plan, kMaxPlannerFileBytes), stage.plan.string());
-    job.settings.parts = static_cast<std::int64_t>(plan.stages.size());
-  }
-  for (const PlanStage& one : plan.stages) {
-    if (one.hosts.size() == 1) continue;
-    fail(ErrorCode::kUnimplemented,
-         "'{}' lets {} take turns at a stage, which only 'harmonics run' and 'harmonics stage "
-         "--infer' do: plan without --replicate, or train with --replicas",
-         stage.plan.string(), listed(one.hosts));
+    job.plan =
+        parse_plan_file(read_text_file(stage.plan, kMaxPlannerFileBytes), stage.plan.string()).plan;
+    job.settings.parts = static_cast<std::int64_t>(job.plan.stages.size());
   }
   const std::int64_t count = job.settings.parts;
   if (stage.part >= count) {
@@ -215,9 +209,11 @@ TrainingJob prepare_part_job(const StageCommand& stage, const TrainCommand& comm
   if (!unresolved.empty()) job.graph = resolve_graph(job.graph, open(unresolved));
   const std::vector<HarmonicGraph> parts =
       stage.plan.empty() ? partition_graph(job.graph, static_cast<std::size_t>(count))
-                         : partition_graph(job.graph, plan);
+                         : partition_graph(job.graph, job.plan);
   part = parts.at(static_cast<std::size_t>(stage.part));
   job.packing = packing_of(command.bits, parts);
+  job.copies = copies_of(job.plan, parts, seat_of(stage, job.plan));
+  job.copies.learns = true;
   job.data = make_training_data(
       job.graph, with_checked_labels(job.graph, open(producer_names(part))), job.settings);
   if (job.data.batches_per_epoch == 0) job.data.batches_per_epoch = stage.batches_per_epoch;

@@ -9,7 +9,9 @@
 
 #include <harmonics/graph/graph.h>
 #include <harmonics/options/commands.h>
+#include <harmonics/plan/plan.h>
 #include <harmonics/schedule/learner.h>
+#include <harmonics/schedule/part_copies.h>
 #include <harmonics/settings/train_settings.h>
 #include <harmonics/transport/packing.h>
 
@@ -29,6 +31,9 @@ struct TrainingJob {
   std::optional<LearningSettings> resumed = std::nullopt;
   /// Of one part of a run in several processes: the bits of all boundaries.
   BoundaryPacking packing = {};
+  /// Of one part: how the graph was planned, and what it knows about copies.
+  Plan plan = {};
+  PartCopies copies = {};
 };
 
 /// Reads the model, opens and splits its data. A graph without a tap, or producers without data,

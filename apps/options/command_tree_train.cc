@@ -265,8 +265,7 @@ void check_stage(const CLI::App& stage, const StageCommand& command) {
     }
   };
   if (!command.infer) {
-    refuse({"--out", "--in-flight", "--results", "--requests", "--feed", "--delivered", "--kept",
-            "--hosts", "--copy"},
+    refuse({"--out", "--in-flight", "--results", "--requests", "--feed", "--delivered", "--kept"},
            "needs --infer");
     return;
   }
@@ -415,10 +414,10 @@ void CommandTree::add_stage_inference(CLI::App& stage) {
       "with --infer: write a consumer's rows to csv:PATH or PATH.safetensors (repeatable)");
   add_in_flight(stage, stage_.in_flight, "with --infer: ");
   add_path(stage, "--hosts", stage_.hosts,
-           "with --infer --plan: lines 'host: address:port', where the parts meet")
+           "with --plan: lines 'host: address:port', where the parts meet")
       ->needs(stage.get_option("--plan"));
   add_whole(stage, "--copy", stage_.copy, {0, kMaxParts},
-            "with --infer --plan: which of the hosts that take turns at this part, from 0")
+            "with --plan: which of the hosts that take turns at this part, from 0")
       ->needs(stage.get_option("--plan"));
   add_text(stage, "--results", stage_.results, "URL",
            "with --infer: where 'harmonics run' takes the outputs of this part");

@@ -23,24 +23,39 @@ void lower(std::atomic<std::uint64_t>& value, std::uint64_t other) {
 SliceResults StageDriver::run(const std::vector<Pass>& passes, const SlicedBatch& batch,
                               const std::stop_token& stop) {
   SliceResults results;
+  results.taps.resize(batch.micro_batches.size());
+  if (batch.keep_outputs) results.outputs.resize(batch.micro_batches.size());
   const std::uint64_t ends_after = ends_after_.load();
   head_ = encode(BatchHead{batch.micro_batches.front().batch_samples,
                            static_cast<std::uint32_t>(batch.micro_batches.size()), ends_after});
   run_end_ = encode_run_end(ends_after);
+  announce(batch.micro_batches.front(), head_);
   if (custody_ != nullptr) custody_->begin_step(stage_, batch.micro_batches.front().step);
   for (const Pass& pass : passes) {
     if (stop.stop_requested()) break;
     const MicroBatch& micro_batch = batch.micro_batches.at(pass.micro_batch);
+    if (!ends_.takes(micro_batch.index)) continue;
+    ends_.turn = micro_batch.index;
     if (pass.direction == Pass::Direction::kForward) {
       forward(micro_batch, batch, results);
-      results.finite = std::isfinite(results.taps.back().loss_sum);
+      results.finite = std::isfinite(results.taps[micro_batch.index].loss_sum);
       if (!results.finite) break;
     } else {
       backward(micro_batch, batch.loss_scale);
+      if (after_backward_) after_backward_(micro_batch);
     }
   }
   end_batch(results, stop);
   return results;
+}
+
+void StageDriver::announce(const MicroBatch& first, const Bytes& head) {
+  for (const auto& [name, end] : ends_.leaving) {
+    if (!end.dealt) continue;
+    for (Transport* const channel : end.channels) {
+      channel->send(batch_message(first.step, head), deadline_in(patience_));
+    }
+  }
 }
 
 // What was broken off is not signed.
@@ -52,6 +67,14 @@ SliceResults StageDriver::compute(const SlicedBatch& batches, bool measure,
                                   const std::stop_token& stop) {
   SliceResults results;
   if (custody_ != nullptr) custody_->begin_batch(stage_, batches.micro_batches.front().step);
+  ends_.turn = 0;
+  const MicroBatch& first = batches.micro_batches.front();
+  announce(first, encode(BatchHead{first.batch_samples, 1, ends_after_.load()}));
+  if (!ends_.takes(ends_.turn)) {
+    results.taps.resize(batches.micro_batches.size());
+    results.outputs.resize(batches.micro_batches.size());
+    return results;
+  }
   for (const MicroBatch& batch : batches.micro_batches) {
     if (stop.stop_requested()) break;
     TapReport& taps = results.taps.emplace_back();
@@ -149,8 +172,8 @@ void StageDriver::forward(const MicroBatch& micro_batch, const SlicedBatch& batc
       stage_->forward(micro_batch, inputs_of(micro_batch, batch.slices[micro_batch.index]), taps);
   pack_leaving(outputs);
   hand_on(micro_batch, outputs, head_);
-  results.taps.push_back(taps);
-  if (batch.keep_outputs) results.outputs.push_back(std::move(outputs));
+  results.taps[micro_batch.index] = taps;
+  if (batch.keep_outputs) results.outputs[micro_batch.index] = std::move(outputs);
 }
 
 void StageDriver::backward(const MicroBatch& micro_batch, double loss_scale) {

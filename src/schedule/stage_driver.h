@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <set>
 #include <stop_token>
@@ -29,6 +30,8 @@ struct BoundaryCarrier {
   bool host_only = false;
   /// How those copies take turns.
   CopyTurns turns = {};
+  /// Copies take turns at one of its ends, or at both.
+  bool dealt = false;
   BoundaryBits bits = {};
 
   [[nodiscard]] Transport& in_turn(std::uint64_t number) const {
@@ -53,6 +56,10 @@ struct StageEnds {
   GradientRests rests = {};
   /// The number by which the copies at the other ends take turns: that of the batch under way.
   std::uint64_t turn = 0;
+  /// How the copies of this part take turns, and which this one is.
+  CopyTurns turns = {};
+  std::size_t copy = 0;
+  [[nodiscard]] bool takes(std::uint64_t number) const { return turns.copy_of(number) == copy; }
   /// What left last that was not empty, by boundary with several copies at its other end, and the
   /// copies that have it. A weight is sent when it has changed, then no row of it: the others still
   /// need it.
@@ -86,6 +93,10 @@ class StageDriver {
   /// when `stop` is asked for. The outputs hold what left over no boundary.
   [[nodiscard]] SliceResults run(const std::vector<Pass>& passes, const SlicedBatch& batch,
                                  const std::stop_token& stop);
+  /// Called by `run` after each backward pass.
+  void set_after_backward(std::function<void(const MicroBatch&)> call) {
+    after_backward_ = std::move(call);
+  }
   /// Takes whole batches, one in each place of a micro-batch, forward in evaluation mode.
   [[nodiscard]] SliceResults compute(const SlicedBatch& batches, bool measure,
                                      const std::stop_token& stop);
@@ -110,6 +121,8 @@ class StageDriver {
                                        const MicroBatch& micro_batch, const Tensor& gradient);
   void hand_on(const MicroBatch& micro_batch, NamedTensors& outputs, const Bytes& head);
   void end_batch(const SliceResults& results, const std::stop_token& stop);
+  /// Who takes turns at a batch hears of it before its tensors come, also where none does.
+  void announce(const MicroBatch& first, const Bytes& head);
   void forward(const MicroBatch& micro_batch, const SlicedBatch& batch, SliceResults& results);
   void backward(const MicroBatch& micro_batch, double loss_scale);
   void share(const std::string& name, const BoundaryCarrier& end, Tensor& leaving);
@@ -123,6 +136,7 @@ class StageDriver {
   Bytes head_;     // rides with every activation
   Bytes run_end_;  // rides with every gradient
   const Nanoseconds patience_;
+  std::function<void(const MicroBatch&)> after_backward_;
   std::atomic<std::uint64_t>& ends_after_;
   StageCustody* const custody_;
 };

@@ -107,8 +107,12 @@ BatchReport StageRow::train(const NamedTensors& batch, NamedTensors* outputs) {
   for (const ConsumerNode& node : consumers_) {
     if (outputs == nullptr) break;
     std::vector<Tensor> slices;
-    for (const NamedTensors& leaving : results.outputs) slices.push_back(leaving.at(node.name));
-    (*outputs)[node.name] = concat_rows(slices);
+    for (const NamedTensors& leaving : results.outputs) {
+      // Micro-batches of a copy elsewhere leave there.
+      const auto slice = leaving.find(node.name);
+      if (slice != leaving.end()) slices.push_back(slice->second);
+    }
+    if (!slices.empty()) (*outputs)[node.name] = concat_rows(slices);
   }
   finish(report);
   return report;

@@ -175,7 +175,9 @@ std::optional<StepReport> Trainer::try_step() {
     outputs = row_.infer(*batch);
     done.samples = row_.agreement().rows(*batch);
   }
-  for (const auto& [name, consumer] : consumers_) consumer->push(outputs.at(name));
+  for (const auto& [name, consumer] : consumers_) {
+    if (outputs.contains(name)) consumer->push(outputs.at(name));
+  }
   ++progress_.batches_in_epoch;
   progress_.samples_in_epoch += done.samples;
   progress_.taps_in_epoch += done.taps;

@@ -328,7 +328,7 @@ class CopiesTest(StreamCase):
         self.assert_fails(self.call(*infer, '--part', '0', '--hosts', 'hosts.yml'),
                           "'hosts.yml' has no address for host 'c' of the plan")
         result = self.call('stage', self.net, '--part', '0', '--parts', '2', '--copy', '1')
-        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertEqual(result.returncode, 2, result.stderr)  # without --plan
         self.write('plan.yml', '- a: [1, 5, 1001]\n- b: [1, 5]\n')
         self.assert_fails(self.call(*self.words('--plan', 'plan.yml', '--processes')), 'at most 1000 turns')
 

@@ -12,10 +12,10 @@ namespace {
 
 // The part at one end of a boundary: the one that has a consumer, or a producer, of that name.
 template <typename Nodes>
-std::optional<std::size_t> part_with(const InferenceJob& job, const std::string& boundary,
-                                     Nodes&& nodes) {
-  for (std::size_t part = 0; part < job.parts.size(); ++part) {
-    const auto& all = nodes(job.parts[part]);
+std::optional<std::size_t> part_with(const std::vector<HarmonicGraph>& parts,
+                                     const std::string& boundary, Nodes&& nodes) {
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    const auto& all = nodes(parts[part]);
     if (std::ranges::any_of(all, [&](const auto& node) { return node.name == boundary; })) {
       return part;
     }
@@ -26,26 +26,35 @@ std::optional<std::size_t> part_with(const InferenceJob& job, const std::string&
 }  // namespace
 
 CopyTurns turns_of(const InferenceJob& job, std::size_t part) {
-  if (part >= job.plan.plan.stages.size()) return {};
-  const PlanStage& stage = job.plan.plan.stages[part];
+  return turns_of(job.plan.plan, part);
+}
+
+CopyTurns turns_of(const Plan& plan, std::size_t part) {
+  if (part >= plan.stages.size()) return {};
+  const PlanStage& stage = plan.stages[part];
   if (!stage.turns.empty()) return CopyTurns(stage.turns);
   return CopyTurns(std::vector<std::uint32_t>(stage.hosts.size(), 1));
 }
 
 PartCopies copies_of(const InferenceJob& job, const Seat& seat) {
-  PartCopies copies{turns_of(job, seat.part), seat.copy, {}};
-  const HarmonicGraph& graph = job.parts[seat.part];
+  return copies_of(job.plan.plan, job.parts, seat);
+}
+
+PartCopies copies_of(const Plan& plan, const std::vector<HarmonicGraph>& parts, const Seat& seat) {
+  PartCopies copies{turns_of(plan, seat.part), seat.copy, {}};
+  const HarmonicGraph& graph = parts[seat.part];
   const auto note = [&](const std::string& boundary, std::optional<std::size_t> other) {
-    if (is_boundary_name(boundary) && other) copies.others.emplace(boundary, turns_of(job, *other));
+    if (is_boundary_name(boundary) && other)
+      copies.others.emplace(boundary, turns_of(plan, *other));
   };
   for (const ProducerNode& node : graph.producers()) {
     note(node.name, part_with(
-                        job, node.name,
+                        parts, node.name,
                         [](const HarmonicGraph& part) -> const auto& { return part.consumers(); }));
   }
   for (const ConsumerNode& node : graph.consumers()) {
     note(node.name, part_with(
-                        job, node.name,
+                        parts, node.name,
                         [](const HarmonicGraph& part) -> const auto& { return part.producers(); }));
   }
   return copies;
@@ -81,14 +90,14 @@ void name_copy(StageFlow& flow, const InferenceJob& job, const Seat& seat) {
   flow.host = job.plan.plan.stages[seat.part].hosts[seat.copy];
 }
 
-Seat seat_of(const StageCommand& command, const InferenceJob& job) {
+Seat seat_of(const StageCommand& command, const Plan& plan) {
   const auto part = static_cast<std::size_t>(command.part);
-  const std::size_t copies = turns_of(job, part).copies();
+  const std::size_t copies = turns_of(plan, part).copies();
   if (command.copy == kOnlyCopy && copies > 1) {
     fail(ErrorCode::kInvalidArgument,
          "part {} is planned for {} hosts that take turns ({}): say which one this is with --copy "
          "0 to {}",
-         part, copies, listed(job.plan.plan.stages[part].hosts), copies - 1);
+         part, copies, listed(plan.stages[part].hosts), copies - 1);
   }
   const auto copy = static_cast<std::size_t>(std::max<std::int64_t>(0, command.copy));
   if (copy >= copies) {

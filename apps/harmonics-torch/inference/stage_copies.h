@@ -21,8 +21,11 @@ struct Seat {
 };
 
 /// How the hosts of a part take turns, as the plan says; one copy where there is no plan.
+[[nodiscard]] CopyTurns turns_of(const Plan& plan, std::size_t part);
 [[nodiscard]] CopyTurns turns_of(const InferenceJob& job, std::size_t part);
-/// What the process of that seat knows about copies.
+/// What the process of that seat knows about copies; `parts` are those of the plan.
+[[nodiscard]] PartCopies copies_of(const Plan& plan, const std::vector<HarmonicGraph>& parts,
+                                   const Seat& seat);
 [[nodiscard]] PartCopies copies_of(const InferenceJob& job, const Seat& seat);
 /// All of them, by part and copy.
 [[nodiscard]] std::vector<Seat> seats_of(const InferenceJob& job);
@@ -35,6 +38,6 @@ struct Seat {
 void name_copy(StageFlow& flow, const InferenceJob& job, const Seat& seat);
 /// Which copy --copy says. A part with several of which none is said, and one that is not there,
 /// are an Error.
-[[nodiscard]] Seat seat_of(const StageCommand& command, const InferenceJob& job);
+[[nodiscard]] Seat seat_of(const StageCommand& command, const Plan& plan);
 
 }  // namespace harmonics::inline in_torch_program

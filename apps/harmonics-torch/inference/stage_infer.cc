@@ -39,7 +39,7 @@ class PartInference {
       : command_(command),
         watch_(watch),
         job_(prepare_part_inference(command)),
-        seat_(seat_of(command, job_)),
+        seat_(seat_of(command, job_.plan.plan)),
         copies_(copies_of(job_, seat_)),
         part_(job_.parts[seat_.part]),
         meetings_(command.hosts.empty()

@@ -217,7 +217,7 @@ TEST(CopiesStream, WhatCannotBeIsRefused) {
   RemoteScheduler scheduler =
       make_copy(parts[0], copies_of(parts, {{1, 1}, {1}}, 0, 0), somewhere(RemoteTransport::TCP));
   for (const auto& [name, data] : data_of(parts[0], plain_data)) scheduler.bindProducer(name, data);
-  expect_error(ErrorCode::kUnimplemented, "with one copy of each part",
+  expect_error(ErrorCode::kFailedPrecondition, "that they learn",
                [&] { static_cast<void>(scheduler.fit(1)); });
 }
 

@@ -96,6 +96,17 @@ std::vector<std::string> leaving_channels(const PartCopies& copies, const std::s
   return names;
 }
 
+std::vector<std::string> copy_links(const PartCopies& copies, const std::string& part) {
+  std::vector<std::string> names;
+  const std::size_t count = copies.turns.copies();
+  if (!copies.learns) return names;
+  for (std::size_t other = 1; other < count; ++other) {
+    if (copies.copy != 0 && copies.copy != other) continue;
+    names.push_back(channel_name(part, {0, count}, {other, count}));
+  }
+  return names;
+}
+
 std::string_view boundary_of(std::string_view channel) {
   return channel.substr(0, channel.find(kCopyMark));
 }

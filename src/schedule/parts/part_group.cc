@@ -5,6 +5,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/listed.h>
 
+#include "copy_gradients.h"
 #include "part_options.h"
 #include "pipeline_runner.h"
 #include "remote/remote_runner.h"
@@ -40,7 +41,17 @@ PartGroup::PartGroup(std::vector<HarmonicGraph> parts, const DeploymentDescripto
       for (const std::string& name : names_of(node)) sent.insert(name);
     }
   }
+  for (const std::string& name : link_names()) producer_names_.all.push_back(name);
   std::ranges::set_difference(sent, joined, std::back_inserter(consumer_names_.all));
+}
+
+std::vector<std::string> PartGroup::link_names() const {
+  return copy_links(options_.copies, parts_.front().name());
+}
+
+bool PartGroup::is_link(const std::string& name) const {
+  const std::vector<std::string> links = link_names();
+  return std::ranges::find(links, name) != links.end();
 }
 
 void PartGroup::check_copies() const {
@@ -121,10 +132,7 @@ void PartGroup::bind_consumer(const std::string& name, ConsumerPtr consumer) {
 
 void PartGroup::bind_producer(const RemoteBinding& binding) {
   check_not_started(binding.name);
-  claim(producer_names_, binding.name);
-  note_bits(binding.name, binding);
-  peers_->bind(binding.name, peers_->make_end(binding));
-  open_.entering.emplace(boundary_of(binding.name));
+  bind_producer(binding.name, peers_->make_end(binding));
 }
 
 void PartGroup::bind_consumer(const RemoteBinding& binding) {
@@ -138,6 +146,10 @@ void PartGroup::bind_consumer(const RemoteBinding& binding) {
 void PartGroup::bind_producer(const std::string& boundary, TransportPtr end) {
   check_not_started(boundary);
   claim(producer_names_, boundary);
+  if (is_link(boundary)) {
+    peers_->bind_link(boundary, std::move(end));
+    return;
+  }
   note_bits(boundary, end->binding());
   peers_->bind(boundary, std::move(end));
   open_.entering.emplace(boundary_of(boundary));
@@ -190,6 +202,10 @@ void PartGroup::bind_targets() {
     return is_boundary_name(boundary_of(name)) && !names.bound.contains(name) &&
            std::ranges::find(names.all, name) != names.all.end();
   };
+  for (const std::string& name : link_names()) {
+    if (targets_.front().empty() || producer_names_.bound.contains(name)) continue;
+    bind_producer(parse_target(targets_.front(), name));
+  }
   for (std::size_t part = 0; part < parts_.size(); ++part) {
     if (targets_[part].empty()) continue;
     for (const ProducerNode& node : parts_[part].producers()) {
@@ -228,7 +244,7 @@ std::vector<PartRecord> PartGroup::records() const {
     PartRecord& own = records.emplace_back();
     own.name = graph.name();
     const std::size_t copies = options_.copies.turns.copies();
-    if (copies > 1) own.name += format(" (copy {} of {})", options_.copies.copy, copies);
+    if (copies > 1) own.name += format("{}{} of {})", kCopyTitle, options_.copies.copy, copies);
     for (const ProducerNode& node : graph.producers()) {
       if (!open_.entering.contains(node.name) && !between.contains(node.name)) continue;
       for (const std::string& name : names_of(node)) {
@@ -269,6 +285,12 @@ void PartGroup::build_row() {
 }
 
 void PartGroup::choose_runner() {
+  if (!link_names().empty()) CopyGradients::check(parts_.front());
+  if (!link_names().empty() && open_.entering.empty() && open_.leaving.empty()) {
+    fail(ErrorCode::kUnimplemented,
+         "{} is the whole graph: copies of that learn together as replicas, which share each batch",
+         title());
+  }
   if (!open_.entering.empty() || !open_.leaving.empty()) {
     auto made = std::make_unique<RemoteAgreement>(*row_, std::move(*peers_), records(), options_);
     others_ = made.get();

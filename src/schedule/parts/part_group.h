@@ -84,6 +84,8 @@ class PartGroup {
   // What a producer or consumer is bound by: itself, or the channels of a boundary.
   [[nodiscard]] std::vector<std::string> names_of(const ProducerNode& node) const;
   [[nodiscard]] std::vector<std::string> names_of(const ConsumerNode& node) const;
+  [[nodiscard]] std::vector<std::string> link_names() const;
+  [[nodiscard]] bool is_link(const std::string& name) const;
   [[nodiscard]] std::vector<std::string> open_boundaries() const;
   [[nodiscard]] std::vector<PartRecord> records() const;
   void build_row();

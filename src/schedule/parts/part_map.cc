@@ -183,6 +183,15 @@ std::size_t PartMap::depth_of(const PartRecord& record) const {
   return depth(static_cast<std::size_t>(own - parts_.begin()));
 }
 
+std::size_t PartMap::passes_ahead(const PartRecord& record) const {
+  const std::size_t depth = depth_of(record);
+  const bool has_copies = std::ranges::any_of(
+      senders_, [](const auto& sent) { return boundary_of(sent.first) != sent.first; });
+  if (!has_copies) return depth;
+  return static_cast<std::size_t>(std::ranges::count_if(
+      parts_, [&](const PartRecord& part) { return depth_of(part) <= depth; }));
+}
+
 std::size_t PartMap::span_of(const std::string& boundary) const {
   const PartRecord& sender = parts_[senders_.at(boundary).part];
   const PartRecord& receiver = parts_[receivers_.at(boundary).part];

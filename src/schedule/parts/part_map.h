@@ -40,6 +40,8 @@ class PartMap {
   /// Parts on the longest way from the one that owns these boundaries to a last one, both included.
   /// A way that comes back to where it began is an Error.
   [[nodiscard]] std::size_t depth_of(const PartRecord& record) const;
+  /// The same with every copy of a part counted: micro-batches that may be under way behind it.
+  [[nodiscard]] std::size_t passes_ahead(const PartRecord& record) const;
   /// How many parts further on a boundary leads; 1: to the next one. Where parts have copies, as
   /// many times as the copies on the way are more than those that take it.
   [[nodiscard]] std::size_t span_of(const std::string& boundary) const;

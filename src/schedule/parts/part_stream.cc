@@ -158,7 +158,7 @@ void PartStream::end_entering(const std::map<std::string, bool, std::less<>>& en
   }
   for (const auto& [name, end] : ends.entering) {
     for (Transport* const channel : end.channels) {
-      if (!is_dealt(end)) continue;
+      if (!end.dealt) continue;
       channel->send(credit_message(ended_at_), deadline_in(driver_.patience()));
     }
   }
@@ -258,7 +258,7 @@ void PartStream::end_stream() {
   for (const auto& [name, end] : leaving) {
     for (std::size_t copy = 0; copy < end.channels.size(); ++copy) {
       await_room(name, copy, 0);
-      if (is_dealt(end)) {
+      if (end.dealt) {
         ended_at_ = std::min(ended_at_, receive_credit(name, *end.channels[copy]));
       }
     }

@@ -57,9 +57,6 @@ class PartStream {
   void end_entering(const std::map<std::string, bool, std::less<>>& ended);
   void end_channel(const std::string& name, Transport& channel);
   void note_end(const Message& message);
-  [[nodiscard]] bool is_dealt(const BoundaryCarrier& end) const {
-    return end.channels.size() > 1 || place_.turns.copies() > 1;
-  }
   [[nodiscard]] Message receive(const std::string& name, Transport& channel);
   void compute(Due due, const std::stop_token& stop);
   void await_room(const std::string& name, std::size_t copy, std::size_t room);

@@ -78,6 +78,10 @@ PipelineRunner::PipelineRunner(const StageRow& row, const PipelineOptions& optio
       secure_(row.custody()) {
   check_gradient_slots(row);
   choose_bits(row);
+  const PartPlace& first = places_.front();
+  if (!first.links.empty()) {
+    copies_.emplace(CopyGradients::Place{first.turns, first.copy, first.links, options_.deadline});
+  }
   has_outside_ = std::ranges::any_of(places_, [](const PartPlace& place) {
     return !place.outside.entering.empty() || !place.outside.leaving.empty();
   });
@@ -100,8 +104,17 @@ SliceResults PipelineRunner::run(std::span<Stage> stages, const SlicedBatch& bat
     return make_sequential_runner()->run(stages, batch);
   }
   auto results = drive_all(stages, [&](std::size_t part, StageDriver& driver, const auto& stop) {
+    if (copies_) {
+      driver.set_after_backward([&](const MicroBatch& done) { copies_->take(done, stages[part]); });
+    }
     const auto passes = pipeline_passes(options_.order, count, places_[part].depth);
-    return driver.run(passes, batch, stop);
+    SliceResults made = driver.run(passes, batch, stop);
+    if (made.finite && copies_) {
+      std::uint64_t known = ends_after_;
+      copies_->reduce(stages[part], batch, made.taps, known);
+      lower(ends_after_, known);
+    }
+    return made;
   });
   if (!results) return {{}, {}, false};
   SliceResults all;
@@ -285,7 +298,11 @@ void PipelineRunner::forget_rests() {
 void PipelineRunner::connect() {
   buses_.clear();
   ends_.clear();
-  for (const PartPlace& place : places_) ends_.push_back(place.outside);
+  for (const PartPlace& place : places_) {
+    StageEnds& ends = ends_.emplace_back(place.outside);
+    ends.turns = place.turns;
+    ends.copy = place.copy;
+  }
   for (const RowBoundary& boundary : boundaries_) {
     auto [sender, receiver] = make_bus(boundary.name, kBusWindow);
     ends_[boundary.from].leaving.emplace(boundary.name, BoundaryCarrier{{sender.get()}});

@@ -12,6 +12,7 @@
 #include <harmonics/schedule/pipeline.h>
 #include <harmonics/schedule/stage_row.h>
 
+#include "copy_gradients.h"
 #include "part_thread.h"
 #include "remote/wire.h"
 #include "stage_driver.h"
@@ -29,6 +30,8 @@ struct PartPlace {
   /// How the copies of this part take turns, and which this one is.
   CopyTurns turns = {};
   std::size_t copy = 0;
+  /// To those copies, where they learn (CopyGradients::Place).
+  std::vector<Transport*> links = {};
 };
 
 /// Boundaries between the parts here are buses. An Error or a loss that is not finite in one part
@@ -85,6 +88,7 @@ class PipelineRunner final : public BatchRunner {
   std::vector<std::unique_ptr<PartThread>> threads_;  // none for a row of one
   std::vector<TransportPtr> buses_;
   std::vector<StageEnds> ends_;  // by part
+  std::optional<CopyGradients> copies_;
   std::atomic<std::uint64_t> ends_after_{kNoEnd};
   bool has_outside_ = false;
   bool broken_ = false;

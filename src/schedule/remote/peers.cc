@@ -22,9 +22,16 @@ void Peers::bind(const std::string& channel, TransportPtr end) {
   channels_.emplace(channel, keep(std::move(end)));
 }
 
+void Peers::bind_link(const std::string& name, TransportPtr end) {
+  links_.emplace(name, std::make_unique<TimedTransport>(std::move(end), waited_));
+}
+
 std::optional<BoundaryCarrier> Peers::carrier(const std::vector<std::string>& channels,
                                               const CopyTurns& turns) const {
-  BoundaryCarrier carrier{{}, true, turns};
+  BoundaryCarrier carrier{.channels = {},
+                          .host_only = true,
+                          .turns = turns,
+                          .dealt = boundary_of(channels.front()) != channels.front()};
   for (const std::string& name : channels) {
     const auto found = channels_.find(name);
     if (found == channels_.end()) return std::nullopt;
@@ -85,18 +92,21 @@ void Peers::exchange(Notice& notice, const NoticeTag& tag, Nanoseconds patience)
 
 void Peers::close(Nanoseconds patience) noexcept {
   const Deadline deadline = deadline_in(patience);
-  for (const TransportPtr& end : transports_) {
+  const auto close_one = [&](Transport& end) {
     try {
-      end->close(deadline);
+      end.close(deadline);
     } catch (const std::exception& error) {
-      log_warn("schedule", "closing boundary '{}': {}", end->binding().name, error.what());
+      log_warn("schedule", "closing boundary '{}': {}", end.binding().name, error.what());
     }
-  }
+  };
+  for (const TransportPtr& end : transports_) close_one(*end);
+  for (const auto& [name, end] : links_) close_one(*end);
   abandon();
 }
 
 void Peers::abandon() {
   channels_.clear();
+  links_.clear();
   transports_.clear();
 }
 

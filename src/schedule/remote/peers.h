@@ -30,6 +30,11 @@ class Peers {
   [[nodiscard]] const std::map<std::string, Transport*, std::less<>>& channels() const {
     return channels_;
   }
+  /// Between copies of one part; no notice is spread over these.
+  void bind_link(const std::string& name, TransportPtr end);
+  [[nodiscard]] const std::map<std::string, TransportPtr, std::less<>>& links() const {
+    return links_;
+  }
 
   /// Tells all parts of the run about those here and learns about all others. Facts walk one
   /// boundary per round, so as many rounds as the run is wide are enough; how wide it is, every
@@ -56,6 +61,7 @@ class Peers {
   WaitCount waited_ = std::make_shared<std::atomic<std::int64_t>>(0);
   std::vector<TransportPtr> transports_;
   std::map<std::string, Transport*, std::less<>> channels_;
+  std::map<std::string, TransportPtr, std::less<>> links_;
 };
 
 }  // namespace harmonics::inline in_schedule

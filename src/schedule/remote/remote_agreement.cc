@@ -21,6 +21,21 @@ namespace {
 // The name of the first part of a home.
 std::string title_of(const std::string& home) { return home.substr(0, home.find('\n')); }
 
+// The part that a home is of, whichever copy of it.
+std::string part_of_home(const std::string& home) {
+  const std::string title = title_of(home);
+  return title.substr(0, title.find(kCopyTitle));
+}
+
+// One home for each part: the first copy stands for the others, which have the same weights.
+std::vector<std::string> first_homes(const PartMap& map) {
+  std::vector<std::string> homes;
+  for (const std::string& home : map.homes_in_order()) {
+    if (is_first_copy(title_of(home))) homes.push_back(home);
+  }
+  return homes;
+}
+
 }  // namespace
 
 RemoteAgreement::RemoteAgreement(const StageRow& row, Peers peers, std::vector<PartRecord> own,
@@ -95,9 +110,17 @@ std::vector<PartPlace> RemoteAgreement::places() const {
   std::vector<PartPlace> places;
   for (const PartRecord& record : own_) {
     PartPlace& place = places.emplace_back();
-    place.depth = map_->depth_of(record);
+    place.depth = map_->passes_ahead(record);
     place.turns = copies.turns;
     place.copy = copies.copy;
+    for (const std::string& name : copy_links(copies, row_.stages().front()->graph().name())) {
+      const auto link = peers_.links().find(name);
+      if (link == peers_.links().end()) {
+        fail(ErrorCode::kFailedPrecondition,
+             "copies that learn meet each other too: bind '{}' as a producer", name);
+      }
+      place.links.push_back(link->second.get());
+    }
     const HarmonicGraph& graph = row_.stages()[places.size() - 1]->graph();
     for (const ProducerNode& node : graph.producers()) {
       const auto link = peers_.carrier(entering_channels(copies, node.name), copies.at(node.name));
@@ -115,10 +138,10 @@ std::vector<PartPlace> RemoteAgreement::places() const {
 }
 
 void RemoteAgreement::check_no_copies() const {
-  if (!options_.copies.any()) return;
-  fail(ErrorCode::kUnimplemented,
-       "part '{}' has copies, or meets some, which take turns at the batches of a stream: train "
-       "and evaluate with one copy of each part",
+  if (!options_.copies.any() || options_.copies.learns) return;
+  fail(ErrorCode::kFailedPrecondition,
+       "part '{}' has copies, or meets some, which take turns at the batches of a stream: say in "
+       "PartCopies that they learn",
        name());
 }
 
@@ -130,8 +153,9 @@ bool RemoteAgreement::await_batch(std::uint64_t step) {
   std::size_t ended = 0;
   for (const std::string& name : fed_) {
     StageEnds& ends = pipeline_->ends(part_of_.find(name)->second);
-    Transport& end = *ends.entering.find(name)->second.channels.front();
-    std::optional<Message> message = end.receive(deadline_in(patience()));
+    const bool dealt = boundary_of(name) != name;
+    std::optional<Message> message =
+        peers_.channels().find(name)->second->receive(deadline_in(patience()));
     if (!message) {
       fail(ErrorCode::kUnavailable, "boundary '{}': the part that sends it has closed", name);
     }
@@ -139,7 +163,9 @@ bool RemoteAgreement::await_batch(std::uint64_t step) {
       ++ended;
       continue;
     }
-    if (message->kind != MessageKind::kActivation) {
+    const bool announced =
+        message->kind == MessageKind::kControl && tag_of(*message).topic == Topic::kBatch;
+    if (dealt ? !announced : message->kind != MessageKind::kActivation) {
       fail(ErrorCode::kDataLoss,
            "boundary '{}': a batch was due, {} came; the two parts are out of step: all parts must "
            "make the same calls",
@@ -157,7 +183,11 @@ bool RemoteAgreement::await_batch(std::uint64_t step) {
            head.batch_samples, head_->batch_samples);
     }
     head_ = head;
-    ends.taken.insert_or_assign(name, std::move(*message));
+    if (dealt) {
+      lower(pipeline_->ends_after(), head.ends_after);
+    } else {
+      ends.taken.insert_or_assign(name, std::move(*message));
+    }
   }
   if (ended > 0 && head_) {
     fail(ErrorCode::kInvalidArgument,
@@ -286,15 +316,18 @@ bool RemoteAgreement::ends_after(std::uint64_t steps, bool wished) {
 void RemoteAgreement::save(const std::filesystem::path& path, std::uint64_t step,
                            const WriteState& write) {
   check_alive();
-  const std::vector<std::string> homes = map_->homes_in_order();
+  const std::vector<std::string> homes = first_homes(*map_);
   const auto index = static_cast<std::size_t>(std::ranges::find(homes, home_) - homes.begin());
+  const bool writes = index < homes.size();
   SavedStep saved{static_cast<std::int64_t>(step), {}};
   const std::string file =
       stage_file_name(path, {saved.step, mark_, ++saves_, index, homes.size()});
-  const StageFile own{title_of(home_), file, write(path.parent_path() / file)};
+  const StageFile own{part_of_home(home_), file, writes ? write(path.parent_path() / file) : ""};
   const auto all = gather(Topic::kCheckpoint, encode(own), step);
   for (const std::string& home : homes) saved.stages.push_back(decode_stage_file(all.at(home)));
-  if (is_first_in_folder(path, saved, index)) complete_checkpoint(path, {saved, saved_});
+  if (writes && is_first_in_folder(path, saved, index)) {
+    complete_checkpoint(path, {saved, saved_});
+  }
   static_cast<void>(gather(Topic::kCheckpointDone, "", step));
   saved_ = std::move(saved);
 }
@@ -303,7 +336,9 @@ SavedStep RemoteAgreement::choose_saved_step(const std::filesystem::path& path,
                                              std::uint64_t step) {
   meet(step);
   std::vector<SavedStep> common = {SavedStep{}};
-  if (!path.empty()) common = usable_steps(path, title_of(home_), map_->homes_in_order().size());
+  if (!path.empty()) {
+    common = usable_steps(path, part_of_home(home_), first_homes(*map_).size());
+  }
   std::vector<std::string> own;
   std::ranges::transform(common, std::back_inserter(own), saved_step_id);
   std::string told;
@@ -325,7 +360,7 @@ SavedStep RemoteAgreement::choose_saved_step(const std::filesystem::path& path,
   SavedStep chosen = common.front();
   const bool replaced = !chosen.stages.empty() && chosen.stages.front().sha256.empty();
   saved_ = replaced ? std::nullopt : std::optional(chosen);
-  chosen.stages = files_to_read(chosen, title_of(home_), map_->homes_in_order().size());
+  chosen.stages = files_to_read(chosen, part_of_home(home_), first_homes(*map_).size());
   return chosen;
 }
 

@@ -12,9 +12,9 @@
 namespace harmonics::inline in_schedule {
 namespace {
 
-constexpr std::array<std::string_view, 9> kTopicNames = {
+constexpr std::array<std::string_view, 10> kTopicNames = {
     "meeting",         "terms",  "square sums", "taps",   "checkpoint",
-    "checkpoint done", "resume", "stream",      "credit",
+    "checkpoint done", "resume", "stream",      "credit", "batch",
 };
 constexpr int kRoundBits = 24;
 
@@ -160,6 +160,14 @@ Message credit_message(std::uint64_t step) {
           {}};
 }
 
+Message batch_message(std::uint64_t step, const Bytes& head) {
+  return {MessageKind::kControl,
+          step,
+          static_cast<std::uint32_t>(Topic::kBatch) << kRoundBits,
+          {},
+          head};
+}
+
 NoticeTag tag_of(const Message& message) {
   return {static_cast<Topic>(message.micro_batch >> kRoundBits), message.step,
           message.micro_batch & ((1u << kRoundBits) - 1)};
@@ -215,6 +223,12 @@ std::string encode(const CustodyClaim& claim) { return text_of(write_fields(clai
 
 CustodyClaim decode_custody_claim(std::string_view text) {
   return read_fields<CustodyClaim>(bytes_of(text), "custody claim", kClaimFields);
+}
+
+bool is_first_copy(std::string_view name) {
+  const std::size_t mark = name.find(kCopyTitle);
+  return mark == std::string_view::npos ||
+         name.substr(mark + kCopyTitle.size()).starts_with("0 of ");
 }
 
 std::string part_key(const PartRecord& record) {

@@ -57,6 +57,7 @@ enum class Topic : std::uint8_t {
   kResume = 6,
   kStream = 7,
   kCredit = 8,
+  kBatch = 9,
 };
 [[nodiscard]] std::string_view topic_name(Topic topic);
 
@@ -77,6 +78,9 @@ struct NoticeTag {
 
 /// A control message without a notice: the part that sends it is done with a batch of a stream.
 [[nodiscard]] Message credit_message(std::uint64_t step);
+
+/// The same with the head of a batch, for parts whose copies share its micro-batches.
+[[nodiscard]] Message batch_message(std::uint64_t step, const Bytes& head);
 
 /// This part's end of a boundary, and how many gradients come back over it per micro-batch.
 struct BoundaryEnd {
@@ -108,6 +112,9 @@ struct PartRecord {
 };
 [[nodiscard]] std::string encode(const PartRecord& record);
 [[nodiscard]] PartRecord decode_part_record(std::string_view text);
+/// In the name of a part that is one of several copies, after the part's own.
+inline constexpr std::string_view kCopyTitle = " (copy ";
+[[nodiscard]] bool is_first_copy(std::string_view name);
 /// Tells a part from all others: no two share a boundary.
 [[nodiscard]] std::string part_key(const PartRecord& record);
 

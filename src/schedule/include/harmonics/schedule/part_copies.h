@@ -53,6 +53,8 @@ struct PartCopies {
   std::size_t copy = 0;
   /// The same for the part at the other end, by boundary; one that is not named has one copy.
   std::map<std::string, CopyTurns, std::less<>> others = {};
+  /// They learn: micro-batches are dealt, and copies of this part meet to add up their gradients.
+  bool learns = false;
 
   [[nodiscard]] const CopyTurns& at(std::string_view boundary) const;
   /// True when this part, or one that it meets, has several copies.
@@ -66,6 +68,10 @@ struct PartCopies {
                                                          const std::string& boundary);
 [[nodiscard]] std::vector<std::string> leaving_channels(const PartCopies& copies,
                                                         const std::string& boundary);
+/// What joins this copy with the others of its part while they learn: the first with each of them,
+/// in order, the others with the first. None where there is one copy, or nothing learns.
+[[nodiscard]] std::vector<std::string> copy_links(const PartCopies& copies,
+                                                  const std::string& part);
 /// The boundary that a channel is of.
 [[nodiscard]] std::string_view boundary_of(std::string_view channel);
 

@@ -17,7 +17,7 @@ struct RemoteOptions {
   /// Order of the micro-batches, and the longest wait for one tensor of another part.
   PipelineOptions pipeline = {};
   TransportOptions transport = {};
-  /// Where parts have several copies: of a scheduler with one part, which only streams then.
+  /// Where parts have several copies: of a scheduler with one part.
   PartCopies copies = {};
   /// How long the first step waits for each neighbour to come.
   Nanoseconds first_contact = std::chrono::minutes(1);
