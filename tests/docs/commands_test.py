@@ -116,12 +116,14 @@ PAGES = {
         instead={SERVED: SERVED + ' &', SERVED_PARTS: SERVED_PARTS + ' &'}, elsewhere={'curl ': 'cli.serve_test'}),
     'docs/guides/spark.md': Page(elsewhere={
         'make spark-demo': 'make test-spark', 'pip install': 'make test-spark'}),
-    'docs/guides/streams.md': Page(elsewhere={
-        'harmonics stage vit.harp': 'cli.stream_test'}),
+    'docs/guides/streams.md': Page(
+        before=r"printf -- '- desk: [1, 2, 2]\n- shelf: [1, 2, 1]\n- cellar: [3, 4]\n' > plan.yml",
+        elsewhere={'harmonics stage vit.harp': 'cli.stream_test'}),
     'docs/guides/transports.md': Page(),
     'docs/guides/two-machines.md': Page(
         before='cp examples/digits.harp . && cp -r examples/data . && mkdir runs && echo hush > secret',
-        instead={STAGE: f'{STAGE.replace("--part 1", "--part 0")} >first & {STAGE}'}),
+        instead={STAGE: f'{STAGE.replace("--part 1", "--part 0")} >first & {STAGE}'},
+        elsewhere={'harmonics stage digits.harp --plan': 'cli.copies_train_test'}),
 }
 
 
