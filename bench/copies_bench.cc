@@ -112,13 +112,12 @@ class PlanRun {
     }
   }
 
-  /// Seconds from one batch to the next where they come out.
+  /// Seconds from one batch to the next at the slow host.
   double period() {
     const std::string run = format("copies.{}.{}", ::getpid(), rounds_++);
     std::vector<pid_t> children;
     for (const Seat& seat : seats_) {
-      const bool is_last = seat.part + 1 == parts_.size();
-      if (is_last) continue;
+      if (is_told(seat)) continue;
       std::fflush(stdout);
       const pid_t child = ::fork();
       if (child == 0) {
@@ -130,10 +129,7 @@ class PlanRun {
     }
     double sum_of_rates = 0;
     for (const Seat& seat : seats_) {
-      if (seat.part + 1 != parts_.size()) continue;
-      if (plan_.stages[seat.part].hosts.size() > 1) {
-        fail(ErrorCode::kUnimplemented, "the plan ends on several hosts: plan it the other way");
-      }
+      if (!is_told(seat)) continue;
       sum_of_rates += 1 / apart(1, seat.slowdown, [&] {
                             return std::vector<double>{stream(seat, run)};
                           }).front();
@@ -148,6 +144,8 @@ class PlanRun {
   [[nodiscard]] CopyTurns turns(std::size_t part) const {
     return CopyTurns(std::vector<std::uint32_t>(plan_.stages[part].hosts.size(), 1));
   }
+  /// The slow host has a stage to itself, through which every batch goes.
+  [[nodiscard]] static bool is_told(const Seat& seat) { return seat.slowdown == kSlow; }
   [[nodiscard]] PartCopies copies_of(const Seat& seat) const;
   [[nodiscard]] double stream(const Seat& seat, const std::string& run) const;
 
