@@ -7,7 +7,7 @@ import unittest
 
 import program
 
-REPORT_KEYS = {'graph', 'epochs', 'steps', 'train_loss', 'train_accuracy', 'test_loss',
+REPORT_KEYS = {'micro_batches', 'graph', 'epochs', 'steps', 'train_loss', 'train_accuracy', 'test_loss',
                'test_accuracy', 'weights_digest', 'seconds', 'samples_per_second', 'parts',
                'replicas', 'seed', 'checkpoint', 'stopped_early', 'interrupted', 'was_complete'}
 
