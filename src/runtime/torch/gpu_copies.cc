@@ -14,7 +14,8 @@ GpuCopies::GpuCopies(at::Device device) : device_(device) {
 
 at::Tensor GpuCopies::here(const at::Tensor& value) const {
   if (value.device() == device_) return value;
-  if (!value.is_cpu() || !copies_) return value.to(device_, /*non_blocking=*/true);
+  if (!copies_) return in_main_memory(value);
+  if (!value.is_cpu()) return value.to(device_, /*non_blocking=*/true);
   const c10::Stream computes = c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
   at::Tensor arriving;
   {
