@@ -39,7 +39,7 @@ class BoundaryBitsTest(StreamCase):
         self.done('verify', 'run.chain', '--keys', 'keys')
 
     def test_digits_learn_as_well(self):
-        words = ('train', DIGITS, '--epochs', '5', '--parts', '3', '--output', 'json')
+        words = ('train', DIGITS, '--epochs', '20', '--parts', '3', '--output', 'json')
         exact = json.loads(self.done(*words))
         for bits in (('--boundary-bits', '8'), ('--boundary-bits', '8', '--gradient-bits', '8')):
             packed = json.loads(self.done(*words, *bits))

@@ -25,7 +25,8 @@ class GraphTest(program.CliTest):
                 table = self.done('graph', 'show', path)
                 names = [layer['name'] for layer in graph['layers']]
                 self.assertEqual(self.done('graph', 'show', path, '--output', 'quiet').split(), names)
-                for name in names:
+                folded = ' x)' in table  # of groups that repeat the table shows the first
+                for name in (names[0], names[-1]) if folded else names:
                     self.assertIn(name, table)
                 self.assertNotIn('\x1b', table)
                 if graph['resolved']:

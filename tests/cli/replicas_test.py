@@ -42,6 +42,11 @@ class SharesTest(ReplicasTest):
                 self.assert_same(together, alone, shares, flags)
         self.assertNotIn('shares', self.digits('--replicas', '2'))
 
+    def test_a_stage_that_is_the_whole_takes_shares_too(self):
+        flags = ('--epochs', '1', '--threads', '1', '--clip', '1', '--shares', '3,1', '--output', 'json')
+        stage = json.loads(self.done('stage', program.EXAMPLES / 'digits.harp', '--parts', '1', '--part', '0', *flags))
+        self.assert_same(stage, self.digits('--shares', '3,1'))
+
     def test_measured_shares_are_reported_and_can_be_learnt_again(self):
         together = self.digits('--replicas', '2', '--shares', 'auto', '--processes', '--slowdown', '1,30')
         changes = together['shares'].split('/')
