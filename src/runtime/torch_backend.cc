@@ -103,6 +103,7 @@ void TorchBackend::draw() const {
 void TorchBackend::set_parameter(std::size_t place, at::Tensor value) {
   launched_.clear();
   recorded_.clear();  // those passes read the memory of before
+  recorded_sets_ = 0;
   value.set_requires_grad(parameters_[place].requires_grad());
   parameters_[place] = std::move(value);
   if (const auto shared = shared_.find(place); shared != shared_.end()) {

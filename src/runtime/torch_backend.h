@@ -167,7 +167,9 @@ class TorchBackend final : public StageBackend {
   std::unordered_map<std::uint32_t, Flight> flights_;
   std::unique_ptr<PassRecorder> recorder_;  // null where passes cannot be recorded
   bool records_;                            // what has not been recorded yet
-  bool rehearsing_ = false;                 // the next time this pass comes it is recorded
+  bool set_is_open_ = false;                // of passes, until the step ends
+  int recorded_sets_ = 0;
+  bool rehearsing_ = false;  // the next time this pass comes it is recorded
   std::map<std::vector<std::int64_t>, RecordedFlight> recorded_;  // by number and shapes
   std::map<std::uint32_t, RecordedFlight*> launched_;  // forward passes without their backward pass
   Tensors gradient_sums_;                              // by place: what recorded passes add up

@@ -51,6 +51,7 @@ void TorchBackend::reset() {
   forget_sent();
   flights_.clear();
   launched_.clear();
+  set_is_open_ = false;
   for (at::Tensor& parameter : parameters_) {
     if (!parameter.grad().defined()) continue;
     if (device_.kind == DeviceKind::kCuda) {

@@ -22,10 +22,13 @@ class RecordedPass {
 class PassRecorder {
  public:
   virtual ~PassRecorder() = default;
+  /// Begins a set of passes, which share memory with each other and with no other set.
+  virtual void begin_set() = 0;
   /// Calls `work` and records what it launches; nothing is computed yet. Tensors that it makes and
-  /// that live on hold their memory; what it drops, a pass that is recorded later may take, so
-  /// passes are launched in the order in which they were recorded. Whatever cannot be recorded,
-  /// such as waiting for the GPU, ends with an exception, and the device goes on as before.
+  /// that live on hold their memory; what it drops, a later pass of the set may take, so passes of
+  /// a set are launched in the order in which they were recorded, if perhaps not all of them.
+  /// Whatever cannot be recorded, such as waiting for the GPU, ends with an exception, and the
+  /// device goes on as before.
   [[nodiscard]] virtual std::unique_ptr<RecordedPass> record(const std::function<void()>& work) = 0;
   /// Calls `work` where it will be recorded, and waits for it: libraries of the GPU take their
   /// memory and load their kernels at the first call, which cannot be recorded.

@@ -31,6 +31,8 @@ class CudaRecorder final : public PassRecorder {
       : stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device)),
         pool_(at::cuda::graph_pool_handle()) {}
 
+  void begin_set() override { pool_ = at::cuda::graph_pool_handle(); }
+
   std::unique_ptr<RecordedPass> record(const std::function<void()>& work) override {
     auto pass = std::make_unique<CudaPass>();
     c10::cuda::getCurrentCUDAStream(stream_.device_index()).synchronize();

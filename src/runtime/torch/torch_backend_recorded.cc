@@ -19,6 +19,9 @@ namespace {
 constexpr int kSeenBefore = 2;
 // Shapes and numbers of micro-batches that are remembered; where more come, none is recorded.
 constexpr std::size_t kMaxRecorded = 64;
+// The passes of one step are a set: in every step they come in the same order. Each set holds the
+// memory of its activations, so there are few: a whole batch, the last of an epoch, two more.
+constexpr int kMaxSets = 4;
 
 std::vector<std::int64_t> shape_key(const MicroBatch& micro_batch, const Tensors& values) {
   std::vector<std::int64_t> key{micro_batch.index};
@@ -57,6 +60,15 @@ RecordedFlight* TorchBackend::recorded_for(const MicroBatch& micro_batch,
   if (found.seen++ < kSeenBefore) {
     if (found.seen == kSeenBefore) rehearsing_ = true;
     return nullptr;
+  }
+  if (!set_is_open_) {
+    if (recorded_sets_ == kMaxSets) {
+      stop_recording(format("batches of {} kinds are recorded, which is the most", kMaxSets));
+      return nullptr;
+    }
+    recorder_->begin_set();
+    set_is_open_ = true;
+    ++recorded_sets_;
   }
   try {
     record_forward(found, micro_batch, collected);
