@@ -69,6 +69,32 @@ class ClusterTest(unittest.TestCase):
             process.send_signal(how)
         process.wait(timeout=TIMEOUT_S)
 
+    def mark_of(self, name):
+        identity = self.folder / f'machine-{name}' / 'workers' / f'id-{name}' / 'identity'
+        return f'HARMONICS_ATTEMPT_MARK={identity.read_text()}'.encode()
+
+    @staticmethod
+    def processes(mark, program=''):
+        """Pids of a worker's tasks that run `program`, found by the worker's mark."""
+        found = []
+        for process in pathlib.Path('/proc').glob('[0-9]*'):
+            try:
+                if mark in (process / 'environ').read_bytes() and \
+                        os.readlink(process / 'exe').endswith(program):
+                    found.append(int(process.name))
+            except OSError:
+                pass
+        return found
+
+    def supervisors(self, name):
+        found = []
+        for record in (self.folder / f'machine-{name}').glob('workers/*/attempts/*/state'):
+            try:
+                found.append(int(record.read_bytes().split(b'\0')[1]))
+            except (OSError, ValueError, IndexError):
+                pass
+        return found
+
     @staticmethod
     def kill_pids(pids):
         for pid in pids:

@@ -126,38 +126,12 @@ class Inference(ClusterTest):
         self.assert_rows(task)
         return plan['workers'][0]['basis']
 
-    def mark_of(self, name):
-        identity = self.folder / f'machine-{name}' / 'workers' / f'id-{name}' / 'identity'
-        return f'HARMONICS_ATTEMPT_MARK={identity.read_text()}'.encode()
-
-    @staticmethod
-    def processes(mark):
-        """Pids of a worker's tasks, by program."""
-        found = {}
-        for process in pathlib.Path('/proc').glob('[0-9]*'):
-            try:
-                if mark in (process / 'environ').read_bytes():
-                    program = pathlib.Path(os.readlink(process / 'exe')).name
-                    found.setdefault(program, []).append(int(process.name))
-            except OSError:
-                pass
-        return found
-
-    def supervisors(self, name):
-        found = []
-        for record in (self.folder / f'machine-{name}').glob('workers/*/attempts/*/state'):
-            try:
-                found.append(int(record.read_bytes().split(b'\0')[1]))
-            except (OSError, ValueError, IndexError):
-                pass
-        return found
-
     def kill_machine(self, name, worker):
         """The worker, what it runs, and its disk."""
         mark = self.mark_of(name)
         self.kill(worker)
         self.kill_pids(self.supervisors(name))
-        self.kill_pids([pid for pids in self.processes(mark).values() for pid in pids])
+        self.kill_pids(self.processes(mark))
         shutil.rmtree(self.folder / f'machine-{name}')
 
     def disturb(self, chance, tasks, workers, server):
@@ -178,7 +152,7 @@ class Inference(ClusterTest):
                 self.kill(server)
                 server = self.start_server()
             elif what == 'stage':
-                self.kill_pids(self.processes(self.mark_of(name)).get('harmonics-torch', [])[:1])
+                self.kill_pids(self.processes(self.mark_of(name), 'harmonics-torch')[:1])
             else:
                 self.kill_machine(name, workers.pop(name))
                 workers[name + 'x'] = self.start_machine(name + 'x', slowdown=SLOWDOWN)
