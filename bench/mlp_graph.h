@@ -7,10 +7,10 @@
 
 namespace bench {
 
-inline harmonics::HarmonicGraph mlp_graph() {
-  using harmonics::Shape;
+/// Its layers; the scores are "logits".
+inline harmonics::GraphBuilder mlp_layers() {
   harmonics::GraphBuilder builder("mlp");
-  builder.producer("image", Shape{784}).producer("label", Shape{}, harmonics::DType::kInt64);
+  builder.producer("image", harmonics::Shape{784});
   std::string from = "image";
   for (int i = 1; i <= 7; ++i) {
     const std::string name = "hidden" + std::to_string(i);
@@ -18,7 +18,15 @@ inline harmonics::HarmonicGraph mlp_graph() {
     from = name;
   }
   builder.layer("logits", "linear", {{"out", std::int64_t{10}}}, {from});
-  return builder.tap("cross_entropy", "logits", "label").build();
+  return builder;
+}
+
+/// The same with labels to learn.
+inline harmonics::HarmonicGraph mlp_graph() {
+  return mlp_layers()
+      .producer("label", harmonics::Shape{}, harmonics::DType::kInt64)
+      .tap("cross_entropy", "logits", "label")
+      .build();
 }
 
 }  // namespace bench

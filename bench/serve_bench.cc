@@ -33,6 +33,7 @@
 #include <harmonics/serve/service_producers.h>
 
 #include "made_rows.h"
+#include "mlp_graph.h"
 #include "rounds.h"
 
 namespace {
@@ -45,19 +46,7 @@ constexpr std::chrono::milliseconds kMaxWait(5);
 constexpr int kClosedClients = 32;
 constexpr int kOpenClients = 96;
 
-// 784 inputs, seven hidden layers of 1,024, ten scores.
-HarmonicGraph served_graph() {
-  GraphBuilder builder("mlp");
-  builder.producer("image", Shape{784});
-  std::string from = "image";
-  for (int i = 1; i <= 7; ++i) {
-    const std::string name = "hidden" + std::to_string(i);
-    builder.layer(name, "linear", {{"out", std::int64_t{1024}}}, {from}, "relu");
-    from = name;
-  }
-  builder.layer("logits", "linear", {{"out", std::int64_t{10}}}, {from});
-  return builder.consumer("scores", "logits").build();
-}
+HarmonicGraph served_graph() { return bench::mlp_layers().consumer("scores", "logits").build(); }
 
 /// The service, its stream on a thread of its own, and its door.
 class Served {
