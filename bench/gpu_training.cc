@@ -1,11 +1,12 @@
 // Training throughput on a GPU, in bf16: a graph cut in two on one device, and CycleRuntime, each
 // over the same network hand-written on libtorch with equal micro-batches; the uncut one also over
 // PyTorch (reference/torch_peer.py) where python3 has it, and the cut one over the uncut. What
-// torch.compile does takes minutes to compile: with --compile. Without a GPU it runs a
+// torch.compile does takes minutes to compile: with --compile. --kernels says where the time of the
+// runtime's steps goes instead. Without a GPU it runs a
 // single small round on the CPU in float32, which measures nothing, has no bar, but keeps the
 // program honest; HARMONICS_REQUIRE_GPU=1 makes that an error.
 //
-//   build-*/bench/gpu_training [--short] [--check] [--compile]
+//   build-*/bench/gpu_training [--short] [--check] [--compile] [--kernels]
 #include <torch/torch.h>
 
 #include <cmath>
@@ -23,6 +24,7 @@
 #include <harmonics/schedule/cycle_runtime.h>
 #include <harmonics/tensor/torch.h>
 
+#include "kernel_table.h"
 #include "reference/libtorch_mixed_networks.h"
 #include "reference/line_peer.h"
 #include "rounds.h"
@@ -105,6 +107,17 @@ struct Outcome {
   double samples_per_s = 0;
 };
 
+NamedTensors made_inputs(const HarmonicGraph& graph, const at::Tensor& image,
+                         const at::Tensor& label) {
+  NamedTensors inputs;
+  for (const ProducerNode& node : graph.producers()) {
+    Shape shape = *node.shape;
+    shape.insert(shape.begin(), image.size(0));
+    inputs[node.name] = from_torch(is_floating(node.dtype) ? image : label).reshaped(shape);
+  }
+  return inputs;
+}
+
 template <typename Network>
 Outcome compare(const Contest& contest, const Setup& setup) {
   const std::int64_t batch = setup.gpu ? contest.batch : contest.micro_batches;
@@ -112,12 +125,7 @@ Outcome compare(const Contest& contest, const Setup& setup) {
   at::Tensor image = torch::randn({batch, 3, 224, 224});
   at::Tensor label = torch::randint(1000, {batch}, at::kLong);
   if (setup.gpu) image = image.pin_memory(), label = label.pin_memory();
-  NamedTensors inputs;
-  for (const ProducerNode& node : graph.producers()) {
-    Shape shape = *node.shape;
-    shape.insert(shape.begin(), batch);
-    inputs[node.name] = from_torch(is_floating(node.dtype) ? image : label).reshaped(shape);
-  }
+  const NamedTensors inputs = made_inputs(graph, image, label);
   const auto options = setup.options(contest.micro_batches);
   StageRow row(partition_graph(graph, contest.parts),
                std::vector<RuntimeOptions>(contest.parts, options));
@@ -154,6 +162,19 @@ Outcome compare(const Contest& contest, const Setup& setup) {
 bool rate_row(const std::string& name, double ours, double reference, double bar) {
   return bench::row(name, format("{:.1f} samples/s", ours), format("{:.1f} samples/s", reference),
                     ours / reference, format(">= {:.2f}", bar));
+}
+
+void list_kernels(const Setup& setup, const char* network, std::size_t parts, std::int64_t batch) {
+  const HarmonicGraph graph = zoo_graph(network);
+  const auto options = setup.options(static_cast<int>(parts));
+  StageRow row(partition_graph(graph, parts), std::vector<RuntimeOptions>(parts, options));
+  const NamedTensors inputs = made_inputs(graph, torch::randn({batch, 3, 224, 224}).pin_memory(),
+                                          torch::randint(1000, {batch}, at::kLong).pin_memory());
+  for (int i = 0; i < 6; ++i) row.train(inputs);
+  bench::print_kernels(format("{} in {} parts, batch {}", network, parts, batch), setup.steps, [&] {
+    row.train(inputs);
+    torch::cuda::synchronize();
+  });
 }
 
 /// What a user would take instead, and what we want of it.
@@ -205,6 +226,12 @@ int main(int argc, char** argv) {
   }
   if (!setup.gpu) setup.rounds = setup.steps = 1;
   torch::manual_seed(1);
+  if (setup.gpu && bench::has_flag(argc, argv, "--kernels")) {
+    for (const std::int64_t batch : {64, 256}) list_kernels(setup, "resnet50", 1, batch);
+    for (const std::int64_t batch : {32, 128}) list_kernels(setup, "vit-base", 1, batch);
+    list_kernels(setup, "resnet50", 2, 64);
+    return 0;
+  }
   std::printf("name | ours | reference | ratio | bar\n");
   const auto cut = [&]<typename Network>(const char* title, const char* graph, std::int64_t batch) {
     return compare<Network>({format("cut in two on one device over uncut libtorch, {}", title),
