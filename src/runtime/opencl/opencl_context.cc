@@ -10,8 +10,8 @@
 #include <harmonics/base/log.h>
 #include <harmonics/runtime/opencl_devices.h>
 
+#include "kernels/program_cache.h"
 #include "opencl_kernels.h"
-#include "opencl_program_cache.h"
 
 namespace harmonics::inline in_runtime {
 namespace {
@@ -122,7 +122,7 @@ class ProgramBuilder {
         device_(device),
         options_(format("-cl-std=CL1.2 -D GROUP={}", group_size)),
         source_(opencl_kernel_source()),
-        cache_(ProgramCache::standard_folder()) {
+        cache_(ProgramCache::standard_folder("opencl")) {
     cl_platform_id platform = value_of<cl_platform_id>(device, CL_DEVICE_PLATFORM);
     const std::array<std::string, 7> parts = {source_,
                                               options_,

@@ -20,7 +20,7 @@
 #include <error_testing.h>
 #include <temporary_folder_testing.h>
 
-#include "opencl_program_cache.h"
+#include "kernels/program_cache.h"
 #include "plain_row_testing.h"
 
 namespace harmonics::inline in_runtime {

@@ -1,9 +1,9 @@
-// Built OpenCL programs on disk, so that a second start does not compile (private to runtime).
+// Programs for accelerators on disk, so that a second start does not compile (private to runtime).
 //
-// $XDG_CACHE_HOME/harmonics/opencl (or ~/.cache/…) holds one file per program: its name is the
-// SHA-256 of everything that the binary depends on (source, options, platform, device, driver), so
-// a new driver never sees an old binary. A file appears whole or not at all, whoever else writes
-// it; one that is damaged is a miss. Nothing here throws for want of a place to write.
+// $XDG_CACHE_HOME/harmonics/opencl and …/cuda (or ~/.cache/…) hold one file per program: its name
+// is the SHA-256 of everything that the binary depends on (source, options, platform, device,
+// driver), so a new driver never sees an old binary. A file appears whole or not at all, whoever
+// else writes it; one that is damaged is a miss. Nothing here throws for want of a place to write.
 #pragma once
 
 #include <filesystem>
@@ -23,8 +23,8 @@ class ProgramCache {
  public:
   /// An empty folder switches the cache off.
   explicit ProgramCache(std::filesystem::path folder) : folder_(std::move(folder)) {}
-  /// The folder named above, as the environment gives it.
-  [[nodiscard]] static std::filesystem::path standard_folder();
+  /// One of the folders named above, "opencl" or "cuda", as the environment gives it.
+  [[nodiscard]] static std::filesystem::path standard_folder(std::string_view kind);
 
   /// The name under which a program lies: a digest over all of `parts`.
   [[nodiscard]] static std::string key(std::span<const std::string> parts);

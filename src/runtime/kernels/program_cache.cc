@@ -1,4 +1,4 @@
-#include "opencl_program_cache.h"
+#include "kernels/program_cache.h"
 
 #include <algorithm>
 #include <mutex>
@@ -13,7 +13,7 @@
 namespace harmonics::inline in_runtime {
 namespace {
 
-constexpr std::string_view kMagic = "harmonics opencl program 1\n";
+constexpr std::string_view kMagic = "harmonics program 1\n";
 constexpr std::size_t kDigestDigits = 64;
 
 // Two threads of one process would share a temporary name.
@@ -38,9 +38,9 @@ void remove_oldest(const std::filesystem::path& folder) {
 
 }  // namespace
 
-std::filesystem::path ProgramCache::standard_folder() {
+std::filesystem::path ProgramCache::standard_folder(std::string_view kind) {
   const auto folder = user_cache_folder();
-  return folder ? *folder / "opencl" : std::filesystem::path();
+  return folder ? *folder / kind : std::filesystem::path();
 }
 
 std::string ProgramCache::key(std::span<const std::string> parts) {
@@ -60,12 +60,12 @@ std::optional<std::string> ProgramCache::load(const std::string& key) const {
     if (text.size() < head || !text.starts_with(kMagic)) return std::nullopt;
     std::string binary = text.substr(head);
     if (text.substr(kMagic.size(), kDigestDigits) != digest_text(sha256(bytes_of(binary)))) {
-      log_warn("runtime", "'{}' is damaged: the OpenCL program is built again", path.string());
+      log_warn("runtime", "'{}' is damaged: the program is built again", path.string());
       return std::nullopt;
     }
     return binary;
   } catch (const Error& error) {
-    log_warn("runtime", "the OpenCL program is built again: {}", std::string_view(error.what()));
+    log_warn("runtime", "the program is built again: {}", std::string_view(error.what()));
     return std::nullopt;
   }
 }
@@ -81,7 +81,7 @@ void ProgramCache::store(const std::string& key, std::string_view binary) const 
         std::string(kMagic) + digest_text(sha256(bytes_of(binary))) + std::string(binary));
     remove_oldest(folder_);
   } catch (const Error& error) {
-    log_info("runtime", "the OpenCL program was not kept: {}", std::string_view(error.what()));
+    log_info("runtime", "the program was not kept: {}", std::string_view(error.what()));
   }
 }
 
