@@ -49,6 +49,7 @@ LIBRARIES = {
     'yaml-cpp/': {'yaml'}, 'zstd.h': {'transport'}, 'arrow/': {'transport/flight', 'data/arrow'}, 'parquet/': {'data/arrow'},
     'grpcpp/': {'transport/grpc', 'serve/grpc', 'rpc', BENCHES}, 'grpc/': {'transport/grpc', 'rpc'}, 'google/protobuf/': {'rpc'},
     'cluster.grpc.pb.h': {'rpc'}, 'open_inference.grpc.pb.h': {'serve/grpc'},
+    'cuda.h': {'runtime/torch'}, 'nvrtc.h': {'runtime/torch'},
     'CL/': {'runtime/opencl'}, 'clblast.h': {'runtime/opencl'}, 'mpi.h': {'dispatch/mpi'},
     'sqlite3.h': {'store'}, 'libpq-fe.h': {'store'},
     'unicode/': {'text'}, 'png.h': {'images'}, 'jpeglib.h': {'images'}, 'jerror.h': {'images'},

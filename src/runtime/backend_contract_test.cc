@@ -364,6 +364,43 @@ TEST_P(BackendContract, WrongInputsAreErrorsThatNameThem) {
   });
 }
 
+// On a GPU an id beyond its table would end the device's work for good.
+TEST_P(BackendContract, AnIdBeyondItsTableIsRefusedAndWorkGoesOn) {
+  GraphBuilder builder("ids");
+  builder.producer("ids", Shape{4}, DType::kInt64).producer("label", Shape{4}, DType::kInt32);
+  builder.layer("table", "embedding", with({{"rows", whole(5)}, {"width", whole(3)}}), {"ids"});
+  builder.layer("guess", "linear", with({{"out", whole(6)}}), {"table"});
+  builder.tap("cross_entropy", "guess", "label");
+  Stage stage(builder.build(), options_of(GetParam()));
+  const NamedTensors good = {{"ids", random_ids({kBatch, 4}, 5)},
+                             {"label", random_ids({kBatch, 4}, 6, DType::kInt32)}};
+  const auto trained = [&](const NamedTensors& inputs) {
+    TapReport report;
+    static_cast<void>(stage->forward({0, 0, 0, kBatch}, inputs, report));
+    static_cast<void>(stage->backward({0, 0, 0, kBatch}, {}));
+    stage->reset();
+    return report.loss_sum;
+  };
+  const double before = trained(good);
+  for (const std::int64_t id : {std::int64_t{5}, std::int64_t{-1}}) {
+    NamedTensors bad = good;
+    bad["ids"] = random_ids({kBatch, 4}, 5);
+    bad["ids"].mutable_values<std::int64_t>()[9] = id;
+    expect_error(ErrorCode::kInvalidArgument,
+                 "layer 'table' takes ids from 0 to 4, producer 'ids' brought " +
+                     std::to_string(id) + " in row 2 of 5",
+                 [&] { trained(bad); });
+  }
+  NamedTensors bad = good;
+  bad["label"] = random_ids({kBatch, 4}, 6, DType::kInt32);
+  bad["label"].mutable_values<std::int32_t>()[19] = 6;
+  expect_error(
+      ErrorCode::kInvalidArgument,
+      "the loss of 'guess' takes ids from 0 to 5, producer 'label' brought 6 in row 4 of 5",
+      [&] { trained(bad); });
+  EXPECT_EQ(trained(good), before);
+}
+
 TEST_P(BackendContract, ANumberThatIsNoNumberIsFound) {
   const HarmonicGraph graph = zoo_graph("digits-mlp");
   Stage stage(graph, options_of(GetParam()));

@@ -28,7 +28,36 @@ void check_input(const ProducerNode& node, const Tensor& given, AxisBinding& bin
   }
 }
 
+template <typename Id>
+void check_ids_of(const IdRange& range, const ProducerNode& node, const Tensor& given) {
+  const std::span<const Id> ids = given.values<Id>();
+  const auto is_good = [&](Id id) {
+    const auto number = static_cast<std::int64_t>(id);
+    if (number >= 0) return number < range.count;
+    return range.left_out == LeftOut::kBelowZero ||
+           (range.left_out == LeftOut::kMark && number == kLeftOutMark);
+  };
+  const auto bad = std::ranges::find_if_not(ids, is_good);
+  if (bad == ids.end()) return;
+  const std::int64_t rows = given.shape()[0], each = given.size() / rows;
+  fail(ErrorCode::kInvalidArgument,
+       "{} takes ids from 0 to {}, producer '{}' brought {} in row {} of {}", range.reader,
+       range.count - 1, node.name, static_cast<std::int64_t>(*bad), (bad - ids.begin()) / each,
+       rows);
+}
+
 }  // namespace
+
+void check_ids(const IdRange& range, const ProducerNode& node, const Tensor& given) {
+  if (given.device().kind != DeviceKind::kCpu) return;
+  switch (given.dtype()) {
+    case DType::kInt64: return check_ids_of<std::int64_t>(range, node, given);
+    case DType::kInt32: return check_ids_of<std::int32_t>(range, node, given);
+    case DType::kInt8: return check_ids_of<std::int8_t>(range, node, given);
+    case DType::kUInt8: return check_ids_of<std::uint8_t>(range, node, given);
+    default: return;
+  }
+}
 
 TakenInputs take_inputs(const HarmonicGraph& graph, const Program& program,
                         const NamedTensors& inputs, bool with_targets) {
@@ -51,6 +80,10 @@ TakenInputs take_inputs(const HarmonicGraph& graph, const Program& program,
            node.name, taken[i].shape()[0], rows);
     }
     rows = taken[i].shape()[0];
+  }
+  for (const IdRange& range : program.id_ranges) {
+    if (!taken[range.producer].defined()) continue;
+    check_ids(range, graph.producers()[range.producer], taken[range.producer]);
   }
   return {std::move(taken), binding.values()};
 }

@@ -10,6 +10,7 @@
 namespace harmonics::inline in_runtime {
 
 struct Program;
+struct IdRange;
 
 /// One batch on its way into a stage.
 struct TakenInputs {
@@ -25,6 +26,10 @@ struct TakenInputs {
 /// the producer.
 [[nodiscard]] TakenInputs take_inputs(const HarmonicGraph& graph, const Program& program,
                                       const NamedTensors& inputs, bool with_targets);
+
+/// An id that is not in the range is an Error that names its reader, its row and the producer.
+/// Those in a GPU's memory are not looked at here; take_inputs looks at all others.
+void check_ids(const IdRange& range, const ProducerNode& node, const Tensor& given);
 
 /// True when the values must be converted to the producer's own dtype. Boundary tensors of a
 /// mixed-precision run may stay narrower floats; whole numbers may be of any width.

@@ -7,9 +7,11 @@
 #include <utility>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/format.h>
 #include <harmonics/base/random.h>
 
 #include "kernels/kernels.h"
+#include "torch/fused_layers.h"
 
 namespace harmonics::inline in_runtime {
 namespace {
@@ -100,6 +102,18 @@ class Compiler {
     program_.taps.push_back({torch_loss(tap.loss), reading(tap.prediction, true),
                              slots_.at(tap.target), tap.weight, tap.loss == "cross_entropy",
                              tap.prediction, tap.loss});
+    const Shape& predicted = graph_.spec(tap.prediction).shape;
+    const bool next = tap.loss == "next_token";
+    if ((!next && tap.loss != "cross_entropy") || !is_builtin_loss(tap.loss)) return;
+    add_id_range(tap.target, predicted.back(), next ? LeftOut::kBelowZero : LeftOut::kMark,
+                 format("the loss of '{}'", tap.prediction));
+  }
+
+  void add_id_range(const std::string& name, std::int64_t count, LeftOut left_out,
+                    std::string reader) {
+    const auto producer = graph_.producer_index(name);
+    if (!producer || is_floating(graph_.producers()[*producer].dtype)) return;
+    program_.id_ranges.push_back({*producer, count, left_out, std::move(reader)});
   }
 
   void add_layer(std::size_t index) {
@@ -113,8 +127,12 @@ class Compiler {
       inputs.pop_back();
       program_.brings_weight[slots_.at(node.inputs.back())] = true;
     }
-    step.forward =
-        make_layer_forward({node.name, node.type, inputs, graph_.full_attributes(index)});
+    const Attributes attributes = graph_.full_attributes(index);
+    const LayerQuery query{node.name, node.type, inputs, attributes};
+    step.forward = make_layer_forward(query);
+    if (is_builtin_layer(node.type) && is_builtin_activation(node.activation)) {
+      step.fused = make_fused_forward(query, node.activation);
+    }
     if (!node.activation.empty()) {
       step.activation = torch_activation(node.activation);
       step.activation_in_place = torch_activation_in_place(node.activation);
@@ -132,6 +150,10 @@ class Compiler {
     step.key = random_key(seed_, node.name);
     for (const std::string& input : node.inputs) {
       step.inputs.push_back(reading(input, leading_.contains(node.name)));
+    }
+    if (node.type == "embedding" && is_builtin_layer(node.type)) {
+      add_id_range(node.inputs[0], query.integer("rows"), LeftOut::kNothing,
+                   format("layer '{}'", node.name));
     }
     program_.layers.push_back(std::move(step));
   }

@@ -33,6 +33,7 @@ enum class ImageLayout {
 struct LayerStep {
   std::string name;
   LayerForward forward;
+  LayerForward fused;                   // with its activation, on a GPU: see fused_layers.h
   TorchActivation activation;           // empty for none
   TorchActivation activation_in_place;  // the same on its argument; empty where there is none
   std::uint64_t key = 0;                // for chance
@@ -86,6 +87,19 @@ struct TapStep {
   std::string loss_name;
 };
 
+/// Which ids stand for none.
+enum class LeftOut { kNothing, kMark, kBelowZero };
+inline constexpr std::int64_t kLeftOutMark = -100;  // libtorch's
+
+/// Whole numbers that a layer or a loss looks something up by: what lies beyond would end a GPU's
+/// work, not only this batch.
+struct IdRange {
+  std::size_t producer = 0;
+  std::int64_t count = 0;  // ids are below it
+  LeftOut left_out = LeftOut::kNothing;
+  std::string reader;  // "layer 'embed'" or "the loss of 'prediction'"
+};
+
 struct Program {
   Program(const HarmonicGraph& graph, std::uint64_t seed);
 
@@ -96,6 +110,7 @@ struct Program {
   std::vector<SampleRun> sample_runs;  // in order, apart from one another
   std::vector<ConsumerStep> consumers;
   std::vector<TapStep> taps;
+  std::vector<IdRange> id_ranges;
   /// How many gradient-bearing uses each slot has.
   std::vector<std::uint32_t> use_counts;
   /// True for producers that something other than a tap's target reads.

@@ -104,6 +104,7 @@ void TorchBackend::set_parameter(std::size_t place, at::Tensor value) {
   launched_.clear();
   recorded_.clear();  // those passes read the memory of before
   recorded_sets_ = 0;
+  gradient_sums_.clear();
   value.set_requires_grad(parameters_[place].requires_grad());
   parameters_[place] = std::move(value);
   if (const auto shared = shared_.find(place); shared != shared_.end()) {
@@ -165,6 +166,11 @@ at::Tensor TorchBackend::enter(const ProducerNode& node, const Tensor& given) co
 
 Collected TorchBackend::collect(const NamedTensors& inputs, bool with_targets) const {
   TakenInputs taken = take_inputs(graph_, program_, inputs, with_targets);
+  for (const IdRange& range : program_.id_ranges) {
+    const Tensor& given = taken.tensors[range.producer];
+    if (!given.defined() || given.device().kind != DeviceKind::kCuda) continue;
+    check_ids(range, graph_.producers()[range.producer], from_torch(to_torch(given).cpu()));
+  }
   Tensors values(program_.slot_count);
   for (std::size_t i = 0; i < taken.tensors.size(); ++i) {
     if (taken.tensors[i].defined()) values[i] = enter(graph_.producers()[i], taken.tensors[i]);
@@ -213,6 +219,9 @@ at::Tensor TorchBackend::compute(const LayerStep& step, LayerCall call,
                                                         : call.parameters[0].scalar_type();
   call.key = step.key;
   return guarded("layer", step.name, [&] {
+    if (device_.kind == DeviceKind::kCuda && step.fused) {
+      if (const at::Tensor value = step.fused(call); value.defined()) return value;
+    }
     at::Tensor value = step.forward(call);
     if (step.activation_in_place && call.kept != nullptr && is_spare(value)) {
       value = step.activation_in_place(value, {});

@@ -22,6 +22,8 @@ struct Tables {
   Named<TorchActivation> activations_in_place;
   Named<TorchLoss> losses;
   std::set<std::string, std::less<>> foreign_layers;  // those that others have registered
+  std::set<std::string, std::less<>> foreign_activations;
+  std::set<std::string, std::less<>> foreign_losses;
 
   Tables()
       : layers(builtin_layers()),
@@ -57,10 +59,12 @@ void register_torch_layer(std::string type, TorchLayer layer) {
 void register_torch_activation(std::string name, TorchActivation activation) {
   const std::lock_guard lock(tables().mutex);
   tables().activations_in_place.erase(name);
+  tables().foreign_activations.insert(name);
   tables().activations[std::move(name)] = std::move(activation);
 }
 void register_torch_loss(std::string name, TorchLoss loss) {
   const std::lock_guard lock(tables().mutex);
+  tables().foreign_losses.insert(name);
   tables().losses[std::move(name)] = std::move(loss);
 }
 
@@ -70,6 +74,14 @@ LayerForward make_layer_forward(const LayerQuery& query) {
 bool is_builtin_layer(std::string_view type) {
   const std::lock_guard lock(tables().mutex);
   return tables().layers.contains(type) && !tables().foreign_layers.contains(type);
+}
+bool is_builtin_activation(std::string_view name) {
+  const std::lock_guard lock(tables().mutex);
+  return !tables().foreign_activations.contains(name);
+}
+bool is_builtin_loss(std::string_view name) {
+  const std::lock_guard lock(tables().mutex);
+  return !tables().foreign_losses.contains(name);
 }
 TorchActivation torch_activation(std::string_view name) {
   return look_up(tables().activations, name, "activation");

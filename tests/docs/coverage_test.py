@@ -70,9 +70,9 @@ def is_run(path):
 
 
 def is_listed(path):
-    """Whether the CMakeLists.txt beside the file names it, for builds without its part."""
-    return re.search(rf'\b{path.stem}\b|\b{path.stem.removesuffix("_test")}\b',
-                     (path.parent / 'CMakeLists.txt').read_text()) is not None
+    """Whether the CMakeLists.txt of the file's folder, or of the one around it, names it: for builds without its part."""
+    lists = next(folder / 'CMakeLists.txt' for folder in path.parents if (folder / 'CMakeLists.txt').exists())
+    return re.search(rf'\b{path.stem}\b|\b{path.stem.removesuffix("_test")}\b', lists.read_text()) is not None
 
 
 class Reader(unittest.TestCase):

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/linear.h>
 
 #include <algorithm>
 #include <span>
@@ -10,6 +11,8 @@
 
 #include <harmonics/runtime/torch_layer.h>
 #include <harmonics/tensor/torch.h>
+
+#include "torch/fused_layers.h"
 
 namespace harmonics::inline in_runtime {
 
@@ -32,6 +35,17 @@ inline at::Tensor as_parameter(const LayerCall& call) {
 /// A parameter for a matrix product; undefined where the layer has none at this place.
 inline at::Tensor optional_parameter(const LayerCall& call, std::size_t index) {
   return call.parameters.size() > index ? as(call.parameters[index], call.compute) : at::Tensor();
+}
+
+/// x·wᵀ + b in the dtype for matrix products, with the parameters at these places; `bias` may be
+/// beyond the last, for none.
+inline at::Tensor linear_of(const LayerCall& call, const at::Tensor& x, std::size_t weight,
+                            std::size_t bias) {
+  const at::Tensor w = as(call.parameters[weight], call.compute);
+  if (x.is_cuda() && call.parameters.size() > bias) {
+    if (at::Tensor y = fused_linear(x, w, call.parameters[bias]); y.defined()) return y;
+  }
+  return at::linear(x, w, optional_parameter(call, bias));
 }
 
 /// The libtorch dtype of a dtype's name.

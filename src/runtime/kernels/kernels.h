@@ -41,7 +41,10 @@ at::Tensor counter_dropout(const at::Tensor& input, double p, const LayerCall& c
 /// What it multiplies with, for tensors of these sizes, in main memory.
 at::Tensor dropout_mask(at::IntArrayRef sizes, double p, const LayerCall& call);
 
-/// False where someone has registered a layer of their own under the name.
+/// False where someone has registered one of their own under the name. No activation is one of
+/// ours.
 bool is_builtin_layer(std::string_view type);
+bool is_builtin_activation(std::string_view name);
+bool is_builtin_loss(std::string_view name);
 
 }  // namespace harmonics::inline in_runtime

@@ -11,6 +11,14 @@
 namespace harmonics::inline in_runtime {
 namespace {
 
+// Of {batch, length, 3, heads, head_dim}, each {batch, heads, length, head_dim}. Their gradients
+// come back into one tensor in one go; those of three slices would be added up over zeros.
+std::vector<at::Tensor> parts_of(const at::Tensor& joined) {
+  std::vector<at::Tensor> parts = joined.unbind(2);
+  for (at::Tensor& part : parts) part = part.transpose(1, 2);
+  return parts;
+}
+
 // The first form: joined parameters, the query scaled, no mask but the causal one. Multi-head
 // self-attention over {batch, length, width}; heads are contiguous slices of the width.
 LayerForward make_plain_attention(const LayerQuery& q) {
@@ -20,22 +28,22 @@ LayerForward make_plain_attention(const LayerQuery& q) {
   return [heads, causal, project](const LayerCall& call) {
     const at::Tensor x = as(call.inputs[0], call.compute);
     const std::int64_t batch = x.size(0), length = x.size(1), width = x.size(2);
-    const at::Tensor qkv =
-        at::linear(x, as(call.parameters[0], call.compute), as(call.parameters[1], call.compute))
-            .reshape({batch, length, 3, heads, width / heads})
-            .permute({2, 0, 3, 1, 4});
-    const at::Tensor query = qkv[0], key = qkv[1], value = qkv[2];
+    const at::Tensor all =
+        linear_of(call, x, 0, 1).reshape({batch, length, 3, heads, width / heads});
     const auto joined = [&](const at::Tensor& mixed) {
       const at::Tensor rows = mixed.transpose(1, 2).reshape({batch, length, width});
-      return project ? at::linear(rows, as(call.parameters[2], call.compute),
-                                  optional_parameter(call, 3))
-                     : rows;
+      return project ? linear_of(call, rows, 2, 3) : rows;
     };
 #if TORCH_VERSION_MAJOR >= 2
     // One fused kernel on a GPU; its softmax runs in float32.
-    if (x.is_cuda())
-      return joined(at::scaled_dot_product_attention(query, key, value, {}, 0.0, causal));
+    if (x.is_cuda()) {
+      const std::vector<at::Tensor> parts = parts_of(all);
+      return joined(
+          at::scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, 0.0, causal));
+    }
 #endif
+    const at::Tensor qkv = all.permute({2, 0, 3, 1, 4});
+    const at::Tensor query = qkv[0], key = qkv[1], value = qkv[2];
     const double scale = 1.0 / std::sqrt(static_cast<double>(width / heads));
     at::Tensor scores = at::matmul(query * scale, key.transpose(-2, -1));
     if (causal) {
@@ -77,8 +85,7 @@ class ScaledScores {
     operands.value = repeated(operands.value);
     const at::Tensor rows = mix(call, operands).transpose(1, 2).flatten(2);
     if (!project_) return rows;
-    return at::linear(rows, as(call.parameters[operands.used], call.compute),
-                      optional_parameter(call, operands.used + 1));
+    return linear_of(call, rows, operands.used, operands.used + 1);
   }
 
  private:
@@ -93,10 +100,10 @@ class ScaledScores {
     const std::int64_t head_dim = call.parameters[0].size(0) / heads_;
     std::size_t used = 0;
     const auto next = [&] {
-      const at::Tensor weight = as(call.parameters[used++], call.compute);
-      const at::Tensor bias = bias_ ? as(call.parameters[used++], call.compute) : at::Tensor();
-      return at::linear(x, weight, bias)
-          .reshape({x.size(0), x.size(1), weight.size(0) / head_dim, head_dim})
+      const std::size_t weight = used++;
+      const std::size_t bias = bias_ ? used++ : call.parameters.size();
+      return linear_of(call, x, weight, bias)
+          .reshape({x.size(0), x.size(1), -1, head_dim})
           .transpose(1, 2);
     };
     const at::Tensor query = next(), key = next(), value = next();
@@ -106,8 +113,12 @@ class ScaledScores {
   Operands joined_operands(const LayerCall& call) const {
     const at::Tensor x = as(call.inputs[0], call.compute);
     const std::int64_t width = x.size(2);
-    const at::Tensor all =
-        at::linear(x, as(call.parameters[0], call.compute), as(call.parameters[1], call.compute));
+    const at::Tensor all = linear_of(call, x, 0, 1);
+    if (x.is_cuda()) {
+      const std::vector<at::Tensor> parts =
+          parts_of(all.reshape({x.size(0), x.size(1), 3, heads_, width / heads_}));
+      return {parts[0], parts[1], parts[2], 2};
+    }
     const auto part = [&](std::int64_t index) {
       return all.narrow(2, index * width, width)
           .reshape({x.size(0), x.size(1), heads_, width / heads_})

@@ -1,5 +1,3 @@
-#include <ATen/ops/linear.h>
-
 #include "kernel_casts.h"
 #include "kernels.h"
 
@@ -9,8 +7,8 @@ namespace {
 LayerForward make_linear(const LayerQuery& q) {
   const bool has_bias = q.integer("bias") != 0;
   return [has_bias](const LayerCall& call) {
-    return at::linear(as(call.inputs[0], call.compute), as(call.parameters[0], call.compute),
-                      has_bias ? as(call.parameters[1], call.compute) : at::Tensor());
+    return linear_of(call, as(call.inputs[0], call.compute), 0,
+                     has_bias ? 1 : call.parameters.size());
   };
 }
 

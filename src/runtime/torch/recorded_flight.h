@@ -45,7 +45,8 @@ struct RecordedFlight {
   Tensors arriving;                  // by consumer: the gradients that come back
   Tensors tap_gradients;             // by tap; undefined for one that bears none
   Tensors answers;                   // by producer: the gradients that go back
-  std::vector<std::size_t> reached;  // places of parameters that get a gradient
+  std::vector<std::size_t> begun;    // places of parameters whose sum of gradients it writes
+  std::vector<std::size_t> reached;  // places whose sum it adds to
   std::unique_ptr<RecordedPass> backward;
 };
 

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <utility>
@@ -31,6 +32,15 @@ std::vector<std::int64_t> shape_key(const MicroBatch& micro_batch, const Tensors
     key.insert(key.end(), value.sizes().begin(), value.sizes().end());
   }
   return key;
+}
+
+void copy_all(const Tensors& to, const Tensors& from) {
+  if (to.empty()) return;
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 1)
+  at::_foreach_copy_(to, from);
+#else
+  for (std::size_t i = 0; i < to.size(); ++i) to[i].copy_(from[i]);
+#endif
 }
 
 }  // namespace
@@ -152,15 +162,17 @@ void TorchBackend::lay_down_gradients(RecordedFlight& recorded, const NamedTenso
   }
 }
 
-// Each parameter's gradient is made anew and then added to its sum, so that the passes of several
-// micro-batches can share the sums.
+// Each parameter's gradient is made anew, in memory that later passes take again, and then added to
+// its sum. The first pass that is recorded, usually that of a step's first micro-batch, writes the
+// sums instead.
 void TorchBackend::record_backward(RecordedFlight& recorded) {
   gradient_sums_.resize(parameters_.size());
+  Tensors made_sums(parameters_.size());  // outside of what passes share
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (!owns(i)) continue;
     parameters_[i].mutable_grad().reset();
     if (parameters_[i].requires_grad() && !gradient_sums_[i].defined()) {
-      gradient_sums_[i] = at::empty_like(parameters_[i].detach());
+      made_sums[i] = at::empty_like(parameters_[i].detach());
     }
   }
   recorded.backward = recorder_->record([&] {
@@ -177,15 +189,24 @@ void TorchBackend::record_backward(RecordedFlight& recorded) {
     }
     recorded.answers = walk_back(recorded.flight, roots, root_gradients);
     const at::NoGradGuard no_grad;
-    Tensors sums, gradients;
+    Tensors sums, gradients, begun, first;
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       if (!owns(i) || !parameters_[i].grad().defined()) continue;
-      recorded.reached.push_back(i);
-      sums.push_back(gradient_sums_[i]);
-      gradients.push_back(std::exchange(parameters_[i].mutable_grad(), at::Tensor()));
+      const at::Tensor gradient = std::exchange(parameters_[i].mutable_grad(), at::Tensor());
+      if (gradient_sums_[i].defined()) {
+        recorded.reached.push_back(i);
+        sums.push_back(gradient_sums_[i]);
+        gradients.push_back(gradient);
+      } else {
+        recorded.begun.push_back(i);
+        begun.push_back(made_sums[i]);
+        first.push_back(gradient);
+      }
     }
     if (!sums.empty()) at::_foreach_add_(sums, gradients);
+    copy_all(begun, first);
   });
+  for (const std::size_t place : recorded.begun) gradient_sums_[place] = made_sums[place];
   recorded.flight.values.clear();
   recorded.flight.aliases.clear();
 }
@@ -215,7 +236,15 @@ bool TorchBackend::has_backward(RecordedFlight& recorded) {
 
 NamedTensors TorchBackend::launch_backward(RecordedFlight& recorded) {
   const at::NoGradGuard no_grad;
-  Tensors fresh;
+  Tensors fresh, overwritten, before;
+  for (const std::size_t place : recorded.begun) {
+    at::Tensor& gradient = parameters_[place].mutable_grad();
+    if (gradient.defined()) {
+      overwritten.push_back(gradient_sums_[place]);
+      before.push_back(gradient.clone());
+    }
+    gradient = gradient_sums_[place];
+  }
   for (const std::size_t place : recorded.reached) {
     at::Tensor& gradient = parameters_[place].mutable_grad();
     at::Tensor& sum = gradient_sums_[place];
@@ -228,6 +257,7 @@ NamedTensors TorchBackend::launch_backward(RecordedFlight& recorded) {
   }
   if (!fresh.empty()) at::_foreach_zero_(fresh);
   recorded.backward->launch();
+  if (!before.empty()) at::_foreach_add_(overwritten, before);
   Tensors answers;
   for (const at::Tensor& answer : recorded.answers) {
     answers.push_back(answer.defined() ? answer.clone() : answer);
