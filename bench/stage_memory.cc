@@ -28,6 +28,7 @@
 
 #include <temporary_folder_testing.h>
 
+#include "process_memory.h"
 #include "rounds.h"
 
 using namespace harmonics;
@@ -109,16 +110,6 @@ void write_llama(const std::filesystem::path& folder, const Sizes& s, DType dtyp
   file.commit();
 }
 
-/// "VmHWM" or "VmRSS" of this process, in bytes.
-double memory_of_this(std::string_view what) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(what)) return 1024 * std::strtod(line.c_str() + what.size() + 1, nullptr);
-  }
-  std::cerr << "there is no /proc/self/status\n";
-  std::exit(2);
-}
-
 double own_bytes(const HarmonicGraph& part) {
   double bytes = 0;
   for (std::size_t i = 0; i < part.layers().size(); ++i) {
@@ -134,7 +125,7 @@ int run_stage(const std::filesystem::path& harp, std::size_t number) {
   const HarpDocument document = load_harp_document(harp);
   const HarmonicGraph part =
       partition_graph(document.graph.with_axes({{"T", kTokens}}), kStages).at(number);
-  const double before = memory_of_this("VmHWM");
+  const double before = bench::memory_of_this("VmHWM");
   RuntimeOptions options;
   options.threads = 1;
   options.maps_weights = true;
@@ -152,7 +143,7 @@ int run_stage(const std::filesystem::path& harp, std::size_t number) {
   StageRow row({part}, {options}, open);
   load_weights(document.folder / document.weights.find("file")->value, row);
   for (int i = 0; i < 2; ++i) (void)row.stages().front()->infer(inputs);
-  std::cout << format("{} {} {}\n", own_bytes(part), before, memory_of_this("VmHWM"));
+  std::cout << format("{} {} {}\n", own_bytes(part), before, bench::memory_of_this("VmHWM"));
   return 0;
 }
 

@@ -34,6 +34,7 @@ struct Contender {
   PrecisionPolicy precision;
   /// Largest difference, relative to the largest value of the tensor (at least 1).
   double tolerance;
+  int recompute = 1;
 };
 void PrintTo(const Contender& contender, std::ostream* out) { *out << contender.name; }
 
@@ -41,6 +42,7 @@ RuntimeOptions options_of(const Contender& contender) {
   RuntimeOptions options;
   options.backend = contender.backend;
   options.precision = contender.precision;
+  options.recompute = contender.recompute;
   options.strict = true;
   return options;
 }
@@ -423,10 +425,11 @@ std::string contender_name(const testing::TestParamInfo<Contender>& info) {
   return info.param.name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Cpu, BackendContract,
-                         testing::Values(Contender{"torch", Backend::CPU, PrecisionPolicy::kFull,
-                                                   0}),
-                         contender_name);
+INSTANTIATE_TEST_SUITE_P(
+    Cpu, BackendContract,
+    testing::Values(Contender{"torch", Backend::CPU, PrecisionPolicy::kFull, 0},
+                    Contender{"recomputed", Backend::CPU, PrecisionPolicy::kFull, 0, 3}),
+    contender_name);
 INSTANTIATE_TEST_SUITE_P(OpenCl, BackendContract,
                          testing::Values(Contender{"float32", Backend::FPGA, PrecisionPolicy::kFull,
                                                    1e-5}),
@@ -435,7 +438,8 @@ INSTANTIATE_TEST_SUITE_P(
     Cuda, BackendContract,
     // Convolutions may use TF32 (10 bits of mantissa); bf16 has 7.
     testing::Values(Contender{"float32", Backend::GPU, PrecisionPolicy::kFull, 2e-3},
-                    Contender{"bf16", Backend::GPU, PrecisionPolicy::kBf16, 4e-2}),
+                    Contender{"bf16", Backend::GPU, PrecisionPolicy::kBf16, 4e-2},
+                    Contender{"recomputed", Backend::GPU, PrecisionPolicy::kBf16, 4e-2, 3}),
     contender_name);
 
 }  // namespace

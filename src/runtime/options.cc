@@ -82,6 +82,8 @@ void RuntimeOptions::check() const {
   require(finite_and_not_negative(clip_norm), "the clipping norm", "a finite number of at least 0");
   require(micro_batches >= 1 && micro_batches <= 65536, "the number of micro-batches",
           "1 to 65536");
+  require(recompute >= 0 && recompute <= 65536, "the number of stretches to compute again",
+          "0 to 65536");
   require(threads >= 0 && threads <= 4096, "the number of threads", "0 to 4096");
 }
 

@@ -10,6 +10,7 @@
 #include "backends.h"
 #include "inputs.h"
 #include "paced_backend.h"
+#include "torch/recomputed_backend.h"
 
 namespace harmonics::inline in_runtime {
 namespace {
@@ -42,19 +43,27 @@ std::string opencl_obstacle(const HarmonicGraph& graph) {
   return {};
 }
 
+std::unique_ptr<StageBackend> make_libtorch(HarmonicGraph graph, const RuntimeOptions& options,
+                                            Device device) {
+  return options.recompute == 1 ? make_torch_backend(std::move(graph), options, device)
+                                : make_recomputed_backend(graph, options, device);
+}
+
 std::unique_ptr<StageBackend> make_stage_backend(HarmonicGraph graph,
                                                  const RuntimeOptions& options) {
   const BackendChoice choice = resolve_backend(options);
-  if (choice.backend != Backend::FPGA) {
-    return make_torch_backend(std::move(graph), options, choice.device);
-  }
-  const std::string obstacle = opencl_obstacle(graph);
+  if (choice.backend != Backend::FPGA)
+    return make_libtorch(std::move(graph), options, choice.device);
+  const std::string obstacle =
+      options.recompute == 1
+          ? opencl_obstacle(graph)
+          : "is to be computed again in stretches, the fpga backend keeps everything";
   if (obstacle.empty()) {
     return make_opencl_backend(std::move(graph), options, choice.opencl_device);
   }
   fall_back_to_cpu(ErrorCode::kUnimplemented, format("graph '{}' {}", graph.name(), obstacle),
                    options.strict);
-  return make_torch_backend(std::move(graph), options, {});
+  return make_libtorch(std::move(graph), options, {});
 }
 
 }  // namespace

@@ -447,6 +447,18 @@ NamedTensors TorchBackend::forward(const MicroBatch& micro_batch, const NamedTen
   return outputs;
 }
 
+void TorchBackend::forget(const MicroBatch& micro_batch) {
+  flights_.erase(micro_batch.index);
+  launched_.erase(micro_batch.index);
+}
+
+void TorchBackend::forward_again(const MicroBatch& micro_batch, const NamedTensors& inputs) {
+  const Tensors before = statistics();
+  TapReport told;
+  static_cast<void>(forward(micro_batch, inputs, told));
+  put_back(before);
+}
+
 void add_boundary_roots(const ConsumerStep& step, const Flight& flight, const at::Tensor& message,
                         Tensors& roots, Tensors& root_gradients) {
   for (std::uint32_t i = 0; i < step.gradient_slots; ++i) {

@@ -50,6 +50,10 @@ class TorchBackend final : public StageBackend {
                                      TapReport& report) override;
   [[nodiscard]] NamedTensors backward(const MicroBatch& micro_batch, const NamedTensors& gradients,
                                       double loss_scale) override;
+  /// Drops what forward() has kept of a micro-batch; nothing where it keeps nothing.
+  void forget(const MicroBatch& micro_batch);
+  /// forward() of a micro-batch that was forgotten: running statistics, which have had it, stay.
+  void forward_again(const MicroBatch& micro_batch, const NamedTensors& inputs);
 
   [[nodiscard]] std::map<std::string, double> gradient_square_sums() const override;
   void update(const Update& update) override;
@@ -137,6 +141,9 @@ class TorchBackend final : public StageBackend {
   bool has_backward(RecordedFlight& recorded);
   /// Computes a recorded forward pass again, piece by piece, for who needs what lies between.
   void compute_again(const RecordedFlight& recorded);
+  /// What does not learn, as it is; undefined for the rest.
+  [[nodiscard]] Tensors statistics() const;
+  void put_back(const Tensors& statistics);
   /// What came back and what the losses weigh, into the memory that the recorded pass reads.
   void lay_down_gradients(RecordedFlight& recorded, const NamedTensors& gradients,
                           double loss_scale);

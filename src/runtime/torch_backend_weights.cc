@@ -173,6 +173,21 @@ NamedTensors TorchBackend::buffers() const {
   return all;
 }
 
+Tensors TorchBackend::statistics() const {
+  Tensors all;
+  for (const at::Tensor& parameter : parameters_) {
+    all.push_back(parameter.requires_grad() ? at::Tensor() : parameter.clone());
+  }
+  return all;
+}
+
+void TorchBackend::put_back(const Tensors& statistics) {
+  for (std::size_t i = 0; i < statistics.size(); ++i) {
+    // Beside autograd, which would take what it keeps for the backward pass as changed.
+    if (statistics[i].defined()) parameters_[i].variable_data().copy_(statistics[i]);
+  }
+}
+
 void TorchBackend::set_buffers(const NamedTensors& values) {
   forget_kept();
   draw();

@@ -41,6 +41,12 @@ std::vector<Kind> kinds() {
   return {
       {"CycleRuntime",
        [](const HarmonicGraph& graph) { return std::make_unique<CycleRuntime>(graph, sliced()); }},
+      {"CycleRuntimeThatComputesAgain",
+       [](const HarmonicGraph& graph) {
+         RuntimeOptions options = sliced();
+         options.recompute = 2;
+         return std::make_unique<CycleRuntime>(graph, options);
+       }},
       {"DistributedScheduler",
        [](const HarmonicGraph& graph) {
          return std::make_unique<DistributedScheduler>(partition_graph(graph, 2),

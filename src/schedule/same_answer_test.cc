@@ -61,8 +61,9 @@ std::ostream& operator<<(std::ostream& out, const Outcome& outcome) {
 
 /// Trains a few steps, each batch in 1 to 4 micro-batches, and digests everything that can be seen.
 Outcome train(const HarmonicGraph& graph, std::size_t parts, std::uint64_t seed,
-              PipelineOrder order = PipelineOrder::Sequential) {
-  const RuntimeOptions each = options(1 + static_cast<int>(seed % 4));
+              PipelineOrder order = PipelineOrder::Sequential, int recompute = 1) {
+  RuntimeOptions each = options(1 + static_cast<int>(seed % 4));
+  each.recompute = recompute;
   const auto pieces = partition_graph(graph, parts);
   StageRow row(pieces, std::vector<RuntimeOptions>(pieces.size(), each));
   if (order != PipelineOrder::Sequential) {
@@ -133,6 +134,33 @@ TEST(SameAnswer, RealNetworks) {
         EXPECT_EQ(train(graph, parts, 2, order), whole)
             << name << " in " << parts << " parts, " << pipeline_order_name(order);
       }
+    }
+  }
+}
+
+// Stages that keep what enters a stretch of layers and compute the rest again.
+TEST(SameAnswer, RandomGraphsComputedAgain) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const HarmonicGraph graph = random_graph(seed);
+    const Outcome whole = train(graph, 1, seed);
+    for (const int stretches : {0, 2, 3, 100}) {
+      ASSERT_EQ(train(graph, 1, seed, PipelineOrder::Sequential, stretches), whole)
+          << "seed " << seed << ", " << stretches << " stretches";
+    }
+    if (graph.layers().size() < 2) continue;
+    for (const PipelineOrder order : kOverlapping) {
+      ASSERT_EQ(train(graph, 2, seed, order, 2), whole)
+          << "seed " << seed << ", two parts, " << pipeline_order_name(order);
+    }
+  }
+}
+
+TEST(SameAnswer, RealNetworksComputedAgain) {
+  for (const char* name : {"digits-mlp", "lenet-digits", "transformer-small"}) {
+    const HarmonicGraph graph = zoo_graph(name);
+    for (const int stretches : {0, 3}) {
+      EXPECT_EQ(train(graph, 1, 2, PipelineOrder::Sequential, stretches), train(graph, 1, 2))
+          << name << " in " << stretches << " stretches";
     }
   }
 }

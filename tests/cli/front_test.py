@@ -62,6 +62,7 @@ class FrontTest(program.CliTest):
             'train net.harp --epochs 1000000001': 'from 1 to 1000000000',
             'train net.harp --batch-size 16777217': 'from 1 to 16777216',
             'train net.harp --micro-batches 65537': 'from 1 to 65536',
+            'train net.harp --recompute 0': "'0' is not a whole number from 1 to 65536",
             'train net.harp --threads 4097': 'from 0 to 4096',
             'train net.harp --parts 100001': 'from 1 to 100000',
             'train net.harp --replicas 1025': 'from 1 to 1024',

@@ -104,6 +104,12 @@ class TrainTest(program.CliTest):
         self.assert_fails(self.call('train', self.net, '--pipeline', 'zigzag'),
                           'sequential|1f1b|gpipe', code=2)
 
+    def test_recompute(self):
+        kept = self.train('--parts', '2', '--micro-batches', '2')['weights_digest']
+        for stretches in ('2', 'auto'):
+            self.assertEqual(kept, self.train('--parts', '2', '--micro-batches', '2', '--recompute',
+                                              stretches)['weights_digest'], stretches)
+
     def test_replicas_learn_what_one_process_learns(self):
         def digits(*flags):
             result = self.call('train', program.EXAMPLES / 'digits.harp', '--output', 'json',

@@ -267,17 +267,11 @@ NamedTensors TorchBackend::launch_backward(RecordedFlight& recorded) {
 
 // The statistics have had this batch already.
 void TorchBackend::compute_again(const RecordedFlight& recorded) {
-  Tensors statistics;
-  for (const at::Tensor& parameter : parameters_) {
-    statistics.push_back(parameter.requires_grad() ? at::Tensor() : parameter.clone());
-  }
+  const Tensors before = statistics();
   Flight flight = run(recorded.micro_batch, {recorded.entering, recorded.axes}, Mode::kTrain);
   run_taps(flight, Mode::kTrain);
   flights_.insert_or_assign(recorded.micro_batch.index, std::move(flight));
-  for (std::size_t i = 0; i < statistics.size(); ++i) {
-    // Beside autograd, which would take what it keeps for the backward pass as changed.
-    if (statistics[i].defined()) parameters_[i].variable_data().copy_(statistics[i]);
-  }
+  put_back(before);
 }
 
 }  // namespace harmonics::inline in_runtime

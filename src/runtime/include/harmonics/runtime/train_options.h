@@ -12,6 +12,7 @@ namespace harmonics::inline in_runtime {
   options.seed = static_cast<std::uint64_t>(settings.seed);
   options.threads = static_cast<int>(settings.threads);
   options.micro_batches = static_cast<int>(settings.micro_batches);
+  options.recompute = static_cast<int>(settings.recompute);
   options.shares = BatchShares::parse(settings.shares);
   options.optimizer.kind = optimizer_from_name(settings.optimizer);
   options.optimizer.learning_rate = settings.lr;

@@ -28,6 +28,7 @@ struct TrainSettings {
   std::int64_t epochs = 10;
   std::int64_t batch_size = 32;
   std::int64_t micro_batches = 1;
+  std::int64_t recompute = 1;  // 0: auto
   std::int64_t threads = 0;
   std::int64_t seed = 1;
   std::int64_t parts = 1;
