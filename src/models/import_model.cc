@@ -249,6 +249,7 @@ ImportedModel import_onnx_model(const std::filesystem::path& source, const Impor
   model.harp = to_harp(result.graph);
   model.graph = std::move(result.graph);
   model.weights.hold(std::move(result.weights));
+  model.origins = std::move(result.origins);
   return model;
 }
 

@@ -194,7 +194,16 @@ Constant Constant::reshaped(Shape shape) const {
          shape_text(shape));
   }
   Constant out = *this;
+  if (origin_.turned && shape != spec_.shape) out.origin_ = {};
   out.spec_.shape = std::move(shape);
+  return out;
+}
+
+Constant Constant::transposed() const {
+  const std::int64_t rows = spec_.shape.at(0), columns = spec_.shape.at(1);
+  Constant out =
+      moved({columns, rows}, [&](std::int64_t i) { return i % rows * columns + i / rows; });
+  if (!origin_.name.empty()) out.origin_ = {origin_.name, !origin_.turned};
   return out;
 }
 

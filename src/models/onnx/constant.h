@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <harmonics/base/bytes.h>
+#include <harmonics/models/weight_source.h>
 #include <harmonics/tensor/tensor.h>
 
 namespace harmonics::inline in_models {
@@ -49,6 +50,11 @@ class Constant {
   [[nodiscard]] std::optional<std::int64_t> beyond_float32() const;
   /// The same bytes under another shape of equal size.
   [[nodiscard]] Constant reshaped(Shape shape) const;
+  /// The matrix with its rows as columns.
+  [[nodiscard]] Constant transposed() const;
+  /// The initializer whose numbers these are; without a name for what was worked out.
+  [[nodiscard]] const WeightOrigin& origin() const { return origin_; }
+  void set_origin(WeightOrigin origin) { origin_ = std::move(origin); }
   /// The element `from(i)` of this at each place i of `shape`.
   template <typename From>
   [[nodiscard]] Constant moved(Shape shape, From&& from) const;
@@ -60,6 +66,7 @@ class Constant {
   Tensor owned_;
   ByteSpan bytes_;
   bool is_fill_ = false;
+  WeightOrigin origin_;
 };
 
 template <typename From>

@@ -272,6 +272,8 @@ Outputs fold_transpose(const Call& call) {
   if (order.size() != rank)
     fail(ErrorCode::kInvalidArgument, "{} orders {} axes of {}", call.node.title(), order.size(),
          rank);
+  if (rank == 2 && front_axis(order[0], rank) == 1 && front_axis(order[1], rank) == 0)
+    return {in.transposed()};
   const std::vector<std::int64_t> from = strides_of(in.shape());
   Shape out;
   std::vector<std::int64_t> strides;

@@ -45,9 +45,11 @@ OnnxResult import_onnx(const MappedFile& file, const OnnxChoices& choices) {
   FilesBeside beside(file.path().parent_path());
   OnnxImport imported =
       OnnxImporter(model, name, choices, [&](const std::string& one) { return beside(one); }).run();
-  OnnxResult result{std::move(imported.graph), {}};
-  for (const auto& [parameter, value] : imported.weights)
+  OnnxResult result{std::move(imported.graph), {}, {}};
+  for (const auto& [parameter, value] : imported.weights) {
     result.weights.emplace(parameter, as_parameter(value));
+    if (!value.origin().name.empty()) result.origins.emplace(parameter, value.origin());
+  }
   return result;
 }
 

@@ -18,6 +18,8 @@ struct OnnxResult {
   HarmonicGraph graph;
   /// Every parameter of the graph by full name, in memory of its own.
   std::map<std::string, Tensor> weights;
+  /// Those that are initializers of the file.
+  std::map<std::string, WeightOrigin> origins;
 };
 
 /// Reads a file and those beside it that hold its tensors. What is damaged, not covered or not said

@@ -64,6 +64,23 @@ TEST(OnnxImport, AProductWithAConstantIsALinearLayerWithTurnedWeights) {
             (std::vector<double>{1, 4, 2, 5, 3, 6}));
 }
 
+TEST(OnnxImport, AParameterKnowsTheInitializerThatItIs) {
+  OnnxParts parts;
+  parts.inputs = {onnx_value("x", {0, 2})};
+  parts.initializers = {onnx_tensor("w", {2, 3}, {1, 2, 3, 4, 5, 6}),
+                        onnx_tensor("v", {2, 3}, {1, 2, 3, 4, 5, 6}),
+                        onnx_tensor("b", {2}, {1, 2})};
+  parts.nodes = {onnx_node("MatMul", {"x", "w"}, {"m"}), onnx_node("Transpose", {"v"}, {"t"}),
+                 onnx_node("MatMul", {"m", "t"}, {"n"}), onnx_node("Add", {"b", "b"}, {"c"}),
+                 onnx_node("Add", {"n", "c"}, {"o"}),    onnx_node("Add", {"o", "b"}, {"y"})};
+  parts.outputs = {onnx_value("y", {0, 2})};
+  const OnnxImport result = imported(parts);
+  EXPECT_EQ(result.weights.at("m.weight").origin(), (WeightOrigin{"w", true}));
+  EXPECT_EQ(result.weights.at("n.weight").origin(), (WeightOrigin{"v", false}));
+  EXPECT_EQ(result.weights.at("o.value").origin(), WeightOrigin{});
+  EXPECT_EQ(result.weights.at("y.value").origin(), (WeightOrigin{"b", false}));
+}
+
 TEST(OnnxImport, ShapesThatAFileComputesAreKnownAtImport) {
   OnnxParts parts;
   parts.inputs = {onnx_value("x", {0, 2, 3})};

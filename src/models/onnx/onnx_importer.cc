@@ -250,7 +250,11 @@ Constant OnnxImporter::stored(const OnnxTensor& tensor) const {
 }
 
 void OnnxImporter::add_initializers(const OnnxGraph& graph) {
-  for (const OnnxTensor& tensor : graph.initializers) values_[tensor.name] = stored(tensor);
+  for (const OnnxTensor& tensor : graph.initializers) {
+    Constant value = stored(tensor);
+    value.set_origin({tensor.name});
+    values_[tensor.name] = std::move(value);
+  }
 }
 
 void OnnxImporter::check_operators(const OnnxGraph& graph) const {

@@ -7,12 +7,6 @@
 namespace harmonics::inline in_models {
 namespace {
 
-Constant transposed(const Constant& matrix) {
-  const std::int64_t rows = matrix.shape()[0], columns = matrix.shape()[1];
-  return matrix.moved({columns, rows},
-                      [&](std::int64_t i) { return i % rows * columns + i / rows; });
-}
-
 Constant scaled(const Constant& value, double factor) {
   if (factor == 1) return value;
   std::vector<double> numbers = value.reals();
@@ -70,7 +64,7 @@ void import_matmul(OnnxImporter& importer, const OnnxNode& node) {
                                    : importer.constant_layer(node, *left, importer.living(node, 1));
   if (right != nullptr && right->shape().size() == 2) {
     if (x.batch_axis + 1 == x.shape.size()) importer.refuse(node, "it works across the batch");
-    return importer.set_output(node, 0, linear(importer, node, x, transposed(*right), nullptr));
+    return importer.set_output(node, 0, linear(importer, node, x, right->transposed(), nullptr));
   }
   importer.set_output(node, 0,
                       matrix_product(importer, node, x, importer.living_or_layer(node, 1, x)));
@@ -113,7 +107,7 @@ void import_gemm(OnnxImporter& importer, const OnnxNode& node) {
   if (matrix == nullptr || (has_bias && importer.constant(node, 2) == nullptr))
     return import_open_gemm(importer, node, x);
   if (matrix->shape().size() != 2) importer.refuse(node, "its second input is no matrix");
-  Constant weight = node.integer("transB", 0) != 0 ? *matrix : transposed(*matrix);
+  Constant weight = node.integer("transB", 0) != 0 ? *matrix : matrix->transposed();
   weight = scaled(weight, node.real("alpha", 1));
   if (!has_bias) return importer.set_output(node, 0, linear(importer, node, x, weight, nullptr));
   const std::int64_t width = weight.shape()[0];

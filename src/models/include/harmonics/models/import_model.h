@@ -50,6 +50,8 @@ struct ImportedModel {
   /// What makes inputs of texts and pictures, in the source's folder; empty where it has none.
   std::filesystem::path tokenizer;
   std::filesystem::path preprocessor;
+  /// ONNX: the parameters that are initializers of the file; others were worked out of them.
+  std::map<std::string, WeightOrigin> origins;
   /// Parameters of a head that the source does not have: they are to be trained.
   std::vector<std::string> fresh;
 };

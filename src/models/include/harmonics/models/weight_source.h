@@ -36,6 +36,14 @@ struct PackingSize {
 };
 [[nodiscard]] PackingSize packing_size(Packing packing);
 
+/// Which tensor of its source a parameter is, number by number.
+struct WeightOrigin {
+  std::string name;
+  /// Ours is the transposed matrix of theirs.
+  bool turned = false;
+  bool operator==(const WeightOrigin&) const = default;
+};
+
 /// What is done to a stored tensor to make ours of it.
 struct WeightLayout {
   /// The stored matrix has inputs as rows.
