@@ -8,8 +8,8 @@
 #include <harmonics/runtime/safetensors.h>
 #include <harmonics/schedule/batch_runner.h>
 #include <harmonics/schedule/manifest.h>
+#include <harmonics/schedule/training_data.h>
 
-#include "bound_data.h"
 #include "resumed_settings.h"
 
 namespace harmonics::inline in_torch_program {

@@ -8,8 +8,8 @@
 #include <harmonics/options/command_line.h>
 #include <harmonics/proven/int8_network.h>
 #include <harmonics/schedule/checkpoint.h>
+#include <harmonics/schedule/training_data.h>
 
-#include "bound_data.h"
 #include "inference/run_int8.h"
 #include "subcommands.h"
 

@@ -12,10 +12,10 @@
 #include <harmonics/plan/plan.h>
 #include <harmonics/schedule/learner.h>
 #include <harmonics/schedule/part_copies.h>
+#include <harmonics/schedule/training_data.h>
 #include <harmonics/settings/train_settings.h>
 #include <harmonics/transport/packing.h>
 
-#include "bound_data.h"
 #include "interrupt.h"
 #include "train_report.h"
 

@@ -11,9 +11,9 @@
 #include <harmonics/schedule/checkpoint.h>
 #include <harmonics/schedule/signed_weights.h>
 #include <harmonics/schedule/stage_custody.h>
+#include <harmonics/schedule/training_data.h>
 #include <harmonics/verification/verification.h>
 
-#include "bound_data.h"
 #include "data_roots.h"
 #include "subcommands.h"
 

@@ -228,6 +228,7 @@
 #include <harmonics/schedule/stream.h>
 #include <harmonics/schedule/throughput.h>
 #include <harmonics/schedule/trainer.h>
+#include <harmonics/schedule/training_data.h>
 #endif
 
 // Where it was built with gRPC (HARMONICS_WITH_GRPC).

@@ -11,8 +11,8 @@
 #include <harmonics/options/graph_argument.h>
 #include <harmonics/place/load_deployment.h>
 #include <harmonics/place/plan_partition.h>
+#include <harmonics/schedule/training_data.h>
 
-#include "bound_data.h"
 #include "boundary_packing.h"
 #include "deployed_parts.h"
 #include "training_job.h"

@@ -1,4 +1,4 @@
-#include "bound_data.h"
+#include <harmonics/schedule/training_data.h>
 
 #include <memory>
 
@@ -12,7 +12,7 @@
 #include <harmonics/data/slice_producer.h>
 #include <harmonics/settings/source_text.h>
 
-namespace harmonics::inline in_torch_program {
+namespace harmonics::inline in_schedule {
 namespace {
 
 // `spec` with dtype=… added, unless it has one.
@@ -113,4 +113,4 @@ TrainingData make_training_data(const HarmonicGraph& graph, const NamedSources& 
   return data;
 }
 
-}  // namespace harmonics::inline in_torch_program
+}  // namespace harmonics::inline in_schedule

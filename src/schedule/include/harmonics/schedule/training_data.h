@@ -15,7 +15,7 @@
 #include <harmonics/schedule/trainer.h>
 #include <harmonics/settings/train_settings.h>
 
-namespace harmonics::inline in_torch_program {
+namespace harmonics::inline in_schedule {
 
 using NamedSources = std::map<std::string, IndexedProducerPtr, std::less<>>;
 
@@ -53,4 +53,4 @@ struct TrainingData {
 /// axis.
 [[nodiscard]] BatchLength batch_length(const HarmonicGraph& graph, std::string_view producer);
 
-}  // namespace harmonics::inline in_torch_program
+}  // namespace harmonics::inline in_schedule
