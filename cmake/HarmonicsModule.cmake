@@ -95,6 +95,9 @@ endfunction()
 function(harmonics_install_programs)
   install(TARGETS ${ARGN} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
           LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  if(SKBUILD)  # a wheel puts programs beside Python's own
+    install(TARGETS ${ARGN} RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT python)
+  endif()
   set_property(GLOBAL APPEND PROPERTY HARMONICS_PROGRAMS ${ARGN})
 endfunction()
 

@@ -75,3 +75,4 @@ harmonics_part(ZK "zero-knowledge proofs" PACKAGES Sodium TARGETS sodium::sodium
 harmonics_part(TEXT "tokenizers" PACKAGES HarmonicsIcu TARGETS harmonics_icu)
 harmonics_part(IMAGES "PNG and JPEG pictures" PACKAGES PNG JPEG TARGETS PNG::PNG JPEG::JPEG)
 harmonics_part(JVM "Java and Spark" PACKAGES HarmonicsJni TARGETS harmonics_jni_headers)
+harmonics_part(PYTHON "Python" PACKAGES HarmonicsPython TARGETS harmonics_python_headers)

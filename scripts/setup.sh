@@ -9,7 +9,7 @@ set -euo pipefail
 # What the build and the tests need. libopenblas0-openmp matters for speed: without it libtorch falls
 # back to a reference BLAS that is about five times slower.
 required=(
-  g++ cmake ninja-build make git python3 python3-pip python3-venv ccache
+  g++ cmake ninja-build make git python3 python3-dev python3-pip python3-venv ccache
   libtorch-dev libopenblas0-openmp python3-torch
   libfmt-dev libspdlog-dev libcli11-dev libssl-dev libyaml-cpp-dev libzstd-dev
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc pkg-config
@@ -45,7 +45,7 @@ done
 
 if [ ${#missing[@]} -eq 0 ]; then
   echo "setup: all ${#required[@]} packages are present"
-  [ $check_only -eq 1 ] || "$(dirname "$0")/arrow.sh"
+  [ $check_only -eq 1 ] || { "$(dirname "$0")/arrow.sh"; "$(dirname "$0")/nanobind.sh"; }
   exit 0
 fi
 echo "setup: missing: ${missing[*]}"
@@ -64,4 +64,5 @@ echo "setup: installing them with apt-get (this can take a few minutes)"
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
   apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 "$(dirname "$0")/arrow.sh"
+"$(dirname "$0")/nanobind.sh"
 echo "setup: done"

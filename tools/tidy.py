@@ -53,7 +53,7 @@ LIBRARIES = {
     'CL/': {'runtime/opencl'}, 'clblast.h': {'runtime/opencl'}, 'mpi.h': {'dispatch/mpi'},
     'sqlite3.h': {'store'}, 'libpq-fe.h': {'store'},
     'unicode/': {'text'}, 'png.h': {'images'}, 'jpeglib.h': {'images'}, 'jerror.h': {'images'},
-    'CLI/': {APPS}, 'jni.h': {'bindings'}, 'harmonics_c.h': {'bindings'},
+    'CLI/': {APPS}, 'jni.h': {'bindings'}, 'nanobind/': {'bindings'}, 'harmonics_c.h': {'bindings'}, 'engine_settings.h': {'bindings'},
     'gtest/': {TESTS}, 'gmock/': {TESTS}, 'benchmark/': {BENCHES},
 }
 TORCH_HEADERS = ('torch/', 'ATen/', 'c10/')

@@ -6,7 +6,7 @@
 #include <harmonics/transport/bus.h>
 
 #include "border.h"
-#include "settings.h"
+#include "engine_settings.h"
 
 using namespace harmonics;
 using namespace harmonics::border;

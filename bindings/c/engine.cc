@@ -8,7 +8,7 @@
 #include <harmonics/schedule/report_json.h>
 
 #include "border.h"
-#include "settings.h"
+#include "engine_settings.h"
 #include "watched_end.h"
 
 using namespace harmonics;

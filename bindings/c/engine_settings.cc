@@ -1,4 +1,4 @@
-#include "settings.h"
+#include "engine_settings.h"
 
 #include <chrono>
 #include <map>

@@ -1,0 +1,37 @@
+"""Loads the native half, whose libtorch must be the one that Python's torch uses."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+
+from . import _built
+
+
+def check_torch(version: str) -> None:
+    """Raises an ImportError unless this version of torch can share the process with the native half."""
+    if _numbers(version) != _numbers(_built.TORCH):
+        raise ImportError(
+            f'harmonics {_built.VERSION} was built with libtorch {_built.TORCH} and cannot share a process with torch '
+            f'{version}: install torch {_built.TORCH}, or build harmonics-ml with the torch that is here '
+            '(pip install --no-build-isolation .)')
+
+
+def _numbers(version: str) -> str:
+    """'1.13.1' of '1.13.1+cpu' or '1.13.0a0'."""
+    return '.'.join(version.split('+')[0].split('.')[:2])
+
+
+def load_core() -> ModuleType:
+    """The extension harmonics._core."""
+    torch = sys.modules.get('torch')
+    if torch is not None and 'harmonics._core' not in sys.modules:
+        check_torch(str(torch.__version__))
+    try:
+        return importlib.import_module('harmonics._core')
+    except ModuleNotFoundError as missing:
+        if missing.name != 'harmonics._core':
+            raise
+        raise ImportError('this harmonics was built without libtorch (HARMONICS_WITH_TORCH=OFF): it has no graphs and '
+                          'no runtime') from None

@@ -1,0 +1,240 @@
+"""Graphs, data and Runtime: what goes in and out, and that it is what the command line computes."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy
+
+import harmonics as hm
+
+SOURCE_DIR = pathlib.Path(os.environ['HARMONICS_SOURCE_DIR'])
+BINARY_DIR = pathlib.Path(os.environ['HARMONICS_BINARY_DIR'])
+NET = """
+harmonic net {
+  producer x {4};
+  producer y {1} int64;
+  consumer out;
+  layer hidden linear(out=8);
+  layer last linear(out=3);
+  cycle { x -(relu)-> hidden -> last; last -> out; last <-(cross_entropy)- y; }
+}
+"""
+
+
+def samples(count=60):
+    random = numpy.random.default_rng(3)
+    x = random.random((count, 4), numpy.float32)
+    return {'x': x, 'y': (x.sum(1) * 0.7).astype(numpy.int64).clip(0, 2)}
+
+
+class GraphTest(unittest.TestCase):
+    def test_text_builder_and_file_are_one_graph(self):
+        graph = hm.Graph.parse(NET)
+        self.assertEqual([node.name for node in graph.producers], ['x', 'y'])
+        self.assertEqual(graph.producers[1].dtype, 'int64')
+        self.assertEqual(graph.parameter_count, 4 * 8 + 8 + 8 * 3 + 3)
+        self.assertEqual(graph.shape('hidden'), [8])
+        built = (hm.GraphBuilder('net').producer('x', [4]).producer('y', [1], 'int64')
+                 .layer('hidden', 'linear', 'x', 'relu', out=8).layer('last', 'linear', ['hidden'], out=3)
+                 .consumer('out', 'last').tap('cross_entropy', 'last', 'y').build())
+        self.assertEqual(built, graph)
+        self.assertEqual(hm.Graph.parse(graph.harp()), graph)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / 'net.harp'
+            graph.save(path)
+            self.assertEqual(hm.Graph.load(path), graph)
+        self.assertTrue(graph.svg().startswith('<svg'))
+
+    def test_zoo_and_parts(self):
+        self.assertIn('lenet', hm.Graph.zoo_names())
+        parts = hm.Graph.zoo('lenet').partition(3)
+        self.assertEqual(len(parts), 3)
+        with self.assertRaisesRegex(ValueError, '0'):
+            hm.Graph.zoo('lenet').partition(0)
+
+    def test_mistakes_name_the_place(self):
+        with self.assertRaisesRegex(hm.errors.InvalidArgument, ':1:'):
+            hm.Graph.parse('harmonic x { oops }')
+        with self.assertRaises(hm.errors.NotFound):
+            hm.Graph.load('nowhere.harp')
+        with self.assertRaisesRegex(LookupError, 'nowhere'):
+            hm.Graph.load('nowhere.harp')
+
+    def test_a_loss_is_added(self):
+        graph = hm.GraphBuilder('net').producer('x', [4]).layer('a', 'linear', 'x', out=3).consumer('out', 'a').build()
+        learns = graph.with_loss('cross_entropy')
+        self.assertEqual((learns.taps[0].prediction, learns.taps[0].target), ('a', 'label'))
+        self.assertEqual((learns.producers[1].name, learns.producers[1].dtype, learns.producers[1].shape),
+                         ('label', 'int64', [1]))
+        self.assertEqual(graph.with_loss('mse', 'wish').producers[1].shape, [3])
+
+
+class RuntimeTest(unittest.TestCase):
+    def test_learns_and_says_so(self):
+        runtime = hm.Runtime(hm.Graph.parse(NET), lr=0.05, batch_size=20)
+        steps, epochs = [], []
+        report = runtime.fit(samples(), epochs=30, on_step=steps.append, on_epoch=epochs.append)
+        self.assertEqual((report.epochs, report.steps), (30, 90))
+        self.assertEqual((len(steps), len(epochs)), (90, 30))
+        self.assertEqual((steps[-1].step, steps[-1].samples), (90, 20))
+        self.assertLess(epochs[-1].train_loss, 0.6 * epochs[0].train_loss)
+        found = runtime.evaluate(samples())
+        self.assertEqual(found.samples, 60)
+        self.assertAlmostEqual(found.loss, epochs[-1].train_loss, delta=0.05)
+
+    def test_the_way_to_train_does_not_matter(self):
+        digests = set()
+        for settings in ({}, {'parts': 2}, {'parts': 2, 'pipeline': 'gpipe'}):
+            runtime = hm.Runtime(hm.Graph.parse(NET), lr=0.05, micro_batches=2, threads=1, **settings)
+            runtime.fit(samples(), epochs=2)
+            digests.add(runtime.digest())
+        self.assertEqual(len(digests), 1)
+
+    def test_the_digest_is_the_command_lines(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            data = samples()
+            for key, value in data.items():
+                numpy.save(folder / f'{key}.npy', value)
+            (folder / 'net.harp').write_text(NET)
+            done = subprocess.run([BINARY_DIR / 'harmonics', 'train', folder / 'net.harp', '--bind', f'x=npy:{folder}/x.npy',
+                                   '--bind', f'y=npy:{folder}/y.npy', '--epochs', '3', '--lr', '0.02', '--threads', '1',
+                                   '--schedule', 'cosine', '--test-split', '0.2', '--checkpoint', folder / 'c.safetensors',
+                                   '--output', 'json'],
+                                  capture_output=True, text=True, timeout=300, check=True)
+            told = json.loads(done.stdout)
+            runtime = hm.Runtime(hm.Graph.load(folder / 'net.harp'), epochs=3, lr=0.02, threads=1, schedule='cosine',
+                                 test_split=0.2)
+            report = runtime.fit(data)
+            self.assertEqual(runtime.digest(), told['weights_digest'])
+            self.assertAlmostEqual(report.last_epoch.evaluation.loss, told['test_loss'])
+            other = hm.Runtime(hm.Graph.load(folder / 'net.harp'), lr=0.02, threads=1)
+            other.load(folder / 'c.safetensors')
+            self.assertEqual(other.digest(), told['weights_digest'])
+            self.assertEqual(other.progress()['epochs'], 3)
+            other.save(folder / 'again.safetensors')
+            (folder / 'digits.harp').write_text(
+                NET + f'data {{ x = "npy:x.npy"; y = "npy:y.npy"; }}\ntrain {{ epochs = 2; lr = 0.5; }}\n')
+            with self.assertRaisesRegex(RuntimeError, "producer 'x'"):
+                hm.Runtime(hm.Graph.parse(NET)).fit(epochs=1)
+
+    def test_sources_in_text_and_batches_of_iterables(self):
+        data = samples(40)
+        batches = [(data['x'][i:i + 10], data['y'][i:i + 10]) for i in range(0, 40, 10)]
+        one = hm.Runtime(hm.Graph.parse(NET), threads=1, shuffle=False, batch_size=10)
+        one.fit(data, epochs=2)
+        other = hm.Runtime(hm.Graph.parse(NET), threads=1)
+        report = other.fit(batches, epochs=2)
+        self.assertEqual(report.steps, 8)
+        self.assertEqual(one.digest(), other.digest())
+        named = hm.Runtime(hm.Graph.parse(NET), threads=1)
+        named.fit([{'x': x, 'y': y} for x, y in batches], epochs=2)
+        self.assertEqual(named.digest(), one.digest())
+        with tempfile.TemporaryDirectory() as folder:
+            numpy.save(f'{folder}/x.npy', data['x'])
+            third = hm.Runtime(hm.Graph.parse(NET), threads=1, shuffle=False, batch_size=10)
+            third.fit({'x': f'npy:{folder}/x.npy', 'y': data['y']}, epochs=2)
+            self.assertEqual(third.digest(), one.digest())
+        with self.assertRaisesRegex(ValueError, 'walked once'):
+            hm.Runtime(hm.Graph.parse(NET)).fit(iter(batches), epochs=2)
+
+    def test_new_data_in_place_of_old(self):
+        runtime = hm.Runtime(hm.Graph.parse(NET), batch_size=10)
+        runtime.fit(samples(40), epochs=1)
+        self.assertEqual(runtime.fit(samples(20), epochs=1).steps, 6)
+        self.assertEqual(runtime.fit(epochs=1).steps, 8)
+        self.assertEqual(runtime.step().step, 9)
+        with self.assertRaisesRegex(ValueError, 'make another runtime'):
+            runtime.fit({'x': numpy.zeros((4, 2, 2), numpy.float32), 'y': numpy.zeros(4, numpy.int64)})
+
+    def test_a_callback_ends_the_fit(self):
+        runtime = hm.Runtime(hm.Graph.parse(NET), batch_size=10)
+        report = runtime.fit(samples(40), epochs=5, on_step=lambda step: step.step < 3)
+        self.assertTrue(report.interrupted)
+        self.assertEqual(report.steps, 3)
+
+        def broken(step):
+            raise ZeroDivisionError('mine')
+        with self.assertRaisesRegex(ZeroDivisionError, 'mine'):
+            runtime.fit(epochs=1, on_step=broken)
+
+    def test_errors_are_of_their_kind_with_the_command_lines_text(self):
+        graph = hm.Graph.parse(NET)
+        with self.assertRaisesRegex(ValueError, "there is no setting 'rate'; there are .*lr"):
+            hm.Runtime(graph, rate=3)
+        with self.assertRaisesRegex(ValueError, "setting 'optimizer'.*'fast'"):
+            hm.Runtime(graph, optimizer='fast')
+        with self.assertRaisesRegex(ValueError, "no producer 'z'; there are x, y"):
+            hm.Runtime(graph).fit({'z': numpy.zeros((2, 2))})
+        with self.assertRaisesRegex(TypeError, "data of 'x': a object is no array"):
+            hm.Runtime(graph).fit({'x': object(), 'y': numpy.zeros(2)})
+        with self.assertRaisesRegex(TypeError, 'not a int'):
+            hm.Runtime(graph).fit(3)
+        bad = samples()
+        bad['y'] = bad['y'] + 7
+        with self.assertRaisesRegex(hm.errors.Error, "7|8|9"):
+            hm.Runtime(graph).fit(bad)
+
+
+class ArrayTest(unittest.TestCase):
+    ECHO = 'harmonic echo { producer x {6}; consumer out; layer same identity; cycle { x -> same; same -> out; } }'
+
+    def test_arrays_go_through_without_a_copy(self):
+        runtime = hm.Runtime(hm.Graph.parse(self.ECHO))
+        x = numpy.arange(12, dtype=numpy.float32).reshape(2, 6)
+        out = runtime.infer({'x': x})['out']
+        self.assertEqual(out.__array_interface__['data'][0], x.__array_interface__['data'][0])
+        import torch
+        tensor = torch.arange(12, dtype=torch.float32).reshape(2, 6)
+        back = runtime.infer({'x': tensor})['out']
+        self.assertIsInstance(back, torch.Tensor)
+        self.assertEqual(back.data_ptr(), tensor.data_ptr())
+        needs_gradients = torch.ones(2, 6, requires_grad=True)
+        self.assertEqual(runtime.infer({'x': needs_gradients})['out'].data_ptr(), needs_gradients.data_ptr())
+
+    def test_what_is_kept_alive(self):
+        runtime = hm.Runtime(hm.Graph.parse(self.ECHO))
+        out = runtime.infer({'x': numpy.full((2, 6), 7, numpy.float32)})['out']
+        del runtime
+        self.assertTrue((out == 7).all())
+
+    def test_other_kinds_are_converted(self):
+        runtime = hm.Runtime(hm.Graph.parse(self.ECHO))
+        wanted = numpy.arange(12).reshape(2, 6)
+        for given in (wanted, wanted.astype(numpy.float64), wanted.tolist(), wanted.T.copy().T.astype(numpy.float32)):
+            numpy.testing.assert_array_equal(runtime.infer({'x': given})['out'], wanted)
+        with self.assertRaisesRegex(hm.errors.Error, 'x'):
+            runtime.infer({'x': numpy.zeros((2, 5), numpy.float32)})
+
+    def test_parameters_are_the_runtimes_memory(self):
+        runtime = hm.Runtime(hm.Graph.parse(NET))
+        before = runtime.parameters()['hidden.weight']
+        kept = before.copy()
+        runtime.fit(samples(), epochs=1)
+        self.assertFalse((before == kept).all())
+        numpy.testing.assert_array_equal(before, runtime.parameters()['hidden.weight'])
+
+
+class LoadingTest(unittest.TestCase):
+    def test_importing_loads_no_libtorch(self):
+        said = subprocess.run([sys.executable, '-c', 'import harmonics, sys; print(harmonics.__version__, '
+                               '"harmonics._core" in sys.modules, "torch" in sys.modules)'],
+                              capture_output=True, text=True, check=True).stdout.split()
+        self.assertEqual(said[1:], ['False', 'False'])
+        self.assertRegex(said[0], r'^\d+\.\d+\.\d+$')
+
+    def test_another_torch_is_refused_in_one_sentence(self):
+        code = ('import sys, types; torch = types.ModuleType("torch"); torch.__version__ = "2.9.1+cpu"; '
+                'sys.modules["torch"] = torch; import harmonics; harmonics.Graph')
+        done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True)
+        self.assertIn('ImportError: harmonics', done.stderr)
+        self.assertIn('cannot share a process with torch 2.9.1+cpu', done.stderr)
+
+
+if __name__ == '__main__':
+    unittest.main()
