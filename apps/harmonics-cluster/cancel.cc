@@ -1,11 +1,11 @@
 // harmonics cancel: ends tasks for good.
 #include <harmonics/base/error.h>
 #include <harmonics/base/escaped.h>
+#include <harmonics/clients/access.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/rpc/client.h>
 
-#include "access.h"
 #include "subcommands.h"
 
 namespace harmonics::inline in_cluster_program {

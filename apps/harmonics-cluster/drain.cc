@@ -1,8 +1,8 @@
 // harmonics drain: a worker gets no new tasks, or is forgotten.
+#include <harmonics/clients/access.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/rpc/client.h>
 
-#include "access.h"
 #include "subcommands.h"
 
 namespace harmonics::inline in_cluster_program {

@@ -1,9 +1,9 @@
 // harmonics logs: what a task printed.
+#include <harmonics/clients/access.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/rpc/client.h>
 
-#include "access.h"
 #include "subcommands.h"
 
 namespace harmonics::inline in_cluster_program {

@@ -4,12 +4,12 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/escaped.h>
 #include <harmonics/base/json.h>
+#include <harmonics/clients/access.h>
 #include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/rpc/client.h>
 
-#include "access.h"
 #include "subcommands.h"
 
 namespace harmonics::inline in_cluster_program {

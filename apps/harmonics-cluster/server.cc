@@ -1,4 +1,5 @@
 // harmonics server: runs until Ctrl-C. Tasks and workers go on without it.
+#include <harmonics/clients/access.h>
 #include <harmonics/server/server.h>
 
 #include <sys/stat.h>
@@ -15,7 +16,6 @@
 #include <harmonics/programs/programs.h>
 #include <harmonics/server/certificates.h>
 
-#include "access.h"
 #include "signals.h"
 #include "subcommands.h"
 

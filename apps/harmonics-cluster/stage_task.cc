@@ -9,6 +9,7 @@
 #include <harmonics/base/file.h>
 #include <harmonics/base/json.h>
 #include <harmonics/base/number_text.h>
+#include <harmonics/clients/weights_file.h>
 #include <harmonics/cluster/pipeline.h>
 #include <harmonics/cluster/task_environment.h>
 #include <harmonics/custody/digest.h>
@@ -21,7 +22,6 @@
 #include <harmonics/transport/binding.h>
 
 #include "built_in_task.h"
-#include "weights_file.h"
 
 namespace harmonics::inline in_cluster_program {
 namespace {

@@ -1,87 +1,23 @@
 // harmonics submit: a task from a file and flags; acknowledged once it is on the server's disk.
-#include <unistd.h>
-
 #include <atomic>
 #include <cstdlib>
 #include <optional>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/escaped.h>
-#include <harmonics/base/file.h>
 #include <harmonics/base/json.h>
-#include <harmonics/cluster/task_files.h>
-#include <harmonics/cluster/task_params.h>
+#include <harmonics/clients/access.h>
+#include <harmonics/clients/task_of_command.h>
+#include <harmonics/clients/task_text.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/rpc/client.h>
 
-#include "access.h"
 #include "signals.h"
 #include "subcommands.h"
-#include "submit_pipeline.h"
-#include "task_text.h"
-#include "train_params.h"
-#include "upload.h"
 
 namespace harmonics::inline in_cluster_program {
 namespace {
-
-/// Beside files that go with the task it is a folder among them.
-std::string working_dir_of(const std::string& wish, bool with_files) {
-  if (!with_files) return std::filesystem::absolute(wish).string();
-  std::filesystem::path place = std::filesystem::path(wish).lexically_normal();
-  if (place.filename().empty()) place = place.parent_path();
-  return place == "." ? "" : place.string();
-}
-
-/// A file of ours that stands where the program should: the flag for it was left out.
-void check_program(const SubmitCommand& command) {
-  if (command.command.empty()) return;
-  const std::filesystem::path program = command.command.front();
-  const std::string ending = program.extension().string();
-  const char* flag = ending == ".json" ? "--config" : ending == ".harp" ? "--pipeline" : nullptr;
-  if (flag == nullptr || ::access(program.c_str(), X_OK) == 0) return;
-  fail(ErrorCode::kInvalidArgument, "'{}' is no program: did you mean {} {}?", program.string(),
-       flag, program.string());
-}
-
-TaskSpec spec_of(const SubmitCommand& command) {
-  check_program(command);
-  TaskSpec spec;
-  bool cpus_said = sets(command, "cpus");
-  if (!command.config.empty()) {
-    const std::string text = read_text_file(command.config, kMaxTaskJsonBytes);
-    spec = parse_task(text, command.config.string());
-    cpus_said |= Json::parse(text, command.config.string()).find("cpus") != nullptr;
-  }
-  for (const TaskFlag& one : command.fields) set_task_field(spec, one.key, one.value, one.flag);
-  if (spec.name.empty() && !command.command.empty()) {
-    spec.name = std::filesystem::path(command.command.front()).filename().string();
-  }
-  for (const std::int64_t id : command.after) {
-    spec.depends_on.push_back(TaskId{static_cast<std::uint64_t>(id)});
-  }
-  for (const auto& [key, value] : command.params) put(spec.params, key, value);
-  for (const auto& [key, value] : command.env) put(spec.env, key, value);
-  if (!command.command.empty()) spec.command = command.command;
-  for (const std::string& pattern : command.artifacts) spec.artifacts.push_back(pattern);
-  if (!command.upload.empty()) spec.files = collect_files(command.upload);
-  if (!command.working_dir.empty()) {
-    spec.working_dir = working_dir_of(command.working_dir, !spec.files.empty());
-  }
-  complete_pipeline(command, spec);
-  if (!cpus_said) spec.cpus = default_cpus(spec);
-  check_task(spec);
-  check_artifacts(spec);
-  check_params(spec);
-  check_files(spec);
-  if (spec.command.empty() && !spec.pipeline) {
-    TaskParams params;
-    for (const auto& [key, value] : spec.params) params[trainer_key(key)] = value;
-    check_trainer_params(params);
-  }
-  return spec;
-}
 
 std::string submitted_text(const SubmitCommand& command, const Submitted& submitted) {
   const std::uint64_t first = submitted.first.value;
@@ -151,7 +87,7 @@ int wait_for(const SubmitCommand& command, const Submitted& submitted, ClusterCl
 }  // namespace
 
 int submit(const SubmitCommand& command) {
-  const TaskSpec spec = spec_of(command);
+  const TaskSpec spec = task_of(command);
   if (!spec.pipeline && spec.command.empty() && spec.params.empty() &&
       command.output != OutputStyle::kQuiet) {
     write_text(TextStream::kError,

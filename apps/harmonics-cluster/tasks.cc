@@ -2,15 +2,15 @@
 #include <utility>
 
 #include <harmonics/base/error.h>
+#include <harmonics/clients/access.h>
+#include <harmonics/clients/task_pages.h>
+#include <harmonics/clients/task_text.h>
 #include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/rpc/client.h>
 
-#include "access.h"
 #include "subcommands.h"
-#include "task_pages.h"
-#include "task_text.h"
 
 namespace harmonics::inline in_cluster_program {
 namespace {

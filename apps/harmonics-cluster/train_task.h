@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "train_params.h"
+#include <harmonics/clients/train_params.h>
 
 namespace harmonics::inline in_cluster_program {
 

@@ -1,14 +1,14 @@
 // harmonics wait: until tasks have ended.
-#include <algorithm>
 #include <chrono>
 
 #include <harmonics/base/json.h>
 #include <harmonics/base/listed.h>
+#include <harmonics/clients/access.h>
+#include <harmonics/clients/task_ends.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/rpc/client.h>
 
-#include "access.h"
 #include "subcommands.h"
 
 namespace harmonics::inline in_cluster_program {
@@ -47,20 +47,7 @@ int wait(const WaitCommand& command) {
   const auto limit = command.timeout_s < 0
                          ? milliseconds(std::chrono::hours(24 * 365))
                          : milliseconds(static_cast<std::int64_t>(command.timeout_s * 1000));
-  const auto end = std::chrono::steady_clock::now() + limit;
-  WaitResult all;
-  all.ended = true;
-  for (const std::int64_t task : command.tasks) {
-    const auto left = std::chrono::ceil<milliseconds>(end - std::chrono::steady_clock::now());
-    const WaitResult one =
-        client.wait({static_cast<std::uint64_t>(task)}, std::max(left, milliseconds(0)));
-    all.ended = all.ended && one.ended;
-    all.succeeded += one.succeeded;
-    all.failed += one.failed;
-    all.cancelled += one.cancelled;
-    all.dependency_failed += one.dependency_failed;
-    all.unfinished += one.unfinished;
-  }
+  const WaitResult all = wait_for_all(client, command.tasks, limit);
   write_text(TextStream::kOutput, wait_text(command, all));
   const bool good =
       all.ended && all.failed == 0 && all.cancelled == 0 && all.dependency_failed == 0;

@@ -6,6 +6,7 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/escaped.h>
+#include <harmonics/clients/access.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/programs/programs.h>
@@ -13,7 +14,6 @@
 #include <harmonics/worker/agent.h>
 #include <harmonics/worker/machine.h>
 
-#include "access.h"
 #include "signals.h"
 #include "subcommands.h"
 

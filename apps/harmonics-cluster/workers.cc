@@ -1,13 +1,13 @@
 // harmonics workers: the machines of the cluster.
 #include <harmonics/base/escaped.h>
+#include <harmonics/clients/access.h>
+#include <harmonics/clients/task_text.h>
 #include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/rpc/client.h>
 
-#include "access.h"
 #include "subcommands.h"
-#include "task_text.h"
 
 namespace harmonics::inline in_cluster_program {
 

@@ -1,4 +1,4 @@
-#include "train_params.h"
+#include <harmonics/clients/train_params.h>
 
 #include <algorithm>
 #include <cctype>
@@ -9,7 +9,7 @@
 #include <harmonics/base/nearest_word.h>
 #include <harmonics/base/number_text.h>
 
-namespace harmonics::inline in_cluster_program {
+namespace harmonics::inline in_clients {
 namespace {
 
 std::vector<std::string> known_keys() {
@@ -75,4 +75,4 @@ std::string stand_in_for_data(TaskParams& params, bool zoo_model) {
       name, params["synthetic_size"], changes);
 }
 
-}  // namespace harmonics::inline in_cluster_program
+}  // namespace harmonics::inline in_clients

@@ -8,13 +8,12 @@
 #include <harmonics/base/file.h>
 #include <harmonics/base/json.h>
 #include <harmonics/base/listed.h>
+#include <harmonics/clients/weights_file.h>
 #include <harmonics/graph/harp.h>
 #include <harmonics/graph/units.h>
 #include <harmonics/settings/train_settings.h>
 
-#include "weights_file.h"
-
-namespace harmonics::inline in_cluster_program {
+namespace harmonics::inline in_clients {
 namespace {
 
 namespace fs = std::filesystem;
@@ -232,4 +231,4 @@ void complete_pipeline(const SubmitCommand& command, TaskSpec& spec) {
   set_pipeline(spec, std::move(pipeline));
 }
 
-}  // namespace harmonics::inline in_cluster_program
+}  // namespace harmonics::inline in_clients

@@ -7,7 +7,7 @@
 #include <harmonics/base/json.h>
 #include <harmonics/rpc/views.h>
 
-namespace harmonics::inline in_cluster_program {
+namespace harmonics::inline in_clients {
 
 [[nodiscard]] Json task_json(const TaskView& task);
 [[nodiscard]] Json worker_json(const WorkerView& worker);
@@ -43,4 +43,4 @@ struct StageLine {
 /// Empty unless the task is a pipeline that runs or has ended.
 [[nodiscard]] std::vector<StageLine> stage_lines(const TaskView& task);
 
-}  // namespace harmonics::inline in_cluster_program
+}  // namespace harmonics::inline in_clients

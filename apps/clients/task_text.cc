@@ -1,4 +1,4 @@
-#include "task_text.h"
+#include <harmonics/clients/task_text.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include <harmonics/base/listed.h>
 #include <harmonics/console/table.h>
 
-namespace harmonics::inline in_cluster_program {
+namespace harmonics::inline in_clients {
 namespace {
 
 Json texts(const std::vector<std::string>& items) {
@@ -221,4 +221,4 @@ std::vector<StageLine> stage_lines(const TaskView& task) {
   return lines;
 }
 
-}  // namespace harmonics::inline in_cluster_program
+}  // namespace harmonics::inline in_clients

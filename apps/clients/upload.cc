@@ -6,7 +6,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 
-namespace harmonics::inline in_cluster_program {
+namespace harmonics::inline in_clients {
 namespace {
 
 namespace fs = std::filesystem;
@@ -78,4 +78,4 @@ std::vector<TaskFile> collect_files(const std::vector<std::string>& names) {
   return files;
 }
 
-}  // namespace harmonics::inline in_cluster_program
+}  // namespace harmonics::inline in_clients

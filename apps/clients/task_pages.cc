@@ -1,9 +1,9 @@
-#include "task_pages.h"
+#include <harmonics/clients/task_pages.h>
 
 #include <algorithm>
 #include <iterator>
 
-namespace harmonics::inline in_cluster_program {
+namespace harmonics::inline in_clients {
 namespace {
 
 std::uint32_t page_size(std::size_t left) {
@@ -57,4 +57,4 @@ std::vector<TaskView> newest_tasks(ClusterClient& client, ListTasksQuery query, 
   return found;
 }
 
-}  // namespace harmonics::inline in_cluster_program
+}  // namespace harmonics::inline in_clients

@@ -6,7 +6,7 @@
 
 #include <harmonics/cluster/task.h>
 
-namespace harmonics::inline in_cluster_program {
+namespace harmonics::inline in_clients {
 
 /// Reads the files, and all that is in the folders, under their paths relative to the current
 /// folder (by their last name where they lie outside it). Hidden names (".git"), "__pycache__" and
@@ -14,4 +14,4 @@ namespace harmonics::inline in_cluster_program {
 /// what is neither file nor folder are Errors that name it.
 [[nodiscard]] std::vector<TaskFile> collect_files(const std::vector<std::string>& names);
 
-}  // namespace harmonics::inline in_cluster_program
+}  // namespace harmonics::inline in_clients

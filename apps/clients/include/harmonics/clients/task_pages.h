@@ -6,7 +6,7 @@
 
 #include <harmonics/rpc/client.h>
 
-namespace harmonics::inline in_cluster_program {
+namespace harmonics::inline in_clients {
 
 /// The first `limit` tasks that fit the query, oldest first.
 [[nodiscard]] std::vector<TaskView> first_tasks(ClusterClient& client, ListTasksQuery query,
@@ -16,4 +16,4 @@ namespace harmonics::inline in_cluster_program {
 [[nodiscard]] std::vector<TaskView> newest_tasks(ClusterClient& client, ListTasksQuery query,
                                                  std::size_t limit);
 
-}  // namespace harmonics::inline in_cluster_program
+}  // namespace harmonics::inline in_clients

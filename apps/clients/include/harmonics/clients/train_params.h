@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-namespace harmonics::inline in_cluster_program {
+namespace harmonics::inline in_clients {
 
 /// A task's parameters by key, as the trainer reads them ("learning_rate").
 using TaskParams = std::map<std::string, std::string>;
@@ -43,4 +43,4 @@ void check_trainer_params(const TaskParams& params);
 /// Empty and unchanged where they name no set that can be made up, or `strict_data` is "true".
 [[nodiscard]] std::string stand_in_for_data(TaskParams& params, bool zoo_model);
 
-}  // namespace harmonics::inline in_cluster_program
+}  // namespace harmonics::inline in_clients

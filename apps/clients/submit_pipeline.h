@@ -4,7 +4,7 @@
 #include <harmonics/cluster/task.h>
 #include <harmonics/options/cluster_commands.h>
 
-namespace harmonics::inline in_cluster_program {
+namespace harmonics::inline in_clients {
 
 /// Whether a flag sets the field that task JSON calls `key`.
 [[nodiscard]] bool sets(const SubmitCommand& command, std::string_view key);
@@ -17,4 +17,4 @@ void put(TextPairs& pairs, const std::string& key, const std::string& value);
 /// Error here, before anything is submitted. Does nothing for other tasks.
 void complete_pipeline(const SubmitCommand& command, TaskSpec& spec);
 
-}  // namespace harmonics::inline in_cluster_program
+}  // namespace harmonics::inline in_clients

@@ -1,4 +1,4 @@
-#include "weights_file.h"
+#include <harmonics/clients/weights_file.h>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/custody/digest.h>
 
-namespace harmonics::inline in_cluster_program {
+namespace harmonics::inline in_clients {
 
 std::string weights_file_digest(const std::filesystem::path& file) {
   constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
@@ -36,4 +36,4 @@ std::string weights_file_digest(const std::filesystem::path& file) {
   }
 }
 
-}  // namespace harmonics::inline in_cluster_program
+}  // namespace harmonics::inline in_clients

@@ -1,4 +1,4 @@
-#include "access.h"
+#include <harmonics/clients/access.h>
 
 #include <sys/stat.h>
 
@@ -13,7 +13,7 @@
 #include <harmonics/server/client_file.h>
 #include <harmonics/server/state_folder.h>
 
-namespace harmonics::inline in_cluster_program {
+namespace harmonics::inline in_clients {
 namespace {
 
 namespace fs = std::filesystem;
@@ -51,15 +51,20 @@ void check_door(const fs::path& folder) {
        folder.string());
 }
 
-/// Says once, on standard error, that something is waited for.
+/// Says once that something is waited for.
 class WaitingLine {
  public:
+  explicit WaitingLine(std::function<void(const std::string&)> listener = {})
+      : listener_(std::move(listener)) {}
+
   void say(const std::string& text) {
     if (std::exchange(said_, true)) return;
+    if (listener_) return listener_(text);
     write_text(TextStream::kError, text + "\n");
   }
 
  private:
+  const std::function<void(const std::string&)> listener_;
   bool said_ = false;
 };
 
@@ -143,15 +148,19 @@ ServerAccess resolve_access(const ServerAccess& flags) {
   return access;
 }
 
-ClientOptions client_options(const ServerAccess& flags) {
+ClientOptions client_options(const ServerAccess& flags, const ClientPatience& waiting) {
   const ServerAccess access = resolve_access(flags);
   ClientOptions options = options_of(access, /*works=*/false);
   const auto end = Steady::now() + patience_of(access);
-  const auto line = std::make_shared<WaitingLine>();
+  const auto line = std::make_shared<WaitingLine>(waiting.say);
+  options.interrupted = waiting.interrupted;
   if (options.token.empty()) {
     const fs::path file = state_folder(access.state_dir) / "token";
     const auto token = await_token(file, [&] {
       if (Steady::now() >= end) return false;
+      if (waiting.interrupted && waiting.interrupted()) {
+        fail(ErrorCode::kCancelled, "interrupted while no server had made a token");
+      }
       line->say(format("no server has made the token '{}' yet: waiting up to {} s for one",
                        file.string(), access.patience_s));
       return true;
@@ -190,4 +199,4 @@ ClientOptions worker_options(const ServerAccess& flags, const std::function<bool
   return options;
 }
 
-}  // namespace harmonics::inline in_cluster_program
+}  // namespace harmonics::inline in_clients
