@@ -27,6 +27,7 @@ void encode(const WorkerMessage& from, wire::WorkerMessage& to);
 void encode(const ServerMessage& from, wire::ServerMessage& to);
 
 [[nodiscard]] TaskSpec decode(const wire::TaskSpec& from);
+[[nodiscard]] Submitted decode(const wire::SubmitReply& from);
 [[nodiscard]] EndResult decode(const wire::EndResult& from);
 [[nodiscard]] TaskView decode(const wire::TaskView& from);
 [[nodiscard]] TaskPage decode(const wire::ListTasksReply& from);

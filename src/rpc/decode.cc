@@ -67,6 +67,10 @@ StartMessage decode_start(const wire::Start& from) {
 
 }  // namespace
 
+Submitted decode(const wire::SubmitReply& from) {
+  return {TaskId{from.first_task()}, from.count(), from.already(), from.advice()};
+}
+
 EndResult decode(const wire::EndResult& from) {
   EndResult result;
   result.kind =
