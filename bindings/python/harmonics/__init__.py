@@ -22,20 +22,29 @@ from .errors import Error
 if TYPE_CHECKING:
     from ._core import (ConsumerNode, EpochReport, Evaluation, FitReport, Graph, GraphBuilder, LayerNode, ProducerNode,
                         StepReport, TrainingTap)
+    from .async_client import AsyncClient
+    from .calls import TaskFailed
+    from .client import Client
     from .models import import_model
     from .runtime import Runtime
+    from .submitted import Submitted, SubmittedCall, SubmittedMap
+    from .task_options import TaskOptions
+    from .task_views import Task
 
 # Where each public name lies.
 _PLACES: dict[str, str] = {
     'ConsumerNode': '_core', 'EpochReport': '_core', 'Evaluation': '_core', 'FitReport': '_core', 'Graph': '_core',
     'GraphBuilder': '_core', 'LayerNode': '_core', 'ProducerNode': '_core', 'StepReport': '_core',
     'TrainingTap': '_core',
+    'AsyncClient': 'async_client', 'Client': 'client', 'Submitted': 'submitted', 'SubmittedCall': 'submitted',
+    'SubmittedMap': 'submitted', 'Task': 'task_views', 'TaskFailed': 'calls', 'TaskOptions': 'task_options',
     'import_model': 'models',
     'Runtime': 'runtime',
 }
 
-__all__ = ['ConsumerNode', 'EpochReport', 'Error', 'Evaluation', 'FitReport', 'Graph', 'GraphBuilder', 'LayerNode',
-           'ProducerNode', 'Runtime', 'StepReport', 'TrainingTap', 'errors', 'import_model']
+__all__ = ['AsyncClient', 'Client', 'ConsumerNode', 'EpochReport', 'Error', 'Evaluation', 'FitReport', 'Graph',
+           'GraphBuilder', 'LayerNode', 'ProducerNode', 'Runtime', 'StepReport', 'Submitted', 'SubmittedCall',
+           'SubmittedMap', 'Task', 'TaskFailed', 'TaskOptions', 'TrainingTap', 'errors', 'import_model']
 
 
 def __getattr__(name: str) -> Any:

@@ -6,6 +6,8 @@ Every one is an `Error`, and a built-in exception too where Python has one that 
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = ['Aborted', 'AlreadyExists', 'Cancelled', 'DataLoss', 'DeadlineExceeded', 'Error', 'FailedPrecondition',
            'Internal', 'InvalidArgument', 'NotFound', 'OutOfRange', 'PermissionDenied', 'ResourceExhausted',
            'Unauthenticated', 'Unavailable', 'Unimplemented', 'Unknown']
@@ -16,6 +18,10 @@ class Error(Exception):
 
     code: str = 'unknown'
     """The name of the code, such as 'invalid_argument'."""
+    key: str = ''
+    """Of a task that was handed in to a cluster: handed in again with this key, it is the same task."""
+    submitted: list[Any] = []
+    """Of several tasks that were handed in: those that were taken all the same."""
 
 
 class Cancelled(Error, RuntimeError):
