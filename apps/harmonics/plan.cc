@@ -15,6 +15,7 @@
 #include <harmonics/graph/harp.h>
 #include <harmonics/graph/units.h>
 #include <harmonics/options/graph_argument.h>
+#include <harmonics/place/plan_operators.h>
 #include <harmonics/place/plan_partition.h>
 #include <harmonics/plan/boundary_bits.h>
 #include <harmonics/plan/choice.h>
@@ -212,6 +213,11 @@ int plan(const PlanCommand& command) {
     const std::vector<HarmonicGraph> parts = partition_graph(argument.graph, plan);
     std::vector<std::string> files;
     if (!command.out_dir.empty()) files = write_plan_files(command.out_dir, plan, parts);
+    if (!command.dag_file.empty()) {
+      write_text_file(command.dag_file,
+                      operator_graph_to_json(operator_graph_of(argument.graph, best.problem)));
+      files.push_back(command.dag_file.string());
+    }
     print(command, report, plan, files);
     return kExitDone;
   } catch (const NoFeasiblePlan& reason) {

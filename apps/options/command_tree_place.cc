@@ -76,6 +76,13 @@ CLI::Option* add_graph_argument(CLI::App& app, std::filesystem::path& graph) {
   return add_path(app, "GRAPH", graph, "a graph in .harp text, or a name of 'harmonics graph zoo'");
 }
 
+void add_planned_files(CLI::App& plan, PlanCommand& p) {
+  add_path(plan, "--models-file", p.models_file, "layers of each model (models.yml)");
+  add_path(plan, "--dev-types-file", p.types_file, "times of each device type (device_types.yml)");
+  add_path(plan, "--dev-file", p.hosts_file, "hosts of each device type (devices.yml)");
+  add_path(plan, "--links-file", p.links_file, "bandwidths between hosts (none)");
+}
+
 void add_planned_bits(CLI::App& plan, PlanCommand& p) {
   plan.add_option_function<std::string>(
           "--boundary-bits",
@@ -213,11 +220,10 @@ void CommandTree::add_plan() {
       plan, "--exclude", p.excluded_hosts, [](const std::string& text) { return text; },
       "hosts that are not to be used: a,b");
   plan.get_option("--exclude")->type_name("HOST[,HOST...]");
-  add_path(plan, "--models-file", p.models_file, "layers of each model (models.yml)");
-  add_path(plan, "--dev-types-file", p.types_file, "times of each device type (device_types.yml)");
-  add_path(plan, "--dev-file", p.hosts_file, "hosts of each device type (devices.yml)");
-  add_path(plan, "--links-file", p.links_file, "bandwidths between hosts (none)");
+  add_planned_files(plan, p);
   add_folder(plan, "--out-dir", p.out_dir, "write the plan and each host's part as .harp there");
+  add_path(plan, "--dag", p.dag_file,
+           "write the graph with its branches there, for 'sched-pipeline --dag'");
   add_texts(plan, "--check", p.checks, "FILE",
             "compare a plan with its run: the report of 'harmonics run --output json', or those of "
             "all stages (repeatable)");

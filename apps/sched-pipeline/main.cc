@@ -73,19 +73,43 @@ Json json_with_warnings(const PlanReport& report, const std::vector<std::string>
   return report_to_json(report).set("warnings", std::move(list));
 }
 
-void write_report(const ScheduleOptions& options, const PlanReport& report,
-                  const std::vector<std::string>& warnings) {
-  if (!options.svg_file.empty()) write_text_file(options.svg_file, report_to_svg(report));
+// Where a report is wanted, as JSON or as text, where it is wanted.
+template <typename AsJson, typename AsText>
+void put_report(const ScheduleOptions& options, AsJson as_json, AsText as_text) {
   const bool to_file = !options.report_file.empty();
   if (options.report == ReportStyle::kNone && !to_file) return;
-  const std::string text = options.report == ReportStyle::kJson
-                               ? json_with_warnings(report, warnings).dump(2) + "\n"
-                               : report_to_text(report);
+  const std::string text =
+      options.report == ReportStyle::kJson ? as_json().dump(2) + "\n" : as_text();
   if (to_file) {
     write_text_file(options.report_file, text);
   } else {
     write_stream(stderr, text);
   }
+}
+
+void write_report(const ScheduleOptions& options, const PlanReport& report,
+                  const std::vector<std::string>& warnings) {
+  if (!options.svg_file.empty()) write_text_file(options.svg_file, report_to_svg(report));
+  put_report(
+      options, [&] { return json_with_warnings(report, warnings); },
+      [&] { return report_to_text(report); });
+}
+
+int schedule_operators(const ScheduleOptions& options) {
+  const double start = cpu_seconds();
+  const OperatorGraph graph =
+      parse_operator_graph(read_text_file(options.operator_graph, kMaxOperatorFileBytes),
+                           options.operator_graph.string());
+  const OperatorPlanOptions wishes{options.planner.costs.overlap, options.split,
+                                   options.planner.work};
+  const OperatorOutcome outcome = plan_operators(graph, wishes);
+  const double seconds = cpu_seconds() - start;
+  put_report(
+      options,
+      [&] { return operator_report_to_json(graph, wishes, outcome).set("plan_seconds", seconds); },
+      [&] { return operator_report_to_text(graph, wishes, outcome); });
+  write_stream(stdout, operator_plan_to_yaml(graph, outcome));
+  return kExitDone;
 }
 
 // What is logged meanwhile goes into `warnings`; when it fails, to standard error.
@@ -105,6 +129,7 @@ PlanReport keep_warnings(Make make, std::vector<std::string>& warnings) {
 
 int schedule(const ScheduleOptions& options) {
   if (!options.compared_plans.empty()) return compare_plans(options);
+  if (!options.operator_graph.empty()) return schedule_operators(options);
   Plan plan;
   std::vector<std::string> warnings;
   const PlanReport report =

@@ -23,12 +23,15 @@ class OptionTable {
     // As getopt does; lists take all.
     app_.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     app_.footer(
-        "\nExample:\n  sched-pipeline -m google/vit-base-patch16-224 --report text --svg plan.svg\n"
+        "\nExample:\n  sched-pipeline -m google/vit-base-patch16-224 --report text --svg "
+        "plan.svg\n"
+        "  sched-pipeline --dag operators.json --overlap none --report text\n"
         "\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 no feasible plan.");
     add_inputs();
     add_aims();
     add_rules();
     add_outputs();
+    add_operators();
   }
 
   std::variant<ScheduleOptions, UsageAnswer> parse(int argc, const char* const* argv) {
@@ -182,6 +185,30 @@ class OptionTable {
             "compare two plans and stop")
         ->type_name("BEFORE AFTER")
         ->expected(2);
+  }
+
+  // What is said of layers, of a chain's second aims and of hosts in other files has no meaning for
+  // an operator graph.
+  void add_operators() {
+    CLI::Option* graph = add_path(app_, "--dag", options_.operator_graph,
+                                  "plan for an operator graph with its devices, not for a chain");
+    CLI::Option* split =
+        add_choice(app_, "--split", options_.split,
+                   {{"contiguous", OperatorSplit::kContiguous}, {"free", OperatorSplit::kFree}},
+                   "one part of the graph for each host, or any operators (contiguous)");
+    last_counts(split);
+    split->needs(graph);
+    app_.callback([this, graph] {
+      if (graph->count() == 0) return;
+      for (const char* other :
+           {"--model-name",  "--dtype",          "--batch-size", "--buffers-in", "--buffers-out",
+            "--models-file", "--dev-types-file", "--dev-file",   "--links-file", "--goal",
+            "--then",        "--tolerance",      "--replicate",  "--pin",        "--host-order",
+            "--exclude",     "--current",        "--diff",       "--fallbacks",  "--svg"}) {
+        if (app_.get_option(other)->count() == 0) continue;
+        throw CLI::ValidationError("--dag", format("and {} do not go together", other));
+      }
+    });
   }
 
   CLI::App app_;

@@ -10,6 +10,7 @@
 #include <harmonics/arguments/usage.h>
 #include <harmonics/plan/choice.h>
 #include <harmonics/plan/inputs.h>
+#include <harmonics/plan/operator_plan.h>
 #include <harmonics/plan/planner.h>
 #include <harmonics/plan/replan.h>
 #include <harmonics/plan/request.h>
@@ -28,6 +29,9 @@ struct ScheduleOptions {
   std::filesystem::path current_plan;
   /// Two plans to compare; nothing is planned.
   std::vector<std::filesystem::path> compared_plans;
+  /// An operator graph to plan for, in place of the three files.
+  std::filesystem::path operator_graph;
+  OperatorSplit split = OperatorSplit::kContiguous;
   bool fallbacks = false;
   ReportStyle report = ReportStyle::kNone;
   /// Empty: the report goes to standard error.

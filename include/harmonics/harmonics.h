@@ -127,6 +127,7 @@
 #include <harmonics/place/list_devices.h>
 #include <harmonics/place/load_deployment.h>
 #include <harmonics/place/place.h>
+#include <harmonics/place/plan_operators.h>
 #include <harmonics/place/plan_partition.h>
 #include <harmonics/place/profile.h>
 #include <harmonics/place/profile_bandwidth.h>
@@ -143,6 +144,8 @@
 #include <harmonics/plan/inputs.h>
 #include <harmonics/plan/machine_load.h>
 #include <harmonics/plan/measured_run.h>
+#include <harmonics/plan/operator_graph.h>
+#include <harmonics/plan/operator_plan.h>
 #include <harmonics/plan/placement.h>
 #include <harmonics/plan/plan.h>
 #include <harmonics/plan/plan_file.h>

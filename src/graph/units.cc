@@ -100,6 +100,22 @@ std::vector<std::int64_t> crossing_elements(const HarmonicGraph& graph) {
   return crossing;
 }
 
+std::vector<HandOver> unit_hand_overs(const HarmonicGraph& graph) {
+  const std::vector<Unit> units = graph_units(graph);
+  const std::vector<std::size_t> unit_of = units_of_layers(units, graph.layers().size());
+  std::vector<HandOver> result;
+  for (const TensorLife& life : tensor_lives(graph)) {
+    if (life.uses.empty()) continue;
+    const std::size_t from = unit_of[life.owner];
+    std::set<std::size_t> to;
+    for (const TensorUse& use : life.uses) to.insert(unit_of[use.layer]);
+    to.erase(from);
+    if (to.empty()) continue;
+    result.push_back({from, {to.begin(), to.end()}, element_count(graph.spec(life.name).shape)});
+  }
+  return result;
+}
+
 std::vector<std::int64_t> tied_elements(const HarmonicGraph& graph) {
   const std::vector<Unit> units = graph_units(graph);
   std::vector<std::int64_t> crossing(units.size(), 0);

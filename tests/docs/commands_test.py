@@ -109,7 +109,8 @@ PAGES = {
         instead={QUICK_LAPTOP: QUICK_LAPTOP + ' --repeats 1 --warmup 0',
                  QUICK_BOARD: QUICK_BOARD + ' --repeats 1 --warmup 0'},
         elsewhere={'harmonics run vit.harp': 'cli.plan_check_test', 'harmonics plan --check': 'cli.plan_check_test',
-                   'harmonics profile --from-run': 'cli.plan_check_test',
+                   'harmonics profile --from-run': 'cli.plan_check_test', 'harmonics plan inception.harp --dag': 'cli.plan_test',
+                   'sched-pipeline --dag inception.json': 'plan.operator_graphs_test',
                    'harmonics plan vit-base --links-file': 'cli.plan_check_test'},
         measured=('harmonics plan vit-base --out-dir parts',)),
     'docs/guides/serving.md': Page(

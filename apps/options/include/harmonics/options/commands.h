@@ -328,6 +328,8 @@ struct PlanCommand {
   std::filesystem::path links_file;
   /// Where the parts go; empty: nowhere.
   std::filesystem::path out_dir;
+  /// Where the operator graph of the plan goes; empty: nowhere.
+  std::filesystem::path dag_file;
   /// Reports of a run of a plan, to be compared with it; empty: make a plan.
   std::vector<std::string> checks;
   /// The share by which a run may differ from its plan.

@@ -47,6 +47,18 @@ struct Unit {
 /// consumers' inputs, each once.
 [[nodiscard]] std::vector<std::int64_t> crossing_elements(const HarmonicGraph& graph);
 
+/// A tensor that one unit makes (or takes first, where it enters the graph) and others use.
+struct HandOver {
+  std::size_t from = 0;
+  /// Ascending, each once, without `from`; never empty.
+  std::vector<std::size_t> to;
+  std::int64_t elements = 0;
+  bool operator==(const HandOver&) const = default;
+};
+
+/// Every tensor that is used outside the unit that makes it, in the graph's order of tensors.
+[[nodiscard]] std::vector<HandOver> unit_hand_overs(const HarmonicGraph& graph);
+
 /// Entry i: elements of the tied parameters that a cut after unit i makes travel with every
 /// micro-batch, whatever its size: each use behind the cut of a parameter that learns and is used
 /// before it takes the tensor when it has changed and sends a gradient back. Zeros where the graph
