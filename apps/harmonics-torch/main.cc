@@ -32,6 +32,9 @@ int torch_main(int argc, char** argv) {
     return dispatch_sweep(*sweeping);
   }
   if (const auto* verifying = std::get_if<VerifyCommand>(&command)) return verify(*verifying);
+  if (const auto* exporting = std::get_if<CustodyExportCommand>(&command)) {
+    return custody_export(*exporting);
+  }
   if (const auto* listing = std::get_if<DevicesCommand>(&command)) return devices(*listing);
   fail(ErrorCode::kInvalidArgument,
        "harmonics-torch only trains, runs, quantizes, profiles, sweeps, verifies models and lists "

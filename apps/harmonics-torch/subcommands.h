@@ -18,6 +18,8 @@ int dispatch_sweep(const DispatchSweepCommand& command);
 int devices(const DevicesCommand& command);
 /// With a graph, weights or data to compare the chain with.
 int verify(const VerifyCommand& command);
+/// With --weights.
+int custody_export(const CustodyExportCommand& command);
 /// What libtorch there is, as one JSON object; asked by `harmonics doctor`.
 int probe();
 

@@ -12,6 +12,7 @@
 #include <harmonics/schedule/signed_weights.h>
 #include <harmonics/schedule/stage_custody.h>
 #include <harmonics/schedule/training_data.h>
+#include <harmonics/verification/custody_export.h>
 #include <harmonics/verification/verification.h>
 
 #include "data_roots.h"
@@ -158,13 +159,20 @@ void compare_weights(const VerifyCommand& command, const VerifyReport& report,
   compared.weights_step = *common->rbegin();
 }
 
-}  // namespace
+// What verification and comparing with a model found.
+struct VerifiedModel {
+  Evidence evidence;
+  VerifyReport report;
+  ComparedModel compared;
+};
 
-int verify(const VerifyCommand& command) {
-  if (!command.data.empty() && command.graphs.empty()) {
-    fail(ErrorCode::kInvalidArgument, "--data is bound to producers: give the model with --graph");
+VerifiedModel verified_model(const VerifyCommand& command) {
+  VerifiedModel result{read_evidence(command.files, command.keys), {}, {}};
+  const std::vector<Chain>& chains = result.evidence.chains;
+  if (chains.empty()) {
+    fail(ErrorCode::kInvalidArgument, "'{}' holds no chain to compare a model with",
+         command.files.front().string());
   }
-  const std::vector<Chain> chains = read_chains(command);
   const std::vector<StageEntry> stages = computing_stages(chains.front().opening);
   const PartsByDigest parts = parts_of(command, stages.size());
   VerifyOptions options;
@@ -175,17 +183,43 @@ int verify(const VerifyCommand& command) {
       return found == known.end() || found->second.contains(root);
     };
   }
-  const VerifyReport report = verify_chains(command, chains, std::move(options));
-  ComparedModel compared;
+  result.report = verify_evidence(command, result.evidence, std::move(options));
   if (!command.graphs.empty()) {
     compare_graphs(command, stages, parts);
-    compared.graph = command.graphs.front().string();
+    result.compared.graph = command.graphs.front().string();
   }
   if (!command.weights.empty()) {
     const NamedTensors weights = weights_of(command.weights);
-    compare_weights(command, report, names_of(command, stages, parts, weights), weights, compared);
+    compare_weights(command, result.report, names_of(command, stages, parts, weights), weights,
+                    result.compared);
   }
-  return print_verification(command, report, compared);
+  return result;
+}
+
+}  // namespace
+
+int verify(const VerifyCommand& command) {
+  if (!command.data.empty() && command.graphs.empty()) {
+    fail(ErrorCode::kInvalidArgument, "--data is bound to producers: give the model with --graph");
+  }
+  const VerifiedModel result = verified_model(command);
+  return print_verification(command, result.report, result.compared);
+}
+
+int custody_export(const CustodyExportCommand& command) {
+  VerifyCommand comparing;
+  comparing.files = command.files;
+  comparing.keys = command.keys;
+  comparing.weights = command.weights;
+  if (!command.graph.empty()) comparing.graphs = {command.graph};
+  const VerifiedModel result = verified_model(comparing);
+  if (result.compared.weights_step != result.compared.last_step) {
+    fail_custody(Breach::kWrongWeights,
+                 "the weights of '{}' are those of step {}, and the run ended at step {}",
+                 command.weights.string(), result.compared.weights_step, result.compared.last_step);
+  }
+  return export_chain(command, result.evidence, result.report,
+                      {{command.weights.filename().string(), file_digest(command.weights)}});
 }
 
 }  // namespace harmonics::inline in_torch_program

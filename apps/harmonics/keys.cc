@@ -4,6 +4,7 @@
 #include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/custody/keys.h>
+#include <harmonics/custody/pem_key.h>
 
 #include "subcommands.h"
 
@@ -16,8 +17,23 @@ std::filesystem::path folder_or_default(const std::filesystem::path& folder) {
 
 }  // namespace
 
+namespace {
+
+int model_key_new(const KeysNewCommand& command, const std::filesystem::path& folder) {
+  const EcSigningKey key = EcSigningKey::make();
+  key.save(folder, command.name);
+  write_text(TextStream::kOutput,
+             format("{} {}\nsecret: {}\npublic: {} (give this one to who verifies)\n", command.name,
+                    key.public_key().hint(), (folder / (command.name + ".pem")).string(),
+                    (folder / (command.name + ".pub.pem")).string()));
+  return kExitDone;
+}
+
+}  // namespace
+
 int keys_new(const KeysNewCommand& command) {
   const std::filesystem::path folder = folder_or_default(command.folder);
+  if (command.kind == KeyKind::kP256) return model_key_new(command, folder);
   const SigningKey key = SigningKey::make(command.name);
   key.save(folder);
   write_text(TextStream::kOutput,

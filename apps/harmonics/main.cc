@@ -33,6 +33,13 @@ struct Dispatch {
     if (!command.compares_models()) return verify(command);
     become_torch_program(argv);
   }
+  int operator()(const SignCommand& command) const { return sign(command); }
+  int operator()(const CustodyExportCommand& command) const {
+    if (command.weights.empty()) return custody_export(command);
+    become_torch_program(argv);
+  }
+  int operator()(const CustodyImportCommand& command) const { return custody_import(command); }
+  int operator()(const CustodyShowCommand& command) const { return custody_show(command); }
   int operator()(const TokensCommand& command) const { return tokens(command); }
   int operator()(const DoctorCommand& command) const { return doctor(command); }
   int operator()(const CompletionCommand& command) const { return completion(command); }

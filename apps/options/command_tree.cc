@@ -36,7 +36,9 @@ CommandTree::CommandTree() : root_("Plans, runs and watches neural-network work.
   add_dispatch_trace();
   add_trace();
   add_keys();
+  add_sign();
   add_verify();
+  add_custody();
   add_tokens();
   add_cluster();
   add_devices();

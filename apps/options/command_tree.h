@@ -42,6 +42,8 @@ class CommandTree {
   void add_trace();
   void add_keys();
   void add_verify();
+  void add_sign();
+  void add_custody();
   void add_tokens();
   void add_cluster();
   void add_server();
@@ -84,6 +86,10 @@ class CommandTree {
   KeysNewCommand keys_new_;
   KeysShowCommand keys_show_;
   VerifyCommand verify_;
+  SignCommand sign_;
+  CustodyExportCommand custody_export_;
+  CustodyImportCommand custody_import_;
+  CustodyShowCommand custody_show_;
   TokensCommand tokens_;
   ServerCommand server_;
   WorkerCommand worker_;

@@ -1,4 +1,4 @@
-// harmonics keys and harmonics verify.
+// harmonics keys, and the flags of secure runs.
 #include <harmonics/custody/keys.h>
 
 #include "command_tree.h"
@@ -21,11 +21,15 @@ void CommandTree::add_keys() {
           fail(ErrorCode::kInvalidArgument, "'{}' cannot name a key: {}", name, problem);
         }
       }));
+  add_choice(made, "--kind", keys_new_.kind, "ed25519|p256",
+             "ed25519 signs secure runs, p256 signs models (ed25519)");
   add_folder(made, "--keys", keys_new_.folder, "folder of keys (the user's)");
   made.footer(
-      example("  harmonics keys new alice\n\n"
-              "Writes NAME.key, which is secret (mode 600), and NAME.pub, which others need. The "
-              "folder is $HARMONICS_KEYS, else harmonics/keys in the user's configuration."));
+      example("  harmonics keys new alice\n"
+              "  harmonics keys new release --kind p256\n\n"
+              "Writes NAME.key (p256: NAME.pem), which is secret (mode 600), and NAME.pub "
+              "(NAME.pub.pem), which others need. The folder is $HARMONICS_KEYS, else "
+              "harmonics/keys in the user's configuration."));
   made.callback([this] { command_ = keys_new_; });
 
   CLI::App& show = *keys.add_subcommand("show", "lists the keys of the roster");
@@ -85,54 +89,6 @@ void CommandTree::add_quantize() {
       "Ranges come from the data; accuracy is reported on the rows that --test-split of the "
       "file holds back, else on all."));
   quantize.callback([this] { command_ = quantize_; });
-}
-
-void CommandTree::add_verify() {
-  CLI::App& verify = *root_.add_subcommand("verify", "checks the chain of custody of a secure run");
-  verify
-      .add_option_function<std::vector<std::string>>(
-          "FILE",
-          [this](const std::vector<std::string>& files) {
-            verify_.files.assign(files.begin(), files.end());
-          },
-          "the chain, or the chains of all stages of one run")
-      ->type_name("FILE...")
-      ->required()
-      ->option_text("(required)");
-  add_folder(verify, "--keys", verify_.keys, "folder of public keys to trust (the user's)");
-  add_folder(verify, "--tensors", verify_.tensors,
-             "check the tensors in this folder too, each named by its root");
-  add_texts(verify, "--line", verify_.lines, "PROOF",
-            "check that this line, which proof() of a run gave, is in the chain (repeatable)");
-  add_path(verify, "--weights", verify_.weights,
-           "compare the weights of this checkpoint or safetensors file with those announced");
-  verify
-      .add_option_function<std::vector<std::string>>(
-          "--graph",
-          [this](const std::vector<std::string>& files) {
-            verify_.graphs.assign(files.begin(), files.end());
-          },
-          "compare this model, or the files of its parts, with the graphs signed (repeatable)")
-      ->type_name("FILE")
-      ->allow_extra_args(false);
-  add_bindings(verify, "--data", verify_.data,
-               "compare this data of a producer of the --graph with what entered (repeatable)");
-  for (const char* key : {"batch_size", "micro_batches", "seed", "test_split", "shuffle"}) {
-    add_setting(verify, *find_train_setting_rule(key), verify_.settings);
-  }
-  verify.add_flag("--explain", verify_.explain, "draw who handed what to whom")->option_text(" ");
-  verify
-      .add_flag("--allow-unknown", verify_.allow_unknown, "accept signers that are not in --keys")
-      ->option_text(" ");
-  add_output(verify, verify_.output);
-  verify.footer(
-      example("  harmonics verify run.chain --keys trusted --explain\n"
-              "  harmonics verify run.chain --graph net.harp --weights net.safetensors \\\n"
-              "    --data 'image=csv:digits.csv?columns=0-63'\n\n"
-              "How data was cut into batches comes from flags, the checkpoint or the model's file. "
-              "Exit code 0: everything holds and all signers are known. 1: something does not; the "
-              "message names the first broken link."));
-  verify.callback([this] { command_ = verify_; });
 }
 
 }  // namespace harmonics::inline in_options

@@ -11,6 +11,7 @@
 #include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
+#include <harmonics/verification/model_check.h>
 #include <harmonics/zk/zk.h>
 
 namespace harmonics::inline in_verification {
@@ -116,15 +117,10 @@ Json report_json(const VerifyReport& report, const ComparedModel& compared) {
 
 }  // namespace
 
-std::vector<Chain> read_chains(const VerifyCommand& command) {
-  std::vector<Chain> chains;
-  for (const std::filesystem::path& file : command.files) chains.push_back(read_chain(file));
-  return chains;
-}
-
-VerifyReport verify_chains(const VerifyCommand& command, const std::vector<Chain>& chains,
-                           VerifyOptions options) {
-  const Roster roster = Roster::load(command.keys.empty() ? default_key_folder() : command.keys);
+VerifyReport verify_evidence(const VerifyCommand& command, const Evidence& evidence,
+                             VerifyOptions options) {
+  const std::vector<Chain>& chains = evidence.chains;
+  const Roster roster = Roster::load(key_folder_or_default(command.keys));
   options.proof = check_link_proof;
   if (!command.tensors.empty()) {
     if (!std::filesystem::is_directory(command.tensors)) {
@@ -138,6 +134,8 @@ VerifyReport verify_chains(const VerifyCommand& command, const std::vector<Chain
     };
   }
   VerifyReport report = verify_chain(chains, roster, options);
+  if (!evidence.statements.empty()) check_statements(evidence.statements, chains, report);
+  compare_stated_file(command, evidence);
   // A scheduler gives a line for each of its parts.
   for (const std::string& text : command.lines) {
     for (std::size_t at = 0; at < text.size();) {

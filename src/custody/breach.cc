@@ -23,6 +23,9 @@ std::string_view breach_name(Breach breach) {
     case Breach::kWrongInput: return "wrong input";
     case Breach::kWrongWeights: return "wrong weights";
     case Breach::kWrongProof: return "wrong proof";
+    case Breach::kMalformedStatement: return "malformed statement";
+    case Breach::kAlteredStatement: return "altered statement";
+    case Breach::kAlteredModel: return "altered model";
   }
   return "unknown breach";
 }

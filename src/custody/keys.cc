@@ -20,6 +20,7 @@
 #include <harmonics/custody/hex.h>
 
 #include "ed25519.h"
+#include "new_file.h"
 
 namespace harmonics::inline in_custody {
 namespace {
@@ -43,6 +44,8 @@ std::array<std::byte, 32> read_key_line(const std::filesystem::path& file, std::
   return value;
 }
 
+}  // namespace
+
 void write_new_file(const std::filesystem::path& file, std::string_view text, mode_t mode) {
   const Descriptor made(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
   if (!made && errno == EEXIST) {
@@ -55,8 +58,6 @@ void write_new_file(const std::filesystem::path& file, std::string_view text, mo
   ::unlink(file.c_str());
   fail_errno(written < 0 ? reason : ENOSPC, format("cannot write '{}'", file.string()));
 }
-
-}  // namespace
 
 struct SigningKey::Secret {
   Ed25519Seed seed{};

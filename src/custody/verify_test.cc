@@ -248,10 +248,10 @@ TEST_F(VerifyTest, TensorsAreCheckedWhereTheyAreAtHand) {
 
 TEST_F(VerifyTest, EveryBreachHasItsOwnName) {
   std::set<std::string_view> names;
-  for (int i = 0; i <= static_cast<int>(Breach::kWrongProof); ++i) {
+  for (int i = 0; i <= static_cast<int>(Breach::kAlteredModel); ++i) {
     names.insert(breach_name(static_cast<Breach>(i)));
   }
-  EXPECT_EQ(names.size(), static_cast<std::size_t>(Breach::kWrongProof) + 1);
+  EXPECT_EQ(names.size(), static_cast<std::size_t>(Breach::kAlteredModel) + 1);
 }
 
 // One change of any record, in any of the ways an attacker has; the checks of the file are mended.

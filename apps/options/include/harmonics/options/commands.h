@@ -11,6 +11,7 @@
 
 #include <harmonics/graph/harp.h>
 #include <harmonics/options/cluster_commands.h>
+#include <harmonics/options/custody_commands.h>
 #include <harmonics/options/output_style.h>
 #include <harmonics/settings/bound_setting.h>
 
@@ -337,46 +338,6 @@ struct PlanCommand {
   OutputStyle output = OutputStyle::kTable;
 };
 
-/// harmonics keys new
-struct KeysNewCommand {
-  std::string name;
-  /// Empty: the user's folder.
-  std::filesystem::path folder;
-};
-
-/// harmonics keys show
-struct KeysShowCommand {
-  std::filesystem::path folder;
-  OutputStyle output = OutputStyle::kTable;
-};
-
-/// harmonics verify
-struct VerifyCommand {
-  /// The chain files of one run.
-  std::vector<std::filesystem::path> files;
-  /// Empty: the user's folder.
-  std::filesystem::path keys;
-  /// Tensors as files named by their root; empty: none.
-  std::filesystem::path tensors;
-  /// Lines that proof() of a run gave.
-  std::vector<std::string> lines;
-  /// A checkpoint or a safetensors file whose weights must be the chain's; empty: none.
-  std::filesystem::path weights;
-  /// The model whose graph must be the chain's, or the files of its parts.
-  std::vector<std::filesystem::path> graphs;
-  /// Data that must be what the chain was made from.
-  std::vector<Binding> data;
-  /// How the data was cut into batches, where neither file nor checkpoint says so.
-  std::vector<Setting> settings;
-  bool explain = false;
-  bool allow_unknown = false;
-  /// Whether something else than chains is to be looked at.
-  [[nodiscard]] bool compares_models() const {
-    return !weights.empty() || !graphs.empty() || !data.empty();
-  }
-  OutputStyle output = OutputStyle::kTable;
-};
-
 /// harmonics devices
 struct DevicesCommand {
   OutputStyle output = OutputStyle::kTable;
@@ -455,6 +416,7 @@ using Command =
                  GraphZooCommand, ImportCommand, ExportCommand, TrainCommand, StageCommand,
                  RunCommand, QuantizeCommand, ProfileCommand, PlanCommand, DispatchSweepCommand,
                  DispatchTraceCommand, TraceCommand, KeysNewCommand, KeysShowCommand, VerifyCommand,
+                 SignCommand, CustodyExportCommand, CustodyImportCommand, CustodyShowCommand,
                  TokensCommand, DevicesCommand, DoctorCommand, CompletionCommand, ServerCommand,
                  WorkerCommand, SubmitCommand, MonitorCommand, TasksCommand, TaskCommand,
                  LogsCommand, ArtifactsCommand, CancelCommand, WaitCommand, WorkersCommand,

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include <harmonics/custody/chain.h>
 #include <harmonics/custody/verify.h>
 #include <harmonics/options/commands.h>
+#include <harmonics/verification/evidence.h>
 
 namespace harmonics::inline in_verification {
 
@@ -22,12 +22,10 @@ struct ComparedModel {
   std::uint64_t last_step = 0;
 };
 
-[[nodiscard]] std::vector<Chain> read_chains(const VerifyCommand& command);
-/// Verifies the chains, the tensors in the command's folder and its proof lines. `options` may hold
-/// more to check.
-[[nodiscard]] VerifyReport verify_chains(const VerifyCommand& command,
-                                         const std::vector<Chain>& chains,
-                                         VerifyOptions options = {});
+/// Verifies the chains, the tensors in the command's folder, its proof lines, and what statements
+/// say. `options` may hold more to check.
+[[nodiscard]] VerifyReport verify_evidence(const VerifyCommand& command, const Evidence& evidence,
+                                           VerifyOptions options = {});
 /// Prints what was found in the command's style, and gives the exit code.
 int print_verification(const VerifyCommand& command, const VerifyReport& report,
                        const ComparedModel& compared = {});

@@ -10,23 +10,26 @@
 namespace harmonics::inline in_custody {
 
 enum class Breach : std::uint8_t {
-  kMalformed,        // bytes that are no record
-  kAltered,          // records differ from what the stage signed
-  kFlippedTensor,    // a tensor's bytes differ from its link
-  kReplay,           // a link that was there before
-  kReorder,          // a link that came before its turn
-  kDrop,             // a link that is missing
-  kSwappedBoundary,  // a link of one boundary on another
-  kSubstitutedKey,   // a signature of another key than the roster's
-  kResigned,         // all signers replaced
-  kUnknownSigner,    // keys that the roster does not have
-  kFork,             // two histories of one stage
-  kRollback,         // a stage went back behind a head that others have seen
-  kTruncated,        // no closing heads
-  kOtherRun,         // a record of another run or graph
-  kWrongInput,       // a tensor made from something else than what was received
-  kWrongWeights,     // weights that were not announced
-  kWrongProof,       // a zero-knowledge proof that is missing or does not hold
+  kMalformed,           // bytes that are no record
+  kAltered,             // records differ from what the stage signed
+  kFlippedTensor,       // a tensor's bytes differ from its link
+  kReplay,              // a link that was there before
+  kReorder,             // a link that came before its turn
+  kDrop,                // a link that is missing
+  kSwappedBoundary,     // a link of one boundary on another
+  kSubstitutedKey,      // a signature of another key than the roster's
+  kResigned,            // all signers replaced
+  kUnknownSigner,       // keys that the roster does not have
+  kFork,                // two histories of one stage
+  kRollback,            // a stage went back behind a head that others have seen
+  kTruncated,           // no closing heads
+  kOtherRun,            // a record of another run or graph
+  kWrongInput,          // a tensor made from something else than what was received
+  kWrongWeights,        // weights that were not announced
+  kWrongProof,          // a zero-knowledge proof that is missing or does not hold
+  kMalformedStatement,  // bytes that are no signed statement
+  kAlteredStatement,    // a statement differs from what was signed, or from what its chain proves
+  kAlteredModel,        // files of a model differ from those that were signed
 };
 
 /// For instance "replay", "swapped boundary".
