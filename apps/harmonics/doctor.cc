@@ -60,7 +60,8 @@ std::vector<std::filesystem::path> places_of(std::string_view part) {
                               : part == "mpi" ? "libharmonics_dispatch_mpi.a"
                                               : "";
   if (library.empty()) return {};
-  return {own / library, own / "src" / "dispatch" / "mpi" / library, own.parent_path() / "lib" / library,
+  return {own / library, own / "src" / "dispatch" / "mpi" / library,
+          own.parent_path() / "lib" / library,
           own.parent_path() / HARMONICS_LIBRARY_FOLDER / library};
 }
 

@@ -118,8 +118,8 @@ struct RuntimeOptions {
   /// A batch is cut into this many micro-batches whose gradients are added up.
   int micro_batches = 1;
   /// Stretches of a stage's layers, of which training keeps what enters and computes the rest again
-  /// going back: less memory, up to a third more time, the same numbers. 1 keeps everything, 0 takes
-  /// as many as hold the least at once.
+  /// going back: less memory, up to a third more time, the same numbers. 1 keeps everything, 0
+  /// takes as many as hold the least at once.
   int recompute = 1;
   /// How a batch is dealt out to replicas, each of which cuts its share into micro_batches. One
   /// process takes given shares one after another, and otherwise the whole batch.
