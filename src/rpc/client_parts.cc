@@ -17,8 +17,16 @@ constexpr milliseconds kRoundPause(100);
 /// So often may a server that listens turn the first connection away before it is not waited for:
 /// it may have come up between two looks.
 constexpr int kRefusals = 5;
+/// One that came up has so long to be tried again: gRPC waits up to a second between two tries.
+constexpr milliseconds kLongestRetry(2500);
 /// After so long without a connection it is said that one is waited for.
 constexpr milliseconds kFirstTry(1000);
+
+bool somebody_listens(const std::string& servers) {
+  return std::ranges::any_of(server_addresses(servers), [](const std::string& address) {
+    return speech_of(address, kRoundPause) != Speech::kNothing;
+  });
+}
 
 void pause(grpc::Channel& channel, const std::function<bool()>& interrupted) {
   channel.WaitForStateChange(GRPC_CHANNEL_TRANSIENT_FAILURE, system_clock::now() + kRoundPause);
@@ -42,20 +50,20 @@ void ClusterClient::Parts::prepare_call() {
 
 void ClusterClient::Parts::look_for_server() {
   const auto end = system_clock::now() + options.patience;
-  for (int refusals = 0; refusals < kRefusals;) {
-    const int before = refusals;
+  int refusals = 0;
+  auto retried_by = system_clock::now();
+  while (refusals < kRefusals || system_clock::now() < retried_by) {
     for (const Server& server : servers) {
       const auto first_try = std::min(end, system_clock::now() + kFirstTry);
       if (connects(*server.channel, first_try, options.interrupted)) return;
     }
-    for (const std::string& address : server_addresses(options.server)) {
-      if (speech_of(address, kRoundPause) == Speech::kNothing) continue;
-      ++refusals;
-      break;
-    }
     if (system_clock::now() >= end) return;
-    const bool silent = refusals == before;
-    if (silent && options.on_wait) std::exchange(options.on_wait, nullptr)();
+    if (somebody_listens(options.server)) {
+      ++refusals;
+    } else {
+      retried_by = system_clock::now() + kLongestRetry;
+      if (options.on_wait) std::exchange(options.on_wait, nullptr)();
+    }
     pause(*servers.front().channel, options.interrupted);
   }
 }

@@ -172,16 +172,20 @@ std::string unreachable_text(const std::string& server, bool tls, const std::str
       server, said);
 }
 
-void check(const grpc::Status& status, const std::string& server, bool tls) {
-  if (status.ok()) return;
+Error error_of(const grpc::Status& status, const std::string& server, bool tls) {
   const auto code = static_cast<ErrorCode>(status.error_code());
   if (code == ErrorCode::kUnavailable) {
-    throw Error(code, unreachable_text(server, tls, escaped(status.error_message())));
+    return {code, unreachable_text(server, tls, escaped(status.error_message()))};
   }
   if (code == ErrorCode::kDeadlineExceeded) {
-    fail(code, "the server at {} did not answer in time; is it the right address?", server);
+    return {code,
+            format("the server at {} did not answer in time; is it the right address?", server)};
   }
-  throw Error(code, escaped(status.error_message()));
+  return {code, escaped(status.error_message())};
+}
+
+void check(const grpc::Status& status, const std::string& server, bool tls) {
+  if (!status.ok()) throw error_of(status, server, tls);
 }
 
 }  // namespace harmonics::inline in_rpc

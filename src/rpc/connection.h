@@ -34,8 +34,10 @@ void add_token(grpc::ClientContext& context, const std::string& token);
 /// side only, or certificates that are refused. Looks, for a second at most; `said` is gRPC's text.
 [[nodiscard]] std::string unreachable_text(const std::string& server, bool tls,
                                            const std::string& said);
-/// Throws an Error unless `status` is good; why a server cannot be reached is said for a client
-/// with (`tls`) or without TLS.
+/// What a bad status means; why a server cannot be reached is said for a client with (`tls`) or
+/// without TLS.
+[[nodiscard]] Error error_of(const grpc::Status& status, const std::string& server, bool tls);
+/// Throws that Error unless `status` is good.
 void check(const grpc::Status& status, const std::string& server, bool tls);
 
 }  // namespace harmonics::inline in_rpc

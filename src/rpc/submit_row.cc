@@ -55,13 +55,10 @@ void SubmitRow::take(const Call& call) {
 Error SubmitRow::error_of(const grpc::Status& status) {
   const bool away = status.error_code() == grpc::StatusCode::UNAVAILABLE;
   if (stop_ && (away || wait_.left())) return *stop_;
-  try {
-    client_.check_status(status);
-    return {ErrorCode::kInternal, "a good answer was taken for a bad one"};
-  } catch (const Error& error) {
-    if (away) stop_ = error;
-    return error;
-  }
+  const ClientOptions& options = client_.options;
+  Error error = in_rpc::error_of(status, options.server, options.tls.has_value());
+  if (away) stop_ = error;
+  return error;
 }
 
 }  // namespace harmonics::inline in_rpc
