@@ -1,4 +1,6 @@
 // harmonics task and harmonics why: one task.
+#include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include <harmonics/base/error.h>
@@ -13,6 +15,8 @@
 
 namespace harmonics::inline in_cluster_program {
 namespace {
+
+constexpr std::string_view kSourceParam = "python_source";
 
 std::string task_text(const TaskView& task) {
   const Time now = wall_time();
@@ -48,7 +52,14 @@ std::string task_text(const TaskView& task) {
     pipeline.graph.clear();  // Long, and no news to whoever submitted it.
     spec.pipeline = std::move(pipeline);
   }
-  return text + escaped_json(write_task(spec)) + "\n";
+  // The Python client sends the source of a function along, for people to read.
+  const auto source = std::ranges::find(spec.params, kSourceParam, &TextPairs::value_type::first);
+  std::string lines;
+  if (source != spec.params.end()) {
+    lines = "\n" + escaped_lines(source->second) + "\n";
+    spec.params.erase(source);
+  }
+  return text + escaped_json(write_task(spec)) + "\n" + lines;
 }
 
 int show_why(const TaskCommand& command, ClusterClient& client) {
