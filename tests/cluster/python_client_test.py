@@ -45,8 +45,11 @@ class Programs(PythonClientTest):
     def test_lines_come_while_the_task_runs(self):
         self.start_worker('--cpus', 8, gpus=0)
         client = self.client()
-        task = client.submit('sh', '-c', f'echo one; {self.held()} echo two; printf end', gpus=0)
-        self.until_launched(task.first)
+        before = client.submit('sh', '-c', self.held('begin'), gpus=0)
+        task = client.submit('sh', '-c', f'echo one; {self.held()} echo two; printf end', gpus=0, after=before)
+        with self.assertRaisesRegex(errors.FailedPrecondition, 'has not started yet'):
+            client.logs(task)
+        self.release('begin')
         lines = client.logs(task, follow=True)
         self.assertEqual(next(lines), 'one')
         self.assertEqual(client.task(task).state, 'active')
@@ -135,7 +138,7 @@ class Functions(PythonClientTest):
         view = call.task()
         self.assertEqual(view.name, 'scaled')
         self.assertTrue(view.source.startswith('def scaled(number, factor=10):\n    return'), view.source)
-        self.assertIn('return {', self.done('task', call.first))
+        self.assertIn("\ndef scaled(number, factor=10):\n    return {'is': number", self.done('task', call.first))
 
     def test_what_it_raised_is_raised_again(self):
         class Own(Exception):

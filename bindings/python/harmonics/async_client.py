@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, TypeVar, Unpack, overload
 
 from . import _cluster
-from .client import Client, TaskRef
+from .client import Client
 from .submitted import Submitted, SubmittedCall, SubmittedMap
-from .task_options import StrPath, TaskOptions
+from .task_options import StrPath, TaskOptions, TaskRef
 from .task_views import Artifact, Task, WaitResult, Why, Worker
 
 __all__ = ['AsyncClient']

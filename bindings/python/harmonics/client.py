@@ -14,13 +14,11 @@ from typing import Any, Literal, TypeVar, Union, Unpack, cast, overload
 from . import _cluster, call_runner, calls
 from .errors import Error
 from .submitted import Submitted, SubmittedCall, SubmittedMap
-from .task_options import KINDS, StrPath, TaskOptions, checked, checked_ids, checked_seconds, flags_of
+from .task_options import (KINDS, NamesTasks, StrPath, TaskOptions, TaskRef, checked, checked_ids, checked_seconds,
+                           flags_of)
 from .task_views import Artifact, Task, WaitResult, Why, Worker
 
-__all__ = ['Client', 'TaskRef']
-
-TaskRef = Union[int, Task, Submitted]
-"""What names tasks: an id (the first of an array means all of it), a `Task`, or what `submit` and `map` gave."""
+__all__ = ['Client']
 
 T = TypeVar('T')
 Ref = TypeVar('Ref', bound=TaskRef)
@@ -33,11 +31,11 @@ _LOOK_SHARE = 10
 
 def ids_of(tasks: TaskRef | Iterable[TaskRef]) -> list[int]:
     """The ids that stand for these tasks: of an array its first alone."""
-    if isinstance(tasks, (int, str, Task, Submitted)) or not isinstance(tasks, Iterable):
+    if isinstance(tasks, (int, str, NamesTasks)) or not isinstance(tasks, Iterable):
         tasks = [tasks]
     found: list[object] = []
     for task in tasks:
-        found += task.firsts if isinstance(task, Submitted) else [task.id if isinstance(task, Task) else task]
+        found += task.firsts if isinstance(task, NamesTasks) else [task]
     return checked_ids(found)
 
 
@@ -248,13 +246,27 @@ class Client:
 
     def logs(self, task: TaskRef, *, follow: bool = False, stream: str = 'out', attempt: int = 0,
              rank: int = 0) -> str | Iterator[str]:
-        """What a task printed to 'out', 'err' or 'metrics': all of it as one text, or with `follow` line by line until
-        it has ended."""
+        """What a task printed to 'out', 'err' or 'metrics': all of it as one text, or with `follow` line by line from
+        its start, which is waited for, until it has ended."""
         given: dict[str, object] = {'follow': follow, 'stream': stream, 'attempt': attempt, 'rank': rank}
         kinds = {'follow': bool, 'stream': str, 'attempt': int, 'rank': int}
-        words = [*flags_of(given), '--', str(_one_id(task))]
-        pieces = _pieces(checked(lambda: self._native.logs(words), given, kinds))
-        return _lines(pieces) if follow else ''.join(pieces)
+        one = _one_id(task)
+        words = [*flags_of(given), '--', str(one)]
+        checked(lambda: _cluster.check(['logs', *words]), given, kinds)
+        if not follow:
+            return ''.join(_pieces(self._native.logs(words)))
+        self.task(one)  # that there is none is said now
+        return self._follow(one, words, rank)
+
+    def _follow(self, task: int, words: list[str], rank: int) -> Iterator[str]:
+        pause = _FIRST_LOOK_S
+        while True:
+            view = self.task(task)
+            if view.ended or any(member.launched for member in view.members[rank:rank + 1]):
+                break
+            self._native.wait([task], pause)
+            pause = min(2 * pause, _LAST_LOOK_S)
+        yield from _lines(_pieces(self._native.logs(words)))
 
     def artifacts(self, task: TaskRef, *, to: StrPath | None = None, paths: Sequence[str] = (), attempt: int = 0,
                   rank: int | None = None) -> list[Artifact]:

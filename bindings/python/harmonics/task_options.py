@@ -5,14 +5,27 @@ from __future__ import annotations
 import os
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypedDict, Union
+from typing import Any, Literal, Protocol, TypedDict, Union, runtime_checkable
 
 from . import _cluster
 from .errors import InvalidArgument
 
-__all__ = ['StrPath', 'TaskOptions']
+__all__ = ['NamesTasks', 'StrPath', 'TaskOptions', 'TaskRef']
 
 StrPath = Union[str, 'os.PathLike[str]']
+
+
+@runtime_checkable
+class NamesTasks(Protocol):
+    """What stands for tasks: a `Task`, or what `submit` and `map` gave."""
+
+    @property
+    def firsts(self) -> list[int]:
+        """Ids; the first one of an array stands for all of it."""
+
+
+TaskRef = Union[int, NamesTasks]
+"""What names tasks: an id (the first of an array means all of it), a `Task`, or what `submit` and `map` gave."""
 
 
 class TaskOptions(TypedDict, total=False):
@@ -31,8 +44,7 @@ class TaskOptions(TypedDict, total=False):
     on_disconnect: Literal['continue', 'stop', 'forever']
     gang: int
     array: int
-    after: Any
-    """Tasks that must have succeeded: one or several of what `wait` takes."""
+    after: TaskRef | Iterable[TaskRef]
     param: Mapping[str, object]
     strict_data: bool
     env: Mapping[str, str]

@@ -78,6 +78,11 @@ class Task:
         return self.state in _ENDED
 
     @property
+    def firsts(self) -> list[int]:
+        """The id that stands for it."""
+        return [self.id]
+
+    @property
     def source(self) -> str | None:
         """The source of the Python function that it calls, where it calls one."""
         text = self.spec.get('params', {}).get('python_source')
