@@ -12,12 +12,6 @@
 namespace harmonics::inline in_clients {
 namespace {
 
-Json texts(const std::vector<std::string>& items) {
-  Json list = Json::array();
-  for (const std::string& item : items) list.push(item);
-  return list;
-}
-
 /// The line as JSON; null when it is none.
 Json parsed(const std::string& line) {
   if (line.empty()) return {};
@@ -52,83 +46,6 @@ std::string told_text(const std::string& key, const Json& value) {
 
 Time wall_time() {
   return std::chrono::duration_cast<Time>(std::chrono::system_clock::now().time_since_epoch());
-}
-
-std::int64_t failed_attempts(const TaskView& task) {
-  // The server counts those that used up a retry; the last one did not.
-  const bool last_failed = task.state == "failed" && task.last &&
-                           task.last->kind != EndKind::kLost &&
-                           task.last->kind != EndKind::kLeaseLost;
-  return std::int64_t{task.failures} + (last_failed ? 1 : 0);
-}
-
-Json task_json(const TaskView& task) {
-  Json json;
-  json.set("id", task.id.value).set("name", task.spec.name).set("state", task.state);
-  json.set("user", task.user).set("first", task.first.value);
-  json.set("attempts", std::int64_t{task.attempts}).set("failures", failed_attempts(task));
-  json.set("losses", std::int64_t{task.losses});
-  json.set("preemptions", std::int64_t{task.preemptions});
-  json.set("refusals", std::int64_t{task.refusals});
-  json.set("submitted", in_seconds(task.submitted));
-  if (task.changed != Time{}) json.set("changed", in_seconds(task.changed));
-  Json members = Json::array();
-  for (const MemberView& member : task.members) {
-    members.push(Json()
-                     .set("worker", member.worker)
-                     .set("devices", texts(member.devices))
-                     .set("launched", member.launched)
-                     .set("progress", parsed(member.progress)));
-  }
-  json.set("members", std::move(members));
-  if (task.last) {
-    json.set("end", Json()
-                        .set("kind", to_string(task.last->kind))
-                        .set("exit_code", std::int64_t{task.last->exit_code})
-                        .set("signal", std::int64_t{task.last->signal})
-                        .set("message", task.last->message));
-  }
-  json.set("progress", parsed(task.progress));
-  if (!task.plan.empty()) json.set("plan", parsed(task.plan));
-  if (!task.files.empty()) {
-    Json files = Json::array();
-    for (const FileView& file : task.files) {
-      files.push(Json()
-                     .set("path", file.path)
-                     .set("bytes", file.bytes)
-                     .set("executable", file.executable));
-    }
-    json.set("files", std::move(files));
-  }
-  json.set("spec", Json::parse(write_task(task.spec), "task"));
-  return json;
-}
-
-Json worker_json(const WorkerView& worker) {
-  Json json;
-  json.set("name", worker.spec.name).set("state", worker.state);
-  json.set("address", worker.spec.address).set("cpus", std::int64_t{worker.spec.cpus});
-  json.set("memory_mb", worker.spec.memory_mb).set("draining", worker.draining);
-  json.set("heard", in_seconds(worker.heard)).set("stages", !worker.spec.no_stages);
-  if (!worker.problem.empty()) {
-    json.set("problem", worker.problem);
-    if (worker.retry != Time{}) json.set("tried_again", in_seconds(worker.retry));
-  }
-  Json devices = Json::array();
-  for (const DeviceSpec& device : worker.spec.devices) {
-    const bool free =
-        std::ranges::find(worker.free_devices, device.name) != worker.free_devices.end();
-    devices.push(Json()
-                     .set("name", device.name)
-                     .set("model", device.model)
-                     .set("memory_mb", device.memory_mb)
-                     .set("free", free));
-  }
-  json.set("devices", std::move(devices));
-  Json tasks = Json::array();
-  for (const TaskId task : worker.tasks) tasks.push(task.value);
-  json.set("tasks", std::move(tasks)).set("task_count", worker.task_count);
-  return json;
 }
 
 std::string problem_lines(const std::vector<WorkerView>& workers, Time now) {

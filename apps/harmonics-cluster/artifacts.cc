@@ -7,6 +7,7 @@
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/rpc/client.h>
+#include <harmonics/rpc/view_json.h>
 
 #include "subcommands.h"
 
@@ -16,9 +17,7 @@ namespace {
 std::string list_text(const std::vector<ArtifactView>& artifacts, OutputStyle style) {
   if (style == OutputStyle::kJson) {
     Json list = Json::array();
-    for (const ArtifactView& one : artifacts) {
-      list.push(Json().set("path", one.path).set("bytes", one.bytes));
-    }
+    for (const ArtifactView& one : artifacts) list.push(artifact_json(one));
     return escaped_json(list.dump(2)) + "\n";
   }
   Table table{{{"bytes", Align::kRight}, {"artifact"}}, {}};

@@ -27,6 +27,7 @@ struct Dispatch {
   int operator()(const TaskCommand& command) const { return task(command); }
   int operator()(const LogsCommand& command) const { return logs(command); }
   int operator()(const ArtifactsCommand& command) const { return artifacts(command); }
+  int operator()(const ReportCommand& command) const { return report(command); }
   int operator()(const CancelCommand& command) const { return cancel(command); }
   int operator()(const WaitCommand& command) const { return wait(command); }
   int operator()(const WorkersCommand& command) const { return workers(command); }

@@ -14,6 +14,7 @@
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/rpc/client.h>
+#include <harmonics/rpc/view_json.h>
 
 #include "signals.h"
 #include "subcommands.h"

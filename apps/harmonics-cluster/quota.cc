@@ -9,6 +9,7 @@
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/rpc/client.h>
+#include <harmonics/rpc/view_json.h>
 
 #include "subcommands.h"
 
@@ -18,18 +19,6 @@ namespace {
 /// "3 of 8", or "3" where there is no limit.
 std::string used_text(std::uint64_t used, std::uint32_t limit) {
   return limit == 0 ? std::to_string(used) : format("{} of {}", used, limit);
-}
-
-Json quota_json(const UserView& user) {
-  return Json()
-      .set("user", user.user)
-      .set("max_gpus", std::int64_t{user.quota.max_gpus})
-      .set("max_active", std::int64_t{user.quota.max_active})
-      .set("max_waiting", std::int64_t{user.quota.max_waiting})
-      .set("weight", std::int64_t{user.quota.weight})
-      .set("gpus", std::int64_t{user.gpus})
-      .set("active", std::int64_t{user.active})
-      .set("waiting", user.waiting);
 }
 
 void show_quotas(const QuotaCommand& command, const std::vector<UserView>& users) {

@@ -52,6 +52,10 @@ ServerSettings settings_of(const ServerCommand& command) {
   return settings;
 }
 
+std::string at_port(const std::string& host, int port) {
+  return host.find(':') == host.npos ? format("{}:{}", host, port) : format("[{}]:{}", host, port);
+}
+
 /// A name of this server that others can dial: what it listens on, unless that is every address.
 std::string dialled(const ServerCommand& command, int port) {
   std::string host = command.host;
@@ -60,7 +64,7 @@ std::string dialled(const ServerCommand& command, int port) {
     std::array<char, 256> name{};
     host = ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
   }
-  return host.find(':') == host.npos ? format("{}:{}", host, port) : format("[{}]:{}", host, port);
+  return at_port(host, port);
 }
 
 /// What to type next, word for word.
@@ -133,7 +137,10 @@ int server(const ServerCommand& command) {
       format("listening on {}:{}, policy {}, state in '{}'\n", command.host, server.port(),
              command.policy, state_folder(command.state_dir).string());
   if (server.http_port() != 0) {
-    text += format("metrics on http://{}:{}/metrics\n", command.host, server.http_port());
+    const std::string place = format("{}://{}", command.tls.empty() ? "http" : "https",
+                                     at_port(command.host, server.http_port()));
+    text += format("the page is on {}/  (log in with the token in '{}')\nmetrics on {}/metrics\n",
+                   place, (state_folder(command.state_dir) / "token").string(), place);
   }
   write_text(TextStream::kOutput, text + next_steps(command, server.port()));
   while (!signalled) {

@@ -14,6 +14,7 @@ int tasks(const TasksCommand& command);
 int task(const TaskCommand& command);
 int logs(const LogsCommand& command);
 int artifacts(const ArtifactsCommand& command);
+int report(const ReportCommand& command);
 int cancel(const CancelCommand& command);
 int wait(const WaitCommand& command);
 int workers(const WorkersCommand& command);

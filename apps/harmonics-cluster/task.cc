@@ -10,6 +10,7 @@
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/rpc/client.h>
+#include <harmonics/rpc/view_json.h>
 
 #include "subcommands.h"
 
@@ -65,12 +66,7 @@ std::string task_text(const TaskView& task) {
 int show_why(const TaskCommand& command, ClusterClient& client) {
   const WhyPending why = client.why({static_cast<std::uint64_t>(command.task)});
   switch (command.output) {
-    case OutputStyle::kJson:
-      write_json(Json()
-                     .set("reason", to_string(why.reason))
-                     .set("text", why.text)
-                     .set("before", why.before));
-      break;
+    case OutputStyle::kJson: write_json(why_json(why)); break;
     case OutputStyle::kQuiet:
       write_text(TextStream::kOutput, format("{}\n", to_string(why.reason)));
       break;

@@ -56,6 +56,7 @@ class CommandTree {
   void add_task(TaskCommand& task, const std::string& name, const std::string& help);
   void add_logs();
   void add_artifacts();
+  void add_report();
   void add_cancel_and_wait();
   void add_workers();
   void add_drain();
@@ -100,6 +101,7 @@ class CommandTree {
   TaskCommand why_;
   LogsCommand logs_;
   ArtifactsCommand artifacts_;
+  ReportCommand report_;
   CancelCommand cancel_;
   WaitCommand wait_;
   WorkersCommand workers_;

@@ -162,6 +162,7 @@ void CommandTree::add_cluster() {
   add_task(why_, "why", "says why a task is not running");
   add_logs();
   add_artifacts();
+  add_report();
   add_cancel_and_wait();
   add_workers();
   add_drain();
@@ -182,7 +183,8 @@ void CommandTree::add_server() {
            "where tasks are kept (cluster.sqlite in the state folder)");
   app.add_flag("--new-store", c.new_store, "begin anew although the store was lost")
       ->option_text(" ");
-  add_whole(app, "--http", c.http_port, {0, kMaxPort}, "serve /metrics and /status there");
+  add_whole(app, "--http", c.http_port, {0, kMaxPort},
+            "serve the page, /metrics and /status there");
   add_folder(app, "--tls", c.tls, "folder of --init: speak TLS only");
   add_path(app, "--tokens", c.tokens_file, "more tokens: lines of 'ROLES USER TOKEN'");
   app.add_flag("--insecure", c.insecure, "listen on a public address without TLS")
@@ -441,6 +443,18 @@ void CommandTree::add_artifacts() {
   add_output(app, c.output);
   app.footer(example("  harmonics artifacts 17\n  harmonics artifacts 17 --to results"));
   app.callback([this] { command_ = artifacts_; });
+}
+
+void CommandTree::add_report() {
+  CLI::App& app =
+      *root_.add_subcommand("report", "writes all of a task into one page that needs no server");
+  ReportCommand& c = report_;
+  add_access(app, c.access);
+  add_task_id(app, c.task);
+  add_path(app, "-o,--out", c.out, "the file (task-ID.html)");
+  add_output(app, c.output);
+  app.footer(example("  harmonics report 17 -o training.html"));
+  app.callback([this] { command_ = report_; });
 }
 
 void CommandTree::add_cancel_and_wait() {

@@ -163,7 +163,10 @@
 #include <harmonics/plan/run_check.h>
 #include <harmonics/plan/run_lessons.h>
 #include <harmonics/serve/grpc_front.h>
+#include <harmonics/serve/http_door.h>
 #include <harmonics/serve/http_front.h>
+#include <harmonics/serve/http_query.h>
+#include <harmonics/serve/http_stream.h>
 #include <harmonics/serve/inference_service.h>
 #include <harmonics/serve/listen_address.h>
 #include <harmonics/serve/model_card.h>
@@ -243,13 +246,17 @@
 // Where it was built with gRPC (HARMONICS_WITH_GRPC).
 #if __has_include(<harmonics/rpc/client.h>)
 #include <harmonics/rpc/client.h>
+#include <harmonics/rpc/output_fetch.h>
 #include <harmonics/rpc/output_service.h>
+#include <harmonics/rpc/rights.h>
 #include <harmonics/rpc/service.h>
 #include <harmonics/rpc/tls.h>
+#include <harmonics/rpc/view_json.h>
 #include <harmonics/rpc/views.h>
 #include <harmonics/rpc/worker_line.h>
 #include <harmonics/server/certificates.h>
 #include <harmonics/server/client_file.h>
+#include <harmonics/server/page_files.h>
 #include <harmonics/server/policy_process.h>
 #include <harmonics/server/server.h>
 #include <harmonics/server/state_folder.h>

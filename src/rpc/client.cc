@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include <harmonics/base/json.h>
+#include <harmonics/rpc/output_fetch.h>
 
 #include "client_parts.h"
 #include "submit_row.h"
@@ -176,14 +176,7 @@ std::vector<ArtifactView> ClusterClient::artifacts(OutputQuery query) {
     fail(ErrorCode::kResourceExhausted, "the list of artifacts of task {} is longer than {} bytes",
          query.task.value, kMaxArtifactListBytes);
   }
-  std::vector<ArtifactView> found;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    const Json entry = Json::parse(line, "the worker's list of artifacts");
-    found.push_back(
-        {entry.at("path").as_string(), static_cast<std::uint64_t>(entry.at("bytes").as_integer())});
-  }
-  return found;
+  return parse_artifact_list(text);
 }
 
 void ClusterClient::read_artifact(OutputQuery query, const ArtifactView& artifact,

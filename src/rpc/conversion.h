@@ -23,6 +23,7 @@ void encode(const Done& from, wire::Empty& to);
 void encode(const WhyPending& from, wire::WhyReply& to);
 void encode(const WaitResult& from, wire::WaitReply& to);
 void encode(const ClusterStatus& from, wire::StatusReply& to);
+void encode(const OutputQuery& from, wire::LogRequest& to);
 void encode(const WorkerMessage& from, wire::WorkerMessage& to);
 void encode(const ServerMessage& from, wire::ServerMessage& to);
 

@@ -209,6 +209,17 @@ void encode(const ClusterStatus& from, wire::StatusReply& to) {
   to.set_now_ns(from.now.count());
 }
 
+void encode(const OutputQuery& from, wire::LogRequest& to) {
+  to.set_task(from.task.value);
+  to.set_attempt(from.attempt.value);
+  to.set_rank(from.rank);
+  to.set_stream(from.stream);
+  to.set_offset(from.offset);
+  to.set_follow(from.follow);
+  to.set_path(from.path);
+  to.set_limit(from.limit);
+}
+
 void encode(const WorkerMessage& from, wire::WorkerMessage& to) {
   std::visit(WorkerMessageEncoder{to}, from);
 }

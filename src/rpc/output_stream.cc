@@ -53,14 +53,7 @@ std::optional<OutputPiece> OutputStream::next() {
 std::unique_ptr<OutputStream> ClusterClient::open_output(const OutputQuery& query) {
   parts_->prepare_call();
   wire::LogRequest request;
-  request.set_task(query.task.value);
-  request.set_attempt(query.attempt.value);
-  request.set_rank(query.rank);
-  request.set_stream(query.stream);
-  request.set_offset(query.offset);
-  request.set_follow(query.follow);
-  request.set_path(query.path);
-  request.set_limit(query.limit);
+  encode(query, request);
   auto parts = std::make_unique<OutputStream::Parts>(*parts_);
   const auto deadline = system_clock::now() + parts_->options.timeout;
   if (!query.follow) parts->context.set_deadline(deadline);

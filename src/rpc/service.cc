@@ -13,32 +13,9 @@
 namespace harmonics::inline in_rpc {
 namespace {
 
-enum class Right { kSubmit, kView, kAdminister };
-
-bool has(const Identity& who, Right right) {
-  switch (right) {
-    case Right::kSubmit: return who.may_submit || who.may_administer;
-    case Right::kView: return who.may_view || who.may_submit || who.may_administer;
-    case Right::kAdminister: return who.may_administer;
-  }
-  return false;
-}
-
 constexpr std::string_view kUser = "user/";
 /// One descriptor in so many is not for workers.
 constexpr std::uint64_t kShareOfClients = 4;
-
-std::string_view name_of(Right right) {
-  switch (right) {
-    case Right::kSubmit: return "submit";
-    case Right::kView: return "view";
-    case Right::kAdminister: return "admin";
-  }
-  return "";
-}
-
-Caller caller(const Identity& who) { return {who.user, who.may_administer}; }
-Viewer viewer(const Identity& who) { return {who.user, who.may_view || who.may_administer}; }
 
 /// "user/ann", "worker", "worker/gpu-1.example", "client", "server": whom the caller's certificate
 /// is for; empty: there is none, or it was made before certificates said so.
@@ -57,18 +34,10 @@ bool is_workers(const std::string& certificate) {
   return certificate == "worker" || certificate.starts_with("worker/");
 }
 
-/// What others have in their environment is nobody's business but theirs and an admin's.
-constexpr const char* kHidden = "(hidden)";
-
-void hide_from(const Identity& who, TaskView& task) {
-  if (who.may_administer || task.user == who.user) return;
-  for (auto& [name, value] : task.spec.env) value = kHidden;
-}
-void hide_from(const Identity& who, TaskPage& page) {
-  for (TaskView& task : page.tasks) hide_from(who, task);
-}
 template <typename Reply>
-void hide_from(const Identity& /*who*/, Reply& /*reply*/) {}
+void hide_what_is_anothers(const Identity& who, Reply& reply) {
+  if constexpr (requires { hide_from(who, reply); }) hide_from(who, reply);
+}
 
 /// Ends a call with what the backend said: a Refusal or the one kind of reply that fits.
 template <typename Value, typename Reply>
@@ -76,7 +45,7 @@ void finish(grpc::ServerUnaryReactor* call, Reply* out, ClientReply reply, const
   if (const Refusal* refusal = std::get_if<Refusal>(&reply)) {
     call->Finish(status_of(refusal->code, refusal->message));
   } else if (Value* value = std::get_if<Value>(&reply)) {
-    hide_from(who, *value);
+    hide_what_is_anothers(who, *value);
     encode(*value, *out);
     call->Finish(grpc::Status::OK);
   } else {
@@ -100,43 +69,43 @@ class FrontDoor final : public wire::Cluster::CallbackService {
 
   Call* Submit(Context* context, const wire::TaskSpec* in, wire::SubmitReply* out) override {
     return answer<Submitted>(context, Right::kSubmit, out, [this, in](const Identity& who) {
-      SubmitRequest request{{}, caller(who), decode(*in)};
-      check_priority(who, request.spec.priority);
+      SubmitRequest request{{}, caller_of(who), decode(*in)};
+      check_priority(who, request.spec.priority, max_priority_);
       return request;
     });
   }
   Call* Cancel(Context* context, const wire::TaskRef* in, wire::Empty* out) override {
     return answer<Done>(context, Right::kSubmit, out, [in](const Identity& who) {
-      return CancelRequest{{}, caller(who), {in->task()}};
+      return CancelRequest{{}, caller_of(who), {in->task()}};
     });
   }
   Call* Drain(Context* context, const wire::DrainRequest* in, wire::Empty* out) override {
     return answer<Done>(context, Right::kAdminister, out, [in](const Identity& who) {
-      return DrainRequest{{}, caller(who), in->worker(), in->drain()};
+      return DrainRequest{{}, caller_of(who), in->worker(), in->drain()};
     });
   }
   Call* Forget(Context* context, const wire::WorkerRef* in, wire::Empty* out) override {
     return answer<Done>(context, Right::kAdminister, out, [in](const Identity& who) {
-      return ForgetRequest{{}, caller(who), in->worker()};
+      return ForgetRequest{{}, caller_of(who), in->worker()};
     });
   }
   Call* SetQuota(Context* context, const wire::QuotaRequest* in, wire::Empty* out) override {
     return answer<Done>(context, Right::kAdminister, out, [in](const Identity& who) {
       const Quota quota{in->max_gpus(), in->max_active(), in->max_waiting(),
                         std::max(in->weight(), 1u)};
-      return QuotaRequest{{}, caller(who), in->user(), quota};
+      return QuotaRequest{{}, caller_of(who), in->user(), quota};
     });
   }
   Call* ListQuotas(Context* context, const wire::QuotaQuery* in, wire::QuotaList* out) override {
     return answer<std::vector<UserView>>(context, Right::kView, out, [in](const Identity& who) {
-      return QuotasQuery{viewer(who), in->user()};
+      return QuotasQuery{viewer_of(who), in->user()};
     });
   }
   Call* ListTasks(Context* context, const wire::ListTasksRequest* in,
                   wire::ListTasksReply* out) override {
     return answer<TaskPage>(context, Right::kView, out, [in](const Identity& who) {
       const std::uint32_t limit = in->limit() == 0 ? kMaxTasksPerPage : in->limit();
-      return ListTasksQuery{viewer(who),
+      return ListTasksQuery{viewer_of(who),
                             {in->from()},
                             std::min(limit, kMaxTasksPerPage),
                             {in->states().begin(), in->states().end()},
@@ -147,7 +116,7 @@ class FrontDoor final : public wire::Cluster::CallbackService {
   }
   Call* GetTask(Context* context, const wire::TaskRef* in, wire::TaskView* out) override {
     return answer<TaskView>(context, Right::kView, out, [in](const Identity& who) {
-      return TaskQuery{viewer(who), {in->task()}};
+      return TaskQuery{viewer_of(who), {in->task()}};
     });
   }
   Call* ListWorkers(Context* context, const wire::Empty*, wire::ListWorkersReply* out) override {
@@ -156,14 +125,14 @@ class FrontDoor final : public wire::Cluster::CallbackService {
   }
   Call* Why(Context* context, const wire::TaskRef* in, wire::WhyReply* out) override {
     return answer<WhyPending>(context, Right::kView, out, [in](const Identity& who) {
-      return WhyQuery{viewer(who), {in->task()}};
+      return WhyQuery{viewer_of(who), {in->task()}};
     });
   }
   Call* Wait(Context* context, const wire::WaitRequest* in, wire::WaitReply* out) override {
     return answer<WaitResult>(context, Right::kView, out, [in](const Identity& who) {
       const auto longest = static_cast<std::uint64_t>(kMaxWaitPerCall.count());
       const auto limit = static_cast<std::int64_t>(std::min(in->timeout_ms(), longest));
-      return WaitQuery{viewer(who), {in->task()}, std::chrono::milliseconds(limit)};
+      return WaitQuery{viewer_of(who), {in->task()}, std::chrono::milliseconds(limit)};
     });
   }
   Call* Status(Context* context, const wire::Empty*, wire::StatusReply* out) override {
@@ -174,7 +143,7 @@ class FrontDoor final : public wire::Cluster::CallbackService {
                                                     const wire::LogRequest* in) override {
     const auto who = identify(*context);
     if (const auto refused = verdict(*context, who, Right::kView)) return refused_relay(*refused);
-    return start_relay(backend_, viewer(*who), *in, {tls_, readers_});
+    return start_relay(backend_, viewer_of(*who), *in, {tls_, readers_});
   }
   grpc::ServerBidiReactor<wire::WorkerFrame, wire::ServerFrame>* Session(
       Context* context) override {
@@ -189,18 +158,8 @@ class FrontDoor final : public wire::Cluster::CallbackService {
                      "the server does not know this token: use --token-file with the file that the "
                      "server made (its state folder's 'token', or one of 'server --init')");
   }
-  /// A priority displaces the tasks of others, so it is not for everyone to choose.
-  void check_priority(const Identity& who, std::int32_t priority) const {
-    if (who.may_administer || priority <= max_priority_) return;
-    fail(ErrorCode::kPermissionDenied,
-         "priority {} is above {}, the most that '{}' may ask for: a token with the role 'admin' "
-         "may, or the server's --max-priority is raised",
-         priority, max_priority_, who.user);
-  }
   static grpc::Status refusal(const Identity& who, Right right) {
-    return status_of(ErrorCode::kPermissionDenied,
-                     format("'{}' may not do that: it needs a token with the role '{}'", who.user,
-                            name_of(right)));
+    return status_of(ErrorCode::kPermissionDenied, missing_right(who, right));
   }
 
   grpc::Status may_work(const Context& context) {
@@ -251,7 +210,7 @@ class FrontDoor final : public wire::Cluster::CallbackService {
           format("the certificate is of user '{}' and the token of '{}': use one's own",
                  certificate.substr(kUser.size()), who->user));
     }
-    if (!has(*who, right)) return refusal(*who, right);
+    if (!has_right(*who, right)) return refusal(*who, right);
     return std::nullopt;
   }
 

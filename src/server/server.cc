@@ -6,7 +6,7 @@
 #include <harmonics/server/state_folder.h>
 
 #include "door/descriptors.h"
-#include "door/http_page.h"
+#include "page/http_page.h"
 #include "server_loop.h"
 #include "store_opening.h"
 
@@ -73,13 +73,15 @@ ClusterServer::ClusterServer(ServerSettings settings) : parts_(std::make_unique<
                      raise_descriptor_limit()},
       *parts_->loop);
   if (settings.http_port) {
-    parts_->http = std::make_unique<HttpPage>(settings.host, *settings.http_port, *parts_->loop);
+    parts_->http = std::make_unique<HttpPage>(
+        PageTerms{settings.host, *settings.http_port, settings.tls, settings.max_priority},
+        *parts_->loop);
   }
 }
 
 ClusterServer::~ClusterServer() {
+  parts_->loop->stop();  // what it still has to answer, the page passes on
   parts_->http.reset();
-  parts_->loop->stop();
   parts_->service.reset();
 }
 

@@ -253,13 +253,16 @@ void ServerLoop::on(ServerReactor& reactor, Farewell& farewell, Time now, Outbox
   connections_.erase(known);
   if (connection.epoch == Epoch{}) return;
   const auto session = sessions_.find(connection.worker);
-  if (session != sessions_.end() && session->second == farewell.connection)
+  if (session != sessions_.end() && session->second == farewell.connection) {
     sessions_.erase(session);
+    note_worker(connection.worker, "away");
+  }
   reactor.handle(WorkerGone{connection.worker, connection.epoch}, now, out);
 }
 
 void ServerLoop::learn(const ServerReactor& reactor, const Fact& fact) {
   times_.learn(reactor.state(), fact, now());
+  happenings_.learn(reactor.state(), fact, now());
   if (const auto* submitted = std::get_if<TasksSubmitted>(&fact)) {
     counters_.submitted += submitted->submission->spec.count();
   } else if (const auto* started = std::get_if<AttemptStarted>(&fact)) {
@@ -292,12 +295,19 @@ void ServerLoop::obey(const OpenSession& open) {
   connection.epoch = open.epoch;
   connection.line->open(open.epoch);
   output_tokens_[open.worker] = connection.output_token;
+  note_worker(open.worker, "connected");
   const auto old = sessions_.find(open.worker);
   if (old != sessions_.end() && old->second != open.connection) {
     const auto older = connections_.find(old->second);
     if (older != connections_.end()) older->second.line->close();
   }
   sessions_[open.worker] = open.connection;
+}
+
+void ServerLoop::note_worker(WorkerId id, const char* kind) {
+  if (const WorkerRecord* worker = reactor_->state().find_worker(id)) {
+    happenings_.note_worker(worker->spec.name, kind, now());
+  }
 }
 
 void ServerLoop::obey(const RefuseSession& refuse) {
@@ -394,6 +404,20 @@ ClientReply ServerLoop::look(const ServerReactor& reactor, const QuotasQuery& qu
 
 ClientReply ServerLoop::look(const ServerReactor& reactor, const PipelinesQuery&, Time) {
   return view_pipelines(reactor.state(), [this](TaskId task) { return progress_of(task); });
+}
+
+ClientReply ServerLoop::look(const ServerReactor& reactor, const SpecQuery& query, Time) {
+  const TaskRecord* task = find_seen(reactor.state(), query.viewer, query.task);
+  if (task == nullptr) return no_task(query.task);
+  return task->spec();
+}
+
+ClientReply ServerLoop::look(const ServerReactor& reactor, const PictureQuery& query, Time) {
+  PictureView picture;
+  picture.tasks =
+      view_picture(reactor.state(), query, [this](TaskId task) { return progress_of(task); });
+  happenings_.fill(query, picture);
+  return picture;
 }
 
 ClientReply ServerLoop::look(const ServerReactor& reactor, const StatusQuery&, Time now) {

@@ -17,6 +17,7 @@
 
 #include "door/rate_limits.h"
 #include "door/tokens.h"
+#include "happenings.h"
 #include "planning/plan_service.h"
 #include "planning/task_times.h"
 #include "state_views.h"
@@ -78,6 +79,8 @@ class ServerLoop final : public ClusterBackend {
   [[nodiscard]] const LoopCounters& counters() const { return counters_; }
   /// Its histograms only.
   [[nodiscard]] const TaskTimes& times() const { return times_; }
+  /// From which secrets of this server are drawn.
+  [[nodiscard]] const std::string& own_token() const { return tokens_.own(); }
   /// Ends what is under way; after it every question is refused.
   void stop();
 
@@ -131,6 +134,8 @@ class ServerLoop final : public ClusterBackend {
   ClientReply look(const ServerReactor& reactor, const QuotasQuery& query, Time now);
   ClientReply look(const ServerReactor& reactor, const PipelinesQuery& query, Time now);
   ClientReply look(const ServerReactor& reactor, const StatusQuery& query, Time now);
+  ClientReply look(const ServerReactor& reactor, const SpecQuery& query, Time now);
+  ClientReply look(const ServerReactor& reactor, const PictureQuery& query, Time now);
   ClientReply find_output(const ServerReactor& reactor, const TaskRecord& task,
                           const OutputQuery& query) const;
   [[nodiscard]] TaskProgress progress_of(TaskId task) const;
@@ -144,6 +149,7 @@ class ServerLoop final : public ClusterBackend {
   void obey(const CloseSession& close);
   void obey(const AskPlan& plan);
   void obey(const Note& note);
+  void note_worker(WorkerId id, const char* kind);
   /// Null when the worker has no such session any more.
   [[nodiscard]] const Connection* session_of(WorkerId worker, Epoch epoch) const;
   [[nodiscard]] Time now() const;
@@ -173,6 +179,7 @@ class ServerLoop final : public ClusterBackend {
   std::unordered_map<WorkerId, std::string> output_tokens_;
   std::unordered_map<TaskId, TaskProgress> progress_;
   Waiters waiters_;
+  Happenings happenings_;
 
   std::mutex mutex_;
   std::condition_variable failed_;

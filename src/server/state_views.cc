@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <set>
 #include <type_traits>
 
@@ -12,6 +13,8 @@
 namespace harmonics::inline in_server {
 namespace {
 
+/// Tasks that one part of a picture looks at: it is drawn twice a second.
+constexpr std::size_t kMaxPictureScanned = 5000;
 /// What a field costs besides its text.
 constexpr std::size_t kFieldBytes = 8;
 
@@ -224,6 +227,42 @@ TaskPage view_pipelines(const ClusterState& state, const ProgressOf& progress) {
     page.tasks.push_back(view_task(state, *state.find_task(id), progress));
   }
   return page;
+}
+
+std::vector<TaskView> view_picture(const ClusterState& state, const PictureQuery& query,
+                                   const ProgressOf& progress) {
+  std::map<TaskId, const TaskRecord*> shown;
+  std::size_t active = 0;
+  for (const WorkerRecord* worker : state.workers()) {
+    if (active >= kMaxPictureTasks) break;
+    for (const AttemptId& id : state.attempts_on(worker->id, kMaxPictureTasks)) {
+      const TaskRecord* task = state.find_task(id.task);
+      if (may_see(query.viewer, *task) && shown.emplace(id.task, task).second) ++active;
+      if (active >= kMaxPictureTasks) break;
+    }
+  }
+  const auto look = [&](TaskId from, ClusterState::Order order, auto wants) {
+    std::size_t found = 0;
+    std::size_t scanned = 0;
+    state.visit_tasks(from, order, [&](const TaskRecord& task) {
+      const bool takes = may_see(query.viewer, task) && wants(task);
+      if (takes) shown.emplace(task.id, &task);
+      found += takes ? 1 : 0;
+      return found < kMaxPictureTasks && ++scanned < kMaxPictureScanned;
+    });
+  };
+  if (const auto first = state.first_in_line()) {
+    look(*first, ClusterState::Order::kUp,
+         [](const TaskRecord& task) { return std::holds_alternative<Pending>(task.state); });
+  }
+  look(TaskId{state.next_task().value - 1}, ClusterState::Order::kDown,
+       [](const TaskRecord&) { return true; });
+  std::vector<TaskView> views;
+  for (const auto& [id, task] : shown) {
+    views.push_back(view_task(state, *task, progress, Detail::kBrief));
+    views.back().plan.clear();
+  }
+  return views;
 }
 
 std::vector<WorkerView> view_workers(const ServerReactor& reactor) {

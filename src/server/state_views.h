@@ -28,6 +28,10 @@ inline constexpr std::size_t kMaxTasksScanned = 100'000;
                                   const ProgressOf& progress);
 /// The newest pipelines that run.
 [[nodiscard]] TaskPage view_pipelines(const ClusterState& state, const ProgressOf& progress);
+/// Tasks of the query that run, wait first in line, or are the newest; each once, in order of id.
+[[nodiscard]] std::vector<TaskView> view_picture(const ClusterState& state,
+                                                 const PictureQuery& query,
+                                                 const ProgressOf& progress);
 [[nodiscard]] std::vector<WorkerView> view_workers(const ServerReactor& reactor);
 /// In order of name, at most kMaxUsersListed.
 [[nodiscard]] std::vector<UserView> view_quotas(const ClusterState& state,

@@ -11,6 +11,7 @@
 #include <harmonics/clients/task_pages.h>
 #include <harmonics/clients/task_text.h>
 #include <harmonics/options/command_line.h>
+#include <harmonics/rpc/view_json.h>
 
 namespace harmonics::python {
 namespace {

@@ -20,12 +20,16 @@ const char* phrase_of(int status) {
   switch (status) {
     case 200: return "OK";
     case 400: return "Bad Request";
+    case 303: return "See Other";
     case 401: return "Unauthorized";
+    case 403: return "Forbidden";
     case 404: return "Not Found";
     case 405: return "Method Not Allowed";
+    case 409: return "Conflict";
     case 411: return "Length Required";
     case 413: return "Content Too Large";
     case 415: return "Unsupported Media Type";
+    case 429: return "Too Many Requests";
     case 431: return "Request Header Fields Too Large";
     case 500: return "Internal Server Error";
     case 504: return "Gateway Timeout";
@@ -38,9 +42,9 @@ const char* phrase_of(int status) {
 
 std::string http_text(const HttpReply& reply, bool with_body, bool keep_alive) {
   std::string text =
-      format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: {}\r\n",
-             reply.status, phrase_of(reply.status), reply.type, reply.body.size(),
-             keep_alive ? "keep-alive" : "close");
+      format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nConnection: {}\r\n", reply.status,
+             phrase_of(reply.status), reply.type, keep_alive ? "keep-alive" : "close");
+  if (!reply.stream) text += format("Content-Length: {}\r\n", reply.body.size());
   for (const auto& [name, value] : reply.headers) text += format("{}: {}\r\n", name, value);
   text += "\r\n";
   if (with_body) text += reply.body;
@@ -55,6 +59,10 @@ HttpConnection::HttpConnection(Descriptor socket, std::uint64_t number,
   if (identity != nullptr) tls_ = std::make_unique<TlsFilter>(*identity);
 }
 
+HttpConnection::~HttpConnection() {
+  if (stream_) stream_->close();
+}
+
 short HttpConnection::wanted_events() const {
   if (state_ == State::kAnswering) return 0;
   return state_ == State::kWriting || sent_ < outgoing_.size() ? POLLOUT : POLLIN;
@@ -67,9 +75,10 @@ HttpConnection::Steady::time_point HttpConnection::patience_for(std::size_t byte
 void HttpConnection::move(short events, std::size_t room) {
   try {
     if ((events & POLLOUT) != 0) flush();
+    pump();
     if ((events & (POLLIN | POLLHUP | POLLERR)) == 0) return;
     if (state_ == State::kReading) read(room);
-    if (state_ == State::kParting) drop();
+    if (state_ == State::kParting || state_ == State::kStreaming) drop();
   } catch (const Error&) {
     close();  // no TLS, or none any more: there is nobody to tell
   }
@@ -144,7 +153,9 @@ void HttpConnection::refuse(int status, const std::string& why) {
 }
 
 void HttpConnection::answer(const HttpReply& reply, bool ends) {
-  if (ends) keep_alive_ = false;
+  if (ends || reply.stream) keep_alive_ = false;
+  stream_ = reply.stream;
+  if (stream_ && is_head_) stream_->close();
   state_ = State::kWriting;
   held_ = 0;
   until_ = patience_for(reply.body.size());
@@ -176,17 +187,37 @@ void HttpConnection::flush() {
   }
   outgoing_ = {};
   sent_ = 0;
+  if (state_ == State::kWriting && stream_) state_ = State::kStreaming;
+  if (state_ == State::kStreaming) until_ = Steady::time_point::max();
   if (state_ != State::kWriting) return;
-  if (!keep_alive_) {
-    ::shutdown(socket_.get(), SHUT_WR);
-    state_ = State::kParting;
-    until_ = Steady::now() + kParting;
-    return;
-  }
+  if (!keep_alive_) return part();
   state_ = State::kReading;
   in_request_ = !parser_.is_fresh();
   until_ = in_request_ ? patience_for(0) : Steady::now() + ServingDoor::kIdlePatience;
   look(ServingDoor::kMaxHeldBytes);  // what came behind the last request
+}
+
+void HttpConnection::part() {
+  ::shutdown(socket_.get(), SHUT_WR);
+  state_ = State::kParting;
+  until_ = Steady::now() + kParting;
+}
+
+// The next pieces go out when the last are: until then they wait in the stream, which has a
+// ceiling.
+void HttpConnection::pump() {
+  if (state_ != State::kStreaming || sent_ < outgoing_.size()) return;
+  const std::string piece = stream_->take();
+  if (piece.empty()) {
+    if (stream_->is_over()) part();
+    return;
+  }
+  until_ = patience_for(piece.size());
+  try {
+    send(piece);
+  } catch (const Error&) {
+    close();
+  }
 }
 
 }  // namespace harmonics::inline in_serve

@@ -7,8 +7,9 @@
 #include <string>
 
 #include <harmonics/base/descriptor.h>
+#include <harmonics/serve/http_door.h>
 
-#include "http_door.h"
+#include "http_parser.h"
 #include "tls_filter.h"
 
 namespace harmonics::inline in_serve {
@@ -20,11 +21,15 @@ namespace harmonics::inline in_serve {
 class HttpConnection {
  public:
   using Steady = std::chrono::steady_clock;
-  /// Parting: the last answer is out, and what still comes is dropped, so that it is not lost.
-  enum class State { kReading, kAnswering, kWriting, kParting, kOver };
+  /// Streaming: the head is out, and pieces of the body follow as they come. Parting: the last
+  /// answer is out, and what still comes is dropped, so that it is not lost.
+  enum class State { kReading, kAnswering, kWriting, kStreaming, kParting, kOver };
 
   HttpConnection(Descriptor socket, std::uint64_t number, const ServingDoor::Terms& terms,
                  const TlsIdentity* identity);
+  ~HttpConnection();
+  HttpConnection(const HttpConnection&) = delete;
+  HttpConnection& operator=(const HttpConnection&) = delete;
 
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] std::uint64_t number() const { return number_; }
@@ -46,6 +51,8 @@ class HttpConnection {
   [[nodiscard]] bool has_query() const { return has_query_; }
   [[nodiscard]] HttpQuery take_query();
   void answer(const HttpReply& reply, bool ends);
+  /// Sends what its stream has; nothing for a connection that has none.
+  void pump();
   void close() { state_ = State::kOver; }
 
  private:
@@ -56,6 +63,7 @@ class HttpConnection {
   void send(const std::string& plain);
   void flush();
   void begin_request();
+  void part();
   [[nodiscard]] Steady::time_point patience_for(std::size_t bytes) const;
 
   Descriptor socket_;
@@ -65,6 +73,7 @@ class HttpConnection {
   HttpParser parser_;
   State state_ = State::kReading;
   Steady::time_point until_;
+  std::shared_ptr<HttpStream> stream_;
   std::string outgoing_;
   std::size_t sent_ = 0;
   std::size_t held_ = 0;

@@ -1,4 +1,4 @@
-#include "http_door.h"
+#include <harmonics/serve/http_door.h>
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -162,8 +162,14 @@ void ServingDoor::Parts::take_answers() {
   }
   for (auto& [number, reply] : mailbox->take()) {
     const auto whose = std::ranges::find(connections, number, &HttpConnection::number);
-    if (whose != connections.end()) whose->answer(reply, ends);
+    if (whose == connections.end()) {
+      if (reply.stream) reply.stream->close();
+      continue;
+    }
+    whose->answer(reply, ends);
+    if (reply.stream) reply.stream->attach([box = mailbox] { box->ring(); });
   }
+  for (HttpConnection& one : connections) one.pump();
 }
 
 // Who waits for what in this moment; false: the door is closed.

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include <harmonics/base/number_text.h>
+#include <harmonics/serve/http_door.h>
 
-#include "http_door.h"
 #include "wire/oip_json.h"
 #include "wire/oip_types.h"
 

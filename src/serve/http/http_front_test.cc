@@ -7,10 +7,12 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <thread>
+
 #include <harmonics/base/descriptor.h>
+#include <harmonics/serve/http_door.h>
 
 #include "error_testing.h"
-#include "http_door.h"
 #include "twice_testing.h"
 
 namespace harmonics::inline in_serve {
@@ -47,6 +49,14 @@ class Client {
     const std::string answer = heard_.substr(0, end);
     heard_.erase(0, end);
     return answer;
+  }
+  /// All that comes until the other end closes.
+  std::string hear_out() {
+    char bytes[4096];
+    for (ssize_t got = 0; (got = ::recv(socket_.get(), bytes, sizeof bytes, 0)) > 0;) {
+      heard_.append(bytes, static_cast<std::size_t>(got));
+    }
+    return heard_;
   }
   std::string ask(const std::string& text) {
     say(text);
@@ -244,6 +254,48 @@ TEST(ServingDoor, ExpectationsAndThrowsAreAnswered) {
   EXPECT_THAT(client.ask("abc"), HasSubstr("\r\n\r\nabc"));
   EXPECT_THAT(client.ask(get("/throw")), StartsWith("HTTP/1.1 500"));
   EXPECT_THAT(client.ask("HEAD /x HTTP/1.1\r\n\r\n"), HasSubstr("Content-Length: 0"));
+}
+
+TEST(ServingDoor, AStreamGoesOnUntilEitherSideEndsIt) {
+  std::shared_ptr<HttpStream> stream = std::make_shared<HttpStream>();
+  ServingDoor door(quick_terms(), [&](HttpQuery query, const ServingDoor::Answer& answer) {
+    EXPECT_EQ(query.arguments, "a=1&b=2");
+    answer({200, "text/event-stream", {}, {}, stream});
+  });
+  EXPECT_TRUE(stream->send("before anyone asked, "));
+  {
+    Client client(door.port());
+    client.say("GET /events?a=1&b=2 HTTP/1.1\r\n\r\n");
+    for (int i = 0; i < 100; ++i) EXPECT_TRUE(stream->send("piece "));
+    stream->end();
+    const std::string heard = client.hear_out();
+    EXPECT_THAT(heard, StartsWith("HTTP/1.1 200"));
+    EXPECT_THAT(heard, HasSubstr("before anyone asked, piece piece"));
+    EXPECT_EQ(heard.find("Content-Length"), heard.npos);
+    EXPECT_TRUE(heard.ends_with("piece ")) << heard;
+    EXPECT_FALSE(stream->send("too late"));
+  }
+  stream = std::make_shared<HttpStream>();
+  auto client = std::make_unique<Client>(door.port());
+  client->say("GET /events?a=1&b=2 HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(stream->send("hello"));
+  client.reset();
+  // Whoever listened has gone: that shows with the next words, or the ones after.
+  for (int i = 0; i < 1'000'000 && stream->send("still there?"); ++i) std::this_thread::yield();
+  EXPECT_FALSE(stream->send("still there?"));
+}
+
+TEST(ServingDoor, WhoTakesTooLittleOfAStreamIsCut) {
+  const auto stream = std::make_shared<HttpStream>();
+  ServingDoor door(quick_terms(), [&](HttpQuery, const ServingDoor::Answer& answer) {
+    answer({200, "text/event-stream", {}, {}, stream});
+  });
+  Client client(door.port());
+  client.say("GET /events HTTP/1.1\r\n\r\n");
+  const std::string piece(1 << 20, 'x');
+  std::size_t taken = 0;
+  while (taken < 1000 && stream->send(piece)) ++taken;
+  EXPECT_LT(taken, 1000U) << "what waits has a ceiling";
 }
 
 TEST(ServingDoor, IdleConnectionsMakeRoomForNewOnes) {

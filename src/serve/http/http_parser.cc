@@ -104,7 +104,9 @@ void HttpParser::read_request_line(std::string_view line) {
     return break_off(400, "this is no HTTP request");
   }
   query_.method = line.substr(0, first);
-  query_.path = target.substr(0, target.find('?'));
+  const std::size_t mark = target.find('?');
+  query_.path = target.substr(0, mark);
+  if (mark != target.npos) query_.arguments = target.substr(mark + 1);
   query_.keep_alive = version == "HTTP/1.1";
 }
 
@@ -131,8 +133,8 @@ void HttpParser::read_meaning() {
     const auto bytes = number_from<std::uint64_t>(length->second);
     if (!bytes) return break_off(400, "Content-Length is no number");
     if (*bytes > max_body_) {
-      return break_off(413, format("the body has {} bytes; a request to this model has at most {}",
-                                   *bytes, max_body_));
+      return break_off(
+          413, format("the body has {} bytes; a request here has at most {}", *bytes, max_body_));
     }
     body_bytes_ = static_cast<std::size_t>(*bytes);
   }

@@ -2,26 +2,12 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 
+#include <harmonics/serve/http_query.h>
+
 namespace harmonics::inline in_serve {
-
-/// A request as it came.
-struct HttpQuery {
-  std::string method;
-  /// Without what follows a question mark.
-  std::string path;
-  /// By name in lower case.
-  std::map<std::string, std::string, std::less<>> headers;
-  std::string body;
-  bool keep_alive = true;
-
-  /// Empty where there is none.
-  [[nodiscard]] std::string_view header(std::string_view name) const;
-};
 
 /// Bytes in, requests out, one after another. Bodies need a Content-Length.
 class HttpParser {

@@ -1,4 +1,4 @@
-// Tasks and workers as JSON and for people.
+// Tasks and workers for people.
 #pragma once
 
 #include <string>
@@ -9,14 +9,10 @@
 
 namespace harmonics::inline in_clients {
 
-[[nodiscard]] Json task_json(const TaskView& task);
-[[nodiscard]] Json worker_json(const WorkerView& worker);
 /// A line for each worker that is unable to start tasks, with its reason.
 [[nodiscard]] std::string problem_lines(const std::vector<WorkerView>& workers, Time now);
 /// "exit code 3", "killed by signal 9 …", or the message.
 [[nodiscard]] std::string end_text(const EndResult& end);
-/// Attempts that failed by themselves, the last one included.
-[[nodiscard]] std::int64_t failed_attempts(const TaskView& task);
 /// "worker-1: 0,1" or "-".
 [[nodiscard]] std::string place_text(const TaskView& task);
 /// "3:05" since then; "-" for a moment that never was.

@@ -166,6 +166,15 @@ struct ArtifactsCommand {
   OutputStyle output = OutputStyle::kTable;
 };
 
+/// harmonics report
+struct ReportCommand {
+  ServerAccess access;
+  std::int64_t task = 0;
+  /// Empty: task-ID.html.
+  std::filesystem::path out;
+  OutputStyle output = OutputStyle::kTable;
+};
+
 /// harmonics cancel
 struct CancelCommand {
   ServerAccess access;

@@ -419,7 +419,7 @@ using Command =
                  SignCommand, CustodyExportCommand, CustodyImportCommand, CustodyShowCommand,
                  TokensCommand, DevicesCommand, DoctorCommand, CompletionCommand, ServerCommand,
                  WorkerCommand, SubmitCommand, MonitorCommand, TasksCommand, TaskCommand,
-                 LogsCommand, ArtifactsCommand, CancelCommand, WaitCommand, WorkersCommand,
-                 DrainCommand, QuotaCommand>;
+                 LogsCommand, ArtifactsCommand, ReportCommand, CancelCommand, WaitCommand,
+                 WorkersCommand, DrainCommand, QuotaCommand>;
 
 }  // namespace harmonics::inline in_options

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 
+#include <harmonics/base/json.h>
 #include <harmonics/graph/graph.h>
 
 namespace harmonics::inline in_graph {
@@ -19,5 +20,10 @@ inline constexpr std::size_t kMaxSvgBoxes = 20'000;
 /// rank. Boxes show name, type, output shape and parameters; shapes are left out while the graph is
 /// unresolved. A graph with more than kMaxSvgBoxes is an Error (kResourceExhausted).
 [[nodiscard]] std::string to_svg(const HarmonicGraph& graph);
+
+/// What a picture is drawn from: {"name", "inputs": [name], "layers": [{"name", "type",
+/// "activation", "inputs"}] in graph order, "outputs": [{"name", "input"}]}; layers of a resolved
+/// graph have "shape" and "flops" too.
+[[nodiscard]] Json to_json(const HarmonicGraph& graph);
 
 }  // namespace harmonics::inline in_graph

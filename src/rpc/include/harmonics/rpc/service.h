@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include <harmonics/rpc/rights.h>
 #include <harmonics/rpc/tls.h>
 #include <harmonics/rpc/views.h>
 
@@ -20,15 +21,6 @@ inline constexpr int kMaxClusterMessageBytes = 16 << 20;
 inline constexpr std::size_t kMaxQueuedMessages = 200'000;
 /// Clients that follow output through the server at one time.
 inline constexpr int kMaxOutputReaders = 64;
-
-/// Who shows a token, and what that token is good for.
-struct Identity {
-  std::string user;
-  bool may_submit = false;
-  bool may_view = false;
-  bool may_administer = false;
-  bool may_work = false;
-};
 
 /// The server's side of one connected worker. Any thread; never waits.
 class SessionLine {

@@ -86,8 +86,6 @@ struct ClusterStatus {
   std::uint32_t devices_leased = 0;
   Time now{};
 };
-/// As `harmonics monitor --output json` and /status of the server show it.
-[[nodiscard]] Json status_json(const ClusterStatus& status);
 
 /// What a user may have, and has.
 struct UserView {
@@ -152,6 +150,36 @@ struct StatusQuery {};
 /// the server itself: no client can ask it.
 struct PipelinesQuery {};
 
+/// All of a task as it was submitted, its files included. For the server itself.
+struct SpecQuery {
+  Viewer viewer;
+  TaskId task;
+};
+
+/// Something that happened to a task or a worker.
+struct Happening {
+  std::uint64_t number = 0;  ///< Counted from the server's start.
+  Time at{};
+  std::string kind{};  ///< "submitted", "started", "succeeded", "connected" …
+  TaskId task{};       ///< 0: it is about a worker.
+  std::string user{};  ///< Whose task it is.
+  std::string name{};  ///< Of the task or the worker.
+};
+/// What a page that is looked at shows of tasks: those that run, those that are first in the queue
+/// and the newest, each kind at most kMaxPictureTasks and briefly; and what happened after
+/// `seen`, the newest kMaxHappenings. For the server itself.
+struct PictureQuery {
+  Viewer viewer;
+  std::uint64_t seen = 0;
+};
+inline constexpr std::size_t kMaxPictureTasks = 100;
+inline constexpr std::size_t kMaxHappenings = 200;
+struct PictureView {
+  std::vector<TaskView> tasks{};
+  std::vector<Happening> happened{};  ///< The oldest first.
+  std::uint64_t last = 0;             ///< The number of the newest there is.
+};
+
 /// A piece of a task's output.
 struct OutputQuery {
   Viewer viewer;
@@ -185,9 +213,9 @@ struct OutputPiece {
 using ClientRequest =
     std::variant<SubmitRequest, CancelRequest, DrainRequest, ForgetRequest, QuotaRequest,
                  ListTasksQuery, TaskQuery, WhyQuery, WaitQuery, WorkersQuery, QuotasQuery,
-                 StatusQuery, PipelinesQuery, OutputQuery>;
-using ClientReply =
-    std::variant<Refusal, Submitted, Done, TaskPage, TaskView, WhyPending, WaitResult,
-                 std::vector<WorkerView>, std::vector<UserView>, ClusterStatus, OutputPlace>;
+                 StatusQuery, PipelinesQuery, SpecQuery, PictureQuery, OutputQuery>;
+using ClientReply = std::variant<Refusal, Submitted, Done, TaskPage, TaskView, WhyPending,
+                                 WaitResult, std::vector<WorkerView>, std::vector<UserView>,
+                                 ClusterStatus, TaskSpec, PictureView, OutputPlace>;
 
 }  // namespace harmonics::inline in_rpc

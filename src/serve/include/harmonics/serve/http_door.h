@@ -1,4 +1,4 @@
-// A door for requests that bring bodies and take a while (private to serve).
+// A door for HTTP requests that bring bodies and take a while, and for answers that go on.
 #pragma once
 
 #include <chrono>
@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include <harmonics/serve/http_query.h>
+#include <harmonics/serve/http_stream.h>
 #include <harmonics/serve/listen_address.h>
-
-#include "http_parser.h"
 
 namespace harmonics::inline in_serve {
 
@@ -22,6 +22,8 @@ struct HttpReply {
   std::string body = {};
   /// Further headers.
   std::vector<std::pair<std::string, std::string>> headers = {};
+  /// Where there is one it is the body, and the connection ends with it.
+  std::shared_ptr<HttpStream> stream = {};
 };
 
 /// Nobody can hold it up, and it holds no more than it says: a connection has `patience` (and a

@@ -1,30 +1,14 @@
-#include "http_page.h"
-
-#include <future>
+#include "plain_pages.h"
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
+#include <harmonics/rpc/view_json.h>
 
-#include "http_door.h"
+#include "loop_question.h"
 #include "metrics.h"
 
 namespace harmonics::inline in_server {
 namespace {
-
-constexpr std::chrono::seconds kPatience(5);
-
-/// The loop's answer, or nothing when it does not give that kind in time.
-template <typename Kind>
-std::optional<Kind> ask(ServerLoop& loop, ClientRequest request) {
-  const auto promise = std::make_shared<std::promise<ClientReply>>();
-  auto answer = promise->get_future();
-  loop.ask(std::move(request),
-           [promise](ClientReply reply) { promise->set_value(std::move(reply)); });
-  if (answer.wait_for(kPatience) != std::future_status::ready) return std::nullopt;
-  ClientReply reply = answer.get();
-  Kind* wanted = std::get_if<Kind>(&reply);
-  return wanted == nullptr ? std::nullopt : std::optional(std::move(*wanted));
-}
 
 bool is_number(const Json& value) {
   try {
@@ -60,9 +44,9 @@ Json pipelines_json(const std::vector<TaskView>& pipelines) {
 }
 
 std::optional<std::string> metrics_page(ServerLoop& loop) {
-  const auto status = ask<ClusterStatus>(loop, StatusQuery{});
-  const auto workers = ask<std::vector<WorkerView>>(loop, WorkersQuery{});
-  const auto users = ask<std::vector<UserView>>(loop, QuotasQuery{{{}, true}, {}});
+  const auto status = ask_loop<ClusterStatus>(loop, StatusQuery{});
+  const auto workers = ask_loop<std::vector<WorkerView>>(loop, WorkersQuery{});
+  const auto users = ask_loop<std::vector<UserView>>(loop, QuotasQuery{{{}, true}, {}});
   if (!status || !workers || !users) return std::nullopt;
   return metrics_text({*status, *workers, *users}, loop.counters(), loop.times());
 }
@@ -78,36 +62,24 @@ std::string status_text(const ClusterStatus& status, const std::vector<TaskView>
 namespace {
 
 std::optional<std::string> status_page(ServerLoop& loop) {
-  const auto status = ask<ClusterStatus>(loop, StatusQuery{});
-  const auto pipelines = ask<TaskPage>(loop, PipelinesQuery{});
+  const auto status = ask_loop<ClusterStatus>(loop, StatusQuery{});
+  const auto pipelines = ask_loop<TaskPage>(loop, PipelinesQuery{});
   if (!status || !pipelines) return std::nullopt;
   return status_text(*status, pipelines->tasks);
 }
 
 /// 503 when the loop does not answer.
-HttpAnswer answer_with(std::optional<std::string> text, const char* type) {
-  if (!text) return {503, "text/plain", "the server is busy or stopping\n"};
-  return {200, type, std::move(*text)};
-}
-
-HttpAnswer page(ServerLoop& loop, const std::string& path) {
-  if (path == "/metrics") return answer_with(metrics_page(loop), "text/plain; version=0.0.4");
-  if (path == "/status") return answer_with(status_page(loop), "application/json");
-  return {404, "text/plain", "there is no such page: there are /metrics and /status\n"};
+HttpReply answer_with(std::optional<std::string> text, const char* type) {
+  if (!text) return {503, "text/plain", "the server is busy or stopping\n", {}};
+  return {200, type, std::move(*text), {}};
 }
 
 }  // namespace
 
-struct HttpPage::Parts {
-  HttpDoor door;
-};
-
-HttpPage::HttpPage(const std::string& host, std::uint16_t port, ServerLoop& loop)
-    : parts_(new Parts{
-          HttpDoor(host, port, [&loop](const std::string& path) { return page(loop, path); })}) {}
-
-HttpPage::~HttpPage() = default;
-
-int HttpPage::port() const { return parts_->door.port(); }
+std::optional<HttpReply> plain_page(ServerLoop& loop, std::string_view path) {
+  if (path == "/metrics") return answer_with(metrics_page(loop), "text/plain; version=0.0.4");
+  if (path == "/status") return answer_with(status_page(loop), "application/json");
+  return std::nullopt;
+}
 
 }  // namespace harmonics::inline in_server
