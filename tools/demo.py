@@ -64,7 +64,7 @@ class Demo:
         if shown:
             self.say('$ harmonics ' + ' '.join(map(str, words)))
         access = ['--scheduler', f'localhost:{self.port}'] if words[0] in (
-            'submit', 'task', 'why', 'logs', 'wait', 'monitor', 'workers') else []
+            'submit', 'task', 'why', 'logs', 'wait', 'monitor', 'workers', 'report') else []
         result = subprocess.run([self.program, words[0], *access, *map(str, words[1:])],
                                 capture_output=True, text=True, env=self.environment, cwd=self.out,
                                 timeout=PATIENCE_S, check=False)
@@ -90,10 +90,12 @@ class Demo:
     # The story.
 
     def start_cluster(self):
-        self.start('server', 'server', '--port', 0, '--lease', LEASE_S)
+        self.start('server', 'server', '--port', 0, '--http', 0, '--lease', LEASE_S)
         line = self.until(lambda: re.search(r'listening on \S+?:(\d+),',
                                             (self.out / 'server.log').read_text()), 'the server')
         self.port = int(line.group(1))
+        self.page = re.search(r'the page is on (\S+)', (self.out / 'server.log').read_text()).group(1)
+        self.say(f'watch it in a browser: {self.page} (token: {self.out / "state" / "harmonics" / "token"})')
         self.make_keys()
         for name, slowdown in MACHINES.items():
             self.start(name, 'worker', '--scheduler', f'localhost:{self.port}', '--id', name,
@@ -236,7 +238,10 @@ class Demo:
         self.say('the weights equal those of one undisturbed process: ' + ('yes' if same else 'NO'))
         self.say(self.verify(second))
         page = demo_report.write(self.out)
-        self.say(f'{page} tells it with pictures; it took {time.monotonic() - began:.0f} s')
+        self.call('report', self.id, '-o', self.out / 'task.html')
+        self.say(f'{page} tells it with pictures, {self.out / "task.html"} shows the task as the page did; it took '
+                 f'{time.monotonic() - began:.0f} s')
+        self.say(f'the page was on {self.page} while it ran; a cluster of your own has one too: harmonics server --http 9090')
         if not same or report['test_accuracy'] < LEAST_ACCURACY:
             raise SystemExit('demo: that is not what was promised')
 

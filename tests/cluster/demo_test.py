@@ -26,6 +26,9 @@ class DemoTest(unittest.TestCase):
             task = json.loads((out / 'task.json').read_text())
             self.assertGreaterEqual(report['test_accuracy'], 0.96)
             self.assertEqual(task['losses'], 1, result.stdout)
+            for place in ('the page was on http://127.0.0.1:', str(out / 'index.html'), str(out / 'task.html')):
+                self.assertIn(place, result.stdout)
+            self.assertIn('"/api/task?id=1"', (out / 'task.html').read_text())
             page = (out / 'index.html').read_text()
             self.assertIn('<b>equal</b>', page)
             self.assertIn('verified: ', (out / 'proof.txt').read_text())

@@ -424,9 +424,9 @@ class Features(ClusterTest):
         with urllib.request.urlopen(url + '/status', timeout=60) as page:
             self.assertEqual(json.load(page)['tasks']['ended'], 1)
         with self.assertRaises(urllib.error.HTTPError) as missing:
-            urllib.request.urlopen(url, timeout=60)
+            urllib.request.urlopen(url + '/nothing', timeout=60)
         self.assertEqual(missing.exception.code, 404)
-        self.assertIn('there are /metrics and /status', missing.exception.read().decode())
+        self.assertIn('there are /, /metrics and /status', missing.exception.read().decode())
 
     def test_task_file_of_the_seed_is_taken_as_it_is(self):
         sample = SOURCE_DIR / 'examples' / 'sample_task.json'

@@ -103,6 +103,11 @@ PAGES = {
                    'harmonics train gpt2.harp': 'import.training'},
         instead={QUICK_MINILM: QUICK_MINILM + ' --repeats 1 --warmup 0 --mem-mb 4096',
                  TUNED: 'cp minilm.safetensors tuned.safetensors && ' + TUNED}, of_model=('harmonics ',)),
+    'docs/guides/page.md': Page(instead={
+        'harmonics server --http 9090': 'harmonics server --http 9090 &',
+        'harmonics report 17 -o training.html':
+        'id=$(harmonics submit --gpus 0 --output quiet -- true) && harmonics report $id -o training.html && '
+        'test -s training.html; stop_all'}),
     'docs/guides/pipelines.md': Page(instead={PIPELINE: PIPELINE + ' --wait'}),
     'docs/guides/planning.md': Page(
         before='printf "laptop:\\n- desk\\nboard:\\n- shelf\\n- cellar\\n" > examples/plan/devices.yml; '
