@@ -20,31 +20,42 @@ from ._built import VERSION as __version__
 from .errors import Error
 
 if TYPE_CHECKING:
-    from ._core import (ConsumerNode, EpochReport, Evaluation, FitReport, Graph, GraphBuilder, LayerNode, ProducerNode,
-                        StepReport, TrainingTap)
+    from ._core import (ConsumerNode, EpochReport, Evaluation, FitReport, Graph, GraphBuilder, LayerNode, Plan,
+                        PlanStage, ProducerNode, StepReport, TrainingTap)
     from .async_client import AsyncClient
     from .calls import TaskFailed
     from .client import Client
+    from .dispatching import Dispatcher
+    from .distributed import DistributedReport, train_distributed
     from .models import import_model
+    from .planning import partition, plan, profile
+    from .programs import program, run
     from .runtime import Runtime
     from .submitted import Submitted, SubmittedCall, SubmittedMap
     from .task_options import TaskOptions
     from .task_views import Task
+    from .torch_modules import from_torch, to_torch
 
 # Where each public name lies.
 _PLACES: dict[str, str] = {
-    'ConsumerNode': '_core', 'EpochReport': '_core', 'Evaluation': '_core', 'FitReport': '_core', 'Graph': '_core',
-    'GraphBuilder': '_core', 'LayerNode': '_core', 'ProducerNode': '_core', 'StepReport': '_core',
-    'TrainingTap': '_core',
+    **dict.fromkeys(('ConsumerNode', 'EpochReport', 'Evaluation', 'FitReport', 'Graph', 'GraphBuilder', 'LayerNode', 'Plan',
+                     'PlanStage', 'ProducerNode', 'StepReport', 'TrainingTap'), '_core'),
     'AsyncClient': 'async_client', 'Client': 'client', 'Submitted': 'submitted', 'SubmittedCall': 'submitted',
     'SubmittedMap': 'submitted', 'Task': 'task_views', 'TaskFailed': 'calls', 'TaskOptions': 'task_options',
+    'Dispatcher': 'dispatching',
+    'DistributedReport': 'distributed', 'train_distributed': 'distributed',
     'import_model': 'models',
+    'partition': 'planning', 'plan': 'planning', 'profile': 'planning',
+    'program': 'programs', 'run': 'programs',
     'Runtime': 'runtime',
+    'from_torch': 'torch_modules', 'to_torch': 'torch_modules',
 }
 
-__all__ = ['AsyncClient', 'Client', 'ConsumerNode', 'EpochReport', 'Error', 'Evaluation', 'FitReport', 'Graph',
-           'GraphBuilder', 'LayerNode', 'ProducerNode', 'Runtime', 'StepReport', 'Submitted', 'SubmittedCall',
-           'SubmittedMap', 'Task', 'TaskFailed', 'TaskOptions', 'TrainingTap', 'errors', 'import_model']
+__all__ = ['AsyncClient', 'Client', 'ConsumerNode', 'Dispatcher', 'DistributedReport', 'EpochReport', 'Error',
+           'Evaluation', 'FitReport', 'Graph', 'GraphBuilder', 'LayerNode', 'Plan', 'PlanStage', 'ProducerNode', 'Runtime',
+           'StepReport', 'Submitted', 'SubmittedCall', 'SubmittedMap', 'Task', 'TaskFailed', 'TaskOptions', 'TrainingTap',
+           'errors', 'from_torch', 'import_model', 'partition', 'plan', 'profile', 'program', 'run', 'to_torch',
+           'train_distributed']
 
 
 def __getattr__(name: str) -> Any:
