@@ -61,7 +61,7 @@ def partition(graph: Graph, parts: int | Plan) -> list[Graph]:
 def profile(graph: Graph | str | os.PathLike[str], folder: str | os.PathLike[str] = '.', **flags: Any) -> None:
     """Measures a graph on this machine and merges the figures into models.yml and device_types.yml of a folder.
 
-    Keywords are the flags of `harmonics profile`: `batch_sizes='1,8'` is `--batch-sizes 1,8`.
+    Keywords are the flags of `harmonics profile`: `batch_size="1,8"` is `--batch-size 1,8`.
     """
     place = pathlib.Path(folder)
     words: list[str] = []
