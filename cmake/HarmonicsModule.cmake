@@ -96,7 +96,7 @@ function(harmonics_install_programs)
   install(TARGETS ${ARGN} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
           LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   if(SKBUILD)  # a wheel puts programs beside Python's own
-    install(TARGETS ${ARGN} RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT python)
+    install(TARGETS ${ARGN} RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT python OPTIONAL)
   endif()
   set_property(GLOBAL APPEND PROPERTY HARMONICS_PROGRAMS ${ARGN})
 endfunction()

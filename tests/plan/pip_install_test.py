@@ -1,5 +1,12 @@
-"""`pip install .` in a fresh venv puts sched-pipeline on PATH. Skipped where PyPI does not answer."""
+"""`pip install .` in a fresh venv gives the package harmonics and puts the programs on PATH. Skipped where PyPI does not
+answer.
 
+ctest builds the package without libtorch and one program, sched-pipeline; HARMONICS_SOAK=1 all of it, and runs the first
+ten lines of the guide.
+"""
+
+import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -8,6 +15,9 @@ from pathlib import Path
 from source_copy import SOURCE, build_environment, copy_source
 
 SKIPPED = 77
+WHOLE = os.environ.get('HARMONICS_SOAK') == '1'
+SMALL = {'SKBUILD_BUILD_TARGETS': 'python;sched-pipeline',
+         'SKBUILD_CMAKE_DEFINE': 'HARMONICS_WITH_TORCH=OFF;HARMONICS_WITH_GRPC=OFF'}
 
 
 def reaches_pypi(python):
@@ -16,6 +26,22 @@ def reaches_pypi(python):
                             '--retries', '1', '--dest', str(Path(python).parent), 'scikit-build-core'],
                            capture_output=True, text=True, check=False)
     return asked.returncode == 0
+
+
+def check_package(python, folder):
+    """The package is there, typed, and says what it was built without, or learns."""
+    names = 'import harmonics, pathlib; print(pathlib.Path(harmonics.__file__).with_name("py.typed").exists())'
+    said = subprocess.run([python, '-c', names], cwd=folder, capture_output=True, text=True, check=True).stdout
+    assert said == 'True\n', said
+    if WHOLE:
+        lines = re.search(r'^```python\n(.*?)^```', (SOURCE / 'docs/guides/python.md').read_text(), re.M | re.S).group(1)
+        Path(folder, 'examples').symlink_to(SOURCE / 'examples')
+        said = subprocess.run([python, '-c', lines], cwd=folder, capture_output=True, text=True, check=True).stdout
+        assert 'of the digits' in said, said
+        return
+    refused = subprocess.run([python, '-c', 'import harmonics; harmonics.Graph'], cwd=folder, capture_output=True,
+                             text=True, check=False).stderr
+    assert 'built without libtorch (HARMONICS_WITH_TORCH=OFF)' in refused, refused
 
 
 def main():
@@ -31,12 +57,13 @@ def main():
             return SKIPPED
         tree = copy_source(folder)
         subprocess.run([python, '-m', 'pip', 'install', '--quiet', '.'], cwd=tree, check=True,
-                       env=build_environment(tree))
+                       env={**build_environment(tree), **({} if WHOLE else SMALL)})
         environment = {'PATH': f'{folder}/venv/bin'}
         plan = subprocess.run(['sched-pipeline'], cwd=SOURCE / 'examples/plan', env=environment,
                               check=True, capture_output=True, text=True).stdout
         assert plan.startswith('- ') and plan.count('\n') == 8, plan
-    print('pip install: sched-pipeline is on PATH and plans')
+        check_package(python, folder)
+    print('pip install: harmonics is there, and sched-pipeline is on PATH and plans')
     return 0
 
 

@@ -118,10 +118,17 @@ class RuntimeTest(unittest.TestCase):
             self.assertEqual(other.digest(), told['weights_digest'])
             self.assertEqual(other.progress()['epochs'], 3)
             other.save(folder / 'again.safetensors')
-            (folder / 'digits.harp').write_text(
-                NET + f'data {{ x = "npy:x.npy"; y = "npy:y.npy"; }}\ntrain {{ epochs = 2; lr = 0.5; }}\n')
             with self.assertRaisesRegex(RuntimeError, "producer 'x'"):
                 hm.Runtime(hm.Graph.parse(NET)).fit(epochs=1)
+
+    def test_a_file_brings_its_data_and_its_settings(self):
+        file = SOURCE_DIR / 'examples' / 'digits.harp'
+        done = subprocess.run([BINARY_DIR / 'harmonics', 'train', file, '--epochs', '2', '--threads', '1', '--output', 'quiet'],
+                              capture_output=True, text=True, timeout=300, check=True)
+        runtime = hm.Runtime(hm.Graph.load(file), epochs=2, threads=1)
+        report = runtime.fit()
+        self.assertEqual(runtime.digest(), done.stdout.strip())
+        self.assertEqual(report.last_epoch.evaluation.samples, 359)
 
     def test_sources_in_text_and_batches_of_iterables(self):
         data = samples(40)

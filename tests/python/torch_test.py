@@ -46,7 +46,7 @@ class FromTorchTest(unittest.TestCase):
                 steps = []
                 runtime.fit({name: inputs, 'label': labels}, epochs=2, on_step=lambda one: steps.append(one.loss))
                 twin = copy.deepcopy(module)
-                wanted = torch_modules.losses_in_torch(twin, inputs, labels, 8, 0.05, 2)
+                wanted = torch_modules.losses_in_torch(twin, inputs, labels, 2)
                 self.assertEqual(len(steps), len(wanted))
                 numpy.testing.assert_allclose(steps, wanted, rtol=0, atol=1e-5)
                 hm.to_torch(runtime, module)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
 from ._loading import load_core
@@ -91,9 +91,6 @@ def as_data(data: Any, producers: Sequence[str] = ()) -> dict[str, Any]:
                         f'{type(data).__name__}')
     batches = _Batches(data, producers)
     first = batches.look()
-    try:
-        count: int | None = len(data)  # type: ignore[arg-type]
-    except TypeError:
-        count = None
+    count = len(data) if isinstance(data, Sized) else None
     native = load_core()
     return {name: native._feed(batches, name, tensor, count) for name, tensor in first.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ def bar(total: int, shown: bool = True) -> Iterator[Callable[[int, int], None] |
         yield None
         return
     try:
-        from tqdm.auto import tqdm
+        tqdm = importlib.import_module('tqdm.auto').tqdm
     except ImportError:
         yield _Plain(total)
         return

@@ -65,7 +65,7 @@ class Runtime:
 
         `data` maps producers to arrays of samples, to sources as in a .harp file ('csv:digits.csv?columns=0-63'), or
         is an iterable of batches, such as a DataLoader, that yields dicts, or tuples in the order of the producers.
-        Without it what was bound before is used. `evaluation` is measured after every epoch. A callback that answers
+        Without it what was bound before is used, or what the graph's file names. `evaluation` is measured after every epoch. A callback that answers
         False ends the fit after the step at hand; so does Ctrl-C, which is raised once everything is saved.
         """
         producers = [node.name for node in self._engine.graph.producers]

@@ -7,6 +7,7 @@ is the graph. Parameters keep the memory of the module until something is learnt
 from __future__ import annotations
 
 import contextlib
+import importlib
 import inspect
 import os
 import re
@@ -15,7 +16,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import errors
+from . import _built, errors
 from ._loading import check_torch, load_core
 from .models import import_model
 
@@ -39,7 +40,7 @@ def from_torch(module: Any, example_inputs: Any, *, loss: str = '', target: str 
     the keys of a dict). With `loss` ('cross_entropy', 'mse', …) the graph learns from the producer `target`. An operator
     that cannot be taken over is an `Unimplemented` that names it and the line where the module uses it.
     """
-    import torch
+    torch = _torch()
     check_torch(str(torch.__version__))
     if not isinstance(module, torch.nn.Module):
         raise TypeError(f'from_torch takes a torch.nn.Module, not a {type(module).__name__}')
@@ -63,8 +64,8 @@ def to_torch(source: Graph | Runtime, module: Any = None) -> dict[str, Any]:
     With `module` they are copied into it, too. The tensors share the memory of the runtime, whose further steps they
     show, but for matrices that the graph holds transposed.
     """
-    import torch
-    graph = getattr(source, 'graph', source)
+    torch = _torch()
+    graph: Any = getattr(source, 'graph', source)
     origins = graph._origins()
     if not origins:
         raise errors.FailedPrecondition('this graph was not made by from_torch: nothing says what its weights were called')
@@ -80,6 +81,14 @@ def to_torch(source: Graph | Runtime, module: Any = None) -> dict[str, Any]:
         shaped = {name: tensor.reshape(known[name].shape) for name, tensor in state.items() if name in known}
         module.load_state_dict(shaped, strict=False)
     return state
+
+
+def _torch() -> Any:
+    try:
+        return importlib.import_module('torch')
+    except ImportError as missing:
+        raise ImportError(f'torch is not installed here (this harmonics was built with {_built.TORCH}): Debian has it as '
+                          'python3-torch, pip as torch') from missing
 
 
 def _module_name(name: str) -> str:
@@ -181,7 +190,7 @@ def _traced(torch: Any, whole: Any, inputs: Mapping[str, Any], operator: str) ->
     tensors = tuple(inputs.values())
     if '::' in operator:
         return torch.jit._get_trace_graph(whole, tensors)[0]
-    from torch.onnx import utils
+    utils = importlib.import_module('torch.onnx.utils')
     mode = torch.onnx.TrainingMode.PRESERVE
     with utils.exporter_context(whole, mode, False):
         torch.onnx._globals.GLOBALS.export_onnx_opset_version = OPSET

@@ -153,7 +153,16 @@ void Engine::resolve(const std::map<std::string, TensorSpec>& specs) {
   if (model_.graph().resolved()) make_learner();
 }
 
-void Engine::bind(const GivenData& data) {
+GivenData Engine::data_of_file() const {
+  GivenData data;
+  if (model_.file.empty()) return data;
+  const std::vector<SourceBinding> bindings = merge_bindings(model_.document, model_.file, {});
+  data.rows = open_sources(model_.graph(), bindings);
+  return data;
+}
+
+void Engine::bind(const GivenData& given) {
+  const GivenData data = given.empty() && bound_.empty() ? data_of_file() : given;
   if (data.empty()) return;
   resolve(data.specs());
   TrainingData made =

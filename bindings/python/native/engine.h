@@ -36,8 +36,9 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Binds the data, where some is given, in place of what was bound before. Called with the GIL.
-  void bind(const GivenData& data);
+  /// Binds the data, where some is given, in place of what was bound before; with none at all that
+  /// of the graph's file. Called with the GIL.
+  void bind(const GivenData& given);
   FitReport fit(FitWishes wishes, const GivenData& evaluation);
   [[nodiscard]] StepReport step();
   [[nodiscard]] Evaluation evaluate(const GivenData& data);
@@ -51,6 +52,7 @@ class Engine {
   void make_learner();
   void load_weights();
   void resolve(const std::map<std::string, TensorSpec>& specs);
+  [[nodiscard]] GivenData data_of_file() const;
   void change(const NamedProducers& producers);
   void set_length(std::int64_t epochs);
 

@@ -336,8 +336,10 @@ void bind_edits(GraphClass& graph) {
       .def("save", &save, "path"_a,
            "Writes a .harp file and, where there are weights, a safetensors file beside it.")
       .def("__repr__", &shown)
-      .def("__eq__",
-           [](const Model& one, const Model& other) { return one.graph() == other.graph(); });
+      .def(
+          "__eq__",
+          [](const Model& one, const Model& other) { return one.graph() == other.graph(); },
+          nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"));
 }
 
 }  // namespace

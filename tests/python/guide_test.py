@@ -1,0 +1,103 @@
+"""The guide's code runs, its first ten lines are ten, and every public name says what it is."""
+
+import inspect
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import types
+import unittest
+
+import harmonics as hm
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import packages
+
+SOURCE_DIR = pathlib.Path(os.environ['HARMONICS_SOURCE_DIR'])
+BINARY_DIR = pathlib.Path(os.environ['HARMONICS_BINARY_DIR'])
+BLOCKS = re.findall(r'^```python\n(.*?)^```', (SOURCE_DIR / 'docs/guides/python.md').read_text(), re.M | re.S)
+
+
+def members(thing):
+    """Public methods and properties of a class, and what it inherits of ours."""
+    for name in dir(thing):
+        member = inspect.getattr_static(thing, name)
+        if not name.startswith('_') and not isinstance(member, (types.MemberDescriptorType, types.GetSetDescriptorType)):
+            yield name, member
+
+
+class GuideTest(unittest.TestCase):
+    def test_the_guides_code_runs(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            (folder / 'examples').symlink_to(SOURCE_DIR / 'examples')
+            (folder / 'guide.py').write_text('\n'.join(BLOCKS))
+            done = subprocess.run([sys.executable, 'guide.py'], cwd=folder, capture_output=True, text=True, timeout=500)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            accuracy = float(re.search(r'([\d.]+) of the digits', done.stdout).group(1))
+            self.assertGreater(accuracy, 0.85)
+            self.assertTrue((folder / 'digits.safetensors').exists())
+            self.assertRegex(done.stdout, r'(?m)^[0-9a-f]{64} ')
+
+    def test_the_first_ten_lines_are_ten(self):
+        self.assertLessEqual(len([line for line in BLOCKS[0].splitlines() if line]), 10)
+
+    def test_every_public_name_is_documented(self):
+        silent = []
+        for name in hm.__all__:
+            thing = getattr(hm, name)
+            if not inspect.getdoc(thing):
+                silent.append(name)
+            if not inspect.isclass(thing):
+                continue
+            for member, value in members(thing):
+                if not inspect.getdoc(value):
+                    silent.append(f'{name}.{member}')
+        self.assertEqual(silent, [])
+        for one in hm.errors.__all__:
+            self.assertTrue(inspect.getdoc(getattr(hm.errors, one)), one)
+        self.assertLessEqual(set(hm.__all__), set(dir(hm)))
+
+    def test_every_public_name_stands_in_the_guide_or_is_a_report(self):
+        guide = (SOURCE_DIR / 'docs/guides/python.md').read_text()
+        for name in ('Dispatcher', 'Error', 'Graph', 'GraphBuilder', 'Runtime', 'from_torch', 'import_model', 'partition',
+                     'plan', 'profile', 'to_torch', 'train_distributed'):
+            self.assertIn(name, guide)
+
+
+class TypesTest(unittest.TestCase):
+    def test_the_stub_says_what_the_extension_has(self):
+        nanobind = SOURCE_DIR / '.cache' / 'nanobind'
+        if not nanobind.exists():
+            self.skipTest('nanobind is not in .cache: scripts/nanobind.sh puts it there')
+        environment = dict(os.environ, PYTHONPATH=f"{BINARY_DIR / 'python'}{os.pathsep}{nanobind}")
+        done = subprocess.run([sys.executable, SOURCE_DIR / 'tools/python_stub.py', '--check', 'harmonics._core',
+                               SOURCE_DIR / 'bindings/python/harmonics/_core.pyi'], env=environment, capture_output=True,
+                              text=True, timeout=100)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_mypy_strict_over_the_package_and_the_guide(self):
+        python = packages.interpreter('mypy', ['mypy==1.18.2', 'numpy==1.26.4'], 'mypy, numpy')
+        if python is None:
+            self.skipTest('mypy is not here')
+        with tempfile.TemporaryDirectory() as folder:
+            guide = pathlib.Path(folder) / 'guide.py'
+            guide.write_text('\n'.join(BLOCKS))
+            cache = f"--cache-dir={BINARY_DIR / 'mypy-cache'}"
+            done = subprocess.run([python, '-m', 'mypy', '--strict', '--python-version', '3.11', cache, '--explicit-package-bases',
+                                   '-p', 'harmonics'], cwd=folder, env=dict(os.environ, MYPYPATH=str(BINARY_DIR / 'python')),
+                                  capture_output=True, text=True, timeout=500)
+            self.assertEqual(done.returncode, 0, done.stdout)
+            # torch has no types where it is not installed.
+            config = pathlib.Path(folder) / 'mypy.ini'
+            config.write_text('[mypy-torch.*]\nignore_missing_imports = True\n')
+            done = subprocess.run([python, '-m', 'mypy', '--strict', '--python-version', '3.11', cache, '--config-file', config,
+                                   guide], cwd=folder, env=dict(os.environ, MYPYPATH=str(BINARY_DIR / 'python')),
+                                  capture_output=True, text=True, timeout=500)
+            self.assertEqual(done.returncode, 0, done.stdout)
+
+
+if __name__ == '__main__':
+    unittest.main()
