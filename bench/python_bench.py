@@ -36,8 +36,10 @@ def step_overhead(hm, np, rounds, steps):
     """CPU seconds of a step that Python asks for, one by one and with a callback, beside those of the native loop."""
     random = np.random.default_rng(1)
     data = {'x': random.random((ROWS * steps, 784), np.float32), 'y': random.integers(0, 10, ROWS * steps)}
-    runtime = hm.Runtime(mlp(hm, 1024, 7, 784, 10), batch_size=ROWS, threads=1, shuffle=False)
+    runtime, stepped = (hm.Runtime(mlp(hm, 1024, 7, 784, 10), batch_size=ROWS, threads=1, shuffle=False) for _ in range(2))
     runtime.fit(data, epochs=1)
+    stepped.bind(data)
+    stepped.step()
     ratios = {'step()': [], 'fit with on_step': []}
     native_s = []
     for _ in range(rounds):
@@ -47,7 +49,7 @@ def step_overhead(hm, np, rounds, steps):
         native_s.append(native / steps)
         start = time.process_time()
         for _ in range(steps):
-            runtime.step()
+            stepped.step()
         ratios['step()'].append((time.process_time() - start) / native)
         start = time.process_time()
         runtime.fit(epochs=1, on_step=lambda report: report.loss < 100)

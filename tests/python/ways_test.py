@@ -1,0 +1,123 @@
+"""Signed runs, interrupted ones, models of others and columns of Arrow: what the package does beside plain training."""
+
+import os
+import pathlib
+import signal
+import sys
+import tempfile
+import threading
+import unittest
+
+import numpy
+
+import harmonics as hm
+
+SOURCE_DIR = pathlib.Path(os.environ['HARMONICS_SOURCE_DIR'])
+NET = ('harmonic net { producer x {4}; producer y {1} int64; consumer out; layer a linear(out=8); '
+       'layer b linear(out=3); cycle { x -(relu)-> a -> b; b -> out; b <-(cross_entropy)- y; } }')
+
+
+def samples(count=64):
+    return {'x': numpy.random.default_rng(3).random((count, 4), numpy.float32), 'y': numpy.arange(count) % 3}
+
+
+class InterruptTest(unittest.TestCase):
+    def test_ctrl_c_finishes_the_step_and_saves(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / 'run.safetensors'
+            runtime = hm.Runtime(hm.Graph.parse(NET), batch_size=8)
+            begun = threading.Event()
+
+            def interrupt():
+                begun.wait(100)
+                os.kill(os.getpid(), signal.SIGINT)
+            threading.Thread(target=interrupt, daemon=True).start()
+            with self.assertRaises(KeyboardInterrupt):
+                runtime.fit(samples(), epochs=10**6, checkpoint=path, on_epoch=lambda epoch: begun.set())
+            other = hm.Runtime(hm.Graph.parse(NET), batch_size=8)
+            other.load(path)
+            self.assertEqual(other.digest(), runtime.digest())
+
+    def test_other_threads_run_meanwhile(self):
+        counted = [0]
+        done = threading.Event()
+
+        def count():
+            while not done.is_set():
+                counted[0] += 1
+        thread = threading.Thread(target=count)
+        thread.start()
+        try:
+            before = counted[0]
+            hm.Runtime(hm.Graph.zoo('lenet'), threads=1).fit(
+                {'image': numpy.zeros((64, 1, 28, 28), numpy.float32), 'label': numpy.zeros(64, numpy.int64)}, epochs=1)
+            self.assertGreater(counted[0], before)
+        finally:
+            done.set()
+            thread.join()
+
+
+class SecureTest(unittest.TestCase):
+    def test_a_signed_run_verifies(self):
+        with tempfile.TemporaryDirectory() as folder:
+            keys, chain = f'{folder}/keys', f'{folder}/run.chain'
+            hm.run('keys', 'new', 'me', '--keys', keys)
+            runtime = hm.Runtime(hm.Graph.parse(NET), parts=2, threads=1, secure=True, secure_keys=keys, secure_key='me',
+                                 secure_chain=chain)
+            runtime.fit(samples(), epochs=1)
+            runtime.close()
+            self.assertEqual(len(runtime.proof().splitlines()), 2)
+            said = hm.run('verify', chain, '--keys', keys)
+            self.assertIn('verified', said.lower())
+
+
+class ModelTest(unittest.TestCase):
+    def test_an_onnx_file_comes_in_with_its_weights(self):
+        with tempfile.TemporaryDirectory() as folder:
+            runtime = hm.Runtime(hm.Graph.parse(NET))
+            runtime.save(f'{folder}/net.safetensors')
+            hm.Graph.parse(NET).save(f'{folder}/net.harp')
+            hm.run('export', f'{folder}/net.harp', '--weights', f'{folder}/net.safetensors', '--format', 'onnx',
+                   f'{folder}/net.onnx')
+            graph = hm.import_model(f'{folder}/net.onnx')
+            self.assertEqual(graph.architecture, 'ONNX')
+            x = samples()['x']
+            numpy.testing.assert_array_equal(hm.Runtime(graph).infer({'x': x})['out'], runtime.infer({'x': x})['out'])
+            with self.assertRaisesRegex(ValueError, "no option 'lenght'"):
+                hm.import_model(f'{folder}/net.onnx', lenght=3)
+            with self.assertRaisesRegex(hm.errors.Error, 'nowhere'):
+                hm.import_model(f'{folder}/nowhere')
+
+    def test_weights_of_ones_own(self):
+        graph = hm.Graph.parse(NET).with_weights({'a.weight': numpy.ones((8, 4), numpy.float32),
+                                                  'a.bias': numpy.zeros(8, numpy.float32),
+                                                  'b.weight': numpy.ones((3, 8), numpy.float32),
+                                                  'b.bias': numpy.zeros(3, numpy.float32)})
+        out = hm.Runtime(graph).infer({'x': numpy.ones((1, 4), numpy.float32)})['out']
+        numpy.testing.assert_array_equal(out, [[32, 32, 32]])
+        with self.assertRaisesRegex(ValueError, r"'a.bias' is \{8\} in the graph, \{3\} was given"):
+            graph.with_weights({'a.bias': numpy.zeros(3, numpy.float32)})
+        with self.assertRaisesRegex(LookupError, "no parameter 'c.bias'"):
+            graph.with_weights({'c.bias': numpy.zeros(3, numpy.float32)})
+
+
+class ColumnsTest(unittest.TestCase):
+    def test_columns_of_arrow(self):
+        sys.path.append(str(SOURCE_DIR / '.cache' / 'pyarrow'))
+        try:
+            import pyarrow
+        except ImportError:
+            self.skipTest('pyarrow is not here')
+        finally:
+            sys.path.pop()
+        data = samples()
+        columns = {'x': pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(data['x'].reshape(-1)), 4),
+                   'y': pyarrow.array(data['y'])}
+        one, other = (hm.Runtime(hm.Graph.parse(NET), threads=1) for _ in range(2))
+        one.fit(data, epochs=1)
+        other.fit({'x': numpy.stack(columns['x'].to_numpy(zero_copy_only=False)), 'y': columns['y']}, epochs=1)
+        self.assertEqual(one.digest(), other.digest())
+
+
+if __name__ == '__main__':
+    unittest.main()
