@@ -130,6 +130,15 @@ class DistributedTest(unittest.TestCase):
         again = hm.Runtime(report.graph)
         self.assertEqual(again.digest(), report.digest)
 
+    def test_a_graph_without_shapes_takes_those_of_the_data(self):
+        graph = hm.Graph.parse(self.NET.replace('producer x {4}', 'producer x'))
+        self.assertFalse(graph.resolved)
+        data = {'x': numpy.ones((8, 4), numpy.float32), 'y': numpy.arange(8) % 3}
+        report = hm.train_distributed(graph, data, processes=False, epochs=1, threads=1)
+        alone = hm.Runtime(report.graph)
+        self.assertEqual(alone.infer({'x': data['x']})['out'].shape, (8, 3))
+        self.assertEqual(alone.digest(), report.digest)
+
     def test_what_the_program_refuses_is_raised_with_its_text(self):
         graph = hm.Graph.parse(self.NET)
         with self.assertRaisesRegex(ValueError, 'has no flag .--speed'):

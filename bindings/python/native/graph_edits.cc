@@ -141,8 +141,9 @@ Model edited(const Model& model, const std::string& name, const Edits& edits) {
   return made;
 }
 
-Model with_tensors(const Model& model, std::map<std::string, Tensor> tensors) {
-  const HarmonicGraph& graph = model.graph();
+namespace {
+
+void check_fit(const HarmonicGraph& graph, const std::map<std::string, Tensor>& tensors) {
   const std::map<std::string, Shape> shapes = parameter_shapes(graph);
   for (const auto& [name, tensor] : tensors) {
     const auto found = shapes.find(name);
@@ -153,6 +154,12 @@ Model with_tensors(const Model& model, std::map<std::string, Tensor> tensors) {
            shape_text(found->second), shape_text(tensor.shape()));
     }
   }
+}
+
+}  // namespace
+
+Model with_tensors(const Model& model, std::map<std::string, Tensor> tensors) {
+  if (model.graph().resolved()) check_fit(model.graph(), tensors);
   tensors.merge(read_all(model));
   Model made = model;
   made.weights = {};

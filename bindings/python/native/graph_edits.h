@@ -31,7 +31,7 @@ struct LayerEdit {
                            const std::map<std::string, LayerEdit>& edits);
 
 /// The graph with these start values in place of those that it had. A name that is no parameter, or
-/// another shape, is an Error.
+/// another shape, is an Error: at once, or when the shapes of the graph are known.
 [[nodiscard]] Model with_tensors(const Model& model, std::map<std::string, Tensor> tensors);
 
 }  // namespace harmonics::python
