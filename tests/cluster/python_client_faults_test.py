@@ -102,6 +102,34 @@ class Outages(PythonClientTest):
         self.release()
         self.assertEqual(client.wait([*acknowledged, again[0]], TIMEOUT_S).succeeded, 21)
 
+    def test_a_kill_amid_submits_loses_and_doubles_nothing(self):
+        client = self.client(patience=TIMEOUT_S)
+        acknowledged, unsure = {}, {}
+        enough = threading.Event()
+
+        def hand_in(lane):
+            for number in range(100):
+                name = f'{lane}-{number}'
+                try:
+                    acknowledged[client.submit('true', gpus=8, name=name).first] = name
+                except errors.Unavailable as error:
+                    unsure[name] = error.key
+                if len(acknowledged) >= 100:
+                    enough.set()
+
+        lanes = [threading.Thread(target=hand_in, args=(lane,)) for lane in range(4)]
+        for lane in lanes:
+            lane.start()
+        self.assertTrue(enough.wait(TIMEOUT_S))
+        self.kill(self.server)
+        self.start_server()
+        for lane in lanes:
+            lane.join(TIMEOUT_S)
+        for name, key in unsure.items():
+            acknowledged[client.submit('true', gpus=8, name=name, key=key).first] = name
+        self.assertEqual({task.id: task.name for task in client.all_tasks()}, acknowledged)
+        self.assertEqual(len(set(acknowledged.values())), 400)
+
     def test_a_server_that_restarts_is_waited_for(self):
         self.start_worker('--cpus', 8, gpus=0)
         client = self.client(patience=TIMEOUT_S)
