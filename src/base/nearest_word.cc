@@ -37,7 +37,8 @@ std::size_t edits(std::string_view a, std::string_view b) {
 std::string nearest_word(const std::string& given, std::span<const std::string> words) {
   if (given.size() > kLongestNearWord) return {};
   for (const std::string& word : words) {
-    if (given.size() >= kShortestPart && word.ends_with("_" + given)) return word;
+    if (given.size() < kShortestPart) break;
+    if (word.ends_with("_" + given) || word.starts_with(given + "-")) return word;
   }
   std::string nearest;
   std::size_t fewest = ~std::size_t{0};

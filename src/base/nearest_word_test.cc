@@ -22,6 +22,7 @@ TEST(NearestWord, IsTheLongFormOfWhatWasGiven) {
   EXPECT_EQ(nearest_word("gpus", words), "required_gpus");
   EXPECT_EQ(nearest_word("cpu", words), "cpus");
   EXPECT_EQ(nearest_word("us", {{"of_us"}}), "") << "too short to be meant";
+  EXPECT_EQ(nearest_word("--model", {{"--goal", "--models-file", "--model-name"}}), "--model-name");
 }
 
 TEST(NearestWord, IsNoneWhenTooMuchDiffers) {
