@@ -7,6 +7,7 @@
 #include "infeasible.h"
 #include "machines/shared_plan.h"
 #include "plan_builder.h"
+#include "search/host_prices.h"
 #include "search/period_search.h"
 #include "search/weight_search.h"
 
@@ -28,8 +29,8 @@ class Planner {
         options_(options),
         costs_(problem, options.costs),
         builder_(builder_for(problem, costs_, options.replicate)),
-        budget_(work_of(options)),
-        preference_budget_(work_of(options) / kPreferenceShare) {}
+        budget_(work_of(problem, options)),
+        preference_budget_(budget_.limit() / kPreferenceShare) {}
 
   PlanOutcome run() {
     if (options_.goal == PlanGoal::kLatency) {
@@ -49,8 +50,9 @@ class Planner {
   }
 
  private:
-  static std::uint64_t work_of(const PlannerOptions& options) {
+  static std::uint64_t work_of(const PlanProblem& problem, const PlannerOptions& options) {
     if (options.work > 0) return options.work;
+    if (problem.classes.size() > kFewClasses) return kDefaultManyKindsPlanWork;
     return options.replicate ? kDefaultReplicatedPlanWork : kDefaultPlanWork;
   }
 

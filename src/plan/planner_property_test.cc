@@ -179,6 +179,27 @@ TEST_P(PlannerProperty, AgreesWithManyKindsOfHosts) {
   EXPECT_GT(feasible_, 2);
 }
 
+// The same at three sites, whose links tell hosts apart no further.
+TEST_P(PlannerProperty, AgreesWithManyKindsOfHostsAtSites) {
+  const auto& [name, mix] = GetParam();
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    SCOPED_TRACE(format("seed {}", seed));
+    Random random(seed, "sites " + name);
+    PlanProblem problem =
+        random_problem(random, mix, {.most_layers = 3, .most_classes = 40, .most_hosts = 1});
+    const std::size_t classes = problem.classes.size();
+    problem.link_mbps.clear();
+    for (std::size_t u = 0; u < classes; ++u) {
+      for (std::size_t v = 0; v < classes; ++v) {
+        problem.link_mbps.push_back(u % 3 == v % 3 ? 32 : static_cast<double>(u % 3 + v % 3));
+      }
+    }
+    check(problem, {});
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(feasible_, 2);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Mixes, PlannerProperty,
     testing::Values(

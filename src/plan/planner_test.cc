@@ -54,6 +54,37 @@ TEST(Planner, SolvesTheExamplesToProvenOptimality) {
   }
 }
 
+// Every host is of a kind of its own: a bound with a row for each of them used to collapse.
+TEST(Planner, ManyKindsOfHostsKeepATightBound) {
+  Random random(5, "many kinds");
+  const auto between = [&](double low, double high) {
+    return low + (high - low) * static_cast<double>(random.uniform());
+  };
+  PlanProblem problem;
+  for (std::size_t k = 0; k < 160; ++k) problem.layer_memory_mb.push_back(1);
+  problem.cut_bytes.assign(161, 1e5);
+  for (std::size_t u = 0; u < 40; ++u) {
+    HostClass one{.type = format("t{}", u),
+                  .hosts = {format("h{}", u)},
+                  .bandwidth_mbps = 1000,
+                  .memory_mb = 1e6,
+                  .layer_time_s = {},
+                  .barred = {}};
+    const double speed = between(0.5, 4);
+    for (std::size_t k = 0; k < 160; ++k) one.layer_time_s.push_back(between(0.9, 1.1) / speed);
+    problem.classes.push_back(std::move(one));
+  }
+  PlannerOptions options;
+  options.work = 60'000'000;
+  const PlanOutcome outcome = make_plan(problem, options);
+  const NaiveCosts naive{problem, {}};
+  EXPECT_TRUE(naive.valid(outcome.placement));
+  EXPECT_NEAR(naive.period_s(outcome.placement), outcome.period_s, 1e-12);
+  ASSERT_TRUE(outcome.proof);
+  EXPECT_TRUE(proof_holds(naive, false, *outcome.proof));
+  EXPECT_LT(outcome.period_s, 1.03 * outcome.lower_bound_s);
+}
+
 TEST(Planner, AProofOfMoreThanIsTrueDoesNotHold) {
   const PlanProblem problem = example(kBase);
   PlanOutcome outcome = make_plan(problem, {});

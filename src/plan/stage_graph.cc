@@ -44,6 +44,9 @@ StageGraphBuilder::StageGraphBuilder(const CostModel& costs, std::vector<std::ui
                                      std::vector<std::size_t> order)
     : costs_(costs), capacity_(std::move(capacity)), order_(std::move(order)) {
   make_ports();
+  if (costs_.classes() <= kFewClasses) return;
+  site_of_ = sites_of(costs_);
+  if (*std::ranges::max_element(site_of_) + 1 == costs_.classes()) site_of_.clear();
 }
 
 // Ports that nothing tells apart are one, so that there are few nodes.
@@ -74,6 +77,9 @@ StageGraph StageGraphBuilder::build(const StageGraphOptions& options) const {
   // With overlap and one host per stage, a transfer keeps the period or not whatever else its two
   // stages do.
   const bool separate_transfers = costs_.overlap() == Overlap::kFull && !options.replicate;
+  if (separate_transfers && !options.know_neighbours && order_.empty() && !site_of_.empty()) {
+    return build_site_graph(costs_, capacity_, site_of_, options);
+  }
   if (independent || separate_transfers) {
     return build_hand_over_graph(costs_, capacity_, order_, options);
   }

@@ -34,7 +34,11 @@ struct StageArc {
 inline constexpr std::uint16_t kNoHostClass = 0xffff;
 
 /// What the nodes of a graph stand for; see stage_graph_kinds.h.
-enum class StageGraphShape { kCuts, kOrder, kHandOver, kPorts };
+enum class StageGraphShape { kCuts, kOrder, kHandOver, kSites, kPorts };
+
+/// With more classes than this there are ways of their own: graphs of sites, prices that are found
+/// softly (soft_prices.h), a plan before any bound.
+inline constexpr std::size_t kFewClasses = 24;
 
 struct StageGraph {
   StageGraphShape shape = StageGraphShape::kCuts;
@@ -106,6 +110,7 @@ class StageGraphBuilder {
   std::vector<std::size_t> order_;
   std::vector<Port> ports_;
   std::vector<std::size_t> port_between_;
+  std::vector<std::size_t> site_of_;  // empty: classes are few, or each has a site of its own
 };
 
 }  // namespace harmonics::inline in_plan

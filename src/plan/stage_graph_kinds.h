@@ -70,6 +70,15 @@ class StageGraphWriter {
 [[nodiscard]] inline std::size_t hand_over_class(std::size_t node, std::size_t classes) {
   return (node - 1) % classes;
 }
+/// Which classes stand at the same site, as far as links can tell: they have the same links to all
+/// others and to each other.
+[[nodiscard]] std::vector<std::size_t> sites_of(const CostModel& costs);
+/// Nodes are cuts together with a site that sends or receives there. For one host per stage, hosts
+/// in any order, and transfers that can be judged by themselves.
+[[nodiscard]] StageGraph build_site_graph(const CostModel& costs,
+                                          std::span<const std::uint16_t> capacity,
+                                          std::span<const std::size_t> site_of,
+                                          const StageGraphOptions& options);
 /// Nodes are cuts and ports: the time of a stage depends on both of its neighbours.
 [[nodiscard]] StageGraph build_port_graph(const StageGraphBuilder& builder,
                                           std::span<const std::size_t> order,

@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "soft_prices.h"
+
 namespace harmonics::inline in_plan {
 namespace {
 
@@ -239,7 +241,9 @@ ArcPath cheapest_path(const StageGraph& graph, const HostPrices& prices) {
 
 Relaxation HostPricing::solve(const StageGraph& graph, RelaxationDepth depth) {
   if (last_price_.size() != capacity_.size()) last_price_.assign(capacity_.size(), 1);
-  Relaxation result = ColumnGeneration(graph, capacity_, budget_).run(last_price_, depth);
+  Relaxation result = capacity_.size() > kFewClasses
+                          ? solve_softly(graph, capacity_, last_price_, depth, budget_)
+                          : ColumnGeneration(graph, capacity_, budget_).run(last_price_, depth);
   if (!result.feasible) {
     last_price_ = result.proof.price;
   } else if (!result.prices.empty()) {

@@ -49,6 +49,8 @@ struct Relaxation {
   std::optional<ArcPath> path;
   /// Prices seen on the way, the best last; bounds for a search.
   std::vector<HostPrices> prices;
+  /// Of the cheapest path under the best prices; only where classes are many, else 0.
+  double cost = 0;
 };
 
 enum class RelaxationDepth {

@@ -17,13 +17,16 @@ namespace {
 // that the last digits do not matter.
 constexpr double kBisectionGap = 1e-7;
 constexpr double kReplicatedBisectionGap = 1e-4;
+// Where hosts are of many kinds, what is allowed is not known so exactly.
+constexpr double kManyKindsBisectionGap = 1e-3;
+constexpr double kManyKindsSweepGap = 1e-3;
+constexpr std::size_t kManyPeriods = 1'000;
 // Bounds may take this share of the budget; the rest is for plans.
 constexpr double kBoundShare = 0.4;
 // Widths of the searches, one after the other: by number of stages, and node by node.
 constexpr std::array<std::size_t, 4> kWidths = {256, 2048, 16384, 65536};
 constexpr std::array<std::size_t, 4> kReplicatedWidths = {8, 64, 512, 4096};
-// With more classes than this the relaxation is slow, and a plan is sought before it.
-constexpr std::size_t kFewClasses = 24;
+constexpr std::array<std::size_t, 4> kManyKindsWidths = {16, 128, 512, 2048};
 constexpr int kQuickTries = 24;
 constexpr double kQuickFactor = 1.25;
 constexpr std::size_t kQuickWidth = 16;
@@ -39,7 +42,9 @@ class PeriodSearch {
   PeriodSearch(const PeriodQuestion& question, WorkBudget& budget)
       : builder_(question.builder),
         replicate_(question.replicate),
-        widths_(question.replicate ? kReplicatedWidths : kWidths),
+        widths_(question.replicate ? kReplicatedWidths
+                : many_kinds()     ? kManyKindsWidths
+                                   : kWidths),
         budget_(budget),
         pricing_(question.builder.capacity(), budget) {
     if (!question.known.empty()) accept(question.known);
@@ -57,7 +62,7 @@ class PeriodSearch {
 
  private:
   void search() {
-    if (builder_.costs().classes() > kFewClasses) find_quickly();
+    if (many_kinds()) find_quickly();
     if (!bracket_relaxation()) return;
     bisect_relaxation();
     climb();
@@ -68,6 +73,8 @@ class PeriodSearch {
       }
     }
   }
+
+  bool many_kinds() const { return builder_.costs().classes() > kFewClasses; }
 
   StageGraph graph_for(double period_s) {
     StageGraph graph = builder_.build({.period_s = period_s, .replicate = replicate_});
@@ -216,18 +223,32 @@ class PeriodSearch {
 
   // Finds where the relaxation turns from refuting periods to allowing them.
   void bisect_relaxation() {
-    const double gap = replicate_ ? kReplicatedBisectionGap : kBisectionGap;
+    const double gap = many_kinds() ? kManyKindsBisectionGap
+                       : replicate_ ? kReplicatedBisectionGap
+                                    : kBisectionGap;
     while (refuted_s_ > 0 && allowed_s_ < kAnyPeriod && allowed_s_ > refuted_s_ * (1 + gap) &&
            !budget_.spent_share(kBoundShare)) {
-      const double middle = std::sqrt(refuted_s_ * allowed_s_);
+      const double middle = next_period();
       if (middle <= refuted_s_ || middle >= allowed_s_) return;
       static_cast<void>(relaxation_refutes(middle));
     }
   }
 
+  // Half way between what is refuted and what is allowed. Where prices are
+  // found softly, a period times what the cheapest path costs there is a good
+  // guess of where the answer turns.
+  double next_period() const {
+    const double middle = std::sqrt(refuted_s_ * allowed_s_);
+    if (!many_kinds() || guess_s_ <= 0) return middle;
+    const double edge = std::sqrt(std::sqrt(allowed_s_ / refuted_s_));
+    return std::clamp(guess_s_, refuted_s_ * std::min(edge, 1 + kManyKindsBisectionGap / 2),
+                      allowed_s_ / std::min(edge, 1 + kManyKindsBisectionGap / 2));
+  }
+
   bool relaxation_refutes(double period_s) {
     const StageGraph graph = graph_for(period_s);
     const Relaxation relaxation = pricing_.solve(graph, RelaxationDepth::kAnswer);
+    guess_s_ = relaxation.feasible ? period_s * relaxation.cost : 0;
     if (!relaxation.feasible) {
       refute(period_s, &relaxation);
       return true;
@@ -287,6 +308,11 @@ class PeriodSearch {
     bool learned = false;
     bool lowest = true;
     while (first < last && !budget_.exhausted()) {
+      // Periods that are as good as equal are not worth the search, where they are many.
+      if (many_kinds() && open.size() > kManyPeriods &&
+          *(last - 1) < *first * (1 + kManyKindsSweepGap)) {
+        break;
+      }
       // The lowest one is worth a try of its own: often it is the answer.
       const auto middle = lowest ? first : first + (last - first) / 2;
       lowest = false;
@@ -311,6 +337,7 @@ class PeriodSearch {
   PeriodResult result_;
   double refuted_s_ = 0;           // no plan has this period or less; 0: nothing refuted
   double allowed_s_ = kAnyPeriod;  // the least period that the relaxation is known to allow
+  double guess_s_ = 0;             // where the relaxation may turn; 0: unknown
   double unknown_s_ = 0;           // the largest period that the present width could not decide
 };
 

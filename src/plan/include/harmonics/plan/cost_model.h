@@ -84,6 +84,11 @@ class CostModel {
   [[nodiscard]] double bandwidth(std::size_t u) const { return classes_[u].bytes_per_s; }
   /// The bandwidth between two hosts: the smaller of both ends and of the link.
   [[nodiscard]] double bandwidth(std::size_t u, std::size_t v) const;
+  /// What the link between two hosts allows, whatever their own bandwidths; infinite without one.
+  [[nodiscard]] double link_bandwidth(std::size_t u, std::size_t v) const {
+    return link_bytes_per_s_.empty() ? std::numeric_limits<double>::infinity()
+                                     : link_bytes_per_s_[u * classes_.size() + v];
+  }
   /// The bandwidth that counts for u's own time when it talks to v: `bandwidth(u, v)` without
   /// overlap; with it, v's own bandwidth is left to v.
   [[nodiscard]] double end_bandwidth(std::size_t u, std::size_t v) const;
