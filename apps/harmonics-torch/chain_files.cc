@@ -28,6 +28,10 @@ std::vector<std::string> secure_words(const SecureFlags& secure, std::size_t par
   }
   if (!secure.key.empty()) words.insert(words.end(), {"--key", secure.key});
   if (!secure.keys.empty()) words.insert(words.end(), {"--keys", secure.keys.string()});
+  if (secure.weights_every > 0) {
+    words.insert(words.end(), {"--sign-weights-every", std::to_string(secure.weights_every)});
+  }
+  if (secure.layers) words.push_back("--sign-layers");
   return words;
 }
 

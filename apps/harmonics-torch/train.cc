@@ -130,6 +130,11 @@ int train_watched(const TrainCommand& command, InterruptWatch& watch) {
          "replicas cannot be secure: the sums of gradients between them are not signed; leave out "
          "--secure or --replicas");
   }
+  if (command.keeps_checkpoints && (command.processes || command.checkpoint_every == 0)) {
+    fail(ErrorCode::kUnimplemented,
+         "--keep-checkpoints keeps those of --checkpoint-every of a run in one process: give "
+         "--checkpoint-every N, and leave out --processes");
+  }
   check_replicas(job);
   if (!command.resume && std::filesystem::exists(command.checkpoint)) {
     notice(command,

@@ -129,6 +129,7 @@ FitOptions fit_options(const TrainingJob& job, const InterruptWatch& watch) {
   if (job.command.saves) options.checkpoint = job.command.checkpoint;
   options.checkpoint_every = job.command.checkpoint_every;
   options.checkpoint_every_epochs = job.command.checkpoint_every_epochs;
+  options.keeps_checkpoints = job.command.keeps_checkpoints;
   options.stop = &watch.requested();
   return options;
 }
@@ -247,6 +248,8 @@ SecureOptions secure_options(const SecureFlags& flags) {
   secure.key = flags.key;
   secure.keys = flags.keys;
   secure.chain = flags.proof;
+  secure.weights_every = flags.weights_every;
+  secure.layers = flags.layers;
   return secure;
 }
 

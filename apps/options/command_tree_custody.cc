@@ -5,6 +5,11 @@
 #include "shared_options.h"
 
 namespace harmonics::inline in_options {
+namespace {
+
+constexpr std::int64_t kMaxSignedSteps = 1'000'000'000;
+
+}  // namespace
 
 void CommandTree::add_keys() {
   CLI::App& keys = *root_.add_subcommand("keys", "makes and shows keys that sign secure runs");
@@ -60,6 +65,14 @@ void CommandTree::add_secure(CLI::App& app, SecureFlags& secure, bool proves) {
                 "--secure", [&secure] { secure.mode = SecureMode::kChain; },
                 "sign and check every tensor between parts")
              ->option_text(" ");
+    add_whole(app, "--sign-weights-every", secure.weights_every, {0, kMaxSignedSteps},
+              "announce the weights every so many steps too (0: at the ends and checkpoints)")
+        ->needs(on)
+        ->option_text("N");
+    app.add_flag("--sign-layers", secure.layers,
+                 "sign what every layer gave, so that an audit can name the one that was wrong")
+        ->needs(on)
+        ->option_text(" ");
   }
   add_path(app, "--proof", secure.proof, "where the chain of a secure run goes")
       ->needs(on)

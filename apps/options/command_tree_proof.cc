@@ -19,6 +19,18 @@ CLI::Option* add_files(CLI::App& app, std::vector<std::filesystem::path>& files,
       ->option_text("(required)");
 }
 
+void add_paths(CLI::App& app, const std::string& flag, std::vector<std::filesystem::path>& paths,
+               const std::string& help) {
+  app.add_option_function<std::vector<std::string>>(
+         flag,
+         [&paths](const std::vector<std::string>& given) {
+           paths.assign(given.begin(), given.end());
+         },
+         help)
+      ->type_name("PATH")
+      ->allow_extra_args(false);
+}
+
 }  // namespace
 
 void CommandTree::add_sign() {
@@ -60,20 +72,21 @@ void CommandTree::add_verify() {
             "check that this line, which proof() of a run gave, is in the chain (repeatable)");
   add_path(verify, "--weights", verify_.weights,
            "compare the weights of this checkpoint or safetensors file with those announced");
-  verify
-      .add_option_function<std::vector<std::string>>(
-          "--graph",
-          [this](const std::vector<std::string>& files) {
-            verify_.graphs.assign(files.begin(), files.end());
-          },
-          "compare this model, or the files of its parts, with the graphs signed (repeatable)")
-      ->type_name("FILE")
-      ->allow_extra_args(false);
+  add_paths(verify, "--graph", verify_.graphs,
+            "compare this model, or the files of its parts, with the graphs signed (repeatable)");
   add_bindings(verify, "--data", verify_.data,
                "compare this data of a producer of the --graph with what entered (repeatable)");
   for (const char* key : {"batch_size", "micro_batches", "seed", "test_split", "shuffle"}) {
     add_setting(verify, *find_train_setting_rule(key), verify_.settings);
   }
+  add_text(verify, "--recompute", verify_.recompute, "all|STEPS|sample=N|P%",
+           "compute these steps of the --graph again and compare: 5,10-20; N drawn; a share");
+  add_paths(verify, "--checkpoints", verify_.checkpoints,
+            "checkpoints of the run, or folders of them, to compute from (repeatable)");
+  add_text(verify, "--draw", verify_.draw, "SEED",
+           "what steps are drawn with: a later beacon, or anything else (chance)");
+  add_paths(verify, "--against", verify_.against,
+            "another account of the same run: computes the step where they part (repeatable)");
   verify.add_flag("--explain", verify_.explain, "draw who handed what to whom")->option_text(" ");
   verify
       .add_flag("--allow-unknown", verify_.allow_unknown, "accept signers that are not in --keys")
@@ -83,6 +96,7 @@ void CommandTree::add_verify() {
       example("  harmonics verify run.chain --keys trusted --explain\n"
               "  harmonics verify run.chain --graph net.harp --weights net.safetensors \\\n"
               "    --data 'image=csv:digits.csv?columns=0-63'\n"
+              "  harmonics verify run.chain --graph net.harp --checkpoints kept --recompute 1%\n"
               "  harmonics verify model/model.sig --public-key release.pub.pem\n\n"
               "How data was cut into batches comes from flags, the checkpoint or the model's file. "
               "Exit code 0: everything holds and all signers are known. 1: something does not; the "

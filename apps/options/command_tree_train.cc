@@ -172,6 +172,10 @@ void add_training(CLI::App& app, TrainCommand& command) {
             "save every so many epochs (0: only at the end)")
       ->needs(checkpoint)
       ->option_text("N");
+  app.add_flag("--keep-checkpoints", command.keeps_checkpoints,
+               "keep each of --checkpoint-every as FILE.stepN too, for audits")
+      ->option_text(" ")
+      ->needs(checkpoint);
   app.add_flag("--resume", command.resume, "go on from the checkpoint, if it exists")
       ->option_text(" ")
       ->needs(checkpoint);

@@ -45,6 +45,12 @@ std::string compared_text(const ComparedModel& compared) {
                 ? ", the last\n"
                 : format("; the last are of step {}\n", compared.last_step);
   }
+  if (const auto& again = compared.recomputed) {
+    text += format(
+        "computed again: {} of {} step(s), {} of {} stretch(es){}: all as they were signed\n",
+        again->steps, again->of, again->stretches, again->of_stretches,
+        again->seed.empty() ? "" : format(", drawn with '{}'", again->seed));
+  }
   return text;
 }
 
@@ -74,6 +80,15 @@ Json compared_json(const ComparedModel& compared) {
     json.set("weights", compared.weights)
         .set("weights_step", compared.weights_step)
         .set("last_step", compared.last_step);
+  }
+  if (const auto& again = compared.recomputed) {
+    Json steps = Json()
+                     .set("steps", again->steps)
+                     .set("of", again->of)
+                     .set("stretches", again->stretches)
+                     .set("of_stretches", again->of_stretches);
+    if (!again->seed.empty()) steps.set("seed", again->seed);
+    json.set("recomputed", std::move(steps));
   }
   return json;
 }

@@ -55,6 +55,7 @@
 #include <harmonics/custody/breach.h>
 #include <harmonics/custody/canonical.h>
 #include <harmonics/custody/chain.h>
+#include <harmonics/custody/chain_accounts.h>
 #include <harmonics/custody/chain_picture.h>
 #include <harmonics/custody/custody_log.h>
 #include <harmonics/custody/digest.h>
@@ -225,6 +226,7 @@
 #include <harmonics/schedule/part_copies.h>
 #include <harmonics/schedule/part_scheduler.h>
 #include <harmonics/schedule/pipeline.h>
+#include <harmonics/schedule/recompute.h>
 #include <harmonics/schedule/reduction.h>
 #include <harmonics/schedule/remote_options.h>
 #include <harmonics/schedule/remote_scheduler.h>
@@ -238,6 +240,7 @@
 #include <harmonics/schedule/stage_custody.h>
 #include <harmonics/schedule/stage_row.h>
 #include <harmonics/schedule/stream.h>
+#include <harmonics/schedule/stretch_choice.h>
 #include <harmonics/schedule/throughput.h>
 #include <harmonics/schedule/trainer.h>
 #include <harmonics/schedule/training_data.h>

@@ -25,6 +25,7 @@ std::string_view breach_name(Breach breach) {
     case Breach::kWrongProof: return "wrong proof";
     case Breach::kMalformedStatement: return "malformed statement";
     case Breach::kAlteredStatement: return "altered statement";
+    case Breach::kWrongResult: return "wrong result";
     case Breach::kAlteredModel: return "altered model";
   }
   return "unknown breach";

@@ -69,7 +69,7 @@ std::optional<ChainRecord> read_frame(ByteSpan bytes, std::size_t& at, Check& ch
     fail_custody(Breach::kMalformed, "the record at byte {} is damaged: its check does not match",
                  at);
   }
-  if (kind < 1 || kind > 7) {
+  if (kind < 1 || kind > 8) {
     fail_custody(Breach::kMalformed, "the record at byte {} is of no known kind ({})", at,
                  int{kind});
   }

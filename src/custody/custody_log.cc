@@ -107,6 +107,16 @@ void CustodyLog::weights(std::uint64_t step, const Digest& root) {
   keep(RecordKind::kWeights, encode(mark));
 }
 
+void CustodyLog::layers(const LayerMark& mark) {
+  for (const LayerRoot& layer : mark.layers) {
+    if (!layer.layer.empty() && layer.layer.size() <= kMaxCustodyName) continue;
+    fail(ErrorCode::kInvalidArgument, "the name '{}' of a layer has not 1 to {} bytes", layer.layer,
+         kMaxCustodyName);
+  }
+  trail_.take(mark);
+  keep(RecordKind::kLayers, encode(mark));
+}
+
 void CustodyLog::committed_weights(std::uint64_t step, ByteSpan commitments) {
   keep(RecordKind::kCommitments, Bytes(commitments.begin(), commitments.end()));
   weights(step, sha256(commitments));

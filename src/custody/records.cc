@@ -97,6 +97,7 @@ Opening checked_opening(Opening opening) {
 Digest link_digest(ByteSpan encoded) { return marked_leaf('L', encoded); }
 Digest receipt_digest(ByteSpan encoded) { return marked_leaf('R', encoded); }
 Digest weight_mark_digest(ByteSpan encoded) { return marked_leaf('W', encoded); }
+Digest layer_mark_digest(ByteSpan encoded) { return marked_leaf('Y', encoded); }
 Digest head_digest(ByteSpan encoded) { return marked_leaf('H', encoded); }
 Digest opening_digest(ByteSpan encoded) { return marked_leaf('O', encoded); }
 

@@ -135,6 +135,33 @@ WeightMark decode_weight_mark(ByteSpan bytes) {
   });
 }
 
+Bytes encode(const LayerMark& mark) {
+  ByteWriter out;
+  out.number(mark.step);
+  out.number(mark.micro_batch);
+  out.number(static_cast<std::uint32_t>(mark.layers.size()));
+  for (const LayerRoot& layer : mark.layers) {
+    out.text(layer.layer);
+    out.raw(layer.root);
+  }
+  return out.take();
+}
+
+LayerMark decode_layer_mark(ByteSpan bytes) {
+  return decode_canonical(bytes, "layer mark", [](CanonicalReader& in) {
+    LayerMark mark;
+    mark.step = in.number<std::uint64_t>();
+    mark.micro_batch = in.number<std::uint32_t>();
+    mark.layers = in.list<LayerRoot>(kMaxLayerRoots, 37, [&] {
+      LayerRoot layer;
+      layer.layer = in.name();
+      layer.root = in.digest();
+      return layer;
+    });
+    return mark;
+  });
+}
+
 Bytes encode(const Head& head) {
   ByteWriter out;
   out.raw(head.run);

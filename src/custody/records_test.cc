@@ -80,6 +80,8 @@ TEST(Records, HaveExactlyOneEncoding) {
   expect_one_encoding(Receipt{{"x", Direction::kForward, 1, 2}, 3, numbered(1), numbered(2)},
                       [](ByteSpan b) { return decode_receipt(b); });
   expect_one_encoding(WeightMark{6, numbered(1)}, [](ByteSpan b) { return decode_weight_mark(b); });
+  expect_one_encoding(LayerMark{6, 2, {{"dense", numbered(1)}, {"act", numbered(2)}}},
+                      [](ByteSpan b) { return decode_layer_mark(b); });
   expect_one_encoding(line_opening(line_keys(3)), [](ByteSpan b) { return decode_opening(b); });
 }
 

@@ -117,6 +117,11 @@ void StageTrail::take(const WeightMark& mark) {
   log_.append(weight_mark_digest(encode(mark)));
 }
 
+void StageTrail::take(const LayerMark& mark) {
+  require_open();
+  log_.append(layer_mark_digest(encode(mark)));
+}
+
 void StageTrail::check_seen(const Head& head) const {
   for (const auto& [stage, before] : seen_) {
     const auto now =

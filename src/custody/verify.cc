@@ -150,6 +150,7 @@ void Verification::take(const ChainRecord& record) {
       break;
     }
     case RecordKind::kWeights: take_weights(record.stage, decode_weight_mark(record.body)); break;
+    case RecordKind::kLayers: trail.take(decode_layer_mark(record.body)); break;
     case RecordKind::kHead: take_head(record.stage, record.body); break;
     case RecordKind::kProof: waiting = record.body; break;
     case RecordKind::kCommitments: waiting_[record.stage] = record.body; break;

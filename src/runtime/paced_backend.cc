@@ -91,6 +91,9 @@ class PacedBackend final : public StageBackend {
   void update(const Update& update) override { backend_->update(update); }
   void reset() override { backend_->reset(); }
   std::string first_non_finite() override { return backend_->first_non_finite(); }
+  std::vector<std::pair<std::string, Tensor>> layer_values(std::uint32_t micro_batch) override {
+    return backend_->layer_values(micro_batch);
+  }
 
   NamedTensors parameters() const override { return backend_->parameters(); }
   NamedTensors optimizer_state() const override { return backend_->optimizer_state(); }

@@ -99,6 +99,12 @@ void StageBackend::set_gradients(const NamedTensors& /*values*/) {
 void StageBackend::listen_for_gradients(std::uint32_t /*last_micro_batch*/,
                                         GradientListener /*listener*/) {}
 
+std::vector<std::pair<std::string, Tensor>> StageBackend::layer_values(std::uint32_t) {
+  fail(ErrorCode::kUnimplemented,
+       "what the layers of '{}' gave cannot be told on {}: do not ask for it to be signed",
+       graph().name(), place());
+}
+
 void StageBackend::load_parameters(const ParameterReader& read) {
   NamedTensors all;
   for (const auto& [name, own] : parameters()) all.emplace(name, read(name));

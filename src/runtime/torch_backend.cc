@@ -550,6 +550,20 @@ NamedTensors TorchBackend::named_answers(const Tensors& answers) const {
   return named;
 }
 
+std::vector<std::pair<std::string, Tensor>> TorchBackend::layer_values(std::uint32_t micro_batch) {
+  for (const auto& [index, recorded] : std::exchange(launched_, {})) compute_again(*recorded);
+  const auto flight = flights_.find(micro_batch);
+  if (flight == flights_.end()) {
+    fail(ErrorCode::kFailedPrecondition, "micro-batch {} is not in flight", micro_batch);
+  }
+  std::vector<std::pair<std::string, Tensor>> values;
+  for (const LayerStep& step : program_.layers) {
+    values.emplace_back(step.name,
+                        from_torch(flight->second.values[step.output].detach().contiguous()));
+  }
+  return values;
+}
+
 std::string TorchBackend::first_non_finite() {
   for (const auto& [index, recorded] : std::exchange(launched_, {})) compute_again(*recorded);
   for (const auto& [index, flight] : flights_) {

@@ -59,6 +59,8 @@ class TorchBackend final : public StageBackend {
   void update(const Update& update) override;
   void reset() override;
   [[nodiscard]] std::string first_non_finite() override;
+  [[nodiscard]] std::vector<std::pair<std::string, Tensor>> layer_values(
+      std::uint32_t micro_batch) override;
 
   [[nodiscard]] NamedTensors parameters() const override;
   [[nodiscard]] NamedTensors optimizer_state() const override;

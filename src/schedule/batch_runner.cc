@@ -14,6 +14,9 @@ namespace {
 
 class SequentialRunner final : public BatchRunner {
  public:
+  explicit SequentialRunner(AfterForward after_forward)
+      : after_forward_(std::move(after_forward)) {}
+
   SliceResults run(std::span<Stage> stages, const SlicedBatch& batch) override {
     SliceResults results;
     for (std::size_t i = 0; i < batch.micro_batches.size() && results.finite; ++i) {
@@ -25,6 +28,7 @@ class SequentialRunner final : public BatchRunner {
         outputs.merge(stage->forward(micro_batch,
                                      part_inputs(stage->graph(), batch.slices[i], outputs), own));
         taps += own;
+        if (after_forward_) after_forward_(stage, micro_batch);
       });
       results.finite = std::isfinite(taps.loss_sum);
       results.taps.push_back(taps);
@@ -54,6 +58,8 @@ class SequentialRunner final : public BatchRunner {
       rethrow_for_part(std::current_exception(), part, stages.size(), stages[part]->graph());
     }
   }
+
+  const AfterForward after_forward_;
 };
 
 // The next batch of the data of all parts; nothing once it has ended.
@@ -182,8 +188,8 @@ StreamOutcome BatchRunner::stream(std::span<Stage> stages, const StreamWork& wor
   return outcome;
 }
 
-std::unique_ptr<BatchRunner> make_sequential_runner() {
-  return std::make_unique<SequentialRunner>();
+std::unique_ptr<BatchRunner> make_sequential_runner(AfterForward after_forward) {
+  return std::make_unique<SequentialRunner>(std::move(after_forward));
 }
 
 void rethrow_for_part(const std::exception_ptr& error, std::size_t index, std::size_t count,

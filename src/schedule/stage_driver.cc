@@ -170,6 +170,7 @@ void StageDriver::forward(const MicroBatch& micro_batch, const SlicedBatch& batc
   TapReport taps;
   NamedTensors outputs =
       stage_->forward(micro_batch, inputs_of(micro_batch, batch.slices[micro_batch.index]), taps);
+  if (custody_ != nullptr) custody_->note_layers(stage_, micro_batch);
   pack_leaving(outputs);
   hand_on(micro_batch, outputs, head_);
   results.taps[micro_batch.index] = taps;

@@ -278,12 +278,27 @@ FitTerms Trainer::terms_of(std::int64_t epochs, const FitOptions& options) const
   return terms;
 }
 
+namespace {
+
+// The next one takes the name, not the file.
+void keep_checkpoint(const std::filesystem::path& path, std::int64_t step) {
+  std::filesystem::path kept = path;
+  kept += format(".step{}", step);
+  std::error_code trouble;
+  std::filesystem::remove(kept, trouble);
+  std::filesystem::create_hard_link(path, kept, trouble);
+  if (trouble) std::filesystem::copy_file(path, kept);
+}
+
+}  // namespace
+
 void Trainer::tell_step(const StepReport& step, const FitOptions& options, MetricsFile& metrics) {
   metrics.write(step);
   if (options.on_step) options.on_step(step);
   if (!options.checkpoint.empty() && options.checkpoint_every > 0 &&
       step.step % options.checkpoint_every == 0) {
     save_together(options.checkpoint);
+    if (options.keeps_checkpoints) keep_checkpoint(options.checkpoint, step.step);
   }
 }
 

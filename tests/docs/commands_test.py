@@ -90,7 +90,7 @@ PAGES = {
         measured=('harmonics devices', 'harmonics doctor'), of_model=('harmonics tokens',)),
     'docs/guides/custody.md': Page(
         before='harmonics train examples/digits.harp --epochs 2 --checkpoint digits.safetensors --output quiet; '
-               'mkdir model && cp digits.safetensors model',
+               'mkdir kept model && cp digits.safetensors model',
         instead={'harmonics keys show': 'harmonics keys show; mkdir -p trusted && cp config/harmonics/keys/*.pub trusted'}),
     'docs/guides/data-parallel.md': Page(),
     'docs/guides/dispatch.md': Page(),

@@ -86,8 +86,7 @@ void SecureRun::make_logs() {
       return std::make_unique<CustodyLog>(opening_, stage, key_, writer_);
     };
     custody_.push_back(std::make_unique<StageCustody>(
-        make(part.stage), part.outputs.empty() ? nullptr : make(reader_of(part.stage)),
-        options_.weights_every));
+        make(part.stage), part.outputs.empty() ? nullptr : make(reader_of(part.stage)), options_));
   }
 }
 

@@ -20,7 +20,11 @@ class SecureRunner final : public BatchRunner {
   }
 
  public:
-  explicit SecureRunner(SecureRun& secure) : secure_(secure), inner_(make_sequential_runner()) {}
+  explicit SecureRunner(SecureRun& secure)
+      : secure_(secure),
+        inner_(make_sequential_runner([&secure](Stage& stage, const MicroBatch& micro_batch) {
+          secure.part(0).note_layers(stage, micro_batch);
+        })) {}
 
   SliceResults run(std::span<Stage> stages, const SlicedBatch& batch) override {
     return guarded([&] {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <harmonics/custody/merkle.h>
 #include <harmonics/runtime/devices.h>
 
 namespace harmonics::inline in_schedule {
@@ -22,8 +23,11 @@ std::string output_boundary(const std::string& stage, const std::string& consume
 }
 
 StageCustody::StageCustody(std::unique_ptr<CustodyLog> log, std::unique_ptr<CustodyLog> reader,
-                           std::int64_t weights_every)
-    : log_(std::move(log)), reader_(std::move(reader)), weights_every_(weights_every) {}
+                           const SecureOptions& options)
+    : log_(std::move(log)),
+      reader_(std::move(reader)),
+      weights_every_(options.weights_every),
+      signs_layers_(options.layers) {}
 
 void StageCustody::announce(const Stage& stage, std::uint64_t step) {
   NamedTensors weights;
@@ -54,6 +58,15 @@ void StageCustody::note_data(const HarmonicGraph& part, std::uint32_t micro_batc
     const Tensor host = cpu_tensor(given->second);
     log_->data(node.name, micro_batch, view_of(host));
   }
+}
+
+void StageCustody::note_layers(Stage& stage, const MicroBatch& micro_batch) {
+  if (!signs_layers_) return;
+  LayerMark mark{micro_batch.step, micro_batch.index, {}};
+  for (const auto& [layer, value] : stage->layer_values(micro_batch.index)) {
+    mark.layers.push_back({layer, tensor_root(cpu_tensor(value).bytes())});
+  }
+  log_->layers(mark);
 }
 
 Bytes StageCustody::seal(const Passage& passage, const Tensor& tensor, ByteSpan along) {

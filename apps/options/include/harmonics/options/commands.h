@@ -99,6 +99,10 @@ struct SecureFlags {
   std::string key;
   /// Empty: the user's folder.
   std::filesystem::path keys;
+  /// Steps between two announcements of weights; 0: at the start, at checkpoints and at the end.
+  std::int64_t weights_every = 0;
+  /// What every layer gave is signed too.
+  bool layers = false;
 };
 
 /// How many bits a boundary's values have on their way: 32, 16, 8 or 4.
@@ -124,6 +128,7 @@ struct TrainCommand {
   std::filesystem::path checkpoint;
   std::int64_t checkpoint_every = 0;
   std::int64_t checkpoint_every_epochs = 0;
+  bool keeps_checkpoints = false;
   bool resume = false;
   /// False: the checkpoint is only read (copies of a part save it once).
   bool saves = true;

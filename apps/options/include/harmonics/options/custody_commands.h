@@ -68,10 +68,19 @@ struct VerifyCommand {
   std::vector<Setting> settings;
   bool explain = false;
   bool allow_unknown = false;
+  /// Which steps are computed again: "all", "5,10-20", "sample=3" or "1%"; empty: none.
+  std::string recompute;
+  /// Checkpoints of the run, or folders of them, to compute from.
+  std::vector<std::filesystem::path> checkpoints;
+  /// What steps are drawn with; empty: chance.
+  std::string draw;
+  /// Chains of another account of the same work: where they part is computed again.
+  std::vector<std::filesystem::path> against;
   /// Whether something else than chains is to be looked at.
   [[nodiscard]] bool compares_models() const {
-    return !weights.empty() || !graphs.empty() || !data.empty();
+    return !weights.empty() || !graphs.empty() || !data.empty() || recomputes();
   }
+  [[nodiscard]] bool recomputes() const { return !recompute.empty() || !against.empty(); }
   OutputStyle output = OutputStyle::kTable;
 };
 

@@ -12,6 +12,17 @@
 
 namespace harmonics::inline in_verification {
 
+/// Steps that were computed again and found as they were signed.
+struct RecomputedSteps {
+  std::uint64_t steps = 0;
+  std::uint64_t of = 0;
+  /// Stretches between checkpoints that were looked at, and how many there are.
+  std::uint64_t stretches = 0;
+  std::uint64_t of_stretches = 0;
+  /// What they were drawn with; empty: they were not drawn.
+  std::string seed;
+};
+
 /// What else was found to be the chain's.
 struct ComparedModel {
   /// The file of graphs, and of weights; empty: not compared.
@@ -20,6 +31,7 @@ struct ComparedModel {
   /// The step at which all stages announced these weights, and the last such step.
   std::uint64_t weights_step = 0;
   std::uint64_t last_step = 0;
+  std::optional<RecomputedSteps> recomputed = std::nullopt;
 };
 
 /// Verifies the chains, the tensors in the command's folder, its proof lines, and what statements

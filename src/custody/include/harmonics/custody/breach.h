@@ -29,6 +29,7 @@ enum class Breach : std::uint8_t {
   kWrongProof,          // a zero-knowledge proof that is missing or does not hold
   kMalformedStatement,  // bytes that are no signed statement
   kAlteredStatement,    // a statement differs from what was signed, or from what its chain proves
+  kWrongResult,         // a stage signed something else than its inputs give
   kAlteredModel,        // files of a model differ from those that were signed
 };
 

@@ -32,6 +32,7 @@ enum class RecordKind : std::uint8_t {
   kHead = 5,   // the head, then its signature
   kProof = 6,  // a zero-knowledge proof: the digest of the body stands in the link that follows
   kCommitments = 7,  // to weights: the digest of the body is the root of the mark that follows
+  kLayers = 8,       // what layers gave
 };
 
 /// One record of a stage, still encoded.

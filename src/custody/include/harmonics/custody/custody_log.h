@@ -34,6 +34,9 @@ class CustodyLog {
   /// The same for weights that are committed to: their root is the digest of the commitments, which
   /// the chain keeps for those who check proofs.
   void committed_weights(std::uint64_t step, ByteSpan commitments);
+  /// What the layers of the stage gave in a micro-batch. A name that is empty or longer than
+  /// kMaxCustodyName is an Error.
+  void layers(const LayerMark& mark);
   /// What a proof of the tensor of this passage must be for.
   [[nodiscard]] Digest context_of(const Passage& passage) const;
   /// Data of a producer that enters a micro-batch of this step.

@@ -22,6 +22,8 @@ inline constexpr std::size_t kMaxCustodyBoundaries = 65536;
 /// Boundaries and data that one stage may receive in one micro-batch.
 inline constexpr std::size_t kMaxLinkInputs = 1024;
 inline constexpr std::size_t kMaxLinkAxes = 64;
+/// Layers of one stage.
+inline constexpr std::size_t kMaxLayerRoots = 65536;
 /// Boundary ends and neighbours of one stage.
 inline constexpr std::size_t kMaxHeadFlows = 4096;
 
@@ -95,6 +97,22 @@ struct WeightMark {
   bool operator==(const WeightMark&) const = default;
 };
 
+/// What one layer gave.
+struct LayerRoot {
+  std::string layer;
+  Digest root{};
+  bool operator==(const LayerRoot&) const = default;
+};
+
+/// What the layers of a stage gave in a micro-batch of a step of learning, in the order of its
+/// graph: for those who look for the one that was wrong.
+struct LayerMark {
+  std::uint64_t step = 0;
+  std::uint32_t micro_batch = 0;
+  std::vector<LayerRoot> layers;
+  bool operator==(const LayerMark&) const = default;
+};
+
 /// All that a stage sent or received over a boundary in a direction so far.
 struct Flow {
   std::string boundary;
@@ -165,6 +183,7 @@ struct Opening {
 [[nodiscard]] Bytes encode(const Link& link);
 [[nodiscard]] Bytes encode(const Receipt& receipt);
 [[nodiscard]] Bytes encode(const WeightMark& mark);
+[[nodiscard]] Bytes encode(const LayerMark& mark);
 [[nodiscard]] Bytes encode(const Head& head);
 [[nodiscard]] Bytes encode(const Opening& opening);
 
@@ -172,6 +191,7 @@ struct Opening {
 [[nodiscard]] Link decode_link(ByteSpan bytes);
 [[nodiscard]] Receipt decode_receipt(ByteSpan bytes);
 [[nodiscard]] WeightMark decode_weight_mark(ByteSpan bytes);
+[[nodiscard]] LayerMark decode_layer_mark(ByteSpan bytes);
 [[nodiscard]] Head decode_head(ByteSpan bytes);
 [[nodiscard]] Opening decode_opening(ByteSpan bytes);
 
@@ -179,6 +199,7 @@ struct Opening {
 [[nodiscard]] Digest link_digest(ByteSpan encoded_link);
 [[nodiscard]] Digest receipt_digest(ByteSpan encoded_receipt);
 [[nodiscard]] Digest weight_mark_digest(ByteSpan encoded_mark);
+[[nodiscard]] Digest layer_mark_digest(ByteSpan encoded_mark);
 [[nodiscard]] Digest head_digest(ByteSpan encoded_head);
 [[nodiscard]] Digest opening_digest(ByteSpan encoded_opening);
 

@@ -23,6 +23,7 @@ class StageTrail {
   Digest take(const Link& link);
   void take(const Receipt& receipt);
   void take(const WeightMark& mark);
+  void take(const LayerMark& mark);
   /// Gives the digest of the head, whose signature must be of the opening's key.
   Digest take(const Head& head, const Signature& signature);
   /// Takes the head that `next_head` gave and the stage has just signed itself: that it fits is how

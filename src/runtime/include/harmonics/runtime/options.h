@@ -89,6 +89,8 @@ struct SecureOptions {
   /// Announce the root over the weights every so many steps too; 0: only at the start, at
   /// checkpoints and at the end.
   std::int64_t weights_every = 0;
+  /// Sign what every layer gave in training too: for those who look for the one that was wrong.
+  bool layers = false;
 };
 
 /// How the data of a run was cut up, as far as whoever bound it says so: kept in checkpoints, for

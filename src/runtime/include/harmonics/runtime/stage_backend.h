@@ -99,6 +99,11 @@ class StageBackend {
   /// The first layer (or producer) whose values in a micro-batch in flight are not finite, or "".
   [[nodiscard]] virtual std::string first_non_finite() = 0;
 
+  /// What each layer gave in a micro-batch in flight, in graph order; they share the stage's
+  /// memory. As it stands, an Error (kUnimplemented) that says so.
+  [[nodiscard]] virtual std::vector<std::pair<std::string, Tensor>> layer_values(
+      std::uint32_t micro_batch);
+
   /// All parameters and buffers, by full name. They share the stage's memory: use or copy them
   /// before the next update.
   [[nodiscard]] virtual NamedTensors parameters() const = 0;

@@ -155,8 +155,11 @@ class BatchRunner {
   [[nodiscard]] virtual bool wish_end(bool own) { return own; }
 };
 
+/// Called while a micro-batch is in flight in a stage, between its passes.
+using AfterForward = std::function<void(Stage&, const MicroBatch&)>;
+
 /// One thread; a micro-batch passes all stages, forward and back, before the next one starts.
-[[nodiscard]] std::unique_ptr<BatchRunner> make_sequential_runner();
+[[nodiscard]] std::unique_ptr<BatchRunner> make_sequential_runner(AfterForward after_forward = {});
 
 /// Throws `error`, an Error of part `index` of `count`, with the part's name in front. Errors of a
 /// whole graph (a count of 1) stay as they are; so do exceptions that are no Error.

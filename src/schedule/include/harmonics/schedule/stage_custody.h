@@ -19,10 +19,11 @@ namespace harmonics::inline in_schedule {
 /// Tensors may lie on any device. One thread at a time.
 class StageCustody {
  public:
-  /// `reader` is null for a part without outputs. Weights are announced every `weights_every`
-  /// steps, besides the first time; 0: not by `begin_step`.
+  /// `reader` is null for a part without outputs. Of `options`, weights are announced every
+  /// `weights_every` steps, besides the first time (0: not by `begin_step`), and layers are noted
+  /// where they are to be.
   StageCustody(std::unique_ptr<CustodyLog> log, std::unique_ptr<CustodyLog> reader,
-               std::int64_t weights_every);
+               const SecureOptions& options);
 
   /// Announces the weights, if they are due, that a step of learning begins with.
   void begin_step(const Stage& stage, std::uint64_t step);
@@ -31,6 +32,9 @@ class StageCustody {
   /// Data that enters the part in a micro-batch; producers whose data came over a boundary, or that
   /// the part does not have, are left out.
   void note_data(const HarmonicGraph& part, std::uint32_t micro_batch, const NamedTensors& data);
+  /// What the layers gave in a micro-batch that has just gone forward to learn; nothing where
+  /// layers are not signed. A backend that cannot tell is an Error.
+  void note_layers(Stage& stage, const MicroBatch& micro_batch);
   /// Links and signs a tensor that leaves over a boundary; gives what must travel with it and with
   /// `along`, which is signed for the way.
   [[nodiscard]] Bytes seal(const Passage& passage, const Tensor& tensor, ByteSpan along);
@@ -56,6 +60,7 @@ class StageCustody {
   std::unique_ptr<CustodyLog> log_;
   std::unique_ptr<CustodyLog> reader_;
   const std::int64_t weights_every_;
+  const bool signs_layers_;
   bool weights_known_ = true;
 };
 

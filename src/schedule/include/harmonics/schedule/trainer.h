@@ -70,6 +70,9 @@ struct FitOptions {
   std::filesystem::path checkpoint = {};
   std::int64_t checkpoint_every = 0;
   std::int64_t checkpoint_every_epochs = 0;
+  /// Those of `checkpoint_every` stay, each as `<checkpoint>.step<N>` too, for audits; of parts in
+  /// one process alone.
+  bool keeps_checkpoints = false;
   /// When it becomes true, fit finishes the step under way, saves and returns.
   const std::atomic<bool>* stop = nullptr;
 };

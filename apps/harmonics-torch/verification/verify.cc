@@ -15,8 +15,9 @@
 #include <harmonics/verification/custody_export.h>
 #include <harmonics/verification/verification.h>
 
-#include "data_roots.h"
 #include "subcommands.h"
+#include "verification/data_roots.h"
+#include "verification/recompute_steps.h"
 
 namespace harmonics::inline in_torch_program {
 namespace {
@@ -202,7 +203,15 @@ int verify(const VerifyCommand& command) {
   if (!command.data.empty() && command.graphs.empty()) {
     fail(ErrorCode::kInvalidArgument, "--data is bound to producers: give the model with --graph");
   }
-  const VerifiedModel result = verified_model(command);
+  if (command.recomputes() && command.graphs.size() != 1) {
+    fail(ErrorCode::kInvalidArgument,
+         "what is computed again is a model: give its file, whole, with --graph");
+  }
+  VerifiedModel result = verified_model(command);
+  if (command.recomputes()) {
+    result.compared.recomputed = recompute_steps(
+        command, result.evidence, computing_stages(result.evidence.chains.front().opening).size());
+  }
   return print_verification(command, result.report, result.compared);
 }
 

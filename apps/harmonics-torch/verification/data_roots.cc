@@ -1,4 +1,4 @@
-#include "data_roots.h"
+#include "verification/data_roots.h"
 
 #include <algorithm>
 
