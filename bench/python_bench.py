@@ -101,7 +101,7 @@ def leaks(hm, np, steps):
 def dispatched(hm, rows):
     """Rows a second over emulated devices of 20:1 beside the sum of their rates, for a function that sleeps with its
     device and one that computes besides."""
-    fast, slow = 40000, 2000
+    fast, slow = 4000, 200
     for name, function in (('that waits', lambda row: row), ('that computes', lambda row: row * 3 + 1)):
         dispatcher = hm.Dispatcher([f'emulated:{fast},1ms#fast', f'emulated:{slow},1ms#slow'])
         dispatcher.map(function, range(rows // 4))
@@ -127,7 +127,7 @@ def main():
     step_overhead(hm, np, 3 if wishes.short else 9, 4 if wishes.short else 8)
     empty_inference(hm, np, 2000 if wishes.short else 20000)
     leaks(hm, np, 200 if wishes.short else 1000)
-    dispatched(hm, 20000 if wishes.short else 200000)
+    dispatched(hm, 8000 if wishes.short else 40000)
 
 
 if __name__ == '__main__':
