@@ -92,8 +92,8 @@ const std::vector<WorkerId>* TaskRecord::places_of(AttemptNumber attempt) const 
 bool TaskRecord::operator==(const TaskRecord& other) const {
   return id == other.id && *submission == *other.submission && attempts == other.attempts &&
          failures == other.failures && losses == other.losses && preemptions == other.preemptions &&
-         refusals == other.refusals && cancelled == other.cancelled && places == other.places &&
-         past == other.past && state == other.state;
+         refusals == other.refusals && ran == other.ran && cancelled == other.cancelled &&
+         places == other.places && past == other.past && state == other.state;
 }
 
 }  // namespace harmonics::inline in_cluster

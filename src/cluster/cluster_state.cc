@@ -32,6 +32,7 @@ void ClusterState::snapshot(const std::function<void(const Fact&)>& keep) const 
     if (!task.places.empty() && !std::holds_alternative<Active>(task.state)) {
       keep(PlacesKept{task.id, task.places});
     }
+    if (task.ran != Nanoseconds{}) keep(RunCounted{task.id, task.ran});
     for (const PastAttempt& past : task.past) {
       keep(PastPlacesKept{{task.id, past.attempt}, past.places});
     }
@@ -103,10 +104,31 @@ std::uint64_t ClusterState::count_before(const TaskRecord& task) const {
   return tables_->queue.count_before(task);
 }
 
-std::optional<TaskId> ClusterState::first_in_line() const {
-  Line line(*tables_);
+void ClusterState::order_by(WorkloadPolicy& policy) {
+  StateTables& t = *tables_;
+  t.level_of = [&policy](const TaskSpec& spec, Nanoseconds ran) {
+    return policy.level({spec, {}, ran});
+  };
+  t.queue = {};
+  t.tasks.each(TaskId{}, [&t](const TaskRecord& task) {
+    if (std::holds_alternative<Pending>(task.state)) t.enqueue(*t.tasks.find(task.id));
+    return true;
+  });
+}
+
+std::optional<TaskId> ClusterState::first_in_line(const Ranking& ranking) const {
+  Line line(*tables_, ranking);
   if (line.empty()) return std::nullopt;
   return line.take().front;
+}
+
+std::optional<TaskId> ClusterState::oldest_pending() const {
+  std::optional<TaskId> oldest;
+  for (const auto& [key, fronts] : tables_->queue.groups()) {
+    const TaskId front = fronts.begin()->first;
+    if (!oldest || front < *oldest) oldest = front;
+  }
+  return oldest;
 }
 
 bool ClusterState::has_doomed() const { return !tables_->doomed.empty(); }

@@ -159,6 +159,8 @@ void Decisions::settle(const TaskRecord& task) {
   } else if (task.cancelled) {
     end_task(task.id, TaskOutcome::kCancelled, why);
   } else if (active.stopping == StopReason::kPreempted && why.kind == EndKind::kStopped) {
+    // A server that started anew may have a clock that is behind.
+    record(RunCounted{task.id, task.ran + std::max(now_ - active.since, Nanoseconds{})});
     record(AttemptRequeued{id, AttemptRequeued::Reason::kPreemption, Time{}});
   } else if (why.kind == EndKind::kUnable) {
     record(AttemptRequeued{id, AttemptRequeued::Reason::kUnable, Time{}});

@@ -431,6 +431,15 @@ void fields(Archive& a, Of<Archive, LeasesPromised>& fact) {
 }
 
 template <typename Archive>
+void fields(Archive& a, Of<Archive, RunCounted>& fact) {
+  a.number(fact.task);
+  a.time(fact.ran);
+  if constexpr (Archive::kReads) {
+    if (fact.ran < Nanoseconds{}) a.broken("a task that ran for less than nothing");
+  }
+}
+
+template <typename Archive>
 void fields(Archive& a, Of<Archive, CountersKept>& fact) {
   a.number(fact.term);
   a.number(fact.next_task);

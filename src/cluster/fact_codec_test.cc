@@ -34,7 +34,8 @@ TEST(FactCodec, EveryFactComesBack) {
   }
 }
 
-// A batch with every kind of fact, as version 0.1.0 wrote it: stores that are out there.
+// A batch with every kind of fact that there was, as version 0.1.0 wrote it: stores that are out
+// there.
 TEST(FactCodec, TheBytesOfTheVersionBeforeAreReadAndWrittenAgain) {
   const char* source = std::getenv("HARMONICS_SOURCE_DIR");
   ASSERT_NE(source, nullptr) << "HARMONICS_SOURCE_DIR is not set: run this through ctest";
@@ -48,7 +49,7 @@ TEST(FactCodec, TheBytesOfTheVersionBeforeAreReadAndWrittenAgain) {
     writer.add(fact);
   }
   EXPECT_EQ(facts.size(), 74U);
-  EXPECT_EQ(kinds.size(), std::variant_size_v<Fact>);
+  EXPECT_EQ(kinds.size(), std::variant_size_v<Fact> - 1) << "RunCounted came later";
   EXPECT_EQ(text_of(writer.take()), bytes);
 }
 

@@ -96,7 +96,7 @@ inline TaskKept random_task(Random& random, std::shared_ptr<const Submission> su
 
 inline Fact random_fact(Random& random) {
   const AttemptId id{TaskId{random()}, AttemptNumber{random()}};
-  switch (random.below(21)) {
+  switch (random.below(22)) {
     case 0: return TermStarted{Term{random()}, Time{random()}};
     case 1: return TasksSubmitted{random_submission(random)};
     case 2: return AttemptStarted{id, random_members(random), Time{random()}};
@@ -124,6 +124,7 @@ inline Fact random_fact(Random& random) {
       const Nanoseconds lease{random()};
       return LeasesPromised{lease, lease + Nanoseconds{random()}};
     }
+    case 20: return RunCounted{id.task, Nanoseconds{random()}};
     default: return random_task(random, random_submission(random));
   }
 }

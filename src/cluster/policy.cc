@@ -1,6 +1,7 @@
 #include <harmonics/cluster/policy.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/listed.h>
@@ -40,6 +41,21 @@ const Worker* least_surplus(const std::map<WorkerGroup::Key, WorkerGroup>& group
   return best;
 }
 
+/// A task without a time limit counts as one that runs for a day.
+double limit_of(const TaskSpec& spec) {
+  constexpr double kDay_s = 24 * 3600;
+  return spec.timeout_s == 0 ? kDay_s : spec.timeout_s;
+}
+
+/// Levels of time: two for each doubling, from a second on.
+std::uint32_t half_octaves(double time_s) {
+  const double from_one = std::max(time_s, 1.0);
+  return static_cast<std::uint32_t>(std::ilogb(from_one * from_one));
+}
+
+/// Device seconds below which all tasks are on the first level; each next is four times as wide.
+constexpr double kLasStep_s = 3600;
+
 template <typename Policy>
 std::unique_ptr<WorkloadPolicy> made() {
   return std::make_unique<Policy>();
@@ -51,8 +67,9 @@ struct NamedPolicy {
   std::unique_ptr<WorkloadPolicy> (*make)();
 };
 constexpr NamedPolicy kPolicies[] = {
-    {"balanced", made<BalancedPolicy>},
-    {"simple", made<SimplePolicy>},
+    {"balanced", made<BalancedPolicy>}, {"simple", made<SimplePolicy>},
+    {"fair", made<SimplePolicy>},       {"las", made<LasPolicy>},
+    {"srtf", made<SrtfPolicy>},
 };
 
 }  // namespace
@@ -65,6 +82,27 @@ std::optional<Assignment> WorkloadPolicy::try_assign(const WorkerPool& workers,
     if (error.code() == ErrorCode::kResourceExhausted) return std::nullopt;
     throw;
   }
+}
+
+std::uint32_t WorkloadPolicy::level(const Standing& standing) {
+  const double limit_s = limit_of(standing.spec);
+  return half_octaves(limit_s / (1 + in_seconds(standing.waited) / limit_s));
+}
+
+std::uint32_t LasPolicy::level(const Standing& standing) {
+  const TaskSpec& spec = standing.spec;
+  const double ran_s = in_seconds(standing.ran);
+  // What it has had says how much it will still want, unless it tells.
+  const double counted_s = spec.timeout_s == 0 ? ran_s : std::max(spec.timeout_s - ran_s, 1.0);
+  const double patience = 1 + in_seconds(standing.waited) / std::max(counted_s, kLasStep_s);
+  const double service_s = counted_s * std::max(spec.required_gpus, 1U) * spec.gang / patience;
+  if (service_s < kLasStep_s) return 0;
+  return 1 + static_cast<std::uint32_t>(std::ilogb(service_s / kLasStep_s) / 2);
+}
+
+std::uint32_t SrtfPolicy::level(const Standing& standing) {
+  const double left_s = std::max(limit_of(standing.spec) - in_seconds(standing.ran), 1.0);
+  return half_octaves(left_s);
 }
 
 std::optional<Assignment> SimplePolicy::try_assign(const WorkerPool& workers,

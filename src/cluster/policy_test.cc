@@ -201,9 +201,39 @@ TEST_F(PolicyExamples, MistakesInThePoolAreLoud) {
   expect_broken_check("no worker with number 9", [&] { (void)pool_.at(WorkerId{9}); });
 }
 
+std::uint32_t level_of(WorkloadPolicy& policy, std::uint32_t timeout_s, int waited_h, int ran_h,
+                       std::uint32_t gpus = 1) {
+  const TaskSpec spec{.name = "t", .required_gpus = gpus, .timeout_s = timeout_s};
+  return policy.level({spec, std::chrono::hours(waited_h), std::chrono::hours(ran_h)});
+}
+
+TEST(Policy, LevelsGoByLimitsAndWaiting) {
+  SimplePolicy policy;
+  EXPECT_EQ(policy.rule(), OrderRule::kShares);
+  EXPECT_LT(level_of(policy, 600, 0, 0), level_of(policy, 3600, 0, 0));
+  EXPECT_LT(level_of(policy, 3600, 0, 0), level_of(policy, 0, 0, 0));
+  EXPECT_LT(level_of(policy, 0, 0, 0), level_of(policy, 3 * 24 * 3600, 0, 0)) << "none is a day";
+  EXPECT_LT(level_of(policy, 7 * 24 * 3600, 24 * 100, 0), level_of(policy, 0, 0, 0))
+      << "everybody's turn comes";
+  EXPECT_EQ(level_of(policy, 600, 0, 0), level_of(policy, 600, 0, 5)) << "runs are not counted";
+}
+
+TEST(Policy, LasGoesByServiceAndSrtfByWhatIsLeft) {
+  LasPolicy las;
+  EXPECT_EQ(las.rule(), OrderRule::kDisplaces);
+  EXPECT_EQ(level_of(las, 0, 0, 0), 0U);
+  EXPECT_LT(level_of(las, 0, 0, 0), level_of(las, 0, 0, 2));
+  EXPECT_LT(level_of(las, 0, 0, 2), level_of(las, 0, 0, 2, 8)) << "devices count";
+  EXPECT_LT(level_of(las, 0, 400, 20), level_of(las, 0, 0, 20));
+  EXPECT_LT(level_of(las, 3600 * 21, 0, 20), level_of(las, 0, 0, 20)) << "an hour is left";
+  SrtfPolicy srtf;
+  EXPECT_LT(level_of(srtf, 3600 * 10, 0, 9), level_of(srtf, 3600 * 2, 0, 0));
+  EXPECT_EQ(level_of(srtf, 3600, 0, 9), 0U) << "past its limit";
+}
+
 TEST(Policy, UnknownNamesListTheKnown) {
   try {
-    (void)make_policy("fair");
+    (void)make_policy("unfair");
     FAIL();
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find(listed(policy_names())), std::string::npos);

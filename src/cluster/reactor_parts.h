@@ -22,7 +22,9 @@ struct ServerReactor::Parts {
         promised{std::max(state.promised().lease, options.lease),
                  std::max({state.promised().hold, options.hold, options.lease})},
         sessions(term, options, promised),
-        scheduler(policy) {}
+        scheduler(policy) {
+    state.order_by(policy);
+  }
 
   ClusterState state;
   ServerOptions options;

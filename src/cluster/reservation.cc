@@ -14,6 +14,7 @@ namespace {
 struct Tenant {
   TaskId task;
   std::int32_t priority = 0;
+  std::uint32_t level = 0;
   Time since{};
   Time end = kNever;
   bool preemptible = false;
@@ -22,14 +23,17 @@ struct Tenant {
   bool launched = false;
 };
 
-std::vector<Tenant> tenants_of(const Decisions& step, WorkerId worker) {
+/// Those on a worker, or those of them that `counts` says.
+template <typename Counts>
+std::vector<Tenant> tenants_of(const Decisions& step, WorkerId worker, Counts counts) {
   std::vector<Tenant> tenants;
   const auto held = step.tables().attempts.find(worker);
   if (held == step.tables().attempts.end()) return tenants;
   for (const AttemptId id : held->second) {
     const TaskRecord& task = step.tables().known_task(id.task);
     const Active& active = running(task);
-    Tenant tenant{task.id, task.spec().priority, active.since, kNever, !active.stopping, {}, {},
+    if (!counts(task)) continue;
+    Tenant tenant{task.id, task.spec().priority, 0, active.since, kNever, !active.stopping, {}, {},
                   false};
     if (active.stopping) {
       tenant.end = step.now() + step.options().stop_grace;
@@ -50,6 +54,10 @@ std::vector<Tenant> tenants_of(const Decisions& step, WorkerId worker) {
   return tenants;
 }
 
+std::vector<Tenant> tenants_of(const Decisions& step, WorkerId worker) {
+  return tenants_of(step, worker, [](const TaskRecord&) { return true; });
+}
+
 void evict(Worker& worker, const Tenant& tenant) {
   HARMONICS_CHECK(worker.active_tasks > 0 && (tenant.launched || worker.starting > 0),
                   "worker '{}' is rid of a task that it did not have", worker.spec.name);
@@ -60,16 +68,35 @@ void evict(Worker& worker, const Tenant& tenant) {
   if (!tenant.launched) --worker.starting;
 }
 
-/// The fewest, least important and youngest tenants below `priority` that make room on `worker`.
+/// Who waits for room, and whom it may displace.
+struct Claim {
+  const TaskRecord& task;
+  const Ranking& ranking;
+  bool displaces = ranking.displaces();
+  std::uint32_t level = displaces ? ranking.level(task) : 0;
+
+  [[nodiscard]] bool precedes(const TaskRecord& other) const {
+    const std::int32_t priority = task.spec().priority;
+    if (other.spec().priority != priority) return other.spec().priority < priority;
+    return displaces && ranking.level(other) > level;
+  }
+};
+
+/// The fewest, least important and youngest tenants that the claim displaces and that make room on
+/// `worker`.
 std::optional<std::vector<Tenant>> find_victims(const Decisions& step, const Worker& worker,
-                                                const TaskSpec& spec) {
-  const Needs needs = needs_of(spec);
-  std::vector<Tenant> tenants = tenants_of(step, worker.id);
-  std::erase_if(tenants,
-                [&](const Tenant& t) { return !t.preemptible || t.priority >= spec.priority; });
+                                                const Claim& claim) {
+  const Needs needs = needs_of(claim.task.spec());
+  std::vector<Tenant> tenants =
+      tenants_of(step, worker.id, [&](const TaskRecord& other) { return claim.precedes(other); });
+  std::erase_if(tenants, [](const Tenant& tenant) { return !tenant.preemptible; });
+  if (tenants.empty() && !worker.fits(needs)) return std::nullopt;
+  for (Tenant& tenant : tenants) {
+    if (claim.displaces) tenant.level = claim.ranking.level(step.tables().known_task(tenant.task));
+  }
   std::ranges::sort(tenants, [](const Tenant& a, const Tenant& b) {
-    return std::tuple(a.priority, -a.since.count(), a.task) <
-           std::tuple(b.priority, -b.since.count(), b.task);
+    return std::tuple(a.priority, -std::int64_t{a.level}, -a.since.count(), a.task) <
+           std::tuple(b.priority, -std::int64_t{b.level}, -b.since.count(), b.task);
   });
   Worker emptied = worker;
   std::vector<Tenant> victims;
@@ -218,17 +245,20 @@ std::vector<Vacancy> find_vacancies(const Decisions& step, const TaskRecord& tas
   return vacancies;
 }
 
-std::optional<Preemption> find_preemption(const Decisions& step, const TaskRecord& task) {
+std::optional<Preemption> find_preemption(const Decisions& step, const TaskRecord& task,
+                                          const Ranking& ranking) {
   const auto& active = step.tables().active_by_priority;
-  if (active.empty() || active.begin()->first >= task.spec().priority) return std::nullopt;
+  if (active.empty()) return std::nullopt;
+  if (!ranking.displaces() && active.begin()->first >= task.spec().priority) return std::nullopt;
   struct Choice {
     WorkerId worker;
     std::vector<Tenant> victims;
     std::int32_t worst = 0;  ///< The highest priority among them.
   };
   std::vector<Choice> choices;
+  const Claim claim{task, ranking};
   for (const Worker* worker : capable_workers(step, task.spec())) {
-    auto victims = find_victims(step, *worker, task.spec());
+    auto victims = find_victims(step, *worker, claim);
     if (!victims) continue;
     std::int32_t worst = std::numeric_limits<std::int32_t>::min();
     for (const Tenant& victim : *victims) worst = std::max(worst, victim.priority);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "decisions.h"
+#include "turns.h"
 
 namespace harmonics::inline in_cluster {
 
@@ -44,6 +45,7 @@ struct Preemption {
   std::vector<TaskId> victims;
 };
 [[nodiscard]] std::optional<Preemption> find_preemption(const Decisions& step,
-                                                        const TaskRecord& task);
+                                                        const TaskRecord& task,
+                                                        const Ranking& ranking);
 
 }  // namespace harmonics::inline in_cluster

@@ -10,6 +10,8 @@ namespace {
 
 /// How long after a vain look for victims the next one may come, if nothing else has changed.
 constexpr Nanoseconds kRelook = std::chrono::seconds(1);
+/// And how soon one must come because levels change as tasks run.
+constexpr Nanoseconds kLevelRelook = std::chrono::minutes(1);
 
 bool fits_exactly(const WorkerPool& pool, const Assignment& assignment, const Needs& needs) {
   const Worker* worker = pool.find(assignment.worker);
@@ -42,7 +44,7 @@ bool Scheduler::pass(Decisions& step, Sweep::Change change) {
   const TaskId head_before = reservation_ ? reservation_->head : TaskId{};
   policy_.begin_pass();
   sweep_.begin(change, tables.next_task);
-  Line line(tables);
+  Line line(tables, ranking(step));
   started_ = 0;
   head_ = nullptr;
   blocked_.clear();
@@ -75,9 +77,9 @@ void Scheduler::keep_head(Decisions& step, Line& line) {
   const StateTables& tables = step.tables();
   const TaskRecord* head = reservation_ ? tables.tasks.find(reservation_->head) : nullptr;
   if (head_ != nullptr || head == nullptr || !std::holds_alternative<Pending>(head->state)) return;
-  const LaneKey lane = lane_of(*head->submission);
+  const LaneKey lane = tables.lane_of(*head);
   if (take_turn(step, lane, *head)) ++started_;
-  if (!tables.queue.groups().contains({-lane.priority, lane.user})) line.forget(lane);
+  if (!tables.queue.groups().contains(group_of(lane))) line.forget(lane);
 }
 
 void Scheduler::take_turns(Decisions& step, Line& line, const VainSteps& steps) {
@@ -242,8 +244,9 @@ void Scheduler::reserve(Decisions& step, const TaskRecord& head) {
 }
 
 void Scheduler::preempt(Decisions& step, const TaskRecord& head) {
-  if (looked_for_ == head.id && step.now() < looked_ + kRelook) {
-    relook_ = looked_ + kRelook;
+  const Nanoseconds pause = ranking(step).displaces() ? kLevelRelook : kRelook;
+  if (looked_for_ == head.id && step.now() < looked_ + pause) {
+    relook_ = looked_ + pause;
     return;
   }
   looked_for_ = head.id;
@@ -259,8 +262,11 @@ void Scheduler::preempt(Decisions& step, const TaskRecord& head) {
       }
     }
   }
-  const std::optional<Preemption> preemption = find_preemption(step, head);
-  if (!preemption) return;
+  const std::optional<Preemption> preemption = find_preemption(step, head, ranking(step));
+  if (!preemption) {
+    if (ranking(step).displaces()) relook_ = step.now() + kLevelRelook;
+    return;
+  }
   reservation_ = Reservation{head.id, preemption->workers};
   for (const TaskId victim : preemption->victims) {
     step.stop(step.tables().known_task(victim), StopReason::kPreempted);

@@ -41,6 +41,10 @@ class Scheduler {
   bool pass(Decisions& step, Sweep::Change change);
   /// Whether the policy is known to give a place to everything that fits.
   [[nodiscard]] bool gives_all() const { return built_in_; }
+  /// Who goes first in a pass at that moment.
+  [[nodiscard]] Ranking ranking(Time now) const {
+    return {policy_, now, reservation_ ? reservation_->head : TaskId{}};
+  }
   /// When another pass is worth its while although nothing happens; kNever if not.
   [[nodiscard]] Time deadline() const { return relook_; }
 
@@ -56,6 +60,7 @@ class Scheduler {
   [[nodiscard]] const PlanDesk& plans() const { return plans_; }
 
  private:
+  [[nodiscard]] Ranking ranking(const Decisions& step) const { return ranking(step.now()); }
   void take_turns(Decisions& step, Line& line, const VainSteps& steps);
   void keep_head(Decisions& step, Line& line);
   bool take_turn(Decisions& step, const LaneKey& lane, const TaskRecord& task);

@@ -142,7 +142,7 @@ void StateTables::enter(TaskRecord& task) {
   } else {
     ++owner.waiting;
   }
-  if (std::holds_alternative<Pending>(task.state)) queue.add(*task.submission, task.id, task.id);
+  if (std::holds_alternative<Pending>(task.state)) enqueue(task);
 }
 
 void StateTables::leave(TaskRecord& task) {
@@ -165,7 +165,7 @@ void StateTables::leave(TaskRecord& task) {
                     owner.name);
     --owner.waiting;
   }
-  if (std::holds_alternative<Pending>(task.state)) queue.remove(*task.submission, task.id);
+  if (std::holds_alternative<Pending>(task.state)) queue.remove(lane_of(task), task.id);
 }
 
 void StateTables::lease(const TaskRecord& task, const Member& member) {
@@ -281,10 +281,12 @@ void StateTables::apply(const TasksSubmitted& fact) {
     keys[key_of(submission.user, submission.spec.idempotency_key)] = submission.first;
   }
   const auto open = static_cast<std::uint32_t>(open_dependencies(submission.spec).size());
+  const std::uint32_t level = level_of && open == 0 ? level_of(submission.spec, {}) : 0;
   for (std::uint32_t i = 0; i < count; ++i) {
     TaskRecord record;
     record.id = TaskId{submission.first.value + i};
     record.submission = fact.submission;
+    record.level = level;
     if (open > 0) record.state = Waiting{open};
     tasks.add(std::move(record));
   }
@@ -294,7 +296,7 @@ void StateTables::apply(const TasksSubmitted& fact) {
     watch_dependencies(submission);
   } else {
     counts[TaskState(Pending{}).index()] += count;
-    queue.add(submission, submission.first, TaskId{next_task.value - 1});
+    queue.add(lane_of(known_task(submission.first)), submission.first, TaskId{next_task.value - 1});
   }
 }
 
@@ -363,6 +365,23 @@ void StateTables::apply(const AttemptRequeued& fact) {
   } else {
     change(record, Delayed{fact.not_before});
   }
+}
+
+void StateTables::apply(const RunCounted& fact) {
+  TaskRecord& record = task(fact.task);
+  const bool queued = std::holds_alternative<Pending>(record.state);
+  if (queued) queue.remove(lane_of(record), record.id);
+  record.ran = fact.ran;
+  if (queued) enqueue(record);
+}
+
+void StateTables::enqueue(TaskRecord& task) {
+  task.level = level_of ? level_of(task.spec(), task.ran) : 0;
+  queue.add(lane_of(task), task.id, task.id);
+}
+
+LaneKey StateTables::lane_of(const TaskRecord& task) const {
+  return in_cluster::lane_of(*task.submission, task.level);
 }
 
 void StateTables::apply(const TaskReady& fact) {

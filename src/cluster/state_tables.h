@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -58,6 +59,13 @@ struct StateTables {
   std::map<std::string, UserRecord, std::less<>> users;
   std::array<std::uint64_t, std::variant_size_v<TaskState>> counts{};
   WorkerPool pool;
+  /// The level of a task that has run for so long and not waited; unset: 0. The policy's, no fact.
+  std::function<std::uint32_t(const TaskSpec&, Nanoseconds)> level_of;
+
+  /// Puts a pending task in its place.
+  void enqueue(TaskRecord& task);
+  /// Where a pending task stands.
+  [[nodiscard]] LaneKey lane_of(const TaskRecord& task) const;
 
   void apply(const TermStarted& fact);
   void apply(const TasksSubmitted& fact);
@@ -76,6 +84,7 @@ struct StateTables {
   void apply(const WorkerForgotten& fact);
   void apply(const QuotaSet& fact);
   void apply(const LeasesPromised& fact);
+  void apply(const RunCounted& fact);
   void apply(const CountersKept& fact);
   void apply(const TaskKept& fact);
   void apply(const PlacesKept& fact);

@@ -28,7 +28,7 @@ TaskId Sweep::resume(const Turn& turn) const {
 }
 
 bool Sweep::stop(const std::vector<Turn>& left) {
-  std::map<std::pair<std::int32_t, std::string>, TaskId> next;
+  std::map<GroupKey, TaskId> next;
   for (const Turn& turn : left) {
     const TaskId from = resume(turn);
     if (from < horizon_) next.emplace(turn.group->first, from);
@@ -40,21 +40,35 @@ bool Sweep::stop(const std::vector<Turn>& left) {
 
 bool Line::Later::operator()(const Turn& a, const Turn& b) const {
   if (a.priority != b.priority) return a.priority < b.priority;
+  if (levels_first && a.level != b.level) return a.level > b.level;
   const std::uint64_t share_a = a.held * b.user->quota.weight;
   const std::uint64_t share_b = b.held * a.user->quota.weight;
   if (share_a != share_b) return share_a > share_b;
+  if (a.level != b.level) return a.level > b.level;
   return a.front > b.front;
 }
 
-Line::Line(const StateTables& tables) {
+std::uint32_t Ranking::level(const TaskRecord& task) const {
+  if (task.id == head && policy.rule() == OrderRule::kShares) return 0;
+  const auto* active = std::get_if<Active>(&task.state);
+  const Time until = active == nullptr ? now : active->since;
+  const Nanoseconds waited = std::max(until - task.submission->at - task.ran, Nanoseconds{});
+  return policy.level({task.spec(), waited, task.ran + std::max(now - until, Nanoseconds{})});
+}
+
+Line::Line(const StateTables& tables, const Ranking& ranking)
+    : tables_(tables),
+      ranking_(ranking),
+      levels_first_(ranking.policy.rule() != OrderRule::kShares) {
   std::vector<Turn> turns;
   turns.reserve(tables.queue.groups().size());
   for (const auto& group : tables.queue.groups()) {
-    const UserRecord& user = tables.known_user(group.first.second);
+    const UserRecord& user = tables.known_user(group.first.user);
     const auto& [front, lane] = *group.second.begin();
-    turns.push_back({&group, -group.first.first, &user, held_by(user), front, lane});
+    turns.push_back({&group, -group.first.order, ranking.level(tables.known_task(front)), &user,
+                     held_by(user), front, lane});
   }
-  turns_ = decltype(turns_)(Later{}, std::move(turns));
+  set(std::move(turns));
 }
 
 Turn Line::take() {
@@ -76,6 +90,7 @@ void Line::next(Turn turn) {
   if (after == turn.group->second.end() || after->first >= end_) return;
   turn.front = after->first;
   turn.lane = after->second;
+  turn.level = ranking_.level(tables_.known_task(turn.front));
   turn.held = held_by(*turn.user);
   turns_.push(turn);
 }
@@ -88,17 +103,16 @@ void Line::resume(const Sweep& sweep) {
     if (from == turn.group->second.end() || from->first >= end_) continue;
     turn.front = from->first;
     turn.lane = from->second;
+    turn.level = ranking_.level(tables_.known_task(turn.front));
     kept.push_back(turn);
   }
-  turns_ = decltype(turns_)(Later{}, std::move(kept));
+  set(std::move(kept));
 }
 
 void Line::forget(const LaneKey& lane) {
   std::vector<Turn> kept = left();
-  std::erase_if(kept, [&](const Turn& turn) {
-    return turn.priority == lane.priority && turn.user->name == lane.user;
-  });
-  turns_ = decltype(turns_)(Later{}, std::move(kept));
+  std::erase_if(kept, [&](const Turn& turn) { return turn.group->first == group_of(lane); });
+  set(std::move(kept));
 }
 
 std::vector<Turn> Line::left() {

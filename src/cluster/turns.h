@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <harmonics/cluster/policy.h>
+
 #include "state_tables.h"
 
 namespace harmonics::inline in_cluster {
@@ -15,11 +17,25 @@ namespace harmonics::inline in_cluster {
 /// Devices or tasks, whichever are more: what a user holds, to be divided by their weight.
 [[nodiscard]] std::uint64_t held_by(const UserRecord& user);
 
-/// The tasks of one user and priority, in line with those of others. A user's share can only grow
-/// during a pass, since tasks only start, so a turn that is out of date moves back.
+/// How the policy ranks tasks at this moment.
+struct Ranking {
+  WorkloadPolicy& policy;
+  Time now{};
+  /// Room is kept for it, so where shares come first no shorter task goes before it any more. 0:
+  /// none.
+  TaskId head{};
+  /// Of a task that waits or runs.
+  [[nodiscard]] std::uint32_t level(const TaskRecord& task) const;
+  /// Whether tasks of a larger level make room.
+  [[nodiscard]] bool displaces() const { return policy.rule() == OrderRule::kDisplaces; }
+};
+
+/// The tasks of one user, priority and level, in line with those of others. A user's share can only
+/// grow during a pass, since tasks only start, so a turn that is out of date moves back.
 struct Turn {
-  const std::pair<const std::pair<std::int32_t, std::string>, TaskQueue::Fronts>* group = nullptr;
+  const std::pair<const GroupKey, TaskQueue::Fronts>* group = nullptr;
   std::int32_t priority = 0;
+  std::uint32_t level = 0;  ///< Of the front, which has waited.
   const UserRecord* user = nullptr;
   std::uint64_t held = 0;
   TaskId front{};
@@ -51,17 +67,18 @@ class Sweep {
 
  private:
   bool under_way_ = false;
-  Change again_ = Change::kAny;  ///< What came since the sweep began.
-  TaskId floor_{};               ///< Nobody below has to be looked at.
-  TaskId horizon_{};             ///< Nor from here on: so each sweep ends.
-  std::map<std::pair<std::int32_t, std::string>, TaskId> next_;  ///< Others are done.
-  bool resuming_ = false;                                        ///< `next_` counts.
+  Change again_ = Change::kAny;      ///< What came since the sweep began.
+  TaskId floor_{};                   ///< Nobody below has to be looked at.
+  TaskId horizon_{};                 ///< Nor from here on: so each sweep ends.
+  std::map<GroupKey, TaskId> next_;  ///< Others are done.
+  bool resuming_ = false;            ///< `next_` counts.
 };
 
-/// Higher priority first; then the user who holds the least for their weight; then the oldest.
+/// Higher priority first; then by the policy's rule: the user who holds the least for their weight
+/// and the smaller level; then the oldest.
 class Line {
  public:
-  explicit Line(const StateTables& tables);
+  Line(const StateTables& tables, const Ranking& ranking);
 
   [[nodiscard]] bool empty() const { return turns_.empty(); }
   /// Whose turn it is.
@@ -77,8 +94,16 @@ class Line {
 
  private:
   struct Later {
+    bool levels_first = false;
     bool operator()(const Turn& a, const Turn& b) const;
   };
+  void set(std::vector<Turn> turns) {
+    turns_ = decltype(turns_)(Later{levels_first_}, std::move(turns));
+  }
+
+  const StateTables& tables_;
+  Ranking ranking_;
+  bool levels_first_;
   std::priority_queue<Turn, std::vector<Turn>, Later> turns_;
   TaskId end_{UINT64_MAX};
 };

@@ -181,7 +181,7 @@ WhyPending ServerReactor::why_with_room(const TaskRecord& task, Time now) const 
     const std::optional<Time> ready = state.next_ready();
     const bool calm = parts_->sessions.deadline() > now && (!ready || *ready > now);
     if (calm && scheduler.gives_all() && !task.spec().pipeline &&
-        state.first_in_line() == task.id) {
+        state.first_in_line(scheduler.ranking(now)) == task.id) {
       return {Reason::kNext, "It fits and starts at once.", before};
     }
     return {Reason::kTurn,

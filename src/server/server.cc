@@ -27,16 +27,6 @@ void check_exposure(const ServerSettings& settings) {
       settings.host);
 }
 
-/// A decision of a library takes no longer than this, or the built-in policy makes it.
-constexpr std::chrono::milliseconds kPolicyTimeLimit(1000);
-
-std::unique_ptr<WorkloadPolicy> open_policy(const ServerSettings& settings) {
-  const bool is_path =
-      settings.policy.find('/') != settings.policy.npos || settings.policy.ends_with(".so");
-  if (!is_path) return make_policy(settings.policy);
-  return std::make_unique<PolicyProcess>(settings.policy_host, settings.policy, kPolicyTimeLimit);
-}
-
 Tokens load_tokens(const ServerSettings& settings) {
   Tokens tokens(make_token_file(settings.state_dir), user_name());
   if (!settings.tokens_file.empty()) tokens.add_file(settings.tokens_file);
@@ -59,7 +49,8 @@ struct ClusterServer::Parts {
 
 ClusterServer::ClusterServer(ServerSettings settings) : parts_(std::make_unique<Parts>()) {
   check_exposure(settings);
-  auto policy = open_policy(settings);  // a wrong name is said before anything is made
+  auto policy = open_policy(settings.policy,
+                            settings.policy_host);  // a wrong name is said before anything is made
   make_state_folder(settings.state_dir);
   parts_->lock = std::make_unique<FolderLock>(settings.state_dir, "server");
   parts_->loop = std::make_unique<ServerLoop>(

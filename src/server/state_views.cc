@@ -251,7 +251,7 @@ std::vector<TaskView> view_picture(const ClusterState& state, const PictureQuery
       return found < kMaxPictureTasks && ++scanned < kMaxPictureScanned;
     });
   };
-  if (const auto first = state.first_in_line()) {
+  if (const auto first = state.oldest_pending()) {
     look(*first, ClusterState::Order::kUp,
          [](const TaskRecord& task) { return std::holds_alternative<Pending>(task.state); });
   }

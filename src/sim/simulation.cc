@@ -69,7 +69,8 @@ class Simulation {
 };
 
 Simulation::Simulation(std::uint64_t seed, Plant plant) : world_(seed), plant_(plant) {
-  policy_ = make_policy(world_.chance(0.5) ? "balanced" : "simple");
+  const std::vector<std::string> policies = policy_names();
+  policy_ = make_policy(policies[world_.below(policies.size())]);
   options_.lease = seconds(10);
   options_.heartbeat = seconds(2);
   options_.drift = seconds(1);

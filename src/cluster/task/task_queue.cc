@@ -1,17 +1,33 @@
 #include "task_queue.h"
 
+#include <bit>
+
 #include <harmonics/base/check.h>
 
 namespace harmonics::inline in_cluster {
 
-LaneKey lane_of(const Submission& submission) {
-  const TaskSpec& spec = submission.spec;
-  return {spec.priority, submission.user, needs_of(spec),
-          spec.gang,     spec.timeout_s,  spec.pipeline ? submission.first : TaskId{}};
+std::uint32_t lane_limit(std::uint32_t timeout_s) {
+  const int shift = std::bit_width(timeout_s) - 3;
+  if (shift <= 0) return timeout_s;
+  const std::uint64_t step = std::uint64_t{1} << shift;
+  return static_cast<std::uint32_t>((timeout_s + step - 1) / step * step);
 }
 
+LaneKey lane_of(const Submission& submission, std::uint32_t level) {
+  const TaskSpec& spec = submission.spec;
+  return {spec.priority,
+          level,
+          submission.user,
+          needs_of(spec),
+          spec.gang,
+          lane_limit(spec.timeout_s),
+          spec.pipeline ? submission.first : TaskId{}};
+}
+
+GroupKey group_of(const LaneKey& lane) { return {-lane.priority, lane.level, lane.user}; }
+
 void TaskQueue::leave_group(const LaneKey& lane, TaskId front) {
-  const auto group = groups_.find({-lane.priority, lane.user});
+  const auto group = groups_.find(group_of(lane));
   HARMONICS_CHECK(group != groups_.end(), "user '{}' leaves a queue where they were not",
                   lane.user);
   const std::size_t left = group->second.erase(front);
@@ -20,12 +36,12 @@ void TaskQueue::leave_group(const LaneKey& lane, TaskId front) {
 }
 
 void TaskQueue::join_group(const LaneKey& lane, TaskId front) {
-  const bool joined = groups_[{-lane.priority, lane.user}].emplace(front, &lane).second;
+  const bool joined = groups_[group_of(lane)].emplace(front, &lane).second;
   HARMONICS_CHECK(joined, "task {} is the front of two lanes", front.value);
 }
 
-void TaskQueue::add(const Submission& submission, TaskId first, TaskId last) {
-  const auto [lane, added] = lanes_.try_emplace(lane_of(submission));
+void TaskQueue::add(const LaneKey& key, TaskId first, TaskId last) {
+  const auto [lane, added] = lanes_.try_emplace(key);
   const TaskId before = added ? TaskId{} : lane->second.front();
   lane->second.add(first, last);
   const TaskId front = lane->second.front();
@@ -34,8 +50,8 @@ void TaskQueue::add(const Submission& submission, TaskId first, TaskId last) {
   if (!added) leave_group(lane->first, before);
 }
 
-void TaskQueue::remove(const Submission& submission, TaskId id) {
-  const auto lane = lanes_.find(lane_of(submission));
+void TaskQueue::remove(const LaneKey& key, TaskId id) {
+  const auto lane = lanes_.find(key);
   HARMONICS_CHECK(lane != lanes_.end(), "task {} is not queued", id.value);
   const TaskId before = lane->second.front();
   lane->second.remove(id);

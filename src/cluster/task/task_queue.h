@@ -17,29 +17,41 @@ namespace harmonics::inline in_cluster {
 /// none does.
 struct LaneKey {
   std::int32_t priority = 0;
+  std::uint32_t level = 0;  ///< The policy's, of a task that has not waited yet.
   std::string user{};
   Needs needs{};
   std::uint32_t gang = 1;
-  std::uint32_t timeout_s = 0;  ///< What ends soon may start beside a reservation.
+  /// What ends soon may start beside a reservation: its time limit, a step of a few percent up.
+  std::uint32_t limit_s = 0;
   TaskId pipeline{};  ///< Its first id: a pipeline without a plan must not hold up others. 0: none.
   auto operator<=>(const LaneKey&) const = default;
 };
-[[nodiscard]] LaneKey lane_of(const Submission& submission);
+/// A time limit rounded up so that few differ: four steps for each doubling.
+[[nodiscard]] std::uint32_t lane_limit(std::uint32_t timeout_s);
+[[nodiscard]] LaneKey lane_of(const Submission& submission, std::uint32_t level);
+
+/// The lanes of one user, priority and level, which stand in line together.
+struct GroupKey {
+  std::int32_t order = 0;  ///< The negative of the priority: larger ones come first.
+  std::uint32_t level = 0;
+  std::string user{};
+  auto operator<=>(const GroupKey&) const = default;
+};
+[[nodiscard]] GroupKey group_of(const LaneKey& lane);
 
 class TaskQueue {
  public:
   using Lanes = std::map<LaneKey, IdRanges>;
-  /// The lanes of one user and priority by their first tasks.
+  /// The lanes of a group by their first tasks.
   using Fronts = std::map<TaskId, const LaneKey*>;
-  /// By falling priority and by user; none of them empty.
-  using Groups = std::map<std::pair<std::int32_t, std::string>, Fronts>;
+  /// None of them empty.
+  using Groups = std::map<GroupKey, Fronts>;
 
-  void add(const Submission& submission, TaskId first, TaskId last);
-  void remove(const Submission& submission, TaskId id);
+  void add(const LaneKey& lane, TaskId first, TaskId last);
+  void remove(const LaneKey& lane, TaskId id);
 
   [[nodiscard]] const Lanes& lanes() const { return lanes_; }
-  /// The first of each key is the priority's negative. A group stays in its place until its last
-  /// task has gone.
+  /// A group stays in its place until its last task has gone.
   [[nodiscard]] const Groups& groups() const { return groups_; }
   /// How many tasks have a higher priority, or the same and a smaller id.
   [[nodiscard]] std::uint64_t count_before(const TaskRecord& task) const;

@@ -47,7 +47,7 @@ int serve_policy(const std::filesystem::path& library) {
     answer(policy_error(error.what()));
     return 1;
   }
-  answer("{}");
+  answer(policy_greeting(*policy));
   PolicyDesk desk(*policy);
   std::string waiting;
   std::array<char, 64 << 10> chunk;

@@ -19,6 +19,9 @@
 namespace harmonics::inline in_server {
 namespace {
 
+/// A decision of a library takes no longer than this, or the built-in policy makes it.
+constexpr std::chrono::milliseconds kPolicyTimeLimit(1000);
+
 Nanoseconds steady_now() { return SteadyClock().now(); }
 
 std::string ban_text(Nanoseconds ban) {
@@ -64,6 +67,7 @@ void PolicyProcess::start() {
     stop();
     fail(ErrorCode::kInvalidArgument, "policy library '{}': {}", library_.string(), why);
   }
+  rule_ = read_rule(greeting);
 }
 
 void PolicyProcess::stop() {
@@ -110,16 +114,14 @@ std::string PolicyProcess::exchange(const std::string& question) {
   return answer;
 }
 
-std::string PolicyProcess::question_and_answer(const WorkerPool& workers, const TaskSpec& task) {
-  if (child_ < 0) start();
-  return exchange(teller_->question(workers, task) + "\n");
-}
-
-std::optional<Assignment> PolicyProcess::ask(const WorkerPool& workers, const TaskSpec& task) {
+/// What the library says to a line, which is made once it listens.
+template <typename Line>
+Json PolicyProcess::question_and_answer(Line line) {
   const Nanoseconds begin = steady_now();
   Json answer;
   try {
-    answer = Json::parse(question_and_answer(workers, task), "answer of the policy library");
+    if (child_ < 0) start();
+    answer = Json::parse(exchange(line() + "\n"), "answer of the policy library");
   } catch (const Error& error) {
     stop();
     const Nanoseconds now = steady_now();
@@ -136,6 +138,11 @@ std::optional<Assignment> PolicyProcess::ask(const WorkerPool& workers, const Ta
     fail(ErrorCode::kInternal, "the policy library '{}' threw: {}", library_.string(),
          error->as_string());
   }
+  return answer;
+}
+
+std::optional<Assignment> PolicyProcess::ask(const WorkerPool& workers, const TaskSpec& task) {
+  const Json answer = question_and_answer([&] { return teller_->question(workers, task); });
   if (answer.find("none") != nullptr) return std::nullopt;
   return Assignment{WorkerId{static_cast<std::uint32_t>(answer.at("worker").as_integer())},
                     DeviceSet{static_cast<std::uint64_t>(answer.at("devices").as_integer())}};
@@ -164,6 +171,34 @@ Assignment PolicyProcess::assign_task(const WorkerPool& workers, const TaskSpec&
   const std::optional<Assignment> choice = try_assign(workers, task);
   if (!choice) fail(ErrorCode::kResourceExhausted, "the policy library finds no worker");
   return *choice;
+}
+
+std::optional<std::uint32_t> PolicyProcess::ask_level(const Standing& standing) {
+  const auto verdict = patience_->may_ask(steady_now());
+  if (verdict == PolicyPatience::Verdict::kSpent || verdict == PolicyPatience::Verdict::kLeaveOut) {
+    return std::nullopt;
+  }
+  try {
+    const Json answer = question_and_answer([&] { return teller_->question(standing); });
+    return static_cast<std::uint32_t>(answer.at("level").as_integer());
+  } catch (const Error& error) {
+    log_warn("server", "{}; the level of task '{}' is that of its time limit", error.what(),
+             standing.spec.name);
+    return std::nullopt;
+  }
+}
+
+std::uint32_t PolicyProcess::level(const Standing& standing) {
+  const std::optional<std::uint32_t> own =
+      rule_ == OrderRule::kShares ? std::nullopt : ask_level(standing);
+  return own ? *own : WorkloadPolicy::level(standing);
+}
+
+std::unique_ptr<WorkloadPolicy> open_policy(const std::string& name,
+                                            const std::filesystem::path& host) {
+  const bool is_path = name.find('/') != name.npos || name.ends_with(".so");
+  if (!is_path) return make_policy(name);
+  return std::make_unique<PolicyProcess>(host, name, kPolicyTimeLimit);
 }
 
 void PolicyProcess::begin_pass() { patience_->begin_pass(); }

@@ -72,6 +72,17 @@ std::string PolicyTeller::question(const WorkerPool& pool, const TaskSpec& task)
   return json.set("removed", std::move(removed)).dump();
 }
 
+std::string PolicyTeller::question(const Standing& standing) {
+  Json json;
+  if (!task_ || *task_ != standing.spec) {
+    task_ = standing.spec;
+    json.set("task", write_task(standing.spec));
+  }
+  return json.set("waited_ns", std::int64_t{standing.waited.count()})
+      .set("ran_ns", std::int64_t{standing.ran.count()})
+      .dump();
+}
+
 void PolicyTeller::begin_anew() { *this = {}; }
 
 PolicyDesk::PolicyDesk(WorkloadPolicy& policy)
@@ -90,27 +101,46 @@ Worker PolicyDesk::read_worker(const Json& json) const {
   return worker;
 }
 
+Json PolicyDesk::answer_to(const Json& json) {
+  if (const Json* task = json.find("task")) task_ = parse_task(task->as_string(), "task");
+  if (const Json* ran = json.find("ran_ns")) {
+    const Nanoseconds waited{json.at("waited_ns").as_integer()};
+    const std::uint32_t level = policy_.level({task_, waited, Nanoseconds{ran->as_integer()}});
+    return Json().set("level", std::int64_t{level});
+  }
+  if (json.at("whole").as_bool()) pool_ = std::make_unique<WorkerPool>();
+  for (const Json& id : json.at("removed").as_array()) {
+    const WorkerId worker{static_cast<std::uint32_t>(id.as_integer())};
+    if (pool_->find(worker) != nullptr) pool_->remove(worker);
+  }
+  for (const Json& worker : json.at("workers").as_array()) pool_->mirror(read_worker(worker));
+  const std::optional<Assignment> choice = policy_.try_assign(*pool_, task_);
+  if (!choice) return Json().set("none", true);
+  return Json()
+      .set("worker", std::int64_t{choice->worker.value})
+      .set("devices", choice->devices.bits);
+}
+
 std::string PolicyDesk::answer(std::string_view question) {
   try {
-    const Json json = Json::parse(question, "question to a policy");
-    if (json.at("whole").as_bool()) pool_ = std::make_unique<WorkerPool>();
-    for (const Json& id : json.at("removed").as_array()) {
-      const WorkerId worker{static_cast<std::uint32_t>(id.as_integer())};
-      if (pool_->find(worker) != nullptr) pool_->remove(worker);
-    }
-    for (const Json& worker : json.at("workers").as_array()) pool_->mirror(read_worker(worker));
-    if (const Json* task = json.find("task")) task_ = parse_task(task->as_string(), "task");
-    const std::optional<Assignment> choice = policy_.try_assign(*pool_, task_);
-    if (!choice) return Json().set("none", true).dump();
-    return Json()
-        .set("worker", std::int64_t{choice->worker.value})
-        .set("devices", choice->devices.bits)
-        .dump();
+    return answer_to(Json::parse(question, "question to a policy")).dump();
   } catch (const std::exception& error) {
     return policy_error(error.what());
   } catch (...) {
     return policy_error("something that is no exception");
   }
+}
+
+std::string policy_greeting(const WorkloadPolicy& policy) {
+  return Json().set("rule", static_cast<int>(policy.rule())).dump();
+}
+
+OrderRule read_rule(const Json& greeting) {
+  const std::int64_t rule = greeting.at("rule").as_integer();
+  if (rule < 0 || rule > static_cast<int>(OrderRule::kDisplaces)) {
+    fail(ErrorCode::kInvalidArgument, "the policy library orders by an unknown rule");
+  }
+  return static_cast<OrderRule>(rule);
 }
 
 std::string policy_error(std::string_view why) { return Json().set("error", why).dump(); }

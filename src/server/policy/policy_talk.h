@@ -25,6 +25,8 @@ class PolicyTeller {
  public:
   /// The line to ask with. It counts as told: if it does not arrive, call `begin_anew`.
   [[nodiscard]] std::string question(const WorkerPool& workers, const TaskSpec& task);
+  /// The same for the level of a task.
+  [[nodiscard]] std::string question(const Standing& standing);
   /// Another library listens, who knows nothing.
   void begin_anew();
 
@@ -46,11 +48,16 @@ class PolicyDesk {
 
  private:
   [[nodiscard]] Worker read_worker(const Json& json) const;
+  [[nodiscard]] Json answer_to(const Json& question);
 
   WorkloadPolicy& policy_;
   std::unique_ptr<WorkerPool> pool_;
   TaskSpec task_;
 };
+
+/// What a library says first: {"rule": ...}; and what it means.
+[[nodiscard]] std::string policy_greeting(const WorkloadPolicy& policy);
+[[nodiscard]] OrderRule read_rule(const Json& greeting);
 
 /// {"error": why}
 [[nodiscard]] std::string policy_error(std::string_view why);

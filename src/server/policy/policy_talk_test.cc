@@ -147,6 +147,21 @@ TEST(PolicyTalk, WhatIsKnownIsNotSaidAgain) {
   EXPECT_NE(again().find("a task with a name"), std::string::npos);
 }
 
+TEST(PolicyTalk, LevelsTravel) {
+  LasPolicy las;
+  PolicyDesk desk(las);
+  PolicyTeller teller;
+  TaskSpec task;
+  task.name = "t";
+  for (const int ran_h : {0, 2, 40}) {
+    const Standing standing{task, std::chrono::hours(1), std::chrono::hours(ran_h)};
+    const Json answer = Json::parse(desk.answer(teller.question(standing)), "answer");
+    EXPECT_EQ(answer.at("level").as_integer(), las.level(standing));
+  }
+  EXPECT_EQ(read_rule(Json::parse(policy_greeting(las), "greeting")), OrderRule::kDisplaces);
+  EXPECT_THROW((void)read_rule(Json().set("rule", 3)), Error);
+}
+
 TEST(PolicyTalk, WhatThePolicyThrowsIsAnAnswer) {
   class Thrower final : public WorkloadPolicy {
     Assignment assign_task(const WorkerPool&, const TaskSpec&) override { throw 7; }

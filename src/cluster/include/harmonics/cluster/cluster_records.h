@@ -100,6 +100,8 @@ struct TaskRecord {
   std::uint32_t preemptions = 0;
   std::uint32_t refusals = 0;  ///< Attempts that their worker was unable to start.
   bool cancelled = false;      ///< Cancel was asked for; it ends as soon as it has stopped.
+  Nanoseconds ran{};           ///< In earlier attempts that were stopped for others.
+  std::uint32_t level = 0;     ///< The policy's, of when it was queued; no fact.
   /// Where the latest attempt runs or ran, by gang rank: that is where its output lies.
   std::vector<WorkerId> places{};
   std::vector<PastAttempt> past{};  ///< Oldest first, at most kMaxPastAttempts.

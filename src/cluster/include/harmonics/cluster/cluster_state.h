@@ -12,10 +12,12 @@
 
 #include <harmonics/cluster/cluster_records.h>
 #include <harmonics/cluster/fact.h>
+#include <harmonics/cluster/policy.h>
 #include <harmonics/cluster/worker_pool.h>
 
 namespace harmonics::inline in_cluster {
 
+struct Ranking;
 struct StateTables;
 
 /// Tasks, workers, users and the queue. Owned by one thread; reading is const and cheap. A fact
@@ -54,8 +56,12 @@ class ClusterState {
                    const std::function<bool(const TaskRecord&)>& visit) const;
   /// Pending tasks with a higher priority, or with the same and a smaller id.
   [[nodiscard]] std::uint64_t count_before(const TaskRecord& task) const;
+  /// From now on pending tasks stand in the order of this policy, which must outlive the state.
+  void order_by(WorkloadPolicy& policy);
   /// The pending task that a pass over the queue looks at first.
-  [[nodiscard]] std::optional<TaskId> first_in_line() const;
+  [[nodiscard]] std::optional<TaskId> first_in_line(const Ranking& ranking) const;
+  /// The pending task that came first.
+  [[nodiscard]] std::optional<TaskId> oldest_pending() const;
   /// Whether tasks wait for some that did not succeed, and have to be ended.
   [[nodiscard]] bool has_doomed() const;
   /// Whether tasks wait for some that have succeeded, and have to be queued.

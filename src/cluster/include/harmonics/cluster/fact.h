@@ -112,6 +112,14 @@ struct LeasesPromised {
   bool operator==(const LeasesPromised&) const = default;
 };
 
+/// How long a task has run in attempts that were stopped for others, this one included. Before the
+/// attempt is queued again, and in snapshots after its TaskKept.
+struct RunCounted {
+  TaskId task{};
+  Nanoseconds ran{};
+  bool operator==(const RunCounted&) const = default;
+};
+
 // What a snapshot is made of.
 struct CountersKept {
   Term term{};
@@ -141,6 +149,6 @@ using Fact = std::variant<TermStarted, TasksSubmitted, AttemptStarted, MemberLau
                           AttemptStopping, AttemptRequeued, TaskReady, CancelRequested, TaskEnded,
                           TasksForgotten, WorkerRegistered, WorkerDraining, WorkerForgotten,
                           QuotaSet, CountersKept, TaskKept, PlacesKept, AttemptPlanned,
-                          PastPlacesKept, LeasesPromised>;
+                          PastPlacesKept, LeasesPromised, RunCounted>;
 
 }  // namespace harmonics::inline in_cluster

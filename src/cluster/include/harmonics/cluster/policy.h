@@ -1,4 +1,4 @@
-// Who runs a task: the seed's interface, the two policies of the seed, and how to add one.
+// Who runs a task, where, and who goes first: the interface of policies, and those there are.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,21 @@ struct Assignment {
   bool operator==(const Assignment&) const = default;
 };
 
-/// Picks a worker. Called by one thread; must depend on its arguments alone.
+/// How long a task has waited and run so far, attempts that were stopped included.
+struct Standing {
+  const TaskSpec& spec;
+  Nanoseconds waited{};
+  Nanoseconds ran{};
+};
+
+/// Who goes first among tasks of one priority.
+enum class OrderRule : std::uint8_t {
+  kShares,     ///< Whose user holds the least for their weight; then the smaller level, the older.
+  kLevels,     ///< The smaller level; then by shares, the older.
+  kDisplaces,  ///< As kLevels; one that finds no place stops running ones of a larger level.
+};
+
+/// Picks a worker, and who goes first. Called by one thread; must depend on its arguments alone.
 class WorkloadPolicy {
  public:
   virtual ~WorkloadPolicy() = default;
@@ -32,13 +46,19 @@ class WorkloadPolicy {
   /// The same without the cost of an exception: nothing when there is none. The default asks
   /// `assign_task`.
   virtual std::optional<Assignment> try_assign(const WorkerPool& workers, const TaskSpec& task);
+  /// The rule by which `level` orders; the same for the policy's whole life.
+  [[nodiscard]] virtual OrderRule rule() const { return OrderRule::kShares; }
+  /// Where a task stands: smaller goes first. Asked of tasks that wait and, where levels displace,
+  /// of those that run. The default goes by time limits: the shorter first, while waiting makes all
+  /// of them shorter, so that everybody's turn comes. Tasks without a limit count as a day.
+  [[nodiscard]] virtual std::uint32_t level(const Standing& standing);
   /// A pass over the queue begins, in which it is asked any number of times.
   virtual void begin_pass() {}
 };
 
 /// Fewest free devices left over, then least surplus memory on the chosen devices, then the name in
 /// natural order: packs, and keeps whole machines free for large tasks.
-class SimplePolicy final : public WorkloadPolicy {
+class SimplePolicy : public WorkloadPolicy {
  public:
   Assignment assign_task(const WorkerPool& workers, const TaskSpec& task) override;
   std::optional<Assignment> try_assign(const WorkerPool& workers, const TaskSpec& task) override;
@@ -50,6 +70,22 @@ class BalancedPolicy final : public WorkloadPolicy {
  public:
   Assignment assign_task(const WorkerPool& workers, const TaskSpec& task) override;
   std::optional<Assignment> try_assign(const WorkerPool& workers, const TaskSpec& task) override;
+};
+
+/// Least attained service, in devices times seconds: whoever has had the least goes first, and what
+/// has had more makes room for it. Needs to know of no durations; where there is a time limit, what
+/// is left of it counts instead. Who waits for longer than they ran moves up. Places as `simple`.
+class LasPolicy final : public SimplePolicy {
+ public:
+  [[nodiscard]] OrderRule rule() const override { return OrderRule::kDisplaces; }
+  [[nodiscard]] std::uint32_t level(const Standing& standing) override;
+};
+
+/// Shortest remaining time first, as time limits tell it: what is left of them. Places as `simple`.
+class SrtfPolicy final : public SimplePolicy {
+ public:
+  [[nodiscard]] OrderRule rule() const override { return OrderRule::kDisplaces; }
+  [[nodiscard]] std::uint32_t level(const Standing& standing) override;
 };
 
 /// "balanced" and the others, as a server's --policy takes them.

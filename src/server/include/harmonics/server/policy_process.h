@@ -48,10 +48,17 @@ class PolicyProcess final : public WorkloadPolicy {
   Assignment assign_task(const WorkerPool& workers, const TaskSpec& task) override;
   std::optional<Assignment> try_assign(const WorkerPool& workers, const TaskSpec& task) override;
   void begin_pass() override;
+  /// What the library said as it was loaded.
+  [[nodiscard]] OrderRule rule() const override { return rule_; }
+  /// The library's where its rule puts levels first, else that of every policy. A level that it
+  /// does not give in time is that of every policy too.
+  [[nodiscard]] std::uint32_t level(const Standing& standing) override;
 
  private:
+  std::optional<std::uint32_t> ask_level(const Standing& standing);
+  template <typename Line>
+  Json question_and_answer(Line line);
   std::optional<Assignment> ask(const WorkerPool& workers, const TaskSpec& task);
-  std::string question_and_answer(const WorkerPool& workers, const TaskSpec& task);
   void start();
   void stop();
   std::string exchange(const std::string& question);
@@ -64,7 +71,13 @@ class PolicyProcess final : public WorkloadPolicy {
   std::unique_ptr<PolicyTeller> teller_;
   std::unique_ptr<PolicyPatience> patience_;
   BalancedPolicy balanced_;
+  OrderRule rule_ = OrderRule::kShares;
 };
+
+/// The policy of a server's --policy: a name, or the path of a library, which runs in `host`. A
+/// decision of it takes at most a second.
+[[nodiscard]] std::unique_ptr<WorkloadPolicy> open_policy(const std::string& name,
+                                                          const std::filesystem::path& host);
 
 /// The child's side: loads the library and answers on standard input until it is closed. The exit
 /// code.
