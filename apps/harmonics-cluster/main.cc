@@ -33,6 +33,7 @@ struct Dispatch {
   int operator()(const WorkersCommand& command) const { return workers(command); }
   int operator()(const DrainCommand& command) const { return drain(command); }
   int operator()(const QuotaCommand& command) const { return quota(command); }
+  int operator()(const SimCommand& command) const { return sim(command); }
   template <typename Other>
   int operator()(const Other&) const {
     fail(ErrorCode::kInvalidArgument,

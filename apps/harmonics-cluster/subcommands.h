@@ -20,5 +20,6 @@ int wait(const WaitCommand& command);
 int workers(const WorkersCommand& command);
 int drain(const DrainCommand& command);
 int quota(const QuotaCommand& command);
+int sim(const SimCommand& command);
 
 }  // namespace harmonics::inline in_cluster_program

@@ -61,6 +61,7 @@ class CommandTree {
   void add_workers();
   void add_drain();
   void add_quota();
+  void add_sim();
   void add_devices();
   void add_doctor();
   void add_completion();
@@ -107,6 +108,7 @@ class CommandTree {
   WorkersCommand workers_;
   DrainCommand drain_;
   QuotaCommand quota_;
+  SimCommand sim_;
   DevicesCommand devices_;
   DoctorCommand doctor_;
   CompletionCommand completion_;

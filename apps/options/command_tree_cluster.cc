@@ -167,6 +167,7 @@ void CommandTree::add_cluster() {
   add_workers();
   add_drain();
   add_quota();
+  add_sim();
 }
 
 void CommandTree::add_server() {

@@ -163,6 +163,8 @@
 #include <harmonics/plan/request.h>
 #include <harmonics/plan/run_check.h>
 #include <harmonics/plan/run_lessons.h>
+#include <harmonics/replay/job_trace.h>
+#include <harmonics/replay/replay.h>
 #include <harmonics/serve/grpc_front.h>
 #include <harmonics/serve/http_door.h>
 #include <harmonics/serve/http_front.h>

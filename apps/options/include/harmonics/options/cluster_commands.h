@@ -217,4 +217,18 @@ struct QuotaCommand {
   OutputStyle output = OutputStyle::kTable;
 };
 
+/// harmonics sim
+struct SimCommand {
+  std::filesystem::path trace;
+  std::string nodes = "64x8";  ///< MACHINESxGPUS, or a file.
+  std::string policy = "balanced";
+  double limits = 0;  ///< 0: jobs have no time limit; else how far above its duration it may be.
+  double restart_cost_s = 60;
+  bool from_start = false;
+  bool one_user = false;
+  double load = 0;  ///< 0: jobs come when the trace says.
+  std::int64_t seed = 1;
+  OutputStyle output = OutputStyle::kTable;
+};
+
 }  // namespace harmonics::inline in_options

@@ -425,6 +425,6 @@ using Command =
                  TokensCommand, DevicesCommand, DoctorCommand, CompletionCommand, ServerCommand,
                  WorkerCommand, SubmitCommand, MonitorCommand, TasksCommand, TaskCommand,
                  LogsCommand, ArtifactsCommand, ReportCommand, CancelCommand, WaitCommand,
-                 WorkersCommand, DrainCommand, QuotaCommand>;
+                 WorkersCommand, DrainCommand, QuotaCommand, SimCommand>;
 
 }  // namespace harmonics::inline in_options
