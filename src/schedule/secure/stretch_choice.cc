@@ -63,8 +63,8 @@ std::set<std::uint64_t> listed_steps(const std::string& how, std::uint64_t count
 std::vector<AuditStretch> drawn_share(const std::vector<AuditStretch>& all, double share,
                                       Random& random) {
   const std::uint64_t count = all.back().end;
-  const auto wanted =
-      static_cast<std::uint64_t>(std::ceil(share / 100 * static_cast<double>(count)));
+  const auto wanted = std::max<std::uint64_t>(
+      1, static_cast<std::uint64_t>(std::llround(share / 100 * static_cast<double>(count))));
   std::vector<AuditStretch> left = all;
   std::vector<AuditStretch> chosen;
   for (std::uint64_t steps = 0; steps < wanted && !left.empty();) {
