@@ -1,8 +1,6 @@
 // harmonics monitor: workers, devices, queue and tasks, drawn anew every second.
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/escaped.h>
@@ -10,12 +8,14 @@
 #include <harmonics/clients/access.h>
 #include <harmonics/clients/task_pages.h>
 #include <harmonics/clients/task_text.h>
+#include <harmonics/console/key_reader.h>
 #include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/rpc/client.h>
 #include <harmonics/rpc/view_json.h>
 
+#include "monitor_views.h"
 #include "signals.h"
 #include "subcommands.h"
 
@@ -24,6 +24,9 @@ namespace {
 
 constexpr std::size_t kShownTasks = 40;
 constexpr int kBarWidth = 20;
+/// A smaller terminal has no row to spare for them.
+constexpr int kRowsForKeys = 12;
+constexpr std::chrono::milliseconds kKeyPause(50);
 
 struct Picture {
   ClusterStatus status;
@@ -114,30 +117,41 @@ Json picture_json(const Picture& picture) {
   return json.set("queue", std::move(queue));
 }
 
-void watch_live(const MonitorCommand& command) {
-  std::mutex mutex;
-  std::condition_variable ended;
-  bool over = false;
-  const SignalWatch watch([&](int) {
-    const std::lock_guard lock(mutex);
-    over = true;
-    ended.notify_all();
-  });
-  ClusterClient client(client_options(command.access));  // after the watch: it starts threads
+/// The view that was asked for, as large as the terminal is.
+std::string screen(ClusterClient& client, const MonitorCommand& command, MonitorWish& wish) {
   const bool colour = wants_colour(TextStream::kOutput);
+  const int columns = terminal_width(TextStream::kOutput);
+  const int rows = terminal_height(TextStream::kOutput);
+  std::string text;
+  try {
+    text = wish.view == MonitorView::kOverview ? draw(look(client, command), colour)
+                                               : draw_view(client, wish, colour);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kUnavailable) throw;
+    text = format("{}\n", escaped_lines(error.what()));
+  }
+  if (rows < kRowsForKeys) return cut_to_size(text, columns, rows);
+  return cut_to_size(text, columns, rows - 1) + cut_to_size(key_line(wish) + "\n", columns, 3);
+}
+
+void watch_live(const MonitorCommand& command) {
+  using Steady = std::chrono::steady_clock;
+  std::atomic<bool> over{false};
+  const SignalWatch watch([&](int) { over = true; });
+  ClusterClient client(client_options(command.access));  // after the watch: it starts threads
   const auto period = std::chrono::duration<double>(std::max(command.refresh_s, 0.05));
-  std::unique_lock lock(mutex);
-  while (!over) {
-    std::string text;
-    try {
-      text = cut_to_size(draw(look(client, command), colour), terminal_width(TextStream::kOutput),
-                         terminal_height(TextStream::kOutput));
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::kUnavailable) throw;
-      text = format("{}\n", escaped_lines(error.what()));
-    }
+  KeyReader keys;
+  MonitorWish wish;
+  while (!over && !wish.quits) {
+    const std::string text = screen(client, command, wish);
     write_text(TextStream::kOutput, "\x1b[H\x1b[2J" + text);
-    ended.wait_for(lock, period, [&] { return over; });
+    const auto next = Steady::now() + period;
+    while (!over && Steady::now() < next) {
+      const int key = keys.next(kKeyPause);
+      if (key == 0) continue;
+      wish.press(key);
+      break;
+    }
   }
 }
 

@@ -385,9 +385,10 @@ void CommandTree::add_monitor() {
   add_text(app, "--worker", monitor_.worker, "NAME", "only this worker");
   add_seconds(app, "--refresh", monitor_.refresh_s, "how often (1)");
   add_output(app, monitor_.output);
-  app.footer(
-      example("  harmonics monitor --scheduler localhost:50051 --worker worker-1 --refresh 1\n\n"
-              "On a terminal until Ctrl-C; elsewhere, and with --output json or quiet, once."));
+  app.footer(example(
+      "  harmonics monitor --scheduler localhost:50051 --worker worker-1 --refresh 1\n\n"
+      "On a terminal until q or Ctrl-C, other views by key: t tasks, m machine, p pipelines,\n"
+      "l output, s sort, / find; elsewhere, and with --output json or quiet, once."));
   app.callback([this] { command_ = monitor_; });
 }
 
