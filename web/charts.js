@@ -201,10 +201,16 @@ export function graphPicture(graph, stages) {
     for (const input of place.box.inputs) {
       const from = places.get(input);
       if (!from) continue;
+      if (place.x <= from.x) {
+        // The next row of the picture: down behind this one, then along between them.
+        const lane = place.y - 14;
+        parts.push(s('path', {class: 'edge', d: `M${from.x + width / 2} ${from.y + boxHeight}V${lane}H${place.x + width / 2}V${place.y}`}));
+        continue;
+      }
       const x1 = from.x + width;
       const y1 = from.y + boxHeight / 2;
       const y2 = place.y + boxHeight / 2;
-      const bend = place.x > x1 ? (place.x - x1) / 2 : 22;
+      const bend = (place.x - x1) / 2;
       parts.push(s('path', {class: 'edge', d: `M${x1} ${y1}C${x1 + bend} ${y1} ${place.x - bend} ${y2} ${place.x} ${y2}`}));
     }
   }

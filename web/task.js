@@ -31,7 +31,9 @@ export class Metrics {
     }
     if (!told || typeof told !== 'object') return;
     this.count += 1;
-    const x = [told.step, told.epoch, told.rows].find((one) => typeof one === 'number') ?? this.count;
+    // A line without a step, such as one at an epoch's end, stands where the last one with a step was.
+    const x = [told.step, this.step, told.epoch, told.rows].find((one) => typeof one === 'number') ?? this.count;
+    if (typeof told.step === 'number') this.step = told.step;
     for (const [key, value] of Object.entries(told)) {
       if (typeof value !== 'number' || ['step', 'epoch', 'rows', 'progress'].includes(key)) continue;
       if (!this.series.has(key)) {

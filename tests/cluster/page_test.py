@@ -1,5 +1,6 @@
 """The page without a browser: who is let in, what each role may do, numbers that equal --output json, live events."""
 
+import gzip
 import http.client
 import json
 import re
@@ -138,12 +139,15 @@ class PageTest(ClusterTest):
         for path in ('submit', 'cancel', 'retry', 'drain', 'quota', 'priority', 'logout'):
             status, _, text = stranger.call('POST', '/api/' + path, {'task': task})
             self.assertEqual((status, text), (401, '{"error":"log in first"}\n'), path)
+        packed = 0
         for path in ('/', '/index.html', '/page.js', '/page.css', '/icon.svg'):
             status, headers, text = stranger.call('GET', path)
             self.assertEqual(status, 200, path)
+            packed += len(gzip.compress(text.encode()))
             self.assertIn("default-src 'none'", headers['Content-Security-Policy'])
             for word in ('a-secret-name', 'a-machine', 'http://', 'https://'):
                 self.assertNotIn(word, text.replace('http://www.w3.org', ''), path)
+        self.assertLess(packed, 300_000, 'the whole page, compressed')
         for cookie in ('x', 'ab' * 100, ''):
             status, _, _ = stranger.call('GET', '/api/tasks', Cookie=f'harmonics_session_{self.page_port}={cookie}')
             self.assertEqual(status, 401)
