@@ -50,6 +50,7 @@ class GgufReader {
     for (std::uint64_t i = 0; i < settings; ++i) {
       std::string key = text(kMaxGgufKey);
       const auto type = in_.number<std::uint32_t>();
+      key_ = key;
       Json value = setting(type, 0);
       if (!out.settings.emplace(std::move(key), std::move(value)).second) {
         in_.broken("a setting is given twice");
@@ -57,6 +58,13 @@ class GgufReader {
     }
     out.weights = WeightSource({file_}, entries(tensors, alignment(out)));
     return out;
+  }
+
+  GgufLists lists() {
+    GgufLists lists;
+    lists_ = &lists;
+    (void)read();
+    return lists;
   }
 
  private:
@@ -117,11 +125,18 @@ class GgufReader {
     if (depth > kMaxGgufDepth) in_.broken("lists nest too deeply");
     const auto type = in_.number<std::uint32_t>();
     const std::uint64_t items = count(in_.left(), 1, "items of a list");
+    if (lists_ != nullptr && items > kMaxGgufItems) {
+      in_.broken(format("the list '{}' has {} items, at most {}", key_, items, kMaxGgufItems));
+    }
     for (std::uint64_t i = 0; i < items; ++i) {
       if (type == kGgufTextType) {
-        (void)text_bytes();
+        const ByteSpan bytes = text_bytes();
+        if (lists_ != nullptr) lists_->texts[key_].push_back(harmonics::text_of(bytes));
       } else {
-        (void)setting(type, depth);
+        const Json value = setting(type, depth);
+        if (lists_ != nullptr && value.is_integer()) {
+          lists_->numbers[key_].push_back(value.as_integer());
+        }
       }
     }
     return Json().set("count", items);
@@ -187,6 +202,8 @@ class GgufReader {
 
   MappedFilePtr file_;
   ByteReader in_;
+  std::string key_;             // whose value is being read
+  GgufLists* lists_ = nullptr;  // where they are wanted
 };
 
 }  // namespace
@@ -197,5 +214,7 @@ bool is_gguf(const MappedFile& file) {
 }
 
 GgufFile open_gguf(const MappedFilePtr& file) { return GgufReader(file).read(); }
+
+GgufLists gguf_lists(const MappedFilePtr& file) { return GgufReader(file).lists(); }
 
 }  // namespace harmonics::inline in_models

@@ -101,7 +101,7 @@ PackingSize packing_size(Packing packing) {
   return {};
 }
 
-void unpack(Packing packing, ByteSpan blocks, std::span<float> out) {
+void unpack_plain(Packing packing, ByteSpan blocks, std::span<float> out) {
   const PackingSize size = packing_size(packing);
   const std::byte* from = blocks.data();
   for (std::size_t at = 0; at < out.size(); at += static_cast<std::size_t>(size.numbers)) {
@@ -114,6 +114,10 @@ void unpack(Packing packing, ByteSpan blocks, std::span<float> out) {
     }
     from += size.bytes;
   }
+}
+
+void unpack(Packing packing, ByteSpan blocks, std::span<float> out) {
+  if (!unpack_wide(packing, blocks, out)) unpack_plain(packing, blocks, out);
 }
 
 }  // namespace harmonics::inline in_models

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include <harmonics/base/json.h>
 #include <harmonics/models/weight_source.h>
@@ -22,11 +23,22 @@ struct GgufFile {
   WeightSource weights;
 };
 
+/// Lists of texts and of whole numbers by key, such as the tokens of a vocabulary.
+struct GgufLists {
+  std::map<std::string, std::vector<std::string>, std::less<>> texts;
+  std::map<std::string, std::vector<std::int64_t>, std::less<>> numbers;
+};
+/// The most items of a list that is kept.
+inline constexpr std::size_t kMaxGgufItems = std::size_t{1} << 21;
+
 /// True where the first bytes say so.
 [[nodiscard]] bool is_gguf(const MappedFile& file);
 
 /// Reads the head of a file and checks it: every count, length and place against what is there.
 /// What does not fit is an Error (kDataLoss); a way of packing that is not known is named.
 [[nodiscard]] GgufFile open_gguf(const MappedFilePtr& file);
+
+/// The lists among the settings; longer ones than kMaxGgufItems are an Error.
+[[nodiscard]] GgufLists gguf_lists(const MappedFilePtr& file);
 
 }  // namespace harmonics::inline in_models
