@@ -1,0 +1,97 @@
+#include <algorithm>
+#include <deque>
+
+#include <harmonics/base/error.h>
+#include <harmonics/graph/partition.h>
+#include <harmonics/schedule/token_pipeline.h>
+
+namespace harmonics::inline in_schedule {
+namespace {
+
+class LocalPipeline final : public TokenPipeline {
+ public:
+  LocalPipeline(const HarmonicGraph& graph, const WeightSource& weights,
+                const TokenPartsOptions& options)
+      : logits_(logits_of(graph)) {
+    const std::vector<std::size_t> cuts = token_cuts(graph, options.parts);
+    limits_.most_tokens = std::numeric_limits<std::int64_t>::max();
+    for (std::size_t part = 0; part < options.parts; ++part) {
+      stages_.emplace_back(
+          graph, weights,
+          TokenStageOptions{cuts[part], cuts[part + 1], options.cache_bytes, options.threads});
+      const TokenStageFigures figures = stages_.back().figures();
+      limits_.max_length = stages_.back().max_length();
+      limits_.most_tokens = std::min(limits_.most_tokens, figures.most_tokens);
+      limits_.token_bytes += figures.token_bytes;
+      limits_.weight_bytes += figures.weight_bytes;
+    }
+  }
+
+  const TokenLimits& limits() const override { return limits_; }
+  std::size_t depth() const override { return 1; }
+
+  void submit(const TokenStep& step) override {
+    TokenTensors tensors;
+    const auto rows = static_cast<std::int64_t>(step.ids.size());
+    tensors.emplace(stages_.front().entering().front(),
+                    Tensor::of<std::int64_t>({rows}, std::span(step.ids)));
+    for (TokenStage& stage : stages_) {
+      for (const SequenceId sequence : step.drops) stage.drop(sequence);
+      if (!step.spans.empty()) tensors = stage.compute(step.spans, tensors);
+    }
+    answers_.push_back(step.spans.empty() ? Tensor::zeros({0, 1}) : tensors.at(logits_));
+  }
+
+  Tensor receive() override {
+    Tensor answer = std::move(answers_.front());
+    answers_.pop_front();
+    return answer;
+  }
+
+  void renew() override {
+    fail(ErrorCode::kUnimplemented, "stages of this process do not fail alone");
+  }
+
+ private:
+  std::string logits_;
+  std::vector<TokenStage> stages_;
+  TokenLimits limits_;
+  std::deque<Tensor> answers_;
+};
+
+}  // namespace
+
+std::string logits_of(const HarmonicGraph& graph) {
+  const std::vector<ConsumerNode>& all = graph.consumers();
+  const auto named = std::ranges::find(all, "logits", &ConsumerNode::name);
+  if (named != all.end()) return named->name;
+  if (all.size() == 1) return all.front().name;
+  fail(ErrorCode::kInvalidArgument,
+       "'{}' has no consumer 'logits': generation needs a model with a head, such as "
+       "LlamaForCausalLM",
+       graph.name());
+}
+
+std::vector<std::size_t> token_cuts(const HarmonicGraph& graph, std::size_t parts) {
+  std::vector<std::size_t> cuts = {0};
+  if (parts > 1) {
+    for (const HarmonicGraph& part : partition_graph(graph, parts)) {
+      std::size_t end = cuts.back();
+      for (const LayerNode& node : part.layers()) {
+        const auto index = graph.layer_index(node.name);
+        if (index) end = std::max(end, *index + 1);  // else a weight that is sent on
+      }
+      cuts.push_back(end);
+    }
+  } else {
+    cuts.push_back(graph.layers().size());
+  }
+  return cuts;
+}
+
+TokenPipelinePtr make_local_pipeline(const HarmonicGraph& graph, const WeightSource& weights,
+                                     const TokenPartsOptions& options) {
+  return std::make_unique<LocalPipeline>(graph, weights, options);
+}
+
+}  // namespace harmonics::inline in_schedule
