@@ -129,7 +129,9 @@
 #include <harmonics/models/gguf.h>
 #include <harmonics/models/import_model.h>
 #include <harmonics/models/mapped_file.h>
+#include <harmonics/models/model_texts.h>
 #include <harmonics/models/safetensors_header.h>
+#include <harmonics/models/weight_rows.h>
 #include <harmonics/models/weight_source.h>
 #include <harmonics/place/list_devices.h>
 #include <harmonics/place/load_deployment.h>
@@ -188,6 +190,9 @@
 #include <harmonics/tensor/dtype.h>
 #include <harmonics/tensor/tensor.h>
 #include <harmonics/tensor/torch.h>
+#include <harmonics/text/chat_template.h>
+#include <harmonics/text/sampling.h>
+#include <harmonics/text/text_flow.h>
 #include <harmonics/text/text_producer.h>
 #include <harmonics/text/text_rows.h>
 #include <harmonics/text/tokenizer.h>
@@ -214,6 +219,7 @@
 #include <harmonics/runtime/safetensors_consumer.h>
 #include <harmonics/runtime/stage.h>
 #include <harmonics/runtime/stage_backend.h>
+#include <harmonics/runtime/token_stage.h>
 #include <harmonics/runtime/train_options.h>
 #include <harmonics/schedule/batch_runner.h>
 #include <harmonics/schedule/checkpoint.h>
@@ -243,9 +249,13 @@
 #include <harmonics/schedule/stage_row.h>
 #include <harmonics/schedule/stream.h>
 #include <harmonics/schedule/stretch_choice.h>
+#include <harmonics/schedule/text_side.h>
 #include <harmonics/schedule/throughput.h>
+#include <harmonics/schedule/token_generator.h>
+#include <harmonics/schedule/token_pipeline.h>
 #include <harmonics/schedule/trainer.h>
 #include <harmonics/schedule/training_data.h>
+#include <harmonics/serve/text_front.h>
 #endif
 
 // Where it was built with gRPC (HARMONICS_WITH_GRPC).
