@@ -41,6 +41,9 @@ struct Dispatch {
   int operator()(const CustodyImportCommand& command) const { return custody_import(command); }
   int operator()(const CustodyShowCommand& command) const { return custody_show(command); }
   int operator()(const TokensCommand& command) const { return tokens(command); }
+  int operator()(const GenerateCommand&) const { become_program(kTextProgram, argv); }
+  int operator()(const TokenStageCommand&) const { become_program(kTextProgram, argv); }
+  int operator()(const ServeCommand&) const { become_program(kTextProgram, argv); }
   int operator()(const DoctorCommand& command) const { return doctor(command); }
   int operator()(const CompletionCommand& command) const { return completion(command); }
   int operator()(const DevicesCommand&) const { become_torch_program(argv); }

@@ -20,7 +20,9 @@ std::vector<CLI::App*> subcommands_of(CLI::App& app) {
 
 std::vector<std::string> subcommand_names(CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* sub : subcommands_of(app)) names.push_back(sub->get_name());
+  for (const CLI::App* sub : subcommands_of(app)) {
+    if (!sub->get_group().empty()) names.push_back(sub->get_name());  // what users call
+  }
   return names;
 }
 
@@ -42,7 +44,8 @@ std::variant<CLI::App*, UsageAnswer> find_subcommand(CLI::App& root, int argc,
     const std::string word = argv[i];
     if (word.starts_with('-')) continue;
     const std::vector<std::string> names = subcommand_names(*app);
-    if (std::ranges::find(names, word) == names.end()) {
+    const auto is_named = [&](const CLI::App* sub) { return sub->get_name() == word; };
+    if (std::ranges::none_of(subcommands_of(*app), is_named)) {
       return usage_error(app, format("'{}' is no command, there are {}{}", word, listed(names),
                                      suggestion(word, names)));
     }

@@ -40,6 +40,9 @@ CommandTree::CommandTree() : root_("Plans, runs and watches neural-network work.
   add_verify();
   add_custody();
   add_tokens();
+  add_generate();
+  add_token_stage();
+  add_serve();
   add_cluster();
   add_devices();
   add_doctor();

@@ -45,6 +45,10 @@ class CommandTree {
   void add_sign();
   void add_custody();
   void add_tokens();
+  void add_text_model(CLI::App& app, TextModelFlags& model);
+  void add_generate();
+  void add_token_stage();
+  void add_serve();
   void add_cluster();
   void add_server();
   void add_worker();
@@ -93,6 +97,9 @@ class CommandTree {
   CustodyImportCommand custody_import_;
   CustodyShowCommand custody_show_;
   TokensCommand tokens_;
+  GenerateCommand generate_;
+  TokenStageCommand token_stage_;
+  ServeCommand serve_;
   ServerCommand server_;
   WorkerCommand worker_;
   SubmitCommand submit_;

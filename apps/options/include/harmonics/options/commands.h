@@ -13,6 +13,7 @@
 #include <harmonics/options/cluster_commands.h>
 #include <harmonics/options/custody_commands.h>
 #include <harmonics/options/output_style.h>
+#include <harmonics/options/text_commands.h>
 #include <harmonics/settings/bound_setting.h>
 
 namespace harmonics::inline in_options {
@@ -422,9 +423,10 @@ using Command =
                  RunCommand, QuantizeCommand, ProfileCommand, PlanCommand, DispatchSweepCommand,
                  DispatchTraceCommand, TraceCommand, KeysNewCommand, KeysShowCommand, VerifyCommand,
                  SignCommand, CustodyExportCommand, CustodyImportCommand, CustodyShowCommand,
-                 TokensCommand, DevicesCommand, DoctorCommand, CompletionCommand, ServerCommand,
-                 WorkerCommand, SubmitCommand, MonitorCommand, TasksCommand, TaskCommand,
-                 LogsCommand, ArtifactsCommand, ReportCommand, CancelCommand, WaitCommand,
-                 WorkersCommand, DrainCommand, QuotaCommand, SimCommand>;
+                 TokensCommand, GenerateCommand, TokenStageCommand, ServeCommand, DevicesCommand,
+                 DoctorCommand, CompletionCommand, ServerCommand, WorkerCommand, SubmitCommand,
+                 MonitorCommand, TasksCommand, TaskCommand, LogsCommand, ArtifactsCommand,
+                 ReportCommand, CancelCommand, WaitCommand, WorkersCommand, DrainCommand,
+                 QuotaCommand, SimCommand>;
 
 }  // namespace harmonics::inline in_options

@@ -27,6 +27,7 @@ inline constexpr SiblingProgram kTorchProgram{"harmonics-torch", ErrorCode::kNot
                                               "HARMONICS_WITH_TORCH", "libtorch"};
 inline constexpr SiblingProgram kClusterProgram{"harmonics-cluster", ErrorCode::kUnimplemented,
                                                 "HARMONICS_WITH_GRPC", "gRPC"};
+inline constexpr SiblingProgram kTextProgram{"harmonics-text"};
 inline constexpr SiblingProgram kSupervisorProgram{"harmonics-supervisor"};
 
 /// The folder of the running program.

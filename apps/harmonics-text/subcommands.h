@@ -1,0 +1,12 @@
+// What this program does, one function per subcommand; each gives the exit code.
+#pragma once
+
+#include <harmonics/options/commands.h>
+
+namespace harmonics::inline in_text_program {
+
+[[nodiscard]] int generate(const GenerateCommand& command);
+[[nodiscard]] int token_stage(const TokenStageCommand& command);
+[[nodiscard]] int serve(const ServeCommand& command);
+
+}  // namespace harmonics::inline in_text_program

@@ -1,0 +1,57 @@
+#include "text_model.h"
+
+#include <harmonics/base/error.h>
+#include <harmonics/graph/harp.h>
+#include <harmonics/models/import_model.h>
+#include <harmonics/settings/train_settings.h>
+
+#include "process_pipeline.h"
+
+namespace harmonics::inline in_text_program {
+TextGraph open_text_graph(const std::filesystem::path& model,
+                          const std::filesystem::path& weights) {
+  TextGraph out;
+  if (model.extension() == ".harp") {
+    const HarpDocument document = load_harp_document(model);
+    out.graph = document.graph;
+    const std::filesystem::path file = merge_weights(document, model, weights);
+    if (file.empty()) {
+      fail(ErrorCode::kInvalidArgument, "'{}' names no weights: give --weights FILE",
+           model.string());
+    }
+    out.weights = WeightSource::open(file);
+    if (const Setting* const named = document.weights.find("tokenizer")) {
+      out.tokenizer = document.folder / named->value;
+    }
+    return out;
+  }
+  if (!weights.empty()) {
+    fail(ErrorCode::kInvalidArgument, "'{}' brings its own weights: leave out --weights",
+         model.string());
+  }
+  ImportedModel imported = import_model(model);
+  out.graph = std::move(imported.graph);
+  out.weights = std::move(imported.weights);
+  out.tokenizer = model;
+  return out;
+}
+
+TextModel open_text_model(const TextModelFlags& flags) {
+  TextGraph graph = open_text_graph(flags.model, flags.weights);
+  const std::filesystem::path texts = flags.tokenizer.empty() ? graph.tokenizer : flags.tokenizer;
+  if (texts.empty()) {
+    fail(ErrorCode::kInvalidArgument, "'{}' names no tokenizer: give --tokenizer PATH",
+         flags.model.string());
+  }
+  TextSide side(texts);
+  TokenPartsOptions options;
+  options.parts = static_cast<std::size_t>(flags.parts);
+  options.cache_bytes = static_cast<std::uint64_t>(flags.cache_mb) << 20;
+  options.threads = static_cast<int>(flags.threads);
+  TokenPipelinePtr pipeline = flags.processes
+                                  ? make_process_pipeline(graph.graph, flags)
+                                  : make_local_pipeline(graph.graph, graph.weights, options);
+  return {std::move(graph), std::move(side), std::move(pipeline)};
+}
+
+}  // namespace harmonics::inline in_text_program

@@ -1,0 +1,59 @@
+// harmonics token-stage: one part of a generation over processes.
+#include <chrono>
+
+#include <harmonics/base/environment.h>
+#include <harmonics/base/error.h>
+#include <harmonics/options/command_line.h>
+#include <harmonics/runtime/token_stage.h>
+
+#include "stage_children.h"
+#include "step_wire.h"
+#include "subcommands.h"
+#include "text_model.h"
+
+namespace harmonics::inline in_text_program {
+namespace {
+
+// Whoever started it ends it; between steps it waits as long as it takes.
+constexpr std::chrono::hours kForTheNext(24);
+constexpr std::chrono::seconds kForTheOther(300);
+
+TokenLimits joined(const TokenLimits& so_far, const TokenStage& stage) {
+  const TokenStageFigures figures = stage.figures();
+  return {stage.max_length(), std::min(so_far.most_tokens, figures.most_tokens),
+          so_far.token_bytes + figures.token_bytes, so_far.weight_bytes + figures.weight_bytes};
+}
+
+// What the stage makes of a step: the same for the next one.
+StepMessage computed(TokenStage& stage, StepMessage step) {
+  if (step.limits) {
+    step.limits = joined(*step.limits, stage);
+    return step;
+  }
+  for (const SequenceId sequence : step.drops) stage.drop(sequence);
+  step.tensors = stage.compute(step.spans, step.tensors);
+  return step;
+}
+
+}  // namespace
+
+int token_stage(const TokenStageCommand& command) {
+  die_with_stage_parent();
+  TransportOptions options;
+  options.run = command.run;
+  options.token = environment_text("HARMONICS_TOKEN");
+  const TransportPtr in = make_transport(parse_binding(command.in), options);
+  const TransportPtr out = make_transport(parse_binding(command.out), options);
+  const TextGraph model = open_text_graph(command.model, command.weights);
+  TokenStage stage(
+      model.graph, model.weights,
+      {static_cast<std::size_t>(command.first), static_cast<std::size_t>(command.end),
+       static_cast<std::uint64_t>(command.cache_mb) << 20, static_cast<int>(command.threads)});
+  while (std::optional<StepMessage> step = receive_step(*in, deadline_in(kForTheNext))) {
+    send_step(*out, computed(stage, *std::move(step)), deadline_in(kForTheOther));
+  }
+  out->close(deadline_in(kForTheOther));
+  return kExitDone;
+}
+
+}  // namespace harmonics::inline in_text_program
