@@ -59,6 +59,7 @@ PIPELINE = 'harmonics submit --pipeline examples/digits.harp --stages 3 --epochs
 SERVED = 'harmonics run examples/digits.harp --weights digits.safetensors --listen localhost:8000'
 SERVED_PARTS = ('harmonics run examples/digits.harp --weights digits.safetensors --parts 2 --processes '
                 '--listen localhost:8002')
+SERVED_TEXT = 'harmonics serve smollm2 --listen 127.0.0.1:8000'
 PAGES = {
     'README.md': Page(instead={
         'harmonics monitor': 'timeout --signal=INT 5 harmonics monitor; stop_all'}, elsewhere={
@@ -127,6 +128,10 @@ PAGES = {
     'docs/guides/streams.md': Page(
         before=r"printf -- '- desk: [1, 2, 2]\n- shelf: [1, 2, 1]\n- cellar: [3, 4]\n' > plan.yml",
         elsewhere={'harmonics stage vit.harp': 'cli.stream_test'}),
+    'docs/guides/text.md': Page(
+        before=f'PYTHONPATH={SOURCE_DIR}/tests/text python3 -c "import pathlib, small_llama; '
+               'small_llama.write_small_llama(pathlib.Path(\'smollm2\'))"',
+        instead={SERVED_TEXT: SERVED_TEXT + ' &'}, elsewhere={'curl ': 'text.serve_test'}),
     'docs/guides/transports.md': Page(),
     'docs/guides/two-machines.md': Page(
         before='cp examples/digits.harp . && cp -r examples/data . && mkdir runs && echo hush > secret',
