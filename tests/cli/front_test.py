@@ -44,8 +44,8 @@ class FrontTest(program.CliTest):
     def test_wrong_usage(self):
         cases = {
             '': 'needs a command: graph, import, export, train, stage, run, profile, plan, quantize, dispatch-sweep, '
-                'dispatch-trace, trace, keys, verify, tokens, generate, serve, server, worker, submit, '
-                'monitor, tasks, task, why, logs, artifacts, cancel, wait, workers, drain, quota, devices, doctor, '
+                'dispatch-trace, trace, keys, sign, verify, custody, tokens, generate, serve, server, worker, submit, '
+                'monitor, tasks, task, why, logs, artifacts, report, cancel, wait, workers, drain, quota, devices, doctor, '
                 'completion',
             'graph': "needs a command: show, check, parts, dot, svg, zoo",
             'trian net.harp': "did you mean 'train'?",
