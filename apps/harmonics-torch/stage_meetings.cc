@@ -76,7 +76,9 @@ StageCommand with_host_places(StageCommand command, const HarmonicGraph& part, c
       parse_host_addresses(read_text_file(command.hosts, kMaxPlannerFileBytes), file);
   std::set<std::string> placed;
   for (const std::string& url : command.boundaries) placed.insert(parse_binding(url).name);
-  const auto place_at = [&](const std::string& channel, const std::string& host) {
+  // Several hosts may be one machine, and several processes meet at one place: whose place it is
+  // listens, whoever comes first.
+  const auto place_at = [&](const std::string& channel, const std::string& host, bool listens) {
     if (!placed.insert(channel).second) return;
     const auto found = addresses.find(host);
     if (found == addresses.end()) {
@@ -86,25 +88,28 @@ StageCommand with_host_places(StageCommand command, const HarmonicGraph& part, c
     }
     RemoteBinding binding = parse_binding(format("tcp://{}/place", found->second));
     binding.name = channel;
+    binding.listen = listens;
     command.boundaries.push_back(binding_url(binding));
   };
-  const auto place = [&](const std::string& channel, std::size_t taking_copy) {
+  const auto place = [&](const std::string& channel, std::size_t taking_copy, bool listens) {
     const std::string boundary(boundary_of(channel));
     const auto taker = number_from<std::size_t>(boundary.substr(boundary.rfind('@') + 1));
-    place_at(channel, plan.stages.at(taker.value()).hosts.at(taking_copy));
+    place_at(channel, plan.stages.at(taker.value()).hosts.at(taking_copy), listens);
   };
   const PlanStage& own = plan.stages.at(static_cast<std::size_t>(command.part));
   for (const std::string& name : copy_links(copies, part.name())) {
-    place_at(name, own.hosts.front());
+    place_at(name, own.hosts.front(), copies.copy == 0);
   }
   for (const ProducerNode& node : part.producers()) {
     if (!is_boundary_name(node.name)) continue;
-    for (const std::string& name : entering_channels(copies, node.name)) place(name, copies.copy);
+    for (const std::string& name : entering_channels(copies, node.name)) {
+      place(name, copies.copy, true);
+    }
   }
   for (const ConsumerNode& node : part.consumers()) {
     if (!is_boundary_name(node.name)) continue;
     const std::vector<std::string> channels = leaving_channels(copies, node.name);
-    for (std::size_t copy = 0; copy < channels.size(); ++copy) place(channels[copy], copy);
+    for (std::size_t copy = 0; copy < channels.size(); ++copy) place(channels[copy], copy, false);
   }
   return command;
 }
