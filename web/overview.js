@@ -122,7 +122,7 @@ export function overviewView() {
           one.task ? h('span', {}, h('a', {href: '#/task/' + one.task}, one.task + ' '), foreign(one.name, 60)) : machineLink(one.name))));
     });
     const now = serverNow();
-    when('load', live.load.length, () => put(load, curves([
+    when('load', live.load.length, () => live.load.length < 2 ? put(load, h('p', {class: 'empty'}, 'No numbers yet.')) : put(load, curves([
       {name: 'devices leased', points: live.load.map((one) => [one.at - now, one.leased * 100])}],
     {label: 'Share of devices leased', zero: true, area: true, height: 150, share: 0.38, yText: (y) => y + ' %', xText: (x) => duration(-x) + ' ago'}),
     curves([{name: 'running', points: live.load.map((one) => [one.at - now, one.active])},

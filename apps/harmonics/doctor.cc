@@ -56,6 +56,13 @@ std::vector<std::filesystem::path> places_of(std::string_view part) {
   if (part == "arrow" || part == "flight" || part == "images" || part == "opencl") {
     return {path_of(kTorchProgram)};
   }
+  if (part == "python") {
+    const std::filesystem::path module =
+        std::filesystem::path("harmonics") / HARMONICS_PYTHON_MODULE;
+    const std::filesystem::path libraries = own.parent_path() / HARMONICS_LIBRARY_FOLDER;
+    return {own / "python" / module, libraries / "python3" / "dist-packages" / module,
+            own.parent_path() / "lib" / HARMONICS_PYTHON_FOLDER / "site-packages" / module};
+  }
   const std::string library = part == "jvm"   ? "libharmonics_jni.so"
                               : part == "mpi" ? "libharmonics_dispatch_mpi.a"
                                               : "";

@@ -12,7 +12,7 @@ COMMANDS = ['', 'graph', 'graph show', 'graph check', 'graph parts', 'graph dot'
             'export', 'train', 'stage', 'run', 'profile', 'plan', 'quantize', 'dispatch-sweep', 'dispatch-trace', 'trace', 'keys',
             'keys new', 'keys show', 'verify', 'tokens', 'server', 'worker', 'submit',
             'monitor', 'tasks', 'task', 'why', 'logs', 'artifacts', 'cancel', 'wait', 'workers', 'drain', 'quota',
-            'devices', 'doctor', 'completion']
+            'sim', 'devices', 'doctor', 'completion']
 TRAIN_FLAGS = ('bind epochs batch-size micro-batches threads seed parts pipeline checkpoint checkpoint-every '
                'resume lr optimizer momentum weight-decay decay beta1 beta2 epsilon clip precision test-split schedule warmup '
                'patience metrics weights deploy shuffle no-shuffle output').split()
@@ -45,7 +45,7 @@ class FrontTest(program.CliTest):
         cases = {
             '': 'needs a command: graph, import, export, train, stage, run, profile, plan, quantize, dispatch-sweep, '
                 'dispatch-trace, trace, keys, sign, verify, custody, tokens, generate, serve, server, worker, submit, '
-                'monitor, tasks, task, why, logs, artifacts, report, cancel, wait, workers, drain, quota, devices, doctor, '
+                'monitor, tasks, task, why, logs, artifacts, report, cancel, wait, workers, drain, quota, sim, devices, doctor, '
                 'completion',
             'graph': "needs a command: show, check, parts, dot, svg, zoo",
             'trian net.harp': "did you mean 'train'?",

@@ -65,6 +65,14 @@ class RecomputeTest(program.CliTest):
         # Sums of other slices are other bits: what was agreed has to be known.
         self.assert_fails(self.call(*verify, '--micro-batches', '1'), 'custody: ')
 
+    def test_a_stage_by_hand_is_computed_again(self):
+        self.done('keys', 'new', 'alice', '--keys', self.keys)
+        (self.folder / 'kept').mkdir()
+        self.done('stage', self.net, '--parts', '1', '--part', '0', '--secure', '--sign-layers', '--sign-weights-every', '1',
+                  '--proof', 'run.chain', '--key', 'alice', '--keys', self.keys, '--checkpoint', 'kept/run',
+                  '--checkpoint-every', '4', '--keep-checkpoints')
+        self.assertEqual(self.recomputed('--recompute', 'all', kept='kept')['steps'], STEPS)
+
     def lie(self, name):
         """From step 12 on that run learns at another rate than its checkpoints before say."""
         self.secure(name, '--epochs', '2', key='mallory', schedule='constant')

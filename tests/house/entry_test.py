@@ -129,7 +129,8 @@ class Entry(unittest.TestCase):
         found = 0
         for path in [*ROOT.glob('src/**/*_test.cc'), *ROOT.glob('tests/*/*_test.py')]:
             if path.name != 'entry_test.py' and campaign.search(path.read_text()):
-                listing = (path.parent / 'CMakeLists.txt').read_text()
+                listing = next(folder / 'CMakeLists.txt' for folder in path.parents
+                               if (folder / 'CMakeLists.txt').exists()).read_text()
                 self.assertRegex(listing, rf'harmonics_soak\(\w+\.{path.stem}\)', path)
                 found += 1
         self.assertGreater(found, 5)
