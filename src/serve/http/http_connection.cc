@@ -204,19 +204,20 @@ void HttpConnection::part() {
 }
 
 // The next pieces go out when the last are: until then they wait in the stream, which has a
-// ceiling.
+// ceiling. Nobody rings when the last one has gone, so the end is looked for here.
 void HttpConnection::pump() {
-  if (state_ != State::kStreaming || sent_ < outgoing_.size()) return;
-  const std::string piece = stream_->take();
-  if (piece.empty()) {
-    if (stream_->is_over()) part();
-    return;
-  }
-  until_ = patience_for(piece.size());
-  try {
-    send(piece);
-  } catch (const Error&) {
-    close();
+  while (state_ == State::kStreaming && sent_ == outgoing_.size()) {
+    const std::string piece = stream_->take();
+    if (piece.empty()) {
+      if (stream_->is_over()) part();
+      return;
+    }
+    until_ = patience_for(piece.size());
+    try {
+      send(piece);
+    } catch (const Error&) {
+      close();
+    }
   }
 }
 
