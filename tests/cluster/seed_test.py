@@ -39,7 +39,7 @@ class Text(unittest.TestCase):
             text = subprocess.run([str(HARMONICS), command, '--help'], capture_output=True, text=True,
                                   timeout=TIMEOUT_S, check=True).stdout
             for flag, value in defaults.items():
-                self.assertRegex(text, rf'(?m)^  {flag} .*\({re.escape(value)}\)$')
+                self.assertRegex(text, rf'(?m)^  {flag} \S+\s.*\({re.escape(value)}\)$')
 
 
 class Seed(ClusterTest):
