@@ -1,7 +1,6 @@
 // What watching costs: a server with 1,000 workers that only pretend and 100,000 tasks, first
 // without and then with ten watchers of the page. CPU seconds are those of this whole process, the
 // pretending workers and the watchers included, so what is told of the server is an upper bound.
-//   bench_page_bench [SECONDS_TO_STAY]   (serves the page for that long afterwards)
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
@@ -24,17 +23,26 @@
 
 #include <temporary_folder_testing.h>
 
+#include "rounds.h"
+
 namespace {
 
 using namespace harmonics;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kWorkers = 1000;
-constexpr std::uint32_t kTasks = 100'000;
 constexpr int kWatchers = 10;
 constexpr int kClients = 4;
-constexpr std::chrono::seconds kRound(5);
-constexpr int kRounds = 3;
+constexpr double kMostMilliseconds = 100;  // of CPU a second, for each watcher
+constexpr double kLeastSubmits = 0.95;
+
+struct Scale {
+  std::uint32_t workers;
+  std::uint32_t tasks;
+  std::chrono::milliseconds round;
+  int rounds;
+};
+constexpr Scale kWhole = {1000, 100'000, std::chrono::seconds(5), 3};
+constexpr Scale kShort = {50, 2'000, std::chrono::milliseconds(300), 1};
 
 double cpu_seconds() {
   rusage used{};
@@ -131,10 +139,10 @@ class EventReader {
 };
 
 /// Submissions a second by a few clients; 0 clients: only waits.
-double submit_for(const ClientOptions& options, int clients) {
+double submit_for(const ClientOptions& options, std::chrono::milliseconds round, int clients) {
   std::atomic<std::uint64_t> count{0};
   std::vector<std::thread> threads;
-  const auto end = Clock::now() + kRound;
+  const auto end = Clock::now() + round;
   for (int i = 0; i < clients; ++i) {
     threads.emplace_back([&] {
       ClusterClient client(options);
@@ -149,25 +157,29 @@ double submit_for(const ClientOptions& options, int clients) {
   }
   for (std::thread& one : threads) one.join();
   std::this_thread::sleep_until(end);
-  return static_cast<double>(count) / std::chrono::duration<double>(kRound).count();
+  return static_cast<double>(count) / std::chrono::duration<double>(round).count();
 }
 
-/// 1,000 workers and 100,000 tasks are there, as many of them active as there are devices.
-void fill(const ClientOptions& options, std::list<Pretender>& workers) {
+/// Workers and tasks are there, as many of them active as there are devices.
+void fill(const ClientOptions& options, const Scale& scale, std::list<Pretender>& workers) {
   ClusterClient client(options);
-  for (int i = 1; i <= kWorkers; ++i) workers.emplace_back(options, i);
-  while (client.status().workers_connected < kWorkers) std::this_thread::yield();
+  for (std::uint32_t i = 1; i <= scale.workers; ++i) {
+    workers.emplace_back(options, static_cast<int>(i));
+  }
+  while (client.status().workers_connected < scale.workers) std::this_thread::yield();
   TaskSpec many;
   many.name = "many";
   many.command = {"true"};
-  many.array = kTasks;
+  many.array = scale.tasks;
   client.submit(many);
-  while (client.status().active < 4 * kWorkers) std::this_thread::yield();
+  while (client.status().active < 4 * scale.workers) std::this_thread::yield();
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  const bool short_run = bench::has_flag(argc, argv, "--short");
+  const Scale& scale = short_run ? kShort : kWhole;
   const TemporaryFolder folder;
   ServerSettings settings;
   settings.state_dir = folder.path();
@@ -179,7 +191,7 @@ int main(int argc, char** argv) {
   options.server = format("localhost:{}", server.port());
   options.token = read_token_file(folder.path() / "token");
   std::list<Pretender> workers;
-  fill(options, workers);
+  fill(options, scale, workers);
   std::atomic<bool> over{false};
   std::thread heart([&] {
     while (!over) {
@@ -190,34 +202,32 @@ int main(int argc, char** argv) {
     }
   });
   const std::string cookie = login(server.http_port(), options.token);
-  std::printf("%-9s %14s %18s %14s\n", "watchers", "submits/s", "CPU s/s, idle", "bytes each");
+  std::printf("name | ours | reference | ratio | bar\n");
   double quiet = 0;
   double watched = 0;
   double rate[2] = {0, 0};
-  for (int round = 0; round < 2 * kRounds; ++round) {
+  for (int round = 0; round < 2 * scale.rounds; ++round) {
     const int watchers = round % 2 == 0 ? 0 : kWatchers;
     std::list<EventReader> readers;
     for (int i = 0; i < watchers; ++i) readers.emplace_back(server.http_port(), cookie);
-    static_cast<void>(submit_for(options, 0));  // the snapshots are out
+    static_cast<void>(submit_for(options, scale.round, 0));  // the snapshots are out
     const double before = cpu_seconds();
-    static_cast<void>(submit_for(options, 0));
-    const double cpu = (cpu_seconds() - before) / std::chrono::duration<double>(kRound).count();
-    const double submits = submit_for(options, kClients);
-    std::printf("%-9d %14.0f %18.3f %14llu\n", watchers, submits, cpu,
-                readers.empty() ? 0ULL : static_cast<unsigned long long>(readers.front().bytes()));
-    (watchers == 0 ? quiet : watched) += cpu / kRounds;
-    rate[watchers == 0 ? 0 : 1] += submits / kRounds;
+    static_cast<void>(submit_for(options, scale.round, 0));
+    const double cpu =
+        (cpu_seconds() - before) / std::chrono::duration<double>(scale.round).count();
+    (watchers == 0 ? quiet : watched) += cpu / scale.rounds;
+    rate[watchers == 0 ? 0 : 1] += submit_for(options, scale.round, kClients) / scale.rounds;
   }
-  std::printf(
-      "a watcher costs %.1f ms of CPU a second; submissions with %d watchers: %.3f of without\n",
-      (watched - quiet) * 1e3 / kWatchers, kWatchers, rate[1] / rate[0]);
-  if (argc > 1) {
-    std::printf("the page is on http://127.0.0.1:%d/ with the token of '%s'\n", server.http_port(),
-                folder.path().c_str());
-    std::fflush(stdout);
-    std::this_thread::sleep_for(std::chrono::seconds(std::atoi(argv[1])));
-  }
+  const double each = (watched - quiet) * 1e3 / kWatchers;
+  const std::string size =
+      format("{} workers, {} tasks, {} watchers", scale.workers, scale.tasks, kWatchers);
+  const bool cheap =
+      bench::row(size + ": CPU a second for each", format("{:.1f} ms", each),
+                 format("{} ms", kMostMilliseconds), each / kMostMilliseconds, "<= 1");
+  const bool fast = bench::row(size + ": submits a second", format("{:.0f}", rate[1]),
+                               format("{:.0f} with none", rate[0]), rate[1] / rate[0],
+                               format(">= {}", kLeastSubmits));
   over = true;
   heart.join();
-  return 0;
+  return bench::has_flag(argc, argv, "--check") && !(cheap && fast) ? 1 : 0;
 }
