@@ -4,6 +4,7 @@ against the installed library: README's, one that trains without the optional pa
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -54,8 +55,12 @@ class Installed(unittest.TestCase):
         self.run_program('cmake', '--build', project / 'build')
         return project / 'build/your_program'
 
-    def expect_learning(self, program):
-        output = self.run_program(program)
+    def readme_program(self):
+        built = self.root / 'readme/build/your_program'
+        return built if built.exists() else self.build('readme', cmake_block())
+
+    def expect_learning(self, program, **variables):
+        output = self.run_program(program, **variables)
         before, after = (float(loss) for loss in re.findall(r'loss \w+: +([\d.]+)', output))
         self.assertLess(after, before / 100, output)
 
@@ -102,7 +107,7 @@ class Installed(unittest.TestCase):
             server.communicate(timeout=30)
 
     def test_the_two_lines_of_the_readme_are_enough(self):
-        self.expect_learning(self.build('readme', cmake_block()))
+        self.expect_learning(self.readme_program())
 
     def test_the_example_is_a_project_of_its_own(self):
         shutil.copytree(SOURCE / 'examples/consumer', self.root / 'consumer')
@@ -120,6 +125,46 @@ class Installed(unittest.TestCase):
         needed = subprocess.run(['readelf', '-d', program], capture_output=True, text=True, check=True).stdout
         for library in UNNEEDED_LIBRARIES:
             self.assertNotIn(library, needed)
+
+    def poisoned_torch(self):
+        """A folder with a libtorch.so that does all that the real one does and also shows, as PyTorch's wheels do,
+        functions of the C++ library: here all of its std::filesystem, and each ends the process."""
+        folder = self.root / 'poison'
+        folder.mkdir()
+        library = subprocess.run(['g++', '-print-file-name=libstdc++.so.6'], capture_output=True, text=True,
+                                 check=True).stdout.strip()
+        shown = subprocess.run(['nm', '-D', '--defined-only', library], capture_output=True, text=True, check=True)
+        names = {line.split()[2].split('@')[0] for line in shown.stdout.splitlines()
+                 if line.split()[1] in 'TW' and '_ZNSt10filesystem' in line}
+        self.assertIn('_ZNSt10filesystem10remove_allERKNS_7__cxx114pathERSt10error_code', names)
+        (folder / 'poison.s').write_text(
+            ''.join(f'.globl {name}\n.type {name}, @function\n{name}:\n' for name in sorted(names)) + '  ud2\n'
+            '.section .note.GNU-stack,"",@progbits\n')
+        real = re.search(r'(libtorch\.so\S*) => (\S+)', self.run_ldd(self.prefix / 'bin/harmonics-torch'))
+        needed = subprocess.run(['readelf', '-d', real[2]], capture_output=True, text=True, check=True).stdout
+        behind = [f'-l:{name}' for name in re.findall(r'\[(libtorch_\S+|libc10\S+)\]', needed)]
+        self.run_program('g++', '-shared', '-nostdlib', f'-Wl,-soname,{real[1]}', '-Wl,--no-as-needed', '-o',
+                         folder / real[1], folder / 'poison.s', f'-L{Path(real[2]).parent}', *behind)
+        return folder, real
+
+    def test_what_libtorch_shows_of_the_c_library_is_not_used(self):
+        folder, real = self.poisoned_torch()
+        poison = {'LD_LIBRARY_PATH': str(folder)}
+        # The poison kills: a program that looks at libtorch first dies of it.
+        (self.root / 'victim.cc').write_text('#include <filesystem>\nint main() { std::error_code failed;\n'
+                                             '  std::filesystem::remove_all("nothing-here", failed); }\n')
+        self.run_program('g++', '-std=c++20', 'victim.cc', '-o', 'victim', '-Wl,--no-as-needed', real[2])
+        self.run_program('./victim')
+        self.run_program('./victim', code=-signal.SIGILL, **poison)
+        examples = self.prefix / 'share/harmonics/examples'
+        self.run_program('harmonics', 'train', examples / 'digits.harp', '--epochs', 1, '--checkpoint', 'kept',
+                         **poison)
+        self.expect_learning(self.readme_program(), **poison)
+        for path in [*self.prefix.glob('bin/*'), *self.prefix.glob('lib/*.so'), *BINARY.glob('tests/*_test')]:
+            needed = re.findall(r'NEEDED.*\[(lib(?:torch|c10|stdc)\S*)\]', subprocess.run(
+                ['readelf', '-d', path], capture_output=True, text=True, check=False).stdout)
+            if any('torch' in name for name in needed):
+                self.assertIn('libstdc++', needed[0], f'{path.name} looks for the C++ library in libtorch')
 
     def test_an_unknown_component_is_named(self):
         project = self.root / 'unknown'
