@@ -91,18 +91,24 @@ PlanProblem draw(const Case& what, std::uint64_t seed) {
   return problem;
 }
 
-bool look_at(const Case& what, int seeds) {
+bool look_at(const Case& what, int seeds, bool each) {
   double slowest = 0, widest = 0, sum = 0;
   bool never_worse = true;
   for (int seed = 1; seed <= seeds; ++seed) {
     const PlanProblem problem = draw(what, static_cast<std::uint64_t>(seed));
     const double start = cpu_seconds();
     const PlanOutcome outcome = make_plan(problem, what.options);
-    slowest = std::max(slowest, cpu_seconds() - start);
+    const double seconds = cpu_seconds() - start;
+    slowest = std::max(slowest, seconds);
     const double value = outcome.objective_s(what.options.goal);
     const double gap = 100 * (value / outcome.lower_bound_s - 1);
     widest = std::max(widest, gap);
     sum += gap;
+    if (each) {
+      std::printf("# %s, seed %d: %.6f s, at least %.6f s, %.3f %%, %.2f CPU s\n",
+                  what.name.c_str(), seed, value, outcome.lower_bound_s, gap, seconds);
+      std::fflush(stdout);
+    }
     if (!what.compare_single) continue;
     PlannerOptions single = what.options;
     single.replicate = false;
@@ -162,10 +168,11 @@ std::vector<Case> cases(bool short_run) {
 
 }  // namespace
 
-// plan_gaps [--short] [--check] [--seeds N] [--only TEXT]
+// plan_gaps [--short] [--check] [--each] [--seeds N] [--only TEXT]; --each prints every seed too
 int main(int argc, char** argv) {
   const bool check = bench::has_flag(argc, argv, "--check");
   const bool short_run = bench::has_flag(argc, argv, "--short");
+  const bool each = bench::has_flag(argc, argv, "--each");
   int seeds = short_run ? 1 : 20;
   std::string only;
   for (int k = 1; k + 1 < argc; ++k) {
@@ -178,7 +185,7 @@ int main(int argc, char** argv) {
   bool good = true;
   for (const Case& what : cases(short_run)) {
     if (what.name.find(only) == std::string::npos) continue;
-    good &= look_at(what, seeds);
+    good &= look_at(what, seeds, each);
     std::fflush(stdout);
   }
   return check && !good ? 1 : 0;

@@ -7,6 +7,7 @@
 #include "infeasible.h"
 #include "machines/shared_plan.h"
 #include "plan_builder.h"
+#include "search/annealing.h"
 #include "search/host_prices.h"
 #include "search/period_search.h"
 #include "search/weight_search.h"
@@ -18,6 +19,8 @@ namespace {
 // plan.
 constexpr std::uint64_t kPreferenceShare = 16;
 constexpr std::uint64_t kFirstPlanShare = 4;
+// So much more where a plan with one host per stage was the best one found.
+constexpr std::uint64_t kImprovementShare = 4;
 // Values that differ by a smaller share are the same but for rounding.
 constexpr double kSameValue = 1e-9;
 
@@ -95,16 +98,39 @@ class Planner {
     if (!found.placement.empty() && found.period_s <= least_single_period()) return;
     const StageGraphBuilder builder = builder_for(problem_, costs_, false);
     WorkBudget budget(options_.work > 0 ? options_.work : kDefaultPlanWork);
+    if (!found.placement.empty()) {
+      WorkBudget glance(budget.limit());
+      const bool hopeless = relaxation_rules_out(builder, found.period_s, glance);
+      single_work_ = glance.spent();
+      if (hopeless) return;
+    }
     PeriodResult single = find_least_period({builder, false}, budget);
-    single_work_ = budget.spent();
+    single_work_ += budget.spent();
+    if (single.placement.empty() && !found.placement.empty()) return;
     if (single.placement.empty()) {
       // Whether a stage has one host or more, it needs the same memory and links.
-      found.proven = found.placement.empty() && single.proven;
+      found.proven = single.proven;
       return;
     }
     if (!found.placement.empty() && found.period_s <= single.period_s) return;
     found.placement = std::move(single.placement);
-    found.period_s = single.period_s;
+    if (problem_.order.empty()) improve(found);
+    found.period_s = period_of(costs_, found.placement);
+  }
+
+  // Lets the stages of a plan share hosts, where that helps.
+  void improve(PeriodResult& found) {
+    WorkBudget budget(budget_.limit() / kImprovementShare);
+    std::span<const double> price;
+    if (found.proof) price = found.proof->price;
+    found.placement = anneal({.builder = builder_,
+                              .replicate = true,
+                              .known = found.placement,
+                              .lower_bound_s = found.lower_bound_s,
+                              .price = price,
+                              .work = budget.limit()},
+                             budget);
+    single_work_ += budget.spent();
   }
 
   void find_least_period_plan() {

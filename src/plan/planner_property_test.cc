@@ -144,6 +144,21 @@ TEST_P(PlannerProperty, AgreesWithReplicatedStages) {
   EXPECT_GT(feasible_, 8);
 }
 
+TEST_P(PlannerProperty, AgreesWithReplicatedStagesThatDoNotOverlap) {
+  const auto& [name, mix] = GetParam();
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(format("seed {}", seed));
+    Random random(seed, "replicated sum " + name);
+    PlannerOptions options;
+    options.replicate = true;
+    options.costs.overlap = Overlap::kNone;
+    check(random_problem(random, mix, {.most_layers = 5, .most_classes = 3, .most_hosts = 3}),
+          options);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(feasible_, 8);
+}
+
 // However little work is allowed: a plan without replication is one with it.
 TEST_P(PlannerProperty, ReplicationIsNeverWorse) {
   const auto& [name, mix] = GetParam();

@@ -226,6 +226,29 @@ inline std::vector<PlanFigures> all_plans(const NaiveCosts& costs, bool replicat
   return plans;
 }
 
+struct TimedStage {
+  std::size_t host_class;
+  double stage_s;
+};
+
+/// What a stage pays under the prices of a proof; infinite where there are not hosts enough for it.
+inline double price_of_stage(const PlanProblem& problem, bool replicate, const PeriodProof& proof,
+                             const TimedStage& stage) {
+  const double never = std::numeric_limits<double>::infinity();
+  const std::size_t hosts = problem.classes[stage.host_class].hosts.size();
+  if (!std::isfinite(stage.stage_s) || hosts == 0) return never;
+  const double wanted = std::max(1.0, std::ceil(stage.stage_s / proof.period_s * (1 - 1e-12)));
+  if (wanted > (replicate ? static_cast<double>(hosts) : 1.0)) return never;
+  double cost = wanted * proof.price[stage.host_class];
+  // Of parts + 1 equal shares of the class, how many it takes more than.
+  for (const SharePrice& rule : proof.shares) {
+    if (rule.host_class != stage.host_class) continue;
+    const double shares = static_cast<double>(rule.parts + 1) * wanted / static_cast<double>(hosts);
+    cost += rule.price * (std::ceil(shares * (1 - 1e-9)) - 1);
+  }
+  return cost;
+}
+
 /// Whether the prices prove what they claim: all hosts that a plan can use cost at most 1, the
 /// cheapest way to place the layers with that period costs more. Goes over all pairs of neighbours.
 inline bool proof_holds(const NaiveCosts& costs, bool replicate, const PeriodProof& proof) {
@@ -238,6 +261,10 @@ inline bool proof_holds(const NaiveCosts& costs, bool replicate, const PeriodPro
     const std::size_t hosts = problem.classes[u].hosts.size();
     total += proof.price[u] * static_cast<double>(replicate ? hosts : std::min(hosts, layers));
   }
+  for (const SharePrice& rule : proof.shares) {
+    if (!(rule.price >= 0) || rule.parts == 0 || !replicate) return false;
+    total += rule.price * static_cast<double>(rule.parts);
+  }
   if (total > 1 + 1e-6) return false;
   const double never = std::numeric_limits<double>::infinity();
   // least[i][p][u]: the cheapest way from cut i on, with a stage on u after one on p.
@@ -246,11 +273,7 @@ inline bool proof_holds(const NaiveCosts& costs, bool replicate, const PeriodPro
     return least[(i * classes + p) * classes + u];
   };
   const auto price = [&](std::size_t u, double stage_s) {
-    if (!std::isfinite(stage_s)) return never;
-    const double wanted = std::max(1.0, std::ceil(stage_s / proof.period_s * (1 - 1e-12)));
-    const auto most = replicate ? static_cast<double>(problem.classes[u].hosts.size()) : 1.0;
-    if (problem.classes[u].hosts.empty() || wanted > most) return never;
-    return wanted * proof.price[u];
+    return price_of_stage(problem, replicate, proof, {u, stage_s});
   };
   std::vector<std::size_t> place(classes, 0);
   for (std::size_t k = 0; k < problem.order.size(); ++k) place[problem.order[k]] = k;

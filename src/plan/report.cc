@@ -76,6 +76,10 @@ std::string proof_text(const PlanReport& report) {
   for (std::size_t u = 0; u < report.classes.size(); ++u) {
     text += format(" {} {:.9g}", report.classes[u].type, report.outcome.proof->price[u]);
   }
+  if (!report.outcome.proof->shares.empty()) {
+    text += format("; and {} prices on shares of hosts (the JSON report has them)",
+                   report.outcome.proof->shares.size());
+  }
   return text + "\n";
 }
 

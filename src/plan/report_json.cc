@@ -59,9 +59,18 @@ Json certificate_json(const PlanReport& report) {
                     .set("hosts", count(report.classes[u].hosts))
                     .set("price", report.outcome.proof->price[u]));
   }
-  return Json::object()
-      .set("period_s", report.outcome.proof->period_s)
-      .set("prices", std::move(prices));
+  Json certificate = Json::object()
+                         .set("period_s", report.outcome.proof->period_s)
+                         .set("prices", std::move(prices));
+  if (report.outcome.proof->shares.empty()) return certificate;
+  Json shares = Json::array();
+  for (const SharePrice& rule : report.outcome.proof->shares) {
+    shares.push(Json::object()
+                    .set("class", count(rule.host_class + 1))
+                    .set("parts", count(rule.parts))
+                    .set("price", rule.price));
+  }
+  return certificate.set("shares", std::move(shares));
 }
 
 Json fallbacks_json(const PlanReport& report) {

@@ -83,6 +83,9 @@ StageGraph StageGraphBuilder::build(const StageGraphOptions& options) const {
   if (independent || separate_transfers) {
     return build_hand_over_graph(costs_, capacity_, order_, options);
   }
+  if (options.replicate && !options.know_neighbours && order_.empty() && !costs_.has_links()) {
+    return build_level_graph(costs_, capacity_, options);
+  }
   return build_port_graph(*this, order_, options);
 }
 

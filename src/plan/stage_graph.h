@@ -34,7 +34,7 @@ struct StageArc {
 inline constexpr std::uint16_t kNoHostClass = 0xffff;
 
 /// What the nodes of a graph stand for; see stage_graph_kinds.h.
-enum class StageGraphShape { kCuts, kOrder, kHandOver, kSites, kPorts };
+enum class StageGraphShape { kCuts, kOrder, kHandOver, kSites, kLevels, kPorts };
 
 /// With more classes than this there are ways of their own: graphs of sites, prices that are found
 /// softly (soft_prices.h), a plan before any bound.
@@ -80,6 +80,8 @@ class StageGraphBuilder {
 
   [[nodiscard]] const CostModel& costs() const { return costs_; }
   [[nodiscard]] std::span<const std::uint16_t> capacity() const { return capacity_; }
+  /// Whether hosts follow a given order.
+  [[nodiscard]] bool ordered() const { return !order_.empty(); }
   /// More arcs or nodes than the ceilings are an `Error` (kResourceExhausted).
   [[nodiscard]] StageGraph build(const StageGraphOptions& options) const;
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "master_problem.h"
 #include "soft_prices.h"
 
 namespace harmonics::inline in_plan {
@@ -16,7 +17,6 @@ constexpr int kMaxColumns = 600;
 constexpr std::uint64_t kSolvesPerBudget = 32;
 // Below this the master problem counts as solved: its prices cannot improve enough to matter.
 constexpr double kOptimalGap = 1e-10;
-constexpr double kPivotFloor = 1e-11;
 constexpr std::size_t kArcsPerStep = 3;
 
 double price_of(std::span<const double> price, const StageArc& arc) {
@@ -32,110 +32,6 @@ std::vector<double> hosts_used(const StageGraph& graph, const ArcPath& path, std
   return used;
 }
 
-// The master problem over the paths found so far: mix them (weights w, sum 1) so that the share z
-// of hosts in use is least, used_u . w + slack_u = z capacity_u. One row per class and one for the
-// sum; the basis inverse is kept and updated column by column.
-class MasterProblem {
- public:
-  MasterProblem(std::span<const std::uint16_t> capacity, std::span<const double> first_path)
-      : classes_(capacity.size()), rows_(classes_ + 1) {
-    std::size_t fullest = 0;
-    while (capacity[fullest] == 0) ++fullest;  // a path exists, so some class has hosts
-    for (std::size_t u = fullest + 1; u < classes_; ++u) {
-      if (first_path[u] * capacity[fullest] > first_path[fullest] * capacity[u]) fullest = u;
-    }
-    // Start: the first path alone; z is set by the class that it fills most, slack fills the rest.
-    // Inverse of that basis, written out.
-    inverse_.assign(rows_ * rows_, 0);
-    value_.assign(rows_, 0);
-    cost_.assign(rows_, 0);
-    cost_[fullest] = 1;
-    const double z_per_use = 1.0 / capacity[fullest];
-    for (std::size_t u = 0; u < classes_; ++u) {
-      const double share = capacity[u] * z_per_use;
-      if (u == fullest) {
-        at(u, u) = -z_per_use;
-        at(u, classes_) = first_path[u] * z_per_use;
-      } else {
-        at(u, u) = 1;
-        at(u, fullest) = -share;
-        at(u, classes_) = share * first_path[fullest] - first_path[u];
-      }
-    }
-    at(classes_, classes_) = 1;
-    for (std::size_t r = 0; r < rows_; ++r) value_[r] = at(r, classes_);
-  }
-
-  double objective() const {
-    double sum = 0;
-    for (std::size_t r = 0; r < rows_; ++r) sum += cost_[r] * value_[r];
-    return sum;
-  }
-
-  // The price of each class in the present basis; a negative one means that slack should enter.
-  std::vector<double> prices() const {
-    std::vector<double> result(classes_, 0);
-    for (std::size_t r = 0; r < rows_; ++r) {
-      if (cost_[r] == 0) continue;
-      for (std::size_t u = 0; u < classes_; ++u) result[u] -= cost_[r] * at(r, u);
-    }
-    return result;
-  }
-
-  bool enter_slack(std::size_t u) {
-    std::vector<double> column(rows_);
-    for (std::size_t r = 0; r < rows_; ++r) column[r] = at(r, u);
-    return pivot(column);
-  }
-
-  bool enter_path(std::span<const double> used) {
-    std::vector<double> column(rows_);
-    for (std::size_t r = 0; r < rows_; ++r) {
-      double sum = at(r, classes_);
-      for (std::size_t u = 0; u < classes_; ++u) sum += at(r, u) * used[u];
-      column[r] = sum;
-    }
-    return pivot(column);
-  }
-
-  std::size_t work() const { return rows_ * rows_ / 2 + 1; }
-
- private:
-  double& at(std::size_t row, std::size_t column) { return inverse_[row * rows_ + column]; }
-  double at(std::size_t row, std::size_t column) const { return inverse_[row * rows_ + column]; }
-
-  // Puts a column without cost into the basis; false when nothing can leave.
-  bool pivot(const std::vector<double>& column) {
-    std::size_t leaving = rows_;
-    double least = kNeverDone;
-    for (std::size_t r = 0; r < rows_; ++r) {
-      if (column[r] <= kPivotFloor) continue;
-      const double ratio = std::max(0.0, value_[r]) / column[r];
-      if (ratio < least - 1e-13) {
-        least = ratio;
-        leaving = r;
-      }
-    }
-    if (leaving == rows_) return false;
-    const double scale = 1 / column[leaving];
-    for (std::size_t k = 0; k < rows_; ++k) at(leaving, k) *= scale;
-    value_[leaving] *= scale;
-    for (std::size_t r = 0; r < rows_; ++r) {
-      if (r == leaving || column[r] == 0) continue;
-      for (std::size_t k = 0; k < rows_; ++k) at(r, k) -= column[r] * at(leaving, k);
-      value_[r] -= column[r] * value_[leaving];
-    }
-    cost_[leaving] = 0;
-    return true;
-  }
-
-  std::size_t classes_;
-  std::size_t rows_;
-  std::vector<double> inverse_;
-  std::vector<double> value_;
-  std::vector<double> cost_;
-};
-
 // Solves one relaxation; see HostPricing.
 class ColumnGeneration {
  public:
@@ -145,13 +41,14 @@ class ColumnGeneration {
 
   Relaxation run(std::vector<double> start, RelaxationDepth depth) {
     if (!try_prices(std::move(start))) return std::move(result_);
-    MasterProblem master(capacity_, used_);
+    const std::vector<double> hosts(capacity_.begin(), capacity_.end());
+    MasterProblem master(hosts, used_);
     const std::uint64_t last_step = budget_.spent() + budget_.limit() / kSolvesPerBudget;
     for (int round = 0; round < kMaxColumns && budget_.spent() < last_step; ++round) {
       budget_.charge(master.work());
       std::vector<double> prices = master.prices();
       const auto lowest = std::ranges::min_element(prices);
-      if (*lowest < -kPivotFloor) {
+      if (*lowest < -MasterProblem::kPivotFloor) {
         if (!master.enter_slack(static_cast<std::size_t>(lowest - prices.begin()))) break;
         continue;
       }

@@ -5,10 +5,12 @@
 #include <cmath>
 #include <utility>
 
+#include "annealing.h"
 #include "candidate_periods.h"
 #include "host_prices.h"
 #include "node_search.h"
 #include "path_search.h"
+#include "share_prices.h"
 
 namespace harmonics::inline in_plan {
 namespace {
@@ -23,6 +25,11 @@ constexpr double kManyKindsSweepGap = 1e-3;
 constexpr std::size_t kManyPeriods = 1'000;
 // Bounds may take this share of the budget; the rest is for plans.
 constexpr double kBoundShare = 0.4;
+// Where plans are changed step by step at the end, that takes this share.
+constexpr double kAnnealingShare = 0.5;
+// Of that, this share of the whole is for a better bound.
+constexpr double kRaiseShare = 0.15;
+constexpr double kRaiseGap = 5e-4;
 // Widths of the searches, one after the other: by number of stages, and node by node.
 constexpr std::array<std::size_t, 4> kWidths = {256, 2048, 16384, 65536};
 constexpr std::array<std::size_t, 4> kReplicatedWidths = {8, 64, 512, 4096};
@@ -51,16 +58,30 @@ class PeriodSearch {
   }
 
   PeriodResult run() {
-    try {
-      search();
-    } catch (const Error& error) {
-      // A period whose graph is past its ceiling cannot be tried; what is known holds.
-      if (error.code() != ErrorCode::kResourceExhausted || result_.placement.empty()) throw;
+    // A period whose graph is past its ceiling cannot be tried; what is known holds.
+    if (!as_far_as_it_goes([&] { search(); })) {
+      if (result_.placement.empty()) take_one_host();
+      if (result_.placement.empty()) throw Error(*too_large_);
     }
+    improve();
+    as_far_as_it_goes([&] { raise_bound(); });
     return std::move(result_);
   }
 
  private:
+  // False where a graph would be past its ceiling.
+  template <typename Step>
+  bool as_far_as_it_goes(Step&& step) {
+    try {
+      step();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kResourceExhausted) throw;
+      too_large_ = error;
+      return false;
+    }
+    return true;
+  }
+
   void search() {
     if (many_kinds()) find_quickly();
     if (!bracket_relaxation()) return;
@@ -69,8 +90,47 @@ class PeriodSearch {
     if (result_.placement.empty() && !find_any()) return;
     for (const std::size_t width : widths_) {
       unknown_s_ = 0;
-      while (!result_.proven && !budget_.exhausted() && sweep(width)) {
+      while (!result_.proven && !out_of_work() && sweep(width)) {
       }
+    }
+  }
+
+  // Searches leave a part of the work for changes of the plan that they found.
+  bool out_of_work() const { return budget_.spent_share(anneals() ? 1 - kAnnealingShare : 1.0); }
+  bool anneals() const { return replicate_ && !builder_.ordered(); }
+
+  void improve() {
+    if (!anneals() || result_.proven || result_.placement.empty()) return;
+    const double share = 1 - kRaiseShare;
+    if (budget_.spent_share(share)) return;
+    const auto left =
+        static_cast<std::uint64_t>(share * static_cast<double>(budget_.limit())) - budget_.spent();
+    std::span<const double> price;
+    if (result_.proof) price = result_.proof->price;
+    accept(anneal({.builder = builder_,
+                   .replicate = replicate_,
+                   .known = result_.placement,
+                   .lower_bound_s = result_.lower_bound_s,
+                   .price = price,
+                   .work = left},
+                  budget_));
+    if (result_.period_s <= result_.lower_bound_s * (1 + kTimeTolerance)) settle();
+  }
+
+  // Bisects between the bound and the plan once more, with prices that know of whole shares.
+  void raise_bound() {
+    if (!anneals() || result_.proven || result_.placement.empty() || many_kinds()) return;
+    SharePricing pricing(builder_.capacity(), budget_);
+    double open_s = result_.period_s;
+    while (refuted_s_ > 0 && open_s > refuted_s_ * (1 + kRaiseGap) && !budget_.exhausted()) {
+      const double middle = std::sqrt(refuted_s_ * open_s);
+      std::optional<PeriodProof> proof = pricing.refute(graph_for(middle), middle);
+      if (!proof) {
+        open_s = middle;
+        continue;
+      }
+      refute(middle, nullptr);
+      result_.proof = std::move(proof);
     }
   }
 
@@ -137,20 +197,22 @@ class PeriodSearch {
     }
   }
 
+  // One host for all layers, if one can hold them.
+  void take_one_host() {
+    const std::size_t layers = builder_.costs().layers();
+    for (std::size_t u = 0; u < builder_.capacity().size(); ++u) {
+      if (builder_.capacity()[u] == 0 || !builder_.costs().allowed(u, 0, layers)) continue;
+      accept({{0, layers, u, 1}});
+    }
+  }
+
   // The first plan, however slow. Without one, `proven` tells whether there is none. Where all
   // stages are too many for a graph: one host for all layers, if one can hold them.
   bool find_any() {
-    try {
-      return find_with_any_period();
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::kResourceExhausted) throw;
-      for (std::size_t u = 0; u < builder_.capacity().size(); ++u) {
-        const std::size_t layers = builder_.costs().layers();
-        if (builder_.capacity()[u] == 0 || !builder_.costs().allowed(u, 0, layers)) continue;
-        accept({{0, layers, u, 1}});
-      }
-      if (result_.placement.empty()) throw;
-    }
+    bool found = false;
+    if (as_far_as_it_goes([&] { found = find_with_any_period(); })) return found;
+    take_one_host();
+    if (result_.placement.empty()) throw Error(*too_large_);
     return true;
   }
 
@@ -213,12 +275,9 @@ class PeriodSearch {
 
   // Whether the relaxation refutes every period; not, where it cannot be asked.
   bool refutes_all() {
-    try {
-      return relaxation_refutes(kAnyPeriod);
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::kResourceExhausted) throw;
-      return false;
-    }
+    bool refuted = false;
+    as_far_as_it_goes([&] { refuted = relaxation_refutes(kAnyPeriod); });
+    return refuted;
   }
 
   // Finds where the relaxation turns from refuting periods to allowing them.
@@ -264,7 +323,7 @@ class PeriodSearch {
   // A good plan is usually close above what the relaxation allows.
   void climb() {
     const double first_step = replicate_ ? 1e-3 : 1e-4;
-    for (double step = 0; !budget_.exhausted(); step = step == 0 ? first_step : step * 4) {
+    for (double step = 0; !out_of_work(); step = step == 0 ? first_step : step * 4) {
       const double period = allowed_s_ * (1 + step);
       if (period >= kAnyPeriod || period <= kLeastPeriod) return;
       if (!result_.placement.empty() && period >= result_.period_s) return;
@@ -307,7 +366,7 @@ class PeriodSearch {
     auto last = open.end();
     bool learned = false;
     bool lowest = true;
-    while (first < last && !budget_.exhausted()) {
+    while (first < last && !out_of_work()) {
       // Periods that are as good as equal are not worth the search, where they are many.
       if (many_kinds() && open.size() > kManyPeriods &&
           *(last - 1) < *first * (1 + kManyKindsSweepGap)) {
@@ -325,7 +384,7 @@ class PeriodSearch {
         first = middle + 1;
       }
     }
-    if (!learned || budget_.exhausted()) open_periods();  // sharpens the bound
+    if (!learned || out_of_work()) open_periods();  // sharpens the bound
     return learned;
   }
 
@@ -338,13 +397,25 @@ class PeriodSearch {
   double refuted_s_ = 0;           // no plan has this period or less; 0: nothing refuted
   double allowed_s_ = kAnyPeriod;  // the least period that the relaxation is known to allow
   double guess_s_ = 0;             // where the relaxation may turn; 0: unknown
-  double unknown_s_ = 0;           // the largest period that the present width could not decide
+  std::optional<Error> too_large_;
+  double unknown_s_ = 0;  // the largest period that the present width could not decide
 };
 
 }  // namespace
 
 PeriodResult find_least_period(const PeriodQuestion& question, WorkBudget& budget) {
   return PeriodSearch(question, budget).run();
+}
+
+bool relaxation_rules_out(const StageGraphBuilder& builder, double period_s, WorkBudget& budget) {
+  try {
+    const StageGraph graph = builder.build({.period_s = period_s});
+    budget.charge(graph.work);
+    return !HostPricing(builder.capacity(), budget).solve(graph, RelaxationDepth::kAnswer).feasible;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kResourceExhausted) throw;
+    return false;
+  }
 }
 
 Placement placement_of(const StageGraph& graph, std::span<const std::uint32_t> path) {

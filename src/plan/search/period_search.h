@@ -40,6 +40,11 @@ struct PeriodQuestion {
 
 [[nodiscard]] PeriodResult find_least_period(const PeriodQuestion& question, WorkBudget& budget);
 
+/// Whether the relaxation shows that no plan with one host per stage keeps this period. False where
+/// it cannot tell.
+[[nodiscard]] bool relaxation_rules_out(const StageGraphBuilder& builder, double period_s,
+                                        WorkBudget& budget);
+
 /// The stages of a path.
 [[nodiscard]] Placement placement_of(const StageGraph& graph, std::span<const std::uint32_t> path);
 

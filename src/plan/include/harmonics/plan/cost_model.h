@@ -84,6 +84,8 @@ class CostModel {
   [[nodiscard]] double bandwidth(std::size_t u) const { return classes_[u].bytes_per_s; }
   /// The bandwidth between two hosts: the smaller of both ends and of the link.
   [[nodiscard]] double bandwidth(std::size_t u, std::size_t v) const;
+  /// Whether links limit transfers besides the bandwidths of both ends.
+  [[nodiscard]] bool has_links() const { return !link_bytes_per_s_.empty(); }
   /// What the link between two hosts allows, whatever their own bandwidths; infinite without one.
   [[nodiscard]] double link_bandwidth(std::size_t u, std::size_t v) const {
     return link_bytes_per_s_.empty() ? std::numeric_limits<double>::infinity()

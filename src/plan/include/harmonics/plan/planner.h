@@ -37,7 +37,7 @@ enum class PlanPreference { kNone, kLatency, kFewestHosts };
 /// Steps of work for a problem without and with replication: below one and three seconds on a core
 /// of 2023.
 inline constexpr std::uint64_t kDefaultPlanWork = 130'000'000;
-inline constexpr std::uint64_t kDefaultReplicatedPlanWork = 320'000'000;
+inline constexpr std::uint64_t kDefaultReplicatedPlanWork = 620'000'000;
 /// The same where hosts are of more than two dozen kinds: below three seconds.
 inline constexpr std::uint64_t kDefaultManyKindsPlanWork = 330'000'000;
 
@@ -57,9 +57,20 @@ struct PlannerOptions {
 /// price[u]; all hosts that a plan can use (without replication no more of a class than there are
 /// layers) together cost 1, but every way to place the layers with that period costs more. Whoever
 /// doubts it computes the cheapest placement.
+///
+/// With replicated stages there may be prices on shares besides. Cut the hosts of a class into
+/// parts + 1 equal shares: a stage on h of `hosts` hosts takes more than floor(((parts + 1) h - 1)
+/// / hosts) of them and pays that number times the price. All of a plan's stages count at most
+/// `parts`, so what there is costs 1 with parts times the price of each rule in it.
+struct SharePrice {
+  std::size_t host_class = 0;
+  std::size_t parts = 1;
+  double price = 0;
+};
 struct PeriodProof {
   double period_s = 0;
   std::vector<double> price;
+  std::vector<SharePrice> shares = {};
 };
 
 struct PlanOutcome {
