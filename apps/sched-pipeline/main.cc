@@ -10,6 +10,7 @@
 #include <harmonics/base/exception_text.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/log.h>
+#include <harmonics/plan/flow_plan.h>
 #include <harmonics/plan/plan.h>
 #include <harmonics/plan/report.h>
 
@@ -112,6 +113,19 @@ int schedule_operators(const ScheduleOptions& options) {
   return kExitDone;
 }
 
+int schedule_flow(const ScheduleOptions& options) {
+  const double start = cpu_seconds();
+  const FlowProblem problem = parse_helix_lp(
+      read_text_file(options.flow_problem, kMaxFlowFileBytes), options.flow_problem.string());
+  const FlowOutcome outcome = plan_flow(problem, {.work = options.planner.work});
+  const double seconds = cpu_seconds() - start;
+  put_report(
+      options, [&] { return flow_report_to_json(problem, outcome).set("plan_seconds", seconds); },
+      [&] { return flow_report_to_text(problem, outcome); });
+  write_stream(stdout, flow_to_yaml(problem, outcome));
+  return kExitDone;
+}
+
 // What is logged meanwhile goes into `warnings`; when it fails, to standard error.
 template <typename Make>
 PlanReport keep_warnings(Make make, std::vector<std::string>& warnings) {
@@ -130,6 +144,7 @@ PlanReport keep_warnings(Make make, std::vector<std::string>& warnings) {
 int schedule(const ScheduleOptions& options) {
   if (!options.compared_plans.empty()) return compare_plans(options);
   if (!options.operator_graph.empty()) return schedule_operators(options);
+  if (!options.flow_problem.empty()) return schedule_flow(options);
   Plan plan;
   std::vector<std::string> warnings;
   const PlanReport report =

@@ -32,6 +32,11 @@ class OptionTable {
     add_rules();
     add_outputs();
     add_operators();
+    add_flow();
+    app_.callback([this] {
+      refuse_beside("--dag", {"--flow"});
+      refuse_beside("--flow", {"--dag", "--split", "--overlap"});
+    });
   }
 
   std::variant<ScheduleOptions, UsageAnswer> parse(int argc, const char* const* argv) {
@@ -187,8 +192,6 @@ class OptionTable {
         ->expected(2);
   }
 
-  // What is said of layers, of a chain's second aims and of hosts in other files has no meaning for
-  // an operator graph.
   void add_operators() {
     CLI::Option* graph = add_path(app_, "--dag", options_.operator_graph,
                                   "plan for an operator graph with its devices, not for a chain");
@@ -198,17 +201,28 @@ class OptionTable {
                    "one part of the graph for each host, or any operators (contiguous)");
     last_counts(split);
     split->needs(graph);
-    app_.callback([this, graph] {
-      if (graph->count() == 0) return;
-      for (const char* other :
-           {"--model-name",  "--dtype",          "--batch-size", "--buffers-in", "--buffers-out",
-            "--models-file", "--dev-types-file", "--dev-file",   "--links-file", "--goal",
-            "--then",        "--tolerance",      "--replicate",  "--pin",        "--host-order",
-            "--exclude",     "--current",        "--diff",       "--fallbacks",  "--svg"}) {
-        if (app_.get_option(other)->count() == 0) continue;
-        throw CLI::ValidationError("--dag", format("and {} do not go together", other));
-      }
-    });
+  }
+
+  void add_flow() {
+    add_path(app_, "--flow", options_.flow_problem,
+             "plan a flow over several routes for a problem that Helix wrote (.lp)");
+  }
+
+  // What is said of layers, of a chain's second aims and of hosts in other files has no meaning for
+  // a file that holds its own devices.
+  void refuse_beside(const std::string& flag, std::vector<std::string> others) {
+    if (app_.get_option(flag)->count() == 0) return;
+    for (const char* other :
+         {"--model-name",  "--dtype",          "--batch-size", "--buffers-in", "--buffers-out",
+          "--models-file", "--dev-types-file", "--dev-file",   "--links-file", "--goal",
+          "--then",        "--tolerance",      "--replicate",  "--pin",        "--host-order",
+          "--exclude",     "--current",        "--diff",       "--fallbacks",  "--svg"}) {
+      others.emplace_back(other);
+    }
+    for (const std::string& other : others) {
+      if (app_.get_option(other)->count() == 0) continue;
+      throw CLI::ValidationError(flag, format("and {} do not go together", other));
+    }
   }
 
   CLI::App app_;

@@ -32,6 +32,8 @@ struct ScheduleOptions {
   /// An operator graph to plan for, in place of the three files.
   std::filesystem::path operator_graph;
   OperatorSplit split = OperatorSplit::kContiguous;
+  /// A flow problem to plan for, in place of the three files.
+  std::filesystem::path flow_problem;
   bool fallbacks = false;
   ReportStyle report = ReportStyle::kNone;
   /// Empty: the report goes to standard error.

@@ -1,0 +1,62 @@
+#include <algorithm>
+#include <cmath>
+
+#include <harmonics/base/error.h>
+#include <harmonics/plan/flow_plan.h>
+
+namespace harmonics::inline in_plan {
+namespace {
+
+void check_numbers(std::span<const double> numbers, std::string_view what) {
+  for (const double number : numbers) {
+    if (std::isnan(number) || number < 0) {
+      fail(ErrorCode::kInvalidArgument, "flow problem: {} of {} is no rate", what, number);
+    }
+  }
+}
+
+void check_kind(const FlowProblem& problem, const FlowKind& kind) {
+  const std::size_t rows = kind.rates.size();
+  if (rows != 1 && rows != problem.layers) {
+    fail(ErrorCode::kInvalidArgument, "flow problem: type '{}' has {} rows of rates, not 1 or {}",
+         kind.type, rows, problem.layers);
+  }
+  for (const std::vector<double>& row : kind.rates) {
+    check_numbers(row, "a host's rate");
+    if (std::ranges::any_of(row, [](double rate) { return std::isinf(rate); })) {
+      fail(ErrorCode::kInvalidArgument, "flow problem: type '{}' has an infinite rate", kind.type);
+    }
+  }
+}
+
+}  // namespace
+
+void check_flow(const FlowProblem& problem) {
+  const auto wrong = [](const std::string& what) {
+    fail(ErrorCode::kInvalidArgument, "flow problem: {}", what);
+  };
+  const std::size_t ends = problem.hosts.size() + 2;
+  if (problem.layers == 0 || problem.layers > kMaxFlowLayers) {
+    wrong(format("{} layers, not 1 to {}", problem.layers, kMaxFlowLayers));
+  }
+  if (problem.hosts.empty() || problem.hosts.size() > kMaxFlowHosts) {
+    wrong(format("{} hosts, not 1 to {}", problem.hosts.size(), kMaxFlowHosts));
+  }
+  for (const FlowHost& host : problem.hosts) {
+    if (host.kind >= problem.kinds.size()) wrong(format("host '{}' has no kind", host.name));
+  }
+  if (problem.link_rates.size() != ends * ends) wrong("the links are no square of all ends");
+  if (!problem.cut_weights.empty() && problem.cut_weights.size() != problem.layers + 1) {
+    wrong(format("{} weights of cuts, not {}", problem.cut_weights.size(), problem.layers + 1));
+  }
+  check_numbers(problem.link_rates, "a link's rate");
+  check_numbers(problem.cut_weights, "a cut's weight");
+  for (const FlowKind& kind : problem.kinds) check_kind(problem, kind);
+}
+
+double FlowOutcome::gap() const {
+  return rate() > 0 ? std::max(0.0, proof.rate / rate() - 1)
+                    : std::numeric_limits<double>::infinity();
+}
+
+}  // namespace harmonics::inline in_plan
