@@ -126,6 +126,19 @@ int schedule_flow(const ScheduleOptions& options) {
   return kExitDone;
 }
 
+int schedule_pipelines(const ScheduleOptions& options) {
+  const double start = cpu_seconds();
+  const PlanProblem problem = make_problem(read_plan_inputs(options.files), options.request);
+  const PipelinesOutcome outcome = plan_pipelines(
+      problem, {options.planner.costs, options.pipelines, options.planner.work});
+  const double seconds = cpu_seconds() - start;
+  put_report(
+      options, [&] { return pipelines_to_json(problem, outcome).set("plan_seconds", seconds); },
+      [&] { return pipelines_to_text(problem, outcome); });
+  write_stream(stdout, pipelines_to_yaml(outcome));
+  return kExitDone;
+}
+
 // What is logged meanwhile goes into `warnings`; when it fails, to standard error.
 template <typename Make>
 PlanReport keep_warnings(Make make, std::vector<std::string>& warnings) {
@@ -145,6 +158,7 @@ int schedule(const ScheduleOptions& options) {
   if (!options.compared_plans.empty()) return compare_plans(options);
   if (!options.operator_graph.empty()) return schedule_operators(options);
   if (!options.flow_problem.empty()) return schedule_flow(options);
+  if (options.pipelines != PipelineWish::kOne) return schedule_pipelines(options);
   Plan plan;
   std::vector<std::string> warnings;
   const PlanReport report =

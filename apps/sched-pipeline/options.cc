@@ -25,6 +25,7 @@ class OptionTable {
     app_.footer(
         "\nExample:\n  sched-pipeline -m google/vit-base-patch16-224 --report text --svg "
         "plan.svg\n"
+        "  sched-pipeline --pipelines auto --report text\n"
         "  sched-pipeline --dag operators.json --overlap none --report text\n"
         "\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 no feasible plan.");
     add_inputs();
@@ -34,8 +35,9 @@ class OptionTable {
     add_operators();
     add_flow();
     app_.callback([this] {
-      refuse_beside("--dag", {"--flow"});
-      refuse_beside("--flow", {"--dag", "--split", "--overlap"});
+      refuse_beside("--dag", {"--flow", "--pipelines"});
+      refuse_beside("--flow", {"--dag", "--split", "--overlap", "--pipelines"});
+      refuse_pipelines();
     });
   }
 
@@ -130,6 +132,12 @@ class OptionTable {
                            "do compute and transfers overlap? (full)"));
     app_.add_flag("--replicate", planner.replicate,
                   "let stages run on several hosts of a type, which take turns");
+    last_counts(add_choice(app_, "--pipelines", options_.pipelines,
+                           {{"one", PipelineWish::kOne},
+                            {"auto", PipelineWish::kAuto},
+                            {"runnable", PipelineWish::kRunnable}},
+                           "several at once, hosts of any types in turns and routes that split, or "
+                           "of these what programs run (one)"));
     app_.add_option("--work", planner.work, "limit of the search in steps of work (0: default)")
         ->type_name("STEPS");
   }
@@ -222,6 +230,18 @@ class OptionTable {
     for (const std::string& other : others) {
       if (app_.get_option(other)->count() == 0) continue;
       throw CLI::ValidationError(flag, format("and {} do not go together", other));
+    }
+  }
+
+  void refuse_pipelines() {
+    if (options_.pipelines == PipelineWish::kOne) return;
+    for (const char* other : {"--goal", "--then", "--tolerance", "--replicate", "--overlap",
+                              "--host-order", "--current", "--fallbacks", "--svg"}) {
+      if (app_.get_option(other)->count() == 0) continue;
+      throw CLI::ValidationError("--pipelines", format("and {} do not go together", other));
+    }
+    if (options_.freedom.batch_size || options_.freedom.dtype) {
+      throw CLI::ValidationError("--pipelines", "needs a batch size and a dtype, not 'auto'");
     }
   }
 

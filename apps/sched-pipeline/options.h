@@ -11,6 +11,7 @@
 #include <harmonics/plan/choice.h>
 #include <harmonics/plan/inputs.h>
 #include <harmonics/plan/operator_plan.h>
+#include <harmonics/plan/pipelines.h>
 #include <harmonics/plan/planner.h>
 #include <harmonics/plan/replan.h>
 #include <harmonics/plan/request.h>
@@ -34,6 +35,7 @@ struct ScheduleOptions {
   OperatorSplit split = OperatorSplit::kContiguous;
   /// A flow problem to plan for, in place of the three files.
   std::filesystem::path flow_problem;
+  PipelineWish pipelines = PipelineWish::kOne;
   bool fallbacks = false;
   ReportStyle report = ReportStyle::kNone;
   /// Empty: the report goes to standard error.

@@ -150,11 +150,14 @@
 #include <harmonics/plan/cut_bytes.h>
 #include <harmonics/plan/deployment_file.h>
 #include <harmonics/plan/fixed_order.h>
+#include <harmonics/plan/flow_plan.h>
+#include <harmonics/plan/front.h>
 #include <harmonics/plan/inputs.h>
 #include <harmonics/plan/machine_load.h>
 #include <harmonics/plan/measured_run.h>
 #include <harmonics/plan/operator_graph.h>
 #include <harmonics/plan/operator_plan.h>
+#include <harmonics/plan/pipelines.h>
 #include <harmonics/plan/placement.h>
 #include <harmonics/plan/plan.h>
 #include <harmonics/plan/plan_file.h>

@@ -62,10 +62,13 @@ LayerTimes read_times(const YamlValue& value, const ModelProfile* model) {
 }
 
 DeviceTypeProfile read_type(const YamlValue& value, const ModelTable& models) {
-  value.check_keys({"bw_Mbps", "mem_MB", "model_profiles", "cores", "pack_Mbps"});
+  value.check_keys(
+      {"bw_Mbps", "mem_MB", "model_profiles", "cores", "pack_Mbps", "price_per_hour", "watts"});
   DeviceTypeProfile type;
   type.bandwidth_mbps = value.at("bw_Mbps").number();
   type.memory_mb = value.at("mem_MB").number();
+  if (value.has("price_per_hour")) type.price_per_hour = value.at("price_per_hour").number();
+  if (value.has("watts")) type.watts = value.at("watts").number();
   if (value.has("cores")) type.cores = value.at("cores").number();
   if (value.has("pack_Mbps")) type.packing_mbps = value.at("pack_Mbps").number();
   const YamlValue profiles = value.at("model_profiles");

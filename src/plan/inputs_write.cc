@@ -60,6 +60,8 @@ std::string device_types_to_yaml(const DeviceTypeTable& types) {
                    type.memory_mb);
     if (type.cores != 1) text += format("  cores: {}\n", type.cores);
     if (type.packing_mbps > 0) text += format("  pack_Mbps: {}\n", type.packing_mbps);
+    if (type.price_per_hour > 0) text += format("  price_per_hour: {}\n", type.price_per_hour);
+    if (type.watts > 0) text += format("  watts: {}\n", type.watts);
     text += "  model_profiles:\n";
     for (const auto& [model, profiles] : type.models) {
       text += format("    {}:{}\n", yaml_name(model), profiles.empty() ? " []" : "");

@@ -41,6 +41,11 @@ std::string range_text(std::size_t first, std::size_t last) {
 
 void check_follows(const Plan& plan, const PlanStage& next, const YamlValue& value) {
   const std::size_t wanted = plan.stages.empty() ? 1 : plan.stages.back().last_layer + 1;
+  if (next.first_layer == 1 && wanted > 1) {
+    value.broken(
+        "begins at layer 1 again: this is a plan of several pipelines or routes. Run each pipeline "
+        "by itself ('harmonics plan --pipelines runnable --out-dir DIR' writes them one by one)");
+  }
   if (next.first_layer != wanted || next.last_layer < next.first_layer) {
     value.broken(format("[{}, {}] does not follow on: layer {} comes next", next.first_layer,
                         next.last_layer, wanted));

@@ -72,6 +72,18 @@ std::vector<int> boundary_bits_of(const Json& report) {
   return bits;
 }
 
+// Several pipelines or routes have no one row of stages.
+void refuse_several(const Json& report) {
+  const Json* const shape = report.find("shape");
+  if (shape == nullptr || shape->as_string() == "row") return;
+  fail(ErrorCode::kInvalidArgument, "{}",
+       shape->as_string() == "pipelines"
+           ? "it has several pipelines. Run each by itself: 'harmonics plan --pipelines runnable "
+             "--out-dir DIR' writes them one by one"
+           : "work flows over several routes, which no program runs yet. Plan again with "
+             "'--pipelines runnable'");
+}
+
 }  // namespace
 
 bool is_plan_report(std::string_view text) {
@@ -88,6 +100,7 @@ PlanFile parse_plan_file(std::string_view text, std::string_view name) {
   std::string list;
   try {
     const Json report = Json::parse(text, name);
+    refuse_several(report);
     file.model = report.at("model").as_string();
     file.batch_size = report.at("batch_size").as_integer();
     for (const Json& stage : report.at("stages").as_array()) {

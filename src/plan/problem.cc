@@ -23,8 +23,9 @@ void check_numbers(std::span<const double> values, std::size_t wanted, std::stri
 
 void check_class(const HostClass& hosts, std::size_t layers) {
   check_numbers(hosts.layer_time_s, layers, format("layer times of '{}'", hosts.type));
-  check_numbers(std::vector{hosts.bandwidth_mbps, hosts.memory_mb, hosts.cores}, 3,
-                format("bandwidth, memory and cores of '{}'", hosts.type));
+  check_numbers(std::vector{hosts.bandwidth_mbps, hosts.memory_mb, hosts.cores,
+                            hosts.price_per_hour, hosts.watts},
+                5, format("bandwidth, memory, cores, price and watts of '{}'", hosts.type));
   if (!hosts.barred.empty() && hosts.barred.size() != layers) {
     fail(ErrorCode::kInvalidArgument, "barred layers of '{}': {} values, but {} are needed",
          hosts.type, hosts.barred.size(), layers);

@@ -159,7 +159,9 @@ class ProblemMaker {
                                   .memory_mb = type.memory_mb,
                                   .layer_time_s = times_.at(host.type)->time_s,
                                   .barred = {},
-                                  .cores = type.cores});
+                                  .cores = type.cores,
+                                  .price_per_hour = type.price_per_hour,
+                                  .watts = type.watts});
       members_.push_back(host);
     }
     problem_.classes[place->second].hosts.push_back(host.name);

@@ -7,7 +7,7 @@
 namespace harmonics::inline in_plan {
 namespace {
 
-constexpr int kHalvings = 60;
+constexpr int kRateHalvings = 60;
 // Ranges that are looked at to find good weights.
 constexpr double kMostLooks = 2e8;
 constexpr double kMostRounds = 400;
@@ -50,7 +50,7 @@ class WeightedLayers {
     // Per item the hosts add the more the less flows: too little now is too little for all rates.
     double low = high * kNothing;
     if (!enough(before, low)) return 0;
-    for (int k = 0; k < kHalvings && high - low > kRounding * high / 4; ++k) {
+    for (int k = 0; k < kRateHalvings && high - low > kRounding * high / 4; ++k) {
       const double middle = (low + high) / 2;
       (enough(before, middle) ? low : high) = middle;
     }

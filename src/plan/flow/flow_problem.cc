@@ -7,7 +7,7 @@
 namespace harmonics::inline in_plan {
 namespace {
 
-void check_numbers(std::span<const double> numbers, std::string_view what) {
+void check_rates(std::span<const double> numbers, std::string_view what) {
   for (const double number : numbers) {
     if (std::isnan(number) || number < 0) {
       fail(ErrorCode::kInvalidArgument, "flow problem: {} of {} is no rate", what, number);
@@ -22,7 +22,7 @@ void check_kind(const FlowProblem& problem, const FlowKind& kind) {
          kind.type, rows, problem.layers);
   }
   for (const std::vector<double>& row : kind.rates) {
-    check_numbers(row, "a host's rate");
+    check_rates(row, "a host's rate");
     if (std::ranges::any_of(row, [](double rate) { return std::isinf(rate); })) {
       fail(ErrorCode::kInvalidArgument, "flow problem: type '{}' has an infinite rate", kind.type);
     }
@@ -49,9 +49,14 @@ void check_flow(const FlowProblem& problem) {
   if (!problem.cut_weights.empty() && problem.cut_weights.size() != problem.layers + 1) {
     wrong(format("{} weights of cuts, not {}", problem.cut_weights.size(), problem.layers + 1));
   }
-  check_numbers(problem.link_rates, "a link's rate");
-  check_numbers(problem.cut_weights, "a cut's weight");
-  for (const FlowKind& kind : problem.kinds) check_kind(problem, kind);
+  check_rates(problem.link_rates, "a link's rate");
+  check_rates(problem.cut_weights, "a cut's weight");
+  std::size_t rates = 0;
+  for (const FlowKind& kind : problem.kinds) {
+    check_kind(problem, kind);
+    for (const std::vector<double>& row : kind.rates) rates += row.size();
+  }
+  if (rates > kMaxFlowRates) wrong(format("{} rates, the limit is {}", rates, kMaxFlowRates));
 }
 
 double FlowOutcome::gap() const {

@@ -327,6 +327,8 @@ struct PlanCommand {
   double boundary_tolerance = 0.005;
   /// Several hosts of a type may take turns at a stage.
   bool replicate = false;
+  /// Several pipelines at once: "one", "auto" or "runnable".
+  std::string pipelines = "one";
   std::vector<std::string> excluded_hosts;
   std::filesystem::path models_file = "models.yml";
   std::filesystem::path types_file = "device_types.yml";

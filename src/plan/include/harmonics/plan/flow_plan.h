@@ -23,6 +23,8 @@ namespace harmonics::inline in_plan {
 
 inline constexpr std::size_t kMaxFlowLayers = 1'000;
 inline constexpr std::size_t kMaxFlowHosts = 256;
+/// Rates of all kinds together.
+inline constexpr std::size_t kMaxFlowRates = 20'000'000;
 /// Of the files that flow problems are read from.
 inline constexpr std::size_t kMaxFlowFileBytes = std::size_t{8} << 20;
 /// Steps of work of a search that was given none: about five seconds on a core of 2023.

@@ -56,6 +56,10 @@ struct DeviceTypeProfile {
   double packing_mbps = 0;
   /// Cores that a stage keeps busy while it computes; counts where machines are shared.
   double cores = 1;
+  /// What a host costs an hour, in any currency, and what it draws while a plan uses it; 0: not
+  /// said.
+  double price_per_hour = 0;
+  double watts = 0;
 
   bool operator==(const DeviceTypeProfile&) const = default;
 };

@@ -29,6 +29,9 @@ struct HostClass {
   std::vector<bool> barred;
   /// Cores that a stage keeps busy while it computes.
   double cores = 1;
+  /// What one of these hosts costs an hour, and what it draws; 0: not said.
+  double price_per_hour = 0;
+  double watts = 0;
 };
 
 /// A machine that several hosts stand for: while they compute, its cores are shared.
