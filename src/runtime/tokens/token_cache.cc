@@ -107,6 +107,10 @@ void TokenCache::drop(SequenceId sequence) {
   tables_.erase(found);
 }
 
+void TokenCache::drop_all() {
+  while (!tables_.empty()) drop(tables_.begin()->first);
+}
+
 float* TokenCache::keys(SequenceId sequence, std::size_t layer, std::int64_t position) {
   const Table& table = tables_.at(sequence);
   return blocks_[table.blocks[static_cast<std::size_t>(position / kBlockTokens)]].numbers.get() +

@@ -31,6 +31,7 @@ class TokenCache {
   void set_length(SequenceId sequence, std::int64_t tokens);
   void fork(SequenceId from, SequenceId to, std::int64_t tokens);
   void drop(SequenceId sequence);
+  void drop_all();
 
   /// Keys of `layer` in the block that holds token `position`; values lie value_offset() behind.
   [[nodiscard]] float* keys(SequenceId sequence, std::size_t layer, std::int64_t position);

@@ -6,6 +6,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/listed.h>
 
+#include "packed_products.h"
 #include "row_kernels.h"
 #include "token_pass.h"
 
@@ -191,27 +192,48 @@ void TokenProduct::run(TokenPass& pass, const float* x, float* y) const {
 
 void TokenProduct::run_block(TokenPass& pass, int member, std::size_t block, const float* x,
                              float* y) const {
-  const auto columns = static_cast<std::size_t>(weight_.columns());
   const std::size_t first = block * kBlockOutputs;
-  const std::size_t count = std::min(kBlockOutputs, outputs() - first);
+  const OutputRange range{first, std::min(kBlockOutputs, outputs() - first)};
+  if (!multiply_packed(pass, range, x, y)) multiply_unpacked(pass, member, range, x, y);
+  if (bias_.empty()) return;
+  for (std::size_t row = 0; row < pass.rows.size(); ++row) {
+    float* const to = y + row * outputs() + first;
+    for (std::size_t i = 0; i < range.count; ++i) to[i] += bias_[first + i];
+  }
+}
+
+bool TokenProduct::multiply_packed(const TokenPass& pass, OutputRange range, const float* x,
+                                   float* y) const {
+  const std::size_t rows = pass.rows.size();
+  if (rows > kMostPackedRows) return false;
+  std::array<const std::byte*, kBlockOutputs> stored;
+  for (std::size_t i = 0; i < range.count; ++i) {
+    stored[i] = weight_.stored(static_cast<std::int64_t>(range.first + i));
+  }
+  const auto columns = static_cast<std::size_t>(weight_.columns());
+  return packed_products({x, rows, columns},
+                         {weight_.packing(), weight_.dtype(), stored.data(), range.count,
+                          static_cast<std::size_t>(weight_.row_bytes())},
+                         columns, y + range.first, outputs());
+}
+
+void TokenProduct::multiply_unpacked(TokenPass& pass, int member, OutputRange range, const float* x,
+                                     float* y) const {
+  const auto columns = static_cast<std::size_t>(weight_.columns());
   const float* weights = weight_.all_plain();
   if (weights != nullptr) {
-    weights += first * columns;
+    weights += range.first * columns;
   } else {
     std::vector<float>& room = pass.unpacked[static_cast<std::size_t>(member)];
     if (room.size() < kBlockOutputs * columns) room.resize(kBlockOutputs * columns);
-    for (std::size_t i = 0; i < count; ++i) {
-      weight_.unpack(static_cast<std::int64_t>(first + i), {room.data() + i * columns, columns});
+    for (std::size_t i = 0; i < range.count; ++i) {
+      weight_.unpack(static_cast<std::int64_t>(range.first + i),
+                     {room.data() + i * columns, columns});
     }
     weights = room.data();
   }
-  const std::size_t rows = pass.rows.size();
-  products({x, rows, columns}, {weights, count, columns}, columns, y + first, outputs());
-  if (bias_.empty()) return;
-  for (std::size_t row = 0; row < rows; ++row) {
-    float* const to = y + row * outputs() + first;
-    for (std::size_t i = 0; i < count; ++i) to[i] += bias_[first + i];
-  }
+  products({x, pass.rows.size(), columns}, {weights, range.count, columns}, columns,
+           y + range.first, outputs());
 }
 
 RowFunction row_activation(std::string_view name) {

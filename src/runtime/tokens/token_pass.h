@@ -57,6 +57,11 @@ class TokenLayer {
 };
 using TokenLayerPtr = std::unique_ptr<TokenLayer>;
 
+/// Some of the outputs of a product.
+struct OutputRange {
+  std::size_t first, count;
+};
+
 /// x · wᵀ + bias for all rows, from where the weights lie.
 class TokenProduct {
  public:
@@ -71,6 +76,10 @@ class TokenProduct {
 
  private:
   void run_block(TokenPass& pass, int member, std::size_t block, const float* x, float* y) const;
+  [[nodiscard]] bool multiply_packed(const TokenPass& pass, OutputRange range, const float* x,
+                                     float* y) const;
+  void multiply_unpacked(TokenPass& pass, int member, OutputRange range, const float* x,
+                         float* y) const;
 
   WeightRows weight_;
   std::vector<float> bias_;

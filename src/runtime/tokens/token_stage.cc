@@ -330,6 +330,7 @@ void TokenStage::fork(SequenceId from, SequenceId to, std::int64_t tokens) {
   body_->cache().fork(from, to, tokens);
 }
 void TokenStage::drop(SequenceId sequence) { body_->cache().drop(sequence); }
+void TokenStage::drop_all() { body_->cache().drop_all(); }
 Tensor TokenStage::saved(SequenceId sequence) const { return body_->saved(sequence); }
 void TokenStage::restore(SequenceId sequence, const Tensor& saved) {
   body_->restore(sequence, saved);

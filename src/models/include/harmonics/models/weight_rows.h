@@ -27,6 +27,12 @@ class WeightRows {
   [[nodiscard]] const float* all_plain() const;
   /// Writes the row as float32; `out` has columns() numbers.
   void unpack(std::int64_t row, std::span<float> out) const;
+  /// The bytes of a row as they are stored, row_bytes() of them: blocks of packing(), or plain
+  /// numbers of dtype().
+  [[nodiscard]] const std::byte* stored(std::int64_t row) const { return at(row); }
+  [[nodiscard]] Packing packing() const { return packing_; }
+  [[nodiscard]] DType dtype() const { return dtype_; }
+  [[nodiscard]] std::uint64_t row_bytes() const { return row_bytes_; }
   /// What is kept in memory beside the mapped file.
   [[nodiscard]] std::uint64_t copied_bytes() const { return copied_bytes_; }
   /// What is stored, and read for every product.

@@ -88,6 +88,8 @@ class TokenStage {
   void fork(SequenceId from, SequenceId to, std::int64_t tokens);
   /// Forgets a sequence; one that is not known is as good as forgotten.
   void drop(SequenceId sequence);
+  /// Forgets all of them.
+  void drop_all();
   /// Keys and values of a sequence as one tensor {tokens, …}, and back under any id.
   [[nodiscard]] Tensor saved(SequenceId sequence) const;
   void restore(SequenceId sequence, const Tensor& saved);
