@@ -18,6 +18,9 @@ int text_main(int argc, char** argv) {
   const Command& command = std::get<Command>(parsed);
   if (const auto* generating = std::get_if<GenerateCommand>(&command)) return generate(*generating);
   if (const auto* part = std::get_if<TokenStageCommand>(&command)) return token_stage(*part);
+  if (const auto* stage = std::get_if<StageCommand>(&command); stage && stage->generate) {
+    return text_stage(*stage);
+  }
   if (const auto* serving = std::get_if<ServeCommand>(&command)) return serve(*serving);
   fail(ErrorCode::kInvalidArgument,
        "harmonics-text only generates and serves texts; call 'harmonics'");

@@ -1,63 +1,44 @@
 #include "process_pipeline.h"
 
 #include <chrono>
-#include <limits>
 
 #include <harmonics/base/entropy.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/log.h>
-#include <harmonics/transport/transport.h>
 
 #include "stage_children.h"
-#include "step_wire.h"
+#include "step_ring.h"
 
 namespace harmonics::inline in_text_program {
 namespace {
 
-// How often children are looked after while no answer comes.
-constexpr std::chrono::milliseconds kLookAfter(50);
 // A step that takes longer has met a stage that hangs.
 constexpr std::chrono::seconds kForAStep(60);
 constexpr std::chrono::seconds kForTheStart(300);
 constexpr int kStarts = 3;
 constexpr std::size_t kSecretBytes = 16;
 
-class ProcessPipeline final : public TokenPipeline {
+class ProcessPipeline final : public StepRing {
  public:
-  ProcessPipeline(const HarmonicGraph& graph, const TextModelFlags& flags)
-      : flags_(flags),
-        cuts_(token_cuts(graph, static_cast<std::size_t>(flags.parts))),
-        input_(graph.layers().front().inputs.front()),
-        logits_(logits_of(graph)),
+  ProcessPipeline(const HarmonicGraph& graph, std::vector<std::size_t> cuts,
+                  const TextModelFlags& flags)
+      : StepRing(graph, cuts.size() - 1, kForAStep),
+        flags_(flags),
+        cuts_(std::move(cuts)),
         token_(random_hex(kSecretBytes)) {
     start();
   }
 
-  const TokenLimits& limits() const override { return limits_; }
-  std::size_t depth() const override { return cuts_.size() - 1; }
-
-  void submit(const TokenStep& step) override {
-    StepMessage message{step.spans, step.drops, {}, {}};
-    const auto rows = static_cast<std::int64_t>(step.ids.size());
-    message.tensors.emplace(input_, Tensor::of<std::int64_t>({rows}, std::span(step.ids)));
-    send_step(*to_, message, deadline_in(kForAStep), [this] { children_.check(); });
-  }
-
-  Tensor receive() override {
-    const StepMessage answer = next_answer(kForAStep);
-    const auto found = answer.tensors.find(logits_);
-    if (found == answer.tensors.end()) fail(ErrorCode::kDataLoss, "an answer without logits");
-    return found->second;
-  }
-
   void renew() override { start(); }
+
+ protected:
+  void look() override { children_.check(); }
 
  private:
   // A part may be killed while it starts, too.
   void start() {
     for (int attempt = 1;; ++attempt) {
-      to_.reset();
-      from_.reset();
+      part();
       children_.clear();
       try {
         return start_once();
@@ -81,15 +62,12 @@ class ProcessPipeline final : public TokenPipeline {
     TransportOptions options;
     options.run = random_hex(kSecretBytes);
     options.token = token_;
-    to_ = make_transport(ends.front(), options);
-    from_ = make_transport(ends.back(), options);
+    TransportPtr to = make_transport(ends.front(), options);
+    TransportPtr from = make_transport(ends.back(), options);
     for (std::size_t part = 0; part + 1 < cuts_.size(); ++part) {
       children_.start(words_for(part, ends, options.run), token_);
     }
-    StepMessage hello;
-    hello.limits = TokenLimits{0, std::numeric_limits<std::int64_t>::max(), 0, 0};
-    send_step(*to_, hello, deadline_in(kForTheStart), [this] { children_.check(); });
-    limits_ = next_answer(kForTheStart).limits.value();
+    meet(std::move(to), std::move(from), kForTheStart);
   }
 
   std::vector<std::string> words_for(std::size_t part, const std::vector<RemoteBinding>& ends,
@@ -108,38 +86,17 @@ class ProcessPipeline final : public TokenPipeline {
     return words;
   }
 
-  StepMessage next_answer(std::chrono::seconds patience) {
-    const Deadline due = deadline_in(patience);
-    for (;;) {
-      try {
-        std::optional<StepMessage> message = receive_step(*from_, deadline_in(kLookAfter));
-        if (message) return *std::move(message);
-        children_.check();
-        fail(ErrorCode::kUnavailable, "the last part of the model has closed its end");
-      } catch (const Error& error) {
-        children_.check();
-        if (error.code() != ErrorCode::kDeadlineExceeded ||
-            std::chrono::steady_clock::now() > due) {
-          throw;
-        }
-      }
-    }
-  }
-
   const TextModelFlags flags_;
   const std::vector<std::size_t> cuts_;
-  const std::string input_;
-  const std::string logits_;
   const std::string token_;
-  TokenLimits limits_;
-  TransportPtr to_, from_;
   StageChildren children_;
 };
 
 }  // namespace
 
-TokenPipelinePtr make_process_pipeline(const HarmonicGraph& graph, const TextModelFlags& flags) {
-  return std::make_unique<ProcessPipeline>(graph, flags);
+TokenPipelinePtr make_process_pipeline(const HarmonicGraph& graph, std::vector<std::size_t> cuts,
+                                       const TextModelFlags& flags) {
+  return std::make_unique<ProcessPipeline>(graph, std::move(cuts), flags);
 }
 
 }  // namespace harmonics::inline in_text_program

@@ -2,30 +2,17 @@
 #include <signal.h>
 #include <time.h>
 
-#include <harmonics/base/environment.h>
 #include <harmonics/base/error.h>
-#include <harmonics/base/file.h>
-#include <harmonics/base/private_file.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/serve/text_front.h>
 
+#include "stage_places.h"
 #include "subcommands.h"
 #include "text_model.h"
 
 namespace harmonics::inline in_text_program {
 namespace {
-
-constexpr std::size_t kMaxTokenFile = 4096;
-
-std::string token_of(const std::filesystem::path& file) {
-  if (file.empty()) return environment_text("HARMONICS_TOKEN");
-  require_private(file, "a secret");
-  std::string token = read_text_file(file, kMaxTokenFile);
-  while (!token.empty() && (token.back() == '\n' || token.back() == '\r')) token.pop_back();
-  if (token.empty()) fail(ErrorCode::kInvalidArgument, "'{}' holds no token", file.string());
-  return token;
-}
 
 // Signals that ask for an end, which only wait_for_end sees; before any thread is made.
 sigset_t hold_signals() {
@@ -51,8 +38,9 @@ void wait_for_end(const sigset_t& ends, const TextFront& front) {
 int serve(const ServeCommand& command) {
   const sigset_t ends = hold_signals();
   const ListenAddress address = parse_listen_address(command.listen);
-  const FrontAccess access{token_of(command.token_file), command.tls_certificate.string(),
-                           command.tls_key.string(), command.tls_authority.string()};
+  const FrontAccess access{secret_of(command.token_file, "HARMONICS_TOKEN"),
+                           command.tls_certificate.string(), command.tls_key.string(),
+                           command.tls_authority.string()};
   check_access(address, access);
   TextModel model = open_text_model(command.model);
   TextTerms terms;

@@ -6,6 +6,8 @@
 #include <harmonics/settings/train_settings.h>
 
 #include "process_pipeline.h"
+#include "remote_pipeline.h"
+#include "stage_places.h"
 
 namespace harmonics::inline in_text_program {
 TextGraph open_text_graph(const std::filesystem::path& model,
@@ -36,6 +38,21 @@ TextGraph open_text_graph(const std::filesystem::path& model,
   return out;
 }
 
+namespace {
+
+TokenPipelinePtr make_pipeline(const TextGraph& model, const TextModelFlags& flags) {
+  if (!flags.hosts.empty()) return make_remote_pipeline(model.graph, flags);
+  TokenPartsOptions options;
+  options.cuts = flags.plan.empty() ? token_cuts(model.graph, static_cast<std::size_t>(flags.parts))
+                                    : planned_cuts(model.graph, flags.plan);
+  options.cache_bytes = static_cast<std::uint64_t>(flags.cache_mb) << 20;
+  options.threads = static_cast<int>(flags.threads);
+  return flags.processes ? make_process_pipeline(model.graph, options.cuts, flags)
+                         : make_local_pipeline(model.graph, model.weights, options);
+}
+
+}  // namespace
+
 TextModel open_text_model(const TextModelFlags& flags) {
   TextGraph graph = open_text_graph(flags.model, flags.weights);
   const std::filesystem::path texts = flags.tokenizer.empty() ? graph.tokenizer : flags.tokenizer;
@@ -44,13 +61,7 @@ TextModel open_text_model(const TextModelFlags& flags) {
          flags.model.string());
   }
   TextSide side(texts);
-  TokenPartsOptions options;
-  options.parts = static_cast<std::size_t>(flags.parts);
-  options.cache_bytes = static_cast<std::uint64_t>(flags.cache_mb) << 20;
-  options.threads = static_cast<int>(flags.threads);
-  TokenPipelinePtr pipeline = flags.processes
-                                  ? make_process_pipeline(graph.graph, flags)
-                                  : make_local_pipeline(graph.graph, graph.weights, options);
+  TokenPipelinePtr pipeline = make_pipeline(graph, flags);
   return {std::move(graph), std::move(side), std::move(pipeline)};
 }
 

@@ -7,7 +7,7 @@
 #include <harmonics/runtime/token_stage.h>
 
 #include "stage_children.h"
-#include "step_wire.h"
+#include "step_ring.h"
 #include "subcommands.h"
 #include "text_model.h"
 
@@ -17,23 +17,6 @@ namespace {
 // Whoever started it ends it; between steps it waits as long as it takes.
 constexpr std::chrono::hours kForTheNext(24);
 constexpr std::chrono::seconds kForTheOther(300);
-
-TokenLimits joined(const TokenLimits& so_far, const TokenStage& stage) {
-  const TokenStageFigures figures = stage.figures();
-  return {stage.max_length(), std::min(so_far.most_tokens, figures.most_tokens),
-          so_far.token_bytes + figures.token_bytes, so_far.weight_bytes + figures.weight_bytes};
-}
-
-// What the stage makes of a step: the same for the next one.
-StepMessage computed(TokenStage& stage, StepMessage step) {
-  if (step.limits) {
-    step.limits = joined(*step.limits, stage);
-    return step;
-  }
-  for (const SequenceId sequence : step.drops) stage.drop(sequence);
-  step.tensors = stage.compute(step.spans, step.tensors);
-  return step;
-}
 
 }  // namespace
 
@@ -50,7 +33,7 @@ int token_stage(const TokenStageCommand& command) {
       {static_cast<std::size_t>(command.first), static_cast<std::size_t>(command.end),
        static_cast<std::uint64_t>(command.cache_mb) << 20, static_cast<int>(command.threads)});
   while (std::optional<StepMessage> step = receive_step(*in, deadline_in(kForTheNext))) {
-    send_step(*out, computed(stage, *std::move(step)), deadline_in(kForTheOther));
+    send_step(*out, computed_step(stage, *std::move(step)), deadline_in(kForTheOther));
   }
   out->close(deadline_in(kForTheOther));
   return kExitDone;

@@ -48,7 +48,10 @@ struct Dispatch {
   int operator()(const CompletionCommand& command) const { return completion(command); }
   int operator()(const DevicesCommand&) const { become_torch_program(argv); }
   int operator()(const TrainCommand&) const { become_torch_program(argv); }
-  int operator()(const StageCommand&) const { become_torch_program(argv); }
+  int operator()(const StageCommand& command) const {
+    if (command.generate) become_program(kTextProgram, argv);
+    become_torch_program(argv);
+  }
   int operator()(const RunCommand&) const { become_torch_program(argv); }
   int operator()(const QuantizeCommand&) const { become_torch_program(argv); }
   int operator()(const DispatchSweepCommand&) const { become_torch_program(argv); }

@@ -31,6 +31,7 @@ class CommandTree {
   void add_train();
   void add_stage();
   void add_stage_inference(CLI::App& stage);
+  void add_stage_generation(CLI::App& stage);
   void add_run();
   void add_profile();
   void add_profile_files(CLI::App& profile);

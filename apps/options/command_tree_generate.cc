@@ -8,6 +8,8 @@ namespace harmonics::inline in_options {
 namespace {
 
 constexpr std::int64_t kMostTokens = 1 << 20;
+constexpr std::int64_t kMostCacheMb = 1 << 20;
+constexpr std::int64_t kMostSeconds = 1'000'000;
 
 // A number from `least` to `most`.
 CLI::Option* add_real(CLI::App& app, const std::string& name, double& value, double most,
@@ -35,7 +37,44 @@ std::string transport_names() {
   return names;
 }
 
+// Parts on other machines, which 'harmonics stage --generate' runs there.
+void add_stage_hosts(CLI::App& app, TextModelFlags& model) {
+  StageAccessFlags& access = model.access;
+  CLI::Option* const plan =
+      add_path(app, "--plan", model.plan, "cut as this plan says, in place of --parts")
+          ->excludes(app.get_option("--parts"));
+  CLI::Option* const hosts =
+      add_path(app, "--hosts", model.hosts,
+               "lines 'host: address:port': its parts wait there ('harmonics stage --generate')")
+          ->needs(plan)
+          ->excludes(app.get_option("--processes"))
+          ->excludes(app.get_option("--transport"));
+  add_text(app, "--run", access.run, "NAME", "name of the run, the same in all parts")->needs(hosts);
+  add_path(app, "--stage-token-file", access.token_file, "the secret that all parts know")
+      ->needs(hosts);
+  add_path(app, "--stage-tls-certificate", access.tls_certificate, "PEM file to show to the parts")
+      ->needs(hosts);
+  add_path(app, "--stage-tls-key", access.tls_key, "PEM file of its key")->needs(hosts);
+  add_path(app, "--stage-tls-authority", access.tls_authority, "PEM file to check the parts by")
+      ->needs(hosts);
+  add_whole(app, "--first-contact", access.first_contact_s, {1, kMostSeconds},
+            "seconds to wait for all parts, at the start and after a loss (60)")
+      ->needs(hosts);
+  add_whole(app, "--deadline", access.deadline_s, {1, kMostSeconds},
+            "seconds after which a step that has not come back is lost (60)")
+      ->needs(hosts);
+}
+
 }  // namespace
+
+void CommandTree::add_stage_generation(CLI::App& stage) {
+  stage
+      .add_flag("--generate", stage_.generate,
+                "one part of a language model, for 'harmonics generate' and 'serve' elsewhere")
+      ->option_text(" ");
+  add_whole(stage, "--cache-mb", stage_.cache_mb, {1, kMostCacheMb},
+            "with --generate: memory for keys and values, in MB (1024)");
+}
 
 void CommandTree::add_text_model(CLI::App& app, TextModelFlags& model) {
   add_path(app, "MODEL", model.model,
@@ -51,8 +90,9 @@ void CommandTree::add_text_model(CLI::App& app, TextModelFlags& model) {
       ->option_text(" ");
   add_name(app, "--transport", model.transport, transport_names(),
            "what joins the processes (shm)");
+  add_stage_hosts(app, model);
   add_whole(app, "--threads", model.threads, {1, 256}, "threads of each part (1)");
-  add_whole(app, "--cache-mb", model.cache_mb, {1, 1 << 20},
+  add_whole(app, "--cache-mb", model.cache_mb, {1, kMostCacheMb},
             "memory for keys and values of each part, in MB (1024)");
   add_whole(app, "--sequences", model.sequences, {1, 1024},
             "sequences that are computed at the same time (16)");
@@ -111,7 +151,7 @@ void CommandTree::add_token_stage() {
   add_whole(app, "--first", token_stage_.first, {0, 1 << 20}, "its first layer");
   add_whole(app, "--end", token_stage_.end, {1, 1 << 20}, "the layer after its last");
   add_whole(app, "--threads", token_stage_.threads, {1, 256}, "threads (1)");
-  add_whole(app, "--cache-mb", token_stage_.cache_mb, {1, 1 << 20}, "cache in MB (1024)");
+  add_whole(app, "--cache-mb", token_stage_.cache_mb, {1, kMostCacheMb}, "cache in MB (1024)");
   add_text(app, "--in", token_stage_.in, "URL", "where steps come from")->required();
   add_text(app, "--out", token_stage_.out, "URL", "where they go on to")->required();
   add_text(app, "--run", token_stage_.run, "NAME", "what both ends call the run");

@@ -261,6 +261,23 @@ void add_in_flight(CLI::App& app, std::int64_t& in_flight, const std::string& wi
             with + "batches under way at once in all parts (0: two for each part)");
 }
 
+// Of the flags of a part, those that a language model's has a use for.
+void check_generation(const CLI::App& stage, const StageCommand& command) {
+  static constexpr std::array kUsed = {
+      "--generate",      "--cache-mb",   "--weights", "--plan",    "--hosts",           "--part",
+      "--run",           "--token-file", "--help",    "--threads", "--tls-certificate", "--tls-key",
+      "--tls-authority", "--output"};
+  for (const CLI::Option* const option : stage.get_options()) {
+    const std::string name = option->get_name();
+    if (option->count() == 0 || !name.starts_with("--")) continue;
+    if (std::ranges::find(kUsed, name) != kUsed.end()) continue;
+    throw CLI::ValidationError(name, "says nothing with --generate: leave it out");
+  }
+  if (command.plan.empty() || command.hosts.empty()) {
+    throw CLI::ValidationError("--generate", "needs --plan FILE and --hosts FILE");
+  }
+}
+
 // What only says something with --infer, and what says nothing then.
 void check_stage(const CLI::App& stage, const StageCommand& command) {
   const auto refuse = [&](std::initializer_list<const char*> flags, const char* why) {
@@ -268,6 +285,8 @@ void check_stage(const CLI::App& stage, const StageCommand& command) {
       if (stage.get_option(flag)->count() > 0) throw CLI::ValidationError(flag, why);
     }
   };
+  if (!command.generate) refuse({"--cache-mb"}, "needs --generate");
+  if (command.generate) return check_generation(stage, command);
   if (!command.infer) {
     refuse({"--out", "--in-flight", "--results", "--requests", "--feed", "--delivered", "--kept"},
            "needs --infer");
@@ -395,12 +414,15 @@ void CommandTree::add_stage() {
   add_whole(stage, "--batches-per-epoch", stage_.batches_per_epoch, {0, kMaxBatches},
             "for schedules, where this part has no data of its own");
   add_stage_inference(stage);
+  add_stage_generation(stage);
   add_secure(stage, stage_.training.secure, false);
   stage.footer(example(
       "  harmonics stage digits.harp --parts 2 --part 0 --meet tcp://gpu-box:9000\n"
       "  harmonics stage digits.harp --parts 2 --part 1 --boundary tcp://gpu-box:9000/drop1@1\n"
       "  harmonics stage vit.harp --infer --plan plan.yml --hosts hosts.yml --part 1 \\\n"
-      "    --token-file secret --out prediction=csv:predictions.csv\n\n"
+      "    --token-file secret --out prediction=csv:predictions.csv\n"
+      "  harmonics stage smollm2 --generate --plan plan.yml --hosts hosts.yml --part 1 \\\n"
+      "    --token-file secret\n\n"
       "Settings must be the same in all parts. When another part goes away, this one goes back to "
       "the last checkpoint and waits for it. With --secure every part has a chain of its own; "
       "'harmonics verify' takes them together, and the keys of the others must be in --keys."));

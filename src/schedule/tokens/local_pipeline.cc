@@ -13,9 +13,10 @@ class LocalPipeline final : public TokenPipeline {
   LocalPipeline(const HarmonicGraph& graph, const WeightSource& weights,
                 const TokenPartsOptions& options)
       : logits_(logits_of(graph)) {
-    const std::vector<std::size_t> cuts = token_cuts(graph, options.parts);
+    const std::vector<std::size_t> cuts =
+        options.cuts.empty() ? token_cuts(graph, options.parts) : options.cuts;
     limits_.most_tokens = std::numeric_limits<std::int64_t>::max();
-    for (std::size_t part = 0; part < options.parts; ++part) {
+    for (std::size_t part = 0; part + 1 < cuts.size(); ++part) {
       stages_.emplace_back(
           graph, weights,
           TokenStageOptions{cuts[part], cuts[part + 1], options.cache_bytes, options.threads});
@@ -72,21 +73,23 @@ std::string logits_of(const HarmonicGraph& graph) {
        graph.name());
 }
 
-std::vector<std::size_t> token_cuts(const HarmonicGraph& graph, std::size_t parts) {
+std::vector<std::size_t> token_cuts(const HarmonicGraph& graph,
+                                    const std::vector<HarmonicGraph>& parts) {
   std::vector<std::size_t> cuts = {0};
-  if (parts > 1) {
-    for (const HarmonicGraph& part : partition_graph(graph, parts)) {
-      std::size_t end = cuts.back();
-      for (const LayerNode& node : part.layers()) {
-        const auto index = graph.layer_index(node.name);
-        if (index) end = std::max(end, *index + 1);  // else a weight that is sent on
-      }
-      cuts.push_back(end);
+  for (const HarmonicGraph& part : parts) {
+    std::size_t end = cuts.back();
+    for (const LayerNode& node : part.layers()) {
+      const auto index = graph.layer_index(node.name);
+      if (index) end = std::max(end, *index + 1);  // else a weight that is sent on
     }
-  } else {
-    cuts.push_back(graph.layers().size());
+    cuts.push_back(end);
   }
   return cuts;
+}
+
+std::vector<std::size_t> token_cuts(const HarmonicGraph& graph, std::size_t parts) {
+  if (parts > 1) return token_cuts(graph, partition_graph(graph, parts));
+  return {0, graph.layers().size()};
 }
 
 TokenPipelinePtr make_local_pipeline(const HarmonicGraph& graph, const WeightSource& weights,

@@ -202,6 +202,10 @@ struct StageCommand {
   std::filesystem::path hosts;
   /// Which of the hosts that take turns at this part, from 0.
   std::int64_t copy = kOnlyCopy;
+  /// One part of a language model for 'harmonics generate' and 'serve', and the memory of its
+  /// cache.
+  bool generate = false;
+  std::int64_t cache_mb = 1024;
 };
 
 /// harmonics quantize

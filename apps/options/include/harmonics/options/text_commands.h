@@ -11,6 +11,17 @@
 
 namespace harmonics::inline in_options {
 
+/// How parts on other machines are spoken with.
+struct StageAccessFlags {
+  std::string run;
+  std::filesystem::path token_file;
+  std::filesystem::path tls_certificate;
+  std::filesystem::path tls_key;
+  std::filesystem::path tls_authority;
+  std::int64_t first_contact_s = 60;
+  std::int64_t deadline_s = 60;
+};
+
 /// The model, and how it is cut and held.
 struct TextModelFlags {
   /// A .harp file, a folder from Hugging Face or a GGUF file.
@@ -22,6 +33,11 @@ struct TextModelFlags {
   /// Each part in a process of its own, which this transport joins.
   bool processes = false;
   std::string transport = "shm";
+  /// Cut as this plan says; empty: into `parts`.
+  std::filesystem::path plan;
+  /// Where each host of the plan is reached; empty: all parts are on this machine.
+  std::filesystem::path hosts;
+  StageAccessFlags access = {};
   std::int64_t threads = 1;
   std::int64_t cache_mb = 1024;
   std::int64_t sequences = 16;

@@ -51,11 +51,16 @@ struct TokenPartsOptions {
   /// Of each stage.
   std::uint64_t cache_bytes = std::uint64_t{1} << 30;
   int threads = 1;
+  /// Where the layers are cut, as token_cuts gives it; empty: into `parts`.
+  std::vector<std::size_t> cuts = {};
 };
 
 /// Where the layers of a graph are cut into so many parts, as `partition_graph` cuts them: layers
 /// [cuts[i], cuts[i + 1]) are part i.
 [[nodiscard]] std::vector<std::size_t> token_cuts(const HarmonicGraph& graph, std::size_t parts);
+/// The same of parts that a plan has made of it.
+[[nodiscard]] std::vector<std::size_t> token_cuts(const HarmonicGraph& graph,
+                                                  const std::vector<HarmonicGraph>& parts);
 
 /// The consumer whose rows are the logits: the only one, else "logits"; otherwise an Error.
 [[nodiscard]] std::string logits_of(const HarmonicGraph& graph);
