@@ -54,7 +54,10 @@ TokenPipelinePtr make_pipeline(const TextGraph& model, const TextModelFlags& fla
 }  // namespace
 
 TextModel open_text_model(const TextModelFlags& flags) {
-  TextGraph graph = open_text_graph(flags.model, flags.weights);
+  return open_text_model(flags, open_text_graph(flags.model, flags.weights));
+}
+
+TextModel open_text_model(const TextModelFlags& flags, TextGraph graph) {
   const std::filesystem::path texts = flags.tokenizer.empty() ? graph.tokenizer : flags.tokenizer;
   if (texts.empty()) {
     fail(ErrorCode::kInvalidArgument, "'{}' names no tokenizer: give --tokenizer PATH",

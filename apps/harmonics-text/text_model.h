@@ -27,5 +27,7 @@ struct TextModel {
 };
 /// Opens the model and makes its stages as the flags say.
 [[nodiscard]] TextModel open_text_model(const TextModelFlags& flags);
+/// The same of a graph that is open already.
+[[nodiscard]] TextModel open_text_model(const TextModelFlags& flags, TextGraph graph);
 
 }  // namespace harmonics::inline in_text_program

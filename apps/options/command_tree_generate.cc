@@ -49,7 +49,8 @@ void add_stage_hosts(CLI::App& app, TextModelFlags& model) {
           ->needs(plan)
           ->excludes(app.get_option("--processes"))
           ->excludes(app.get_option("--transport"));
-  add_text(app, "--run", access.run, "NAME", "name of the run, the same in all parts")->needs(hosts);
+  add_text(app, "--run", access.run, "NAME", "name of the run, the same in all parts")
+      ->needs(hosts);
   add_path(app, "--stage-token-file", access.token_file, "the secret that all parts know")
       ->needs(hosts);
   add_path(app, "--stage-tls-certificate", access.tls_certificate, "PEM file to show to the parts")
@@ -166,6 +167,8 @@ void CommandTree::add_serve() {
   add_text(app, "--name", serve_.name, "TEXT", "what it is called in /v1/models (its file's name)");
   add_path(app, "--token-file", serve_.token_file,
            "a secret that clients show as their key (or HARMONICS_TOKEN in the environment)");
+  add_path(app, "--keys-file", serve_.keys_file,
+           "lines 'NAME KEY': keys of several clients, who take turns while requests wait");
   add_path(app, "--tls-certificate", serve_.tls_certificate, "PEM file to show");
   add_path(app, "--tls-key", serve_.tls_key, "PEM file of its key");
   add_path(app, "--tls-authority", serve_.tls_authority,

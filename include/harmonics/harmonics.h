@@ -222,6 +222,7 @@
 #include <harmonics/runtime/safetensors_consumer.h>
 #include <harmonics/runtime/stage.h>
 #include <harmonics/runtime/stage_backend.h>
+#include <harmonics/runtime/token_encoder.h>
 #include <harmonics/runtime/token_stage.h>
 #include <harmonics/runtime/train_options.h>
 #include <harmonics/schedule/batch_runner.h>
@@ -252,12 +253,14 @@
 #include <harmonics/schedule/stage_row.h>
 #include <harmonics/schedule/stream.h>
 #include <harmonics/schedule/stretch_choice.h>
+#include <harmonics/schedule/text_embedder.h>
 #include <harmonics/schedule/text_side.h>
 #include <harmonics/schedule/throughput.h>
 #include <harmonics/schedule/token_generator.h>
 #include <harmonics/schedule/token_pipeline.h>
 #include <harmonics/schedule/trainer.h>
 #include <harmonics/schedule/training_data.h>
+#include <harmonics/serve/embedding_front.h>
 #include <harmonics/serve/text_front.h>
 #endif
 

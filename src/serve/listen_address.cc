@@ -4,7 +4,10 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <memory>
+#include <set>
+#include <vector>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/number_text.h>
@@ -47,6 +50,26 @@ std::uint16_t bound_port(int socket) {
                    : reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
 }
 
+// As long for a wrong one as for a right one of the same length.
+bool same_secret(std::string_view shown, std::string_view secret) {
+  unsigned char differs = shown.size() == secret.size() ? 0 : 1;
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    differs |= static_cast<unsigned char>(shown[i] ^ secret[i % secret.size()]);
+  }
+  return differs == 0;
+}
+
+std::vector<std::string_view> words_of_line(std::string_view line) {
+  constexpr std::string_view kBlanks = " \t\r";
+  std::vector<std::string_view> words;
+  for (std::size_t at = line.find_first_not_of(kBlanks); at != std::string_view::npos;) {
+    const std::size_t end = std::min(line.find_first_of(kBlanks, at), line.size());
+    words.push_back(line.substr(at, end - at));
+    at = line.find_first_not_of(kBlanks, end);
+  }
+  return words;
+}
+
 }  // namespace
 
 ListenAddress parse_listen_address(const std::string& text) {
@@ -85,16 +108,48 @@ bool is_public(const ListenAddress& address) {
   return false;
 }
 
-bool lets_in(const FrontAccess& access, std::string_view authorization) {
-  if (access.token.empty()) return true;
-  if (!authorization.starts_with(kBearer)) return false;
-  const std::string_view shown = authorization.substr(kBearer.size());
-  // As long for a wrong token as for a right one of the same length.
-  unsigned char differs = shown.size() == access.token.size() ? 0 : 1;
-  for (std::size_t i = 0; i < shown.size(); ++i) {
-    differs |= static_cast<unsigned char>(shown[i] ^ access.token[i % access.token.size()]);
+std::map<std::string, std::string> parse_client_keys(std::string_view text, std::string_view file) {
+  std::map<std::string, std::string> keys;
+  std::set<std::string_view> seen;
+  std::size_t number = 0;
+  while (!text.empty()) {
+    ++number;
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const std::vector<std::string_view> words = words_of_line(line);
+    if (words.empty() || words[0].starts_with('#')) continue;
+    const auto refuse = [&](const std::string& why) {
+      fail(ErrorCode::kInvalidArgument, "'{}', line {}: {}", file, number, why);
+    };
+    if (words.size() != 2 || words[0].size() > kMaxClientName) {
+      refuse(format("not of the form 'NAME KEY', with a name of at most {} bytes", kMaxClientName));
+    }
+    if (words[1].size() < kMinToken) {
+      refuse("the key is too easily guessed: take what 'openssl rand -hex 16' writes");
+    }
+    if (!seen.insert(words[1]).second || !keys.emplace(words[0], words[1]).second) {
+      refuse("the name or the key is there twice");
+    }
+    if (keys.size() > kMaxClientKeys) refuse(format("more than {} keys", kMaxClientKeys));
   }
-  return differs == 0;
+  if (keys.empty()) fail(ErrorCode::kInvalidArgument, "'{}' holds no key", file);
+  return keys;
+}
+
+std::optional<std::string> client_of(const FrontAccess& access, std::string_view authorization) {
+  if (access.token.empty() && access.keys.empty()) return "";
+  if (!authorization.starts_with(kBearer)) return std::nullopt;
+  const std::string_view shown = authorization.substr(kBearer.size());
+  std::optional<std::string> client;
+  if (!access.token.empty() && same_secret(shown, access.token)) client = "";
+  for (const auto& [name, key] : access.keys) {
+    if (same_secret(shown, key)) client = name;
+  }
+  return client;
+}
+
+bool lets_in(const FrontAccess& access, std::string_view authorization) {
+  return client_of(access, authorization).has_value();
 }
 
 void check_access(const ListenAddress& address, const FrontAccess& access) {
@@ -111,7 +166,10 @@ void check_access(const ListenAddress& address, const FrontAccess& access) {
          "the token is too easily guessed: take 16 random bytes or more, as 'openssl rand -hex 16' "
          "writes them");
   }
-  if (!access.token.empty() || !access.authority_file.empty() || !is_public(address)) return;
+  if (!access.token.empty() || !access.keys.empty() || !access.authority_file.empty() ||
+      !is_public(address)) {
+    return;
+  }
   fail(
       ErrorCode::kInvalidArgument,
       "other machines can reach {}: give a secret that clients show (--token-file FILE), or listen "

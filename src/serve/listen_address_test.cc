@@ -67,6 +67,29 @@ TEST(ListenAddress, ATokenIsShownWhole) {
   EXPECT_TRUE(lets_in({}, ""));
 }
 
+TEST(ListenAddress, ClientsHaveKeysOfTheirOwn) {
+  const std::string text = "# who may ask\n\nana 0123456789abcdef\n  bo\tfedcba9876543210  \r\n";
+  FrontAccess access;
+  access.keys = parse_client_keys(text, "keys");
+  EXPECT_EQ(access.keys.size(), 2u);
+  EXPECT_EQ(client_of(access, "Bearer fedcba9876543210"), "bo");
+  EXPECT_EQ(client_of(access, "Bearer 0123456789abcdef"), "ana");
+  EXPECT_EQ(client_of(access, "Bearer 0123456789abcdee"), std::nullopt);
+  access.token = "a-token-of-the-whole-service";
+  EXPECT_EQ(client_of(access, "Bearer a-token-of-the-whole-service"), "");
+  EXPECT_EQ(client_of({}, ""), "");
+  check_access({"0.0.0.0", 1}, access);
+  for (const char* wrong : {"ana\n", "ana short\n", "ana 0123456789abcdef more\n",
+                            "ana 0123456789abcdef\nbo 0123456789abcdef\n",
+                            "ana 0123456789abcdef\nana fedcba9876543210\n"}) {
+    EXPECT_THAT(error_of([&] { (void)parse_client_keys(wrong, "keys"); }),
+                HasSubstr("'keys', line"))
+        << wrong;
+  }
+  EXPECT_THAT(error_of([] { (void)parse_client_keys("# none\n", "keys"); }),
+              HasSubstr("holds no key"));
+}
+
 TEST(ListenAddress, ATakenPortIsNamed) {
   const Listening first = open_listening({"127.0.0.1", 0});
   EXPECT_GT(first.port, 0);

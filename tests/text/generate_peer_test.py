@@ -103,6 +103,29 @@ class GeneratePeerTest(unittest.TestCase):
                       "merges": listed("tokenizer.ggml.merges")}}))
         return file
 
+    def test_embeddings_of_minilm(self):
+        """As sentence-transformers makes them of the same folder: the mean of the tokens, of length 1."""
+        model = packages.minilm()
+        if model is None:
+            self.skipTest("MiniLM could not be fetched")
+        import urllib.request
+        import serving
+        service = serving.start([HARMONICS, "serve", model, "--name", "minilm", "--listen", "127.0.0.1:0"])
+        self.addCleanup(service.process.wait)
+        self.addCleanup(service.process.kill)
+        texts = [*PROMPTS[:12], "A long one. " * 80]
+        request = urllib.request.Request(f"http://127.0.0.1:{service.port()}/v1/embeddings",
+                                         json.dumps({"input": texts}).encode())
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            made = [each["embedding"] for each in json.load(answer)["data"]]
+        tokenizer = transformers.AutoTokenizer.from_pretrained(model)
+        peer = transformers.AutoModel.from_pretrained(model).eval()
+        for text, vector in zip(texts, made):
+            with torch.no_grad():
+                hidden = peer(**tokenizer(text, truncation=True, max_length=256, return_tensors="pt")).last_hidden_state[0]
+            want = torch.nn.functional.normalize(hidden.mean(0), dim=0)
+            self.assertLess(float((torch.tensor(vector) - want).abs().max()), 1e-5, text)
+
     def random_models(self):
         torch.manual_seed(3)
         shapes = {"vocab_size": 160, "hidden_size": 48, "intermediate_size": 72, "num_hidden_layers": 3,

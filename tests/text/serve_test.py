@@ -96,6 +96,8 @@ class ServeTest(unittest.TestCase):
         self.assertEqual(client.ask("GET", "/health")[0], 200)
         metrics = client.ask("GET", "/metrics")[2].decode()
         self.assertRegex(metrics, r"harmonics_text_made_tokens_total [1-9]")
+        self.assertRegex(metrics, r'harmonics_text_first_token_seconds_bucket{le="\+Inf"} [1-9]')
+        self.assertRegex(metrics, r"harmonics_text_next_token_seconds_count [1-9]")
         client.close()
         service.process.send_signal(signal.SIGTERM)
         self.assertEqual(service.end()[0], 0)
@@ -149,6 +151,53 @@ class ServeTest(unittest.TestCase):
             pass
         figures = self.running(port)
         self.assertEqual(figures["cache_reserved_tokens"], 0)
+
+    def test_who_leaves_a_whole_answer_frees_its_sequence(self):
+        _, port = self.serve("--max-tokens", 500, "--sequences", 2)
+        bodies = ({**self.body(number), "max_tokens": 470} for number in range(1, 60))
+        long = next(body for body in bodies if json.loads(self.ask(port, body)[1])["usage"]["completion_tokens"] > 300)
+        before = self.running(port)["made_tokens_total"]
+        body = json.dumps(long).encode()
+        request = (f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n").encode() + body
+        leaving = []
+        for _ in range(20):  # two run, the others wait
+            one = socket.create_connection(("127.0.0.1", port), timeout=serving.TIMEOUT_S)
+            one.sendall(request)
+            leaving.append(one)
+        while self.running(port)["running"] < 2:
+            pass
+        for one in leaving:
+            one.close()
+        while self.running(port)["running"] + self.running(port)["waiting"] > 0:
+            pass
+        figures = self.running(port)
+        self.assertGreaterEqual(figures["left_total"], 10)
+        self.assertLess(figures["made_tokens_total"] - before, 20 * 300)
+        self.assertEqual(figures["cache_reserved_tokens"], 0)
+        self.assertEqual(self.ask(port, self.body(2))[0], 200)
+
+    def test_clients_with_keys_take_turns(self):
+        keys = {"ana": "0123456789abcdef0123", "bo": "fedcba98765432100123"}
+        file = self.folder / "keys"
+        file.write_text("# who may ask\n" + "".join(f"{name} {key}\n" for name, key in keys.items()))
+        file.chmod(0o600)
+        _, port = self.serve("--keys-file", file, "--sequences", 1, "--queue", 64, "--max-tokens", 500)
+        self.assertEqual(self.ask(port, self.body(1))[0], 401)
+        long = {**self.body(1), "max_tokens": 300}
+        with concurrent.futures.ThreadPoolExecutor(64) as pool:
+            # More than her share of what may wait is refused, and none of it is his.
+            many = [pool.submit(self.ask, port, long, CHAT, keys["ana"]) for _ in range(50)]
+            while self.running(port)["waiting"] < 20:
+                pass
+            self.assertEqual(self.ask(port, {**self.body(2), "max_tokens": 5}, token=keys["bo"])[0], 200)
+            self.assertLess(sum(one.done() and one.result()[0] == 200 for one in many), 20)
+            statuses = [one.result()[0] for one in many]
+        self.assertEqual(set(statuses), {200, 503})
+        self.assertGreaterEqual(statuses.count(200), 32)
+        file.chmod(0o644)
+        refused = subprocess.run([HARMONICS, "serve", self.model, "--keys-file", file], capture_output=True, text=True,
+                                 timeout=serving.TIMEOUT_S)
+        self.assertNotEqual(refused.returncode, 0)
 
     def test_too_many_are_refused(self):
         _, port = self.serve("--sequences", 1, "--queue", 1, "--max-tokens", 500)

@@ -59,6 +59,7 @@ class AttentionLayer final : public TokenLayer {
                            ? static_cast<std::size_t>(q.integer("head_dim"))
                            : static_cast<std::size_t>(q.inputs[0].shape[1]) / shapes_.heads;
     shapes_.window = q.integer_or("window", 0);
+    ahead_ = q.integer("causal") == 0;
     frequencies_ = turn_frequencies(q, static_cast<std::int64_t>(shapes_.head_dim));
     if (q.integer_or("separate", 0) != 0) {
       query_ = TokenProduct(request.rows("q.weight"), request.numbers("q.bias"));
@@ -165,7 +166,7 @@ class AttentionLayer final : public TokenLayer {
     const std::size_t row = block / shapes_.groups, group = block % shapes_.groups;
     const TokenRow& at = pass.rows[row];
     const std::size_t copies = shapes_.heads / shapes_.groups;
-    const std::int64_t end = at.position + 1;
+    const std::int64_t end = ahead_ ? at.length : at.position + 1;
     const std::int64_t first =
         shapes_.window > 0 ? std::max<std::int64_t>(0, end - shapes_.window) : 0;
     const auto length = static_cast<std::size_t>(end - first);
@@ -211,7 +212,7 @@ class AttentionLayer final : public TokenLayer {
 
   std::size_t input_, output_, cache_;
   AttentionShapes shapes_;
-  bool joined_ = false, projects_ = true;
+  bool joined_ = false, projects_ = true, ahead_ = false;
   std::vector<float> frequencies_;
   std::vector<float> turns_;
   TokenProduct query_, key_, value_, out_;
@@ -226,10 +227,12 @@ class AttentionLayer final : public TokenLayer {
 TokenLayerPtr make_token_attention(const TokenLayerRequest& request) {
   std::vector<TensorSpec> inputs;
   const LayerQuery query = request.query(inputs);
-  if (query.integer("causal") == 0) {
+  const bool ahead = query.integer("causal") == 0;
+  if (ahead && !request.whole) {
     query.refuse("it looks ahead (causal=false), and generation goes token by token");
   }
-  if (inputs.size() > 1) query.refuse("generation has no use for its mask");
+  if (ahead && query.integer_or("window", 0) > 0) query.refuse("it looks ahead through a window");
+  if (inputs.size() > 1 && !request.whole) query.refuse("generation has no use for its mask");
   return std::make_unique<AttentionLayer>(request, query);
 }
 

@@ -18,6 +18,8 @@ namespace harmonics::inline in_runtime {
 struct TokenRow {
   SequenceId sequence = 0;
   std::int64_t position = 0;
+  /// Tokens of the sequence when this call is done.
+  std::int64_t length = 0;
 };
 
 /// A tensor of the graph: `width` float32 a row, or ids.
@@ -99,6 +101,8 @@ struct TokenLayerRequest {
   /// Attention layers so far; one that keeps keys and values adds its own.
   std::vector<CacheShape>& caches;
   TokenStageFigures& figures;
+  /// Attention sees whole sequences.
+  bool whole = false;
 
   [[nodiscard]] const LayerNode& node() const { return graph.layers()[layer]; }
   [[nodiscard]] LayerQuery query(std::vector<TensorSpec>& inputs_of) const;

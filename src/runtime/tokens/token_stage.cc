@@ -51,7 +51,7 @@ std::size_t row_width(const HarmonicGraph& graph, const std::string& tensor) {
 class TokenStage::Body {
  public:
   Body(const HarmonicGraph& graph, const WeightSource& weights, const TokenStageOptions& options)
-      : team_(options.threads) {
+      : team_(options.threads), whole_(options.whole) {
     const LayerRange range = range_of(graph, options);
     max_length_ = graph.axes().empty() ? 0 : graph.axes().front().ceiling;
     find_borders(graph, range);
@@ -71,7 +71,13 @@ class TokenStage::Body {
       layers_[i]->run(pass_);
     }
     if (last_ && narrows_at_ == layers_.size()) narrow(spans);
-    for (const TokenSpan& span : spans) cache_->set_length(span.sequence, span.first + span.count);
+    for (const TokenSpan& span : spans) {
+      if (whole_) {
+        cache_->drop(span.sequence);
+      } else {
+        cache_->set_length(span.sequence, span.first + span.count);
+      }
+    }
     return outputs();
   }
 
@@ -177,8 +183,8 @@ class TokenStage::Body {
       for (const std::string& input : node.inputs) inputs.push_back(slot_of(graph, input));
       const std::size_t output = slot_of(graph, node.name);
       check_widths(node, inputs, output);
-      layers_.push_back(
-          make_token_layer({graph, i, std::move(inputs), output, weights, caches_, figures_}));
+      layers_.push_back(make_token_layer(
+          {graph, i, std::move(inputs), output, weights, caches_, figures_, whole_}));
       if (node.type == "attention") narrows_at_ = layers_.size();
     }
     if (!last_) return;
@@ -217,7 +223,7 @@ class TokenStage::Body {
              span.sequence, span.first + span.count, max_length_);
       }
       for (std::int64_t i = 0; i < span.count; ++i) {
-        pass_.rows.push_back({span.sequence, span.first + i});
+        pass_.rows.push_back({span.sequence, span.first + i, span.first + span.count});
         if (static_cast<std::int64_t>(pass_.rows.size()) > kMaxTokenRows) {
           fail(ErrorCode::kResourceExhausted, "a call of more than {} tokens: take fewer at once",
                kMaxTokenRows);
@@ -296,6 +302,7 @@ class TokenStage::Body {
   }
 
   RowTeam team_;
+  const bool whole_;
   TokenPass pass_;
   bool last_ = false;
   std::int64_t max_length_ = 0;

@@ -1,6 +1,7 @@
 #include <harmonics/schedule/token_generator.h>
 
 #include <algorithm>
+#include <utility>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/log.h>
@@ -99,16 +100,37 @@ void Generator::cancel(RequestId id) {
 
 bool Generator::idle() const { return waiting_.empty() && running_.empty() && flights_.empty(); }
 
+// Of all who wait, the one whose owner has the fewest running and, among these, began one the
+// longest ago; an owner's own come in their order.
+std::size_t Generator::next_in_turn() const {
+  std::map<std::string_view, std::size_t> counts;
+  for (const auto& sequence : running_) ++counts[sequence->asked.owner];
+  const auto rank = [&](const Sequence& sequence) {
+    const std::string& owner = sequence.asked.owner;
+    const auto running = counts.find(owner);
+    const auto turn = turns_.find(owner);
+    return std::pair(running == counts.end() ? 0 : running->second,
+                     turn == turns_.end() ? 0 : turn->second);
+  };
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < waiting_.size(); ++i) {
+    if (rank(*waiting_[i]) < rank(*waiting_[best])) best = i;
+  }
+  return best;
+}
+
 void Generator::admit() {
   while (!waiting_.empty() && running_.size() < options_.max_sequences) {
-    Sequence& next = *waiting_.front();
+    const auto place = waiting_.begin() + static_cast<std::ptrdiff_t>(next_in_turn());
+    Sequence& next = **place;
     const std::int64_t needs = reserved_for(next);
     if (figures_.reserved_tokens + needs > pipeline_.limits().most_tokens) return;
     figures_.reserved_tokens += needs;
     figures_.prompt_tokens += next.asked.prompt.size();
     next.id = next_sequence_++;
-    running_.push_back(std::move(waiting_.front()));
-    waiting_.pop_front();
+    turns_[next.asked.owner] = ++turn_;
+    running_.push_back(std::move(*place));
+    waiting_.erase(place);
   }
 }
 
@@ -171,6 +193,7 @@ void Generator::forget_finished() {
     figures_.reserved_tokens -= reserved_for(*sequence);
     return true;
   });
+  if (waiting_.empty()) turns_.clear();
 }
 
 void Generator::take_token(Sequence& sequence, std::span<const float> logits) {

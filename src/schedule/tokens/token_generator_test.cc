@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include <harmonics/base/error.h>
 
 #include "error_testing.h"
@@ -105,6 +107,36 @@ TEST(TokenGenerator, WaitsForRoomInTheCache) {
   for (std::size_t i = 0; i < heard.size(); ++i) (void)generator.add(request_of(i, heard[i]));
   finish(generator);
   for (std::size_t i = 0; i < heard.size(); ++i) expect_same(heard[i], alone(i));
+}
+
+TEST(TokenGenerator, OwnersTakeTurns) {
+  for (const std::size_t sequences : {1u, 2u}) {
+    SmallModel model;
+    Generator generator(model.pipeline(), {.max_sequences = sequences});
+    std::vector<std::string> ended;
+    std::vector<Heard> heard(12);
+    const auto add = [&](std::size_t number, const std::string& owner) {
+      GenerationRequest request = request_of(2, heard[number]);
+      request.owner = owner;
+      request.on_end = [&ended, owner](Ending) { ended.push_back(owner); };
+      (void)generator.add(std::move(request));
+    };
+    for (std::size_t i = 0; i < 8; ++i) add(i, "many");
+    generator.advance();  // some of these have begun
+    add(8, "few");
+    add(9, "few");
+    add(10, "one");
+    finish(generator);
+    // Whoever asks for little waits for one round at most.
+    const auto last = [&](const std::string& owner) {
+      return ended.size() - 1 -
+             static_cast<std::size_t>(std::find(ended.rbegin(), ended.rend(), owner) -
+                                      ended.rbegin());
+    };
+    EXPECT_LE(last("one"), sequences + 2);
+    EXPECT_LE(last("few"), sequences + 4);
+    EXPECT_EQ(ended.size(), 11u);
+  }
 }
 
 TEST(TokenGenerator, EndsAsItWasAsked) {

@@ -61,10 +61,11 @@ HttpConnection::HttpConnection(Descriptor socket, std::uint64_t number,
 
 HttpConnection::~HttpConnection() {
   if (stream_) stream_->close();
+  if (left_) *left_ = true;
 }
 
 short HttpConnection::wanted_events() const {
-  if (state_ == State::kAnswering) return 0;
+  if (state_ == State::kAnswering) return POLLRDHUP;  // all that it can say is that it is gone
   return state_ == State::kWriting || sent_ < outgoing_.size() ? POLLOUT : POLLIN;
 }
 
@@ -76,6 +77,10 @@ void HttpConnection::move(short events, std::size_t room) {
   try {
     if ((events & POLLOUT) != 0) flush();
     pump();
+    if (state_ == State::kAnswering) {
+      if ((events & (POLLRDHUP | POLLHUP | POLLERR)) != 0) close();
+      return;
+    }
     if ((events & (POLLIN | POLLHUP | POLLERR)) == 0) return;
     if (state_ == State::kReading) read(room);
     if (state_ == State::kParting || state_ == State::kStreaming) drop();
@@ -141,6 +146,8 @@ void HttpConnection::look(std::size_t room) {
 HttpQuery HttpConnection::take_query() {
   has_query_ = false;
   HttpQuery query = parser_.take();
+  left_ = std::make_shared<std::atomic<bool>>(false);
+  query.left = left_;
   keep_alive_ = query.keep_alive;
   is_head_ = query.method == "HEAD";
   return query;
@@ -155,6 +162,7 @@ void HttpConnection::refuse(int status, const std::string& why) {
 void HttpConnection::answer(const HttpReply& reply, bool ends) {
   if (ends || reply.stream) keep_alive_ = false;
   stream_ = reply.stream;
+  left_.reset();
   if (stream_ && is_head_) stream_->close();
   state_ = State::kWriting;
   held_ = 0;

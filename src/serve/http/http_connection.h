@@ -77,6 +77,7 @@ class HttpConnection {
   std::string outgoing_;
   std::size_t sent_ = 0;
   std::size_t held_ = 0;
+  std::shared_ptr<std::atomic<bool>> left_;  // of the request that is being answered
   bool in_request_ = false;
   bool has_query_ = false;
   bool keep_alive_ = true;

@@ -229,9 +229,7 @@ void ServingDoor::Parts::run() {
     std::vector<pollfd> watched = {{lets_in ? listening.socket.get() : -1, POLLIN, 0},
                                    {mailbox->bell(), POLLIN, 0}};
     for (const HttpConnection& one : connections) {
-      // One that waits for its answer is not looked at: it could only say that it is gone.
-      const short events = one.wanted_events();
-      watched.push_back({events == 0 ? -1 : one.socket(), events, 0});
+      watched.push_back({one.socket(), one.wanted_events(), 0});
     }
     ::poll(watched.data(), watched.size(), next_look());
     move_all(watched);

@@ -55,24 +55,24 @@ std::vector<std::int64_t> ids_of(const Json& list) {
   return ids;
 }
 
-void read_prompt(const Json& value, CompletionCall& call) {
-  if (value.is_string()) {
-    call.prompts.emplace_back(value.as_string());
-    return;
-  }
+std::vector<PromptText> prompt_texts(std::string_view member, const Json& value) {
+  if (value.is_string()) return {value.as_string()};
   const Json::Array& list = value.as_array();
-  if (list.empty()) refuse("prompt", "is an empty list");
-  if (list.front().is_integer()) {
-    call.prompts.emplace_back(ids_of(value));
-    return;
-  }
+  if (list.empty()) refuse(member, "is an empty list");
+  if (list.front().is_integer()) return {ids_of(value)};
+  std::vector<PromptText> texts;
   for (const Json& each : list) {
     if (each.is_string()) {
-      call.prompts.emplace_back(each.as_string());
+      texts.emplace_back(each.as_string());
     } else {
-      call.prompts.emplace_back(ids_of(each));
+      texts.emplace_back(ids_of(each));
     }
   }
+  return texts;
+}
+
+void read_prompt(const Json& value, CompletionCall& call) {
+  call.prompts = prompt_texts("prompt", value);
 }
 
 void read_stop(const Json& value, CompletionCall& call) {
@@ -175,7 +175,40 @@ const std::map<std::string, Reader, std::less<>>& readers() {
   return kReaders;
 }
 
+void read_embedding_member(std::string_view key, const Json& value, EmbeddingCall& call) {
+  if (key == "model") {
+    call.model = value.as_string();
+  } else if (key == "input") {
+    call.inputs = prompt_texts("input", value);
+  } else if (key == "encoding_format") {
+    const std::string& format_name = value.as_string();
+    if (format_name != "float" && format_name != "base64") {
+      refuse(key, format("is '{}': float and base64 can be", format_name.substr(0, 80)));
+    }
+    call.base64 = format_name == "base64";
+  } else if (key == "dimensions" && !value.is_null()) {
+    call.dimensions = whole(key, value, 1, std::int64_t{1} << 20);
+  } else if (!value.is_null() && key != "user") {
+    refuse(key, "is not honoured here: leave it out");
+  }
+}
+
 }  // namespace
+
+EmbeddingCall read_embedding_call(std::string_view body) {
+  EmbeddingCall call;
+  try {
+    const Json json = Json::parse(body, "the request");
+    for (const auto& [key, value] : json.as_object()) read_embedding_member(key, value, call);
+  } catch (const Error& error) {  // whatever it is, the request is at fault
+    fail(ErrorCode::kInvalidArgument, "{}", error.what());
+  }
+  if (call.inputs.empty()) refuse("input", "is missing");
+  if (call.inputs.size() > kMaxEmbeddingInputs) {
+    refuse("input", format("lists {} texts, at most {}", call.inputs.size(), kMaxEmbeddingInputs));
+  }
+  return call;
+}
 
 CompletionCall read_completion_call(std::string_view body, bool chat) {
   CompletionCall call;

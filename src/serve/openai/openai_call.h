@@ -41,6 +41,20 @@ struct CompletionCall {
   std::size_t likeliest = 0;
 };
 
+inline constexpr std::size_t kMaxEmbeddingInputs = 2048;
+
+struct EmbeddingCall {
+  std::string model;
+  std::vector<PromptText> inputs;
+  /// Vectors as text of base64, in place of numbers.
+  bool base64 = false;
+  /// 0: as many as the model gives.
+  std::int64_t dimensions = 0;
+};
+
+/// Reads the body of a call for embeddings, as below.
+[[nodiscard]] EmbeddingCall read_embedding_call(std::string_view body);
+
 /// Reads a body. A member that is not known, or has a value that is not honoured, is an Error
 /// (kInvalidArgument) that names it.
 [[nodiscard]] CompletionCall read_completion_call(std::string_view body, bool chat);

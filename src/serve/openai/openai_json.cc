@@ -1,5 +1,7 @@
 #include "openai/openai_json.h"
 
+#include <harmonics/custody/base64.h>
+
 namespace harmonics::inline in_serve {
 namespace {
 
@@ -121,6 +123,29 @@ std::string chunk_event(const CompletionHead& head, const Tokenizer& tokenizer,
 
 std::string usage_event(const CompletionHead& head, const CompletionUsage& usage) {
   return event(head_json(head, true).set("choices", Json::array()).set("usage", usage_json(usage)));
+}
+
+std::string embeddings_json(const std::string& model, bool base64,
+                            const std::vector<std::vector<float>>& vectors, std::int64_t tokens) {
+  Json data = Json::array();
+  for (const std::vector<float>& vector : vectors) {
+    Json each, numbers = Json::array();
+    each.set("object", "embedding").set("index", static_cast<std::int64_t>(data.as_array().size()));
+    for (const float value : vector) {
+      if (!base64) numbers.push(static_cast<double>(value));
+    }
+    if (base64) {
+      each.set("embedding", to_base64(std::as_bytes(std::span(vector))));
+    } else {
+      each.set("embedding", std::move(numbers));
+    }
+    data.push(std::move(each));
+  }
+  Json usage;
+  usage.set("prompt_tokens", tokens).set("total_tokens", tokens);
+  Json json;
+  json.set("object", "list").set("data", std::move(data)).set("model", model);
+  return json.set("usage", std::move(usage)).dump();
 }
 
 std::string models_json(const std::string& name, std::int64_t created) {

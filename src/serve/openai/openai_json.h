@@ -46,6 +46,10 @@ struct CompletionHead {
 [[nodiscard]] std::string usage_event(const CompletionHead& head, const CompletionUsage& usage);
 inline constexpr std::string_view kDoneEvent = "data: [DONE]\n\n";
 
+/// Vectors in the order of their texts; as numbers, or as base64 of little-endian float32.
+[[nodiscard]] std::string embeddings_json(const std::string& model, bool base64,
+                                          const std::vector<std::vector<float>>& vectors,
+                                          std::int64_t tokens);
 [[nodiscard]] std::string models_json(const std::string& name, std::int64_t created);
 [[nodiscard]] std::string openai_error(std::string_view what, int status);
 

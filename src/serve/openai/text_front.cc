@@ -13,6 +13,7 @@
 
 #include "openai/openai_call.h"
 #include "openai/openai_json.h"
+#include "openai/openai_reply.h"
 #include "openai/text_loop.h"
 
 namespace harmonics::inline in_serve {
@@ -21,44 +22,29 @@ namespace {
 constexpr std::size_t kMaxRequestBody = std::size_t{8} << 20;
 constexpr std::chrono::milliseconds kTextFarewell{5000};
 
-int text_status(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kInvalidArgument:
-    case ErrorCode::kOutOfRange:
-    case ErrorCode::kFailedPrecondition: return 400;
-    case ErrorCode::kNotFound: return 404;
-    case ErrorCode::kResourceExhausted:
-    case ErrorCode::kUnavailable: return 503;
-    default: return 500;
-  }
-}
-
-HttpReply error_reply(int status, std::string_view what) {
-  HttpReply reply{status, "application/json", openai_error(what, status), {}};
-  if (status == 503) reply.headers.emplace_back("Retry-After", "1");
-  if (status == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
-  return reply;
-}
-
-std::int64_t unix_seconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 std::uint64_t drawn_seed() {
   std::uint64_t seed = 0;
   fill_entropy(std::as_writable_bytes(std::span(&seed, 1)));
   return seed;
 }
 
+/// Who asked, and how to answer.
+struct Asker {
+  std::string owner;
+  std::shared_ptr<const std::atomic<bool>> left;
+  ServingDoor::Answer answer;
+};
+
 /// The answers to one request: several choices grow, and one reply or stream comes of them. Heard
 /// of by the loop's thread and, where a choice is refused, by that of the door.
 class Completion : public std::enable_shared_from_this<Completion> {
  public:
-  Completion(const TextSide& texts, CompletionCall call, CompletionHead head,
-             ServingDoor::Answer answer)
-      : texts_(texts), call_(std::move(call)), head_(std::move(head)), answer_(std::move(answer)) {
+  Completion(const TextSide& texts, CompletionCall call, CompletionHead head, Asker asker)
+      : texts_(texts),
+        call_(std::move(call)),
+        head_(std::move(head)),
+        asker_(std::move(asker)),
+        answer_(asker_.answer) {
     if (call_.stream) stream_ = std::make_shared<HttpStream>();
   }
 
@@ -72,7 +58,8 @@ class Completion : public std::enable_shared_from_this<Completion> {
       usage_.prompt_tokens += static_cast<std::int64_t>(prompt.size());
     }
     TextJob job;
-    job.gone = gone_;
+    job.gone = [gone = gone_, left = asker_.left] { return *gone || (left && *left); };
+    job.request.owner = asker_.owner;
     GenerationRequest& request = job.request;
     request.prompt = std::move(prompt);
     request.max_tokens = max_tokens;
@@ -157,7 +144,8 @@ class Completion : public std::enable_shared_from_this<Completion> {
   const TextSide& texts_;
   const CompletionCall call_;
   const CompletionHead head_;
-  const ServingDoor::Answer answer_;
+  const Asker asker_;
+  const ServingDoor::Answer& answer_;
   std::shared_ptr<HttpStream> stream_;
   // Nobody takes the stream any more.
   const std::shared_ptr<std::atomic<bool>> gone_ = std::make_shared<std::atomic<bool>>(false);
@@ -179,7 +167,8 @@ struct TextFront::Parts {
         terms(wanted),
         access(shown),
         limits(stages.limits()),
-        loop(stages, {wanted.max_sequences, wanted.max_waiting, wanted.prefill_chunk}),
+        loop(stages, {wanted.max_sequences, wanted.max_waiting, wanted.prefill_chunk},
+             std::max<std::size_t>(1, shown.keys.size())),
         door({address, shown, kMaxRequestBody},
              [this](HttpQuery query, ServingDoor::Answer answer) {
                handle(std::move(query), std::move(answer));
@@ -197,7 +186,7 @@ struct TextFront::Parts {
 
   void handle(const HttpQuery& query, const ServingDoor::Answer& answer);
   [[nodiscard]] HttpReply page(const HttpQuery& query) const;
-  void complete(const HttpQuery& query, const ServingDoor::Answer& answer, bool chat);
+  void complete(const HttpQuery& query, const Asker& asker, bool chat);
   [[nodiscard]] std::vector<std::int64_t> prompt_of(const CompletionCall& call,
                                                     std::size_t number) const;
 };
@@ -205,13 +194,18 @@ struct TextFront::Parts {
 void TextFront::Parts::handle(const HttpQuery& query, const ServingDoor::Answer& answer) {
   try {
     const bool chat = query.path == "/v1/chat/completions";
+    if (query.path == "/v1/embeddings") {
+      return answer(
+          error_reply(404, "this model writes; embeddings come of an encoder, served alone"));
+    }
     if (!chat && query.path != "/v1/completions") return answer(page(query));
-    if (!lets_in(access, query.header("authorization"))) {
+    const std::optional<std::string> owner = client_of(access, query.header("authorization"));
+    if (!owner) {
       return answer(error_reply(401, "show the token of this service: Authorization: Bearer …"));
     }
     if (query.method != "POST") return answer(error_reply(405, "completions take POST"));
     if (ending) return answer(error_reply(503, "the service ends"));
-    complete(query, answer, chat);
+    complete(query, {*owner, query.left, answer}, chat);
   } catch (const Error& error) {
     answer(error_reply(text_status(error.code()), error.what()));
   }
@@ -245,8 +239,7 @@ std::vector<std::int64_t> TextFront::Parts::prompt_of(const CompletionCall& call
   return std::get<std::vector<std::int64_t>>(prompt);
 }
 
-void TextFront::Parts::complete(const HttpQuery& query, const ServingDoor::Answer& answer,
-                                bool chat) {
+void TextFront::Parts::complete(const HttpQuery& query, const Asker& asker, bool chat) {
   CompletionCall call = read_completion_call(query.body, chat);
   if (!call.model.empty() && call.model != terms.name) {
     fail(ErrorCode::kNotFound, "there is no model '{}' here; there is '{}'", call.model,
@@ -267,7 +260,7 @@ void TextFront::Parts::complete(const HttpQuery& query, const ServingDoor::Answe
   const std::int64_t choices = call.choices;
   CompletionHead head{format("{}-{}", chat ? "chatcmpl" : "cmpl", ++numbers), unix_seconds(),
                       terms.name, chat, call.logprobs};
-  const auto made = std::make_shared<Completion>(texts, std::move(call), std::move(head), answer);
+  const auto made = std::make_shared<Completion>(texts, std::move(call), std::move(head), asker);
   std::vector<TextJob> jobs;
   for (const std::vector<std::int64_t>& prompt : prompts) {
     for (std::int64_t i = 0; i < choices; ++i) jobs.push_back(made->job(prompt, most));

@@ -1,5 +1,7 @@
 #include "openai/text_loop.h"
 
+#include <map>
+
 #include <harmonics/base/clock.h>
 #include <harmonics/base/format.h>
 #include <harmonics/base/log.h>
@@ -13,20 +15,58 @@ double seconds_since(Steady::time_point from) {
   return std::chrono::duration<double>(Steady::now() - from).count();
 }
 
+GeneratorOptions with_shares(GeneratorOptions options, std::size_t most) {
+  options.max_waiting = most;
+  return options;
+}
+
 }  // namespace
+
+void TimeHistogram::add(double seconds) {
+  for (std::size_t i = 0; i < kCeilings.size(); ++i) counts[i] += seconds <= kCeilings[i] ? 1 : 0;
+  sum_s += seconds;
+  ++count;
+}
+
+/// Who has how many jobs here. Outlives the loop while a job is somewhere.
+struct TextLoop::Tally {
+  explicit Tally(std::size_t most) : most_each(most) {}
+  const std::size_t most_each;
+  std::mutex mutex;
+  std::map<std::string, std::size_t, std::less<>> jobs;
+
+  /// Counts one more of the owner's while what it gives lives; null: there are too many.
+  static std::shared_ptr<void> ticket(const std::shared_ptr<Tally>& tally,
+                                      const std::string& owner) {
+    const std::lock_guard lock(tally->mutex);
+    std::size_t& count = tally->jobs[owner];
+    if (count >= tally->most_each) return nullptr;
+    ++count;
+    return {tally.get(), [tally, owner](void*) {
+              const std::lock_guard inner(tally->mutex);
+              const auto found = tally->jobs.find(owner);
+              if (--found->second == 0) tally->jobs.erase(found);
+            }};
+  }
+};
 
 /// A job that the generator has.
 struct TextLoop::Live {
   Generator::RequestId id = 0;
-  std::shared_ptr<const std::atomic<bool>> gone;
+  std::function<bool()> gone;
   std::function<void(const Error&)> on_error;
   Steady::time_point last = Steady::now();
   bool begun = false;
   bool ended = false;
 };
 
-TextLoop::TextLoop(TokenPipeline& pipeline, const GeneratorOptions& options)
-    : generator_(pipeline, options), jobs_(options.max_waiting), thread_([this] { run(); }) {}
+// What may wait is shared out, so that none of many owners keeps the others from asking.
+TextLoop::TextLoop(TokenPipeline& pipeline, const GeneratorOptions& options, std::size_t owners)
+    : tally_(std::make_shared<Tally>(options.max_sequences +
+                                     (options.max_waiting + owners - 1) / owners)),
+      generator_(pipeline, with_shares(options, tally_->most_each * owners)),
+      jobs_(tally_->most_each * owners),
+      thread_([this] { run(); }) {}
 
 TextLoop::~TextLoop() {
   over_ = true;
@@ -36,8 +76,19 @@ TextLoop::~TextLoop() {
 
 void TextLoop::add(TextJob job) {
   const std::function<void(const Error&)> on_error = job.on_error;
+  const std::shared_ptr<void> ticket = Tally::ticket(tally_, job.request.owner);
+  if (ticket) {  // as long as anyone may hear of it
+    job.request.on_end = [ticket, heard = std::move(job.request.on_end)](Ending ending) {
+      heard(ending);
+    };
+  }
   if (over_ || !failure().empty()) {
     on_error(Error(ErrorCode::kUnavailable, "the service has ended"));
+  } else if (!ticket) {
+    ++refused_;
+    on_error(Error(ErrorCode::kResourceExhausted,
+                   format("{} requests of this key are under way, its share: try again later",
+                          tally_->most_each)));
   } else if (jobs_.size() >= jobs_.capacity() || !jobs_.push(std::move(job))) {
     ++refused_;
     on_error(Error(ErrorCode::kResourceExhausted, "too many requests wait: try again later"));
@@ -53,14 +104,15 @@ void TextLoop::take(TextJob job) {
                       heard = std::move(request.on_token)](const GeneratedToken& token) {
     const double took = seconds_since(live->last);
     live->last = Steady::now();
-    (live->begun ? figures_.next_token_s : figures_.first_token_s) += took;
-    ++(live->begun ? figures_.next_tokens : figures_.first_tokens);
+    (live->begun ? figures_.next_token : figures_.first_token).add(took);
     live->begun = true;
-    return !*live->gone && heard(token);
+    if (!live->gone()) return heard(token);
+    ++figures_.left;
+    return false;
   };
   request.on_end = [live, heard = std::move(request.on_end)](Ending ending) {
     live->ended = true;
-    if (!*live->gone) heard(ending);
+    if (!live->gone()) heard(ending);
   };
   ++figures_.requests;
   try {
@@ -74,7 +126,7 @@ void TextLoop::take(TextJob job) {
 
 void TextLoop::cancel_gone() {
   for (const auto& live : live_) {
-    if (live->ended || !*live->gone) continue;
+    if (live->ended || !live->gone()) continue;
     ++figures_.left;
     generator_.cancel(live->id);
     live->ended = true;
@@ -139,6 +191,18 @@ std::string figures_text(const TextFigures& f, const TokenLimits& limits) {
         "harmonics_text_{0} {3}\n",
         name, help, kind, value);
   };
+  const auto add_times = [&](const char* name, const char* help, const TimeHistogram& times) {
+    text +=
+        format("# HELP harmonics_text_{0} {1}\n# TYPE harmonics_text_{0} histogram\n", name, help);
+    for (std::size_t i = 0; i < times.counts.size(); ++i) {
+      text += format("harmonics_text_{}_bucket{{le=\"{}\"}} {}\n", name,
+                     TimeHistogram::kCeilings[i], times.counts[i]);
+    }
+    text += format(
+        "harmonics_text_{0}_bucket{{le=\"+Inf\"}} {1}\nharmonics_text_{0}_sum {2}\n"
+        "harmonics_text_{0}_count {1}\n",
+        name, times.count, times.sum_s);
+  };
   const auto count = [](auto value) { return static_cast<double>(value); };
   add("requests_total", "counter", "Requests taken.", count(f.requests));
   add("refused_total", "counter", "Requests refused.", count(f.refused));
@@ -152,11 +216,8 @@ std::string figures_text(const TextFigures& f, const TokenLimits& limits) {
   add("cache_tokens", "gauge", "Tokens that the cache has room for.", count(limits.most_tokens));
   add("cache_reserved_tokens", "gauge", "Tokens of it that are spoken for.",
       count(f.generator.reserved_tokens));
-  add("first_token_seconds_sum", "counter", "Time from a request to its first token.",
-      f.first_token_s);
-  add("first_token_seconds_count", "counter", "First tokens.", count(f.first_tokens));
-  add("next_token_seconds_sum", "counter", "Time from one token to the next.", f.next_token_s);
-  add("next_token_seconds_count", "counter", "Next tokens.", count(f.next_tokens));
+  add_times("first_token_seconds", "Time from a request to its first token.", f.first_token);
+  add_times("next_token_seconds", "Time from one token to the next.", f.next_token);
   return text;
 }
 

@@ -80,6 +80,8 @@ struct ServeCommand {
   std::string listen = "127.0.0.1:8000";
   std::string name;
   std::filesystem::path token_file;
+  /// Lines of clients' names and keys; empty: there is one key for all, or none.
+  std::filesystem::path keys_file;
   std::filesystem::path tls_certificate;
   std::filesystem::path tls_key;
   std::filesystem::path tls_authority;

@@ -45,6 +45,9 @@ struct TokenStageOptions {
   std::uint64_t cache_bytes = std::uint64_t{1} << 30;
   /// Threads inside an operation, this one included.
   int threads = 1;
+  /// Sequences come whole, in one call each, and are forgotten after it; attention may look both
+  /// ways, and masks are all ones. For encoders.
+  bool whole = false;
 };
 
 /// What a stage holds.

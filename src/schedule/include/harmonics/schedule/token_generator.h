@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <harmonics/schedule/token_pipeline.h>
@@ -40,6 +41,8 @@ struct GenerationRequest {
   std::int64_t max_tokens = 256;
   std::vector<std::int64_t> end_ids = {};
   bool logprobs = false;
+  /// Whose it is: while requests wait, owners take turns, however many each of them has.
+  std::string owner = {};
   /// How many of the most likely tokens are told of each.
   std::size_t likeliest = 0;
   /// Hears of each token; false: that is enough.
@@ -94,6 +97,7 @@ class Generator {
   struct Flight;
 
   void admit();
+  [[nodiscard]] std::size_t next_in_turn() const;
   void fill();
   [[nodiscard]] bool compose(Flight& flight, TokenStep& step);
   void take_span(Sequence& sequence, std::int64_t count, Flight& flight, TokenStep& step);
@@ -114,6 +118,9 @@ class Generator {
   std::vector<std::unique_ptr<Sequence>> running_;  // in the order of their requests
   std::deque<Flight> flights_;
   std::vector<SequenceId> drops_;
+  // When each owner's last request began, of those that have one here.
+  std::map<std::string, std::uint64_t, std::less<>> turns_;
+  std::uint64_t turn_ = 0;
 };
 
 }  // namespace harmonics::inline in_schedule

@@ -1,7 +1,9 @@
 // HttpQuery: a request of HTTP/1.1 as it came.
 #pragma once
 
+#include <atomic>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -18,6 +20,8 @@ struct HttpQuery {
   std::map<std::string, std::string, std::less<>> headers;
   std::string body;
   bool keep_alive = true;
+  /// Becomes true when whoever asked has left before the answer; null where nobody looks.
+  std::shared_ptr<const std::atomic<bool>> left = {};
 
   /// Empty where there is none.
   [[nodiscard]] std::string_view header(std::string_view name) const;
