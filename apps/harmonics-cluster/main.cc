@@ -34,6 +34,8 @@ struct Dispatch {
   int operator()(const DrainCommand& command) const { return drain(command); }
   int operator()(const QuotaCommand& command) const { return quota(command); }
   int operator()(const SimCommand& command) const { return sim(command); }
+  int operator()(const AllocCommand& command) const { return alloc(command); }
+  int operator()(const UpCommand& command) const { return up(command); }
   template <typename Other>
   int operator()(const Other&) const {
     fail(ErrorCode::kInvalidArgument,

@@ -21,5 +21,7 @@ int workers(const WorkersCommand& command);
 int drain(const DrainCommand& command);
 int quota(const QuotaCommand& command);
 int sim(const SimCommand& command);
+int alloc(const AllocCommand& command);
+int up(const UpCommand& command);
 
 }  // namespace harmonics::inline in_cluster_program

@@ -77,6 +77,8 @@ WorkerSettings settings_of(const WorkerCommand& command, const fs::path& folder)
   settings.supervisor = path_of(kSupervisorProgram);
   settings.trainer = {path_of(kClusterProgram).string(), "train-task"};
   settings.slowdown = command.slowdown;
+  settings.idle =
+      std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>(command.idle_s));
   settings.stage = {path_of(kClusterProgram).string(), "stage-task"};
   settings.log_bytes = static_cast<std::uint64_t>(command.log_mb) << 20;
   settings.artifact_bytes = static_cast<std::uint64_t>(command.artifact_mb) << 20;

@@ -67,6 +67,9 @@ class CommandTree {
   void add_drain();
   void add_quota();
   void add_sim();
+  void add_alloc();
+  void add_alloc_system(CLI::App& alloc, AllocCommand& c);
+  void add_up();
   void add_devices();
   void add_doctor();
   void add_completion();
@@ -117,6 +120,9 @@ class CommandTree {
   DrainCommand drain_;
   QuotaCommand quota_;
   SimCommand sim_;
+  AllocCommand slurm_;
+  AllocCommand pbs_;
+  UpCommand up_;
   DevicesCommand devices_;
   DoctorCommand doctor_;
   CompletionCommand completion_;

@@ -21,22 +21,6 @@ constexpr std::int64_t kMaxHoldSeconds = 30 * 24 * 3600;
 constexpr const char* kTaskStates =
     "waiting|pending|delayed|active|succeeded|failed|cancelled|dependency_failed";
 
-void add_seconds(CLI::App& app, const std::string& name, double& value, const std::string& help);
-
-/// What workers and clients need alike; HARMONICS_SCHEDULER and its like and client.yml say it too.
-void add_place(CLI::App& app, ServerAccess& access) {
-  add_text(app, "--scheduler", access.scheduler, "HOST:PORT[,...]", "the server (localhost:50051)");
-  add_path(app, "--token-file", access.token_file, "who you are (the server's state folder's)");
-  add_folder(app, "--state-dir", access.state_dir, "the state folder (~/.local/state/harmonics)");
-  add_folder(app, "--tls", access.tls, "folder of 'harmonics server --init': speak TLS");
-}
-
-void add_access(CLI::App& app, ServerAccess& access) {
-  add_place(app, access);
-  add_seconds(app, "--patience", access.patience_s,
-              "how long to wait for a server that is not up yet (10)");
-}
-
 void add_task_id(CLI::App& app, std::int64_t& task) {
   add_whole(app, "ID", task, {1, kMaxNumber}, "the task");
   app.get_option("ID")->required()->option_text("(required)");
@@ -133,13 +117,6 @@ double seconds_from(const std::string& text) {
   return *value;
 }
 
-void add_seconds(CLI::App& app, const std::string& name, double& value, const std::string& help) {
-  app.add_option_function<std::string>(
-         name, [&value](const std::string& text) { value = seconds_from(text); }, help)
-      ->type_name("SECONDS")
-      ->check(check_by([](const std::string& text) { static_cast<void>(seconds_from(text)); }));
-}
-
 void add_factor(CLI::App& app, const std::string& name, double& value, const std::string& help) {
   app.add_option(name, value, help)
       ->type_name("X")
@@ -151,6 +128,26 @@ void add_factor(CLI::App& app, const std::string& name, double& value, const std
 }
 
 }  // namespace
+
+void add_seconds(CLI::App& app, const std::string& name, double& value, const std::string& help) {
+  app.add_option_function<std::string>(
+         name, [&value](const std::string& text) { value = seconds_from(text); }, help)
+      ->type_name("SECONDS")
+      ->check(check_by([](const std::string& text) { static_cast<void>(seconds_from(text)); }));
+}
+
+void add_place(CLI::App& app, ServerAccess& access) {
+  add_text(app, "--scheduler", access.scheduler, "HOST:PORT[,...]", "the server (localhost:50051)");
+  add_path(app, "--token-file", access.token_file, "who you are (the server's state folder's)");
+  add_folder(app, "--state-dir", access.state_dir, "the state folder (~/.local/state/harmonics)");
+  add_folder(app, "--tls", access.tls, "folder of 'harmonics server --init': speak TLS");
+}
+
+void add_access(CLI::App& app, ServerAccess& access) {
+  add_place(app, access);
+  add_seconds(app, "--patience", access.patience_s,
+              "how long to wait for a server that is not up yet (10)");
+}
 
 void CommandTree::add_cluster() {
   add_server();
@@ -167,6 +164,8 @@ void CommandTree::add_cluster() {
   add_workers();
   add_drain();
   add_quota();
+  add_alloc();
+  add_up();
   add_sim();
 }
 
@@ -186,6 +185,8 @@ void CommandTree::add_server() {
       ->option_text(" ");
   add_whole(app, "--http", c.http_port, {0, kMaxPort},
             "serve the page, /metrics and /status there");
+  app.add_flag("--metrics-open", c.metrics_open, "/metrics and /status ask for no token")
+      ->option_text(" ");
   add_folder(app, "--tls", c.tls, "folder of --init: speak TLS only");
   add_path(app, "--tokens", c.tokens_file, "more tokens: lines of 'ROLES USER TOKEN'");
   app.add_flag("--insecure", c.insecure, "listen on a public address without TLS")
@@ -228,6 +229,7 @@ void CommandTree::add_worker() {
   add_whole(app, "--memory", c.memory_mb, {0, kMaxNumber}, "MB that tasks may have (all)");
   add_factor(app, "--slowdown", c.slowdown,
              "pose as a machine that computes so many times as long (1)");
+  add_seconds(app, "--idle", c.idle_s, "end after so long without a task (never)");
   add_whole(app, "--log-mb", c.log_mb, {1, kMaxNumber}, "MB kept of each stream of a task (64)");
   add_whole(app, "--artifact-mb", c.artifact_mb, {0, kMaxNumber},
             "MB kept of its artifacts (4096)");

@@ -25,6 +25,14 @@ inline void add_output(CLI::App& app, OutputStyle& output) {
   add_choice(app, "--output", output, "table|json|quiet", "how results are printed (table)");
 }
 
+/// What workers and clients need alike; HARMONICS_SCHEDULER and its like and client.yml say it too.
+void add_place(CLI::App& app, ServerAccess& access);
+/// The same for a client, which waits for a server that is not up yet.
+void add_access(CLI::App& app, ServerAccess& access);
+
+/// A number of seconds, not negative.
+void add_seconds(CLI::App& app, const std::string& name, double& value, const std::string& help);
+
 inline void add_model_file(CLI::App& app, std::filesystem::path& path) {
   add_path(app, "FILE", path, "a graph in .harp text")->required()->option_text("(required)");
 }

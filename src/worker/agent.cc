@@ -176,6 +176,7 @@ struct WorkerAgent::Parts {
   bool must_wait(const StartMessage& start, const RunRecord& run);
   bool drop_waiting(const Stop& stop);
   void schedule_reconnect(const std::string& reason);
+  bool idle_over();
   std::string run();
 
   WorkerSettings settings;
@@ -208,6 +209,7 @@ struct WorkerAgent::Parts {
   Time next_progress{};
   std::vector<WorkerEffect> effects;
   std::string gave_up;
+  Time busy_at = now();     ///< When it last had a task.
   bool said_alone = false;  ///< That there is no session is said once, not with every try.
   std::atomic<bool> stopping{false};
 };
@@ -402,6 +404,12 @@ void WorkerAgent::Parts::obey(const Reconnect& reconnect) {
 
 void WorkerAgent::Parts::obey(const GiveUp& give_up) { gave_up = give_up.reason; }
 
+/// Whether it has had no task for as long as it may.
+bool WorkerAgent::Parts::idle_over() {
+  if (!running.empty() || !waiting.empty() || !held_back.empty()) busy_at = now();
+  return settings.idle.count() > 0 && now() >= busy_at + settings.idle;
+}
+
 std::string WorkerAgent::Parts::run() {
   connect();
   while (!stopping && gave_up.empty()) {
@@ -412,6 +420,8 @@ std::string WorkerAgent::Parts::run() {
     Time wake = reactor->deadline();
     if (!server_line) wake = std::min(wake, reconnect_at);
     if (!running.empty()) wake = std::min(wake, next_progress);
+    if (idle_over()) break;
+    if (settings.idle.count() > 0) wake = std::min(wake, busy_at + settings.idle);
     if (!effects.empty()) wake = now();  // a launch that came to nothing has more to say
     const Nanoseconds patience =
         wake == kNever ? Channel<LineEvent>::kForever : std::max(wake - now(), Nanoseconds(0));

@@ -11,8 +11,8 @@ import program
 COMMANDS = ['', 'graph', 'graph show', 'graph check', 'graph parts', 'graph dot', 'graph svg', 'graph zoo', 'import',
             'export', 'train', 'stage', 'run', 'profile', 'plan', 'quantize', 'dispatch-sweep', 'dispatch-trace', 'trace', 'keys',
             'keys new', 'keys show', 'verify', 'tokens', 'server', 'worker', 'submit',
-            'monitor', 'tasks', 'task', 'why', 'logs', 'artifacts', 'cancel', 'wait', 'workers', 'drain', 'quota',
-            'sim', 'devices', 'doctor', 'completion']
+            'monitor', 'tasks', 'task', 'why', 'logs', 'artifacts', 'cancel', 'wait', 'workers', 'drain', 'quota', 'alloc',
+            'alloc slurm', 'alloc pbs', 'up', 'sim', 'devices', 'doctor', 'completion']
 TRAIN_FLAGS = ('bind epochs batch-size micro-batches threads seed parts pipeline checkpoint checkpoint-every '
                'resume lr optimizer momentum weight-decay decay beta1 beta2 epsilon clip precision test-split schedule warmup '
                'patience metrics weights deploy shuffle no-shuffle output').split()
@@ -45,7 +45,7 @@ class FrontTest(program.CliTest):
         cases = {
             '': 'needs a command: graph, import, export, train, stage, run, profile, plan, quantize, dispatch-sweep, '
                 'dispatch-trace, trace, keys, sign, verify, custody, tokens, generate, serve, server, worker, submit, '
-                'monitor, tasks, task, why, logs, artifacts, report, cancel, wait, workers, drain, quota, sim, devices, doctor, '
+                'monitor, tasks, task, why, logs, artifacts, report, cancel, wait, workers, drain, quota, alloc, up, sim, devices, doctor, '
                 'completion',
             'graph': "needs a command: show, check, parts, dot, svg, zoo",
             'trian net.harp': "did you mean 'train'?",

@@ -40,6 +40,8 @@ struct ServerCommand {
   bool new_store = false;
   /// -1: none.
   std::int64_t http_port = -1;
+  /// /metrics and /status ask for no token.
+  bool metrics_open = false;
   std::filesystem::path tls;
   std::filesystem::path tokens_file;
   bool insecure = false;
@@ -77,6 +79,8 @@ struct WorkerCommand {
   std::string task_user;
   std::filesystem::path task_dir = "/var/tmp";
   double slowdown = 1;
+  /// It ends after so long without a task; 0: never.
+  double idle_s = 0;
 };
 
 /// A field of a task that a flag sets.
@@ -214,6 +218,41 @@ struct QuotaCommand {
   std::int64_t weight = 1;
   /// False: show what there is, of `user` or (empty) of all.
   bool sets = false;
+  OutputStyle output = OutputStyle::kTable;
+};
+
+/// harmonics alloc slurm, harmonics alloc pbs
+struct AllocCommand {
+  ServerAccess access;
+  std::string system;  ///< "slurm" or "pbs".
+  std::string name = "harmonics";
+  std::int64_t max_workers = 8;
+  double idle_s = 120;
+  double period_s = 2;
+  /// More flags of the workers, as a shell would split them.
+  std::string worker_flags;
+  bool dry_run = false;
+  bool down = false;
+  std::vector<std::string> flags;  ///< Of the batch system.
+  OutputStyle output = OutputStyle::kTable;
+};
+
+/// What 'harmonics up' is to do with the hosts.
+enum class UpWish { kUp, kDown, kStatus };
+
+/// harmonics up
+struct UpCommand {
+  ServerAccess access;
+  std::filesystem::path hosts;
+  UpWish wish = UpWish::kUp;
+  std::int64_t parallel = 16;
+  double timeout_s = 60;
+  bool force = false;
+  /// On the hosts.
+  std::string program = "harmonics";
+  /// The server as the hosts know it; empty: as it is known here.
+  std::string as_seen;
+  std::string ssh;  ///< Empty: ssh.
   OutputStyle output = OutputStyle::kTable;
 };
 

@@ -433,6 +433,6 @@ using Command =
                  DoctorCommand, CompletionCommand, ServerCommand, WorkerCommand, SubmitCommand,
                  MonitorCommand, TasksCommand, TaskCommand, LogsCommand, ArtifactsCommand,
                  ReportCommand, CancelCommand, WaitCommand, WorkersCommand, DrainCommand,
-                 QuotaCommand, SimCommand>;
+                 QuotaCommand, SimCommand, AllocCommand, UpCommand>;
 
 }  // namespace harmonics::inline in_options

@@ -27,6 +27,8 @@ struct WorkerSettings {
   std::vector<std::string> stage;
   /// Poses as a machine that takes so many times as long; for trying out plans.
   double slowdown = 1;
+  /// It ends after so long without a task; 0: never.
+  Nanoseconds idle{};
   /// Kept of each stream of a task's output.
   std::uint64_t log_bytes = 64 << 20;
   /// Artifacts of one attempt; what is above is left out, and the attempt's end says so.
@@ -46,7 +48,7 @@ struct WorkerSettings {
 /// Throws an Error: this process cannot run tasks as that user, or it is none to run tasks as.
 void check_task_user(const std::string& task_user);
 
-/// Runs until the server refuses it for good or `stop` is called. Tasks outlive it: a worker that
+/// Runs until the server refuses it for good, `stop` is called or it was idle for too long. Tasks outlive it: a worker that
 /// comes back re-attaches to them.
 class WorkerAgent {
  public:
@@ -56,7 +58,7 @@ class WorkerAgent {
   WorkerAgent(const WorkerAgent&) = delete;
   WorkerAgent& operator=(const WorkerAgent&) = delete;
 
-  /// Empty after `stop`; else why the server wants nothing of this worker.
+  /// Empty after `stop` and idleness; else why the server wants nothing of this worker.
   [[nodiscard]] std::string run();
   /// Why the kernel does not keep tasks within their `cpus` and `memory_mb` here; empty: it does.
   [[nodiscard]] const std::string& limits_lacking() const;
