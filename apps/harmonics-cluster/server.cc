@@ -40,6 +40,7 @@ ServerSettings settings_of(const ServerCommand& command) {
     settings.tokens_file = command.tls / "tokens";
   }
   if (command.http_port >= 0) settings.http_port = static_cast<std::uint16_t>(command.http_port);
+  settings.metrics_open = command.metrics_open;
   settings.rate = static_cast<std::uint64_t>(command.rate);
   settings.max_priority = static_cast<std::int32_t>(command.max_priority);
   const auto lease = std::chrono::seconds(command.lease_s);
@@ -139,8 +140,9 @@ int server(const ServerCommand& command) {
   if (server.http_port() != 0) {
     const std::string place = format("{}://{}", command.tls.empty() ? "http" : "https",
                                      at_port(command.host, server.http_port()));
-    text += format("the page is on {}/  (log in with the token in '{}')\nmetrics on {}/metrics\n",
-                   place, (state_folder(command.state_dir) / "token").string(), place);
+    text += format("the page is on {}/  (log in with the token in '{}')\nmetrics on {}/metrics{}\n",
+                   place, (state_folder(command.state_dir) / "token").string(), place,
+                   command.metrics_open ? "" : "  (with that token, or one of the role view)");
   }
   write_text(TextStream::kOutput, text + next_steps(command, server.port()));
   while (!signalled) {

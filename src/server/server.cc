@@ -64,9 +64,10 @@ ClusterServer::ClusterServer(ServerSettings settings) : parts_(std::make_unique<
                      raise_descriptor_limit()},
       *parts_->loop);
   if (settings.http_port) {
-    parts_->http = std::make_unique<HttpPage>(
-        PageTerms{settings.host, *settings.http_port, settings.tls, settings.max_priority},
-        *parts_->loop);
+    parts_->http =
+        std::make_unique<HttpPage>(PageTerms{settings.host, *settings.http_port, settings.tls,
+                                             settings.max_priority, settings.metrics_open},
+                                   *parts_->loop);
   }
 }
 

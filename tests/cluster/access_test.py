@@ -308,7 +308,7 @@ class Crowds(AccessTest):
             slow.append(socket.create_connection(('127.0.0.1', port), timeout=TIMEOUT_S))
             self.addCleanup(slow[-1].close)
             slow[-1].sendall(b'GET /metrics HTTP/1.1\r\nX: ')
-        with urllib.request.urlopen(page, timeout=4) as answer:
+        with urllib.request.urlopen(self.with_token(page), timeout=4) as answer:
             self.assertIn('harmonics_workers ', answer.read().decode())
 
 

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 import unittest
+import urllib.request
 
 BINARY_DIR = pathlib.Path(os.environ['HARMONICS_BINARY_DIR'])
 SOURCE_DIR = pathlib.Path(os.environ['HARMONICS_SOURCE_DIR'])
@@ -199,6 +200,11 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(result.returncode, code, result.stdout + result.stderr)
         for text in texts:
             self.assertIn(text, result.stderr)
+
+    def with_token(self, url):
+        """A request to the server's page that shows the token of its state folder."""
+        token = (self.state / 'token').read_text().strip()
+        return urllib.request.Request(url, headers={'Authorization': f'Bearer {token}'})
 
     def release(self, name='go'):
         """Lets scripts go on that wait for the file."""

@@ -411,7 +411,7 @@ class Features(ClusterTest):
         self.start_worker()
         self.wait(self.script('true'))
         url = re.search(r'(http://\S+)/metrics', self.printed(self.server)).group(1)
-        with urllib.request.urlopen(url + '/metrics', timeout=60) as page:
+        with urllib.request.urlopen(self.with_token(url + '/metrics'), timeout=60) as page:
             text = page.read().decode()
         self.assertIn('harmonics_tasks_ended_total{outcome="succeeded"} 1\n', text)
         self.assertIn('harmonics_workers_connected 1\n', text)
@@ -421,7 +421,7 @@ class Features(ClusterTest):
         self.assertRegex(text, r'harmonics_user_tasks\{user="\w+",state="active"\} 0\n')
         self.assertRegex(text, r'harmonics_build_info\{version="[\d.]+",policy="balanced",build="\w+"\} 1\n')
         self.assertRegex(text, r'process_open_fds [1-9]')
-        with urllib.request.urlopen(url + '/status', timeout=60) as page:
+        with urllib.request.urlopen(self.with_token(url + '/status'), timeout=60) as page:
             self.assertEqual(json.load(page)['tasks']['ended'], 1)
         with self.assertRaises(urllib.error.HTTPError) as missing:
             urllib.request.urlopen(url + '/nothing', timeout=60)

@@ -4,6 +4,7 @@ import gzip
 import http.client
 import json
 import re
+import signal
 import socket
 import ssl
 import subprocess
@@ -139,6 +140,12 @@ class PageTest(ClusterTest):
         for path in ('submit', 'cancel', 'retry', 'drain', 'quota', 'priority', 'logout'):
             status, _, text = stranger.call('POST', '/api/' + path, {'task': task})
             self.assertEqual((status, text), (401, '{"error":"log in first"}\n'), path)
+        # Nor are there numbers for strangers, or for who may only see their own.
+        for path in ('/metrics', '/status'):
+            for headers in ({}, {'Authorization': 'Bearer nonsense'}, {'Authorization': 'Basic eDp5'}):
+                status, answer, text = stranger.call('GET', path, **headers)
+                self.assertEqual((status, answer['WWW-Authenticate']), (401, 'Bearer'), (path, headers))
+                self.assertNotIn('harmonics_', text)
         packed = 0
         for path in ('/', '/index.html', '/page.js', '/page.css', '/icon.svg'):
             status, headers, text = stranger.call('GET', path)
@@ -182,6 +189,19 @@ class PageTest(ClusterTest):
         status, headers, _ = browser.call('POST', '/api/logout', {}, X_Harmonics_Action=browser.action)
         self.assertEqual(status, 200)
         self.assertIn('Max-Age=0', headers['Set-Cookie'])
+
+    def test_metrics_are_for_those_who_see_everything(self):
+        self.start_with_page()
+        stranger = Browser(self.page_port)
+        for user, wanted in {'root0': 200, 'vic': 200, 'ann': 403, 'wrk': 403}.items():
+            for path in ('/metrics', '/status'):
+                with self.subTest(user + path):
+                    status, _, text = stranger.call('GET', path, Authorization=f'Bearer {token_of(user)}')
+                    self.assertEqual(status, wanted, text)
+        self.assertIn('harmonics_tasks', self.browser('vic').call('GET', '/metrics')[2])  # logged in, by the cookie
+        self.kill(self.server, signal.SIGTERM)
+        self.start_with_page('--metrics-open')
+        self.assertEqual([stranger.call('GET', path)[0] for path in ('/metrics', '/status', '/api/status')], [200, 200, 401])
 
     def test_https_where_the_cluster_speaks_tls(self):
         folder = self.folder / 'certificates'

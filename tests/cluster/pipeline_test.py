@@ -143,7 +143,7 @@ class Pipeline(ClusterTest):
         for line in stages:
             self.assertRegex(line, r'samples/s  busy \d+ %  waiting \d+ %')
         url = re.search(r'(http://\S+)/metrics', self.printed(server)).group(1)
-        with urllib.request.urlopen(url + '/status', timeout=60) as page:
+        with urllib.request.urlopen(self.with_token(url + '/status'), timeout=60) as page:
             status = json.load(page)
         self.assertEqual([one['task'] for one in status['pipelines']], [task])
         stages = status['pipelines'][0]['stages']

@@ -74,6 +74,7 @@ struct HttpPage::Parts {
 
   void handle(const HttpQuery& query, const Answer& answer);
   void handle_api(const HttpQuery& query, const Answer& answer);
+  [[nodiscard]] std::optional<HttpReply> refuse_counts(const HttpQuery& query);
   void get(const HttpQuery& query, const Visitor& visitor, const Answer& answer);
   void post(const HttpQuery& query, const Visitor& visitor, const Answer& answer);
   [[nodiscard]] HttpReply login(const HttpQuery& query);
@@ -111,7 +112,10 @@ void HttpPage::Parts::handle(const HttpQuery& query, const Answer& answer) {
     if (query.method != "GET" && query.method != "HEAD") {
       return answer({405, "text/plain", "only GET and HEAD\n", {}});
     }
-    if (auto page = plain_page(loop, query.path)) return answer(std::move(*page));
+    if (is_plain_page(query.path)) {
+      if (auto refused = refuse_counts(query)) return answer(std::move(*refused));
+      return answer(plain_page(loop, query.path));
+    }
     for (const PageFile& file : page_files()) {
       const bool index = query.path == "/" && file.path == "/index.html";
       if (!index && file.path != query.path) continue;
@@ -121,6 +125,33 @@ void HttpPage::Parts::handle(const HttpQuery& query, const Answer& answer) {
   } catch (const Error& error) {
     answer(failure_reply(error.code(), error.what()));
   }
+}
+
+/// Nothing: whoever asks may see the counts of everybody.
+std::optional<HttpReply> HttpPage::Parts::refuse_counts(const HttpQuery& query) {
+  if (terms.open_counts) return std::nullopt;
+  constexpr std::string_view kBearer = "Bearer ";
+  const std::string_view shown = query.header("authorization");
+  std::optional<Identity> who;
+  if (shown.starts_with(kBearer) && shown.size() <= kBearer.size() + kMaxLoginTokenBytes) {
+    who = loop.identify(std::string(shown.substr(kBearer.size())));
+  } else if (const auto visitor = visitor_of(query)) {
+    who = visitor->who;
+  }
+  if (const auto much = loop.refuse_rate(who ? who->user : std::string())) {
+    return failure_reply(ErrorCode::kResourceExhausted, *much);
+  }
+  if (!who) {
+    HttpReply reply =
+        failure_reply(ErrorCode::kUnauthenticated,
+                      "show a token of the role view or admin: 'Authorization: Bearer TOKEN'; "
+                      "'harmonics server --metrics-open' asks for none");
+    reply.headers.emplace_back("WWW-Authenticate", "Bearer");
+    return reply;
+  }
+  if (viewer_of(*who).sees_all) return std::nullopt;
+  return failure_reply(ErrorCode::kPermissionDenied,
+                       "the token has neither the role view nor admin");
 }
 
 void HttpPage::Parts::handle_api(const HttpQuery& query, const Answer& answer) {

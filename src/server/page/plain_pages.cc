@@ -1,5 +1,7 @@
 #include "plain_pages.h"
 
+#include <optional>
+
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
 #include <harmonics/rpc/view_json.h>
@@ -76,10 +78,11 @@ HttpReply answer_with(std::optional<std::string> text, const char* type) {
 
 }  // namespace
 
-std::optional<HttpReply> plain_page(ServerLoop& loop, std::string_view path) {
+bool is_plain_page(std::string_view path) { return path == "/metrics" || path == "/status"; }
+
+HttpReply plain_page(ServerLoop& loop, std::string_view path) {
   if (path == "/metrics") return answer_with(metrics_page(loop), "text/plain; version=0.0.4");
-  if (path == "/status") return answer_with(status_page(loop), "application/json");
-  return std::nullopt;
+  return answer_with(status_page(loop), "application/json");
 }
 
 }  // namespace harmonics::inline in_server

@@ -1,7 +1,6 @@
-// Pages that need no token: metrics for Prometheus and a status for scripts (private to server).
+// Pages of counts: metrics for Prometheus and a status for scripts (private to server).
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,10 +11,13 @@
 
 namespace harmonics::inline in_server {
 
-/// /metrics and /status; nothing: it is neither. They show counts, also by user and worker, and of
+/// Whether it is /metrics or /status.
+[[nodiscard]] bool is_plain_page(std::string_view path);
+
+/// /metrics or /status. They show counts, also by user and worker, and of
 /// pipelines that run their numbers; nothing else of tasks, not even their names. Waits for the
 /// loop.
-[[nodiscard]] std::optional<HttpReply> plain_page(ServerLoop& loop, std::string_view path);
+[[nodiscard]] HttpReply plain_page(ServerLoop& loop, std::string_view path);
 
 /// The text of /status.
 [[nodiscard]] std::string status_text(const ClusterStatus& status,

@@ -37,6 +37,8 @@ struct ServerSettings {
   std::filesystem::path tokens_file;
   /// Where metrics and status are served, on `host`; nothing: nowhere. 0 picks a port.
   std::optional<std::uint16_t> http_port;
+  /// They ask for no token there.
+  bool metrics_open = false;
   /// How long another server may take to let go of the store.
   Nanoseconds store_patience = std::chrono::seconds(10);
   /// Called about once a second while another server leads a store that several may share
