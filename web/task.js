@@ -114,7 +114,7 @@ function factList(task) {
     task.plan && task.plan.checkpoint && ['Checkpoint', foreign(task.plan.checkpoint)],
     task.plan && task.plan.results && ['Results', foreign(task.plan.results)],
     spec.pipeline && ['Custody', spec.pipeline.secure
-      ? 'every stage signs what it hands on and keeps a chain; check it with harmonics verify'
+      ? 'every stage signs what it hands on and its receiver checks it: see Pipeline'
       : 'not asked for (submit --secure)'],
   ];
   return h('dl', {class: 'facts'}, facts.filter(Boolean).map(([name, value]) => [h('dt', {}, name), h('dd', {}, value)]));

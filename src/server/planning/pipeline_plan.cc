@@ -221,6 +221,9 @@ Json stages_json(const Problem& problem, const CostModel& costs, const Placement
     one.set("to", problem.units()[stage.last_layer - 1].name);
     one.set("compute_s", cost.compute_s).set("receive_s", cost.receive_s);
     one.set("send_s", cost.send_s).set("period_s", cost.period_s);
+    // At a byte a second: what crosses the cut behind it, for one micro-batch.
+    const bool hands_on = k + 1 < placement.size();
+    one.set("send_bytes", hands_on ? costs.transfer_s(placement[k].last_cut, 1) : 0.0);
     one.set("memory_mb", cost.memory_bytes / kBytesPerMegabyte);
     one.set("capacity_mb", cost.capacity_bytes / kBytesPerMegabyte);
     stages.push(std::move(one));
