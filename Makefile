@@ -1,6 +1,6 @@
 # Everything that a person types. `make` alone lists it; the scripts do the work.
 .DEFAULT_GOAL := help
-.PHONY: help all test demo tour bench reference lint format sanitize soak fuzz test-spark spark-demo bench-spark clean server worker submit monitor install
+.PHONY: help all test demo tour bench reference lint format sanitize soak fuzz test-spark spark-demo bench-spark clean server worker submit monitor install deb test-deb
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\): ## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -10,6 +10,12 @@ all: ## set up and build everything into build-Release/
 
 install: ## set up, build, and install programs and library under PREFIX=…
 	scripts/install.sh $(PREFIX)
+
+deb: ## set up, build, and make Debian packages in build-Release/deb/
+	scripts/deb.sh
+
+test-deb: ## install, upgrade, remove and purge those packages in a bare Debian 12 root
+	scripts/test-deb.sh
 
 test: ## set up, build and run all tests
 	scripts/run-tests.sh Release

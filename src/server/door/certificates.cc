@@ -298,7 +298,10 @@ class Workshop {
 std::vector<std::string> make_certificates(const fs::path& folder, const InitWishes& wishes) {
   std::vector<UserWish> users;
   for (const std::string& user : wishes.users) users.push_back(user_of(user));
-  for (const std::string& host : wishes.hosts) check_name(host, "host", "._-:");
+  for (const std::string& host : wishes.hosts) {
+    // "*.example" is every host of a domain: machines that come and go get one certificate.
+    check_name(host.starts_with("*.") ? host.substr(2) : host, "host", "._-:");
+  }
   make_state_folder(folder);
   Workshop workshop(folder, wishes);
   workshop.add_roles(wishes.hosts, wishes.port);

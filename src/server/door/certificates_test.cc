@@ -102,6 +102,16 @@ TEST_F(CertificatesTest, AFolderThatIsThereGetsAnotherMachineAndAnotherUser) {
   EXPECT_FALSE(names(tls_ / "server.pem", "gpu-6.example"));
 }
 
+TEST_F(CertificatesTest, AllHostsOfADomainMayShareOne) {
+  make_certificates(tls_, {.hosts = {"head.example", "*.workers.example"}});
+  const fs::path peer = tls_ / "hosts" / "*.workers.example" / "peer.pem";
+  EXPECT_TRUE(names(peer, "10-0-0-7.workers.example"));
+  EXPECT_FALSE(names(peer, "head.example"));
+  EXPECT_FALSE(names(peer, "a.b.workers.example"));
+  EXPECT_THROW(make_certificates(tls_, {.hosts = {"*"}}), Error);
+  EXPECT_THROW(make_certificates(tls_, {.hosts = {"a.*.example"}}), Error);
+}
+
 TEST_F(CertificatesTest, TheClientFileNamesThePortOfTheServer) {
   make_certificates(tls_, {.hosts = {"head.example"}, .users = {"ann"}, .port = 6000});
   EXPECT_EQ(read_client_file(tls_ / "users" / "ann" / "client.yml").scheduler, "head.example:6000");
