@@ -95,6 +95,8 @@ PAGES = {
         instead={'harmonics keys show': 'harmonics keys show; mkdir -p trusted && cp config/harmonics/keys/*.pub trusted'}),
     'docs/guides/data-parallel.md': Page(),
     'docs/guides/dispatch.md': Page(),
+    'docs/guides/engines.md': Page(elsewhere={
+        'harmonics alloc': 'cluster.alloc_test', 'harmonics up': 'cluster.up_test'}),
     'docs/guides/models.md': Page(
         before='printf "I liked it.\\nToo long, and then it ended.\\n" > reviews.txt; '
                'printf \'{"text": "You have won."}\\n{"text": "See you at ten."}\\n\' > mails.jsonl; '
