@@ -30,9 +30,10 @@ bench: ## run the benchmarks and write bench/RESULTS.md
 	scripts/build.sh release
 	python3 tools/bench.py build-Release --also bench/plan_truth.py scripts/bench-spark.sh
 
-reference: ## write the reference of the public headers to build-reference/html
+reference: ## write the reference of the public headers and of the Python package to build-reference/html
 	scripts/setup.sh
 	doxygen docs/Doxyfile
+	tools/python_reference.py build-reference/html
 	@echo "reference: open build-reference/html/index.html"
 
 lint: ## run tools/tidy.py, clang-format and clang-tidy over the tree

@@ -31,22 +31,28 @@ if [ "$status" -ne 0 ]; then
 fi
 grep -hE '^Tests run' bindings/jvm/target/surefire-reports/*.txt spark/target/*-reports/*.txt
 
-# The Python front, with a PySpark of the same version in a virtual environment of its own.
+# harmonics.spark, with a PySpark of the same version in a virtual environment of its own, over the package of the build
+# folder, which is for the system's Python.
+package=$PWD/build-Release/python
+if ! /usr/bin/python3 -c 'import sys; sys.path.insert(0, sys.argv[1]); import harmonics; harmonics.Graph' "$package" \
+  2>"$log"; then
+  left_out "harmonics.spark: there is no Python package in build-Release ($(tail -1 "$log"))"
+fi
 python=.cache/pyspark/bin/python
 pyspark=$(sed -n 's:.*<spark.version>\(.*\)</spark.version>.*:\1:p' pom.xml)
 if ! "$python" -c "import numpy, pyspark; assert pyspark.__version__ == '$pyspark'" 2>/dev/null; then
   echo "spark: fetching PySpark $pyspark (400 MB, once)"
   rm -rf .cache/pyspark
-  if ! { python3 -m venv .cache/pyspark && timeout "$seconds" "$python" -m pip -q \
+  if ! { /usr/bin/python3 -m venv .cache/pyspark && timeout "$seconds" "$python" -m pip -q \
     --disable-pip-version-check install "pyspark==$pyspark" numpy; } >"$log" 2>&1; then
     rm -rf .cache/pyspark
-    left_out "its Python front: PySpark cannot be had ($(tail -1 "$log"))"
+    left_out "harmonics.spark: PySpark cannot be had ($(tail -1 "$log"))"
   fi
 fi
 jars=$(ls bindings/jvm/target/harmonics-jvm-*.jar),$(ls spark/target/harmonics-spark-*.jar | grep -v tests)
-if ! SPARK_LOCAL_IP=127.0.0.1 timeout "$seconds" "$python" -W ignore \
-  spark/python/harmonics_spark_test.py "$jars" >"$log" 2>&1; then
+if ! SPARK_LOCAL_IP=127.0.0.1 PYTHONPATH=$package timeout "$seconds" "$python" -W ignore \
+  tests/python/spark_test.py "$jars" >"$log" 2>&1; then
   tail -60 "$log"
   exit 1
 fi
-grep -E '^Ran ' "$log" | sed 's/$/ -- in harmonics_spark_test.py/'
+grep -E '^Ran ' "$log" | sed 's/$/ -- in spark_test.py/'

@@ -72,9 +72,9 @@ class Docs(unittest.TestCase):
         version = re.search(r'^project\(harmonics VERSION ([\d.]+)', (ROOT / 'CMakeLists.txt').read_text(), re.M).group(1)
         ours = r'<(?:artifactId>harmonics-parent</artifactId>\s*<)version>([^<]*)<'
         places = {**{name: ours for name in ('pom.xml', 'spark/pom.xml', 'spark/examples/pom.xml', 'bindings/jvm/pom.xml')},
-                  **{name: r'(?m)^version = "([^"]*)"' for name in ('pyproject.toml', 'spark/python/pyproject.toml')},
+                  **{name: r'(?m)^version = "([^"]*)"' for name in ('pyproject.toml',)},
                   'docs/guides/spark.md': r'harmonics-\w+-(\d+\.\d+\.\d+)[-\w]*\.jar',
-                  'spark/python/harmonics_spark/__init__.py': r'harmonics-\w+-(\d+\.\d+\.\d+)\.jar'}
+                  'bindings/python/harmonics/spark/__init__.py': r'harmonics-\w+-(\d+\.\d+\.\d+)\.jar'}
         for name, pattern in places.items():
             self.assertEqual(set(re.findall(pattern, (ROOT / name).read_text())), {version}, name)
         sections = re.findall(r'(?m)^## \[([^\]]+)\]', (ROOT / 'CHANGELOG.md').read_text())

@@ -4,6 +4,7 @@ import inspect
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -59,6 +60,34 @@ class GuideTest(unittest.TestCase):
         for one in hm.errors.__all__:
             self.assertTrue(inspect.getdoc(getattr(hm.errors, one)), one)
         self.assertLessEqual(set(hm.__all__), set(dir(hm)))
+
+    def test_the_reference_has_every_public_name(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([sys.executable, SOURCE_DIR / 'tools/python_reference.py', folder], check=True, timeout=100)
+            page = (pathlib.Path(folder) / 'python.html').read_text()
+        for name in hm.__all__:
+            thing = getattr(hm, name)
+            if isinstance(thing, types.ModuleType):
+                self.assertLessEqual({f'{name}.{one}' for one in thing.__all__}, set(re.findall(r'id="([^"]+)"', page)))
+                continue
+            self.assertTrue(f'id="{name}"' in page or f'id="errors.{name}"' in page, name)
+            for member in vars(thing) if inspect.isclass(thing) else ():
+                if not member.startswith('_') and callable(getattr(thing, member)):
+                    self.assertRegex(page, f'id="(errors\\.)?{name}\\.{member}"')
+
+    def test_a_public_name_without_a_word_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            copy = pathlib.Path(folder)
+            shutil.copytree(SOURCE_DIR / 'bindings/python/harmonics', copy / 'bindings/python/harmonics')
+            (copy / 'tools').mkdir()
+            shutil.copy(SOURCE_DIR / 'tools/python_reference.py', copy / 'tools')
+            models = copy / 'bindings/python/harmonics/models.py'
+            text = models.read_text().replace("__all__ = ['ImportOptions',", "__all__ = ['mute', 'ImportOptions',")
+            models.write_text(text + '\n\ndef mute() -> None:\n    pass\n')
+            done = subprocess.run([sys.executable, copy / 'tools/python_reference.py', '--check'], capture_output=True,
+                                  text=True, timeout=100)
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, 'python_reference: these say nothing of themselves: mute\n'))
 
     def test_every_public_name_stands_in_the_guide_or_is_a_report(self):
         guide = (SOURCE_DIR / 'docs/guides/python.md').read_text()

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from .async_client import AsyncClient
     from .calls import TaskFailed
     from .client import Client
-    from .dispatching import Dispatcher
+    from .dispatching import DispatchedModel, Dispatcher
     from .distributed import DistributedReport, train_distributed
+    from .drawing import loss_svg
     from .models import import_model
     from .planning import partition, plan, profile
     from .programs import program, run
@@ -42,7 +43,7 @@ _PLACES: dict[str, str] = {
                      'PlanStage', 'ProducerNode', 'StepReport', 'TrainingTap'), '_core'),
     'AsyncClient': 'async_client', 'Client': 'client', 'Submitted': 'submitted', 'SubmittedCall': 'submitted',
     'SubmittedMap': 'submitted', 'Task': 'task_views', 'TaskFailed': 'calls', 'TaskOptions': 'task_options',
-    'Dispatcher': 'dispatching',
+    'DispatchedModel': 'dispatching', 'Dispatcher': 'dispatching', 'loss_svg': 'drawing',
     'DistributedReport': 'distributed', 'train_distributed': 'distributed',
     'import_model': 'models',
     'partition': 'planning', 'plan': 'planning', 'profile': 'planning',
@@ -51,10 +52,10 @@ _PLACES: dict[str, str] = {
     'from_torch': 'torch_modules', 'to_torch': 'torch_modules',
 }
 
-__all__ = ['AsyncClient', 'Client', 'ConsumerNode', 'Dispatcher', 'DistributedReport', 'EpochReport', 'Error',
-           'Evaluation', 'FitReport', 'Graph', 'GraphBuilder', 'LayerNode', 'Plan', 'PlanStage', 'ProducerNode', 'Runtime',
-           'StepReport', 'Submitted', 'SubmittedCall', 'SubmittedMap', 'Task', 'TaskFailed', 'TaskOptions', 'TrainingTap',
-           'errors', 'from_torch', 'import_model', 'partition', 'plan', 'profile', 'program', 'run', 'to_torch',
+__all__ = ['AsyncClient', 'Client', 'ConsumerNode', 'DispatchedModel', 'Dispatcher', 'DistributedReport', 'EpochReport',
+           'Error', 'Evaluation', 'FitReport', 'Graph', 'GraphBuilder', 'LayerNode', 'Plan', 'PlanStage', 'ProducerNode',
+           'Runtime', 'StepReport', 'Submitted', 'SubmittedCall', 'SubmittedMap', 'Task', 'TaskFailed', 'TaskOptions',
+           'TrainingTap', 'errors', 'from_torch', 'import_model', 'loss_svg', 'partition', 'plan', 'profile', 'program', 'run', 'to_torch',
            'train_distributed']
 
 
@@ -66,9 +67,19 @@ def __getattr__(name: str) -> Any:
         from ._loading import load_core
         value = getattr(load_core(), name)
     else:
-        value = getattr(importlib.import_module(f'harmonics.{place}'), name)
+        value = getattr(_module(place), name)
     globals()[name] = value
     return value
+
+
+def _module(place: str) -> Any:
+    try:
+        return importlib.import_module(f'harmonics.{place}')
+    except ImportError as missing:
+        if missing.name != 'harmonics' or "'_cluster'" not in str(missing):
+            raise
+        from ._loading import absent
+        raise absent('_cluster', 'gRPC (HARMONICS_WITH_GRPC=OFF): it has no client of a cluster') from None
 
 
 def __dir__() -> list[str]:

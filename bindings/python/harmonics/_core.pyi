@@ -343,11 +343,23 @@ class FitReport:
     def interrupted(self) -> bool:
         """A callback or a signal ended it."""
 
+    @property
+    def losses(self) -> list[float]:
+        """
+        The loss of each step of this fit; of more than 65,536 steps the mean of two, four … neighbours each.
+        """
+
+    def _repr_svg_(self) -> str:
+        """The losses, for notebooks."""
+
 class Engine:
     def __init__(self, graph: Graph, settings: str) -> None: ...
 
     @property
     def graph(self) -> Graph: ...
+
+    @property
+    def epochs(self) -> int: ...
 
     def bind(self, data: dict[str, Any]) -> None: ...
 
@@ -450,10 +462,17 @@ class Plan:
 
 def _plan(files: dict[str, Any], options: dict[str, Any]) -> Plan: ...
 
+class _DispatchedModel:
+    def run(self, inputs: dict[str, Any], progress: object | None, timeout_s: float) -> dict[str, Any]: ...
+
 class _Dispatcher:
     def __init__(self, devices: Sequence[str], options: dict[str, Any]) -> None: ...
 
     def map(self, function: object, rows: int, progress: object | None, timeout_s: float) -> list[Any]: ...
+
+    def script(self, file: str | os.PathLike[str], inputs: Sequence[str], outputs: Sequence[str]) -> _DispatchedModel: ...
+
+    def graph(self, model: Graph, file: str | os.PathLike[str]) -> _DispatchedModel: ...
 
     def knowledge(self) -> list[Any]: ...
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pathlib
 import sys
 from types import ModuleType
 
@@ -33,5 +34,14 @@ def load_core() -> ModuleType:
     except ModuleNotFoundError as missing:
         if missing.name != 'harmonics._core':
             raise
-        raise ImportError('this harmonics was built without libtorch (HARMONICS_WITH_TORCH=OFF): it has no graphs and '
-                          'no runtime') from None
+        raise absent('_core', 'libtorch (HARMONICS_WITH_TORCH=OFF): it has no graphs and no runtime') from None
+
+
+def absent(name: str, lacks: str) -> ImportError:
+    """What to raise where an extension is not there: it was left out of the build, or built for another Python."""
+    found = sorted(pathlib.Path(__file__).parent.glob(f'{name}.*.so'))
+    if not found:
+        return ImportError(f'this harmonics was built without {lacks}')
+    here = '%d.%d' % sys.version_info[:2]
+    return ImportError(f'this harmonics was built for another Python ({found[0].name}) and cannot be loaded by '
+                       f'{sys.executable} ({here}): install it with this one (pip install .)')

@@ -130,6 +130,13 @@ class AsyncClient:
         client = await self._opened()
         return await self._run(lambda: client.tasks(state, worker, limit))
 
+    async def all_tasks(self, state: str | Sequence[str] = ()) -> AsyncIterator[Task]:
+        """As `Client.all_tasks`, for `async for`."""
+        client = await self._opened()
+        found = await self._run(lambda: client.all_tasks(state))
+        while (one := await self._run(lambda: _next(found))) is not _END:
+            yield one
+
     async def why(self, task: TaskRef) -> Why:
         """As `Client.why`."""
         client = await self._opened()

@@ -33,6 +33,7 @@ class TaskFailed(Error):
     code = 'aborted'
 
     def __init__(self, task: Task, said: str = ''):
+        """Made by `SubmittedCall.result`."""
         end = f' ({task.end})' if task.end is not None else ''
         super().__init__(f'task {task.id} {task.state}{end}{said and ": "}{said}')
         self.task = task

@@ -14,7 +14,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ._loading import load_core
+from .drawing import loss_svg
 from .programs import program, refuse
+from .progress import bar
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ class DistributedSettings(Settings, total=False):
     key: str
     keys: str | os.PathLike[str]
     on_step: Callable[[dict[str, Any]], object]
+    progress: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +62,10 @@ class DistributedReport:
     steps: list[dict[str, Any]]
     """A report of each step, as in a metrics file."""
 
+    def _repr_svg_(self) -> str:
+        """The loss of each step, for notebooks."""
+        return loss_svg(self.steps, f"loss of '{self.graph.name}', weights {self.digest[:12]}")
+
 
 def train_distributed(graph: Graph, data: Mapping[str, Any] | None = None,
                       **settings: Unpack[DistributedSettings]) -> DistributedReport:
@@ -67,9 +74,11 @@ def train_distributed(graph: Graph, data: Mapping[str, Any] | None = None,
     `data` maps producers to arrays or to sources in text; a graph from a file that names its data needs none. The
     processes are those of `harmonics train`, so that the weights are the same bit for bit. One that dies is started
     again from the last checkpoint, as `restarts` says; Ctrl-C lets them finish the step and save before it is raised.
+    `on_step` is told of each step, `progress` shows a bar. In a notebook the report draws the losses.
     """
     wishes: dict[str, Any] = dict(settings)
     on_step = wishes.pop('on_step', None)
+    progress = bool(wishes.pop('progress', False))
     wishes.setdefault('processes', True)
     if wishes['processes']:
         wishes.setdefault('transport', 'shm')
@@ -79,11 +88,27 @@ def train_distributed(graph: Graph, data: Mapping[str, Any] | None = None,
         wishes.setdefault('metrics', folder / 'metrics.jsonl')
         words = [str(program()), 'train', str(_saved(graph, folder)), *_bound(data or {}, graph, folder), *_flags(wishes),
                  '--output', 'json']
-        said = _watched(words, _Steps(pathlib.Path(wishes['metrics']), on_step))
+        with bar(None, progress, 'step') as told:
+            if told is not None:
+                on_step = _counted(told, on_step)
+            said = _watched(words, _Steps(pathlib.Path(wishes['metrics']), on_step))
         figures = json.loads(said)
         weights = load_core()._checkpoint_weights(os.fspath(wishes['checkpoint']))
         steps = [one for one in _lines(pathlib.Path(wishes['metrics'])) if 'step' in one]
         return DistributedReport(graph.with_weights(weights), figures['weights_digest'], figures, steps)
+
+
+def _counted(told: Callable[[int, int | None], None],
+             on_step: Callable[[dict[str, Any]], object] | None) -> Callable[[dict[str, Any]], object]:
+    """A listener that tells a bar how far the processes are; steps that are done again do not count."""
+    done = 0
+
+    def step(report: dict[str, Any]) -> object:
+        nonlocal done
+        done = max(done, int(report['step']))
+        told(done, None)
+        return None if on_step is None else on_step(report)
+    return step
 
 
 def _saved(graph: Graph, folder: pathlib.Path) -> pathlib.Path:

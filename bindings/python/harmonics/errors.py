@@ -22,6 +22,8 @@ class Error(Exception):
     """Of a task that was handed in to a cluster: handed in again with this key, it is the same task."""
     submitted: list[Any] = []
     """Of several tasks that were handed in: those that were taken all the same."""
+    java_error: Any = None
+    """Inside Spark: what came from the Java machine, with its stack."""
 
 
 class Cancelled(Error, RuntimeError):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from ._loading import load_core
 from .data import as_data
+from .progress import bar
 from .settings import Settings, settings_text
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class FitOptions(TypedDict, total=False):
     checkpoint: str | os.PathLike[str]
     checkpoint_every: int
     metrics: str | os.PathLike[str]
+    progress: bool
 
 
 class Runtime:
@@ -65,11 +67,17 @@ class Runtime:
 
         `data` maps producers to arrays of samples, to sources as in a .harp file ('csv:digits.csv?columns=0-63'), or
         is an iterable of batches, such as a DataLoader, that yields dicts, or tuples in the order of the producers.
-        Without it what was bound before is used, or what the graph's file names. `evaluation` is measured after every epoch. A callback that answers
-        False ends the fit after the step at hand; so does Ctrl-C, which is raised once everything is saved.
+        Without it what was bound before is used, or what the graph's file names. `evaluation` is measured after every
+        epoch. A callback that answers False ends the fit after the step at hand; so does Ctrl-C, which is raised once
+        everything is saved. `progress` shows a bar. In a notebook the report draws the losses.
         """
         producers = [node.name for node in self._engine.graph.producers]
-        report: FitReport = self._engine.fit(as_data(data, producers), as_data(evaluation, producers), dict(options))
+        wishes: dict[str, Any] = dict(options)
+        with bar(None, bool(wishes.pop('progress', False)), 'step') as told:
+            if told is not None:
+                epochs = wishes.get('epochs') or self._engine.epochs
+                wishes['on_step'] = _counted(told, epochs, wishes.get('on_step'))
+            report: FitReport = self._engine.fit(as_data(data, producers), as_data(evaluation, producers), wishes)
         return report
 
     def step(self) -> StepReport:
@@ -130,3 +138,16 @@ class Runtime:
 
     def __repr__(self) -> str:
         return f'<Runtime of {self._engine.graph!r}>'
+
+
+def _counted(told: Callable[[int, int | None], None], epochs: int,
+             on_step: Callable[[StepReport], object] | None) -> Callable[[StepReport], object]:
+    """The callback of a fit that tells a bar how far it is."""
+    done = 0
+
+    def step(report: StepReport) -> object:
+        nonlocal done
+        done += 1
+        told(done, None if report.batches_in_epoch is None else report.batches_in_epoch * epochs)
+        return None if on_step is None else on_step(report)
+    return step

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, TypedDict
 
-__all__ = ['Settings', 'settings_text']
+__all__ = ['Settings']
 
 
 class Settings(TypedDict, total=False):

@@ -198,7 +198,21 @@ void Engine::set_length(std::int64_t epochs) {
   row.set_settings(now);
 }
 
-FitReport Engine::fit(FitWishes wishes, const GivenData& evaluation) {
+void Losses::add(double loss) {
+  sum_ += loss;
+  if (++waiting_ < stride_) return;
+  values_.push_back(sum_ / static_cast<double>(stride_));
+  sum_ = 0;
+  waiting_ = 0;
+  if (values_.size() < kMaxLosses) return;
+  for (std::size_t i = 0; i < kMaxLosses / 2; ++i) {
+    values_[i] = (values_[2 * i] + values_[2 * i + 1]) / 2;
+  }
+  values_.resize(kMaxLosses / 2);
+  stride_ *= 2;
+}
+
+FitOutcome Engine::fit(FitWishes wishes, const GivenData& evaluation) {
   std::atomic<bool> stop = false;
   FitOptions& options = wishes.options;
   options.stop = &stop;
@@ -214,16 +228,19 @@ FitReport Engine::fit(FitWishes wishes, const GivenData& evaluation) {
     for (const auto& [name, producer] : evaluation.fed) options.evaluation[name] = producer;
   }
   Listener listener(wishes, stop);
-  options.on_step = [&](const StepReport& report) { listener.step(report); };
+  FitOutcome made;
+  options.on_step = [&](const StepReport& report) {
+    if (report.loss) made.losses.add(*report.loss);
+    listener.step(report);
+  };
   options.on_epoch = [&](const EpochReport& report) { listener.epoch(report); };
   set_length(wishes.epochs);
-  FitReport report;
   {
     const nb::gil_scoped_release released;
-    report = learner().fit(wishes.epochs, options);
+    static_cast<FitReport&>(made) = learner().fit(wishes.epochs, options);
   }
   listener.finish();
-  return report;
+  return made;
 }
 
 StepReport Engine::step() {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <engine_settings.h>
 #include <nanobind/nanobind.h>
@@ -26,6 +27,29 @@ struct FitWishes {
   FitOptions options = {};
 };
 
+/// The losses of steps, at most kMaxLosses numbers of them: where there are more steps, neighbours
+/// share a number, their mean.
+class Losses {
+ public:
+  static constexpr std::size_t kMaxLosses = 65'536;
+
+  void add(double loss);
+  [[nodiscard]] const std::vector<double>& values() const { return values_; }
+  /// Steps for which each number stands.
+  [[nodiscard]] std::size_t stride() const { return stride_; }
+
+ private:
+  std::vector<double> values_;
+  std::size_t stride_ = 1;
+  double sum_ = 0;
+  std::size_t waiting_ = 0;
+};
+
+/// How a fit went, and what it lost.
+struct FitOutcome : FitReport {
+  Losses losses;
+};
+
 /// One thread at a time. The learner is made when every shape is known: at once, or from the data
 /// of the first call.
 class Engine {
@@ -39,7 +63,7 @@ class Engine {
   /// Binds the data, where some is given, in place of what was bound before; with none at all that
   /// of the graph's file. Called with the GIL.
   void bind(const GivenData& given);
-  FitReport fit(FitWishes wishes, const GivenData& evaluation);
+  FitOutcome fit(FitWishes wishes, const GivenData& evaluation);
   [[nodiscard]] StepReport step();
   [[nodiscard]] Evaluation evaluate(const GivenData& data);
   [[nodiscard]] nanobind::dict infer(const nanobind::dict& inputs);

@@ -2,6 +2,7 @@
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <harmonics/base/error.h>
 #include <harmonics/schedule/checkpoint.h>
@@ -9,6 +10,7 @@
 #include "arrays.h"
 #include "core.h"
 #include "engine.h"
+#include "options.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -46,13 +48,24 @@ void bind_reports(nb::module_& module) {
       .def_ro("train_accuracy", &EpochReport::train_accuracy, "Share of right predictions.")
       .def_ro("evaluation", &EpochReport::evaluation,
               "Of the data that is held back; None without any.");
-  nb::class_<FitReport>(module, "FitReport", "How a fit went.")
+  nb::class_<FitOutcome>(module, "FitReport", "How a fit went.")
       .def_ro("epochs", &FitReport::epochs, "Epochs since the run began.")
       .def_ro("steps", &FitReport::steps, "Steps since the run began.")
       .def_ro("last_epoch", &FitReport::last_epoch, "The last whole epoch.")
       .def_ro("stopped_early", &FitReport::stopped_early,
               "No better evaluation for `patience` epochs.")
-      .def_ro("interrupted", &FitReport::interrupted, "A callback or a signal ended it.");
+      .def_ro("interrupted", &FitReport::interrupted, "A callback or a signal ended it.")
+      .def_prop_ro(
+          "losses", [](const FitOutcome& made) { return made.losses.values(); },
+          "The loss of each step of this fit; of more than 65,536 steps the mean of two, four … "
+          "neighbours each.")
+      .def(
+          "_repr_svg_",
+          [](const FitOutcome& made) {
+            return nb::module_::import_("harmonics.drawing")
+                .attr("loss_svg")(made.losses.values(), "loss", made.losses.stride());
+          },
+          nb::sig("def _repr_svg_(self) -> str"), "The losses, for notebooks.");
 }
 
 FitWishes wishes_of(const nb::dict& given, TrainSettings& settings) {
@@ -63,29 +76,29 @@ FitWishes wishes_of(const nb::dict& given, TrainSettings& settings) {
     const std::string name = nb::cast<std::string>(key);
     if (value.is_none()) continue;
     if (name == "epochs") {
-      wishes.epochs = nb::cast<std::int64_t>(value);
+      wishes.epochs = option<std::int64_t>(name, value);
     } else if (name == "on_step") {
       wishes.on_step = nb::borrow(value);
     } else if (name == "on_epoch") {
       wishes.on_epoch = nb::borrow(value);
     } else if (name == "checkpoint") {
-      wishes.options.checkpoint = nb::cast<std::filesystem::path>(value);
+      wishes.options.checkpoint = option<std::filesystem::path>(name, value);
     } else if (name == "checkpoint_every") {
-      wishes.options.checkpoint_every = nb::cast<std::int64_t>(value);
+      wishes.options.checkpoint_every = option<std::int64_t>(name, value);
     } else if (name == "metrics") {
-      wishes.options.metrics = nb::cast<std::filesystem::path>(value);
+      wishes.options.metrics = option<std::filesystem::path>(name, value);
     } else {
       fail(ErrorCode::kInvalidArgument,
            "fit has no option '{}'; there are epochs, on_step, on_epoch, checkpoint, "
-           "checkpoint_every and metrics",
+           "checkpoint_every, metrics and progress",
            name);
     }
   }
   return wishes;
 }
 
-FitReport fit(Engine& engine, const nb::dict& data, const nb::dict& evaluation,
-              const nb::dict& options) {
+FitOutcome fit(Engine& engine, const nb::dict& data, const nb::dict& evaluation,
+               const nb::dict& options) {
   engine.bind(given_data(engine.model().graph(), data));
   return engine.fit(wishes_of(options, engine.settings()),
                     given_data(engine.model().graph(), evaluation));
@@ -111,6 +124,7 @@ void bind_engine(nb::module_& module) {
   nb::class_<Engine>(module, "Engine")
       .def(nb::init<Model, const std::string&>(), "graph"_a, "settings"_a)
       .def_prop_ro("graph", &Engine::model)
+      .def_prop_ro("epochs", [](Engine& engine) { return engine.settings().epochs; })
       .def(
           "bind",
           [](Engine& engine, const nb::dict& data) {

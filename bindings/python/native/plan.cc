@@ -12,6 +12,7 @@
 
 #include "core.h"
 #include "model.h"
+#include "options.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -73,20 +74,20 @@ PlanPreference preference_named(const std::string& name) {
 void read_request(PlanWishes& wishes, const std::string& key, nb::handle value) {
   PlanRequest& request = wishes.request;
   if (key == "model") {
-    request.model = nb::cast<std::string>(value);
+    request.model = option<std::string>(key, value);
   } else if (key == "dtype") {
-    request.dtype = nb::cast<std::string>(value);
+    request.dtype = option<std::string>(key, value);
   } else if (key == "batch_size" && nb::isinstance<nb::str>(value) &&
              nb::cast<std::string>(value) == "auto") {
     wishes.freedom.batch_size = true;
   } else if (key == "batch_size") {
-    request.batch_size = nb::cast<std::int64_t>(value);
+    request.batch_size = option<std::int64_t>(key, value);
   } else if (key == "exclude") {
-    request.excluded_hosts = nb::cast<std::vector<std::string>>(value);
+    request.excluded_hosts = option<std::vector<std::string>>(key, value);
   } else if (key == "host_order") {
-    request.host_order = nb::cast<std::vector<std::string>>(value);
+    request.host_order = option<std::vector<std::string>>(key, value);
   } else if (key == "pin") {
-    for (const std::string& pin : nb::cast<std::vector<std::string>>(value)) {
+    for (const std::string& pin : option<std::vector<std::string>>(key, value)) {
       request.pins.push_back(parse_layer_pin(pin));
     }
   } else {
@@ -103,17 +104,17 @@ PlanWishes read_wishes(const nb::dict& given) {
   for (const auto& [name, value] : given) {
     const std::string key = nb::cast<std::string>(name);
     if (key == "goal") {
-      wishes.planner.goal = goal_named(nb::cast<std::string>(value));
+      wishes.planner.goal = goal_named(option<std::string>(key, value));
     } else if (key == "then") {
-      wishes.planner.preference = preference_named(nb::cast<std::string>(value));
+      wishes.planner.preference = preference_named(option<std::string>(key, value));
     } else if (key == "tolerance") {
-      wishes.planner.tolerance = nb::cast<double>(value);
+      wishes.planner.tolerance = option<double>(key, value);
     } else if (key == "replicate") {
-      wishes.planner.replicate = nb::cast<bool>(value);
+      wishes.planner.replicate = option<bool>(key, value);
     } else if (key == "buffers_in") {
-      wishes.planner.costs.buffers_in = nb::cast<int>(value);
+      wishes.planner.costs.buffers_in = option<int>(key, value);
     } else if (key == "buffers_out") {
-      wishes.planner.costs.buffers_out = nb::cast<int>(value);
+      wishes.planner.costs.buffers_out = option<int>(key, value);
     } else {
       read_request(wishes, key, value);
     }

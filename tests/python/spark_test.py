@@ -1,20 +1,22 @@
-"""The Python front, in a session of two tasks inside one process.
+"""harmonics.spark, in a session of two tasks inside one process.
 
-usage: harmonics_spark_test.py JAR[,JAR …]
-(run by scripts/test-spark.sh with a Python that has pyspark)
+usage: spark_test.py JAR[,JAR …]
+(run by scripts/test-spark.sh with a Python that has pyspark, and the package of the build folder on PYTHONPATH)
 """
 
 import contextlib
+import importlib
 import re
 import sys
 import tempfile
 import unittest
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import harmonics_spark as harmonics  # noqa: E402
+import harmonics as hm  # noqa: E402
+from harmonics import spark as harmonics  # noqa: E402
 
 DIGITS = ROOT / 'examples/data/digits.csv'
 JARS = []
@@ -29,7 +31,7 @@ class HarmonicsSparkTest(unittest.TestCase):
                        .config('spark.driver.bindAddress', '127.0.0.1')
                        .config('spark.sql.shuffle.partitions', '2').getOrCreate())
         cls.session.sparkContext.setLogLevel('ERROR')
-        cls.graph = harmonics.zoo(cls.session, 'digits-mlp')
+        cls.graph = hm.Graph.zoo('digits-mlp')
         pixels = ','.join(f'_c{i} * 0.0625D' for i in range(64))
         cls.frame = (cls.session.read.option('inferSchema', True).csv(str(DIGITS))
                      .selectExpr(f'array({pixels}) AS features', 'CAST(_c64 AS INT) AS label'))
@@ -58,6 +60,35 @@ class HarmonicsSparkTest(unittest.TestCase):
             file.save(Path(folder) / 'digits.safetensors')
             self.assertGreater((Path(folder) / 'digits.safetensors').stat().st_size, 1000)
 
+    def test_the_same_call_as_with_processes_comes_to_the_same_weights(self):
+        data = {'image': f'csv:{DIGITS}?columns=0-63&scale=0.0625', 'label': f'csv:{DIGITS}?columns=64&dtype=int64'}
+        settings = {'epochs': 2, 'lr': 0.005, 'seed': 3, 'threads': 1}
+        made = harmonics.train_distributed(self.session, self.graph, data, parts=2, **settings)
+        alone = hm.Runtime(self.graph, parts=2, **settings)
+        alone.fit(data)
+        self.assertEqual(alone.digest(), made.digest)
+        self.assertEqual(made.digest, hm.Runtime(made.graph).digest())
+        self.assertEqual(made.figures, made.report)
+        frame = harmonics.train_distributed(self.session, self.graph, {'image': 'features', 'label': ['label']},
+                                            frame=self.frame, replicas=2, **settings)
+        self.assertGreater(frame.figures['train_accuracy'], 0.8)
+        with self.assertRaisesRegex(NotImplementedError, "'digits_mlp' has weights|'digits-mlp' has weights"):
+            harmonics.train_distributed(self.session, made.graph, data)
+        with self.assertRaisesRegex(TypeError, "the data of 'image' is a source in text"):
+            harmonics.train_distributed(self.session, self.graph, {'image': 3})
+
+    def test_the_former_name(self):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter('always')
+            former = importlib.import_module('harmonics_spark')
+        self.assertIn('harmonics_spark is now harmonics.spark', str(said[-1].message))
+        self.assertIs(former.TrainingJob, harmonics.TrainingJob)
+        self.assertIs(importlib.import_module('harmonics_spark.stages').HarmonicsModel, harmonics.HarmonicsModel)
+        made = former.Harmonics(self.session).layer_parallel(former.zoo(self.session, 'digits-mlp'), self.from_file(parts=2))
+        self.assertEqual(2, made.report['epochs'])
+        with self.assertRaisesRegex(AttributeError, 'a graph of the Java machine'):
+            made.graph
+
     def test_replicas_train(self):
         spark = harmonics.Harmonics(self.session)
         result = spark.data_parallel(self.graph, self.from_file(replicas=2).deploy('cpu'))
@@ -74,7 +105,7 @@ class HarmonicsSparkTest(unittest.TestCase):
     def test_an_error_keeps_its_words(self):
         spark = harmonics.Harmonics(self.session)
         job = self.from_file(parts=2).bind('label', 'csv:/no/such/file.csv')
-        with self.assertRaisesRegex(harmonics.HarmonicsError, '/no/such/file.csv') as raised:
+        with self.assertRaisesRegex(hm.Error, '/no/such/file.csv') as raised:
             spark.layer_parallel(self.graph, job)
         self.assertEqual(1, len(str(raised.exception).splitlines()))
         self.assertIsNotNone(raised.exception.java_error)
@@ -96,14 +127,14 @@ class HarmonicsSparkTest(unittest.TestCase):
                   lambda: spark.data_parallel(self.graph, self.from_file(replicas=3)))
 
     def told(self, words, call):
-        with self.assertRaises(harmonics.HarmonicsError) as raised:
+        with self.assertRaises(hm.Error) as raised:
             call()
         self.assertEqual(words, str(raised.exception))
 
     def test_missing_jars_are_told(self):
         machine = SimpleNamespace(io=SimpleNamespace(harmonics=self.session._jvm.io.nobody))
-        with self.assertRaisesRegex(RuntimeError, 'no jars of Harmonics'):
-            harmonics.zoo(SimpleNamespace(_jvm=machine), 'digits-mlp')
+        with self.assertRaisesRegex(hm.errors.FailedPrecondition, 'no jars of Harmonics'):
+            harmonics.java_graph(SimpleNamespace(_jvm=machine), self.graph)
         with self.assertRaisesRegex(FileNotFoundError, "no jar '/no/such.jar'"):
             harmonics.builder('/no/such.jar')
 
