@@ -1,8 +1,11 @@
 """Plans, parts by a plan, measuring, and work over unlike devices."""
 
+import contextlib
+import io
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import tempfile
 import threading
@@ -57,6 +60,14 @@ class PlanTest(unittest.TestCase):
             hm.plan(*FILES, model=LARGE, speed=3)
         with self.assertRaisesRegex(ValueError, "no goal 'fun'; there are throughput and latency"):
             hm.plan(*FILES, model=LARGE, goal='fun')
+        with self.assertRaisesRegex(TypeError, "tolerance is a float, and 'wide' is a str"):
+            hm.plan(*FILES, model=LARGE, tolerance='wide')
+        with self.assertRaisesRegex(TypeError, "exclude is a list of str, and 'mb-0' is a str"):
+            hm.plan(*FILES, model=LARGE, exclude='mb-0')
+        with self.assertRaisesRegex(TypeError, 'a path or a dict, not a int'):
+            hm.plan(1, 2, 3)
+        with self.assertRaisesRegex(TypeError, 'parts is an int or a harmonics.Plan, not a str'):
+            hm.partition(hm.Graph.zoo('lenet'), 'two')
         with self.assertRaisesRegex(RuntimeError, 'batch size 3'):
             hm.plan(*FILES, model=LARGE, batch_size=3)
         with self.assertRaisesRegex(ValueError, "no flag '--bathc-size'; did you mean '--batch-size'"):
@@ -87,6 +98,92 @@ class DispatcherTest(unittest.TestCase):
         self.assertEqual({device[-2:] for device, _ in made}, {'#a', '#b'})
         self.assertEqual(dispatcher.map(str, []), [])
         self.assertEqual(told, [])
+
+    def test_a_graph_over_all_devices(self):
+        dispatcher = hm.Dispatcher(['emulated:50000,0.1ms#a', 'emulated:20000,0.1ms#b'])
+        graph = hm.Graph.zoo('digits-mlp')
+        rows = numpy.random.default_rng(1).random((3000, 64), numpy.float32)
+        wanted = hm.Runtime(graph).infer({'image': rows})['prediction']
+        loaded = dispatcher.load(graph)
+        for given in (rows, {'image': rows}):
+            made = loaded.run(given)['prediction']
+            numpy.testing.assert_allclose(made, wanted, rtol=1e-5, atol=1e-6)
+        self.assertEqual(len(json.loads(dispatcher.trace())['traceEvents']) > 4, True)
+        weights = {name: numpy.ascontiguousarray(value[::-1]) for name, value in hm.Runtime(graph).parameters().items()}
+        other = graph.with_weights(weights)
+        numpy.testing.assert_allclose(dispatcher.run(other, rows)['prediction'],
+                                      hm.Runtime(other).infer({'image': rows})['prediction'], rtol=1e-5, atol=1e-6)
+        with self.assertRaisesRegex(ValueError, "'digits_mlp' has no producer 'picture'; there are image, label"):
+            loaded.run({'picture': rows})
+
+    def test_a_torchscript_module_over_all_devices(self):
+        import torch
+        torch.manual_seed(1)
+        module = torch.nn.Sequential(torch.nn.Linear(6, 9), torch.nn.Tanh(), torch.nn.Linear(9, 2))
+        rows = torch.rand(4000, 6)
+        wanted = module(rows).detach()
+        dispatcher = hm.Dispatcher(['emulated:50000,0.1ms#a', 'emulated:20000,0.1ms#b', 'cpu'])
+        for script in (torch.jit.script(module), torch.jit.trace(module, rows[:2])):
+            made = dispatcher.run(script, rows)['output']
+            self.assertIsInstance(made, torch.Tensor)
+            torch.testing.assert_close(made, wanted)
+        with tempfile.TemporaryDirectory() as folder:
+            script.save(f'{folder}/module.pt')
+            loaded = dispatcher.load(f'{folder}/module.pt', inputs=['x'], outputs=['y'])
+            numpy.testing.assert_allclose(loaded.run(rows.numpy())['y'], wanted, rtol=1e-5, atol=1e-6)
+            with self.assertRaisesRegex(hm.errors.Error, 'nowhere.pt'):
+                dispatcher.load(f'{folder}/nowhere.pt')
+
+        class Pair(torch.nn.Module):
+            def forward(self, one: torch.Tensor, other: torch.Tensor):
+                return one + other, one * other
+        made = dispatcher.run(torch.jit.script(Pair()), {'one': rows, 'other': rows * 2})
+        torch.testing.assert_close(made['output0'], rows * 3)
+        torch.testing.assert_close(made['output1'], rows * rows * 2)
+        with self.assertRaisesRegex(ValueError, 'one array is given for the inputs one, other: give a dict'):
+            dispatcher.run(torch.jit.script(Pair()), rows)
+
+    def test_a_bar_and_a_trace_of_a_map(self):
+        dispatcher = hm.Dispatcher(['emulated:2000,1ms#only'])
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            dispatcher.map(abs, range(500), progress=True)
+        self.assertIn('500', said.getvalue())
+        rows = sum(event['args']['rows'] for event in json.loads(dispatcher.trace())['traceEvents']
+                   if event.get('ph') == 'X' and 'rows' in event.get('args', {}))
+        self.assertGreaterEqual(rows, 500)
+
+    def test_ctrl_c_ends_a_map(self):
+        dispatcher = hm.Dispatcher(['emulated:2000,1ms'])
+        begun = threading.Event()
+
+        def interrupt():
+            begun.wait(100)
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Thread(target=interrupt, daemon=True).start()
+        with self.assertRaises(KeyboardInterrupt):
+            dispatcher.map(lambda row: begun.set(), range(10**7))
+        self.assertEqual(dispatcher.map(abs, [-1, 2]), [1, 2])
+
+    def test_one_run_at_a_time(self):
+        dispatcher = hm.Dispatcher(['emulated:2000,1ms'])
+
+        def again(row):
+            with self.assertRaisesRegex(hm.errors.FailedPrecondition, 'still under way'):
+                dispatcher.map(abs, [1])
+        dispatcher.map(again, [1])
+
+    def test_what_cannot_be_dispatched(self):
+        dispatcher = hm.Dispatcher(['cpu'])
+        for call, text in ((lambda: hm.Dispatcher('cpu'), r"list of names, such as \['cpu'\], not a str"),
+                           (lambda: hm.Dispatcher(['cpu'], efficiency='much'), "efficiency is a float, and 'much' is a str"),
+                           (lambda: dispatcher.run(3, [1]), 'is dispatched, not a int'),
+                           (lambda: dispatcher.load(3), 'is loaded, not a int'),
+                           (lambda: dispatcher.map(hm.Graph.zoo('lenet'), [1]), 'run takes models')):
+            with self.assertRaisesRegex(TypeError, text):
+                call()
+        with self.assertRaisesRegex(ValueError, 'an efficiency of 2 is not between 0 and 1'):
+            hm.Dispatcher(['cpu'], efficiency=2)
 
     def test_an_exception_reaches_the_caller(self):
         dispatcher = hm.Dispatcher(['emulated:1e5,0.1ms'])

@@ -1,16 +1,23 @@
 """Graphs, data and Runtime: what goes in and out, and that it is what the command line computes."""
 
+import contextlib
+import io
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
+import typing
 import unittest
+from xml.etree import ElementTree
 
 import numpy
 
 import harmonics as hm
+from harmonics.distributed import DistributedSettings
+from harmonics.runtime import RuntimeSettings
 
 SOURCE_DIR = pathlib.Path(os.environ['HARMONICS_SOURCE_DIR'])
 BINARY_DIR = pathlib.Path(os.environ['HARMONICS_BINARY_DIR'])
@@ -170,8 +177,56 @@ class RuntimeTest(unittest.TestCase):
         with self.assertRaisesRegex(ZeroDivisionError, 'mine'):
             runtime.fit(epochs=1, on_step=broken)
 
+    def test_losses_draw_themselves(self):
+        runtime = hm.Runtime(hm.Graph.parse(NET), batch_size=10)
+        losses = []
+        report = runtime.fit(samples(40), epochs=3, on_step=lambda step: losses.append(step.loss))
+        self.assertEqual(report.losses, losses)
+        drawn = ElementTree.fromstring(report._repr_svg_())
+        points = drawn.find('{*}polyline').attrib['points'].split()
+        self.assertEqual(len(points), 12)
+        heights = [float(point.split(',')[1]) for point in points]
+        self.assertEqual(heights.index(min(heights)), losses.index(max(losses)), 'a large loss stands high')
+        for few in ([], [1.0], [2.0, 2.0], [None, float('nan')], [{'loss': 1}, {'loss': 2}]):
+            ElementTree.fromstring(hm.loss_svg(few, 'less <than> "that"'))
+        self.assertLess(len(ElementTree.fromstring(hm.loss_svg(range(10**5))).find('{*}polyline').attrib['points'].split()), 601)
+
+    def test_a_long_fit_keeps_a_bounded_number_of_losses(self):
+        runtime = hm.Runtime(hm.Graph.parse(NET), batch_size=1, threads=1)
+        report = runtime.fit(samples(1000), epochs=66)
+        self.assertEqual(report.steps, 66000)
+        self.assertEqual(len(report.losses), 33000)
+
+    def test_a_bar_of_a_fit(self):
+        said = io.StringIO()
+        seen = []
+        with contextlib.redirect_stderr(said):
+            hm.Runtime(hm.Graph.parse(NET), batch_size=10).fit(samples(40), epochs=2, progress=True, on_step=seen.append)
+        self.assertRegex(said.getvalue(), '8 of 8 steps|8/8')
+        self.assertEqual(len(seen), 8)
+
+    def test_every_setting_has_its_keyword(self):
+        with self.assertRaises(ValueError) as refused:
+            hm.Runtime(hm.Graph.parse(NET), rate=3)
+        known = str(refused.exception).split('there are ')[1].split(', ')
+        others = {'deadline_s', 'first_contact_s', 'run', 'token', 'secure_sets_aside'}  # of parts in several processes
+        self.assertEqual(set(known) - others, set(typing.get_type_hints(RuntimeSettings)))
+        flags = set(re.findall(r'^  --([a-z0-9-]+)', hm.run('train', '--help'), re.M)) - {'bind', 'output', 'no-shuffle'}
+        self.assertEqual({flag.replace('-', '_') for flag in flags},
+                         set(typing.get_type_hints(DistributedSettings)) - {'on_step', 'progress'})
+
     def test_errors_are_of_their_kind_with_the_command_lines_text(self):
         graph = hm.Graph.parse(NET)
+        with self.assertRaisesRegex(ValueError, "epochs: '0' is not a whole number from 1 to 1000000000"):
+            hm.Runtime(graph).fit(samples(), epochs=0)
+        for call, text in ((lambda: hm.Runtime(graph).fit(samples(), epochs='3'), "epochs is an int, and '3' is a str"),
+                           (lambda: hm.Runtime(graph).fit(samples(), epochs=True), 'epochs is an int, and True is a bool'),
+                           (lambda: hm.Runtime(3), 'Runtime takes a harmonics.Graph, not a int'),
+                           (lambda: hm.Runtime(graph).infer(3), 'inputs is a dict of arrays by producer, not a int'),
+                           (lambda: hm.train_distributed(3), 'takes a harmonics.Graph, not a int'),
+                           (lambda: hm.train_distributed(graph, [1]), 'not a list')):
+            with self.assertRaisesRegex(TypeError, text):
+                call()
         with self.assertRaisesRegex(ValueError, "there is no setting 'rate'; there are .*lr"):
             hm.Runtime(graph, rate=3)
         with self.assertRaisesRegex(ValueError, "setting 'optimizer'.*'fast'"):
@@ -228,6 +283,22 @@ class ArrayTest(unittest.TestCase):
 
 
 class LoadingTest(unittest.TestCase):
+    def test_an_extension_that_is_not_there_says_why(self):
+        with tempfile.TemporaryDirectory() as folder:
+            package = pathlib.Path(folder) / 'harmonics'
+            package.mkdir()
+            for file in pathlib.Path(hm.__file__).parent.glob('*.py'):
+                (package / file.name).symlink_to(file.resolve())
+            for extension, wish, lacks in (('_core', 'Graph', 'libtorch'), ('_cluster', 'Client', 'gRPC')):
+                self.assertIn(f'built without {lacks} (HARMONICS_WITH_', self.refused(folder, wish))
+                (package / f'{extension}.cpython-399-x86_64-linux-gnu.so').touch()
+                self.assertRegex(self.refused(folder, wish), r'built for another Python \(_\w+\.cpython-399.*pip install \.')
+
+    def refused(self, folder, wish):
+        done = subprocess.run([sys.executable, '-c', f'import harmonics; harmonics.{wish}'], capture_output=True, text=True,
+                              env=dict(os.environ, PYTHONPATH=folder))
+        return done.stderr.splitlines()[-1]
+
     def test_importing_loads_no_libtorch(self):
         said = subprocess.run([sys.executable, '-c', 'import harmonics, sys; print(harmonics.__version__, '
                                '"harmonics._core" in sys.modules, "torch" in sys.modules)'],

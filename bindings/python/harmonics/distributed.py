@@ -10,7 +10,7 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ._loading import load_core
@@ -35,13 +35,23 @@ class DistributedSettings(Settings, total=False):
     processes: bool
     transport: str
     compress: bool
+    boundary_bits: int | str | Sequence[int | str]
+    gradient_bits: int | str | Sequence[int | str]
     restarts: int
     elastic: bool
+    slowdown: str | Sequence[float]
+    deploy: str | os.PathLike[str]
+    axis: str | Sequence[str]
+    weights: str | os.PathLike[str]
     checkpoint: str | os.PathLike[str]
     checkpoint_every: int
+    checkpoint_every_epochs: int
+    keep_checkpoints: bool
     resume: bool
     metrics: str | os.PathLike[str]
     secure: bool
+    sign_weights_every: int
+    sign_layers: bool
     proof: str | os.PathLike[str]
     key: str
     keys: str | os.PathLike[str]
@@ -76,6 +86,11 @@ def train_distributed(graph: Graph, data: Mapping[str, Any] | None = None,
     again from the last checkpoint, as `restarts` says; Ctrl-C lets them finish the step and save before it is raised.
     `on_step` is told of each step, `progress` shows a bar. In a notebook the report draws the losses.
     """
+    core = load_core()
+    if not isinstance(graph, core.Graph):
+        raise TypeError(f'train_distributed takes a harmonics.Graph, not a {type(graph).__name__}')
+    if data is not None and not isinstance(data, Mapping):
+        raise TypeError(f'data is a dict of producers and their arrays or sources, not a {type(data).__name__}')
     wishes: dict[str, Any] = dict(settings)
     on_step = wishes.pop('on_step', None)
     progress = bool(wishes.pop('progress', False))
@@ -93,7 +108,7 @@ def train_distributed(graph: Graph, data: Mapping[str, Any] | None = None,
                 on_step = _counted(told, on_step)
             said = _watched(words, _Steps(pathlib.Path(wishes['metrics']), on_step))
         figures = json.loads(said)
-        weights = load_core()._checkpoint_weights(os.fspath(wishes['checkpoint']))
+        weights = core._checkpoint_weights(os.fspath(wishes['checkpoint']))
         steps = [one for one in _lines(pathlib.Path(wishes['metrics'])) if 'step' in one]
         return DistributedReport(graph.with_weights(weights), figures['weights_digest'], figures, steps)
 
@@ -145,7 +160,8 @@ def _flags(wishes: Mapping[str, Any]) -> list[str]:
             if value or key == 'shuffle':
                 words.append(flag if value else '--no-shuffle')
         else:
-            words += [flag, os.fspath(value) if isinstance(value, os.PathLike) else str(value)]
+            for one in value if isinstance(value, (list, tuple)) else [value]:
+                words += [flag, os.fspath(one) if isinstance(one, os.PathLike) else str(one)]
     return words
 
 

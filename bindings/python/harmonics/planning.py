@@ -54,8 +54,15 @@ def plan(models: PlannerFile, types: PlannerFile, devices: PlannerFile, **option
 
 def partition(graph: Graph, parts: int | Plan) -> list[Graph]:
     """Cuts a graph into so many parts of equal cost, or into one for each stage of a plan."""
-    cut: list[Graph] = graph.partition(parts) if isinstance(parts, int) else parts.partition(graph)
-    return cut
+    core = load_core()
+    if not isinstance(graph, core.Graph):
+        raise TypeError(f'partition takes a harmonics.Graph, not a {type(graph).__name__}')
+    if isinstance(parts, core.Plan):
+        by_plan: list[Graph] = parts.partition(graph)
+        return by_plan
+    if not isinstance(parts, int) or isinstance(parts, bool):
+        raise TypeError(f'parts is an int or a harmonics.Plan, not a {type(parts).__name__}')
+    return graph.partition(parts)
 
 
 def profile(graph: Graph | str | os.PathLike[str], folder: str | os.PathLike[str] = '.', **flags: Any) -> None:
@@ -81,4 +88,6 @@ def profile(graph: Graph | str | os.PathLike[str], folder: str | os.PathLike[str
 def _text(given: PlannerFile) -> tuple[str, str]:
     if isinstance(given, Mapping):
         return json.dumps(given), 'the dict'
+    if not isinstance(given, (str, os.PathLike)):
+        raise TypeError(f'a file of the planner is a path or a dict, not a {type(given).__name__}')
     return pathlib.Path(given).read_text(encoding='utf-8'), os.fspath(given)

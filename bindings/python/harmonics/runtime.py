@@ -50,7 +50,10 @@ class Runtime:
 
     def __init__(self, graph: Graph, **settings: Unpack[RuntimeSettings]) -> None:
         """A runtime with the graph's weights, or fresh ones where it has none."""
-        self._engine = load_core().Engine(graph, settings_text(settings))
+        core = load_core()
+        if not isinstance(graph, core.Graph):
+            raise TypeError(f'Runtime takes a harmonics.Graph, not a {type(graph).__name__}')
+        self._engine = core.Engine(graph, settings_text(settings))
 
     @property
     def graph(self) -> Graph:
@@ -97,6 +100,8 @@ class Runtime:
         Torch tensors come back where one went in, else numpy arrays. Inputs of the declared dtype are not copied, and
         must not be changed while others look at the outputs.
         """
+        if not isinstance(inputs, Mapping):
+            raise TypeError(f'inputs is a dict of arrays by producer, not a {type(inputs).__name__}')
         outputs: dict[str, Any] = self._engine.infer(inputs if isinstance(inputs, dict) else dict(inputs))
         return outputs
 

@@ -14,6 +14,7 @@ class Settings(TypedDict, total=False):
     epochs: int
     batch_size: int
     micro_batches: int | str
+    recompute: int | str
     threads: int
     seed: int
     parts: int

@@ -68,6 +68,17 @@ void bind_reports(nb::module_& module) {
           nb::sig("def _repr_svg_(self) -> str"), "The losses, for notebooks.");
 }
 
+// The same limits, in the same words, as those of the setting.
+std::int64_t checked_epochs(std::int64_t epochs) {
+  TrainSettings settings;
+  try {
+    find_train_setting_rule("epochs")->apply(settings, format("{}", epochs));
+  } catch (const Error& error) {
+    fail(error.code(), "epochs: {}", std::string_view(error.what()));
+  }
+  return settings.epochs;
+}
+
 FitWishes wishes_of(const nb::dict& given, TrainSettings& settings) {
   FitWishes wishes;
   wishes.epochs = settings.epochs;
@@ -76,7 +87,7 @@ FitWishes wishes_of(const nb::dict& given, TrainSettings& settings) {
     const std::string name = nb::cast<std::string>(key);
     if (value.is_none()) continue;
     if (name == "epochs") {
-      wishes.epochs = option<std::int64_t>(name, value);
+      wishes.epochs = checked_epochs(option<std::int64_t>(name, value));
     } else if (name == "on_step") {
       wishes.on_step = nb::borrow(value);
     } else if (name == "on_epoch") {
