@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """What Python costs: a step and an empty inference beside the native loop, memory over a thousand steps, and a Python
-function over unlike devices.
+function over unlike devices, beside a pool of Ray's.
 
-usage: bench/python_bench.py [--short] [--build FOLDER]
+usage: bench/python_bench.py [--short] [--ray] [--build FOLDER]
 
-Steps are counted in CPU seconds, in turns with the native loop, so that other work on the machine counts little.
+Ray comes from the package index, into a virtual environment in the build folder; a short round leaves it out. Steps are
+counted in CPU seconds, in turns with the native loop, so that other work on the machine counts little.
 """
 
 import argparse
 import gc
 import os
 import resource
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -98,23 +100,71 @@ def leaks(hm, np, steps):
     print(f'growth over {2 * steps} steps and {steps} inferences | {grown} KiB | - | {grown / steps:.3f} | <= 1')
 
 
+FAST, SLOW, LATENCY_S = 4000, 200, 0.001
+# Rows of a chunk in Ray's pool: what its issue asks about, and smaller ones.
+CHUNKS = (200, 50, 20)
+RAY = 'ray==2.49.2'
+
+
+def rate_of(work, rows):
+    """Rows a second of the second run: the first one is for learning the devices."""
+    work(rows // 4)
+    start = time.monotonic()
+    work(rows)
+    return rows / (time.monotonic() - start)
+
+
 def dispatched(hm, rows):
-    """Rows a second over emulated devices of 20:1 beside the sum of their rates, for a function that sleeps with its
-    device and one that computes besides."""
-    fast, slow = 4000, 200
+    """Rows a second over devices of 20:1 beside the sum of their rates: for a function whose device takes its time, one
+    that computes besides, and one that sleeps itself. The last one's is given back."""
+    total = FAST + SLOW
+    names = [f'emulated:{FAST},1ms#fast', f'emulated:{SLOW},1ms#slow']
     for name, function in (('that waits', lambda row: row), ('that computes', lambda row: row * 3 + 1)):
-        dispatcher = hm.Dispatcher([f'emulated:{fast},1ms#fast', f'emulated:{slow},1ms#slow'])
-        dispatcher.map(function, range(rows // 4))
-        start = time.monotonic()
-        dispatcher.map(function, range(rows))
-        rate = rows / (time.monotonic() - start)
-        print(f'a Python function {name}, devices 20:1 | {rate:.0f} rows/s | {fast + slow} rows/s | '
-              f'{rate / (fast + slow):.3f} | >= 0.95')
+        dispatcher = hm.Dispatcher(names)
+        rate = rate_of(lambda count: dispatcher.map(function, range(count)), rows)
+        print(f'a Python function {name}, devices 20:1 | {rate:.0f} rows/s | {total} rows/s | {rate / total:.3f} | >= 0.95')
+
+    def sleeps(piece, device):
+        time.sleep(LATENCY_S + len(piece) / (FAST if device.endswith('fast') else SLOW))
+        return piece
+    dispatcher = hm.Dispatcher(['emulated:1e12,1us#fast', 'emulated:1e12,1us#slow'])
+    rate = rate_of(lambda count: dispatcher.run(sleeps, range(count)), rows)
+    print(f'a Python function that sleeps, 20:1 | {rate:.0f} rows/s | {total} rows/s | {rate / total:.3f} | >= 0.95')
+    return rate
+
+
+def ray_interpreter(build):
+    """A Python with ray in the build folder, or None where the package index cannot be reached."""
+    folder = build / 'venv-ray'
+    python = folder / 'bin' / 'python'
+    if not python.exists():
+        subprocess.run(['/usr/bin/python3', '-m', 'venv', folder], check=True, capture_output=True)
+        subprocess.run([python, '-m', 'pip', 'install', '-q', RAY], capture_output=True, timeout=600)
+    known = subprocess.run([python, '-c', 'import ray'], capture_output=True, timeout=300).returncode == 0
+    return python if known else None
+
+
+def beside_ray(build, ours, rows):
+    """The same devices as actors of one pool in Ray, in chunks of several sizes."""
+    python = ray_interpreter(build)
+    if python is None:
+        print(f'a pool of unlike actors in Ray | left out: {RAY} cannot be fetched | - | - | -')
+        return
+    for chunk in CHUNKS:
+        words = [python, ROOT / 'bench/reference/ray_pool.py', rows, chunk, FAST, SLOW, LATENCY_S]
+        done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=300,
+                              env=dict(os.environ, RAY_USAGE_STATS_ENABLED='0'))
+        if done.returncode != 0:
+            sys.exit(f'Ray did not run: {done.stderr[-2000:]}')
+        theirs = float(done.stdout.split()[-1])
+        print(f"a function that sleeps, 20:1, beside Ray's pool with chunks of {chunk} | {ours:.0f} rows/s | "
+              f'{theirs:.0f} rows/s | {ours / theirs:.2f} | >= 1')
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--short', action='store_true')
+    parser.add_argument('--ray', action='store_true', help='Ray beside it in a short round too')
     parser.add_argument('--build', type=Path, default=ROOT / 'build-Release')
     wishes = parser.parse_args()
     os.environ.setdefault('OMP_NUM_THREADS', '1')
@@ -127,7 +177,9 @@ def main():
     step_overhead(hm, np, 3 if wishes.short else 9, 4 if wishes.short else 8)
     empty_inference(hm, np, 2000 if wishes.short else 20000)
     leaks(hm, np, 200 if wishes.short else 1000)
-    dispatched(hm, 8000 if wishes.short else 40000)
+    rate = dispatched(hm, 8000 if wishes.short else 40000)
+    if wishes.ray or not wishes.short:
+        beside_ray(wishes.build.absolute(), rate, 8000 if wishes.short else 40000)
 
 
 if __name__ == '__main__':

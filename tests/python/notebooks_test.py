@@ -1,6 +1,7 @@
 """The notebooks of examples/notebooks run from the first cell to the last, and pass mypy --strict.
 
-Cells are run as a script, without Jupyter: what a cell shows at its end is computed and not drawn.
+A kernel of Jupyter runs them, and what their cells show is looked at. Where the package index cannot be reached the cells
+are run as a script: then what a cell shows at its end is computed and not drawn.
 """
 
 import json
@@ -26,21 +27,51 @@ def code_of(notebook):
     return '\n\n'.join(''.join(cell['source']) for cell in cells if cell['cell_type'] == 'code') + '\n'
 
 
+RUN = """import nbclient, nbformat, sys
+notebook = nbformat.read(sys.argv[1], 4)
+nbclient.NotebookClient(notebook, timeout=500, kernel_name='python3').execute()
+nbformat.write(notebook, sys.argv[2])"""
+
+
 class NotebooksTest(unittest.TestCase):
-    def check(self, name, **environment):
+    def ran(self, name, **environment):
+        """What the cells of a notebook showed, by kind; None where there is no Jupyter to ask."""
         notebook = SOURCE_DIR / 'examples' / 'notebooks' / name
-        done = subprocess.run([sys.executable, '-c', code_of(notebook)], cwd=notebook.parent, capture_output=True, text=True,
-                              timeout=500, env=dict(os.environ, **environment))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        python = packages.interpreter('jupyter', ['nbclient==0.10.2', 'ipykernel==6.30.1', 'tqdm==4.67.1'],
+                                      'nbclient, ipykernel, tqdm, numpy', on_system=True)
+        with tempfile.TemporaryDirectory() as folder:
+            copy = pathlib.Path(folder) / name
+            words = ([sys.executable, '-c', code_of(notebook)] if python is None else
+                     [python, '-c', RUN, notebook, copy])
+            done = subprocess.run(words, cwd=notebook.parent, capture_output=True, text=True, timeout=500,
+                                  env=dict(os.environ, JUPYTER_PLATFORM_DIRS='1', **environment))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            if python is None:
+                return None
+            outputs = [one for cell in json.loads(copy.read_text())['cells'] for one in cell.get('outputs', ())]
+        shown = {}
+        for one in outputs:
+            for kind, value in {'text': one.get('text', ''), **one.get('data', {})}.items():
+                shown.setdefault(kind, []).append(''.join(value))
+        return shown
 
     def test_digits_in_four_parts(self):
-        self.check('digits_in_four_parts.ipynb')
+        shown = self.ran('digits_in_four_parts.ipynb')
+        if shown is None:
+            return
+        pictures = shown['image/svg+xml']
+        self.assertEqual(len(pictures), 4, 'the graph, two courses of losses, a trace')
+        self.assertEqual(sum('polyline' in one and 'loss' in one for one in pictures), 2)
+        self.assertEqual(len([one for one in shown['text/html'] if one.lstrip().startswith('<svg')]), 1, 'the plan')
+        self.assertRegex(''.join(shown['text']), '135/135|0.9\\d+ are right')
 
     def test_minilm_in_two_processes(self):
         model = packages.minilm()
         if model is None:
             self.skipTest('the weights of MiniLM are not here')
-        self.check('minilm_in_two_processes.ipynb', MINILM=str(model))
+        shown = self.ran('minilm_in_two_processes.ipynb', MINILM=str(model))
+        if shown is not None:
+            self.assertEqual(sum('polyline' in one for one in shown['image/svg+xml']), 1, 'the course of losses')
 
     def test_every_notebook_is_run_somewhere(self):
         run = {'digits_in_four_parts.ipynb', 'minilm_in_two_processes.ipynb'} | ELSEWHERE

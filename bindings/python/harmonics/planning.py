@@ -57,12 +57,10 @@ def partition(graph: Graph, parts: int | Plan) -> list[Graph]:
     core = load_core()
     if not isinstance(graph, core.Graph):
         raise TypeError(f'partition takes a harmonics.Graph, not a {type(graph).__name__}')
-    if isinstance(parts, core.Plan):
-        by_plan: list[Graph] = parts.partition(graph)
-        return by_plan
-    if not isinstance(parts, int) or isinstance(parts, bool):
+    if not isinstance(parts, (int, core.Plan)) or isinstance(parts, bool):
         raise TypeError(f'parts is an int or a harmonics.Plan, not a {type(parts).__name__}')
-    return graph.partition(parts)
+    cut: list[Graph] = graph.partition(parts) if isinstance(parts, int) else parts.partition(graph)
+    return cut
 
 
 def profile(graph: Graph | str | os.PathLike[str], folder: str | os.PathLike[str] = '.', **flags: Any) -> None:
