@@ -128,7 +128,7 @@ def entries_of(module):
 def silent(entries, prefix=''):
     """Names that say nothing of themselves. Keywords have the meaning of a flag, and errors' codes that of their class."""
     for entry in entries:
-        if not entry.words and entry.kind not in ('keyword', 'attribute'):
+        if not entry.words and entry.kind != 'keyword':
             yield f'{prefix}{entry.name}'
         yield from silent(entry.members, f'{prefix}{entry.name}.')
 

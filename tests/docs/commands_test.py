@@ -124,7 +124,8 @@ PAGES = {
         measured=('harmonics plan vit-base --out-dir parts',)),
     'docs/guides/serving.md': Page(
         instead={SERVED: SERVED + ' &', SERVED_PARTS: SERVED_PARTS + ' &'}, elsewhere={'curl ': 'cli.serve_test'}),
-    'docs/guides/python.md': Page(elsewhere={'scripts/setup.sh': 'the build itself', 'pip install': 'plan.pip_install_test'}),
+    'docs/guides/python.md': Page(elsewhere={'scripts/setup.sh': 'the build itself', 'pip install': 'plan.pip_install_test',
+                                             'python3 -m venv': 'plan.pip_install_test'}),
     'docs/guides/spark.md': Page(elsewhere={
         'make spark-demo': 'make test-spark', 'pip install': 'make test-spark'}),
     'docs/guides/streams.md': Page(

@@ -52,11 +52,11 @@ _PLACES: dict[str, str] = {
     'from_torch': 'torch_modules', 'to_torch': 'torch_modules',
 }
 
-__all__ = ['AsyncClient', 'Client', 'ConsumerNode', 'DispatchedModel', 'Dispatcher', 'DistributedReport', 'EpochReport',
-           'Error', 'Evaluation', 'FitReport', 'Graph', 'GraphBuilder', 'LayerNode', 'Plan', 'PlanStage', 'ProducerNode',
-           'Runtime', 'StepReport', 'Submitted', 'SubmittedCall', 'SubmittedMap', 'Task', 'TaskFailed', 'TaskOptions',
-           'TrainingTap', 'errors', 'from_torch', 'import_model', 'loss_svg', 'partition', 'plan', 'profile', 'program', 'run', 'to_torch',
-           'train_distributed']
+__all__ = ['AsyncClient', 'Client', 'ConsumerNode', 'DispatchedModel', 'Dispatcher', 'DistributedReport',
+           'EpochReport', 'Error', 'Evaluation', 'FitReport', 'Graph', 'GraphBuilder', 'LayerNode', 'Plan',
+           'PlanStage', 'ProducerNode', 'Runtime', 'StepReport', 'Submitted', 'SubmittedCall', 'SubmittedMap', 'Task',
+           'TaskFailed', 'TaskOptions', 'TrainingTap', 'errors', 'from_torch', 'import_model', 'loss_svg', 'partition',
+           'plan', 'profile', 'program', 'run', 'to_torch', 'train_distributed']
 
 
 def __getattr__(name: str) -> Any:

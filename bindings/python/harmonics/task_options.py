@@ -13,6 +13,7 @@ from .errors import InvalidArgument
 __all__ = ['NamesTasks', 'StrPath', 'TaskOptions', 'TaskRef']
 
 StrPath = Union[str, 'os.PathLike[str]']
+"""A path, as a text or an object."""
 
 
 @runtime_checkable
