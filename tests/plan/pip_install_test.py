@@ -2,11 +2,12 @@
 answer.
 
 ctest builds the package without libtorch and one program, sched-pipeline; HARMONICS_SOAK=1 all of it, and runs the first
-ten lines of the guide.
+ten lines of the guide, with every Python from 3.11 to 3.13 that is on PATH or among pyenv's.
 """
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,9 +16,27 @@ from pathlib import Path
 from source_copy import SOURCE, build_environment, copy_source
 
 SKIPPED = 77
+VERSIONS = ('3.11', '3.12', '3.13')
 WHOLE = os.environ.get('HARMONICS_SOAK') == '1'
 SMALL = {'SKBUILD_BUILD_TARGETS': 'python;sched-pipeline',
          'SKBUILD_CMAKE_DEFINE': 'HARMONICS_WITH_TORCH=OFF;HARMONICS_WITH_GRPC=OFF'}
+
+
+def pythons():
+    """Those to install it with: this one, in a long run one of each version."""
+    if not WHOLE:
+        return [sys.executable]
+    versions = Path(os.environ.get('PYENV_ROOT', Path.home() / '.pyenv')) / 'versions'
+    found = []
+    for version in VERSIONS:
+        beside = sorted(versions.glob(f'{version}.*/bin/python{version}'))
+        system = Path(f'/usr/bin/python{version}')
+        python = system if system.exists() else beside[-1] if beside else shutil.which(f'python{version}')
+        if python is None:
+            print(f'pip install: there is no Python {version} here')
+        else:
+            found.append(str(python))
+    return found
 
 
 def reaches_pypi(python):
@@ -44,17 +63,18 @@ def check_package(python, folder):
     assert 'built without libtorch (HARMONICS_WITH_TORCH=OFF)' in refused, refused
 
 
-def main():
+def installed(interpreter):
+    """Whether it went into a fresh venv of this interpreter; None where that cannot be tried."""
     with tempfile.TemporaryDirectory(prefix='harmonics-pip-') as folder:
-        made = subprocess.run([sys.executable, '-m', 'venv', f'{folder}/venv'], check=False,
+        made = subprocess.run([interpreter, '-m', 'venv', f'{folder}/venv'], check=False,
                               capture_output=True, text=True)
         if made.returncode != 0:
-            print('pip install: SKIPPED: this Python cannot make a venv with pip')
-            return SKIPPED
+            print(f'pip install: SKIPPED: {interpreter} cannot make a venv with pip')
+            return None
         python = f'{folder}/venv/bin/python'
         if not reaches_pypi(python):
             print('pip install: SKIPPED: PyPI does not answer')
-            return SKIPPED
+            return None
         tree = copy_source(folder)
         subprocess.run([python, '-m', 'pip', 'install', '--quiet', '.'], cwd=tree, check=True,
                        env={**build_environment(tree), **({} if WHOLE else SMALL)})
@@ -63,8 +83,12 @@ def main():
                               check=True, capture_output=True, text=True).stdout
         assert plan.startswith('- ') and plan.count('\n') == 8, plan
         check_package(python, folder)
-    print('pip install: harmonics is there, and sched-pipeline is on PATH and plans')
-    return 0
+    print(f'pip install: with {interpreter} harmonics is there, and sched-pipeline is on PATH and plans')
+    return True
+
+
+def main():
+    return 0 if all([installed(interpreter) for interpreter in pythons()]) else SKIPPED
 
 
 if __name__ == '__main__':

@@ -11,7 +11,7 @@ def copy_source(folder):
     """Copies what is no build output into folder/source and gives that path."""
     target = Path(folder) / 'source'
     shutil.copytree(SOURCE, target,
-                    ignore=shutil.ignore_patterns('build', 'build-*', '.git', '__pycache__'))
+                    ignore=shutil.ignore_patterns('build', 'build-*', '.git', '.cache', 'target', '__pycache__'))
     return target
 
 

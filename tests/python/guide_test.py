@@ -80,6 +80,13 @@ class GuideTest(unittest.TestCase):
                 if not member.startswith('_') and callable(getattr(thing, member)):
                     self.assertRegex(page, f'id="(errors\\.)?{name}\\.{member}"')
 
+    def test_the_async_client_has_the_members_of_the_client(self):
+        for name in (name for name in vars(hm.Client) if not name.startswith('_')):
+            here, there = getattr(hm.AsyncClient, name), getattr(hm.Client, name)
+            self.assertTrue(inspect.iscoroutinefunction(here) or inspect.isasyncgenfunction(here), name)
+            parameters = set(inspect.signature(there).parameters) - {'follow'}  # which is a member of its own
+            self.assertEqual(set(inspect.signature(here).parameters), parameters, name)
+
     def test_a_public_name_without_a_word_is_refused(self):
         with tempfile.TemporaryDirectory() as folder:
             copy = pathlib.Path(folder)

@@ -111,12 +111,44 @@ class ColumnsTest(unittest.TestCase):
         finally:
             sys.path.pop()
         data = samples()
-        columns = {'x': pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(data['x'].reshape(-1)), 4),
-                   'y': pyarrow.array(data['y'])}
-        one, other = (hm.Runtime(hm.Graph.parse(NET), threads=1) for _ in range(2))
-        one.fit(data, epochs=1)
-        other.fit({'x': numpy.stack(columns['x'].to_numpy(zero_copy_only=False)), 'y': columns['y']}, epochs=1)
-        self.assertEqual(one.digest(), other.digest())
+        lists = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(data['x'].reshape(-1)), 4)
+        table = pyarrow.table({'x': lists, 'y': data['y']})
+        pieces = pyarrow.concat_tables([table.slice(0, 10), table.slice(10)])
+        plain = pyarrow.table({'x': data['x'].tolist(), 'y': data['y']}).cast(
+            pyarrow.schema([('x', pyarrow.list_(pyarrow.float32())), ('y', pyarrow.int64())]))
+        wanted = hm.Runtime(hm.Graph.parse(NET), threads=1, batch_size=16, shuffle=False)
+        wanted.fit(data, epochs=1)
+        for given in (table, pieces, plain, {'x': table['x'], 'y': table['y']}, table.to_batches(max_chunksize=16)):
+            runtime = hm.Runtime(hm.Graph.parse(NET), threads=1, batch_size=16, shuffle=False)
+            runtime.fit(given, epochs=1)
+            self.assertEqual(wanted.digest(), runtime.digest())
+        self.assertEqual(wanted.infer(table.select(['x']))['out'].shape, (64, 3))
+        trained = hm.train_distributed(hm.Graph.parse(NET), table, processes=False, threads=1, batch_size=16, shuffle=False,
+                                       epochs=1)
+        self.assertEqual(wanted.digest(), trained.digest)
+
+        def first_row(value):
+            return pyarrow.table({'x': [value, [1.0, 2.0, 3.0, 4.0]], 'y': [0, 1]})
+        with self.assertRaisesRegex(ValueError, "data of 'x': its lists are not of one length"):
+            wanted.fit(first_row([1.0]))
+        with self.assertRaisesRegex(ValueError, "data of 'x': 1 values are missing"):
+            wanted.fit(first_row(None))
+        with self.assertRaisesRegex(TypeError, "data of 'x': a column of string is no array of numbers"):
+            wanted.fit(pyarrow.table({'x': ['a'], 'y': [0]}))
+
+    def test_a_column_in_one_piece_is_not_copied(self):
+        sys.path.append(str(SOURCE_DIR / '.cache' / 'pyarrow'))
+        try:
+            import pyarrow
+        except ImportError:
+            self.skipTest('pyarrow is not here')
+        finally:
+            sys.path.pop()
+        from harmonics.data import without_arrow
+        values = pyarrow.array(numpy.arange(12, dtype=numpy.float32))
+        made = without_arrow(pyarrow.table({'x': pyarrow.FixedSizeListArray.from_arrays(values, 4)}))['x']
+        self.assertEqual(made.shape, (3, 4))
+        self.assertEqual(made.__array_interface__['data'][0], values.buffers()[1].address)
 
 
 if __name__ == '__main__':

@@ -1,7 +1,8 @@
-"""Data as producers take it: arrays, sources in text, and batches out of iterables."""
+"""Data as producers take it: arrays, sources in text, columns of Arrow, and batches out of iterables."""
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any
@@ -71,6 +72,7 @@ class _Batches:
         return True
 
     def _named(self, batch: Any) -> Mapping[str, Any]:
+        batch = without_arrow(batch)
         if isinstance(batch, Mapping):
             return batch
         tensors = batch if isinstance(batch, (list, tuple)) else [batch]
@@ -80,8 +82,42 @@ class _Batches:
         return dict(zip(self._producers, tensors))
 
 
+def without_arrow(data: Any) -> Any:
+    """A table or batch of Arrow as a dict of arrays by column, columns in a dict as arrays; what is neither as it is."""
+    arrow = sys.modules.get('pyarrow')
+    if arrow is None:
+        return data
+    if isinstance(data, (arrow.Table, arrow.RecordBatch)):
+        data = {name: data.column(name) for name in data.schema.names}
+    if not isinstance(data, Mapping):
+        return data
+    return {name: _array_of(arrow, name, value) if isinstance(value, (arrow.Array, arrow.ChunkedArray)) else value
+            for name, value in data.items()}
+
+
+def _array_of(arrow: Any, name: str, column: Any) -> Any:
+    """A column as a numpy array over its memory, where it is in one piece; lists, all of one length, are further axes."""
+    if isinstance(column, arrow.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    shape = [len(column)]
+    while True:
+        if column.null_count:
+            raise ValueError(f"data of '{name}': {column.null_count} values are missing: fill them, or leave the rows out")
+        if not arrow.types.is_list(column.type) and not arrow.types.is_fixed_size_list(column.type):
+            break
+        lengths = set(column.value_lengths().unique().to_pylist())
+        if len(lengths) > 1:
+            raise ValueError(f"data of '{name}': its lists are not of one length: pad them first")
+        shape.append(lengths.pop() if lengths else 0)
+        column = column.flatten()
+    if not (arrow.types.is_integer(column.type) or arrow.types.is_floating(column.type) or arrow.types.is_boolean(column.type)):
+        raise TypeError(f"data of '{name}': a column of {column.type} is no array of numbers")
+    return column.to_numpy(zero_copy_only=False).reshape(shape)
+
+
 def as_data(data: Any, producers: Sequence[str] = ()) -> dict[str, Any]:
     """The data by producer, as the native half takes it."""
+    data = without_arrow(data)
     if data is None:
         return {}
     if isinstance(data, Mapping):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ._loading import load_core
+from .data import without_arrow
 from .drawing import loss_svg
 from .programs import program, refuse
 from .progress import bar
@@ -81,7 +82,8 @@ def train_distributed(graph: Graph, data: Mapping[str, Any] | None = None,
                       **settings: Unpack[DistributedSettings]) -> DistributedReport:
     """Trains a graph in parts (or replicas), each in a process of its own unless `processes=False`.
 
-    `data` maps producers to arrays or to sources in text; a graph from a file that names its data needs none. The
+    `data` maps producers to arrays or to sources in text, or is a table of Arrow with such columns; a graph from a file
+    that names its data needs none. The
     processes are those of `harmonics train`, so that the weights are the same bit for bit. One that dies is started
     again from the last checkpoint, as `restarts` says; Ctrl-C lets them finish the step and save before it is raised.
     `on_step` is told of each step, `progress` shows a bar. In a notebook the report draws the losses.
@@ -89,6 +91,7 @@ def train_distributed(graph: Graph, data: Mapping[str, Any] | None = None,
     core = load_core()
     if not isinstance(graph, core.Graph):
         raise TypeError(f'train_distributed takes a harmonics.Graph, not a {type(graph).__name__}')
+    data = without_arrow(data)
     if data is not None and not isinstance(data, Mapping):
         raise TypeError(f'data is a dict of producers and their arrays or sources, not a {type(data).__name__}')
     wishes: dict[str, Any] = dict(settings)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from ._loading import load_core
-from .data import as_data
+from .data import as_data, without_arrow
 from .progress import bar
 from .settings import Settings, settings_text
 
@@ -69,7 +69,8 @@ class Runtime:
         """Learns for some epochs (`epochs`, else what the settings say).
 
         `data` maps producers to arrays of samples, to sources as in a .harp file ('csv:digits.csv?columns=0-63'), or
-        is an iterable of batches, such as a DataLoader, that yields dicts, or tuples in the order of the producers.
+        is a table of Arrow with a column each, or an iterable of batches, such as a DataLoader, that yields dicts, tables
+        or tuples in the order of the producers.
         Without it what was bound before is used, or what the graph's file names. `evaluation` is measured after every
         epoch. A callback that answers False ends the fit after the step at hand; so does Ctrl-C, which is raised once
         everything is saved. `progress` shows a bar. In a notebook the report draws the losses.
@@ -100,6 +101,7 @@ class Runtime:
         Torch tensors come back where one went in, else numpy arrays. Inputs of the declared dtype are not copied, and
         must not be changed while others look at the outputs.
         """
+        inputs = inputs if isinstance(inputs, dict) else without_arrow(inputs)
         if not isinstance(inputs, Mapping):
             raise TypeError(f'inputs is a dict of arrays by producer, not a {type(inputs).__name__}')
         outputs: dict[str, Any] = self._engine.infer(inputs if isinstance(inputs, dict) else dict(inputs))

@@ -178,8 +178,8 @@ class Dispatcher {
       const nb::gil_scoped_acquire held;
       return Held(nb::make_tuple(slice.start, function(slice.start, slice.stop, device.name)));
     };
-    const std::vector<Held> parts = watched<std::vector<Held>>(
-        {std::move(progress), timeout_s}, [&](RunOptions run) {
+    const std::vector<Held> parts =
+        watched<std::vector<Held>>({std::move(progress), timeout_s}, [&](RunOptions run) {
           Work work(scheduler_, std::move(functions), {.trace = trace_});
           SliceGenerator slices(0, rows);
           return work.run(slices, std::move(run));
@@ -276,8 +276,7 @@ void bind_dispatch(nb::module_& module) {
   nb::class_<Dispatcher>(module, "_Dispatcher")
       .def(nb::init<std::vector<std::string>, const nb::dict&>(), "devices"_a, "options"_a)
       .def("map", &Dispatcher::map, "function"_a, "rows"_a, "progress"_a.none(), "timeout_s"_a)
-      .def("script", &Dispatcher::script, "file"_a, "inputs"_a, "outputs"_a,
-           nb::keep_alive<0, 1>())
+      .def("script", &Dispatcher::script, "file"_a, "inputs"_a, "outputs"_a, nb::keep_alive<0, 1>())
       .def("graph", &Dispatcher::graph, "model"_a, "file"_a, nb::keep_alive<0, 1>())
       .def("knowledge", &Dispatcher::knowledge)
       .def("trace_json", &Dispatcher::trace_json)

@@ -33,8 +33,8 @@ template <typename T>
 [[nodiscard]] T option(const std::string& name, nanobind::handle value) {
   T made{};
   // A text is a sequence of texts to Python, and True a number.
-  const bool text_for_list = std::is_same_v<T, std::vector<std::string>> &&
-                             nanobind::isinstance<nanobind::str>(value);
+  const bool text_for_list =
+      std::is_same_v<T, std::vector<std::string>> && nanobind::isinstance<nanobind::str>(value);
   const bool truth_for_number = std::is_arithmetic_v<T> && !std::is_same_v<T, bool> &&
                                 nanobind::isinstance<nanobind::bool_>(value);
   if (!text_for_list && !truth_for_number && nanobind::try_cast<T>(value, made)) return made;
