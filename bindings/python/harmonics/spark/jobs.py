@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
 from .._loading import load_core
+from ..runtime import Runtime
 from ..settings import Settings
 from .sessions import graph_to_train, in_one_line, java, java_graph
 
@@ -144,14 +145,15 @@ class TrainingResult:
     @property
     def graph(self) -> Graph:
         """The graph with what it has learnt, as `harmonics.Runtime` takes it."""
-        core = load_core()
-        if not isinstance(self._graph, core.Graph):
+        if not isinstance(self._graph, load_core().Graph):
             raise AttributeError('this training was given a graph of the Java machine: give a harmonics.Graph, or save the '
                                  'weights')
         with tempfile.TemporaryDirectory(prefix='harmonics-') as folder:
             file = pathlib.Path(folder) / 'weights.safetensors'
             self.save(file)
-            learnt: Graph = self._graph.with_weights(core._checkpoint_weights(os.fspath(file)))
+            runtime = Runtime(self._graph)
+            runtime.load_weights(file)
+        learnt: Graph = self._graph.with_weights(runtime.parameters())
         return learnt
 
     @property

@@ -63,7 +63,7 @@ def java_graph(session: Any, graph: Graph | Any) -> Any:
 
 def graph_to_train(session: Any, graph: Graph | Any) -> Any:
     """The same of a graph that is to learn: in Spark start weights are drawn, so one that has its own is refused."""
-    if hasattr(graph, 'harp') and graph.weights():
+    if not isinstance(graph, JavaObject) and hasattr(graph, 'harp') and graph.weights():
         raise errors.Unimplemented(
             f"graph '{graph.name}' has weights, and training in Spark draws its own from the seed: take the graph without "
             'them (Graph.parse(graph.harp())), or train it with harmonics.train_distributed')
