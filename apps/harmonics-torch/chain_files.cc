@@ -44,6 +44,11 @@ void begin_chains(const std::filesystem::path& chain, std::size_t parts,
   for (std::size_t part = 0; part < parts; ++part) set_chain_aside(part_chain(chain, part));
 }
 
+void begin_replica_chains(const TrainCommand& command, std::size_t replicas) {
+  if (command.resume) set_chain_aside(command.secure.proof);
+  begin_chains(command.secure.proof, replicas, "name another file");
+}
+
 void join_chains(const std::filesystem::path& chain, std::size_t parts) {
   Chain joined = read_chain(part_chain(chain, 0));
   for (std::size_t part = 1; part < parts; ++part) {

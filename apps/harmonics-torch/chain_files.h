@@ -12,7 +12,7 @@
 
 namespace harmonics::inline in_torch_program {
 
-/// Where a part of the run keeps its chain until all of them are joined.
+/// Where a part of the run, or a replica, keeps its chain until all of them are joined.
 [[nodiscard]] std::filesystem::path part_chain(const std::filesystem::path& chain,
                                                std::size_t part);
 
@@ -23,6 +23,10 @@ namespace harmonics::inline in_torch_program {
 /// The parts begin new chains: those of an attempt before are set aside. A joined file that exists
 /// is an Error (kAlreadyExists) that ends with `advice`.
 void begin_chains(const std::filesystem::path& chain, std::size_t parts, const std::string& advice);
+
+/// The same for replicas, which begin another chain also where the run goes on: a joined file of
+/// the run before is then set aside.
+void begin_replica_chains(const TrainCommand& command, std::size_t replicas);
 
 /// Makes one file of the chains of all parts, in place of them: `harmonics verify` takes it. An
 /// older file of the same run is replaced; one of another run is an Error (kAlreadyExists).

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/place/load_deployment.h>
 #include <harmonics/runtime/devices.h>
@@ -12,6 +13,7 @@
 #include <harmonics/schedule/distributed_scheduler.h>
 #include <harmonics/schedule/replica_scheduler.h>
 
+#include "chain_files.h"
 #include "deployed_parts.h"
 #include "inference/boundary_packing.h"
 #include "interrupt.h"
@@ -30,10 +32,11 @@ Deployment deployment_of(const TrainingJob& job) {
     return std::ranges::any_of(job.command.settings,
                                [&](const Setting& setting) { return setting.key == key; });
   };
-  if (given("parts") || given("backend") || job.settings.replicas > 1 || job.command.processes) {
+  if (given("parts") || given("backend") || job.settings.replicas > 1 || job.command.processes ||
+      !job.command.plan.empty()) {
     fail(ErrorCode::kInvalidArgument,
          "--deploy says how many parts there are and what computes them, in one process: leave out "
-         "--parts, --backend, --replicas and --processes");
+         "--parts, --plan, --backend, --replicas and --processes");
   }
   Deployment deployment = load_deployment(job.command.deploy);
   const std::int64_t slices = std::max<std::int64_t>(1, job.settings.micro_batches);
@@ -61,7 +64,7 @@ std::vector<DeploymentDescriptor> replica_devices(const RuntimeOptions& options,
 PipelineOptions pipeline_options(const TrainingJob& job, std::span<const HarmonicGraph> parts) {
   PipelineOptions options;
   options.order = pipeline_order_from_name(job.settings.pipeline);
-  options.packing = packing_of(job.command.bits, parts);
+  options.packing = packing_of(job.command.bits, parts, job.planned_bits);
   return options;
 }
 
@@ -70,8 +73,7 @@ std::unique_ptr<Learner> make_replicas(const TrainingJob& job, const RuntimeOpti
   replicas.replicas = static_cast<std::size_t>(job.settings.replicas);
   replicas.reduction.order = reduction_from_name(job.settings.reduction);
   replicas.deploy = replica_devices(options, replicas.replicas, job.settings.parts);
-  const std::vector<HarmonicGraph> parts =
-      partition_graph(job.graph, static_cast<std::size_t>(job.settings.parts));
+  const std::vector<HarmonicGraph> parts = parts_of(job);
   return std::make_unique<ReplicaScheduler>(parts, replicas, options, pipeline_options(job, parts));
 }
 
@@ -84,11 +86,29 @@ std::unique_ptr<Learner> make_learner(const TrainingJob& job, std::vector<Harmon
     static_cast<void>(packing_of(job.command.bits, {}));
     return std::make_unique<CycleRuntime>(job.graph, options);
   }
-  if (parts.empty()) {
-    parts = partition_graph(job.graph, static_cast<std::size_t>(job.settings.parts));
-  }
+  if (parts.empty()) parts = parts_of(job);
   return std::make_unique<DistributedScheduler>(parts, deploy, options,
                                                 pipeline_options(job, parts));
+}
+
+// What a plan with stages that hosts take turns at needs.
+void check_copies(const TrainingJob& job) {
+  const std::vector<PlanStage>& stages = job.plan.stages;
+  for (std::size_t part = 0; part < stages.size(); ++part) {
+    const std::size_t hosts = stages[part].hosts.size();
+    if (hosts == 1) continue;
+    if (job.command.secure.mode != SecureMode::kNone || job.settings.replicas > 1) {
+      fail(ErrorCode::kUnimplemented,
+           "'{}' gives part {} to {}, who take turns at it: that works neither with --secure nor "
+           "with --replicas; leave them out, or give each stage one host",
+           job.command.plan.string(), part, listed(stages[part].hosts));
+    }
+    if (job.command.processes) continue;
+    notice(job.command,
+           format("part {} is planned for {} hosts that take turns ({}): in one process it learns "
+                  "once; add --processes",
+                  part, hosts, listed(stages[part].hosts)));
+  }
 }
 
 void check_replicas(const TrainingJob& job) {
@@ -103,6 +123,12 @@ void check_replicas(const TrainingJob& job) {
         ErrorCode::kInvalidArgument,
         "--elastic keeps replicas that are whole in one process each: give --replicas N, and leave "
         "out --parts");
+  }
+  if (command.secure.mode != SecureMode::kNone && job.settings.replicas > 1 &&
+      (command.elastic || job.settings.parts > 1)) {
+    fail(ErrorCode::kUnimplemented,
+         "secure replicas are whole in one process or thread each and stay to the end: leave out "
+         "--secure, or --elastic and --parts");
   }
   if (command.elastic && job.settings.shares.find(':') != std::string::npos) {
     fail(
@@ -125,17 +151,13 @@ int train_watched(const TrainCommand& command, InterruptWatch& watch) {
     parts = deployed_parts(job.graph, deployment);
     job.settings.parts = static_cast<std::int64_t>(parts.size());
   }
-  if (command.secure.mode != SecureMode::kNone && job.settings.replicas > 1) {
-    fail(ErrorCode::kUnimplemented,
-         "replicas cannot be secure: the sums of gradients between them are not signed; leave out "
-         "--secure or --replicas");
-  }
   if (command.keeps_checkpoints && (command.processes || command.checkpoint_every == 0)) {
     fail(ErrorCode::kUnimplemented,
          "--keep-checkpoints keeps those of --checkpoint-every of a run in one process: give "
          "--checkpoint-every N, and leave out --processes");
   }
   check_replicas(job);
+  check_copies(job);
   if (!command.resume && std::filesystem::exists(command.checkpoint)) {
     notice(command,
            format("'{}' is of an earlier run and will be replaced: --resume goes on from it",
@@ -154,8 +176,13 @@ int train_watched(const TrainCommand& command, InterruptWatch& watch) {
                                     pipe.on_step(step);
                                   },
                                   [&](const EpochReport& epoch) { pipe.on_epoch(epoch); }};
+  const bool signs_replicas = job.settings.replicas > 1 && !command.secure.proof.empty();
+  const auto replicas = static_cast<std::size_t>(job.settings.replicas);
+  if (signs_replicas) begin_replica_chains(command, replicas);
   const auto learner = make_learner(job, std::move(parts), deployment.descriptor);
-  return finish_job(run_job(*learner, job, watch, listener), command, watch);
+  const TrainReport report = run_job(*learner, job, watch, listener);
+  if (signs_replicas) join_chains(command.secure.proof, replicas);
+  return finish_job(report, command, watch);
 }
 
 }  // namespace

@@ -8,8 +8,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <functional>
-#include <iterator>
-#include <map>
 #include <memory>
 #include <optional>
 #include <variant>
@@ -19,11 +17,9 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/log.h>
-#include <harmonics/cluster/task_environment.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/custody/chain.h>
 #include <harmonics/custody/keys.h>
-#include <harmonics/graph/partition.h>
 #include <harmonics/schedule/checkpoint.h>
 #include <harmonics/schedule/secure_run.h>
 #include <harmonics/transport/transport.h>
@@ -31,11 +27,11 @@
 #include "chain_files.h"
 #include "checkpoint_stamp.h"
 #include "elastic/elastic_run.h"
-#include "inference/boundary_packing.h"
 #include "part_children.h"
 #include "stage_events.h"
 #include "subcommands.h"
 #include "train_progress.h"
+#include "training/run_seats.h"
 
 namespace harmonics::inline in_torch_program {
 namespace {
@@ -69,34 +65,13 @@ class ScratchFolder {
   std::filesystem::path path_;
 };
 
-void append_settings(std::vector<std::string>& words, const TrainCommand& command) {
-  for (const auto& [name, value] : command.axes) {
-    words.insert(words.end(), {"--axis", format("{}={}", name, value)});
-  }
-  for (const Binding& binding : command.bindings) {
-    words.insert(words.end(), {"--bind", format("{}={}", binding.name, binding.spec)});
-  }
-  for (const Setting& setting : command.settings) {
-    const TrainSettingRule& rule = *find_train_setting_rule(setting.key);
-    std::ranges::move(setting_words(rule, setting.value), std::back_inserter(words));
-  }
-  std::ranges::move(bits_words(command.bits), std::back_inserter(words));
-}
-
 class ProcessRun {
  public:
   ProcessRun(const TrainingJob& job, const std::filesystem::path& checkpoint)
       : job_(job),
-        checkpoint_(checkpoint),
-        parts_(partition_graph(job.graph, static_cast<std::size_t>(job.settings.parts))),
-        replicas_(static_cast<std::size_t>(job.settings.replicas)),
+        seats_(job, checkpoint),
         token_(random_hex(kTokenBytes)),
-        children_([this](std::size_t child) { return who(child); }) {
-    static_cast<void>(packing_of(job.command.bits, parts_));  // wrong ones are said once, here
-    for (std::size_t i = 0; i < parts_.size(); ++i) {
-      if (!parts_[i].taps().empty()) teller_ = i;
-    }
-  }
+        children_([this](std::size_t child) { return seats_.who(child); }) {}
 
   /// The same where replicas may come and go; what one hands on to another goes to `state`.
   std::variant<TrainReport, Failure> attempt_elastic(bool resume,
@@ -106,19 +81,15 @@ class ProcessRun {
   /// The report of the part with the (last) tap, or why there is none.
   std::variant<TrainReport, Failure> attempt(bool resume, TrainProgress* progress,
                                              const InterruptWatch& watch);
-  [[nodiscard]] std::size_t part_count() const { return parts_.size(); }
+  [[nodiscard]] std::size_t part_count() const { return seats_.parts().size(); }
+  /// Each part, or replica, has one.
+  [[nodiscard]] std::size_t chain_count() const { return seats_.count(); }
   /// What the parts signed last.
   [[nodiscard]] std::string proof() const;
 
  private:
   void prepare_chains(bool resume) const;
   void start(bool resume);
-  [[nodiscard]] std::vector<std::string> arguments(std::size_t child, bool resume) const;
-  [[nodiscard]] std::vector<std::string> environment(std::size_t child) const;
-  void choose_places();
-  /// Children are numbered replica by replica, in each part by part.
-  [[nodiscard]] std::size_t count() const { return parts_.size() * replicas_; }
-  [[nodiscard]] std::string who(std::size_t child) const;
   [[nodiscard]] std::function<bool(std::size_t)> has_report() const {
     return [this](std::size_t child) { return reports_[child].has_value(); };
   }
@@ -127,52 +98,29 @@ class ProcessRun {
   [[nodiscard]] std::optional<Failure> find_interrupted(Deadline end_due);
 
   const TrainingJob& job_;
-  const std::filesystem::path checkpoint_;
-  const std::vector<HarmonicGraph> parts_;
-  const std::size_t replicas_;
+  RunSeats seats_;
   const std::string token_;
-  std::size_t teller_ = 0;  // the child whose events are shown: a part of the first replica
-  std::string run_;
-  std::vector<std::map<std::string, std::string, std::less<>>> places_;  // by replica: URL by name
-  std::vector<std::vector<std::string>> replica_places_;  // by part: URL of each replica
   PartChildren children_;
   std::vector<std::optional<TrainReport>> reports_;
   std::optional<Deadline> follow_due_;
   bool asked_to_end_ = false;
 };
 
-// Every boundary has a port (or a name of shared memory) of its own, and so has every copy of a
-// part.
-void ProcessRun::choose_places() {
-  FreePlaces places(transport_from_name(job_.command.transport), job_.command.compress);
-  places_.assign(replicas_, {});
-  replica_places_.assign(parts_.size(), {});
-  run_ = "train-" + random_hex(kRunNameBytes);
-  for (std::size_t child = 0; child < count(); ++child) {
-    const std::size_t part = child % parts_.size();
-    for (const ConsumerNode& node : parts_[part].consumers()) {
-      if (!is_boundary_name(node.name)) continue;
-      places_[child / parts_.size()][node.name] = binding_url(places.next(node.name));
-    }
-    if (replicas_ > 1) replica_places_[part].push_back(binding_url(places.next("replicas")));
-  }
-}
-
 std::variant<TrainReport, Failure> ProcessRun::attempt_elastic(bool resume,
                                                                const std::filesystem::path& state,
                                                                TrainProgress* progress,
                                                                const InterruptWatch& watch) {
-  places_.assign(replicas_, {});
-  replica_places_.assign(1, {});
-  run_ = "train-" + random_hex(kRunNameBytes);
+  seats_.choose_no_places();
   const TrainCommand& command = job_.command;
   ElasticTerms terms;
-  terms.replicas = replicas_;
+  terms.replicas = seats_.replicas();
   terms.restarts = command.restarts;
   terms.token = token_;
   terms.state_file = state;
-  terms.arguments = [this, resume](std::size_t replica) { return arguments(replica, resume); };
-  terms.environment = [this](std::size_t replica) { return environment(replica); };
+  terms.arguments = [this, resume](std::size_t replica) {
+    return seats_.arguments(replica, resume);
+  };
+  terms.environment = [this](std::size_t replica) { return seats_.environment(replica); };
   terms.choose_places = [&](std::size_t ranks) {
     FreePlaces places(transport_from_name(command.transport), command.compress);
     std::vector<std::string> urls;
@@ -183,60 +131,18 @@ std::variant<TrainReport, Failure> ProcessRun::attempt_elastic(bool resume,
   return ElasticRun(std::move(terms)).run(progress, watch);
 }
 
-std::vector<std::string> ProcessRun::environment(std::size_t child) const {
-  const std::vector<double>& factors = job_.command.slowdowns;
-  if (factors.empty()) return {};
-  return {format("{}={}", kTaskSlowdownVariable, factors[child / parts_.size()])};
-}
-
-std::string ProcessRun::who(std::size_t child) const {
-  const std::string part = format("part {} of {}", child % parts_.size(), parts_.size());
-  return replicas_ > 1 ? format("{} in replica {}", part, child / parts_.size()) : part;
-}
-
-std::vector<std::string> ProcessRun::arguments(std::size_t child, bool resume) const {
-  const TrainCommand& command = job_.command;
-  const std::size_t part = child % parts_.size();
-  const std::size_t replica = child / parts_.size();
-  std::vector<std::string> words = {"stage", command.file.string(), "--part", std::to_string(part)};
-  append_settings(words, command);
-  words.insert(words.end(), {"--run", run_, "--restarts", "0", "--first-contact",
-                             std::to_string(kFirstContactSeconds), "--batches-per-epoch",
-                             std::to_string(job_.data.batches_per_epoch), "--checkpoint",
-                             checkpoint_.string(), "--checkpoint-every",
-                             std::to_string(command.checkpoint_every), "--checkpoint-every-epochs",
-                             std::to_string(command.checkpoint_every_epochs), "--output", "json"});
-  if (resume) words.push_back("--resume");
-  std::ranges::move(secure_words(command.secure, part), std::back_inserter(words));
-  if (!command.weights.empty()) {
-    words.insert(words.end(), {"--weights", command.weights.string()});
-  }
-  if (!command.metrics.empty() && child == teller_) {
-    words.insert(words.end(), {"--metrics", command.metrics.string()});
-  }
-  if (replicas_ > 1) words.insert(words.end(), {"--replica", std::to_string(replica)});
-  for (const std::string& url : replica_places_[part]) {
-    words.insert(words.end(), {"--replica-place", url});
-  }
-  for (const auto& [name, url] : places_[replica]) {
-    const bool enters = parts_[part].producer_index(name).has_value();
-    const bool leaves = std::ranges::find(parts_[part].consumers(), name, &ConsumerNode::name) !=
-                        parts_[part].consumers().end();
-    if (enters || leaves) words.insert(words.end(), {"--boundary", url});
-  }
-  return words;
-}
-
 // Parts go on in their chains; where they begin again, those of an attempt before are set aside.
 void ProcessRun::prepare_chains(bool resume) const {
   const SecureFlags& secure = job_.command.secure;
   if (secure.mode == SecureMode::kNone) return;
   static_cast<void>(signing_key(secure_options(secure)));  // made once, where there is none
   if (secure.proof.empty()) return;
-  if (resume) {
-    split_chain(secure.proof, parts_);
+  if (seats_.replicas() > 1) {
+    begin_replica_chains(job_.command, seats_.count());
+  } else if (resume) {
+    split_chain(secure.proof, seats_.parts());
   } else {
-    begin_chains(secure.proof, parts_.size(), "name another file or resume its run");
+    begin_chains(secure.proof, part_count(), "name another file or resume its run");
   }
 }
 
@@ -249,14 +155,14 @@ std::string ProcessRun::proof() const {
 }
 
 void ProcessRun::start(bool resume) {
-  choose_places();
+  seats_.choose_places();
   prepare_chains(resume);
   children_.clear();
-  reports_.assign(count(), std::nullopt);
+  reports_.assign(seats_.count(), std::nullopt);
   follow_due_.reset();
   asked_to_end_ = false;
-  for (std::size_t child = 0; child < count(); ++child) {
-    children_.start(arguments(child, resume), token_, environment(child));
+  for (std::size_t child = 0; child < seats_.count(); ++child) {
+    children_.start(seats_.arguments(child, resume), token_, seats_.environment(child));
   }
 }
 
@@ -264,7 +170,7 @@ void ProcessRun::listen(TrainProgress* progress) {
   children_.listen([&](std::size_t part, const std::string& line) {
     const StageEvent event = decode_event(line);
     if (const auto* report = std::get_if<TrainReport>(&event)) reports_[part] = *report;
-    if (part != teller_ || progress == nullptr) return;
+    if (part != seats_.teller() || progress == nullptr) return;
     if (const auto* step = std::get_if<StepReport>(&event)) progress->on_step(*step);
     if (const auto* epoch = std::get_if<EpochReport>(&event)) progress->on_epoch(*epoch);
   });
@@ -314,7 +220,7 @@ std::variant<TrainReport, Failure> ProcessRun::attempt(bool resume, TrainProgres
       return std::move(*failure);
     }
   }
-  return *reports_[teller_];
+  return *reports_[seats_.teller()];
 }
 
 // Parts go back to the newest step of which all files are there. A step back is said; the whole way
@@ -375,7 +281,7 @@ int train_in_processes(const TrainingJob& job, InterruptWatch& watch) {
       report->micro_batches = job.settings.micro_batches;
       report->proof = run.proof();
       report->chain = command.secure.proof.string();
-      if (!report->chain.empty()) join_chains(command.secure.proof, run.part_count());
+      if (!report->chain.empty()) join_chains(command.secure.proof, run.chain_count());
       return finish_job(*report, command, watch);
     }
     const Failure& failure = std::get<Failure>(outcome);

@@ -11,6 +11,7 @@
 #include <harmonics/custody/chain.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/options/command_line.h>
+#include <harmonics/options/graph_argument.h>
 #include <harmonics/place/plan_partition.h>
 #include <harmonics/plan/plan_file.h>
 #include <harmonics/runtime/train_options.h>
@@ -42,6 +43,23 @@ std::string dealt_shares(const Learner& learner, const TrainSettings& settings) 
   return dealt == nullptr ? settings.shares : dealt->text();
 }
 
+// Where the parts are cut.
+void take_plan(TrainingJob& job, const std::filesystem::path& path) {
+  if (path.empty()) return;
+  const std::string name = path.string();
+  PlanFile file = parse_plan_file(read_text_file(path, kMaxPlannerFileBytes), name);
+  if (!file.model.empty() && file.model != job.graph.name() &&
+      file.model != published_name(job.graph.name())) {
+    fail(ErrorCode::kFailedPrecondition,
+         "'{}' is a plan for model '{}', '{}' holds '{}': plan this model with 'harmonics plan'",
+         name, file.model, job.command.file.string(), job.graph.name());
+  }
+  job.plan = std::move(file.plan);
+  job.planned_bits = std::move(file.boundary_bits);
+  job.planned_rows = file.batch_size;
+  job.settings.parts = static_cast<std::int64_t>(job.plan.stages.size());
+}
+
 TrainingJob start_job(const TrainCommand& command, const HarpDocument& document) {
   TrainingJob job{command,
                   merge_settings(document, command.file, command.settings),
@@ -63,6 +81,7 @@ TrainingJob start_job(const TrainCommand& command, const HarpDocument& document)
          "patience looks at the test loss: hold back some rows with --test-split");
   }
   check_shares(job.settings);
+  take_plan(job, command.plan);
   return job;
 }
 
@@ -74,6 +93,17 @@ void say_another_length(const TrainingJob& job) {
   if (before == 0 || now == 0 || before == now) return;
   notice(job.command, format("the schedule cosine now ends at step {}; '{}' was trained towards {}",
                              now, job.command.checkpoint.string(), before));
+}
+
+// A plan for other slices than the run has still runs.
+void say_other_slices(const TrainingJob& job) {
+  const std::int64_t slices = job.settings.micro_batches;
+  if (job.planned_rows == 0 || slices == kAutoMicroBatches) return;
+  const std::int64_t rows = (job.settings.batch_size + slices - 1) / slices;
+  if (rows == job.planned_rows) return;
+  notice(job.command, format("'{}' was planned for {} rows at a time, micro-batches of this run "
+                             "have {}: it is cut as planned, but the plan's times do not hold",
+                             job.command.plan.string(), job.planned_rows, rows));
 }
 
 std::vector<std::string> producer_names(const HarmonicGraph& graph) {
@@ -174,6 +204,7 @@ TrainingJob prepare_job(const TrainCommand& command) {
   job.graph = resolve_graph(job.graph, sources);
   job.data = make_training_data(job.graph, with_checked_labels(job.graph, sources), job.settings);
   say_another_length(job);
+  say_other_slices(job);
   return job;
 }
 
@@ -185,11 +216,6 @@ TrainingJob prepare_part_job(const StageCommand& stage, const TrainCommand& comm
     fail(ErrorCode::kInvalidArgument,
          "micro-batches auto: all parts must cut a batch alike, and a part alone cannot measure "
          "it; give a number, such as 'harmonics train --micro-batches auto' says");
-  }
-  if (!stage.plan.empty()) {
-    job.plan =
-        parse_plan_file(read_text_file(stage.plan, kMaxPlannerFileBytes), stage.plan.string()).plan;
-    job.settings.parts = static_cast<std::int64_t>(job.plan.stages.size());
   }
   const std::int64_t count = job.settings.parts;
   if (stage.part >= count) {
@@ -208,11 +234,9 @@ TrainingJob prepare_part_job(const StageCommand& stage, const TrainCommand& comm
   };
   const std::vector<std::string> unresolved = job.graph.unresolved();
   if (!unresolved.empty()) job.graph = resolve_graph(job.graph, open(unresolved));
-  const std::vector<HarmonicGraph> parts =
-      stage.plan.empty() ? partition_graph(job.graph, static_cast<std::size_t>(count))
-                         : partition_graph(job.graph, job.plan);
+  const std::vector<HarmonicGraph> parts = parts_of(job);
   part = parts.at(static_cast<std::size_t>(stage.part));
-  job.packing = packing_of(command.bits, parts);
+  job.packing = packing_of(command.bits, parts, job.planned_bits);
   job.copies = copies_of(job.plan, parts, seat_of(stage, job.plan));
   job.copies.learns = true;
   job.data = make_training_data(
@@ -226,6 +250,17 @@ TrainingJob prepare_part_job(const StageCommand& stage, const TrainCommand& comm
   }
   say_another_length(job);
   return job;
+}
+
+std::vector<HarmonicGraph> parts_of(const TrainingJob& job) {
+  if (job.plan.stages.empty()) {
+    return partition_graph(job.graph, static_cast<std::size_t>(job.settings.parts));
+  }
+  try {
+    return partition_graph(job.graph, job.plan);
+  } catch (const Error& error) {
+    fail(error.code(), "'{}': {}", job.command.plan.string(), std::string_view(error.what()));
+  }
 }
 
 RuntimeOptions runtime_options(const TrainingJob& job) {

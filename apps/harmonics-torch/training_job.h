@@ -2,10 +2,12 @@
 // from its start to its report.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <harmonics/graph/graph.h>
 #include <harmonics/options/commands.h>
@@ -31,19 +33,27 @@ struct TrainingJob {
   std::optional<LearningSettings> resumed = std::nullopt;
   /// Of one part of a run in several processes: the bits of all boundaries.
   BoundaryPacking packing = {};
-  /// Of one part: how the graph was planned, and what it knows about copies.
+  /// How the graph was planned, where a plan was given: bits of what leaves each part but the last
+  /// where it says them.
   Plan plan = {};
+  std::vector<int> planned_bits = {};
+  /// Rows that the plan takes at a time; 0: it does not say.
+  std::int64_t planned_rows = 0;
+  /// Of one part: what it knows about copies.
   PartCopies copies = {};
 };
 
-/// Reads the model, opens and splits its data. A graph without a tap, or producers without data,
-/// are an Error.
+/// Reads the model, opens and splits its data. A graph without a tap, producers without data, or a
+/// plan for another model are an Error.
 [[nodiscard]] TrainingJob prepare_job(const TrainCommand& command);
 /// The same with the data of one part alone; sources of other parts are only looked at where the
 /// graph's shapes follow from them. `part` becomes that part.
 /// The graph is cut as the plan says, if there is one.
 [[nodiscard]] TrainingJob prepare_part_job(const StageCommand& stage, const TrainCommand& command,
                                            HarmonicGraph& part);
+
+/// The graph as --plan or --parts cuts it. A plan that does not cover it is an Error.
+[[nodiscard]] std::vector<HarmonicGraph> parts_of(const TrainingJob& job);
 
 [[nodiscard]] RuntimeOptions runtime_options(const TrainingJob& job);
 [[nodiscard]] SecureOptions secure_options(const SecureFlags& flags);

@@ -162,6 +162,8 @@ void add_training(CLI::App& app, TrainCommand& command) {
   for (const TrainSettingRule& rule : train_setting_rules()) {
     add_setting(app, rule, command.settings);
   }
+  add_path(app, "--plan", command.plan,
+           "cut as this plan says, in place of --parts: a list, or the report of 'harmonics plan'");
   CLI::Option* checkpoint = add_path(app, "--checkpoint", command.checkpoint,
                                      "save weights and progress here (safetensors)");
   add_whole(app, "--checkpoint-every", command.checkpoint_every, {0, kMaxEpochs},
@@ -303,15 +305,23 @@ void check_stage(const CLI::App& stage, const StageCommand& command) {
   }
 }
 
-void check_run(RunCommand& command, const CLI::Option& restarts) {
-  const auto given = [&](std::string_view key) {
-    return std::ranges::any_of(command.settings,
-                               [&](const Setting& setting) { return setting.key == key; });
-  };
-  check_processes(command, restarts, "");
-  if (!command.plan.empty() && given("parts")) {
+template <typename SomeCommand>
+bool sets(const SomeCommand& command, std::string_view key) {
+  return std::ranges::any_of(command.settings,
+                             [&](const Setting& setting) { return setting.key == key; });
+}
+
+template <typename SomeCommand>
+void check_plan(const SomeCommand& command) {
+  if (!command.plan.empty() && sets(command, "parts")) {
     throw CLI::ValidationError("--plan", "says how many parts there are: leave out --parts");
   }
+}
+
+void check_run(RunCommand& command, const CLI::Option& restarts) {
+  const auto given = [&](std::string_view key) { return sets(command, key); };
+  check_processes(command, restarts, "");
+  check_plan(command);
   if (command.deploy.empty()) return;
   if (command.processes || !command.plan.empty() || given("parts") || given("backend")) {
     throw CLI::ValidationError("--deploy",
@@ -372,11 +382,13 @@ void CommandTree::add_train() {
       "  harmonics train net.harp --bind 'image=csv:digits.csv?columns=0-63&scale=0.0625' \\\n"
       "    --bind 'label=csv:digits.csv?columns=64' --epochs 30 --test-split 0.2\n"
       "  harmonics train examples/digits.harp --parts 2 --processes --transport tcp\n"
+      "  harmonics train examples/digits.harp --plan plan.yml --processes --micro-batches 4\n"
       "  harmonics train examples/digits.harp --parts 2 --secure --proof run.chain\n\n"
       "Flags win over the data and train sections of the file. Ctrl-C finishes the step, "
       "saves and ends with exit code 130."));
   train.callback([this, &train] {
     check_processes(train_, *train.get_option("--restarts"), " with --resume");
+    check_plan(train_);
     command_ = train_;
   });
 }
@@ -388,7 +400,6 @@ void CommandTree::add_stage() {
   add_whole(stage, "--part", stage_.part, {0, kMaxParts}, "which of the --parts, from 0")
       ->required()
       ->option_text("N (required)");
-  add_path(stage, "--plan", stage_.plan, "cut as this plan says, in place of --parts");
   stage
       .add_flag("--whole-digest", stage_.whole_digest,
                 "all parts save into one folder: report the digest of all weights")

@@ -164,7 +164,7 @@ RunCommand run_command_of(const StageCommand& stage) {
   command.outputs = stage.outputs;
   command.axes = stage.training.axes;
   command.settings = stage.training.settings;
-  command.plan = stage.plan;
+  command.plan = stage.training.plan;
   command.bits = stage.training.bits;
   command.in_flight = stage.in_flight;
   command.secure = stage.training.secure;

@@ -148,6 +148,8 @@ struct TrainCommand {
   std::int64_t restarts = 3;
   /// A deployment file, or a list of backends; empty: by parts and backend.
   std::string deploy;
+  /// Where the parts are cut, as `harmonics plan` writes it; empty: into --parts of equal cost.
+  std::filesystem::path plan = {};
   SecureFlags secure = {};
   OutputStyle output = OutputStyle::kTable;
 };
@@ -160,8 +162,6 @@ struct StageCommand {
   TrainCommand training;
   /// Which of the parts, from 0.
   std::int64_t part = 0;
-  /// Where the parts are cut, as `harmonics plan` writes it; empty: into --parts of equal cost.
-  std::filesystem::path plan;
   /// All parts save into the same folder: report the digest of the whole run's weights.
   bool whole_digest = false;
   /// Which copy of the part this is, and where each copy is reached (endpoint URLs, in order);
