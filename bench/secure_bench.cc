@@ -1,13 +1,15 @@
 // What `secure` costs: CPU seconds of a training step of the MLP 784-1024x7-10 at batch 256 in two
-// parts over TCP, both parts together, against the same step without it. Two plain runs take turns
-// with the secure one: they are the reference, and between them show what the measure can tell
-// apart.
+// parts over TCP, both parts together, against the same step without it; and the same of two
+// replicas, of LeNet and of that MLP, whose gradients are the most for their computing. Two plain
+// runs take turns with the secure one: they are the reference, and between them show what the
+// measure can tell apart.
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <memory>
 #include <string_view>
@@ -19,6 +21,7 @@
 #include <harmonics/data/batch_producer.h>
 #include <harmonics/data/memory_producer.h>
 #include <harmonics/graph/partition.h>
+#include <harmonics/graph/zoo.h>
 #include <harmonics/schedule/distributed_scheduler.h>
 #include <harmonics/transport/transport.h>
 
@@ -34,60 +37,84 @@ using namespace harmonics;
 
 constexpr std::int64_t kBatch = 256;
 
-/// Both parts of a run, which take their steps on two threads.
+/// Two schedulers that learn together, on two threads.
 class Pair {
  public:
-  Pair(const std::filesystem::path& folder, bool secure, int micro_batches) {
-    const std::vector<HarmonicGraph> parts = partition_graph(bench::mlp_graph(), 2);
-    const std::string boundary = parts[0].consumers()[0].name;
-    RemoteBinding place{boundary, "127.0.0.1", 0};
-    place.listen = true;
-    TransportPtr first = make_transport(place);
-    place.port = first->binding().port;
-    place.listen = false;
-    std::vector<TransportPtr> ends;
-    ends.push_back(std::move(first));
-    ends.push_back(make_transport(place));
-    for (std::size_t i = 0; i < 2; ++i) {
-      RemoteOptions options;
-      options.runtime.threads = 1;
-      options.runtime.micro_batches = micro_batches;
-      options.runtime.optimizer = {OptimizerKind::kSgd, 0.01, 0.9};
-      options.runtime.secure.keys = folder / "keys";
-      options.runtime.secure.chain = folder / format("{}.chain", i);
-      DeploymentDescriptor deploy;
-      deploy.backend = Backend::CPU;
-      deploy.secure = secure;
-      parts_.push_back(
-          std::make_unique<DistributedScheduler>(std::vector{parts[i]}, deploy, options));
-      bind(*parts_[i], parts[i]);
-    }
-    parts_[0]->bindConsumer(boundary, std::move(ends[0]));
-    parts_[1]->bindProducer(boundary, std::move(ends[1]));
-  }
+  virtual ~Pair() = default;
 
   /// CPU seconds of one step of both.
   double step() {
     return bench::measured([&] {
-             auto other = std::async(std::launch::async, [&] { parts_[1]->step(); });
-             parts_[0]->step();
+             auto other = std::async(std::launch::async, [&] { sides_[1]->step(); });
+             sides_[0]->step();
              other.get();
            })
         .cpu;
   }
 
- private:
-  static void bind(DistributedScheduler& scheduler, const HarmonicGraph& part) {
-    for (const ProducerNode& node : part.producers()) {
+ protected:
+  /// Where what `name` names meets its other end.
+  static std::vector<TransportPtr> connected(const std::string& name) {
+    RemoteBinding place{name, "127.0.0.1", 0};
+    place.listen = true;
+    std::vector<TransportPtr> ends;
+    ends.push_back(make_transport(place));
+    place.port = ends.front()->binding().port;
+    place.listen = false;
+    ends.push_back(make_transport(place));
+    return ends;
+  }
+  void add(const HarmonicGraph& graph, const std::filesystem::path& folder, bool secure,
+           int micro_batches) {
+    RemoteOptions options;
+    options.runtime.threads = 1;
+    options.runtime.micro_batches = micro_batches;
+    options.runtime.optimizer = {OptimizerKind::kSgd, 0.01, 0.9};
+    options.runtime.secure.keys = folder / "keys";
+    options.runtime.secure.chain = folder / format("{}.chain", sides_.size());
+    DeploymentDescriptor deploy;
+    deploy.backend = Backend::CPU;
+    deploy.secure = secure;
+    sides_.push_back(std::make_unique<DistributedScheduler>(std::vector{graph}, deploy, options));
+    for (const ProducerNode& node : graph.producers()) {
       if (is_boundary_name(node.name)) continue;
       const Tensor rows = bench::made_rows(node, kBatch, 10);
-      scheduler.bindProducer(node.name, std::make_shared<BatchProducer>(
-                                            std::make_shared<MemoryProducer>(rows), kBatch));
+      sides_.back()->bindProducer(node.name, std::make_shared<BatchProducer>(
+                                                 std::make_shared<MemoryProducer>(rows), kBatch));
     }
   }
 
-  std::vector<std::unique_ptr<DistributedScheduler>> parts_;
+  std::vector<std::unique_ptr<DistributedScheduler>> sides_;
 };
+
+/// Two parts of one graph.
+class TwoParts final : public Pair {
+ public:
+  TwoParts(const std::filesystem::path& folder, bool secure, int micro_batches) {
+    const std::vector<HarmonicGraph> parts = partition_graph(bench::mlp_graph(), 2);
+    for (const HarmonicGraph& part : parts) add(part, folder, secure, micro_batches);
+    const std::string boundary = parts[0].consumers()[0].name;
+    std::vector<TransportPtr> ends = connected(boundary);
+    sides_[0]->bindConsumer(boundary, std::move(ends[0]));
+    sides_[1]->bindProducer(boundary, std::move(ends[1]));
+  }
+};
+
+/// Two replicas of one graph, which share the batch.
+class TwoReplicas final : public Pair {
+ public:
+  TwoReplicas(const HarmonicGraph& graph, const std::filesystem::path& folder, bool secure) {
+    std::vector<TransportPtr> ends = connected("replicas");
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      add(graph, folder, secure, 1);
+      ReductionEnds own{rank, 2, {}};
+      own.peers.emplace(1 - rank, std::move(ends[rank]));
+      sides_[rank]->join_replicas(std::move(own));
+    }
+  }
+};
+
+using MakePair = std::function<std::unique_ptr<Pair>(const std::filesystem::path&, bool secure)>;
 
 // CPU seconds of the steps of each run, round by round.
 struct Steps {
@@ -96,14 +123,14 @@ struct Steps {
 
 // Runs are made anew for every sitting, each in its turn first: where their memory comes to lie
 // moves a step by a percent.
-void sit(const std::filesystem::path& folder, int micro_batches, int sitting, int rounds,
+void sit(const std::filesystem::path& folder, const MakePair& make, int sitting, int rounds,
          Steps& steps) {
   constexpr int kRuns = 3;
   std::vector<double>* const costs[kRuns] = {&steps.plain, &steps.again, &steps.secure};
   std::unique_ptr<Pair> runs[kRuns];
   for (int i = 0; i < kRuns; ++i) {
     const int run = (sitting + i) % kRuns;
-    runs[run] = std::make_unique<Pair>(folder, costs[run] == &steps.secure, micro_batches);
+    runs[run] = make(folder, costs[run] == &steps.secure);
     runs[run]->step();  // meets, and announces the weights
   }
   for (int round = 0; round < rounds; ++round) {
@@ -114,13 +141,13 @@ void sit(const std::filesystem::path& folder, int micro_batches, int sitting, in
   }
 }
 
-bool compare(int micro_batches, bool short_run) {
+bool compare(const std::string& what, const MakePair& make, bool short_run) {
   const int sittings = short_run ? 1 : 6, rounds = short_run ? 1 : 12;
   Steps steps;
   for (int i = 0; i < sittings; ++i) {
     const TemporaryFolder folder;
     SigningKey::make("bench").save(folder / "keys");
-    sit(folder, micro_batches, i, rounds, steps);
+    sit(folder, make, i, rounds, steps);
   }
   std::vector<double> plain, shares, noise;
   for (std::size_t i = 0; i < steps.plain.size(); ++i) {
@@ -128,7 +155,6 @@ bool compare(int micro_batches, bool short_run) {
     shares.push_back(steps.secure[i] / plain[i]);
     noise.push_back(steps.again[i] / steps.plain[i]);
   }
-  const std::string what = format("two parts over TCP, {} micro-batch(es)", micro_batches);
   bench::row("plain step again, " + what, format("{:.1f} ms", 1e3 * bench::median(steps.again)),
              format("{:.1f} ms plain", 1e3 * bench::median(steps.plain)), bench::median(noise), "");
   return bench::row("secure step, " + what, format("{:.1f} ms", 1e3 * bench::median(steps.secure)),
@@ -144,7 +170,21 @@ int main(int argc, char** argv) {
   std::printf("name | ours | reference | ratio | bar\n");
   bool good = true;
   for (const int micro_batches : {1, 8}) {
-    good &= compare(micro_batches, short_run);
+    good &= compare(
+        format("two parts over TCP, {} micro-batch(es)", micro_batches),
+        [&](const std::filesystem::path& folder, bool secure) {
+          return std::make_unique<TwoParts>(folder, secure, micro_batches);
+        },
+        short_run);
+  }
+  for (const bool lenet : {true, false}) {
+    const HarmonicGraph graph = lenet ? zoo_graph("lenet") : bench::mlp_graph();
+    good &= compare(
+        format("two replicas over TCP, {}", lenet ? "LeNet" : "29 MB of gradients"),
+        [&](const std::filesystem::path& folder, bool secure) {
+          return std::make_unique<TwoReplicas>(graph, folder, secure);
+        },
+        short_run);
   }
   return check && !good ? 1 : 0;
 }

@@ -250,9 +250,34 @@ class SecureTrainTest(program.CliTest):
         alone = self.call('verify', '0.chain', '--keys', self.keys)
         self.assert_fails(alone, 'truncated chain')
 
+    def test_replicas_are_signed_and_verified(self):
+        two = ('--replicas', '2', '--reduction', 'chain')
+        plain = self.train(*two)
+        for more in ((), ('--processes',), ('--processes', '--transport', 'tcp')):
+            chain = f'run{len(more)}.chain'
+            report = self.train(*two, *more, *self.secure(chain=chain))
+            self.assertEqual(report['weights_digest'], plain['weights_digest'], more)
+            self.assertEqual(len(report['proof'].splitlines()), 4)
+            verified = self.verified(chain)
+            self.assertEqual(sorted(stage['stage'] for stage in verified['stages']),
+                             sorted(f'quadrant_0#{replica}{what}' for replica in (0, 1) for what in ('', '/output', '/sums')))
+            self.done('verify', chain, '--keys', self.keys, '--line', report['proof'])
+        self.assertFalse([name for name in self.names() if '.part' in name])
+        self.assert_fails(self.call('train', self.net, *two, *self.secure(chain='run0.chain')), 'exists already')
+
+    def test_replicas_that_go_on_begin_another_chain(self):
+        two = ('--replicas', '2', '--processes', '--checkpoint', 'c')
+        plain = self.train('--replicas', '2', '--epochs', '3')
+        self.train(*two, '--epochs', '2', *self.secure())
+        report = self.train(*two, '--epochs', '3', '--resume', *self.secure())
+        self.assertEqual(report['weights_digest'], plain['weights_digest'])
+        self.verified()
+        self.verified('run.chain.aside1')
+
     def test_what_cannot_be_secure_says_so(self):
-        self.assert_fails(self.call('train', self.net, '--replicas', '2', '--secure', '--keys', self.keys),
-                          'replicas')
+        for more in (('--parts', '2'), ('--processes', '--elastic')):
+            self.assert_fails(self.call('train', self.net, '--replicas', '2', '--secure', '--keys', self.keys, *more),
+                              'secure replicas are whole')
         self.assert_fails(self.call('train', self.net, '--secure', '--key', 'nobody', '--keys', self.keys),
                           'harmonics keys new nobody')
         self.assert_fails(self.call('train', self.net, '--proof', 'x.chain'), '--secure', code=2)

@@ -122,10 +122,10 @@ Json custody_json(const StageRow& row) {
   Json logs = Json::object();
   for (const auto& [stage, state] : saved.logs) logs.set(stage, to_hex(state));
   Json weights = Json::object();
-  for (const Stage& stage : row.stages()) {
+  for (std::size_t i = 0; i < row.stages().size(); ++i) {
     Json names = Json::array();
-    for (const std::string& name : parameter_names(stage)) names.push(name);
-    weights.set(stage->graph().name(), std::move(names));
+    for (const std::string& name : parameter_names(row.stages()[i])) names.push(name);
+    weights.set(row.custody()->parts()[i].stage, std::move(names));
   }
   return Json()
       .set("opening", to_hex(saved.opening))

@@ -316,16 +316,20 @@ Trainer& PartGroup::ready() {
 
 void PartGroup::check_may_join() const {
   if (is_replica_) fail(ErrorCode::kFailedPrecondition, "this scheduler is a replica already");
-  if (key_) {
-    fail(ErrorCode::kUnimplemented,
-         "replicas cannot be secure: the sums of gradients between them are not signed; leave "
-         "secure off, or train without replicas");
+  if (row_ && row_->custody() != nullptr && row_->custody()->has_begun()) {
+    fail(ErrorCode::kFailedPrecondition,
+         "a secure run has begun: its replicas join before their first batch");
   }
 }
 
 void PartGroup::join_company(std::unique_ptr<ReplicaCompany> company,
                              const ReductionOptions& reduction) {
   check_may_join();
+  if (key_) {
+    fail(ErrorCode::kUnimplemented,
+         "replicas that come and go cannot be secure: whoever takes part in a chain stays to its "
+         "end; leave secure off, or keep the same replicas");
+  }
   reduction.check();
   StageRow& own = ready().row();
   if (others_ != nullptr) {
@@ -345,13 +349,17 @@ void PartGroup::join_replicas(ReductionEnds ends, const ReductionOptions& reduct
   check_may_join();
   Reducer reducer(std::move(ends), reduction);
   StageRow& own = ready().row();
+  if (key_) {
+    own.set_custody(make_replica_custody(own, options_.runtime.secure, *key_, reducer.rank()));
+    choose_runner();
+  }
   if (others_ != nullptr && options_.runtime.shares.are_measured()) {
     fail(ErrorCode::kUnimplemented,
          "shares that follow measured rates take replicas that are whole in one process, since all "
          "parts of a replica must change them in the same step: give shares such as 3,1");
   }
-  own.set_runner(
-      std::make_unique<ReplicaRunner>(own.take_runner(), std::move(reducer), options_.runtime));
+  own.set_runner(std::make_unique<ReplicaRunner>(own.take_runner(), std::move(reducer),
+                                                 options_.runtime, own.custody()));
   is_replica_ = true;
 }
 

@@ -64,6 +64,7 @@ struct Reducer::State {
   void reduce() {
     neighbours.meet();
     reduce_over(neighbours, *chunks, result);
+    neighbours.end_step();
   }
 
   void abandon(const std::string& why) {
@@ -101,9 +102,13 @@ Reducer& Reducer::operator=(Reducer&&) noexcept = default;
 std::size_t Reducer::rank() const { return state_->neighbours.rank(); }
 std::size_t Reducer::ranks() const { return state_->neighbours.ranks(); }
 
+Reduction Reducer::order() const { return state_->neighbours.options().order; }
+
 void Reducer::set_settings(std::string settings) {
   state_->neighbours.set_settings(std::move(settings));
 }
+
+void Reducer::set_custody(StageCustody* custody) { state_->neighbours.set_custody(custody); }
 
 NamedTensors Reducer::sum(const NamedTensors& own, std::uint64_t step) {
   begin(layout_of(own), step);

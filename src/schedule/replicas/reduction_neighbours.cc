@@ -1,10 +1,19 @@
 #include "reduction_neighbours.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <harmonics/base/log.h>
 
+#include "secure/secure_replicas.h"
+
 namespace harmonics::inline in_schedule {
+namespace {
+
+/// The layout and the way, in front of a seal.
+constexpr std::size_t kReductionMarkBytes = 2 * sizeof(std::uint32_t);
+
+}  // namespace
 
 ReductionNeighbours::ReductionNeighbours(ReductionEnds ends, const ReductionOptions& options)
     : ends_(std::move(ends)), options_(options) {
@@ -27,8 +36,13 @@ void ReductionNeighbours::send(std::size_t peer, ReductionWay way, std::size_t c
   ByteWriter mark;
   mark.number(chunks_->layout());
   mark.number(static_cast<std::uint32_t>(way));
-  const Message message{MessageKind::kGradient, step_, static_cast<std::uint32_t>(chunk), values,
-                        mark.take()};
+  Message message{MessageKind::kGradient, step_, static_cast<std::uint32_t>(chunk), values,
+                  mark.take()};
+  if (custody_ != nullptr) {
+    const Bytes seal =
+        custody_->seal(passage(ends_.rank, peer, way, chunk), values, message.attachment);
+    message.attachment.insert(message.attachment.end(), seal.begin(), seal.end());
+  }
   with(peer, [&](Transport& end) { end.send(message, deadline_in(options_.deadline)); });
 }
 
@@ -36,6 +50,7 @@ Tensor ReductionNeighbours::receive(std::size_t peer, ReductionWay way, std::siz
   return with(peer, [&](Transport& end) {
     std::optional<Message> message = end.receive(deadline_in(options_.deadline));
     if (!message) fail(ErrorCode::kUnavailable, "it has closed");
+    if (custody_ != nullptr) check_seal(peer, way, chunk, *message);
     ByteReader mark(message->attachment, "reduction mark");
     if (message->kind != MessageKind::kGradient || message->step != step_) {
       fail(ErrorCode::kDataLoss, "{} of step {} came: the ranks are out of step",
@@ -51,6 +66,26 @@ Tensor ReductionNeighbours::receive(std::size_t peer, ReductionWay way, std::siz
     }
     return std::move(message->tensor);
   });
+}
+
+// What is gathered and what is spread are passages of their own: a sum that goes up is made from
+// those that came from below, and names them.
+Passage ReductionNeighbours::passage(std::size_t from, std::size_t to, ReductionWay way,
+                                     std::size_t chunk) const {
+  return {sums_boundary(from, to), from < to ? Direction::kForward : Direction::kBackward, step_,
+          static_cast<std::uint32_t>(2 * chunk + static_cast<std::size_t>(way))};
+}
+
+void ReductionNeighbours::check_seal(std::size_t peer, ReductionWay way, std::size_t chunk,
+                                     const Message& message) {
+  const ByteSpan all(message.attachment);
+  const std::size_t mark = std::min(all.size(), kReductionMarkBytes);
+  custody_->check(passage(peer, ends_.rank, way, chunk), message.tensor, all.subspan(mark),
+                  all.first(mark));
+}
+
+void ReductionNeighbours::end_step() {
+  if (custody_ != nullptr) custody_->end_step();
 }
 
 void ReductionNeighbours::meet() {

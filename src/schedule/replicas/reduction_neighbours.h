@@ -30,6 +30,9 @@ class ReductionNeighbours {
   [[nodiscard]] bool has_met() const { return met_; }
 
   void set_settings(std::string settings) { settings_ = std::move(settings); }
+  /// See Reducer. `end_step` signs what was sent and received since the last.
+  void set_custody(StageCustody* custody) { custody_ = custody; }
+  void end_step();
   /// What is sent and received next belongs to this step and these chunks.
   void begin(std::uint64_t step, const ReductionChunks& chunks);
   /// The first time it tells the neighbours what this rank is, and compares.
@@ -53,6 +56,9 @@ class ReductionNeighbours {
     }
   }
   void compare(const std::optional<Message>& message) const;
+  [[nodiscard]] Passage passage(std::size_t from, std::size_t to, ReductionWay way,
+                                std::size_t chunk) const;
+  void check_seal(std::size_t peer, ReductionWay way, std::size_t chunk, const Message& message);
 
   ReductionEnds ends_;
   const ReductionOptions options_;
@@ -61,6 +67,7 @@ class ReductionNeighbours {
   bool met_ = false;
   std::uint64_t step_ = 0;
   const ReductionChunks* chunks_ = nullptr;
+  StageCustody* custody_ = nullptr;
 };
 
 /// Fills `result`, tensors of the chunks' layout, with the sums over all ranks in the order that

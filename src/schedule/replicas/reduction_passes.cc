@@ -13,17 +13,21 @@ void reduce_by_exchange(ReductionNeighbours& neighbours, const ReductionChunks& 
                         NamedTensors& result) {
   const std::size_t other = 1 - neighbours.rank();
   const std::size_t ahead = neighbours.options().chunks_ahead;
+  // Neither is made from the other: for custody they are different ways.
+  const ReductionWay own = neighbours.rank() == 0 ? ReductionWay::kGather : ReductionWay::kSpread;
+  const ReductionWay theirs =
+      neighbours.rank() == 0 ? ReductionWay::kSpread : ReductionWay::kGather;
   std::size_t sent = 0;
   for (std::size_t back = 0; back < chunks.count();) {
     const bool may_send = sent < chunks.count() && sent - back < ahead;
     // Whoever waits for the other has sent what the other waits for.
     if (may_send && (sent == back || chunks.is_there(sent))) {
       chunks.await(sent);
-      neighbours.send(other, ReductionWay::kGather, sent, chunks.values(sent));
+      neighbours.send(other, own, sent, chunks.values(sent));
       ++sent;
       continue;
     }
-    const Tensor came = neighbours.receive(other, ReductionWay::kGather, back);
+    const Tensor came = neighbours.receive(other, theirs, back);
     chunks.store_sum(back, came, neighbours.rank() == 0, result);
     ++back;
   }

@@ -12,25 +12,30 @@
 #include <harmonics/runtime/devices.h>
 
 #include "replica_flags.h"
+#include "secure/secure_replicas.h"
 
 namespace harmonics::inline in_schedule {
 namespace {
 
+/// Which part of a secure run signs the sums.
+constexpr std::size_t kSumsPart = 1;
+
 /// What all replicas must agree on, as their Error shows it.
-std::string settings_text(const RuntimeOptions& options, const std::string& weights) {
+std::string settings_text(const RuntimeOptions& options, const std::string& weights,
+                          const char* custody) {
   const OptimizerOptions& optimizer = options.optimizer;
   const LearningRateSchedule& schedule = options.schedule;
   return format(
       "seed {}, {} micro-batches, shares {}, clip {}, {} precision, {} lr {} momentum {} decay {} "
       "of {} beta "
       "{} {} "
-      "epsilon {}, {} schedule {} {} {} {} {}, weights {}",
+      "epsilon {}, {} schedule {} {} {} {} {}, weights {}{}",
       options.seed, options.micro_batches, options.shares.text(), options.clip_norm,
       precision_name(options.precision), optimizer_name(optimizer.kind), optimizer.learning_rate,
       optimizer.momentum, optimizer.weight_decay, decay_name(optimizer.decay), optimizer.beta1,
       optimizer.beta2, optimizer.epsilon, schedule_name(schedule.kind), schedule.warmup_steps,
       schedule.every_steps, schedule.factor, schedule.total_steps, schedule.floor,
-      weights.substr(0, 16));
+      weights.substr(0, 16), custody);
 }
 
 void check_share_count(const BatchShares& shares, std::size_t replicas) {
@@ -42,8 +47,9 @@ void check_share_count(const BatchShares& shares, std::size_t replicas) {
 }  // namespace
 
 ReplicaRunner::ReplicaRunner(std::unique_ptr<BatchRunner> inner, Reducer reducer,
-                             const RuntimeOptions& runtime)
+                             const RuntimeOptions& runtime, SecureRun* secure)
     : inner_(std::move(inner)),
+      secure_(secure),
       reducer_(std::move(reducer)),
       number_(reducer_->rank()),
       replicas_(reducer_->ranks()),
@@ -81,6 +87,7 @@ bool ReplicaRunner::wish_end(bool own) {
 std::vector<Computed> ReplicaRunner::compute(std::span<Stage> stages,
                                              std::span<const NamedTensors> batches, bool measure) {
   use_compute_threads(runtime_.threads);
+  if (secure_ != nullptr) introduce(stages, 0);
   return inner_->compute(stages, batches, measure);
 }
 
@@ -151,6 +158,7 @@ SliceResults ReplicaRunner::run(std::span<Stage> stages, const SlicedBatch& batc
   } catch (const std::exception& error) {
     stopped_by_ = exception_text(error);
     if (reducer_) reducer_->abandon(stopped_by_);
+    if (secure_ != nullptr) secure_->spoil(stopped_by_);
     throw;
   }
   if (failed_ && results.finite) {
@@ -161,12 +169,25 @@ SliceResults ReplicaRunner::run(std::span<Stage> stages, const SlicedBatch& batc
   return results;
 }
 
+void ReplicaRunner::introduce(std::span<Stage> stages, std::uint64_t step) {
+  if (introduced_) return;
+  const std::string weights = weights_digest(collect(stages, &StageBackend::parameters));
+  reducer_->set_settings(settings_text(runtime_, weights, secure_ != nullptr ? ", secure" : ""));
+  introduced_ = true;
+  if (secure_ == nullptr) return;
+  const std::vector<std::string> claims = gathered_texts(*reducer_, replica_claim(*secure_), step);
+  secure_->set_opening(opening_of_replicas(claims, reducer_->order(), secure_->options()));
+  secure_->begin();
+  reducer_->set_custody(&secure_->part(kSumsPart));
+}
+
 ReplicaRunner::Summed ReplicaRunner::sum_share(std::span<Stage> stages, const SlicedBatch& batch,
                                                const NamedTensors& before) {
-  if (!introduced_) {
-    const std::string weights = weights_digest(collect(stages, &StageBackend::parameters));
-    reducer_->set_settings(settings_text(runtime_, weights));
-    introduced_ = true;
+  const std::uint64_t step = batch.micro_batches.front().step;
+  introduce(stages, step);
+  if (secure_ != nullptr) {
+    secure_->begin();
+    secure_->part(kSumsPart).begin_step(stages.front(), step);
   }
   Summed summed;
   summed.share = share_of(batch);
@@ -174,7 +195,7 @@ ReplicaRunner::Summed ReplicaRunner::sum_share(std::span<Stage> stages, const Sl
   ReplicaFlags flags(replicas_);
   NamedTensors spare;
   for (const auto& [name, spec] : sums.trained()) spare.emplace(name, gradients_[name].spare);
-  reducer_->begin(sums.layout(flags.size()), batch.micro_batches.front().step, spare);
+  reducer_->begin(sums.layout(flags.size()), step, spare);
   const SlicedBatch own = slice_of(batch, summed.share);
   const SteadyClock clock;
   const Nanoseconds begun = clock.now();

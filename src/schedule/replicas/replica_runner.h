@@ -13,6 +13,7 @@
 #include <harmonics/schedule/batch_runner.h>
 #include <harmonics/schedule/reduction.h>
 #include <harmonics/schedule/replica_company.h>
+#include <harmonics/schedule/secure_run.h>
 
 #include "replica_share.h"
 #include "share_rates.h"
@@ -27,8 +28,10 @@ namespace harmonics::inline in_schedule {
 class ReplicaRunner final : public BatchRunner {
  public:
   /// `runtime` is compared with that of the other replicas, and so are the weights. Shares that are
-  /// not for as many replicas are an Error.
-  ReplicaRunner(std::unique_ptr<BatchRunner> inner, Reducer reducer, const RuntimeOptions& runtime);
+  /// not for as many replicas are an Error. `secure` is make_replica_custody's of the row, and must
+  /// outlive it; null: nothing is signed.
+  ReplicaRunner(std::unique_ptr<BatchRunner> inner, Reducer reducer, const RuntimeOptions& runtime,
+                SecureRun* secure = nullptr);
   /// With replicas that may go away and come back. An Error that says that one has gone is then
   /// none here: the company says who computes the step again. Meet it before the first batch.
   ReplicaRunner(std::unique_ptr<BatchRunner> inner, std::unique_ptr<ReplicaCompany> company,
@@ -66,6 +69,8 @@ class ReplicaRunner final : public BatchRunner {
     NamedTensors reduced;
   };
 
+  /// The first time: tells the others what this one is, and comes to one opening with them.
+  void introduce(std::span<Stage> stages, std::uint64_t step);
   [[nodiscard]] Summed sum_share(std::span<Stage> stages, const SlicedBatch& batch,
                                  const NamedTensors& before);
   /// `failed` becomes the first replica whose loss is not finite, if there is one: then nothing of
@@ -104,6 +109,7 @@ class ReplicaRunner final : public BatchRunner {
   };
 
   std::unique_ptr<BatchRunner> inner_;
+  SecureRun* const secure_ = nullptr;
   std::unique_ptr<ReplicaCompany> company_;  // null: who takes part stays as it is
   const ReductionOptions reduction_ = {};
   std::optional<Reducer> reducer_;  // nothing while the replica has no group

@@ -68,7 +68,9 @@ struct ReplicaScheduler::State {
     auto ends = make_bus_ends(wanted.reduction.order, wanted.replicas);
     for (std::size_t i = 0; i < wanted.replicas; ++i) {
       const auto deploy = wanted.deploy.empty() ? DeploymentDescriptor{} : wanted.deploy[i];
-      replicas.emplace_back(parts, deploy, options, pipeline);
+      RuntimeOptions own = options;
+      if (!own.secure.chain.empty()) own.secure.chain.concat(format(".part{}", i));
+      replicas.emplace_back(parts, deploy, own, pipeline);
       replicas.back().join_replicas(std::move(ends[i]), wanted.reduction);
       if (i > 0) threads.push_back(std::make_unique<PartThread>(options.threads));
     }
@@ -161,6 +163,17 @@ void ReplicaScheduler::load_weights(const std::filesystem::path& path,
                                     const std::map<std::string, std::string>& names) {
   state_->each(
       [&](std::size_t, DistributedScheduler& scheduler) { scheduler.load_weights(path, names); });
+}
+std::string ReplicaScheduler::proof() const {
+  std::string lines;
+  for (const DistributedScheduler& replica : state_->replicas) {
+    const std::string own = replica.proof();
+    if (!own.empty()) lines += (lines.empty() ? "" : "\n") + own;
+  }
+  return lines;
+}
+void ReplicaScheduler::close() {
+  state_->each([](std::size_t, DistributedScheduler& scheduler) { scheduler.close(); });
 }
 std::size_t ReplicaScheduler::replica_count() const { return state_->replicas.size(); }
 Trainer& ReplicaScheduler::trainer() const { return state_->replicas.front().trainer(); }

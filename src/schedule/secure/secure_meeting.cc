@@ -16,24 +16,6 @@ namespace {
        plain, secure);
 }
 
-// Keys come from the roster here, never from what the other parts say.
-void check_signer(const SecurePart& part, const Roster& roster,
-                  const std::filesystem::path& folder) {
-  const PublicKey* known = roster.find(part.signer);
-  if (known == nullptr) {
-    fail_custody(Breach::kUnknownSigner,
-                 "part '{}' signs as '{}', of whom there is no public key here: put '{}.pub' into "
-                 "'{}'",
-                 part.stage, part.signer, part.signer, folder.string());
-  }
-  if (*known == part.key) return;
-  fail_custody(Breach::kSubstitutedKey,
-               "part '{}' signs as '{}' with the key {}, and '{}' here says {}: whoever is right, "
-               "both sides need the same '{}.pub'",
-               part.stage, part.signer, key_text(part.key),
-               (folder / (part.signer + ".pub")).string(), key_text(*known), part.signer);
-}
-
 bool enters(const PartRecord& part, const std::string& boundary) {
   return std::ranges::find(part.entering, boundary, &BoundaryEnd::name) != part.entering.end();
 }
@@ -51,6 +33,32 @@ std::vector<BoundaryEntry> boundaries_of(const std::vector<PartRecord>& parts) {
 }
 
 }  // namespace
+
+void check_signer(const SecurePart& part, const Roster& roster,
+                  const std::filesystem::path& folder) {
+  const PublicKey* known = roster.find(part.signer);
+  if (known == nullptr) {
+    fail_custody(Breach::kUnknownSigner,
+                 "part '{}' signs as '{}', of whom there is no public key here: put '{}.pub' into "
+                 "'{}'",
+                 part.stage, part.signer, part.signer, folder.string());
+  }
+  if (*known == part.key) return;
+  fail_custody(Breach::kSubstitutedKey,
+               "part '{}' signs as '{}' with the key {}, and '{}' here says {}: whoever is right, "
+               "both sides need the same '{}.pub'",
+               part.stage, part.signer, key_text(part.key),
+               (folder / (part.signer + ".pub")).string(), key_text(*known), part.signer);
+}
+
+RunNonce mixed_nonce(const std::set<RunNonce>& nonces) {
+  Sha256 all;
+  for (const RunNonce& nonce : nonces) all.update(nonce);
+  const Digest mixed = all.finish();
+  RunNonce nonce;
+  std::copy_n(mixed.begin(), nonce.size(), nonce.begin());
+  return nonce;
+}
 
 Opening opening_of(const std::vector<PartRecord>& parts, const SecureOptions& options) {
   const std::filesystem::path folder = key_folder(options);
@@ -71,12 +79,7 @@ Opening opening_of(const std::vector<PartRecord>& parts, const SecureOptions& op
     secure.push_back(claim.part);
     nonces.insert(claim.nonce);
   }
-  Sha256 all;
-  for (const RunNonce& nonce : nonces) all.update(nonce);
-  const Digest mixed = all.finish();
-  RunNonce nonce;
-  std::copy_n(mixed.begin(), nonce.size(), nonce.begin());
-  return make_opening(secure, boundaries_of(parts), nonce);
+  return make_opening(secure, boundaries_of(parts), mixed_nonce(nonces));
 }
 
 void refuse_secure_parts(const std::vector<PartRecord>& parts) {

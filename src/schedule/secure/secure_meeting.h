@@ -1,6 +1,8 @@
 // What secure parts in several processes tell each other when they meet (private to schedule).
 #pragma once
 
+#include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,12 @@ namespace harmonics::inline in_schedule {
 /// Error that names it.
 [[nodiscard]] Opening opening_of(const std::vector<PartRecord>& parts,
                                  const SecureOptions& options);
+/// The nonce of a run that several processes have each given one for.
+[[nodiscard]] RunNonce mixed_nonce(const std::set<RunNonce>& nonces);
+/// Keys come from the roster here, never from what others say: a signer whom it lacks or knows with
+/// another key is an Error that names `folder`.
+void check_signer(const SecurePart& part, const Roster& roster,
+                  const std::filesystem::path& folder);
 /// An Error when a part of the run is secure and this process is not.
 void refuse_secure_parts(const std::vector<PartRecord>& parts);
 

@@ -8,6 +8,8 @@
 #include <harmonics/base/log.h>
 #include <harmonics/graph/blob.h>
 
+#include "secure_replicas.h"
+
 namespace harmonics::inline in_schedule {
 namespace {
 
@@ -22,6 +24,10 @@ SecurePart secure_part(const StageRow& row, const HarmonicGraph& part, const Sig
     if (leaves != row.consumers().end()) made.outputs.push_back(node.name);
   }
   return made;
+}
+
+const Stage& stage_of(std::span<const Stage> stages, std::size_t part) {
+  return stages[std::min(part, stages.size() - 1)];
 }
 
 }  // namespace
@@ -114,6 +120,10 @@ void SecureRun::begin() {
 // Whether the checkpoint is of this run: the same parts, keys and boundaries.
 bool SecureRun::can_go_on() const {
   if (saved_.opening.empty()) return false;
+  if (begins_anew_) {
+    log_warn("schedule", "the checkpoint is of one of several replicas: another chain begins here");
+    return false;
+  }
   const Opening before = decode_opening(saved_.opening);
   const bool same = before.stages == opening_.stages && before.boundaries == opening_.boundaries &&
                     std::ranges::all_of(parts_, [&](const SecurePart& part) {
@@ -166,7 +176,7 @@ SavedCustody SecureRun::save(std::span<const Stage> stages, std::uint64_t steps)
   if (!stopped_by_.empty() || closed_) return saved;
   saved.opening = encode(opening_);
   for (std::size_t i = 0; i < custody_.size(); ++i) {
-    custody_[i]->announce(stages[i], steps);
+    custody_[i]->announce(stage_of(stages, i), steps);
     custody_[i]->end_step();
   }
   for (const CustodyLog* log : logs()) saved.logs[log->trail().stage()] = log->save();
@@ -187,7 +197,7 @@ void SecureRun::close(std::span<const Stage> stages, std::uint64_t steps) {
   }
   closed_ = true;
   for (std::size_t i = 0; i < custody_.size(); ++i) {
-    custody_[i]->announce(stages[i], steps);
+    custody_[i]->announce(stage_of(stages, i), steps);
     custody_[i]->close();
   }
 }
@@ -217,6 +227,21 @@ std::shared_ptr<SecureRun> make_custody(const StageRow& row, const SecureOptions
   if (!row.is_partial()) {
     custody->set_opening(make_opening(parts, std::move(boundaries), new_run_nonce()));
   }
+  return custody;
+}
+
+std::shared_ptr<SecureRun> make_replica_custody(const StageRow& row, const SecureOptions& options,
+                                                SigningKey key, std::size_t replica) {
+  if (row.is_partial() || row.stages().size() > 1) {
+    fail(ErrorCode::kUnimplemented,
+         "replicas that are cut into parts cannot be secure: leave the graph in one part, or leave "
+         "secure off");
+  }
+  SecurePart whole = secure_part(row, row.stages().front()->graph(), key);
+  whole.stage = replica_stage(whole.stage, replica);
+  const SecurePart sums = sums_of(whole);
+  auto custody = std::make_shared<SecureRun>(options, std::move(key), std::vector{whole, sums});
+  custody->begin_anew();
   return custody;
 }
 

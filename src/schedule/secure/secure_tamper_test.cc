@@ -15,63 +15,12 @@
 
 #include "remote/remote_testing.h"
 #include "remote/wire.h"
+#include "secure_tamper_testing.h"
 
 namespace harmonics::inline in_schedule {
 namespace {
 
 using ::testing::HasSubstr;
-
-// What happens to a message on the way: the messages that travel instead.
-using Attack = std::function<std::vector<Message>(const Message&)>;
-
-// An end of a boundary with an attacker behind it. Messages that carry no tensor pass.
-class AttackedTransport final : public Transport {
- public:
-  AttackedTransport(TransportPtr inner, const Attack& attack)
-      : inner_(std::move(inner)), attack_(attack) {}
-
-  void send(const Message& message, Deadline deadline) override {
-    const bool carries =
-        message.kind == MessageKind::kActivation || message.kind == MessageKind::kGradient;
-    if (!carries || !attack_) return inner_->send(message, deadline);
-    for (const Message& one : attack_(message)) inner_->send(one, deadline);
-  }
-  std::optional<Message> receive(Deadline deadline) override { return inner_->receive(deadline); }
-  void close(Deadline deadline) override { inner_->close(deadline); }
-  [[nodiscard]] TransportStats stats() const override { return inner_->stats(); }
-  [[nodiscard]] const RemoteBinding& binding() const override { return inner_->binding(); }
-
- private:
-  TransportPtr inner_;
-  const Attack attack_;
-};
-
-Message with_flipped_bit(Message message) {
-  Tensor changed = Tensor::empty(message.tensor.shape(), message.tensor.dtype());
-  std::ranges::copy(message.tensor.bytes(), changed.mutable_bytes().begin());
-  changed.mutable_bytes()[changed.bytes().size() / 2] ^= std::byte{1};
-  message.tensor = std::move(changed);
-  return message;
-}
-
-// The message with the tensor and the link of another one.
-Message with_content_of(const Message& message, const Message& other) {
-  return {message.kind, message.step, message.micro_batch, other.tensor, other.attachment};
-}
-
-// Signed by somebody else, who knows everything but the key.
-Message signed_by(const SigningKey& key, Message message) {
-  ByteSpan rest = ByteSpan(message.attachment).subspan(kBatchHeadBytes);
-  ByteReader in(rest, "seal");
-  static_cast<void>(in.number<std::uint8_t>());
-  const ByteSpan link = in.take(in.number<std::uint32_t>());
-  Bytes text = signed_text(kLinkPurpose, link_digest(link));
-  const Digest along = sha256(ByteSpan(message.attachment).first(kBatchHeadBytes));
-  text.insert(text.end(), along.begin(), along.end());
-  std::ranges::copy(key.sign(text), message.attachment.begin() +
-                                        static_cast<std::ptrdiff_t>(kBatchHeadBytes + in.offset()));
-  return message;
-}
 
 // Two tensors cross from the first part to the second.
 HarmonicGraph two_boundaries() {
@@ -226,8 +175,9 @@ TEST_P(SecureTamperTest, ASwappedBoundary) {
 
 TEST_P(SecureTamperTest, AnotherKeyAndAnotherRun) {
   const SigningKey mallory = SigningKey::make("mallory");
-  expect_caught([&](const Message& m) { return std::vector{signed_by(mallory, m)}; },
-                Breach::kSubstitutedKey, "(signer 'alice')");
+  expect_caught(
+      [&](const Message& m) { return std::vector{signed_by(mallory, m, kBatchHeadBytes)}; },
+      Breach::kSubstitutedKey, "(signer 'alice')");
   const auto recorded = std::make_shared<std::optional<Message>>();
   ASSERT_EQ(train({{"a@1",
                     [recorded](const Message& m) {

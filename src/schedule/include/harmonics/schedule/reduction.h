@@ -13,6 +13,7 @@
 
 #include <harmonics/base/owned_state.h>
 #include <harmonics/runtime/stage.h>
+#include <harmonics/schedule/stage_custody.h>
 #include <harmonics/transport/transport.h>
 
 namespace harmonics::inline in_schedule {
@@ -108,10 +109,16 @@ class Reducer {
 
   [[nodiscard]] std::size_t rank() const;
   [[nodiscard]] std::size_t ranks() const;
+  [[nodiscard]] Reduction order() const;
 
   /// What all ranks must have in common. At the first sum it is compared with the neighbours': a
   /// text that differs is an Error that shows both.
   void set_settings(std::string settings);
+
+  /// From the next sum on every chunk is signed for the way, and checked before it is added; null:
+  /// it is not. All ranks must do so at the same sum. `custody` is used by the thread that sums,
+  /// and must outlive it. A check that fails is an Error that names the link.
+  void set_custody(StageCustody* custody);
 
   /// The sum of all ranks' tensors (float32 or float64 in main memory), in new memory. `own` is
   /// sent as it lies: its bytes must not change until the next sum is over.

@@ -61,8 +61,11 @@ class ReplicaScheduler : public Learner {
   void load_checkpoint(const std::filesystem::path& path) override;
   void load_weights(const std::filesystem::path& path,
                     const std::map<std::string, std::string>& names = {}) override;
-  /// Nothing: replicas cannot be secure.
-  [[nodiscard]] std::string proof() const override { return {}; }
+  /// Of a secure run: what each replica signed last, two lines each. Its chain lies in as many
+  /// files as there are replicas, `secure.chain` with ".part0", ".part1", … behind it; verify_chain
+  /// takes them together.
+  [[nodiscard]] std::string proof() const override;
+  void close() override;
 
   [[nodiscard]] std::size_t replica_count() const;
   /// That of the first replica.

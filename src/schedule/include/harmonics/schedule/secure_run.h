@@ -51,7 +51,8 @@ struct SavedCustody {
 /// thread between batches.
 class SecureRun {
  public:
-  /// `parts` are those here, in the order of the row, all signed with `key`.
+  /// `parts` are those here, in the order of the row, all signed with `key`. More of them than the
+  /// row has speak for its last stage.
   SecureRun(SecureOptions options, SigningKey key, std::vector<SecurePart> parts);
 
   [[nodiscard]] const SecureOptions& options() const { return options_; }
@@ -63,6 +64,9 @@ class SecureRun {
   /// Goes on from a checkpoint; before the first batch, else it is an Error. Where the checkpoint
   /// is of other parts or keys the first batch begins another chain, and says so.
   void restore(SavedCustody saved);
+  /// A checkpoint is of one process of the run, whose parts keep theirs elsewhere: the first batch
+  /// always begins another chain.
+  void begin_anew() { begins_anew_ = true; }
   /// Before each batch: makes the logs, if that has not happened. An Error once the run is closed
   /// or has failed.
   void begin();
@@ -98,6 +102,7 @@ class SecureRun {
   std::vector<std::unique_ptr<StageCustody>> custody_;  // by part
   std::string stopped_by_;
   bool closed_ = false;
+  bool begins_anew_ = false;
   bool weights_replaced_ = false;  // after what was restored, and before the logs were made
 };
 
@@ -105,6 +110,13 @@ class SecureRun {
 /// the opening is made as well.
 [[nodiscard]] std::shared_ptr<SecureRun> make_custody(const StageRow& row,
                                                       const SecureOptions& options, SigningKey key);
+
+/// The same for a row of one part that is whole in this process and one of several replicas: its
+/// second part signs the sums of gradients. Who takes part is known when the replicas have met
+/// (secure_replicas.h). A row of several parts is an Error.
+[[nodiscard]] std::shared_ptr<SecureRun> make_replica_custody(const StageRow& row,
+                                                              const SecureOptions& options,
+                                                              SigningKey key, std::size_t replica);
 
 /// Closes the row's custody, if it has one that has begun, as the end of a run; where that fails
 /// the log says so. For destructors: it does nothing while an exception unwinds.
