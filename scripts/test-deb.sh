@@ -20,7 +20,14 @@ done
 command -v debootstrap >/dev/null || { echo "test-deb: apt-get install debootstrap first" >&2; exit 1; }
 
 scripts/deb.sh "${how[@]}" --revision 1
-scripts/deb.sh --no-build --revision 2
+# The same once more under a higher number: an upgrade.
+for package in build-Release/deb/*-1_*.deb; do
+  folder=$(mktemp -d)
+  dpkg-deb -R "$package" "$folder"
+  sed -i -e '/^Version: /s/-1$/-2/' -e 's/\(harmonics (= [^)]*\)-1)/\1-2)/' "$folder/DEBIAN/control"
+  dpkg-deb --root-owner-group -Znone --build "$folder" "${package/-1_/-2_}" >/dev/null
+  rm -rf "$folder"
+done
 
 root=$PWD/build-Deb/root
 mirror=$(apt-get indextargets --format '$(SITE)' 'Codename: bookworm' 2>/dev/null | grep debian | head -n 1)
@@ -45,7 +52,7 @@ export DEBIAN_FRONTEND=noninteractive
 printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
 chmod +x /usr/sbin/policy-rc.d
 apt-get update -qq
-apt-get install -y -qq --no-install-recommends systemd /harmonics_*-1_*.deb
+apt-get install -y -qq --no-install-recommends systemd /harmonics_*-1_*.deb /python3-harmonics_*-1_*.deb
 INSIDE
 umount "$root/proc"
 # A network, processes and mounts of its own: nothing that runs there reaches out or is left behind.

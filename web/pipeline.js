@@ -45,10 +45,11 @@ function custodyPart() {
   function update(task, boundaries) {
     element.hidden = !(task.spec && task.spec.pipeline && task.spec.pipeline.secure);
     if (element.hidden) return;
-    const folder = task.plan && (task.plan.checkpoint || task.plan.results);
+    const kept = task.plan && (task.plan.checkpoint || task.plan.results);
+    const folder = kept && kept.replace(/\/[^/]*$/, '');  // the chains lie beside it
     put(text, 'Every tensor between stages is signed, linked to what came before and checked by its receiver; a check that fails ends the run and names the link. ',
       folder ? ['The chains lie in ', foreign(folder, 300), ': ', h('code', {}, 'harmonics verify ' + shown(folder) + '/*.chain'), ' checks them again without trust in any stage.']
-        : 'The chains lie in its checkpoint folder; harmonics verify checks them again without trust in any stage.');
+        : 'harmonics verify checks the chains again without trust in any stage.');
     table.update(boundaries.map((row) => ({...row, checked: checkedText(task, row)})));
   }
   return {element, update};

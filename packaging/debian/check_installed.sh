@@ -11,6 +11,8 @@ harmonics doctor | sed 's/^/  /'
 harmonics graph check /usr/share/harmonics/examples/digits.harp
 harmonics devices >/dev/null || die "harmonics-torch does not run"
 
+python3 -c 'import harmonics' || die "Python does not import it"
+
 say "the units are in order"
 systemd-analyze verify /lib/systemd/system/harmonics-server.service /lib/systemd/system/harmonics-worker.service
 
@@ -58,7 +60,7 @@ admin wait "$task" --timeout 60
 say "server and worker run as their users, a task ran as harmonics-worker"
 
 stop_units
-dpkg -i /harmonics_*-2_*.deb >/dev/null
+dpkg -i /harmonics_*-2_*.deb /python3-harmonics_*-2_*.deb >/dev/null
 start_unit server
 start_unit worker
 until_said ready
@@ -67,6 +69,7 @@ admin task "$task" --output json | grep -q '"state": *"succeeded"' || die "the u
 say "the upgrade kept the store and the output"
 
 stop_units
+dpkg --purge python3-harmonics >/dev/null
 dpkg --remove harmonics >/dev/null
 [ ! -e /usr/bin/harmonics ] || die "remove left the programs"
 [ -f /var/lib/harmonics-server/cluster.sqlite ] && [ -f /etc/harmonics/server/server.pem ] || die "remove took the store"

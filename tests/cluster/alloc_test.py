@@ -200,6 +200,10 @@ class PbsTest(AllocTest):
         # One allocator of a name at a time.
         self.assertIn('another alloc uses', self.run_alloc('--max-workers', '1').stderr)
         self.assertIsNone(broken.poll())
+        # A server that goes is waited for by one that watches; one that starts gives up after its patience.
+        self.kill(next(iter(self.output)))
+        self.assert_fails(self.run_alloc('--name', 'late', '--patience', '0.5'), f'localhost:{self.port}')
+        self.assertIsNone(broken.poll())
 
     def test_who_is_no_admin_is_told_so(self):
         tokens = self.folder / 'tokens'

@@ -8,6 +8,7 @@ test says so in a line and is skipped. The pictures lie in the build folder, pag
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 import time
 import unittest
@@ -15,7 +16,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import packages  # noqa: E402
-from cluster import BINARY_DIR  # noqa: E402
+from cluster import BINARY_DIR, HARMONICS, SOURCE_DIR, TIMEOUT_S, environment  # noqa: E402
 from page_test import PageTest, token_of  # noqa: E402
 
 CHROMIUM = shutil.which('chromium')
@@ -155,6 +156,36 @@ class PageBrowserTest(PageTest):
         self.see(page, '0.25')
         page.wait_for_selector(f'svg[aria-label*="{tasks["learner"]} learner 0.05"]')
         self.see(page, 'last accuracy')
+
+    @unittest.skipUnless((BINARY_DIR / 'harmonics-torch').exists(), 'needs libtorch')
+    def test_boundaries_and_custody_of_a_pipeline(self):
+        self.start_with_page()
+        for name in ('left', 'right'):
+            self.start_worker('--id', name, gpus=0)
+        task = int(self.done('submit', '--pipeline', SOURCE_DIR / 'examples' / 'digits.harp', '--stages', 2, '--epochs', 2,
+                             '--set', 'threads=1', '--secure', '--output', 'quiet'))
+        self.assertEqual(self.wait(task)['succeeded'], 1, self.task(task))
+        stages = self.task(task)['plan']['stages']
+        crossing = stages[0]['send_bytes']
+        self.assertGreater(crossing, 0)
+        self.assertEqual(stages[1]['send_bytes'], 0)
+        # What the page says to type, typed.
+        folder = pathlib.Path(self.task(task)['plan']['checkpoint']).parent
+        proof = subprocess.run([str(HARMONICS), 'verify', *map(str, folder.glob('*.chain'))], capture_output=True, text=True,
+                               timeout=TIMEOUT_S, env=environment(self.folder))
+        self.assertEqual(proof.returncode, 0, proof.stdout + proof.stderr)
+        number = f'{crossing:.0f} B' if crossing < 1024 else f'{crossing / 1024:.{2 if crossing < 10240 else 1}f} KiB'
+        for name, width in WIDTHS.items():
+            page = self.open('root0', width)
+            page.goto(self.url + f'#/task/{task}')
+            for fact in ('Boundaries', number, 'Custody', f'stage 0 on {stages[0]["worker"]}',
+                         f'by stage 1 on {stages[1]["worker"]}, each before its use', f'harmonics verify {folder}/*.chain'):
+                self.see(page, fact)
+            wide = page.evaluate('() => document.documentElement.scrollWidth - document.documentElement.clientWidth')
+            self.assertLessEqual(wide, 0, name)
+            page.screenshot(path=PICTURES / f'custody-{name}.png', full_page=True)
+        self.audit(page, 'custody')
+        self.assertEqual(self.troubles, [])
 
     # Actions.
 

@@ -48,8 +48,8 @@ struct WorkerSettings {
 /// Throws an Error: this process cannot run tasks as that user, or it is none to run tasks as.
 void check_task_user(const std::string& task_user);
 
-/// Runs until the server refuses it for good, `stop` is called or it was idle for too long. Tasks outlive it: a worker that
-/// comes back re-attaches to them.
+/// Runs until the server refuses it for good, `stop` is called or it was idle for too long. Tasks
+/// outlive it: a worker that comes back re-attaches to them.
 class WorkerAgent {
  public:
   /// Throws an Error: the folder is in use, the supervisor is missing, the address is taken.
