@@ -51,7 +51,7 @@ if ! "$python" -c "import numpy, pyspark; assert pyspark.__version__ == '$pyspar
 fi
 jars=$(ls bindings/jvm/target/harmonics-jvm-*.jar),$(ls spark/target/harmonics-spark-*.jar | grep -v tests)
 if ! SPARK_LOCAL_IP=127.0.0.1 PYTHONPATH=$package timeout "$seconds" "$python" -W ignore \
-  tests/python/spark_test.py "$jars" >"$log" 2>&1; then
+  spark/spark_test.py "$jars" >"$log" 2>&1; then
   tail -60 "$log"
   exit 1
 fi

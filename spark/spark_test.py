@@ -14,7 +14,7 @@ import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 import harmonics as hm  # noqa: E402
 from harmonics import spark as harmonics  # noqa: E402
 
