@@ -1,10 +1,12 @@
 #include "paced_backend.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <thread>
 
+#include <harmonics/base/core_clock.h>
 #include <harmonics/base/environment.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
@@ -129,12 +131,15 @@ class PacedBackend final : public StageBackend {
 
   template <typename Work>
   NamedTensors paced(const Work& work) const {
+    if (slowdown_ <= 1) return work();
+    const CoreClock cores;
+    const CoreTimes before = cores.now();
     const SteadyTime begin = std::chrono::steady_clock::now();
     NamedTensors outputs = work();
-    if (slowdown_ > 1) {
-      const auto spent = std::chrono::steady_clock::now() - begin;
-      std::this_thread::sleep_for(spent * (slowdown_ - 1));
-    }
+    // A slower machine would not wait longer for a core that others have here.
+    const Nanoseconds waited = cores.now().for_core - before.for_core;
+    const Nanoseconds spent = std::chrono::steady_clock::now() - begin;
+    std::this_thread::sleep_for(std::max(spent - waited, Nanoseconds(0)) * (slowdown_ - 1));
     return outputs;
   }
 

@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <harmonics/base/core_clock.h>
 #include <harmonics/graph/harp.h>
 #include <harmonics/graph/zoo.h>
 
-#include "core_clock.h"
 #include "remote/remote_testing.h"
 
 namespace harmonics::inline in_schedule {

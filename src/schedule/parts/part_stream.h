@@ -13,9 +13,9 @@
 #include <stop_token>
 #include <string>
 
+#include <harmonics/base/core_clock.h>
 #include <harmonics/schedule/batch_runner.h>
 
-#include "core_clock.h"
 #include "remote/wire.h"
 #include "stage_driver.h"
 

@@ -1,14 +1,15 @@
-#include "core_clock.h"
+#include <harmonics/base/core_clock.h>
 
 #include <fcntl.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string_view>
 
 #include <harmonics/base/number_text.h>
 
-namespace harmonics::inline in_schedule {
+namespace harmonics::inline in_base {
 namespace {
 
 // Nanoseconds on a core, nanoseconds waiting for one, and turns, in one line.
@@ -35,4 +36,4 @@ CoreTimes CoreClock::now() const {
   return times;
 }
 
-}  // namespace harmonics::inline in_schedule
+}  // namespace harmonics::inline in_base

@@ -1,11 +1,10 @@
-// CoreClock: how much of its time a thread computed, and how much it waited for a core (private to
-// schedule).
+// CoreClock: how much of its time a thread computed, and how much it waited for a core.
 #pragma once
 
 #include <harmonics/base/clock.h>
 #include <harmonics/base/descriptor.h>
 
-namespace harmonics::inline in_schedule {
+namespace harmonics::inline in_base {
 
 /// What the system counts for one thread.
 struct CoreTimes {
@@ -45,4 +44,4 @@ class CoreLap {
   const CoreTimes begun_;
 };
 
-}  // namespace harmonics::inline in_schedule
+}  // namespace harmonics::inline in_base
