@@ -1,6 +1,6 @@
 // What `secure` costs: CPU seconds of a training step of the MLP 784-1024x7-10 at batch 256 in two
 // parts over TCP, both parts together, against the same step without it; and the same of two
-// replicas, of LeNet and of that MLP, whose gradients are the most for their computing. Two plain
+// replicas, from much computing for each weight (ResNet-18) to little (that MLP). Two plain
 // runs take turns with the secure one: they are the reference, and between them show what the
 // measure can tell apart.
 #include <sys/socket.h>
@@ -65,7 +65,7 @@ class Pair {
     return ends;
   }
   void add(const HarmonicGraph& graph, const std::filesystem::path& folder, bool secure,
-           int micro_batches) {
+           int micro_batches, std::int64_t batch = kBatch) {
     RemoteOptions options;
     options.runtime.threads = 1;
     options.runtime.micro_batches = micro_batches;
@@ -78,9 +78,9 @@ class Pair {
     sides_.push_back(std::make_unique<DistributedScheduler>(std::vector{graph}, deploy, options));
     for (const ProducerNode& node : graph.producers()) {
       if (is_boundary_name(node.name)) continue;
-      const Tensor rows = bench::made_rows(node, kBatch, 10);
+      const Tensor rows = bench::made_rows(node, batch, 10);
       sides_.back()->bindProducer(node.name, std::make_shared<BatchProducer>(
-                                                 std::make_shared<MemoryProducer>(rows), kBatch));
+                                                 std::make_shared<MemoryProducer>(rows), batch));
     }
   }
 
@@ -103,10 +103,11 @@ class TwoParts final : public Pair {
 /// Two replicas of one graph, which share the batch.
 class TwoReplicas final : public Pair {
  public:
-  TwoReplicas(const HarmonicGraph& graph, const std::filesystem::path& folder, bool secure) {
+  TwoReplicas(const HarmonicGraph& graph, std::int64_t batch, const std::filesystem::path& folder,
+              bool secure) {
     std::vector<TransportPtr> ends = connected("replicas");
     for (std::size_t rank = 0; rank < 2; ++rank) {
-      add(graph, folder, secure, 1);
+      add(graph, folder, secure, 1, batch);
       ReductionEnds own{rank, 2, {}};
       own.peers.emplace(1 - rank, std::move(ends[rank]));
       sides_[rank]->join_replicas(std::move(own));
@@ -141,13 +142,16 @@ void sit(const std::filesystem::path& folder, const MakePair& make, int sitting,
   }
 }
 
-bool compare(const std::string& what, const MakePair& make, bool short_run) {
-  const int sittings = short_run ? 1 : 6, rounds = short_run ? 1 : 12;
+struct Sittings {
+  int count, rounds;
+};
+
+bool compare(const std::string& what, const MakePair& make, const Sittings& sittings) {
   Steps steps;
-  for (int i = 0; i < sittings; ++i) {
+  for (int i = 0; i < sittings.count; ++i) {
     const TemporaryFolder folder;
     SigningKey::make("bench").save(folder / "keys");
-    sit(folder, make, i, rounds, steps);
+    sit(folder, make, i, sittings.rounds, steps);
   }
   std::vector<double> plain, shares, noise;
   for (std::size_t i = 0; i < steps.plain.size(); ++i) {
@@ -168,6 +172,7 @@ int main(int argc, char** argv) {
   const bool short_run = bench::has_flag(argc, argv, "--short");
   const bool check = bench::has_flag(argc, argv, "--check");
   std::printf("name | ours | reference | ratio | bar\n");
+  const Sittings many = short_run ? Sittings{1, 1} : Sittings{6, 12};
   bool good = true;
   for (const int micro_batches : {1, 8}) {
     good &= compare(
@@ -175,16 +180,27 @@ int main(int argc, char** argv) {
         [&](const std::filesystem::path& folder, bool secure) {
           return std::make_unique<TwoParts>(folder, secure, micro_batches);
         },
-        short_run);
+        many);
   }
-  for (const bool lenet : {true, false}) {
-    const HarmonicGraph graph = lenet ? zoo_graph("lenet") : bench::mlp_graph();
+  struct Shared {
+    const char* name;
+    HarmonicGraph graph;
+    std::int64_t batch;
+    Sittings sittings;
+  };
+  const Sittings few = short_run ? Sittings{1, 1} : Sittings{2, 4};
+  const std::vector<Shared> replicated = {
+      {"LeNet at batch 256, 0.2 MB of gradients", zoo_graph("lenet"), kBatch, many},
+      {"the MLP, 29 MB of gradients", bench::mlp_graph(), kBatch, many},
+      {"ResNet-18 at batch 16, 47 MB of gradients", zoo_graph("resnet18"), short_run ? 2 : 16,
+       few}};
+  for (const Shared& one : replicated) {
     good &= compare(
-        format("two replicas over TCP, {}", lenet ? "LeNet" : "29 MB of gradients"),
+        format("two replicas over TCP, {}", one.name),
         [&](const std::filesystem::path& folder, bool secure) {
-          return std::make_unique<TwoReplicas>(graph, folder, secure);
+          return std::make_unique<TwoReplicas>(one.graph, one.batch, folder, secure);
         },
-        short_run);
+        one.sittings);
   }
   return check && !good ? 1 : 0;
 }
