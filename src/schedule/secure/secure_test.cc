@@ -377,10 +377,14 @@ TEST_F(SecureTest, ALossThatIsNotFiniteStopsTheRunWithoutAnEnd) {
   EXPECT_THROW(static_cast<void>(verified({"run.chain"})), CustodyError);
 }
 
-TEST_F(SecureTest, ReplicasAreRefused) {
-  DistributedScheduler run = scheduler(1, "run.chain");
+// secure_replica_test.cc has those that may.
+TEST_F(SecureTest, ReplicasThatAreCutOrComeLateAreRefused) {
   std::vector<ReductionEnds> ends = make_bus_ends(ReductionOptions{}.order, 2);
-  EXPECT_THROW(run.join_replicas(std::move(ends[0])), Error);
+  DistributedScheduler cut = scheduler(2, "cut.chain");
+  EXPECT_THROW(cut.join_replicas(std::move(ends[0])), Error);
+  DistributedScheduler late = scheduler(1, "late.chain");
+  static_cast<void>(late.step());
+  EXPECT_THROW(late.join_replicas(std::move(ends[1])), Error);
 }
 
 // Parts in processes of their own, each with a key and a chain of its own.
