@@ -21,6 +21,7 @@
 #include <harmonics/plan/choice.h>
 #include <harmonics/plan/report.h>
 
+#include "plan_aims.h"
 #include "plan_files.h"
 #include "subcommands.h"
 
@@ -152,7 +153,7 @@ PlannerOptions planner_options(const PlanCommand& command) {
   PlannerOptions options;
   options.costs.buffers_in = static_cast<int>(command.buffers_in);
   options.costs.buffers_out = static_cast<int>(command.buffers_out);
-  if (command.least_latency) options.goal = PlanGoal::kLatency;
+  if (command.goal == "latency") options.goal = PlanGoal::kLatency;
   options.replicate = command.replicate;
   return options;
 }
@@ -164,11 +165,13 @@ Json files_json(const std::vector<std::string>& files) {
 }
 
 void print(const PlanCommand& command, const PlanReport& report, const Plan& plan,
-           const std::vector<std::string>& files) {
+           const std::vector<std::string>& files, const AimOutcome* aimed) {
+  const double deadline = deadline_of(command);
   switch (command.output) {
     case OutputStyle::kTable: {
       std::string text = plan_to_yaml(plan) + "\n";
       text += table_text(report, wants_colour(TextStream::kOutput));
+      if (aimed != nullptr) text += aim_to_text(*aimed, deadline);
       for (const std::string& file : files) text += format("  -> {}\n", file);
       write_text(TextStream::kOutput, text);
       break;
@@ -176,6 +179,7 @@ void print(const PlanCommand& command, const PlanReport& report, const Plan& pla
     case OutputStyle::kJson: {
       Json json = report_to_json(report);
       json.set("files", files_json(files));
+      if (aimed != nullptr) json.set("aim", aim_to_json(*aimed, deadline));
       write_text(TextStream::kOutput, json.dump(2) + "\n");
       break;
     }
@@ -198,6 +202,16 @@ int plan(const PlanCommand& command) {
   const ProfileFreedom freedom{.batch_size = request.batch_size == 0, .dtype = false};
   try {
     ProfilePlan best = plan_best_profile(inputs, request, options, freedom);
+    if (command.pipelines != "one") {
+      plan_several(command, argument.graph, best.problem, options);
+      return kExitDone;
+    }
+    if (command.front) {
+      show_front(command, best.problem, options);
+      return kExitDone;
+    }
+    const std::optional<AimOutcome> aimed = aim_of(command, best.problem, options);
+    if (aimed) best.outcome = outcome_of(*aimed);
     std::optional<PackedPlan> packed;
     if (command.boundary_bits) {
       const BitsWish wish{*command.boundary_bits, command.boundary_tolerance};
@@ -218,7 +232,7 @@ int plan(const PlanCommand& command) {
                       operator_graph_to_json(operator_graph_of(argument.graph, best.problem)));
       files.push_back(command.dag_file.string());
     }
-    print(command, report, plan, files);
+    print(command, report, plan, files, aimed ? &*aimed : nullptr);
     return kExitDone;
   } catch (const NoFeasiblePlan& reason) {
     write_text(TextStream::kError, format("harmonics: {}\n", std::string_view(reason.what())));

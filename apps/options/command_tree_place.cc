@@ -105,6 +105,39 @@ void add_planned_bits(CLI::App& plan, PlanCommand& p) {
       ->check(check_by([share](const std::string& text) { (void)share(text); }));
 }
 
+void add_planned_aims(CLI::App& plan, PlanCommand& p) {
+  add_name(plan, "--goal", p.goal, "throughput|latency|cost|energy",
+           "what to make best, cost and energy of a sample (throughput)");
+  add_positive(plan, "--deadline", p.deadline_s,
+               "seconds that a micro-batch may take from end to end (any)");
+  plan.get_option("--deadline")->option_text("S");
+  plan.add_flag("--front", p.front,
+                "the plans of which none is better in period, latency, hosts, cost and energy")
+      ->option_text(" ");
+  add_path(plan, "--svg", p.svg_file, "with --front: draw them");
+  add_name(plan, "--pipelines", p.pipelines, "one|auto|runnable",
+           "several at once, hosts of any types in turns and routes that split, or of these what "
+           "programs run (one)");
+}
+
+bool is_given(const CLI::App& app, const char* flag) { return app.get_option(flag)->count() > 0; }
+
+// What cannot be asked for together.
+void check_planned_aims(const CLI::App& plan, const PlanCommand& p) {
+  const bool aims = is_given(plan, "--deadline") || p.goal == "cost" || p.goal == "energy";
+  const bool several = p.pipelines != "one";
+  const std::string flag = several ? "--pipelines" : p.front ? "--front" : "--deadline";
+  if (is_given(plan, "--svg") && !p.front) throw CLI::ValidationError("--svg", "needs --front");
+  if (!aims && !several && !p.front) return;
+  std::vector<const char*> others = {"--boundary-bits", "--dag"};
+  if (several) others.insert(others.end(), {"--goal", "--deadline", "--front", "--replicate"});
+  if (p.front) others.insert(others.end(), {"--goal", "--out-dir"});
+  for (const char* other : others) {
+    if (!is_given(plan, other)) continue;
+    throw CLI::ValidationError(flag, format("and {} do not go together", other));
+  }
+}
+
 }  // namespace
 
 void CommandTree::add_profile() {
@@ -211,7 +244,7 @@ void CommandTree::add_plan() {
       ->check(check_by([batch](const std::string& text) { (void)batch(text); }));
   add_whole(plan, "--buffers-in", p.buffers_in, {0, kMaxBuffers}, "receive buffers (2)");
   add_whole(plan, "--buffers-out", p.buffers_out, {0, kMaxBuffers}, "send buffers (2)");
-  add_choice(plan, "--goal", p.least_latency, "throughput|latency", "what to reach (throughput)");
+  add_planned_aims(plan, p);
   add_planned_bits(plan, p);
   plan.add_flag("--replicate", p.replicate,
                 "let stages run on several hosts of a type, which take turns")
@@ -232,6 +265,8 @@ void CommandTree::add_plan() {
   add_output(plan, p.output);
   plan.footer(example(
       "  harmonics plan vit-base --dev-file devices.yml --out-dir parts\n"
+      "  harmonics plan vit-base --front --svg front.svg\n"
+      "  harmonics plan vit-base --pipelines auto\n"
       "  harmonics plan --check run.json\n\n"
       "Exit code 3: there is no plan; the message says which limit is to blame. Exit code 4: "
       "with --check, the run's period is further from the plan's than the tolerance."));
@@ -246,6 +281,7 @@ void CommandTree::add_plan() {
     if (plan.get_option("--boundary-tolerance")->count() > 0 && plan_.boundary_bits != 0) {
       throw CLI::ValidationError("--boundary-tolerance", "needs --boundary-bits auto");
     }
+    check_planned_aims(plan, plan_);
     command_ = plan_;
   });
 }

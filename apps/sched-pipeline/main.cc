@@ -129,13 +129,45 @@ int schedule_flow(const ScheduleOptions& options) {
 int schedule_pipelines(const ScheduleOptions& options) {
   const double start = cpu_seconds();
   const PlanProblem problem = make_problem(read_plan_inputs(options.files), options.request);
-  const PipelinesOutcome outcome = plan_pipelines(
-      problem, {options.planner.costs, options.pipelines, options.planner.work});
+  const PipelinesOutcome outcome =
+      plan_pipelines(problem, {options.planner.costs, options.pipelines, options.planner.work});
   const double seconds = cpu_seconds() - start;
   put_report(
       options, [&] { return pipelines_to_json(problem, outcome).set("plan_seconds", seconds); },
       [&] { return pipelines_to_text(problem, outcome); });
   write_stream(stdout, pipelines_to_yaml(outcome));
+  return kExitDone;
+}
+
+AimOptions aim_options(const ScheduleOptions& options) {
+  return {options.planner.costs, options.planner.replicate, options.deadline_s,
+          options.planner.work};
+}
+
+int schedule_front(const ScheduleOptions& options) {
+  const PlanProblem problem = make_problem(read_plan_inputs(options.files), options.request);
+  const PlanFront front = plan_front(problem, aim_options(options));
+  if (!options.svg_file.empty()) write_text_file(options.svg_file, front_to_svg(problem, front));
+  put_report(
+      options, [&] { return front_to_json(problem, front); },
+      [&] { return front_to_text(problem, front); });
+  write_stream(stdout, front_to_text(problem, front));
+  return kExitDone;
+}
+
+int schedule_aim(const ScheduleOptions& options) {
+  const double start = cpu_seconds();
+  const PlanProblem problem = make_problem(read_plan_inputs(options.files), options.request);
+  const AimOutcome found = plan_for_aim(problem, *options.aim, aim_options(options));
+  const Plan plan = name_hosts(problem, found.plan.placement);
+  PlanReport report = make_report(problem, options.planner, outcome_of(found), plan);
+  report.plan_seconds = cpu_seconds() - start;
+  if (!options.svg_file.empty()) write_text_file(options.svg_file, report_to_svg(report));
+  put_report(
+      options,
+      [&] { return report_to_json(report).set("aim", aim_to_json(found, options.deadline_s)); },
+      [&] { return report_to_text(report) + aim_to_text(found, options.deadline_s); });
+  write_stream(stdout, plan_to_yaml(plan));
   return kExitDone;
 }
 
@@ -159,6 +191,8 @@ int schedule(const ScheduleOptions& options) {
   if (!options.operator_graph.empty()) return schedule_operators(options);
   if (!options.flow_problem.empty()) return schedule_flow(options);
   if (options.pipelines != PipelineWish::kOne) return schedule_pipelines(options);
+  if (options.front) return schedule_front(options);
+  if (options.aim) return schedule_aim(options);
   Plan plan;
   std::vector<std::string> warnings;
   const PlanReport report =

@@ -35,9 +35,11 @@ class OptionTable {
     add_operators();
     add_flow();
     app_.callback([this] {
-      refuse_beside("--dag", {"--flow", "--pipelines"});
-      refuse_beside("--flow", {"--dag", "--split", "--overlap", "--pipelines"});
+      refuse_beside("--dag", {"--flow", "--pipelines", "--front", "--deadline"});
+      refuse_beside("--flow",
+                    {"--dag", "--split", "--overlap", "--pipelines", "--front", "--deadline"});
       refuse_pipelines();
+      settle_aim();
     });
   }
 
@@ -115,9 +117,19 @@ class OptionTable {
 
   void add_aims() {
     PlannerOptions& planner = options_.planner;
-    last_counts(add_choice(app_, "--goal", planner.goal,
-                           {{"throughput", PlanGoal::kThroughput}, {"latency", PlanGoal::kLatency}},
-                           "what to make best (throughput)"));
+    last_counts(add_choice(app_, "--goal", goal_,
+                           {{"throughput", PlanAim::kPeriod},
+                            {"latency", PlanAim::kLatency},
+                            {"cost", PlanAim::kCost},
+                            {"energy", PlanAim::kEnergy}},
+                           "what to make best, cost and energy of a sample (throughput)"));
+    app_.add_option("--deadline", options_.deadline_s,
+                    "seconds that a micro-batch may take from end to end (any)")
+        ->check(CLI::Validator(CLI::PositiveNumber).description(""))
+        ->type_name("S");
+    app_.add_flag("--front", options_.front,
+                  "the plans of which none is better in period, latency, hosts, cost and energy, "
+                  "as a table; --svg draws them");
     last_counts(add_choice(app_, "--then", planner.preference,
                            {{"latency", PlanPreference::kLatency},
                             {"hosts", PlanPreference::kFewestHosts},
@@ -235,8 +247,9 @@ class OptionTable {
 
   void refuse_pipelines() {
     if (options_.pipelines == PipelineWish::kOne) return;
-    for (const char* other : {"--goal", "--then", "--tolerance", "--replicate", "--overlap",
-                              "--host-order", "--current", "--fallbacks", "--svg"}) {
+    for (const char* other :
+         {"--goal", "--then", "--tolerance", "--replicate", "--overlap", "--host-order",
+          "--current", "--fallbacks", "--svg", "--front", "--deadline"}) {
       if (app_.get_option(other)->count() == 0) continue;
       throw CLI::ValidationError("--pipelines", format("and {} do not go together", other));
     }
@@ -245,7 +258,30 @@ class OptionTable {
     }
   }
 
+  // The planner itself knows two goals; the others, and deadlines, are looked for around it.
+  void settle_aim() {
+    options_.planner.goal = goal_ == PlanAim::kLatency ? PlanGoal::kLatency : PlanGoal::kThroughput;
+    const bool plain = goal_ == PlanAim::kPeriod || goal_ == PlanAim::kLatency;
+    const bool deadline = app_.get_option("--deadline")->count() > 0;
+    if (plain && !deadline && !options_.front) return;
+    const std::string flag = options_.front ? "--front"
+                             : deadline     ? "--deadline"
+                                            : "--goal cost and energy";
+    for (const char* other : {"--then", "--tolerance", "--current", "--fallbacks"}) {
+      if (app_.get_option(other)->count() == 0) continue;
+      throw CLI::ValidationError(flag, format("and {} do not go together", other));
+    }
+    if (options_.front && app_.get_option("--goal")->count() > 0) {
+      throw CLI::ValidationError("--front", "shows the plans of all goals: leave out --goal");
+    }
+    if (options_.freedom.batch_size || options_.freedom.dtype) {
+      throw CLI::ValidationError(flag, "needs a batch size and a dtype, not 'auto'");
+    }
+    if (!options_.front) options_.aim = goal_;
+  }
+
   CLI::App app_;
+  PlanAim goal_ = PlanAim::kPeriod;
   ScheduleOptions options_;
 };
 

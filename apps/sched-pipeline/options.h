@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string>
 #include <variant>
@@ -9,6 +10,7 @@
 
 #include <harmonics/arguments/usage.h>
 #include <harmonics/plan/choice.h>
+#include <harmonics/plan/front.h>
 #include <harmonics/plan/inputs.h>
 #include <harmonics/plan/operator_plan.h>
 #include <harmonics/plan/pipelines.h>
@@ -36,6 +38,11 @@ struct ScheduleOptions {
   /// A flow problem to plan for, in place of the three files.
   std::filesystem::path flow_problem;
   PipelineWish pipelines = PipelineWish::kOne;
+  /// Another aim than the planner's, or one with a deadline.
+  std::optional<PlanAim> aim{};
+  double deadline_s = std::numeric_limits<double>::infinity();
+  /// All plans between which one has to choose, in place of one.
+  bool front = false;
   bool fallbacks = false;
   ReportStyle report = ReportStyle::kNone;
   /// Empty: the report goes to standard error.

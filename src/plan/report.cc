@@ -58,8 +58,9 @@ std::string bound_text(const PlanReport& report) {
   if (outcome.proven) return text + "proven optimal\n";
   if (outcome.least_s < objective) {
     return text +
-           format("slower by {:.4f} %, as the tolerance allows, than {:.6f} s{}\n",
-                  100 * (objective / outcome.least_s - 1), outcome.least_s,
+           format("slower by {:.4f} %, as the {}, than {:.6f} s{}\n",
+                  100 * (objective / outcome.least_s - 1),
+                  report.options.tolerance > 0 ? "tolerance allows" : "aim asks", outcome.least_s,
                   outcome.least_proven ? ", which is proven optimal" : ", the best that was found");
   }
   if (!std::isfinite(report.gap())) {

@@ -94,6 +94,51 @@ class PlanTest(program.CliTest):
         self.assertEqual(plan, self.done('plan', self.net, '--output', 'quiet'))
         self.assertEqual(len(plan.splitlines()), len(names) - 2)
 
+    def test_unlike_hosts_take_turns_and_the_plan_runs(self):
+        # Without a link between them, and with one layer that dwarfs the others, hosts can only take turns.
+        times = 'time_s: [0.001, 3.0, 0.001, 0.001, 0.001]'
+        types = re.sub(r'time_s: \[[^\]]*\]', times, self.types)
+        self.write('device_types.yml', types + re.sub('here', 'slow', types.replace('3.0', '6.0')))
+        self.write('devices.yml', 'here: [h0]\nslow: [s0]\n')
+        report = json.loads(self.done('plan', self.net, '--pipelines', 'runnable', '--out-dir', 'parts', '--output', 'json'))
+        self.assertEqual((report['shape'], report['runs']), ('row', True))
+        self.assertGreater(report['samples_per_s'], 1.4 * report['one_pipeline_samples_per_s'])
+        turns = [dict(zip(stage['hosts'], stage['turns'])) for stage in report['stages'] if 'turns' in stage]
+        self.assertTrue(any(turn['h0'] == 2 * turn['s0'] for turn in turns), report['stages'])
+        self.assertIn('parts/plan.yml', report['files'])
+        self.done('train', self.net, '--epochs', '1', '--checkpoint', 'w.safetensors')
+        self.write('plan.json', json.dumps(report))
+        whole = ['run', self.net, '--weights', 'w.safetensors', '--threads', '1', '--batch-size', '8']
+        self.done(*whole, '--out', 'prediction=csv:whole.csv')
+        self.done(*whole, '--out', 'prediction=csv:turns.csv', '--plan', 'plan.json', '--processes')
+        self.assertEqual((self.folder / 'turns.csv').read_text(), (self.folder / 'whole.csv').read_text())
+        refused = {'model': 'net', 'batch_size': 8, 'shape': 'flow'}
+        self.write('plan.json', json.dumps(refused))
+        wrong = self.call(*whole, '--plan', 'plan.json', '--processes')
+        self.assertNotEqual(wrong.returncode, 0)
+        self.assertIn('over several routes, which no program runs yet', wrong.stderr)
+
+    def test_aims_and_the_front(self):
+        self.write('device_types.yml', self.even(1000) + re.sub('here', 'slow', self.even(2000)))
+        self.write('devices.yml', 'here: [h0, h1]\nslow: [s0]\n')
+        table = self.done('plan', self.net, '--front', '--svg', 'front.svg')
+        self.assertIn('best in / what binds', table)
+        self.assertIn('</svg>', (self.folder / 'front.svg').read_text())
+        front = json.loads(self.done('plan', self.net, '--front', '--output', 'json'))['front']
+        self.assertEqual(front[-1]['hosts'], 1)
+        report = json.loads(self.done('plan', self.net, '--deadline', '5.5', '--output', 'json'))
+        self.assertLessEqual(report['latency_s'], 5.5)
+        self.assertEqual(report['aim']['deadline_s'], 5.5)
+        self.assertIn('deadline', self.done('plan', self.net, '--deadline', '5.5'))
+        priced = (self.folder / 'device_types.yml').read_text().replace('  mem_MB', '  price_per_hour: 2\n  watts: 30\n  mem_MB')
+        self.write('device_types.yml', priced)
+        for goal in ('cost', 'energy'):
+            report = json.loads(self.done('plan', self.net, '--goal', goal, '--output', 'json'))
+            self.assertEqual((report['aim']['aim'], report['aim']['proven']), (goal, True))
+        self.assertIn('needs --front', self.call('plan', self.net, '--svg', 'x.svg').stderr)
+        self.assertIn('--pipelines: and --front do not go together',
+                      self.call('plan', self.net, '--pipelines', 'auto', '--front').stderr)
+
     def test_table(self):
         table = self.done('plan', self.net)
         for text in ('- h', 'host', 'compute ms', 'transfer ms', 'memory MB', 'the bottleneck',

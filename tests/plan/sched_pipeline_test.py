@@ -167,6 +167,83 @@ class SchedPipeline(unittest.TestCase):
         self.assertEqual(len(plan), report['hosts'])
         self.assertLess(len({(first, last) for _, first, last in plan}), len(plan))
 
+    def test_several_pipelines(self):
+        one = self.report('--replicate')
+        done = run('--pipelines', 'runnable', '--report', 'json', '--work', 20_000_000)
+        report = json.loads(done.stderr)
+        self.assertGreaterEqual(report['samples_per_s'], one['samples_per_s'] * (1 - 1e-9))
+        self.assertLessEqual(report['samples_per_s'], report['bound_samples_per_s'] * (1 + 1e-9))
+        self.assertTrue(report['runs'])
+        hosts = [host for pipeline in report['pipelines'] for stage in pipeline['stages'] for host in stage['hosts']]
+        self.assertEqual(len(set(hosts)), len(hosts))
+        self.assertEqual(len(done.stdout.splitlines()), len(hosts))
+        self.assertAlmostEqual(sum(pipeline['share'] for pipeline in report['pipelines']), 1)
+        text = run('--pipelines', 'auto', '--report', 'text', '--work', 20_000_000).stderr
+        self.assertIn('no way to use these hosts makes more than', text)
+        for other in ('--replicate', '--fallbacks', '--front'):
+            wrong = run('--pipelines', 'auto', other)
+            self.assertEqual(wrong.returncode, 2)
+            self.assertIn(f'--pipelines: and {other} do not go together', wrong.stderr)
+        self.assertIn("not 'auto'", run('--pipelines', 'auto', '-b', 'auto').stderr)
+
+    def priced(self):
+        """The example with prices and watts: the faster boards cost and draw more than they are faster."""
+        text = (EXAMPLES / 'device_types.yml').read_text()
+        for name, price, watts in (('Minnowboard-E3845', 0.02, 9), ('RCC-VE-C2558', 0.05, 21)):
+            text = text.replace(f'{name}:\n', f'{name}:\n  price_per_hour: {price}\n  watts: {watts}\n')
+        return self.files(device_types=text)
+
+    def test_cost_energy_and_deadlines(self):
+        folder = self.priced()
+        fast = json.loads(run('--report', 'json', cwd=folder).stderr)
+        for goal, figure, own in (('cost', 'cost_per_sample', {'mb': 0.02 / 3600, 'rcc': 0.05 / 3600}),
+                                  ('energy', 'joules_per_sample', {'mb': 9, 'rcc': 21})):
+            done = run('--goal', goal, '--report', 'json', cwd=folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            report = json.loads(done.stderr)
+            aim = report['aim']
+            self.assertTrue(aim['proven'])
+            expected = sum(own[host.split('-')[0]] for host, _, _ in stages(done.stdout)) * report['period_s'] / 8
+            self.assertAlmostEqual(aim[figure] / expected, 1, places=9)
+            self.assertEqual(aim['value'], aim[figure])
+            self.assertGreaterEqual(report['period_s'], fast['period_s'])
+            whole = sum(own[host] for host in ('mb', 'rcc')) * 4 * fast['period_s'] / 8
+            self.assertLess(aim['value'], whole, 'the fastest plan is not the cheapest here')
+        quick = json.loads(run('--deadline', 11, '--report', 'json', cwd=folder).stderr)
+        self.assertLessEqual(quick['latency_s'], 11)
+        self.assertGreater(quick['period_s'], fast['period_s'])
+        self.assertIn('deadline 11', run('--deadline', 11, '--report', 'text', cwd=folder).stderr)
+        late = run('--deadline', 1, cwd=folder)
+        self.assertEqual((late.returncode, late.stdout), (3, ''))
+        self.assertRegex(late.stderr, r'deadline: the quickest way .* takes 10\.\d+ s \(proven\), the deadline is 1\.0')
+        unpriced = run('--goal', 'cost')
+        self.assertEqual(unpriced.returncode, 1)
+        self.assertIn("needs 'price_per_hour' of every device type; it is missing for", unpriced.stderr)
+
+    def test_the_front(self):
+        folder = self.priced()
+        done = run('--front', '--svg', 'front.svg', '--report', 'json', cwd=folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stderr)
+        self.assertEqual(report['aims'], ['period', 'latency', 'hosts', 'cost', 'energy'])
+        figures = [(plan['period_s'], plan['latency_s'], plan['hosts'], plan['cost_per_sample'], plan['joules_per_sample'])
+                   for plan in report['front']]
+        for a in figures:
+            self.assertFalse(any(all(x < y * (1 - 1e-9) for x, y in zip(b, a)) for b in figures))
+        self.assertAlmostEqual(figures[0][0], 1.539864, places=6)
+        self.assertEqual(min(hosts for _, _, hosts, _, _ in figures), 1)
+        self.assertEqual(len(done.stdout.splitlines()), len(figures) + 3)
+        picture = (folder / 'front.svg').read_text()
+        for words in ('the cheapest', 'the least energy', 'what binds', 'cost of 1000 samples', 'period in seconds'):
+            self.assertIn(words, picture)
+        ticks = [float(text) for text in re.findall(r'text-anchor="middle">([\d.]+)</text>', picture)]
+        steps = {round(after - before, 9) for before, after in zip(ticks, ticks[1:])}
+        self.assertEqual(len(steps), 1)
+        self.assertIn(f'{steps.pop():e}'[0], '125')
+        kept = json.loads(run('--front', '--deadline', 11, '--report', 'json', cwd=folder).stderr)
+        self.assertTrue(all(plan['latency_s'] <= 11 for plan in kept['front']))
+        self.assertIn('leave out --goal', run('--front', '--goal', 'cost').stderr)
+
     def test_rules_for_hosts(self):
         pinned = stages(run('--pin', '1-3=rcc-2', '--pin', '48=Minnowboard-E3845').stdout)
         self.assertEqual(pinned[0][0], 'rcc-2')

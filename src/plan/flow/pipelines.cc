@@ -18,6 +18,8 @@ constexpr std::uint64_t kDefaultRowWork = 120'000'000;
 constexpr double kMostRate = 1e12;
 constexpr double kAsFast = 1e-6;
 constexpr double kJoinedShare = 0.995;
+// What programs run is taken where a flow brings no more than this.
+constexpr double kFlowWorth = 0.01;
 
 void refuse_what_no_flow_says(const PlanProblem& problem, const CostOptions& costs) {
   const auto refuse = [](const std::string& what) {
@@ -144,6 +146,33 @@ std::vector<PlannedPipeline> planned_rows(const FlowProblem& problem,
   return pipelines;
 }
 
+// The rows that a placement is, where no route branches into ranges of other cuts; nothing where
+// some do.
+std::vector<Row> rows_of_ranges(const FlowProblem& problem, const std::vector<FlowRange>& ranges) {
+  std::map<std::pair<std::size_t, std::size_t>, RowStage> stages;
+  for (std::size_t h = 0; h < ranges.size(); ++h) {
+    if (!ranges[h].used()) continue;
+    RowStage& stage = stages[{ranges[h].first_cut, ranges[h].last_cut}];
+    stage.range = ranges[h];
+    stage.hosts.push_back(h);
+  }
+  std::vector<std::size_t> begins(problem.layers + 1, 0);
+  std::vector<std::size_t> ends(problem.layers + 1, 0);
+  for (const auto& [cuts, stage] : stages) ++begins[cuts.first], ++ends[cuts.second];
+  for (std::size_t cut = 1; cut < problem.layers; ++cut) {
+    if (begins[cut] != ends[cut] || begins[cut] > 1) return {};
+  }
+  std::vector<Row> rows;
+  for (const auto& [cuts, first] : stages) {
+    if (cuts.first != 0) continue;
+    Row& row = rows.emplace_back(Row{first});
+    while (row.back().range.last_cut < problem.layers) {
+      row.push_back(stages.lower_bound({row.back().range.last_cut, 0})->second);
+    }
+  }
+  return rows;
+}
+
 double all_rates(const std::vector<PlannedPipeline>& pipelines) {
   double sum = 0;
   for (const PlannedPipeline& pipeline : pipelines) sum += pipeline.rate;
@@ -226,23 +255,23 @@ PipelinesOutcome plan_pipelines(const PlanProblem& problem, const PipelinesOptio
       search_rows(outcome.problem, starts, options.work > 0 ? options.work : kDefaultRowWork));
   FlowOptions flow{.work = options.work};
   for (const std::vector<Row>& rows : starts) {
-    std::vector<PlannedPipeline> pipelines = planned_rows(outcome.problem, rows);
     flow.starts.push_back(ranges_of_rows(outcome.problem, rows));
+  }
+  outcome.flow = plan_flow(outcome.problem, flow);
+  starts.push_back(rows_of_ranges(outcome.problem, outcome.flow.ranges));
+  for (const std::vector<Row>& rows : starts) {
+    std::vector<PlannedPipeline> pipelines = planned_rows(outcome.problem, rows);
     // Of equally fast ones the simpler, which comes first.
     if (all_rates(pipelines) <= outcome.rate * (1 + kAsFast)) continue;
     outcome.rate = all_rates(pipelines);
     outcome.pipelines = std::move(pipelines);
   }
   outcome.shape = outcome.pipelines.size() > 1 ? PipelineShape::kPipelines : PipelineShape::kRow;
-  if (options.wish == PipelineWish::kRunnable) {
-    outcome.flow.proof = bound_flow(outcome.problem);
-  } else {
-    outcome.flow = plan_flow(outcome.problem, flow);
-    if (outcome.flow.rate() > outcome.rate * (1 + kAsFast)) {
-      outcome.shape = PipelineShape::kFlow;
-      outcome.rate = outcome.flow.rate();
-      outcome.pipelines.clear();
-    }
+  if (options.wish == PipelineWish::kAuto &&
+      outcome.flow.rate() > outcome.rate * (1 + kFlowWorth)) {
+    outcome.shape = PipelineShape::kFlow;
+    outcome.rate = outcome.flow.rate();
+    outcome.pipelines.clear();
   }
   outcome.proven = outcome.rate >= outcome.flow.proof.rate * (1 - kAsFast);
   return outcome;

@@ -109,6 +109,10 @@ std::string pipelines_to_text(const PlanProblem& problem, const PipelinesOutcome
       outcome.proven ? "proven optimal"
                      : format("at most {:.2f} % are to be gained", 100 * outcome.gap()),
       samples(problem, outcome.chain_rate));
+  if (outcome.shape != PipelineShape::kFlow && outcome.flow.rate() > outcome.rate * 1.000001) {
+    text += format("a flow over several routes, which no program runs yet, would make {:.6g}\n",
+                   samples(problem, outcome.flow.rate()));
+  }
   if (outcome.shape == PipelineShape::kFlow) {
     return text + flow_report_to_text(outcome.problem, outcome.flow);
   }
@@ -144,6 +148,7 @@ Json pipelines_to_json(const PlanProblem& problem, const PipelinesOutcome& outco
       .set("certificate", Json::object()
                               .set("rate", outcome.flow.proof.rate)
                               .set("layer_weights", std::move(weights)));
+  json.set("flow_samples_per_s", samples(problem, outcome.flow.rate()));
   if (flows) return json.set("flow", flow_report_to_json(outcome.problem, outcome.flow));
   if (outcome.shape == PipelineShape::kRow) {
     json.set("stages", stages_json(outcome.problem, outcome.pipelines.front().plan));

@@ -126,7 +126,7 @@ TEST(Pipelines, DrawnProblemsAreNeverWorseThanOnePipelineNorAboveTheBound) {
   Random random(5, "pipelines");
   int planned = 0;
   int better = 0;
-  for (int round = 0; round < 120; ++round) {
+  for (int round = 0; round < 60; ++round) {
     const ProblemMix mix{.tight_memory = round % 3 == 1,
                          .tight_network = round % 4 == 2,
                          .pins = round % 5 == 3,
@@ -146,10 +146,11 @@ TEST(Pipelines, DrawnProblemsAreNeverWorseThanOnePipelineNorAboveTheBound) {
     expect_in_order(problem, outcome);
     const PipelinesOutcome any = plan_pipelines(problem, {.work = kShortWork});
     ASSERT_GE(any.rate, outcome.rate * (1 - kClose)) << "round " << round;
+    ASSERT_GE(any.rate * 1.0101, any.flow.rate()) << "round " << round;
     ASSERT_LE(any.rate, any.flow.proof.rate * (1 + kClose)) << "round " << round;
   }
-  EXPECT_GT(planned, 60);
-  EXPECT_GT(better, 10);
+  EXPECT_GT(planned, 30);
+  EXPECT_GT(better, 5);
 }
 
 TEST(Pipelines, SayWhatTheyCannotPlan) {

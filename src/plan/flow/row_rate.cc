@@ -7,6 +7,9 @@
 namespace harmonics::inline in_plan {
 namespace {
 
+// Of what hosts make together; short rounds are worth the rest.
+constexpr double kGoodTurns = 0.998;
+
 // Shares of a stage's hosts, and what the hosts alone let through.
 struct StageShares {
   std::vector<double> shares;
@@ -73,8 +76,9 @@ std::vector<std::uint32_t> turns_for(std::span<const double> rates) {
   const double all = std::accumulate(rates.begin(), rates.end(), 0.0);
   std::vector<std::uint32_t> best(rates.size(), 1);
   double best_rate = rate_with(rates, best);
+  const double enough = all * kGoodTurns;
   for (std::uint32_t round = static_cast<std::uint32_t>(rates.size()) + 1;
-       round <= kMostTurnsInRound * rates.size(); ++round) {
+       round <= kMostTurnsInRound * rates.size() && best_rate < enough; ++round) {
     std::vector<std::uint32_t> turns;
     for (const double rate : rates) {
       const double share = std::round(round * rate / all);

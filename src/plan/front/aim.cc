@@ -182,6 +182,27 @@ class AimSearch {
 
 }  // namespace
 
+PlanOutcome outcome_of(const AimOutcome& outcome) {
+  PlanOutcome made = outcome.fastest;
+  const bool latency = outcome.aim == PlanAim::kLatency;
+  made.placement = outcome.plan.placement;
+  made.period_s = outcome.plan.period_s;
+  made.latency_s = outcome.plan.latency_s;
+  made.hosts = outcome.plan.hosts;
+  made.preference_proven = false;
+  if (latency) {
+    made.lower_bound_s = outcome.lower_bound;
+    made.least_s = made.latency_s;
+    made.proven = made.least_proven = outcome.proven;
+    made.proof.reset();
+    return made;
+  }
+  made.least_s = std::min(outcome.fastest.period_s, made.period_s);
+  made.least_proven = outcome.fastest.proven;
+  made.proven = outcome.fastest.proven && made.period_s <= made.least_s * (1 + kJustShorter);
+  return made;
+}
+
 AimOutcome plan_for_aim(const PlanProblem& problem, PlanAim aim, const AimOptions& options) {
   return AimSearch(problem, aim, options).run();
 }

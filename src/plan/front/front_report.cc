@@ -28,7 +28,8 @@ std::vector<PlanAim> best_aims(const PlanFront& front, const AimedPlan& plan) {
 std::string best_text(const PlanFront& front, const AimedPlan& plan) {
   std::string text;
   for (const PlanAim aim : best_aims(front, plan)) {
-    text += (text.empty() ? "" : " ") + plan_aim_name(aim);
+    if (!text.empty()) text += ' ';
+    text += plan_aim_name(aim);
   }
   return text.empty() ? "-" : text;
 }
@@ -102,7 +103,7 @@ Json front_to_json(const PlanProblem& problem, const PlanFront& front) {
       .set("front", std::move(plans));
 }
 
-std::string aim_to_text(const PlanProblem& problem, const AimOutcome& outcome, double deadline_s) {
+std::string aim_to_text(const AimOutcome& outcome, double deadline_s) {
   const AimedPlan& plan = outcome.plan;
   const double value = plan.value(outcome.aim);
   std::string text = format("aim {}: {:.9g}, lower bound {:.9g}: ", plan_aim_name(outcome.aim),
@@ -121,7 +122,7 @@ std::string aim_to_text(const PlanProblem& problem, const AimOutcome& outcome, d
   if (plan.joules_per_sample > 0) {
     text += format("a sample takes {:.6g} joules\n", plan.joules_per_sample);
   }
-  return text + format("{}: {} binds\n", problem.model, plan.binds);
+  return text + format("what binds: {}\n", plan.binds);
 }
 
 Json aim_to_json(const AimOutcome& outcome, double deadline_s) {

@@ -325,7 +325,14 @@ struct PlanCommand {
   std::optional<std::int64_t> batch_size{};
   std::int64_t buffers_in = 2;
   std::int64_t buffers_out = 2;
-  bool least_latency = false;
+  /// "throughput", "latency", "cost" or "energy".
+  std::string goal = "throughput";
+  /// Seconds that a micro-batch may take from end to end; 0: any.
+  double deadline_s = 0;
+  /// The plans between which one has to choose, in place of one.
+  bool front = false;
+  /// Where the front is drawn; empty: nowhere.
+  std::filesystem::path svg_file;
   /// Bits of all boundaries, 0: chosen for each; nothing: nobody asked.
   std::optional<int> boundary_bits{};
   double boundary_tolerance = 0.005;

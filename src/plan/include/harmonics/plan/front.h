@@ -60,6 +60,10 @@ struct AimOutcome {
   PlanOutcome fastest;
 };
 
+/// The same for a report: the period and what is known of the shortest one (for the aim of latency,
+/// the latency).
+[[nodiscard]] PlanOutcome outcome_of(const AimOutcome& outcome);
+
 /// The plan with the least value of the aim that keeps the deadline. Throws NoFeasiblePlan where no
 /// plan keeps it (and says how quick the quickest is), `Error` where prices or watts are missing
 /// and for shared machines.
@@ -87,8 +91,7 @@ inline constexpr std::size_t kMaxFrontPlans = 60;
 /// document with a legend, round ticks and what binds each plan.
 [[nodiscard]] std::string front_to_svg(const PlanProblem& problem, const PlanFront& front);
 /// What a sample costs and draws and how good that is, in a few lines.
-[[nodiscard]] std::string aim_to_text(const PlanProblem& problem, const AimOutcome& outcome,
-                                      double deadline_s);
+[[nodiscard]] std::string aim_to_text(const AimOutcome& outcome, double deadline_s);
 [[nodiscard]] Json aim_to_json(const AimOutcome& outcome, double deadline_s);
 
 }  // namespace harmonics::inline in_plan

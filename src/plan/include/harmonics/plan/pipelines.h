@@ -29,7 +29,7 @@ enum class PipelineShape { kRow, kPipelines, kFlow };
 enum class PipelineWish {
   /// One pipeline, as make_plan finds it.
   kOne,
-  /// The fastest of all shapes.
+  /// The fastest of all shapes; a flow only where it brings more than a hundredth.
   kAuto,
   /// The fastest of those that programs run.
   kRunnable,
@@ -57,7 +57,7 @@ struct PipelinesOutcome {
   double rate = 0;
   /// The best single pipeline of make_plan, one host or several of a type to a stage.
   double chain_rate = 0;
-  /// The same problem as a flow: what the bound is of, and for a flow the placement.
+  /// The same problem as a flow, which may be faster than what was taken; and the bound.
   FlowProblem problem;
   FlowOutcome flow;
   bool proven = false;
