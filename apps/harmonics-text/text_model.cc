@@ -1,5 +1,7 @@
 #include "text_model.h"
 
+#include <malloc.h>
+
 #include <harmonics/base/error.h>
 #include <harmonics/graph/harp.h>
 #include <harmonics/models/import_model.h>
@@ -64,6 +66,9 @@ TextModel open_text_model(const TextModelFlags& flags, TextGraph graph) {
          flags.model.string());
   }
   TextSide side(texts);
+#if defined(__GLIBC__)
+  ::malloc_trim(0);  // what reading the tokenizer took
+#endif
   TokenPipelinePtr pipeline = make_pipeline(graph, flags);
   return {std::move(graph), std::move(side), std::move(pipeline)};
 }
