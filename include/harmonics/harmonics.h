@@ -10,6 +10,7 @@
 #include <harmonics/base/channel.h>
 #include <harmonics/base/check.h>
 #include <harmonics/base/clock.h>
+#include <harmonics/base/core_clock.h>
 #include <harmonics/base/descriptor.h>
 #include <harmonics/base/entropy.h>
 #include <harmonics/base/environment.h>

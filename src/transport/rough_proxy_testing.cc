@@ -116,6 +116,12 @@ bool RoughProxy::forward(Pair& pair, int from) {
     // Another one later on, for the case that this one hit bytes that mean nothing.
     pair.flip_at = after + 1 + random_.below(roughness_.flip_within_bytes);
   }
+  constexpr std::size_t kVersion = 4;
+  if (from == 0 && pair.forwarded == 0 && bytes.size() > kVersion &&
+      spoils_version_.exchange(false)) {
+    bytes[kVersion] ^= 4;
+    ++flips_;
+  }
   bytes = without_some(pair, bytes);
   const bool cuts = !gentle_ && pair.cut_at > pair.forwarded && pair.cut_at <= after;
   if (cuts) bytes = bytes.first(pair.cut_at - pair.forwarded);

@@ -39,6 +39,9 @@ class RoughProxy {
   [[nodiscard]] std::uint64_t flips() const { return flips_; }
   /// Treats connections well from now on, also those that there are.
   void be_gentle() { gentle_ = true; }
+  /// Flips a bit of the fifth byte that the next connection brings, which is the version of a
+  /// frame.
+  void spoil_next_version() { spoils_version_ = true; }
   /// Cuts all connections and lets no new one in until `allow`. Returns when they are cut.
   void forbid();
   void allow() { forbidden_ = false; }
@@ -68,6 +71,7 @@ class RoughProxy {
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> gentle_ = false;
   std::atomic<bool> forbidden_ = false;
+  std::atomic<bool> spoils_version_ = false;
   std::atomic<bool> empty_ = true;
   std::atomic<std::uint64_t> cuts_ = 0;
   std::atomic<std::uint64_t> flips_ = 0;

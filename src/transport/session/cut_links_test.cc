@@ -280,6 +280,22 @@ TEST_P(CutLinks, ARestartedListenerIsNoticedByTheConnectingEnd) {
               AllOf(HasSubstr("aborted"), HasSubstr("restarted"), HasSubstr("checkpoint")));
 }
 
+// The listener cannot read such a greeting, and says that it speaks another version. Two ends that
+// have met know better.
+TEST(CutTcpLinks, AVersionThatIsDamagedOnTheWayIsNoOtherRelease) {
+  Ends ends(RemoteTransport::TCP, {1, 0, 0}, false, quick());
+  ends.listening->send(expected(0, 1), patient());
+  ASSERT_TRUE(ends.connecting->receive(patient()));
+  ends.proxy->forbid();
+  ends.proxy->spoil_next_version();
+  ends.proxy->allow();
+  ends.listening->send(expected(0, 2), patient());
+  const std::optional<Message> message = ends.connecting->receive(patient());
+  EXPECT_TRUE(message && same_message(*message, expected(0, 2)));
+  EXPECT_EQ(ends.proxy->flips(), 1u);
+  close_both(ends);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, CutLinks,
                          ::testing::Values(RemoteTransport::TCP
 #if HARMONICS_HAS_GRPC

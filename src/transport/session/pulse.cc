@@ -9,6 +9,9 @@ namespace {
 constexpr int kLooksPerAsking = 2;
 // So many answer times an acknowledgement may stay out.
 constexpr int kAnswerTimes = 4;
+// But never more of the time that it may stay out at first: one that took long because its machine
+// was busy must not make every later loss cost as long.
+constexpr int kMostAskings = 20;
 // It is asked for so often, with four times as many frames each time: where bytes were lost, the
 // other end waits for as many as are missing before it can see that something is wrong.
 constexpr int kMaxAsked = 5;
@@ -47,7 +50,8 @@ int Pulse::probes_at(Deadline now, const Session& session, bool unfinished) {
   } else if (!missing_ || missing_->delivered != delivered || unfinished) {
     missing_ = Missing{delivered, now, 0};
   } else if (missing_->asked < kMaxAsked &&
-             now - missing_->since >= std::max(ask_again_, kAnswerTimes * answer_time_)) {
+             now - missing_->since >=
+                 std::clamp(kAnswerTimes * answer_time_, ask_again_, kMostAskings * ask_again_)) {
     missing_->since = now;
     return 1 << (2 * missing_->asked++);
   }

@@ -72,5 +72,22 @@ TEST(Pulse, AnEndThatIsSlowToAnswerIsGivenFourTimesThatLong) {
   EXPECT_EQ(pulse.look(now + 12 * kAsk, session, false).probes, 1);
 }
 
+// As long as a busy machine takes once, a later loss must not cost each time it is asked for.
+TEST(Pulse, OneThatTookVeryLongIsGivenNoMoreThanTwentyTimesTheFirstWait) {
+  Session session = waiting();
+  Pulse pulse(std::chrono::hours(1), kAsk);
+  pulse.start(kStart);
+  (void)pulse.look(kStart, session, false);
+  Deadline now = kStart + kAsk;
+  ASSERT_EQ(pulse.look(now, session, false).probes, 1);
+  (void)session.push(1);
+  session.written(2);
+  session.peer_progress({1, 1});
+  now += 1000 * kAsk;
+  EXPECT_EQ(pulse.look(now, session, false).probes, 0);
+  EXPECT_EQ(pulse.look(now + 19 * kAsk, session, false).probes, 0);
+  EXPECT_EQ(pulse.look(now + 20 * kAsk, session, false).probes, 1);
+}
+
 }  // namespace
 }  // namespace harmonics::inline in_transport

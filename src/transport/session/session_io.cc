@@ -29,6 +29,8 @@ void note_failure(Attempt& attempt, const Refused& refused) {
   attempt.reason = refused.what();
   if (!refused.passing()) attempt.permanent = refused;
   attempt.nobody = refused.code() == ErrorCode::kNotFound;
+  // Our version did not get there as we sent it, if we have met before.
+  attempt.stranger = refused.code() == ErrorCode::kUnimplemented;
 }
 
 void note_failure(Attempt& attempt, const Error& error) {

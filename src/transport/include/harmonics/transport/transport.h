@@ -124,9 +124,9 @@ struct TransportOptions {
   Window window = {};
   /// A sign of life is sent this often; after three silent periods a connection counts as cut.
   Nanoseconds heartbeat = std::chrono::seconds(1);
-  /// When an acknowledgement stays out this long, or four times as long as the last one took if
-  /// that is more, it is asked for, a few times over: bytes that were lost on the way are missed
-  /// then and not with the next sign of life. Zero: never.
+  /// When an acknowledgement stays out this long, or four times as long as the last took if that is
+  /// more (at most twenty times this), it is asked for, a few times over: bytes that were lost are
+  /// missed then and not with the next sign of life. Zero: never.
   Nanoseconds ask_again = std::chrono::milliseconds(100);
   /// A connection that has not finished its handshake by then is dropped.
   Nanoseconds handshake_timeout = std::chrono::seconds(5);
