@@ -42,6 +42,7 @@ echo "test-deb: making a root from $mirror"
 debootstrap --variant=minbase --include=ca-certificates bookworm "$root" "$mirror" >build-Deb/debootstrap.log ||
   { tail -n 5 build-Deb/debootstrap.log >&2; exit 1; }
 cp /etc/resolv.conf "$root/etc/"
+echo '127.0.0.1 localhost' >"$root/etc/hosts"
 cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/" # what this machine trusts on its way out
 cp build-Release/deb/*.deb packaging/debian/check_installed.sh "$root/"
 mount -t proc proc "$root/proc"

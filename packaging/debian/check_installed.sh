@@ -4,7 +4,7 @@ set -eu
 say() { echo "test-deb: $*"; }
 die() { echo "test-deb: $*" >&2; exit 1; }
 unit_line() { sed -n "s/^$2=//p" "/lib/systemd/system/harmonics-$1.service"; }
-admin() { command=$1; shift; harmonics "$command" --scheduler localhost:50051 --tls /etc/harmonics/server "$@"; }
+admin() { command=$1; shift; harmonics "$command" --scheduler localhost:50051 --tls /etc/harmonics/server --patience 1 "$@"; }
 
 harmonics --version
 harmonics doctor | sed 's/^/  /'
