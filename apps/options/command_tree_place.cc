@@ -115,6 +115,9 @@ void add_planned_aims(CLI::App& plan, PlanCommand& p) {
                 "the plans of which none is better in period, latency, hosts, cost and energy")
       ->option_text(" ");
   add_path(plan, "--svg", p.svg_file, "with --front: draw them");
+  plan.add_flag("--replicate", p.replicate,
+                "let stages run on several hosts of a type, which take turns")
+      ->option_text(" ");
   add_name(plan, "--pipelines", p.pipelines, "one|auto|runnable",
            "several at once, hosts of any types in turns and routes that split, or of these what "
            "programs run (one)");
@@ -246,9 +249,6 @@ void CommandTree::add_plan() {
   add_whole(plan, "--buffers-out", p.buffers_out, {0, kMaxBuffers}, "send buffers (2)");
   add_planned_aims(plan, p);
   add_planned_bits(plan, p);
-  plan.add_flag("--replicate", p.replicate,
-                "let stages run on several hosts of a type, which take turns")
-      ->option_text(" ");
   add_list(
       plan, "--exclude", p.excluded_hosts, [](const std::string& text) { return text; },
       "hosts that are not to be used: a,b");

@@ -234,7 +234,7 @@ class SchedPipeline(unittest.TestCase):
         self.assertEqual(min(hosts for _, _, hosts, _, _ in figures), 1)
         self.assertEqual(len(done.stdout.splitlines()), len(figures) + 3)
         picture = (folder / 'front.svg').read_text()
-        for words in ('the cheapest', 'the least energy', 'what binds', 'cost of 1000 samples', 'period in seconds'):
+        for words in ('the cheapest', 'takes the least energy', 'what binds', 'cost of 1000 samples', 'period in seconds'):
             self.assertIn(words, picture)
         ticks = [float(text) for text in re.findall(r'text-anchor="middle">([\d.]+)</text>', picture)]
         steps = {round(after - before, 9) for before, after in zip(ticks, ticks[1:])}

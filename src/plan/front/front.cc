@@ -60,6 +60,13 @@ void add_point(PlanFront& front, AimedPlan plan) {
   front.plans.push_back(std::move(plan));
 }
 
+bool is_best_in_some(const PlanFront& front, const AimedPlan& plan) {
+  return std::ranges::any_of(front.aims, [&](PlanAim aim) {
+    return std::ranges::all_of(
+        front.plans, [&](const AimedPlan& other) { return plan.value(aim) <= other.value(aim); });
+  });
+}
+
 // Too many are thinned out, the first and the last of each aim stay.
 void thin_out(PlanFront& front) {
   std::ranges::stable_sort(front.plans, {}, &AimedPlan::period_s);
@@ -68,12 +75,7 @@ void thin_out(PlanFront& front) {
     double least = std::numeric_limits<double>::infinity();
     for (std::size_t k = 1; k + 1 < front.plans.size(); ++k) {
       const double step = front.plans[k + 1].period_s - front.plans[k - 1].period_s;
-      const bool best = std::ranges::any_of(front.aims, [&](PlanAim aim) {
-        return std::ranges::all_of(front.plans, [&](const AimedPlan& other) {
-          return front.plans[k].value(aim) <= other.value(aim);
-        });
-      });
-      if (best || step >= least) continue;
+      if (step >= least || is_best_in_some(front, front.plans[k])) continue;
       least = step;
       closest = k;
     }

@@ -26,11 +26,11 @@ struct AimColour {
   std::string_view words;
 };
 constexpr std::array kAimColours = {
-    AimColour{PlanAim::kPeriod, "#4269d0", "the shortest period"},
+    AimColour{PlanAim::kPeriod, "#4269d0", "the fastest"},
     AimColour{PlanAim::kLatency, "#efb118", "the quickest from end to end"},
-    AimColour{PlanAim::kHosts, "#6cc5b0", "the fewest hosts"},
+    AimColour{PlanAim::kHosts, "#6cc5b0", "the one with the fewest hosts"},
     AimColour{PlanAim::kCost, "#ff725c", "the cheapest"},
-    AimColour{PlanAim::kEnergy, "#a463f2", "the least energy"}};
+    AimColour{PlanAim::kEnergy, "#a463f2", "the one that takes the least energy"}};
 constexpr std::string_view kBetweenColour = "#9aa0a6";
 
 // From a round number below to a round number above, in round steps.
@@ -85,6 +85,10 @@ class FrontPicture {
           "#444444");
     axes();
     for (std::size_t k = 0; k < front_.plans.size(); ++k) point(k);
+    for (std::size_t k = 0; k < explained; ++k) {
+      const Spot at = spot(front_.plans[k]);
+      label({at.x + 9, at.y - 7}, format("{}", k + 1), "#111111");
+    }
     legend(explained);
     return text_ + "</svg>\n";
   }
@@ -150,27 +154,37 @@ class FrontPicture {
           "#444444");
   }
 
-  std::string_view colour_of(const AimedPlan& plan) const {
+  // Of all aims in which no plan is better.
+  std::vector<std::string_view> colours_of(const AimedPlan& plan) const {
+    std::vector<std::string_view> colours;
     for (const AimColour& one : kAimColours) {
       if (std::ranges::find(front_.aims, one.aim) == front_.aims.end()) continue;
       const bool best = std::ranges::all_of(front_.plans, [&](const AimedPlan& other) {
         return plan.value(one.aim) <= other.value(one.aim) * (1 + 1e-9);
       });
-      if (best) return one.colour;
+      if (best) colours.push_back(one.colour);
     }
-    return kBetweenColour;
+    if (colours.empty()) colours.push_back(kBetweenColour);
+    return colours;
   }
 
   void point(std::size_t k) {
     const AimedPlan& plan = front_.plans[k];
     const Spot at = spot(plan);
+    const std::vector<std::string_view> colours = colours_of(plan);
+    // A ring for each further aim.
+    for (std::size_t ring = 1; ring < colours.size(); ++ring) {
+      text_ += format(
+          "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" fill=\"none\" stroke=\"{}\" "
+          "stroke-width=\"2\"/>\n",
+          at.x, at.y, 5 + 3 * ring, colours[ring]);
+    }
     text_ += format(
         "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"6\" fill=\"{}\" stroke=\"#ffffff\"><title>{}"
         "</title></circle>\n",
-        at.x, at.y, colour_of(plan),
+        at.x, at.y, colours.front(),
         xml_text(format("plan {}: period {:.6g} s, latency {:.6g} s, {} hosts; {} binds", k + 1,
                         plan.period_s, plan.latency_s, plan.hosts, plan.binds)));
-    if (k < kExplained) label({at.x + 9, at.y - 5}, format("{}", k + 1), "#111111");
   }
 
   void legend(std::size_t explained) {

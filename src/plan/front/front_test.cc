@@ -171,7 +171,7 @@ TEST(Front, ThePictureHasRoundTicksALegendAndWords) {
   problem.model = "a <model>";
   const PlanFront front = plan_front(problem, {});
   const std::string svg = front_to_svg(problem, front);
-  for (const char* words : {"a &lt;model&gt;", "the shortest period", "the cheapest", "what binds",
+  for (const char* words : {"a &lt;model&gt;", "the fastest", "the cheapest", "what binds",
                             "cost of 1000 samples", "period in seconds", "1: compute of layers"}) {
     EXPECT_NE(svg.find(words), std::string::npos) << words;
   }
