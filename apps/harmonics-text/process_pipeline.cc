@@ -12,8 +12,6 @@
 namespace harmonics::inline in_text_program {
 namespace {
 
-// A step that takes longer has met a stage that hangs.
-constexpr std::chrono::seconds kForAStep(60);
 constexpr std::chrono::seconds kForTheStart(300);
 constexpr int kStarts = 3;
 constexpr std::size_t kSecretBytes = 16;
@@ -22,7 +20,7 @@ class ProcessPipeline final : public StepRing {
  public:
   ProcessPipeline(const HarmonicGraph& graph, std::vector<std::size_t> cuts,
                   const TextModelFlags& flags)
-      : StepRing(graph, cuts.size() - 1, kForAStep),
+      : StepRing(graph, cuts.size() - 1, std::chrono::seconds(flags.access.deadline_s)),
         flags_(flags),
         cuts_(std::move(cuts)),
         token_(random_hex(kSecretBytes)) {

@@ -62,8 +62,7 @@ void add_stage_hosts(CLI::App& app, TextModelFlags& model) {
             "seconds to wait for all parts, at the start and after a loss (60)")
       ->needs(hosts);
   add_whole(app, "--deadline", access.deadline_s, {1, kMostSeconds},
-            "seconds after which a step that has not come back is lost (60)")
-      ->needs(hosts);
+            "seconds after which a step that has not come back from other processes is lost (60)");
 }
 
 }  // namespace

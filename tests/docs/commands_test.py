@@ -60,6 +60,10 @@ SERVED = 'harmonics run examples/digits.harp --weights digits.safetensors --list
 SERVED_PARTS = ('harmonics run examples/digits.harp --weights digits.safetensors --parts 2 --processes '
                 '--listen localhost:8002')
 SERVED_TEXT = 'harmonics serve smollm2 --listen 127.0.0.1:8000'
+TEXT_STAGE = 'harmonics stage smollm2 --generate --plan plan.yml --hosts hosts.yml --part 0 --token-file secret'
+SERVED_PLAN = ('harmonics serve smollm2 --plan plan.yml --hosts hosts.yml --stage-token-file secret --listen '
+               '127.0.0.1:8001')
+SERVED_VECTORS = 'harmonics serve all-MiniLM-L6-v2 --listen 127.0.0.1:8002'
 PAGES = {
     'README.md': Page(instead={
         'harmonics monitor': 'timeout --signal=INT 5 harmonics monitor; stop_all'}, elsewhere={
@@ -133,8 +137,13 @@ PAGES = {
         elsewhere={'harmonics stage vit.harp': 'cli.stream_test'}),
     'docs/guides/text.md': Page(
         before=f'PYTHONPATH={SOURCE_DIR}/tests/text python3 -c "import pathlib, small_llama; '
-               'small_llama.write_small_llama(pathlib.Path(\'smollm2\'))"',
-        instead={SERVED_TEXT: SERVED_TEXT + ' &'}, elsewhere={'curl ': 'text.serve_test'}),
+               'small_llama.write_small_llama(pathlib.Path(\'smollm2\'))"; '
+               'openssl rand -hex 16 > secret; chmod 600 secret; '
+               'printf -- "- desk: [1, 2]\\n- shelf: [3, 4]\\n- cellar: [5, 6]\\n" > plan.yml; '
+               'printf "desk: localhost:9000\\nshelf: localhost:9001\\ncellar: localhost:9002\\n" > hosts.yml',
+        instead={SERVED_TEXT: SERVED_TEXT + ' &', SERVED_PLAN: SERVED_PLAN + ' &', SERVED_VECTORS: SERVED_VECTORS + ' &',
+                 TEXT_STAGE: ' & '.join(TEXT_STAGE.replace('--part 0', f'--part {part}') for part in (1, 2, 0)) + ' &'},
+        elsewhere={'curl ': 'text.serve_test'}, of_model=('harmonics serve all-MiniLM',)),
     'docs/guides/transports.md': Page(),
     'docs/guides/two-machines.md': Page(
         before='cp examples/digits.harp . && cp -r examples/data . && mkdir runs && echo hush > secret',

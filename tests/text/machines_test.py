@@ -9,15 +9,19 @@ import signal
 import socket
 import subprocess
 import tempfile
+import sys
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(os.environ["HARMONICS_SOURCE_DIR"]) / "tests" / "cli"))
 import serving
+from rough_link import RoughLink
 from small_llama import write_small_llama
 
 HARMONICS = pathlib.Path(os.environ["HARMONICS_BINARY_DIR"]) / "harmonics"
 TIMEOUT_S = 120
+HOSTS = ("desk", "shelf", "cellar")
 # Kills, stops and starts of parts while texts stream.
-LOSSES = 30 if os.environ.get("HARMONICS_SOAK") else 2
+LOSSES = 100 if os.environ.get("HARMONICS_SOAK") else 2
 SEED = int(os.environ.get("HARMONICS_SEED", "2402"))
 
 
@@ -52,13 +56,17 @@ class MachinesTest(unittest.TestCase):
         cls.scratch.cleanup()
 
     def setUp(self):
+        self.addresses = dict(zip(HOSTS, free_ports(3)))
         self.hosts = self.folder / f"hosts-{self._testMethodName}.yml"
-        self.hosts.write_text("".join(f"{host}: 127.0.0.1:{port}\n" for host, port in zip(
-            ("desk", "shelf", "cellar"), free_ports(3))))
+        self.write_hosts(self.hosts, self.addresses)
 
-    def stage(self, part, *flags):
+    def write_hosts(self, file, addresses):
+        file.write_text("".join(f"{host}: 127.0.0.1:{port}\n" for host, port in addresses.items()))
+        return file
+
+    def stage(self, part, *flags, hosts=None):
         process = subprocess.Popen(
-            [HARMONICS, "stage", self.model, "--generate", "--plan", self.plan, "--hosts", self.hosts, "--part",
+            [HARMONICS, "stage", self.model, "--generate", "--plan", self.plan, "--hosts", hosts or self.hosts, "--part",
              str(part), *map(str, flags)], stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)
@@ -99,32 +107,74 @@ class MachinesTest(unittest.TestCase):
             process.kill()
         self.assertEqual(self.generate(*self.remote("--stage-token-file", self.secret, "--run", "mine")), want)
 
+    def streamed(self, disturb, *flags):
+        """What comes while `disturb` is called, after a few answers; and what was said."""
+        with open(self.folder / "said", "w+") as said:
+            process = subprocess.Popen(self.words("--sequences", 8, *flags, tokens=250), text=True,
+                                       stdout=subprocess.PIPE, stderr=said)
+            try:
+                lines = [process.stdout.readline()]
+                disturb(self.folder / "said")
+                lines += process.stdout.readlines()
+                process.wait(timeout=TIMEOUT_S)
+            finally:
+                process.kill()
+                process.wait()
+                process.stdout.close()
+            said.seek(0)
+            errors = said.read()
+        self.assertEqual(process.returncode, 0, errors)
+        return self.answers(lines), errors
+
     def test_a_part_that_is_lost_and_comes_back(self):
+        # The shortest answer comes first: then seven of eight are under way.
         want = self.generate(tokens=250)
         parts = self.stages()
         chance = random.Random(SEED)
-        with open(self.folder / "said", "w+") as said:
-            for _ in range(LOSSES):
-                said.seek(0), said.truncate()
-                process = subprocess.Popen(self.words("--sequences", 4, *self.remote(), tokens=250), text=True,
-                                           stdout=subprocess.PIPE, stderr=said)
-                try:
-                    lines = [process.stdout.readline() for _ in range(chance.randrange(1, 4))]
-                    lost = chance.randrange(3)
-                    parts[lost].send_signal(signal.SIGKILL)
-                    parts[lost].wait()
-                    parts[lost] = self.stage(lost, "--token-file", self.secret)
-                    lines += process.stdout.readlines()
-                    process.wait(timeout=TIMEOUT_S)
-                finally:
-                    process.kill()
-                    process.wait()
-                    process.stdout.close()
-                said.seek(0)
-                errors = said.read()
-                self.assertEqual(process.returncode, 0, errors)
-                self.assertEqual(self.answers(lines), want)
-                self.assertIn("are made anew", errors)
+        for number in range(LOSSES):
+            lost = chance.randrange(3)
+            stalls = number % 2 == 1
+
+            def disturb(said):
+                parts[lost].send_signal(signal.SIGSTOP if stalls else signal.SIGKILL)
+                if stalls:  # until it counts as lost
+                    while "are made anew" not in said.read_text():
+                        pass
+                    parts[lost].send_signal(signal.SIGCONT)
+                    return
+                parts[lost].wait()
+                parts[lost] = self.stage(lost, "--token-file", self.secret)
+
+            with self.subTest(seed=SEED, round=number, part=lost, stalls=stalls):
+                got, errors = self.streamed(disturb, *self.remote("--stage-token-file", self.secret, "--deadline", 2))
+                self.assertEqual(got, want)
+                # So that tokens are computed again once at most.
+                self.assertLessEqual(errors.count("are made anew"), 1, errors)
+
+    def test_connections_that_are_cut_and_stalled(self):
+        want = self.generate(tokens=250)
+        chance = random.Random(SEED)
+        dealt, number = 0, 0
+        while dealt < (LOSSES if LOSSES > 2 else 3):
+            rough = [RoughLink(self.addresses[host], "tcp", chance, 3) for host in ("desk", "shelf", "cellar", "cellar")]
+            try:
+                seen = [{**self.addresses, "shelf": rough[1].port}, {**self.addresses, "cellar": rough[2].port},
+                        self.addresses, {**self.addresses, "desk": rough[0].port, "cellar": rough[3].port}]
+                files = [self.write_hosts(self.folder / f"seen-{i}.yml", each) for i, each in enumerate(seen)]
+                parts = [self.stage(part, "--token-file", self.secret, hosts=files[part]) for part in range(3)]
+                got, errors = self.streamed(lambda said: None, "--plan", self.plan, "--hosts", files[3],
+                                            "--stage-token-file", self.secret)
+                self.assertEqual((got, errors), (want, ""))  # nothing was lost, nothing computed again
+                for part in parts:
+                    part.kill()
+                    part.wait()
+            finally:
+                for one in rough:
+                    one.close()
+            dealt += sum(len(one.dealt) for one in rough)
+            number += 1
+            self.assertLess(number, 10 + LOSSES, "too few faults are dealt")
+        print(f"{number} generations, {dealt} faults")
 
     def test_served_over_machines_with_tls(self):
         certificate, key = self.folder / "cert.pem", self.folder / "key.pem"

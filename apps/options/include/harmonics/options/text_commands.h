@@ -11,7 +11,7 @@
 
 namespace harmonics::inline in_options {
 
-/// How parts on other machines are spoken with.
+/// How parts on other machines are spoken with; the deadline is that of all other processes.
 struct StageAccessFlags {
   std::string run;
   std::filesystem::path token_file;
