@@ -48,10 +48,10 @@ class GeneratePeerTest(unittest.TestCase):
         file.write_text("".join(json.dumps({"input_ids": ids}) + "\n" for ids in prompts))
         return generated_lines(model, "--prompts", file, "--max-tokens", tokens, *flags)
 
-    def check_greedy(self, model, prompts, answers):
+    def check_greedy(self, model, prompts, answers, close=2e-4):
         """Each token is what `model` finds most likely after all before it: so its own greedy search goes the same
-        way, unless two tokens are as good as equal."""
-        ties = 0
+        way, unless two tokens are as good as equal. `close`: how near logarithms of probabilities are."""
+        ties, furthest = 0, 0
         for ids, answer in zip(prompts, answers):
             tokens = answer["tokens"]
             with torch.no_grad():
@@ -64,7 +64,10 @@ class GeneratePeerTest(unittest.TestCase):
                     self.assertLess(distance, TIE, f"prompt {ids}, token {place}: {token}, not {best}")
                     ties += 1
                     break
-                self.assertAlmostEqual(answer["logprobs"][place], float(logprobs[place, token]), delta=2e-4)
+                distance = abs(answer["logprobs"][place] - float(logprobs[place, token]))
+                self.assertLess(distance, close, f"prompt {ids}, token {place}")
+                furthest = max(furthest, distance)
+        print(f"log-probabilities within {furthest:.1e}")
         return ties
 
     def test_smollm2(self):
@@ -152,7 +155,8 @@ class GeneratePeerTest(unittest.TestCase):
                 vocabulary.write_text(json.dumps({"model": {"type": "BPE", "vocab": {
                     chr(256 + i): i for i in range(160)}, "merges": []}}))
                 answers = self.generated(folder, prompts, 30, "--tokenizer", vocabulary, "--chunk", 16)
-                self.check_greedy(model, prompts, answers)
+                # Theirs has no cache, and numbers that round a thousand million times finer.
+                self.check_greedy(model.double(), prompts, answers, close=1e-5)
 
 
 if __name__ == "__main__":
