@@ -12,6 +12,7 @@
 #include <harmonics/cluster/task_params.h>
 
 #include "submit_pipeline.h"
+#include "task_needs.h"
 #include "upload.h"
 
 namespace harmonics::inline in_clients {
@@ -55,7 +56,11 @@ TaskSpec task_of(const SubmitCommand& command, const std::vector<TaskFile>& file
     spec.depends_on.push_back(TaskId{static_cast<std::uint64_t>(id)});
   }
   for (const auto& [key, value] : command.params) put(spec.params, key, value);
+  for (const auto& file : command.env_files) {
+    for (const auto& [key, value] : read_env_file(file)) put(spec.env, key, value);
+  }
   for (const auto& [key, value] : command.env) put(spec.env, key, value);
+  add_needs(command, spec);
   if (!command.command.empty()) spec.command = command.command;
   for (const std::string& pattern : command.artifacts) spec.artifacts.push_back(pattern);
   if (!command.upload.empty()) spec.files = collect_files(command.upload);

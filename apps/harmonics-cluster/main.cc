@@ -29,6 +29,7 @@ struct Dispatch {
   int operator()(const ArtifactsCommand& command) const { return artifacts(command); }
   int operator()(const ReportCommand& command) const { return report(command); }
   int operator()(const CancelCommand& command) const { return cancel(command); }
+  int operator()(const PriorityCommand& command) const { return priority(command); }
   int operator()(const WaitCommand& command) const { return wait(command); }
   int operator()(const WorkersCommand& command) const { return workers(command); }
   int operator()(const DrainCommand& command) const { return drain(command); }

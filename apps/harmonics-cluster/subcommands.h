@@ -16,6 +16,7 @@ int logs(const LogsCommand& command);
 int artifacts(const ArtifactsCommand& command);
 int report(const ReportCommand& command);
 int cancel(const CancelCommand& command);
+int priority(const PriorityCommand& command);
 int wait(const WaitCommand& command);
 int workers(const WorkersCommand& command);
 int drain(const DrainCommand& command);

@@ -7,6 +7,7 @@
 #include <harmonics/base/escaped.h>
 #include <harmonics/base/json.h>
 #include <harmonics/clients/access.h>
+#include <harmonics/clients/dag_file.h>
 #include <harmonics/clients/task_of_command.h>
 #include <harmonics/clients/task_text.h>
 #include <harmonics/console/terminal.h>
@@ -86,7 +87,61 @@ int wait_for(const SubmitCommand& command, const Submitted& submitted, ClusterCl
 
 }  // namespace
 
+namespace {
+
+/// Name and number of each, as they follow each other.
+std::string dag_text(const SubmitCommand& command, const Submitted& submitted,
+                     const std::vector<DagRequest::Node>& nodes) {
+  Json list = Json::array();
+  std::string text;
+  std::uint64_t first = submitted.first.value;
+  for (const DagRequest::Node& node : nodes) {
+    list.push(Json()
+                  .set("name", node.spec.name)
+                  .set("task", first)
+                  .set("count", std::int64_t{node.spec.count()}));
+    text += command.output == OutputStyle::kQuiet
+                ? format("{}\n", first)
+                : format("submitted task {} ({}{})\n", first, escaped(node.spec.name),
+                         node.spec.array == 0 ? "" : format(", {} tasks", node.spec.array));
+    first += node.spec.count();
+  }
+  if (command.output != OutputStyle::kJson) return text;
+  return Json().set("tasks", std::move(list)).set("advice", submitted.advice).dump() + "\n";
+}
+
+int submit_dag(const SubmitCommand& command) {
+  if (!command.command.empty() || !command.config.empty() || !command.fields.empty() ||
+      !command.pipeline.empty()) {
+    fail(ErrorCode::kInvalidArgument,
+         "--dag takes all of its tasks from the file: leave other tasks and their flags out");
+  }
+  const std::vector<DagRequest::Node> nodes = read_dag(command.dag);
+  ClusterClient client(client_options(command.access));
+  const Submitted submitted = client.submit_dag(nodes);
+  write_text(TextStream::kOutput, dag_text(command, submitted, nodes));
+  if (!submitted.advice.empty() && command.output == OutputStyle::kTable) {
+    write_text(TextStream::kError, submitted.advice + "\n");
+  }
+  if (!command.wait) return kExitDone;
+  std::uint64_t first = submitted.first.value;
+  std::uint64_t good = 0;
+  for (const DagRequest::Node& node : nodes) {
+    good += client.wait({first}, std::chrono::hours(24 * 365)).succeeded;
+    first += node.spec.count();
+  }
+  if (good == submitted.count) return kExitDone;
+  if (command.output != OutputStyle::kQuiet) {
+    write_text(TextStream::kError, format("{} of {} did not succeed: see 'harmonics tasks'\n",
+                                          submitted.count - good, submitted.count));
+  }
+  return kExitFailed;
+}
+
+}  // namespace
+
 int submit(const SubmitCommand& command) {
+  if (!command.dag.empty()) return submit_dag(command);
   const TaskSpec spec = task_of(command);
   if (!spec.pipeline && spec.command.empty() && spec.params.empty() &&
       command.output != OutputStyle::kQuiet) {

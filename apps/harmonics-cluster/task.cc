@@ -30,6 +30,11 @@ std::string task_text(const TaskView& task) {
              task.refusals == 0 ? "" : format(", {} that a worker could not start", task.refusals));
   if (!task.members.empty()) text += format("where       {}\n", escaped(place_text(task)));
   if (task.last) text += format("last end    {}\n", escaped(end_text(*task.last)));
+  if (task.last && task.last->peak_memory_kb != 0) {
+    text += format("used        {:.2f} s of cores, {:.1f} MB at most\n",
+                   static_cast<double>(task.last->cpu_ms) / 1000,
+                   static_cast<double>(task.last->peak_memory_kb) / 1024);
+  }
   // How far it had come when it said so last says nothing about a task that has succeeded.
   const bool done = task.state == "succeeded";
   if (const std::string told = progress_text(task.progress, !done); !told.empty()) {

@@ -7,6 +7,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/escaped.h>
 #include <harmonics/clients/access.h>
+#include <harmonics/clients/counts.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
 #include <harmonics/programs/programs.h>
@@ -72,6 +73,8 @@ WorkerSettings settings_of(const WorkerCommand& command, const fs::path& folder)
   settings.spec.cpus = command.cpus < 0 ? count_cpus() : static_cast<std::uint32_t>(command.cpus);
   settings.spec.memory_mb =
       command.memory_mb < 0 ? host_memory_mb() : static_cast<std::uint64_t>(command.memory_mb);
+  settings.spec.resources = counts_from(command.resources, "--resource");
+  settings.spec.labels = command.labels;
   check_worker(settings.spec);
   settings.state_dir = folder;
   settings.supervisor = path_of(kSupervisorProgram);

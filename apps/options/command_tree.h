@@ -115,6 +115,7 @@ class CommandTree {
   ArtifactsCommand artifacts_;
   ReportCommand report_;
   CancelCommand cancel_;
+  PriorityCommand priority_;
   WaitCommand wait_;
   WorkersCommand workers_;
   DrainCommand drain_;

@@ -97,14 +97,15 @@ std::pair<std::string, std::string> split_pair(const std::string& text) {
 }
 
 void add_pairs(CLI::App& app, const std::string& name,
-               std::vector<std::pair<std::string, std::string>>& pairs, const std::string& help) {
+               std::vector<std::pair<std::string, std::string>>& pairs, const std::string& help,
+               const char* shape = "KEY=VALUE") {
   app.add_option_function<std::vector<std::string>>(
          name,
          [&pairs](const std::vector<std::string>& texts) {
            for (const std::string& text : texts) pairs.push_back(split_pair(text));
          },
          help)
-      ->type_name("KEY=VALUE")
+      ->type_name(shape)
       ->allow_extra_args(false)
       ->check(check_by([](const std::string& text) { static_cast<void>(split_pair(text)); }));
 }
@@ -227,6 +228,9 @@ void CommandTree::add_worker() {
   add_text(app, "--id", c.id, "NAME", "its name (the server picks worker-1, worker-2 …)");
   add_whole(app, "--cpus", c.cpus, {0, kMaxNumber}, "cores that tasks may have (all)");
   add_whole(app, "--memory", c.memory_mb, {0, kMaxNumber}, "MB that tasks may have (all)");
+  add_pairs(app, "--resource", c.resources, "what else tasks may ask for, counted (repeatable)",
+            "NAME=N");
+  add_pairs(app, "--label", c.labels, "what tasks may ask of it (repeatable)");
   add_factor(app, "--slowdown", c.slowdown,
              "pose as a machine that computes so many times as long (1)");
   add_seconds(app, "--idle", c.idle_s, "end after so long without a task (never)");
@@ -250,7 +254,18 @@ void CommandTree::add_worker() {
 
 void CommandTree::add_submit_needs(CLI::App& app) {
   const TaskFlags flags{app, submit_.fields};
-  flags.number("--gpus", "required_gpus", 0, "GPUs; 0 for a task that needs none (1)");
+  const auto devices = [](const std::string& text) {
+    if (text.find('.') == text.npos) return Json(whole_number(text, 0, kMaxNumber));
+    const auto share = number_from<double>(text);
+    if (share && *share > 0 && *share < 1) return Json(*share);
+    fail(ErrorCode::kInvalidArgument, "'{}' is neither a whole number nor a share such as 0.25",
+         text);
+  };
+  flags
+      .add("--gpus", "required_gpus", devices,
+           "GPUs, or a share of one such as 0.25; 0 for a task that needs none (1)")
+      ->type_name("N|SHARE")
+      ->check(check_by([devices](const std::string& text) { static_cast<void>(devices(text)); }));
   flags.number("--memory", "min_gpu_memory", 0, "MB of each GPU at least (4096)");
   flags.number("--cpus", "cpus", 0, "cores; 0: however many (1 without GPUs, else 0)");
   flags.number("--host-memory", "memory_mb", 0, "MB of main memory (0)");
@@ -270,6 +285,22 @@ void CommandTree::add_submit_needs(CLI::App& app) {
                "what its worker does with it without the server (continue)");
   flags.number("--gang", "gang", 1, "workers at once, all or none (1)");
   flags.number("--array", "array", 1, "that many tasks, told apart by index");
+  SubmitCommand& c = submit_;
+  add_texts(app, "--gpu-model", c.gpu_models, "NAME", "GPUs of this model alone (repeatable: or)")
+      ->option_text("NAME");
+  add_pairs(app, "--resource", c.resources,
+            "so many of what 'harmonics worker --resource' counts (repeatable)", "NAME=N");
+  add_pairs(app, "--label", c.labels, "only on workers with this label (repeatable)");
+  add_text(app, "--apart", c.apart, "GROUP", "never on a worker with a task of the same group");
+  add_texts(app, "--variant", c.variants, "KEY=N,...",
+            "or with this: gpus, memory, cpus, host-memory, resource.NAME; the heaviest that fits "
+            "is taken, by weight (1) (repeatable)")
+      ->option_text("KEY=N,...");
+  app.add_flag("--wait-for-machines", c.wait_for_machines,
+               "queue it although no worker that is known could run it")
+      ->option_text(" ");
+  flags.text("--container", "container", "IMAGE",
+             "run the command in this image, by podman or apptainer");
 }
 
 void CommandTree::add_submit_pipeline(CLI::App& app) {
@@ -339,6 +370,7 @@ void CommandTree::add_submit() {
   const TaskFlags fields{app, c.fields};
   fields.text("--name", "name", "NAME", "what to call it");
   add_path(app, "--config", c.config, "a task as JSON; flags win over it");
+  add_path(app, "--dag", c.dag, "many tasks that wait for each other, as JSON: all or none");
   add_submit_needs(app);
   add_task_ids(app, "--after", c.after, "only once this task has succeeded (repeatable)");
   app.get_option("--after")->allow_extra_args(false);
@@ -348,6 +380,10 @@ void CommandTree::add_submit() {
          "the built-in trainer: a data set that is not there is an error, nothing is made up")
       ->option_text(" ");
   add_pairs(app, "--env", c.env, "a variable of its environment (repeatable)");
+  app.add_option("--env-file", c.env_files, "lines of KEY=VALUE, before those (repeatable)")
+      ->type_name("FILE")
+      ->option_text("FILE")
+      ->allow_extra_args(false);
   app.add_option("--artifact", c.artifacts,
                  "a file, folder or pattern below its working directory to keep (repeatable)")
       ->type_name("PATTERN")
@@ -375,6 +411,7 @@ void CommandTree::add_submit() {
       "    --gpus 2 --memory 8192\n"
       "  harmonics submit --config examples/sample_task.json\n"
       "  harmonics submit --name sweep --gpus 1 --array 100 --upload . -- python3 train.py\n"
+      "  harmonics submit --gpus 0.25 --variant gpus=0,cpus=16,weight=0.5 -- python3 train.py\n"
       "  harmonics submit --pipeline examples/digits.harp --stages 3 --epochs 30\n"
       "  harmonics submit --pipeline examples/digits.harp --infer --weights digits.safetensors \\\n"
       "    --out prediction=csv:rows.csv"));
@@ -468,6 +505,16 @@ void CommandTree::add_cancel_and_wait() {
   cancel.get_option("ID")->required()->option_text("(required)");
   cancel.footer(example("  harmonics cancel 17 18"));
   cancel.callback([this] { command_ = cancel_; });
+
+  CLI::App& priority = *root_.add_subcommand("priority", "changes the priority of a task");
+  add_access(priority, priority_.access);
+  add_task_id(priority, priority_.task);
+  add_whole(priority, "N", priority_.priority, {-kMaxPriority, kMaxPriority},
+            "larger goes first; the first id of an array means all of it");
+  priority.get_option("N")->required()->option_text("(required)");
+  add_output(priority, priority_.output);
+  priority.footer(example("  harmonics priority 17 5"));
+  priority.callback([this] { command_ = priority_; });
 
   CLI::App& wait = *root_.add_subcommand("wait", "waits until tasks have ended");
   add_access(wait, wait_.access);

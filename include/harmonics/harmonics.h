@@ -41,6 +41,7 @@
 #include <harmonics/cluster/fact_codec.h>
 #include <harmonics/cluster/ids.h>
 #include <harmonics/cluster/message.h>
+#include <harmonics/cluster/needs.h>
 #include <harmonics/cluster/pipeline.h>
 #include <harmonics/cluster/policy.h>
 #include <harmonics/cluster/reactor.h>

@@ -19,8 +19,12 @@ namespace harmonics::inline in_cluster {
 /// when all do, or the task is no pipeline.
 [[nodiscard]] std::string without_stages(const WorkerPool& pool, const TaskSpec& spec);
 
-/// What whoever submits `spec` should hear at once; empty when the workers that are known could run
-/// it, or when none is known yet.
-[[nodiscard]] std::string advice_for(const WorkerPool& pool, const TaskSpec& spec);
+/// What it needs and what is missing, if no worker that is known could run it; empty when they
+/// could, or when none is known yet.
+struct Advice {
+  std::string text{};
+  bool hopeless = false;  ///< Not one worker that is known could run it; else too few for its gang.
+};
+[[nodiscard]] Advice advice_for(const WorkerPool& pool, const TaskSpec& spec);
 
 }  // namespace harmonics::inline in_cluster

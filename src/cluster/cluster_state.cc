@@ -64,7 +64,9 @@ bool ClusterState::operator==(const ClusterState& other) const {
     const Worker* twin = b.pool.find(worker->id);
     equal = equal && twin != nullptr && twin->free == worker->free &&
             twin->active_tasks == worker->active_tasks && twin->starting == worker->starting &&
-            twin->free_cpus == worker->free_cpus && twin->free_memory_mb == worker->free_memory_mb;
+            twin->free_cpus == worker->free_cpus &&
+            twin->free_memory_mb == worker->free_memory_mb && twin->rooms == worker->rooms &&
+            twin->free_resources == worker->free_resources && twin->groups == worker->groups;
   }
   return equal;
 }

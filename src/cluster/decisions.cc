@@ -76,6 +76,9 @@ void Decisions::send_start(const TaskRecord& task, std::uint32_t rank) {
   message.id = {task.id, task.attempts};
   // Shares the submission's life, so that nothing is copied.
   message.spec = std::shared_ptr<const TaskSpec>(task.submission, &task.submission->spec);
+  if (!task.spec().variants.empty()) {
+    message.spec = std::make_shared<const TaskSpec>(with_variant(task.spec(), member.variant));
+  }
   message.user = task.submission->user;
   message.array_index = task.array_index();
   message.gang_rank = rank;

@@ -7,41 +7,12 @@
 #include <harmonics/cluster/task_fields.h>
 
 #include "fact_archive.h"
+#include "task/task_archive.h"
 
 namespace harmonics::inline in_cluster {
 namespace {
 
 constexpr std::size_t kMaxForgotten = 1 << 20;
-
-// A record that was written before it had a field reads with that field's default: such fields
-// stand behind a bit that says that they follow.
-
-template <typename Archive, std::integral Number>
-void fields(Archive& a, Number& number) {
-  if constexpr (std::is_signed_v<Number>) {
-    a.integer(number);
-  } else {
-    a.number(number);
-  }
-}
-
-template <typename Archive>
-void fields(Archive& a, Of<Archive, std::string>& text) {
-  a.text(text);
-}
-
-template <typename Archive>
-void fields(Archive& a, Of<Archive, std::vector<std::string>>& texts) {
-  a.list(texts, kMaxTaskEntries, [&](auto& value) { a.text(value); });
-}
-
-template <typename Archive>
-void fields(Archive& a, Of<Archive, TextPairs>& pairs) {
-  a.list(pairs, kMaxTaskEntries, [&](auto& pair) {
-    a.text(pair.first);
-    a.text(pair.second);
-  });
-}
 
 template <typename Archive>
 void fields(Archive& a, Of<Archive, AttemptId>& id) {
@@ -51,10 +22,23 @@ void fields(Archive& a, Of<Archive, AttemptId>& id) {
 
 template <typename Archive>
 void fields(Archive& a, Of<Archive, EndResult>& result) {
-  a.kind(result.kind, EndKind::kUnable);
+  // A flag above the kind says that what it used follows; older stores have none.
+  constexpr std::uint64_t kUsed = 16;
+  const bool used = result.cpu_ms != 0 || result.peak_memory_kb != 0;
+  std::uint64_t kind = static_cast<std::uint64_t>(result.kind) | (used ? kUsed : 0);
+  a.word(kind, kUsed | 15);
+  if constexpr (Archive::kReads) {
+    if ((kind & 15) > static_cast<std::uint64_t>(EndKind::kUnable)) {
+      a.broken("a number above its limit");
+    }
+    result.kind = static_cast<EndKind>(kind & 15);
+  }
   a.integer(result.exit_code);
   a.integer(result.signal);
   a.text(result.message);
+  if ((kind & kUsed) == 0) return;
+  a.number(result.cpu_ms);
+  a.number(result.peak_memory_kb);
 }
 
 template <typename Archive>
@@ -71,7 +55,13 @@ void fields(Archive& a, Of<Archive, std::vector<Member>>& members) {
   a.list(members, kMaxGangWorkers, [&](auto& member) {
     a.number(member.worker);
     a.number(member.devices.bits);
-    a.flag(member.launched);
+    // The variant stands above the flag; 0, and so nothing, in older stores.
+    std::uint64_t marks = std::uint64_t{member.variant} << 1 | (member.launched ? 1 : 0);
+    a.word(marks, kMaxVariants << 1 | 1);
+    if constexpr (Archive::kReads) {
+      member.launched = (marks & 1) != 0;
+      member.variant = static_cast<std::uint8_t>(marks >> 1);
+    }
     fields(a, member.ended);
   });
 }
@@ -90,126 +80,6 @@ void flags(Archive& a, Flags&... each) {
   a.word(bits, (std::uint64_t{1} << sizeof...(each)) - 1);
   place = 0;
   if constexpr (Archive::kReads) ((each = (bits >> place++ & 1) != 0), ...);
-}
-
-template <typename Archive>
-void fields(Archive& a, Of<Archive, std::vector<TaskId>>& tasks) {
-  a.list(tasks, kMaxTaskDependencies, [&](auto& id) { a.number(id); });
-}
-
-/// The flags of a pipeline stand in one number behind what every pipeline has, the first in its
-/// lowest bit; above them the bits of the fields that follow it.
-template <typename Archive>
-void fields(Archive& a, Of<Archive, PipelineSpec>& pipeline) {
-  static const PipelineSpec defaults;
-  constexpr auto is_flag = []<typename Member>(Member) {
-    return std::is_same_v<Member, bool PipelineSpec::*>;
-  };
-  std::uint64_t bits = 0;
-  std::uint64_t known = 0;
-  std::uint64_t next = 1;
-  visit_fields(std::type_identity<PipelineSpec>(), [&](const TaskField& field, auto member) {
-    if constexpr (is_flag(decltype(member){})) {
-      bits |= pipeline.*member ? next : 0;
-      known |= std::exchange(next, next << 1);
-    } else if (field.bit == 0) {
-      fields(a, pipeline.*member);
-    } else {
-      known |= field.bit;
-      if (pipeline.*member != defaults.*member) bits |= field.bit;
-    }
-  });
-  a.word(bits);
-  if constexpr (Archive::kReads) {
-    if ((bits & ~known) != 0) a.broken("a pipeline with a field of a later version");
-  }
-  std::uint64_t flags = bits;
-  visit_fields(std::type_identity<PipelineSpec>(), [&](const TaskField& field, auto member) {
-    if constexpr (!is_flag(decltype(member){})) {
-      if ((bits & field.bit) != 0) fields(a, pipeline.*member);
-    } else if constexpr (Archive::kReads) {
-      pipeline.*member = (flags & 1) != 0;
-      flags >>= 1;
-    }
-  });
-  if constexpr (Archive::kReads) lift_old_settings(pipeline);
-}
-
-template <typename Archive>
-void fields(Archive& a, Of<Archive, MaybePipeline>& pipeline) {
-  if constexpr (Archive::kReads) {
-    PipelineSpec spec;
-    fields(a, spec);
-    pipeline = std::move(spec);
-  } else {
-    fields(a, *pipeline);
-  }
-}
-
-template <typename Archive>
-void fields(Archive& a, Of<Archive, TaskFiles>& files) {
-  const auto each = [&](auto& file) {
-    a.text(file.path);
-    a.text(file.data, kMaxTaskFileBytes);
-    a.flag(file.executable);
-  };
-  if constexpr (Archive::kReads) {
-    std::vector<TaskFile> read;
-    a.list(read, kMaxTaskFiles, each);
-    files = std::move(read);
-  } else {
-    a.list(files.all(), kMaxTaskFiles, each);
-  }
-}
-
-// What a worker does without the server stands among the bits of the fields that may follow.
-constexpr std::uint64_t kStaysForever = 1;
-constexpr std::uint64_t kContinues = 8;
-
-std::uint64_t wish_bits(OnDisconnect wish) {
-  return wish == OnDisconnect::kForever    ? kStaysForever
-         : wish == OnDisconnect::kContinue ? kContinues
-                                           : 0;
-}
-
-OnDisconnect wish_of(const FactInput& in, std::uint64_t bits) {
-  if ((bits & kStaysForever) != 0 && (bits & kContinues) != 0) {
-    in.broken("a task that continues in two ways");
-  }
-  if ((bits & kStaysForever) != 0) return OnDisconnect::kForever;
-  return (bits & kContinues) != 0 ? OnDisconnect::kContinue : OnDisconnect::kStop;
-}
-
-/// First what every task has, then a number with the bits of the rest, then the fields of those
-/// that are set, from the lowest bit on. A field that is not there keeps its default.
-template <typename Archive>
-void fields(Archive& a, Of<Archive, TaskSpec>& spec) {
-  static const TaskSpec defaults;
-  std::uint64_t known = kStaysForever | kContinues;
-  std::uint64_t bits = wish_bits(spec.on_disconnect);
-  visit_fields(std::type_identity<TaskSpec>(), [&](const TaskField& field, auto member) {
-    if constexpr (!std::is_same_v<decltype(member), OnDisconnect TaskSpec::*>) {
-      known |= field.bit;
-      if (field.bit == 0) {
-        fields(a, spec.*member);
-      } else if (spec.*member != defaults.*member) {
-        bits |= field.bit;
-      }
-    }
-  });
-  a.word(bits);
-  if constexpr (Archive::kReads) {
-    if ((bits & ~known) != 0) a.broken("a task with a field of a later version");
-    spec.on_disconnect = wish_of(a, bits);
-  }
-  for (std::uint64_t bit = 1; bit != 0 && bit <= bits; bit <<= 1) {
-    if ((bits & bit) == 0) continue;
-    visit_fields(std::type_identity<TaskSpec>(), [&](const TaskField& field, auto member) {
-      if constexpr (!std::is_same_v<decltype(member), OnDisconnect TaskSpec::*>) {
-        if (field.bit == bit) fields(a, spec.*member);
-      }
-    });
-  }
 }
 
 template <typename Archive>
@@ -237,7 +107,8 @@ void fields(Archive& a, Of<Archive, std::shared_ptr<const Submission>>& shared) 
 template <typename Archive>
 void fields(Archive& a, Of<Archive, WorkerRecord>& worker) {
   a.number(worker.id);
-  flags(a, worker.draining, worker.spec.no_stages);
+  bool described = !worker.spec.resources.empty() || !worker.spec.labels.empty();
+  flags(a, worker.draining, worker.spec.no_stages, described);
   a.time(worker.since);
   a.text(worker.spec.name, kMaxWorkerTextBytes);
   a.text(worker.spec.address, kMaxWorkerTextBytes);
@@ -249,6 +120,9 @@ void fields(Archive& a, Of<Archive, WorkerRecord>& worker) {
     a.text(device.model, kMaxWorkerTextBytes);
     a.number(device.memory_mb);
   });
+  if (!described) return;
+  fields(a, worker.spec.resources);
+  fields(a, worker.spec.labels);
 }
 
 template <typename Archive>
@@ -436,6 +310,19 @@ void fields(Archive& a, Of<Archive, RunCounted>& fact) {
   a.time(fact.ran);
   if constexpr (Archive::kReads) {
     if (fact.ran < Nanoseconds{}) a.broken("a task that ran for less than nothing");
+  }
+}
+
+template <typename Archive>
+void fields(Archive& a, Of<Archive, PriorityChanged>& fact) {
+  a.number(fact.first);
+  a.number(fact.count);
+  a.integer(fact.priority);
+  if constexpr (Archive::kReads) {
+    if (fact.count > kMaxArrayTasks || fact.priority > kMaxTaskPriority ||
+        fact.priority < -kMaxTaskPriority) {
+      a.broken("a priority above its limit");
+    }
   }
 }
 

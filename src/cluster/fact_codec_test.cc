@@ -49,7 +49,8 @@ TEST(FactCodec, TheBytesOfTheVersionBeforeAreReadAndWrittenAgain) {
     writer.add(fact);
   }
   EXPECT_EQ(facts.size(), 74U);
-  EXPECT_EQ(kinds.size(), std::variant_size_v<Fact> - 1) << "RunCounted came later";
+  EXPECT_EQ(kinds.size(), std::variant_size_v<Fact> - 2)
+      << "RunCounted and PriorityChanged came later";
   EXPECT_EQ(text_of(writer.take()), bytes);
 }
 

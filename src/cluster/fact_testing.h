@@ -22,6 +22,8 @@ inline EndResult random_result(Random& random) {
   result.exit_code = static_cast<std::int32_t>(random());
   result.signal = static_cast<std::int32_t>(random.below(64));
   result.message = random_text(random);
+  if (random.below(2) == 0) result.cpu_ms = random();
+  if (random.below(2) == 0) result.peak_memory_kb = random();
   return result;
 }
 
@@ -34,7 +36,8 @@ inline std::vector<Member> random_members(Random& random) {
   std::vector<Member> members(random.below(4));
   for (Member& member : members) {
     member = {WorkerId{random()}, DeviceSet{std::uint64_t{random()} << 32 | random()},
-              random.below(2) == 0, maybe_result(random)};
+              random.below(2) == 0, maybe_result(random),
+              static_cast<std::uint8_t>(random.below(kMaxVariants + 1))};
   }
   return members;
 }
@@ -73,6 +76,8 @@ inline WorkerRecord random_record(Random& random) {
   worker.spec.identity = random_text(random).substr(0, 100);
   worker.spec.no_stages = random.below(2) == 0;
   worker.spec.cpus = random();
+  if (random.below(3) == 0) worker.spec.resources = {{"fpga", random()}, {"tokens", 8}};
+  if (random.below(3) == 0) worker.spec.labels = {{"zone", random_text(random)}};
   worker.spec.memory_mb = random();
   for (std::uint64_t n = random.below(4); n > 0; --n) {
     worker.spec.devices.push_back({random_text(random).substr(0, 100), "m", random()});
@@ -96,7 +101,7 @@ inline TaskKept random_task(Random& random, std::shared_ptr<const Submission> su
 
 inline Fact random_fact(Random& random) {
   const AttemptId id{TaskId{random()}, AttemptNumber{random()}};
-  switch (random.below(22)) {
+  switch (random.below(23)) {
     case 0: return TermStarted{Term{random()}, Time{random()}};
     case 1: return TasksSubmitted{random_submission(random)};
     case 2: return AttemptStarted{id, random_members(random), Time{random()}};
@@ -124,6 +129,9 @@ inline Fact random_fact(Random& random) {
       const Nanoseconds lease{random()};
       return LeasesPromised{lease, lease + Nanoseconds{random()}};
     }
+    case 21:
+      return PriorityChanged{id.task, static_cast<std::uint32_t>(random.below(1000)),
+                             static_cast<std::int32_t>(random.below(2001)) - 1000};
     case 20: return RunCounted{id.task, Nanoseconds{random()}};
     default: return random_task(random, random_submission(random));
   }

@@ -97,7 +97,7 @@ bool PlanDesk::start(Decisions& step, const TaskRecord& task, const PlanMade& pl
     if (worker == nullptr || !worker->open || !worker->fits(needs)) return false;
     if (worker->spec.no_stages) return false;  // Since the plan was made.
     if (!seen.insert(id).second) return false;
-    members.push_back({id, worker->choose(needs), false, std::nullopt});
+    members.push_back({id, worker->choose(needs), false, std::nullopt, 0});
   }
   if (members.empty()) return false;
   step.start(task, std::move(members), plan);

@@ -11,7 +11,9 @@ namespace {
 
 [[noreturn]] void fail_nothing_fits(const TaskSpec& task) {
   fail(ErrorCode::kResourceExhausted,
-       "no worker has {} free devices with {} MB each for the task '{}' now", task.required_gpus,
+       "no worker has {} free devices with {} MB each for the task '{}' now",
+       task.gpu_share == kWholeDevice ? format("{}", task.required_gpus)
+                                      : share_text(task.gpu_share),
        task.min_gpu_memory_mb, task.name);
 }
 
@@ -19,6 +21,9 @@ namespace {
 std::uint64_t surplus_mb(const WorkerGroup& group, const Needs& needs) {
   const auto& free = group.key.free_memories_mb;
   auto device = std::ranges::lower_bound(free, needs.gpu_memory_mb);
+  // With terms the devices that are meant may be others: what is asked for does not tell them
+  // apart.
+  if (needs.terms) return 0;
   std::uint64_t surplus = 0;
   for (std::uint32_t i = 0; i < needs.gpus; ++i) surplus += *device++ - needs.gpu_memory_mb;
   return surplus;
@@ -36,6 +41,27 @@ const Worker* least_surplus(const std::map<WorkerGroup::Key, WorkerGroup>& group
     if (best == nullptr || surplus < least || (surplus == least && ByName{}(worker, best))) {
       best = worker;
       least = surplus;
+    }
+  }
+  return best;
+}
+
+/// For a share: where the least is left of the device, then the fewest devices that are wholly
+/// free, then the name.
+const Worker* tightest(const WorkerPool& workers, const Needs& needs) {
+  const Worker* best = nullptr;
+  std::pair<std::uint32_t, std::size_t> least{};
+  for (std::size_t free = 0; free <= kMaxDevicesPerWorker; ++free) {
+    for (const auto& [key, group] : workers.groups_with_free(free)) {
+      const Worker* worker = group.first_fit(needs);
+      if (worker == nullptr) continue;
+      std::uint32_t room = 0;
+      worker->choose(needs).each([&](DeviceId id) { room = worker->room(id); });
+      const std::pair left{room, free};
+      if (best == nullptr || left < least || (left == least && ByName{}(worker, best))) {
+        best = worker;
+        least = left;
+      }
     }
   }
   return best;
@@ -69,7 +95,7 @@ struct NamedPolicy {
 constexpr NamedPolicy kPolicies[] = {
     {"balanced", made<BalancedPolicy>}, {"simple", made<SimplePolicy>},
     {"fair", made<SimplePolicy>},       {"las", made<LasPolicy>},
-    {"srtf", made<SrtfPolicy>},
+    {"srtf", made<SrtfPolicy>},         {"fgd", made<FgdPolicy>},
 };
 
 }  // namespace
@@ -95,7 +121,8 @@ std::uint32_t LasPolicy::level(const Standing& standing) {
   // What it has had says how much it will still want, unless it tells.
   const double counted_s = spec.timeout_s == 0 ? ran_s : std::max(spec.timeout_s - ran_s, 1.0);
   const double patience = 1 + in_seconds(standing.waited) / std::max(counted_s, kLasStep_s);
-  const double service_s = counted_s * std::max(spec.required_gpus, 1U) * spec.gang / patience;
+  const double devices = static_cast<double>(needs_of(spec).units()) / kWholeDevice;
+  const double service_s = counted_s * (devices == 0 ? 1 : devices) * spec.gang / patience;
   if (service_s < kLasStep_s) return 0;
   return 1 + static_cast<std::uint32_t>(std::ilogb(service_s / kLasStep_s) / 2);
 }
@@ -108,6 +135,11 @@ std::uint32_t SrtfPolicy::level(const Standing& standing) {
 std::optional<Assignment> SimplePolicy::try_assign(const WorkerPool& workers,
                                                    const TaskSpec& task) {
   const Needs needs = needs_of(task);
+  if (needs.share != kWholeDevice) {
+    const Worker* worker = tightest(workers, needs);
+    if (worker == nullptr) return std::nullopt;
+    return Assignment{worker->id, worker->choose(needs)};
+  }
   for (std::size_t free = needs.gpus; free <= kMaxDevicesPerWorker; ++free) {
     const Worker* worker = least_surplus(workers.groups_with_free(free), needs);
     if (worker != nullptr) return Assignment{worker->id, worker->choose(needs)};

@@ -16,6 +16,8 @@
 namespace harmonics::inline in_cluster {
 namespace {
 
+std::uint32_t room_for(const Worker& worker, const TaskSpec& task);
+
 /// All orderings of the workers that fit, written down as the issue says them.
 std::optional<Assignment> naive(const WorkerPool& pool, const TaskSpec& task,
                                 const std::function<bool(const Worker&, const Worker&)>& better) {
@@ -37,8 +39,12 @@ std::optional<Assignment> naive_simple(const WorkerPool& pool, const TaskSpec& t
     return sum;
   };
   return naive(pool, task, [&](const Worker& a, const Worker& b) {
+    const bool share = task.gpu_share != kWholeDevice;
+    if (share && room_for(a, task) != room_for(b, task)) {
+      return room_for(a, task) < room_for(b, task);
+    }
     if (a.free.size() != b.free.size()) return a.free.size() < b.free.size();
-    if (surplus(a) != surplus(b)) return surplus(a) < surplus(b);
+    if (!share && surplus(a) != surplus(b)) return surplus(a) < surplus(b);
     return natural_less(a.spec.name, b.spec.name);
   });
 }
@@ -73,7 +79,17 @@ TaskSpec random_task(Random& random) {
   task.min_gpu_memory_mb = random.below(20'000);
   if (random.below(2) == 0) task.cpus = static_cast<std::uint32_t>(random.below(8));
   if (random.below(2) == 0) task.memory_mb = random.below(6000);
+  if (task.required_gpus == 1 && random.below(2) == 0) {
+    task.gpu_share = static_cast<std::uint32_t>(1 + random.below(kWholeDevice));
+  }
   return task;
+}
+
+/// What is left of the device that a share would get.
+std::uint32_t room_for(const Worker& worker, const TaskSpec& task) {
+  std::uint32_t room = 0;
+  worker.choose(needs_of(task)).each([&](DeviceId id) { room = worker.room(id); });
+  return room;
 }
 
 struct Running {
@@ -119,6 +135,65 @@ void compare_with_twin(WorkloadPolicy& policy,
       }
     }
   }
+}
+
+TEST(Policy, FgdKeepsWholeDevicesForThoseWhoNeedThem) {
+  FgdPolicy policy;
+  WorkerPool pool;
+  for (std::uint32_t i = 1; i <= 4; ++i) {
+    WorkerSpec spec{.name = "w" + std::to_string(i), .cpus = 32, .memory_mb = 1024};
+    for (int n = 0; n < 2; ++n) spec.devices.push_back({std::to_string(n), "T4", 16384});
+    pool.put(WorkerId{i}, spec);
+    pool.set_open(WorkerId{i}, true);
+  }
+  const TaskSpec half{.name = "t", .gpu_share = 5000, .cpus = 2};
+  const TaskSpec both{.name = "t", .required_gpus = 2, .cpus = 8};
+  // Half devices and pairs of whole ones come in turn: halves share, and three pairs find a place.
+  int placed = 0;
+  for (int i = 0; i < 7; ++i) {
+    const TaskSpec& task = i % 2 == 0 ? half : both;
+    const std::optional<Assignment> chosen = policy.try_assign(pool, task);
+    if (!chosen) continue;
+    ++placed;
+    EXPECT_TRUE(pool.at(chosen->worker).gives(chosen->devices, needs_of(task)));
+    pool.take(chosen->worker, chosen->devices, needs_of(task));
+  }
+  EXPECT_EQ(placed, 7);
+  EXPECT_FALSE(policy.try_assign(pool, both));
+  EXPECT_THROW(static_cast<void>(policy.assign_task(pool, both)), Error);
+}
+
+TEST(Needs, SharesAddUpAndWhatIsTakenIsGivenBack) {
+  Worker worker;
+  worker.spec.devices = {{"0", "NVIDIA A100-SXM4-80GB", 81920}, {"1", "Tesla T4", 16384}};
+  worker.spec.resources = {{"fpga", 2}};
+  worker.free = first_devices(2);
+  worker.free_resources = {2};
+  Needs third{.gpus = 1, .share = 3333};
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_TRUE(worker.fits(third)) << i;
+    worker.take(worker.choose(third), third, true);
+  }
+  EXPECT_FALSE(worker.fits(third)) << "a ten-thousandth of each is left";
+  EXPECT_TRUE(worker.fits({.gpus = 1, .share = 1}));
+  EXPECT_EQ(worker.room(DeviceId{0}), 1U);
+  for (int i = 0; i < 6; ++i) worker.give_back(DeviceSet{i < 3 ? 1U : 2U}, third, true);
+  EXPECT_EQ(worker.free, first_devices(2));
+  EXPECT_TRUE(worker.rooms.empty());
+  Needs model{.gpus = 1, .terms = TaskTerms{.gpu_models = {"a100"}}};
+  EXPECT_EQ(worker.choose(model), DeviceSet{1});
+  EXPECT_FALSE(worker.fits({.gpus = 1, .terms = TaskTerms{.gpu_models = {"A10", "80"}}}));
+  Needs counted{.terms = TaskTerms{.resources = {{"fpga", 2}}, .apart = "db"}};
+  worker.take({}, counted, true);
+  EXPECT_FALSE(worker.fits({.terms = TaskTerms{.resources = {{"fpga", 1}}}}));
+  EXPECT_FALSE(worker.fits({.terms = TaskTerms{.apart = "db"}}));
+  EXPECT_TRUE(worker.fits({.terms = TaskTerms{.apart = "web"}}));
+  worker.give_back({}, counted, true);
+  EXPECT_TRUE(worker.fits(counted));
+  EXPECT_EQ(share_text(2500), "0.25");
+  EXPECT_EQ(share_text(20'000), "2");
+  expect_broken_check("got back what it did not give",
+                      [&] { worker.give_back(DeviceSet{1}, third, true); });
 }
 
 TEST(Policy, SimpleChoosesWhatItsTwinChooses) {

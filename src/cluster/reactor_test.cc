@@ -148,6 +148,13 @@ TEST(Reactor, WhoSubmitsWhatNobodyCanRunIsToldSo) {
     spec.required_gpus = gpus;
     spec.cpus = cpus;
     spec.gang = gang;
+    if (gang == 1 && (gpus > 2 || cpus > 8)) {
+      server.feed(SubmitRequest{RequestId{1}, {"ann", false}, spec});
+      const auto refusal = std::get<Refusal>(server.effects<Answer>().back().reply);
+      EXPECT_EQ(refusal.code, ErrorCode::kFailedPrecondition);
+      EXPECT_NE(refusal.message.find("could never run"), std::string::npos) << refusal.message;
+    }
+    spec.wait_for_machines = gang == 1;
     server.feed(SubmitRequest{RequestId{1}, {"ann", false}, spec});
     return std::get<Submitted>(server.effects<Answer>().back().reply).advice;
   };

@@ -46,9 +46,9 @@ void check_dependencies(const StateTables& tables, const TaskSpec& spec) {
   }
 }
 
-void check_room(const Decisions& step, const SubmitRequest& request) {
+void check_room(const Decisions& step, const Caller& caller, std::uint64_t count,
+                std::uint64_t bytes) {
   const StateTables& tables = step.tables();
-  const std::uint64_t count = request.spec.count();
   if (tables.tasks.size() + count > step.options().max_tasks) {
     fail(ErrorCode::kResourceExhausted,
          "the server keeps {} tasks and takes at most {}; wait until some have ended",
@@ -56,19 +56,19 @@ void check_room(const Decisions& step, const SubmitRequest& request) {
   }
   // Those of ended tasks go when there are too many; what is left belongs to tasks that need it.
   const std::uint64_t most = 2 * step.options().keep_file_bytes;
-  if (!request.spec.files.empty() && tables.file_bytes + file_bytes(request.spec) > most) {
+  if (bytes > 0 && tables.file_bytes + bytes > most) {
     fail(ErrorCode::kResourceExhausted,
          "the server holds {} MiB of files that came with tasks and takes at most {}; wait until "
          "some have ended, or put the files where the workers can read them",
          tables.file_bytes >> 20, most >> 20);
   }
-  const auto user = tables.users.find(request.caller.user);
+  const auto user = tables.users.find(caller.user);
   if (user == tables.users.end() || user->second.quota.max_waiting == 0) return;
   const Quota& quota = user->second.quota;
   if (user->second.waiting + count > quota.max_waiting) {
     fail(ErrorCode::kResourceExhausted,
          "user '{}' has {} tasks waiting and may have at most {}; wait until some have started",
-         request.caller.user, user->second.waiting, quota.max_waiting);
+         caller.user, user->second.waiting, quota.max_waiting);
   }
 }
 
@@ -86,41 +86,140 @@ void cancel_one(Decisions& step, TaskId id) {
 
 }  // namespace
 
-void decide(Decisions& step, const SubmitRequest& request) {
-  check_task(request.spec);
-  check_artifacts(request.spec);
-  check_params(request.spec);
-  check_files(request.spec);
-  if (request.spec.pipeline) check_inference(*request.spec.pipeline);
-  if (request.caller.user.empty() || request.caller.user.size() > kMaxTaskNameBytes) {
+namespace {
+
+/// What holds for every new task, whatever the cluster is like.
+void check_new(const Caller& caller, const TaskSpec& spec) {
+  check_task(spec);
+  check_artifacts(spec);
+  check_params(spec);
+  check_files(spec);
+  if (spec.pipeline) check_inference(*spec.pipeline);
+  if (caller.user.empty() || caller.user.size() > kMaxTaskNameBytes) {
     fail(ErrorCode::kInvalidArgument, "a user's name has 1 to {} bytes", kMaxTaskNameBytes);
   }
-  const TaskSpec& spec = request.spec;
-  if (!spec.idempotency_key.empty()) {
-    const auto known = step.tables().keys.find(key_of(request.caller.user, spec.idempotency_key));
-    if (known != step.tables().keys.end()) {
-      const TaskRecord& task = step.tables().known_task(known->second);
-      if (task.spec() != spec) {
-        fail(ErrorCode::kAlreadyExists,
-             "idempotency_key '{}' belongs to task {}, which was submitted otherwise; choose "
-             "another key",
-             spec.idempotency_key, known->second.value);
-      }
-      step.answer(request.request, Submitted{known->second, spec.count(), true, {}});
-      return;
-    }
+}
+
+/// The task that was submitted before with the same key, or none. Another one of that key is an
+/// Error. Its priority may have been changed since.
+std::optional<TaskId> find_earlier(const Decisions& step, const Caller& caller, TaskSpec spec) {
+  if (spec.idempotency_key.empty()) return std::nullopt;
+  const auto known = step.tables().keys.find(key_of(caller.user, spec.idempotency_key));
+  if (known == step.tables().keys.end()) return std::nullopt;
+  const TaskRecord& task = step.tables().known_task(known->second);
+  spec.priority = task.spec().priority;
+  if (task.spec() != spec) {
+    fail(ErrorCode::kAlreadyExists,
+         "idempotency_key '{}' belongs to task {}, which was submitted otherwise; choose "
+         "another key",
+         spec.idempotency_key, known->second.value);
   }
-  check_dependencies(step.tables(), spec);
-  check_room(step, request);
+  return known->second;
+}
+
+/// What to tell of a task that no worker could run; it is refused unless it may wait for one. One
+/// whose gang is larger than the cluster waits: workers may be about to join.
+std::string advice_or_refusal(const Decisions& step, const TaskSpec& spec) {
+  const Advice advice = advice_for(step.tables().pool, spec);
+  if (advice.text.empty()) return {};
+  if (spec.wait_for_machines || !advice.hopeless) return "it waits: " + advice.text;
+  fail(ErrorCode::kFailedPrecondition,
+       "the task could never run: {} To have it wait for such workers, say --wait-for-machines",
+       advice.text);
+}
+
+TaskId add_submission(Decisions& step, const Caller& caller, const TaskSpec& spec) {
   auto submission = std::make_shared<Submission>();
   submission->first = step.tables().next_task;
   submission->spec = spec;
-  submission->user = request.caller.user;
+  submission->user = caller.user;
   submission->at = step.now();
   const TaskId first = submission->first;
   step.record(TasksSubmitted{std::move(submission)});
+  return first;
+}
+
+}  // namespace
+
+void decide(Decisions& step, const SubmitRequest& request) {
+  check_new(request.caller, request.spec);
+  const TaskSpec& spec = request.spec;
+  if (const std::optional<TaskId> earlier = find_earlier(step, request.caller, spec)) {
+    step.answer(request.request, Submitted{*earlier, spec.count(), true, {}});
+    return;
+  }
+  check_dependencies(step.tables(), spec);
+  check_room(step, request.caller, spec.count(), file_bytes(spec));
+  std::string advice = advice_or_refusal(step, spec);
+  const TaskId first = add_submission(step, request.caller, spec);
+  step.answer(request.request, Submitted{first, spec.count(), false, std::move(advice)});
+}
+
+void decide(Decisions& step, const DagRequest& request) {
+  if (request.nodes.empty() || request.nodes.size() > kMaxDagNodes) {
+    fail(ErrorCode::kInvalidArgument, "a graph of tasks has 1 to {} of them, not {}", kMaxDagNodes,
+         request.nodes.size());
+  }
+  std::vector<TaskSpec> specs;
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  std::string advice;
+  std::vector<std::uint64_t> firsts;
+  for (const DagRequest::Node& node : request.nodes) {
+    TaskSpec& spec = specs.emplace_back(node.spec);
+    for (const std::uint32_t before : node.after) {
+      if (before + std::size_t{1} >= specs.size()) {
+        fail(ErrorCode::kInvalidArgument, "task '{}' waits for one that does not stand before it",
+             spec.name);
+      }
+      spec.depends_on.push_back(TaskId{firsts[before]});
+    }
+    try {
+      check_new(request.caller, spec);
+      if (!spec.idempotency_key.empty()) {
+        fail(ErrorCode::kInvalidArgument, "a task of a graph has no idempotency_key of its own");
+      }
+      check_dependencies(step.tables(), node.spec);
+      if (advice.empty()) advice = advice_or_refusal(step, spec);
+    } catch (const Error& error) {
+      throw Error(error.code(),
+                  format("task '{}': {}; none was submitted", node.spec.name, error.what()));
+    }
+    firsts.push_back(step.tables().next_task.value + count);
+    count += spec.count();
+    bytes += file_bytes(spec);
+  }
+  check_room(step, request.caller, count, bytes);
+  for (const TaskSpec& spec : specs) add_submission(step, request.caller, spec);
   step.answer(request.request,
-              Submitted{first, spec.count(), false, advice_for(step.tables().pool, spec)});
+              Submitted{TaskId{firsts.front()}, static_cast<std::uint32_t>(count), false, advice});
+}
+
+void decide(Decisions& step, const PriorityRequest& request) {
+  const TaskRecord* task = step.tables().tasks.find(request.task);
+  if (task == nullptr) fail(ErrorCode::kNotFound, "there is no task {}", request.task.value);
+  const Submission& submission = *task->submission;
+  if (submission.user != request.caller.user && !request.caller.admin) {
+    fail(ErrorCode::kPermissionDenied,
+         "task {} belongs to '{}'; only they or an admin may change its priority",
+         request.task.value, submission.user);
+  }
+  if (request.priority > kMaxTaskPriority || request.priority < -kMaxTaskPriority) {
+    fail(ErrorCode::kInvalidArgument, "priority is {}, must be {} to {}", request.priority,
+         -kMaxTaskPriority, kMaxTaskPriority);
+  }
+  const std::uint32_t count = request.task == submission.first ? submission.spec.count() : 1;
+  if (count > kMaxPriorityChanges) {
+    fail(ErrorCode::kResourceExhausted,
+         "the array of task {} has {} tasks, and the priority of at most {} is changed at once",
+         request.task.value, count, kMaxPriorityChanges);
+  }
+  if (count == 1 && std::holds_alternative<Ended>(task->state)) {
+    fail(ErrorCode::kFailedPrecondition, "task {} has already ended: {}", request.task.value,
+         state_name(task->state));
+  }
+  step.record(PriorityChanged{request.task, count, request.priority});
+  step.answer(request.request, Done{});
 }
 
 Cancelling begin_cancel(const Decisions& step, const CancelRequest& request) {

@@ -10,6 +10,8 @@ namespace harmonics::inline in_cluster {
 // Each answers exactly once; what is refused changes nothing. They throw `Error` for a refusal,
 // which the reactor turns into the answer.
 void decide(Decisions& step, const SubmitRequest& request);
+void decide(Decisions& step, const DagRequest& request);
+void decide(Decisions& step, const PriorityRequest& request);
 void decide(Decisions& step, const DrainRequest& request);
 void decide(Decisions& step, const ForgetRequest& request);
 void decide(Decisions& step, const QuotaRequest& request);

@@ -48,7 +48,7 @@ std::vector<Tenant> tenants_of(const Decisions& step, WorkerId worker, Counts co
     const Member& member = active.members[*rank];
     tenant.devices = member.devices;
     tenant.launched = member.launched;
-    tenant.needs = needs_of(task.spec());
+    tenant.needs = needs_of(task.spec(), member.variant);
     tenants.push_back(tenant);
   }
   return tenants;
@@ -59,19 +59,14 @@ std::vector<Tenant> tenants_of(const Decisions& step, WorkerId worker) {
 }
 
 void evict(Worker& worker, const Tenant& tenant) {
-  HARMONICS_CHECK(worker.active_tasks > 0 && (tenant.launched || worker.starting > 0),
-                  "worker '{}' is rid of a task that it did not have", worker.spec.name);
-  worker.free = worker.free.with(tenant.devices);
-  worker.free_cpus += tenant.needs.cpus;
-  worker.free_memory_mb += tenant.needs.memory_mb;
-  --worker.active_tasks;
-  if (!tenant.launched) --worker.starting;
+  worker.give_back(tenant.devices, tenant.needs, tenant.launched);
 }
 
 /// Who waits for room, and whom it may displace.
 struct Claim {
   const TaskRecord& task;
   const Ranking& ranking;
+  Needs needs;
   bool displaces = ranking.displaces();
   std::uint32_t level = displaces ? ranking.level(task) : 0;
 
@@ -86,7 +81,7 @@ struct Claim {
 /// `worker`.
 std::optional<std::vector<Tenant>> find_victims(const Decisions& step, const Worker& worker,
                                                 const Claim& claim) {
-  const Needs needs = needs_of(claim.task.spec());
+  const Needs& needs = claim.needs;
   std::vector<Tenant> tenants =
       tenants_of(step, worker.id, [&](const TaskRecord& other) { return claim.precedes(other); });
   std::erase_if(tenants, [](const Tenant& tenant) { return !tenant.preemptible; });
@@ -169,25 +164,50 @@ bool never_later(const Amount& free, const Amount& taken, const Amount& wanted,
   return true;
 }
 
+/// The same by trying, for what does not add up over devices or is kept apart: with `devices` and
+/// `needs` taken from `worker`, `head` fits whenever it would have fitted without.
+bool never_later(const Worker& worker, const Tenant& taken, const Needs& head,
+                 const std::vector<Tenant>& ends) {
+  if (ends.size() > kMaxWeighedEnds) return false;
+  for (std::size_t some = 0; some < std::size_t{1} << ends.size(); ++some) {
+    Worker then = worker;
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      if ((some >> i & 1) != 0) evict(then, ends[i]);
+    }
+    if (!then.fits(head)) continue;
+    then.take(taken.devices, taken.needs, true);
+    if (!then.fits(head)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool leaves_room(const Decisions& step, Vacancy& vacancy, DeviceSet devices, const Needs& needs,
                  const Needs& head) {
   if (vacancy.at != kNever) {
     Worker left = vacancy.then;
-    if (left.free_cpus < needs.cpus || left.free_memory_mb < needs.memory_mb) return false;
-    left.free = left.free.without(devices);
-    left.free_cpus -= needs.cpus;
-    left.free_memory_mb -= needs.memory_mb;
+    if (!left.can_give(devices, needs)) return false;
+    left.take(devices, needs, true);
     if (!left.fits(head)) return false;
     vacancy.then = left;
     return true;
   }
   const Worker& worker = step.tables().pool.at(vacancy.worker);
-  const Amount free =
-      useful(worker, worker.free, {0, 0, worker.free_cpus, worker.free_memory_mb}, head);
+  const std::vector<Tenant> tenants = tenants_of(step, worker.id);
+  const bool adds_up = needs.plain() && head.plain() && worker.sharing == 0;
+  if (!adds_up) {
+    Tenant taken;
+    taken.devices = devices;
+    taken.needs = needs;
+    return never_later(worker, taken, head, tenants);
+  }
+  Needs rest;
+  rest.cpus = worker.free_cpus;
+  rest.memory_mb = worker.free_memory_mb;
+  const Amount free = useful(worker, worker.free, rest, head);
   std::vector<Amount> ends;
-  for (const Tenant& tenant : tenants_of(step, worker.id)) {
+  for (const Tenant& tenant : tenants) {
     const Amount amount = useful(worker, tenant.devices, tenant.needs, head);
     if (Amount{}.covers(amount)) continue;
     ends.push_back(amount);
@@ -198,7 +218,7 @@ bool leaves_room(const Decisions& step, Vacancy& vacancy, DeviceSet devices, con
 
 std::optional<Vacancy> find_vacancy(const Decisions& step, const Worker& worker,
                                     const Needs& needs) {
-  Vacancy vacancy{worker.id, step.now(), 0, worker};
+  Vacancy vacancy{worker.id, step.now(), 0, worker, needs};
   std::vector<Tenant> tenants = tenants_of(step, worker.id);
   std::ranges::sort(tenants, [](const Tenant& a, const Tenant& b) {
     return std::tuple(a.end, a.task) < std::tuple(b.end, b.task);
@@ -213,26 +233,29 @@ std::optional<Vacancy> find_vacancy(const Decisions& step, const Worker& worker,
   return vacancy;
 }
 
-std::vector<const Worker*> capable_workers(const Decisions& step, const TaskSpec& spec) {
-  const Needs needs = needs_of(spec);
+std::vector<const Worker*> capable_workers(const Decisions& step, const TaskSpec& spec,
+                                           std::uint32_t variant) {
+  const Needs needs = needs_of(spec, variant);
   std::vector<const Worker*> capable;
   for (std::size_t free = kMaxDevicesPerWorker + 1; free-- > 0;) {
     for (const auto& [key, group] : step.tables().pool.groups_with_free(free)) {
       if (key.devices < needs.gpus) continue;
       for (const Worker* worker : group.members) {
         if (capable.size() == kMaxReservationCandidates) return capable;
-        if (could_ever_run(worker->spec, spec)) capable.push_back(worker);
+        if (spec.pipeline && worker->spec.no_stages) continue;
+        if (could_ever_fit(worker->spec, needs)) capable.push_back(worker);
       }
     }
   }
   return capable;
 }
 
-std::vector<Vacancy> find_vacancies(const Decisions& step, const TaskRecord& task) {
-  const Needs needs = needs_of(task.spec());
+std::vector<Vacancy> find_vacancies(const Decisions& step, const TaskRecord& task,
+                                    std::uint32_t variant) {
+  const Needs needs = needs_of(task.spec(), variant);
   const std::uint32_t gang = step.gang_of(task);
   std::vector<Vacancy> vacancies;
-  for (const Worker* worker : capable_workers(step, task.spec())) {
+  for (const Worker* worker : capable_workers(step, task.spec(), variant)) {
     if (std::optional<Vacancy> vacancy = find_vacancy(step, *worker, needs)) {
       vacancies.push_back(std::move(*vacancy));
     }
@@ -246,7 +269,7 @@ std::vector<Vacancy> find_vacancies(const Decisions& step, const TaskRecord& tas
 }
 
 std::optional<Preemption> find_preemption(const Decisions& step, const TaskRecord& task,
-                                          const Ranking& ranking) {
+                                          std::uint32_t variant, const Ranking& ranking) {
   const auto& active = step.tables().active_by_priority;
   if (active.empty()) return std::nullopt;
   if (!ranking.displaces() && active.begin()->first >= task.spec().priority) return std::nullopt;
@@ -256,8 +279,8 @@ std::optional<Preemption> find_preemption(const Decisions& step, const TaskRecor
     std::int32_t worst = 0;  ///< The highest priority among them.
   };
   std::vector<Choice> choices;
-  const Claim claim{task, ranking};
-  for (const Worker* worker : capable_workers(step, task.spec())) {
+  const Claim claim{task, ranking, needs_of(task.spec(), variant)};
+  for (const Worker* worker : capable_workers(step, task.spec(), variant)) {
     auto victims = find_victims(step, *worker, claim);
     if (!victims) continue;
     std::int32_t worst = std::numeric_limits<std::int32_t>::min();

@@ -18,6 +18,7 @@ struct Vacancy {
   Time at{};              ///< kNever: something without a time limit must end first.
   std::size_t waits = 0;  ///< How many attempts must end before.
   Worker then{};          ///< What it has free at that time.
+  Needs head{};           ///< What it is kept for.
 };
 
 /// When `worker` has room for `needs`; nothing if it never has. Attempts end at their time limit
@@ -32,20 +33,25 @@ struct Vacancy {
 [[nodiscard]] bool leaves_room(const Decisions& step, Vacancy& vacancy, DeviceSet devices,
                                const Needs& needs, const Needs& head);
 
-/// Open workers that could run such a task if they were empty, most free devices first.
+/// Open workers that could run that variant of a task if they were empty, most free devices first.
 [[nodiscard]] std::vector<const Worker*> capable_workers(const Decisions& step,
-                                                         const TaskSpec& spec);
+                                                         const TaskSpec& spec,
+                                                         std::uint32_t variant);
 
-/// The workers that will have room for the task first: as many as its gang, or none.
-[[nodiscard]] std::vector<Vacancy> find_vacancies(const Decisions& step, const TaskRecord& task);
+/// The workers that will have room for that variant of the task first: as many as its gang, or
+/// none.
+[[nodiscard]] std::vector<Vacancy> find_vacancies(const Decisions& step, const TaskRecord& task,
+                                                  std::uint32_t variant);
 
-/// Attempts of lower priority whose end gives `task` room, on as many workers as its gang.
+/// Attempts of lower priority whose end gives `task` room for that variant, on as many workers as
+/// its gang.
 struct Preemption {
   std::vector<WorkerId> workers;
   std::vector<TaskId> victims;
 };
 [[nodiscard]] std::optional<Preemption> find_preemption(const Decisions& step,
                                                         const TaskRecord& task,
+                                                        std::uint32_t variant,
                                                         const Ranking& ranking);
 
 }  // namespace harmonics::inline in_cluster

@@ -16,14 +16,7 @@ constexpr Nanoseconds kLevelRelook = std::chrono::minutes(1);
 bool fits_exactly(const WorkerPool& pool, const Assignment& assignment, const Needs& needs) {
   const Worker* worker = pool.find(assignment.worker);
   if (worker == nullptr || !worker->open || !worker->fits(needs)) return false;
-  if (assignment.devices.size() != needs.gpus || !worker->free.contains(assignment.devices)) {
-    return false;
-  }
-  bool enough = true;
-  assignment.devices.each([&](DeviceId id) {
-    enough = enough && worker->spec.devices[id.value].memory_mb >= needs.gpu_memory_mb;
-  });
-  return enough;
+  return worker->gives(assignment.devices, needs);
 }
 
 }  // namespace
@@ -31,13 +24,15 @@ bool fits_exactly(const WorkerPool& pool, const Assignment& assignment, const Ne
 bool over_quota(const UserRecord& user, const Needs& needs, std::uint32_t gang) {
   const Quota& quota = user.quota;
   if (quota.max_active != 0 && user.active >= quota.max_active) return true;
-  return quota.max_gpus != 0 && user.gpus + std::uint64_t{needs.gpus} * gang > quota.max_gpus;
+  return quota.max_gpus != 0 &&
+         user.device_units + needs.units() * gang > std::uint64_t{quota.max_gpus} * kWholeDevice;
 }
 
 Scheduler::Scheduler(WorkloadPolicy& policy)
     : policy_(policy),
       built_in_(dynamic_cast<SimplePolicy*>(&policy) != nullptr ||
-                dynamic_cast<BalancedPolicy*>(&policy) != nullptr) {}
+                dynamic_cast<BalancedPolicy*>(&policy) != nullptr ||
+                dynamic_cast<FgdPolicy*>(&policy) != nullptr) {}
 
 bool Scheduler::pass(Decisions& step, Sweep::Change change) {
   const StateTables& tables = step.tables();
@@ -104,19 +99,17 @@ void Scheduler::take_turns(Decisions& step, Line& line, const VainSteps& steps) 
 
 bool Scheduler::take_turn(Decisions& step, const LaneKey& lane, const TaskRecord& task) {
   const UserRecord& user = step.tables().known_user(lane.user);
-  if (over_quota(user, lane.needs, lane.gang)) return false;
+  if (lane.variants.empty() && over_quota(user, lane.needs, lane.gang)) return false;
   const bool pipeline = static_cast<bool>(task.spec().pipeline);
-  if (!pipeline && exceeds(lane.needs, step.tables().pool.largest())) return false;
-  if (std::ranges::any_of(homeless_, [&](const Needs& n) { return !exceeds(n, lane.needs); })) {
-    return false;
-  }
+  if (is_homeless(step, lane, task.spec())) return false;
   // A reservation is made only when somebody else could start at the head's expense. A head that
   // no worker here could ever run has none, and the next one takes its place.
   if (head_ != nullptr && vacancies_.empty()) {
     reserve(step, *head_);
     if (vacancies_.empty()) {
-      if (head_->spec().gang == 1 && !head_->spec().pipeline) {
-        homeless_.push_back(needs_of(head_->spec()));
+      const TaskSpec& spec = head_->spec();
+      if (spec.gang == 1 && !spec.pipeline && !spec.terms && spec.variants.empty()) {
+        homeless_.push_back(needs_of(spec));
       }
       ++asks_;
       head_ = nullptr;
@@ -150,21 +143,47 @@ PlanDesk::Turn Scheduler::take_pipeline_turn(Decisions& step, const LaneKey& lan
   return turn;
 }
 
+// Nobody could ever give what each of its variants needs.
+bool Scheduler::is_homeless(const Decisions& step, const LaneKey& lane,
+                            const TaskSpec& spec) const {
+  const auto hopeless = [&](const Needs& needs) {
+    return (!spec.pipeline && exceeds(needs, step.tables().pool.largest())) ||
+           std::ranges::any_of(homeless_, [&](const Needs& n) { return !exceeds(n, needs); });
+  };
+  if (!hopeless(lane.needs)) return false;
+  for (std::uint32_t variant = 1; variant <= lane.variants.all().size(); ++variant) {
+    if (!hopeless(needs_of(spec, variant))) return false;
+  }
+  return true;
+}
+
 bool Scheduler::try_start(Decisions& step, const LaneKey& lane, const TaskRecord& task) {
-  const std::pair kind(lane.needs, lane.gang);
+  if (lane.variants.empty()) return try_start(step, task, task.spec(), 0);
+  const UserRecord& user = step.tables().known_user(lane.user);
+  for (const std::uint32_t variant : variant_order(task.spec())) {
+    if (over_quota(user, needs_of(task.spec(), variant), lane.gang)) continue;
+    if (try_start(step, task, with_variant(task.spec(), variant), variant)) return true;
+  }
+  return false;
+}
+
+bool Scheduler::try_start(Decisions& step, const TaskRecord& task, const TaskSpec& spec,
+                          std::uint32_t variant) {
+  const auto start = [&](std::vector<Member> members) {
+    for (Member& member : members) member.variant = static_cast<std::uint8_t>(variant);
+    step.start(task, std::move(members));
+    return true;
+  };
+  const std::pair kind(needs_of(spec), spec.gang);
   if (!blocked_.contains(kind)) {
-    if (std::optional<std::vector<Member>> members = place(step, task.spec())) {
-      step.start(task, std::move(*members));
-      return true;
+    if (std::optional<std::vector<Member>> members = place(step, spec)) {
+      return start(std::move(*members));
     }
     ++asks_;
     blocked_.insert(kind);
   }
-  if (std::optional<Member> member = place_beside_head(step, task.spec())) {
-    step.start(task, {std::move(*member)});
-    return true;
-  }
-  return false;
+  std::optional<Member> member = place_beside_head(step, spec);
+  return member && start({std::move(*member)});
 }
 
 std::optional<std::vector<Member>> Scheduler::place(Decisions& step, const TaskSpec& spec) {
@@ -172,7 +191,7 @@ std::optional<std::vector<Member>> Scheduler::place(Decisions& step, const TaskS
   while (members.size() < spec.gang) {
     const std::optional<Assignment> assignment = ask(step, spec);
     if (!assignment) break;
-    members.push_back({assignment->worker, assignment->devices, false, std::nullopt});
+    members.push_back({assignment->worker, assignment->devices, false, std::nullopt, 0});
     if (spec.gang > 1) step.set_aside(assignment->worker);
   }
   if (spec.gang > 1) {
@@ -203,7 +222,6 @@ std::optional<Member> Scheduler::place_beside_head(Decisions& step, const TaskSp
   if (spec.gang > 1 || vacancies_.empty()) return std::nullopt;
   HARMONICS_CHECK(reservation_.has_value(), "{} workers are kept for nobody", vacancies_.size());
   const Needs needs = needs_of(spec);
-  const TaskRecord& head = step.tables().known_task(reservation_->head);
   Time at{};
   for (const Vacancy& vacancy : vacancies_) at = std::max(at, vacancy.at);
   const Time end = spec.timeout_s == 0 ? kNever
@@ -212,9 +230,9 @@ std::optional<Member> Scheduler::place_beside_head(Decisions& step, const TaskSp
   for (Vacancy& vacancy : vacancies_) {
     const Worker& worker = step.tables().pool.at(vacancy.worker);
     if (!worker.fits(needs)) continue;
-    const Member member{vacancy.worker, worker.choose(needs), false, std::nullopt};
+    const Member member{vacancy.worker, worker.choose(needs), false, std::nullopt, 0};
     if (end <= at && at != kNever) return member;
-    if (leaves_room(step, vacancy, member.devices, needs, needs_of(head.spec()))) return member;
+    if (leaves_room(step, vacancy, member.devices, needs, vacancy.head)) return member;
   }
   return std::nullopt;
 }
@@ -227,17 +245,21 @@ bool Scheduler::holds(const Decisions& step, const TaskRecord& head) const {
 }
 
 void Scheduler::reserve(Decisions& step, const TaskRecord& head) {
-  const Needs needs = needs_of(head.spec());
   vacancies_.clear();
   if (holds(step, head)) {
+    const Needs needs = needs_of(head.spec(), reservation_->variant);
     for (const WorkerId worker : reservation_->workers) {
       auto vacancy = find_vacancy(step, step.tables().pool.at(worker), needs);
       if (vacancy) vacancies_.push_back(std::move(*vacancy));
     }
   }
   if (vacancies_.size() < step.gang_of(head)) {
-    vacancies_ = find_vacancies(step, head);
-    reservation_ = Reservation{head.id, {}};
+    reservation_ = Reservation{head.id, {}, 0};
+    for (const std::uint32_t variant : variant_order(head.spec())) {
+      vacancies_ = find_vacancies(step, head, variant);
+      reservation_->variant = variant;
+      if (!vacancies_.empty()) break;
+    }
     for (const Vacancy& vacancy : vacancies_) reservation_->workers.push_back(vacancy.worker);
   }
   for (const Vacancy& vacancy : vacancies_) step.set_aside(vacancy.worker);
@@ -262,12 +284,18 @@ void Scheduler::preempt(Decisions& step, const TaskRecord& head) {
       }
     }
   }
-  const std::optional<Preemption> preemption = find_preemption(step, head, ranking(step));
+  std::optional<Preemption> preemption;
+  std::uint32_t variant = 0;
+  for (const std::uint32_t one : variant_order(head.spec())) {
+    preemption = find_preemption(step, head, one, ranking(step));
+    variant = one;
+    if (preemption) break;
+  }
   if (!preemption) {
     if (ranking(step).displaces()) relook_ = step.now() + kLevelRelook;
     return;
   }
-  reservation_ = Reservation{head.id, preemption->workers};
+  reservation_ = Reservation{head.id, preemption->workers, variant};
   for (const TaskId victim : preemption->victims) {
     step.stop(step.tables().known_task(victim), StopReason::kPreempted);
   }

@@ -52,6 +52,7 @@ class Scheduler {
   struct Reservation {
     TaskId head{};
     std::vector<WorkerId> workers;
+    std::uint32_t variant = 0;  ///< Of the head, for which room is kept.
   };
   [[nodiscard]] const std::optional<Reservation>& reservation() const { return reservation_; }
   /// The workers that the last pass kept for plans in the making.
@@ -66,6 +67,10 @@ class Scheduler {
   bool take_turn(Decisions& step, const LaneKey& lane, const TaskRecord& task);
   PlanDesk::Turn take_pipeline_turn(Decisions& step, const LaneKey& lane, const TaskRecord& task);
   bool try_start(Decisions& step, const LaneKey& lane, const TaskRecord& task);
+  bool try_start(Decisions& step, const TaskRecord& task, const TaskSpec& spec,
+                 std::uint32_t variant);
+  [[nodiscard]] bool is_homeless(const Decisions& step, const LaneKey& lane,
+                                 const TaskSpec& spec) const;
   std::optional<std::vector<Member>> place(Decisions& step, const TaskSpec& spec);
   std::optional<Assignment> ask(Decisions& step, const TaskSpec& spec);
   std::optional<Member> place_beside_head(Decisions& step, const TaskSpec& spec);

@@ -30,14 +30,15 @@ void remember_places(TaskRecord& task) {
 }
 
 /// A journal may say what cannot be; the pool relies on it that nobody takes what is not there.
-void check_places(const WorkerPool& pool, const Needs& needs, const std::vector<Member>& members) {
+void check_places(const WorkerPool& pool, const TaskSpec& spec,
+                  const std::vector<Member>& members) {
   std::vector<WorkerId> seen;
   for (const Member& member : members) {
     if (member.ended) continue;
     const Worker* worker = pool.find(member.worker);
-    const bool there = worker != nullptr && worker->free.contains(member.devices) &&
-                       worker->free_cpus >= needs.cpus && worker->free_memory_mb >= needs.memory_mb;
-    if (!there) damaged("worker {} cannot give what a task takes", member.worker.value);
+    const Needs needs = needs_of(spec, member.variant);
+    if (worker == nullptr || !worker->can_give(member.devices, needs))
+      damaged("worker {} cannot give what a task takes", member.worker.value);
     if (std::ranges::find(seen, member.worker) != seen.end()) {
       damaged("worker {} has one task twice", member.worker.value);
     }
@@ -169,20 +170,23 @@ void StateTables::leave(TaskRecord& task) {
 }
 
 void StateTables::lease(const TaskRecord& task, const Member& member) {
-  pool.take(member.worker, member.devices, needs_of(task.spec()), member.launched);
+  const Needs needs = needs_of(task.spec(), member.variant);
+  pool.take(member.worker, member.devices, needs, member.launched);
   const bool fresh = attempts[member.worker].insert({task.id, task.attempts}).second;
   HARMONICS_CHECK(fresh, "task {} is twice on one worker", task.id.value);
-  user(task.submission->user).gpus += static_cast<std::uint32_t>(member.devices.size());
+  user(task.submission->user).device_units += member.devices.size() * needs.share;
 }
 
 void StateTables::release(const TaskRecord& task, const Member& member) {
-  pool.give_back(member.worker, member.devices, needs_of(task.spec()), member.launched);
+  const Needs needs = needs_of(task.spec(), member.variant);
+  pool.give_back(member.worker, member.devices, needs, member.launched);
   const std::size_t held = attempts[member.worker].erase({task.id, task.attempts});
   HARMONICS_CHECK(held == 1, "task {} leaves a worker that did not have it", task.id.value);
   UserRecord& owner = user(task.submission->user);
-  HARMONICS_CHECK(owner.gpus >= member.devices.size(), "'{}' gives back {} devices of {}",
-                  owner.name, member.devices.size(), owner.gpus);
-  owner.gpus -= static_cast<std::uint32_t>(member.devices.size());
+  const std::uint64_t units = member.devices.size() * needs.share;
+  HARMONICS_CHECK(owner.device_units >= units, "'{}' gives back {} units of {}", owner.name, units,
+                  owner.device_units);
+  owner.device_units -= units;
 }
 
 void StateTables::count_end(const TaskRecord& task, bool success) {
@@ -306,7 +310,7 @@ void StateTables::apply(const AttemptStarted& fact) {
       fact.id.attempt.value != record.attempts.value + 1) {
     damaged("attempt {} starts while its task is {}", to_string(fact.id), state_name(record.state));
   }
-  check_places(pool, needs_of(record.spec()), fact.members);
+  check_places(pool, record.spec(), fact.members);
   leave(record);
   if (record.attempts.value > 0) remember_places(record);
   record.attempts = fact.id.attempt;
@@ -375,6 +379,35 @@ void StateTables::apply(const RunCounted& fact) {
   if (queued) enqueue(record);
 }
 
+void StateTables::apply(const PriorityChanged& fact) {
+  std::shared_ptr<const Submission> before;
+  std::shared_ptr<const Submission> after;
+  for (std::uint32_t i = 0; i < fact.count; ++i) {
+    TaskRecord* record = tasks.find(TaskId{fact.first.value + i});
+    if (record == nullptr || std::holds_alternative<Ended>(record->state)) continue;
+    if (record->submission != before) {
+      before = record->submission;
+      auto changed = std::make_shared<Submission>(*before);
+      changed->spec.priority = fact.priority;
+      after = std::move(changed);
+    }
+    if (std::holds_alternative<Pending>(record->state)) {
+      queue.remove(lane_of(*record), record->id);
+      record->submission = after;
+      enqueue(*record);
+      continue;
+    }
+    if (std::holds_alternative<Active>(record->state)) {
+      const auto count = active_by_priority.find(before->spec.priority);
+      HARMONICS_CHECK(count != active_by_priority.end(), "task {} was not counted as active",
+                      record->id.value);
+      if (--count->second == 0) active_by_priority.erase(count);
+      ++active_by_priority[fact.priority];
+    }
+    record->submission = after;
+  }
+}
+
 void StateTables::enqueue(TaskRecord& task) {
   task.level = level_of ? level_of(task.spec(), task.ran) : 0;
   queue.add(lane_of(task), task.id, task.id);
@@ -430,10 +463,11 @@ void StateTables::apply(const WorkerRegistered& fact) {
   const auto known = workers.find(now.id);
   const bool same = known != workers.end() && known->second.spec.devices == now.spec.devices &&
                     known->second.spec.cpus == now.spec.cpus &&
-                    known->second.spec.memory_mb == now.spec.memory_mb;
+                    known->second.spec.memory_mb == now.spec.memory_mb &&
+                    known->second.spec.resources == now.spec.resources;
   if (known != workers.end()) identities.erase(known->second.spec.identity);
   if (!same) pool.put(now.id, now.spec);
-  if (same) pool.set_stages(now.id, !now.spec.no_stages);
+  if (same) pool.describe(now.id, now.spec);
   workers[now.id] = now;
   identities[now.spec.identity] = now.id;
   next_worker.value = std::max(next_worker.value, now.id.value + 1);
@@ -472,7 +506,7 @@ void StateTables::apply(const TaskKept& fact) {
   const Submission& submission = *fact.task.submission;
   if (tasks.find(fact.task.id) != nullptr) damaged("task {} is there twice", fact.task.id.value);
   if (const auto* active = std::get_if<Active>(&fact.task.state)) {
-    check_places(pool, needs_of(submission.spec), active->members);
+    check_places(pool, submission.spec, active->members);
   }
   TaskRecord& record = tasks.add(fact.task);
   record.past.clear();  // it follows, fact by fact

@@ -85,6 +85,7 @@ struct StateTables {
   void apply(const QuotaSet& fact);
   void apply(const LeasesPromised& fact);
   void apply(const RunCounted& fact);
+  void apply(const PriorityChanged& fact);
   void apply(const CountersKept& fact);
   void apply(const TaskKept& fact);
   void apply(const PlacesKept& fact);

@@ -6,7 +6,7 @@
 
 namespace harmonics::inline in_cluster {
 
-std::uint64_t held_by(const UserRecord& user) { return std::max(user.gpus, user.active); }
+std::uint64_t held_by(const UserRecord& user) { return std::max(user.gpus(), user.active); }
 
 void Sweep::begin(Change change, TaskId next_task) {
   again_ = std::max(again_, change);

@@ -30,6 +30,14 @@ std::string why_waiting(const ClusterState& state, const TaskSpec& spec) {
   return format("It waits for {}.", text.empty() ? "all tasks of an array" : text);
 }
 
+/// Whether the worker has room for the task, or for a variant of it.
+bool has_room(const Worker& worker, const TaskSpec& spec) {
+  if (spec.variants.empty()) return worker.fits(needs_of(spec));
+  return std::ranges::any_of(variant_order(spec), [&](std::uint32_t variant) {
+    return worker.fits(needs_of(spec, variant));
+  });
+}
+
 /// How many workers could run the task when empty: of all, and of those here and not draining. How
 /// many of these have room now.
 struct Capable {
@@ -39,14 +47,13 @@ struct Capable {
 };
 
 Capable count_capable(const WorkerPool& pool, const TaskSpec& spec) {
-  const Needs needs = needs_of(spec);
   Capable capable;
   for (const Worker* worker : pool.all()) {
     if (!could_ever_run(worker->spec, spec)) continue;
     ++capable.known;
     if (!worker->open) continue;
     ++capable.here;
-    if (worker->fits(needs)) ++capable.roomy;
+    if (has_room(*worker, spec)) ++capable.roomy;
   }
   return capable;
 }
@@ -121,14 +128,17 @@ WhyPending ServerReactor::why(TaskId id, Time now) const {
 WhyPending ServerReactor::why_queued(const TaskRecord& task, Time now) const {
   const ClusterState& state = parts_->state;
   const TaskSpec& spec = task.spec();
-  const Needs needs = needs_of(spec);
   const std::uint64_t before = state.count_before(task);
   const UserRecord& user = *state.find_user(task.submission->user);
-  if (over_quota(user, needs, spec.gang)) {
+  const bool beyond = std::ranges::all_of(variant_order(spec), [&](std::uint32_t variant) {
+    return over_quota(user, needs_of(spec, variant), spec.gang);
+  });
+  if (beyond) {
     return {Reason::kQuota,
             format("User '{}' has {} tasks active on {} devices; the quota allows {} tasks and {} "
                    "devices (0: any).",
-                   user.name, user.active, user.gpus, user.quota.max_active, user.quota.max_gpus),
+                   user.name, user.active, share_text(user.device_units), user.quota.max_active,
+                   user.quota.max_gpus),
             before};
   }
   if (const std::string* problem = parts_->scheduler.plans().problem(task.id)) {
@@ -199,7 +209,7 @@ WhyPending ServerReactor::why_with_room(const TaskRecord& task, Time now) const 
   std::vector<WorkerId> for_plans;
   std::size_t open = 0;
   for (const Worker* worker : state.pool().all()) {
-    if (!worker->open || !worker->fits(needs_of(task.spec()))) continue;
+    if (!worker->open || !has_room(*worker, task.spec())) continue;
     if (task.spec().pipeline && worker->spec.no_stages) continue;
     if (head != nullptr && head != &task && among(reservation->workers, worker->id)) {
       for_head.push_back(worker->id);

@@ -94,6 +94,7 @@ TaskSpec needing(std::uint32_t gpus, std::uint32_t cpus = 0, std::uint64_t memor
   spec.required_gpus = gpus;
   spec.cpus = cpus;
   spec.memory_mb = memory_mb;
+  spec.wait_for_machines = true;
   return spec;
 }
 

@@ -27,6 +27,12 @@ void check_text(std::string_view what, std::string_view text) {
   }
 }
 
+void check_term(std::string_view what, std::string_view name) {
+  if (!name.empty() && name.size() <= kMaxTermBytes) return;
+  fail(ErrorCode::kInvalidArgument, "worker: the name of {} has {} bytes, must have 1 to {}", what,
+       name.size(), kMaxTermBytes);
+}
+
 }  // namespace
 
 std::string natural_key(std::string_view name) {
@@ -54,6 +60,24 @@ void check_worker(const WorkerSpec& spec) {
   check_text("the name", spec.name);
   check_text("the address", spec.address);
   check_text("the identity", spec.identity);
+  if (spec.resources.size() > kMaxResources || spec.labels.size() > kMaxLabels) {
+    fail(ErrorCode::kInvalidArgument,
+         "worker: {} kinds of resources and {} labels, at most {} and {} are allowed",
+         spec.resources.size(), spec.labels.size(), kMaxResources, kMaxLabels);
+  }
+  std::set<std::string_view> terms;
+  for (const auto& [name, count] : spec.resources) {
+    check_term("a resource", name);
+    if (count > kMaxResourceCount || !terms.insert(name).second) {
+      fail(ErrorCode::kInvalidArgument,
+           "worker: the resource '{}' is named twice, or there are more than {} of it", name,
+           kMaxResourceCount);
+    }
+  }
+  for (const auto& [key, value] : spec.labels) {
+    check_term("a label", key);
+    check_text("a label", value);
+  }
   if (spec.devices.size() > kMaxDevicesPerWorker) {
     fail(ErrorCode::kInvalidArgument, "worker: {} devices, at most {} are allowed",
          spec.devices.size(), kMaxDevicesPerWorker);

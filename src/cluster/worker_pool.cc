@@ -26,6 +26,10 @@ WorkerGroup::Key key_of(const Worker& worker) {
   std::ranges::sort(key.free_memories_mb);
   key.free_cpus = worker.free_cpus;
   key.memory_magnitude = magnitude(worker.free_memory_mb);
+  for (const std::uint32_t room : worker.rooms) {
+    if (room > 0) key.rooms.push_back(room);
+  }
+  std::ranges::sort(key.rooms);
   return key;
 }
 
@@ -51,59 +55,22 @@ constexpr std::size_t kMaxRemoved = 1024;
 
 }  // namespace
 
-bool exceeds(const Needs& needs, const Needs& most) {
-  return needs.gpus > most.gpus || needs.gpu_memory_mb > most.gpu_memory_mb ||
-         needs.cpus > most.cpus || needs.memory_mb > most.memory_mb;
-}
-
-bool Worker::fits(const Needs& needs) const {
-  if (starting >= kMaxStartingTasks) return false;
-  if (free_cpus < needs.cpus || free_memory_mb < needs.memory_mb) return false;
-  std::uint32_t enough = 0;
-  free.each([&](DeviceId id) {
-    if (spec.devices[id.value].memory_mb >= needs.gpu_memory_mb) ++enough;
-  });
-  return enough >= needs.gpus;
-}
-
-bool could_ever_fit(const WorkerSpec& spec, const Needs& needs) {
-  if (spec.cpus < needs.cpus || spec.memory_mb < needs.memory_mb) return false;
-  const auto enough = std::ranges::count_if(spec.devices, [&](const DeviceSpec& device) {
-    return device.memory_mb >= needs.gpu_memory_mb;
-  });
-  return static_cast<std::uint64_t>(enough) >= needs.gpus;
-}
-
-bool could_ever_run(const WorkerSpec& worker, const TaskSpec& task) {
-  return !(task.pipeline && worker.no_stages) && could_ever_fit(worker, needs_of(task));
-}
-
-DeviceSet Worker::choose(const Needs& needs) const {
-  std::vector<std::pair<std::uint64_t, DeviceId>> candidates;
-  free.each([&](DeviceId id) {
-    const std::uint64_t memory_mb = spec.devices[id.value].memory_mb;
-    if (memory_mb >= needs.gpu_memory_mb) candidates.emplace_back(memory_mb, id);
-  });
-  std::ranges::sort(candidates);
-  DeviceSet chosen;
-  HARMONICS_CHECK(candidates.size() >= needs.gpus,
-                  "worker '{}' was chosen for {} devices and has {} free", spec.name, needs.gpus,
-                  candidates.size());
-  for (std::uint32_t i = 0; i < needs.gpus; ++i) chosen.add(candidates[i].second);
-  return chosen;
-}
-
 bool WorkerGroup::may_fit(const Needs& needs) const {
   if (key.free_cpus < needs.cpus || key.memory_magnitude < magnitude(needs.memory_mb)) return false;
   const auto& free = key.free_memories_mb;
+  if (needs.share != kWholeDevice && needs.gpus == 1) {
+    return (!free.empty() && free.back() >= needs.gpu_memory_mb) ||
+           (!key.rooms.empty() && key.rooms.back() >= needs.share);
+  }
   if (free.size() < needs.gpus) return false;
   return needs.gpus == 0 || free[free.size() - needs.gpus] >= needs.gpu_memory_mb;
 }
 
 const Worker* WorkerGroup::first_fit(const Needs& needs) const {
   if (!may_fit(needs)) return nullptr;
+  const bool plain = needs.plain();
   for (const Worker* worker : members) {
-    if (worker->free_memory_mb >= needs.memory_mb) return worker;
+    if (plain ? worker->free_memory_mb >= needs.memory_mb : worker->fits(needs)) return worker;
   }
   return nullptr;
 }
@@ -205,6 +172,11 @@ void WorkerPool::put(WorkerId id, const WorkerSpec& spec) {
                   worker.spec.name);
   worker.spec = spec;
   worker.free = first_devices(spec.devices.size());
+  worker.rooms.clear();
+  worker.sharing = 0;
+  worker.groups.clear();
+  worker.free_resources.clear();
+  for (const auto& [name, count] : spec.resources) worker.free_resources.push_back(count);
   worker.free_cpus = spec.cpus;
   worker.free_memory_mb = spec.memory_mb;
   tables_->enter(slot);
@@ -255,22 +227,19 @@ void WorkerPool::set_open(WorkerId id, bool open) {
   tables_->touch(slot);
 }
 
-void WorkerPool::set_stages(WorkerId id, bool runs) {
-  tables_->at(id).worker.spec.no_stages = !runs;
+void WorkerPool::describe(WorkerId id, const WorkerSpec& spec) {
+  Tables::Slot& slot = tables_->at(id);
+  slot.worker.spec.no_stages = spec.no_stages;
+  if (slot.worker.spec.labels == spec.labels) return;
+  slot.worker.spec.labels = spec.labels;
+  tables_->capable_enough = 0;
+  tables_->touch(slot);
 }
 
 void WorkerPool::take(WorkerId id, DeviceSet devices, const Needs& needs, bool launched) {
   Tables::Slot& slot = tables_->at(id);
-  Worker& worker = slot.worker;
-  HARMONICS_CHECK(worker.free.contains(devices) && worker.free_cpus >= needs.cpus &&
-                      worker.free_memory_mb >= needs.memory_mb,
-                  "worker '{}' cannot give what is taken", worker.spec.name);
   tables_->leave_group(slot);
-  worker.free = worker.free.without(devices);
-  worker.free_cpus -= needs.cpus;
-  worker.free_memory_mb -= needs.memory_mb;
-  ++worker.active_tasks;
-  if (!launched) ++worker.starting;
+  slot.worker.take(devices, needs, launched);
   tables_->join_group(slot);
   tables_->touch(slot);
 }
@@ -285,21 +254,8 @@ void WorkerPool::launch(WorkerId id) {
 
 void WorkerPool::give_back(WorkerId id, DeviceSet devices, const Needs& needs, bool launched) {
   Tables::Slot& slot = tables_->at(id);
-  Worker& worker = slot.worker;
-  HARMONICS_CHECK(!worker.free.meets(devices) && worker.active_tasks > 0,
-                  "worker '{}' got back what it did not give", worker.spec.name);
-  HARMONICS_CHECK(launched || worker.starting > 0,
-                  "worker '{}' gives up the start of a task that it did not have",
-                  worker.spec.name);
   tables_->leave_group(slot);
-  worker.free = worker.free.with(devices);
-  worker.free_cpus += needs.cpus;
-  worker.free_memory_mb += needs.memory_mb;
-  HARMONICS_CHECK(
-      worker.free_cpus <= worker.spec.cpus && worker.free_memory_mb <= worker.spec.memory_mb,
-      "worker '{}' got back more than it has", worker.spec.name);
-  --worker.active_tasks;
-  if (!launched) --worker.starting;
+  slot.worker.give_back(devices, needs, launched);
   tables_->join_group(slot);
   tables_->touch(slot);
 }

@@ -8,7 +8,8 @@ namespace harmonics::inline in_cluster {
 namespace {
 
 bool same_resources(const WorkerSpec& a, const WorkerSpec& b) {
-  return a.devices == b.devices && a.cpus == b.cpus && a.memory_mb == b.memory_mb;
+  return a.devices == b.devices && a.cpus == b.cpus && a.memory_mb == b.memory_mb &&
+         a.resources == b.resources;
 }
 
 std::vector<AttemptId> attempts_of(const Decisions& step, WorkerId worker) {

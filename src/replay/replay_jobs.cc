@@ -15,6 +15,17 @@ constexpr std::uint32_t kMilliOfCorePart = 10;
 
 std::uint64_t milli_of(const TraceJob& job) { return std::uint64_t{job.gpus} * job.gpu_milli; }
 
+/// "V100|P100" as the models that it may have.
+MaybeTerms terms_of(const TraceJob& job) {
+  TaskTerms terms;
+  for (std::size_t from = 0; from < job.gpu_models.size();) {
+    const std::size_t end = std::min(job.gpu_models.find('|', from), job.gpu_models.size());
+    if (end > from) terms.gpu_models.push_back(job.gpu_models.substr(from, end - from));
+    from = end + 1;
+  }
+  return terms;
+}
+
 }  // namespace
 
 ReplayJobs::ReplayJobs(const Trace& trace, const ReplayOptions& options)
@@ -74,6 +85,7 @@ bool ReplayJobs::possible(const TraceJob& job) const {
   needs.gpus = (job.gpus + gang - 1) / gang;
   needs.cpus = job.cpu_milli / kMilliOfCorePart;
   needs.memory_mb = job.memory_mb;
+  needs.terms = terms_of(job);
   std::uint32_t found = 0;
   for (const WorkerSpec& node : options_.nodes) {
     if (could_ever_fit(node, needs) && ++found == gang) return true;
@@ -99,7 +111,12 @@ TaskSpec ReplayJobs::spec(std::size_t job) const {
   spec.command = {"job"};
   spec.gang = from.gpus <= most_gpus_ ? 1 : (from.gpus + most_gpus_ - 1) / most_gpus_;
   spec.required_gpus = (from.gpus + spec.gang - 1) / spec.gang;
+  spec.gpu_share = spec.required_gpus == 1 && spec.gang == 1
+                       ? from.gpu_milli * (kWholeDevice / kWholeMilli)
+                       : kWholeDevice;
+  spec.terms = terms_of(from);
   spec.min_gpu_memory_mb = 0;
+  spec.wait_for_machines = true;
   spec.cpus = (from.cpu_milli + kMilliOfCorePart - 1) / kMilliOfCorePart;
   spec.memory_mb = from.memory_mb;
   spec.priority = from.priority;

@@ -71,6 +71,23 @@ std::vector<SubmitOutcome> ClusterClient::submit_all(const std::vector<TaskSpec>
   return outcomes;
 }
 
+Submitted ClusterClient::submit_dag(const std::vector<DagRequest::Node>& nodes) {
+  wire::TaskDag request;
+  for (const DagRequest::Node& node : nodes) {
+    wire::DagNode& out = *request.add_nodes();
+    encode(node.spec, *out.mutable_spec());
+    for (const std::uint32_t before : node.after) out.add_after(before);
+  }
+  return decode(parts_->call(&wire::Cluster::Stub::AsyncSubmitDag, request));
+}
+
+void ClusterClient::set_priority(TaskId task, std::int32_t priority) {
+  wire::PriorityRequest request;
+  request.set_task(task.value);
+  request.set_priority(priority);
+  parts_->call(&wire::Cluster::Stub::AsyncSetPriority, request);
+}
+
 void ClusterClient::cancel(TaskId task) {
   parts_->call(&wire::Cluster::Stub::AsyncCancel, reference(task));
 }

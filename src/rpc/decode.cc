@@ -25,6 +25,20 @@ std::vector<DeviceSpec> decode_devices(const Field& from) {
   return devices;
 }
 
+template <typename Field>
+ResourceCounts decode_counts(const Field& from) {
+  ResourceCounts counts;
+  for (const wire::Resource& one : from) counts.emplace_back(one.name(), one.count());
+  return counts;
+}
+
+/// What a worker has beside devices, cores and memory.
+template <typename Wire>
+void decode_terms(const Wire& from, WorkerSpec& to) {
+  to.resources = decode_counts(from.resources());
+  for (const wire::Pair& label : from.labels()) to.labels.emplace_back(label.key(), label.value());
+}
+
 /// A number that an enumeration with `count` values must have.
 template <typename Enum>
 Enum decode_enum(std::uint32_t value, std::uint32_t count, const char* what) {
@@ -37,9 +51,16 @@ constexpr std::uint32_t kStopReasons = static_cast<std::uint32_t>(StopReason::kU
 
 HelloMessage decode_hello(const wire::Hello& from) {
   HelloMessage hello;
-  hello.spec = {from.name(),     from.address(),   decode_devices(from.devices()),
-                from.cpus(),     from.memory_mb(), from.identity(),
-                from.no_stages()};
+  hello.spec = {from.name(),
+                from.address(),
+                decode_devices(from.devices()),
+                from.cpus(),
+                from.memory_mb(),
+                from.identity(),
+                from.no_stages(),
+                {},
+                {}};
+  decode_terms(from, hello.spec);
   for (const wire::AttemptReport& report : from.attempts()) {
     AttemptReport& out = hello.attempts.emplace_back();
     out.id = decode(report.id());
@@ -79,6 +100,8 @@ EndResult decode(const wire::EndResult& from) {
   result.exit_code = from.exit_code();
   result.signal = from.signal();
   result.message = from.message().substr(0, kMaxTaskTextBytes);
+  result.cpu_ms = from.cpu_ms();
+  result.peak_memory_kb = from.peak_memory_kb();
   return result;
 }
 
@@ -119,9 +142,18 @@ TaskPage decode(const wire::ListTasksReply& from) {
 
 WorkerView decode(const wire::WorkerView& from) {
   WorkerView view;
-  view.spec = {from.name(),     from.address(),   decode_devices(from.devices()),
-               from.cpus(),     from.memory_mb(), {},
-               from.no_stages()};
+  view.spec = {from.name(),
+               from.address(),
+               decode_devices(from.devices()),
+               from.cpus(),
+               from.memory_mb(),
+               {},
+               from.no_stages(),
+               {},
+               {}};
+  decode_terms(from, view.spec);
+  view.free_resources = decode_counts(from.free_resources());
+  view.rooms.assign(from.rooms().begin(), from.rooms().end());
   view.state = from.state();
   view.draining = from.draining();
   view.heard = Time(from.heard_ns());

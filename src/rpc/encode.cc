@@ -13,6 +13,21 @@ void encode_devices(const std::vector<DeviceSpec>& from, Field& to) {
   }
 }
 
+/// What a worker has beside devices, cores and memory: of a hello, or a view.
+template <typename Wire>
+void encode_terms(const WorkerSpec& from, Wire& to) {
+  for (const auto& [name, count] : from.resources) {
+    wire::Resource& resource = *to.add_resources();
+    resource.set_name(name);
+    resource.set_count(count);
+  }
+  for (const auto& [key, value] : from.labels) {
+    wire::Pair& label = *to.add_labels();
+    label.set_key(key);
+    label.set_value(value);
+  }
+}
+
 void encode(AttemptId from, wire::AttemptId& to) {
   to.set_task(from.task.value);
   to.set_attempt(from.attempt.value);
@@ -30,6 +45,7 @@ struct WorkerMessageEncoder {
     hello.set_memory_mb(message.spec.memory_mb);
     hello.set_no_stages(message.spec.no_stages);
     hello.set_identity(message.spec.identity);
+    encode_terms(message.spec, hello);
     for (const AttemptReport& report : message.attempts) {
       wire::AttemptReport& out = *hello.add_attempts();
       encode(report.id, *out.mutable_id());
@@ -94,6 +110,8 @@ void encode(const EndResult& from, wire::EndResult& to) {
   to.set_exit_code(from.exit_code);
   to.set_signal(from.signal);
   to.set_message(from.message);
+  to.set_cpu_ms(from.cpu_ms);
+  to.set_peak_memory_kb(from.peak_memory_kb);
 }
 
 void encode(const TaskView& from, wire::TaskView& to) {
@@ -148,6 +166,13 @@ void encode(const WorkerView& from, wire::WorkerView& to) {
   for (const std::string& device : from.free_devices) to.add_free_devices(device);
   to.set_problem(from.problem);
   to.set_retry_ns(from.retry.count());
+  encode_terms(from.spec, to);
+  for (const auto& [name, count] : from.free_resources) {
+    wire::Resource& resource = *to.add_free_resources();
+    resource.set_name(name);
+    resource.set_count(count);
+  }
+  for (const std::uint32_t room : from.rooms) to.add_rooms(room);
 }
 
 void encode(const std::vector<WorkerView>& from, wire::ListWorkersReply& to) {

@@ -74,6 +74,22 @@ class FrontDoor final : public wire::Cluster::CallbackService {
       return request;
     });
   }
+  Call* SubmitDag(Context* context, const wire::TaskDag* in, wire::SubmitReply* out) override {
+    return answer<Submitted>(context, Right::kSubmit, out, [this, in](const Identity& who) {
+      DagRequest request{{}, caller_of(who), {}};
+      for (const wire::DagNode& node : in->nodes()) {
+        request.nodes.push_back({decode(node.spec()), {node.after().begin(), node.after().end()}});
+        check_priority(who, request.nodes.back().spec.priority, max_priority_);
+      }
+      return request;
+    });
+  }
+  Call* SetPriority(Context* context, const wire::PriorityRequest* in, wire::Empty* out) override {
+    return answer<Done>(context, Right::kSubmit, out, [this, in](const Identity& who) {
+      check_priority(who, in->priority(), max_priority_);
+      return PriorityRequest{{}, caller_of(who), {in->task()}, in->priority()};
+    });
+  }
   Call* Cancel(Context* context, const wire::TaskRef* in, wire::Empty* out) override {
     return answer<Done>(context, Right::kSubmit, out, [in](const Identity& who) {
       return CancelRequest{{}, caller_of(who), {in->task()}};

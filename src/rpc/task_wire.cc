@@ -76,8 +76,26 @@ void fill(const std::vector<TaskId>& tasks, Filled to) {
   for (const TaskId id : tasks) to.how->AddUInt64(&to.message, to.field, id.value);
 }
 
+void fill(const ResourceCounts& counts, Filled to) {
+  for (const auto& [name, count] : counts) {
+    auto& resource = static_cast<wire::Resource&>(*to.how->AddMessage(&to.message, to.field));
+    resource.set_name(name);
+    resource.set_count(count);
+  }
+}
+
 template <typename Record>
 void fill_record(const Record& from, Message& to);
+
+void fill(const MaybeTerms& terms, Filled to) {
+  if (terms) fill_record(*terms, *to.how->MutableMessage(&to.message, to.field));
+}
+
+void fill(const TaskVariants& variants, Filled to) {
+  for (const TaskVariant& variant : variants.all()) {
+    fill_record(variant, *to.how->AddMessage(&to.message, to.field));
+  }
+}
 
 void fill(const MaybePipeline& pipeline, Filled to) {
   if (pipeline) fill_record(*pipeline, *to.how->MutableMessage(&to.message, to.field));
@@ -137,8 +155,28 @@ void read_slot(Held from, std::vector<TaskId>& tasks) {
   }
 }
 
+void read_slot(Held from, ResourceCounts& counts) {
+  for (const Message& one : from.how->GetRepeatedFieldRef<Message>(from.message, from.field)) {
+    const auto& resource = static_cast<const wire::Resource&>(one);
+    counts.emplace_back(resource.name(), resource.count());
+  }
+}
+
 template <typename Record>
 Record read_record(const Message& from);
+
+void read_slot(Held from, MaybeTerms& terms) {
+  if (!from.how->HasField(from.message, from.field)) return;
+  terms = read_record<TaskTerms>(from.how->GetMessage(from.message, from.field));
+}
+
+void read_slot(Held from, TaskVariants& variants) {
+  std::vector<TaskVariant> list;
+  for (const Message& one : from.how->GetRepeatedFieldRef<Message>(from.message, from.field)) {
+    list.push_back(read_record<TaskVariant>(one));
+  }
+  variants = std::move(list);
+}
 
 void read_slot(Held from, MaybePipeline& pipeline) {
   if (!from.how->HasField(from.message, from.field)) return;

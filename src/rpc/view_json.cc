@@ -67,11 +67,15 @@ Json task_json(const TaskView& task) {
   }
   json.set("members", std::move(members));
   if (task.last) {
-    json.set("end", Json()
-                        .set("kind", to_string(task.last->kind))
-                        .set("exit_code", std::int64_t{task.last->exit_code})
-                        .set("signal", std::int64_t{task.last->signal})
-                        .set("message", task.last->message));
+    Json end;
+    end.set("kind", to_string(task.last->kind));
+    end.set("exit_code", std::int64_t{task.last->exit_code});
+    end.set("signal", std::int64_t{task.last->signal}).set("message", task.last->message);
+    if (task.last->peak_memory_kb != 0) {
+      end.set("cpu_s", static_cast<double>(task.last->cpu_ms) / 1000);
+      end.set("peak_memory_mb", static_cast<double>(task.last->peak_memory_kb) / 1024);
+    }
+    json.set("end", std::move(end));
   }
   json.set("progress", parsed_line(task.progress));
   if (!task.plan.empty()) json.set("plan", parsed_line(task.plan));
@@ -100,16 +104,27 @@ Json worker_json(const WorkerView& worker) {
     if (worker.retry != Time{}) json.set("tried_again", in_seconds(worker.retry));
   }
   Json devices = Json::array();
-  for (const DeviceSpec& device : worker.spec.devices) {
+  for (std::size_t i = 0; i < worker.spec.devices.size(); ++i) {
+    const DeviceSpec& device = worker.spec.devices[i];
     const bool free =
         std::ranges::find(worker.free_devices, device.name) != worker.free_devices.end();
-    devices.push(Json()
-                     .set("name", device.name)
-                     .set("model", device.model)
-                     .set("memory_mb", device.memory_mb)
-                     .set("free", free));
+    Json one;
+    one.set("name", device.name).set("model", device.model).set("memory_mb", device.memory_mb);
+    one.set("free", free);
+    // Of a device that is given out in shares.
+    const std::uint32_t room = i < worker.rooms.size() ? worker.rooms[i] : 0;
+    if (!free && room > 0) one.set("share_free", static_cast<double>(room) / kWholeDevice);
+    devices.push(std::move(one));
   }
   json.set("devices", std::move(devices));
+  Json resources = Json::object();
+  for (const auto& [name, count] : worker.spec.resources) {
+    resources.set(name,
+                  Json().set("count", count).set("free", count_of(worker.free_resources, name)));
+  }
+  Json labels = Json::object();
+  for (const auto& [key, value] : worker.spec.labels) labels.set(key, value);
+  json.set("resources", std::move(resources)).set("labels", std::move(labels));
   Json tasks = Json::array();
   for (const TaskId task : worker.tasks) tasks.push(task.value);
   json.set("tasks", std::move(tasks)).set("task_count", worker.task_count);

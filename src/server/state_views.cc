@@ -82,8 +82,24 @@ std::size_t wire_bytes(const std::vector<std::string>& texts) {
 std::size_t wire_bytes(const std::vector<TaskId>& tasks) { return tasks.size() * kFieldBytes; }
 std::size_t wire_bytes(const TaskFiles&) { return 0; }  // A view shows them without their data.
 
+std::size_t wire_bytes(const ResourceCounts& counts) {
+  std::size_t bytes = 0;
+  for (const auto& [name, count] : counts) bytes += name.size() + 2 * kFieldBytes;
+  return bytes;
+}
+
 template <typename Record>
 std::size_t record_bytes(const Record& record);
+
+std::size_t wire_bytes(const MaybeTerms& terms) { return terms ? record_bytes(*terms) : 0; }
+
+std::size_t wire_bytes(const TaskVariants& variants) {
+  std::size_t bytes = 0;
+  for (const TaskVariant& variant : variants.all()) {
+    bytes += record_bytes(variant) + 8 * kFieldBytes;
+  }
+  return bytes;
+}
 
 std::size_t wire_bytes(const MaybePipeline& pipeline) {
   return pipeline ? record_bytes(*pipeline) : 0;
@@ -289,6 +305,12 @@ std::vector<WorkerView> view_workers(const ServerReactor& reactor) {
     const Worker& pooled = state.pool().at(worker->id);
     view.task_count = pooled.active_tasks;
     view.free_devices = names_of(worker->spec, pooled.free);
+    for (std::size_t i = 0; i < pooled.free_resources.size(); ++i) {
+      view.free_resources.emplace_back(worker->spec.resources[i].first, pooled.free_resources[i]);
+    }
+    for (std::size_t i = 0; i < worker->spec.devices.size(); ++i) {
+      view.rooms.push_back(pooled.room(DeviceId{static_cast<std::uint16_t>(i)}));
+    }
   }
   return views;
 }
@@ -299,7 +321,7 @@ std::vector<UserView> view_quotas(const ClusterState& state, const QuotasQuery& 
     if (!query.user.empty() && user->name != query.user) continue;
     if (!query.viewer.sees_all && user->name != query.viewer.user) continue;
     if (views.size() == kMaxUsersListed) break;
-    views.push_back({user->name, user->quota, user->gpus, user->active, user->waiting});
+    views.push_back({user->name, user->quota, user->gpus(), user->active, user->waiting});
   }
   return views;
 }

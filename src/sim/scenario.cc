@@ -45,6 +45,7 @@ class Player {
   void stale(ScenarioLine& line);
   void submit(ScenarioLine& line);
   void cancel(ScenarioLine& line);
+  void priority(ScenarioLine& line);
   void drain(ScenarioLine& line);
   void undrain(ScenarioLine& line);
   void forget(ScenarioLine& line);
@@ -104,13 +105,13 @@ void replay(const std::vector<Bytes>& journal, ClusterState& state) {
 
 const std::map<std::string_view, Player::Command>& Player::commands() {
   static const std::map<std::string_view, Command> table{
-      {"worker", &Player::worker},     {"gone", &Player::gone},       {"silent", &Player::silent},
-      {"launched", &Player::launched}, {"ended", &Player::ended},     {"stale", &Player::stale},
-      {"submit", &Player::submit},     {"cancel", &Player::cancel},   {"drain", &Player::drain},
-      {"undrain", &Player::undrain},   {"forget", &Player::forget},   {"quota", &Player::quota},
-      {"wait", &Player::wait},         {"why", &Player::why},         {"show", &Player::show},
-      {"plan", &Player::plan},         {"restart", &Player::restart}, {"policy", &Player::policy},
-      {"options", &Player::options},
+      {"worker", &Player::worker},     {"gone", &Player::gone},         {"silent", &Player::silent},
+      {"launched", &Player::launched}, {"ended", &Player::ended},       {"stale", &Player::stale},
+      {"submit", &Player::submit},     {"cancel", &Player::cancel},     {"drain", &Player::drain},
+      {"undrain", &Player::undrain},   {"forget", &Player::forget},     {"quota", &Player::quota},
+      {"wait", &Player::wait},         {"why", &Player::why},           {"show", &Player::show},
+      {"plan", &Player::plan},         {"restart", &Player::restart},   {"policy", &Player::policy},
+      {"options", &Player::options},   {"priority", &Player::priority},
   };
   return table;
 }
@@ -192,6 +193,13 @@ void Player::submit(ScenarioLine& line) {
 void Player::cancel(ScenarioLine& line) {
   const std::string user = line.word();
   feed(CancelRequest{RequestId{}, {user, user == "admin"}, TaskId{line.number()}});
+}
+
+void Player::priority(ScenarioLine& line) {
+  const std::string user = line.word();
+  const TaskId task{line.number()};
+  const auto to = static_cast<std::int32_t>(line.number());
+  feed(PriorityRequest{RequestId{}, {user, user == "admin"}, task, to});
 }
 
 void Player::drain(ScenarioLine& line) {

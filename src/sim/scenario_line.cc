@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/json.h>
 #include <harmonics/base/number_text.h>
 
 namespace harmonics::inline in_sim {
@@ -74,6 +75,57 @@ bool ScenarioLine::option(std::string& key, std::string& value) {
   return true;
 }
 
+namespace {
+
+/// "gpus:1+cpus:4" as the JSON of a variant.
+std::string variant_json(const std::string& text) {
+  std::string json;
+  for (const std::string& part : split(text, '+')) {
+    const std::size_t colon = part.find(':');
+    const std::string key = part.substr(0, colon);
+    json += format("{}\"{}\": {}", json.empty() ? "{" : ", ", key == "gpus" ? "required_gpus" : key,
+                   part.substr(colon + 1));
+  }
+  return json + "}";
+}
+
+std::pair<std::string, std::string> pair_of(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  return {text.substr(0, colon), colon == text.npos ? "" : text.substr(colon + 1)};
+}
+
+}  // namespace
+
+bool ScenarioLine::wish(TaskSpec& spec, const std::string& key, const std::string& value) const {
+  TaskTerms terms = spec.terms ? *spec.terms : TaskTerms{};
+  if (key == "gpus") {
+    const std::string place = format("scenario, line {}", line_);
+    set_task_field(spec, "required_gpus", Json::parse(value, place), place);
+  } else if (key == "or") {
+    const Json variants = Json::parse("[" + variant_json(value) + "]", "or");
+    TaskSpec one;
+    set_task_field(one, "variants", variants, "scenario");
+    std::vector<TaskVariant> all(spec.variants.all().begin(), spec.variants.all().end());
+    all.push_back(one.variants.all().front());
+    spec.variants = std::move(all);
+  } else if (key == "anyway") {
+    spec.wait_for_machines = to_number(value) == 1;
+  } else if (key == "resource") {
+    const auto [name, count] = pair_of(value);
+    terms.resources.emplace_back(name, to_number(count));
+  } else if (key == "label") {
+    terms.labels.push_back(pair_of(value));
+  } else if (key == "model") {
+    terms.gpu_models.push_back(value);
+  } else if (key == "apart") {
+    terms.apart = value;
+  } else {
+    return false;
+  }
+  spec.terms = std::move(terms);
+  return true;
+}
+
 TaskSpec ScenarioLine::task() {
   TaskSpec spec;
   spec.name = word();
@@ -96,10 +148,9 @@ TaskSpec ScenarioLine::task() {
       }
       continue;
     }
+    if (wish(spec, key, value)) continue;
     const auto number = static_cast<std::uint32_t>(to_number(value));
-    if (key == "gpus")
-      spec.required_gpus = number;
-    else if (key == "infer")
+    if (key == "infer")
       make_inference(spec, number);
     else if (key == "memory")
       spec.min_gpu_memory_mb = number;
@@ -149,6 +200,7 @@ HelloMessage ScenarioLine::hello() {
   HelloMessage hello;
   std::uint64_t gpus = 1;
   std::uint64_t memory_mb = 24576;
+  std::string model = "RTX3090";
   hello.spec.identity = hello.spec.name;
   std::string key;
   std::string value;
@@ -163,6 +215,12 @@ HelloMessage ScenarioLine::hello() {
       hello.spec.memory_mb = to_number(value);
     else if (key == "identity")
       hello.spec.identity = value;
+    else if (key == "model")
+      model = value;
+    else if (key == "resource")
+      hello.spec.resources.emplace_back(pair_of(value).first, to_number(pair_of(value).second));
+    else if (key == "label")
+      hello.spec.labels.push_back(pair_of(value));
     else if (key == "stages")
       hello.spec.no_stages = to_number(value) == 0;
     else if (key == "has") {
@@ -171,7 +229,7 @@ HelloMessage ScenarioLine::hello() {
       broken(format("unknown '{}'", key));
   }
   for (std::uint64_t i = 0; i < gpus; ++i) {
-    hello.spec.devices.push_back({std::to_string(i), "RTX3090", memory_mb});
+    hello.spec.devices.push_back({std::to_string(i), model, memory_mb});
   }
   return hello;
 }

@@ -34,6 +34,8 @@ class ScenarioLine {
 
  private:
   AttemptReport report(std::string_view text);
+  /// Sets what a task asks for beyond numbers; false for another key.
+  bool wish(TaskSpec& spec, const std::string& key, const std::string& value) const;
   std::uint64_t to_number(std::string_view text) const;
 
   std::vector<std::string> words_;

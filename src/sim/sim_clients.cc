@@ -22,6 +22,32 @@ SimClients::SimClients(World& world, Witness& witness, bool minded,
   world_.after(milliseconds(100), [this] { submit(); });
 }
 
+// A share of a device, counted things, a place, others to be away from, other ways to run.
+void SimClients::add_wishes(TaskSpec& spec) {
+  if (world_.chance(0.3)) {
+    spec.required_gpus = 1;
+    spec.gpu_share = static_cast<std::uint32_t>(1 + world_.below(kWholeDevice));
+  }
+  TaskTerms terms;
+  if (world_.chance(0.2)) terms.resources = {{"fpga", 1 + world_.below(2)}};
+  if (world_.chance(0.2)) terms.resources.emplace_back("tokens", world_.below(9));
+  // One machine alone may have them.
+  const bool alone = spec.gang == 1 && !spec.pipeline;
+  if (alone && world_.chance(0.1)) terms.labels = {{"zone", "a"}};
+  if (alone && world_.chance(0.1)) terms.gpu_models = {"A100"};
+  if (world_.chance(0.1)) terms.apart = world_.chance(0.5) ? "db" : "web";
+  spec.terms = std::move(terms);
+  if (spec.pipeline || !world_.chance(0.2)) return;
+  TaskVariant cores;
+  cores.cpus = static_cast<std::uint32_t>(1 + world_.below(8));
+  cores.weight = static_cast<std::uint32_t>(1 + world_.below(2 * kWholeDevice));
+  TaskVariant share;
+  share.required_gpus = 1;
+  share.gpu_share = static_cast<std::uint32_t>(1 + world_.below(kWholeDevice));
+  share.resources = {{"tokens", 1}};
+  spec.variants = std::vector{cores, share};
+}
+
 TaskSpec SimClients::random_spec() {
   TaskSpec spec;
   spec.command = {"run"};
@@ -44,6 +70,9 @@ TaskSpec SimClients::random_spec() {
   if (world_.chance(0.4)) spec.timeout_s = static_cast<std::uint32_t>(1 + world_.below(30));
   spec.on_disconnect = world_.chance(0.5) ? OnDisconnect::kContinue : OnDisconnect::kStop;
   if (minded_ && world_.chance(0.2)) spec.on_disconnect = OnDisconnect::kForever;
+  if (world_.chance(0.4)) add_wishes(spec);
+  // Machines come and go, and some are given up.
+  spec.wait_for_machines = true;
   if (world_.chance(0.3) && !tasks_.empty()) {
     spec.depends_on.push_back(tasks_[world_.below(tasks_.size())]);
   }
@@ -54,6 +83,9 @@ void SimClients::submit() {
   if (stopped_) return;
   if (!tasks_.empty() && world_.chance(0.1)) {
     ask(CancelRequest{RequestId{}, kAdmin, tasks_[world_.below(tasks_.size())]});
+  } else if (!tasks_.empty() && world_.chance(0.1)) {
+    ask(PriorityRequest{RequestId{}, kAdmin, tasks_[world_.below(tasks_.size())],
+                        static_cast<std::int32_t>(world_.below(6))});
   } else {
     const Caller user{kUsers[world_.below(kUsers.size())], false};
     SubmitRequest request{RequestId{}, user, random_spec()};

@@ -32,6 +32,7 @@ class SimClients {
  private:
   void submit();
   TaskSpec random_spec();
+  void add_wishes(TaskSpec& spec);
   void ask(ServerEvent event);
   void repeat(RequestId request);
 

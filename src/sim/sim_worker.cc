@@ -145,7 +145,7 @@ void SimWorker::obey(const Launch& launch) {
 
 void SimWorker::spawn(const StartMessage& start) {
   const AttemptId id = start.id;
-  setup_.witness.launched(setup_.machine, id, start.devices);
+  setup_.witness.launched(setup_.machine, id, start.devices, start.spec->gpu_share);
   processes_[id] = {++spawned_, start.devices, start.spec->on_disconnect};
   Nanoseconds runs =
       setup_.world.between(milliseconds(10), seconds(setup_.world.chance(0.2) ? 60 : 8));

@@ -94,6 +94,9 @@ void Simulation::add_machines() {
     WorkerSpec spec;
     for (int gpu = 0; gpu < 2; ++gpu) spec.devices.push_back({std::to_string(gpu), "m", 8192});
     spec.cpus = 8;
+    spec.resources = {{"fpga", 2}, {"tokens", 8}};
+    spec.labels = {{"zone", i % 2 == 0 ? "a" : "b"}};
+    for (DeviceSpec& device : spec.devices) device.model = i % 3 == 0 ? "NVIDIA A100-SXM4" : "T4";
     machines_.push_back(std::make_unique<SimWorker>(SimWorker::Setup{
         world_, witness_, i, spec, plant_, 0.1, [this](SimWorker& worker) { connect(worker); },
         [this, i](const WorkerMessage& message) { to_server(i, message); },

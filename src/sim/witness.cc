@@ -14,7 +14,7 @@ template <typename... Args>
 
 }  // namespace
 
-void Witness::launched(std::size_t machine, AttemptId id, DeviceSet devices) {
+void Witness::launched(std::size_t machine, AttemptId id, DeviceSet devices, std::uint32_t share) {
   if (!begun_.insert({machine, id}).second) {
     promise_broken("attempt {} started twice on machine {}", to_string(id), machine);
   }
@@ -23,16 +23,21 @@ void Witness::launched(std::size_t machine, AttemptId id, DeviceSet devices) {
       promise_broken("task {}: attempts {} and {} run at once", id.task.value,
                      other.id.attempt.value, id.attempt.value);
     }
-    if (other.machine == machine && other.devices.meets(devices)) {
-      promise_broken("machine {}: attempts {} and {} share a device", machine, to_string(other.id),
-                     to_string(id));
-    }
   }
+  devices.each([&](DeviceId device) {
+    std::uint32_t units = share;
+    for (const Process& other : alive_) {
+      if (other.machine == machine && other.devices.has(device)) units += other.share;
+    }
+    if (units <= kWholeDevice) return;
+    promise_broken("machine {}: with attempt {} device {} is given out to {} of {}", machine,
+                   to_string(id), device.value, units, kWholeDevice);
+  });
   const auto outcome = outcomes_.find(id.task);
   if (outcome != outcomes_.end() && outcome->second == TaskOutcome::kSucceeded) {
     promise_broken("attempt {} starts though its task has succeeded", to_string(id));
   }
-  alive_.push_back({machine, id, devices});
+  alive_.push_back({machine, id, devices, share});
 }
 
 void Witness::ended(std::size_t machine, AttemptId id, const EndResult& result) {
@@ -59,8 +64,9 @@ void Witness::stored(const std::vector<Fact>& facts) {
 void Witness::check_quota(TaskId started) const {
   const UserRecord& user = *state_.find_user(state_.find_task(started)->submission->user);
   const std::uint32_t most = user.quota.max_gpus;
-  if (most != 0 && user.gpus > most) {
-    promise_broken("user {} has {} devices, the quota is {}", user.name, user.gpus, most);
+  if (most != 0 && user.device_units > std::uint64_t{most} * kWholeDevice) {
+    promise_broken("user {} has {} units of devices, the quota is {} devices", user.name,
+                   user.device_units, most);
   }
 }
 
@@ -78,11 +84,7 @@ void Witness::see(const AttemptStarted& fact) {
     promise_broken("attempt {} started on {} workers, its gang is {}", to_string(fact.id),
                    workers.size(), gang);
   }
-  for (const Member& member : fact.members) {
-    if (!state_.pool().at(member.worker).free.contains(member.devices)) {
-      promise_broken("attempt {} was given a device that is leased", to_string(fact.id));
-    }
-  }
+  for (const Member& member : fact.members) count(task->spec(), member);
   for (const TaskId id : task->spec().depends_on) {
     const auto outcome = outcomes_.find(id);
     if (outcome == outcomes_.end() || outcome->second != TaskOutcome::kSucceeded) {
@@ -92,7 +94,61 @@ void Witness::see(const AttemptStarted& fact) {
   }
 }
 
+void Witness::count(const TaskSpec& spec, const Member& member) {
+  const Needs needs = needs_of(spec, member.variant);
+  const WorkerSpec& worker = state_.find_worker(member.worker)->spec;
+  Given& given = given_[member.worker];
+  if (member.devices.size() != needs.gpus) {
+    promise_broken("task '{}' has {} devices, not {}", spec.name, member.devices.size(),
+                   needs.gpus);
+  }
+  member.devices.each([&](DeviceId id) {
+    if (id.value >= worker.devices.size()) promise_broken("a device that is not there");
+    if ((given.devices[id.value] += needs.share) > kWholeDevice) {
+      promise_broken("task '{}': device {} is leased to {} of {}", spec.name, id.value,
+                     given.devices[id.value], kWholeDevice);
+    }
+    const auto& models = needs.terms ? needs.terms->gpu_models : std::vector<std::string>{};
+    const bool right = models.empty() || std::ranges::any_of(models, [&](const auto& wanted) {
+                         return is_model(worker.devices[id.value].model, wanted);
+                       });
+    if (!right) promise_broken("task '{}' has a device of another model", spec.name);
+  });
+  given.cpus += needs.cpus;
+  if (given.cpus > worker.cpus) promise_broken("{} cores of {}", given.cpus, worker.cpus);
+  if (!needs.terms) return;
+  for (const auto& [name, wanted] : needs.terms->resources) {
+    if ((given.resources[name] += wanted) > count_of(worker.resources, name)) {
+      promise_broken("task '{}': more of '{}' than there is", spec.name, name);
+    }
+  }
+  for (const auto& label : needs.terms->labels) {
+    if (std::ranges::find(worker.labels, label) == worker.labels.end()) {
+      promise_broken("task '{}' runs without its label", spec.name);
+    }
+  }
+  const std::string& group = needs.terms->apart;
+  if (!group.empty() && ++given.groups[group] > 1) {
+    promise_broken("two tasks of the group '{}' run together", group);
+  }
+}
+
+void Witness::discount(const TaskSpec& spec, const Member& member) {
+  const Needs needs = needs_of(spec, member.variant);
+  Given& given = given_[member.worker];
+  member.devices.each([&](DeviceId id) { given.devices[id.value] -= needs.share; });
+  given.cpus -= needs.cpus;
+  if (!needs.terms) return;
+  for (const auto& [name, count] : needs.terms->resources) given.resources[name] -= count;
+  if (!needs.terms->apart.empty()) --given.groups[needs.terms->apart];
+}
+
 void Witness::see(const MemberEnded& fact) {
+  const TaskRecord* ended = state_.find_task(fact.id.task);
+  const auto* active = ended == nullptr ? nullptr : std::get_if<Active>(&ended->state);
+  if (active != nullptr && fact.rank < active->members.size()) {
+    discount(ended->spec(), active->members[fact.rank]);
+  }
   if (!member_ends_.insert({fact.id, fact.rank}).second) {
     promise_broken("attempt {} ended twice", to_string(fact.id));
   }

@@ -19,8 +19,8 @@ namespace harmonics::inline in_sim {
 class Witness {
  public:
   /// A task's process begins on a machine. It must be the first of its attempt there, the only
-  /// attempt of its task, and alone on its devices.
-  void launched(std::size_t machine, AttemptId id, DeviceSet devices);
+  /// attempt of its task, and with those beside it have no more of a device than there is.
+  void launched(std::size_t machine, AttemptId id, DeviceSet devices, std::uint32_t share);
   /// It is gone, with this result (kLost: the machine died).
   void ended(std::size_t machine, AttemptId id, const EndResult& result);
 
@@ -45,7 +45,17 @@ class Witness {
     std::size_t machine;
     AttemptId id;
     DeviceSet devices;
+    std::uint32_t share;
   };
+  /// What a worker has given out, counted here alone.
+  struct Given {
+    std::map<std::uint16_t, std::uint32_t> devices;  ///< In units of kWholeDevice.
+    std::map<std::string, std::uint64_t> resources;
+    std::map<std::string, std::uint32_t> groups;
+    std::uint64_t cpus = 0;
+  };
+  void count(const TaskSpec& spec, const Member& member);
+  void discount(const TaskSpec& spec, const Member& member);
   void check_quota(TaskId started) const;
   void see(const TasksSubmitted& fact);
   void see(const AttemptStarted& fact);
@@ -54,6 +64,7 @@ class Witness {
   template <typename Other>
   void see(const Other&) {}
 
+  std::map<WorkerId, Given> given_;
   std::vector<Process> alive_;
   std::set<std::pair<std::size_t, AttemptId>> begun_;
   std::multimap<AttemptId, EndKind> truth_;  ///< How processes of an attempt really ended.

@@ -1,7 +1,10 @@
 #include "device_holders.h"
 
+#include <cmath>
 #include <sstream>
 
+#include <harmonics/base/number_text.h>
+#include <harmonics/cluster/needs.h>
 #include <harmonics/cluster/task_environment.h>
 
 namespace harmonics::inline in_worker {
@@ -17,6 +20,18 @@ std::vector<std::string> devices_of(const RunRecord& run) {
   return devices;
 }
 
+/// Of each of its devices.
+std::uint32_t units_of(const RunRecord& run) {
+  for (const auto& [key, value] : run.environment) {
+    if (key != kGpuShareVariable) continue;
+    const auto share = number_from<double>(value);
+    if (share && *share > 0 && *share < 1) {
+      return static_cast<std::uint32_t>(std::lround(*share * kWholeDevice));
+    }
+  }
+  return kWholeDevice;
+}
+
 }  // namespace
 
 std::string DeviceHolders::before(const RunRecord& run) const {
@@ -27,8 +42,16 @@ std::string DeviceHolders::before(const RunRecord& run) const {
     if (at->first != run.attempt) return at->first;
   }
   for (const std::string& device : devices_of(run)) {
-    const auto holder = holders_.find(device);
-    if (holder != holders_.end() && holder->second != run.attempt) return holder->second;
+    const auto holders = holders_.find(device);
+    if (holders == holders_.end()) continue;
+    std::uint32_t units = units_of(run);
+    std::string first;
+    for (const auto& [attempt, held] : holders->second) {
+      if (attempt == run.attempt) continue;
+      if (first.empty()) first = attempt;
+      units += held;
+    }
+    if (units > kWholeDevice && !first.empty()) return first;
   }
   return {};
 }
@@ -36,15 +59,17 @@ std::string DeviceHolders::before(const RunRecord& run) const {
 void DeviceHolders::add(const RunRecord& run) {
   std::vector<std::string>& devices = devices_[run.attempt];
   devices = devices_of(run);
-  for (const std::string& device : devices) holders_.emplace(device, run.attempt);
+  for (const std::string& device : devices) holders_[device][run.attempt] = units_of(run);
 }
 
 void DeviceHolders::remove(const std::string& attempt) {
   const auto known = devices_.find(attempt);
   if (known == devices_.end()) return;
   for (const std::string& device : known->second) {
-    const auto holder = holders_.find(device);
-    if (holder != holders_.end() && holder->second == attempt) holders_.erase(holder);
+    const auto holders = holders_.find(device);
+    if (holders == holders_.end()) continue;
+    holders->second.erase(attempt);
+    if (holders->second.empty()) holders_.erase(holders);
   }
   devices_.erase(known);
 }

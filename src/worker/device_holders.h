@@ -1,6 +1,7 @@
 // Which attempt of this worker has which devices, until nothing of it runs (private to worker).
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -10,8 +11,8 @@
 namespace harmonics::inline in_worker {
 
 /// The worker's own guard against "twice at once": whatever the server believes, an attempt does
-/// not start while another one lives here that has one of its devices, or that is an earlier
-/// attempt of the same task. Pure; one thread.
+/// not start while others live here that leave it too little of one of its devices, or one that is
+/// an earlier attempt of the same task. Pure; one thread.
 class DeviceHolders {
  public:
   /// The attempt that must end before this one may start; empty: none.
@@ -21,7 +22,8 @@ class DeviceHolders {
 
  private:
   std::map<std::string, std::vector<std::string>> devices_;  ///< By attempt.
-  std::map<std::string, std::string> holders_;               ///< By device.
+  /// By device and attempt, in units of kWholeDevice.
+  std::map<std::string, std::map<std::string, std::uint32_t>> holders_;
 };
 
 }  // namespace harmonics::inline in_worker

@@ -23,6 +23,23 @@ TEST(DeviceHolders, ADeviceIsFreeAgainWhenItsAttemptIsGone) {
   EXPECT_EQ(holders.before(on_devices("19.1", "0,2")), "18.1");
 }
 
+TEST(DeviceHolders, SharesOfADeviceAddUpToTheWhole) {
+  const auto share = [](const std::string& attempt, const std::string& part) {
+    RunRecord run = on_devices(attempt, "0");
+    run.environment.emplace_back("HARMONICS_GPU_SHARE", part);
+    return run;
+  };
+  DeviceHolders holders;
+  holders.add(share("1.1", "0.5"));
+  EXPECT_EQ(holders.before(share("2.1", "0.5")), "");
+  EXPECT_EQ(holders.before(share("2.1", "0.5001")), "1.1");
+  EXPECT_EQ(holders.before(on_devices("2.1", "0")), "1.1") << "all of it";
+  holders.add(share("2.1", "0.5"));
+  EXPECT_EQ(holders.before(share("3.1", "0.0001")), "1.1");
+  holders.remove("1.1");
+  EXPECT_EQ(holders.before(share("3.1", "0.0001")), "");
+}
+
 TEST(DeviceHolders, AnEarlierAttemptOfTheTaskComesFirst) {
   DeviceHolders holders;
   holders.add(on_devices("7.1", ""));

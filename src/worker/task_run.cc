@@ -1,9 +1,12 @@
 #include "task_run.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <map>
+#include <sstream>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
@@ -94,6 +97,27 @@ Environment inherited(const TaskSurroundings& around, const TaskAccount* account
   return environment;
 }
 
+/// Its devices, its share of one, and what else is counted for it.
+void add_devices(Environment& environment, const StartMessage& start, const WorkerSpec& worker) {
+  const TaskSpec& spec = *start.spec;
+  environment[kTaskDevicesVariable] = device_list(start, worker);
+  environment["CUDA_VISIBLE_DEVICES"] = environment[kTaskDevicesVariable];
+  for (const auto& [name, count] : spec.terms ? spec.terms->resources : ResourceCounts{}) {
+    environment[resource_variable(name)] = std::to_string(count);
+  }
+  if (spec.gpu_share == kWholeDevice) return;
+  environment[kGpuShareVariable] = share_text(spec.gpu_share);
+  // The driver keeps to these where its sharing service (MPS) runs; else they are ignored.
+  environment["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] =
+      std::to_string(std::max(1U, spec.gpu_share * 100 / kWholeDevice));
+  start.devices.each([&](DeviceId id) {
+    if (id.value >= worker.devices.size()) return;
+    const std::uint64_t memory_mb = worker.devices[id.value].memory_mb;
+    environment["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] =
+        format("0={}M", std::max<std::uint64_t>(1, memory_mb * spec.gpu_share / kWholeDevice));
+  });
+}
+
 RunRecord limits_of(const TaskSpec& spec, const TaskSurroundings& around) {
   RunRecord run;
   run.timeout_ms = std::uint64_t{spec.timeout_s} * 1000;
@@ -136,6 +160,53 @@ std::string tls_text(const TlsFiles& files) {
 
 }  // namespace
 
+namespace {
+
+/// Where a program lies on the worker's search path; empty: nowhere.
+std::string program_on(const Environment& environment, const std::string& name) {
+  const auto path = environment.find("PATH");
+  std::istringstream folders(path == environment.end() ? "/usr/bin:/bin" : path->second);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::string file = folder + "/" + name;
+    if (!folder.empty() && ::access(file.c_str(), X_OK) == 0) return file;
+  }
+  return {};
+}
+
+/// One word to the shell.
+std::string quoted_word(const std::string& text) {
+  std::string quoted = "'";
+  for (const char letter : text) quoted += letter == '\'' ? "'\\''" : std::string(1, letter);
+  return quoted + "'";
+}
+
+/// The command in its image: the folder it runs in and the machine's network are there as well, and
+/// the variables that it is given.
+std::vector<std::string> in_container(const TaskSpec& spec, const Environment& environment) {
+  std::vector<std::string> words = {"/bin/sh", "-c", "", "container"};
+  const std::string podman = program_on(environment, "podman");
+  const std::string apptainer = podman.empty() ? program_on(environment, "apptainer") : "";
+  if (!podman.empty()) {
+    words[2] = R"(p=$1; i=$2; shift 2; exec "$p" run --rm --network=host --volume="$PWD:$PWD" )"
+               R"(--workdir="$PWD" '--env=HARMONICS_*' '--env=CUDA_*')";
+    for (const auto& [key, value] : spec.env) words[2] += " --env=" + quoted_word(key);
+    words[2] += R"( "$i" "$@")";
+  } else if (!apptainer.empty()) {
+    words[2] = R"(p=$1; i=$2; shift 2; exec "$p" exec --bind "$PWD" --pwd "$PWD" "$i" "$@")";
+  } else {
+    fail(ErrorCode::kInvalidArgument,
+         "it wants the container '{}', and this worker has neither podman nor apptainer on its "
+         "PATH: install one, or keep such tasks to workers that have it (--label)",
+         spec.container);
+  }
+  words.push_back(podman.empty() ? apptainer : podman);
+  words.push_back(spec.container);
+  words.insert(words.end(), spec.command.begin(), spec.command.end());
+  return words;
+}
+
+}  // namespace
+
 RunRecord make_run(const StartMessage& start, const TaskSurroundings& around,
                    const TaskAccount* account, const std::string& folder) {
   const TaskSpec& spec = *start.spec;
@@ -153,8 +224,7 @@ RunRecord make_run(const StartMessage& start, const TaskSurroundings& around,
   environment[kGangPeersVariable] = peer_list(start);
   environment[kGangPortVariable] = std::to_string(gang_port(start));
   environment[kGangSecretVariable] = start.gang_secret;
-  environment[kTaskDevicesVariable] = device_list(start, around.worker);
-  environment["CUDA_VISIBLE_DEVICES"] = environment[kTaskDevicesVariable];
+  add_devices(environment, start, around.worker);
   environment[kProgressVariable] = std::to_string(kProgressDescriptor);
   if (around.slowdown != 1) environment[kTaskSlowdownVariable] = format("{}", around.slowdown);
   if (spec.pipeline) {
@@ -170,6 +240,7 @@ RunRecord make_run(const StartMessage& start, const TaskSurroundings& around,
   }
   run.attempt = to_string(start.id);
   run.command = spec.pipeline ? around.stage : spec.command.empty() ? around.trainer : spec.command;
+  if (!spec.container.empty()) run.command = in_container(spec, environment);
   run.environment.assign(environment.begin(), environment.end());
   run.working_dir = spec.working_dir;
   if (!spec.files.empty()) run.work = kWorkFolder;
@@ -191,7 +262,8 @@ AttemptId attempt_from(const std::string& name) {
 }
 
 EndResult end_result(const EndRecord& end) {
-  EndResult result{EndKind::kLost, end.exit_code, end.signal, end.message};
+  EndResult result{EndKind::kLost, end.exit_code, end.signal,
+                   end.message,    end.cpu_ms,    end.peak_memory_kb};
   const auto begin_with = [&result](const std::string& text) {
     result.message = text + (result.message.empty() ? "" : "; ") + result.message;
   };

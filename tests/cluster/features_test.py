@@ -359,17 +359,20 @@ class Features(ClusterTest):
 
     def test_why_says_what_can_never_be(self):
         self.start_worker(gpus=1)
-        task = self.submit('true', gpus=9)
+        task = self.submit('true', gpus=9, flags=['--wait-for-machines'])
         self.assertEqual(self.json('why', task)['reason'], 'impossible')
 
     def test_submit_says_at_once_what_nobody_could_run(self):
         self.start_worker(gpus=0)
         answer = self.call('submit', '--name', 'x', '--', 'true')
+        self.assertEqual((answer.returncode, answer.stdout), (1, ''))
+        self.assertIn('No worker has a GPU: with --gpus 0 it would run', answer.stderr)
+        answer = self.call('submit', '--name', 'x', '--wait-for-machines', '--', 'true')
         self.assertEqual(answer.returncode, 0)
         self.assertIn('submitted task', answer.stdout)
         self.assertIn('No worker has a GPU: with --gpus 0 it would run', answer.stderr)
         self.assertIn('--gpus 0', self.done('why', 1))
-        told = json.loads(self.done('submit', '--output', 'json', '--name', 'x', '--', 'true'))
+        told = json.loads(self.done('submit', '--output', 'json', '--wait-for-machines', '--name', 'x', '--', 'true'))
         self.assertIn('--gpus 0', told['advice'])
         fits = self.call('submit', '--name', 'x', '--gpus', 0, '--', 'true')
         self.assertEqual(fits.stderr, '')

@@ -53,7 +53,7 @@ class Sim(ClusterTest):
     def test_policies_and_what_they_are_told(self):
         trace = self.busy()
         means = {}
-        for policy in ('balanced', 'simple', 'fair', 'las', 'srtf'):
+        for policy in ('balanced', 'simple', 'fair', 'las', 'srtf', 'fgd'):
             for limits in ((), ('--limits', 'exact'), ('--limits', '2')):
                 report = self.sim(trace, '--nodes', '1x8', '--policy', policy, *limits)
                 self.assertEqual(report['finished'], 400)
@@ -95,6 +95,34 @@ class Sim(ClusterTest):
             done = self.harmonics('sim', *arguments)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(words, done.stderr)
+
+    def test_fragmentation_gradient_descent(self):
+        """A bag of shares and whole GPUs, on machines whose cores run out first where it is packed blindly."""
+        nodes = 'sn,cpu_milli,memory_mib,gpu,model\n' + ''.join(
+            f'n{i},{32000 if i % 2 else 96000},262144,{2 if i % 2 else 8},{"T4" if i % 2 else "G2"}\n' for i in range(24))
+        chance = random.Random(3)
+        kinds = [(4000, 1, 500), (8000, 1, 250), (12000, 1, 1000), (6000, 1, 700), (64000, 8, 1000), (10000, 0, 0)]
+        pods = 'name,cpu_milli,memory_mib,num_gpu,gpu_milli\n' + ''.join(
+            '{},{},1024,{},{}\n'.format(i, *chance.choice(kinds)) for i in range(400))
+        files = self.write('pods.csv', pods), '--nodes', self.write('nodes.csv', nodes)
+
+        def allocated(policy):
+            return sum(self.sim(*files, '--load', '1.3', '--policy', policy, '--seed', seed)['allocated']
+                       for seed in (1, 2, 3)) / 3
+
+        self.assertGreater(allocated('fgd'), allocated('balanced') + 0.02)
+
+    @unittest.skipUnless(TRACES, 'HARMONICS_TRACES names no folder with the traces')
+    def test_published_workloads(self):
+        published = {'default': 95.39, 'gpushare100': 86.90, 'multigpu50': 97.18, 'gpuspec33': 94.55, 'cpu050': 95.21}
+        folder = pathlib.Path(TRACES) / 'fgd'
+        for workload, bar in published.items():
+            values = [100 * self.sim(folder / f'openb_pod_list_{workload}.csv', '--nodes',
+                                     folder / 'openb_node_list_gpu_node.csv', '--policy', 'fgd', '--load', '1.3',
+                                     '--seed', seed)['allocated'] for seed in range(1, 11)]
+            print(workload, round(sum(values) / 10, 2), bar)
+            with self.subTest(workload):
+                self.assertGreaterEqual(sum(values) / 10, bar)
 
     @unittest.skipUnless(TRACES, 'HARMONICS_TRACES names no folder with the traces')
     def test_philly(self):

@@ -34,7 +34,7 @@ class TaskOptions(TypedDict, total=False):
 
     name: str
     config: StrPath
-    gpus: int
+    gpus: int | float
     memory: int
     cpus: int
     host_memory: int
@@ -46,6 +46,14 @@ class TaskOptions(TypedDict, total=False):
     gang: int
     array: int
     after: TaskRef | Iterable[TaskRef]
+    gpu_model: str | Sequence[str]
+    resource: Mapping[str, int]
+    label: Mapping[str, str]
+    apart: str
+    variant: str | Sequence[str]
+    wait_for_machines: bool
+    container: str
+    env_file: StrPath | Sequence[StrPath]
     param: Mapping[str, object]
     strict_data: bool
     env: Mapping[str, str]

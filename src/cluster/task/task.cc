@@ -17,6 +17,12 @@ void check_count(std::string_view key, std::size_t count, std::size_t limit) {
   }
 }
 
+void check_share(std::uint32_t gpus, std::uint32_t share) {
+  if (share == kWholeDevice || gpus == 1) return;
+  fail(ErrorCode::kInvalidArgument,
+       "task: a share of a GPU is of one: ask for 0.0001 to 0.9999, or for whole GPUs");
+}
+
 /// Refuses a field that is outside its limits, and adds up the text that it has seen.
 class FieldLimits {
  public:
@@ -83,6 +89,41 @@ class FieldLimits {
     }
   }
 
+  void check(const TaskField& field, const ResourceCounts& counts) {
+    check_count(field.key, counts.size(), kMaxResources);
+    std::set<std::string_view> names;
+    for (const auto& [name, count] : counts) {
+      check_term(field, name);
+      if (!names.insert(name).second) {
+        fail(ErrorCode::kInvalidArgument, "task: {}: '{}' is named twice", field.key, name);
+      }
+      if (count <= kMaxResourceCount) continue;
+      fail(ErrorCode::kInvalidArgument, "task: {}: {} of '{}', at most {} are possible", field.key,
+           count, name, kMaxResourceCount);
+    }
+  }
+  void check(const TaskField&, const MaybeTerms& terms) {
+    if (!terms) return;
+    check(*terms);
+    for (const std::string& model : terms->gpu_models) check_term({.key = "gpu_models"}, model);
+    for (const auto& [key, value] : terms->labels) check_term({.key = "labels"}, key);
+    check_count("labels", terms->labels.size(), kMaxLabels);
+    if (!terms->apart.empty()) check_term({.key = "apart"}, terms->apart);
+  }
+  void check(const TaskField& field, const TaskVariants& variants) {
+    check_count(field.key, variants.all().size(), kMaxVariants);
+    for (const TaskVariant& variant : variants.all()) {
+      check(variant);
+      check_share(variant.required_gpus, variant.gpu_share);
+    }
+  }
+  void check_term(const TaskField& field, std::string_view name) {
+    check(field, name);
+    if (!name.empty() && name.size() <= kMaxTermBytes) return;
+    fail(ErrorCode::kInvalidArgument, "task: {}: '{}' has {} bytes, must have 1 to {}", field.key,
+         name, name.size(), kMaxTermBytes);
+  }
+
   std::size_t total_ = 0;
 };
 
@@ -113,13 +154,6 @@ std::string_view to_string(OnDisconnect wish) {
 }
 
 std::string to_string(AttemptId id) { return format("{}.{}", id.task.value, id.attempt.value); }
-
-Needs needs_of(const TaskSpec& spec) {
-  // Without devices the memory of devices does not matter; one spelling lets such tasks queue
-  // together.
-  return {spec.required_gpus, spec.required_gpus == 0 ? 0 : spec.min_gpu_memory_mb, spec.cpus,
-          spec.memory_mb};
-}
 
 std::uint32_t default_cpus(const TaskSpec& spec) {
   return spec.required_gpus == 0 && !spec.pipeline ? 1 : 0;
@@ -215,6 +249,14 @@ void check_task(const TaskSpec& spec) {
          spec.name.size(), kMaxTaskNameBytes);
   }
   FieldLimits().check(spec);
+  check_share(spec.required_gpus, spec.gpu_share);
+  if (!spec.container.empty() && spec.command.empty() && !spec.pipeline) {
+    fail(ErrorCode::kInvalidArgument, "task: a container needs a command to run in it");
+  }
+  if (spec.pipeline && (!spec.variants.empty() || !spec.container.empty())) {
+    fail(ErrorCode::kInvalidArgument,
+         "task: a pipeline has no variants and no container: leave them out");
+  }
   if (spec.pipeline) check_pipeline(spec);
   if (!spec.command.empty() && spec.command.front().empty()) {
     fail(ErrorCode::kInvalidArgument, "task: command: the program's name is empty");

@@ -1,5 +1,6 @@
 // Task JSON (docs/formats/task-json.md).
 #include <algorithm>
+#include <cmath>
 #include <concepts>
 #include <span>
 
@@ -85,6 +86,25 @@ TaskFile read_file(const Json& value, const Place& place) {
   return file;
 }
 
+bool is_number(const Json& value) {
+  if (value.is_integer()) return true;
+  return !value.is_null() && !value.is_object() && !value.is_array() && !value.is_string() &&
+         value.dump() != "true" && value.dump() != "false";
+}
+
+/// 0.25 as 2,500 of 10,000.
+std::uint32_t read_parts(const Json& value, const Place& place) {
+  const double parts = is_number(value) ? value.as_number() * kWholeDevice : -1;
+  if (!(parts >= 0.5) || parts > 1'000.0 * kWholeDevice) {
+    place.broken("must be a number from 0.0001 on, is {}", value.dump());
+  }
+  const auto whole = static_cast<std::uint32_t>(std::llround(parts));
+  if (std::abs(parts - whole) > 1e-6 * parts) {
+    place.broken("is {}, which has more than four decimals", value.dump());
+  }
+  return whole;
+}
+
 // read(value, place, field): what JSON says of a field, by the field's type.
 
 template <std::integral Number>
@@ -92,6 +112,10 @@ void read(const Json& value, const Place& place, Number& number) {
   const TaskField& field = place.field;
   if (!field.word.empty() && value.is_string() && value.as_string() == field.word) {
     number = static_cast<Number>(field.means);
+    return;
+  }
+  if (field.parts) {
+    number = static_cast<Number>(read_parts(value, place));
     return;
   }
   number = read_number<Number>(value, place);
@@ -160,16 +184,45 @@ void read(const Json& value, const Place& place, TaskFiles& files) {
   files = std::move(list);
 }
 
+void read(const Json& value, const Place& place, ResourceCounts& counts) {
+  if (!value.is_object()) place.broken("must be an object of numbers, is {}", value.dump());
+  counts.clear();
+  for (const auto& [name, count] : value.as_object()) {
+    counts.emplace_back(name, read_number<std::uint64_t>(count, place));
+  }
+}
+
 void read(const Json& value, const Place& place, MaybePipeline& pipeline);
+void read(const Json& value, const Place& place, MaybeTerms& terms);
+void read(const Json& value, const Place& place, TaskVariants& variants);
+
+/// "required_gpus": 0.25 is a share of one device, 2 are two whole ones.
+template <typename Record>
+void read_devices(Record& record, const Json& value, const Place& place) {
+  record.gpu_share = kWholeDevice;
+  if (value.is_integer() || !is_number(value)) return;
+  const std::uint32_t share = read_parts(value, place);
+  if (share >= kWholeDevice)
+    place.broken("must be a whole number, or a share below 1, is {}", value.dump());
+  record.required_gpus = 1;
+  record.gpu_share = share;
+}
 
 /// Fills the member that `key` names; false where none has that name.
 template <typename Record>
 bool read_member(Record& record, std::string_view key, const Json& value, std::string_view where) {
   bool known = false;
   visit_fields(std::type_identity<Record>(), [&](const TaskField& field, auto member) {
-    if (field.key != key) return;
+    if (field.key != key || field.joined) return;
     known = true;
-    read(value, Place{where, field}, record.*member);
+    const Place place{where, field};
+    if constexpr (requires { record.gpu_share; }) {
+      if (key == "required_gpus") {
+        read_devices(record, value, place);
+        if (record.gpu_share != kWholeDevice) return;
+      }
+    }
+    read(value, place, record.*member);
   });
   return known;
 }
@@ -177,18 +230,37 @@ bool read_member(Record& record, std::string_view key, const Json& value, std::s
 template <typename Record>
 std::vector<std::string> keys_of() {
   std::vector<std::string> keys;
-  visit_fields(std::type_identity<Record>(),
-               [&](const TaskField& field, auto) { keys.emplace_back(field.key); });
+  visit_fields(std::type_identity<Record>(), [&](const TaskField& field, auto) {
+    if (!field.joined) keys.emplace_back(field.key);
+  });
   return keys;
 }
 
-void read(const Json& value, const Place& place, MaybePipeline& pipeline) {
+/// A record out of an object that holds no other keys than its own.
+template <typename Record>
+Record read_object(const Json& value, const Place& place) {
   if (!value.is_object()) place.broken("must be an object, is {}", value.dump());
-  PipelineSpec spec;
+  Record record;
   for (const auto& [key, entry] : value.as_object()) {
-    if (read_member(spec, key, entry, place.where)) continue;
-    place.broken("unknown key '{}'; known are {}", key, listed(keys_of<PipelineSpec>()));
+    if (read_member(record, key, entry, place.where)) continue;
+    place.broken("unknown key '{}'; known are {}", key, listed(keys_of<Record>()));
   }
+  return record;
+}
+
+void read(const Json& value, const Place& place, MaybeTerms& terms) {
+  terms = read_object<TaskTerms>(value, place);
+}
+
+void read(const Json& value, const Place& place, TaskVariants& variants) {
+  if (!value.is_array()) place.broken("must be a list of objects, is {}", value.dump());
+  std::vector<TaskVariant> list;
+  for (const Json& item : value.as_array()) list.push_back(read_object<TaskVariant>(item, place));
+  variants = std::move(list);
+}
+
+void read(const Json& value, const Place& place, MaybePipeline& pipeline) {
+  auto spec = read_object<PipelineSpec>(value, place);
   lift_old_settings(spec);
   pipeline = std::move(spec);
 }
@@ -196,6 +268,7 @@ void read(const Json& value, const Place& place, MaybePipeline& pipeline) {
 // write(field, value): the same way back.
 
 Json write(const TaskField& field, std::integral auto number) {
+  if (field.parts) return static_cast<double>(number) / kWholeDevice;
   if (!field.word.empty() && static_cast<std::int64_t>(number) == field.means) return field.word;
   return static_cast<std::int64_t>(number);
 }
@@ -237,13 +310,49 @@ Json write(const TaskField&, const TaskFiles& files) {
   return list;
 }
 
+Json write(const TaskField&, const ResourceCounts& counts) {
+  Json json = Json::object();
+  for (const auto& [name, count] : counts) json.set(name, count);
+  return json;
+}
+
+Json write(const TaskField&, const MaybeTerms& terms);
+Json write(const TaskField&, const TaskVariants& variants);
+Json write(const TaskField&, const MaybePipeline& pipeline);
+
+/// Those fields of a record that differ from `defaults`, or all.
+template <typename Record>
+Json write_object(const Record& record, const Record* defaults) {
+  Json::Object object;
+  visit_fields(std::type_identity<Record>(), [&](const TaskField& field, auto member) {
+    if (field.joined) return;
+    if constexpr (requires { record.gpu_share; }) {
+      if (field.key == "required_gpus" && record.gpu_share != kWholeDevice) {
+        object.emplace_back(field.key, static_cast<double>(record.gpu_share) / kWholeDevice);
+        return;
+      }
+    }
+    if (defaults != nullptr && !field.always && record.*member == (*defaults).*member) return;
+    object.emplace_back(field.key, write(field, record.*member));
+  });
+  return Json(std::move(object));
+}
+
+Json write(const TaskField&, const MaybeTerms& terms) {
+  static const TaskTerms kNone;
+  return terms ? write_object(*terms, &kNone) : Json::object();
+}
+
+Json write(const TaskField&, const TaskVariants& variants) {
+  static const TaskVariant kPlain;
+  Json list = Json::array();
+  for (const TaskVariant& variant : variants.all()) list.push(write_object(variant, &kPlain));
+  return list;
+}
+
 Json write(const TaskField&, const MaybePipeline& pipeline) {
   if (!pipeline) return {};
-  Json json;
-  visit_fields(std::type_identity<PipelineSpec>(), [&](const TaskField& field, auto member) {
-    json.set(field.key, write(field, (*pipeline).*member));
-  });
-  return json;
+  return write_object<PipelineSpec>(*pipeline, nullptr);
 }
 
 /// What a task has that does not say so.
@@ -298,12 +407,7 @@ TaskSpec parse_task(std::string_view json, std::string_view where) {
 
 std::string write_task(const TaskSpec& spec) {
   const TaskSpec defaults = defaults_beside(spec);
-  Json::Object object;
-  visit_fields(std::type_identity<TaskSpec>(), [&](const TaskField& field, auto member) {
-    if (!field.always && spec.*member == defaults.*member) return;
-    object.emplace_back(field.key, write(field, spec.*member));
-  });
-  return Json(std::move(object)).dump(2);
+  return write_object(spec, &defaults).dump(2);
 }
 
 }  // namespace harmonics::inline in_cluster

@@ -8,14 +8,22 @@
 
 namespace harmonics::inline in_cluster {
 
-std::string param_variable(std::string_view key) {
-  std::string name(kParamPrefix);
+namespace {
+
+std::string in_capitals(std::string_view prefix, std::string_view key) {
+  std::string name(prefix);
   for (const char letter : key) {
     const auto byte = static_cast<unsigned char>(letter);
     name += std::isalnum(byte) != 0 ? static_cast<char>(std::toupper(byte)) : '_';
   }
   return name;
 }
+
+}  // namespace
+
+std::string param_variable(std::string_view key) { return in_capitals(kParamPrefix, key); }
+
+std::string resource_variable(std::string_view name) { return in_capitals(kResourcePrefix, name); }
 
 void check_params(const TaskSpec& spec) {
   std::map<std::string, std::string_view> keys;

@@ -15,13 +15,10 @@ std::uint32_t lane_limit(std::uint32_t timeout_s) {
 
 LaneKey lane_of(const Submission& submission, std::uint32_t level) {
   const TaskSpec& spec = submission.spec;
-  return {spec.priority,
-          level,
-          submission.user,
-          needs_of(spec),
-          spec.gang,
-          lane_limit(spec.timeout_s),
-          spec.pipeline ? submission.first : TaskId{}};
+  return {spec.priority,   level,
+          submission.user, needs_of(spec),
+          spec.gang,       lane_limit(spec.timeout_s),
+          spec.variants,   spec.pipeline ? submission.first : TaskId{}};
 }
 
 GroupKey group_of(const LaneKey& lane) { return {-lane.priority, lane.level, lane.user}; }

@@ -23,6 +23,7 @@ struct LaneKey {
   std::uint32_t gang = 1;
   /// What ends soon may start beside a reservation: its time limit, a step of a few percent up.
   std::uint32_t limit_s = 0;
+  TaskVariants variants{};
   TaskId pipeline{};  ///< Its first id: a pipeline without a plan must not hold up others. 0: none.
   auto operator<=>(const LaneKey&) const = default;
 };

@@ -68,6 +68,19 @@ class TaskFiller {
     files = std::move(list);
   }
 
+  void fill(const TaskField&, ResourceCounts& counts) {
+    counts = {{"fpga", 1 + random_.below(4)}, {"tokens of \"x\"", random_.below(100)}};
+  }
+  void fill(const TaskField&, MaybeTerms& terms) { terms = filled<TaskTerms>(); }
+  void fill(const TaskField&, TaskVariants& variants) {
+    std::vector<TaskVariant> list(1 + random_.below(3));
+    for (TaskVariant& variant : list) {
+      variant = filled<TaskVariant>();
+      if (variant.gpu_share != kWholeDevice) variant.required_gpus = 1;
+    }
+    variants = std::move(list);
+  }
+
   Random& random_;
   bool every_;
 };
@@ -75,12 +88,22 @@ class TaskFiller {
 /// One that may be submitted: with a command, or a pipeline.
 inline TaskSpec random_task_spec(Random& random, bool every, bool pipeline) {
   auto spec = TaskFiller(random, every).filled<TaskSpec>();
+  if (spec.gpu_share != kWholeDevice) spec.required_gpus = 1;
+  if (spec.terms) {
+    TaskTerms terms = *spec.terms;
+    terms.apart.resize(std::min<std::size_t>(terms.apart.size(), kMaxTermBytes));
+    for (std::string& model : terms.gpu_models) model = "V" + model.substr(0, kMaxTermBytes - 1);
+    spec.terms = std::move(terms);
+  }
   if (pipeline) {
+    spec.variants = {};
+    spec.container.clear();
     set_pipeline(spec, spec.pipeline ? *spec.pipeline : PipelineSpec{});
     spec.command.clear();
     spec.working_dir.clear();
   } else {
     spec.pipeline = {};
+    if (spec.command.empty()) spec.container.clear();
   }
   return spec;
 }

@@ -21,6 +21,11 @@ Json spec_json(const WorkerSpec& spec) {
   }
   Json json;
   json.set("name", spec.name).set("cpus", std::int64_t{spec.cpus});
+  Json resources = Json::object();
+  for (const auto& [name, count] : spec.resources) resources.set(name, count);
+  Json labels = Json::object();
+  for (const auto& [key, value] : spec.labels) labels.set(key, value);
+  json.set("resources", std::move(resources)).set("labels", std::move(labels));
   return json.set("memory_mb", spec.memory_mb).set("devices", std::move(devices));
 }
 
@@ -32,6 +37,12 @@ WorkerSpec read_spec(const Json& json) {
   for (const Json& device : json.at("devices").as_array()) {
     spec.devices.push_back({device.at("name").as_string(), device.at("model").as_string(),
                             number_at<std::uint64_t>(device, "memory_mb")});
+  }
+  for (const auto& [name, count] : json.at("resources").as_object()) {
+    spec.resources.emplace_back(name, static_cast<std::uint64_t>(count.as_integer()));
+  }
+  for (const auto& [key, value] : json.at("labels").as_object()) {
+    spec.labels.emplace_back(key, value.as_string());
   }
   return spec;
 }
@@ -48,6 +59,21 @@ Json PolicyTeller::worker_json(const Worker& worker) {
   }
   json.set("free", worker.free.bits).set("free_cpus", std::int64_t{worker.free_cpus});
   json.set("free_memory_mb", worker.free_memory_mb);
+  if (!worker.rooms.empty()) {
+    Json rooms = Json::array();
+    for (const std::uint32_t room : worker.rooms) rooms.push(std::int64_t{room});
+    json.set("rooms", std::move(rooms)).set("sharing", std::int64_t{worker.sharing});
+  }
+  if (!worker.free_resources.empty()) {
+    Json counts = Json::array();
+    for (const std::uint64_t count : worker.free_resources) counts.push(count);
+    json.set("free_resources", std::move(counts));
+  }
+  if (!worker.groups.empty()) {
+    Json groups = Json::array();
+    for (const std::string& group : worker.groups) groups.push(group);
+    json.set("groups", std::move(groups));
+  }
   json.set("active_tasks", std::int64_t{worker.active_tasks});
   return json.set("open", worker.open && worker.starting < kMaxStartingTasks);
 }
@@ -97,6 +123,20 @@ Worker PolicyDesk::read_worker(const Json& json) const {
   worker.free_cpus = number_at<std::uint32_t>(json, "free_cpus");
   worker.free_memory_mb = number_at<std::uint64_t>(json, "free_memory_mb");
   worker.active_tasks = number_at<std::uint32_t>(json, "active_tasks");
+  if (const Json* rooms = json.find("rooms")) {
+    for (const Json& room : rooms->as_array()) {
+      worker.rooms.push_back(static_cast<std::uint32_t>(room.as_integer()));
+    }
+    worker.sharing = number_at<std::uint32_t>(json, "sharing");
+  }
+  if (const Json* counts = json.find("free_resources")) {
+    for (const Json& count : counts->as_array()) {
+      worker.free_resources.push_back(static_cast<std::uint64_t>(count.as_integer()));
+    }
+  }
+  if (const Json* groups = json.find("groups")) {
+    for (const Json& group : groups->as_array()) worker.groups.push_back(group.as_string());
+  }
   worker.open = json.at("open").as_bool();
   return worker;
 }

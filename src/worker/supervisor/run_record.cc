@@ -98,6 +98,7 @@ constexpr std::size_t kStateBytes = 2 * kMaxEndMessageBytes;
 constexpr std::string_view kSupervisorTag = "supervisor";
 constexpr std::string_view kGuardianTag = "guardian";
 constexpr std::string_view kEndTag = "end";
+constexpr std::string_view kUsageTag = "usage";
 
 StateRecords read_state(const std::string& folder) {
   StateRecords state;
@@ -128,6 +129,12 @@ StateRecords read_state(const std::string& folder) {
       if (!in.good() || !kind) return state;
       end.kind = *kind;
       if (!state.end) state.end = end;
+    } else if (tag == kUsageTag) {
+      const std::uint64_t cpu_ms = in.number();
+      const std::uint64_t peak_memory_kb = in.number();
+      if (!in.good() || !state.end) return state;
+      state.end->cpu_ms = cpu_ms;
+      state.end->peak_memory_kb = peak_memory_kb;
     } else {
       return state;
     }
@@ -321,6 +328,11 @@ bool write_end(const std::string& folder, const EndRecord& end) {
     out.number(static_cast<std::uint64_t>(end.exit_code));
     out.number(static_cast<std::uint64_t>(end.signal));
     out.text(message);
+    if (end.peak_memory_kb != 0) {
+      out.text(kUsageTag);
+      out.number(end.cpu_ms);
+      out.number(end.peak_memory_kb);
+    }
     return ::lseek(file.get(), place, SEEK_SET) == place && write_all(file.get(), out.bytes());
   };
   // How it ended matters more than the words about it.

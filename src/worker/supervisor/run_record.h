@@ -84,6 +84,9 @@ struct EndRecord {
   int exit_code = 0;
   int signal = 0;
   std::string message;
+  // Of all its processes: time on cores together, the most memory that one of them had. 0: unknown.
+  std::uint64_t cpu_ms = 0;
+  std::uint64_t peak_memory_kb = 0;
 };
 
 struct StopOrder {

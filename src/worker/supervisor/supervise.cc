@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -115,6 +116,7 @@ class Supervision {
   /// Once it is over: how it ended, with its artifacts gathered and its cgroups gone.
   EndRecord finish() const {
     EndRecord end = result();
+    add_usage(end);
     const auto add = [&end](const std::string& text) {
       if (!text.empty()) add_item(end.message, text, "; ");
     };
@@ -131,6 +133,17 @@ class Supervision {
   }
 
  private:
+  /// Every process of the task was this one's child in the end.
+  static void add_usage(EndRecord& end) {
+    rusage used{};
+    if (::getrusage(RUSAGE_CHILDREN, &used) != 0) return;
+    const auto milliseconds = [](const timeval& time) {
+      return static_cast<std::uint64_t>(time.tv_sec) * 1000 +
+             static_cast<std::uint64_t>(time.tv_usec) / 1000;
+    };
+    end.cpu_ms = milliseconds(used.ru_utime) + milliseconds(used.ru_stime);
+    end.peak_memory_kb = static_cast<std::uint64_t>(used.ru_maxrss);
+  }
   EndRecord result() const {
     EndRecord end;
     if (WIFEXITED(status_)) end.exit_code = WEXITSTATUS(status_);

@@ -72,6 +72,8 @@ struct WorkerCommand {
   /// -1: what the machine has.
   std::int64_t cpus = -1;
   std::int64_t memory_mb = -1;
+  std::vector<std::pair<std::string, std::string>> resources;
+  std::vector<std::pair<std::string, std::string>> labels;
   std::int64_t log_mb = 64;
   std::int64_t artifact_mb = 4096;
   std::int64_t keep_mb = 65536;
@@ -99,6 +101,15 @@ struct SubmitCommand {
   std::vector<std::int64_t> after;
   std::vector<std::pair<std::string, std::string>> params;
   std::vector<std::pair<std::string, std::string>> env;
+  std::vector<std::filesystem::path> env_files;
+  // What it needs beside devices, cores and memory; over what the file says of each.
+  std::vector<std::pair<std::string, std::string>> resources;
+  std::vector<std::string> gpu_models;
+  std::vector<std::pair<std::string, std::string>> labels;
+  std::string apart;
+  std::vector<std::string> variants;  ///< "gpus=1,cpus=4,weight=0.5"
+  bool wait_for_machines = false;
+  std::filesystem::path dag;  ///< Many tasks instead of one.
   std::vector<std::string> artifacts;
   std::string working_dir;
   std::vector<std::string> upload;
@@ -176,6 +187,14 @@ struct ReportCommand {
   std::int64_t task = 0;
   /// Empty: task-ID.html.
   std::filesystem::path out;
+  OutputStyle output = OutputStyle::kTable;
+};
+
+/// harmonics priority
+struct PriorityCommand {
+  ServerAccess access;
+  std::int64_t task = 0;
+  std::int64_t priority = 0;
   OutputStyle output = OutputStyle::kTable;
 };
 

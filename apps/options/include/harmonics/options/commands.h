@@ -439,7 +439,7 @@ using Command =
                  TokensCommand, GenerateCommand, TokenStageCommand, ServeCommand, DevicesCommand,
                  DoctorCommand, CompletionCommand, ServerCommand, WorkerCommand, SubmitCommand,
                  MonitorCommand, TasksCommand, TaskCommand, LogsCommand, ArtifactsCommand,
-                 ReportCommand, CancelCommand, WaitCommand, WorkersCommand, DrainCommand,
-                 QuotaCommand, SimCommand, AllocCommand, UpCommand>;
+                 ReportCommand, CancelCommand, PriorityCommand, WaitCommand, WorkersCommand,
+                 DrainCommand, QuotaCommand, SimCommand, AllocCommand, UpCommand>;
 
 }  // namespace harmonics::inline in_options

@@ -31,6 +31,7 @@ struct Member {
   DeviceSet devices{};
   bool launched = false;
   std::optional<EndResult> ended{};
+  std::uint8_t variant = 0;  ///< Of the task, by which it was placed; 0: the task itself.
   bool operator==(const Member&) const = default;
 };
 
@@ -141,10 +142,14 @@ struct Quota {
 struct UserRecord {
   std::string name{};
   Quota quota{};
-  std::uint32_t gpus = 0;    ///< Leased now.
-  std::uint32_t active = 0;  ///< Tasks active now.
+  std::uint64_t device_units = 0;  ///< Leased now, in shares of kWholeDevice.
+  std::uint32_t active = 0;        ///< Tasks active now.
   std::uint64_t waiting = 0;
   bool operator==(const UserRecord&) const = default;
+  /// Devices that it has, a share that is over counted as one.
+  [[nodiscard]] std::uint32_t gpus() const {
+    return static_cast<std::uint32_t>((device_units + kWholeDevice - 1) / kWholeDevice);
+  }
 };
 
 }  // namespace harmonics::inline in_cluster

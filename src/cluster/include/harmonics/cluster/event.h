@@ -23,6 +23,28 @@ struct SubmitRequest {
   Caller caller{};
   TaskSpec spec{};
 };
+/// Most submissions that come at once.
+inline constexpr std::size_t kMaxDagNodes = 10'000;
+/// Several submissions at once, all or none, that wait for each other. Their numbers follow each
+/// other in the order of the list.
+struct DagRequest {
+  struct Node {
+    TaskSpec spec{};
+    std::vector<std::uint32_t> after{};  ///< Places in the list, smaller than its own.
+  };
+  RequestId request{};
+  Caller caller{};
+  std::vector<Node> nodes{};
+};
+/// Tasks of one array whose priority changes in one step at most.
+inline constexpr std::uint32_t kMaxPriorityChanges = 100'000;
+/// Of a task that has not ended; an array's first id means all of it.
+struct PriorityRequest {
+  RequestId request{};
+  Caller caller{};
+  TaskId task{};
+  std::int32_t priority = 0;
+};
 /// An array's first id cancels all of it.
 struct CancelRequest {
   RequestId request{};
@@ -79,7 +101,8 @@ struct PlanMade {
   double running_period_s = 0;
 };
 
-using ServerEvent = std::variant<SubmitRequest, CancelRequest, DrainRequest, ForgetRequest,
-                                 QuotaRequest, WorkerHello, WorkerSays, WorkerGone, PlanMade>;
+using ServerEvent =
+    std::variant<SubmitRequest, CancelRequest, DrainRequest, ForgetRequest, QuotaRequest,
+                 WorkerHello, WorkerSays, WorkerGone, PlanMade, DagRequest, PriorityRequest>;
 
 }  // namespace harmonics::inline in_cluster

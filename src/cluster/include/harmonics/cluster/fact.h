@@ -120,6 +120,14 @@ struct RunCounted {
   bool operator==(const RunCounted&) const = default;
 };
 
+/// Tasks of one submission that have not ended have this priority from here on.
+struct PriorityChanged {
+  TaskId first{};
+  std::uint32_t count = 1;
+  std::int32_t priority = 0;
+  bool operator==(const PriorityChanged&) const = default;
+};
+
 // What a snapshot is made of.
 struct CountersKept {
   Term term{};
@@ -149,6 +157,6 @@ using Fact = std::variant<TermStarted, TasksSubmitted, AttemptStarted, MemberLau
                           AttemptStopping, AttemptRequeued, TaskReady, CancelRequested, TaskEnded,
                           TasksForgotten, WorkerRegistered, WorkerDraining, WorkerForgotten,
                           QuotaSet, CountersKept, TaskKept, PlacesKept, AttemptPlanned,
-                          PastPlacesKept, LeasesPromised, RunCounted>;
+                          PastPlacesKept, LeasesPromised, RunCounted, PriorityChanged>;
 
 }  // namespace harmonics::inline in_cluster

@@ -36,7 +36,9 @@ struct EndResult {
   EndKind kind = EndKind::kSucceeded;
   std::int32_t exit_code = 0;
   std::int32_t signal = 0;
-  std::string message{};  ///< For people; at most kMaxTaskTextBytes.
+  std::string message{};             ///< For people; at most kMaxTaskTextBytes.
+  std::uint64_t cpu_ms = 0;          ///< Of all its processes together; 0: not known.
+  std::uint64_t peak_memory_kb = 0;  ///< The most that one of them had (rusage); 0: not known.
   bool operator==(const EndResult&) const = default;
 };
 

@@ -34,7 +34,8 @@ enum class OrderRule : std::uint8_t {
   kDisplaces,  ///< As kLevels; one that finds no place stops running ones of a larger level.
 };
 
-/// Picks a worker, and who goes first. Called by one thread; must depend on its arguments alone.
+/// Picks a worker, and who goes first. Called by one thread; must depend on its
+/// arguments and what it was asked before alone.
 class WorkloadPolicy {
  public:
   virtual ~WorkloadPolicy() = default;
@@ -86,6 +87,21 @@ class SrtfPolicy final : public SimplePolicy {
  public:
   [[nodiscard]] OrderRule rule() const override { return OrderRule::kDisplaces; }
   [[nodiscard]] std::uint32_t level(const Standing& standing) override;
+};
+
+/// Fragmentation gradient descent: where it leaves the least of the devices without use for the
+/// tasks that come, as far as those that came tell. For clusters whose tasks share devices. Learns
+/// from what it is asked; asked the same in the same order, it gives the same.
+class FgdPolicy final : public WorkloadPolicy {
+ public:
+  FgdPolicy();
+  ~FgdPolicy() override;
+  Assignment assign_task(const WorkerPool& workers, const TaskSpec& task) override;
+  std::optional<Assignment> try_assign(const WorkerPool& workers, const TaskSpec& task) override;
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
 };
 
 /// "balanced" and the others, as a server's --policy takes them.

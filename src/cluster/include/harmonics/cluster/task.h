@@ -12,6 +12,7 @@
 
 #include <harmonics/base/json.h>
 #include <harmonics/cluster/ids.h>
+#include <harmonics/cluster/needs.h>
 #include <harmonics/cluster/pipeline.h>
 
 namespace harmonics::inline in_cluster {
@@ -76,6 +77,8 @@ class TaskFiles {
 struct TaskSpec {
   std::string name{};
   std::uint32_t required_gpus = 1;  ///< Of each worker, if the task is a gang.
+  /// Of its one device, if that is all that it needs of it: task JSON says "required_gpus": 0.25.
+  std::uint32_t gpu_share = kWholeDevice;
   std::uint64_t min_gpu_memory_mb = 4096;
   TextPairs params{};                  ///< Exported as HARMONICS_PARAM_*.
   std::vector<std::string> command{};  ///< Empty: the built-in trainer, from `params`.
@@ -98,6 +101,11 @@ struct TaskSpec {
   MaybePipeline pipeline{};
   /// Put into the task's own folder. `working_dir` is then below that folder, or empty.
   TaskFiles files{};
+  MaybeTerms terms{};
+  TaskVariants variants{};
+  /// It is queued although no worker that is known could ever run it; else it is refused.
+  bool wait_for_machines = false;
+  std::string container{};  ///< The image that its command runs in; empty: none.
 
   bool operator==(const TaskSpec&) const = default;
   /// How many tasks this makes.
@@ -115,15 +123,13 @@ void set_pipeline(TaskSpec& spec, PipelineSpec pipeline);
 /// run on something. Stages of pipelines stand on workers of their own and need not be counted.
 [[nodiscard]] std::uint32_t default_cpus(const TaskSpec& spec);
 
-/// What one worker must have free for a task.
-struct Needs {
-  std::uint32_t gpus = 0;
-  std::uint64_t gpu_memory_mb = 0;
-  std::uint32_t cpus = 0;
-  std::uint64_t memory_mb = 0;
-  auto operator<=>(const Needs&) const = default;
-};
+/// What the task itself asks for, or with a number from 1 on that variant of it.
 [[nodiscard]] Needs needs_of(const TaskSpec& spec);
+[[nodiscard]] Needs needs_of(const TaskSpec& spec, std::uint32_t variant);
+/// 0 for the task itself and the numbers of its variants, the heaviest first.
+[[nodiscard]] std::vector<std::uint32_t> variant_order(const TaskSpec& spec);
+/// The task as that variant of it would have been submitted, without its variants.
+[[nodiscard]] TaskSpec with_variant(const TaskSpec& spec, std::uint32_t variant);
 
 /// Throws an `Error` (kInvalidArgument) that names the field when a value is outside its limits.
 void check_task(const TaskSpec& spec);

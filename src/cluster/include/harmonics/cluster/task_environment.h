@@ -24,6 +24,10 @@ inline constexpr const char* kTaskWorkerVariable = "HARMONICS_WORKER";
 inline constexpr const char* kArrayIndexVariable = "HARMONICS_ARRAY_INDEX";
 /// The names of its devices with commas between; empty: it has none.
 inline constexpr const char* kTaskDevicesVariable = "HARMONICS_DEVICES";
+/// Its share of its device, such as 0.25; not set for one that has whole devices.
+inline constexpr const char* kGpuShareVariable = "HARMONICS_GPU_SHARE";
+/// Before the name of each counted resource that it has, in capitals.
+inline constexpr std::string_view kResourcePrefix = "HARMONICS_RESOURCE_";
 /// The descriptor for lines of progress (docs/formats/progress.md).
 inline constexpr const char* kProgressVariable = "HARMONICS_PROGRESS_FD";
 /// Before the name of each of its parameters, see param_variable.

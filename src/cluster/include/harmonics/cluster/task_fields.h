@@ -26,6 +26,8 @@ struct TaskField {
   bool always = false;             ///< Task JSON shows it even where it is the default.
   bool shell = false;              ///< In task JSON a text stands for a command of the shell.
   bool unset_if_zero = false;      ///< A message of a peer that does not know it says 0.
+  bool parts = false;   ///< Task JSON says 0.25 where the number is a quarter of kWholeDevice.
+  bool joined = false;  ///< Task JSON says it with "required_gpus".
   /// A field that a store of an earlier version does not hold: the bit, its own for good, that says
   /// that it follows. In stores the others stand in the order of these lines.
   std::uint64_t bit = 0;
@@ -70,6 +72,44 @@ void visit_fields(std::type_identity<TaskSpec>, Visit&& visit) {
   visit(Field{.key = "on_disconnect"}, &Task::on_disconnect);  // Bits 1 and 8: fact_codec.cc.
   visit(Field{.key = "pipeline", .bit = 2}, &Task::pipeline);
   visit(Field{.key = "files", .bit = 64}, &Task::files);
+  visit(Field{.key = "gpu_share",
+              .low = 1,
+              .high = kWholeDevice,
+              .unset_if_zero = true,
+              .joined = true,
+              .bit = 128},
+        &Task::gpu_share);
+  visit(Field{.key = "needs", .bit = 256}, &Task::terms);
+  visit(Field{.key = "variants", .bit = 512}, &Task::variants);
+  visit(Field{.key = "wait_for_machines", .bit = 1024}, &Task::wait_for_machines);
+  visit(Field{.key = "container", .bit = 2048}, &Task::container);
+}
+
+/// The same of a task's terms. In stores they stand in the order of these lines.
+template <typename Visit>
+void visit_fields(std::type_identity<TaskTerms>, Visit&& visit) {
+  visit(TaskField{.key = "resources"}, &TaskTerms::resources);
+  visit(TaskField{.key = "gpu_models"}, &TaskTerms::gpu_models);
+  visit(TaskField{.key = "labels"}, &TaskTerms::labels);
+  visit(TaskField{.key = "apart"}, &TaskTerms::apart);
+}
+
+/// The same of a variant.
+template <typename Visit>
+void visit_fields(std::type_identity<TaskVariant>, Visit&& visit) {
+  using Variant = TaskVariant;
+  using Field = TaskField;
+  visit(Field{.key = "required_gpus", .high = kMaxDevicesPerWorker, .always = true},
+        &Variant::required_gpus);
+  visit(Field{.key = "gpu_share", .low = 1, .high = kWholeDevice, .joined = true},
+        &Variant::gpu_share);
+  visit(Field{.key = "min_gpu_memory", .wire = "min_gpu_memory_mb", .high = kMaxTaskMemoryMb},
+        &Variant::min_gpu_memory_mb);
+  visit(Field{.key = "cpus", .high = 1 << 16}, &Variant::cpus);
+  visit(Field{.key = "memory_mb", .high = kMaxTaskMemoryMb}, &Variant::memory_mb);
+  visit(Field{.key = "resources"}, &Variant::resources);
+  visit(Field{.key = "weight", .low = 1, .high = 1'000 * std::int64_t{kWholeDevice}, .parts = true},
+        &Variant::weight);
 }
 
 /// The same of a pipeline. In stores its flags are one number at the end, the first in its lowest

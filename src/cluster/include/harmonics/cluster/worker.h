@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <harmonics/cluster/ids.h>
+#include <harmonics/cluster/needs.h>
 
 namespace harmonics::inline in_cluster {
 
@@ -35,6 +36,8 @@ struct WorkerSpec {
   /// It cannot run stages of pipelines: these are to speak TLS, and its tasks run as a user who
   /// cannot read its key.
   bool no_stages = false;
+  ResourceCounts resources{};  ///< What else it has, counted.
+  TextPairs labels{};          ///< What tasks may ask of it.
   bool operator==(const WorkerSpec&) const = default;
 };
 

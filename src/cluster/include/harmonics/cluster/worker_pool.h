@@ -28,7 +28,12 @@ struct Worker {
   WorkerId id;
   WorkerSpec spec;
   std::string order;  ///< natural_key(spec.name)
-  DeviceSet free;
+  DeviceSet free;     ///< Wholly.
+  /// By device, what is left of those that are given out in shares; empty while none is.
+  std::vector<std::uint32_t> rooms{};
+  std::uint32_t sharing = 0;  ///< Of the active tasks: those that have a share of a device.
+  std::vector<std::uint64_t> free_resources{};  ///< In the order of `spec.resources`.
+  std::vector<std::string> groups{};            ///< Of its tasks that want to be apart, sorted.
   std::uint32_t free_cpus = 0;
   std::uint64_t free_memory_mb = 0;
   std::uint32_t active_tasks = 0;
@@ -36,9 +41,22 @@ struct Worker {
   std::uint32_t starting = 0;  ///< Of the active tasks: not launched yet.
 
   [[nodiscard]] bool fits(const Needs& needs) const;
-  /// The free devices with the least memory that is enough, lower ids first; as many as needed.
-  /// Call only when `fits`.
+  /// The free devices with the least memory that is enough, lower ids first; as many as needed. For
+  /// a share the device with the least room that is enough. Call only when `fits`.
   [[nodiscard]] DeviceSet choose(const Needs& needs) const;
+  /// Whether these devices are what `needs` asks for, and free for it.
+  [[nodiscard]] bool gives(DeviceSet devices, const Needs& needs) const;
+  /// What is free of a device, in units of kWholeDevice.
+  [[nodiscard]] std::uint32_t room(DeviceId id) const {
+    return free.has(id) ? kWholeDevice : rooms.empty() ? 0 : rooms[id.value];
+  }
+
+  /// One task more or less, which has launched or not. Taking what is not free, or giving back what
+  /// was not taken, is a bug and throws kInternal.
+  void take(DeviceSet devices, const Needs& needs, bool launched);
+  void give_back(DeviceSet devices, const Needs& needs, bool launched);
+  /// Whether `take` can be.
+  [[nodiscard]] bool can_give(DeviceSet devices, const Needs& needs) const;
 };
 
 /// Whether a worker of that kind could run it when it has nothing else to do.
@@ -68,6 +86,7 @@ struct WorkerGroup {
     std::vector<std::uint64_t> free_memories_mb;  ///< Of the free devices, rising.
     std::uint32_t free_cpus = 0;
     std::uint32_t memory_magnitude = 0;
+    std::vector<std::uint32_t> rooms{};  ///< On devices that are given out in shares, rising.
     auto operator<=>(const Key&) const = default;
   };
   Key key;
@@ -75,7 +94,7 @@ struct WorkerGroup {
 
   /// Whether some member may fit, as far as the key tells.
   [[nodiscard]] bool may_fit(const Needs& needs) const;
-  /// The first member that fits, or null. Looks at one member unless host memory decides.
+  /// The first member that fits, or null. Looks at one member unless host memory decides, or terms.
   [[nodiscard]] const Worker* first_fit(const Needs& needs) const;
 };
 
@@ -91,8 +110,8 @@ class WorkerPool {
   void put(WorkerId id, const WorkerSpec& spec);
   void remove(WorkerId id);
   void set_open(WorkerId id, bool open);
-  /// Whether it runs stages of pipelines.
-  void set_stages(WorkerId id, bool runs);
+  /// What may change of a worker that has tasks: whether it runs stages, and its labels.
+  void describe(WorkerId id, const WorkerSpec& spec);
   /// Takes what a member of a task needs; taking what is not free is a bug and throws kInternal.
   void take(WorkerId id, DeviceSet devices, const Needs& needs, bool launched = false);
   /// A member that was taken for runs.

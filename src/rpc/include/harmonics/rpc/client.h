@@ -75,6 +75,9 @@ class ClusterClient {
   /// Many at once, in no particular order; each has its own outcome. After one that cannot reach
   /// the server, and once it is interrupted, no further one is sent.
   [[nodiscard]] std::vector<SubmitOutcome> submit_all(const std::vector<TaskSpec>& specs);
+  /// All of them or none; a call that broke off may have been heard, and is not sent again.
+  Submitted submit_dag(const std::vector<DagRequest::Node>& nodes);
+  void set_priority(TaskId task, std::int32_t priority);
   void cancel(TaskId task);
   void drain(const std::string& worker, bool drain);
   void forget(const std::string& worker);

@@ -67,8 +67,10 @@ struct WorkerView {
   std::vector<TaskId> tasks;  ///< The first of those that it has, kMaxTasksPerWorkerView at most.
   std::uint64_t task_count = 0;  ///< All of them.
   std::vector<std::string> free_devices;
-  std::string problem{};  ///< Why it is unable to start tasks; empty: it is able.
-  Time retry{};           ///< When it is tried again.
+  ResourceCounts free_resources{};
+  std::vector<std::uint32_t> rooms{};  ///< Of each device what is free, of kWholeDevice.
+  std::string problem{};               ///< Why it is unable to start tasks; empty: it is able.
+  Time retry{};                        ///< When it is tried again.
 };
 
 struct ClusterStatus {
@@ -212,8 +214,9 @@ struct OutputPiece {
 
 using ClientRequest =
     std::variant<SubmitRequest, CancelRequest, DrainRequest, ForgetRequest, QuotaRequest,
-                 ListTasksQuery, TaskQuery, WhyQuery, WaitQuery, WorkersQuery, QuotasQuery,
-                 StatusQuery, PipelinesQuery, SpecQuery, PictureQuery, OutputQuery>;
+                 DagRequest, PriorityRequest, ListTasksQuery, TaskQuery, WhyQuery, WaitQuery,
+                 WorkersQuery, QuotasQuery, StatusQuery, PipelinesQuery, SpecQuery, PictureQuery,
+                 OutputQuery>;
 using ClientReply = std::variant<Refusal, Submitted, Done, TaskPage, TaskView, WhyPending,
                                  WaitResult, std::vector<WorkerView>, std::vector<UserView>,
                                  ClusterStatus, TaskSpec, PictureView, OutputPlace>;
