@@ -61,7 +61,7 @@ TORCH_HEADERS = ('torch/', 'ATen/', 'c10/')
 TORCH_EXTENSION_POINTS = {'src/runtime/include/harmonics/runtime/torch_layer.h'}
 UMBRELLA = 'include/harmonics/harmonics.h'
 SYSTEM_HEADERS = re.compile(
-    r'(?:sys|linux|arpa|net|netinet)/\w+\.h|(?:cpuid|cxxabi|dirent|dlfcn|errno|execinfo|fcntl|fenv|fnmatch|grp|ifaddrs'
+    r'(?:sys|linux|arpa|net|netinet)/\w+\.h|(?:arm_neon|cpuid|cxxabi|dirent|dlfcn|errno|execinfo|fcntl|fenv|fnmatch|grp|ifaddrs'
     r'|immintrin|link|malloc|netdb|poll|pthread|pwd|sched|signal|spawn|stddef|stdint|stdlib|string|sysexits|termios'
     r'|time|unistd|wait|wordexp|x86intrin)\.h')
 

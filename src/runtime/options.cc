@@ -8,6 +8,8 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/listed.h>
 
+#include "exact/exact_rate.h"
+
 namespace harmonics::inline in_runtime {
 namespace {
 
@@ -70,6 +72,34 @@ double LearningRateSchedule::at(std::int64_t step) const {
   return floor + (1.0 - floor) * 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
 }
 
+double RuntimeOptions::rate_at(std::int64_t step) const {
+  return optimizer.learning_rate *
+         (reproducible ? exact_rate_factor(schedule, step) : schedule.at(step));
+}
+
+namespace {
+
+// A reproducible run never falls back to something else in silence.
+void check_reproducible(const RuntimeOptions& options) {
+  if (options.backend == Backend::GPU || options.backend == Backend::FPGA) {
+    fail(ErrorCode::kUnimplemented,
+         "a reproducible run computes on the CPU: its kernels for CUDA and OpenCL are not there; "
+         "take backend cpu or auto instead of {}",
+         backend_name(options.backend));
+  }
+  if (options.precision != PrecisionPolicy::kFull && options.precision != PrecisionPolicy::kAuto) {
+    fail(ErrorCode::kUnimplemented,
+         "a reproducible run computes in full precision, not in {}: leave one of the two out",
+         precision_name(options.precision));
+  }
+  if (options.recompute != 1) {
+    fail(ErrorCode::kUnimplemented,
+         "a reproducible run keeps what its layers gave: leave --recompute or --reproducible out");
+  }
+}
+
+}  // namespace
+
 void RuntimeOptions::check() const {
   require(finite_and_not_negative(optimizer.learning_rate), "the learning rate",
           "a finite number of at least 0");
@@ -85,6 +115,7 @@ void RuntimeOptions::check() const {
   require(recompute >= 0 && recompute <= 65536, "the number of stretches to compute again",
           "0 to 65536");
   require(threads >= 0 && threads <= 4096, "the number of threads", "0 to 4096");
+  if (reproducible) check_reproducible(*this);
 }
 
 }  // namespace harmonics::inline in_runtime

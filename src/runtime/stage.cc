@@ -51,6 +51,7 @@ std::unique_ptr<StageBackend> make_libtorch(HarmonicGraph graph, const RuntimeOp
 
 std::unique_ptr<StageBackend> make_stage_backend(HarmonicGraph graph,
                                                  const RuntimeOptions& options) {
+  if (options.reproducible) return make_exact_backend(std::move(graph), options);
   const BackendChoice choice = resolve_backend(options);
   if (choice.backend != Backend::FPGA)
     return make_libtorch(std::move(graph), options, choice.device);

@@ -117,6 +117,10 @@ struct RuntimeOptions {
   /// Take deterministic operations, warn of one that has no such form, and never round float32 to
   /// less on a GPU. Process-wide.
   bool deterministic = true;
+  /// Compute in the arithmetic of docs/formats/reproducible.md: the same bits on every CPU,
+  /// whatever its vectors and however many threads, parts or processes. The CPU in full precision
+  /// only; a layer that it does not know is an Error that names it.
+  bool reproducible = false;
   /// A batch is cut into this many micro-batches whose gradients are added up.
   int micro_batches = 1;
   /// Stretches of a stage's layers, of which training keeps what enters and computes the rest again
@@ -152,6 +156,10 @@ struct RuntimeOptions {
   SecureOptions secure = {};
   DataSettings data = {};
   SettingsOnLoad on_load = SettingsOnLoad::kYield;
+
+  /// The learning rate of a step that counts from 0: the optimiser's by the schedule. In a
+  /// reproducible run without the C library's functions.
+  [[nodiscard]] double rate_at(std::int64_t step) const;
 
   /// Throws an Error that names the first value that makes no sense.
   void check() const;
