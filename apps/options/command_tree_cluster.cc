@@ -320,7 +320,7 @@ void CommandTree::add_submit_pipeline(CLI::App& app) {
       ->type_name("auto|N")
       ->check(check_number_or("auto", 3, "a number from 1 on"));
   add_bindings(app, "--bind", c.bindings, "data of a producer (repeatable)");
-  for (const char* key : {"epochs", "batch_size", "micro_batches"}) {
+  for (const char* key : {"epochs", "batch_size", "micro_batches", "reproducible"}) {
     add_setting(app, *find_train_setting_rule(key), c.settings);
   }
   app.add_option_function<std::vector<std::string>>(

@@ -26,7 +26,7 @@ constexpr std::int64_t kMaxQueueRows = std::int64_t{1} << 24;
 constexpr double kMaxSlowdown = 1000;
 
 // Settings that mean something without learning.
-constexpr std::array kRunSettings = {"batch_size", "parts", "threads", "backend"};
+constexpr std::array kRunSettings = {"batch_size", "parts", "threads", "backend", "reproducible"};
 
 /// "bus|shm|tcp", and the others between processes.
 std::string carriers() {

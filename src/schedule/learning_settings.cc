@@ -78,8 +78,8 @@ void note(std::vector<std::string>& lines, std::span<const std::string_view> nam
 }  // namespace
 
 LearningSettings learning_settings(const RuntimeOptions& options) {
-  return {options.seed,     options.micro_batches, options.optimizer,
-          options.schedule, options.clip_norm,     options.data};
+  return {options.seed,      options.micro_batches, options.optimizer,   options.schedule,
+          options.clip_norm, options.data,          options.reproducible};
 }
 
 Json settings_json(const LearningSettings& settings) {
@@ -110,6 +110,7 @@ Json settings_json(const LearningSettings& settings) {
   if (data.batch_size > 0) json.set("batch_size", data.batch_size);
   if (data.test_split) json.set("test_split", *data.test_split);
   if (data.shuffle) json.set("shuffle", *data.shuffle);
+  if (settings.reproducible) json.set("reproducible", true);
   return json;
 }
 
@@ -126,6 +127,7 @@ LearningSettings settings_from_json(const Json& json) {
     read(json, "batch_size", settings.data.batch_size);
     if (const Json* split = json.find("test_split")) settings.data.test_split = split->as_number();
     if (const Json* shuffle = json.find("shuffle")) settings.data.shuffle = shuffle->as_bool();
+    if (const Json* same = json.find("reproducible")) settings.reproducible = same->as_bool();
     require_sense(settings);
     return settings;
   } catch (const Error& error) {
@@ -140,6 +142,7 @@ std::map<std::string, std::string> setting_texts(const LearningSettings& setting
       {"seed", format("{}", settings.seed)},
       {"micro_batches", format("{}", settings.micro_batches)},
       {"clip", format("{}", settings.clip_norm)},
+      {"reproducible", settings.reproducible ? "true" : "false"},
       {"optimizer", std::string(optimizer_name(optimizer.kind))},
       {"lr", format("{}", optimizer.learning_rate)},
       {"momentum", format("{}", optimizer.momentum)},

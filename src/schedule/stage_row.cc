@@ -139,7 +139,7 @@ bool StageRow::scales_loss() const {
 void StageRow::finish(BatchReport& report) {
   const bool scaled = scales_loss();
   Update update;
-  update.learning_rate = options_.optimizer.learning_rate * options_.schedule.at(state_.updates);
+  update.learning_rate = options_.rate_at(state_.updates);
   update.updates_before = state_.updates;
   if (scaled) update.gradient_factor = 1.0 / state_.loss_scale;
   report.learning_rate = update.learning_rate;

@@ -116,6 +116,9 @@ std::vector<TrainSettingRule> computing_rules() {
       {"pipeline", "train", text(orders), "order of the micro-batches in several parts (1f1b)",
        choice(&S::pipeline, orders)},
       {"backend", "train", text(backends), "what computes (cpu)", choice(&S::backend, backends)},
+      {"reproducible", "train", text(kSwitch),
+       "the same bits on every CPU, whatever its vectors, threads, parts and processes (no)",
+       truth(&S::reproducible)},
   };
 }
 

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import unittest
 import urllib.request
+from unittest import mock
 
 from cluster import HARMONICS, SOURCE_DIR, ClusterTest, environment
 
@@ -91,6 +92,16 @@ class Pipeline(ClusterTest):
         lines = self.done('logs', task, '--rank', 2, '--stream', 'metrics').splitlines()
         self.assertIn('test_accuracy', json.loads(lines[-1]))
         self.expect_a_whole_story(task)
+
+    def test_a_reproducible_pipeline_gives_the_bits_of_any_machine(self):
+        self.start_server()
+        self.start_workers(NAMES[:2])
+        flags = ('--epochs', 1, '--micro-batches', 2, '--reproducible')
+        task = self.pipeline(*flags, stages=2)
+        self.finish(task)
+        with mock.patch.dict(os.environ, HARMONICS_EXACT='scalar'):
+            alone = self.undisturbed(*flags)
+        self.assertEqual(self.report(task)['weights_digest'], alone)
 
     def expect_a_whole_story(self, task):
         """What a pipeline did is still told when it has ended."""

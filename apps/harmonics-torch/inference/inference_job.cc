@@ -266,6 +266,7 @@ RuntimeOptions inference_options(const InferenceJob& job) {
   options.maps_weights = true;  // nothing trains
   options.threads = static_cast<int>(job.settings.threads);
   options.backend = backend_from_name(job.settings.backend);
+  options.reproducible = job.settings.reproducible;
   options.secure = secure_options(job.command.secure);
   return options;
 }

@@ -23,6 +23,7 @@ class Settings(TypedDict, total=False):
     shares: str
     pipeline: str
     backend: str
+    reproducible: bool
     lr: float
     optimizer: str
     momentum: float

@@ -283,6 +283,12 @@ void join_settings(const std::filesystem::path& path, const Json& state, StageRo
   if (json == nullptr || row.on_load() == SettingsOnLoad::kKeep) return;
   const LearningSettings saved = settings_from_json(*json);
   progress.batch_rows = saved.data.batch_size;
+  if (saved.reproducible && !row.settings().reproducible) {
+    log_warn("schedule",
+             "'{}' was made by a reproducible run and this one is none: from here on its bits "
+             "depend on this machine; set RuntimeOptions::reproducible to go on as it began",
+             path.string());
+  }
   const ResumedSettings resumed = resumed_settings(row.settings(), saved);
   if (!resumed.given.empty()) {
     log_warn("schedule", "goes on with {} as given here; in parentheses what '{}' was trained with",

@@ -13,7 +13,12 @@ namespace harmonics::inline in_schedule {
 
 struct ParameterWorker::State {
   State(const HarmonicGraph& graph, const RuntimeOptions& given, ParameterClient ends)
-      : options(given), row({graph}, {given}), client(std::move(ends)) {}
+      : options(given), row({graph}, {given}), client(std::move(ends)) {
+    if (!given.reproducible) return;
+    fail(ErrorCode::kUnimplemented,
+         "a reproducible run has no parameter server, whose updates come in the order of arrival: "
+         "leave out one of the two");
+  }
 
   /// The gradients of these micro-batches, then none are left behind.
   TapReport push(const SlicedBatch& own, std::int64_t samples, std::int64_t batch_samples) {

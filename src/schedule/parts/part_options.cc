@@ -13,6 +13,7 @@ std::vector<RuntimeOptions> part_options(std::size_t parts, const DeploymentDesc
          deploy.partitions.size(), parts);
   }
   std::vector<RuntimeOptions> options(parts, shared);
+  for (RuntimeOptions& one : options) one.reproducible |= deploy.reproducible;
   for (std::size_t i = 0; i < deploy.partitions.size(); ++i) {
     const PartitionOptions& partition = deploy.partitions[i];
     options[i].backend = partition.backend == Backend::Auto ? deploy.backend : partition.backend;

@@ -44,6 +44,13 @@ void check_share_count(const BatchShares& shares, std::size_t replicas) {
        shares.text(), shares.count(), replicas);
 }
 
+// Sums between replicas are not part of the reproducible arithmetic.
+void refuse_reproducible(const RuntimeOptions& runtime) {
+  if (!runtime.reproducible) return;
+  fail(ErrorCode::kUnimplemented,
+       "a reproducible run has no replicas: leave out --reproducible or --replicas");
+}
+
 }  // namespace
 
 ReplicaRunner::ReplicaRunner(std::unique_ptr<BatchRunner> inner, Reducer reducer,
@@ -59,6 +66,7 @@ ReplicaRunner::ReplicaRunner(std::unique_ptr<BatchRunner> inner, Reducer reducer
       rates_(replicas_) {
   std::iota(members_.begin(), members_.end(), std::size_t{0});
   check_share_count(shares_, replicas_);
+  refuse_reproducible(runtime);
 }
 
 ReplicaRunner::ReplicaRunner(std::unique_ptr<BatchRunner> inner,
@@ -72,6 +80,7 @@ ReplicaRunner::ReplicaRunner(std::unique_ptr<BatchRunner> inner,
       runtime_(runtime),
       rates_(replicas_) {
   check_share_count(runtime.shares, replicas_);
+  refuse_reproducible(runtime);
 }
 
 void ReplicaRunner::begin_fit() {

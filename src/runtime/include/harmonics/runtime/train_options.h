@@ -29,6 +29,7 @@ namespace harmonics::inline in_runtime {
   options.clip_norm = settings.clip;
   options.precision = precision_from_name(settings.precision);
   options.backend = backend_from_name(settings.backend);
+  options.reproducible = settings.reproducible;
   return options;
 }
 

@@ -20,6 +20,8 @@ struct LearningSettings {
   LearningRateSchedule schedule = {};
   double clip_norm = 0.0;
   DataSettings data = {};
+  /// Which arithmetic computes. A row keeps its own: loading a checkpoint does not change it.
+  bool reproducible = false;
   bool operator==(const LearningSettings&) const = default;
 };
 

@@ -37,6 +37,7 @@ struct TrainSettings {
   std::string shares = "equal";
   std::string pipeline = "1f1b";
   std::string backend = "cpu";
+  bool reproducible = false;
   double lr = 0.001;
   std::string optimizer = "adam";
   double momentum = 0;
