@@ -220,6 +220,7 @@ Bytes encode(const Opening& opening) {
     out.text(entry.from);
     out.text(entry.to);
   }
+  if (opening.reproducible) out.number(std::uint8_t{1});
   return out.take();
 }
 
@@ -243,6 +244,7 @@ Opening decode_opening(ByteSpan bytes) {
       entry.to = in.name();
       return entry;
     });
+    if (in.left() > 0) read.reproducible = in.choice(1, 1, "1, reproducible") == 1;
     return read;
   });
   try {

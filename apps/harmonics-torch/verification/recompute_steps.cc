@@ -107,6 +107,7 @@ class Auditor {
       : checkpoints_(find_checkpoints(command)),
         job_(job_of(command, checkpoints_)),
         suspect_(accounts_of(evidence.chains)),
+        reproducible_(evidence.chains.front().opening.reproducible),
         parts_(parts) {
     if (steps_in(suspect_) == 0) {
       fail(ErrorCode::kInvalidArgument, "the chain has no steps of learning to compute again");
@@ -150,6 +151,7 @@ class Auditor {
   std::unique_ptr<Learner> learner(const SecureOptions& secure) {
     RuntimeOptions options = runtime_options(job_);
     options.secure = secure;
+    options.reproducible = reproducible_;  // the chain says in which arithmetic
     if (job_.resumed) options.schedule.total_steps = job_.resumed->schedule.total_steps;
     std::unique_ptr<Learner> made;
     if (parts_ == 1) {
@@ -165,6 +167,7 @@ class Auditor {
   const std::map<std::uint64_t, std::filesystem::path> checkpoints_;
   const TrainingJob job_;
   const ChainAccounts suspect_;
+  const bool reproducible_;
   const std::size_t parts_;
   const ScratchFolder scratch_;
   std::uint64_t steps_ = 0;

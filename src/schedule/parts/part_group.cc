@@ -262,6 +262,7 @@ std::vector<PartRecord> PartGroup::records() const {
     own.micro_batches = part_runtimes_[part].micro_batches;
     own.clip_norm = part_runtimes_[part].clip_norm;
     own.precision = precision_name(row_->stages()[part]->precision());
+    if (part_runtimes_[part].reproducible) own.precision += kReproducibly;
     own.order = pipeline_order_name(options_.pipeline.order);
     if (row_->custody() != nullptr) {
       own.custody = encode(CustodyClaim{row_->custody()->parts()[part], new_run_nonce()});

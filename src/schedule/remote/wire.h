@@ -91,6 +91,9 @@ struct BoundaryEnd {
   bool operator==(const BoundaryEnd&) const = default;
 };
 
+/// How a part's precision ends that computes in the reproducible arithmetic.
+inline constexpr std::string_view kReproducibly = ", reproducible";
+
 /// What the parts of a run tell each other when they meet.
 struct PartRecord {
   std::string name;
@@ -103,6 +106,7 @@ struct PartRecord {
   std::uint64_t seed = 0;
   std::int64_t micro_batches = 1;
   double clip_norm = 0;
+  /// Ends with kReproducibly in a reproducible run.
   std::string precision;
   std::string order;
   std::int64_t steps = 0;

@@ -79,7 +79,9 @@ Opening opening_of(const std::vector<PartRecord>& parts, const SecureOptions& op
     secure.push_back(claim.part);
     nonces.insert(claim.nonce);
   }
-  return make_opening(secure, boundaries_of(parts), mixed_nonce(nonces));
+  Opening opening = make_opening(secure, boundaries_of(parts), mixed_nonce(nonces));
+  opening.reproducible = parts.front().precision.ends_with(kReproducibly);
+  return opening;
 }
 
 void refuse_secure_parts(const std::vector<PartRecord>& parts) {

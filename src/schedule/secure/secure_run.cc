@@ -126,13 +126,15 @@ bool SecureRun::can_go_on() const {
   }
   const Opening before = decode_opening(saved_.opening);
   const bool same = before.stages == opening_.stages && before.boundaries == opening_.boundaries &&
+                    before.reproducible == opening_.reproducible &&
                     std::ranges::all_of(parts_, [&](const SecurePart& part) {
                       return saved_.logs.contains(part.stage) &&
                              (part.outputs.empty() || saved_.logs.contains(reader_of(part.stage)));
                     });
   if (!same) {
-    log_warn("schedule",
-             "the checkpoint was made with other parts or keys: another chain begins here");
+    log_warn(
+        "schedule",
+        "the checkpoint was made with other parts, keys or arithmetic: another chain begins here");
   }
   return same;
 }
@@ -225,7 +227,9 @@ std::shared_ptr<SecureRun> make_custody(const StageRow& row, const SecureOptions
   }
   auto custody = std::make_shared<SecureRun>(options, std::move(key), parts);
   if (!row.is_partial()) {
-    custody->set_opening(make_opening(parts, std::move(boundaries), new_run_nonce()));
+    Opening opening = make_opening(parts, std::move(boundaries), new_run_nonce());
+    opening.reproducible = row.settings().reproducible;
+    custody->set_opening(std::move(opening));
   }
   return custody;
 }

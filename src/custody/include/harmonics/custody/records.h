@@ -170,6 +170,8 @@ struct Opening {
   std::array<std::byte, 16> nonce{};
   std::vector<StageEntry> stages;         // sorted by stage, each once
   std::vector<BoundaryEntry> boundaries;  // sorted by name, each once
+  /// All stages compute in the reproducible arithmetic: any machine must find the same bits.
+  bool reproducible = false;
   bool operator==(const Opening&) const = default;
 
   [[nodiscard]] const StageEntry* stage(std::string_view name) const;
