@@ -1,6 +1,7 @@
 #include <harmonics/plan/planner.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -21,6 +22,8 @@ constexpr std::uint64_t kPreferenceShare = 16;
 constexpr std::uint64_t kFirstPlanShare = 4;
 // So much more where a plan with one host per stage was the best one found.
 constexpr std::uint64_t kImprovementShare = 4;
+// A plan within this share of the bound is not compared with those for simpler goals.
+constexpr double kCloseGap = 0.01;
 // Values that differ by a smaller share are the same but for rounding.
 constexpr double kSameValue = 1e-9;
 
@@ -44,7 +47,7 @@ class Planner {
     outcome_.period_s = period_of(costs_, outcome_.placement);
     outcome_.latency_s = latency_of(costs_, outcome_.placement);
     for (const PlacedStage& stage : outcome_.placement) outcome_.hosts += stage.hosts;
-    outcome_.work = budget_.spent() + preference_budget_.spent() + single_work_;
+    outcome_.work = budget_.spent() + preference_budget_.spent() + single_work_ + simpler_work_;
     const double value = outcome_.objective_s(options_.goal);
     outcome_.least_s = std::min(least_s_, value);
     outcome_.least_proven = outcome_.proven;
@@ -55,6 +58,7 @@ class Planner {
  private:
   static std::uint64_t work_of(const PlanProblem& problem, const PlannerOptions& options) {
     if (options.work > 0) return options.work;
+    if (problem.classes.size() > kMostRowClasses) return kDefaultVeryManyKindsPlanWork;
     if (problem.classes.size() > kFewClasses) return kDefaultManyKindsPlanWork;
     return options.replicate ? kDefaultReplicatedPlanWork : kDefaultPlanWork;
   }
@@ -67,6 +71,12 @@ class Planner {
       if (!options_.replicate || error.code() != ErrorCode::kResourceExhausted) throw;
     }
     if (options_.replicate && !found.proven) compare_with_single_hosts(found);
+    const bool far = found.placement.empty()
+                         ? !found.proven
+                         : is_far(found.proven, found.period_s, found.lower_bound_s);
+    if (costs_.overlap() == Overlap::kNone && far) {
+      compare_with_overlap(found);
+    }
     if (found.placement.empty()) {
       throw NoFeasiblePlan(explain_infeasible(problem_, options_, found.proven));
     }
@@ -118,6 +128,47 @@ class Planner {
     found.period_s = period_of(costs_, found.placement);
   }
 
+  // Whether a plan may be so far from the best that a simpler goal's could beat it.
+  static bool is_far(bool proven, double value, double bound) {
+    return !proven && !(value <= bound * (1 + kCloseGap));
+  }
+
+  // The plan for a simpler goal, if one is found; what it takes counts.
+  Placement simpler_plan(const PlannerOptions& options) {
+    try {
+      PlanOutcome simpler = Planner(problem_, options).run();
+      simpler_work_ += simpler.work;
+      return std::move(simpler.placement);
+    } catch (const NoFeasiblePlan&) {
+      return {};
+    }
+  }
+
+  // A plan for stages that overlap is one for stages that do not.
+  void compare_with_overlap(PeriodResult& found) {
+    PlannerOptions options = options_;
+    options.costs.overlap = Overlap::kFull;
+    options.goal = PlanGoal::kThroughput;
+    Placement simpler = simpler_plan(options);
+    if (simpler.empty()) return;
+    const double period = period_of(costs_, simpler);
+    if (!std::isfinite(period) || (!found.placement.empty() && found.period_s <= period)) return;
+    found.placement = std::move(simpler);
+    found.period_s = period;
+  }
+
+  // The plan with the shortest period may have a shorter way than a search that was cut short
+  // found.
+  void compare_with_throughput(WeightSearchResult& found) {
+    PlannerOptions options = options_;
+    options.goal = PlanGoal::kThroughput;
+    Placement simpler = simpler_plan(options);
+    if (simpler.empty() || latency_of(costs_, simpler) >= latency_of(costs_, found.placement))
+      return;
+    found.weight = latency_of(costs_, simpler);
+    found.placement = std::move(simpler);
+  }
+
   // Lets the stages of a plan share hosts, where that helps.
   void improve(PeriodResult& found) {
     WorkBudget budget(budget_.limit() / kImprovementShare);
@@ -152,16 +203,30 @@ class Planner {
     outcome_.preference_proven = better.proven;
   }
 
+  // A part of the work is often enough for some plan; where it is not, all of it is.
+  Placement any_plan(WorkBudget& budget) {
+    try {
+      return search_period(budget).placement;
+    } catch (const NoFeasiblePlan&) {
+      PlannerOptions options = options_;
+      options.goal = PlanGoal::kThroughput;
+      Placement simpler = simpler_plan(options);
+      if (simpler.empty()) throw;
+      return simpler;
+    }
+  }
+
   // Any plan first, then the quickest way through.
   void find_least_latency() {
     WorkBudget first_budget(budget_.limit() / kFirstPlanShare);
-    outcome_.placement = search_period(first_budget).placement;
+    outcome_.placement = any_plan(first_budget);
     budget_.charge(first_budget.spent());
     const StageGraphOptions graph{.period_s = kAnyPeriod,
                                   .replicate = false,
                                   .only_best = false,
                                   .know_neighbours = !builder_.uniform_links()};
-    const WeightSearchResult best = least_weight(graph, PlanPreference::kLatency, budget_);
+    WeightSearchResult best = least_weight(graph, PlanPreference::kLatency, budget_);
+    if (is_far(best.proven, best.weight, best.bound)) compare_with_throughput(best);
     outcome_.placement = best.placement;
     outcome_.lower_bound_s = best.proven ? best.weight : best.bound;
     outcome_.proven = best.proven;
@@ -197,6 +262,7 @@ class Planner {
   PlanOutcome outcome_;
   double least_s_ = 0;
   std::uint64_t single_work_ = 0;
+  std::uint64_t simpler_work_ = 0;
 };
 
 }  // namespace

@@ -182,6 +182,40 @@ TEST_P(PlannerProperty, ReplicationIsNeverWorse) {
   EXPECT_GT(feasible_, 2);
 }
 
+// However little work is allowed: what a simpler goal's plan reaches, a plan for the goal reaches
+// too.
+TEST_P(PlannerProperty, NeverWorseThanTheSimplerGoalsPlan) {
+  const auto& [name, mix] = GetParam();
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(format("seed {}", seed));
+    Random random(seed, "simpler " + name);
+    const PlanProblem problem =
+        random_problem(random, mix, {.most_layers = 24, .most_classes = 4, .most_hosts = 4});
+    PlannerOptions options;
+    options.replicate = seed % 3 == 0;
+    options.work = std::uint64_t{1} << random.below(18);
+    const std::optional<PlanOutcome> overlapped = try_plan(problem, options);
+    if (!overlapped) continue;
+    ++feasible_;
+    PlannerOptions latency = options;
+    latency.goal = PlanGoal::kLatency;
+    const std::optional<PlanOutcome> quick = try_plan(problem, latency);
+    ASSERT_TRUE(quick.has_value());
+    EXPECT_LE(quick->latency_s, overlapped->latency_s * 1.0101);
+    EXPECT_LE(quick->lower_bound_s, quick->latency_s * (1 + kClose));
+    options.costs.overlap = Overlap::kNone;
+    const NaiveCosts sum{problem, options.costs};
+    const double limit = sum.period_s(overlapped->placement);
+    const std::optional<PlanOutcome> one_by_one = try_plan(problem, options);
+    if (!std::isfinite(limit)) continue;
+    ASSERT_TRUE(one_by_one.has_value());
+    EXPECT_TRUE(sum.valid(one_by_one->placement));
+    EXPECT_LE(one_by_one->period_s, limit * 1.0101);
+    EXPECT_LE(one_by_one->lower_bound_s, one_by_one->period_s * (1 + kClose));
+  }
+  EXPECT_GT(feasible_, 2);
+}
+
 // So many kinds that the planner looks for a first plan before it bounds anything.
 TEST_P(PlannerProperty, AgreesWithManyKindsOfHosts) {
   const auto& [name, mix] = GetParam();

@@ -138,7 +138,7 @@ ArcPath cheapest_path(const StageGraph& graph, const HostPrices& prices) {
 
 Relaxation HostPricing::solve(const StageGraph& graph, RelaxationDepth depth) {
   if (last_price_.size() != capacity_.size()) last_price_.assign(capacity_.size(), 1);
-  Relaxation result = capacity_.size() > kFewClasses
+  Relaxation result = capacity_.size() > kMostRowClasses
                           ? solve_softly(graph, capacity_, last_price_, depth, budget_)
                           : ColumnGeneration(graph, capacity_, budget_).run(last_price_, depth);
   if (!result.feasible) {

@@ -24,6 +24,10 @@ inline constexpr double kPriceTolerance = 1e-9;
 /// The most price vectors that a relaxation leaves and a search uses.
 inline constexpr std::size_t kMaxPriceVectors = 24;
 
+/// Up to so many classes get a row of the relaxation each; with more, prices are found softly
+/// (soft_prices.h), since columns would take too many rounds.
+inline constexpr std::size_t kMostRowClasses = 40;
+
 struct HostPrices {
   std::vector<double> price;  // per class; capacity . price == 1
   /// Per node the price of the cheapest path from there to the end; infinite where there is none.

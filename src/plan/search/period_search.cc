@@ -99,9 +99,11 @@ class PeriodSearch {
   bool out_of_work() const { return budget_.spent_share(anneals() ? 1 - kAnnealingShare : 1.0); }
   bool anneals() const { return replicate_ && !builder_.ordered(); }
 
+  bool raises() const { return replicate_ && !many_kinds() && !builder_.ordered(); }
+
   void improve() {
     if (!anneals() || result_.proven || result_.placement.empty()) return;
-    const double share = 1 - kRaiseShare;
+    const double share = raises() ? 1 - kRaiseShare : 1.0;
     if (budget_.spent_share(share)) return;
     const auto left =
         static_cast<std::uint64_t>(share * static_cast<double>(budget_.limit())) - budget_.spent();
@@ -119,7 +121,7 @@ class PeriodSearch {
 
   // Bisects between the bound and the plan once more, with prices that know of whole shares.
   void raise_bound() {
-    if (!anneals() || result_.proven || result_.placement.empty() || many_kinds()) return;
+    if (!raises() || result_.proven || result_.placement.empty()) return;
     SharePricing pricing(builder_.capacity(), budget_);
     double open_s = result_.period_s;
     while (refuted_s_ > 0 && open_s > refuted_s_ * (1 + kRaiseGap) && !budget_.exhausted()) {

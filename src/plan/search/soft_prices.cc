@@ -9,7 +9,7 @@ namespace harmonics::inline in_plan {
 namespace {
 
 constexpr int kMostRounds = 150;
-constexpr int kMostGuidingRounds = 150;
+constexpr int kMostGuidingRounds = 50;
 constexpr int kRoundsPerTightening = 8;
 // A relaxation may take this part of the budget.
 constexpr std::uint64_t kSoftSolvesPerBudget = 24;

@@ -38,8 +38,10 @@ enum class PlanPreference { kNone, kLatency, kFewestHosts };
 /// of 2023.
 inline constexpr std::uint64_t kDefaultPlanWork = 130'000'000;
 inline constexpr std::uint64_t kDefaultReplicatedPlanWork = 620'000'000;
-/// The same where hosts are of more than two dozen kinds: below three seconds.
-inline constexpr std::uint64_t kDefaultManyKindsPlanWork = 330'000'000;
+/// The same where hosts are of more than two dozen kinds, and of more than forty: below three
+/// seconds.
+inline constexpr std::uint64_t kDefaultManyKindsPlanWork = 500'000'000;
+inline constexpr std::uint64_t kDefaultVeryManyKindsPlanWork = 720'000'000;
 
 struct PlannerOptions {
   CostOptions costs;
