@@ -118,6 +118,27 @@ class PlanTest(program.CliTest):
         self.assertNotEqual(wrong.returncode, 0)
         self.assertIn('over several routes, which no program runs yet', wrong.stderr)
 
+    def test_sites_are_pipelines_of_their_own_and_each_runs(self):
+        # Nobody holds all layers, and what crosses between the two sites takes hours.
+        models = (self.folder / 'models.yml').read_text()
+        self.write('models.yml', re.sub(r'mem_MB: \[[^\]]*\]', 'mem_MB: [100, 100, 100, 100, 100]', models))
+        types = re.sub(r'mem_MB: \d+', 'mem_MB: 350', self.even(1000))
+        self.write('device_types.yml', types + re.sub('here', 'slow', types.replace('1.0', '1.2')))
+        self.write('devices.yml', 'here: [h0, h1]\nslow: [s0, s1]\n')
+        self.write('links.yml', 'links:\n- between: [here, slow]\n  bw_Mbps: 0.000001\n')
+        report = json.loads(self.done('plan', self.net, '--links-file', 'links.yml', '--pipelines', 'runnable', '--out-dir', 'parts',
+                                      '--output', 'json'))
+        self.assertEqual((report['shape'], len(report['pipelines'])), ('pipelines', 2))
+        self.assertGreater(report['samples_per_s'], 1.5 * report['one_pipeline_samples_per_s'])
+        self.done('train', self.net, '--epochs', '1', '--checkpoint', 'w.safetensors')
+        whole = ['run', self.net, '--weights', 'w.safetensors', '--threads', '1', '--batch-size', '8']
+        self.done(*whole, '--out', 'prediction=csv:whole.csv')
+        for number in (1, 2):
+            self.done(*whole, '--out', 'prediction=csv:one.csv', '--plan', f'parts/pipeline-{number}/plan.yml', '--processes')
+            self.assertEqual((self.folder / 'one.csv').read_text(), (self.folder / 'whole.csv').read_text())
+        self.write('plan.yml', ''.join((self.folder / f'parts/pipeline-{number}/plan.yml').read_text() for number in (1, 2)))
+        self.assert_fails(self.call(*whole, '--plan', 'plan.yml', '--processes'), 'begins at layer 1 again', '--out-dir')
+
     def test_aims_and_the_front(self):
         self.write('device_types.yml', self.even(1000) + re.sub('here', 'slow', self.even(2000)))
         self.write('devices.yml', 'here: [h0, h1]\nslow: [s0]\n')
