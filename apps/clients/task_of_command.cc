@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include <harmonics/base/error.h>
@@ -37,6 +38,18 @@ void check_program(const SubmitCommand& command) {
        flag, program.string());
 }
 
+/// 'harmonics serve' as it is found on the worker, on a free port of its loopback unless told
+/// otherwise.
+std::vector<std::string> serving_words(const SubmitCommand& command) {
+  std::vector<std::string> words = {"harmonics", "serve",
+                                    std::filesystem::absolute(command.serve).string()};
+  words.insert(words.end(), command.command.begin(), command.command.end());
+  if (std::ranges::find(words, "--listen") == words.end()) {
+    words.insert(words.end(), {"--listen", "127.0.0.1:0"});
+  }
+  return words;
+}
+
 }  // namespace
 
 TaskSpec task_of(const SubmitCommand& command, const std::vector<TaskFile>& files) {
@@ -47,6 +60,10 @@ TaskSpec task_of(const SubmitCommand& command, const std::vector<TaskFile>& file
     const std::string text = read_text_file(command.config, kMaxTaskJsonBytes);
     spec = parse_task(text, command.config.string());
     cpus_said |= Json::parse(text, command.config.string()).find("cpus") != nullptr;
+  }
+  if (!command.serve.empty()) {
+    spec.required_gpus = 0;  // it computes on the CPU
+    if (spec.name.empty()) spec.name = "serve " + command.serve.stem().string();
   }
   for (const TaskFlag& one : command.fields) set_task_field(spec, one.key, one.value, one.flag);
   if (spec.name.empty() && !command.command.empty()) {
@@ -62,6 +79,7 @@ TaskSpec task_of(const SubmitCommand& command, const std::vector<TaskFile>& file
   for (const auto& [key, value] : command.env) put(spec.env, key, value);
   add_needs(command, spec);
   if (!command.command.empty()) spec.command = command.command;
+  if (!command.serve.empty()) spec.command = serving_words(command);
   for (const std::string& pattern : command.artifacts) spec.artifacts.push_back(pattern);
   if (!command.upload.empty()) spec.files = collect_files(command.upload);
   if (!files.empty()) {

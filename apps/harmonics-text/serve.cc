@@ -1,9 +1,13 @@
 // harmonics serve: a language model behind OpenAI's API.
 #include <signal.h>
 #include <time.h>
+#include <unistd.h>
 
+#include <harmonics/base/environment.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
+#include <harmonics/base/json.h>
+#include <harmonics/base/number_text.h>
 #include <harmonics/base/private_file.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/options/command_line.h>
@@ -18,6 +22,7 @@
 namespace harmonics::inline in_text_program {
 namespace {
 
+constexpr int kTellEvery = 10;
 constexpr std::size_t kMaxKeysFile = std::size_t{4} << 20;
 
 // Signals that ask for an end, which only wait_for_end sees; before any thread is made.
@@ -30,20 +35,33 @@ sigset_t hold_signals() {
   return ends;
 }
 
+// As a task of a cluster: where it can be asked, on the descriptor for progress.
+void tell_address(const std::string& address) {
+  const auto descriptor = number_from<int>(environment_text("HARMONICS_PROGRESS_FD"));
+  if (!descriptor) return;
+  const std::string line = Json().set("address", address).dump() + "\n";
+  static_cast<void>(!::write(*descriptor, line.data(), line.size()));
+}
+
 // Until a signal comes, or the stages have failed for good.
-void wait_for_end(const sigset_t& ends, const TextFront* front) {
+void wait_for_end(const sigset_t& ends, const std::string& address, const TextFront* front) {
   const timespec moment{1, 0};
-  while (::sigtimedwait(&ends, nullptr, &moment) < 0) {
+  // Told again now and then: a server that was restarted has forgotten it.
+  for (int second = 0; ::sigtimedwait(&ends, nullptr, &moment) < 0; ++second) {
+    if (second % kTellEvery == 0) tell_address(address);
     const std::string why = front ? front->failure() : "";
     if (!why.empty()) fail(ErrorCode::kAborted, "the model failed: {}", why);
   }
   write_text(TextStream::kError, "ends once running answers have\n");
 }
 
-void say_where(const std::string& name, const ListenAddress& address, const FrontAccess& access) {
-  write_text(TextStream::kError,
-             format("serving {} on {}://{}\n", name, access.has_tls() ? "https" : "http",
-                    listen_address_text(address)));
+// Gives the address as clients spell it.
+std::string say_where(const std::string& name, const ListenAddress& address,
+                      const FrontAccess& access) {
+  const std::string url =
+      format("{}://{}", access.has_tls() ? "https" : "http", listen_address_text(address));
+  write_text(TextStream::kError, format("serving {} on {}\n", name, url));
+  return url;
 }
 
 FrontAccess access_of(const ServeCommand& command) {
@@ -82,8 +100,8 @@ int serve_embeddings(const ServeCommand& command, const TextGraph& graph,
   TextEmbedder embedder(graph.graph, graph.weights, model.model, static_cast<int>(model.threads));
   EmbeddingFront front(embedder, {name_of(command), static_cast<std::size_t>(command.queue)},
                        address, access);
-  say_where(name_of(command), {address.host, front.port()}, access);
-  wait_for_end(ends, nullptr);
+  const std::string url = say_where(name_of(command), {address.host, front.port()}, access);
+  wait_for_end(ends, url, nullptr);
   return kExitDone;
 }
 
@@ -104,8 +122,8 @@ int serve(const ServeCommand& command) {
   terms.max_waiting = static_cast<std::size_t>(command.queue);
   terms.prefill_chunk = command.model.chunk;
   TextFront front(*model.pipeline, model.texts, terms, address, access);
-  say_where(terms.name, {address.host, front.port()}, access);
-  wait_for_end(ends, &front);
+  const std::string url = say_where(terms.name, {address.host, front.port()}, access);
+  wait_for_end(ends, url, &front);
   return kExitDone;
 }
 

@@ -400,6 +400,10 @@ void CommandTree::add_submit() {
   fields.text("--key", "idempotency_key", "TEXT",
               "the same key is the same task, however often it is sent");
   add_submit_pipeline(app);
+  add_path(app, "--serve", submit_.serve,
+           "serve this language model; 'harmonics task' has its address, and what follows -- are "
+           "flags of 'harmonics serve'")
+      ->excludes(app.get_option("--pipeline"));
   app.add_flag("--wait", c.wait, "wait for its end; exit code 1 unless it succeeds")
       ->option_text(" ");
   app.add_option("COMMAND", c.command, "what to run (the built-in trainer)")
@@ -413,6 +417,7 @@ void CommandTree::add_submit() {
       "  harmonics submit --name sweep --gpus 1 --array 100 --upload . -- python3 train.py\n"
       "  harmonics submit --gpus 0.25 --variant gpus=0,cpus=16,weight=0.5 -- python3 train.py\n"
       "  harmonics submit --pipeline examples/digits.harp --stages 3 --epochs 30\n"
+      "  harmonics submit --serve smollm2 -- --sequences 8\n"
       "  harmonics submit --pipeline examples/digits.harp --infer --weights digits.safetensors \\\n"
       "    --out prediction=csv:rows.csv"));
   app.callback([this] { command_ = submit_; });

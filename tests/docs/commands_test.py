@@ -143,7 +143,8 @@ PAGES = {
                'printf "desk: localhost:9000\\nshelf: localhost:9001\\ncellar: localhost:9002\\n" > hosts.yml',
         instead={SERVED_TEXT: SERVED_TEXT + ' &', SERVED_PLAN: SERVED_PLAN + ' &', SERVED_VECTORS: SERVED_VECTORS + ' &',
                  TEXT_STAGE: ' & '.join(TEXT_STAGE.replace('--part 0', f'--part {part}') for part in (1, 2, 0)) + ' &'},
-        elsewhere={'curl ': 'text.serve_test'}, of_model=('harmonics serve all-MiniLM',)),
+        elsewhere={'curl ': 'text.serve_test', 'harmonics submit --serve': 'cluster.serve_task_test'},
+        of_model=('harmonics serve all-MiniLM',)),
     'docs/guides/transports.md': Page(),
     'docs/guides/two-machines.md': Page(
         before='cp examples/digits.harp . && cp -r examples/data . && mkdir runs && echo hush > secret',

@@ -113,6 +113,8 @@ struct SubmitCommand {
   std::vector<std::string> artifacts;
   std::string working_dir;
   std::vector<std::string> upload;
+  /// A language model that 'harmonics serve' serves with the words of `command`; empty: none.
+  std::filesystem::path serve;
   // A training, or a run over data, in stages over several workers.
   std::filesystem::path pipeline;
   std::optional<std::int64_t> stages;  ///< 0: as many as the plan finds best.
