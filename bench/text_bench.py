@@ -82,7 +82,7 @@ class Bench:
     def two_processes(self, folder):
         two = ('--parts', 2, '--processes')
         long = self.prompts(folder, 1, LONG_PROMPT_TOKENS if self.rounds > 1 else 64)
-        first = lambda *flags: self.generate('--prompts', long, '--max-tokens', 1, '--chunk', 64, *flags)[0][0]['first_token_s']
+        first = lambda *flags: self.generate('--prompts', long, '--max-tokens', 1, '--chunk', 32, *flags)[0][0]['first_token_s']
         pairs = [(first(), first(*two)) for _ in range(self.rounds)]
         self.row('prefill of 512 tokens, two processes over one, ms', f'{1e3 * median([b for _, b in pairs]):.0f}',
                  f'{1e3 * median([a for a, _ in pairs]):.0f}', median([a / b for a, b in pairs]), '>= 1.5')
