@@ -147,5 +147,18 @@ TEST(Opening, NamesMustBeUniqueAndKnown) {
   EXPECT_EQ(line_opening(keys).boundary("hidden@2"), nullptr);
 }
 
+TEST(Opening, SaysThatARunIsReproducibleInOneByte) {
+  const Opening plain = line_opening(line_keys(2));
+  Opening same = plain;
+  same.reproducible = true;
+  Bytes bytes = encode(plain);
+  bytes.push_back(std::byte{1});
+  EXPECT_EQ(encode(same), bytes);
+  EXPECT_EQ(decode_opening(bytes), same);
+  EXPECT_NE(opening_digest(encode(plain)), opening_digest(bytes)) << "it is signed";
+  bytes.back() = std::byte{2};
+  EXPECT_EQ(breach_of([&] { (void)decode_opening(bytes); }), Breach::kMalformed);
+}
+
 }  // namespace
 }  // namespace harmonics::inline in_custody

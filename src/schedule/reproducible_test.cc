@@ -51,11 +51,13 @@ struct Trained {
 
 const std::vector<Trained>& runs() {
   static const std::vector<Trained> all = {
-      {"digits-mlp", 16, 2, "307f0e1b514b26736580c4efbcdd2fe07bc8e6e09c0b61a28c03c269a2fcf858", ""},
+      {"digits-mlp", 16, 2, "307f0e1b514b26736580c4efbcdd2fe07bc8e6e09c0b61a28c03c269a2fcf858",
+       "c4133b8f2ddcb55cef237ee422c1437b8c84db60e41359a78f32e0743e4d76c4"},
       {"lenet-digits", 8, 2, "f9c1007b31aaa8eda719821a3077a0211bf2b465a0b1f3798b29120317bc636f",
-       ""},
+       "e6482e8833597186a908814a902cb9dbe243a9658f9b36c438432d619608173b"},
       {"transformer-small", 3, 1,
-       "b7223874a137c44c3180e5e13e1509d13edcebfab98e817c2f7015513a34c258", ""},
+       "b7223874a137c44c3180e5e13e1509d13edcebfab98e817c2f7015513a34c258",
+       "c0bac8e625b451e054abae74ff467d234257ffd97f55fa87fb658a6ad682f585"},
   };
   return all;
 }

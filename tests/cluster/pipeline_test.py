@@ -379,6 +379,7 @@ class Pipeline(ClusterTest):
         self.assert_fails(self.call('submit', '--pipeline', DIGITS, '--set', 'parts=2'),
                           "no setting 'parts'")
         self.assert_fails(self.call('submit', '--pipeline', DIGITS, '--stages', 'many'), 'auto', code=2)
+        self.assert_fails(self.call('submit', '--pipeline', DIGITS, '--reproducible', '--no-reproducible'), 'excludes', code=2)
         # What only the cluster knows.
         task = self.pipeline('--host-memory', 1 << 30, stages=2)
         self.assertEqual(self.json('why', task)['reason'], 'impossible')
