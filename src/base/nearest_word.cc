@@ -36,6 +36,8 @@ std::size_t edits(std::string_view a, std::string_view b) {
 
 std::string nearest_word(const std::string& given, std::span<const std::string> words) {
   if (given.size() > kLongestNearWord) return {};
+  // One letter less than what is meant, before what is longer by a whole word.
+  if (std::ranges::find(words, given + "s") != words.end()) return given + "s";
   for (const std::string& word : words) {
     if (given.size() < kShortestPart) break;
     if (word.ends_with("_" + given) || word.starts_with(given + "-")) return word;

@@ -20,6 +20,8 @@ TEST(NearestWord, IsTheOneWithTheFewestEdits) {
 TEST(NearestWord, IsTheLongFormOfWhatWasGiven) {
   const std::vector<std::string> words = {"cpus", "required_gpus", "gang"};
   EXPECT_EQ(nearest_word("gpus", words), "required_gpus");
+  const std::vector<std::string> flags = {"--gpu-model", "--gpus"};
+  EXPECT_EQ(nearest_word("--gpu", flags), "--gpus") << "not the longer one";
   EXPECT_EQ(nearest_word("cpu", words), "cpus");
   EXPECT_EQ(nearest_word("us", {{"of_us"}}), "") << "too short to be meant";
   EXPECT_EQ(nearest_word("--model", {{"--goal", "--models-file", "--model-name"}}), "--model-name");
