@@ -62,5 +62,5 @@ unshare --net --pid --fork --mount --kill-child sh -ec "
   ip link set lo up
   exec chroot '$root' sh -eu /check_installed.sh"
 echo "test-deb: libharmonics-dev depends on packages that this Debian has"
-chroot "$root" apt-get install -s -qq --no-install-recommends /harmonics_*-2_*.deb /libharmonics-dev_*-2_*.deb >/dev/null
+chroot "$root" sh -c 'apt-get install -s -qq --no-install-recommends /harmonics_*-2_*.deb /libharmonics-dev_*-2_*.deb' >/dev/null
 echo "test-deb: all well"
