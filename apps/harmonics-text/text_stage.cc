@@ -102,7 +102,7 @@ class WaitingStage {
 
 int text_stage(const StageCommand& command) {
   const TextGraph model = open_text_graph(command.training.file, command.training.weights);
-  StagePlaces places = stage_places(model.graph, command.plan, command.hosts);
+  StagePlaces places = stage_places(model.graph, command.training.plan, command.hosts);
   if (command.part >= static_cast<std::int64_t>(places.steps.size())) {
     fail(ErrorCode::kInvalidArgument, "--part {}: the plan has parts 0 to {}", command.part,
          places.steps.size() - 1);

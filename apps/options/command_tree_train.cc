@@ -275,7 +275,7 @@ void check_generation(const CLI::App& stage, const StageCommand& command) {
     if (std::ranges::find(kUsed, name) != kUsed.end()) continue;
     throw CLI::ValidationError(name, "says nothing with --generate: leave it out");
   }
-  if (command.plan.empty() || command.hosts.empty()) {
+  if (command.training.plan.empty() || command.hosts.empty()) {
     throw CLI::ValidationError("--generate", "needs --plan FILE and --hosts FILE");
   }
 }
