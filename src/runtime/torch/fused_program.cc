@@ -95,6 +95,9 @@ struct Driver {
   HARMONICS_OF(library, cuModuleGetFunction);
   HARMONICS_OF(library, cuLaunchKernel);
   HARMONICS_OF(library, cuGetErrorString);
+  HARMONICS_OF(library, cuCtxGetCurrent);
+  HARMONICS_OF(library, cuCtxSetCurrent);
+  HARMONICS_OF(library, cuDevicePrimaryCtxRetain);
 
   void check(CUresult result, const char* what) const {
     if (result == CUDA_SUCCESS) return;
@@ -102,6 +105,16 @@ struct Driver {
     cuGetErrorString(result, &text);
     fail(ErrorCode::kUnavailable, "{}: {}", std::string(what),
          std::string(text == nullptr ? "unknown error" : text));
+  }
+
+  // libtorch's calls bind a thread to its device by themselves, the driver's do not: the first thing
+  // that autograd's own thread does may be a kernel of ours.
+  void bind_thread() const {
+    CUcontext context = nullptr;
+    check(cuCtxGetCurrent(&context), "looking for the thread's device");
+    if (context != nullptr) return;
+    check(cuDevicePrimaryCtxRetain(&context, c10::cuda::current_device()), "taking the device");
+    check(cuCtxSetCurrent(context), "binding the thread to its device");
   }
 };
 
@@ -122,6 +135,7 @@ CUmodule loaded(const std::string& source, std::vector<std::string> options) {
   std::vector<std::string> parts = options;
   parts.push_back(source);
   parts.push_back(format("nvrtc {}.{}", major, minor));
+  driver().bind_thread();
   const ProgramCache cache(ProgramCache::standard_folder("cuda"));
   const std::string key = ProgramCache::key(parts);
   CUmodule made = nullptr;
@@ -157,6 +171,7 @@ const FusedProgram* FusedProgram::find(const std::string& source,
 }
 
 void FusedProgram::start(const char* kernel, const LaunchShape& shape, void** arguments) const {
+  driver().bind_thread();
   CUfunction function = nullptr;
   driver().check(driver().cuModuleGetFunction(&function, module_, kernel), kernel);
   driver().check(driver().cuLaunchKernel(function, shape.blocks_x, shape.blocks_y, 1,
