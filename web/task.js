@@ -170,11 +170,25 @@ export function taskView(id) {
     if (answer) location.hash = '#/task/' + answer.task;
   }
 
+  function reorder(event) {
+    event.preventDefault();
+    const priority = Number(new FormData(event.target).get('priority'));
+    act('/api/priority', {task: id, priority}, () => 'task ' + id + ' has priority ' + priority);
+  }
+
+  function priorityForm() {
+    const most = live.session.max_priority;
+    return h('form', {class: 'acts', onsubmit: reorder},
+      h('label', {}, 'Priority ', h('input', {name: 'priority', type: 'number', max: most, value: (task.spec && task.spec.priority) || 0, required: true})),
+      h('button', {class: 'act', type: 'submit'}, 'Change the priority'));
+  }
+
   function actions() {
     const session = live.session;
     if (report || !session || !session.submit || (task.user !== session.user && !session.admin)) return null;
     return h('div', {class: 'acts'},
       h('button', {class: 'act', type: 'button', onclick: again}, hasEnded(task) ? 'Retry' : 'Submit again'),
+      ['pending', 'waiting', 'delayed'].includes(task.state) && priorityForm(),
       !hasEnded(task) && h('button', {class: 'act danger', type: 'button', onclick: () => act('/api/cancel', {task: id}, () => 'cancelled task ' + id)}, 'Cancel'));
   }
 

@@ -342,6 +342,7 @@ class PageTest(ClusterTest):
             '/api/drain': (('root0',), {'worker': 'gpu-1', 'drain': False}),
             '/api/quota': (('root0',), {'user': 'bob', 'max_gpus': 3, 'weight': 2}),
             '/api/retry': (('root0', 'ann'), {'task': hers}),
+            '/api/priority': (('root0', 'ann'), {'task': hers, 'priority': -4}),
             '/api/cancel': (('root0', 'ann'), {'task': hers}),
         }
         for path, (allowed, body) in actions.items():
@@ -358,6 +359,7 @@ class PageTest(ClusterTest):
                 else:
                     self.assertIn(status, (403, 404), (path, user, answer))
         self.assertEqual(self.wait(hers)['cancelled'], 1)
+        self.assertEqual(self.task(hers)['spec']['priority'], -4)
         bob = next(one for one in self.json('quota') if one['user'] == 'bob')
         self.assertEqual((bob['max_gpus'], bob['weight']), (3, 2))
         self.assertEqual(self.browser('root0').post('/api/drain', {'worker': 'gpu-1', 'drain': True})[0], 200)

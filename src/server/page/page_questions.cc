@@ -80,6 +80,16 @@ ClientRequest change_cancel(const Json& body, const Identity& who, const PageLim
   return CancelRequest{{}, caller_of(who), task_of(body)};
 }
 
+ClientRequest change_priority(const Json& body, const Identity& who, const PageLimits& limits) {
+  const std::int64_t wished = body.at("priority").as_integer();
+  if (!std::in_range<std::int32_t>(wished)) {
+    fail(ErrorCode::kInvalidArgument, "priority: {} is out of range", wished);
+  }
+  const auto priority = static_cast<std::int32_t>(wished);
+  check_priority(who, priority, limits.max_priority);
+  return PriorityRequest{{}, caller_of(who), task_of(body), priority};
+}
+
 ClientRequest change_drain(const Json& body, const Identity& who, const PageLimits&) {
   return DrainRequest{
       {}, caller_of(who), body.at("worker").as_string(), body.at("drain").as_bool()};
@@ -94,6 +104,7 @@ ClientRequest change_quota(const Json& body, const Identity& who, const PageLimi
 constexpr std::array kActions = {
     PageAction{"/api/submit", Right::kSubmit, change_submit},
     PageAction{"/api/cancel", Right::kSubmit, change_cancel},
+    PageAction{"/api/priority", Right::kSubmit, change_priority},
     PageAction{"/api/drain", Right::kAdminister, change_drain},
     PageAction{"/api/quota", Right::kAdminister, change_quota},
 };

@@ -53,9 +53,26 @@ TEST(PageQuestions, ListsAreBounded) {
 TEST(PageActions, AskForTheRightsThatProgramsNeed) {
   EXPECT_EQ(find_action("/api/submit")->right, Right::kSubmit);
   EXPECT_EQ(find_action("/api/cancel")->right, Right::kSubmit);
+  EXPECT_EQ(find_action("/api/priority")->right, Right::kSubmit);
   EXPECT_EQ(find_action("/api/drain")->right, Right::kAdminister);
   EXPECT_EQ(find_action("/api/quota")->right, Right::kAdminister);
   EXPECT_EQ(find_action("/api/tasks"), nullptr);
+}
+
+TEST(PageActions, APriorityIsCheckedAsElsewhere) {
+  const PageAction* priority = find_action("/api/priority");
+  const auto made = [&](const char* json, const Identity& who) {
+    return std::get<PriorityRequest>(priority->change(Json::parse(json, "x"), who, {0}));
+  };
+  const PriorityRequest request = made(R"({"task": 4, "priority": -2})", kAnn);
+  EXPECT_EQ(request.caller.user, "ann");
+  EXPECT_EQ(request.task, TaskId{4});
+  EXPECT_EQ(request.priority, -2);
+  EXPECT_THAT(refusal_of([&] { made(R"({"task": 4, "priority": 1})", kAnn); }),
+              HasSubstr("priority 1 is above 0"));
+  EXPECT_EQ(made(R"({"task": 4, "priority": 1})", kRoot).priority, 1);
+  EXPECT_THAT(refusal_of([&] { made(R"({"task": 4, "priority": 4294967297})", kRoot); }),
+              HasSubstr("out of range"));
 }
 
 TEST(PageActions, ASubmissionIsCheckedAsElsewhere) {
