@@ -23,10 +23,12 @@ class PlanDeskTest : public testing::Test {
   void leave(WorkerId worker) {
     reactor_.handle(WorkerGone{worker, reactor_.session(worker).epoch}, now_, out_);
   }
-  TaskId submit(std::uint32_t stages, bool pipeline = true, bool elastic = false) {
+  TaskId submit(std::uint32_t stages, bool pipeline = true, bool elastic = false,
+                bool waits_for_machines = false) {
     const TaskId id = reactor_.state().next_task();
     TaskSpec spec;
     spec.name = "t";
+    spec.wait_for_machines = waits_for_machines;
     spec.max_retries = 3;
     if (pipeline) set_pipeline(spec, {.model = "m", .graph = "g", .stages = stages});
     if (elastic) {
@@ -211,7 +213,8 @@ TEST_F(PlanDeskTest, AWorkerThatCanRunStagesNowIsAskedAndTheOtherWayRound) {
   hello.spec.devices.push_back({"0", "", 8192});
   hello.spec.no_stages = true;
   reactor_.handle(WorkerHello{RequestId{1}, hello}, now_, out_);
-  const TaskId task = submit(1);
+  EXPECT_EQ(reactor_.state().find_task(submit(1)), nullptr) << "nobody could ever run it";
+  const TaskId task = submit(1, true, false, /*waits_for_machines=*/true);
   EXPECT_TRUE(asked().empty());
   // A restart knows it too.
   ClusterState copy;

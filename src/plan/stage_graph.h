@@ -36,8 +36,8 @@ inline constexpr std::uint16_t kNoHostClass = 0xffff;
 /// What the nodes of a graph stand for; see stage_graph_kinds.h.
 enum class StageGraphShape { kCuts, kOrder, kHandOver, kSites, kLevels, kPorts };
 
-/// With more classes than this there are ways of their own: graphs of sites, prices that may be found
-/// softly (soft_prices.h), a plan before any bound.
+/// With more classes than this there are ways of their own: graphs of sites, prices that may be
+/// found softly (soft_prices.h), a plan before any bound.
 inline constexpr std::size_t kFewClasses = 24;
 
 struct StageGraph {

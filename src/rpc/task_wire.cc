@@ -109,8 +109,12 @@ void fill(const TaskFiles& files, Filled to) {
 
 template <typename Record>
 void fill_record(const Record& from, Message& to) {
-  visit_slots<Record>(
-      to, [&](const TaskField&, auto member, Filled slot) { fill(from.*member, slot); });
+  static const Record standard;
+  visit_slots<Record>(to, [&](const TaskField& field, auto member, Filled slot) {
+    // Peers from before the field mean the default: it goes without saying.
+    if (field.unset_if_zero && from.*member == standard.*member) return;
+    fill(from.*member, slot);
+  });
 }
 
 void read_slot(Held from, std::string& text) {

@@ -88,6 +88,7 @@ TEST(TaskJson, ItsPageHasEveryField) {
   const std::string page = read_text_file(
       std::filesystem::path(source) / "docs/formats/task-json.md", std::size_t{1} << 20);
   const auto check = [&page](const TaskField& field, auto) {
+    if (field.joined) return;  // no key: another one says it
     EXPECT_THAT(page, HasSubstr(format("`{}`", field.key)));
   };
   visit_fields(std::type_identity<TaskSpec>(), check);

@@ -107,8 +107,8 @@ struct Driver {
          std::string(text == nullptr ? "unknown error" : text));
   }
 
-  // libtorch's calls bind a thread to its device by themselves, the driver's do not: the first thing
-  // that autograd's own thread does may be a kernel of ours.
+  // libtorch's calls bind a thread to its device by themselves, the driver's do not: the first
+  // thing that autograd's own thread does may be a kernel of ours.
   void bind_thread() const {
     CUcontext context = nullptr;
     check(cuCtxGetCurrent(&context), "looking for the thread's device");

@@ -25,7 +25,7 @@ struct TaskField {
   std::int64_t means = 0;          ///< Allowed, even if it is not from `low` to `high`.
   bool always = false;             ///< Task JSON shows it even where it is the default.
   bool shell = false;              ///< In task JSON a text stands for a command of the shell.
-  bool unset_if_zero = false;      ///< A message of a peer that does not know it says 0.
+  bool unset_if_zero = false;  ///< A message without it, as of earlier peers, means the default.
   bool parts = false;   ///< Task JSON says 0.25 where the number is a quarter of kWholeDevice.
   bool joined = false;  ///< Task JSON says it with "required_gpus".
   /// A field that a store of an earlier version does not hold: the bit, its own for good, that says
