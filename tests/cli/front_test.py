@@ -45,7 +45,7 @@ class FrontTest(program.CliTest):
         cases = {
             '': 'needs a command: graph, import, export, train, stage, run, profile, plan, quantize, dispatch-sweep, '
                 'dispatch-trace, trace, keys, sign, verify, custody, tokens, generate, serve, server, worker, submit, '
-                'monitor, tasks, task, why, logs, artifacts, report, cancel, wait, workers, drain, quota, alloc, up, sim, devices, doctor, '
+                'monitor, tasks, task, why, logs, artifacts, report, cancel, priority, wait, workers, drain, quota, alloc, up, sim, devices, doctor, '
                 'completion',
             'graph': "needs a command: show, check, parts, dot, svg, zoo",
             'trian net.harp': "did you mean 'train'?",
