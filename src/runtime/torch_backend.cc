@@ -81,6 +81,7 @@ TorchBackend::TorchBackend(HarmonicGraph graph, const RuntimeOptions& options, D
     }
   }
   share_parameters();
+  choose_shorts();
   const auto carries_weight = [](const ConsumerStep& step) { return step.weight; };
   if (options.records && program_.builtin &&
       std::ranges::none_of(program_.consumers, carries_weight) &&
@@ -105,6 +106,7 @@ void TorchBackend::set_parameter(std::size_t place, at::Tensor value) {
   recorded_.clear();  // those passes read the memory of before
   recorded_sets_ = 0;
   gradient_sums_.clear();
+  shorts_.outdate();
   value.set_requires_grad(parameters_[place].requires_grad());
   parameters_[place] = std::move(value);
   if (const auto shared = shared_.find(place); shared != shared_.end()) {
@@ -312,8 +314,10 @@ Flight TorchBackend::run(const MicroBatch& micro_batch, Collected collected, Mod
       inputs.push_back(channels_last_ ? for_layout(value, step.layout) : value);
     }
     const Tensors own = own_parameters(step, parameters, inputs);
+    const Tensors shorts = shorts_of(step, own);
     LayerCall call;
     call.inputs = inputs;
+    call.shorts = shorts;
     call.training = training && !step.frozen;
     call.step = micro_batch.step;
     call.first_sample = micro_batch.first_sample;
@@ -406,6 +410,7 @@ NamedTensors TorchBackend::infer(const NamedTensors& inputs) {
   const c10::InferenceMode guard;
   Collected collected = collect(inputs, false);
   hold_weights(inputs, collected);
+  shorts_.refresh(parameters_);
   return handed_on(leaving(run({}, std::move(collected), Mode::kInfer), Mode::kInfer));
 }
 
@@ -415,6 +420,7 @@ NamedTensors TorchBackend::evaluate(const NamedTensors& inputs, TapReport& repor
   const c10::InferenceMode guard;
   Collected collected = collect(inputs, true);
   hold_weights(inputs, collected);
+  shorts_.refresh(parameters_);
   Flight flight = run({}, std::move(collected), Mode::kEvaluate);
   run_taps(flight, Mode::kEvaluate);
   NamedTensors outputs = handed_on(leaving(flight, Mode::kEvaluate));
@@ -430,6 +436,7 @@ NamedTensors TorchBackend::forward(const MicroBatch& micro_batch, const NamedTen
   take_over();
   Collected collected = collect(inputs, true);
   hold_weights(inputs, collected);
+  shorts_.refresh(parameters_);
   if (RecordedFlight* const recorded = recorded_for(micro_batch, collected)) {
     return launch_forward(*recorded, micro_batch, collected, report);
   }

@@ -20,6 +20,7 @@
 #include "program.h"
 #include "torch/gpu_copies.h"
 #include "torch/recorded_flight.h"
+#include "torch/short_copies.h"
 
 namespace torch::autograd {
 struct Node;
@@ -99,6 +100,10 @@ class TorchBackend final : public StageBackend {
   /// The same for a run of layers, `chunk` samples at a time.
   void infer_run(const SampleRun& run, std::int64_t chunk, Tensors& values, const AxisValues& axes);
   void share_parameters();
+  /// Which parameters are kept in 16 bits too.
+  void choose_shorts();
+  /// Those of a layer whose parameters are these; none where one of them came from another part.
+  [[nodiscard]] Tensors shorts_of(const LayerStep& step, std::span<const at::Tensor> own) const;
   /// Draws the start values of what nobody has set; whoever loads weights first saves that.
   void draw() const;
   /// Makes parameters that lie in a mapped file the backend's own, to be changed.
@@ -157,6 +162,7 @@ class TorchBackend final : public StageBackend {
   Device device_;
   PrecisionPolicy precision_;
   GpuCopies copies_;
+  ShortCopies shorts_;  // on a GPU that computes in 16 bits
   Program program_;
   Optimizer optimizer_;
   /// In the order of layers and their parameters. A tied parameter stands at each of its uses: the

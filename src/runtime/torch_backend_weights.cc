@@ -15,6 +15,27 @@
 
 namespace harmonics::inline in_runtime {
 
+// Of layers whose products read them as they are. A tied parameter has a gradient for each use.
+void TorchBackend::choose_shorts() {
+  if (!channels_last_) return;
+  const at::ScalarType type = precision_ == PrecisionPolicy::kBf16 ? at::kBFloat16 : at::kHalf;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const std::string& layer = graph_.layers()[origins_[i].first].type;
+    const bool multiplies = layer == "linear" || layer == "conv2d" || layer == "attention";
+    if (!multiplies || !owns(i) || shared_.contains(i) || !parameters_[i].defined()) continue;
+    if (parameters_[i].scalar_type() == at::kFloat) shorts_.keep(i, type);
+  }
+}
+
+Tensors TorchBackend::shorts_of(const LayerStep& step, std::span<const at::Tensor> own) const {
+  Tensors all;
+  if (shorts_.empty() || step.given_weight >= 0) return all;
+  for (std::size_t k = 0; k < step.own_parameters; ++k) {
+    all.push_back(shorts_.of(step.first_parameter + k, own[k]));
+  }
+  return all;
+}
+
 std::map<std::string, double> TorchBackend::gradient_square_sums() const {
   std::map<std::string, double> sums;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -39,6 +60,7 @@ std::vector<Learnt> TorchBackend::learnt() const {
 
 void TorchBackend::update(const Update& update) {
   forget_kept();
+  shorts_.outdate();
   const at::NoGradGuard no_grad;
   optimizer_.apply(learnt(), update);
   reset();
@@ -190,6 +212,7 @@ void TorchBackend::put_back(const Tensors& statistics) {
 
 void TorchBackend::set_buffers(const NamedTensors& values) {
   forget_kept();
+  shorts_.outdate();
   draw();
   take_over();
   const at::NoGradGuard no_grad;
@@ -201,6 +224,7 @@ void TorchBackend::set_buffers(const NamedTensors& values) {
 
 void TorchBackend::set_parameters(const NamedTensors& values) {
   forget_kept();
+  shorts_.outdate();
   const at::NoGradGuard no_grad;
   Tensors all;  // checked whole before anything changes
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -216,6 +240,7 @@ void TorchBackend::set_parameters(const NamedTensors& values) {
 
 void TorchBackend::load_parameters(const ParameterReader& read) {
   forget_kept();
+  shorts_.outdate();
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (!owns(i)) continue;  // a tied parameter that stands again

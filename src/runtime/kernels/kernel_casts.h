@@ -32,20 +32,25 @@ inline at::Tensor as_parameter(const LayerCall& call) {
   return as(call.inputs[0], call.parameters[0].scalar_type());
 }
 
-/// A parameter for a matrix product; undefined where the layer has none at this place.
+/// A parameter in the dtype of matrix products.
+inline at::Tensor matrix_parameter(const LayerCall& call, std::size_t index) {
+  if (index < call.shorts.size() && call.shorts[index].defined()) return call.shorts[index];
+  return as(call.parameters[index], call.compute);
+}
+
+/// The same; undefined where the layer has none at this place.
 inline at::Tensor optional_parameter(const LayerCall& call, std::size_t index) {
-  return call.parameters.size() > index ? as(call.parameters[index], call.compute) : at::Tensor();
+  return call.parameters.size() > index ? matrix_parameter(call, index) : at::Tensor();
 }
 
 /// x·wᵀ + b in the dtype for matrix products, with the parameters at these places; `bias` may be
 /// beyond the last, for none.
 inline at::Tensor linear_of(const LayerCall& call, const at::Tensor& x, std::size_t weight,
                             std::size_t bias) {
-  const at::Tensor w = as(call.parameters[weight], call.compute);
-  if (x.is_cuda() && call.parameters.size() > bias) {
-    if (at::Tensor y = fused_linear(x, w, call.parameters[bias]); y.defined()) return y;
+  if (x.is_cuda()) {
+    if (at::Tensor y = fused_linear(x, call, {weight, bias}); y.defined()) return y;
   }
-  return at::linear(x, w, optional_parameter(call, bias));
+  return at::linear(x, matrix_parameter(call, weight), optional_parameter(call, bias));
 }
 
 /// The libtorch dtype of a dtype's name.

@@ -83,8 +83,8 @@ at::Tensor rearranged_conv2d(const LayerCall& call, const Convolution& c) {
 // Laid out as the image is, in the same pass over it that rounds it.
 at::Tensor weight_for(const at::Tensor& image, const LayerCall& call) {
   if (!image.is_cuda() || image.is_contiguous()) return as(call.parameters[0], call.compute);
-  return call.parameters[0].to(call.compute, /*non_blocking=*/false, /*copy=*/false,
-                               at::MemoryFormat::ChannelsLast);
+  return matrix_parameter(call, 0).to(call.compute, /*non_blocking=*/false, /*copy=*/false,
+                                      at::MemoryFormat::ChannelsLast);
 }
 
 LayerForward make_conv2d(const LayerQuery& q) {

@@ -94,7 +94,7 @@ struct Table {
 constexpr unsigned kSumBlocks = 4, kApplyBlocks = 16;  // for each processor
 
 LaunchShape by_column(std::int64_t columns) {
-  return {.blocks_x = static_cast<unsigned>((columns + 31) / 32), .threads_x = 32, .threads_y = 8};
+  return {.blocks_x = static_cast<unsigned>((columns + 31) / 32), .threads_x = 32, .threads_y = 32};
 }
 
 at::MemoryFormat way_of(const at::Tensor& x) {
@@ -263,16 +263,22 @@ at::Tensor bias_gradient(at::Tensor& dy, const at::Tensor& before) {
   return sums;
 }
 
+struct LinearTerms {
+  at::Tensor bias;  // in the 16 bits of the output; it learns in 32
+  bool gelu = false;
+};
+
 class Linear : public Function<Linear> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias, bool gelu) {
-    const at::Tensor y = at::linear(x, weight, bias.to(x.scalar_type()));
+                            const at::Tensor& bias, const LinearTerms& terms) {
+    static_cast<void>(bias);
+    const at::Tensor y = at::linear(x, weight, terms.bias);
     variable_list saved{x, weight};
-    if (gelu) saved.push_back(y);
+    if (terms.gelu) saved.push_back(y);
     context->save_for_backward(saved);
     context->saved_data["x"] = x.requires_grad();
-    return gelu ? at::gelu(y) : y;
+    return terms.gelu ? at::gelu(y) : y;
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -288,15 +294,17 @@ class Linear : public Function<Linear> {
   }
 };
 
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                  bool gelu) {
+at::Tensor linear(const at::Tensor& x, const LayerCall& call, FusedPlaces places, bool gelu) {
+  if (places.bias >= call.parameters.size()) return {};
+  const at::Tensor weight = matrix_parameter(call, places.weight);
+  const at::Tensor& bias = call.parameters[places.bias];
   const std::int64_t channels = weight.size(0);
   if (!is_short(x) || weight.scalar_type() != x.scalar_type() || !can_compute(x)) return {};
-  if (channels % kEight != 0 || x.numel() == 0 || !bias.defined() || !is_float(bias, channels))
-    return {};
+  if (channels % kEight != 0 || x.numel() == 0 || !is_float(bias, channels)) return {};
   const c10::cuda::CUDAGuard guard(x.device());
   if (linear_program(x.scalar_type()) == nullptr) return {};
-  return Linear::apply(x, weight, bias, gelu);
+  return Linear::apply(x, weight, bias,
+                       LinearTerms{matrix_parameter(call, places.bias).detach(), gelu});
 }
 
 at::Tensor fused_batch_norm(const LayerCall& call, double momentum, double eps, bool relu) {
@@ -344,15 +352,14 @@ at::Tensor fused_add_relu(const LayerCall& call) {
 
 }  // namespace
 
-at::Tensor fused_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  return linear(x, weight, bias, /*gelu=*/false);
+at::Tensor fused_linear(const at::Tensor& x, const LayerCall& call, FusedPlaces places) {
+  return linear(x, call, places, /*gelu=*/false);
 }
 
 LayerForward make_fused_forward(const LayerQuery& query, std::string_view activation) {
   if (query.type == "linear" && activation == "gelu" && query.integer("bias") != 0) {
     return [](const LayerCall& call) {
-      return linear(as(call.inputs[0], call.compute), as(call.parameters[0], call.compute),
-                    call.parameters[1], /*gelu=*/true);
+      return linear(as(call.inputs[0], call.compute), call, {0, 1}, /*gelu=*/true);
     };
   }
   const bool relu = activation == "relu";

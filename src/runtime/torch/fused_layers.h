@@ -16,8 +16,14 @@ namespace harmonics::inline in_runtime {
 /// no CUDA.
 [[nodiscard]] LayerForward make_fused_forward(const LayerQuery& query, std::string_view activation);
 
-/// x·wᵀ + b where x and w have 16 bits and b has 32, and learns in 32; undefined as above.
-[[nodiscard]] at::Tensor fused_linear(const at::Tensor& x, const at::Tensor& weight,
-                                      const at::Tensor& bias);
+/// Where a layer's parameters have the weight and the bias of a product.
+struct FusedPlaces {
+  std::size_t weight = 0;
+  std::size_t bias = 1;
+};
+
+/// x·wᵀ + b in 16 bits, where b has and learns in 32; undefined as above, and without a bias.
+[[nodiscard]] at::Tensor fused_linear(const at::Tensor& x, const LayerCall& call,
+                                      FusedPlaces places);
 
 }  // namespace harmonics::inline in_runtime

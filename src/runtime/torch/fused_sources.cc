@@ -34,27 +34,28 @@ __device__ uint4 pack(const float* from) {
 }
 
 // Two sums per column from those of `chunks` chunks, which lie {chunks, 2, columns}. A block of 32 by
-// 8 threads takes 32 columns; the sums are valid where threadIdx.y is 0.
+// 32 threads takes 32 columns; the sums are valid where threadIdx.y is 0.
 __device__ void add_chunks(const float* partial, int chunks, int columns, float* first, float* second) {
-  __shared__ float box[2][8][32];
+  __shared__ float box[2][32][32];
   const int column = blockIdx.x * 32 + threadIdx.x;
   float a = 0, b = 0;
   if (column < columns) {
 #pragma unroll 4
-    for (int c = threadIdx.y; c < chunks; c += 8) {
+    for (int c = threadIdx.y; c < chunks; c += 32) {
       a += partial[(2 * (size_t)c) * columns + column];
       b += partial[(2 * (size_t)c + 1) * columns + column];
     }
   }
   box[0][threadIdx.y][threadIdx.x] = a;
   box[1][threadIdx.y][threadIdx.x] = b;
-  __syncthreads();
-  *first = *second = 0;
-  if (threadIdx.y != 0) return;
-  for (int i = 0; i < 8; ++i) {
-    *first += box[0][i][threadIdx.x];
-    *second += box[1][i][threadIdx.x];
+  for (int half = 16; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.y >= half) continue;
+    box[0][threadIdx.y][threadIdx.x] += box[0][threadIdx.y + half][threadIdx.x];
+    box[1][threadIdx.y][threadIdx.x] += box[1][threadIdx.y + half][threadIdx.x];
   }
+  *first = box[0][0][threadIdx.x];
+  *second = box[1][0][threadIdx.x];
 }
 
 // Blocks of `across` by `down` threads, 256 in all: a thread has eight channels, the blocks of one

@@ -1,6 +1,5 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
-#include <torch/version.h>
 
 #include <algorithm>
 #include <utility>
@@ -32,15 +31,6 @@ std::vector<std::int64_t> shape_key(const MicroBatch& micro_batch, const Tensors
     key.insert(key.end(), value.sizes().begin(), value.sizes().end());
   }
   return key;
-}
-
-void copy_all(const Tensors& to, const Tensors& from) {
-  if (to.empty()) return;
-#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 1)
-  at::_foreach_copy_(to, from);
-#else
-  for (std::size_t i = 0; i < to.size(); ++i) to[i].copy_(from[i]);
-#endif
 }
 
 }  // namespace

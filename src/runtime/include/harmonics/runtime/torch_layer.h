@@ -30,6 +30,9 @@ struct LayerCall {
   std::span<const at::Tensor> inputs;
   /// The layer's parameters, in the order of its LayerShape.
   std::span<const at::Tensor> parameters;
+  /// Some of them in `compute`, at the same places, for matrix products: what these learn, the
+  /// parameters learn. Undefined ones, and none at all, where the parameter itself has to be cast.
+  std::span<const at::Tensor> shorts = {};
   bool training = false;
   /// In inference on the CPU: what the layer has worked out of its parameters, empty at first and
   /// again after they changed. The layer fills and reads it as it likes. Null elsewhere.
