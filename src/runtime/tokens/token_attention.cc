@@ -11,34 +11,6 @@
 namespace harmonics::inline in_runtime {
 namespace {
 
-// Frequencies as the kernels of the torch backend work them out, in float32.
-std::vector<float> turn_frequencies(const LayerQuery& q, std::int64_t head_dim) {
-  if (q.text_or("rope", "none") == "none") return {};
-  const auto dims =
-      static_cast<std::int64_t>(static_cast<double>(head_dim) * q.number_or("rope_fraction", 1));
-  const auto theta = static_cast<float>(q.number_or("rope_theta", 10000));
-  const std::string scaling = q.text_or("rope_scaling", "none");
-  std::vector<float> all;
-  for (std::int64_t i = 0; i < dims; i += 2) {
-    const float exponent = static_cast<float>(i) / static_cast<float>(dims);
-    float frequency = 1.0f / std::pow(theta, exponent);
-    if (scaling == "linear") frequency /= static_cast<float>(q.number("rope_factor"));
-    if (scaling == "llama3") {
-      const auto factor = static_cast<float>(q.number("rope_factor"));
-      const auto original = static_cast<float>(q.number("rope_original"));
-      const auto low = static_cast<float>(q.number("rope_low"));
-      const auto high = static_cast<float>(q.number("rope_high"));
-      const float wave = 1.0f / frequency * static_cast<float>(2 * std::numbers::pi);
-      const float stretched = wave > original / low ? frequency / factor : frequency;
-      const float smooth = (1.0f / wave * original - low) / (high - low);
-      const bool medium = wave >= original / high && wave <= original / low;
-      frequency = medium ? (1 - smooth) * stretched / factor + smooth * stretched : stretched;
-    }
-    all.push_back(frequency);
-  }
-  return all;
-}
-
 /// Where the numbers of one attention layer come from.
 struct AttentionShapes {
   std::size_t heads = 0, groups = 0, head_dim = 0;
@@ -224,15 +196,47 @@ class AttentionLayer final : public TokenLayer {
 
 }  // namespace
 
-TokenLayerPtr make_token_attention(const TokenLayerRequest& request) {
-  std::vector<TensorSpec> inputs;
-  const LayerQuery query = request.query(inputs);
+// Frequencies as the kernels of the torch backend work them out, in float32.
+std::vector<float> turn_frequencies(const LayerQuery& q, std::int64_t head_dim) {
+  if (q.text_or("rope", "none") == "none") return {};
+  const auto dims =
+      static_cast<std::int64_t>(static_cast<double>(head_dim) * q.number_or("rope_fraction", 1));
+  const auto theta = static_cast<float>(q.number_or("rope_theta", 10000));
+  const std::string scaling = q.text_or("rope_scaling", "none");
+  std::vector<float> all;
+  for (std::int64_t i = 0; i < dims; i += 2) {
+    const float exponent = static_cast<float>(i) / static_cast<float>(dims);
+    float frequency = 1.0f / std::pow(theta, exponent);
+    if (scaling == "linear") frequency /= static_cast<float>(q.number("rope_factor"));
+    if (scaling == "llama3") {
+      const auto factor = static_cast<float>(q.number("rope_factor"));
+      const auto original = static_cast<float>(q.number("rope_original"));
+      const auto low = static_cast<float>(q.number("rope_low"));
+      const auto high = static_cast<float>(q.number("rope_high"));
+      const float wave = 1.0f / frequency * static_cast<float>(2 * std::numbers::pi);
+      const float stretched = wave > original / low ? frequency / factor : frequency;
+      const float smooth = (1.0f / wave * original - low) / (high - low);
+      const bool medium = wave >= original / high && wave <= original / low;
+      frequency = medium ? (1 - smooth) * stretched / factor + smooth * stretched : stretched;
+    }
+    all.push_back(frequency);
+  }
+  return all;
+}
+
+void check_token_attention(const LayerQuery& query, bool whole) {
   const bool ahead = query.integer("causal") == 0;
-  if (ahead && !request.whole) {
+  if (ahead && !whole) {
     query.refuse("it looks ahead (causal=false), and generation goes token by token");
   }
   if (ahead && query.integer_or("window", 0) > 0) query.refuse("it looks ahead through a window");
-  if (inputs.size() > 1 && !request.whole) query.refuse("generation has no use for its mask");
+  if (query.inputs.size() > 1 && !whole) query.refuse("generation has no use for its mask");
+}
+
+TokenLayerPtr make_token_attention(const TokenLayerRequest& request) {
+  std::vector<TensorSpec> inputs;
+  const LayerQuery query = request.query(inputs);
+  check_token_attention(query, request.whole);
   return std::make_unique<AttentionLayer>(request, query);
 }
 

@@ -176,10 +176,7 @@ TokenLayerPtr make_plain_layer(const TokenLayerRequest& request) {
   }
   if (type == "dropout") return std::make_unique<ElementsLayer>(request, false);
   if (type == "attention") return make_token_attention(request);
-  fail(ErrorCode::kUnimplemented,
-       "layer '{}' ({}) does not work token by token: generation knows add, attention, dropout, "
-       "embedding, layer_norm, linear, mul, position and rms_norm",
-       request.node().name, type);
+  refuse_token_layer(request.node());
 }
 
 }  // namespace
@@ -278,18 +275,28 @@ std::vector<float> TokenLayerRequest::numbers(std::string_view parameter) const 
   return out;
 }
 
+void refuse_token_layer(const LayerNode& node) {
+  fail(ErrorCode::kUnimplemented,
+       "layer '{}' ({}) does not work token by token: generation knows add, attention, dropout, "
+       "embedding, layer_norm, linear, mul, position and rms_norm",
+       node.name, node.type);
+}
+
+void check_token_activation(const LayerNode& node) {
+  if (node.activation.empty() || row_activation(node.activation) != nullptr) return;
+  fail(ErrorCode::kUnimplemented,
+       "layer '{}': generation does not know the activation '{}'; it knows gelu, gelu_tanh, "
+       "relu, silu, sigmoid and tanh",
+       node.name, node.activation);
+}
+
 TokenLayerPtr make_token_layer(const TokenLayerRequest& request) {
   TokenLayerPtr layer = make_plain_layer(request);
+  check_token_activation(request.node());
   const std::string& activation = request.node().activation;
   if (activation.empty()) return layer;
-  const RowFunction function = row_activation(activation);
-  if (function == nullptr) {
-    fail(ErrorCode::kUnimplemented,
-         "layer '{}': generation does not know the activation '{}'; it knows gelu, gelu_tanh, "
-         "relu, silu, sigmoid and tanh",
-         request.node().name, activation);
-  }
-  return std::make_unique<ActivatedLayer>(std::move(layer), request.output, function);
+  return std::make_unique<ActivatedLayer>(std::move(layer), request.output,
+                                          row_activation(activation));
 }
 
 }  // namespace harmonics::inline in_runtime

@@ -116,4 +116,13 @@ struct TokenLayerRequest {
 [[nodiscard]] TokenLayerPtr make_token_layer(const TokenLayerRequest& request);
 [[nodiscard]] TokenLayerPtr make_token_attention(const TokenLayerRequest& request);
 
+/// An Error where it looks ahead, or where a mask would be needed.
+void check_token_attention(const LayerQuery& query, bool whole);
+/// Frequencies of rotary positions, one for each pair of numbers; empty where there are none.
+[[nodiscard]] std::vector<float> turn_frequencies(const LayerQuery& query, std::int64_t head_dim);
+/// The Error of a layer that does not work token by token.
+[[noreturn]] void refuse_token_layer(const LayerNode& node);
+/// An Error where it has an activation that generation does not know.
+void check_token_activation(const LayerNode& node);
+
 }  // namespace harmonics::inline in_runtime

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -61,6 +62,8 @@ struct TokenStageFigures {
   std::int64_t held_tokens = 0;
 };
 
+class TokenStageBody;
+
 /// One thread at a time. Weights stay where the source maps them and as they are packed there.
 class TokenStage {
  public:
@@ -68,6 +71,8 @@ class TokenStage {
   /// weight is an Error that names it. The graph must be resolved and is copied.
   TokenStage(const HarmonicGraph& graph, const WeightSource& weights,
              const TokenStageOptions& options);
+  /// One that computes elsewhere: see torch_token_stage.h.
+  explicit TokenStage(std::unique_ptr<TokenStageBody> body);
   ~TokenStage();
   TokenStage(TokenStage&&) noexcept;
 
@@ -98,9 +103,12 @@ class TokenStage {
   void restore(SequenceId sequence, const Tensor& saved);
 
  private:
-  class Body;
-  std::unique_ptr<Body> body_;
+  std::unique_ptr<TokenStageBody> body_;
 };
+
+/// Makes a stage of some layers: on the CPU, or on a device (torch_token_stage.h).
+using TokenStageMaker = std::function<TokenStage(const HarmonicGraph&, const WeightSource&,
+                                                 const TokenStageOptions&)>;
 
 /// "avx512", "avx2" or "plain": how this machine multiplies. The bits are the same.
 [[nodiscard]] std::string token_kernel();
