@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include <harmonics/base/error.h>
@@ -10,16 +11,25 @@
 namespace harmonics::inline in_text {
 namespace {
 
+// The first of the largest. Lanes side by side, since there are as many logits as words.
 std::size_t largest(std::span<const float> logits) {
-  std::size_t best = 0;
-  for (std::size_t i = 1; i < logits.size(); ++i) {
-    if (logits[i] > logits[best]) best = i;
+  constexpr std::size_t kLanes = 16;
+  float lanes[kLanes];
+  std::fill_n(lanes, kLanes, -std::numeric_limits<float>::infinity());
+  std::size_t i = 0;
+  for (; i + kLanes <= logits.size(); i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const float logit = logits[i + lane];
+      lanes[lane] = logit > lanes[lane] ? logit : lanes[lane];
+    }
   }
-  if (logits.empty() || !std::isfinite(logits[best])) {
+  float best = *std::max_element(lanes, lanes + kLanes);
+  for (; i < logits.size(); ++i) best = logits[i] > best ? logits[i] : best;
+  if (!std::isfinite(best)) {
     fail(ErrorCode::kDataLoss,
          "the model's answer holds no finite number: are these the weights of this model?");
   }
-  return best;
+  return static_cast<std::size_t>(std::ranges::find(logits, best) - logits.begin());
 }
 
 // The logarithm of the sum of e^logit, in float64 from the first to the last.
