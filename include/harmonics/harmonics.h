@@ -226,6 +226,7 @@
 #include <harmonics/runtime/stage_backend.h>
 #include <harmonics/runtime/token_encoder.h>
 #include <harmonics/runtime/token_stage.h>
+#include <harmonics/runtime/torch_token_stage.h>
 #include <harmonics/runtime/train_options.h>
 #include <harmonics/schedule/batch_runner.h>
 #include <harmonics/schedule/checkpoint.h>

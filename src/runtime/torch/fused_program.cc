@@ -163,7 +163,7 @@ const FusedProgram* FusedProgram::find(const std::string& source,
     try {
       at->second = FusedProgram(loaded(source, std::move(options)));
     } catch (const Error& error) {
-      log_warn("runtime", "norms are not fused on this GPU, which costs speed: {}",
+      log_warn("runtime", "layers are not fused on this GPU, which costs speed: {}",
                std::string_view(error.what()));
     }
   }
