@@ -17,9 +17,9 @@ class LocalPipeline final : public TokenPipeline {
         options.cuts.empty() ? token_cuts(graph, options.parts) : options.cuts;
     limits_.most_tokens = std::numeric_limits<std::int64_t>::max();
     for (std::size_t part = 0; part + 1 < cuts.size(); ++part) {
-      stages_.emplace_back(
-          graph, weights,
-          TokenStageOptions{cuts[part], cuts[part + 1], options.cache_bytes, options.threads});
+      const TokenStageOptions own{cuts[part], cuts[part + 1], options.cache_bytes, options.threads};
+      stages_.push_back(options.make_stage ? options.make_stage(graph, weights, own)
+                                           : TokenStage(graph, weights, own));
       const TokenStageFigures figures = stages_.back().figures();
       limits_.max_length = stages_.back().max_length();
       limits_.most_tokens = std::min(limits_.most_tokens, figures.most_tokens);

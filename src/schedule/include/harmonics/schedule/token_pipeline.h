@@ -53,6 +53,8 @@ struct TokenPartsOptions {
   int threads = 1;
   /// Where the layers are cut, as token_cuts gives it; empty: into `parts`.
   std::vector<std::size_t> cuts = {};
+  /// Empty: on the CPU.
+  TokenStageMaker make_stage = {};
 };
 
 /// Where the layers of a graph are cut into so many parts, as `partition_graph` cuts them: layers
