@@ -178,7 +178,7 @@ class PbsTest(AllocTest):
         allocator = self.alloc('--max-workers', 4, '--idle', '1s')
         first = self.script('true')
         self.wait(first)
-        large = self.submit('true', flags=['--cpus', 64])
+        large = self.submit('true', flags=['--cpus', 64, '--wait-for-machines'])
         self.until(lambda: self.events(allocator, 'ended'), 'the first to go')
         after = self.script('true')
         self.wait(after)

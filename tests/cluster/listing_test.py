@@ -25,8 +25,8 @@ class Listing(ClusterTest):
         self.start_worker(gpus=0)
         early = self.script(self.held(), name='early')
         self.until_launched(early)
-        self.script('true', flags=['--array', 250_000], gpus=1)
-        late = self.script('true', gpus=1, name='late')
+        self.script('true', flags=['--array', 250_000, '--wait-for-machines'], gpus=1)
+        late = self.script('true', gpus=1, name='late', flags=['--wait-for-machines'])
         self.assertEqual([task['id'] for task in self.json('tasks', '--limit', 2)], [late - 1, late])
         # Behind more tasks than one question looks at.
         self.assertEqual([task['id'] for task in self.json('tasks', '--state', 'active')], [early])

@@ -98,7 +98,7 @@ class Monitor(ClusterTest):
         self.start_server()
         self.start_worker(gpus=0)
         for i in range(9):
-            self.script('true', gpus=1, name=f'the-task-number-{i}-with-a-long-name')
+            self.script('true', gpus=1, name=f'the-task-number-{i}-with-a-long-name', flags=['--wait-for-machines'])
         _, reader = self.watch(rows=8, columns=40)
         picture = self.until_shown(reader, 'worker-1', 'more lines')
         lines = picture.replace('\r', '').rstrip('\n').split('\n')

@@ -89,7 +89,7 @@ class PageBrowserTest(PageTest):
         self.until(lambda: (self.task(learn)['progress'] or {}).get('step') == 40, 'its progress')
         failed = self.script('echo the reason >&2; exit 7', name='failing')
         self.wait(failed)
-        waits = self.script('true', gpus=64, name='too-large')
+        waits = self.script('true', gpus=64, name='too-large', flags=['--wait-for-machines'])
         ended = self.script('echo plain', name='plain')
         self.wait(ended)
         return {'learner': learn, 'failing': failed, 'too-large': waits, 'plain': ended}

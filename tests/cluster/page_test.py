@@ -229,7 +229,7 @@ class PageTest(ClusterTest):
         self.start_worker('--id', 'gpu-1')
         done = self.script('echo out; echo err >&2; echo "{\\"loss\\": 0.5}" >&$HARMONICS_PROGRESS_FD; exit 3', name='<b>&"\u202e')
         self.wait(done)
-        waits = self.script('true', gpus=64)
+        waits = self.script('true', gpus=64, flags=['--wait-for-machines'])
         self.until_state(waits, 'pending')
         browser = self.browser('root0')
         self.assertEqual(browser.get(f'/api/task?id={done}'), self.task(done))

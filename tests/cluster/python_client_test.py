@@ -64,7 +64,7 @@ class Programs(PythonClientTest):
         last = client.submit('true', gpus=0, after=[first, array])
         self.assertEqual(client.task(last).state, 'waiting')
         self.assertIn(str(first.first), str(client.why(last)))
-        never = client.submit('true', gpus=64)
+        never = client.submit('true', gpus=64, wait_for_machines=True)
         self.assertIn('needs 64 devices', client.why(never).text)
         self.assertFalse(client.wait(last, 0).ended)
         self.release()

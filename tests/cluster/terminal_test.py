@@ -30,7 +30,7 @@ class Terminal(ClusterTest):
         (self.folder / 'told').write_text(told + '\n')
         running = self.script(f'cat {self.folder}/told >&$HARMONICS_PROGRESS_FD; {self.held()}', name=EVIL)
         missing = self.submit(f'/no{EVIL}', name='missing')
-        impossible = self.script('true', name=EVIL, gpus=9)
+        impossible = self.script('true', name=EVIL, gpus=9, flags=['--wait-for-machines'])
         self.until(lambda: self.task(running)['progress'], 'the line of progress')
         self.assertEqual(self.wait(missing)['failed'], 1)
         self.assertEqual(self.task(running)['name'], EVIL, 'JSON says the same')
