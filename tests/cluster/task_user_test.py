@@ -173,8 +173,12 @@ class TaskUser(ClusterTest):
                             '--task-dir', self.open)
         self.until(lambda: json.loads(self.done('workers', '--tls', 'tls', '--output', 'json'))
                    or self.ended(worker), 'the worker')
-        answer = self.call('submit', '--tls', 'tls', '--pipeline', SOURCE_DIR / 'examples/digits.harp',
-                           '--stages', 1, '--retries', 0, '--epochs', 1)
+        command = ('submit', '--tls', 'tls', '--pipeline', SOURCE_DIR / 'examples/digits.harp',
+                   '--stages', 1, '--retries', 0, '--epochs', 1)
+        refused = self.call(*command)
+        self.assertEqual(refused.returncode, 1, refused.stderr)
+        self.assertIn('runs no stages: ', refused.stderr)
+        answer = self.call(*command, '--wait-for-machines')
         self.assertEqual(answer.returncode, 0, answer.stderr)
         self.assertIn('runs no stages: ', answer.stderr)
         task = int(answer.stdout.split()[-1])
