@@ -209,7 +209,7 @@ class Arguments(PythonClientTest):
     def test_texts_are_those_of_the_command_line(self):
         client = self.client()
         cases = [
-            (ValueError, {'gpus': -1}), (TypeError, {'gpus': 'two'}), (TypeError, {'gpus': 1.5}),
+            (ValueError, {'gpus': -1}), (TypeError, {'gpus': 'two'}), (ValueError, {'gpus': 1.5}),
             (ValueError, {'array': 0}), (ValueError, {'on_disconnect': 'never'}), (ValueError, {'gang': 5000}),
             (TypeError, {'env': ['COLOUR']}), (ValueError, {'upload': '/nowhere'}), (ValueError, {'artifact': '../x'}),
             (ValueError, {'max_losses': 0}), (TypeError, {'gpu': 1}), (ValueError, {'after': 77}),
@@ -260,7 +260,10 @@ class Arguments(PythonClientTest):
         said = subprocess.run([HARMONICS, 'submit', '--help'], capture_output=True, text=True, timeout=TIMEOUT_S).stdout
         flags = {flag.replace('-', '_') for flag in re.findall(r'^ +(?:-\w,)?--([\w-]+)', said, re.MULTILINE)}
         own = {'help', 'wait', 'output', 'scheduler', 'token_file', 'state_dir', 'tls', 'patience'}
+        own |= {'dag', 'no_reproducible'}  # several tasks; reproducible=False
         self.assertEqual(flags - own, KINDS.keys() - {'python'})
+        with self.assertRaisesRegex(TypeError, 'after= for its edges'):
+            self.client().submit('true', dag='tasks.json')
 
     def test_the_server_is_found_as_the_command_line_finds_it(self):
         text = 'import harmonics.client\nprint(harmonics.client.Client(patience=1).status()["workers"])\n'

@@ -130,6 +130,8 @@ class Client:
     def _submission(self, command: list[str], files: list[calls.File],
                     options: TaskOptions) -> tuple[list[str], list[str], list[calls.File], str]:
         given: dict[str, Any] = {**options}
+        if 'dag' in given:
+            raise TypeError("a file of several tasks is for the command line: submit each, with after= for its edges")
         if given.get('after') is not None:
             given['after'] = ids_of(given['after'])
         return flags_of(given), command, files, secrets.token_hex(12)

@@ -62,6 +62,7 @@ class TaskOptions(TypedDict, total=False):
     artifact: str | Sequence[str]
     key: str
     pipeline: StrPath
+    serve: StrPath
     infer: bool
     weights: StrPath
     out: Mapping[str, str]
@@ -70,6 +71,7 @@ class TaskOptions(TypedDict, total=False):
     epochs: int
     batch_size: int
     micro_batches: int
+    reproducible: bool
     set: Mapping[str, object]
     checkpoint_dir: StrPath
     checkpoint_every: int
@@ -103,6 +105,8 @@ def flags_of(options: Mapping[str, object]) -> list[str]:
         flag = '--' + key.replace('_', '-')
         if value is True:
             flags.append(flag)
+        elif value is False and key == 'reproducible':  # which the model's file may ask for
+            flags.append('--no-reproducible')
         elif value is not None and value is not False:
             flags += [f'{flag}={text}' for text in _texts(value)]
     return flags
