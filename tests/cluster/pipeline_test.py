@@ -381,7 +381,9 @@ class Pipeline(ClusterTest):
         self.assert_fails(self.call('submit', '--pipeline', DIGITS, '--stages', 'many'), 'auto', code=2)
         self.assert_fails(self.call('submit', '--pipeline', DIGITS, '--reproducible', '--no-reproducible'), 'excludes', code=2)
         # What only the cluster knows.
-        task = self.pipeline('--host-memory', 1 << 30, stages=2)
+        self.assert_fails(self.call('submit', '--pipeline', DIGITS, '--host-memory', 1 << 30, '--stages', 2),
+                          'could never run', 'on each of 2 workers', '--wait-for-machines')
+        task = self.pipeline('--host-memory', 1 << 30, '--wait-for-machines', stages=2)
         self.assertEqual(self.json('why', task)['reason'], 'impossible')
 
     def test_the_checkpoint_lies_where_it_was_wished(self):

@@ -211,7 +211,8 @@ class RuntimeTest(unittest.TestCase):
         known = str(refused.exception).split('there are ')[1].split(', ')
         others = {'deadline_s', 'first_contact_s', 'run', 'token', 'secure_sets_aside'}  # of parts in several processes
         self.assertEqual(set(known) - others, set(typing.get_type_hints(RuntimeSettings)))
-        flags = set(re.findall(r'^  --([a-z0-9-]+)', hm.run('train', '--help'), re.M)) - {'bind', 'output', 'no-shuffle'}
+        flags = set(re.findall(r'^  --([a-z0-9-]+)', hm.run('train', '--help'), re.M)) - {
+            'bind', 'output', 'no-shuffle', 'no-reproducible'}
         self.assertEqual({flag.replace('-', '_') for flag in flags},
                          set(typing.get_type_hints(DistributedSettings)) - {'on_step', 'progress'})
 

@@ -42,6 +42,7 @@ class DistributedSettings(Settings, total=False):
     elastic: bool
     slowdown: str | Sequence[float]
     deploy: str | os.PathLike[str]
+    plan: str | os.PathLike[str]
     axis: str | Sequence[str]
     weights: str | os.PathLike[str]
     checkpoint: str | os.PathLike[str]
@@ -160,8 +161,8 @@ def _flags(wishes: Mapping[str, Any]) -> list[str]:
         if value is None:
             continue
         if isinstance(value, bool):
-            if value or key == 'shuffle':
-                words.append(flag if value else '--no-shuffle')
+            if value or key in ('shuffle', 'reproducible'):
+                words.append(flag if value else f'--no-{key}')
         else:
             for one in value if isinstance(value, (list, tuple)) else [value]:
                 words += [flag, os.fspath(one) if isinstance(one, os.PathLike) else str(one)]
