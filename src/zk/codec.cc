@@ -5,6 +5,7 @@
 
 #include <harmonics/custody/canonical.h>
 #include "shape.h"
+#include "wire.h"
 
 namespace harmonics::zk {
 namespace {
@@ -25,35 +26,6 @@ Counts counts_of(const LinearShape& shape) {
               (linked ? 1 + kLinkedPoints : 0),
           2 * shape.weight_columns() + shape.output_columns() + 5 +
               (linked ? shape.input_columns() + 2 : 0)};
-}
-
-void write(ByteWriter& out, const std::vector<PointBytes>& points) {
-  for (const PointBytes& point : points) out.raw(point);
-}
-void write(ByteWriter& out, const Scalar& scalar) {
-  out.raw(std::as_bytes(std::span(scalar.bytes)));
-}
-void write(ByteWriter& out, const Scalars& scalars) {
-  for (const Scalar& scalar : scalars) write(out, scalar);
-}
-
-std::vector<PointBytes> read_points(CanonicalReader& in, std::size_t count) {
-  std::vector<PointBytes> points(count);
-  for (PointBytes& point : points) point = in.digest();
-  return points;
-}
-
-Scalar read_scalar(CanonicalReader& in) {
-  Scalar scalar;
-  std::memcpy(scalar.bytes.data(), in.raw(32).data(), 32);
-  if (!is_canonical(scalar)) in.broken("a scalar is not below the order");
-  return scalar;
-}
-
-Scalars read_scalars(CanonicalReader& in, std::size_t count) {
-  Scalars scalars(count);
-  for (Scalar& scalar : scalars) scalar = read_scalar(in);
-  return scalars;
 }
 
 LinearShape read_shape(CanonicalReader& in) {

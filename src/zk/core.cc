@@ -1,6 +1,5 @@
 #include "core.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace harmonics::zk {
@@ -10,6 +9,14 @@ Secret random_secret(std::size_t size) { return {random_scalars(size), random_sc
 
 PointBytes encoded_commit(const Secret& secret) {
   return encode_point(commit(secret.values, secret.blinding));
+}
+
+// The sum of products, each times its weight.
+Scalar weighted_dot(const Scalars& weights, const Scalars& a, const Scalars& b) {
+  if (weights.empty()) return dot(a, b);
+  Scalar sum;
+  for (std::size_t i = 0; i < a.size(); ++i) sum = sum + weights[i] * a[i] * b[i];
+  return sum;
 }
 
 // value U + blinding H.
@@ -34,13 +41,16 @@ Prover::Prover(const Statement& statement, const Witness& witness)
   const Scalars& b = witness.b.values;
   const Scalars& d = mask_.a.values;
   const Scalars& e = mask_.b.values;
+  const auto product = [&](const Scalars& left, const Scalars& right) {
+    return weighted_dot(statement.weights, left, right);
+  };
   announcement_.points = {
       encoded_commit(mask_.a),
       encoded_commit(mask_.b),
       encoded_commit(mask_.z),
-      commit_product(dot(a, b), blind_t0_),
-      commit_product(dot(a, e) + dot(d, b), blind_t1_),
-      commit_product(dot(d, e), blind_t2_),
+      commit_product(product(a, b), blind_t0_),
+      commit_product(product(a, e) + product(d, b), blind_t1_),
+      commit_product(product(d, e), blind_t2_),
       commit_product(dot(mask_.z.values, statement.q), blind_tf_),
   };
   if (!statement.linked()) return;
@@ -71,38 +81,6 @@ CoreAnswer Prover::answer(const Scalar& x) const {
 
 namespace {
 
-// The sum of all equations, each times a factor of its own: zero if and, but for a chance of one in
-// 2^252, only if every equation holds.
-class Sum {
- public:
-  explicit Sum(std::size_t columns) : row_(columns) {}
-
-  void add_row(const Scalar& factor, const Scalars& values) {
-    for (std::size_t i = 0; i < values.size(); ++i) row_[i] = row_[i] + factor * values[i];
-  }
-  void add_point(const Scalar& factor, const AffinePoint& point) {
-    factors_.push_back(factor);
-    points_.push_back(point);
-  }
-  void add_derived(const Scalar& factor, const Derived& derived) {
-    for (std::size_t i = 0; i < derived.points.size(); ++i) {
-      add_point(factor * derived.factors[i], derived.points[i]);
-    }
-  }
-  [[nodiscard]] bool is_nothing() {
-    const Generators& g = generators(row_.size());
-    factors_.insert(factors_.end(), row_.begin(), row_.end());
-    points_.insert(points_.end(), g.row.begin(),
-                   g.row.begin() + static_cast<std::ptrdiff_t>(row_.size()));
-    return is_same(multi_multiply(factors_, points_), identity());
-  }
-
- private:
-  Scalars row_;
-  Scalars factors_;
-  std::vector<AffinePoint> points_;
-};
-
 std::optional<std::vector<AffinePoint>> decoded(const std::vector<PointBytes>& points) {
   std::vector<AffinePoint> out;
   for (const PointBytes& bytes : points) {
@@ -117,52 +95,84 @@ bool sizes_fit(const Statement& statement, const Announcement& announcement,
                const CoreAnswer& answer) {
   const bool linked = statement.linked();
   return announcement.points.size() == kAnnouncedPoints + (linked ? kLinkedPoints : 0) &&
-         answer.a.size() == answer.b.size() && answer.z.size() == statement.q.size() &&
-         answer.y.size() == statement.w.size() &&
+         answer.a.size() == answer.b.size() &&
+         (statement.weights.empty() || statement.weights.size() == answer.a.size()) &&
+         answer.z.size() == statement.q.size() && answer.y.size() == statement.w.size() &&
          (!linked || statement.e.size() == answer.a.size());
 }
 
 }  // namespace
 
-bool holds(const Statement& statement, const Announcement& announcement, const Scalar& x,
-           const CoreAnswer& answer) {
+void Equations::add_row(const Scalar& factor, const Scalars& values) {
+  if (row_.size() < values.size()) row_.resize(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) row_[i] = row_[i] + factor * values[i];
+}
+
+void Equations::add_point(const Scalar& factor, const AffinePoint& point) {
+  factors_.push_back(factor);
+  points_.push_back(point);
+}
+
+void Equations::add_derived(const Scalar& factor, const Derived& derived) {
+  for (std::size_t i = 0; i < derived.points.size(); ++i) {
+    add_point(factor * derived.factors[i], derived.points[i]);
+  }
+  add_row(factor, derived.columns);
+}
+
+bool Equations::add(const Statement& statement, const Announcement& announcement, const Scalar& x,
+                    const CoreAnswer& answer) {
   if (!sizes_fit(statement, announcement, answer)) return false;
   const auto points = decoded(announcement.points);
   if (!points) return false;
   const Scalars k = random_scalars(7);
-  Sum sum(std::max({answer.a.size(), answer.z.size(), answer.y.size()}));
   const auto announced = [&](std::size_t i, const Scalar& factor) {
-    sum.add_point(negative(factor), (*points)[i]);
+    add_point(negative(factor), (*points)[i]);
   };
   // 1..3: each opening is its commitment plus x times that of its mask.
-  sum.add_row(k[0], answer.a);
-  sum.add_row(k[1], answer.b);
-  sum.add_row(k[2], answer.z);
-  sum.add_derived(negative(k[0]), statement.a);
-  sum.add_derived(negative(k[1]), statement.b);
-  sum.add_derived(negative(k[2]), statement.z);
+  add_row(k[0], answer.a);
+  add_row(k[1], answer.b);
+  add_row(k[2], answer.z);
+  add_derived(negative(k[0]), statement.a);
+  add_derived(negative(k[1]), statement.b);
+  add_derived(negative(k[2]), statement.z);
   for (std::size_t i = 0; i < 3; ++i) announced(i, k[i] * x);
-  Scalar blinding = k[0] * answer.blind_a + k[1] * answer.blind_b + k[2] * answer.blind_z;
+  blinding_ = blinding_ + k[0] * answer.blind_a + k[1] * answer.blind_b + k[2] * answer.blind_z;
   // 4: the product of the openings is T0 + x T1 + x^2 T2. 5: the output's is T0 + x Tf.
-  Scalar product = k[3] * dot(answer.a, answer.b) + k[4] * dot(answer.z, statement.q);
+  product_ = product_ + k[3] * weighted_dot(statement.weights, answer.a, answer.b) +
+             k[4] * dot(answer.z, statement.q);
   announced(3, k[3] + k[4]);
   announced(4, k[3] * x);
   announced(5, k[3] * x * x);
   announced(6, k[4] * x);
-  blinding = blinding + k[3] * answer.blind_product + k[4] * answer.blind_output;
-  if (statement.linked()) {
-    // 6: the opening of y. 7: what the openings differ by under e and w is x Td.
-    sum.add_row(k[5], answer.y);
-    sum.add_derived(negative(k[5]), statement.y);
-    announced(7, k[5] * x);
-    announced(8, k[6] * x);
-    product = product + k[6] * (dot(answer.a, statement.e) - dot(answer.y, statement.w));
-    blinding = blinding + k[5] * answer.blind_y + k[6] * answer.blind_link;
-  }
-  const Generators& g = generators(1);
-  sum.add_point(product, g.product);
-  sum.add_point(blinding, g.blinding);
-  return sum.is_nothing();
+  blinding_ = blinding_ + k[3] * answer.blind_product + k[4] * answer.blind_output;
+  if (!statement.linked()) return true;
+  // 6: the opening of y. 7: what the openings differ by under e and w is x Td.
+  add_row(k[5], answer.y);
+  add_derived(negative(k[5]), statement.y);
+  announced(7, k[5] * x);
+  announced(8, k[6] * x);
+  product_ = product_ + k[6] * (dot(answer.a, statement.e) - dot(answer.y, statement.w));
+  blinding_ = blinding_ + k[5] * answer.blind_y + k[6] * answer.blind_link;
+  return true;
+}
+
+bool Equations::hold() const {
+  const Generators& g = generators(row_.size());
+  Scalars factors = factors_;
+  std::vector<AffinePoint> points = points_;
+  factors.insert(factors.end(), row_.begin(), row_.end());
+  points.insert(points.end(), g.row.begin(),
+                g.row.begin() + static_cast<std::ptrdiff_t>(row_.size()));
+  factors.insert(factors.end(), {product_, blinding_});
+  points.insert(points.end(), {g.product, g.blinding});
+  return is_same(multi_multiply(factors, points), identity());
+}
+
+bool holds(const Statement& statement, const Announcement& announcement, const Scalar& x,
+           const CoreAnswer& answer) {
+  Equations equations;
+  return equations.add(statement, announcement, x, answer) && equations.hold();
 }
 
 }  // namespace harmonics::zk

@@ -12,7 +12,9 @@ namespace {
 
 AffinePoint random_commitment() { return affine(commit(random_scalars(3), random_scalar())); }
 
-Point value_of(const Derived& derived) { return multi_multiply(derived.factors, derived.points); }
+Point value_of(const Derived& derived) {
+  return add(multi_multiply(derived.factors, derived.points), commit(derived.columns, Scalar{}));
+}
 
 Point scaled(const Scalar& factor, const Point& point) {
   const AffinePoint prepared = affine(point);
@@ -27,18 +29,23 @@ Point product_commitment(const Scalar& value, const Scalar& blinding) {
 }
 
 // Commitments to who knows what: nobody has a witness, and almost surely there is none.
-Statement random_statement(bool linked) {
+enum class Kind { kPlain, kLinked, kWeighted };
+constexpr Kind kKinds[] = {Kind::kPlain, Kind::kLinked, Kind::kWeighted};
+
+Statement random_statement(Kind kind) {
   const auto derived = [] {
     return Derived{
         random_scalars(4),
-        {random_commitment(), random_commitment(), random_commitment(), random_commitment()}};
+        {random_commitment(), random_commitment(), random_commitment(), random_commitment()},
+        random_scalars(3)};
   };
   Statement statement;
   statement.a = derived();
   statement.b = derived();
   statement.z = derived();
   statement.q = random_scalars(6);
-  if (linked) {
+  if (kind == Kind::kWeighted) statement.weights = random_scalars(5);
+  if (kind == Kind::kLinked) {
     statement.y = derived();
     statement.e = random_scalars(5);
     statement.w = random_scalars(7);
@@ -68,8 +75,12 @@ Announcement simulated(const Statement& statement, const Scalar& x, const CoreAn
   };
   const Point t1 = product_commitment(random_scalar(), random_scalar());
   const Point t2 = product_commitment(random_scalar(), random_scalar());
+  Scalars weighted = answer.a;
+  for (std::size_t i = 0; i < statement.weights.size(); ++i) {
+    weighted[i] = weighted[i] * statement.weights[i];
+  }
   const Point t0 =
-      minus(minus(product_commitment(dot(answer.a, answer.b), answer.blind_product), scaled(x, t1)),
+      minus(minus(product_commitment(dot(weighted, answer.b), answer.blind_product), scaled(x, t1)),
             scaled(x * x, t2));
   const Point tf =
       scaled(by_x, minus(product_commitment(dot(answer.z, statement.q), answer.blind_output), t0));
@@ -89,9 +100,9 @@ Announcement simulated(const Statement& statement, const Scalar& x, const CoreAn
 }
 
 TEST(ZkKnowledge, ASimulatorWithoutTheWitnessConvinces) {
-  for (const bool linked : {false, true}) {
+  for (const Kind kind : kKinds) {
     for (int i = 0; i < 20; ++i) {
-      const Statement statement = random_statement(linked);
+      const Statement statement = random_statement(kind);
       const Scalar x = random_scalar();
       const CoreAnswer answer = random_answer(statement);
       const Announcement announcement = simulated(statement, x, answer);
@@ -104,8 +115,8 @@ TEST(ZkKnowledge, ASimulatorWithoutTheWitnessConvinces) {
 
 // Each equation counts: one wrong number in an answer, and the sum is not zero.
 TEST(ZkKnowledge, EveryPartOfAnAnswerCounts) {
-  for (const bool linked : {false, true}) {
-    const Statement statement = random_statement(linked);
+  for (const Kind kind : kKinds) {
+    const Statement statement = random_statement(kind);
     const Scalar x = random_scalar();
     const CoreAnswer answer = random_answer(statement);
     const Announcement announcement = simulated(statement, x, answer);
@@ -122,7 +133,8 @@ TEST(ZkKnowledge, EveryPartOfAnAnswerCounts) {
     for (const auto blinding : {&CoreAnswer::blind_a, &CoreAnswer::blind_b, &CoreAnswer::blind_z,
                                 &CoreAnswer::blind_product, &CoreAnswer::blind_output,
                                 &CoreAnswer::blind_y, &CoreAnswer::blind_link}) {
-      if (!linked && (blinding == &CoreAnswer::blind_y || blinding == &CoreAnswer::blind_link)) {
+      if (kind != Kind::kLinked &&
+          (blinding == &CoreAnswer::blind_y || blinding == &CoreAnswer::blind_link)) {
         continue;
       }
       CoreAnswer changed = answer;

@@ -7,6 +7,8 @@ namespace {
 
 bool is_conv(const LinearShape& shape) { return shape.kind == LinearShape::Kind::kConv3x3; }
 
+}  // namespace
+
 Scalars outer(const Scalars& a, const Scalars& b) {
   Scalars out;
   out.reserve(a.size() * b.size());
@@ -15,8 +17,6 @@ Scalars outer(const Scalars& a, const Scalars& b) {
   }
   return out;
 }
-
-}  // namespace
 
 Transcript stage_transcript(const PublicStage& stage, const Digest& context) {
   Transcript transcript("harmonics zk stage 1");
@@ -70,6 +70,17 @@ void set_public_vectors(const LinearShape& shape, const StageChallenges& c, Stat
   }
 }
 
+void append_shifted(const LinearShape& shape, const StageChallenges& c,
+                    std::span<const Scalar> channel, Scalars& out) {
+  for (std::size_t tap = 0; tap < kTaps; ++tap) {
+    Scalar sum;
+    for_each_shift(shape, tap, [&](std::size_t source, std::size_t target) {
+      sum = sum + c.pixel[target] * channel[source];
+    });
+    out.push_back(sum);
+  }
+}
+
 Scalars shifted_sums(const LinearShape& shape, const StageChallenges& c,
                      std::span<const std::int8_t> input) {
   const std::size_t pixels = shape.pixels();
@@ -79,14 +90,7 @@ Scalars shifted_sums(const LinearShape& shape, const StageChallenges& c,
     for (std::size_t n = 0; n < shape.batch; ++n) {
       sums.add(c.sample[n], input.subspan((n * shape.inputs + channel) * pixels, pixels));
     }
-    const Scalars mean = sums.finish();
-    for (std::size_t tap = 0; tap < kTaps; ++tap) {
-      Scalar sum;
-      for_each_shift(shape, tap, [&](std::size_t source, std::size_t target) {
-        sum = sum + c.pixel[target] * mean[source];
-      });
-      out.push_back(sum);
-    }
+    append_shifted(shape, c, sums.finish(), out);
   }
   return out;
 }

@@ -45,6 +45,11 @@ void link_challenges(const LinearShape& shape, Transcript& transcript, StageChal
 [[nodiscard]] Scalars output_factors(const LinearShape& shape, const StageChallenges& c);
 /// q, and for a convolution e and w.
 void set_public_vectors(const LinearShape& shape, const StageChallenges& c, Statement& statement);
+/// Every product of a number of `a` and one of `b`, those of the first of `a` first.
+[[nodiscard]] Scalars outer(const Scalars& a, const Scalars& b);
+/// Sums of one channel's pixels, shifted by each tap and weighted by c.pixel.
+void append_shifted(const LinearShape& shape, const StageChallenges& c,
+                    std::span<const Scalar> channel, Scalars& out);
 /// The vector a of a convolution.
 [[nodiscard]] Scalars shifted_sums(const LinearShape& shape, const StageChallenges& c,
                                    std::span<const std::int8_t> input);

@@ -59,7 +59,7 @@ Secret combined(std::span<const Value> values, const Scalars& factors, const Sca
 }
 
 Derived derived(const Scalars& factors, const std::vector<PointBytes>& points) {
-  Derived out{factors, {}};
+  Derived out{factors, {}, {}};
   for (const PointBytes& bytes : points) {
     const std::optional<Point> point = decode_point(bytes);
     if (!point) fail_custody(Breach::kMalformed, "a commitment in a proof is no point");
