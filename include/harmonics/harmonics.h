@@ -210,6 +210,7 @@
 #include <harmonics/transport/transport.h>
 #include <harmonics/yaml/yaml_text.h>
 #include <harmonics/yaml/yaml_tree.h>
+#include <harmonics/zk/network.h>
 #include <harmonics/zk/zk.h>
 
 // Where Harmonics was built with libtorch (HARMONICS_WITH_TORCH).

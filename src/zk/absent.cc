@@ -1,5 +1,6 @@
 // What stands in for the proofs where libsodium was left out.
 #include <harmonics/base/error.h>
+#include <harmonics/zk/network.h>
 #include <harmonics/zk/zk.h>
 
 namespace harmonics::inline in_zk {
@@ -30,5 +31,19 @@ void check_input_rows(ByteSpan, std::span<const std::int8_t>, const BlindingSeed
                       std::span<const std::uint32_t>) {
   fail_absent();
 }
+
+Bytes commit_network(const NetworkLayers&, std::span<const LayerParameters>, const BlindingSeed&) {
+  fail_absent();
+}
+NetworkLayers committed_layers(ByteSpan) { fail_absent(); }
+Bytes prove_network(const NetworkSecrets&, const NetworkInput&, const Digest&) { fail_absent(); }
+NetworkClaim verify_network_proof(ByteSpan, ByteSpan, const Digest&) { fail_absent(); }
+std::vector<NetworkClaim> verify_network_proofs(std::span<const ContextProof>, ByteSpan) {
+  fail_absent();
+}
+void check_network_input(ByteSpan, ByteSpan, std::span<const std::int8_t>, const BlindingSeed&) {
+  fail_absent();
+}
+bool is_network_record(ByteSpan) { fail_absent(); }
 
 }  // namespace harmonics::inline in_zk

@@ -8,6 +8,8 @@
 
 #include <harmonics/base/error.h>
 
+#include "residue.h"
+
 namespace harmonics::zk {
 namespace {
 
@@ -59,6 +61,21 @@ Scalar scalar_of(std::int64_t value) {
                                        : static_cast<std::uint64_t>(value);
   std::memcpy(out.bytes.data(), &size, sizeof(size));
   return value < 0 ? negative(out) : out;
+}
+
+const Residue& residue_square() {
+  static const Residue square = [] {
+    // 2^512 = 2^511 + 2^511, and 2^511 fits what is reduced here.
+    std::uint8_t wide[64] = {};
+    wide[63] = 0x80;
+    Scalar half;
+    crypto_core_ristretto255_scalar_reduce(half.bytes.data(), wide);
+    const Scalar whole = half + half;
+    Residue out;
+    std::memcpy(out.limb, whole.bytes.data(), sizeof(out.limb));
+    return out;
+  }();
+  return square;
 }
 
 bool is_canonical(const Scalar& scalar) {
@@ -133,6 +150,9 @@ void ColumnSums::add(const Scalar& weight, std::span<const std::int8_t> values) 
   add_values(weight, values);
 }
 void ColumnSums::add(const Scalar& weight, std::span<const std::int32_t> values) {
+  add_values(weight, values);
+}
+void ColumnSums::add(const Scalar& weight, std::span<const std::int64_t> values) {
   add_values(weight, values);
 }
 

@@ -45,6 +45,8 @@ class ColumnSums {
   /// Adds weight * values[i] to column i. At most 2^30 rows.
   void add(const Scalar& weight, std::span<const std::int8_t> values);
   void add(const Scalar& weight, std::span<const std::int32_t> values);
+  /// As long as the sizes of all values in a column stay below 2^62 together.
+  void add(const Scalar& weight, std::span<const std::int64_t> values);
   [[nodiscard]] Scalars finish() const;
 
  private:
