@@ -50,15 +50,19 @@ void CommandTree::add_secure(CLI::App& app, SecureFlags& secure, bool proves) {
     on = app.add_option_function<std::string>(
                 "--secure",
                 [&secure](const std::string& mode) {
-                  secure.mode = mode == "zk" ? SecureMode::kZk : SecureMode::kChain;
+                  secure.mode = mode == "zk"        ? SecureMode::kZk
+                                : mode == "network" ? SecureMode::kNetwork
+                                                    : SecureMode::kChain;
                 },
-                "sign and check every tensor; zk: every part of an int8 network proves itself")
+                "sign and check every tensor; of an int8 network, zk: every layer is a part that "
+                "proves itself, network: one part proves all of it and shows nothing in between")
              ->expected(0, 1)
              ->default_str("chain")
-             ->option_text("[=zk]")
+             ->option_text("[=zk|network]")
              ->check([](const std::string& mode) {
-               const bool known = mode == "chain" || mode == "zk";
-               return known ? std::string() : format("'{}' is neither chain nor zk", mode);
+               const bool known = mode == "chain" || mode == "zk" || mode == "network";
+               return known ? std::string()
+                            : format("'{}' is neither chain nor zk nor network", mode);
              });
   } else {
     on = app.add_flag_callback(

@@ -24,7 +24,8 @@ Json layer_json(const Int8Layer& layer) {
       .set("height", static_cast<std::int64_t>(layer.shape.height))
       .set("width", static_cast<std::int64_t>(layer.shape.width))
       .set("bias_inputs", static_cast<std::int64_t>(layer.bias_inputs))
-      .set("relu", layer.relu);
+      .set("relu", layer.relu)
+      .set("pool", layer.pool);
 }
 
 std::uint32_t extent(const Json& json, const char* key, std::int64_t least) {
@@ -63,9 +64,13 @@ Int8Layer read_layer(const Safetensors& file, const Json& json, std::size_t inde
                  extent(json, "width", 1)};
   layer.bias_inputs = extent(json, "bias_inputs", 0);
   layer.relu = json.at("relu").as_bool();
+  // Files from before there were pools do not have it.
+  if (const Json* pool = json.find("pool")) layer.pool = pool->as_bool();
   if (layer.bias_inputs >= layer.shape.inputs || layer.bias_inputs > kMaxBiasInputs ||
       layer.shape.pixels() > kMaxProofRows || layer.shape.weight_columns() > kMaxProofRows ||
-      (dense && layer.shape.pixels() != 1)) {
+      (dense && layer.shape.pixels() != 1) ||
+      (layer.pool &&
+       (dense || last || layer.shape.height % 2 != 0 || layer.shape.width % 2 != 0))) {
     fail(ErrorCode::kDataLoss, "the extents of layer '{}' make no sense", layer.name);
   }
   layer.weights = taken<std::int8_t>(file, tensor_name(index, "weights"),
@@ -79,12 +84,11 @@ Int8Layer read_layer(const Safetensors& file, const Json& json, std::size_t inde
 // Each layer must give what the next one takes.
 void require_chain(const Int8Network& network) {
   for (std::size_t i = 0; i + 1 < network.layers.size(); ++i) {
-    const LinearShape& from = network.layers[i].shape;
+    const Int8Layer& from = network.layers[i];
     const Int8Layer& to = network.layers[i + 1];
-    const std::size_t takes = (to.shape.inputs - to.bias_inputs) * to.shape.pixels();
-    if (from.outputs * from.pixels() == takes) continue;
-    fail(ErrorCode::kDataLoss, "layer '{}' gives {} numbers and layer '{}' takes {}",
-         network.layers[i].name, from.outputs * from.pixels(), to.name, takes);
+    if (from.data_outputs() == to.data_inputs()) continue;
+    fail(ErrorCode::kDataLoss, "layer '{}' gives {} numbers and layer '{}' takes {}", from.name,
+         from.data_outputs(), to.name, to.data_inputs());
   }
 }
 

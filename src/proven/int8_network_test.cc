@@ -23,6 +23,9 @@ NamedTensors random_weights(const HarmonicGraph& graph, std::uint64_t seed, floa
       Tensor tensor = Tensor::empty(spec.shape);
       const float scale = spec.name == "bias" ? bias : 0.3f;
       for (float& value : tensor.mutable_values<float>()) value = random.normal() * scale;
+      if (spec.name == "running_var") {
+        for (float& value : tensor.mutable_values<float>()) value = 0.1f + std::abs(value);
+      }
       weights[graph.layers()[i].name + "." + spec.name] = tensor;
     }
   }
@@ -61,6 +64,24 @@ HarmonicGraph conv_graph() {
       .build();
 }
 
+// With norms before and behind relu's place, and pools.
+HarmonicGraph pool_graph() {
+  const Attributes conv = {
+      {"out", std::int64_t{4}}, {"kernel", std::int64_t{3}}, {"padding", std::int64_t{1}}};
+  return GraphBuilder("pool")
+      .producer("x", Shape{2, 8, 4})
+      .layer("a", "conv2d", conv, {"x"})
+      .layer("norm", "batch_norm", {}, {"a"}, "relu")
+      .layer("b", "conv2d", conv, {"norm"}, "relu")
+      .layer("pool", "max_pool", {{"kernel", std::int64_t{2}}}, {"b"})
+      .layer("c", "conv2d", conv, {"pool"})
+      .layer("again", "max_pool", {{"kernel", std::int64_t{2}}}, {"c"}, "relu")
+      .layer("flat", "flatten", {}, {"again"})
+      .layer("d", "linear", {{"out", std::int64_t{5}}}, {"flat"})
+      .consumer("y", "d")
+      .build();
+}
+
 // What the float stage says, and how far the int8 network is from it at most, relative to the
 // largest output.
 double distance(const HarmonicGraph& graph, float bias, const Tensor& rows) {
@@ -81,6 +102,7 @@ double distance(const HarmonicGraph& graph, float bias, const Tensor& rows) {
 TEST(Int8Network, IsCloseToTheFloatNetwork) {
   EXPECT_LT(distance(dense_graph(), 0.1f, random_rows({50, 20}, 1)), 0.03);
   EXPECT_LT(distance(conv_graph(), 0.1f, random_rows({20, 2, 6, 5}, 2)), 0.03);
+  EXPECT_LT(distance(pool_graph(), 0.1f, random_rows({20, 2, 8, 4}, 4)), 0.03);
 }
 
 TEST(Int8Network, LargeBiasesAreCarriedExactly) {
@@ -103,6 +125,33 @@ TEST(Int8Network, LayersThatHaveNoInt8FormAreErrorsThatNameThem) {
   }
 }
 
+TEST(Int8Network, NormsAndPoolsThatHaveNoInt8FormAreErrorsThatNameThem) {
+  const Attributes conv = {
+      {"out", std::int64_t{3}}, {"kernel", std::int64_t{3}}, {"padding", std::int64_t{1}}};
+  const auto refused = [&](const char* layer, const Attributes& attributes,
+                           const std::string& activation, const std::string& named) {
+    const HarmonicGraph graph = GraphBuilder("g")
+                                    .producer("x", Shape{1, 6, 6})
+                                    .layer("a", "conv2d", conv, {"x"}, activation)
+                                    .layer("b", layer, attributes, {"a"})
+                                    .layer("flat", "flatten", {}, {"b"})
+                                    .layer("c", "linear", {{"out", std::int64_t{2}}}, {"flat"})
+                                    .consumer("y", "c")
+                                    .build();
+    try {
+      (void)quantize(graph, random_weights(graph, 1, 1), random_rows({2, 1, 6, 6}, 1));
+      ADD_FAILURE() << named;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(named), std::string::npos) << error.what();
+    }
+  };
+  refused("batch_norm", {}, "relu", "'b' (batch_norm)");
+  refused("max_pool", {{"kernel", std::int64_t{3}}}, "", "'b' (max_pool)");
+  refused("max_pool", {{"kernel", std::int64_t{2}}, {"stride", std::int64_t{1}}}, "",
+          "'b' (max_pool)");
+  refused("avg_pool", {{"kernel", std::int64_t{2}}}, "", "'b' (avg_pool)");
+}
+
 TEST(Int8Network, InputsThatAreNotFiniteAreErrors) {
   const HarmonicGraph graph = dense_graph();
   const Tensor rows = random_rows({2, 20}, 1);
@@ -115,6 +164,11 @@ TEST(Int8Network, InputsThatAreNotFiniteAreErrors) {
 
 TEST(Int8Network, SurvivesItsFileAndDamageDoesNot) {
   const TemporaryFolder folder;
+  const HarmonicGraph with_pools = pool_graph();
+  const Int8Network pools =
+      quantize(with_pools, random_weights(with_pools, 1, 1), random_rows({3, 2, 8, 4}, 1));
+  save_int8_network(folder / "pools", pools);
+  EXPECT_EQ(load_int8_network(folder / "pools"), pools);
   const HarmonicGraph graph = conv_graph();
   const Tensor rows = random_rows({3, 2, 6, 5}, 1);
   const Int8Network network = quantize(graph, random_weights(graph, 1, 1), rows);
@@ -128,6 +182,7 @@ TEST(Int8Network, SurvivesItsFileAndDamageDoesNot) {
            {"\"kind\":\"conv3x3\"", "\"kind\":\"conv4x4\""},
            {"\"outputs\":4", "\"outputs\":0"},
            {"\"height\":6", "\"height\":60000000000"},
+           {"\"pool\":false", "\"pool\":true"},
            {"\"layers\":[", "\"layers\":[],\"old\":["}}) {
     std::string changed = facts;
     ASSERT_NE(changed.find(from), std::string::npos) << from;

@@ -9,8 +9,6 @@
 #include <harmonics/proven/proven_pipeline.h>
 
 namespace harmonics::inline in_proven {
-namespace {
-
 Tensor byte_tensor(ByteSpan bytes) {
   return Tensor::of<std::uint8_t>(
       {static_cast<std::int64_t>(bytes.size())},
@@ -28,6 +26,20 @@ Shape sums_shape(const LinearShape& shape) {
   }
   return out;
 }
+
+Message next_message(Transport& end, const std::string& boundary, MessageKind kind,
+                     std::uint64_t step, Nanoseconds patience) {
+  std::optional<Message> message = end.receive(deadline_in(patience));
+  if (!message) fail(ErrorCode::kAborted, "boundary '{}': the other part stopped", boundary);
+  if (message->kind != kind || message->step != step) {
+    fail_custody(Breach::kReorder, "boundary '{}': {} of step {} was due, {} of step {} came",
+                 boundary, message_kind_name(kind), step + 1, message_kind_name(message->kind),
+                 message->step + 1);
+  }
+  return std::move(*message);
+}
+
+namespace {
 
 // Rows that the sender could not foresee.
 std::vector<std::uint32_t> spot_rows(std::size_t rows) {
@@ -81,17 +93,6 @@ void ProvenSender::send(std::uint64_t step, const std::vector<std::int8_t>& inpu
 ProvenReceiver::ProvenReceiver(const Int8Layer& sender, std::string boundary, CustodyLog& log,
                                Transport& end, Nanoseconds patience)
     : layer_(sender), boundary_(std::move(boundary)), log_(log), end_(end), patience_(patience) {}
-
-Message ProvenReceiver::next(MessageKind kind, std::uint64_t step) {
-  std::optional<Message> message = end_.receive(deadline_in(patience_));
-  if (!message) fail(ErrorCode::kAborted, "boundary '{}': the other part stopped", boundary_);
-  if (message->kind != kind || message->step != step) {
-    fail_custody(Breach::kReorder, "boundary '{}': {} of step {} was due, {} of step {} came",
-                 boundary_, message_kind_name(kind), step + 1, message_kind_name(message->kind),
-                 message->step + 1);
-  }
-  return std::move(*message);
-}
 
 ProvenSums ProvenReceiver::receive(std::uint64_t step, std::uint32_t batch) {
   if (commitments_.empty()) {

@@ -1,4 +1,4 @@
-// ProvenPart: one part of a proven pipeline (private to schedule).
+// ProvenPart: one part of a proven pipeline (private to proven).
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,15 @@
 #include <harmonics/transport/transport.h>
 
 namespace harmonics::inline in_proven {
+
+[[nodiscard]] Tensor byte_tensor(ByteSpan bytes);
+[[nodiscard]] TensorView view_of(const Tensor& tensor);
+/// The shape of the sums of a map.
+[[nodiscard]] Shape sums_shape(const LinearShape& shape);
+/// The next message of a boundary, which must be of this kind and step: else a CustodyError
+/// (kReorder).
+[[nodiscard]] Message next_message(Transport& end, const std::string& boundary, MessageKind kind,
+                                   std::uint64_t step, Nanoseconds patience);
 
 /// Sums that came over a boundary, checked, with the seed of their blindings.
 struct ProvenSums {
@@ -48,7 +57,9 @@ class ProvenReceiver {
   [[nodiscard]] ProvenSums receive(std::uint64_t step, std::uint32_t batch);
 
  private:
-  [[nodiscard]] Message next(MessageKind kind, std::uint64_t step);
+  [[nodiscard]] Message next(MessageKind kind, std::uint64_t step) {
+    return next_message(end_, boundary_, kind, step, patience_);
+  }
 
   const Int8Layer& layer_;
   const std::string boundary_;

@@ -18,7 +18,7 @@ namespace {
 
 class ProvenPipelineTest : public ::testing::Test {
  protected:
-  // A convolution and two dense layers with random weights.
+  // A convolution with a pool and two dense layers with random weights.
   void SetUp() override {
     const HarmonicGraph graph =
         GraphBuilder("small")
@@ -28,7 +28,8 @@ class ProvenPipelineTest : public ::testing::Test {
                     {"kernel", std::int64_t{3}},
                     {"padding", std::int64_t{1}}},
                    {"image"}, "relu")
-            .layer("flat", "flatten", {}, {"conv"})
+            .layer("pool", "max_pool", {{"kernel", std::int64_t{2}}}, {"conv"})
+            .layer("flat", "flatten", {}, {"pool"})
             .layer("wide", "linear", {{"out", std::int64_t{12}}}, {"flat"}, "relu")
             .layer("drop", "dropout", {}, {"wide"})
             .layer("narrow", "linear", {{"out", std::int64_t{4}}}, {"drop"})
@@ -49,7 +50,8 @@ class ProvenPipelineTest : public ::testing::Test {
   }
 
   [[nodiscard]] ProvenOptions options() const {
-    return {{SigningKey::make("alice")}, folder_ / "run.chain", {}, std::chrono::seconds(60)};
+    return {
+        {SigningKey::make("alice")}, folder_ / "run.chain", {}, std::chrono::seconds(60), false};
   }
   [[nodiscard]] VerifyReport verified(const Roster& roster) const {
     const Chain chain = read_chain(folder_ / "run.chain");
@@ -82,6 +84,23 @@ TEST_F(ProvenPipelineTest, GivesTheSameBitsAndAChainThatVerifies) {
   EXPECT_TRUE(report.signers_known);
 }
 
+TEST_F(ProvenPipelineTest, AWholeNetworkGivesTheSameBitsAndShowsItsOutputsAlone) {
+  ProvenOptions with = options();
+  with.whole = true;
+  ProvenPipeline pipeline(network_, with);
+  expect_same(pipeline.infer(rows_), infer(network_, rows_));
+  expect_same(pipeline.infer(rows_.slice(0, 2)), infer(network_, rows_.slice(0, 2)));
+  pipeline.close();
+  Roster roster;
+  roster.add("alice", with.keys[0].public_key());
+  const VerifyReport report = verified(roster);
+  EXPECT_EQ(report.proofs_checked, 2u);
+  EXPECT_EQ(report.stages.size(), 2u);
+  // The only tensors on a boundary are the outputs.
+  const Chain chain = read_chain(folder_ / "run.chain");
+  EXPECT_EQ(chain.opening.boundaries.size(), 1u);
+}
+
 // A transport whose messages someone changes on the way.
 class ChangedTransport final : public Transport {
  public:
@@ -102,29 +121,36 @@ class ChangedTransport final : public Transport {
   std::function<void(Message&)> change_;
 };
 
-TEST_F(ProvenPipelineTest, ChangesOnTheWayStopTheRun) {
-  const auto breach_with = [&](std::function<void(Message&)> change) -> std::optional<Breach> {
-    ProvenOptions with = options();
-    with.chain = folder_ / "other.chain";
-    std::filesystem::remove(with.chain);
-    with.connect = [change](const std::string& boundary) {
-      auto ends = make_bus(boundary);
-      ends.first = std::make_unique<ChangedTransport>(std::move(ends.first), change);
-      return ends;
-    };
-    try {
-      ProvenPipeline pipeline(network_, with);
-      (void)pipeline.infer(rows_);
-    } catch (const CustodyError& error) {
-      return error.breach();
-    }
-    return std::nullopt;
+// What a run that sends through such a transport ends with.
+std::optional<Breach> breach_of_run(const Int8Network& network, const Tensor& rows,
+                                    ProvenOptions with,
+                                    const std::function<void(Message&)>& change) {
+  std::filesystem::remove(with.chain);
+  with.connect = [change](const std::string& boundary) {
+    auto ends = make_bus(boundary);
+    ends.first = std::make_unique<ChangedTransport>(std::move(ends.first), change);
+    return ends;
   };
-  const auto flipped = [](const Tensor& tensor) {
-    Tensor copy = Tensor::empty(tensor.shape(), tensor.dtype());
-    std::ranges::copy(tensor.bytes(), copy.mutable_bytes().begin());
-    copy.mutable_bytes()[3] ^= std::byte{1};
-    return copy;
+  try {
+    ProvenPipeline pipeline(network, with);
+    (void)pipeline.infer(rows);
+    (void)pipeline.infer(rows);
+  } catch (const CustodyError& error) {
+    return error.breach();
+  }
+  return std::nullopt;
+}
+
+Tensor flipped(const Tensor& tensor) {
+  Tensor copy = Tensor::empty(tensor.shape(), tensor.dtype());
+  std::ranges::copy(tensor.bytes(), copy.mutable_bytes().begin());
+  copy.mutable_bytes()[3] ^= std::byte{1};
+  return copy;
+}
+
+TEST_F(ProvenPipelineTest, ChangesOnTheWayStopTheRun) {
+  const auto breach_with = [&](const std::function<void(Message&)>& change) {
+    return breach_of_run(network_, rows_, options(), change);
   };
   EXPECT_EQ(breach_with([](Message&) {}), std::nullopt);
   EXPECT_EQ(breach_with([&](Message& message) {
@@ -151,6 +177,47 @@ TEST_F(ProvenPipelineTest, ChangesOnTheWayStopTheRun) {
               }
             }),
             Breach::kWrongProof);
+}
+
+TEST_F(ProvenPipelineTest, ChangesOnTheWayOfAWholeNetworkStopTheRun) {
+  ProvenOptions with = options();
+  with.whole = true;
+  const auto breach_with = [&](const std::function<void(Message&)>& change) {
+    return breach_of_run(network_, rows_, with, change);
+  };
+  EXPECT_EQ(breach_with([](Message&) {}), std::nullopt);
+  EXPECT_EQ(breach_with([](Message& message) {
+              if (message.kind == MessageKind::kActivation) {
+                message.tensor = flipped(message.tensor);
+              }
+            }),
+            Breach::kFlippedTensor);
+  // The first control message is the commitment, the others are proofs.
+  int controls = 0;
+  EXPECT_EQ(breach_with([&](Message& message) {
+              if (message.kind == MessageKind::kControl && controls++ > 0) {
+                message.tensor = flipped(message.tensor);
+              }
+            }),
+            Breach::kWrongProof);
+  // The proof of the step before.
+  Tensor before;
+  EXPECT_EQ(breach_with([&](Message& message) {
+              if (message.kind != MessageKind::kControl) return;
+              if (message.step == 0) before = message.tensor;
+              if (message.step == 1) message.tensor = before;
+            }),
+            Breach::kWrongProof);
+  // A commitment to the same network under another seed.
+  const Bytes other =
+      commit_network(provable_layers(network_), provable_parameters(network_), new_blinding_seed());
+  controls = 0;
+  EXPECT_EQ(breach_with([&](Message& message) {
+              if (message.kind == MessageKind::kControl && controls++ == 0) {
+                std::ranges::copy(other, message.tensor.mutable_bytes().begin());
+              }
+            }),
+            Breach::kWrongWeights);
 }
 
 TEST_F(ProvenPipelineTest, AnUnfinishedRunIsTruncated) {

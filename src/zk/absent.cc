@@ -37,6 +37,7 @@ Bytes commit_network(const NetworkLayers&, std::span<const LayerParameters>, con
 }
 NetworkLayers committed_layers(ByteSpan) { fail_absent(); }
 Bytes prove_network(const NetworkSecrets&, const NetworkInput&, const Digest&) { fail_absent(); }
+NetworkClaim read_network_claim(ByteSpan, ByteSpan) { fail_absent(); }
 NetworkClaim verify_network_proof(ByteSpan, ByteSpan, const Digest&) { fail_absent(); }
 std::vector<NetworkClaim> verify_network_proofs(std::span<const ContextProof>, ByteSpan) {
   fail_absent();

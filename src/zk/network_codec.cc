@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include <harmonics/base/error.h>
 #include <harmonics/custody/canonical.h>
@@ -218,6 +219,11 @@ namespace harmonics::inline in_zk {
 
 NetworkLayers committed_layers(ByteSpan commitment) {
   return zk::decode_network(commitment).layers;
+}
+
+NetworkClaim read_network_claim(ByteSpan bytes, ByteSpan commitment) {
+  zk::NetworkProof proof = zk::decode_network_proof(bytes, committed_layers(commitment));
+  return {proof.batch, std::move(proof.outputs), std::move(proof.input)};
 }
 
 bool is_network_record(ByteSpan bytes) {

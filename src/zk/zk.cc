@@ -1,3 +1,4 @@
+#include <harmonics/zk/network.h>
 #include <harmonics/zk/zk.h>
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 
 #include <harmonics/base/error.h>
 #include <harmonics/custody/breach.h>
+#include <harmonics/custody/merkle.h>
 
 #include "codec.h"
 #include "shape.h"
@@ -163,24 +165,48 @@ LinearShape verify_stage_proof(ByteSpan bytes, ByteSpan weights, const Digest& c
   return shape;
 }
 
+namespace {
+
+// The code of int32 in a link.
+constexpr std::uint8_t kInt32Code = 5;
+
+std::vector<std::int64_t> tensor_shape(const LinearShape& shape) {
+  std::vector<std::int64_t> out = {shape.batch, shape.outputs};
+  if (shape.kind == LinearShape::Kind::kConv3x3) {
+    out.insert(out.end(), {shape.height, shape.width});
+  }
+  return out;
+}
+
+void check_network_link(const Link& link, ByteSpan proof, ByteSpan network, const Digest& context) {
+  const NetworkClaim claim = verify_network_proof(proof, network, context);
+  LinearShape shape = committed_layers(network).back().shape;
+  shape.batch = claim.batch;
+  if (link.shape != tensor_shape(shape) || link.dtype != kInt32Code ||
+      link.root != tensor_root(std::as_bytes(std::span(claim.outputs)))) {
+    fail_custody(Breach::kWrongProof, "the proof is about other outputs than the link's tensor");
+  }
+}
+
+void check_stage_link(const Link& link, ByteSpan proof, ByteSpan weights, const Digest& context) {
+  if (link.shape != tensor_shape(verify_stage_proof(proof, weights, context))) {
+    fail_custody(Breach::kWrongProof, "the proof is about a tensor of another shape");
+  }
+}
+
+}  // namespace
+
 void check_link_proof(const Link& link, ByteSpan proof, ByteSpan weights) {
   if (weights.empty()) {
     fail_custody(Breach::kWrongProof, "{}: there are no commitments to the weights of the proof",
                  passage_text(link.passage));
   }
-  LinearShape shape;
+  const Digest context = proof_context(link.run, link.graph, link.passage);
   try {
-    shape = verify_stage_proof(proof, weights, proof_context(link.run, link.graph, link.passage));
+    (is_network_record(proof) ? check_network_link : check_stage_link)(link, proof, weights,
+                                                                       context);
   } catch (const CustodyError& error) {
     throw CustodyError(error.breach(), format("{}: {}", passage_text(link.passage), error.what()));
-  }
-  std::vector<std::int64_t> proven = {shape.batch, shape.outputs};
-  if (shape.kind == LinearShape::Kind::kConv3x3) {
-    proven.insert(proven.end(), {shape.height, shape.width});
-  }
-  if (link.shape != proven) {
-    fail_custody(Breach::kWrongProof, "{}: the proof is about a tensor of another shape",
-                 passage_text(link.passage));
   }
 }
 

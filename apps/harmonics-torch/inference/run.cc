@@ -63,7 +63,7 @@ RunReport run_int8(const InferenceJob& job, InterruptWatch& watch) {
 
 RunReport run_float(const InferenceJob& job, InterruptWatch& watch) {
   const RunCommand& command = job.command;
-  if (command.secure.mode == SecureMode::kZk) {
+  if (command.secure.mode == SecureMode::kZk || command.secure.mode == SecureMode::kNetwork) {
     fail(ErrorCode::kInvalidArgument,
          "'{}' holds float weights, which cannot be proven: make an int8 network with 'harmonics "
          "quantize' and pass it with --weights",

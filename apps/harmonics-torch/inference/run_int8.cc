@@ -31,7 +31,12 @@ Int8Run::Int8Run(const RunCommand& command, const HarmonicGraph& graph,
     fail(ErrorCode::kInvalidArgument, "'{}' is the int8 network of graph '{}', not of '{}'",
          command.weights.string(), network_.graph, graph.name());
   }
+  const bool whole = command.secure.mode == SecureMode::kNetwork;
   const auto layers = static_cast<std::int64_t>(network_.layers.size());
+  if (whole && settings.parts != 1) {
+    fail(ErrorCode::kInvalidArgument,
+         "--secure=network proves the network as one part: leave --parts out");
+  }
   if (settings.parts != 1 && settings.parts != layers) {
     fail(ErrorCode::kInvalidArgument,
          "an int8 network has a part per layer: leave --parts out or set it to {}", layers);
@@ -39,16 +44,19 @@ Int8Run::Int8Run(const RunCommand& command, const HarmonicGraph& graph,
   if (command.secure.mode == SecureMode::kNone) return;
   if (command.secure.mode == SecureMode::kChain) {
     fail(ErrorCode::kInvalidArgument,
-         "the parts of an int8 network prove what they compute: pass --secure=zk");
+         "an int8 network proves what it computes: pass --secure=zk (each layer) or "
+         "--secure=network (all of it)");
   }
   if (command.secure.proof.empty()) {
-    fail(ErrorCode::kInvalidArgument, "--secure=zk needs --proof: the file for chain and proofs");
+    fail(ErrorCode::kInvalidArgument, "--secure={} needs --proof: the file for chain and proofs",
+         whole ? "network" : "zk");
   }
   ProvenOptions options;
   options.keys = {
       own_signing_key(command.secure.keys.empty() ? default_key_folder() : command.secure.keys,
                       command.secure.key)};
   options.chain = command.secure.proof;
+  options.whole = whole;
   pipeline_ = std::make_unique<ProvenPipeline>(network_, options);
 }
 

@@ -88,8 +88,9 @@ struct ExportCommand {
   OutputStyle output = OutputStyle::kTable;
 };
 
-/// How a run is secured: not at all, by a chain of custody, or also by zero-knowledge proofs.
-enum class SecureMode { kNone, kChain, kZk };
+/// How a run is secured: not at all, by a chain of custody, or also by zero-knowledge proofs of
+/// every layer of an int8 network or of all of it at once.
+enum class SecureMode { kNone, kChain, kZk, kNetwork };
 
 /// What secure runs sign with, and where the chain goes.
 struct SecureFlags {

@@ -12,6 +12,7 @@
 
 #include <harmonics/graph/graph.h>
 #include <harmonics/runtime/stage.h>
+#include <harmonics/zk/network.h>
 #include <harmonics/zk/zk.h>
 
 namespace harmonics::inline in_proven {
@@ -31,6 +32,8 @@ struct Int8Layer {
   LinearShape shape;
   std::uint32_t bias_inputs = 0;
   bool relu = false;
+  /// Whether the largest of each 2x2 window goes on, after scaling.
+  bool pool = false;
   std::vector<std::int8_t> weights;
   /// Per output, from sums to the next layer's inputs; empty for the last layer.
   std::vector<std::int32_t> factors;
@@ -38,6 +41,9 @@ struct Int8Layer {
 
   /// The map for a batch of this size.
   [[nodiscard]] LinearShape shape_for(std::uint32_t batch) const;
+  /// Numbers per sample that it takes without its constants, and that it gives the next layer.
+  [[nodiscard]] std::size_t data_inputs() const;
+  [[nodiscard]] std::size_t data_outputs() const;
 };
 
 /// A value. Threads: const calls from any.
@@ -57,22 +63,31 @@ struct Int8Network {
 };
 
 /// Makes the int8 network of a chain of linear and conv2d (3x3, stride 1, padding 1) layers with
-/// relu or nothing in between; dropout and flatten are passed over. Any other layer is an Error
-/// (kUnimplemented) that names it. `weights` are the graph's parameters by full name;
-/// `calibration` are float32 inputs with a batch axis, from which the ranges are taken.
+/// relu or nothing in between; a batch_norm behind a conv2d is folded into it, max_pool(2) is kept,
+/// dropout and flatten are passed over. Any other layer is an Error (kUnimplemented) that names it.
+/// `weights` are the graph's parameters by full name; `calibration` are float32 inputs with a batch
+/// axis, from which the ranges are taken.
 [[nodiscard]] Int8Network quantize(const HarmonicGraph& graph, const NamedTensors& weights,
                                    const Tensor& calibration);
 
 /// The first layer's inputs for float32 rows, constants included.
 [[nodiscard]] std::vector<std::int8_t> int8_input(const Int8Network& network, const Tensor& rows);
-/// The inputs of layer `index` + 1 from the sums of layer `index`: relu, scaling, constants. What a
-/// neighbour computes again to check a stage.
+/// The inputs of layer `index` + 1 from the sums of layer `index`: relu, scaling, pooling,
+/// constants. What a neighbour computes again to check a stage.
 [[nodiscard]] std::vector<std::int8_t> next_input(const Int8Network& network, std::size_t index,
                                                   std::span<const std::int32_t> sums);
 /// float32 outputs from the sums of the last layer.
 [[nodiscard]] Tensor int8_output(const Int8Network& network, std::span<const std::int32_t> sums);
 /// All layers, one after another.
 [[nodiscard]] Tensor infer(const Int8Network& network, const Tensor& rows);
+
+/// The network as harmonics/zk/network.h has it: its public layers, and views of its secrets. Its
+/// outputs are the last sums, before relu.
+[[nodiscard]] NetworkLayers provable_layers(const Int8Network& network);
+[[nodiscard]] std::vector<LayerParameters> provable_parameters(const Int8Network& network);
+/// Rows of int8_input without the constants: what prove_network takes.
+[[nodiscard]] std::vector<std::int8_t> without_constants(const Int8Network& network,
+                                                         std::span<const std::int8_t> input);
 
 /// A safetensors file with the metadata "harmonics.int8" (docs/formats/custody.md).
 void save_int8_network(const std::filesystem::path& path, const Int8Network& network);

@@ -28,12 +28,16 @@ struct ProvenOptions {
   std::function<std::pair<TransportPtr, TransportPtr>(const std::string& boundary)> connect;
   /// Every wait for a message ends after this.
   Nanoseconds patience = std::chrono::seconds(60);
+  /// One part computes the network and proves it whole: nothing between input and outputs is shown
+  /// to anyone. Else each layer is a part.
+  bool whole = false;
 };
 
 /// One part per layer, "part0", "part1", …, and the end "output" that takes the last one's tensor.
 /// A part applies relu and scaling to the sums it received, commits, multiplies, proves, and sends
 /// sums, link and proof over the boundary; the receiver checks the link, the proof and some rows
-/// before it uses the tensor. A check that fails is a CustodyError and ends the pipeline. One
+/// before it uses the tensor. Proven whole there is "part0" alone, and the end checks that what it
+/// takes is what the proof says. A check that fails is a CustodyError and ends the pipeline. One
 /// thread: the parts take turns.
 class ProvenPipeline {
  public:

@@ -91,6 +91,9 @@ struct NetworkClaim {
   std::vector<std::int8_t> input;
 };
 
+/// What a proof says, without checking that it holds.
+[[nodiscard]] NetworkClaim read_network_claim(ByteSpan proof, ByteSpan commitment);
+
 /// Checks a proof with what is public. A CustodyError: kMalformed for bytes that are no proof of
 /// this network, kWrongProof for one that does not hold.
 NetworkClaim verify_network_proof(ByteSpan proof, ByteSpan commitment, const Digest& context);

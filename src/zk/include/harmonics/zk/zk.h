@@ -79,7 +79,8 @@ struct StageSecrets {
 LinearShape verify_stage_proof(ByteSpan proof, ByteSpan weights, const Digest& context);
 
 /// Checks the proof of a link in a chain: that it is for this link, and about a tensor of its
-/// shape. Goes into VerifyOptions::proof.
+/// shape; of a network's proof (network.h) that its outputs are the tensor of the link. Goes into
+/// VerifyOptions::proof.
 void check_link_proof(const Link& link, ByteSpan proof, ByteSpan weights);
 
 /// Makes the commitments of these rows of the output again, from the plaintext and its seed, and
