@@ -191,6 +191,16 @@ TEST(Int8Network, SurvivesItsFileAndDamageDoesNot) {
     write_safetensors(folder / "bad", file);
     EXPECT_THROW((void)load_int8_network(folder / "bad"), Error) << to;
   }
+  // A file from before there were pools.
+  std::string older = facts;
+  const std::string pool = ",\"pool\":false";
+  for (std::size_t at = older.find(pool); at != std::string::npos; at = older.find(pool)) {
+    older.erase(at, pool.size());
+  }
+  ASSERT_EQ(older.find("pool"), std::string::npos);
+  file.metadata["harmonics.int8"] = older;
+  write_safetensors(folder / "older", file);
+  EXPECT_EQ(load_int8_network(folder / "older"), network);
   file.metadata.clear();
   write_safetensors(folder / "bad", file);
   EXPECT_THROW((void)load_int8_network(folder / "bad"), Error);

@@ -58,6 +58,48 @@ class ProvenTest(program.CliTest):
         self.assert_fails(self.call('run', DIGITS, '--weights', 'digits.int8', '--secure=zk', '--proof',
                                     'run.chain', '--keys', self.keys), 'exists already')
 
+    def cut_model(self, name, rows):
+        """The example with the first rows of its data, all of them for testing."""
+        data = (program.EXAMPLES / 'data' / 'digits.csv').read_text().splitlines()
+        self.write('cut.csv', '\n'.join(data[:rows]) + '\n')
+        text = (program.EXAMPLES / name).read_text().replace('csv:data/digits.csv', 'csv:cut.csv')
+        return self.write(f'cut_{name}', text.replace('test_split = 0.2;', ''))
+
+    def proven_whole(self, name, rows):
+        """Proves the rows in batches of 16 and gives plain report, proven report and what verify says."""
+        model = self.cut_model(name, rows)
+        plain = json.loads(self.done('run', model, '--weights', 'net.int8', '--output', 'json'))
+        proven = json.loads(self.done('run', model, '--weights', 'net.int8', '--batch-size', '16',
+                                      '--secure=network', '--proof', 'whole.chain', '--keys', self.keys,
+                                      '--output', 'json'))
+        self.assertEqual(proven['accuracy'], plain['accuracy'])
+        return json.loads(self.done('verify', 'whole.chain', '--keys', self.keys, '--output', 'json'))
+
+    def test_digits_are_proven_whole(self):
+        self.quantized()
+        (self.folder / 'digits.int8').rename(self.folder / 'net.int8')
+        report = self.proven_whole('digits.harp', 32)
+        self.assertEqual(report['proofs_checked'], 2)
+        self.assertIn('--[output@output]--> output: 2 activation(s), first 16x10',
+                      self.done('verify', 'whole.chain', '--keys', self.keys, '--explain'))
+        chain = (self.folder / 'whole.chain').read_bytes()
+        for at in range(len(chain) // 7, len(chain), len(chain) // 7):
+            (self.folder / 'bad.chain').write_bytes(chain[:at] + bytes([chain[at] ^ 1]) + chain[at + 1:])
+            self.assert_fails(self.call('verify', 'bad.chain', '--keys', self.keys))
+        self.assert_fails(self.call('run', DIGITS, '--weights', 'net.int8', '--secure=network', '--parts', '3',
+                                    '--proof', 'x.chain', '--keys', self.keys), '--parts')
+        self.assert_fails(self.call('run', DIGITS, '--weights', 'net.int8', '--secure=network', '--batch-size',
+                                    '1000', '--proof', 'x.chain', '--keys', self.keys), 'prove fewer at once')
+
+    def test_lenet_is_proven_whole(self):
+        lenet = program.EXAMPLES / 'lenet.harp'
+        self.done('train', lenet, '--checkpoint', 'lenet.safetensors', '--epochs', '2', '--threads', '1')
+        report = json.loads(self.done('quantize', lenet, '--weights', 'lenet.safetensors', '--out', 'net.int8',
+                                      '--output', 'json'))
+        self.assertEqual(report['layers'], 4)
+        self.assertGreater(report['agreement'], 0.97)
+        self.assertEqual(self.proven_whole('lenet.harp', 2)['proofs_checked'], 1)
+
     def test_what_cannot_be_proven_is_an_error(self):
         self.quantized()
         self.assert_fails(self.call('run', DIGITS, '--weights', 'digits.safetensors', '--secure=zk',
