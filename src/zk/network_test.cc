@@ -161,16 +161,23 @@ class Forger {
     const zk::Requantised& rows = layout_.hidden[layer][sample];
     const NetworkLayer& of = layout_.layers[layer];
     const std::size_t per_output = of.data_outputs() / of.shape.outputs;
-    const std::int64_t scaled =
-        zk::numbers_of(layout_.scaled(layer, sample, 0), honest_.rows)[column] +
-        std::int64_t{difference} * parameters_[layer].factors[column / per_output] +
-        (std::int64_t{1} << 30);
+    const std::int64_t change =
+        std::int64_t{difference} * parameters_[layer].factors[column / per_output];
+    std::int64_t scaled = zk::numbers_of(layout_.scaled(layer, sample, 0), honest_.rows)[column] +
+                          change + (std::int64_t{1} << 30);
+    if (of.pool) scaled += zk::numbers_of(number(rows.short_of[0]), honest_.rows)[column];
     const std::int64_t rounded = scaled >> 31;
     const std::int64_t value = std::clamp<std::int64_t>(rounded, zk::lowest(of), 127);
     set(rows.remainder, column, scaled - (rounded << 31));
     set(rows.value, column, value);
     set(rows.above, column, std::max<std::int64_t>(rounded - value, 0));
     set(rows.below, column, std::max<std::int64_t>(value - rounded, 0));
+    for (std::size_t place = 0; of.pool && place < zk::kWindow; ++place) {
+      // The sum is the largest of its window; the others stay what they are.
+      const zk::BitRows& bits = rows.short_of[place];
+      if (zk::numbers_of(number(bits), honest_.rows)[column] == 0) continue;
+      add(bits, column, change);
+    }
     compute_from(layer + 1);
   }
 
@@ -183,8 +190,8 @@ class Forger {
   }
 
  private:
-  static zk::LinearRow number(const zk::BitRows& bits) {
-    zk::LinearRow row{{}, bits.low, 1U << 16};
+  [[nodiscard]] zk::LinearRow number(const zk::BitRows& bits) const {
+    zk::LinearRow row{{}, bits.low, layout_.widths[bits.first]};
     for (std::size_t i = 0; i < bits.worth.size(); ++i) {
       row.terms.push_back({bits.first + static_cast<std::uint32_t>(i), bits.worth[i]});
     }
@@ -235,7 +242,6 @@ void expect_column_counts(Forger& forger, std::size_t layer, std::size_t sample,
     forger.add(rows.value, column, difference);
     forger.add(difference > 0 ? rows.below : rows.above, column, 1);
     EXPECT_FALSE(forger.accepted()) << where() << ", shifted";
-    if (forger.layout().layers[layer].pool) continue;
     forger.add_to_sum(layer, sample, column, difference);
     EXPECT_FALSE(forger.accepted()) << where() << ", its sum";
   }
@@ -266,6 +272,14 @@ TEST(ZkNetwork, EveryNumberInBetweenCounts) {
       EXPECT_FALSE(forger.accepted()) << "input " << i;
     }
   }
+}
+
+TEST(ZkNetwork, EveryNumberBehindAConvolutionCounts) {
+  const TestNetwork network({conv_layer(1, 2, {2, 2}, false, {1}), dense_layer(8, 2, false)}, 1,
+                            23);
+  Forger forger(network);
+  EXPECT_TRUE(forger.accepted());
+  for (std::size_t column = 0; column < 8; ++column) expect_column_counts(forger, 0, 0, column);
 }
 
 TEST(ZkNetwork, EveryNumberOfAWindowCounts) {
