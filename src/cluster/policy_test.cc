@@ -1,8 +1,12 @@
-// Both policies against naive twins that look at every worker.
+// Policies against naive twins that look at every worker.
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <map>
+#include <set>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -12,6 +16,7 @@
 #include <harmonics/cluster/policy.h>
 
 #include "check_testing.h"
+#include "pool/fgd_expectation.h"
 
 namespace harmonics::inline in_cluster {
 namespace {
@@ -98,9 +103,8 @@ struct Running {
 };
 
 /// Starts, ends, opens, closes and changes at random; every choice equals the twin's.
-void compare_with_twin(WorkloadPolicy& policy,
-                       std::optional<Assignment> (*twin)(const WorkerPool&, const TaskSpec&),
-                       std::uint64_t seed) {
+using Twin = std::function<std::optional<Assignment>(const WorkerPool&, const TaskSpec&)>;
+void compare_with_twin(WorkloadPolicy& policy, const Twin& twin, std::uint64_t seed) {
   Random random(seed, "policy");
   WorkerPool pool;
   const auto workers = static_cast<std::uint32_t>(1 + random.below(40));
@@ -134,6 +138,64 @@ void compare_with_twin(WorkloadPolicy& policy,
         running.push_back({*chosen, needs_of(task)});
       }
     }
+  }
+}
+
+/// Fragmentation gradient descent over every worker, anew each time.
+class NaiveFgd {
+ public:
+  std::optional<Assignment> operator()(const WorkerPool& pool, const TaskSpec& task) {
+    const Needs needs = needs_of(task);
+    const std::size_t kind = expected_.kind(fgd_kind(needs));
+    if (waiting_.erase(&task) == 0) expected_.count(kind, needs.cpus);
+    static_cast<void>(expected_.look());
+    std::optional<Assignment> best;
+    std::tuple<float, std::uint32_t, std::uint32_t> least{};
+    for (const Worker* worker : pool.all()) {
+      if (!worker->open || !worker->fits(needs)) continue;
+      const FgdRooms rooms = fgd_rooms(*worker);
+      std::uint32_t units = 0;
+      for (std::size_t i = 0; i < rooms.devices; ++i) units += rooms.of[i];
+      const auto [added, devices] = step(*worker, needs);
+      const std::tuple rank(added, units, worker->free_cpus);
+      if (best && rank >= least) continue;
+      best = Assignment{worker->id, devices};
+      least = rank;
+    }
+    if (!best) waiting_.insert(&task);
+    return best;
+  }
+
+ private:
+  [[nodiscard]] std::pair<float, DeviceSet> step(const Worker& worker, const Needs& needs) const {
+    FgdShape shape{worker.spec.devices, {}};
+    expected_.add_kinds(shape);
+    std::vector<DeviceSet> choices{worker.choose(needs)};
+    for (std::size_t i = 0; needs.gpus == 1 && i < worker.spec.devices.size(); ++i) {
+      if (i == 0) choices.clear();
+      const DeviceSet one{std::uint64_t{1} << i};
+      if (worker.gives(one, needs)) choices.push_back(one);
+    }
+    const float now = expected_.fragmentation(fgd_rooms(worker), shape);
+    std::pair<float, DeviceSet> best{std::numeric_limits<float>::infinity(), {}};
+    for (const DeviceSet devices : choices) {
+      FgdRooms then = fgd_rooms(worker);
+      then.cpus -= needs.cpus;
+      devices.each([&](DeviceId id) { then.of[id.value] -= needs.share; });
+      const float added = expected_.fragmentation(then, shape) - now;
+      if (added < best.first) best = {added, devices};
+    }
+    return best;
+  }
+
+  FgdExpectation expected_;
+  std::set<const TaskSpec*> waiting_;
+};
+
+TEST(Policy, FgdChoosesAsItsTwin) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    FgdPolicy policy;
+    compare_with_twin(policy, NaiveFgd(), seed);
   }
 }
 

@@ -1,219 +1,63 @@
-// Fragmentation gradient descent: Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing
-// Workloads with Fragmentation Gradient Descent", USENIX ATC 2023. A device is fragmented for a
-// task as far as the task cannot use what is free of it; a worker as far as the tasks that come,
-// weighed by how often they came, cannot. A task goes where it adds the least to that.
+// Fragmentation gradient descent: a task goes where it adds the least to what the tasks that come
+// cannot use (fgd_expectation.h). Workers that have the same free are one state; each question,
+// which is what a task needs of devices and cores, keeps the states in order of what it would add.
 #include <algorithm>
-#include <array>
+#include <compare>
 #include <limits>
 #include <map>
-#include <tuple>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include <harmonics/base/error.h>
 #include <harmonics/cluster/policy.h>
 
+#include "fgd_expectation.h"
+
 namespace harmonics::inline in_cluster {
 namespace {
 
-/// Kinds of tasks that are told apart; what comes beyond that does not count.
-constexpr std::size_t kMaxKinds = 96;
-/// Numbers of cores of one kind that are told apart; others count as the next larger one.
-constexpr std::size_t kMaxCores = 64;
 /// Tasks that found no place and are known to have been counted.
 constexpr std::size_t kMaxWaiting = 4096;
-/// Before so many tasks have come, each one changes what is expected; then each quarter more does.
-constexpr std::uint64_t kFirstLook = 64;
-/// How much it counts how often a task fits, beside whether it does: the paper asks the latter
-/// alone, and so takes a worker for whole whose cores are enough for one task more.
-constexpr float kOften = 0.1F;
-
-/// What a kind of tasks needs of devices.
-struct KindKey {
-  std::uint32_t gpus = 0;
-  std::uint32_t share = kWholeDevice;
-  std::uint64_t memory_mb = 0;
-  std::vector<std::string> models{};
-  auto operator<=>(const KindKey&) const = default;
-};
-
-KindKey kind_of(const Needs& needs) {
-  return {needs.gpus, needs.share, needs.gpu_memory_mb,
-          needs.terms ? needs.terms->gpu_models : std::vector<std::string>{}};
-}
-
-/// The tasks of one kind that have come, by their cores.
-struct Kind {
-  KindKey key{};
-  std::map<std::uint32_t, std::uint64_t> cores{};
-  // As they were when last looked at.
-  float weight = 0;
-  std::vector<float> per_core{};  ///< One over the cores; 0: it needs none.
-  std::vector<float> weights{};
-};
-
-/// What is free of a worker's devices and cores.
-struct Rooms {
-  std::array<std::uint32_t, kMaxDevicesPerWorker> of{};
-  std::size_t devices = 0;
-  std::uint32_t cpus = 0;
-};
-
-/// Devices of workers that look alike, and which of them suit each kind.
-struct Shape {
-  std::vector<DeviceSpec> devices{};
-  std::vector<DeviceSet> suits{};
-};
-
-bool suits_kind(const DeviceSpec& device, const KindKey& kind) {
-  if (device.memory_mb < kind.memory_mb) return false;
-  return kind.models.empty() || std::ranges::any_of(kind.models, [&](const std::string& wanted) {
-           return is_model(device.model, wanted);
-         });
-}
-
-/// What is expected to come, and how much of a worker that cannot use.
-class Expectation {
- public:
-  /// The number of the kind; kMaxKinds: there are too many.
-  std::size_t kind(const KindKey& key) {
-    const auto known = numbers_.find(key);
-    if (known != numbers_.end()) return known->second;
-    if (kinds_.size() == kMaxKinds) return kMaxKinds;
-    kinds_.push_back({key, {}, 0, {}, {}});
-    return numbers_[key] = kinds_.size() - 1;
-  }
-  [[nodiscard]] const std::vector<Kind>& kinds() const { return kinds_; }
-
-  void count(std::size_t kind, std::uint32_t cpus) {
-    if (kind == kMaxKinds) return;
-    auto& cores = kinds_[kind].cores;
-    if (cores.size() >= kMaxCores) {
-      const auto next = cores.lower_bound(cpus);
-      cpus = next == cores.end() ? cores.rbegin()->first : next->first;
-    }
-    ++cores[cpus];
-    ++counted_;
-  }
-
-  /// Whether so much has come that what is expected was looked at anew.
-  bool look() {
-    if (counted_ < next_look_) return false;
-    next_look_ = counted_ < kFirstLook ? counted_ + 1 : counted_ + counted_ / 4;
-    const auto all = static_cast<float>(counted_);
-    for (Kind& kind : kinds_) {
-      kind.per_core.clear();
-      kind.weights.clear();
-      kind.weight = 0;
-      for (const auto& [cores, times] : kind.cores) {
-        kind.per_core.push_back(cores == 0 ? 0 : 1 / static_cast<float>(cores));
-        kind.weights.push_back(static_cast<float>(times) / all);
-        kind.weight += kind.weights.back();
-      }
-    }
-    return true;
-  }
-
-  /// How much of the free devices is expected to be of no use.
-  [[nodiscard]] float fragmentation(const Rooms& rooms, const Shape& shape) const {
-    float total = 0;
-    for (std::size_t i = 0; i < rooms.devices; ++i) total += static_cast<float>(rooms.of[i]);
-    float sum = 0;
-    for (std::size_t i = 0; i < kinds_.size(); ++i) {
-      sum += useless_for(kinds_[i], rooms, shape.suits[i], total);
-    }
-    return sum;
-  }
-
- private:
-  static float useless_for(const Kind& kind, const Rooms& rooms, DeviceSet suits, float total) {
-    const KindKey& key = kind.key;
-    std::uint32_t slots = 0;
-    float rest = 0;  // On devices of which it can have nothing.
-    for (std::size_t i = 0; i < rooms.devices && key.gpus > 0; ++i) {
-      const bool suited = suits.has(DeviceId{static_cast<std::uint16_t>(i)});
-      const std::uint32_t times = suited ? rooms.of[i] / key.share : 0;
-      slots += times;
-      if (times == 0) rest += static_cast<float>(rooms.of[i]);
-    }
-    if (key.gpus > 1) slots /= key.gpus;
-    if (slots == 0) return kind.weight * total;
-    const auto cpus = static_cast<float>(rooms.cpus);
-    const auto most = static_cast<std::int32_t>(slots);
-    float fits = 0;
-    float often = 0;
-    for (std::size_t c = 0; c < kind.per_core.size(); ++c) {
-      // A hair more, so that what divides evenly is not rounded down.
-      const float by_cores = kind.per_core[c] == 0 ? 1e6F : cpus * kind.per_core[c] * 1.000001F;
-      const std::int32_t times =
-          std::min(most, static_cast<std::int32_t>(std::min(by_cores, 1e6F)));
-      fits += times > 0 ? kind.weights[c] : 0;
-      often += kind.weights[c] * static_cast<float>(times);
-    }
-    const auto unit = static_cast<float>(key.gpus * key.share);
-    return kOften * (kind.weight * total - unit * often) +
-           (1 - kOften) * (fits * rest + (kind.weight - fits) * total);
-  }
-
-  std::vector<Kind> kinds_;
-  std::map<KindKey, std::size_t> numbers_;
-  std::uint64_t counted_ = 0;
-  std::uint64_t next_look_ = 1;
-};
-
-/// What a task would add to a worker, and where on it.
-struct Step {
-  float added = 0;
-  DeviceSet devices{};
-  bool known = false;
-};
-
-/// One worker with what is known of it as it is now.
-struct Node {
-  const Worker* worker = nullptr;
-  std::size_t shape = 0;
-  float now = 0;
-  std::uint32_t units = 0;  ///< Free of all devices.
-  bool now_known = false;
-  std::vector<Step> steps{};  ///< By number of the question.
-};
-
-}  // namespace
-
-struct FgdPolicy::Parts {
-  Expectation expected;
-  std::vector<Shape> shapes;
-  std::vector<Node> nodes;
-  std::unordered_map<WorkerId, std::size_t> places;
-  std::map<std::pair<KindKey, std::uint32_t>, std::size_t> questions;
-  std::unordered_set<const TaskSpec*> waiting;  ///< Counted though they found no place.
-  const WorkerPool* pool = nullptr;
-  std::uint64_t version = 0;
-
-  void follow(const WorkerPool& workers);
-  std::size_t shape_of(const WorkerSpec& spec);
-  void add_kind();
-  void forget_steps();
-  std::size_t question(const KindKey& kind, std::uint32_t cpus);
-  const Step& step(Node& node, const Needs& needs, std::size_t question);
-  Step weigh(const Node& node, const Needs& needs) const;
-};
-
-namespace {
-
 /// Questions that are remembered; beyond that all are forgotten.
 constexpr std::size_t kMaxQuestions = 1024;
 constexpr std::size_t kMaxShapes = 1024;
+/// States that are remembered beyond two for each worker; then the empty ones are forgotten.
+constexpr std::size_t kSpareStates = 1024;
+/// Of a question, for a state: it was not weighed, or no task of it fits there.
+constexpr float kUnknown = -std::numeric_limits<float>::infinity();
+constexpr float kNoPlace = std::numeric_limits<float>::infinity();
 
-Rooms rooms_of(const Worker& worker) {
-  Rooms rooms;
-  rooms.devices = worker.spec.devices.size();
-  rooms.cpus = worker.free_cpus;
-  for (std::size_t i = 0; i < rooms.devices; ++i) {
-    rooms.of[i] = worker.room(DeviceId{static_cast<std::uint16_t>(i)});
-  }
-  return rooms;
-}
+using Members = std::set<const Worker*, ByName>;
+
+/// Open workers of one shape that have the same free.
+struct State {
+  std::size_t shape = 0;
+  FgdRooms rooms{};
+  Members members{};
+  std::uint32_t units = 0;  ///< Free of all devices.
+  float now = 0;            ///< Of no use as it is.
+  bool now_known = false;
+};
+
+/// What decides between states: what is added, then whose room is less.
+struct Rank {
+  float added = 0;
+  std::uint32_t units = 0;
+  std::uint32_t cpus = 0;
+  auto operator<=>(const Rank&) const = default;
+};
+
+/// What tasks need of devices and cores, and the states in order of what such a task would add.
+struct Question {
+  Needs needs{};
+  std::size_t kind = kMaxFgdKinds;
+  std::vector<float> added{};         ///< By state: or kUnknown, or kNoPlace.
+  std::vector<bool> queued{};         ///< By state: it is in `heap`.
+  std::vector<std::uint32_t> heap{};  ///< States; the first one's rank is the least.
+  std::size_t seen = 0;               ///< Of the states that got members.
+};
 
 /// Devices that differ in what is free and in what they are; of equal ones the first.
 std::vector<DeviceId> devices_to_try(const Worker& worker, const Needs& needs) {
@@ -231,47 +75,124 @@ std::vector<DeviceId> devices_to_try(const Worker& worker, const Needs& needs) {
   return tried;
 }
 
+/// Whether a worker that has `rooms` has the cores and devices, however many of its tasks start.
+bool has_room(const FgdRooms& rooms, const Worker& worker, const Needs& needs) {
+  if (rooms.cpus < needs.cpus) return false;
+  Needs one = needs;
+  one.gpus = 1;
+  std::uint32_t enough = 0;
+  for (std::size_t i = 0; i < rooms.devices && enough < needs.gpus; ++i) {
+    if (worker.gives({std::uint64_t{1} << i}, one)) ++enough;
+  }
+  return enough >= needs.gpus;
+}
+
+/// What a task would add to a worker, and where on it.
+struct Step {
+  float added = kNoPlace;
+  DeviceSet devices{};
+};
+
+/// What of the needs a question is about: host memory, labels and such are asked of each worker.
+Needs asked_of(const Needs& needs) {
+  Needs asked{.gpus = needs.gpus,
+              .gpu_memory_mb = needs.gpu_memory_mb,
+              .cpus = needs.cpus,
+              .share = needs.share};
+  TaskTerms terms;
+  if (needs.terms) terms.gpu_models = needs.terms->gpu_models;
+  asked.terms = terms;
+  return asked;
+}
+
 }  // namespace
 
+struct FgdPolicy::Parts {
+  /// Where a worker is; in no state while it is closed.
+  struct Place {
+    std::uint32_t state = 0;
+    Members::iterator member{};
+    bool in_state = false;
+  };
+  using StateKey = std::pair<std::size_t, std::vector<std::uint32_t>>;
+
+  FgdExpectation expected;
+  std::vector<FgdShape> shapes;
+  std::vector<State> states;
+  std::map<StateKey, std::uint32_t> state_numbers;
+  std::unordered_map<WorkerId, Place> places;
+  std::vector<std::uint32_t> populated;  ///< States, as they got their first members.
+  std::map<Needs, Question> questions;
+  std::unordered_set<const TaskSpec*> waiting;  ///< Counted though they found no place.
+  const WorkerPool* pool = nullptr;
+  std::uint64_t version = 0;
+
+  void follow(const WorkerPool& workers);
+  void start_anew(const WorkerPool& workers);
+  void enter(const Worker& worker);
+  std::uint32_t state_of(const Worker& worker);
+  std::size_t shape_of(const WorkerSpec& spec);
+  void forget_values();
+  Question& question(const Needs& needs, std::size_t kind);
+  void catch_up(Question& question);
+  void weigh(Question& question, std::uint32_t number);
+  Step weigh(const State& state, const Worker& worker, const Needs& needs) const;
+  const Worker* find(Question& question, const Needs& needs);
+  [[nodiscard]] Rank rank(const Question& question, std::uint32_t number) const {
+    const State& state = states[number];
+    return {question.added[number], state.units, state.rooms.cpus};
+  }
+  [[nodiscard]] auto later(const Question& question) const {
+    return [this, &question](std::uint32_t a, std::uint32_t b) {
+      return rank(question, a) > rank(question, b);
+    };
+  }
+};
+
 std::size_t FgdPolicy::Parts::shape_of(const WorkerSpec& spec) {
-  const auto alike = [&](const Shape& shape) {
+  const auto alike = [&](const FgdShape& shape) {
     return std::ranges::equal(shape.devices, spec.devices, [](const auto& a, const auto& b) {
       return a.model == b.model && a.memory_mb == b.memory_mb;
     });
   };
   const auto known = std::ranges::find_if(shapes, alike);
   if (known != shapes.end()) return static_cast<std::size_t>(known - shapes.begin());
-  Shape shape{spec.devices, {}};
-  for (const Kind& kind : expected.kinds()) {
-    DeviceSet suits;
-    for (std::size_t i = 0; i < spec.devices.size(); ++i) {
-      if (suits_kind(spec.devices[i], kind.key)) suits.add({static_cast<std::uint16_t>(i)});
-    }
-    shape.suits.push_back(suits);
-  }
-  shapes.push_back(std::move(shape));
+  shapes.push_back({spec.devices, {}});
+  expected.add_kinds(shapes.back());
   return shapes.size() - 1;
 }
 
-void FgdPolicy::Parts::add_kind() {
-  const std::vector<Kind>& kinds = expected.kinds();
-  for (Shape& shape : shapes) {
-    while (shape.suits.size() < kinds.size()) {
-      DeviceSet suits;
-      const KindKey& key = kinds[shape.suits.size()].key;
-      for (std::size_t i = 0; i < shape.devices.size(); ++i) {
-        if (suits_kind(shape.devices[i], key)) suits.add({static_cast<std::uint16_t>(i)});
-      }
-      shape.suits.push_back(suits);
-    }
+std::uint32_t FgdPolicy::Parts::state_of(const Worker& worker) {
+  State state{.shape = shape_of(worker.spec), .rooms = fgd_rooms(worker)};
+  std::vector<std::uint32_t> free{state.rooms.cpus};
+  for (std::size_t i = 0; i < state.rooms.devices; ++i) {
+    free.push_back(state.rooms.of[i]);
+    state.units += state.rooms.of[i];
   }
+  const auto number = static_cast<std::uint32_t>(states.size());
+  const auto [known, added] = state_numbers.try_emplace({state.shape, std::move(free)}, number);
+  if (added) states.push_back(std::move(state));
+  return known->second;
 }
 
-void FgdPolicy::Parts::forget_steps() {
-  for (Node& node : nodes) {
-    node.steps.clear();
-    node.now_known = false;
-  }
+void FgdPolicy::Parts::enter(const Worker& worker) {
+  Place& place = places[worker.id];
+  if (!worker.open) return;
+  place.state = state_of(worker);
+  State& state = states[place.state];
+  if (state.members.empty()) populated.push_back(place.state);
+  place.member = state.members.insert(&worker).first;
+  place.in_state = true;
+}
+
+void FgdPolicy::Parts::start_anew(const WorkerPool& workers) {
+  states.clear();
+  state_numbers.clear();
+  places.clear();
+  shapes.clear();
+  populated.clear();
+  questions.clear();
+  for (const Worker* worker : workers.all()) enter(*worker);
 }
 
 // Takes over what has changed since it was last asked.
@@ -280,46 +201,85 @@ void FgdPolicy::Parts::follow(const WorkerPool& workers) {
   const WorkerPool::Changes changes = workers.changes_since(fresh ? 0 : version);
   pool = &workers;
   version = workers.version();
-  if (changes.whole || !changes.removed.empty() || shapes.size() > kMaxShapes) {
-    nodes.clear();
-    places.clear();
-    shapes.clear();
-    for (const Worker* worker : workers.all()) {
-      places[worker->id] = nodes.size();
-      nodes.push_back({worker, shape_of(worker->spec), 0, 0, false, {}});
-    }
+  const bool full = states.size() > 2 * places.size() + kSpareStates ||
+                    populated.size() > 16 * places.size() + kSpareStates;
+  if (changes.whole || !changes.removed.empty() || shapes.size() > kMaxShapes || full) {
+    start_anew(workers);
     return;
   }
+  // All leave before one enters: their names may have changed, by which they are in order.
   for (const Worker* worker : changes.workers) {
-    const auto [place, added] = places.try_emplace(worker->id, nodes.size());
-    if (added) nodes.emplace_back();
-    Node& node = nodes[place->second];
-    node.worker = worker;
-    node.shape = shape_of(worker->spec);
-    node.now_known = false;
-    for (Step& step : node.steps) step.known = false;
+    const auto place = places.find(worker->id);
+    if (place == places.end() || !place->second.in_state) continue;
+    states[place->second.state].members.erase(place->second.member);
+    place->second.in_state = false;
+  }
+  for (const Worker* worker : changes.workers) enter(*worker);
+}
+
+// What is expected has changed, and with it all that was weighed.
+void FgdPolicy::Parts::forget_values() {
+  questions.clear();
+  for (State& state : states) state.now_known = false;
+}
+
+Question& FgdPolicy::Parts::question(const Needs& needs, std::size_t kind) {
+  if (questions.size() == kMaxQuestions) questions.clear();
+  const auto [known, added] = questions.try_emplace(asked_of(needs));
+  Question& question = known->second;
+  if (added) {
+    question.needs = known->first;
+    question.kind = kind;
+    question.added.assign(states.size(), kUnknown);
+    question.queued.assign(states.size(), false);
+    question.seen = populated.size();
+    for (std::uint32_t state = 0; state < states.size(); ++state) {
+      if (!states[state].members.empty()) weigh(question, state);
+    }
+  }
+  catch_up(question);
+  return question;
+}
+
+// Puts the states in line that have got members since.
+void FgdPolicy::Parts::catch_up(Question& question) {
+  question.added.resize(states.size(), kUnknown);
+  question.queued.resize(states.size(), false);
+  for (; question.seen < populated.size(); ++question.seen) {
+    const std::uint32_t state = populated[question.seen];
+    if (!question.queued[state] && !states[state].members.empty()) weigh(question, state);
   }
 }
 
-std::size_t FgdPolicy::Parts::question(const KindKey& kind, std::uint32_t cpus) {
-  if (questions.size() == kMaxQuestions) {
-    questions.clear();
-    forget_steps();
+void FgdPolicy::Parts::weigh(Question& question, std::uint32_t number) {
+  State& state = states[number];
+  float& added = question.added[number];
+  if (added == kUnknown) {
+    const FgdShape& shape = shapes[state.shape];
+    const Worker& worker = **state.members.begin();
+    const std::size_t kind = question.kind;
+    const bool suited = kind == kMaxFgdKinds || shape.suits[kind].size() >= question.needs.gpus;
+    if (!std::exchange(state.now_known, true)) {
+      state.now = expected.fragmentation(state.rooms, shape);
+    }
+    added = suited ? weigh(state, worker, question.needs).added : kNoPlace;
   }
-  return questions.try_emplace({kind, cpus}, questions.size()).first->second;
+  if (added == kNoPlace) return;
+  question.queued[number] = true;
+  question.heap.push_back(number);
+  std::ranges::push_heap(question.heap, later(question));
 }
 
-Step FgdPolicy::Parts::weigh(const Node& node, const Needs& needs) const {
-  const Worker& worker = *node.worker;
-  const Shape& shape = shapes[node.shape];
-  Rooms rooms = rooms_of(worker);
+Step FgdPolicy::Parts::weigh(const State& state, const Worker& worker, const Needs& needs) const {
+  Step best;
+  if (!has_room(state.rooms, worker, needs)) return best;
+  FgdRooms rooms = state.rooms;
   rooms.cpus -= needs.cpus;
-  Step best{std::numeric_limits<float>::infinity(), {}, true};
   const auto consider = [&](DeviceSet devices) {
-    Rooms then = rooms;
+    FgdRooms then = rooms;
     devices.each([&](DeviceId id) { then.of[id.value] -= needs.share; });
-    const float added = expected.fragmentation(then, shape) - node.now;
-    if (added < best.added) best = {added, devices, true};
+    const float added = expected.fragmentation(then, shapes[state.shape]) - state.now;
+    if (added < best.added) best = {added, devices};
   };
   if (needs.gpus != 1) {
     consider(worker.choose(needs));
@@ -331,18 +291,31 @@ Step FgdPolicy::Parts::weigh(const Node& node, const Needs& needs) const {
   return best;
 }
 
-const Step& FgdPolicy::Parts::step(Node& node, const Needs& needs, std::size_t question) {
-  if (!node.now_known) {
-    const Rooms rooms = rooms_of(*node.worker);
-    node.now = expected.fragmentation(rooms, shapes[node.shape]);
-    node.units = 0;
-    for (std::size_t i = 0; i < rooms.devices; ++i) node.units += rooms.of[i];
-    node.now_known = true;
+// The first worker with room in the first state that has one; of equal states the first by name.
+const Worker* FgdPolicy::Parts::find(Question& question, const Needs& needs) {
+  const Worker* best = nullptr;
+  Rank least{};
+  std::vector<std::uint32_t> looked_at;
+  while (!question.heap.empty()) {
+    const std::uint32_t number = question.heap.front();
+    if (best != nullptr && rank(question, number) > least) break;
+    std::ranges::pop_heap(question.heap, later(question));
+    question.heap.pop_back();
+    const Members& members = states[number].members;
+    question.queued[number] = !members.empty();
+    if (members.empty()) continue;
+    looked_at.push_back(number);
+    const auto found =
+        std::ranges::find_if(members, [&](const Worker* worker) { return worker->fits(needs); });
+    if (found == members.end()) continue;
+    if (best == nullptr || ByName{}(*found, best)) best = *found;
+    least = rank(question, number);
   }
-  if (node.steps.size() <= question) node.steps.resize(question + 1);
-  Step& step = node.steps[question];
-  if (!step.known) step = weigh(node, needs);
-  return step;
+  for (const std::uint32_t number : looked_at) {
+    question.heap.push_back(number);
+    std::ranges::push_heap(question.heap, later(question));
+  }
+  return best;
 }
 
 FgdPolicy::FgdPolicy() : parts_(std::make_unique<Parts>()) {}
@@ -351,36 +324,18 @@ FgdPolicy::~FgdPolicy() = default;
 std::optional<Assignment> FgdPolicy::try_assign(const WorkerPool& workers, const TaskSpec& task) {
   Parts& p = *parts_;
   const Needs needs = needs_of(task);
-  const KindKey kind = kind_of(needs);
-  const std::size_t number = p.expected.kind(kind);
-  p.add_kind();
+  const std::size_t kind = p.expected.kind(fgd_kind(needs));
+  for (FgdShape& shape : p.shapes) p.expected.add_kinds(shape);
   // One that waits is asked about again and again, and counts once.
   const bool counted = p.waiting.erase(&task) == 1;
-  if (!counted) p.expected.count(number, needs.cpus);
-  if (p.expected.look()) p.forget_steps();
+  if (!counted) p.expected.count(kind, needs.cpus);
+  if (p.expected.look()) p.forget_values();
   p.follow(workers);
-  const std::size_t question = p.question(kind, needs.cpus);
-  struct Rank {
-    float added;
-    std::uint32_t left;
-    std::uint32_t cpus;
-    auto operator<=>(const Rank&) const = default;
-  };
-  const Node* best = nullptr;
-  Rank least{};
-  for (Node& node : p.nodes) {
-    const Worker& worker = *node.worker;
-    if (!worker.open || worker.free_cpus < needs.cpus) continue;
-    if (number < kMaxKinds && p.shapes[node.shape].suits[number].size() < needs.gpus) continue;
-    if (!worker.fits(needs)) continue;
-    const float added = p.step(node, needs, question).added;
-    const Rank rank{added, node.units, worker.free_cpus};
-    if (best == nullptr || rank < least || (rank == least && ByName{}(&worker, best->worker))) {
-      best = &node;
-      least = rank;
-    }
+  Question& question = p.question(needs, kind);
+  if (const Worker* best = p.find(question, needs)) {
+    const State& state = p.states[p.places.at(best->id).state];
+    return Assignment{best->id, p.weigh(state, *best, question.needs).devices};
   }
-  if (best != nullptr) return Assignment{best->worker->id, best->steps[question].devices};
   if (p.waiting.size() == kMaxWaiting) p.waiting.clear();
   p.waiting.insert(&task);
   return std::nullopt;
