@@ -43,6 +43,7 @@ bool Scheduler::pass(Decisions& step, Sweep::Change change) {
   started_ = 0;
   head_ = nullptr;
   blocked_.clear();
+  beside_.clear();
   homeless_.clear();
   vacancies_.clear();
   held_.clear();
@@ -80,6 +81,8 @@ void Scheduler::keep_head(Decisions& step, Line& line) {
 void Scheduler::take_turns(Decisions& step, Line& line, const VainSteps& steps) {
   const StateTables& tables = step.tables();
   in_vain_ = asks_ = 0;
+  std::size_t until_proof = kFirstProof;
+  std::size_t proof_at = kFirstProof;
   while (!line.empty() && started_ < step.options().max_starts_per_tick &&
          in_vain_ + asks_ * steps.ask < steps.most) {
     const Turn turn = line.take();
@@ -90,11 +93,71 @@ void Scheduler::take_turns(Decisions& step, Line& line, const VainSteps& steps) 
         turn.group->second.size() == 1 && tables.queue.lanes().at(*turn.lane).size() == 1;
     if (take_turn(step, *turn.lane, tables.known_task(turn.front))) {
       ++started_;
+      until_proof = kFirstProof;
+      proof_at = in_vain_ + until_proof;
     } else {
       ++in_vain_;
     }
     if (!last) line.next(turn);
+    if (in_vain_ < proof_at) continue;
+    until_proof *= kProofStep;
+    proof_at = in_vain_ + until_proof;
+    if (nothing_left(step)) line.clear();
   }
+}
+
+// Whether all that waits needs what was found to be had nowhere.
+bool Scheduler::nothing_left(const Decisions& step) {
+  if (!gives_all() || head_ == nullptr || vacancies_.empty()) return false;
+  const TaskQueue::Kinds& kinds = step.tables().queue.kinds();
+  if (kinds.size() > kMaxProofKinds) return false;
+  return std::ranges::all_of(kinds, [&](const auto& entry) {
+    const auto& [needs, gang] = entry.first;
+    return entry.second.special == 0 && is_blocked(step, needs, gang) &&
+           (gang > 1 || !may_start_beside_head(step, needs, entry.second));
+  });
+}
+
+// A policy that gives all that fits has no place for those either that need more.
+bool Scheduler::is_blocked(const Decisions& step, const Needs& needs, std::uint32_t gang) {
+  const auto needs_less = [&](const auto& kind) {
+    const auto& [vain, members] = kind;
+    return members <= gang && vain.share <= needs.share && !exceeds(vain, needs) &&
+           (!vain.terms || vain.terms == needs.terms);
+  };
+  if (std::ranges::any_of(blocked_, needs_less)) return true;
+  // Shares may be had of workers with whatever is free: too many to look at.
+  if (needs.share != kWholeDevice) return false;
+  for (std::size_t free = needs.gpus; free <= kMaxDevicesPerWorker; ++free) {
+    for (const auto& [key, group] : step.tables().pool.groups_with_free(free)) {
+      if (group.first_fit(needs) != nullptr) return false;
+    }
+  }
+  blocked_.emplace(needs, gang);
+  return true;
+}
+
+bool Scheduler::may_start_beside_head(const Decisions& step, const Needs& needs,
+                                      const QueuedKind& kind) {
+  Time at{};
+  bool fits = false;
+  for (const Vacancy& vacancy : vacancies_) {
+    at = std::max(at, vacancy.at);
+    const Worker& worker = step.tables().pool.at(vacancy.worker);
+    if (!worker.fits(needs)) continue;
+    fits = true;
+    if (beside_.contains(needs)) continue;
+    Vacancy left = vacancy;
+    if (leaves_room(step, left, worker.choose(needs), needs, vacancy.head)) return true;
+  }
+  if (!fits) return false;
+  beside_.insert(needs);
+  // Those that have gone by then, if some are so short.
+  const auto shortest = kind.limits.upper_bound(0);
+  if (at == kNever || shortest == kind.limits.end()) return false;
+  return step.now() + std::chrono::seconds(shortest_of_lane(shortest->first)) +
+             step.options().stop_grace <=
+         at;
 }
 
 bool Scheduler::take_turn(Decisions& step, const LaneKey& lane, const TaskRecord& task) {
@@ -183,7 +246,9 @@ bool Scheduler::try_start(Decisions& step, const TaskRecord& task, const TaskSpe
     blocked_.insert(kind);
   }
   std::optional<Member> member = place_beside_head(step, spec);
-  return member && start({std::move(*member)});
+  if (member) return start({std::move(*member)});
+  if (!vacancies_.empty()) beside_.insert(kind.first);
+  return false;
 }
 
 std::optional<std::vector<Member>> Scheduler::place(Decisions& step, const TaskSpec& spec) {

@@ -32,6 +32,12 @@ struct VainSteps {
 inline constexpr VainSteps kHeadSteps{400, 1};
 /// And from where the last pass stopped: as few questions, but many lanes that need none.
 inline constexpr VainSteps kSweepSteps{20'000, 100};
+/// So many steps in vain after a start, and then so many times as many again, a pass looks whether
+/// anything of what waits could start at all.
+inline constexpr std::size_t kFirstProof = 4;
+inline constexpr std::size_t kProofStep = 4;
+/// Unless more kinds of tasks wait than these.
+inline constexpr std::size_t kMaxProofKinds = 256;
 
 class Scheduler {
  public:
@@ -69,6 +75,10 @@ class Scheduler {
   bool try_start(Decisions& step, const LaneKey& lane, const TaskRecord& task);
   bool try_start(Decisions& step, const TaskRecord& task, const TaskSpec& spec,
                  std::uint32_t variant);
+  [[nodiscard]] bool nothing_left(const Decisions& step);
+  [[nodiscard]] bool is_blocked(const Decisions& step, const Needs& needs, std::uint32_t gang);
+  [[nodiscard]] bool may_start_beside_head(const Decisions& step, const Needs& needs,
+                                           const QueuedKind& kind);
   [[nodiscard]] bool is_homeless(const Decisions& step, const LaneKey& lane,
                                  const TaskSpec& spec) const;
   std::optional<std::vector<Member>> place(Decisions& step, const TaskSpec& spec);
@@ -89,6 +99,7 @@ class Scheduler {
   std::vector<Vacancy> vacancies_;
   std::vector<WorkerId> held_;  ///< For plans in the making.
   std::set<std::pair<Needs, std::uint32_t>> blocked_;
+  std::set<Needs> beside_;       ///< Of those who found no place beside the head.
   std::vector<Needs> homeless_;  ///< No open worker could ever give that.
   std::size_t started_ = 0;
   std::size_t in_vain_ = 0;  ///< Steps,

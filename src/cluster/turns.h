@@ -87,6 +87,8 @@ class Line {
   void next(Turn turn);
   /// From now on only what `sweep` has not looked at and has to.
   void resume(const Sweep& sweep);
+  /// Nobody who is left can start.
+  void clear() { set({}); }
   /// The group of that lane is gone.
   void forget(const LaneKey& lane);
   /// Those whose turn did not come.

@@ -13,6 +13,11 @@ std::uint32_t lane_limit(std::uint32_t timeout_s) {
   return static_cast<std::uint32_t>((timeout_s + step - 1) / step * step);
 }
 
+std::uint32_t shortest_of_lane(std::uint32_t limit_s) {
+  // Limits of five and more are told apart by quarters of the power of two below.
+  return limit_s - limit_s / 5;
+}
+
 LaneKey lane_of(const Submission& submission, std::uint32_t level) {
   const TaskSpec& spec = submission.spec;
   return {spec.priority,   level,
@@ -37,8 +42,25 @@ void TaskQueue::join_group(const LaneKey& lane, TaskId front) {
   HARMONICS_CHECK(joined, "task {} is the front of two lanes", front.value);
 }
 
+void TaskQueue::count_kind(const LaneKey& lane) {
+  QueuedKind& kind = kinds_[{lane.needs, lane.gang}];
+  ++kind.limits[lane.limit_s];
+  if (!lane.variants.empty() || lane.pipeline != TaskId{}) ++kind.special;
+}
+
+void TaskQueue::forget_kind(const LaneKey& lane) {
+  const auto kind = kinds_.find({lane.needs, lane.gang});
+  HARMONICS_CHECK(kind != kinds_.end(), "a lane of '{}' was not counted", lane.user);
+  if (!lane.variants.empty() || lane.pipeline != TaskId{}) --kind->second.special;
+  const auto limit = kind->second.limits.find(lane.limit_s);
+  HARMONICS_CHECK(limit != kind->second.limits.end(), "a limit of '{}' was not counted", lane.user);
+  if (--limit->second == 0) kind->second.limits.erase(limit);
+  if (kind->second.limits.empty()) kinds_.erase(kind);
+}
+
 void TaskQueue::add(const LaneKey& key, TaskId first, TaskId last) {
   const auto [lane, added] = lanes_.try_emplace(key);
+  if (added) count_kind(key);
   const TaskId before = added ? TaskId{} : lane->second.front();
   lane->second.add(first, last);
   const TaskId front = lane->second.front();
@@ -57,7 +79,9 @@ void TaskQueue::remove(const LaneKey& key, TaskId id) {
   const bool last = lane->second.empty();
   if (!last) join_group(lane->first, lane->second.front());
   leave_group(lane->first, before);
-  if (last) lanes_.erase(lane);
+  if (!last) return;
+  forget_kind(lane->first);
+  lanes_.erase(lane);
 }
 
 std::uint64_t TaskQueue::count_before(const TaskRecord& task) const {

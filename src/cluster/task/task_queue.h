@@ -29,6 +29,8 @@ struct LaneKey {
 };
 /// A time limit rounded up so that few differ: four steps for each doubling.
 [[nodiscard]] std::uint32_t lane_limit(std::uint32_t timeout_s);
+/// No task of a lane of that limit has a shorter one.
+[[nodiscard]] std::uint32_t shortest_of_lane(std::uint32_t limit_s);
 [[nodiscard]] LaneKey lane_of(const Submission& submission, std::uint32_t level);
 
 /// The lanes of one user, priority and level, which stand in line together.
@@ -40,8 +42,16 @@ struct GroupKey {
 };
 [[nodiscard]] GroupKey group_of(const LaneKey& lane);
 
+/// The lanes whose tasks need the same, whoever's they are and however long they take.
+struct QueuedKind {
+  std::map<std::uint32_t, std::size_t> limits{};  ///< How many lanes have that `limit_s`.
+  std::size_t special = 0;                        ///< Lanes that have variants or are a pipeline.
+};
+
 class TaskQueue {
  public:
+  /// What one machine must give, and how many of them.
+  using Kinds = std::map<std::pair<Needs, std::uint32_t>, QueuedKind>;
   using Lanes = std::map<LaneKey, IdRanges>;
   /// The lanes of a group by their first tasks.
   using Fronts = std::map<TaskId, const LaneKey*>;
@@ -54,6 +64,8 @@ class TaskQueue {
   [[nodiscard]] const Lanes& lanes() const { return lanes_; }
   /// A group stays in its place until its last task has gone.
   [[nodiscard]] const Groups& groups() const { return groups_; }
+  /// Those that some lane has.
+  [[nodiscard]] const Kinds& kinds() const { return kinds_; }
   /// How many tasks have a higher priority, or the same and a smaller id.
   [[nodiscard]] std::uint64_t count_before(const TaskRecord& task) const;
 
@@ -61,8 +73,12 @@ class TaskQueue {
   void leave_group(const LaneKey& lane, TaskId front);
   void join_group(const LaneKey& lane, TaskId front);
 
+  void count_kind(const LaneKey& lane);
+  void forget_kind(const LaneKey& lane);
+
   Lanes lanes_;  ///< None of them empty.
   Groups groups_;
+  Kinds kinds_;
 };
 
 }  // namespace harmonics::inline in_cluster
