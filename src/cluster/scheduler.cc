@@ -74,7 +74,10 @@ void Scheduler::keep_head(Decisions& step, Line& line) {
   const TaskRecord* head = reservation_ ? tables.tasks.find(reservation_->head) : nullptr;
   if (head_ != nullptr || head == nullptr || !std::holds_alternative<Pending>(head->state)) return;
   const LaneKey lane = tables.lane_of(*head);
-  if (take_turn(step, lane, *head)) ++started_;
+  if (take_turn(step, lane, *head)) {
+    ++started_;
+    beside_.clear();
+  }
   if (!tables.queue.groups().contains(group_of(lane))) line.forget(lane);
 }
 
@@ -93,6 +96,7 @@ void Scheduler::take_turns(Decisions& step, Line& line, const VainSteps& steps) 
         turn.group->second.size() == 1 && tables.queue.lanes().at(*turn.lane).size() == 1;
     if (take_turn(step, *turn.lane, tables.known_task(turn.front))) {
       ++started_;
+      beside_.clear();  // What has less room now may wait for more: then others delay it no longer.
       until_proof = kFirstProof;
       proof_at = in_vain_ + until_proof;
     } else {
@@ -247,7 +251,7 @@ bool Scheduler::try_start(Decisions& step, const TaskRecord& task, const TaskSpe
   }
   std::optional<Member> member = place_beside_head(step, spec);
   if (member) return start({std::move(*member)});
-  if (!vacancies_.empty()) beside_.insert(kind.first);
+  if (!vacancies_.empty() && spec.gang == 1) beside_.insert(kind.first);
   return false;
 }
 
