@@ -154,6 +154,7 @@
 #include <harmonics/plan/fixed_order.h>
 #include <harmonics/plan/flow_plan.h>
 #include <harmonics/plan/front.h>
+#include <harmonics/plan/generation.h>
 #include <harmonics/plan/inputs.h>
 #include <harmonics/plan/machine_load.h>
 #include <harmonics/plan/measured_run.h>

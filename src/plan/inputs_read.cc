@@ -13,8 +13,21 @@
 namespace harmonics::inline in_plan {
 namespace {
 
+// A value for each layer, or none.
+std::vector<std::int64_t> optional_integers(const YamlValue& value, std::string_view key,
+                                            std::size_t layers) {
+  if (!value.has(key)) return {};
+  const YamlValue list = value.at(key);
+  std::vector<std::int64_t> numbers = list.integers(0, kMaxParameters);
+  if (numbers.size() != layers) {
+    list.broken(format("{} values for {} layers", numbers.size(), layers));
+  }
+  return numbers;
+}
+
 ModelProfile read_model(const YamlValue& value) {
-  value.check_keys({"layers", "mem_MB", "parameters_in", "parameters_out", "tied_out"});
+  value.check_keys(
+      {"layers", "mem_MB", "parameters_in", "parameters_out", "tied_out", "cache_bytes"});
   const auto layers = static_cast<std::size_t>(
       value.at("layers").integer(0, static_cast<std::int64_t>(kMaxPlanLayers)));
   ModelProfile model;
@@ -37,14 +50,18 @@ ModelProfile read_model(const YamlValue& value) {
       model.parameters_out.push_back(model.parameters_out[k - given]);
     }
   }
-  if (value.has("tied_out")) {
-    const YamlValue tied = value.at("tied_out");
-    model.tied_out = tied.integers(0, kMaxParameters);
-    if (model.tied_out.size() != layers) {
-      tied.broken(format("{} values for {} layers", model.tied_out.size(), layers));
-    }
-  }
+  model.tied_out = optional_integers(value, "tied_out", layers);
+  model.cache_bytes = optional_integers(value, "cache_bytes", layers);
   return model;
+}
+
+std::vector<double> layer_seconds(const YamlValue& value, const ModelProfile* model) {
+  const YamlValue list = value.at("time_s");
+  std::vector<double> seconds = list.numbers();
+  if (model != nullptr && seconds.size() != model->layers()) {
+    list.broken(format("{} values, but the model has {} layers", seconds.size(), model->layers()));
+  }
+  return seconds;
 }
 
 LayerTimes read_times(const YamlValue& value, const ModelProfile* model) {
@@ -52,18 +69,49 @@ LayerTimes read_times(const YamlValue& value, const ModelProfile* model) {
   LayerTimes times;
   times.batch_size = value.at("batch_size").integer(1, kMaxPlannedBatch);
   times.dtype = value.at("dtype").text();
-  const YamlValue list = value.at("time_s");
-  times.time_s = list.numbers();
-  if (model != nullptr && times.time_s.size() != model->layers()) {
-    list.broken(
-        format("{} values, but the model has {} layers", times.time_s.size(), model->layers()));
-  }
+  times.time_s = layer_seconds(value, model);
   return times;
 }
 
+TokenTimes read_token_times(const YamlValue& value, const ModelProfile* model) {
+  value.check_keys({"sequences", "tokens", "context", "time_s"});
+  TokenTimes times;
+  times.sequences = value.at("sequences").integer(1, kMaxPlannedBatch);
+  times.tokens = value.at("tokens").integer(1, kMaxPlannedBatch);
+  times.context = value.at("context").integer(0, kMaxPlannedBatch);
+  if (times.sequences > 1 && times.tokens > 1) {
+    value.at("tokens").broken("must be 1 where there are several sequences: those decode");
+  }
+  times.time_s = layer_seconds(value, model);
+  return times;
+}
+
+void read_generation(const YamlValue& profiles, const ModelTable& models, DeviceTypeProfile& type) {
+  profiles.expect_map();
+  std::size_t k = 0;
+  for (const YamlValue& list : profiles.entries()) {
+    const std::string& name = profiles.keys()[k++];
+    const auto model = models.find(name);
+    TokenTimesList& all = type.generation[name];
+    list.expect_sequence();
+    for (const YamlValue& one : list.entries()) {
+      TokenTimes times = read_token_times(one, model == models.end() ? nullptr : &model->second);
+      const bool twice = std::ranges::any_of(all, [&](const TokenTimes& other) {
+        return other.sequences == times.sequences && other.tokens == times.tokens &&
+               other.context == times.context;
+      });
+      if (twice) {
+        one.broken(format("{} sequences, {} tokens and context {} are there twice", times.sequences,
+                          times.tokens, times.context));
+      }
+      all.push_back(std::move(times));
+    }
+  }
+}
+
 DeviceTypeProfile read_type(const YamlValue& value, const ModelTable& models) {
-  value.check_keys(
-      {"bw_Mbps", "mem_MB", "model_profiles", "cores", "pack_Mbps", "price_per_hour", "watts"});
+  value.check_keys({"bw_Mbps", "mem_MB", "model_profiles", "generation_profiles", "cores",
+                    "pack_Mbps", "price_per_hour", "watts"});
   DeviceTypeProfile type;
   type.bandwidth_mbps = value.at("bw_Mbps").number();
   type.memory_mb = value.at("mem_MB").number();
@@ -71,6 +119,9 @@ DeviceTypeProfile read_type(const YamlValue& value, const ModelTable& models) {
   if (value.has("watts")) type.watts = value.at("watts").number();
   if (value.has("cores")) type.cores = value.at("cores").number();
   if (value.has("pack_Mbps")) type.packing_mbps = value.at("pack_Mbps").number();
+  if (value.has("generation_profiles")) {
+    read_generation(value.at("generation_profiles"), models, type);
+  }
   const YamlValue profiles = value.at("model_profiles");
   profiles.expect_map();
   std::size_t k = 0;

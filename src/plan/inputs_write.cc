@@ -49,9 +49,27 @@ std::string models_to_yaml(const ModelTable& models) {
     text += format("  parameters_in: {}\n", model.parameters_in);
     text += number_list("  parameters_out: ", 4, model.parameters_out);
     if (!model.tied_out.empty()) text += number_list("  tied_out: ", 4, model.tied_out);
+    if (!model.cache_bytes.empty()) text += number_list("  cache_bytes: ", 4, model.cache_bytes);
   }
   return text;
 }
+
+namespace {
+
+std::string generation_yaml(const DeviceTypeProfile& type) {
+  std::string text = "  generation_profiles:\n";
+  for (const auto& [model, profiles] : type.generation) {
+    text += format("    {}:{}\n", yaml_name(model), profiles.empty() ? " []" : "");
+    for (const TokenTimes& times : profiles) {
+      text += format("    - sequences: {}\n      tokens: {}\n      context: {}\n", times.sequences,
+                     times.tokens, times.context);
+      text += number_list("      time_s: ", 8, times.time_s);
+    }
+  }
+  return text;
+}
+
+}  // namespace
 
 std::string device_types_to_yaml(const DeviceTypeTable& types) {
   std::string text = types.empty() ? "{}\n" : "";
@@ -71,6 +89,7 @@ std::string device_types_to_yaml(const DeviceTypeTable& types) {
         text += number_list("      time_s: ", 8, times.time_s);
       }
     }
+    if (!type.generation.empty()) text += generation_yaml(type);
   }
   return text;
 }

@@ -25,6 +25,9 @@ class PathSearch {
       : graph_(question.graph),
         capacity_(question.capacity),
         weights_(question.weights),
+        limited_(question.limited),
+        limited_to_go_(question.limited_to_go),
+        limit_(question.limit * (1 + kPriceTolerance)),
         classes_(question.capacity.size()),
         width_(question.width),
         max_labels_(question.max_labels),
@@ -45,6 +48,7 @@ class PathSearch {
     rim_used_.assign(classes_, 0);
     rim_hash_ = {0};
     rim_weight_ = {0};
+    rim_limited_ = {0};
     history_ = rim_;
     bool cut_off = false;
     while (!rim_.empty()) {
@@ -70,11 +74,17 @@ class PathSearch {
     std::uint32_t arc;
   };
 
+  struct Sums {
+    double weight;
+    double limited;
+  };
+
   void begin_next() {
     next_.clear();
     next_used_.clear();
     next_hash_.clear();
     next_weight_.clear();
+    next_limited_.clear();
     next_score_.clear();
     next_same_.clear();
     std::ranges::fill(table_, kNoLabel);
@@ -98,13 +108,18 @@ class PathSearch {
       const bool takes = arc.host_class != kNoHostClass;
       if (takes && used[arc.host_class] + arc.hosts > capacity_[arc.host_class]) continue;
       const double weight = weights_.empty() ? 0 : rim_weight_[k] + weights_[a];
+      const double limited = limited_.empty() ? 0 : rim_limited_[k] + limited_[a];
+      if (!limited_.empty() &&
+          limited + limited_to_go_[static_cast<std::size_t>(arc.to)] > limit_) {
+        continue;
+      }
       if (arc.to == graph_.end()) {
         finish(parent, a, weight);
         if (weights_.empty()) return;
         continue;
       }
       const double score = score_of(arc, weight - rim_weight_[k], used);
-      if (score >= 0) add({arc.to, parent, a}, k, weight, score);
+      if (score >= 0) add({arc.to, parent, a}, k, {weight, limited}, score);
     }
   }
 
@@ -146,7 +161,7 @@ class PathSearch {
 
   // Adds a label unless one with the same hosts makes it needless; takes the place of one that it
   // makes needless.
-  void add(const Label& label, std::size_t parent, double weight, double score) {
+  void add(const Label& label, std::size_t parent, Sums sums, double score) {
     const StageArc& arc = graph_.arcs[label.arc];
     const std::span<const std::uint16_t> used(rim_used_.data() + parent * classes_, classes_);
     const bool takes = arc.host_class != kNoHostClass;
@@ -156,10 +171,12 @@ class PathSearch {
     std::uint32_t& head = table_[slot_of(hash)];
     for (std::uint32_t k = head; k != kNoLabel; k = next_same_[k]) {
       if (next_hash_[k] != hash || !same_use(k, used, arc)) continue;
-      if (covers(next_[k].node, next_weight_[k], label.node, weight)) return;
-      if (covers(label.node, weight, next_[k].node, next_weight_[k])) {
+      const Sums other{next_weight_[k], next_limited_[k]};
+      if (covers(next_[k].node, other, label.node, sums)) return;
+      if (covers(label.node, sums, next_[k].node, other)) {
         next_[k] = label;
-        next_weight_[k] = weight;
+        next_weight_[k] = sums.weight;
+        next_limited_[k] = sums.limited;
         next_score_[k] = score;
         return;
       }
@@ -168,7 +185,8 @@ class PathSearch {
     head = static_cast<std::uint32_t>(next_.size());
     next_.push_back(label);
     next_hash_.push_back(hash);
-    next_weight_.push_back(weight);
+    next_weight_.push_back(sums.weight);
+    next_limited_.push_back(sums.limited);
     next_score_.push_back(score);
     next_used_.insert(next_used_.end(), used.begin(), used.end());
     budget_.charge(classes_ / kClassesPerStep);
@@ -178,9 +196,8 @@ class PathSearch {
     }
   }
 
-  bool covers(std::int32_t better, double better_weight, std::int32_t worse,
-              double worse_weight) const {
-    if (better_weight > worse_weight) return false;
+  bool covers(std::int32_t better, Sums of_better, std::int32_t worse, Sums of_worse) const {
+    if (of_better.weight > of_worse.weight || of_better.limited > of_worse.limited) return false;
     if (better == worse) return true;
     if (graph_.covers.empty()) return false;
     return worse < better && graph_.covers[static_cast<std::size_t>(better)] < worse;
@@ -228,10 +245,12 @@ class PathSearch {
     rim_used_.clear();
     rim_hash_.clear();
     rim_weight_.clear();
+    rim_limited_.clear();
     for (const std::uint32_t k : chosen_) {
       rim_.push_back(next_[k]);
       rim_hash_.push_back(next_hash_[k]);
       rim_weight_.push_back(next_weight_[k]);
+      rim_limited_.push_back(next_limited_[k]);
       const auto used = next_used_.begin() + static_cast<std::ptrdiff_t>(k * classes_);
       rim_used_.insert(rim_used_.end(), used, used + static_cast<std::ptrdiff_t>(classes_));
     }
@@ -246,6 +265,9 @@ class PathSearch {
   const StageGraph& graph_;
   std::span<const std::uint16_t> capacity_;
   std::span<const double> weights_;
+  std::span<const double> limited_;
+  std::span<const double> limited_to_go_;
+  const double limit_;
   std::size_t classes_;
   std::size_t width_;
   std::size_t max_labels_;
@@ -267,10 +289,12 @@ class PathSearch {
   std::vector<std::uint16_t> rim_used_;
   std::vector<std::uint64_t> rim_hash_;
   std::vector<double> rim_weight_;
+  std::vector<double> rim_limited_;
   std::vector<Label> next_;
   std::vector<std::uint16_t> next_used_;
   std::vector<std::uint64_t> next_hash_;
   std::vector<double> next_weight_;
+  std::vector<double> next_limited_;
   std::vector<double> next_score_;
   std::vector<std::uint32_t> next_same_;  // the next label in the same slot of table_
   std::vector<std::uint32_t> table_;

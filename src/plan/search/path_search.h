@@ -32,6 +32,11 @@ struct PathQuestion {
   double weight_limit = std::numeric_limits<double>::infinity();
   /// Prices in units of weight (see weigh_hosts), for bounds on the weight of what is left.
   std::span<const HostPrices> weight_prices = {};
+  /// Per arc, a second weight of which a path may have no more than the limit; empty: none. And the
+  /// least of it from each node to the end.
+  std::span<const double> limited = {};
+  std::span<const double> limited_to_go = {};
+  double limit = std::numeric_limits<double>::infinity();
   /// The search gives up (kUnknown) when it would keep more.
   std::size_t max_labels = kMaxSearchLabels;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 
 #include <harmonics/plan/placement.h>
 
@@ -18,9 +19,14 @@ struct WeightSearchQuestion {
   const StageGraphBuilder& builder;
   StageGraphOptions graph;
   StageWeight weight;
-  /// A plan that keeps the period, and its weight.
+  /// A plan that keeps the period (or will do in place of those that do), and its weight.
   Placement known;
   double known_weight = 0;
+  /// Stages that a plan may have; empty: all that keep the period.
+  std::function<bool(const StageGraph& graph, std::size_t from, const StageArc& arc)> allows = {};
+  /// A second weight, of which a plan has no more than the limit; empty: none.
+  StageWeight limited = {};
+  double limit = std::numeric_limits<double>::infinity();
 };
 
 struct WeightSearchResult {

@@ -33,6 +33,9 @@ struct ModelProfile {
   /// Numbers that a cut behind each layer makes travel with every micro-batch, whatever its size:
   /// tied parameters that learn. Empty: none.
   std::vector<std::int64_t> tied_out = {};
+  /// Of a model that was measured for generation: bytes of cache that each layer keeps for a token,
+  /// and its memory is that of the weights alone. Empty: it was not.
+  std::vector<std::int64_t> cache_bytes = {};
 
   [[nodiscard]] std::size_t layers() const { return memory_mb.size(); }
   bool operator==(const ModelProfile&) const = default;
@@ -47,10 +50,23 @@ struct LayerTimes {
   bool operator==(const LayerTimes&) const = default;
 };
 
+/// The same of a step of generation: so many sequences, so many tokens of each (1: they decode),
+/// behind so many that are in the cache.
+struct TokenTimes {
+  std::int64_t sequences = 1;
+  std::int64_t tokens = 1;
+  std::int64_t context = 0;
+  std::vector<double> time_s;
+
+  bool operator==(const TokenTimes&) const = default;
+};
+using TokenTimesList = std::vector<TokenTimes>;
+
 struct DeviceTypeProfile {
   double bandwidth_mbps = 0;
   double memory_mb = 0;
   std::map<std::string, std::vector<LayerTimes>> models = {};
+  std::map<std::string, TokenTimesList> generation = {};
   /// How fast tensors are packed to eight bits, or unpacked, in megabits of float32 a second; 0:
   /// not measured.
   double packing_mbps = 0;
