@@ -171,6 +171,20 @@ int schedule_aim(const ScheduleOptions& options) {
   return kExitDone;
 }
 
+int schedule_generation(const ScheduleOptions& options) {
+  const double start = cpu_seconds();
+  const GenerationModel model(read_plan_inputs(options.files), options.wish);
+  const GenerationOutcome outcome = plan_generation(model, *options.generation);
+  GenerationReport report = make_generation_report(model, *options.generation, outcome);
+  report.plan_seconds = cpu_seconds() - start;
+  if (options.explain) report.explanation = explain_generation(model, report);
+  put_report(
+      options, [&] { return generation_to_json(report); },
+      [&] { return generation_to_text(report); });
+  write_stream(stdout, plan_to_yaml(report.plan));
+  return kExitDone;
+}
+
 // What is logged meanwhile goes into `warnings`; when it fails, to standard error.
 template <typename Make>
 PlanReport keep_warnings(Make make, std::vector<std::string>& warnings) {
@@ -191,6 +205,7 @@ int schedule(const ScheduleOptions& options) {
   if (!options.operator_graph.empty()) return schedule_operators(options);
   if (!options.flow_problem.empty()) return schedule_flow(options);
   if (options.pipelines != PipelineWish::kOne) return schedule_pipelines(options);
+  if (options.generation) return schedule_generation(options);
   if (options.front) return schedule_front(options);
   if (options.aim) return schedule_aim(options);
   Plan plan;

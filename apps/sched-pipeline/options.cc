@@ -10,6 +10,9 @@
 namespace harmonics::inline in_sched_pipeline {
 namespace {
 
+constexpr const char* kGenerationFlags[] = {"--context", "--sequences", "--prompt", "--chunk",
+                                            "--explain"};
+
 // Declares the options of one command line over the values that they set.
 class OptionTable {
  public:
@@ -34,6 +37,7 @@ class OptionTable {
     add_outputs();
     add_operators();
     add_flow();
+    add_generation();
     app_.callback([this] {
       refuse_beside("--dag", {"--flow", "--pipelines", "--front", "--deadline"});
       refuse_beside("--flow",
@@ -121,8 +125,12 @@ class OptionTable {
                            {{"throughput", PlanAim::kPeriod},
                             {"latency", PlanAim::kLatency},
                             {"cost", PlanAim::kCost},
-                            {"energy", PlanAim::kEnergy}},
-                           "what to make best, cost and energy of a sample (throughput)"));
+                            {"energy", PlanAim::kEnergy},
+                            {"tokens", GenerationGoal::kTokens},
+                            {"first-token", GenerationGoal::kFirstToken},
+                            {"both", GenerationGoal::kBoth}},
+                           "what to make best, cost and energy of a sample; of texts: tokens a "
+                           "second, the first token, or both (throughput)"));
     app_.add_option("--deadline", options_.deadline_s,
                     "seconds that a micro-batch may take from end to end (any)")
         ->check(CLI::Validator(CLI::PositiveNumber).description(""))
@@ -258,10 +266,51 @@ class OptionTable {
     }
   }
 
+  void settle_generation(GenerationGoal goal) {
+    const std::string flag = format("--goal {}", generation_goal_name(goal));
+    for (const char* other : {"--dtype", "--batch-size", "--then", "--overlap", "--replicate",
+                              "--front", "--deadline", "--current", "--fallbacks", "--svg"}) {
+      if (app_.get_option(other)->count() == 0) continue;
+      throw CLI::ValidationError(flag, format("and {} do not go together", other));
+    }
+    const bool share = app_.get_option("--tolerance")->count() > 0;
+    if (share && goal != GenerationGoal::kBoth) {
+      throw CLI::ValidationError("--tolerance", "of texts needs --goal both");
+    }
+    const CostOptions& costs = options_.planner.costs;
+    GenerationOptions made{.goal = goal,
+                           .buffers_in = costs.buffers_in,
+                           .buffers_out = costs.buffers_out,
+                           .work = options_.planner.work};
+    if (share) made.tolerance = options_.planner.tolerance;
+    options_.generation = made;
+    options_.wish.hosts = options_.request;
+  }
+
+  void add_generation() {
+    add_whole(app_, "--context", options_.wish.context, {1, kMaxPlannedContext},
+              "goals of texts: tokens of a sequence, prompt and answer (2048)");
+    add_whole(app_, "--sequences", options_.wish.sequences, {1, kMaxPlannedSequences},
+              "goals of texts: sequences at the same time (16)");
+    add_whole(app_, "--prompt", options_.wish.prompt, {1, kMaxPlannedContext},
+              "goals of texts: tokens of the prompt (half of --context)");
+    add_whole(app_, "--chunk", options_.wish.chunk, {1, kMaxPlannedContext},
+              "goals of texts: tokens of a prompt in a step (128)");
+    app_.add_flag("--explain", options_.explain,
+                  "goals of texts: say in the report what binds, and what other numbers of "
+                  "sequences would do");
+  }
+
   // The planner itself knows two goals; the others, and deadlines, are looked for around it.
   void settle_aim() {
-    options_.planner.goal = goal_ == PlanAim::kLatency ? PlanGoal::kLatency : PlanGoal::kThroughput;
-    const bool plain = goal_ == PlanAim::kPeriod || goal_ == PlanAim::kLatency;
+    if (const auto* goal = std::get_if<GenerationGoal>(&goal_)) return settle_generation(*goal);
+    for (const char* flag : kGenerationFlags) {
+      if (app_.get_option(flag)->count() == 0) continue;
+      throw CLI::ValidationError(flag, "needs --goal tokens, first-token or both");
+    }
+    const PlanAim aim = std::get<PlanAim>(goal_);
+    options_.planner.goal = aim == PlanAim::kLatency ? PlanGoal::kLatency : PlanGoal::kThroughput;
+    const bool plain = aim == PlanAim::kPeriod || aim == PlanAim::kLatency;
     const bool deadline = app_.get_option("--deadline")->count() > 0;
     if (plain && !deadline && !options_.front) return;
     const std::string flag = options_.front ? "--front"
@@ -277,11 +326,11 @@ class OptionTable {
     if (options_.freedom.batch_size || options_.freedom.dtype) {
       throw CLI::ValidationError(flag, "needs a batch size and a dtype, not 'auto'");
     }
-    if (!options_.front) options_.aim = goal_;
+    if (!options_.front) options_.aim = aim;
   }
 
   CLI::App app_;
-  PlanAim goal_ = PlanAim::kPeriod;
+  std::variant<PlanAim, GenerationGoal> goal_ = PlanAim::kPeriod;
   ScheduleOptions options_;
 };
 

@@ -11,6 +11,7 @@
 #include <harmonics/arguments/usage.h>
 #include <harmonics/plan/choice.h>
 #include <harmonics/plan/front.h>
+#include <harmonics/plan/generation.h>
 #include <harmonics/plan/inputs.h>
 #include <harmonics/plan/operator_plan.h>
 #include <harmonics/plan/pipelines.h>
@@ -40,6 +41,10 @@ struct ScheduleOptions {
   PipelineWish pipelines = PipelineWish::kOne;
   /// Another aim than the planner's, or one with a deadline.
   std::optional<PlanAim> aim{};
+  /// For a language model that makes texts.
+  std::optional<GenerationOptions> generation{};
+  GenerationWish wish{};
+  bool explain = false;
   double deadline_s = std::numeric_limits<double>::infinity();
   /// All plans between which one has to choose, in place of one.
   bool front = false;

@@ -79,10 +79,10 @@ std::string memory(const GenerationReport& report) {
 
 std::string other_number(const GenerationModel& model, const GenerationReport& report,
                          std::int64_t sequences) {
-  GenerationWish request = model.request();
-  request.sequences = sequences;
+  GenerationWish wish = model.wish();
+  wish.sequences = sequences;
   try {
-    const GenerationModel other(model.inputs(), request);
+    const GenerationModel other(model.inputs(), wish);
     const GenerationOutcome outcome = plan_generation(other, report.options);
     const GenerationReport made = make_generation_report(other, report.options, outcome);
     const double change =
@@ -94,7 +94,7 @@ std::string other_number(const GenerationModel& model, const GenerationReport& r
         made.plan == report.plan ? "with the same cut" : "with another cut");
   } catch (const NoFeasiblePlan&) {
     return format("With {} sequences there is no plan: their caches have no room, {} have.",
-                  sequences, most_sequences(model.inputs(), request, report.options));
+                  sequences, most_sequences(model.inputs(), wish, report.options));
   }
 }
 
@@ -117,7 +117,7 @@ std::vector<std::string> explain_generation(const GenerationModel& model,
                                             const GenerationReport& report) {
   std::vector<std::string> lines = {what_binds(report), first_token(report), memory(report)};
   lines.push_back(idle_hosts(model, report));
-  const std::int64_t sequences = model.request().sequences;
+  const std::int64_t sequences = model.wish().sequences;
   if (sequences > 1) lines.push_back(other_number(model, report, sequences / 2));
   if (sequences * 2 <= kMaxPlannedSequences) {
     lines.push_back(other_number(model, report, sequences * 2));

@@ -78,14 +78,14 @@ std::string_view generation_goal_name(GenerationGoal goal) {
   return "both";
 }
 
-GenerationModel::GenerationModel(const PlanInputs& inputs, const GenerationWish& request)
-    : request_(request), inputs_(inputs) {
-  check_range("context", request.context, kMaxPlannedContext);
-  check_range("sequences", request.sequences, kMaxPlannedSequences);
-  check_range("chunk", request.chunk, kMaxPlannedContext);
-  if (request_.prompt == 0) request_.prompt = std::max<std::int64_t>(1, request.context / 2);
-  check_range("prompt (it counts in the context)", request_.prompt, request.context);
-  std::string& name = request_.hosts.model;
+GenerationModel::GenerationModel(const PlanInputs& inputs, const GenerationWish& wish)
+    : wish_(wish), inputs_(inputs) {
+  check_range("context", wish.context, kMaxPlannedContext);
+  check_range("sequences", wish.sequences, kMaxPlannedSequences);
+  check_range("chunk", wish.chunk, kMaxPlannedContext);
+  if (wish_.prompt == 0) wish_.prompt = std::max<std::int64_t>(1, wish.context / 2);
+  check_range("prompt (it counts in the context)", wish_.prompt, wish.context);
+  std::string& name = wish_.hosts.model;
   if (inputs.models.contains(name + std::string(kGenerationSuffix))) name += kGenerationSuffix;
   const auto found = inputs.models.find(name);
   if (found == inputs.models.end() || found->second.cache_bytes.empty()) {
@@ -103,7 +103,7 @@ GenerationModel::GenerationModel(const PlanInputs& inputs, const GenerationWish&
              "device type '{}' is left out: generation of '{}' was not measured there; 'harmonics "
              "profile MODEL --mode generation' does",
              type, name);
-    for (const std::string& host : hosts) std::erase(request_.hosts.excluded_hosts, host);
+    for (const std::string& host : hosts) std::erase(wish_.hosts.excluded_hosts, host);
     without.push_back(type);
   }
   for (const std::string& type : without) inputs_.hosts.erase(type);
@@ -113,7 +113,7 @@ GenerationModel::GenerationModel(const PlanInputs& inputs, const GenerationWish&
          "MODEL --mode generation' on a machine of each type",
          name);
   }
-  request_.hosts.dtype = kDtype;
+  wish_.hosts.dtype = kDtype;
   inputs_.models = {{name, model_}};
   std::erase_if(inputs_.types,
                 [&](const auto& type) { return !inputs_.hosts.contains(type.first); });
@@ -126,7 +126,7 @@ GenerationModel::GenerationModel(const PlanInputs& inputs, const GenerationWish&
 
 double GenerationModel::cache_mb(std::int64_t sequences) const {
   const std::int64_t tokens =
-      parts_of(request_.context, kCacheBlockTokens) * kCacheBlockTokens * sequences;
+      parts_of(wish_.context, kCacheBlockTokens) * kCacheBlockTokens * sequences;
   double bytes = 0;
   for (const std::int64_t layer : model_.cache_bytes) {
     bytes += static_cast<double>(layer) * static_cast<double>(tokens);
@@ -135,30 +135,30 @@ double GenerationModel::cache_mb(std::int64_t sequences) const {
 }
 
 std::string GenerationModel::name() const {
-  std::string name = request_.hosts.model;
+  std::string name = wish_.hosts.model;
   if (name.ends_with(kGenerationSuffix)) name.resize(name.size() - kGenerationSuffix.size());
   return name;
 }
 
-std::int64_t GenerationModel::chunks() const { return parts_of(request_.prompt, request_.chunk); }
+std::int64_t GenerationModel::chunks() const { return parts_of(wish_.prompt, wish_.chunk); }
 
 PlanProblem GenerationModel::decode_step(std::int64_t step_sequences, bool answers) const {
   return problem(step_sequences, answers, true);
 }
 
 PlanProblem GenerationModel::prefill_step(bool answers) const {
-  return problem(parts_of(request_.prompt, chunks()), answers, false);
+  return problem(parts_of(wish_.prompt, chunks()), answers, false);
 }
 
 PlanProblem GenerationModel::problem(std::int64_t rows, bool answers, bool decodes) const {
-  const auto prompt = static_cast<double>(request_.prompt);
-  const auto whole = static_cast<double>(request_.context);
+  const auto prompt = static_cast<double>(wish_.prompt);
+  const auto whole = static_cast<double>(wish_.context);
   const double context = decodes ? (prompt + whole) / 2 : prompt / 2;
   PlanInputs step = inputs_;
-  const std::string& name = request_.hosts.model;
+  const std::string& name = wish_.hosts.model;
   ModelProfile& model = step.models.at(name);
-  const auto held = static_cast<double>(parts_of(request_.context, kCacheBlockTokens) *
-                                        kCacheBlockTokens * request_.sequences);
+  const auto held = static_cast<double>(parts_of(wish_.context, kCacheBlockTokens) *
+                                        kCacheBlockTokens * wish_.sequences);
   for (std::size_t k = 0; k < model.layers(); ++k) {
     model.memory_mb[k] += static_cast<double>(model.cache_bytes[k]) * held / kBytesPerMegabyte;
   }
@@ -168,7 +168,7 @@ PlanProblem GenerationModel::problem(std::int64_t rows, bool answers, bool decod
         {rows, kDtype,
          step_times(profile.generation.at(name), decodes, static_cast<double>(rows), context)}};
   }
-  PlanRequest request = request_.hosts;
+  PlanRequest request = wish_.hosts;
   request.batch_size = rows;
   PlanProblem made = make_problem(step, request);
   // Of a chunk only the last row is looked at.

@@ -61,7 +61,7 @@ GenerationReport make_generation_report(const GenerationModel& model,
                                         const GenerationOutcome& outcome) {
   GenerationReport report;
   report.model = model.name();
-  report.request = model.request();
+  report.wish = model.wish();
   report.options = options;
   report.outcome = outcome;
   const GenerationSteps steps(model, options);
@@ -71,7 +71,7 @@ GenerationReport make_generation_report(const GenerationModel& model,
   const ModelProfile& profile = model.inputs().models.begin()->second;
   double all_cache = 0;
   for (const std::int64_t bytes : profile.cache_bytes) all_cache += static_cast<double>(bytes);
-  const double cache = model.cache_mb(model.request().sequences) * kBytesPerMegabyte;
+  const double cache = model.cache_mb(model.wish().sequences) * kBytesPerMegabyte;
   for (std::size_t k = 0; k < outcome.placement.size(); ++k) {
     GenerationReport::Stage stage;
     stage.type = decode.problem.classes[whole[k].host_class].type;
@@ -91,13 +91,13 @@ GenerationReport make_generation_report(const GenerationModel& model,
 
 std::string generation_to_text(const GenerationReport& report) {
   const GenerationFigures& figures = report.outcome.figures;
-  const GenerationWish& request = report.request;
+  const GenerationWish& wish = report.wish;
   std::string text = format(
       "{}: {} sequences of {} tokens ({} of the prompt), {} steps of {} in flight\n"
       "{:.2f} tokens/s: each sequence gets one every {} (the slowest stage {} a step, the way "
       "through all {})\n"
       "the first token of a prompt alone after {} ({} chunks)\n",
-      report.model, request.sequences, request.context, request.prompt, figures.in_flight,
+      report.model, wish.sequences, wish.context, wish.prompt, figures.in_flight,
       figures.step_sequences, figures.tokens_per_s(), milliseconds(figures.cycle_s),
       milliseconds(figures.period_s), milliseconds(figures.way_s),
       milliseconds(figures.first_token_s), figures.chunks);
@@ -105,7 +105,7 @@ std::string generation_to_text(const GenerationReport& report) {
   if (report.options.goal == GenerationGoal::kBoth) {
     text += format("of the plans with at least {:.0f} % of the most tokens/s, {:.2f}{}\n",
                    100 * (1 - report.options.tolerance),
-                   static_cast<double>(request.sequences) / report.outcome.least_cycle_s,
+                   static_cast<double>(wish.sequences) / report.outcome.least_cycle_s,
                    report.outcome.least_cycle_proven ? " (proven)" : "");
   }
   for (const std::string& line : report.explanation) text += line + "\n";
@@ -119,7 +119,7 @@ Json generation_to_json(const GenerationReport& report) {
   for (std::size_t k = 0; k < report.stages.size(); ++k) stages.push(stage_json(report, k));
   Json json = Json::object();
   json.set("model", report.model)
-      .set("dtype", report.request.hosts.dtype)
+      .set("dtype", report.wish.hosts.dtype)
       .set("batch_size", figures.step_sequences)
       .set("goal", std::string(generation_goal_name(report.options.goal)))
       .set("objective_s", outcome.value_s)
@@ -128,8 +128,8 @@ Json generation_to_json(const GenerationReport& report) {
       .set("proven", outcome.proven)
       .set("tokens_per_s", figures.tokens_per_s())
       .set("first_token_s", figures.first_token_s)
-      .set("context", report.request.context)
-      .set("prompt", report.request.prompt)
+      .set("context", report.wish.context)
+      .set("prompt", report.wish.prompt)
       .set("sequences", figures.sequences)
       .set("in_flight", figures.in_flight)
       .set("step_sequences", figures.step_sequences)

@@ -17,7 +17,7 @@ GenerationSteps::GenerationSteps(const GenerationModel& model, const GenerationO
     : model_(model) {
   costs_.buffers_in = options.buffers_in;
   costs_.buffers_out = options.buffers_out;
-  const std::int64_t sequences = model.request().sequences;
+  const std::int64_t sequences = model.wish().sequences;
   for (std::int64_t steps = 1; steps <= std::min(sequences, kMaxStepsInFlight); ++steps) {
     const std::int64_t share = (sequences + steps - 1) / steps;
     if (!shares_.empty() && shares_.back().sequences == share) continue;
@@ -52,7 +52,7 @@ Placement GenerationSteps::with_answers(Placement stages) const {
 GenerationFigures GenerationSteps::figures(const Placement& whole, const StepShare& share) const {
   GenerationFigures made;
   const GenerationStep& step = decode(share.sequences);
-  made.sequences = model_.request().sequences;
+  made.sequences = model_.wish().sequences;
   made.in_flight = share.in_flight;
   made.step_sequences = share.sequences;
   made.period_s = step.period_s(whole);
@@ -73,7 +73,7 @@ StepShare GenerationSteps::prompt_share(const Placement& whole) const {
   const double needed = period > 0 ? std::ceil(way / period * (1 - kTimeTolerance)) : 1;
   const std::int64_t steps =
       std::clamp(static_cast<std::int64_t>(std::min(needed, 1e6)), std::int64_t{1}, most);
-  const std::int64_t sequences = model_.request().sequences;
+  const std::int64_t sequences = model_.wish().sequences;
   return {steps, (sequences + steps - 1) / steps};
 }
 

@@ -69,12 +69,12 @@ PlanInputs random_inputs(Random& random, const Mix& mix) {
 }
 
 GenerationWish random_request(Random& random) {
-  GenerationWish request;
-  request.hosts.model = "m";
-  request.context = 16 + static_cast<std::int64_t>(random.below(300));
-  request.sequences = 1 + static_cast<std::int64_t>(random.below(9));
-  request.chunk = 8 + static_cast<std::int64_t>(random.below(64));
-  return request;
+  GenerationWish wish;
+  wish.hosts.model = "m";
+  wish.context = 16 + static_cast<std::int64_t>(random.below(300));
+  wish.sequences = 1 + static_cast<std::int64_t>(random.below(9));
+  wish.chunk = 8 + static_cast<std::int64_t>(random.below(64));
+  return wish;
 }
 
 // By trying every plan with every number of steps in flight.
@@ -108,7 +108,7 @@ struct Naive {
   }
   std::vector<std::pair<std::int64_t, std::int64_t>> shares() const {
     std::vector<std::pair<std::int64_t, std::int64_t>> all;
-    const std::int64_t sequences = model.request().sequences;
+    const std::int64_t sequences = model.wish().sequences;
     for (std::int64_t steps = 1; steps <= sequences; ++steps) {
       all.emplace_back(steps, (sequences + steps - 1) / steps);
     }
@@ -194,13 +194,13 @@ PlanInputs two_hosts() {
 }
 
 GenerationWish two_requests(std::int64_t sequences) {
-  GenerationWish request;
-  request.hosts.model = "m";
-  request.context = 100;
-  request.prompt = 100;
-  request.chunk = 64;
-  request.sequences = sequences;
-  return request;
+  GenerationWish wish;
+  wish.hosts.model = "m";
+  wish.context = 100;
+  wish.prompt = 100;
+  wish.chunk = 64;
+  wish.sequences = sequences;
+  return wish;
 }
 
 TEST(Generation, TimesAreLinearBetweenWhatWasMeasured) {

@@ -160,7 +160,7 @@ class GenerationSearch {
   // less.
   std::vector<Candidate> prompt_candidates() const {
     std::vector<Candidate> all;
-    const std::int64_t sequences = model_.request().sequences;
+    const std::int64_t sequences = model_.wish().sequences;
     const std::int64_t most = std::min(sequences, kMaxStepsInFlight);
     for (Candidate one : candidates_) {
       const double share_bound = one.bound;
@@ -222,11 +222,11 @@ void expect_plan(const GenerationModel& model, const GenerationOptions& options)
 }
 
 // Whether there is a plan for so many sequences.
-bool has_room(const PlanInputs& inputs, GenerationWish request, const GenerationOptions& options,
+bool has_room(const PlanInputs& inputs, GenerationWish wish, const GenerationOptions& options,
               std::int64_t sequences) {
-  request.sequences = sequences;
+  wish.sequences = sequences;
   try {
-    expect_plan(GenerationModel(inputs, request), options);
+    expect_plan(GenerationModel(inputs, wish), options);
     return true;
   } catch (const NoFeasiblePlan&) {
     return false;
@@ -235,13 +235,13 @@ bool has_room(const PlanInputs& inputs, GenerationWish request, const Generation
 
 }  // namespace
 
-std::int64_t most_sequences(const PlanInputs& inputs, const GenerationWish& request,
+std::int64_t most_sequences(const PlanInputs& inputs, const GenerationWish& wish,
                             const GenerationOptions& options) {
   std::int64_t room = 0;
-  std::int64_t none = request.sequences;
+  std::int64_t none = wish.sequences;
   while (none - room > 1) {
     const std::int64_t middle = room + (none - room) / 2;
-    (has_room(inputs, request, options, middle) ? room : none) = middle;
+    (has_room(inputs, wish, options, middle) ? room : none) = middle;
   }
   return room;
 }
@@ -254,11 +254,11 @@ GenerationOutcome plan_generation(const GenerationModel& model, const Generation
   try {
     expect_plan(model, options);
   } catch (const NoFeasiblePlan& reason) {
-    const GenerationWish& request = model.request();
-    const std::int64_t room = most_sequences(model.inputs(), request, options);
+    const GenerationWish& wish = model.wish();
+    const std::int64_t room = most_sequences(model.inputs(), wish, options);
     throw NoFeasiblePlan(format(
         "{}. Of that, the caches of {} sequences of {} tokens take {:.1f} MB: {}", reason.what(),
-        request.sequences, request.context, model.cache_mb(request.sequences),
+        wish.sequences, wish.context, model.cache_mb(wish.sequences),
         room > 0 ? format("there is room for {} such sequences", room)
                  : std::string("there is no room for a single one, try a shorter --context")));
   }

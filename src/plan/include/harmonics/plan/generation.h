@@ -110,9 +110,9 @@ class GenerationModel {
  public:
   /// Device types that were not measured are left out with a warning. A model without measurements
   /// or without `cache_bytes`, numbers out of range and hosts that share a machine are an `Error`.
-  GenerationModel(const PlanInputs& inputs, const GenerationWish& request);
+  GenerationModel(const PlanInputs& inputs, const GenerationWish& wish);
 
-  [[nodiscard]] const GenerationWish& request() const { return request_; }
+  [[nodiscard]] const GenerationWish& wish() const { return wish_; }
   /// The files of the hosts that take part.
   [[nodiscard]] const PlanInputs& inputs() const { return inputs_; }
   [[nodiscard]] std::size_t layers() const { return model_.layers(); }
@@ -132,7 +132,7 @@ class GenerationModel {
  private:
   [[nodiscard]] PlanProblem problem(std::int64_t rows, bool answers, bool decodes) const;
 
-  GenerationWish request_;
+  GenerationWish wish_;
   PlanInputs inputs_;  // of the hosts that take part
   ModelProfile model_;
 };
@@ -143,13 +143,13 @@ class GenerationModel {
                                                 const GenerationOptions& options);
 
 /// Of fewer than the request's sequences the most for which there is a plan; 0: not even for one.
-[[nodiscard]] std::int64_t most_sequences(const PlanInputs& inputs, const GenerationWish& request,
+[[nodiscard]] std::int64_t most_sequences(const PlanInputs& inputs, const GenerationWish& wish,
                                           const GenerationOptions& options);
 
 /// A plan with what there is to say of it.
 struct GenerationReport {
   std::string model;
-  GenerationWish request;
+  GenerationWish wish;
   GenerationOptions options;
   GenerationOutcome outcome;
   Plan plan;
