@@ -21,6 +21,10 @@ int text_main(int argc, char** argv) {
   if (const auto* stage = std::get_if<StageCommand>(&command); stage && stage->generate) {
     return text_stage(*stage);
   }
+  if (const auto* measuring = std::get_if<ProfileCommand>(&command);
+      measuring && measuring->mode == ProfiledMode::kGeneration) {
+    return profile(*measuring);
+  }
   if (const auto* serving = std::get_if<ServeCommand>(&command)) return serve(*serving);
   fail(ErrorCode::kInvalidArgument,
        "harmonics-text only generates and serves texts; call 'harmonics'");

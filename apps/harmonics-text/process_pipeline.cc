@@ -7,6 +7,7 @@
 #include <harmonics/base/log.h>
 
 #include "stage_children.h"
+#include "stage_places.h"
 #include "step_ring.h"
 
 namespace harmonics::inline in_text_program {
@@ -20,7 +21,8 @@ class ProcessPipeline final : public StepRing {
  public:
   ProcessPipeline(const HarmonicGraph& graph, std::vector<std::size_t> cuts,
                   const TextModelFlags& flags)
-      : StepRing(graph, cuts.size() - 1, std::chrono::seconds(flags.access.deadline_s)),
+      : StepRing(graph, steps_for(graph, cuts.size() - 1, flags),
+                 std::chrono::seconds(flags.access.deadline_s)),
         flags_(flags),
         cuts_(std::move(cuts)),
         token_(random_hex(kSecretBytes)) {
@@ -66,6 +68,13 @@ class ProcessPipeline final : public StepRing {
       children_.start(words_for(part, ends, options.run), token_);
     }
     meet(std::move(to), std::move(from), kForTheStart);
+  }
+
+  // As many as there are parts, unless a plan knows better.
+  static std::size_t steps_for(const HarmonicGraph& graph, std::size_t parts,
+                               const TextModelFlags& flags) {
+    const std::size_t planned = flags.plan.empty() ? 0 : planned_steps(graph, flags.plan);
+    return planned > 0 ? planned : parts;
   }
 
   std::vector<std::string> words_for(std::size_t part, const std::vector<RemoteBinding>& ends,

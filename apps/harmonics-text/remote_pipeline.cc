@@ -29,7 +29,8 @@ TransportOptions access_options(const StageAccessFlags& flags, std::string run) 
 class RemotePipeline final : public StepRing {
  public:
   RemotePipeline(const HarmonicGraph& graph, StagePlaces places, const StageAccessFlags& flags)
-      : StepRing(graph, places.steps.size(), std::chrono::seconds(flags.deadline_s)),
+      : StepRing(graph, places.in_flight > 0 ? places.in_flight : places.steps.size(),
+                 std::chrono::seconds(flags.deadline_s)),
         places_(std::move(places)),
         options_(access_options(flags, stage_run(graph, places_.cuts, flags.run))),
         first_contact_(flags.first_contact_s) {

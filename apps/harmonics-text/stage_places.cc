@@ -1,5 +1,6 @@
 #include "stage_places.h"
 
+#include <algorithm>
 #include <span>
 
 #include <harmonics/base/environment.h>
@@ -9,6 +10,7 @@
 #include <harmonics/base/private_file.h>
 #include <harmonics/graph/blob.h>
 #include <harmonics/place/plan_partition.h>
+#include <harmonics/plan/generation.h>
 #include <harmonics/plan/inputs.h>
 #include <harmonics/plan/plan_file.h>
 #include <harmonics/schedule/token_pipeline.h>
@@ -36,6 +38,10 @@ PlanFile read_plan(const HarmonicGraph& graph, const std::filesystem::path& file
   return plan;
 }
 
+std::size_t steps_of(const PlanFile& plan) {
+  return std::min<std::size_t>(plan.in_flight, kMaxStepsInFlight);
+}
+
 std::vector<std::size_t> cuts_of(const HarmonicGraph& graph, const Plan& plan,
                                  const std::filesystem::path& file) {
   try {
@@ -52,10 +58,15 @@ std::vector<std::size_t> planned_cuts(const HarmonicGraph& graph,
   return cuts_of(graph, read_plan(graph, plan).plan, plan);
 }
 
+std::size_t planned_steps(const HarmonicGraph& graph, const std::filesystem::path& plan) {
+  return steps_of(read_plan(graph, plan));
+}
+
 StagePlaces stage_places(const HarmonicGraph& graph, const std::filesystem::path& plan,
                          const std::filesystem::path& hosts) {
   const PlanFile planned = read_plan(graph, plan);
   StagePlaces places;
+  places.in_flight = steps_of(planned);
   places.cuts = cuts_of(graph, planned.plan, plan);
   const HostAddresses addresses =
       parse_host_addresses(read_text_file(hosts, kMaxPlannerFileBytes), hosts.string());

@@ -15,6 +15,10 @@ namespace harmonics::inline in_text_program {
 [[nodiscard]] std::vector<std::size_t> planned_cuts(const HarmonicGraph& graph,
                                                     const std::filesystem::path& plan);
 
+/// Steps that the plan wants to have under way, where it is a report that says so; else 0.
+[[nodiscard]] std::size_t planned_steps(const HarmonicGraph& graph,
+                                        const std::filesystem::path& plan);
+
 /// Steps come to each part at the address of its host; answers wait at that of the last. Whose
 /// address it is listens there: `listen` is left open for the caller to say.
 struct StagePlaces {
@@ -22,6 +26,8 @@ struct StagePlaces {
   std::vector<std::string> hosts;
   std::vector<RemoteBinding> steps;
   RemoteBinding answers;
+  /// As planned_steps says.
+  std::size_t in_flight = 0;
 };
 /// A host of the plan without an address is an Error.
 [[nodiscard]] StagePlaces stage_places(const HarmonicGraph& graph,

@@ -18,8 +18,9 @@ TokenLimits joined(const TokenLimits& so_far, const TokenStage& stage) {
 
 }  // namespace
 
-StepRing::StepRing(const HarmonicGraph& graph, std::size_t parts, std::chrono::seconds for_a_step)
-    : parts_(parts),
+StepRing::StepRing(const HarmonicGraph& graph, std::size_t in_flight,
+                   std::chrono::seconds for_a_step)
+    : in_flight_(in_flight),
       for_a_step_(for_a_step),
       input_(graph.layers().front().inputs.front()),
       logits_(logits_of(graph)) {}

@@ -14,10 +14,11 @@ namespace harmonics::inline in_text_program {
 /// What pipelines over processes and over machines have in common. One thread.
 class StepRing : public TokenPipeline {
  public:
-  StepRing(const HarmonicGraph& graph, std::size_t parts, std::chrono::seconds for_a_step);
+  /// `in_flight`: how many steps there are to be under way.
+  StepRing(const HarmonicGraph& graph, std::size_t in_flight, std::chrono::seconds for_a_step);
 
   [[nodiscard]] const TokenLimits& limits() const override { return limits_; }
-  [[nodiscard]] std::size_t depth() const override { return parts_; }
+  [[nodiscard]] std::size_t depth() const override { return in_flight_; }
   void submit(const TokenStep& step) override;
   [[nodiscard]] Tensor receive() override;
 
@@ -36,7 +37,7 @@ class StepRing : public TokenPipeline {
  private:
   StepMessage next_answer(std::chrono::nanoseconds patience);
 
-  const std::size_t parts_;
+  const std::size_t in_flight_;
   const std::chrono::seconds for_a_step_;
   const std::string input_;
   const std::string logits_;

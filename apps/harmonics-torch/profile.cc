@@ -25,9 +25,6 @@
 namespace harmonics::inline in_torch_program {
 namespace {
 
-/// What a network is taken to do when neither the user nor the machine says anything.
-constexpr double kFallbackMbps = 1000;
-
 Backend backend_of(ProfiledBackend backend) {
   switch (backend) {
     case ProfiledBackend::kCpu: return Backend::CPU;
@@ -43,7 +40,8 @@ int optimizer_slots(ProfiledOptimizer optimizer) {
 
 ProfileOptions options_of(const ProfileCommand& command) {
   ProfileOptions options;
-  options.mode = command.training ? ProfileMode::kTraining : ProfileMode::kInference;
+  options.mode =
+      command.mode == ProfiledMode::kTraining ? ProfileMode::kTraining : ProfileMode::kInference;
   options.backend = backend_of(command.backend);
   options.device_index = static_cast<std::uint32_t>(command.device_index);
   options.warmup = static_cast<int>(command.warmup);
@@ -91,35 +89,6 @@ double memory_mb(const ProfileCommand& command) {
          "this machine does not say how much memory is free: give --mem-mb");
   }
   return std::floor(static_cast<double>(*free) / kBytesPerMegabyte);
-}
-
-/// Given, measured, on file for this type, or the interface's own word, in this order.
-double bandwidth_mbps(const ProfileCommand& command, const ProfileTables& tables,
-                      ProfileReport& report) {
-  if (command.bandwidth_mbps > 0) {
-    report.bandwidth_source = "given";
-    return command.bandwidth_mbps;
-  }
-  if (!command.peer.empty()) {
-    report.bandwidth_source = "measured to " + command.peer;
-    return std::max(
-        1.0, std::floor(measure_bandwidth_mbps(parse_host_port(command.peer), SteadyClock())));
-  }
-  const auto known = tables.types.find(report.machine.type);
-  if (known != tables.types.end()) {
-    report.bandwidth_source = "as on file";
-    return known->second.bandwidth_mbps;
-  }
-  if (const auto speed = interface_speed_mbps()) {
-    report.bandwidth_source = "as the network interface says";
-    return *speed;
-  }
-  report.bandwidth_source = "assumed";
-  log_warn("place",
-           "the network's bandwidth is not known, {} Mbps are assumed: give --bw-mbps or "
-           "measure it with --peer",
-           kFallbackMbps);
-  return kFallbackMbps;
 }
 
 /// Megabits of float32 a second that are packed to eight bits, or unpacked, on one thread: the
@@ -185,7 +154,7 @@ int profile(const ProfileCommand& command) {
   ProfileReport report;
   report.graph = argument.graph.name();
   // Times of training must not replace those of inference.
-  report.model = argument.model + (command.training ? "-training" : "");
+  report.model = argument.model + (command.mode == ProfiledMode::kTraining ? "-training" : "");
   if (!command.model.empty()) report.model = command.model;
   report.files = {command.models_file, command.types_file, command.results_file};
   // Whatever may fail soon comes before what takes long.
@@ -195,8 +164,11 @@ int profile(const ProfileCommand& command) {
   }
   report.machine.type = type_name(command);
   report.machine.memory_mb = memory_mb(command);
-  report.machine.bandwidth_mbps =
-      bandwidth_mbps(command, read_profile_tables(report.files), report);
+  const FoundBandwidth bandwidth = find_bandwidth(
+      command.bandwidth_mbps, command.peer,
+      known_bandwidth(read_profile_tables(report.files), report.machine.type), SteadyClock());
+  report.machine.bandwidth_mbps = bandwidth.mbps;
+  report.bandwidth_source = bandwidth.source;
   report.machine.packing_mbps = packing_mbps(SteadyClock());
   report.profiles = measure(command, argument.graph);
   // Others may have written meanwhile.

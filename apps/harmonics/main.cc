@@ -23,7 +23,8 @@ struct Dispatch {
   int operator()(const ImportCommand& command) const { return import_source(command); }
   int operator()(const ExportCommand& command) const { return export_model(command); }
   int operator()(const PlanCommand& command) const {
-    return command.checks.empty() ? plan(command) : plan_check(command);
+    if (!command.checks.empty()) return plan_check(command);
+    return command.generates() ? plan_text(command) : plan(command);
   }
   int operator()(const DispatchTraceCommand& command) const { return dispatch_trace(command); }
   int operator()(const TraceCommand& command) const { return trace(command); }
@@ -58,6 +59,7 @@ struct Dispatch {
   int operator()(const ProfileCommand& command) const {
     if (!command.serve.empty()) return profile_serve(command);
     if (!command.runs.empty()) return profile_from_run(command);
+    if (command.mode == ProfiledMode::kGeneration) become_program(kTextProgram, argv);
     become_torch_program(argv);
   }
   /// All others speak with a cluster.

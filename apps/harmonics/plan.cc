@@ -1,10 +1,7 @@
 // harmonics plan: from a graph and measurements to the parts of each host.
-#include <unistd.h>
-
 #include <algorithm>
 #include <ctime>
 #include <optional>
-#include <ranges>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
@@ -13,7 +10,6 @@
 #include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/graph/harp.h>
-#include <harmonics/graph/units.h>
 #include <harmonics/options/graph_argument.h>
 #include <harmonics/place/plan_operators.h>
 #include <harmonics/place/plan_partition.h>
@@ -93,39 +89,6 @@ std::string table_text(const PlanReport& report, bool colour) {
   return text;
 }
 
-// Whoever plans for the first time has none of the files, and is told where they come from.
-void expect_file(const std::filesystem::path& file, const std::string& origin) {
-  if (::access(file.c_str(), F_OK) == 0) return;
-  fail(ErrorCode::kNotFound, "there is no file '{}': {}", file.string(), origin);
-}
-
-void expect_files(const PlanCommand& command) {
-  const std::string measure =
-      format("'harmonics profile {}' on a machine of each type writes it", command.graph.string());
-  expect_file(command.models_file, measure);
-  expect_file(command.types_file, measure);
-  expect_file(command.hosts_file,
-              "write the hosts of each device type there, a line like 'TYPE: [HOST, HOST]' each");
-}
-
-void check_layers(const PlanInputs& inputs, const std::string& model, const PlanCommand& command,
-                  const HarmonicGraph& graph) {
-  const auto found = inputs.models.find(model);
-  const std::size_t units = graph_units(graph).size();
-  if (found == inputs.models.end()) {
-    fail(ErrorCode::kNotFound,
-         "model '{}' is not in '{}', which has {}: measure it with 'harmonics profile {}', or name "
-         "another model with --model-name",
-         model, command.models_file.string(), listed(std::views::keys(inputs.models)),
-         command.graph.string());
-  }
-  if (found->second.layers() == units) return;
-  fail(ErrorCode::kFailedPrecondition,
-       "model '{}' was measured with {} layers, graph '{}' has {}: run 'harmonics profile' with "
-       "this graph, or name another model with --model-name",
-       model, found->second.layers(), graph.name(), units);
-}
-
 constexpr std::int64_t kUsualBatchSize = 8;
 
 /// 0: whichever of those that were measured is best.
@@ -193,10 +156,10 @@ int plan(const PlanCommand& command) {
   const GraphArgument argument = open_graph_argument(command.graph, command.axes);
   PlanRequest request = request_of(command, argument.model);
   const PlannerOptions options = planner_options(command);
-  expect_files(command);
+  expect_plan_inputs(command);
   const PlanInputs inputs = read_plan_inputs(
       {command.models_file, command.types_file, command.hosts_file, command.links_file});
-  check_layers(inputs, request.model, command, argument.graph);
+  check_planned_layers(inputs, request.model, command, argument.graph);
   const double start = cpu_seconds();
   request.batch_size = batch_size_of(command, inputs, request.model);
   const ProfileFreedom freedom{.batch_size = request.batch_size == 0, .dtype = false};

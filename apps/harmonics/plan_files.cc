@@ -1,12 +1,17 @@
 #include "plan_files.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <ranges>
 #include <set>
 #include <string_view>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
+#include <harmonics/base/listed.h>
 #include <harmonics/graph/harp.h>
+#include <harmonics/graph/units.h>
 
 namespace harmonics::inline in_front {
 namespace {
@@ -42,7 +47,40 @@ void remove_earlier_stages(const std::filesystem::path& folder, const std::set<s
   }
 }
 
+// Whoever plans for the first time has none of the files, and is told where they come from.
+void expect_file(const std::filesystem::path& file, const std::string& origin) {
+  if (::access(file.c_str(), F_OK) == 0) return;
+  fail(ErrorCode::kNotFound, "there is no file '{}': {}", file.string(), origin);
+}
+
 }  // namespace
+
+void expect_plan_inputs(const PlanCommand& command) {
+  const std::string measure =
+      format("'harmonics profile {}' on a machine of each type writes it", command.graph.string());
+  expect_file(command.models_file, measure);
+  expect_file(command.types_file, measure);
+  expect_file(command.hosts_file,
+              "write the hosts of each device type there, a line like 'TYPE: [HOST, HOST]' each");
+}
+
+void check_planned_layers(const PlanInputs& inputs, const std::string& model,
+                          const PlanCommand& command, const HarmonicGraph& graph) {
+  const auto found = inputs.models.find(model);
+  const std::size_t units = graph_units(graph).size();
+  if (found == inputs.models.end()) {
+    fail(ErrorCode::kNotFound,
+         "model '{}' is not in '{}', which has {}: measure it with 'harmonics profile {}', or name "
+         "another model with --model-name",
+         model, command.models_file.string(), listed(std::views::keys(inputs.models)),
+         command.graph.string());
+  }
+  if (found->second.layers() == units) return;
+  fail(ErrorCode::kFailedPrecondition,
+       "model '{}' was measured with {} layers, graph '{}' has {}: run 'harmonics profile' with "
+       "this graph, or name another model with --model-name",
+       model, found->second.layers(), graph.name(), units);
+}
 
 std::vector<std::string> write_plan_files(const std::filesystem::path& folder, const Plan& plan,
                                           const std::vector<HarmonicGraph>& parts) {

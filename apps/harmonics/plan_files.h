@@ -6,6 +6,8 @@
 #include <vector>
 
 #include <harmonics/graph/graph.h>
+#include <harmonics/options/commands.h>
+#include <harmonics/plan/inputs.h>
 #include <harmonics/plan/plan.h>
 
 namespace harmonics::inline in_front {
@@ -17,5 +19,12 @@ namespace harmonics::inline in_front {
 [[nodiscard]] std::vector<std::string> write_plan_files(const std::filesystem::path& folder,
                                                         const Plan& plan,
                                                         const std::vector<HarmonicGraph>& parts);
+
+/// An Error for a file of measurements or hosts that is not there, which says where it comes from.
+void expect_plan_inputs(const PlanCommand& command);
+
+/// An Error unless the model was measured, with as many layers as the graph has units.
+void check_planned_layers(const PlanInputs& inputs, const std::string& model,
+                          const PlanCommand& command, const HarmonicGraph& graph);
 
 }  // namespace harmonics::inline in_front

@@ -15,6 +15,8 @@ int graph_zoo(const GraphZooCommand& command);
 int import_source(const ImportCommand& command);
 int export_model(const ExportCommand& command);
 int plan(const PlanCommand& command);
+/// For the goals of texts.
+int plan_text(const PlanCommand& command);
 /// kExitOffPlan where the run differs from the plan by more than the tolerance.
 int plan_check(const PlanCommand& command);
 int dispatch_trace(const DispatchTraceCommand& command);

@@ -6,6 +6,7 @@
 #include <harmonics/place/profile.h>
 #include <harmonics/place/profile_bandwidth.h>
 #include <harmonics/plan/boundary_bits.h>
+#include <harmonics/plan/generation.h>
 #include <harmonics/plan/inputs.h>
 
 #include "command_tree.h"
@@ -106,8 +107,9 @@ void add_planned_bits(CLI::App& plan, PlanCommand& p) {
 }
 
 void add_planned_aims(CLI::App& plan, PlanCommand& p) {
-  add_name(plan, "--goal", p.goal, "throughput|latency|cost|energy",
-           "what to make best, cost and energy of a sample (throughput)");
+  add_name(plan, "--goal", p.goal, "throughput|latency|cost|energy|tokens|first-token|both",
+           "what to make best, cost and energy of a sample; of texts: tokens a second, the first "
+           "token, or both (throughput)");
   add_positive(plan, "--deadline", p.deadline_s,
                "seconds that a micro-batch may take from end to end (any)");
   plan.get_option("--deadline")->option_text("S");
@@ -123,7 +125,55 @@ void add_planned_aims(CLI::App& plan, PlanCommand& p) {
            "programs run (one)");
 }
 
+constexpr const char* kGenerationFlags[] = {"--context", "--sequences", "--prompt", "--chunk",
+                                            "--explain"};
+
+void add_planned_generation(CLI::App& plan, PlanCommand& p) {
+  add_whole(plan, "--context", p.context, {1, kMaxPlannedContext},
+            "goals of texts: tokens of a sequence, prompt and answer (2048)");
+  add_whole(plan, "--sequences", p.sequences, {1, kMaxPlannedSequences},
+            "goals of texts: sequences at the same time (16)");
+  add_whole(plan, "--prompt", p.prompt, {1, kMaxPlannedContext},
+            "goals of texts: tokens of the prompt (half of --context)");
+  add_whole(plan, "--chunk", p.chunk, {1, kMaxPlannedContext},
+            "goals of texts: tokens of a prompt in a step (128)");
+  plan.add_flag("--explain", p.explain,
+                "goals of texts: say what binds, and what other numbers of sequences would do")
+      ->option_text(" ");
+}
+
 bool is_given(const CLI::App& app, const char* flag) { return app.get_option(flag)->count() > 0; }
+
+void check_planned_generation(const CLI::App& plan, const PlanCommand& p) {
+  if (!p.generates()) {
+    for (const char* flag : kGenerationFlags) {
+      if (!is_given(plan, flag)) continue;
+      throw CLI::ValidationError(flag, "needs --goal tokens, first-token or both");
+    }
+    return;
+  }
+  for (const char* other :
+       {"--dtype", "--batch-size", "--deadline", "--front", "--svg", "--replicate", "--pipelines",
+        "--boundary-bits", "--boundary-tolerance", "--dag", "--out-dir", "--check", "--axis"}) {
+    if (!is_given(plan, other)) continue;
+    throw CLI::ValidationError("--goal " + p.goal, format("and {} do not go together", other));
+  }
+  if (p.goal != "both" && is_given(plan, "--tolerance")) {
+    throw CLI::ValidationError("--tolerance", "needs --goal both, or --check");
+  }
+}
+
+// A graph to plan, or runs to check.
+void check_planned_runs(const CLI::App& plan, const PlanCommand& p) {
+  if (p.graph.empty() == p.checks.empty()) {
+    if (p.checks.empty()) throw CLI::RequiredError("GRAPH");
+    throw CLI::ValidationError("--check", "looks at a run: leave out GRAPH");
+  }
+  if (p.checks.empty() && !p.generates() && is_given(plan, "--tolerance")) {
+    throw CLI::ValidationError("--tolerance", "needs --check, or --goal both");
+  }
+  check_planned_generation(plan, p);
+}
 
 // What cannot be asked for together.
 void check_planned_aims(const CLI::App& plan, const PlanCommand& p) {
@@ -138,6 +188,43 @@ void check_planned_aims(const CLI::App& plan, const PlanCommand& p) {
   for (const char* other : others) {
     if (!is_given(plan, other)) continue;
     throw CLI::ValidationError(flag, format("and {} do not go together", other));
+  }
+}
+
+void add_profiled_generation(CLI::App& profile, ProfileCommand& p) {
+  add_path(profile, "--weights", p.weights,
+           "generation: weights of a .harp file, in place of what it names");
+  add_list(
+      profile, "--sequences", p.sequences,
+      [](const std::string& text) { return whole_number(text, 1, kMaxPlannedSequences); },
+      "generation: numbers of sequences that decode at once (1,4,16)");
+  profile.get_option("--sequences")->type_name("N[,N...]");
+  add_whole(profile, "--context", p.context, {1, kMaxPlannedContext},
+            "generation: tokens that they hold (512)");
+  add_whole(profile, "--chunk", p.chunk, {1, kMaxPlannedContext},
+            "generation: tokens of a prompt in a step (128)");
+}
+
+void add_profiled_passes(CLI::App& profile, ProfileCommand& p) {
+  add_whole(profile, "--warmup", p.warmup, {0, kMaxProfileRepeats},
+            "passes before the first one that counts (2)");
+  add_whole(profile, "--repeats", p.repeats, {1, kMaxProfileRepeats},
+            "passes of which the median counts (5)");
+  add_whole(profile, "--threads", p.threads, {0, kMaxThreads},
+            "threads inside one operation (0: libtorch's choice)");
+}
+
+// What has no meaning for the mode.
+void check_profiled_mode(const CLI::App& profile, const ProfileCommand& p) {
+  const bool generates = p.mode == ProfiledMode::kGeneration;
+  const std::vector<const char*> others =
+      generates ? std::vector{"--backend", "--device",    "--batch-size", "--dtype",
+                              "--axis",    "--optimizer", "--in-flight",  "--results-file"}
+                : std::vector{"--weights", "--sequences", "--context", "--chunk"};
+  for (const char* other : others) {
+    if (!is_given(profile, other)) continue;
+    throw CLI::ValidationError(
+        other, generates ? "has no meaning with --mode generation" : "needs --mode generation");
   }
 }
 
@@ -160,18 +247,14 @@ void CommandTree::add_profile() {
   profile.get_option("--batch-size")->type_name("N[,N...]");
   add_list(profile, "--dtype", p.dtypes, measured_dtype, "or several: a,b (torch.float32)");
   profile.get_option("--dtype")->type_name(kDtypes);
-  add_choice(profile, "--mode", p.training, "inference|training",
-             "the forward pass, or backward too (inference)");
+  add_choice(profile, "--mode", p.mode, "inference|training|generation",
+             "the forward pass, or backward too; or a language model that makes texts (inference)");
+  add_profiled_generation(profile, p);
   add_choice(profile, "--optimizer", p.optimizer, "sgd|adam|adamw",
              "training: whose state counts as memory; sgd with momentum (adam)");
   add_whole(profile, "--in-flight", p.in_flight, {1, kMaxInFlight},
             "training: micro-batches whose activations count as memory (4)");
-  add_whole(profile, "--warmup", p.warmup, {0, kMaxProfileRepeats},
-            "passes before the first one that counts (2)");
-  add_whole(profile, "--repeats", p.repeats, {1, kMaxProfileRepeats},
-            "passes of which the median counts (5)");
-  add_whole(profile, "--threads", p.threads, {0, kMaxThreads},
-            "threads inside one operation (0: libtorch's choice)");
+  add_profiled_passes(profile, p);
   add_profile_files(profile);
   const auto host_port = check_by([](const std::string& t) { (void)parse_host_port(t); });
   CLI::Option* peer = add_text(profile, "--peer", p.peer, "HOST:PORT",
@@ -191,15 +274,17 @@ void CommandTree::add_profile() {
   profile.footer(
       example("  harmonics profile vit-base --batch-size 8 --bw-mbps 1000\n"
               "  harmonics profile --from-run run.json\n"
+              "  harmonics profile smollm2 --mode generation --context 1024\n"
               "  harmonics profile net.harp --mode training --batch-size 1,8 --type laptop\n\n"
               "Adds to models.yml and device_types.yml, which 'harmonics plan' and sched-pipeline "
               "read."));
-  profile.callback([this] {
+  profile.callback([this, &profile] {
     const bool measures = profile_.serve.empty() && profile_.runs.empty();
     if (profile_.graph.empty() && measures) throw CLI::RequiredError("GRAPH");
     if (!profile_.graph.empty() && !profile_.runs.empty()) {
       throw CLI::ValidationError("--from-run", "measures nothing anew: leave out GRAPH");
     }
+    check_profiled_mode(profile, profile_);
     command_ = profile_;
   });
 }
@@ -248,6 +333,7 @@ void CommandTree::add_plan() {
   add_whole(plan, "--buffers-in", p.buffers_in, {0, kMaxBuffers}, "receive buffers (2)");
   add_whole(plan, "--buffers-out", p.buffers_out, {0, kMaxBuffers}, "send buffers (2)");
   add_planned_aims(plan, p);
+  add_planned_generation(plan, p);
   add_planned_bits(plan, p);
   add_list(
       plan, "--exclude", p.excluded_hosts, [](const std::string& text) { return text; },
@@ -261,23 +347,19 @@ void CommandTree::add_plan() {
             "compare a plan with its run: the report of 'harmonics run --output json', or those of "
             "all stages (repeatable)");
   add_positive(plan, "--tolerance", p.tolerance,
-               "with --check: the share by which a run may differ (0.1)");
+               "with --check: the share by which a run may differ; with --goal both: of tokens a "
+               "second that may be lost (0.1)");
   add_output(plan, p.output);
   plan.footer(example(
       "  harmonics plan vit-base --dev-file devices.yml --out-dir parts\n"
       "  harmonics plan vit-base --front --svg front.svg\n"
       "  harmonics plan vit-base --pipelines auto\n"
+      "  harmonics plan smollm2 --goal tokens --context 2048 --sequences 8 --explain\n"
       "  harmonics plan --check run.json\n\n"
       "Exit code 3: there is no plan; the message says which limit is to blame. Exit code 4: "
       "with --check, the run's period is further from the plan's than the tolerance."));
   plan.callback([this, &plan] {
-    if (plan_.graph.empty() == plan_.checks.empty()) {
-      if (plan_.checks.empty()) throw CLI::RequiredError("GRAPH");
-      throw CLI::ValidationError("--check", "looks at a run: leave out GRAPH");
-    }
-    if (plan_.checks.empty() && plan.get_option("--tolerance")->count() > 0) {
-      throw CLI::ValidationError("--tolerance", "needs --check");
-    }
+    check_planned_runs(plan, plan_);
     if (plan.get_option("--boundary-tolerance")->count() > 0 && plan_.boundary_bits != 0) {
       throw CLI::ValidationError("--boundary-tolerance", "needs --boundary-bits auto");
     }

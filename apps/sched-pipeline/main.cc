@@ -172,8 +172,9 @@ int schedule_aim(const ScheduleOptions& options) {
 }
 
 int schedule_generation(const ScheduleOptions& options) {
+  const PlanInputs inputs = read_plan_inputs(options.files);
   const double start = cpu_seconds();
-  const GenerationModel model(read_plan_inputs(options.files), options.wish);
+  const GenerationModel model(inputs, options.wish);
   const GenerationOutcome outcome = plan_generation(model, *options.generation);
   GenerationReport report = make_generation_report(model, *options.generation, outcome);
   report.plan_seconds = cpu_seconds() - start;

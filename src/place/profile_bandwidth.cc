@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -17,13 +18,17 @@
 #include <vector>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/log.h>
 #include <harmonics/base/number_text.h>
+#include <harmonics/place/profile_machine.h>
 
 namespace harmonics::inline in_place {
 namespace {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
+/// What a network is taken to do when neither the user nor the machine says anything.
+constexpr double kFallbackMbps = 1000;
 constexpr std::string_view kRequestMark = "harm-bw1";
 constexpr std::string_view kAnswerMark = "harm-ok1";
 constexpr std::size_t kRequestBytes = 16;
@@ -304,6 +309,22 @@ double measure_bandwidth_mbps(const HostPort& peer, const Clock& clock,
   const auto connection = connect_to(peer, std::chrono::steady_clock::now() + deadline);
   return std::min(megabits_per_second(*connection, clock, kUpload),
                   megabits_per_second(*connection, clock, kDownload));
+}
+
+FoundBandwidth find_bandwidth(double given_mbps, const std::string& peer,
+                              std::optional<double> on_file, const Clock& clock) {
+  if (given_mbps > 0) return {given_mbps, "given"};
+  if (!peer.empty()) {
+    const double measured = measure_bandwidth_mbps(parse_host_port(peer), clock);
+    return {std::max(1.0, std::floor(measured)), "measured to " + peer};
+  }
+  if (on_file) return {*on_file, "as on file"};
+  if (const auto speed = interface_speed_mbps()) return {*speed, "as the network interface says"};
+  log_warn("place",
+           "the network's bandwidth is not known, {} Mbps are assumed: give --bw-mbps or "
+           "measure it with --peer",
+           kFallbackMbps);
+  return {kFallbackMbps, "assumed"};
 }
 
 }  // namespace harmonics::inline in_place

@@ -26,18 +26,21 @@ ModelProfile largest_memory(std::span<const GraphProfile> profiles) {
   return model;
 }
 
+void warn_of_dropped(const std::string& type, std::size_t dropped, const std::string& model,
+                     std::size_t layers) {
+  log_warn("place",
+           "device type '{}': {} measurement(s) of '{}' dropped, the model has {} layers now: "
+           "measure it there again",
+           type, dropped, model, layers);
+}
+
 void drop_other_lengths(DeviceTypeTable& types, const std::string& model, std::size_t layers) {
   for (auto& [type, profile] : types) {
     const auto found = profile.models.find(model);
     if (found == profile.models.end()) continue;
     const std::size_t dropped = std::erase_if(
         found->second, [&](const LayerTimes& times) { return times.time_s.size() != layers; });
-    if (dropped > 0) {
-      log_warn("place",
-               "device type '{}': {} measurement(s) of '{}' dropped, the model has {} layers now: "
-               "measure it there again",
-               type, dropped, model, layers);
-    }
+    if (dropped > 0) warn_of_dropped(type, dropped, model, layers);
   }
 }
 
@@ -75,6 +78,37 @@ ProfileTables read_profile_tables(const ProfileFiles& files) {
   const std::string types = text_if_there(files.types);
   if (!types.empty()) tables.types = parse_device_types(types, files.types.string(), {});
   return tables;
+}
+
+std::optional<double> known_bandwidth(const ProfileTables& tables, const std::string& type) {
+  const auto known = tables.types.find(type);
+  if (known == tables.types.end()) return std::nullopt;
+  return known->second.bandwidth_mbps;
+}
+
+void merge_generation(ProfileTables& tables, const std::string& model,
+                      const MeasuredMachine& machine, const ModelProfile& profile,
+                      const TokenTimesList& times) {
+  tables.models[model] = profile;
+  for (auto& [name, type] : tables.types) {
+    const auto found = type.generation.find(model);
+    if (found == type.generation.end()) continue;
+    const std::size_t dropped = std::erase_if(found->second, [&](const TokenTimes& one) {
+      return one.time_s.size() != profile.layers();
+    });
+    if (dropped > 0) warn_of_dropped(name, dropped, model, profile.layers());
+  }
+  DeviceTypeProfile& type = tables.types[machine.type];
+  type.bandwidth_mbps = machine.bandwidth_mbps;
+  type.memory_mb = machine.memory_mb;
+  TokenTimesList& all = type.generation[model];
+  for (const TokenTimes& one : times) {
+    std::erase_if(all, [&](const TokenTimes& other) {
+      return other.sequences == one.sequences && other.tokens == one.tokens &&
+             other.context == one.context;
+    });
+    all.push_back(one);
+  }
 }
 
 void merge_profiles(ProfileTables& tables, const std::string& model, const MeasuredMachine& machine,

@@ -7,6 +7,8 @@
 namespace harmonics::inline in_plan {
 namespace {
 
+constexpr std::size_t kNamedHosts = 8;
+
 std::string host_of(const GenerationReport& report, std::size_t stage) {
   return report.plan.stages[stage].hosts.front();
 }
@@ -93,8 +95,8 @@ std::string other_number(const GenerationModel& model, const GenerationReport& r
         outcome.figures.first_token_s * 1e3,
         made.plan == report.plan ? "with the same cut" : "with another cut");
   } catch (const NoFeasiblePlan&) {
-    return format("With {} sequences there is no plan: their caches have no room, {} have.",
-                  sequences, most_sequences(model.inputs(), wish, report.options));
+    return format("With {} sequences there is no plan: there is room for {}.", sequences,
+                  most_sequences(model.inputs(), wish, report.options));
   }
 }
 
@@ -106,7 +108,8 @@ std::string idle_hosts(const GenerationModel& model, const GenerationReport& rep
       if (std::ranges::none_of(report.plan.stages, uses)) idle.push_back(host);
     }
   }
-  if (idle.empty() || idle.size() > 8) return format("Hosts without layers: {}.", idle.size());
+  if (idle.empty()) return "Every host has layers.";
+  if (idle.size() > kNamedHosts) return format("Hosts without layers: {}.", idle.size());
   return format("Hosts without layers: {}; with them no plan is better, or none fits.",
                 listed(idle));
 }

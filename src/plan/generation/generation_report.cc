@@ -93,7 +93,7 @@ std::string generation_to_text(const GenerationReport& report) {
   const GenerationFigures& figures = report.outcome.figures;
   const GenerationWish& wish = report.wish;
   std::string text = format(
-      "{}: {} sequences of {} tokens ({} of the prompt), {} steps of {} in flight\n"
+      "{}: {} sequences of {} tokens ({} of the prompt), {} steps of up to {} in flight\n"
       "{:.2f} tokens/s: each sequence gets one every {} (the slowest stage {} a step, the way "
       "through all {})\n"
       "the first token of a prompt alone after {} ({} chunks)\n",

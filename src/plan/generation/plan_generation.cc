@@ -44,11 +44,12 @@ class GenerationSearch {
     double bound = 0;
   };
 
-  PlanOutcome plan(const GenerationStep& step, PlanGoal goal) {
+  // The shortest period, and any plan that has it.
+  PlanOutcome fastest(const GenerationStep& step) {
     PlannerOptions planner;
     planner.costs.buffers_in = options_.buffers_in;
     planner.costs.buffers_out = options_.buffers_out;
-    planner.goal = goal;
+    planner.preference = PlanPreference::kNone;
     planner.work = options_.work;
     PlanOutcome found = make_plan(step.problem, planner);
     outcome_.work += found.work;
@@ -67,7 +68,7 @@ class GenerationSearch {
     return steps_.figures(whole, share).cycle_s;
   }
 
-  // What the shortest way and the shortest period leave open.
+  // What the shortest period leaves open.
   std::vector<Candidate> cycle_candidates() {
     std::vector<Candidate> all;
     for (const StepShare& share : steps_.shares()) {
@@ -76,6 +77,7 @@ class GenerationSearch {
       } catch (const NoFeasiblePlan& reason) {
         // Its buffers have no room; one that was not found may be there all the same.
         if (std::string_view(reason.what()).starts_with("no plan was found")) bound_ = 0;
+        if (all.empty() && share.sequences == steps_.shares().back().sequences) throw;
       }
     }
     std::ranges::stable_sort(all, {}, &Candidate::bound);
@@ -84,13 +86,9 @@ class GenerationSearch {
 
   Candidate cycle_candidate(const StepShare& share) {
     const GenerationStep& step = steps_.decode(share.sequences);
-    const PlanOutcome quickest = plan(step, PlanGoal::kLatency);
-    consider(quickest.placement, cycle_s(share, quickest.placement), share);
-    const PlanOutcome fastest = plan(step, PlanGoal::kThroughput);
-    consider(fastest.placement, cycle_s(share, fastest.placement), share);
-    return {share, fastest.lower_bound_s,
-            std::max(static_cast<double>(share.in_flight) * fastest.lower_bound_s,
-                     quickest.lower_bound_s)};
+    const PlanOutcome found = fastest(step);
+    consider(found.placement, cycle_s(share, found.placement), share);
+    return {share, found.lower_bound_s, static_cast<double>(share.in_flight) * found.lower_bound_s};
   }
 
   void shortest_cycle() {
@@ -139,17 +137,14 @@ class GenerationSearch {
 
   void soonest_token() {
     const GenerationStep& step = steps_.prefill();
-    const PlanOutcome quickest = plan(step, PlanGoal::kLatency);
-    const PlanOutcome fastest = plan(step, PlanGoal::kThroughput);
+    const PlanOutcome start = fastest(step);
     const std::int64_t in_flight = std::min(steps_.chunks(), kMaxStepsInFlight);
-    for (const PlanOutcome* one : {&quickest, &fastest}) {
-      consider(one->placement,
-               first_token_s(steps_.chunks(), in_flight, step.period_s(one->placement),
-                             step.way_s(one->placement)),
-               std::nullopt);
-    }
+    consider(start.placement,
+             first_token_s(steps_.chunks(), in_flight, step.period_s(start.placement),
+                           step.way_s(start.placement)),
+             std::nullopt);
     LeastValueQuestion question = first_token_question(in_flight);
-    question.least_period_s = fastest.lower_bound_s;
+    question.least_period_s = start.lower_bound_s;
     const LeastValue found = find_least_value(question);
     outcome_.work += found.work;
     consider(found.placement, found.value, std::nullopt);
@@ -246,23 +241,37 @@ std::int64_t most_sequences(const PlanInputs& inputs, const GenerationWish& wish
   return room;
 }
 
-GenerationOutcome plan_generation(const GenerationModel& model, const GenerationOptions& options) {
-  if (!(options.tolerance >= 0 && options.tolerance < 1)) {
-    fail(ErrorCode::kInvalidArgument, "a share of {} that may be lost is not from 0 up to 1",
-         options.tolerance);
-  }
+namespace {
+
+// Says what is missing, and for how many sequences there is room.
+void explain_no_plan(const GenerationModel& model, const GenerationOptions& options) {
   try {
     expect_plan(model, options);
   } catch (const NoFeasiblePlan& reason) {
     const GenerationWish& wish = model.wish();
     const std::int64_t room = most_sequences(model.inputs(), wish, options);
     throw NoFeasiblePlan(format(
-        "{}. Of that, the caches of {} sequences of {} tokens take {:.1f} MB: {}", reason.what(),
-        wish.sequences, wish.context, model.cache_mb(wish.sequences),
+        "{}. Of that, the caches of {} sequences of {} tokens take {:.1f} MB: {}",
+        std::string_view(reason.what()), wish.sequences, wish.context,
+        model.cache_mb(wish.sequences),
         room > 0 ? format("there is room for {} such sequences", room)
                  : std::string("there is no room for a single one, try a shorter --context")));
   }
-  return GenerationSearch(model, options).run();
+}
+
+}  // namespace
+
+GenerationOutcome plan_generation(const GenerationModel& model, const GenerationOptions& options) {
+  if (!(options.tolerance >= 0 && options.tolerance < 1)) {
+    fail(ErrorCode::kInvalidArgument, "a share of {} that may be lost is not from 0 up to 1",
+         options.tolerance);
+  }
+  try {
+    return GenerationSearch(model, options).run();
+  } catch (const NoFeasiblePlan&) {
+    explain_no_plan(model, options);
+    throw;
+  }
 }
 
 }  // namespace harmonics::inline in_plan

@@ -272,6 +272,7 @@ struct RunCommand {
 };
 
 enum class ProfiledBackend { kCpu, kGpu, kFpga };
+enum class ProfiledMode { kInference, kTraining, kGeneration };
 enum class ProfiledOptimizer { kSgd, kAdam, kAdamW };
 
 /// harmonics profile
@@ -284,12 +285,18 @@ struct ProfileCommand {
   std::int64_t device_index = 0;
   std::vector<std::int64_t> batch_sizes = {8};
   std::vector<std::string> dtypes = {"torch.float32"};
-  bool training = false;
+  ProfiledMode mode = ProfiledMode::kInference;
   ProfiledOptimizer optimizer = ProfiledOptimizer::kAdam;
   std::int64_t in_flight = 4;
   std::int64_t warmup = 2;
   std::int64_t repeats = 5;
   std::int64_t threads = 0;
+  /// Of generation: weights of a .harp file, numbers of sequences, tokens that they hold, tokens of
+  /// a prompt in a step.
+  std::filesystem::path weights;
+  std::vector<std::int64_t> sequences = {1, 4, 16};
+  std::int64_t context = 512;
+  std::int64_t chunk = 128;
   /// 0: what is free.
   double memory_mb = 0;
   /// 0: measured with `peer`, or what is known about this type or machine.
@@ -326,8 +333,15 @@ struct PlanCommand {
   std::optional<std::int64_t> batch_size{};
   std::int64_t buffers_in = 2;
   std::int64_t buffers_out = 2;
-  /// "throughput", "latency", "cost" or "energy".
+  /// "throughput", "latency", "cost" or "energy"; of a model that generates "tokens",
+  /// "first-token" or "both".
   std::string goal = "throughput";
+  std::int64_t context = 2048;
+  std::int64_t sequences = 16;
+  /// 0: half the context.
+  std::int64_t prompt = 0;
+  std::int64_t chunk = 128;
+  bool explain = false;
   /// Seconds that a micro-batch may take from end to end; 0: any.
   double deadline_s = 0;
   /// The plans between which one has to choose, in place of one.
@@ -353,9 +367,13 @@ struct PlanCommand {
   std::filesystem::path dag_file;
   /// Reports of a run of a plan, to be compared with it; empty: make a plan.
   std::vector<std::string> checks;
-  /// The share by which a run may differ from its plan.
+  /// The share by which a run may differ from its plan, or of tokens a second that may be lost.
   double tolerance = 0.1;
   OutputStyle output = OutputStyle::kTable;
+
+  [[nodiscard]] bool generates() const {
+    return goal == "tokens" || goal == "first-token" || goal == "both";
+  }
 };
 
 /// harmonics devices

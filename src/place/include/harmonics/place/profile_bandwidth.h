@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include <harmonics/base/clock.h>
@@ -55,5 +56,15 @@ class BandwidthServer {
 [[nodiscard]] double measure_bandwidth_mbps(
     const HostPort& peer, const Clock& clock,
     std::chrono::milliseconds deadline = kBandwidthDeadline);
+
+/// What a network is taken to do, and where that comes from, in words.
+struct FoundBandwidth {
+  double mbps = 0;
+  std::string source;
+};
+/// Given (above 0), measured to `peer` ("host:port", not empty), on file, or the interface's own
+/// word, in this order; else a usual one, with a warning.
+[[nodiscard]] FoundBandwidth find_bandwidth(double given_mbps, const std::string& peer,
+                                            std::optional<double> on_file, const Clock& clock);
 
 }  // namespace harmonics::inline in_place

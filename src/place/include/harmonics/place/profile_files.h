@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -34,6 +35,16 @@ struct ProfileTables {
   DeviceTypeTable types;
 };
 [[nodiscard]] ProfileTables read_profile_tables(const ProfileFiles& files);
+
+/// What is on file of a device type's network.
+[[nodiscard]] std::optional<double> known_bandwidth(const ProfileTables& tables,
+                                                    const std::string& type);
+
+/// Adds what was measured of a model that generates, likewise: a measurement with the same numbers
+/// of sequences and tokens and the same context is replaced.
+void merge_generation(ProfileTables& tables, const std::string& model,
+                      const MeasuredMachine& machine, const ModelProfile& profile,
+                      const TokenTimesList& times);
 
 /// Adds the measurements of one model on one machine (at least one, all of the same graph).
 /// - The model's entry is replaced. Its memory is the largest of the measurements, layer by layer.
