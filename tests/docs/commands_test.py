@@ -63,6 +63,9 @@ SERVED_TEXT = 'harmonics serve smollm2 --listen 127.0.0.1:8000'
 TEXT_STAGE = 'harmonics stage smollm2 --generate --plan plan.yml --hosts hosts.yml --part 0 --token-file secret'
 SERVED_PLAN = ('harmonics serve smollm2 --plan plan.yml --hosts hosts.yml --stage-token-file secret --listen '
                '127.0.0.1:8001')
+TEXT_HOSTS = 'desk-pc: [desk]\\nold-laptop: [shelf, cellar]\\n'
+TEXT_LINKS = 'links:\\n- {between: [desk, shelf], bw_Mbps: 1000}\\n'
+TEXT_PLAN = 'harmonics plan smollm2 --goal tokens --context 512 --sequences 8 --links-file links.yml --explain'
 SERVED_VECTORS = 'harmonics serve all-MiniLM-L6-v2 --listen 127.0.0.1:8002'
 PAGES = {
     'README.md': Page(instead={
@@ -140,11 +143,12 @@ PAGES = {
                'small_llama.write_small_llama(pathlib.Path(\'smollm2\'))"; '
                'openssl rand -hex 16 > secret; chmod 600 secret; '
                'printf -- "- desk: [1, 2]\\n- shelf: [3, 4]\\n- cellar: [5, 6]\\n" > plan.yml; '
+               f'printf {shlex.quote(TEXT_HOSTS)} > devices.yml; printf {shlex.quote(TEXT_LINKS)} > links.yml; '
                'printf "desk: localhost:9000\\nshelf: localhost:9001\\ncellar: localhost:9002\\n" > hosts.yml',
         instead={SERVED_TEXT: SERVED_TEXT + ' &', SERVED_PLAN: SERVED_PLAN + ' &', SERVED_VECTORS: SERVED_VECTORS + ' &',
                  TEXT_STAGE: ' & '.join(TEXT_STAGE.replace('--part 0', f'--part {part}') for part in (1, 2, 0)) + ' &'},
         elsewhere={'curl ': 'text.serve_test', 'harmonics submit --serve': 'cluster.serve_task_test'},
-        of_model=('harmonics serve all-MiniLM',)),
+        measured=(TEXT_PLAN,), of_model=('harmonics serve all-MiniLM',)),
     'docs/guides/transports.md': Page(),
     'docs/guides/two-machines.md': Page(
         before='cp examples/digits.harp . && cp -r examples/data . && mkdir runs && echo hush > secret',

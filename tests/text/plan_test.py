@@ -81,6 +81,22 @@ class PlanTest(unittest.TestCase):
                 self.assertEqual(self.tokens("--plan", file), want)
                 self.assertEqual(self.tokens("--plan", file, "--processes"), want)
 
+    def test_more_steps_in_flight_than_parts(self):
+        report = json.loads(self.plan("--goal", "tokens", "--output", "json"))
+        report["stages"] = [{"hosts": hosts, "layers": layers, "period_s": 1} for hosts, layers in (
+            (["desk"], [1, 2]), (["shelf"], [3, BLOCKS + 2]))]
+        prompts = self.folder / "prompts.jsonl"
+        prompts.write_text("".join(json.dumps(c * (3 + 17 * i)) + "\n" for i, c in enumerate("abcdefghijkl")))
+        words = ("generate", self.model, "--prompts", prompts, "--max-tokens", 12, "--ignore-end", "--chunk", 8)
+        want = self.run_words(*words).stdout
+        self.assertEqual(len(want.splitlines()), 12)
+        for in_flight in (1, 12, 1000):
+            report["in_flight"] = in_flight
+            file = self.folder / "flights.json"
+            file.write_text(json.dumps(report))
+            done = self.run_words(*words, "--plan", file, "--processes")
+            self.assertEqual(done.stdout, want, done.stderr)
+
     def test_where_no_host_has_the_memory_alone_several_share_the_layers(self):
         words = ("--dev-types-file", "small.yml", "--goal", "tokens")
         text = (self.folder / "device_types.yml").read_text()
