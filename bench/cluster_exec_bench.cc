@@ -331,6 +331,7 @@ bool measure_start(const Cluster& cluster, const Scale& scale) {
 TaskSpec queued_task() {
   TaskSpec spec = true_task();
   spec.required_gpus = 8;
+  spec.wait_for_machines = true;
   return spec;
 }
 
