@@ -66,7 +66,6 @@ struct DeviceTypeProfile {
   double bandwidth_mbps = 0;
   double memory_mb = 0;
   std::map<std::string, std::vector<LayerTimes>> models = {};
-  std::map<std::string, TokenTimesList> generation = {};
   /// How fast tensors are packed to eight bits, or unpacked, in megabits of float32 a second; 0:
   /// not measured.
   double packing_mbps = 0;
@@ -76,6 +75,7 @@ struct DeviceTypeProfile {
   /// said.
   double price_per_hour = 0;
   double watts = 0;
+  std::map<std::string, TokenTimesList> generation = {};
 
   bool operator==(const DeviceTypeProfile&) const = default;
 };
