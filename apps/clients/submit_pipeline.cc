@@ -11,6 +11,7 @@
 #include <harmonics/clients/weights_file.h>
 #include <harmonics/graph/harp.h>
 #include <harmonics/graph/units.h>
+#include <harmonics/options/graph_argument.h>
 #include <harmonics/settings/train_settings.h>
 
 namespace harmonics::inline in_clients {
@@ -150,9 +151,9 @@ void read_model(PipelineSpec& pipeline) {
   if (pipeline.model.empty()) {
     fail(ErrorCode::kInvalidArgument, "the pipeline names no model: give it a .harp file");
   }
+  if (pipeline.graph.empty()) pipeline.graph = read_graph_text(pipeline.model, kMaxTaskTextBytes);
   const fs::path file = fs::absolute(pipeline.model);
   pipeline.model = file.string();
-  if (pipeline.graph.empty()) pipeline.graph = read_text_file(file, kMaxTaskTextBytes);
   HarpDocument document = parse_harp_document(pipeline.graph, file.string());
   document.folder = file.parent_path();
   make_weights_absolute(pipeline, document);

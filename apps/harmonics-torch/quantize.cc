@@ -6,6 +6,7 @@
 #include <harmonics/console/terminal.h>
 #include <harmonics/data/batch_producer.h>
 #include <harmonics/options/command_line.h>
+#include <harmonics/options/graph_argument.h>
 #include <harmonics/proven/int8_network.h>
 #include <harmonics/schedule/checkpoint.h>
 #include <harmonics/schedule/training_data.h>
@@ -111,7 +112,7 @@ std::string report_text(const Int8Network& network, const Comparison& c) {
 }  // namespace
 
 int quantize(const QuantizeCommand& command) {
-  const HarpDocument document = load_harp_document(command.file);
+  const HarpDocument document = open_graph_document(command.file);
   const TrainSettings settings = merge_settings(document, command.file, {});
   const auto bindings = merge_bindings(document, command.file, command.bindings);
   const NamedSources sources = open_sources(document.graph, bindings);

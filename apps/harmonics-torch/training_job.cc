@@ -196,7 +196,7 @@ void notice(const TrainCommand& command, const std::string& text) {
 }
 
 TrainingJob prepare_job(const TrainCommand& command) {
-  const HarpDocument document = load_harp_document(command.file);
+  const HarpDocument document = open_graph_document(command.file);
   TrainingJob job = start_job(command, document);
   const auto bindings = merge_bindings(document, command.file, command.bindings);
   const NamedSources sources = open_sources(job.graph, bindings);
@@ -210,7 +210,7 @@ TrainingJob prepare_job(const TrainCommand& command) {
 
 TrainingJob prepare_part_job(const StageCommand& stage, const TrainCommand& command,
                              HarmonicGraph& part) {
-  const HarpDocument document = load_harp_document(command.file);
+  const HarpDocument document = open_graph_document(command.file);
   TrainingJob job = start_job(command, document);
   if (job.settings.micro_batches == kAutoMicroBatches) {
     fail(ErrorCode::kInvalidArgument,

@@ -7,6 +7,7 @@
 #include <harmonics/console/terminal.h>
 #include <harmonics/graph/harp.h>
 #include <harmonics/models/export_model.h>
+#include <harmonics/options/graph_argument.h>
 #include <harmonics/settings/train_settings.h>
 
 #include "subcommands.h"
@@ -82,7 +83,7 @@ void export_file(const ExportCommand& command, const HarmonicGraph& graph,
 }  // namespace
 
 int export_model(const ExportCommand& command) {
-  const HarpDocument document = load_harp_document(command.file);
+  const HarpDocument document = open_graph_document(command.file);
   const std::filesystem::path named = merge_weights(document, command.file, {});
   switch (command.format) {
     case ExportFormat::kHf: export_folder(command, document, named); break;

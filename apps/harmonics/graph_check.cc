@@ -1,6 +1,7 @@
 // harmonics graph check: one line when a file is in order, the first mistake when it is not.
 #include <harmonics/base/format.h>
 #include <harmonics/console/terminal.h>
+#include <harmonics/options/graph_argument.h>
 #include <harmonics/settings/train_settings.h>
 
 #include "subcommands.h"
@@ -8,7 +9,7 @@
 namespace harmonics::inline in_front {
 
 int graph_check(const GraphCheckCommand& command) {
-  const HarpDocument document = load_harp_document(command.file);
+  const HarpDocument document = open_graph_document(command.file);
   static_cast<void>(merge_settings(document, command.file, {}));
   static_cast<void>(merge_bindings(document, command.file, {}));
   std::string text;

@@ -7,6 +7,7 @@
 #include <harmonics/console/terminal.h>
 #include <harmonics/graph/harp.h>
 #include <harmonics/graph/partition.h>
+#include <harmonics/options/graph_argument.h>
 
 #include "subcommands.h"
 
@@ -111,7 +112,7 @@ Json parts_json(const std::vector<HarmonicGraph>& parts) {
 
 int graph_parts(const GraphPartsCommand& command) {
   const std::vector<HarmonicGraph> parts = partition_graph(
-      load_harp(command.file).with_axes(command.axes), static_cast<std::size_t>(command.parts));
+      open_graph_document(command.file).graph.with_axes(command.axes), static_cast<std::size_t>(command.parts));
   switch (command.output) {
     case OutputStyle::kTable:
       write_text(TextStream::kOutput, table_text(parts, wants_colour(TextStream::kOutput)));

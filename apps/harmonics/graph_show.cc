@@ -5,6 +5,7 @@
 #include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
 #include <harmonics/graph/harp.h>
+#include <harmonics/options/graph_argument.h>
 
 #include "repeated_groups.h"
 #include "subcommands.h"
@@ -205,7 +206,7 @@ Json graph_json(const HarmonicGraph& graph) {
 }  // namespace
 
 int graph_show(const GraphShowCommand& command) {
-  const HarmonicGraph graph = load_harp(command.file).with_fixed_axes(command.axes);
+  const HarmonicGraph graph = open_graph_document(command.file).graph.with_fixed_axes(command.axes);
   switch (command.output) {
     case OutputStyle::kTable:
       write_text(TextStream::kOutput, table_text(graph, wants_colour(TextStream::kOutput)));

@@ -306,7 +306,7 @@ void CommandTree::add_submit_needs(CLI::App& app) {
 void CommandTree::add_submit_pipeline(CLI::App& app) {
   SubmitCommand& c = submit_;
   add_path(app, "--pipeline", c.pipeline,
-           "train this model in stages, each on a worker of its own");
+           "train this model (a file or a name of the zoo) in stages, each on a worker");
   app.add_flag("--infer", c.infer, "with --pipeline: run it over its data, and learn nothing")
       ->option_text(" ");
   add_path(app, "--weights", c.weights,

@@ -34,7 +34,9 @@ void add_access(CLI::App& app, ServerAccess& access);
 void add_seconds(CLI::App& app, const std::string& name, double& value, const std::string& help);
 
 inline void add_model_file(CLI::App& app, std::filesystem::path& path) {
-  add_path(app, "FILE", path, "a graph in .harp text")->required()->option_text("(required)");
+  add_path(app, "FILE", path, "a graph in .harp text, or a name of 'harmonics graph zoo'")
+      ->required()
+      ->option_text("(required)");
 }
 
 }  // namespace harmonics::inline in_options

@@ -89,6 +89,7 @@ class FrontTest(program.CliTest):
 
     def test_run_asks_for_weights_that_no_one_names(self):
         self.assert_fails(self.call('run', self.net), 'names no weights: give --weights FILE')
+        self.assert_fails(self.call('run', 'lenet'), "producer 'image' of graph 'lenet' has no data")
         named = self.write('named.harp', self.net.read_text() + '\nweights { file = "none.safetensors"; }\n')
         self.assert_fails(self.call('run', named), 'none.safetensors')
         wrong = self.write('wrong.harp', self.net.read_text() + '\nweights { flie = "x"; }\n')

@@ -132,6 +132,17 @@ class GraphTest(program.CliTest):
                 self.assertEqual(path.read_text(), text)
                 self.assertIn('is in order', self.done('graph', 'check', path))
 
+    def test_names_of_the_zoo_stand_for_files(self):
+        self.done('graph', 'zoo', 'lenet', '--out', 'written.harp')
+        for words in (('show', '--output', 'json'), ('parts', '--parts', '2'), ('dot',), ('svg',)):
+            with self.subTest(words[0]):
+                self.assertEqual(self.done('graph', words[0], 'lenet', *words[1:]),
+                                 self.done('graph', words[0], 'written.harp', *words[1:]))
+        self.assertIn('is in order', self.done('graph', 'check', 'lenet'))
+        # A file of that name comes first.
+        self.done('graph', 'zoo', 'digits-mlp', '--out', self.folder / 'lenet')
+        self.assertEqual(self.done('graph', 'show', 'lenet'), self.done('graph', 'show', 'digits-mlp'))
+
     def test_zoo_sizes_are_the_published_ones(self):
         for name, parameters in (('resnet18', 11_689_512), ('vit-base', 86_567_656)):
             self.done('graph', 'zoo', name, '--out', 'zoo.harp')

@@ -371,6 +371,8 @@ class Pipeline(ClusterTest):
         self.start_server()
         self.start_workers(('a',))
         self.assert_fails(self.call('submit', '--pipeline', 'none.harp'), 'none.harp')
+        # A network of the zoo is known by its name, and brings no data.
+        self.assert_fails(self.call('submit', '--pipeline', 'digits-mlp'), "producer 'image' has no data: add --bind")
         self.assert_fails(self.call('submit', '--name', 'x', '--stages', 2), '--pipeline MODEL.harp')
         self.assert_fails(self.call('submit', '--pipeline', DIGITS, '--stages', 5),
                           "'digits' cannot be cut into 5 stages", 'ask for 1 to 4')

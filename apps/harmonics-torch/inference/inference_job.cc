@@ -199,7 +199,7 @@ std::int64_t InferenceJob::rows() const {
 }
 
 InferenceJob prepare_inference(const RunCommand& command) {
-  const HarpDocument document = load_harp_document(command.file);
+  const HarpDocument document = open_graph_document(command.file);
   InferenceJob job = start_inference(command, document);
   if (command.processes && command.secure.mode != SecureMode::kNone) {
     refuse_copies(job, "--processes --secure");
@@ -224,7 +224,7 @@ std::vector<std::string> requested_inputs(const HarmonicGraph& graph) {
 }
 
 InferenceJob prepare_service(const RunCommand& command) {
-  const HarpDocument document = load_harp_document(command.file);
+  const HarpDocument document = open_graph_document(command.file);
   InferenceJob job = start_inference(command, document);
   if (command.processes) refuse_copies(job, "--listen --processes");
   const auto bindings = merge_bindings(document, command.file, command.bindings);
@@ -238,7 +238,7 @@ InferenceJob prepare_service(const RunCommand& command) {
 
 InferenceJob prepare_part_inference(const StageCommand& stage) {
   const RunCommand command = run_command_of(stage);
-  const HarpDocument document = load_harp_document(command.file);
+  const HarpDocument document = open_graph_document(command.file);
   InferenceJob job = start_inference(command, document);
   if (stage.requests) refuse_copies(job, "--requests");
   const auto bindings = merge_bindings(document, command.file, command.bindings);
