@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include <harmonics/base/clock.h>
+#include <harmonics/base/core_clock.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/log.h>
@@ -112,7 +113,9 @@ double packing_mbps(const Clock& clock) {
 
 std::vector<GraphProfile> measure(const ProfileCommand& command, const HarmonicGraph& graph) {
   const SteadyClock clock;
+  const CoreClock cores;
   ProfileOptions options = options_of(command);
+  options.waited = [&cores] { return cores.now().for_core; };
   ProfileBar bar(command.batch_sizes.size() * command.dtypes.size(),
                  command.output == OutputStyle::kTable, clock);
   std::vector<GraphProfile> profiles;
@@ -175,6 +178,7 @@ int profile(const ProfileCommand& command) {
   ProfileTables tables = read_profile_tables(report.files);
   merge_profiles(tables, report.model, report.machine, report.profiles);
   write_profile_files(report.files, tables, results_to_yaml(report.model, report.profiles));
+  write_text(TextStream::kError, busy_text(report));
   print(report, command.output);
   return kExitDone;
 }

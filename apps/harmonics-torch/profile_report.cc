@@ -3,6 +3,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/console/table.h>
 #include <harmonics/console/terminal.h>
+#include <harmonics/place/profile.h>
 #include <harmonics/plan/cost_model.h>
 
 namespace harmonics::inline in_torch_program {
@@ -16,14 +17,15 @@ std::string profile_text(const GraphProfile& profile, bool colour) {
                {"time ms", Align::kRight},
                {"memory MB", Align::kRight},
                {"parameters", Align::kRight},
-               {"out", Align::kRight}},
+               {"out", Align::kRight},
+               {"+- %", Align::kRight}},
               {}};
   for (std::size_t i = 0; i < profile.units.size(); ++i) {
     const UnitProfile& unit = profile.units[i];
-    table.rows.push_back({std::to_string(i + 1), unit.name, format("{:.3f}", unit.time_s * 1e3),
-                          format("{:.2f}", megabytes(unit.memory.total())),
-                          with_thousands(unit.parameters),
-                          with_thousands(profile.parameters_out[i])});
+    table.rows.push_back(
+        {std::to_string(i + 1), unit.name, format("{:.3f}", unit.time_s * 1e3),
+         format("{:.2f}", megabytes(unit.memory.total())), with_thousands(unit.parameters),
+         with_thousands(profile.parameters_out[i]), format("{:.1f}", 100 * unit.spread)});
   }
   std::string text = bold(format("{}, batch size {}, {}", profile.dtype, profile.batch_size,
                                  profile_mode_name(profile.mode)),
@@ -50,6 +52,7 @@ Json unit_json(const UnitProfile& unit, std::int64_t out) {
   memory.set("optimizer", unit.memory.optimizer).set("activations", unit.memory.activations);
   Json json;
   json.set("name", unit.name).set("time_s", unit.time_s);
+  json.set("spread", unit.spread).set("waited", unit.waited);
   json.set("mem_MB", megabytes(unit.memory.total())).set("memory_bytes", std::move(memory));
   json.set("parameters", unit.parameters).set("parameters_out", out);
   json.set("shape_in", shapes_json(unit.shapes_in)).set("shape_out", shapes_json(unit.shapes_out));
@@ -84,6 +87,17 @@ Json report_json(const ProfileReport& report) {
   json.set("device_types_file", report.files.types.string());
   json.set("results_file", report.files.results.string());
   return json;
+}
+
+std::string busy_text(const ProfileReport& report) {
+  double waited = 0;
+  for (const GraphProfile& profile : report.profiles) waited = std::max(waited, profile.waited());
+  if (waited <= kBusyShare) return {};
+  return format(
+      "warning: this machine ({}) is busy: passes waited for a core for {:.0f} % of their time. "
+      "That is not counted, and units that waited were measured up to {} times as often; the times "
+      "are surer on a calm machine\n",
+      report.machine.type, 100 * waited, kBusyFactor);
 }
 
 std::string report_text(const ProfileReport& report, bool colour) {

@@ -21,6 +21,8 @@ struct ProfileReport {
 };
 
 [[nodiscard]] Json report_json(const ProfileReport& report);
+/// A warning where passes waited for a core for more than kBusyShare of their time, else nothing.
+[[nodiscard]] std::string busy_text(const ProfileReport& report);
 [[nodiscard]] std::string report_text(const ProfileReport& report, bool colour);
 
 }  // namespace harmonics::inline in_torch_program

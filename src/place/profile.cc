@@ -69,11 +69,26 @@ void check_graph(const HarmonicGraph& graph, std::size_t units, ProfileMode mode
   }
 }
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+double median(const std::vector<double>& sorted) {
+  const std::size_t half = sorted.size() / 2;
+  return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
 }
+
+/// What passes of a unit took.
+struct PassTimes {
+  std::vector<double> seconds{};  ///< Without what they waited for a core.
+  double waited_s = 0;
+  double passed_s = 0;
+
+  [[nodiscard]] double waited() const { return passed_s > 0 ? waited_s / passed_s : 0; }
+  void describe(UnitProfile& unit) {
+    std::ranges::sort(seconds);
+    unit.time_s = median(seconds);
+    unit.waited = waited();
+    const double middle = seconds[seconds.size() * 3 / 4] - seconds[seconds.size() / 4];
+    if (unit.time_s > 0) unit.spread = middle / 2 / unit.time_s;
+  }
+};
 
 // Bytes that malloc has given out; libtorch's CPU tensors come from there. Stays at 0 where another
 // allocator has taken its place (sanitizers).
@@ -99,17 +114,15 @@ class UnitMeasurement {
     static_cast<void>(stage_->parameters());
   }
 
-  double median_seconds() {
+  PassTimes measure() {
     for (int i = 0; i < options_.warmup; ++i) pass();
-    std::vector<double> seconds;
-    for (int i = 0; i < options_.repeats; ++i) {
-      wait_for_device(device_);
-      const Nanoseconds start = clock_.now();
-      pass();
-      wait_for_device(device_);
-      seconds.push_back(in_seconds(clock_.now() - start));
+    PassTimes times;
+    for (int i = 0; i < options_.repeats; ++i) time_pass(times);
+    for (int i = options_.repeats; i < kBusyFactor * options_.repeats; ++i) {
+      if (times.waited() <= kBusyShare) break;
+      time_pass(times);
     }
-    return median(std::move(seconds));
+    return times;
   }
 
   /// In training what a micro-batch keeps is measured too, and the larger figure counts: libtorch
@@ -130,6 +143,21 @@ class UnitMeasurement {
   }
 
  private:
+  void time_pass(PassTimes& times) {
+    wait_for_device(device_);
+    const bool knows = options_.waited && device_.kind == DeviceKind::kCpu;
+    const Nanoseconds before = knows ? options_.waited() : Nanoseconds{};
+    const Nanoseconds start = clock_.now();
+    pass();
+    wait_for_device(device_);
+    const double passed_s = in_seconds(clock_.now() - start);
+    const Nanoseconds waited = knows ? options_.waited() - before : Nanoseconds{};
+    const double waited_s = std::clamp(in_seconds(waited), 0.0, passed_s);
+    times.seconds.push_back(passed_s - waited_s);
+    times.waited_s += waited_s;
+    times.passed_s += passed_s;
+  }
+
   [[nodiscard]] MicroBatch micro_batch() const { return {0, 0, 0, options_.batch_size}; }
 
   void pass() {
@@ -193,7 +221,7 @@ GraphProfile profile_graph(const HarmonicGraph& graph, const ProfileOptions& opt
     if (progress) progress(i, parts.size(), units[i].name);
     UnitMeasurement measurement(parts[i], options, clock);
     UnitProfile unit = describe(units[i], parts[i], options.mode);
-    unit.time_s = measurement.median_seconds();
+    measurement.measure().describe(unit);
     unit.memory = measurement.memory();
     profile.units.push_back(std::move(unit));
   }

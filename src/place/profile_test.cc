@@ -69,6 +69,37 @@ HarmonicGraph two_layers() {
       .build();
 }
 
+TEST(Profile, WhatAPassWaitedForACoreIsNotCountedAndItIsMeasuredMoreOften) {
+  ProfileOptions options = quick();
+  options.repeats = 2;
+  int looks = 0;
+  options.waited = [&] { return std::chrono::seconds(++looks); };
+  // One of four seconds in each of eight passes a unit.
+  const GraphProfile busy =
+      profile_graph(two_layers(), options, ScriptedClock(std::vector<int>(16, 4)));
+  for (const UnitProfile& unit : busy.units) {
+    EXPECT_DOUBLE_EQ(unit.time_s, 3);
+    EXPECT_DOUBLE_EQ(unit.waited, 0.25);
+  }
+  EXPECT_DOUBLE_EQ(busy.waited(), 0.25);
+  EXPECT_EQ(looks, 32);
+  options.waited = [] { return Nanoseconds{}; };
+  const GraphProfile calm =
+      profile_graph(two_layers(), options, ScriptedClock(std::vector<int>(4, 4)));
+  EXPECT_DOUBLE_EQ(calm.units[0].time_s, 4);
+  EXPECT_EQ(calm.waited(), 0);
+}
+
+TEST(Profile, TellsHowFarPassesLieApart) {
+  ProfileOptions options = quick();
+  options.repeats = 4;
+  const GraphProfile profile =
+      profile_graph(two_layers(), options, ScriptedClock({10, 4, 6, 4, 5, 5, 5, 5}));
+  EXPECT_DOUBLE_EQ(profile.units[0].time_s, 5);
+  EXPECT_DOUBLE_EQ(profile.units[0].spread, 0.6);
+  EXPECT_EQ(profile.units[1].spread, 0);
+}
+
 TEST(Profile, MeasuresBothEndsOfATieThatLearns) {
   const HarmonicGraph graph = parse_harp(R"(
     producer ids {6} int64; producer next {6} int64;

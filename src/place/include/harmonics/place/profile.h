@@ -19,6 +19,10 @@ namespace harmonics::inline in_place {
 inline constexpr int kMaxProfileRepeats = 10'000;
 inline constexpr std::int64_t kMaxProfileBatch = std::int64_t{1} << 20;
 
+/// A machine on which passes wait for a core for more than this share of their time is busy.
+inline constexpr double kBusyShare = 0.1;
+inline constexpr int kBusyFactor = 4;
+
 /// How to measure.
 struct ProfileOptions {
   ProfileMode mode = ProfileMode::kInference;
@@ -35,6 +39,10 @@ struct ProfileOptions {
   int repeats = 5;
   /// Threads inside one operation; 0 leaves libtorch's choice. Process-wide.
   int threads = 0;
+  /// How long this thread has waited for a core so far, as a CoreClock tells; on the CPU what a
+  /// pass waited is not counted. Where units wait for more than kBusyShare of their time, up to
+  /// kBusyFactor times as many passes are measured. Empty: nothing is known of it.
+  std::function<Nanoseconds()> waited = {};
   /// Training: what the optimiser keeps per weight, and the micro-batches in flight.
   TrainingMemory training = {};
 };

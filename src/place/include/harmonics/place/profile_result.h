@@ -15,6 +15,11 @@ struct UnitProfile {
   std::string name;
   /// Median seconds per micro-batch: the forward pass, in training the backward pass too.
   double time_s = 0;
+  /// Half the width of the middle half of the passes, as a share of `time_s`: how far it may be
+  /// off.
+  double spread = 0;
+  /// The share of the passes' time for which they waited for a core, which `time_s` leaves out.
+  double waited = 0;
   UnitMemory memory;
   /// Trainable numbers.
   std::int64_t parameters = 0;
@@ -38,6 +43,8 @@ struct GraphProfile {
   /// The same in the terms of models.yml and device_types.yml.
   [[nodiscard]] ModelProfile model() const;
   [[nodiscard]] LayerTimes times() const;
+  /// Of all units' time together, the share for which they waited for a core.
+  [[nodiscard]] double waited() const;
   /// Seconds of all units.
   [[nodiscard]] double total_s() const;
 };
