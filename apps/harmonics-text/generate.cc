@@ -114,7 +114,9 @@ class Generating {
     for (; !answers_.empty() && answers_.front().over(); answers_.pop_front()) {
       const GrowingAnswer& answer = answers_.front();
       if (command_.output == OutputStyle::kJson) {
-        write_json(answer.json());
+        Json json = answer.json();
+        if (!model_.backend.empty()) json.set("backend", model_.backend);
+        write_json(json);
       } else if (!command_.prompt) {
         write_text(TextStream::kOutput, json_quote(answer.text()) + "\n");
       }

@@ -90,6 +90,10 @@ class ProcessPipeline final : public StepRing {
     if (!flags_.weights.empty()) {
       words.insert(words.end(), {"--weights", flags_.weights.string()});
     }
+    if (flags_.computing.backend == TextBackend::kGpu) {
+      words.insert(words.end(), {"--backend", "gpu"});
+    }
+    if (flags_.computing.deterministic) words.push_back("--deterministic");
     return words;
   }
 

@@ -7,6 +7,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/json.h>
+#include <harmonics/base/log.h>
 #include <harmonics/base/number_text.h>
 #include <harmonics/base/private_file.h>
 #include <harmonics/console/terminal.h>
@@ -96,6 +97,10 @@ int serve_embeddings(const ServeCommand& command, const TextGraph& graph,
          "--plan",
          model.model.string());
   }
+  if (model.computing.backend == TextBackend::kGpu) {
+    log_warn("text", "'{}' is an encoder, which has no way on a GPU: using the CPU instead",
+             model.model.string());
+  }
   const FrontAccess access = access_of(command);
   TextEmbedder embedder(graph.graph, graph.weights, model.model, static_cast<int>(model.threads));
   EmbeddingFront front(embedder, {name_of(command), static_cast<std::size_t>(command.queue)},
@@ -122,6 +127,7 @@ int serve(const ServeCommand& command) {
   terms.max_waiting = static_cast<std::size_t>(command.queue);
   terms.prefill_chunk = command.model.chunk;
   TextFront front(*model.pipeline, model.texts, terms, address, access);
+  if (model.backend == "gpu") write_text(TextStream::kError, "computes on a GPU\n");
   const std::string url = say_where(terms.name, {address.host, front.port()}, access);
   wait_for_end(ends, url, &front);
   return kExitDone;

@@ -10,6 +10,7 @@
 #include "process_pipeline.h"
 #include "remote_pipeline.h"
 #include "stage_places.h"
+#include "token_device.h"
 
 namespace harmonics::inline in_text_program {
 TextGraph open_text_graph(const std::filesystem::path& model,
@@ -42,15 +43,29 @@ TextGraph open_text_graph(const std::filesystem::path& model,
 
 namespace {
 
-TokenPipelinePtr make_pipeline(const TextGraph& model, const TextModelFlags& flags) {
-  if (!flags.hosts.empty()) return make_remote_pipeline(model.graph, flags);
+// The pipeline, and what computes it.
+void make_pipeline(const TextModelFlags& flags, TextModel& model) {
+  const TextGraph& own = model.graph;
+  if (!flags.hosts.empty()) {
+    model.pipeline = make_remote_pipeline(own.graph, flags);
+    return;
+  }
+  const TokenDevice device = token_device(flags.computing, own.weights);
+  model.backend = device.name();
   TokenPartsOptions options;
-  options.cuts = flags.plan.empty() ? token_cuts(model.graph, static_cast<std::size_t>(flags.parts))
-                                    : planned_cuts(model.graph, flags.plan);
+  options.cuts = flags.plan.empty() ? token_cuts(own.graph, static_cast<std::size_t>(flags.parts))
+                                    : planned_cuts(own.graph, flags.plan);
   options.cache_bytes = static_cast<std::uint64_t>(flags.cache_mb) << 20;
   options.threads = static_cast<int>(flags.threads);
-  return flags.processes ? make_process_pipeline(model.graph, options.cuts, flags)
-                         : make_local_pipeline(model.graph, model.weights, options);
+  options.make_stage = device.make_stage;
+  if (!flags.processes) {
+    model.pipeline = make_local_pipeline(own.graph, own.weights, options);
+    return;
+  }
+  // Whether there is a GPU has been found out, and said.
+  TextModelFlags found = flags;
+  found.computing.backend = device.is_gpu() ? TextBackend::kGpu : TextBackend::kCpu;
+  model.pipeline = make_process_pipeline(own.graph, options.cuts, found);
 }
 
 }  // namespace
@@ -69,8 +84,9 @@ TextModel open_text_model(const TextModelFlags& flags, TextGraph graph) {
 #if defined(__GLIBC__)
   ::malloc_trim(0);  // what reading the tokenizer took
 #endif
-  TokenPipelinePtr pipeline = make_pipeline(graph, flags);
-  return {std::move(graph), std::move(side), std::move(pipeline)};
+  TextModel model{std::move(graph), std::move(side), nullptr, ""};
+  make_pipeline(flags, model);
+  return model;
 }
 
 }  // namespace harmonics::inline in_text_program

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include <harmonics/models/weight_source.h>
 #include <harmonics/options/text_commands.h>
@@ -24,6 +25,8 @@ struct TextModel {
   TextGraph graph;
   TextSide texts;
   TokenPipelinePtr pipeline;
+  /// What computes all parts, "cpu" or "gpu"; empty: each part its own, on other machines.
+  std::string backend;
 };
 /// Opens the model and makes its stages as the flags say.
 [[nodiscard]] TextModel open_text_model(const TextModelFlags& flags);

@@ -11,6 +11,7 @@
 #include "step_ring.h"
 #include "subcommands.h"
 #include "text_model.h"
+#include "token_device.h"
 
 namespace harmonics::inline in_text_program {
 namespace {
@@ -45,13 +46,15 @@ class WaitingStage {
         options_(own_options(command, stage_run(model.graph, places.cuts, command.run))),
         in_(places.steps.at(part())),
         out_(is_last(places) ? places.answers : places.steps.at(part() + 1)),
-        stage_(model.graph, model.weights,
-               {places.cuts[part()], places.cuts[part() + 1],
-                static_cast<std::uint64_t>(command.cache_mb) << 20, threads_of(command)}) {
+        device_(token_device(command.computing, model.weights)),
+        stage_(device_.stage(
+            model.graph, model.weights,
+            {places.cuts[part()], places.cuts[part() + 1],
+             static_cast<std::uint64_t>(command.cache_mb) << 20, threads_of(command)})) {
     in_.listen = true;
     out_.listen = is_last(places);
-    say(format("part {} ({}, layers {} to {}) waits at {}", part(), places.hosts[part()],
-               places.cuts[part()] + 1, places.cuts[part() + 1], binding_url(in_)));
+    say(format("part {} ({}, layers {} to {}, {}) waits at {}", part(), places.hosts[part()],
+               places.cuts[part()] + 1, places.cuts[part() + 1], device_.name(), binding_url(in_)));
   }
 
   /// For one that generates, until it is done or lost.
@@ -95,6 +98,7 @@ class WaitingStage {
   const StageCommand& command_;
   const TransportOptions options_;
   RemoteBinding in_, out_;
+  const TokenDevice device_;
   TokenStage stage_;
 };
 

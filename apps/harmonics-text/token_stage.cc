@@ -10,6 +10,7 @@
 #include "step_ring.h"
 #include "subcommands.h"
 #include "text_model.h"
+#include "token_device.h"
 
 namespace harmonics::inline in_text_program {
 namespace {
@@ -28,10 +29,12 @@ int token_stage(const TokenStageCommand& command) {
   const TransportPtr in = make_transport(parse_binding(command.in), options);
   const TransportPtr out = make_transport(parse_binding(command.out), options);
   const TextGraph model = open_text_graph(command.model, command.weights);
-  TokenStage stage(
-      model.graph, model.weights,
-      {static_cast<std::size_t>(command.first), static_cast<std::size_t>(command.end),
-       static_cast<std::uint64_t>(command.cache_mb) << 20, static_cast<int>(command.threads)});
+  TokenStage stage =
+      token_device(command.computing, model.weights)
+          .stage(model.graph, model.weights,
+                 {static_cast<std::size_t>(command.first), static_cast<std::size_t>(command.end),
+                  static_cast<std::uint64_t>(command.cache_mb) << 20,
+                  static_cast<int>(command.threads)});
   while (std::optional<StepMessage> step = receive_step(*in, deadline_in(kForTheNext))) {
     send_step(*out, computed_step(stage, *std::move(step)), deadline_in(kForTheOther));
   }

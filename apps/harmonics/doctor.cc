@@ -92,6 +92,22 @@ std::string torch_note(const Json& torch) {
                 gpus == 0 ? std::string("no CUDA device") : format("{} CUDA device(s)", gpus));
 }
 
+// What `generate` and `serve` compute with on a GPU; `torch` is what libtorch knows of this
+// machine.
+Part text_gpu_part(const std::optional<Json>& torch) {
+  Part part{"text-gpu", torch && std::filesystem::exists(path_of(kTextTorchProgram)), {}};
+  if (!part.built) {
+    part.note =
+        "left out: no 'harmonics-text-torch' beside this program that starts; "
+        "generate and serve compute on the CPU";
+  } else if (torch->at("cuda_devices").as_integer() == 0) {
+    part.note = "no CUDA device: generate and serve compute on the CPU";
+  } else {
+    part.note = "generate and serve compute on a GPU with --backend gpu or auto";
+  }
+  return part;
+}
+
 Findings examine() {
   Findings findings;
   findings.simd = find_simd();
@@ -108,7 +124,9 @@ Findings examine() {
       torch.note = error.what();
     }
   }
+  const bool answered = torch.built;
   findings.parts.push_back(std::move(torch));
+  findings.parts.push_back(text_gpu_part(answered ? findings.torch : std::nullopt));
   for (const OptionalPart& part : optional_parts()) {
     findings.parts.push_back(part_of(part));
   }

@@ -7,6 +7,7 @@
 #include <harmonics/programs/programs.h>
 
 #include "subcommands.h"
+#include "text_program.h"
 #include "torch_program.h"
 
 namespace harmonics::inline in_front {
@@ -42,15 +43,21 @@ struct Dispatch {
   int operator()(const CustodyImportCommand& command) const { return custody_import(command); }
   int operator()(const CustodyShowCommand& command) const { return custody_show(command); }
   int operator()(const TokensCommand& command) const { return tokens(command); }
-  int operator()(const GenerateCommand&) const { become_program(kTextProgram, argv); }
-  int operator()(const TokenStageCommand&) const { become_program(kTextProgram, argv); }
-  int operator()(const ServeCommand&) const { become_program(kTextProgram, argv); }
+  int operator()(const GenerateCommand& command) const {
+    become_program(text_program(command.model.computing.backend), argv);
+  }
+  int operator()(const TokenStageCommand& command) const {
+    become_program(text_program(command.computing.backend), argv);
+  }
+  int operator()(const ServeCommand& command) const {
+    become_program(text_program(command.model.computing.backend), argv);
+  }
   int operator()(const DoctorCommand& command) const { return doctor(command); }
   int operator()(const CompletionCommand& command) const { return completion(command); }
   int operator()(const DevicesCommand&) const { become_torch_program(argv); }
   int operator()(const TrainCommand&) const { become_torch_program(argv); }
   int operator()(const StageCommand& command) const {
-    if (command.generate) become_program(kTextProgram, argv);
+    if (command.generate) become_program(text_program(command.computing.backend), argv);
     become_torch_program(argv);
   }
   int operator()(const RunCommand&) const { become_torch_program(argv); }

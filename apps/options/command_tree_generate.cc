@@ -48,7 +48,9 @@ void add_stage_hosts(CLI::App& app, TextModelFlags& model) {
                "lines 'host: address:port': its parts wait there ('harmonics stage --generate')")
           ->needs(plan)
           ->excludes(app.get_option("--processes"))
-          ->excludes(app.get_option("--transport"));
+          ->excludes(app.get_option("--transport"))
+          ->excludes(app.get_option("--backend"))
+          ->excludes(app.get_option("--deterministic"));
   add_text(app, "--run", access.run, "NAME", "name of the run, the same in all parts")
       ->needs(hosts);
   add_path(app, "--stage-token-file", access.token_file, "the secret that all parts know")
@@ -65,6 +67,15 @@ void add_stage_hosts(CLI::App& app, TextModelFlags& model) {
             "seconds after which a step that has not come back from other processes is lost (60)");
 }
 
+constexpr const char* kDeterministicHelp =
+    "on a GPU: the same bits whatever is computed beside it, and slower (a CPU's are always)";
+
+void add_computing(CLI::App& app, TextComputing& computing) {
+  add_choice(app, "--backend", computing.backend, "cpu|gpu|auto",
+             "what computes (cpu); auto: a GPU where one answers");
+  app.add_flag("--deterministic", computing.deterministic, kDeterministicHelp)->option_text(" ");
+}
+
 }  // namespace
 
 void CommandTree::add_stage_generation(CLI::App& stage) {
@@ -74,6 +85,10 @@ void CommandTree::add_stage_generation(CLI::App& stage) {
       ->option_text(" ");
   add_whole(stage, "--cache-mb", stage_.cache_mb, {1, kMostCacheMb},
             "with --generate: memory for keys and values, in MB (1024)");
+  stage
+      .add_flag("--deterministic", stage_.computing.deterministic,
+                std::string("with --generate, ") + kDeterministicHelp)
+      ->option_text(" ");
 }
 
 void CommandTree::add_text_model(CLI::App& app, TextModelFlags& model) {
@@ -90,6 +105,7 @@ void CommandTree::add_text_model(CLI::App& app, TextModelFlags& model) {
       ->option_text(" ");
   add_name(app, "--transport", model.transport, transport_names(),
            "what joins the processes (shm)");
+  add_computing(app, model.computing);
   add_stage_hosts(app, model);
   add_whole(app, "--threads", model.threads, {1, 256}, "threads of each part (1)");
   add_whole(app, "--cache-mb", model.cache_mb, {1, kMostCacheMb},
@@ -136,7 +152,8 @@ void CommandTree::add_generate() {
       "The answer to one prompt streams to standard output; those to --prompts come line by line, "
       "in their order. --output json prints a line of JSON for each, with tokens, the logarithms "
       "of their probabilities and times. What comes out depends on model, prompt and settings "
-      "alone: not on parts, threads, chunks or on what is computed beside it."));
+      "alone: not on parts, threads, chunks or on what is computed beside it; on a GPU, with "
+      "--deterministic."));
   app.callback([this, prompt, prompts] {
     if (prompt->count() + prompts->count() == 0) throw CLI::RequiredError("--prompt or --prompts");
     command_ = generate_;
@@ -150,6 +167,7 @@ void CommandTree::add_token_stage() {
   add_path(app, "--weights", token_stage_.weights, "weights of a .harp file");
   add_whole(app, "--first", token_stage_.first, {0, 1 << 20}, "its first layer");
   add_whole(app, "--end", token_stage_.end, {1, 1 << 20}, "the layer after its last");
+  add_computing(app, token_stage_.computing);
   add_whole(app, "--threads", token_stage_.threads, {1, 256}, "threads (1)");
   add_whole(app, "--cache-mb", token_stage_.cache_mb, {1, kMostCacheMb}, "cache in MB (1024)");
   add_text(app, "--in", token_stage_.in, "URL", "where steps come from")->required();

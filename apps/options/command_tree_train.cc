@@ -264,11 +264,13 @@ void add_in_flight(CLI::App& app, std::int64_t& in_flight, const std::string& wi
 }
 
 // Of the flags of a part, those that a language model's has a use for.
-void check_generation(const CLI::App& stage, const StageCommand& command) {
-  static constexpr std::array kUsed = {
-      "--generate",      "--cache-mb",   "--weights", "--plan",    "--hosts",           "--part",
-      "--run",           "--token-file", "--help",    "--threads", "--tls-certificate", "--tls-key",
-      "--tls-authority", "--output"};
+void check_generation(const CLI::App& stage, StageCommand& command) {
+  static constexpr std::array kUsed = {"--generate",      "--cache-mb",        "--weights",
+                                       "--plan",          "--hosts",           "--part",
+                                       "--run",           "--token-file",      "--help",
+                                       "--threads",       "--tls-certificate", "--tls-key",
+                                       "--tls-authority", "--output",          "--backend",
+                                       "--deterministic"};
   for (const CLI::Option* const option : stage.get_options()) {
     const std::string name = option->get_name();
     if (option->count() == 0 || !name.starts_with("--")) continue;
@@ -278,16 +280,25 @@ void check_generation(const CLI::App& stage, const StageCommand& command) {
   if (command.training.plan.empty() || command.hosts.empty()) {
     throw CLI::ValidationError("--generate", "needs --plan FILE and --hosts FILE");
   }
+  for (const Setting& setting : command.training.settings) {
+    if (setting.key != "backend") continue;
+    if (setting.value == "fpga") {
+      throw CLI::ValidationError("--backend", "a language model is computed by cpu, gpu or auto");
+    }
+    command.computing.backend = setting.value == "gpu"    ? TextBackend::kGpu
+                                : setting.value == "auto" ? TextBackend::kAuto
+                                                          : TextBackend::kCpu;
+  }
 }
 
 // What only says something with --infer, and what says nothing then.
-void check_stage(const CLI::App& stage, const StageCommand& command) {
+void check_stage(const CLI::App& stage, StageCommand& command) {
   const auto refuse = [&](std::initializer_list<const char*> flags, const char* why) {
     for (const char* flag : flags) {
       if (stage.get_option(flag)->count() > 0) throw CLI::ValidationError(flag, why);
     }
   };
-  if (!command.generate) refuse({"--cache-mb"}, "needs --generate");
+  if (!command.generate) refuse({"--cache-mb", "--deterministic"}, "needs --generate");
   if (command.generate) return check_generation(stage, command);
   if (!command.infer) {
     refuse({"--out", "--in-flight", "--results", "--requests", "--feed", "--delivered", "--kept"},

@@ -135,7 +135,7 @@ class FrontTest(program.CliTest):
         parts = {part['name']: part for part in report['parts']}
         self.assertTrue(parts['torch']['built'])
         self.assertIn('libtorch ' + report['torch']['version'], parts['torch']['note'])
-        for name in ('grpc', 'flight', 'arrow', 'mpi', 'opencl', 'store', 'zk', 'text', 'images', 'jvm'):
+        for name in ('text-gpu', 'grpc', 'flight', 'arrow', 'mpi', 'opencl', 'store', 'zk', 'text', 'images', 'jvm'):
             self.assertIn(parts[name]['built'], (True, False))
             self.assertEqual('left out' in parts[name]['note'], not parts[name]['built'], name)
             # The tests need the whole tree, so what could be built has been.

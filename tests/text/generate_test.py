@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -142,7 +143,49 @@ class GenerateTest(unittest.TestCase):
                          want)
         self.assertIn("no chat template", self.generate(harp, "--prompt", "abc", "--chat", fails=True))
 
+    def computed(self, *words, program=HARMONICS):
+        """Its answers, what computed them, and what was said."""
+        done = subprocess.run([program, *words_of(self.model, "--prompts", self.prompts, "--max-tokens", 24, "--ignore-end",
+                                                  "--output", "json", *words)[1:]],
+                              capture_output=True, text=True, timeout=TIMEOUT_S)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        (backend,) = {line["backend"] for line in lines}
+        return [(line["tokens"], [value.hex() for value in line["logprobs"]]) for line in lines], backend, done.stderr
+
+    def test_what_computes(self):
+        doctor = json.loads(subprocess.run([HARMONICS, "doctor", "--output", "json"], check=True, capture_output=True).stdout)
+        (part,) = [part for part in doctor["parts"] if part["name"] == "text-gpu"]
+        gpu = part["built"] and doctor["torch"]["cuda_devices"] > 0
+        self.assertIn("compute on a GPU" if gpu else "compute on the CPU", part["note"])
+        want, backend, said = self.computed()
+        self.assertEqual((backend, said), ("cpu", ""))
+        for flags in ("gpu",), ("gpu", "--parts", 2), ("gpu", "--parts", 2, "--processes"), ("auto",), ("cpu", "--deterministic"):
+            with self.subTest(flags=flags):
+                got, backend, said = self.computed("--backend", *flags)
+                self.assertEqual(backend, "gpu" if gpu and flags[0] != "cpu" else "cpu")
+                # Once, whatever the number of processes.
+                self.assertEqual(said.count("using the CPU instead"), int(flags[0] == "gpu" and not gpu), said)
+                self.assertEqual([tokens for tokens, _ in got], [tokens for tokens, _ in want])
+                if backend == "cpu":
+                    self.assertEqual(got, want)
+        same, _, _ = self.computed("--backend", "gpu", "--deterministic", "--sequences", 1)
+        for flags in ("--sequences", 8), ("--chunk", 16), ("--parts", 3, "--processes"):
+            self.assertEqual(self.computed("--backend", "gpu", "--deterministic", *flags)[0], same, flags)
+
+    def test_a_gpu_needs_the_program_with_libtorch(self):
+        for name in "harmonics", "harmonics-text":
+            shutil.copy(HARMONICS.parent / name, self.folder / name)
+        want, _, _ = self.computed()
+        got, backend, said = self.computed("--backend", "gpu", program=self.folder / "harmonics")
+        self.assertEqual((got, backend), (want, "cpu"))
+        self.assertIn("no harmonics-text-torch lies beside this program", said)
+        self.assertEqual(self.computed("--backend", "auto", program=self.folder / "harmonics"), (want, "cpu", ""))
+        needed = subprocess.run(["ldd", HARMONICS.parent / "harmonics-text"], check=True, capture_output=True, text=True)
+        self.assertNotIn("torch", needed.stdout)
+
     def test_says_what_is_wrong(self):
+        self.assertIn("'fpga' is none of cpu|gpu|auto", self.generate(self.model, "--prompt", "a", "--backend", "fpga", fails=True))
         self.assertIn("the model takes 512", self.generate(self.model, "--prompt", "a" * 600, fails=True))
         self.assertIn("not a number from 0 to 100",
                       self.generate(self.model, "--prompt", "a", "--temperature", "hot", fails=True))

@@ -107,6 +107,26 @@ class MachinesTest(unittest.TestCase):
             process.kill()
         self.assertEqual(self.generate(*self.remote("--stage-token-file", self.secret, "--run", "mine")), want)
 
+    def test_each_part_says_what_computes_it(self):
+        want = self.generate()
+        doctor = json.loads(subprocess.run([HARMONICS, "doctor", "--output", "json"], check=True, capture_output=True).stdout)
+        built = any(part["name"] == "text-gpu" and part["built"] for part in doctor["parts"])
+        gpu = built and doctor["torch"]["cuda_devices"] > 0
+        for part, backend in enumerate(("gpu", "auto", "cpu")):
+            process = subprocess.Popen(
+                [HARMONICS, "stage", self.model, "--generate", "--plan", self.plan, "--hosts", self.hosts, "--part", str(part),
+                 "--token-file", self.secret, "--backend", backend, "--deterministic"], stderr=subprocess.PIPE, text=True)
+            self.addCleanup(process.stderr.close)
+            self.addCleanup(process.wait)
+            self.addCleanup(process.kill)
+            if backend == "gpu" and not gpu:
+                self.assertIn("using the CPU instead", process.stderr.readline())
+            self.assertIn(", gpu) waits" if gpu and backend != "cpu" else ", cpu) waits", process.stderr.readline())
+        got = self.generate(*self.remote())
+        self.assertEqual([tokens for tokens, _ in got], [tokens for tokens, _ in want])
+        if not gpu:
+            self.assertEqual(got, want)
+
     def streamed(self, disturb, *flags):
         """What comes while `disturb` is called, after a few answers; and what was said."""
         with open(self.folder / "said", "w+") as said:
@@ -229,6 +249,10 @@ class MachinesTest(unittest.TestCase):
         self.assertIn("parts 0 to 2", self.refused(*stage, "--plan", self.plan, "--hosts", self.hosts))
         self.assertIn("--epochs", self.refused(*stage, "--plan", self.plan, "--hosts", self.hosts, "--epochs", 2))
         self.assertIn("needs --generate", self.refused("stage", "x.harp", "--part", 0, "--cache-mb", 3))
+        self.assertIn("needs --generate", self.refused("stage", "x.harp", "--part", 0, "--deterministic"))
+        self.assertIn("cpu, gpu or auto", self.refused(*stage, "--plan", self.plan, "--hosts", self.hosts, "--backend", "fpga"))
+        for flag in ("--backend", "gpu"), ("--deterministic",):
+            self.assertIn("excludes", self.generate(*self.remote(), *flag, fails=True))
 
 
 if __name__ == "__main__":

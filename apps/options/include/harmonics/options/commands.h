@@ -203,10 +203,11 @@ struct StageCommand {
   std::filesystem::path hosts;
   /// Which of the hosts that take turns at this part, from 0.
   std::int64_t copy = kOnlyCopy;
-  /// One part of a language model for 'harmonics generate' and 'serve', and the memory of its
-  /// cache.
+  /// One part of a language model for 'harmonics generate' and 'serve', the memory of its
+  /// cache and what computes it.
   bool generate = false;
   std::int64_t cache_mb = 1024;
+  TextComputing computing = {};
 };
 
 /// harmonics quantize

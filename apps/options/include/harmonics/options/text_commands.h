@@ -22,6 +22,14 @@ struct StageAccessFlags {
   std::int64_t deadline_s = 60;
 };
 
+/// What computes a model; kAuto: a GPU where one answers, else the CPU.
+enum class TextBackend { kCpu, kGpu, kAuto };
+struct TextComputing {
+  TextBackend backend = TextBackend::kCpu;
+  /// On a GPU too the bits of a sequence do not depend on what is computed beside it.
+  bool deterministic = false;
+};
+
 /// The model, and how it is cut and held.
 struct TextModelFlags {
   /// A .harp file, a folder from Hugging Face or a GGUF file.
@@ -38,6 +46,7 @@ struct TextModelFlags {
   /// Where each host of the plan is reached; empty: all parts are on this machine.
   std::filesystem::path hosts;
   StageAccessFlags access = {};
+  TextComputing computing = {};
   std::int64_t threads = 1;
   std::int64_t cache_mb = 1024;
   std::int64_t sequences = 16;
@@ -67,6 +76,7 @@ struct TokenStageCommand {
   std::filesystem::path weights;
   std::int64_t first = 0;
   std::int64_t end = 0;
+  TextComputing computing = {};
   std::int64_t threads = 1;
   std::int64_t cache_mb = 1024;
   std::string in;

@@ -28,6 +28,9 @@ inline constexpr SiblingProgram kTorchProgram{"harmonics-torch", ErrorCode::kNot
 inline constexpr SiblingProgram kClusterProgram{"harmonics-cluster", ErrorCode::kUnimplemented,
                                                 "HARMONICS_WITH_GRPC", "gRPC"};
 inline constexpr SiblingProgram kTextProgram{"harmonics-text"};
+/// The same with libtorch, for a GPU.
+inline constexpr SiblingProgram kTextTorchProgram{"harmonics-text-torch", ErrorCode::kNotFound,
+                                                  "HARMONICS_WITH_TORCH", "libtorch"};
 inline constexpr SiblingProgram kSupervisorProgram{"harmonics-supervisor"};
 
 /// The folder of the running program.
