@@ -107,8 +107,8 @@ class TokenStage {
 };
 
 /// Makes a stage of some layers: on the CPU, or on a device (torch_token_stage.h).
-using TokenStageMaker = std::function<TokenStage(const HarmonicGraph&, const WeightSource&,
-                                                 const TokenStageOptions&)>;
+using TokenStageMaker =
+    std::function<TokenStage(const HarmonicGraph&, const WeightSource&, const TokenStageOptions&)>;
 
 /// "avx512", "avx2" or "plain": how this machine multiplies. The bits are the same.
 [[nodiscard]] std::string token_kernel();
