@@ -282,11 +282,11 @@ class StepMaker {
     const Waiting before = begun(node().inputs[0]);
     plan.project = before.plan;
     const bool separate = q.integer_or("separate", 0) != 0;
-    const std::vector<WeightPart> parts =
-        separate ? std::vector<WeightPart>{{request, "q.weight", "q.bias"},
-                                           {request, "k.weight", "k.bias"},
-                                           {request, "v.weight", "v.bias"}}
-                 : std::vector<WeightPart>{{request, "qkv.weight", "qkv.bias"}};
+    std::vector<WeightPart> parts;
+    for (const std::string name : {"q", "k", "v"}) {
+      if (separate) parts.push_back({request, name + ".weight", name + ".bias"});
+    }
+    if (!separate) parts.push_back({request, "qkv.weight", "qkv.bias"});
     plan.project.weight = weights_.matrix(parts);
     plan.project.bias = weights_.bias(parts);
     plan.cache = made_cache(shape);
