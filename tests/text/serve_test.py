@@ -183,7 +183,10 @@ class ServeTest(unittest.TestCase):
         file.chmod(0o600)
         _, port = self.serve("--keys-file", file, "--sequences", 1, "--queue", 64, "--max-tokens", 500)
         self.assertEqual(self.ask(port, self.body(1))[0], 401)
-        long = {**self.body(1), "max_tokens": 300}
+        # Long enough that those who ask come faster than answers do.
+        bodies = ({**self.body(number), "max_tokens": 470} for number in range(1, 60))
+        long = next(body for body in bodies if json.loads(
+            self.ask(port, body, token=keys["ana"])[1])["usage"]["completion_tokens"] > 300)
         with concurrent.futures.ThreadPoolExecutor(64) as pool:
             # More than her share of what may wait is refused, and none of it is his.
             many = [pool.submit(self.ask, port, long, CHAT, keys["ana"]) for _ in range(50)]
