@@ -66,14 +66,14 @@ class Installed(unittest.TestCase):
 
     def test_every_program_starts(self):
         programs = sorted(path.name for path in (self.prefix / 'bin').iterdir())
-        for name in ('harmonics', 'harmonics-cluster', 'harmonics-supervisor', 'harmonics-torch',
-                     'sched-pipeline'):
+        for name in ('harmonics', 'harmonics-cluster', 'harmonics-supervisor', 'harmonics-text', 'harmonics-text-torch',
+                     'harmonics-torch', 'sched-pipeline'):
             self.assertIn(name, programs)
         for path in [*(self.prefix / 'bin').iterdir(), *(self.prefix / 'lib').glob('*.so')]:
             if 'not a dynamic' not in (needed := self.run_ldd(path)):
                 self.assertNotIn('not found', needed, path.name)
                 self.assertNotIn(str(SOURCE), needed, path.name)
-        for name in ('harmonics', 'harmonics-cluster', 'harmonics-torch', 'sched-pipeline'):
+        for name in ('harmonics', 'harmonics-cluster', 'harmonics-text', 'harmonics-text-torch', 'harmonics-torch', 'sched-pipeline'):
             self.assertIn('usage', self.run_program(name, '--help').lower(), name)
 
     def run_ldd(self, path):
