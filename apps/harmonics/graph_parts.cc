@@ -111,8 +111,9 @@ Json parts_json(const std::vector<HarmonicGraph>& parts) {
 }  // namespace
 
 int graph_parts(const GraphPartsCommand& command) {
-  const std::vector<HarmonicGraph> parts = partition_graph(
-      open_graph_document(command.file).graph.with_axes(command.axes), static_cast<std::size_t>(command.parts));
+  const std::vector<HarmonicGraph> parts =
+      partition_graph(open_graph_document(command.file).graph.with_axes(command.axes),
+                      static_cast<std::size_t>(command.parts));
   switch (command.output) {
     case OutputStyle::kTable:
       write_text(TextStream::kOutput, table_text(parts, wants_colour(TextStream::kOutput)));

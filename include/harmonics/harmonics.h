@@ -262,8 +262,8 @@
 #include <harmonics/schedule/text_side.h>
 #include <harmonics/schedule/throughput.h>
 #include <harmonics/schedule/token_generator.h>
-#include <harmonics/schedule/token_profile.h>
 #include <harmonics/schedule/token_pipeline.h>
+#include <harmonics/schedule/token_profile.h>
 #include <harmonics/schedule/trainer.h>
 #include <harmonics/schedule/training_data.h>
 #include <harmonics/serve/embedding_front.h>
