@@ -131,8 +131,14 @@ class Inference(ClusterTest):
         mark = self.mark_of(name)
         self.kill(worker)
         self.kill_pids(self.supervisors(name))
-        self.kill_pids(self.processes(mark))
-        shutil.rmtree(self.folder / f'machine-{name}')
+        disk = self.folder / f'machine-{name}'
+
+        def gone():
+            # One that was just being started when its supervisor died may still write.
+            self.kill_pids(self.processes(mark))
+            shutil.rmtree(disk, ignore_errors=True)
+            return not disk.exists()
+        self.until(gone, f'the disk of {name} to be gone')
 
     def disturb(self, chance, tasks, workers, server):
         """Kills stages, machines and the server while rows come out; the server that is left."""
