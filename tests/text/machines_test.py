@@ -8,8 +8,9 @@ import random
 import signal
 import socket
 import subprocess
-import tempfile
 import sys
+import tempfile
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["HARMONICS_SOURCE_DIR"]) / "tests" / "cli"))
@@ -50,6 +51,9 @@ class MachinesTest(unittest.TestCase):
         cls.prompts = cls.folder / "prompts.jsonl"
         cls.prompts.write_text("".join(json.dumps("".join(chance.choice("abcdefgh XYZ.") for _ in range(
             chance.randint(1, 200)))) + "\n" for _ in range(8)))
+        # Two times as many as are under way at once: when the first answer is there, half have not begun.
+        cls.many = cls.folder / "many.jsonl"
+        cls.many.write_text(2 * cls.prompts.read_text())
 
     @classmethod
     def tearDownClass(cls):
@@ -78,15 +82,15 @@ class MachinesTest(unittest.TestCase):
         flags = flags or ("--token-file", self.secret)
         return [self.stage(part, *flags) for part in range(3)]
 
-    def words(self, *flags, tokens=60):
-        return [str(word) for word in (HARMONICS, "generate", self.model, "--prompts", self.prompts, "--max-tokens", tokens,
-                                       "--ignore-end", "--output", "json", *flags)]
+    def words(self, *flags, tokens=60, prompts=None):
+        return [str(word) for word in (HARMONICS, "generate", self.model, "--prompts", prompts or self.prompts,
+                                       "--max-tokens", tokens, "--ignore-end", "--output", "json", *flags)]
 
     def remote(self, *flags):
         return ("--plan", self.plan, "--hosts", self.hosts, *(flags or ("--stage-token-file", self.secret)))
 
-    def generate(self, *flags, fails=False, tokens=60):
-        done = subprocess.run(self.words(*flags, tokens=tokens), capture_output=True, text=True, timeout=TIMEOUT_S)
+    def generate(self, *flags, fails=False, tokens=60, prompts=None):
+        done = subprocess.run(self.words(*flags, tokens=tokens, prompts=prompts), capture_output=True, text=True, timeout=TIMEOUT_S)
         self.assertEqual(done.returncode != 0, fails, done.stdout + done.stderr)
         return done.stderr if fails else self.answers(done.stdout.splitlines())
 
@@ -130,11 +134,11 @@ class MachinesTest(unittest.TestCase):
     def streamed(self, disturb, *flags):
         """What comes while `disturb` is called, after a few answers; and what was said."""
         with open(self.folder / "said", "w+") as said:
-            process = subprocess.Popen(self.words("--sequences", 8, *flags, tokens=250), text=True,
+            process = subprocess.Popen(self.words("--sequences", 8, *flags, tokens=250, prompts=self.many), text=True,
                                        stdout=subprocess.PIPE, stderr=said)
             try:
                 lines = [process.stdout.readline()]
-                disturb(self.folder / "said")
+                disturb(self.folder / "said", process)
                 lines += process.stdout.readlines()
                 process.wait(timeout=TIMEOUT_S)
             finally:
@@ -146,20 +150,29 @@ class MachinesTest(unittest.TestCase):
         self.assertEqual(process.returncode, 0, errors)
         return self.answers(lines), errors
 
+    def until_lost(self, said, process):
+        """Waits for a part that stands still to count as lost, which it does while texts are under way."""
+        end = time.monotonic() + TIMEOUT_S
+        while "are made anew" not in said.read_text():
+            self.assertLess(time.monotonic(), end, said.read_text())
+            try:
+                process.wait(timeout=0.05)
+                self.fail(f"it ended without the part that stood still: {said.read_text()}")
+            except subprocess.TimeoutExpired:
+                pass
+
     def test_a_part_that_is_lost_and_comes_back(self):
-        # The shortest answer comes first: then seven of eight are under way.
-        want = self.generate(tokens=250)
+        want = self.generate(tokens=250, prompts=self.many)
         parts = self.stages()
         chance = random.Random(SEED)
         for number in range(LOSSES):
             lost = chance.randrange(3)
             stalls = number % 2 == 1
 
-            def disturb(said):
+            def disturb(said, process):
                 parts[lost].send_signal(signal.SIGSTOP if stalls else signal.SIGKILL)
-                if stalls:  # until it counts as lost
-                    while "are made anew" not in said.read_text():
-                        pass
+                if stalls:
+                    self.until_lost(said, process)
                     parts[lost].send_signal(signal.SIGCONT)
                     return
                 parts[lost].wait()
@@ -172,7 +185,7 @@ class MachinesTest(unittest.TestCase):
                 self.assertLessEqual(errors.count("are made anew"), 1, errors)
 
     def test_connections_that_are_cut_and_stalled(self):
-        want = self.generate(tokens=250)
+        want = self.generate(tokens=250, prompts=self.many)
         chance = random.Random(SEED)
         dealt, number = 0, 0
         while dealt < (LOSSES if LOSSES > 2 else 3):
@@ -182,7 +195,7 @@ class MachinesTest(unittest.TestCase):
                         self.addresses, {**self.addresses, "desk": rough[0].port, "cellar": rough[3].port}]
                 files = [self.write_hosts(self.folder / f"seen-{i}.yml", each) for i, each in enumerate(seen)]
                 parts = [self.stage(part, "--token-file", self.secret, hosts=files[part]) for part in range(3)]
-                got, errors = self.streamed(lambda said: None, "--plan", self.plan, "--hosts", files[3],
+                got, errors = self.streamed(lambda said, process: None, "--plan", self.plan, "--hosts", files[3],
                                             "--stage-token-file", self.secret)
                 self.assertEqual((got, errors), (want, ""))  # nothing was lost, nothing computed again
                 for part in parts:
