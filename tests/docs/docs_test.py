@@ -59,6 +59,15 @@ class Docs(unittest.TestCase):
                 place = re.sub(r'/x(_|/).*', '', name)
                 self.assertTrue(any(ROOT.glob(place)), f'one more {what}: {name} is not there')
 
+    def test_files_that_architecture_names_are_there(self):
+        """As a path, below `src/`, or as an include of a module."""
+        names = re.findall(r'`(\w[\w-]*/[\w./-]+\.(?:cc|h|py))`', (ROOT / 'docs/ARCHITECTURE.md').read_text())
+        self.assertGreater(len(names), 90)
+        for name in names:
+            module = name.partition('/')[0]
+            places = (name, f'src/{name}', f'src/{module}/include/harmonics/{name}')
+            self.assertTrue(any((ROOT / place).exists() for place in places), f'{name} is not there')
+
     def test_the_reference_shows_includes_as_users_write_them(self):
         settings = dict(re.findall(r'^(\w+)\s*= *(.*)$', (ROOT / 'docs/Doxyfile').read_text(), re.M))
         folders = [place for place in settings['INPUT'].split() if (ROOT / place).is_dir()]
