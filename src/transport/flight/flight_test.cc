@@ -21,7 +21,6 @@
 #include "flight_tensor.h"
 #include "frame/frame_testing.h"
 #include "socket.h"
-#include "tls_testing.h"
 
 namespace harmonics::inline in_transport {
 namespace {
@@ -76,26 +75,6 @@ TEST(FlightGreeting, TokensAndRunsMustAgree) {
   EXPECT_THAT(receive_error(*connecting_end(*guarded, tuesday)), HasSubstr("run 'tuesday'"));
   const TransportPtr friendly = connecting_end(*guarded, with);
   expect_talk(*guarded, *friendly);
-}
-
-TEST(FlightTls, AStrangersCertificateAndAWrongNameAreRefused) {
-  const LogCapture capture;
-  const TestCertificates certificates;
-  const auto with = [](const TlsOptions& tls) {
-    TransportOptions options;
-    options.tls = tls;
-    return options;
-  };
-  const TransportPtr strange = listening_end(boundary("x"), with(certificates.stranger()));
-  EXPECT_THAT(receive_error(*connecting_end(*strange, with(certificates.options()))),
-              HasSubstr("unauthenticated"));
-  const TransportPtr guarded = listening_end(boundary("x"), with(certificates.options()));
-  TlsOptions wrong_name = certificates.options();
-  wrong_name.server_name = "elsewhere.example";
-  EXPECT_THAT(receive_error(*connecting_end(*guarded, with(wrong_name))),
-              HasSubstr("unauthenticated"));
-  const TransportPtr right = connecting_end(*guarded, with(certificates.options()));
-  expect_talk(*guarded, *right);
 }
 
 TEST(FlightStrangers, PlainHttpAndNoiseAreHungUpOn) {

@@ -131,56 +131,16 @@ TEST(GrpcGreeting, TokensMustAgree) {
   expect_talk(*guarded, *friendly);
 }
 
-class GrpcTls : public ::testing::Test {
- protected:
-  static TransportOptions with(const TlsOptions& tls) {
-    TransportOptions options;
-    options.tls = tls;
-    return options;
-  }
-  const LogCapture capture_;
-  const TestCertificates certificates_;
-};
-
-TEST_F(GrpcTls, AStrangersCertificateIsRefusedOnEitherSide) {
-  const TransportPtr strange = listening_end(boundary("x"), with(certificates_.stranger()));
-  const TransportPtr careful = connecting_end(*strange, with(certificates_.options()));
-  EXPECT_THAT(receive_error(*careful), HasSubstr("unauthenticated"));
-
-  const TransportPtr guarded = listening_end(boundary("x"), with(certificates_.options()));
-  const TransportPtr stranger = connecting_end(*guarded, with(certificates_.stranger()));
-  EXPECT_NE(receive_error(*stranger, soon()), "no error");
-  const TransportPtr friendly = connecting_end(*guarded, with(certificates_.options()));
-  expect_talk(*guarded, *friendly);
-}
-
-TEST_F(GrpcTls, TheNameInTheCertificateCounts) {
-  const TransportPtr listening = listening_end(boundary("x"), with(certificates_.options()));
-  TlsOptions tls = certificates_.options();
-  tls.server_name = "elsewhere.example";
-  EXPECT_THAT(receive_error(*connecting_end(*listening, with(tls))), HasSubstr("unauthenticated"));
-  tls.server_name = "localhost";
-  const TransportPtr right = connecting_end(*listening, with(tls));
-  expect_talk(*listening, *right);
-}
-
-TEST_F(GrpcTls, OneEndWithoutTlsGetsNowhere) {
-  const TransportPtr secure = listening_end(boundary("x"), with(certificates_.options()));
+TEST(GrpcTls, OneEndWithoutTlsGetsNowhere) {
+  const LogCapture capture;
+  const TestCertificates certificates;
+  TransportOptions with;
+  with.tls = certificates.options();
+  const TransportPtr secure = listening_end(boundary("x"), with);
   EXPECT_THAT(error_with(*connecting_end(*secure), "no gRPC with"), HasSubstr("deadline_exceeded"));
   const TransportPtr open = listening_end(boundary("x"));
-  EXPECT_THAT(error_with(*connecting_end(*open, with(certificates_.options())), "no gRPC with"),
+  EXPECT_THAT(error_with(*connecting_end(*open, with), "no gRPC with"),
               HasSubstr("deadline_exceeded"));
-}
-
-TEST_F(GrpcTls, UnusableFilesAreNamedAndAPortHasOneSetOfOptions) {
-  TlsOptions tls = certificates_.options();
-  tls.certificate_file = "missing.pem";
-  EXPECT_THAT(error_of([&] { (void)listening_end(boundary("x"), with(tls)); }),
-              AllOf(HasSubstr("invalid_argument"), HasSubstr("missing.pem")));
-  const TransportPtr first = listening_end(boundary("x"), with(certificates_.options()));
-  RemoteBinding binding = first->binding();
-  binding.name = "y";
-  EXPECT_THAT(error_of([&] { (void)make_transport(binding); }), HasSubstr("same TLS options"));
 }
 
 // --- strangers ---

@@ -222,48 +222,18 @@ TEST(TcpGreeting, EitherEndTurnsCompressionOn) {
 
 // --- TLS ---
 
-class TcpTls : public ::testing::Test {
- protected:
-  static TransportOptions with(const TlsOptions& tls) {
-    TransportOptions options;
-    options.tls = tls;
-    options.handshake_timeout = std::chrono::milliseconds(500);
-    return options;
-  }
-  TestCertificates certificates_;
-};
-
-TEST_F(TcpTls, AStrangersCertificateIsRefusedOnEitherSide) {
-  const TransportPtr strange = listening_end(named("x"), with(certificates_.stranger()));
-  const TransportPtr careful = connecting_end(*strange, with(certificates_.options()));
-  EXPECT_THAT(receive_error(*careful), HasSubstr("unauthenticated"));
-
+TEST(TcpTls, OneEndWithoutTlsIsToldSo) {
   const LogCapture capture;
-  const TransportPtr guarded = listening_end(named("x"), with(certificates_.options()));
-  const TransportPtr stranger = connecting_end(*guarded, with(certificates_.stranger()));
-  EXPECT_THAT(receive_error(*stranger, soon()), HasSubstr("deadline_exceeded"));
-  const TransportPtr friendly = connecting_end(*guarded, with(certificates_.options()));
-  expect_talk(*guarded, *friendly);
-}
-
-TEST_F(TcpTls, TheNameInTheCertificateCounts) {
-  const TransportPtr listening = listening_end(named("x"), with(certificates_.options()));
-  TlsOptions tls = certificates_.options();
-  tls.server_name = "elsewhere.example";
-  EXPECT_THAT(receive_error(*connecting_end(*listening, with(tls))), HasSubstr("unauthenticated"));
-  tls.server_name = "localhost";
-  const TransportPtr right = connecting_end(*listening, with(tls));
-  expect_talk(*listening, *right);
-}
-
-TEST_F(TcpTls, OneEndWithoutTlsIsToldSo) {
-  const LogCapture capture;
-  const TransportPtr secure = listening_end(named("x"), with(certificates_.options()));
+  const TestCertificates certificates;
+  TransportOptions with;
+  with.tls = certificates.options();
+  with.handshake_timeout = std::chrono::milliseconds(500);
+  const TransportPtr secure = listening_end(named("x"), with);
   const TransportPtr plain = connecting_end(*secure);
   EXPECT_NE(receive_error(*plain, soon()), "no error");
 
   const TransportPtr open = listening_end(named("x"));
-  const TransportPtr tls = connecting_end(*open, with(certificates_.options()));
+  const TransportPtr tls = connecting_end(*open, with);
   std::string error;
   do {
     error = receive_error(*tls, soon());
@@ -271,23 +241,6 @@ TEST_F(TcpTls, OneEndWithoutTlsIsToldSo) {
   std::string lines;
   for (const std::string& line : capture.lines()) lines += line + "\n";
   EXPECT_THAT(lines, HasSubstr("speaks TLS"));
-}
-
-TEST_F(TcpTls, SharingAPortTakesTheSameOptions) {
-  const TransportPtr first = listening_end(named("x"), with(certificates_.options()));
-  RemoteBinding binding = first->binding();
-  binding.name = "y";
-  EXPECT_THAT(error_of([&] { (void)make_transport(binding); }), HasSubstr("same TLS options"));
-}
-
-TEST_F(TcpTls, UnusableFilesAreNamed) {
-  TlsOptions tls = certificates_.options();
-  tls.certificate_file = "missing.pem";
-  EXPECT_THAT(error_of([&] { (void)listening_end(named("x"), with(tls)); }),
-              AllOf(HasSubstr("invalid_argument"), HasSubstr("missing.pem")));
-  tls = certificates_.options();
-  tls.key_file = certificates_.stranger().key_file;
-  EXPECT_THAT(error_of([&] { (void)listening_end(named("x"), with(tls)); }), HasSubstr("key"));
 }
 
 }  // namespace
