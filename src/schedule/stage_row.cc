@@ -102,7 +102,15 @@ BatchReport StageRow::train(const NamedTensors& batch, NamedTensors* outputs) {
   if (scales_loss()) sliced.loss_scale = state_.loss_scale;
   BatchReport report;
   report.samples = sliced.micro_batches.front().batch_samples;
-  const SliceResults results = run(sliced);
+  SliceResults results;
+  try {
+    results = runner_->run(stages_, sliced);
+  } catch (...) {
+    // Whatever stopped them, no gradient of this batch stays behind.
+    for (Stage& stage : stages_) stage->reset();
+    throw;
+  }
+  if (!results.finite) report_non_finite_loss();
   for (const TapReport& taps : results.taps) report.taps += taps;
   for (const ConsumerNode& node : consumers_) {
     if (outputs == nullptr) break;
@@ -116,19 +124,6 @@ BatchReport StageRow::train(const NamedTensors& batch, NamedTensors* outputs) {
   }
   finish(report);
   return report;
-}
-
-// The passes of one batch. Whatever stops them, no gradient of this batch stays behind.
-SliceResults StageRow::run(const SlicedBatch& sliced) {
-  SliceResults results;
-  try {
-    results = runner_->run(stages_, sliced);
-  } catch (...) {
-    for (Stage& stage : stages_) stage->reset();
-    throw;
-  }
-  if (!results.finite) report_non_finite_loss();
-  return results;
 }
 
 bool StageRow::scales_loss() const {

@@ -40,61 +40,44 @@ Workplace::Work Workplace::work(Lock& lock, Deadline until) {
   return done;
 }
 
+// A break of a connection that is no longer ours is no news.
 std::optional<Error> Workplace::flush(Lock& lock, Delivery& delivery) {
-  if (std::optional<Error> broken = finish_writing(lock)) return broken;
   if (writing_) return std::nullopt;
   std::optional<Error> broken;
   writing_ = true;
-  while (connection_ && !unfinished_ && !broken) {
-    std::optional<OutgoingFrame> frame = delivery.next_frame();
-    if (!frame) break;
-    broken = write(lock, std::move(*frame));
+  while (connection_ && !broken) {
+    std::optional<OutgoingFrame> frame;
+    if (!unfinished_ && !(frame = delivery.next_frame())) break;
+    const ConnectionPtr connection = connection_;
+    bool whole = false;
+    std::optional<Error> caught;
+    lock.unlock();
+    try {
+      whole = frame ? connection->write(std::move(*frame)) : connection->finish_write();
+    } catch (const Error& error) {
+      caught = error;
+    }
+    lock.lock();
+    if (connection != connection_) continue;
+    broken = std::move(caught);
+    if (broken) break;
+    if (!written(whole, frame.has_value())) break;
   }
   writing_ = false;
   return broken;
 }
 
-// A break of a connection that is no longer ours is no news.
-std::optional<Error> Workplace::write(Lock& lock, OutgoingFrame frame) {
-  const ConnectionPtr connection = connection_;
-  bool whole = true;
-  std::optional<Error> broken;
-  lock.unlock();
-  try {
-    whole = connection->write(std::move(frame));
-  } catch (const Error& error) {
-    broken = error;
-  }
-  lock.lock();
-  if (connection != connection_) return std::nullopt;
-  if (broken) return broken;
+// Whether there may be room for more.
+bool Workplace::written(bool whole, bool new_frame) {
+  const bool was_unfinished = std::exchange(unfinished_, !whole);
   if (!whole) {
-    unfinished_ = true;
-    if (working_) connection->wake();  // who works has to wait for room as well
-  } else if (connection->holds_back()) {
+    // Who works has to wait for room as well.
+    if (!was_unfinished && working_) connection_->wake();
+  } else if (new_frame && connection_->holds_back()) {
     ++turns.works;  // so that the I/O thread looks at the connection every now and then
-    if (turns.io_works) connection->wake();
+    if (turns.io_works) connection_->wake();
   }
-  return std::nullopt;
-}
-
-std::optional<Error> Workplace::finish_writing(Lock& lock) {
-  if (!unfinished_ || writing_) return std::nullopt;
-  writing_ = true;
-  const ConnectionPtr connection = connection_;
-  bool whole = false;
-  std::optional<Error> broken;
-  lock.unlock();
-  try {
-    whole = connection->finish_write();
-  } catch (const Error& error) {
-    broken = error;
-  }
-  lock.lock();
-  writing_ = false;
-  if (connection != connection_) return std::nullopt;
-  if (whole) unfinished_ = false;
-  return broken;
+  return whole;
 }
 
 void Workplace::say_last(Lock& lock, const FrameHeader& words, Deadline until) {

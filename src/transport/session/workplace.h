@@ -62,8 +62,7 @@ class Workplace {
   Turns turns;
 
  private:
-  [[nodiscard]] std::optional<Error> finish_writing(Lock& lock);
-  [[nodiscard]] std::optional<Error> write(Lock& lock, OutgoingFrame frame);
+  [[nodiscard]] bool written(bool whole, bool new_frame);
 
   ConnectionPtr connection_;
   bool unfinished_ = false;

@@ -116,7 +116,6 @@ class StageRow {
 
  private:
   void check_boundaries();
-  [[nodiscard]] SliceResults run(const SlicedBatch& sliced);
   [[nodiscard]] bool scales_loss() const;
   [[nodiscard]] double gradient_square_sum();
   void finish(BatchReport& report);
