@@ -6,6 +6,7 @@
 #include <harmonics/base/format.h>
 #include <harmonics/base/listed.h>
 #include <harmonics/base/number_text.h>
+#include <harmonics/base/slowdown.h>
 #include <harmonics/transport/binding.h>
 #include <harmonics/transport/packing.h>
 
@@ -23,7 +24,6 @@ constexpr std::int64_t kMaxBatches = std::int64_t{1} << 50;
 constexpr std::int64_t kMaxStreamInFlight = 4096;
 constexpr std::int64_t kMaxServedMs = 1'000'000'000;
 constexpr std::int64_t kMaxQueueRows = std::int64_t{1} << 24;
-constexpr double kMaxSlowdown = 1000;
 
 // Settings that mean something without learning.
 constexpr std::array kRunSettings = {"batch_size", "parts", "threads", "backend", "reproducible"};

@@ -1,30 +1,15 @@
 #include "paced_backend.h"
 
-#include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <fstream>
-#include <thread>
 
-#include <harmonics/base/core_clock.h>
 #include <harmonics/base/environment.h>
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
-#include <harmonics/base/number_text.h>
+#include <harmonics/base/slowdown.h>
 
 namespace harmonics::inline in_runtime {
 namespace {
-
-using SteadyTime = std::chrono::steady_clock::time_point;
-
-double slowdown_from_environment() {
-  const std::string text = environment_text(kSlowdownVariable);
-  if (text.empty()) return 1;
-  const auto factor = number_from<double>(text);
-  if (factor && *factor >= 1 && *factor <= kMaxSlowdown) return *factor;
-  fail(ErrorCode::kInvalidArgument, "{}='{}' is no factor from 1 to {}: unset it",
-       kSlowdownVariable, text, kMaxSlowdown);
-}
 
 /// Appends lines to a file, if there is one.
 class PassTrace {
@@ -131,16 +116,8 @@ class PacedBackend final : public StageBackend {
 
   template <typename Work>
   NamedTensors paced(const Work& work) const {
-    if (slowdown_ <= 1) return work();
-    const CoreClock cores;
-    const CoreTimes before = cores.now();
-    const SteadyTime begin = std::chrono::steady_clock::now();
-    NamedTensors outputs = work();
-    // A slower machine would not wait longer for a core that others have here.
-    const Nanoseconds waited = cores.now().for_core - before.for_core;
-    const Nanoseconds spent = std::chrono::steady_clock::now() - begin;
-    std::this_thread::sleep_for(std::max(spent - waited, Nanoseconds(0)) * (slowdown_ - 1));
-    return outputs;
+    const SlowedWork slowed(slowdown_);
+    return work();
   }
 
   const std::unique_ptr<StageBackend> backend_;

@@ -9,9 +9,6 @@
 
 namespace harmonics::inline in_runtime {
 
-/// How many times as long every pass takes; for trying out plans on machines that are all alike.
-inline constexpr const char* kSlowdownVariable = "HARMONICS_SLOWDOWN";
-inline constexpr double kMaxSlowdown = 1000;
 /// A file to which every pass is appended as a line of JSON: {"pass": "forward", "step": 7,
 /// "micro_batch": 0, "begin": 1.5, "end": 1.6}, in seconds since 1970. Batches of a
 /// stage that only computes count from 0.
@@ -19,9 +16,10 @@ inline constexpr const char* kPassTraceVariable = "HARMONICS_PASS_TRACE";
 /// Passes that a trace holds at most; later ones are not written.
 inline constexpr std::int64_t kMaxTracedPasses = 200'000;
 
-/// `backend` as it is where neither variable is set and no file is given, else with its passes
-/// slowed down or traced: into `trace`, or the file of the variable where that is empty. A variable
-/// that makes no sense is an Error. The answers are the same either way.
+/// `backend` as it is where neither this variable nor kSlowdownVariable (base/slowdown.h) is set
+/// and no file is given, else with its passes slowed down or traced: into `trace`, or the file of
+/// the variable where that is empty. A variable that makes no sense is an Error. The answers are
+/// the same either way.
 [[nodiscard]] std::unique_ptr<StageBackend> make_paced_backend(
     std::unique_ptr<StageBackend> backend, const std::filesystem::path& trace);
 

@@ -4,6 +4,7 @@
 #include <set>
 
 #include <harmonics/base/error.h>
+#include <harmonics/base/slowdown.h>
 
 #include "row_kernels.h"
 #include "token_borders.h"
@@ -217,7 +218,8 @@ class RowStageBody final : public TokenStageBody {
 TokenStage::TokenStage(const HarmonicGraph& graph, const WeightSource& weights,
                        const TokenStageOptions& options)
     : TokenStage(std::make_unique<RowStageBody>(graph, weights, options)) {}
-TokenStage::TokenStage(std::unique_ptr<TokenStageBody> body) : body_(std::move(body)) {}
+TokenStage::TokenStage(std::unique_ptr<TokenStageBody> body)
+    : body_(std::move(body)), slowdown_(slowdown_from_environment()) {}
 TokenStage::~TokenStage() = default;
 TokenStage::TokenStage(TokenStage&&) noexcept = default;
 
@@ -226,6 +228,7 @@ const std::vector<std::string>& TokenStage::leaving() const { return body_->leav
 std::int64_t TokenStage::max_length() const { return body_->max_length(); }
 TokenStageFigures TokenStage::figures() const { return body_->figures(); }
 TokenTensors TokenStage::compute(std::span<const TokenSpan> spans, const TokenTensors& inputs) {
+  const SlowedWork slowed(slowdown_);
   return body_->compute(spans, inputs);
 }
 std::int64_t TokenStage::length(SequenceId sequence) const { return body_->length(sequence); }

@@ -65,6 +65,7 @@ struct TokenStageFigures {
 class TokenStageBody;
 
 /// One thread at a time. Weights stay where the source maps them and as they are packed there.
+/// HARMONICS_SLOWDOWN (base/slowdown.h) makes it pose as one on a slower machine.
 class TokenStage {
  public:
   /// A layer that does not work row by row, attention that looks ahead, and a missing or misshapen
@@ -104,6 +105,7 @@ class TokenStage {
 
  private:
   std::unique_ptr<TokenStageBody> body_;
+  double slowdown_;
 };
 
 /// Makes a stage of some layers: on the CPU, or on a device (torch_token_stage.h).
