@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,7 @@
 #include <harmonics/tensor/torch.h>
 
 #include "kernel_table.h"
+#include "parts/pipeline_runner.h"
 #include "reference/libtorch_mixed_networks.h"
 #include "reference/line_peer.h"
 #include "rounds.h"
@@ -118,6 +120,13 @@ NamedTensors made_inputs(const HarmonicGraph& graph, const at::Tensor& image,
   return inputs;
 }
 
+/// Parts work at the same time, as those of a DistributedScheduler do.
+StageRow made_row(const HarmonicGraph& graph, std::size_t parts, const RuntimeOptions& options) {
+  StageRow row(partition_graph(graph, parts), std::vector<RuntimeOptions>(parts, options));
+  if (parts > 1) row.set_runner(make_pipeline_runner(row, {}, options.threads));
+  return row;
+}
+
 template <typename Network>
 Outcome compare(const Contest& contest, const Setup& setup) {
   const std::int64_t batch = setup.gpu ? contest.batch : contest.micro_batches;
@@ -127,8 +136,7 @@ Outcome compare(const Contest& contest, const Setup& setup) {
   if (setup.gpu) image = image.pin_memory(), label = label.pin_memory();
   const NamedTensors inputs = made_inputs(graph, image, label);
   const auto options = setup.options(contest.micro_batches);
-  StageRow row(partition_graph(graph, contest.parts),
-               std::vector<RuntimeOptions>(contest.parts, options));
+  StageRow row = made_row(graph, contest.parts, options);
   HandLoop hand(by_hand<Network>(row, setup), contest.micro_batches, setup.device());
   const double first = row.train(inputs).taps.loss_sum, expected = hand.train(image, label);
   if (!(std::abs(first - expected) <= (setup.gpu ? 2e-2 : 1e-4) * expected)) {
@@ -159,15 +167,15 @@ Outcome compare(const Contest& contest, const Setup& setup) {
           rate};
 }
 
-bool rate_row(const std::string& name, double ours, double reference, double bar) {
+bool rate_row(const std::string& name, double ours, double reference, std::optional<double> bar) {
   return bench::row(name, format("{:.1f} samples/s", ours), format("{:.1f} samples/s", reference),
-                    ours / reference, format(">= {:.2f}", bar));
+                    ours / reference, bar ? format(">= {:.2f}", *bar) : "");
 }
 
 void list_kernels(const Setup& setup, const char* network, std::size_t parts, std::int64_t batch) {
   const HarmonicGraph graph = zoo_graph(network);
   const auto options = setup.options(static_cast<int>(parts));
-  StageRow row(partition_graph(graph, parts), std::vector<RuntimeOptions>(parts, options));
+  StageRow row = made_row(graph, parts, options);
   const NamedTensors inputs = made_inputs(graph, torch::randn({batch, 3, 224, 224}).pin_memory(),
                                           torch::randint(1000, {batch}, at::kLong).pin_memory());
   for (int i = 0; i < 6; ++i) row.train(inputs);
@@ -204,6 +212,35 @@ class Uncut {
       }
     }
     return outcome;
+  }
+
+  /// Answers instead of steps.
+  void infer(const char* title, const char* graph, std::int64_t batch) {
+    const HarmonicGraph network = zoo_graph(graph);
+    StageRow row = made_row(network, 1, setup_.options(1));
+    const NamedTensors inputs =
+        made_inputs(network, torch::randn({batch, 3, 224, 224}).pin_memory(),
+                    torch::randint(1000, {batch}, at::kLong).pin_memory());
+    for (int i = 0; i < 6; ++i) static_cast<void>(row.infer(inputs));
+    std::vector<double> seconds;
+    for (int round = 0; round < setup_.rounds; ++round) {
+      seconds.push_back(bench::measured([&] {
+                          for (int i = 0; i < setup_.steps; ++i)
+                            static_cast<void>(row.infer(inputs));
+                        }).wall /
+                        setup_.steps);
+    }
+    const double rate = static_cast<double>(batch) / bench::median(seconds);
+    for (const char* mode : {"eager", "compile"}) {
+      if (!compiles_ && std::string_view(mode) == "compile") continue;
+      const std::string name =
+          format("inference over PyTorch, {}, {}, batch {}", mode, title, batch);
+      if (const auto theirs = peer_.ask(format("{} {} {} infer", graph, batch, mode))) {
+        static_cast<void>(rate_row(name, rate, std::stod(*theirs), std::nullopt));
+      } else {
+        std::printf("%s: %s\n", name.c_str(), peer_.failure().c_str());
+      }
+    }
   }
 
  private:
@@ -250,6 +287,10 @@ int main(int argc, char** argv) {
     good &= whole_resnet.good && whole_vit.good;
     good &= uncut.run<reference::Resnet50>("ResNet-50", "resnet50", 256, {1.0, 0.75}).good;
     good &= uncut.run<reference::VitBase>("ViT-Base", "vit-base", 128, {1.0, 0.85}).good;
+    for (const std::int64_t batch : {1, 16}) {
+      uncut.infer("ResNet-50", "resnet50", batch);
+      uncut.infer("ViT-Base", "vit-base", batch);
+    }
     good &= rate_row("cut in two over our own uncut, ResNet-50, batch 64", resnet.samples_per_s,
                      whole_resnet.samples_per_s, 0.85);
     good &= rate_row("cut in two over our own uncut, ViT-Base, batch 32", vit.samples_per_s,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What PyTorch itself trains on this GPU in bf16: the reference of bench/gpu_training.
+"""What PyTorch itself trains, or infers, on this GPU in bf16: the reference of bench/gpu_training.
 
-Reads lines "resnet50|vit-base BATCH eager|graph|compile" and answers each with "ok SAMPLES_PER_SECOND".
+Reads lines "resnet50|vit-base BATCH eager|graph|compile [infer]" and answers each with "ok SAMPLES_PER_SECOND".
 
 SGD with momentum over float32 weights, matrix products and convolutions in bf16 (autocast), the batch in page-locked
 memory and copied at each step. `graph`: the same kernels, channels last, in one CUDA graph. `compile`: torch.compile
@@ -49,7 +49,7 @@ class Vit(nn.Module):
         return self.head(self.norm(self.blocks(x))[:, 0])
 
 
-def samples_per_second(name, batch, mode):
+def samples_per_second(name, batch, mode, infers):
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     network = (resnet50() if name == 'resnet50' else Vit()).cuda()
     image, label = torch.randn(batch, 3, 224, 224).pin_memory(), torch.randint(1000, (batch,)).pin_memory()
@@ -60,6 +60,10 @@ def samples_per_second(name, batch, mode):
                        else torch.channels_last)
     there = torch.empty(batch, dtype=torch.long, device='cuda')
     called = torch.compile(network, mode='reduce-overhead') if mode == 'compile' else network
+
+    def answers():
+        with torch.inference_mode(), torch.autocast('cuda', torch.bfloat16):
+            return called(here)
 
     def passes():
         optimizer.zero_grad(set_to_none=True)
@@ -83,9 +87,13 @@ def samples_per_second(name, batch, mode):
         return lambda: (graph.replay(), loss)[1]
 
     work = captured() if mode == 'graph' else passes
+    if infers:
+        network.eval()
 
     def step():
         here.copy_(image, non_blocking=True)
+        if infers:
+            return answers().float().cpu()
         there.copy_(label, non_blocking=True)
         return work().item()
 
@@ -107,9 +115,9 @@ def main():
     answers = os.fdopen(os.dup(1), 'w')
     os.dup2(2, 1)
     for line in sys.stdin:
-        name, batch, mode = line.split()
+        name, batch, mode, *what = line.split()
         try:
-            text = f'ok {samples_per_second(name, int(batch), mode):.1f}'
+            text = f'ok {samples_per_second(name, int(batch), mode, what == ["infer"]):.1f}'
         except Exception as error:  # the bench is told why, and leaves the row out
             text = 'failed: ' + ' '.join(str(error).split())
         torch.cuda.empty_cache()

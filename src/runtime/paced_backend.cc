@@ -47,6 +47,7 @@ class PacedBackend final : public StageBackend {
 
   const HarmonicGraph& graph() const override { return backend_->graph(); }
   std::string place() const override { return backend_->place(); }
+  Device device() const override { return backend_->device(); }
   PrecisionPolicy precision() const override { return backend_->precision(); }
   std::vector<std::string> fallbacks() const override { return backend_->fallbacks(); }
 

@@ -88,7 +88,7 @@ TorchBackend::TorchBackend(HarmonicGraph graph, const RuntimeOptions& options, D
       std::ranges::find(program_.brings_weight, true) == program_.brings_weight.end()) {
     recorder_ = make_pass_recorder(device_);
   }
-  records_ = recorder_ != nullptr;
+  records_ = records_inference_ = recorder_ != nullptr;
 }
 
 void TorchBackend::draw() const {
@@ -102,10 +102,7 @@ void TorchBackend::draw() const {
 }
 
 void TorchBackend::set_parameter(std::size_t place, at::Tensor value) {
-  launched_.clear();
-  recorded_.clear();  // those passes read the memory of before
-  recorded_sets_ = 0;
-  gradient_sums_.clear();
+  forget_recorded();
   shorts_.outdate();
   value.set_requires_grad(parameters_[place].requires_grad());
   parameters_[place] = std::move(value);
@@ -411,7 +408,12 @@ NamedTensors TorchBackend::infer(const NamedTensors& inputs) {
   Collected collected = collect(inputs, false);
   hold_weights(inputs, collected);
   shorts_.refresh(parameters_);
-  return handed_on(leaving(run({}, std::move(collected), Mode::kInfer), Mode::kInfer));
+  if (const std::optional<Tensors> left = launch_inference(collected)) return handed_on(*left);
+  return handed_on(inferred(std::move(collected)));
+}
+
+Tensors TorchBackend::inferred(Collected collected) {
+  return leaving(run({}, std::move(collected), Mode::kInfer), Mode::kInfer);
 }
 
 NamedTensors TorchBackend::evaluate(const NamedTensors& inputs, TapReport& report) {

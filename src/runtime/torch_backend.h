@@ -8,7 +8,9 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -43,6 +45,7 @@ class TorchBackend final : public StageBackend {
 
   [[nodiscard]] const HarmonicGraph& graph() const override { return graph_; }
   [[nodiscard]] std::string place() const override;
+  [[nodiscard]] Device device() const override { return device_; }
   [[nodiscard]] PrecisionPolicy precision() const override { return precision_; }
 
   [[nodiscard]] NamedTensors infer(const NamedTensors& inputs) override;
@@ -137,6 +140,7 @@ class TorchBackend final : public StageBackend {
   Tensors walk_back(const Flight& flight, const Tensors& roots, const Tensors& root_gradients);
   [[nodiscard]] NamedTensors named_answers(const Tensors& answers) const;
 
+  [[nodiscard]] std::span<const at::Tensor> entering(const Collected& collected) const;
   /// Whether passes of micro-batches of this shape have been recorded, or are now.
   RecordedFlight* recorded_for(const MicroBatch& micro_batch, const Collected& collected);
   void record_forward(RecordedFlight& made, const MicroBatch& micro_batch,
@@ -157,6 +161,13 @@ class TorchBackend final : public StageBackend {
   NamedTensors launch_backward(RecordedFlight& recorded);
   /// From now on every pass is launched piece by piece.
   void stop_recording(std::string_view why);
+  /// What leaves when a batch is only computed.
+  Tensors inferred(Collected collected);
+  /// The same as one launch; nothing where batches of this shape are not recorded.
+  std::optional<Tensors> launch_inference(const Collected& collected);
+  bool record_inference(RecordedInference& made, const Collected& collected);
+  /// What was recorded reads memory of before.
+  void forget_recorded();
 
   HarmonicGraph graph_;
   Device device_;
@@ -185,7 +196,9 @@ class TorchBackend final : public StageBackend {
   bool set_is_open_ = false;                // of passes, until the step ends
   int recorded_sets_ = 0;
   bool rehearsing_ = false;  // the next time this pass comes it is recorded
-  std::map<std::vector<std::int64_t>, RecordedFlight> recorded_;  // by number and shapes
+  std::map<std::vector<std::int64_t>, RecordedFlight> recorded_;       // by number and shapes
+  std::map<std::vector<std::int64_t>, RecordedInference> inferences_;  // by shapes
+  bool records_inference_;
   std::map<std::uint32_t, RecordedFlight*> launched_;  // forward passes without their backward pass
   Tensors gradient_sums_;                              // by place: what recorded passes add up
   std::map<std::size_t, at::Tensor> held_;             // what other parts sent last, by slot

@@ -127,6 +127,55 @@ TEST_F(GpuTest, RecordedPassesOfTwoKindsOfBatchesShareNoMemory) {
   }
 }
 
+// Batches of two sizes between steps that change the weights, and a third size that comes once.
+TEST_F(GpuTest, RecordedInferenceGivesTheSameBits) {
+  for (const char* name : {"digits-mlp", "lenet-digits", "transformer-small", "resnet18"}) {
+    const HarmonicGraph graph = zoo_graph(name);
+    for (const PrecisionPolicy precision : {PrecisionPolicy::kFull, PrecisionPolicy::kBf16}) {
+      RuntimeOptions whole = options(Backend::GPU, precision), pieces = whole;
+      pieces.records = false;
+      StageRow recorded = row(graph, whole, 2), plain = row(graph, pieces, 2);
+      for (std::uint64_t step = 0; step < 12; ++step) {
+        NamedTensors batch = made_batch(graph, step);
+        for (auto& [producer, rows] : batch) {
+          rows = rows.slice(0, step == 7 ? 3 : step % 2 == 0 ? 16 : 10);
+        }
+        EXPECT_EQ(weights_digest(recorded.infer(batch)), weights_digest(plain.infer(batch)))
+            << name << ", " << precision_name(precision) << ", step " << step;
+        if (step % 4 != 3) continue;
+        EXPECT_EQ(losses(recorded, graph, 1, 100), losses(plain, graph, 1, 100));
+      }
+    }
+  }
+}
+
+// Parts with a queue of the GPU each, working side by side, against one after another: recorded and
+// not, and with batches of two sizes.
+TEST_F(GpuTest, PartsSideBySideLearnWhatTheyLearnInTurn) {
+  for (const char* name : {"lenet-digits", "transformer-small", "resnet18"}) {
+    const HarmonicGraph graph = zoo_graph(name);
+    for (const std::size_t parts : {2, 3}) {
+      for (const bool records : {true, false}) {
+        RuntimeOptions one = options(Backend::GPU, PrecisionPolicy::kBf16);
+        one.micro_batches = 4;
+        one.records = records;
+        StageRow in_turn = row(graph, one, parts), beside = row(graph, one, parts);
+        beside.set_runner(make_pipeline_runner(beside, {}, 1));
+        for (std::uint64_t step = 0; step < 25; ++step) {
+          NamedTensors batch = made_batch(graph, step);
+          if (step % 7 == 6) {
+            for (auto& [producer, rows] : batch) rows = rows.slice(0, 9);
+          }
+          EXPECT_EQ(beside.train(batch).taps.loss_sum, in_turn.train(batch).taps.loss_sum)
+              << name << ", step " << step;
+        }
+        EXPECT_EQ(weights_digest(beside.parameters()), weights_digest(in_turn.parameters()))
+            << name << " in " << parts << (records ? ", recorded" : "");
+      }
+    }
+  }
+}
+
 TEST_F(GpuTest, RecordedPassesSayWhichLayerIsNotFinite) {
   const HarmonicGraph graph = zoo_graph("digits-mlp");
   StageRow gpu = row(graph, options(Backend::GPU), 2);

@@ -124,6 +124,7 @@ class RecomputedBackend final : public StageBackend {
 
   const HarmonicGraph& graph() const override { return graph_; }
   std::string place() const override { return stretches_.front()->place(); }
+  Device device() const override { return stretches_.front()->device(); }
   PrecisionPolicy precision() const override { return stretches_.front()->precision(); }
 
   NamedTensors infer(const NamedTensors& inputs) override {

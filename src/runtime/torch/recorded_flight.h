@@ -50,4 +50,13 @@ struct RecordedFlight {
   std::unique_ptr<RecordedPass> backward;
 };
 
+/// Inference of a batch of a shape that keeps coming.
+struct RecordedInference {
+  int seen = 0;
+  Tensors entering;  // by slot of a producer
+  AxisValues axes;
+  Tensors leaving;  // by consumer
+  std::unique_ptr<RecordedPass> pass;
+};
+
 }  // namespace harmonics::inline in_runtime

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
 
 #include <algorithm>
 #include <utility>
@@ -23,14 +24,38 @@ constexpr std::size_t kMaxRecorded = 64;
 // memory of its activations, so there are few: a whole batch, the last of an epoch, two more.
 constexpr int kMaxSets = 4;
 
-std::vector<std::int64_t> shape_key(const MicroBatch& micro_batch, const Tensors& values) {
-  std::vector<std::int64_t> key{micro_batch.index};
+// Shapes of batches that are only computed which are recorded; each holds the memory of its pass.
+constexpr std::size_t kMaxInferences = 8;
+
+std::vector<std::int64_t> shape_key(std::int64_t number, std::span<const at::Tensor> values) {
+  std::vector<std::int64_t> key{number};
   for (const at::Tensor& value : values) {
     if (!value.defined()) continue;
     key.push_back(static_cast<std::int64_t>(value.scalar_type()));
     key.insert(key.end(), value.sizes().begin(), value.sizes().end());
   }
   return key;
+}
+
+// Memory for what enters a recorded pass.
+Tensors room_for(std::span<const at::Tensor> entering, std::size_t slots) {
+  Tensors room(slots);
+  for (std::size_t slot = 0; slot < entering.size(); ++slot) {
+    if (entering[slot].defined()) room[slot] = at::empty_like(entering[slot]);
+  }
+  return room;
+}
+
+// Puts a batch there.
+void lay_down(const Tensors& room, const Tensors& values) {
+  for (std::size_t slot = 0; slot < room.size(); ++slot) {
+    if (!room[slot].defined()) continue;
+    room[slot].variable_data().copy_(values[slot], /*non_blocking=*/true);
+  }
+}
+
+std::string first_line(std::string_view text) {
+  return std::string(text.substr(0, text.find('\n')));
 }
 
 }  // namespace
@@ -42,12 +67,22 @@ void TorchBackend::stop_recording(std::string_view why) {
            why);
 }
 
+std::span<const at::Tensor> TorchBackend::entering(const Collected& collected) const {
+  return std::span(collected.values).first(graph_.producers().size());
+}
+
+void TorchBackend::forget_recorded() {
+  launched_.clear();
+  recorded_.clear();
+  recorded_sets_ = 0;
+  inferences_.clear();
+  gradient_sums_.clear();
+}
+
 RecordedFlight* TorchBackend::recorded_for(const MicroBatch& micro_batch,
                                            const Collected& collected) {
   if (recorded_.empty() && !records_) return nullptr;
-  const Tensors entering(collected.values.begin(),
-                         collected.values.begin() + std::ssize(graph_.producers()));
-  const std::vector<std::int64_t> key = shape_key(micro_batch, entering);
+  const std::vector<std::int64_t> key = shape_key(micro_batch.index, entering(collected));
   if (const auto known = recorded_.find(key); known != recorded_.end() && known->second.forward) {
     return &known->second;
   }
@@ -73,8 +108,7 @@ RecordedFlight* TorchBackend::recorded_for(const MicroBatch& micro_batch,
   try {
     record_forward(found, micro_batch, collected);
   } catch (const std::exception& error) {
-    const std::string text = error.what();
-    stop_recording(text.substr(0, text.find('\n')));
+    stop_recording(first_line(error.what()));
     return nullptr;
   }
   return &found;
@@ -83,11 +117,7 @@ RecordedFlight* TorchBackend::recorded_for(const MicroBatch& micro_batch,
 void TorchBackend::record_forward(RecordedFlight& made, const MicroBatch& micro_batch,
                                   const Collected& collected) {
   made.axes = collected.axes;
-  made.entering.resize(collected.values.size());
-  for (std::size_t slot = 0; slot < graph_.producers().size(); ++slot) {
-    const at::Tensor& value = collected.values[slot];
-    if (value.defined()) made.entering[slot] = at::empty_like(value);
-  }
+  made.entering = room_for(entering(collected), collected.values.size());
   made.forward = recorder_->record([&] {
     made.draws.clear();
     made.flight = run(micro_batch, {made.entering, made.axes}, Mode::kTrain, &made.draws);
@@ -103,12 +133,7 @@ NamedTensors TorchBackend::launch_forward(RecordedFlight& recorded, const MicroB
   forget_kept();
   {
     const at::NoGradGuard no_grad;
-    for (std::size_t slot = 0; slot < recorded.entering.size(); ++slot) {
-      if (recorded.entering[slot].defined()) {
-        recorded.entering[slot].variable_data().copy_(collected.values[slot],
-                                                      /*non_blocking=*/true);
-      }
-    }
+    lay_down(recorded.entering, collected.values);
     for (ChanceDraw& draw : recorded.draws) {
       LayerCall call;
       call.key = draw.key;
@@ -220,7 +245,7 @@ bool TorchBackend::has_backward(RecordedFlight& recorded) {
   if (recorded.backward) return true;
   compute_again(recorded);
   recorded = RecordedFlight();
-  stop_recording(why.substr(0, why.find('\n')));
+  stop_recording(first_line(why));
   return false;
 }
 
@@ -253,6 +278,51 @@ NamedTensors TorchBackend::launch_backward(RecordedFlight& recorded) {
     answers.push_back(answer.defined() ? answer.clone() : answer);
   }
   return named_answers(answers);
+}
+
+std::optional<Tensors> TorchBackend::launch_inference(const Collected& collected) {
+  // A step that is being recorded needs its set.
+  if (!records_inference_ || set_is_open_) return std::nullopt;
+  const std::vector<std::int64_t> key = shape_key(0, entering(collected));
+  auto found = inferences_.find(key);
+  if (found == inferences_.end()) {
+    if (inferences_.size() == kMaxInferences) return std::nullopt;
+    found = inferences_.try_emplace(key).first;
+  }
+  RecordedInference& recorded = found->second;
+  if (!recorded.pass) {
+    if (recorded.seen++ < kSeenBefore) {
+      if (recorded.seen < kSeenBefore) return std::nullopt;
+      Tensors left;
+      recorder_->rehearse([&] { left = inferred(collected); });
+      return left;
+    }
+    if (!record_inference(recorded, collected)) return std::nullopt;
+  }
+  lay_down(recorded.entering, collected.values);
+  recorded.pass->launch();
+  Tensors left;  // the next pass writes there again
+  for (const at::Tensor& value : recorded.leaving) left.push_back(value.clone());
+  return left;
+}
+
+bool TorchBackend::record_inference(RecordedInference& made, const Collected& collected) {
+  made.axes = collected.axes;
+  {
+    const c10::InferenceMode changeable(false);
+    made.entering = room_for(entering(collected), collected.values.size());
+  }
+  recorder_->begin_set();
+  try {
+    made.pass = recorder_->record([&] { made.leaving = inferred({made.entering, made.axes}); });
+  } catch (const std::exception& error) {
+    records_inference_ = false;
+    std::erase_if(inferences_, [](const auto& entry) { return !entry.second.pass; });
+    log_info("runtime", "graph '{}' infers piece by piece on {}: {}", graph_.name(), place(),
+             first_line(error.what()));
+    return false;
+  }
+  return true;
 }
 
 // The statistics have had this batch already.

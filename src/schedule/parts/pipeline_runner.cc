@@ -15,6 +15,7 @@
 #include <harmonics/transport/bus.h>
 
 #include "part_stream.h"
+#include "queued_transport.h"
 
 namespace harmonics::inline in_schedule {
 namespace {
@@ -93,6 +94,7 @@ PipelineRunner::PipelineRunner(const StageRow& row, const PipelineOptions& optio
   }
   for (std::size_t i = 0; row.stages().size() > 1 && i < row.stages().size(); ++i) {
     threads_.push_back(std::make_unique<PartThread>(compute_threads));
+    queues_.push_back(DeviceQueue::make(row.stages()[i]->device()));
   }
   connect();
 }
@@ -246,9 +248,16 @@ void PipelineRunner::for_each(std::span<Stage> stages,
   }
   std::vector<std::future<void>> done;
   for (std::size_t part = 0; part < stages.size(); ++part) {
-    done.push_back(threads_[part]->post([&, part] { visit(part, stages[part]); }));
+    if (queues_[part] != nullptr) queues_[part]->follow_caller();
+    done.push_back(threads_[part]->post([&, part] {
+      const DeviceQueue::Use here(queues_[part].get());
+      visit(part, stages[part]);
+    }));
   }
   for (const std::future<void>& one : done) one.wait();  // all, before anything is thrown
+  for (const std::unique_ptr<DeviceQueue>& queue : queues_) {
+    if (queue != nullptr) queue->lead_caller();
+  }
   for (std::size_t part = 0; part < stages.size(); ++part) {
     try {
       done[part].get();
@@ -305,6 +314,12 @@ void PipelineRunner::connect() {
   }
   for (const RowBoundary& boundary : boundaries_) {
     auto [sender, receiver] = make_bus(boundary.name, kBusWindow);
+    if (queues_[boundary.from] != nullptr || queues_[boundary.to] != nullptr) {
+      const auto there = std::make_shared<DeviceHandover>();
+      const auto back = std::make_shared<DeviceHandover>();
+      sender = std::make_unique<QueuedTransport>(std::move(sender), there, back);
+      receiver = std::make_unique<QueuedTransport>(std::move(receiver), back, there);
+    }
     ends_[boundary.from].leaving.emplace(boundary.name, BoundaryCarrier{{sender.get()}});
     ends_[boundary.to].entering.emplace(boundary.name, BoundaryCarrier{{receiver.get()}});
     buses_.push_back(std::move(sender));

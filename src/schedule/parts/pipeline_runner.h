@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <harmonics/runtime/device_queue.h>
 #include <harmonics/schedule/pipeline.h>
 #include <harmonics/schedule/stage_row.h>
 
@@ -86,6 +87,7 @@ class PipelineRunner final : public BatchRunner {
   std::map<std::string, BoundaryBits, std::less<>> bits_;  // of boundaries that are packed
   SecureRun* const secure_;
   std::vector<std::unique_ptr<PartThread>> threads_;  // none for a row of one
+  std::vector<std::unique_ptr<DeviceQueue>> queues_;  // of parts on a GPU, where there are threads
   std::vector<TransportPtr> buses_;
   std::vector<StageEnds> ends_;  // by part
   std::optional<CopyGradients> copies_;

@@ -69,6 +69,8 @@ class StageBackend {
   [[nodiscard]] virtual const HarmonicGraph& graph() const = 0;
   /// "cpu", "cuda:0", "opencl:0": where it computes, for messages.
   [[nodiscard]] virtual std::string place() const = 0;
+  /// Where tensors lie that go on to another part.
+  [[nodiscard]] virtual Device device() const { return {}; }
   /// Operations that this backend lacks and runs on the CPU, such as "attention"; in alphabetical
   /// order, each once.
   [[nodiscard]] virtual std::vector<std::string> fallbacks() const { return {}; }
