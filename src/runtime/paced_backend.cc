@@ -65,6 +65,7 @@ class PacedBackend final : public StageBackend {
     if (trace_.wanted()) trace_.add("forward", batch, begin, wall_seconds());
     return outputs;
   }
+  std::map<std::uint32_t, TapReport> late_taps() override { return backend_->late_taps(); }
   NamedTensors backward(const MicroBatch& batch, const NamedTensors& gradients,
                         double loss_scale) override {
     const double begin = wall_seconds();

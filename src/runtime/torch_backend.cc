@@ -381,13 +381,12 @@ Tensors TorchBackend::leaving(const Flight& flight, Mode mode) {
   return all;
 }
 
-NamedTensors TorchBackend::handed_on(const Tensors& leaving) const {
+NamedTensors TorchBackend::handed_on(const Tensors& leaving, bool only_learns) const {
   NamedTensors outputs;
   for (std::size_t i = 0; i < leaving.size(); ++i) {
     const std::string& name = program_.consumers[i].name;
-    outputs.emplace(
-        name,
-        from_torch(is_boundary_name(name) ? leaving[i] : GpuCopies::in_main_memory(leaving[i])));
+    const bool stays = only_learns || is_boundary_name(name);
+    outputs.emplace(name, from_torch(stays ? leaving[i] : GpuCopies::in_main_memory(leaving[i])));
   }
   return outputs;
 }
@@ -450,7 +449,7 @@ NamedTensors TorchBackend::forward(const MicroBatch& micro_batch, const NamedTen
   const bool rehearsed = std::exchange(rehearsing_, false);
   rehearsed ? recorder_->rehearse(pass) : pass();
   flight.rehearsed = rehearsed;
-  NamedTensors outputs = handed_on(leaving(flight, Mode::kTrain));
+  NamedTensors outputs = handed_on(leaving(flight, Mode::kTrain), micro_batch.only_learns);
   read_taps(flight, report);  // last: a GPU has everything to do by then
   flights_.insert_or_assign(micro_batch.index, std::move(flight));
   return outputs;
@@ -459,6 +458,7 @@ NamedTensors TorchBackend::forward(const MicroBatch& micro_batch, const NamedTen
 void TorchBackend::forget(const MicroBatch& micro_batch) {
   flights_.erase(micro_batch.index);
   launched_.erase(micro_batch.index);
+  untold_.erase(micro_batch.index);
 }
 
 void TorchBackend::forward_again(const MicroBatch& micro_batch, const NamedTensors& inputs) {

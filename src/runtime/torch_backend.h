@@ -52,6 +52,7 @@ class TorchBackend final : public StageBackend {
   [[nodiscard]] NamedTensors evaluate(const NamedTensors& inputs, TapReport& report) override;
   [[nodiscard]] NamedTensors forward(const MicroBatch& micro_batch, const NamedTensors& inputs,
                                      TapReport& report) override;
+  [[nodiscard]] std::map<std::uint32_t, TapReport> late_taps() override;
   [[nodiscard]] NamedTensors backward(const MicroBatch& micro_batch, const NamedTensors& gradients,
                                       double loss_scale) override;
   /// Drops what forward() has kept of a micro-batch; nothing where it keeps nothing.
@@ -132,8 +133,8 @@ class TorchBackend final : public StageBackend {
   at::Tensor leaving_weight(const ConsumerStep& step, const at::Tensor& value);
   /// By consumer, on the device.
   Tensors leaving(const Flight& flight, Mode mode);
-  /// The same where the next reader takes it.
-  NamedTensors handed_on(const Tensors& leaving) const;
+  /// The same where the next reader takes it; who only learns leaves all of it on the device.
+  NamedTensors handed_on(const Tensors& leaving, bool only_learns = false) const;
   /// The gradient of a loss' sum.
   [[nodiscard]] double tap_gradient(std::size_t tap, const Flight& flight, double loss_scale) const;
   /// Walks back from `roots`; the gradients of what entered, by producer.
@@ -147,6 +148,8 @@ class TorchBackend final : public StageBackend {
                       const Collected& collected);
   NamedTensors launch_forward(RecordedFlight& recorded, const MicroBatch& micro_batch,
                               const Collected& collected, TapReport& report);
+  /// What read_taps says, once its forward pass has come so far.
+  void hear_taps(RecordedFlight& recorded, TapReport& report) const;
   void record_backward(RecordedFlight& recorded);
   /// False where it cannot be recorded: then its forward pass has been computed again.
   bool has_backward(RecordedFlight& recorded);
@@ -200,6 +203,8 @@ class TorchBackend final : public StageBackend {
   std::map<std::vector<std::int64_t>, RecordedInference> inferences_;  // by shapes
   bool records_inference_;
   std::map<std::uint32_t, RecordedFlight*> launched_;  // forward passes without their backward pass
+  std::map<std::uint32_t, RecordedFlight*> untold_;    // those whose taps nobody has heard
+  std::map<std::uint32_t, TapReport> heard_;           // of passes that are recorded no more
   Tensors gradient_sums_;                              // by place: what recorded passes add up
   std::map<std::size_t, at::Tensor> held_;             // what other parts sent last, by slot
   std::set<std::string> sent_;  // boundaries whose other end has the parameter

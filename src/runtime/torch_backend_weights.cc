@@ -73,6 +73,8 @@ void TorchBackend::reset() {
   forget_sent();
   flights_.clear();
   launched_.clear();
+  untold_.clear();
+  heard_.clear();
   set_is_open_ = false;
   for (at::Tensor& parameter : parameters_) {
     if (!parameter.grad().defined()) continue;

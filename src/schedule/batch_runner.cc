@@ -20,7 +20,8 @@ class SequentialRunner final : public BatchRunner {
   SliceResults run(std::span<Stage> stages, const SlicedBatch& batch) override {
     SliceResults results;
     for (std::size_t i = 0; i < batch.micro_batches.size() && results.finite; ++i) {
-      const MicroBatch& micro_batch = batch.micro_batches[i];
+      MicroBatch micro_batch = batch.micro_batches[i];
+      micro_batch.only_learns = !after_forward_ && !batch.keep_outputs;
       NamedTensors outputs;
       TapReport taps;
       for_each(stages, [&](std::size_t, Stage& stage) {
@@ -41,6 +42,8 @@ class SequentialRunner final : public BatchRunner {
       }
       if (batch.keep_outputs) results.outputs.push_back(std::move(outputs));
     }
+    if (!results.finite) return results;
+    for_each(stages, [&](std::size_t, Stage& stage) { hear_late_taps(stage, results); });
     return results;
   }
 
@@ -82,6 +85,13 @@ std::optional<NamedTensors> next_of_all(const std::vector<StreamFeed>& feeds) {
 }
 
 }  // namespace
+
+void hear_late_taps(Stage& stage, SliceResults& results) {
+  for (const auto& [index, taps] : stage->late_taps()) {
+    results.taps.at(index) += taps;
+    results.finite = results.finite && std::isfinite(taps.loss_sum);
+  }
+}
 
 std::int64_t batch_rows(const NamedTensors& batch) {
   if (batch.empty() || batch.begin()->second.shape().empty()) {

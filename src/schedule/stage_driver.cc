@@ -33,7 +33,8 @@ SliceResults StageDriver::run(const std::vector<Pass>& passes, const SlicedBatch
   if (custody_ != nullptr) custody_->begin_step(stage_, batch.micro_batches.front().step);
   for (const Pass& pass : passes) {
     if (stop.stop_requested()) break;
-    const MicroBatch& micro_batch = batch.micro_batches.at(pass.micro_batch);
+    MicroBatch micro_batch = batch.micro_batches.at(pass.micro_batch);
+    micro_batch.only_learns = taps_come_late_ && custody_ == nullptr && !batch.keep_outputs;
     if (!ends_.takes(micro_batch.index)) continue;
     ends_.turn = micro_batch.index;
     if (pass.direction == Pass::Direction::kForward) {
@@ -45,6 +46,7 @@ SliceResults StageDriver::run(const std::vector<Pass>& passes, const SlicedBatch
       if (after_backward_) after_backward_(micro_batch);
     }
   }
+  if (results.finite && !stop.stop_requested()) hear_late_taps(stage_, results);
   end_batch(results, stop);
   return results;
 }

@@ -97,6 +97,9 @@ class StageDriver {
   void set_after_backward(std::function<void(const MicroBatch&)> call) {
     after_backward_ = std::move(call);
   }
+  /// What the taps say need not be known before `run` ends: nobody elsewhere acts on a batch that
+  /// another part may still find not finite.
+  void let_taps_come_late() { taps_come_late_ = true; }
   /// Takes whole batches, one in each place of a micro-batch, forward in evaluation mode.
   [[nodiscard]] SliceResults compute(const SlicedBatch& batches, bool measure,
                                      const std::stop_token& stop);
@@ -137,6 +140,7 @@ class StageDriver {
   Bytes run_end_;  // rides with every gradient
   const Nanoseconds patience_;
   std::function<void(const MicroBatch&)> after_backward_;
+  bool taps_come_late_ = false;
   std::atomic<std::uint64_t>& ends_after_;
   StageCustody* const custody_;
 };

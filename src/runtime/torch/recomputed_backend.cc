@@ -137,9 +137,11 @@ class RecomputedBackend final : public StageBackend {
     });
   }
 
-  NamedTensors forward(const MicroBatch& micro_batch, const NamedTensors& inputs,
+  NamedTensors forward(const MicroBatch& given, const NamedTensors& inputs,
                        TapReport& report) override {
     forget_last();
+    MicroBatch micro_batch = given;
+    micro_batch.only_learns = false;  // taps are told where they are first seen
     Flight flight{micro_batch, {}};
     NamedTensors outputs = walked(inputs, [&](TorchBackend& stretch, const NamedTensors& own) {
       NamedTensors made = stretch.forward(micro_batch, own, report);

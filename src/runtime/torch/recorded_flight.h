@@ -40,7 +40,9 @@ struct RecordedFlight {
   Tensors entering;  // by slot of a producer
   std::vector<ChanceDraw> draws;
   Flight flight;
-  Tensors leaving;  // by consumer
+  Tensors leaving;   // by consumer
+  at::Tensor said;   // what the taps say, in one piece; undefined where there is none
+  at::Tensor heard;  // the same in main memory, once the forward pass has come so far
   std::unique_ptr<RecordedPass> forward;
   Tensors arriving;                  // by consumer: the gradients that come back
   Tensors tap_gradients;             // by tap; undefined for one that bears none

@@ -16,6 +16,9 @@ class RecordedPass {
   virtual ~RecordedPass() = default;
   /// Launches what was recorded, behind all that was launched before, on the memory of then.
   virtual void launch() = 0;
+  /// A point behind all that this thread has launched so far, and the wait until it is reached.
+  virtual void mark() = 0;
+  virtual void wait() = 0;
 };
 
 /// Records the passes of one stage. One thread at a time.

@@ -1,3 +1,4 @@
+#include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <torch/version.h>
@@ -10,6 +11,8 @@ namespace {
 class CudaPass final : public RecordedPass {
  public:
   void launch() override { graph_.replay(); }
+  void mark() override { reached_.record(); }
+  void wait() override { reached_.synchronize(); }
 
   void begin(at::cuda::MempoolId_t pool) {
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 1)
@@ -23,6 +26,7 @@ class CudaPass final : public RecordedPass {
 
  private:
   at::cuda::CUDAGraph graph_;
+  at::cuda::CUDAEvent reached_;
 };
 
 class CudaRecorder final : public PassRecorder {

@@ -73,6 +73,8 @@ std::span<const at::Tensor> TorchBackend::entering(const Collected& collected) c
 
 void TorchBackend::forget_recorded() {
   launched_.clear();
+  untold_.clear();
+  heard_.clear();
   recorded_.clear();
   recorded_sets_ = 0;
   inferences_.clear();
@@ -122,8 +124,18 @@ void TorchBackend::record_forward(RecordedFlight& made, const MicroBatch& micro_
     made.draws.clear();
     made.flight = run(micro_batch, {made.entering, made.axes}, Mode::kTrain, &made.draws);
     run_taps(made.flight, Mode::kTrain);
+    Tensors numbers;
+    for (const TapValue& value : made.flight.taps) {
+      numbers.push_back(value.sum.detach().to(at::kDouble).reshape({1}));
+      if (value.correct.defined()) numbers.push_back(value.correct.to(at::kDouble).reshape({1}));
+    }
+    if (!numbers.empty()) made.said = at::cat(numbers);
     made.leaving = leaving(made.flight, Mode::kTrain);
   });
+  if (made.said.defined()) {
+    made.heard =
+        at::empty(made.said.sizes(), at::TensorOptions().dtype(at::kDouble).pinned_memory(true));
+  }
 }
 
 NamedTensors TorchBackend::launch_forward(RecordedFlight& recorded, const MicroBatch& micro_batch,
@@ -148,9 +160,39 @@ NamedTensors TorchBackend::launch_forward(RecordedFlight& recorded, const MicroB
   // The next pass writes here again: whoever reads later gets a copy.
   Tensors leaving;
   for (const at::Tensor& value : recorded.leaving) leaving.push_back(value.clone());
-  NamedTensors outputs = handed_on(leaving);
-  read_taps(recorded.flight, report);
+  NamedTensors outputs = handed_on(leaving, micro_batch.only_learns);
+  if (recorded.said.defined()) {
+    recorded.heard.copy_(recorded.said, /*non_blocking=*/true);
+    recorded.forward->mark();
+  }
+  if (micro_batch.only_learns) {
+    untold_.insert_or_assign(micro_batch.index, &recorded);
+  } else {
+    hear_taps(recorded, report);
+  }
   return outputs;
+}
+
+void TorchBackend::hear_taps(RecordedFlight& recorded, TapReport& report) const {
+  if (!recorded.said.defined()) return;
+  recorded.forward->wait();
+  const double* number = recorded.heard.data_ptr<double>();
+  for (std::size_t i = 0; i < recorded.flight.taps.size(); ++i) {
+    const TapValue& value = recorded.flight.taps[i];
+    report.loss_sum += program_.taps[i].weight * *number++;
+    report.judged += value.judged;
+    if (value.correct.defined()) report.correct += static_cast<std::int64_t>(*number++);
+  }
+}
+
+std::map<std::uint32_t, TapReport> TorchBackend::late_taps() {
+  std::map<std::uint32_t, TapReport> all = std::exchange(heard_, {});
+  for (const auto& [index, recorded] : untold_) {
+    if (recorded->said.defined()) hear_taps(*recorded, all[index]);
+  }
+  // Until the step ends somebody may ask what in them was not finite.
+  launched_.merge(std::exchange(untold_, {}));
+  return all;
 }
 
 void TorchBackend::lay_down_gradients(RecordedFlight& recorded, const NamedTensors& gradients,
@@ -244,6 +286,8 @@ bool TorchBackend::has_backward(RecordedFlight& recorded) {
   }
   if (recorded.backward) return true;
   compute_again(recorded);
+  const std::uint32_t index = recorded.micro_batch.index;
+  if (untold_.erase(index) > 0) hear_taps(recorded, heard_[index]);
   recorded = RecordedFlight();
   stop_recording(first_line(why));
   return false;

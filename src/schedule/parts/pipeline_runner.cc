@@ -108,6 +108,8 @@ SliceResults PipelineRunner::run(std::span<Stage> stages, const SlicedBatch& bat
   auto results = drive_all(stages, [&](std::size_t part, StageDriver& driver, const auto& stop) {
     if (copies_) {
       driver.set_after_backward([&](const MicroBatch& done) { copies_->take(done, stages[part]); });
+    } else if (!has_outside_) {
+      driver.let_taps_come_late();
     }
     const auto passes = pipeline_passes(options_.order, count, places_[part].depth);
     SliceResults made = driver.run(passes, batch, stop);

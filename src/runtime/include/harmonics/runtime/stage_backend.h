@@ -32,6 +32,9 @@ struct MicroBatch {
   std::int64_t first_sample = 0;
   /// Rows of the whole batch: every sample weighs 1/batch_samples in the loss.
   std::int64_t batch_samples = 0;
+  /// Nobody wants to know anything of its forward pass before the batch has gone back: outputs may
+  /// stay on the device, and what the taps say may come from late_taps().
+  bool only_learns = false;
 };
 
 /// What the taps of a stage saw. Sums, so that reports of slices and parts add up.
@@ -85,6 +88,9 @@ class StageBackend {
   /// Training: computes a micro-batch and keeps what its backward pass needs.
   [[nodiscard]] virtual NamedTensors forward(const MicroBatch& micro_batch,
                                              const NamedTensors& inputs, TapReport& report) = 0;
+  /// By number, the taps of micro-batches whose forward pass left them for later: a device is not
+  /// waited for while it still has to be told what to do next. Each is told once.
+  [[nodiscard]] virtual std::map<std::uint32_t, TapReport> late_taps() { return {}; }
   /// Adds this micro-batch's gradients to those of the parameters. `gradients` holds, for every
   /// consumer with gradient slots, one tensor {slots, batch, …}; the answer holds the same for
   /// every producer with gradient slots. The losses are multiplied by `loss_scale`.

@@ -58,6 +58,9 @@ struct SliceResults {
   bool finite = true;
 };
 
+/// Adds what the stage's forward passes have left for later (MicroBatch::only_learns).
+void hear_late_taps(Stage& stage, SliceResults& results);
+
 /// What a batch came to in evaluation mode.
 struct Computed {
   /// By consumer; boundaries between the stages may be among them.
