@@ -163,6 +163,11 @@ function(harmonics_soak test)
   set_tests_properties(${test} PROPERTIES LABELS "${labels};soak" TIMEOUT 3600)
 endfunction()
 
+# A test of minutes begins before others, so that a core does not wait for it at the end.
+function(harmonics_first test)
+  set_tests_properties(${test} PROPERTIES COST 200)
+endfunction()
+
 # One libFuzzer program fuzz/<module>_<file>, of the entry and the SOURCES that it enters.
 function(harmonics_fuzzer module source)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
