@@ -63,12 +63,57 @@ std::filesystem::path compute_heavy(std::int64_t width, int layers) {
   return saved(format("compute-{}", width), module);
 }
 
+void draw(torch::jit::Module& module, const std::string& name, at::IntArrayRef shape,
+          std::int64_t fan_in) {
+  module.register_parameter(name, torch::randn(shape) / std::sqrt(static_cast<double>(fan_in)),
+                            /*is_buffer=*/true);
+}
+
+// Pictures of 32 x 32 through convolutions of 64 channels.
+std::filesystem::path convolutions(int layers) {
+  torch::jit::Module module("convolutions");
+  torch::manual_seed(2);
+  std::string text = "def forward(self, x):\n  x = x.view(-1, 3, 32, 32)\n";
+  for (int layer = 0; layer < layers; ++layer) {
+    const std::int64_t channels = layer == 0 ? 3 : 64;
+    draw(module, format("w{}", layer), {64, channels, 3, 3}, 9 * channels);
+    text += format("  x = torch.relu(torch.conv2d(x, self.w{}, padding=1))\n", layer);
+  }
+  module.define(text + "  return x.mean([2, 3])\n");
+  return saved("convolutions", module);
+}
+
+// Sequences of 64 tokens of 256 numbers through blocks of attention and two linear layers.
+std::filesystem::path attention(int layers) {
+  torch::jit::Module module("attention");
+  torch::manual_seed(3);
+  std::string text = "def forward(self, x):\n  x = x.view(-1, 64, 256)\n";
+  for (int layer = 0; layer < layers; ++layer) {
+    for (const char* name : {"q", "k", "v", "o"})
+      draw(module, format("{}{}", name, layer), {256, 256}, 256);
+    draw(module, format("up{}", layer), {256, 1024}, 256);
+    draw(module, format("down{}", layer), {1024, 256}, 1024);
+    text += format(
+        "  n = torch.layer_norm(x, [256])\n"
+        "  a = torch.matmul(torch.matmul(n, self.q{0}), torch.matmul(n, self.k{0}).transpose(1, "
+        "2))\n"
+        "  n = torch.matmul(torch.softmax(a / 16.0, -1), torch.matmul(n, self.v{0}))\n"
+        "  x = x + torch.matmul(n, self.o{0})\n"
+        "  n = torch.matmul(torch.layer_norm(x, [256]), self.up{0})\n"
+        "  x = x + torch.matmul(n * torch.sigmoid(1.702 * n), self.down{0})\n",
+        layer);
+  }
+  module.define(text + "  return x.mean(1)\n");
+  return saved("attention", module);
+}
+
 struct Load {
   std::string name;
   std::filesystem::path model;
   std::int64_t rows = 0;
   std::int64_t width = 0;
   std::size_t batch = 0;
+  std::int64_t cpu_rows = 0;  // for the CPU alone
 };
 
 // --- overlap ---
@@ -125,29 +170,47 @@ bool overlap(const Load& load) {
 
 // --- GPU and CPU ---
 
-double best_rate(const Load& load, const std::vector<std::string>& devices,
-                 TensorMapLoader& loader) {
-  AdaptiveScheduler scheduler(devices);
-  TorchDispatcher dispatcher(scheduler, script_functions({.file = load.model}), {.lanes = 3});
-  std::vector<double> rates;
-  for (int round = 0; round < 6; ++round) {
-    loader.rewind();
-    const double start = now_s();
-    (void)dispatcher.run(loader);
-    if (round > 0) rates.push_back(static_cast<double>(loader.size()) / (now_s() - start));
-  }
-  return median(rates);
-}
+/// One load over some devices, again and again.
+class Dispatched {
+ public:
+  Dispatched(const Load& load, TensorMapLoader& rows, std::vector<std::string> devices)
+      : rows_(rows),
+        scheduler_(std::move(devices)),
+        dispatcher_(scheduler_, script_functions({.file = load.model}), {.lanes = 3}) {}
 
+  double rows_per_second() {
+    rows_.rewind();
+    const double start = now_s();
+    (void)dispatcher_.run(rows_);
+    return static_cast<double>(rows_.size()) / (now_s() - start);
+  }
+
+ private:
+  TensorMapLoader& rows_;
+  AdaptiveScheduler scheduler_;
+  TorchDispatcher dispatcher_;
+};
+
+// A GPU's clock drifts: each round measures all three.
 bool hybrid(const Load& load) {
   TensorMapLoader whole({{"x", from_torch(torch::rand({load.rows, load.width}))}});
-  TensorMapLoader part({{"x", from_torch(torch::rand({load.rows / 16, load.width}))}});
-  const double gpu = best_rate(load, {"cuda:0"}, whole);
-  const double cpu = best_rate(load, {"cpu"}, part);
-  const double both = best_rate(load, {"cuda:0", "cpu"}, whole);
+  TensorMapLoader few({{"x", from_torch(torch::rand({load.cpu_rows, load.width}))}});
+  Dispatched gpu(load, whole, {"cuda:0"}), cpu(load, few, {"cpu"});
+  Dispatched both(load, whole, {"cuda:0", "cpu"});
+  std::vector<double> alone, beside, together, ratios;
+  for (int round = 0; round < 6; ++round) {
+    const double one = gpu.rows_per_second(), other = cpu.rows_per_second();
+    const double all = both.rows_per_second();
+    if (round == 0) continue;
+    alone.push_back(one);
+    beside.push_back(other);
+    together.push_back(all);
+    ratios.push_back(all / (one + other));
+  }
   return row(load.name + ": GPU and CPU together / sum of both alone",
-             format("{:.4g} rows/s", both), format("{:.4g} + {:.4g} rows/s", gpu, cpu),
-             both / (gpu + cpu), ">= 0.92");
+             format("{:.4g} rows/s", median(together)),
+             format("{:.4g} + {:.4g} rows/s", median(alone), median(beside)), median(ratios),
+             ">= 0.94");
 }
 
 // --- eight processes ---
@@ -278,13 +341,16 @@ int main(int argc, char** argv) {
   set_log_level(LogLevel::kError);
   const std::int64_t scale = short_run ? 1 : 8;
   const Load memory{"memory-heavy", memory_heavy(), 50'000 * scale, 1024, 8192};
-  const Load compute{"compute-heavy", compute_heavy(2048, 24), 8192 * scale, 2048, 4096};
+  const Load compute{"compute-heavy", compute_heavy(2048, 24), 8192 * scale, 2048, 4096, 2048};
   std::printf("name | ours | reference | ratio | bar\n");
   bool good = shared(short_run ? 0.5 : 4);  // first: this process must not hold the GPU yet
   good &= overlap(memory);
   good &= overlap(compute);
-  good &= hybrid(compute);
-  std::filesystem::remove(memory.model);
-  std::filesystem::remove(compute.model);
+  const Load pictures{"convolutions", convolutions(4), 2048 * scale, 3072, 4096, 512};
+  const Load sequences{"attention", attention(4), 512 * scale, 64 * 256, 1024, 128};
+  for (const Load* load : {&compute, &pictures, &sequences}) good &= hybrid(*load);
+  for (const Load* load : {&memory, &compute, &pictures, &sequences}) {
+    std::filesystem::remove(load->model);
+  }
   return check && !good ? 1 : 0;
 }
