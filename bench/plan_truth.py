@@ -52,6 +52,15 @@ def transformer(blocks, width, length):
             + f'    {last} -> head -> prediction;\n  }}\n}}\n')
 
 
+def slower_types(types, slowdowns, mbps):
+    """The text of device_types.yml with a type for each of HOSTS, so many times as slow as `types`' only one, "fast"."""
+    def slower(name, factor):
+        scaled = re.sub(r'time_s: \[([^\]]*)\]', lambda found: 'time_s: [' + ', '.join(
+            repr(float(number) * factor) for number in found.group(1).split(',')) + ']', types)
+        return re.sub(r'(?m)^fast:\n  bw_Mbps: .*$', f'{name}:\n  bw_Mbps: {mbps}', scaled)
+    return ''.join(slower(name, factor) for name, factor in zip(HOSTS, slowdowns))
+
+
 class Bench:
     def __init__(self, options, folder):
         self.options, self.folder = options, Path(folder)
@@ -99,12 +108,7 @@ class Bench:
         self.batch_size = batch_size
 
     def write_types(self, mbps):
-        def slower(name, factor):
-            scaled = re.sub(r'time_s: \[([^\]]*)\]', lambda found: 'time_s: [' + ', '.join(
-                repr(float(number) * factor) for number in found.group(1).split(',')) + ']', self.types)
-            return re.sub(r'(?m)^fast:\n  bw_Mbps: .*$', f'{name}:\n  bw_Mbps: {mbps}', scaled)
-        (self.folder / 'device_types.yml').write_text(
-            ''.join(slower(name, factor) for name, factor in zip(HOSTS, self.options.slowdowns)))
+        (self.folder / 'device_types.yml').write_text(slower_types(self.types, self.options.slowdowns, mbps))
         (self.folder / 'devices.yml').write_text(''.join(f'{name}: [{name}]\n' for name in HOSTS))
 
     def plan(self, number, links):
