@@ -5,6 +5,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
 #include <harmonics/base/listed.h>
+#include <harmonics/base/nearest_word.h>
 #include <harmonics/graph/harp.h>
 #include <harmonics/graph/zoo.h>
 
@@ -18,9 +19,15 @@ std::string published_name(const std::string& name) {
 
 namespace {
 
+// Whether it names a network of the zoo, as a word that is no file must. What is spelt as a path is
+// left to who reads it.
 bool is_of_zoo(const std::filesystem::path& text) {
+  if (std::filesystem::exists(text)) return false;
   const std::vector<std::string> names = zoo_names();
-  return !std::filesystem::exists(text) && std::ranges::find(names, text.string()) != names.end();
+  if (std::ranges::find(names, text.string()) != names.end()) return true;
+  if (text.has_parent_path() || text.has_extension()) return false;
+  fail(ErrorCode::kNotFound, "there is no file '{}', and no network of that name in the zoo ({}){}",
+       text.string(), listed(names), suggestion(text.string(), names));
 }
 
 }  // namespace
@@ -35,22 +42,17 @@ std::string read_graph_text(const std::filesystem::path& text, std::size_t limit
 }
 
 GraphArgument open_graph_argument(const std::filesystem::path& text, const AxisValues& axes) {
-  if (std::filesystem::exists(text)) {
-    HarmonicGraph graph = load_harp(text);
-    if (!graph.resolved()) {
-      fail(ErrorCode::kFailedPrecondition,
-           "{}: the shape of producer '{}' is not known: declare it in the file", text.string(),
-           graph.unresolved().front());
-    }
-    std::string name = graph.name();
-    return {axes.empty() ? std::move(graph) : graph.with_axes(axes), std::move(name)};
+  if (is_of_zoo(text)) {
+    return {zoo_graph(text.string()).with_axes(axes), published_name(text.string())};
   }
-  const std::vector<std::string> names = zoo_names();
-  if (std::ranges::find(names, text.string()) == names.end()) {
-    fail(ErrorCode::kNotFound, "there is no file '{}', and the zoo has only {}", text.string(),
-         listed(names));
+  HarmonicGraph graph = load_harp(text);
+  if (!graph.resolved()) {
+    fail(ErrorCode::kFailedPrecondition,
+         "{}: the shape of producer '{}' is not known: declare it in the file", text.string(),
+         graph.unresolved().front());
   }
-  return {zoo_graph(text.string()).with_axes(axes), published_name(text.string())};
+  std::string name = graph.name();
+  return {axes.empty() ? std::move(graph) : graph.with_axes(axes), std::move(name)};
 }
 
 }  // namespace harmonics::inline in_options

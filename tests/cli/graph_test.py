@@ -143,6 +143,13 @@ class GraphTest(program.CliTest):
         self.done('graph', 'zoo', 'digits-mlp', '--out', self.folder / 'lenet')
         self.assertEqual(self.done('graph', 'show', 'lenet'), self.done('graph', 'show', 'digits-mlp'))
 
+    def test_a_word_that_is_neither_names_what_there_is(self):
+        for words in (('graph', 'show'), ('graph', 'check'), ('graph', 'svg'), ('train',), ('run',)):
+            with self.subTest(words):
+                self.assert_fails(self.call(*words, 'resnet-18'),
+                                  "there is no file 'resnet-18', and no network of that name in the zoo",
+                                  ', '.join(ZOO), "; did you mean 'resnet18'?")
+
     def test_zoo_sizes_are_the_published_ones(self):
         for name, parameters in (('resnet18', 11_689_512), ('vit-base', 86_567_656)):
             self.done('graph', 'zoo', name, '--out', 'zoo.harp')

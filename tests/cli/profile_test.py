@@ -141,7 +141,8 @@ class ProfileTest(program.CliTest):
     def test_failures_write_nothing(self):
         before = self.names()
         cases = {
-            ('nothing.harp',): "there is no file 'nothing.harp', and the zoo has only",
+            ('nothing.harp',): "cannot read 'nothing.harp': No such file",
+            ('resnet-18',): "; did you mean 'resnet18'?",
             (self.net, '--dtype', 'torch.float16'): 'fp16 needs a GPU',
             (self.write('open.harp', self.open_graph()),): "the shape of producer 'point'",
             (self.write('dull.harp', self.dull_graph()), '--mode', 'training'): 'no training tap',
