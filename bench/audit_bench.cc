@@ -17,8 +17,8 @@
 
 #include <temporary_folder_testing.h>
 
-#include "made_rows.h"
-#include "mlp_graph.h"
+#include "pieces/made_rows.h"
+#include "pieces/mlp_graph.h"
 #include "rounds.h"
 
 namespace {

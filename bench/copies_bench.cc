@@ -26,7 +26,7 @@
 #include <harmonics/plan/planner.h>
 #include <harmonics/schedule/remote_scheduler.h>
 
-#include "made_rows.h"
+#include "pieces/made_rows.h"
 #include "rounds.h"
 
 namespace {

@@ -21,7 +21,7 @@
 #include <harmonics/runtime/torch_token_stage.h>
 #include <harmonics/schedule/token_generator.h>
 
-#include "kernel_table.h"
+#include "pieces/kernel_table.h"
 #include "reference/line_peer.h"
 #include "rounds.h"
 

@@ -23,10 +23,10 @@
 #include <harmonics/graph/zoo.h>
 #include <harmonics/runtime/devices.h>
 #include <harmonics/schedule/cycle_runtime.h>
+#include <harmonics/schedule/parallel_row.h>
 #include <harmonics/tensor/torch.h>
 
-#include "kernel_table.h"
-#include "parts/pipeline_runner.h"
+#include "pieces/kernel_table.h"
 #include "reference/libtorch_mixed_networks.h"
 #include "reference/line_peer.h"
 #include "rounds.h"
@@ -123,7 +123,7 @@ NamedTensors made_inputs(const HarmonicGraph& graph, const at::Tensor& image,
 /// Parts work at the same time, as those of a DistributedScheduler do.
 StageRow made_row(const HarmonicGraph& graph, std::size_t parts, const RuntimeOptions& options) {
   StageRow row(partition_graph(graph, parts), std::vector<RuntimeOptions>(parts, options));
-  if (parts > 1) row.set_runner(make_pipeline_runner(row, {}, options.threads));
+  if (parts > 1) make_parallel(row, options.threads);
   return row;
 }
 

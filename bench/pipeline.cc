@@ -23,8 +23,8 @@
 #include <harmonics/schedule/cycle_runtime.h>
 #include <harmonics/schedule/remote_scheduler.h>
 
-#include "meeting.h"
-#include "mlp_graph.h"
+#include "pieces/meeting.h"
+#include "pieces/mlp_graph.h"
 #include "rounds.h"
 
 namespace {

@@ -17,7 +17,7 @@
 #include <harmonics/runtime/stage.h>
 #include <harmonics/runtime/stage_backend.h>
 
-#include "process_memory.h"
+#include "pieces/process_memory.h"
 #include "rounds.h"
 
 using namespace harmonics;

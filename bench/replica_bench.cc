@@ -21,8 +21,8 @@
 #include <harmonics/schedule/cycle_runtime.h>
 #include <harmonics/schedule/distributed_scheduler.h>
 
-#include "made_rows.h"
-#include "mlp_graph.h"
+#include "pieces/made_rows.h"
+#include "pieces/mlp_graph.h"
 #include "rounds.h"
 
 #include <port_testing.h>

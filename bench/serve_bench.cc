@@ -32,8 +32,8 @@
 #include <harmonics/serve/http_front.h>
 #include <harmonics/serve/service_producers.h>
 
-#include "made_rows.h"
-#include "mlp_graph.h"
+#include "pieces/made_rows.h"
+#include "pieces/mlp_graph.h"
 #include "rounds.h"
 
 namespace {

@@ -17,9 +17,9 @@
 #include <harmonics/runtime/devices.h>
 #include <harmonics/transport/packing.h>
 
-#include "cable.h"
-#include "made_rows.h"
-#include "meeting.h"
+#include "pieces/cable.h"
+#include "pieces/made_rows.h"
+#include "pieces/meeting.h"
 #include "rounds.h"
 
 namespace {

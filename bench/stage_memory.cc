@@ -28,7 +28,7 @@
 
 #include <temporary_folder_testing.h>
 
-#include "process_memory.h"
+#include "pieces/process_memory.h"
 #include "rounds.h"
 
 using namespace harmonics;

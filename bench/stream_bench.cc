@@ -25,8 +25,8 @@
 #include <harmonics/runtime/devices.h>
 #include <harmonics/schedule/remote_scheduler.h>
 
-#include "made_rows.h"
-#include "meeting.h"
+#include "pieces/made_rows.h"
+#include "pieces/meeting.h"
 #include "reference/raw_tcp.h"
 #include "rounds.h"
 

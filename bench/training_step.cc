@@ -11,7 +11,7 @@
 #include <harmonics/schedule/cycle_runtime.h>
 #include <harmonics/tensor/torch.h>
 
-#include "mlp_graph.h"
+#include "pieces/mlp_graph.h"
 #include "reference/libtorch_networks.h"
 #include "rounds.h"
 

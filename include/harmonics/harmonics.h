@@ -28,6 +28,7 @@
 #include <harmonics/base/owned_state.h>
 #include <harmonics/base/private_file.h>
 #include <harmonics/base/random.h>
+#include <harmonics/base/slowdown.h>
 #include <harmonics/base/stop.h>
 #include <harmonics/base/subprocess.h>
 #include <harmonics/base/time_chart.h>
@@ -218,6 +219,7 @@
 #if __has_include(<harmonics/schedule/cycle_runtime.h>)
 #include <harmonics/proven/int8_network.h>
 #include <harmonics/proven/proven_pipeline.h>
+#include <harmonics/runtime/device_queue.h>
 #include <harmonics/runtime/devices.h>
 #include <harmonics/runtime/opencl_devices.h>
 #include <harmonics/runtime/options.h>
@@ -238,6 +240,7 @@
 #include <harmonics/schedule/learning_settings.h>
 #include <harmonics/schedule/manifest.h>
 #include <harmonics/schedule/micro_batches.h>
+#include <harmonics/schedule/parallel_row.h>
 #include <harmonics/schedule/parameter_client.h>
 #include <harmonics/schedule/parameter_server.h>
 #include <harmonics/schedule/part_copies.h>
@@ -251,7 +254,6 @@
 #include <harmonics/schedule/replica_scheduler.h>
 #include <harmonics/schedule/report_json.h>
 #include <harmonics/schedule/run_agreement.h>
-#include <harmonics/schedule/secure_row.h>
 #include <harmonics/schedule/secure_run.h>
 #include <harmonics/schedule/signed_weights.h>
 #include <harmonics/schedule/stage_custody.h>

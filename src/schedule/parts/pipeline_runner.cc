@@ -11,6 +11,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/exception_text.h>
 #include <harmonics/graph/sent_weights.h>
+#include <harmonics/schedule/parallel_row.h>
 #include <harmonics/schedule/secure_run.h>
 #include <harmonics/transport/bus.h>
 
@@ -359,6 +360,10 @@ std::unique_ptr<BatchRunner> make_pipeline_runner(const StageRow& row,
     places[part].depth = places.size() - part;
   }
   return std::make_unique<PipelineRunner>(row, options, compute_threads, std::move(places));
+}
+
+void make_parallel(StageRow& row, int compute_threads, const PipelineOptions& pipeline) {
+  row.set_runner(make_pipeline_runner(row, pipeline, compute_threads));
 }
 
 }  // namespace harmonics::inline in_schedule
