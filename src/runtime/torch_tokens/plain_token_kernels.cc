@@ -11,8 +11,11 @@
 namespace harmonics::inline in_runtime {
 namespace {
 
-// With `steady`: rows of a product, and blocks of tokens that attention takes at a time.
+// With `steady`: rows of a product, and blocks of tokens that attention takes at a time. OpenBLAS's
+// kernels for Haswell and Zen compute the last columns of sixteen in another order than the first
+// twelve, so on a CPU each row stands alone.
 constexpr std::int64_t kSteadyRows = 16;
+constexpr std::int64_t kSteadyRowsOnCpu = 1;
 constexpr std::int64_t kSteadyBlocks = 8;
 // Numbers of keys that are gathered at a time.
 constexpr std::int64_t kMostGathered = std::int64_t{1} << 26;
@@ -90,10 +93,11 @@ class PlainTokenKernels final : public TokenKernels {
 
   static at::Tensor steady_linear(const at::Tensor& x, const at::Tensor& weight,
                                   const at::Tensor& bias) {
-    const std::int64_t rows = x.size(0), rest = rows % kSteadyRows;
-    const at::Tensor filled = rest == 0 ? x : at::constant_pad_nd(x, {0, 0, 0, kSteadyRows - rest});
+    const std::int64_t each = x.is_cpu() ? kSteadyRowsOnCpu : kSteadyRows;
+    const std::int64_t rows = x.size(0), rest = rows % each;
+    const at::Tensor filled = rest == 0 ? x : at::constant_pad_nd(x, {0, 0, 0, each - rest});
     std::vector<at::Tensor> pieces;
-    for (const at::Tensor& piece : filled.split(kSteadyRows)) {
+    for (const at::Tensor& piece : filled.split(each)) {
       pieces.push_back(at::linear(piece.contiguous(), weight, bias));
     }
     return at::cat(pieces).narrow(0, 0, rows);
