@@ -174,6 +174,8 @@ class Inference(ClusterTest):
             tasks = [self.infer(*flags, stages=stages) for stages in (2, 3, 'auto')]
             server = self.disturb(chance, tasks, workers, server)
             self.finish(*tasks)
+            # Results lie with those that ran the tasks, who may still be on their way back to a new server.
+            self.until(lambda: len(self.ready_workers()) == len(workers), 'all workers')
             for task in tasks:
                 self.assert_rows(task)
             self.assertTrue(any(self.task(task)['attempts'] > 1 for task in tasks), 'nothing was hit')
