@@ -26,13 +26,8 @@ std::uint32_t ByteReader::count(std::size_t limit, std::size_t item_bytes) {
   return value;
 }
 
-ByteSpan ByteReader::take(std::size_t count) {
-  if (count > left()) {
-    broken(format("{} bytes are needed and {} are left", count, left()));
-  }
-  const ByteSpan taken = bytes_.subspan(offset_, count);
-  offset_ += count;
-  return taken;
+void ByteReader::too_short(std::size_t count) const {
+  broken(format("{} bytes are needed and {} are left", count, left()));
 }
 
 void ByteReader::broken(std::string_view what) const {

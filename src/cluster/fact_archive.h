@@ -114,7 +114,8 @@ class FactInput {
     value = static_cast<Kind>(next(static_cast<std::uint64_t>(last)));
   }
   void text(std::string& value, std::size_t limit = kMaxTaskTextBytes) {
-    value = text_of(in_.take(next(limit)));
+    const ByteSpan bytes = in_.take(next(limit));
+    value.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
   template <typename Items, typename Each>
   void list(Items& items, std::size_t limit, Each&& each) {

@@ -29,24 +29,34 @@ class FieldLimits {
   template <typename Record>
   void check(const Record& record) {
     visit_fields(std::type_identity<Record>(),
-                 [&](const TaskField& field, auto member) { check(field, record.*member); });
+                 [&](const TaskField& field, auto member) HARMONICS_WITH_ITS_FIELD {
+                   if constexpr (std::integral<std::remove_cvref_t<decltype(record.*member)>>) {
+                     check_number(field, record.*member);
+                   } else {
+                     check(field.key, record.*member);
+                   }
+                 });
   }
 
  private:
-  void check(const TaskField& field, std::integral auto value) {
+  HARMONICS_WITH_ITS_FIELD static void check_number(const TaskField& field,
+                                                    std::integral auto value) {
     const auto number = static_cast<std::int64_t>(value);
     if (!field.word.empty() && number == field.means) return;
-    if (number >= field.low && number <= field.high) return;
+    if (number < field.low || number > field.high) refuse(field, number);
+  }
+  [[noreturn, gnu::cold, gnu::noinline]] static void refuse(const TaskField& field,
+                                                            std::int64_t number) {
     fail(ErrorCode::kInvalidArgument, "task: {} is {}, must be {} to {}", field.key, number,
          field.low, field.high);
   }
-  void check(const TaskField& field, std::string_view text) {
+  void check(std::string_view field, std::string_view text) {
     if (text.size() > kMaxTaskTextBytes) {
-      fail(ErrorCode::kInvalidArgument, "task: {}: {} bytes, at most {} are allowed", field.key,
+      fail(ErrorCode::kInvalidArgument, "task: {}: {} bytes, at most {} are allowed", field,
            text.size(), kMaxTaskTextBytes);
     }
     if (text.find('\0') != text.npos) {
-      fail(ErrorCode::kInvalidArgument, "task: {}: holds a zero byte; remove it", field.key);
+      fail(ErrorCode::kInvalidArgument, "task: {}: holds a zero byte; remove it", field);
     }
     total_ += text.size();
     if (total_ > kMaxTaskBytes) {
@@ -54,30 +64,30 @@ class FieldLimits {
            "task: more than {} bytes of text in all; pass large data as a file", kMaxTaskBytes);
     }
   }
-  void check(const TaskField& field, const TextPairs& pairs) {
-    check_count(field.key, pairs.size(), kMaxTaskEntries);
+  void check(std::string_view field, const TextPairs& pairs) {
+    check_count(field, pairs.size(), kMaxTaskEntries);
     for (const auto& [key, value] : pairs) {
-      if (key.empty()) fail(ErrorCode::kInvalidArgument, "task: {}: an empty key", field.key);
+      if (key.empty()) fail(ErrorCode::kInvalidArgument, "task: {}: an empty key", field);
       if (key.find('=') != key.npos) {
-        fail(ErrorCode::kInvalidArgument, "task: {}: the key '{}' holds '='", field.key, key);
+        fail(ErrorCode::kInvalidArgument, "task: {}: the key '{}' holds '='", field, key);
       }
       check(field, key);
       check(field, value);
     }
   }
-  void check(const TaskField& field, const std::vector<std::string>& texts) {
-    check_count(field.key, texts.size(), kMaxTaskEntries);
+  void check(std::string_view field, const std::vector<std::string>& texts) {
+    check_count(field, texts.size(), kMaxTaskEntries);
     for (const std::string& text : texts) check(field, text);
   }
-  void check(const TaskField& field, const std::vector<TaskId>& tasks) {
-    check_count(field.key, tasks.size(), kMaxTaskDependencies);
+  void check(std::string_view field, const std::vector<TaskId>& tasks) {
+    check_count(field, tasks.size(), kMaxTaskDependencies);
   }
-  void check(const TaskField&, OnDisconnect) {}
-  void check(const TaskField&, const MaybePipeline& pipeline) {
+  void check(std::string_view, OnDisconnect) {}
+  void check(std::string_view, const MaybePipeline& pipeline) {
     if (pipeline) check(*pipeline);
   }
-  void check(const TaskField& field, const TaskFiles& files) {
-    check_count(field.key, files.all().size(), kMaxTaskFiles);
+  void check(std::string_view field, const TaskFiles& files) {
+    check_count(field, files.all().size(), kMaxTaskFiles);
     std::size_t bytes = 0;
     for (const TaskFile& file : files.all()) {
       bytes += file.path.size() + file.data.size();
@@ -89,39 +99,39 @@ class FieldLimits {
     }
   }
 
-  void check(const TaskField& field, const ResourceCounts& counts) {
-    check_count(field.key, counts.size(), kMaxResources);
+  void check(std::string_view field, const ResourceCounts& counts) {
+    check_count(field, counts.size(), kMaxResources);
     std::set<std::string_view> names;
     for (const auto& [name, count] : counts) {
       check_term(field, name);
       if (!names.insert(name).second) {
-        fail(ErrorCode::kInvalidArgument, "task: {}: '{}' is named twice", field.key, name);
+        fail(ErrorCode::kInvalidArgument, "task: {}: '{}' is named twice", field, name);
       }
       if (count <= kMaxResourceCount) continue;
-      fail(ErrorCode::kInvalidArgument, "task: {}: {} of '{}', at most {} are possible", field.key,
+      fail(ErrorCode::kInvalidArgument, "task: {}: {} of '{}', at most {} are possible", field,
            count, name, kMaxResourceCount);
     }
   }
-  void check(const TaskField&, const MaybeTerms& terms) {
+  void check(std::string_view, const MaybeTerms& terms) {
     if (!terms) return;
     check(*terms);
-    for (const std::string& model : terms->gpu_models) check_term({.key = "gpu_models"}, model);
-    for (const auto& [key, value] : terms->labels) check_term({.key = "labels"}, key);
+    for (const std::string& model : terms->gpu_models) check_term("gpu_models", model);
+    for (const auto& [key, value] : terms->labels) check_term("labels", key);
     check_count("labels", terms->labels.size(), kMaxLabels);
-    if (!terms->apart.empty()) check_term({.key = "apart"}, terms->apart);
+    if (!terms->apart.empty()) check_term("apart", terms->apart);
   }
-  void check(const TaskField& field, const TaskVariants& variants) {
-    check_count(field.key, variants.all().size(), kMaxVariants);
+  void check(std::string_view field, const TaskVariants& variants) {
+    check_count(field, variants.all().size(), kMaxVariants);
     for (const TaskVariant& variant : variants.all()) {
       check(variant);
       check_share(variant.required_gpus, variant.gpu_share);
     }
   }
-  void check_term(const TaskField& field, std::string_view name) {
+  void check_term(std::string_view field, std::string_view name) {
     check(field, name);
     if (!name.empty() && name.size() <= kMaxTermBytes) return;
-    fail(ErrorCode::kInvalidArgument, "task: {}: '{}' has {} bytes, must have 1 to {}", field.key,
-         name, name.size(), kMaxTermBytes);
+    fail(ErrorCode::kInvalidArgument, "task: {}: '{}' has {} bytes, must have 1 to {}", field, name,
+         name.size(), kMaxTermBytes);
   }
 
   std::size_t total_ = 0;

@@ -176,23 +176,25 @@ void fields(Archive& a, Of<Archive, TaskSpec>& spec) {
   static const TaskSpec defaults;
   std::uint64_t known = kStaysForever | kContinues;
   std::uint64_t bits = wish_bits(spec.on_disconnect);
-  visit_fields(std::type_identity<TaskSpec>(), [&](const TaskField& field, auto member) {
+  const auto in_every_task = [&](const TaskField& field, auto member) HARMONICS_WITH_ITS_FIELD {
     if constexpr (!std::is_same_v<decltype(member), OnDisconnect TaskSpec::*>) {
       known |= field.bit;
       if (field.bit == 0) {
         fields(a, spec.*member);
-      } else if (spec.*member != defaults.*member) {
+      } else if (!Archive::kReads && spec.*member != defaults.*member) {
         bits |= field.bit;
       }
     }
-  });
+  };
+  visit_fields(std::type_identity<TaskSpec>(), in_every_task);
   a.word(bits);
   if constexpr (Archive::kReads) {
     if ((bits & ~known) != 0) a.broken("a task with a field of a later version");
     spec.on_disconnect = wish_of(a, bits);
   }
-  for (std::uint64_t bit = 1; bit != 0 && bit <= bits; bit <<= 1) {
-    if ((bits & bit) == 0) continue;
+  const std::uint64_t follow = bits & ~(kStaysForever | kContinues);
+  for (std::uint64_t bit = 1; bit != 0 && bit <= follow; bit <<= 1) {
+    if ((follow & bit) == 0) continue;
     visit_fields(std::type_identity<TaskSpec>(), [&](const TaskField& field, auto member) {
       if constexpr (!std::is_same_v<decltype(member), OnDisconnect TaskSpec::*>) {
         if (field.bit == bit) fields(a, spec.*member);

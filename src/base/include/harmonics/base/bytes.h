@@ -37,7 +37,11 @@ class ByteWriter {
  public:
   template <Arithmetic T>
   void number(T value) {
-    raw(std::as_bytes(std::span(&value, 1)));
+    if constexpr (sizeof(T) == 1) {
+      out_.push_back(std::bit_cast<std::byte>(value));
+    } else {
+      raw(std::as_bytes(std::span(&value, 1)));
+    }
   }
   /// Length as u32, then the bytes.
   void text(std::string_view value);
@@ -68,7 +72,12 @@ class ByteReader {
   /// A u32 count of items that take at least `item_bytes` each: one that cannot fit in what is
   /// left, or is above `limit`, is an error before anything is allocated.
   std::uint32_t count(std::size_t limit, std::size_t item_bytes);
-  ByteSpan take(std::size_t count);
+  ByteSpan take(std::size_t count) {
+    if (count > left()) too_short(count);
+    const ByteSpan taken = bytes_.subspan(offset_, count);
+    offset_ += count;
+    return taken;
+  }
 
   [[nodiscard]] std::size_t offset() const { return offset_; }
   [[nodiscard]] std::size_t left() const { return bytes_.size() - offset_; }
@@ -76,6 +85,8 @@ class ByteReader {
   [[noreturn]] void broken(std::string_view what) const;
 
  private:
+  [[noreturn]] void too_short(std::size_t count) const;
+
   ByteSpan bytes_;
   std::string format_name_;
   std::size_t offset_ = 0;

@@ -33,6 +33,10 @@ struct TaskField {
   std::uint64_t bit = 0;
 };
 
+/// Said of a visitor that every task passes through, when it is stored or read back: what it asks
+/// of a field is known where it is compiled then, and no field is put together at run time.
+#define HARMONICS_WITH_ITS_FIELD __attribute__((always_inline))
+
 /// Calls `visit(TaskField, pointer to member)` for each field, in the order of task JSON.
 template <typename Visit>
 void visit_fields(std::type_identity<TaskSpec>, Visit&& visit) {
