@@ -32,7 +32,7 @@ bench: ## run the benchmarks and write bench/RESULTS.md
 	  bench/cluster_client.py scripts/bench-spark.sh
 
 reference: ## write the reference of the public headers and of the Python package to build-reference/html
-	scripts/setup.sh
+	scripts/build.sh release python_flags
 	doxygen docs/Doxyfile
 	tools/python_reference.py build-reference/html
 	@echo "reference: open build-reference/html/index.html"

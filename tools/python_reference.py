@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the reference of the Python package as one page: tools/python_reference.py [--check] FOLDER.
+"""Writes the reference of the Python package as one page: tools/python_reference.py [--check] [--package PACKAGE] FOLDER.
 
-It reads the sources of the package (bindings/python/harmonics) and the stub of its extension, and loads neither: names that
+It reads the modules of the package as a build folder has it and the stub of its extension, and loads neither: names that
 `__all__` lists, their signatures and what they say of themselves. A public name without a word ends it with 1 and is
 named; with --check nothing is written.
 """
@@ -14,14 +14,16 @@ import pathlib
 import re
 import sys
 
-PACKAGE = pathlib.Path(__file__).resolve().parents[1] / 'bindings' / 'python' / 'harmonics'
+PACKAGE = pathlib.Path(__file__).resolve().parents[1] / 'build-Release' / 'python' / 'harmonics'
+# What the build writes; a class of the package says more under a name of its own.
+WRITTEN = '_flags'
 # Chapters in their order: what a reader looks for, and the modules that have it.
 CHAPTERS = [
     ('Graphs and models', ['_core', 'models', 'torch_modules']),
     ('Training and computing', ['runtime', 'settings', 'distributed']),
     ('Plans and parts', ['planning']),
     ('One batch over unlike devices', ['dispatching']),
-    ('Clusters', ['client', 'async_client', 'submitted', 'task_options', 'task_views', 'calls']),
+    ('Clusters', ['client', 'async_client', 'submitted', 'task_options', 'task_refs', 'task_views', 'calls']),
     ('Inside Spark', ['spark.sessions', 'spark.jobs', 'spark.stages']),
     ('Errors', ['errors']),
     ('Programs and drawings', ['programs', 'drawing']),
@@ -43,11 +45,33 @@ class Entry:
     members: list['Entry'] = dataclasses.field(default_factory=list)
 
 
-def module_tree(module):
-    """The parsed source of a module, of an extension its stub."""
-    path = PACKAGE.joinpath(*module.split('.'))
-    file = path.with_suffix('.pyi') if path.with_suffix('.pyi').exists() else path.with_suffix('.py')
-    return ast.parse(file.read_text(encoding='utf-8'), str(file))
+class Package:
+    """The package in its folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.written = {node.name: node for node in self.tree(WRITTEN).body if isinstance(node, ast.ClassDef)}
+
+    def tree(self, module):
+        """The parsed source of a module, of an extension its stub."""
+        path = self.folder.joinpath(*module.split('.'))
+        file = path.with_suffix('.pyi') if path.with_suffix('.pyi').exists() else path.with_suffix('.py')
+        return ast.parse(file.read_text(encoding='utf-8'), str(file))
+
+    def public_names(self, module):
+        """A module's public names: of the extension those that the package shows."""
+        if module == '_core':
+            shown = set(names_in(self.tree('__init__')))
+            return [node.name for node in self.tree(module).body if isinstance(node, ast.ClassDef) and node.name in shown]
+        return names_in(self.tree(module))
+
+    def complete(self, node):
+        """A class with the members that the build wrote for it."""
+        base = next((self.written[ast.unparse(one)] for one in node.bases if ast.unparse(one) in self.written), None)
+        if base is None:
+            return node
+        return ast.ClassDef(name=node.name, bases=base.bases, decorator_list=[],
+                            body=[*node.body[:1], *base.body[1:], *node.body[1:]])
 
 
 def names_in(tree):
@@ -56,14 +80,6 @@ def names_in(tree):
         if isinstance(node, ast.Assign) and getattr(node.targets[0], 'id', '') == '__all__':
             return ast.literal_eval(node.value)
     return []
-
-
-def public_names(module, tree):
-    """A module's public names: of the extension those that the package shows."""
-    if module == '_core':
-        shown = set(names_in(ast.parse((PACKAGE / '__init__.py').read_text(encoding='utf-8'))))
-        return [node.name for node in tree.body if isinstance(node, ast.ClassDef) and node.name in shown]
-    return names_in(tree)
 
 
 def signature(node):
@@ -114,19 +130,19 @@ def entry_of(node):
     return Entry(node.name, 'function', signature(node), ast.get_docstring(node) or '')
 
 
-def entries_of(module):
+def entries_of(package, module):
     """The public names of a module, in their order there."""
-    tree = module_tree(module)
-    nodes = {node.name: entry_of(node) for node in tree.body
+    tree = package.tree(module)
+    nodes = {node.name: entry_of(package.complete(node) if isinstance(node, ast.ClassDef) else node) for node in tree.body
              if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))}
     for at, node in enumerate(tree.body):  # names for types
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             nodes[node.targets[0].id] = Entry(node.targets[0].id, 'attribute', ast.unparse(node), words_after(tree.body, at))
-    return [nodes[name] for name in public_names(module, tree)]
+    return [nodes[name] for name in package.public_names(module)]
 
 
 def silent(entries, prefix=''):
-    """Names that say nothing of themselves. Keywords have the meaning of a flag, and errors' codes that of their class."""
+    """Names that say nothing of themselves. Keywords of processes have the meaning of a flag."""
     for entry in entries:
         if not entry.words and entry.kind != 'keyword':
             yield f'{prefix}{entry.name}'
@@ -161,14 +177,14 @@ def entry_html(module, entry):
     return '\n'.join(lines)
 
 
-def page(chapters):
+def page(package, chapters):
     contents, body = [], []
     for title, modules in chapters:
         body.append(f'<h2>{title}</h2>')
         for module, entries in modules:
             contents += [f'<a href="#{place_of(module, entry)}">{place_of(module, entry)}</a><br>' for entry in entries]
             body += [entry_html(module, entry) for entry in entries]
-    words = as_html(ast.get_docstring(ast.parse((PACKAGE / '__init__.py').read_text(encoding='utf-8'))))
+    words = as_html(ast.get_docstring(package.tree('__init__')))
     return (f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Harmonics: the Python package</title>'
             f'<style>{STYLE}</style></head><body><h1>Harmonics: the Python package</h1>{words}'
             f'<p><a href="index.html">The C++ reference</a></p><nav>{"".join(contents)}</nav>{"".join(body)}</body></html>\n')
@@ -178,15 +194,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--check', action='store_true')
     parser.add_argument('folder', type=pathlib.Path, nargs='?', default=pathlib.Path('build-reference/html'))
+    parser.add_argument('--package', type=pathlib.Path, default=PACKAGE)
     wishes = parser.parse_args()
-    chapters = [(title, [(module, entries_of(module)) for module in modules]) for title, modules in CHAPTERS]
+    package = Package(wishes.package)
+    chapters = [(title, [(module, entries_of(package, module)) for module in modules]) for title, modules in CHAPTERS]
     nameless = [name for _, modules in chapters for module, entries in modules for name in silent(entries)]
     if nameless:
         print(f"python_reference: these say nothing of themselves: {', '.join(nameless)}", file=sys.stderr)
         return 1
     if not wishes.check:
         wishes.folder.mkdir(parents=True, exist_ok=True)
-        (wishes.folder / 'python.html').write_text(page(chapters), encoding='utf-8')
+        (wishes.folder / 'python.html').write_text(page(package, chapters), encoding='utf-8')
     return 0
 
 

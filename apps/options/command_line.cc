@@ -133,8 +133,9 @@ std::string last_line_break(std::string text) {
 ArgumentOutline outline_of(const CLI::Option& option) {
   ArgumentOutline outline;
   outline.help = option.get_description();
-  const std::string placeholder = option.get_type_name();
+  const std::string& placeholder = outline.placeholder = option.get_type_name();
   outline.takes_value = option.get_items_expected_max() > 0;
+  outline.repeatable = option.get_items_expected_max() > 1;
   outline.takes_file = placeholder == "FILE" || placeholder == "FOLDER";
   if (placeholder.find('|') != std::string::npos) {
     outline.choices = CLI::detail::split(placeholder, '|');
@@ -154,6 +155,7 @@ CommandOutline outline_of(CLI::App& app) {
     if (option->get_positional()) outline.arguments.push_back(argument);
     for (const std::string& name : option->get_lnames()) {
       argument.flag = "--" + name;
+      argument.alias = name != option->get_lnames().front();
       outline.arguments.push_back(argument);
     }
   }

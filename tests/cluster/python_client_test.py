@@ -256,12 +256,21 @@ class Arguments(PythonClientTest):
             client.wait(True)
 
     def test_every_flag_is_a_keyword(self):
+        from collections.abc import Iterable, Mapping, Sequence
+        from typing import Literal
+
         from harmonics.task_options import KINDS
+        from harmonics.task_refs import StrPath, TaskRef
         said = subprocess.run([HARMONICS, 'submit', '--help'], capture_output=True, text=True, timeout=TIMEOUT_S).stdout
         flags = {flag.replace('-', '_') for flag in re.findall(r'^ +(?:-\w,)?--([\w-]+)', said, re.MULTILINE)}
         own = {'help', 'wait', 'output', 'scheduler', 'token_file', 'state_dir', 'tls', 'patience'}
         own |= {'dag', 'no_reproducible'}  # several tasks; reproducible=False
         self.assertEqual(flags - own, KINDS.keys() - {'python'})
+        kinds = {'name': str, 'gpus': int | float, 'max_losses': int | Literal['unlimited'], 'resource': Mapping[str, int],
+                 'on_disconnect': Literal['continue', 'stop', 'forever'], 'variant': str | Sequence[str], 'trace': bool,
+                 'stages': int | Literal['auto'], 'workdir': StrPath, 'upload': StrPath | Sequence[StrPath],
+                 'after': TaskRef | Iterable[TaskRef], 'out': Mapping[str, str], 'set': Mapping[str, object]}
+        self.assertEqual({name: KINDS[name] for name in kinds}, kinds)
         with self.assertRaisesRegex(TypeError, 'after= for its edges'):
             self.client().submit('true', dag='tasks.json')
 
@@ -329,7 +338,8 @@ nbformat.write(notebook, {str(ran)!r})"""
 
 class Types(unittest.TestCase):
     def test_mypy_finds_nothing(self):
-        modules = ['_cluster', 'async_client', 'call_runner', 'calls', 'client', 'submitted', 'task_options', 'task_views']
+        modules = ['_cluster', '_flags', 'async_client', 'call_runner', 'calls', 'client', 'submitted', 'task_options', 'task_refs',
+                   'task_views']
         result = subprocess.run([sys.executable, '-m', 'mypy', '--strict', '--follow-imports=silent', '--cache-dir=/dev/null',
                                  *(word for name in modules for word in ('-m', f'harmonics.{name}'))],
                                 capture_output=True, text=True, cwd=BINARY_DIR / 'python', timeout=TIMEOUT_S)
@@ -338,8 +348,8 @@ class Types(unittest.TestCase):
     def test_every_public_name_is_documented(self):
         import inspect
 
-        from harmonics import async_client, calls, client, submitted, task_options, task_views
-        for module in (async_client, calls, client, submitted, task_options, task_views):
+        from harmonics import async_client, calls, client, submitted, task_options, task_refs, task_views
+        for module in (async_client, calls, client, submitted, task_options, task_refs, task_views):
             self.assertTrue(module.__doc__)
             for name in module.__all__:
                 one = getattr(module, name)

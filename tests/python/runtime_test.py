@@ -210,7 +210,11 @@ class RuntimeTest(unittest.TestCase):
             hm.Runtime(hm.Graph.parse(NET), rate=3)
         known = str(refused.exception).split('there are ')[1].split(', ')
         others = {'deadline_s', 'first_contact_s', 'run', 'token', 'secure_sets_aside'}  # of parts in several processes
-        self.assertEqual(set(known) - others, set(typing.get_type_hints(RuntimeSettings)))
+        hints = typing.get_type_hints(RuntimeSettings)
+        self.assertEqual(set(known) - others, set(hints))
+        kinds = {'lr': float, 'seed': int, 'shuffle': bool, 'recompute': int | typing.Literal['auto'], 'shares': str,
+                 'pipeline': typing.Literal['sequential', '1f1b', 'gpipe']}
+        self.assertEqual({name: hints[name] for name in kinds}, kinds)
         flags = set(re.findall(r'^  --([a-z0-9-]+)', hm.run('train', '--help'), re.M)) - {
             'bind', 'output', 'no-shuffle', 'no-reproducible'}
         self.assertEqual({flag.replace('-', '_') for flag in flags},

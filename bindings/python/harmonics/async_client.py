@@ -10,7 +10,8 @@ from typing import Any, Literal, TypeVar, Unpack, overload
 from . import _cluster
 from .client import Client
 from .submitted import Submitted, SubmittedCall, SubmittedMap
-from .task_options import StrPath, TaskOptions, TaskRef
+from .task_options import TaskOptions
+from .task_refs import StrPath, TaskRef
 from .task_views import Artifact, Task, WaitResult, Why, Worker
 
 __all__ = ['AsyncClient']

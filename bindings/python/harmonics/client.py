@@ -14,8 +14,8 @@ from typing import Any, Literal, TypeVar, Union, Unpack, cast, overload
 from . import _cluster, call_runner, calls
 from .errors import Error
 from .submitted import Submitted, SubmittedCall, SubmittedMap
-from .task_options import (KINDS, NamesTasks, StrPath, TaskOptions, TaskRef, checked, checked_ids, checked_seconds,
-                           flags_of)
+from .task_options import KINDS, TaskOptions, checked, checked_ids, checked_seconds, flags_of
+from .task_refs import NamesTasks, StrPath, TaskRef
 from .task_views import Artifact, Task, WaitResult, Why, Worker
 
 __all__ = ['Client']

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
+from ._flags import SWITCHES
 from ._loading import load_core
 from .data import without_arrow
 from .drawing import loss_svg
@@ -161,8 +162,8 @@ def _flags(wishes: Mapping[str, Any]) -> list[str]:
         if value is None:
             continue
         if isinstance(value, bool):
-            if value or key in ('shuffle', 'reproducible'):
-                words.append(flag if value else f'--no-{key}')
+            if value or key in SWITCHES:
+                words.append(flag if value else f'--no-{flag.removeprefix("--")}')
         else:
             for one in value if isinstance(value, (list, tuple)) else [value]:
                 words += [flag, os.fspath(one) if isinstance(one, os.PathLike) else str(one)]

@@ -5,80 +5,18 @@ from __future__ import annotations
 import os
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypedDict, Union, runtime_checkable
+from typing import Any, Literal
 
 from . import _cluster
+from ._flags import SWITCHES, SubmitFlags
 from .errors import InvalidArgument
 
-__all__ = ['NamesTasks', 'StrPath', 'TaskOptions', 'TaskRef']
-
-StrPath = Union[str, 'os.PathLike[str]']
-"""A path, as a text or an object."""
+__all__ = ['TaskOptions']
 
 
-@runtime_checkable
-class NamesTasks(Protocol):
-    """What stands for tasks: a `Task`, or what `submit` and `map` gave."""
+class TaskOptions(SubmitFlags, total=False):
+    """How a task is submitted: each keyword is the flag of `harmonics submit` with that name."""
 
-    @property
-    def firsts(self) -> list[int]:
-        """Ids; the first one of an array stands for all of it."""
-
-
-TaskRef = Union[int, NamesTasks]
-"""What names tasks: an id (the first of an array means all of it), a `Task`, or what `submit` and `map` gave."""
-
-
-class TaskOptions(TypedDict, total=False):
-    """How a task is submitted: each key is the flag of `harmonics submit` with that name, where its meaning stands."""
-
-    name: str
-    config: StrPath
-    gpus: int | float
-    memory: int
-    cpus: int
-    host_memory: int
-    priority: int
-    timeout: int
-    retries: int
-    max_losses: int | Literal['unlimited']
-    on_disconnect: Literal['continue', 'stop', 'forever']
-    gang: int
-    array: int
-    after: TaskRef | Iterable[TaskRef]
-    gpu_model: str | Sequence[str]
-    resource: Mapping[str, int]
-    label: Mapping[str, str]
-    apart: str
-    variant: str | Sequence[str]
-    wait_for_machines: bool
-    container: str
-    env_file: StrPath | Sequence[StrPath]
-    param: Mapping[str, object]
-    strict_data: bool
-    env: Mapping[str, str]
-    workdir: StrPath
-    upload: StrPath | Sequence[StrPath]
-    artifact: str | Sequence[str]
-    key: str
-    pipeline: StrPath
-    serve: StrPath
-    infer: bool
-    weights: StrPath
-    out: Mapping[str, str]
-    stages: int | Literal['auto']
-    bind: Mapping[str, str]
-    epochs: int
-    batch_size: int
-    micro_batches: int
-    reproducible: bool
-    set: Mapping[str, object]
-    checkpoint_dir: StrPath
-    checkpoint_every: int
-    elastic: bool
-    secure: bool
-    profile: bool
-    trace: bool
     python: str
     """Of a function alone: the Python that calls it (the path of the one that submits it)."""
 
@@ -105,8 +43,8 @@ def flags_of(options: Mapping[str, object]) -> list[str]:
         flag = '--' + key.replace('_', '-')
         if value is True:
             flags.append(flag)
-        elif value is False and key == 'reproducible':  # which the model's file may ask for
-            flags.append('--no-reproducible')
+        elif value is False and key in SWITCHES:  # which the model's file may ask for
+            flags.append('--no-' + flag.removeprefix('--'))
         elif value is not None and value is not False:
             flags += [f'{flag}={text}' for text in _texts(value)]
     return flags

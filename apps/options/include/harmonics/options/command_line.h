@@ -14,12 +14,17 @@ namespace harmonics::inline in_options {
 [[nodiscard]] std::variant<Command, UsageAnswer> parse_command_line(int argc,
                                                                     const char* const* argv);
 
-/// What a shell can complete for one flag or positional argument.
+/// One flag or positional argument, for shells that complete it and for those who pass it on.
 struct ArgumentOutline {
   /// "--epochs"; empty for a positional argument.
   std::string flag;
   std::string help;
+  /// What stands for the value in help: "N", "FILE", "N|auto".
+  std::string placeholder;
   bool takes_value = false;
+  bool repeatable = false;
+  /// Another name of the flag before it.
+  bool alias = false;
   bool takes_file = false;
   /// All possible values, where they are few.
   std::vector<std::string> choices;
@@ -32,7 +37,7 @@ struct CommandOutline {
   std::vector<CommandOutline> subcommands;
 };
 
-/// The whole tree of subcommands and flags, for shell completion.
+/// The whole tree of subcommands and flags.
 [[nodiscard]] CommandOutline command_outline();
 
 }  // namespace harmonics::inline in_options
