@@ -1,14 +1,25 @@
 # Finds libtorch and gives it one target, harmonics_torch: Debian's, one that CMAKE_PREFIX_PATH names, or else that of
-# a PyTorch which python3 can import. Sets HARMONICS_HAS_TORCH.
+# a PyTorch which python3 can import. A wheel takes that of the Python which builds it first: they will share processes.
+# Sets HARMONICS_HAS_TORCH.
 set(HARMONICS_HAS_TORCH OFF)
+
+macro(harmonics_find_torch_of python)
+  execute_process(COMMAND ${python} -c "import torch; print(torch.utils.cmake_prefix_path)"
+    OUTPUT_VARIABLE wheel OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE missing)
+  if(NOT missing)
+    find_package(Torch QUIET PATHS ${wheel} NO_DEFAULT_PATH)
+  endif()
+endmacro()
+
 if(HARMONICS_WITH_TORCH)
-  find_package(Torch QUIET)
+  if(SKBUILD)
+    harmonics_find_torch_of(${Python_EXECUTABLE})
+  endif()
   if(NOT Torch_FOUND)
-    execute_process(COMMAND python3 -c "import torch; print(torch.utils.cmake_prefix_path)"
-      OUTPUT_VARIABLE wheel OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE missing)
-    if(NOT missing)
-      find_package(Torch QUIET PATHS ${wheel} NO_DEFAULT_PATH)
-    endif()
+    find_package(Torch QUIET)
+  endif()
+  if(NOT Torch_FOUND)
+    harmonics_find_torch_of(python3)
   endif()
   if(NOT Torch_FOUND AND NOT HARMONICS_WITH_TORCH STREQUAL "AUTO")
     message(FATAL_ERROR "HARMONICS_WITH_TORCH is ${HARMONICS_WITH_TORCH}, but there is no libtorch: install Debian's "
