@@ -43,8 +43,11 @@ class Held {
 
 // Between two looks whether a signal has come.
 constexpr std::chrono::milliseconds kSignalLook{50};
-// Of a Python function a sub-batch costs more than of a native one: it waits for the GIL.
+// Of a Python function a sub-batch costs more than of a native one: it waits for the GIL, which
+// another thread may keep for some milliseconds. What such waits make of the measured latency must
+// not lead to sub-batches that are gone in a moment.
 constexpr double kEfficiency = 0.99;
+constexpr std::chrono::milliseconds kLeastTime{50};
 
 /// How a run is watched from Python.
 struct Watch {
@@ -228,6 +231,7 @@ class Dispatcher {
     AdaptiveConfig config;
     config.devices = std::move(devices);
     config.efficiency = kEfficiency;
+    config.least_time = kLeastTime;
     for (const auto& [name, value] : options) {
       const std::string key = nb::cast<std::string>(name);
       if (key == "model") {
