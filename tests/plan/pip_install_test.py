@@ -2,7 +2,8 @@
 answer.
 
 ctest builds the package without libtorch and one program, sched-pipeline; HARMONICS_SOAK=1 all of it, and runs the first
-ten lines of the guide, with every Python from 3.11 to 3.13 that is on PATH or among pyenv's.
+ten lines of the guide and the client of a cluster, with every Python from 3.11 to 3.13 that is on PATH or among pyenv's.
+None of those venvs has a torch: what needs one says so.
 """
 
 import os
@@ -57,14 +58,21 @@ def check_package(python, folder):
         Path(folder, 'examples').symlink_to(SOURCE / 'examples')
         said = subprocess.run([python, '-c', lines], cwd=folder, capture_output=True, text=True, check=True).stdout
         assert 'of the digits' in said, said
+        Path(folder, 'examples').unlink()
+        refused = subprocess.run([python, '-c', 'import harmonics; harmonics.from_torch(None, None)'], cwd=folder,
+                                 capture_output=True, text=True, check=False).stderr
+        assert 'torch is not installed here (this harmonics was built with ' in refused, refused
+        nobody = 'import harmonics; harmonics.Client("localhost:1", patience=0).status()'
+        refused = subprocess.run([python, '-c', nobody], cwd=folder, capture_output=True, text=True, check=False).stderr
+        assert 'harmonics.errors.Unavailable' in refused, refused
         return
     refused = subprocess.run([python, '-c', 'import harmonics; harmonics.Graph'], cwd=folder, capture_output=True,
                              text=True, check=False).stderr
     assert 'built without libtorch (HARMONICS_WITH_TORCH=OFF)' in refused, refused
 
 
-def installed(interpreter):
-    """Whether it went into a fresh venv of this interpreter; None where that cannot be tried."""
+def installed(interpreter, tree):
+    """Whether this tree went into a fresh venv of this interpreter; None where that cannot be tried."""
     with tempfile.TemporaryDirectory(prefix='harmonics-pip-') as folder:
         made = subprocess.run([interpreter, '-m', 'venv', f'{folder}/venv'], check=False,
                               capture_output=True, text=True)
@@ -75,20 +83,24 @@ def installed(interpreter):
         if not reaches_pypi(python):
             print('pip install: SKIPPED: PyPI does not answer')
             return None
-        tree = copy_source(folder)
+        begun = os.times()
         subprocess.run([python, '-m', 'pip', 'install', '--quiet', '.'], cwd=tree, check=True,
                        env={**build_environment(tree), **({} if WHOLE else SMALL)})
+        cpu_s = sum(os.times()[2:4]) - sum(begun[2:4])
         environment = {'PATH': f'{folder}/venv/bin'}
         plan = subprocess.run(['sched-pipeline'], cwd=SOURCE / 'examples/plan', env=environment,
                               check=True, capture_output=True, text=True).stdout
         assert plan.startswith('- ') and plan.count('\n') == 8, plan
         check_package(python, folder)
-    print(f'pip install: with {interpreter} harmonics is there, and sched-pipeline is on PATH and plans')
+    print(f'pip install: with {interpreter} harmonics is there, and sched-pipeline is on PATH and plans; '
+          f'{cpu_s:.0f} CPU seconds', flush=True)
     return True
 
 
 def main():
-    return 0 if all([installed(interpreter) for interpreter in pythons()]) else SKIPPED
+    with tempfile.TemporaryDirectory(prefix='harmonics-pip-') as folder:
+        tree = copy_source(folder)
+        return 0 if all([installed(interpreter, tree) for interpreter in pythons()]) else SKIPPED
 
 
 if __name__ == '__main__':

@@ -22,5 +22,6 @@ def build_environment(tree):
     ccache = shutil.which('ccache')
     if ccache:
         environment.update(CMAKE_CXX_COMPILER_LAUNCHER=ccache, CCACHE_BASEDIR=str(tree.resolve()),
-                           CCACHE_NOHASHDIR='1')
+                           CCACHE_NOHASHDIR='1',
+                           CCACHE_SLOPPINESS='pch_defines,time_macros,include_file_mtime,include_file_ctime')
     return environment

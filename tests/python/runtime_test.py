@@ -318,6 +318,19 @@ class LoadingTest(unittest.TestCase):
         self.assertIn('ImportError: harmonics', done.stderr)
         self.assertIn('cannot share a process with torch 2.9.1+cpu', done.stderr)
 
+    def test_another_torch_that_comes_later_is_refused_too(self):
+        with tempfile.TemporaryDirectory() as folder:
+            place = pathlib.Path(folder)
+            for name, text in (('torch/__init__.py', 'print("loaded")'),
+                               ('torch-2.9.1.dist-info/METADATA', 'Metadata-Version: 2.1\nName: torch\nVersion: 2.9.1\n')):
+                (place / name).parent.mkdir()
+                (place / name).write_text(text)
+            environment = dict(os.environ, PYTHONPATH=f"{folder}{os.pathsep}{os.environ['PYTHONPATH']}")
+            done = subprocess.run([sys.executable, '-c', 'import harmonics; harmonics.Graph; import torch'], env=environment,
+                                  capture_output=True, text=True)
+        self.assertEqual(done.stdout, '')
+        self.assertIn('cannot share a process with torch 2.9.1: install torch', done.stderr)
+
 
 if __name__ == '__main__':
     unittest.main()

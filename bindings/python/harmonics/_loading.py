@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import pathlib
 import sys
 from types import ModuleType
@@ -24,17 +25,38 @@ def _numbers(version: str) -> str:
     return '.'.join(version.split('+')[0].split('.')[:2])
 
 
+class _LaterTorch:
+    """Looks at the torch that is imported after the native half was loaded, before its libraries are."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        """Finds nothing; raises what `check_torch` raises."""
+        if name != 'torch':
+            return
+        try:
+            version = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            return
+        check_torch(version)
+
+
 def load_core() -> ModuleType:
     """The extension harmonics._core."""
+    loaded = sys.modules.get('harmonics._core')
+    if loaded is not None:
+        return loaded
     torch = sys.modules.get('torch')
-    if torch is not None and 'harmonics._core' not in sys.modules:
+    if torch is not None:
         check_torch(str(torch.__version__))
     try:
-        return importlib.import_module('harmonics._core')
+        core = importlib.import_module('harmonics._core')
     except ModuleNotFoundError as missing:
         if missing.name != 'harmonics._core':
             raise
         raise absent('_core', 'libtorch (HARMONICS_WITH_TORCH=OFF): it has no graphs and no runtime') from None
+    if torch is None:
+        sys.meta_path.insert(0, _LaterTorch())
+    return core
 
 
 def absent(name: str, lacks: str) -> ImportError:
