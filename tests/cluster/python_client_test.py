@@ -271,6 +271,12 @@ class Arguments(PythonClientTest):
                  'stages': int | Literal['auto'], 'workdir': StrPath, 'upload': StrPath | Sequence[StrPath],
                  'after': TaskRef | Iterable[TaskRef], 'out': Mapping[str, str], 'set': Mapping[str, object]}
         self.assertEqual({name: KINDS[name] for name in kinds}, kinds)
+        from harmonics import _cluster
+        from harmonics.keywords import flags_of
+        given = {'pipeline': 'digits-mlp', 'reproducible': False, 'set': {'shuffle': False, 'lr': 0.01}, 'trace': False}
+        words = ['--pipeline=digits-mlp', '--no-reproducible', '--set=shuffle=false', '--set=lr=0.01']
+        self.assertEqual(flags_of(given), words)
+        _cluster.check(['submit', *words])
         with self.assertRaisesRegex(TypeError, 'after= for its edges'):
             self.client().submit('true', dag='tasks.json')
 
@@ -338,8 +344,8 @@ nbformat.write(notebook, {str(ran)!r})"""
 
 class Types(unittest.TestCase):
     def test_mypy_finds_nothing(self):
-        modules = ['_cluster', '_flags', 'async_client', 'call_runner', 'calls', 'client', 'submitted', 'task_options', 'task_refs',
-                   'task_views']
+        modules = ['_cluster', '_flags', 'async_client', 'call_runner', 'calls', 'client', 'keywords', 'submitted', 'task_options',
+                   'task_refs', 'task_views']
         result = subprocess.run([sys.executable, '-m', 'mypy', '--strict', '--follow-imports=silent', '--cache-dir=/dev/null',
                                  *(word for name in modules for word in ('-m', f'harmonics.{name}'))],
                                 capture_output=True, text=True, cwd=BINARY_DIR / 'python', timeout=TIMEOUT_S)

@@ -228,6 +228,10 @@ class RuntimeTest(unittest.TestCase):
                            (lambda: hm.Runtime(graph).fit(samples(), epochs=True), 'epochs is an int, and True is a bool'),
                            (lambda: hm.Runtime(3), 'Runtime takes a harmonics.Graph, not a int'),
                            (lambda: hm.Runtime(graph).infer(3), 'inputs is a dict of arrays by producer, not a int'),
+                           (lambda: hm.Runtime(graph, lr='fast'), "'lr': 'fast' is not a number of at least 0"),
+                           (lambda: hm.Runtime(graph, epochs=2.5), "'epochs': '2.5' is not a whole number from 1"),
+                           (lambda: hm.Runtime(graph, shuffle='yes'), "'shuffle': 'yes' is neither true nor false"),
+                           (lambda: hm.train_distributed(graph, lr='fast'), "--lr: 'fast' is not a number of at least 0"),
                            (lambda: hm.train_distributed(3), 'takes a harmonics.Graph, not a int'),
                            (lambda: hm.train_distributed(graph, [1]), 'not a list')):
             with self.assertRaisesRegex(TypeError, text):
@@ -236,6 +240,8 @@ class RuntimeTest(unittest.TestCase):
             hm.Runtime(graph, rate=3)
         with self.assertRaisesRegex(ValueError, "setting 'optimizer'.*'fast'"):
             hm.Runtime(graph, optimizer='fast')
+        with self.assertRaisesRegex(ValueError, "--optimizer: 'fast' is none of sgd"):
+            hm.train_distributed(graph, optimizer='fast')
         with self.assertRaisesRegex(ValueError, "no producer 'z'; there are x, y"):
             hm.Runtime(graph).fit({'z': numpy.zeros((2, 2))})
         with self.assertRaisesRegex(TypeError, "data of 'x': a object is no array"):

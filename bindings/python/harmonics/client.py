@@ -13,8 +13,9 @@ from typing import Any, Literal, TypeVar, Union, Unpack, cast, overload
 
 from . import _cluster, call_runner, calls
 from .errors import Error
+from .keywords import checked, flags_of
 from .submitted import Submitted, SubmittedCall, SubmittedMap
-from .task_options import KINDS, TaskOptions, checked, checked_ids, checked_seconds, flags_of
+from .task_options import KINDS, TaskOptions, checked_ids, checked_seconds
 from .task_refs import NamesTasks, StrPath, TaskRef
 from .task_views import Artifact, Task, WaitResult, Why, Worker
 
@@ -140,8 +141,7 @@ class Client:
                  options: TaskOptions) -> tuple[int, int, bool, str]:
         submission = self._submission(command, files, options)
         try:
-            return cast('tuple[int, int, bool, str]',
-                        checked(lambda: self._native.submit(submission), options, KINDS))
+            return checked(lambda: self._native.submit(submission), options, KINDS)
         except Error as error:
             # Whether the server has it is not known where it could not answer: the same key is the same task.
             error.key = options.get('key') or submission[3]

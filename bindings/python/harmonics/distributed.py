@@ -10,13 +10,14 @@ import signal
 import subprocess
 import tempfile
 import threading
+import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ._flags import SWITCHES
 from ._loading import load_core
 from .data import without_arrow
 from .drawing import loss_svg
+from .keywords import checked, flags_of
 from .programs import program, refuse
 from .progress import bar
 from .settings import Settings
@@ -106,16 +107,22 @@ def train_distributed(graph: Graph, data: Mapping[str, Any] | None = None,
         folder = pathlib.Path(name)
         wishes.setdefault('checkpoint', folder / 'checkpoint.safetensors')
         wishes.setdefault('metrics', folder / 'metrics.jsonl')
-        words = [str(program()), 'train', str(_saved(graph, folder)), *_bound(data or {}, graph, folder), *_flags(wishes),
+        words = [str(program()), 'train', str(_saved(graph, folder)), *_bound(data or {}, graph, folder), *flags_of(wishes),
                  '--output', 'json']
         with bar(None, progress, 'step') as told:
             if told is not None:
                 on_step = _counted(told, on_step)
-            said = _watched(words, _Steps(pathlib.Path(wishes['metrics']), on_step))
+            steps_told = _Steps(pathlib.Path(wishes['metrics']), on_step)
+            said = checked(lambda: _watched(words, steps_told), _known(settings), KINDS)
         figures = json.loads(said)
         weights = core._checkpoint_weights(os.fspath(wishes['checkpoint']))
         steps = [one for one in _lines(pathlib.Path(wishes['metrics'])) if 'step' in one]
         return DistributedReport(graph.with_weights(weights), figures['weights_digest'], figures, steps)
+
+
+def _known(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Those whose kind is known; what the others are is said by the program."""
+    return {key: value for key, value in settings.items() if key in KINDS}
 
 
 def _counted(told: Callable[[int, int | None], None],
@@ -152,21 +159,6 @@ def _bound(data: Mapping[str, Any], graph: Graph, folder: pathlib.Path) -> list[
             numpy.save(folder / f'{name}.npy', numpy.ascontiguousarray(value))
             value = f'npy:{folder / name}.npy'
         words += ['--bind', f'{name}={value}']
-    return words
-
-
-def _flags(wishes: Mapping[str, Any]) -> list[str]:
-    words = []
-    for key, value in wishes.items():
-        flag = f"--{key.replace('_', '-')}"
-        if value is None:
-            continue
-        if isinstance(value, bool):
-            if value or key in SWITCHES:
-                words.append(flag if value else f'--no-{flag.removeprefix("--")}')
-        else:
-            for one in value if isinstance(value, (list, tuple)) else [value]:
-                words += [flag, os.fspath(one) if isinstance(one, os.PathLike) else str(one)]
     return words
 
 
@@ -237,3 +229,6 @@ def _end(process: subprocess.Popen[str]) -> None:
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+KINDS = typing.get_type_hints(DistributedSettings)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import typing
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from ._loading import load_core
 from .data import as_data, without_arrow
+from .keywords import checked
 from .progress import bar
 from .settings import Settings, settings_text
 
@@ -53,7 +55,8 @@ class Runtime:
         core = load_core()
         if not isinstance(graph, core.Graph):
             raise TypeError(f'Runtime takes a harmonics.Graph, not a {type(graph).__name__}')
-        self._engine = core.Engine(graph, settings_text(settings))
+        known = {key: value for key, value in settings.items() if key in KINDS}
+        self._engine = checked(lambda: core.Engine(graph, settings_text(settings)), known, KINDS)
 
     @property
     def graph(self) -> Graph:
@@ -158,3 +161,6 @@ def _counted(told: Callable[[int, int | None], None], epochs: int,
         told(done, None if report.batches_in_epoch is None else report.batches_in_epoch * epochs)
         return None if on_step is None else on_step(report)
     return step
+
+
+KINDS = typing.get_type_hints(RuntimeSettings)
