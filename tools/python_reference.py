@@ -20,7 +20,7 @@ WRITTEN = '_flags'
 # Chapters in their order: what a reader looks for, and the modules that have it.
 CHAPTERS = [
     ('Graphs and models', ['_core', 'models', 'torch_modules']),
-    ('Training and computing', ['runtime', 'settings', 'distributed']),
+    ('Training and computing', ['runtime', 'settings', 'distributed', 'custody']),
     ('Plans and parts', ['planning']),
     ('One batch over unlike devices', ['dispatching']),
     ('Clusters', ['client', 'async_client', 'submitted', 'task_options', 'task_refs', 'task_views', 'calls']),

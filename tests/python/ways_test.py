@@ -69,6 +69,22 @@ class SecureTest(unittest.TestCase):
             self.assertEqual(len(runtime.proof().splitlines()), 2)
             said = hm.run('verify', chain, '--keys', keys)
             self.assertIn('verified', said.lower())
+            checked = hm.verify(chain, keys=keys, line=runtime.proof().splitlines())
+            self.assertTrue(checked.signers_known)
+            self.assertLessEqual({'net_0', 'net_1'}, {stage['stage'] for stage in checked.stages})
+            self.assertIn(checked.run, runtime.proof())
+            line = runtime.proof().splitlines()[0]
+            with self.assertRaises(hm.errors.Error):
+                hm.verify(chain, keys=keys, line=line[:-1] + ('0' if line[-1] != '0' else '1'))
+            with self.assertRaisesRegex(hm.errors.Error, 'signers are not in the roster'):
+                hm.verify(chain, keys=f'{folder}/nobody')
+            with self.assertRaisesRegex(ValueError, "no flag '--key'; did you mean '--keys'"):
+                hm.verify(chain, key=keys)
+            bytes_ = bytearray(pathlib.Path(chain).read_bytes())
+            bytes_[len(bytes_) // 2] ^= 1
+            pathlib.Path(chain).write_bytes(bytes_)
+            with self.assertRaisesRegex(hm.errors.Error, 'run.chain.*damaged'):
+                hm.verify(chain, keys=keys)
 
 
 class ModelTest(unittest.TestCase):

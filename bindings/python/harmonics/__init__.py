@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .async_client import AsyncClient
     from .calls import TaskFailed
     from .client import Client
+    from .custody import Verification, verify
     from .dispatching import DispatchedModel, Dispatcher
     from .distributed import DistributedReport, train_distributed
     from .drawing import loss_svg
@@ -42,6 +43,7 @@ _PLACES: dict[str, str] = {
     **dict.fromkeys(('ConsumerNode', 'EpochReport', 'Evaluation', 'FitReport', 'Graph', 'GraphBuilder', 'LayerNode', 'Plan',
                      'PlanStage', 'ProducerNode', 'StepReport', 'TrainingTap'), '_core'),
     'AsyncClient': 'async_client', 'Client': 'client', 'Submitted': 'submitted', 'SubmittedCall': 'submitted',
+    'Verification': 'custody', 'verify': 'custody',
     'SubmittedMap': 'submitted', 'Task': 'task_views', 'TaskFailed': 'calls', 'TaskOptions': 'task_options',
     'DispatchedModel': 'dispatching', 'Dispatcher': 'dispatching', 'loss_svg': 'drawing',
     'DistributedReport': 'distributed', 'train_distributed': 'distributed',
@@ -55,8 +57,8 @@ _PLACES: dict[str, str] = {
 __all__ = ['AsyncClient', 'Client', 'ConsumerNode', 'DispatchedModel', 'Dispatcher', 'DistributedReport',
            'EpochReport', 'Error', 'Evaluation', 'FitReport', 'Graph', 'GraphBuilder', 'LayerNode', 'Plan',
            'PlanStage', 'ProducerNode', 'Runtime', 'StepReport', 'Submitted', 'SubmittedCall', 'SubmittedMap', 'Task',
-           'TaskFailed', 'TaskOptions', 'TrainingTap', 'errors', 'from_torch', 'import_model', 'loss_svg', 'partition',
-           'plan', 'profile', 'program', 'run', 'to_torch', 'train_distributed']
+           'TaskFailed', 'TaskOptions', 'TrainingTap', 'Verification', 'errors', 'from_torch', 'import_model', 'loss_svg',
+           'partition', 'plan', 'profile', 'program', 'run', 'to_torch', 'train_distributed', 'verify']
 
 
 def __getattr__(name: str) -> Any:

@@ -29,7 +29,7 @@ from typing import Literal, TypedDict
 
 from .task_refs import StrPath, TaskRef
 
-__all__ = ['SWITCHES', 'SubmitFlags', 'TrainFlags']
+__all__ = ['SWITCHES', 'SubmitFlags', 'TrainFlags', 'VerifyFlags']
 )";
 
 /// What Python calls a value that help shows as `placeholder`; empty for a text.
@@ -82,8 +82,11 @@ std::string value_type(std::string_view placeholder) {
 
 std::string type_of(const ArgumentOutline& argument) {
   if (!argument.takes_value) return "bool";
-  if (std::string pairs = mapping_type(argument.placeholder); !pairs.empty()) return pairs;
-  const std::string one = value_type(argument.placeholder);
+  std::string_view placeholder = argument.placeholder;
+  constexpr std::string_view kMore = " ...";
+  if (placeholder.ends_with(kMore)) placeholder.remove_suffix(kMore.size());
+  if (std::string pairs = mapping_type(placeholder); !pairs.empty()) return pairs;
+  const std::string one = value_type(placeholder);
   if (!argument.repeatable) return one;
   return format("{0} | {1}[{0}]", one, one == "TaskRef" ? "Iterable" : "Sequence");
 }
@@ -112,13 +115,6 @@ std::string class_of(std::string_view name, std::string_view meaning) {
   return format("\n\nclass {}(TypedDict, total=False):\n    \"\"\"{}\"\"\"\n\n", name, meaning);
 }
 
-/// Flags of `submit` that no task has: whom it speaks to, and how it answers.
-std::set<std::string> flags_of_clients(const CommandOutline& root) {
-  std::set<std::string> flags = {"--dag", "--wait"};  // several tasks; `Client.wait`
-  for (const ArgumentOutline& one : subcommand(root, "workers").arguments) flags.insert(one.flag);
-  return flags;
-}
-
 /// Whether it is the "--no-reproducible" of a "--reproducible".
 bool switches_off(const ArgumentOutline& argument, const std::vector<ArgumentOutline>& all) {
   constexpr std::string_view kNo = "--no-";
@@ -127,16 +123,23 @@ bool switches_off(const ArgumentOutline& argument, const std::vector<ArgumentOut
   return std::ranges::find(all, other, &ArgumentOutline::flag) != all.end();
 }
 
-std::string submit_flags(const CommandOutline& root) {
-  const std::vector<ArgumentOutline>& arguments = subcommand(root, "submit").arguments;
-  const std::set<std::string> others = flags_of_clients(root);
-  std::string text = class_of("SubmitFlags", "The flags of `harmonics submit`.");
-  for (const ArgumentOutline& one : arguments) {
+/// The flags of a subcommand but `others`, as a class.
+std::string class_of_flags(std::string_view name, const CommandOutline& command,
+                           const std::set<std::string>& others) {
+  std::string text = class_of(name, format("The flags of `harmonics {}`.", command.name));
+  for (const ArgumentOutline& one : command.arguments) {
     if (one.flag.empty() || one.alias || others.contains(one.flag)) continue;
-    if (switches_off(one, arguments)) continue;
+    if (switches_off(one, command.arguments)) continue;
     add_keyword(text, keyword_of(one.flag), type_of(one), one.help);
   }
   return text;
+}
+
+/// Those of `submit` are what tasks have: not whom it speaks to, and how it answers.
+std::string submit_flags(const CommandOutline& root) {
+  std::set<std::string> others = {"--dag", "--wait"};  // several tasks; `Client.wait`
+  for (const ArgumentOutline& one : subcommand(root, "workers").arguments) others.insert(one.flag);
+  return class_of_flags("SubmitFlags", subcommand(root, "submit"), others);
 }
 
 std::string train_flags() {
@@ -161,7 +164,11 @@ std::string switches() {
 
 void write(const char* path) {
   std::ofstream file(path, std::ios::trunc);
-  file << kHead << submit_flags(command_outline()) << train_flags() << switches();
+  const CommandOutline root = command_outline();
+  file << kHead << submit_flags(root)
+       << class_of_flags("VerifyFlags", subcommand(root, "verify"),
+                         {"--help", "--output", "--explain"})
+       << train_flags() << switches();
   if (!file.flush()) fail(ErrorCode::kUnavailable, "cannot write {}", path);
 }
 
