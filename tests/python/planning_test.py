@@ -75,6 +75,12 @@ class PlanTest(unittest.TestCase):
 
 
 class DispatcherTest(unittest.TestCase):
+    def test_sub_batches_of_a_function_are_worth_their_hand_over(self):
+        dispatcher = hm.Dispatcher(['emulated:4000,0#free'])
+        dispatcher.map(abs, range(1000))
+        [device] = dispatcher.knowledge()
+        self.assertGreaterEqual(device['best_batch'], 0.05 * device['rows_per_second'] - 1)
+
     def test_map_keeps_the_order_on_all_devices(self):
         dispatcher = hm.Dispatcher(['emulated:20000,1ms#fast', 'emulated:1000,1ms#slow'])
         seen = set()
