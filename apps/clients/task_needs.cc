@@ -109,7 +109,13 @@ void add_needs(const SubmitCommand& command, TaskSpec& spec) {
   if (command.wait_for_machines) spec.wait_for_machines = true;
   if (command.variants.empty()) return;
   Json list = Json::array();
-  for (const std::string& variant : command.variants) list.push(variant_json(variant));
+  for (const std::string& variant : command.variants) {
+    Json json = variant_json(variant);
+    if (json.find("min_gpu_memory") == nullptr) {
+      json.set("min_gpu_memory", spec.min_gpu_memory_mb);
+    }
+    list.push(std::move(json));
+  }
   set_task_field(spec, "variants", list, "--variant");
 }
 

@@ -99,6 +99,9 @@ class Needs(ClusterTest):
         self.release()
         self.assertEqual(self.wait(*tasks)['succeeded'], 3)
         self.assertEqual([self.done('logs', task) for task in tasks[:2]], ['[0]\n', '[]\n'])
+        small = self.script('echo $HARMONICS_GPU_SHARE', gpus=1, flags=['--memory', 1, '--variant', 'gpus=0.5,weight=2'])
+        self.assertEqual(self.wait(small)['succeeded'], 1)
+        self.assertEqual(self.task(small)['spec']['variants'][0]['min_gpu_memory'], 1)
         self.assert_fails(self.call('submit', '--variant', 'gpu=1', '--', 'true'), 'resource.NAME')
 
     def test_a_graph_of_tasks_is_submitted_whole_or_not_at_all(self):

@@ -355,6 +355,17 @@ Json write(const TaskField&, const MaybePipeline& pipeline) {
   return write_object<PipelineSpec>(*pipeline, nullptr);
 }
 
+/// A variant that does not say how large its devices are wants the task's.
+void fill_variants(TaskSpec& spec, const Json& variants) {
+  const std::span<const TaskVariant> read = spec.variants.all();
+  std::vector<TaskVariant> filled(read.begin(), read.end());
+  for (std::size_t i = 0; i < filled.size(); ++i) {
+    if (variants.as_array()[i].find("min_gpu_memory") != nullptr) continue;
+    filled[i].min_gpu_memory_mb = spec.min_gpu_memory_mb;
+  }
+  spec.variants = std::move(filled);
+}
+
 /// What a task has that does not say so.
 TaskSpec defaults_beside(const TaskSpec& spec) {
   TaskSpec defaults;
@@ -397,6 +408,7 @@ TaskSpec parse_task(std::string_view json, std::string_view where) {
     if (root.find("on_disconnect") == nullptr) spec.on_disconnect = kPipelineOnDisconnect;
   }
   if (root.find("cpus") == nullptr) spec.cpus = default_cpus(spec);
+  if (const Json* variants = root.find("variants")) fill_variants(spec, *variants);
   try {
     check_task(spec);
   } catch (const Error& error) {

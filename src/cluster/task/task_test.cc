@@ -125,6 +125,16 @@ TEST(TaskJson, IsWrittenInTheOrderOfItsPage) {
             R"({"path":"data/raw","hex":"00ff"}]})");
 }
 
+TEST(TaskJson, AVariantThatDoesNotSayHowLargeItsDevicesAreWantsTheTasks) {
+  const TaskSpec spec = parse_task(
+      R"({"name":"t","variants":[{"required_gpus":2},{"required_gpus":1,"min_gpu_memory":7}],)"
+      R"("required_gpus":4,"min_gpu_memory":500})",
+      "t.json");
+  EXPECT_EQ(needs_of(spec, 1).gpu_memory_mb, 500U);
+  EXPECT_EQ(needs_of(spec, 2).gpu_memory_mb, 7U);
+  EXPECT_EQ(parse_task(write_task(spec), "written"), spec);
+}
+
 TEST(TaskJson, PipelinesComeBack) {
   TaskSpec spec{.name = "p", .required_gpus = 0, .max_retries = kPipelineRetries};
   PipelineSpec pipeline{.model = "net.harp",

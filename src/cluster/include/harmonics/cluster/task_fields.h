@@ -107,7 +107,10 @@ void visit_fields(std::type_identity<TaskVariant>, Visit&& visit) {
         &Variant::required_gpus);
   visit(Field{.key = "gpu_share", .low = 1, .high = kWholeDevice, .joined = true},
         &Variant::gpu_share);
-  visit(Field{.key = "min_gpu_memory", .wire = "min_gpu_memory_mb", .high = kMaxTaskMemoryMb},
+  visit(Field{.key = "min_gpu_memory",
+              .wire = "min_gpu_memory_mb",
+              .high = kMaxTaskMemoryMb,
+              .always = true},
         &Variant::min_gpu_memory_mb);
   visit(Field{.key = "cpus", .high = 1 << 16}, &Variant::cpus);
   visit(Field{.key = "memory_mb", .high = kMaxTaskMemoryMb}, &Variant::memory_mb);
