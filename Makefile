@@ -29,7 +29,7 @@ tour: ## describe, draw, train and use a network with one program
 bench: ## run the benchmarks and write bench/RESULTS.md
 	scripts/build.sh release
 	python3 tools/bench.py build-Release --also bench/plan_truth.py bench/generation_truth.py bench/python_bench.py bench/zk_ezkl.py \
-	  bench/cluster_client.py scripts/bench-spark.sh
+	  bench/cluster_client.py bench/cluster_mixes.py scripts/bench-spark.sh
 
 reference: ## write the reference of the public headers and of the Python package to build-reference/html
 	scripts/build.sh release python_flags

@@ -27,8 +27,8 @@ TIMEOUT_S = 600
 class Cluster:
     """A server and a worker of ours in a scratch folder."""
 
-    def __init__(self, build, folder):
-        self.program, self.folder = build / 'harmonics', Path(folder)
+    def __init__(self, build, folder, worker):
+        self.program, self.folder, self.worker = build / 'harmonics', Path(folder), worker
         os.environ.update(XDG_STATE_HOME=folder, XDG_CONFIG_HOME=f'{folder}/config')
         for name in ('HARMONICS_SCHEDULER', 'HARMONICS_TLS', 'HARMONICS_TOKEN_FILE'):
             os.environ.pop(name, None)
@@ -42,7 +42,7 @@ class Cluster:
                 sys.exit(f'the server did not start: {server.read_text()}')
             time.sleep(0.01)
         self.scheduler = f'localhost:{found.group(1)}'
-        self.start('worker', '--scheduler', self.scheduler, '--cpus', str(SLOTS))
+        self.start('worker', '--scheduler', self.scheduler, *self.worker)
         return self
 
     def start(self, *words):
@@ -96,7 +96,7 @@ def main(arguments):
     titles = {'array': 'tasks of one array', 'singles': 'tasks submitted one by one'}
     print('name | ours | reference | ratio | bar')
     missed = False
-    with tempfile.TemporaryDirectory() as folder, Cluster(options.build, folder) as cluster:
+    with tempfile.TemporaryDirectory() as folder, Cluster(options.build, folder, ['--cpus', str(SLOTS)]) as cluster:
         client = Client(cluster.scheduler)
         ours(client, 'singles', 1)
         for kind, count in counts.items():
