@@ -1,21 +1,27 @@
 #!/usr/bin/env python3
 """Generation with SmolLM2-135M (GGUF, Q4_1) beside llama.cpp, on one thread each; memory; and what a second process adds.
 
-usage: bench/text_bench.py [--short] [--check] [--build FOLDER]
+usage: bench/text_bench.py [--short] [--check] [--build FOLDER] [--llama FOLDER]
 
-Decoding is counted in CPU seconds, in turns with llama.cpp (package xllamacpp, whose line of features is printed), so
+--llama names a build of llama.cpp with RPC (llama-bench and ggml-rpc-server; the source package llama-cpp-python has it,
+`cmake -DGGML_RPC=ON`): what a second process costs there is then measured too. Decoding is counted in CPU seconds, in turns with llama.cpp (package xllamacpp, whose line of features is printed), so
 that other work on the machine counts little. What two processes gain is wall-clock time and needs two idle cores.
 """
 
 import argparse
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / 'tests'))
+from reserved_port import reserved_port  # noqa: E402
+
 LONG_PROMPT_TOKENS = 512
 
 
@@ -97,6 +103,46 @@ class Bench:
                  f'{median([a for a, _ in pairs]):.0f}', median([b / a for a, b in pairs]), '>= 1.6')
 
 
+    def two_processes_beside(self, llama):
+        """Decoding in two processes over one, ours and llama.cpp's with half of the layers behind its RPC server."""
+        tokens = self.tokens[1]
+        prompt = ('--prompt', 'The moon is', '--max-tokens', tokens, '--threads', 1)
+
+        def ours(*flags):
+            line = self.generate(*prompt, *flags)[0][0]
+            return (tokens - 1) / (line['seconds'] - line['first_token_s'])
+
+        def theirs(*flags):
+            result = subprocess.run([llama / 'llama-bench', '-m', self.model, '-t', '1', '-p', '0', '-n', str(tokens), '-r',
+                                     '1', '-o', 'json', *flags], capture_output=True, text=True, check=True, timeout=300)
+            return json.loads(result.stdout)[0]['avg_ts']
+
+        port = str(reserved_port())
+        server = subprocess.Popen([llama / 'ggml-rpc-server', '-t', '1', '-H', '127.0.0.1', '-p', port],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait_for_port(port)
+            rounds = [(ours('--parts', 2, '--processes') / ours(),
+                       theirs('--rpc', f'127.0.0.1:{port}', '-ngl', '15') / theirs()) for _ in range(self.rounds)]
+        finally:
+            server.kill()
+            server.wait()
+        own, other = median([one for one, _ in rounds]), median([one for _, one in rounds])
+        self.row("decode, two processes over one, beside llama.cpp's RPC", f'{own:.2f}', f'{other:.2f}', own / other, '>= 1')
+
+
+def wait_for_port(port):
+    end = time.monotonic() + 30
+    while True:
+        try:
+            socket.create_connection(('127.0.0.1', int(port)), timeout=1).close()
+            return
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)
+
+
 def start_peer(packages, model):
     python = packages.interpreter('llama', ['xllamacpp'], 'xllamacpp')
     if python is None:
@@ -112,9 +158,9 @@ def main():
     parser.add_argument('--short', action='store_true')
     parser.add_argument('--check', action='store_true', help='exit with 1 when a bar is missed')
     parser.add_argument('--build', type=Path, default=ROOT / 'build-Release')
+    parser.add_argument('--llama', type=Path, help='the folder of llama-bench and ggml-rpc-server')
     options = parser.parse_args()
     os.environ['HARMONICS_BINARY_DIR'] = str(options.build)
-    sys.path.insert(0, str(ROOT / 'tests'))
     import packages
     model = packages.smollm2()
     if model is None:
@@ -125,6 +171,8 @@ def main():
     bench.memory()
     with tempfile.TemporaryDirectory() as folder:
         bench.two_processes(folder)
+    if options.llama is not None:
+        bench.two_processes_beside(options.llama)
     peer = start_peer(packages, model)
     if peer is not None:
         try:
