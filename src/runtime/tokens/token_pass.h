@@ -22,7 +22,7 @@ struct TokenRow {
   std::int64_t length = 0;
 };
 
-/// A tensor of the graph: `width` float32 a row, or ids.
+/// A tensor of the graph, or several that live one after the other: `width` float32 a row, or ids.
 struct TokenSlot {
   std::size_t width = 0;
   std::vector<float> numbers = {};

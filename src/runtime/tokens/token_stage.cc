@@ -110,30 +110,68 @@ class RowStageBody final : public TokenStageBody {
     }
   }
 
-  std::size_t slot_of(const HarmonicGraph& graph, const std::string& tensor) {
-    const auto [found, fresh] = slots_.emplace(tensor, slots_.size());
-    if (fresh) pass_.slots.push_back({row_width(graph, tensor)});
-    return found->second;
+  // A slot for a tensor that nothing lives in any more, or a fresh one.
+  void give_slot(const HarmonicGraph& graph, const std::string& tensor) {
+    const std::size_t width = row_width(graph, tensor);
+    std::vector<std::size_t>& free = free_[width];
+    if (free.empty()) {
+      free.push_back(pass_.slots.size());
+      pass_.slots.push_back({width});
+    }
+    slots_[tensor] = free.back();
+    free.pop_back();
+  }
+
+  // The last layer of the range that reads each tensor; what leaves is read by none.
+  std::map<std::string, std::size_t> last_readers(const HarmonicGraph& graph,
+                                                  LayerRange range) const {
+    std::map<std::string, std::size_t> last;
+    for (std::size_t i = range.first; i < range.end; ++i) {
+      for (const std::string& input : graph.layers()[i].inputs) last[input] = i;
+    }
+    if (borders_.last) {
+      for (const auto& output : borders_.outputs) last.erase(output.tensor);
+    } else {
+      for (const std::string& tensor : borders_.leaving) last.erase(tensor);
+    }
+    return last;
   }
 
   void add_layers(const HarmonicGraph& graph, const WeightSource& weights, LayerRange range) {
-    for (const std::string& tensor : borders_.entering) slot_of(graph, tensor);
+    const std::map<std::string, std::size_t> last = last_readers(graph, range);
+    for (const std::string& tensor : borders_.entering) give_slot(graph, tensor);
     for (std::size_t i = range.first; i < range.end; ++i) {
       const LayerNode& node = graph.layers()[i];
       std::vector<std::size_t> inputs;
-      for (const std::string& input : node.inputs) inputs.push_back(slot_of(graph, input));
-      const std::size_t output = slot_of(graph, node.name);
+      for (const std::string& input : node.inputs) inputs.push_back(slots_.at(input));
+      give_slot(graph, node.name);
       layers_.push_back(make_token_layer(
-          {graph, i, std::move(inputs), output, weights, caches_, figures_, whole_}));
+          {graph, i, std::move(inputs), slots_.at(node.name), weights, caches_, figures_, whole_}));
+      const std::set<std::string> read(node.inputs.begin(), node.inputs.end());
+      for (const std::string& input : read) {
+        const auto reader = last.find(input);
+        if (reader == last.end() || reader->second != i) continue;
+        const std::size_t slot = slots_.at(input);
+        free_[pass_.slots[slot].width].push_back(slot);
+      }
       if (node.type == "attention") narrows_at_ = layers_.size();
     }
-    if (!borders_.last) return;
-    for (const auto& output : borders_.outputs) (void)slot_of(graph, output.tensor);
-    // What the remaining layers read.
-    for (std::size_t i = range.first + narrows_at_; i < range.end; ++i) {
-      for (const std::string& input : graph.layers()[i].inputs) narrowed_.insert(slots_.at(input));
+    if (borders_.last) find_narrowed(graph, range);
+  }
+
+  // What is there when the last attention is done and is read after it.
+  void find_narrowed(const HarmonicGraph& graph, LayerRange range) {
+    std::set<std::string> made(borders_.entering.begin(), borders_.entering.end());
+    for (std::size_t i = 0; i < narrows_at_; ++i) {
+      made.insert(graph.layers()[range.first + i].name);
     }
-    for (const auto& output : borders_.outputs) narrowed_.insert(slots_.at(output.tensor));
+    const auto read = [&](const std::string& tensor) {
+      if (made.contains(tensor)) narrowed_.insert(slots_.at(tensor));
+    };
+    for (std::size_t i = range.first + narrows_at_; i < range.end; ++i) {
+      for (const std::string& input : graph.layers()[i].inputs) read(input);
+    }
+    for (const auto& output : borders_.outputs) read(output.tensor);
   }
 
   void place_rows(std::span<const TokenSpan> spans) {
@@ -168,7 +206,6 @@ class RowStageBody final : public TokenStageBody {
     const std::vector<std::size_t> wanted = wanted_rows(spans);
     for (const std::size_t index : narrowed_) {
       TokenSlot& slot = pass_.slots[index];
-      if (slot.numbers.size() < slot.width * pass_.rows.size()) continue;  // made later
       for (std::size_t to = 0; to < wanted.size(); ++to) {
         if (wanted[to] != to) std::copy_n(slot.row(wanted[to]), slot.width, slot.row(to));
       }
@@ -204,7 +241,9 @@ class RowStageBody final : public TokenStageBody {
   TokenPass pass_;
   std::int64_t max_length_ = 0;
   std::vector<RowFunction> functions_;  // of the consumers, null for none
+  /// Where each tensor lies while it is wanted: later ones lie there too.
   std::map<std::string, std::size_t, std::less<>> slots_;
+  std::map<std::size_t, std::vector<std::size_t>> free_;  // slots by width, while layers are made
   std::vector<TokenLayerPtr> layers_;
   std::size_t narrows_at_ = 0;  // the layer after the last attention
   std::set<std::size_t> narrowed_;
