@@ -81,11 +81,11 @@ TextModel open_text_model(const TextModelFlags& flags, TextGraph graph) {
          flags.model.string());
   }
   TextSide side(texts);
-#if defined(__GLIBC__)
-  ::malloc_trim(0);  // what reading the tokenizer took
-#endif
   TextModel model{std::move(graph), std::move(side), nullptr, ""};
   make_pipeline(flags, model);
+#if defined(__GLIBC__)
+  ::malloc_trim(0);  // what reading tokenizer and graph took
+#endif
   return model;
 }
 

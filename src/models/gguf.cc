@@ -57,6 +57,7 @@ class GgufReader {
       }
     }
     out.weights = WeightSource({file_}, entries(tensors, alignment(out)));
+    file_->forget(0, in_.offset());  // a whole vocabulary may stand before the tensors
     return out;
   }
 

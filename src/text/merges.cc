@@ -35,8 +35,10 @@ Merges::Merges(const Section& section, const Vocabulary& vocabulary, std::string
   if (merges.size() > kMaxVocabulary) {
     section.refuse(format("has {} merges, at most {}", merges.size(), kMaxVocabulary));
   }
-  slots_.resize(std::bit_ceil(merges.size() * 2 + 2));
-  mask_ = slots_.size() - 1;
+  // A rank of all ones with a tag of all ones would be an empty slot.
+  static_assert(kMaxVocabulary <= kRankMask);
+  pairs_.reserve(merges.size());
+  slots_.resize(std::bit_ceil(merges.size() * 2 + 2), kEmpty);
   const auto id_of = [&](std::string_view token, std::size_t number) {
     const auto id = vocabulary.find(token);
     if (!id) section.refuse(format("has merges[{}] of '{}', which is no token", number, token));
@@ -49,14 +51,17 @@ Merges::Merges(const Section& section, const Vocabulary& vocabulary, std::string
     const TokenId first = id_of(left, i);
     const TokenId second = id_of(right, i);
     const TokenId made = id_of(std::string(left) + std::string(rest), i);
-    insert(key_of(first, second), {static_cast<std::uint32_t>(i), made});
+    insert({first, second, made});
   }
 }
 
-void Merges::insert(std::uint64_t key, Merge merge) {
-  std::size_t slot = slot_of(key);
-  while (slots_[slot].key != kEmpty && slots_[slot].key != key) slot = (slot + 1) & mask_;
-  slots_[slot] = {key, merge};
+// Of a pair that is listed twice the last rank counts.
+void Merges::insert(const Pair& pair) {
+  const std::size_t slot = slot_of(pair.left, pair.right);
+  const auto rank = static_cast<std::uint32_t>(pairs_.size());
+  pairs_.push_back(pair);
+  slots_[slot] =
+      static_cast<std::uint32_t>(hash_of(pair.left, pair.right) >> 54) << kRankBits | rank;
 }
 
 }  // namespace harmonics::inline in_text

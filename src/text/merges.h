@@ -23,33 +23,43 @@ class Merges {
   Merges(const Section& section, const Vocabulary& vocabulary, std::string_view prefix);
 
   [[nodiscard]] Merge find(TokenId left, TokenId right) const {
-    const std::uint64_t key = key_of(left, right);
-    for (std::size_t slot = slot_of(key);; slot = (slot + 1) & mask_) {
-      if (slots_[slot].key == key) return slots_[slot].merge;
-      if (slots_[slot].key == kEmpty) return {};
-    }
+    const std::uint32_t slot = slots_[slot_of(left, right)];
+    if (slot == kEmpty) return {};
+    return {slot & kRankMask, pairs_[slot & kRankMask].id};
   }
 
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
-  static constexpr std::uint64_t kEmpty = ~std::uint64_t{0};
-  struct Slot {
-    std::uint64_t key = kEmpty;
-    Merge merge;
+  static constexpr std::uint32_t kEmpty = ~std::uint32_t{0};
+  /// A slot holds a rank, and above it bits of the hash: few slots of other pairs are looked into.
+  static constexpr int kRankBits = 22;
+  static constexpr std::uint32_t kRankMask = (std::uint32_t{1} << kRankBits) - 1;
+
+  struct Pair {
+    TokenId left, right, id;
   };
 
-  static std::uint64_t key_of(TokenId left, TokenId right) {
-    return static_cast<std::uint64_t>(left) << 32 | static_cast<std::uint32_t>(right);
-  }
-  [[nodiscard]] std::size_t slot_of(std::uint64_t key) const {
+  static std::uint64_t hash_of(TokenId left, TokenId right) {
+    std::uint64_t key = static_cast<std::uint64_t>(left) << 32 | static_cast<std::uint32_t>(right);
     key ^= key >> 31;
-    key *= 0x9E3779B97F4A7C15ULL;
-    return static_cast<std::size_t>(key >> 29) & mask_;
+    return key * 0x9E3779B97F4A7C15ULL;
   }
-  void insert(std::uint64_t key, Merge merge);
+  /// The slot of that pair, or the empty one where it would be.
+  [[nodiscard]] std::size_t slot_of(TokenId left, TokenId right) const {
+    const std::uint64_t hash = hash_of(left, right);
+    const auto tag = static_cast<std::uint32_t>(hash >> 54);
+    const std::size_t mask = slots_.size() - 1;
+    for (auto at = static_cast<std::size_t>(hash >> 29) & mask;; at = (at + 1) & mask) {
+      if (slots_[at] == kEmpty) return at;
+      if (slots_[at] >> kRankBits != tag) continue;
+      const Pair& pair = pairs_[slots_[at] & kRankMask];
+      if (pair.left == left && pair.right == right) return at;
+    }
+  }
+  void insert(const Pair& pair);
 
-  std::vector<Slot> slots_;
-  std::size_t mask_ = 0;
+  std::vector<Pair> pairs_;  // by rank
+  std::vector<std::uint32_t> slots_;
 };
 
 }  // namespace harmonics::inline in_text

@@ -118,7 +118,7 @@ std::string Tokenizer::decode(std::span<const std::int64_t> ids, bool special_to
   for (const std::int64_t id : ids) {
     const std::string_view token = token_of(id);
     const AddedToken* added = parts_->added->by_id(id);
-    if (token.empty() && added == nullptr && parts_->model->vocabulary().token(id) == nullptr) {
+    if (token.empty() && added == nullptr && !parts_->model->vocabulary().token(id)) {
       fail(ErrorCode::kOutOfRange, "the id {} is none of this tokenizer, which has {}", id,
            vocabulary_size());
     }
@@ -146,8 +146,7 @@ std::optional<std::int64_t> Tokenizer::id_of(std::string_view token) const {
 
 std::string_view Tokenizer::token_of(std::int64_t id) const {
   if (const AddedToken* added = parts_->added->by_id(id)) return added->content;
-  const std::string* token = parts_->model->vocabulary().token(id);
-  return token != nullptr ? std::string_view(*token) : std::string_view();
+  return parts_->model->vocabulary().token(id).value_or(std::string_view());
 }
 
 std::int64_t Tokenizer::pad_id() const { return parts_->pad_id; }

@@ -39,8 +39,8 @@ WordPiece::WordPiece(const Section& section)
           static_cast<std::size_t>(section.count("max_input_chars_per_word", kMaxWordCharacters))) {
   section.only({"unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "vocab"});
   for (std::size_t id = 0; id < vocabulary().size(); ++id) {
-    const std::string* token = vocabulary().token(static_cast<std::int64_t>(id));
-    if (token != nullptr) longest_token_ = std::max(longest_token_, token->size());
+    const auto token = vocabulary().token(static_cast<std::int64_t>(id));
+    if (token) longest_token_ = std::max(longest_token_, token->size());
   }
 }
 

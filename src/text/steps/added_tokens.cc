@@ -130,8 +130,7 @@ void AddedTokens::read(const Section& item, const Vocabulary& vocabulary) {
   check_token(item, token.content);
   if (token.content.empty()) item.refuse("is empty");
   const auto own = vocabulary.find(token.content);
-  const std::string* other = vocabulary.token(token.id);
-  const bool clashes = own ? *own != token.id : other != nullptr;
+  const bool clashes = own ? *own != token.id : vocabulary.token(token.id).has_value();
   if (clashes) {
     item.refuse(
         format("gives '{}' the id {}, but the vocabulary says otherwise", token.content, token.id));
