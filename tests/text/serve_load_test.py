@@ -52,6 +52,7 @@ class Load:
         self.port, self.wanted = port, wanted
         self.seen = collections.Counter()
         self.wrong = []
+        self.over = threading.Event()  # a wrong answer ends the load
         self.lock = threading.Lock()
 
     def post(self, body, key=KEY):
@@ -73,7 +74,7 @@ class Load:
             if pause_s is None:
                 return
             while one.recv(256):
-                time.sleep(pause_s)
+                self.over.wait(pause_s)
 
     def act(self, kind, number):
         status, answer = 0, b""
@@ -94,6 +95,7 @@ class Load:
             answered = kind in ("whole", "stream") and status == 200
             if answered and answer != self.wanted[number] and len(self.wrong) < 5:
                 self.wrong.append((number, kind, answer))
+                self.over.set()
 
     def draw(self, chance):
         kind = chance.choices(list(KINDS), list(KINDS.values()))[0]
@@ -119,9 +121,9 @@ class Load:
         begin = next_look = at = time.monotonic()
         with concurrent.futures.ThreadPoolExecutor(4 * CLIENTS) as pool:
             pending = set()
-            while at < begin + seconds:
+            while at < begin + seconds and not self.over.is_set():
                 at += chance.expovariate(rate)
-                time.sleep(max(0, at - time.monotonic()))
+                self.over.wait(max(0, at - time.monotonic()))
                 if time.monotonic() >= next_look:
                     look()
                     next_look = time.monotonic() + min(10, seconds / 10)
