@@ -10,6 +10,8 @@ import subprocess
 import sys
 
 ADDRESS = '10.230.77.{}'
+# What a cable that was idle lets through at once: a few milliseconds of its rate, no whole tensor.
+BURSTS = {'1gbit': '256kb', '100mbit': '32kb', '50mbit': '32kb'}
 CABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'delayed_cable.py')
 
 
@@ -71,7 +73,7 @@ class Machines:
                  self.addresses[own])
 
     def limit(self, name, end):
-        bucket = ('tbf', 'rate', self.rate, 'burst', '256kb', 'latency', '200ms')
+        bucket = ('tbf', 'rate', self.rate, 'burst', BURSTS[self.rate], 'latency', '200ms')
         tc = ('ip', 'netns', 'exec', name, 'tc', 'qdisc', 'add', 'dev', end)
         if self.delay_ms > 0 and has_netem():
             call(*tc, 'root', 'handle', '1:', 'netem', 'delay', f'{self.delay_ms}ms', 'limit', '10000')
