@@ -68,6 +68,14 @@ Shape batched(Shape shape) {
   return shape;
 }
 
+/// What the answers are compared with: libtorch on the CPU, for the reproducible arithmetic on a
+/// device the same arithmetic there.
+RuntimeOptions reference_of(const Contender& contender) {
+  RuntimeOptions options;
+  options.reproducible = contender.reproducible && contender.backend != Backend::CPU;
+  return options;
+}
+
 /// Everything that a stage says about one micro-batch.
 struct Answers {
   NamedTensors outputs, input_gradients, parameter_gradients, parameters, evaluated;
@@ -105,6 +113,10 @@ class BackendContract : public testing::TestWithParam<Contender> {
       ASSERT_TRUE(ours.contains(name)) << what << " " << name;
       ASSERT_EQ(ours.at(name).shape(), value.shape()) << what << " " << name;
       if (!is_floating(value.dtype())) continue;
+      if (GetParam().tolerance == 0) {
+        EXPECT_TRUE(std::ranges::equal(ours.at(name).bytes(), value.bytes()))
+            << what << " " << name << ": other bits";
+      }
       const Tensor a = convert_tensor(ours.at(name), DType::kFloat64);
       const Tensor b = convert_tensor(value, DType::kFloat64);
       double largest = 1, off = 0;
@@ -120,7 +132,7 @@ class BackendContract : public testing::TestWithParam<Contender> {
 
   /// Compares with the CPU and returns what ran on the CPU for want of an operation.
   static std::vector<std::string> compare(const HarmonicGraph& graph, const NamedTensors& inputs) {
-    Stage ours(graph, options_of(GetParam())), cpu(graph, {});
+    Stage ours(graph, options_of(GetParam())), cpu(graph, reference_of(GetParam()));
     const Answers a = ask(ours, inputs), b = ask(cpu, inputs);
     expect_near(a.outputs, b.outputs, "output");
     expect_near(a.evaluated, b.evaluated, "evaluated");
@@ -272,7 +284,8 @@ TEST_P(BackendContract, DropoutDrawsTheSameBits) {
   builder.producer("t", Shape{2}).tap("mse", "z", "t").consumer("out", "y");
   const NamedTensors inputs = {{"x", random_floats({kBatch, 37}, 1)},
                                {"t", random_floats({kBatch, 2}, 2)}};
-  Stage ours(builder.build(), options_of(GetParam())), cpu(builder.build(), {});
+  Stage ours(builder.build(), options_of(GetParam())),
+      cpu(builder.build(), reference_of(GetParam()));
   TapReport report;
   const MicroBatch micro_batch{(std::uint64_t{5} << 32) + 9, 0, 11, kBatch};
   const Tensor a = ours->forward(micro_batch, inputs, report).at("out");
@@ -296,7 +309,7 @@ TEST_P(BackendContract, EveryOptimizerLearnsAlike) {
   for (const OptimizerKind kind :
        {OptimizerKind::kSgd, OptimizerKind::kAdam, OptimizerKind::kAdamW}) {
     for (const double momentum : {0.0, 0.9}) {
-      RuntimeOptions ours = options_of(GetParam()), cpu;
+      RuntimeOptions ours = options_of(GetParam()), cpu = reference_of(GetParam());
       for (RuntimeOptions* options : {&ours, &cpu}) {
         options->optimizer.kind = kind;
         options->optimizer.momentum = momentum;
@@ -352,7 +365,7 @@ TEST_P(BackendContract, WeightsAndSlotsGoOutAndIn) {
 
 TEST_P(BackendContract, GradientsAndBuffersComeFromElsewhere) {
   const HarmonicGraph graph = zoo_graph("lenet-digits");
-  Stage ours(graph, options_of(GetParam())), cpu(graph, {});
+  Stage ours(graph, options_of(GetParam())), cpu(graph, reference_of(GetParam()));
   static_cast<void>(ask(cpu, digits(graph)));
   const NamedTensors gradients = cpu->gradients();
   ours->set_gradients(gradients);
@@ -449,16 +462,18 @@ INSTANTIATE_TEST_SUITE_P(
                     Contender{"recomputed", Backend::CPU, PrecisionPolicy::kFull, 0, 3},
                     Contender{"reproducible", Backend::CPU, PrecisionPolicy::kFull, 1e-5, 1, true}),
     contender_name);
-INSTANTIATE_TEST_SUITE_P(OpenCl, BackendContract,
-                         testing::Values(Contender{"float32", Backend::FPGA, PrecisionPolicy::kFull,
-                                                   1e-5}),
-                         contender_name);
+INSTANTIATE_TEST_SUITE_P(
+    OpenCl, BackendContract,
+    testing::Values(Contender{"float32", Backend::FPGA, PrecisionPolicy::kFull, 1e-5},
+                    Contender{"reproducible", Backend::FPGA, PrecisionPolicy::kFull, 0, 1, true}),
+    contender_name);
 INSTANTIATE_TEST_SUITE_P(
     Cuda, BackendContract,
     // Convolutions may use TF32 (10 bits of mantissa); bf16 has 7.
     testing::Values(Contender{"float32", Backend::GPU, PrecisionPolicy::kFull, 2e-3},
                     Contender{"bf16", Backend::GPU, PrecisionPolicy::kBf16, 4e-2},
-                    Contender{"recomputed", Backend::GPU, PrecisionPolicy::kBf16, 4e-2, 3}),
+                    Contender{"recomputed", Backend::GPU, PrecisionPolicy::kBf16, 4e-2, 3},
+                    Contender{"reproducible", Backend::GPU, PrecisionPolicy::kFull, 0, 1, true}),
     contender_name);
 
 }  // namespace

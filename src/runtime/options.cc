@@ -81,12 +81,6 @@ namespace {
 
 // A reproducible run never falls back to something else in silence.
 void check_reproducible(const RuntimeOptions& options) {
-  if (options.backend == Backend::GPU || options.backend == Backend::FPGA) {
-    fail(ErrorCode::kUnimplemented,
-         "a reproducible run computes on the CPU: its kernels for CUDA and OpenCL are not there; "
-         "take backend cpu or auto instead of {}",
-         backend_name(options.backend));
-  }
   if (options.precision != PrecisionPolicy::kFull && options.precision != PrecisionPolicy::kAuto) {
     fail(ErrorCode::kUnimplemented,
          "a reproducible run computes in full precision, not in {}: leave one of the two out",

@@ -1,6 +1,7 @@
-// One sha256 of the weights, whatever computes them: instruction sets, threads, parts. The digests
-// are written down here, so that every machine that runs this test must find them.
-// HARMONICS_SOAK=1 takes 100 steps; tests/cli/reproducible_test.py adds processes.
+// One sha256 of the weights, whatever computes them: instruction sets, threads, parts, an OpenCL
+// device, a GPU, parts on unlike ones. The digests are written down here, so that every machine
+// that runs this test must find them. HARMONICS_SOAK=1 takes 100 steps;
+// tests/cli/reproducible_test.py adds processes.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -10,6 +11,8 @@
 #include <harmonics/base/random.h>
 #include <harmonics/graph/partition.h>
 #include <harmonics/graph/zoo.h>
+#include <harmonics/runtime/devices.h>
+#include <harmonics/runtime/opencl_devices.h>
 #include <harmonics/schedule/cycle_runtime.h>
 #include <harmonics/schedule/distributed_scheduler.h>
 #include <harmonics/schedule/stage_row.h>
@@ -67,9 +70,11 @@ bool whole_campaign() {
   return soak != nullptr && std::string(soak) == "1";
 }
 
-RuntimeOptions exact_options(const Trained& run, int threads) {
+RuntimeOptions exact_options(const Trained& run, int threads, Backend backend) {
   RuntimeOptions options;
   options.reproducible = true;
+  options.backend = backend;
+  options.strict = true;
   options.threads = threads;
   options.micro_batches = run.micro_batches;
   options.optimizer.kind = OptimizerKind::kAdamW;
@@ -79,18 +84,23 @@ RuntimeOptions exact_options(const Trained& run, int threads) {
   return options;
 }
 
-std::string trained(const Trained& run, std::size_t parts, int threads) {
+/// A part for each of `backends`.
+std::string trained(const Trained& run, const std::vector<Backend>& backends, int threads) {
   const HarmonicGraph graph = zoo_graph(run.model);
-  const RuntimeOptions options = exact_options(run, threads);
-  const auto pieces = partition_graph(graph, parts);
-  StageRow row(pieces, std::vector<RuntimeOptions>(pieces.size(), options));
-  if (parts > 1)
+  std::vector<RuntimeOptions> options;
+  for (const Backend backend : backends) options.push_back(exact_options(run, threads, backend));
+  StageRow row(partition_graph(graph, backends.size()), options);
+  if (backends.size() > 1)
     row.set_runner(make_pipeline_runner(row, {PipelineOrder::OneForwardOneBackward}, threads));
   const std::uint64_t steps = whole_campaign() ? 100 : 2;
   for (std::uint64_t step = 0; step < steps; ++step) {
     static_cast<void>(row.train(drawn_batch(graph, run.rows, step), nullptr));
   }
   return weights_digest(row.parameters());
+}
+
+const std::string& expected_of(const Trained& run) {
+  return whole_campaign() ? run.after_hundred : run.after_two_steps;
 }
 
 std::vector<std::string> instruction_sets() {
@@ -114,12 +124,11 @@ class InstructionSet {
 
 TEST(Reproducible, OneDigestForAllWaysToComputeIt) {
   for (const Trained& run : runs()) {
-    const std::string& expected = whole_campaign() ? run.after_hundred : run.after_two_steps;
     for (const std::string& set : instruction_sets()) {
       const InstructionSet forced(set);
       for (const int threads : {1, 2}) {
         for (const std::size_t parts : {1U, 3U}) {
-          EXPECT_EQ(trained(run, parts, threads), expected)
+          EXPECT_EQ(trained(run, std::vector(parts, Backend::CPU), threads), expected_of(run))
               << run.model << ", " << set << ", " << threads << " threads, " << parts << " parts";
         }
       }
@@ -127,23 +136,51 @@ TEST(Reproducible, OneDigestForAllWaysToComputeIt) {
   }
 }
 
-TEST(Reproducible, TheDescriptorAsksForItToo) {
-  const HarmonicGraph graph = zoo_graph("digits-mlp");
-  DeploymentDescriptor deploy;
-  deploy.reproducible = true;
-  deploy.partitions = {{Backend::CPU}, {Backend::GPU}};
-  expect_error(ErrorCode::kUnimplemented, "its kernels for CUDA and OpenCL are not there",
-               [&] { DistributedScheduler(partition_graph(graph, 2), deploy); });
+// On the device alone, in three parts, and with parts on both.
+void expect_the_same_on(Backend device) {
+  for (const Trained& run : runs()) {
+    for (const std::vector<Backend>& backends :
+         {std::vector{device}, std::vector(3, device), std::vector{device, Backend::CPU, device}}) {
+      EXPECT_EQ(trained(run, backends, 1), expected_of(run))
+          << run.model << ", " << backends.size() << " parts";
+    }
+  }
 }
 
-TEST(Reproducible, WhatItDoesNotKnowIsRefusedByName) {
+TEST(ReproducibleOpenCl, GivesTheDigestOfTheCpu) {
+  if (list_opencl_devices().empty()) GTEST_SKIP() << opencl_lacking({}, {});
+  expect_the_same_on(Backend::FPGA);
+}
+
+TEST(ReproducibleCuda, GivesTheDigestOfTheCpu) {
+  if (!cuda_available()) {
+    const char* required = std::getenv("HARMONICS_REQUIRE_GPU");
+    if (required != nullptr && std::string(required) == "1") FAIL() << "no GPU answers";
+    GTEST_SKIP() << "no GPU answers";
+  }
+  expect_the_same_on(Backend::GPU);
+}
+
+HarmonicGraph unknown_graph() {
   GraphBuilder builder("unknown");
   builder.producer("x", Shape{4, 6}).layer("states", "lstm", {{"width", std::int64_t{3}}}, {"x"});
   builder.consumer("out", "states");
+  return builder.build();
+}
+
+TEST(Reproducible, TheDescriptorAsksForItToo) {
+  DeploymentDescriptor deploy;
+  deploy.reproducible = true;
+  expect_error(ErrorCode::kUnimplemented, "layer 'states' (lstm) has no reproducible form", [&] {
+    static_cast<void>(DistributedScheduler({unknown_graph()}, deploy).weights_digest());
+  });
+}
+
+TEST(Reproducible, WhatItDoesNotKnowIsRefusedByName) {
   RuntimeOptions options;
   options.reproducible = true;
   expect_error(ErrorCode::kUnimplemented, "layer 'states' (lstm) has no reproducible form",
-               [&] { CycleRuntime(builder.build(), options); });
+               [&] { CycleRuntime(unknown_graph(), options); });
   options.precision = PrecisionPolicy::kBf16;
   expect_error(ErrorCode::kUnimplemented, "computes in full precision, not in bf16",
                [&] { CycleRuntime(zoo_graph("digits-mlp"), options); });

@@ -103,18 +103,23 @@ class PreluActivation final : public ExactOperation {
 
 }  // namespace
 
-ExactOperationPtr make_exact_activation(std::string_view name) {
+std::optional<ExactActivation> exact_activation_of(std::string_view name) {
   static const std::map<std::string, ExactActivation, std::less<>> kKinds = {
       {"relu", ExactActivation::kRelu},          {"sigmoid", ExactActivation::kSigmoid},
       {"tanh", ExactActivation::kTanh},          {"gelu", ExactActivation::kGelu},
       {"gelu_tanh", ExactActivation::kGeluTanh}, {"quick_gelu", ExactActivation::kQuickGelu},
       {"selu", ExactActivation::kSelu},          {"silu", ExactActivation::kSilu},
   };
+  const auto found = kKinds.find(name);
+  if (found == kKinds.end()) return std::nullopt;
+  return found->second;
+}
+
+ExactOperationPtr make_exact_activation(std::string_view name) {
   if (name == "softmax") return std::make_unique<SoftmaxActivation>();
   if (name == "prelu") return std::make_unique<PreluActivation>();
-  const auto found = kKinds.find(name);
-  if (found == kKinds.end()) return nullptr;
-  return std::make_unique<ElementActivation>(found->second);
+  const auto kind = exact_activation_of(name);
+  return kind ? std::make_unique<ElementActivation>(*kind) : nullptr;
 }
 
 }  // namespace harmonics::inline in_runtime

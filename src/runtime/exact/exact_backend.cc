@@ -26,9 +26,10 @@ const std::vector<bool> kNoneWanted;
        node.name, node.type, why, listed(exact_layer_names()));
 }
 
-ExactOperationPtr known_activation(const std::string& name, const std::string& owner) {
+PlacedOperationPtr known_activation(ExactPlace& place, const std::string& name,
+                                    const std::string& owner) {
   if (name.empty()) return nullptr;
-  ExactOperationPtr made = is_builtin_activation(name) ? make_exact_activation(name) : nullptr;
+  PlacedOperationPtr made = is_builtin_activation(name) ? place.activation(name) : nullptr;
   if (made == nullptr) {
     fail(ErrorCode::kUnimplemented,
          "the activation {} of '{}' has no reproducible form: leave --reproducible out or change "
@@ -42,12 +43,13 @@ ExactOperationPtr known_activation(const std::string& name, const std::string& o
 
 std::unique_ptr<StageBackend> make_exact_backend(HarmonicGraph graph,
                                                  const RuntimeOptions& options) {
-  return std::make_unique<ExactBackend>(std::move(graph), options);
+  return std::make_unique<ExactBackend>(std::move(graph), options, make_exact_place(options));
 }
 
-ExactBackend::ExactBackend(HarmonicGraph graph, const RuntimeOptions& options)
+ExactBackend::ExactBackend(HarmonicGraph graph, const RuntimeOptions& options,
+                           std::unique_ptr<ExactPlace> place)
     : graph_(std::move(graph)),
-      kernels_(exact_kernels()),
+      place_(std::move(place)),
       optimizer_(options.optimizer),
       program_(graph_, options.seed) {
   refuse_unknown();
@@ -87,8 +89,9 @@ void ExactBackend::add_parameters(std::uint64_t seed) {
     for (const ParameterSpec& spec : shape.parameters) {
       Parameter made;
       made.name = parameter_name(graph_.layers()[i], spec);
-      made.value = exact_start_weights(kernels_, spec, seed, made.name);
-      if (spec.trainable) made.gradient = Tensor::zeros(spec.shape);
+      place_->at(format("parameter '{}'", made.name));
+      made.value = place_->take(exact_start_weights(exact_kernels(), spec, seed, made.name));
+      if (spec.trainable) made.gradient = place_->zeros(spec.shape);
       made.bias_or_norm = is_bias_or_norm(graph_.layers()[i], spec);
       parameters_.push_back(std::move(made));
     }
@@ -102,17 +105,18 @@ void ExactBackend::make_operations() {
     for (const std::string& input : node.inputs) inputs.push_back(graph_.spec(input));
     const Attributes attributes = graph_.full_attributes(i);
     const LayerQuery query{node.name, node.type, inputs, attributes};
-    ExactOperationPtr own;
-    if (is_builtin_layer(node.type)) own = make_exact_layer(query, graph_.layer_shape(i).output);
+    place_->at(format("layer '{}'", node.name));
+    PlacedOperationPtr own;
+    if (is_builtin_layer(node.type)) own = place_->layer(query, graph_.layer_shape(i).output);
     if (own == nullptr) refuse_layer(node, "has no reproducible form, or not this one");
     layers_.push_back(std::move(own));
-    activations_.push_back(known_activation(node.activation, node.name));
+    activations_.push_back(known_activation(*place_, node.activation, node.name));
   }
   for (const ConsumerNode& node : graph_.consumers()) {
-    consumer_activations_.push_back(known_activation(node.activation, node.name));
+    consumer_activations_.push_back(known_activation(*place_, node.activation, node.name));
   }
   for (const TapStep& tap : program_.taps) {
-    ExactLossPtr loss = is_builtin_loss(tap.loss_name) ? make_exact_loss(tap.loss_name) : nullptr;
+    PlacedLossPtr loss = is_builtin_loss(tap.loss_name) ? place_->loss(tap.loss_name) : nullptr;
     if (loss == nullptr) {
       fail(ErrorCode::kUnimplemented,
            "the loss {} of '{}' has no reproducible form: leave --reproducible out or change it",
@@ -127,17 +131,19 @@ ExactBackend::Flight ExactBackend::run(const MicroBatch& micro_batch, const Name
   Flight flight;
   flight.micro_batch = micro_batch;
   flight.values.resize(program_.slot_count);
-  const Tensors taken = take_inputs(graph_, program_, inputs, mode != Mode::kInfer).tensors;
+  const std::vector<Tensor> taken =
+      take_inputs(graph_, program_, inputs, mode != Mode::kInfer).tensors;
   for (std::size_t slot = 0; slot < taken.size(); ++slot) {
     if (!taken[slot].defined()) continue;
     const Tensor here = cpu_tensor(taken[slot]);
     const bool floats = is_floating(graph_.producers()[slot].dtype);
-    flight.values[slot] = floats ? convert_tensor(here, DType::kFloat32) : here;
+    place_->at(format("producer '{}'", graph_.producers()[slot].name));
+    flight.values[slot] = place_->take(floats ? convert_tensor(here, DType::kFloat32) : here);
   }
   if (mode == Mode::kTrain) flight.layers.resize(program_.layers.size());
   for (std::size_t i = 0; i < program_.layers.size(); ++i) {
     LayerTrace scratch;
-    Tensor output = compute(i, flight, mode == Mode::kTrain ? flight.layers[i] : scratch, mode);
+    ExactArray output = compute(i, flight, mode == Mode::kTrain ? flight.layers[i] : scratch, mode);
     if (mode != Mode::kTrain) {
       for (const std::uint32_t slot : program_.layers[i].last_reads) flight.values[slot] = {};
     }
@@ -146,22 +152,23 @@ ExactBackend::Flight ExactBackend::run(const MicroBatch& micro_batch, const Name
   return flight;
 }
 
-Tensor ExactBackend::compute(std::size_t layer, Flight& flight, LayerTrace& trace, Mode mode) {
+ExactArray ExactBackend::compute(std::size_t layer, Flight& flight, LayerTrace& trace, Mode mode) {
   const LayerStep& step = program_.layers[layer];
+  place_->at(format("layer '{}'", step.name));
   for (const Use& input : step.inputs) trace.inputs.push_back(flight.values[input.slot]);
-  const Tensors own = parameter_values(step.first_parameter, step.own_parameters);
-  ExactCall call{kernels_, trace.inputs, own, {}, kNoneWanted};
+  const Arrays own = parameter_values(step.first_parameter, step.own_parameters);
+  PlacedCall call{trace.inputs, own, {}, kNoneWanted};
   call.training = mode == Mode::kTrain;
   call.key = step.key;
   call.step = flight.micro_batch.step;
   call.first_sample = flight.micro_batch.first_sample;
-  Tensor value = layers_[layer]->forward(call, trace.kept);
+  ExactArray value = layers_[layer]->forward(call, trace.kept);
   if (activations_[layer] == nullptr) return value;
-  const Tensors slopes =
+  const Arrays slopes =
       parameter_values(step.first_parameter + step.own_parameters, step.activation_parameters);
-  const Tensors before = {value};
-  const ExactCall after{kernels_, before, slopes, {}, kNoneWanted, call.training};
-  Tensor active = activations_[layer]->forward(after, trace.activation_kept);
+  const Arrays before = {value};
+  const PlacedCall after{before, slopes, {}, kNoneWanted, call.training};
+  ExactArray active = activations_[layer]->forward(after, trace.activation_kept);
   if (call.training) trace.before_activation = value;
   return active;
 }
@@ -169,8 +176,9 @@ Tensor ExactBackend::compute(std::size_t layer, Flight& flight, LayerTrace& trac
 void ExactBackend::run_taps(const Flight& flight, TapReport& report) const {
   for (std::size_t i = 0; i < program_.taps.size(); ++i) {
     const TapStep& tap = program_.taps[i];
-    const ExactLosses losses = losses_[i]->forward(kernels_, flight.values[tap.prediction.slot],
-                                                   flight.values[tap.target]);
+    place_->at(format("the loss of '{}'", tap.prediction_name));
+    const ExactLosses losses =
+        losses_[i]->forward(flight.values[tap.prediction.slot], flight.values[tap.target]);
     double sum = 0;
     for (const float loss : losses.samples) sum += loss;
     report.loss_sum += tap.weight * sum;
@@ -184,13 +192,14 @@ NamedTensors ExactBackend::leave(const Flight& flight) const {
   NamedTensors outputs;
   for (std::size_t i = 0; i < program_.consumers.size(); ++i) {
     const ConsumerStep& step = program_.consumers[i];
-    Tensor value = flight.values[step.slot];
+    ExactArray value = flight.values[step.slot];
+    place_->at(format("consumer '{}'", step.name));
     if (consumer_activations_[i] != nullptr) {
-      const Tensors before = {value};
-      ExactKept unused;
-      value = consumer_activations_[i]->forward({kernels_, before, {}, {}, kNoneWanted}, unused);
+      const Arrays before = {value};
+      PlacedKept unused;
+      value = consumer_activations_[i]->forward({before, {}, {}, kNoneWanted}, unused);
     }
-    outputs.emplace(step.name, value);
+    outputs.emplace(step.name, place_->give(value));
   }
   return outputs;
 }
@@ -217,8 +226,8 @@ NamedTensors ExactBackend::forward(const MicroBatch& micro_batch, const NamedTen
 std::string ExactBackend::first_non_finite() {
   for (const auto& [index, flight] : flights_) {
     for (std::size_t slot = 0; slot < flight.values.size(); ++slot) {
-      const Tensor& value = flight.values[slot];
-      if (!value.defined() || value.dtype() != DType::kFloat32) continue;
+      if (!flight.values[slot].defined() || flight.values[slot].dtype != DType::kFloat32) continue;
+      const Tensor value = place_->give(flight.values[slot]);
       if (std::ranges::all_of(value.values<float>(), [](float x) { return std::isfinite(x); })) {
         continue;
       }
@@ -237,7 +246,7 @@ std::vector<std::pair<std::string, Tensor>> ExactBackend::layer_values(std::uint
   }
   std::vector<std::pair<std::string, Tensor>> values;
   for (const LayerStep& step : program_.layers) {
-    values.emplace_back(step.name, found->second.values[step.output]);
+    values.emplace_back(step.name, place_->give(found->second.values[step.output]));
   }
   return values;
 }

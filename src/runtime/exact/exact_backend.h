@@ -1,12 +1,14 @@
-// ExactBackend: a stage in the reproducible arithmetic, on the CPU in float32 (private to runtime).
+// ExactBackend: a stage in the reproducible arithmetic, in float32 (private to runtime).
 //
-// What it computes depends on graph, data, seed and settings alone: not on the machine's vectors,
-// nor on threads, parts or processes. docs/formats/reproducible.md states the arithmetic. A graph
-// with a layer that it does not know is refused by name when the stage is made. exact_backend.cc
-// computes, exact_backend_weights.cc changes, saves and restores weights.
+// What it computes depends on graph, data, seed and settings alone: not on the place (the CPU and
+// its vectors, an OpenCL device, a GPU), nor on threads, parts or processes.
+// docs/formats/reproducible.md states the arithmetic. A graph with a layer that it does not know is
+// refused by name when the stage is made. exact_backend.cc computes, exact_backend_weights.cc
+// changes, saves and restores weights.
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -14,7 +16,7 @@
 
 #include <harmonics/runtime/stage_backend.h>
 
-#include "exact_operation.h"
+#include "exact_place.h"
 #include "program.h"
 
 namespace harmonics::inline in_runtime {
@@ -22,10 +24,11 @@ namespace harmonics::inline in_runtime {
 class ExactBackend final : public StageBackend {
  public:
   /// The graph must be resolved.
-  ExactBackend(HarmonicGraph graph, const RuntimeOptions& options);
+  ExactBackend(HarmonicGraph graph, const RuntimeOptions& options,
+               std::unique_ptr<ExactPlace> place);
 
   [[nodiscard]] const HarmonicGraph& graph() const override { return graph_; }
-  [[nodiscard]] std::string place() const override { return "cpu"; }
+  [[nodiscard]] std::string place() const override { return place_->name(); }
   [[nodiscard]] PrecisionPolicy precision() const override { return PrecisionPolicy::kFull; }
 
   [[nodiscard]] NamedTensors infer(const NamedTensors& inputs) override;
@@ -51,29 +54,29 @@ class ExactBackend final : public StageBackend {
   void set_learning(const OptimizerOptions& optimizer, std::uint64_t seed) override;
 
  private:
-  using Tensors = std::vector<Tensor>;
+  using Arrays = std::vector<ExactArray>;
 
   /// What one layer leaves for its backward pass.
   struct LayerTrace {
-    Tensors inputs;
-    ExactKept kept;
-    Tensor before_activation;
-    ExactKept activation_kept;
+    Arrays inputs;
+    PlacedKept kept;
+    ExactArray before_activation;
+    PlacedKept activation_kept;
   };
   /// What a micro-batch leaves behind.
   struct Flight {
     MicroBatch micro_batch;
-    Tensors values;  // by slot
+    Arrays values;  // by slot
     std::vector<LayerTrace> layers;
-    std::vector<Tensors> use_gradients;  // by slot, then use number; while going back
+    std::vector<Arrays> use_gradients;  // by slot, then use number; while going back
   };
   enum class Mode { kInfer, kEvaluate, kTrain };
 
   struct Parameter {
     std::string name;
-    Tensor value;
-    Tensor gradient;       // undefined for what does not learn
-    Tensor pass;           // of one micro-batch, where others were added up before it
+    ExactArray value;
+    ExactArray gradient;   // undefined for what does not learn
+    ExactArray pass;       // of one micro-batch, where others were added up before it
     bool reached = false;  // by a backward pass
     bool holds = false;    // the gradient of a micro-batch or more
     bool bias_or_norm = false;
@@ -84,35 +87,35 @@ class ExactBackend final : public StageBackend {
   void make_operations();
 
   Flight run(const MicroBatch& micro_batch, const NamedTensors& inputs, Mode mode);
-  Tensor compute(std::size_t layer, Flight& flight, LayerTrace& trace, Mode mode);
+  ExactArray compute(std::size_t layer, Flight& flight, LayerTrace& trace, Mode mode);
   void run_taps(const Flight& flight, TapReport& report) const;
   NamedTensors leave(const Flight& flight) const;
 
-  void add_boundary_gradients(Flight& flight, const NamedTensors& gradients) const;
+  void add_boundary_gradients(Flight& flight, const NamedTensors& gradients);
   void add_loss_gradients(Flight& flight, double loss_scale) const;
   void go_back(std::size_t layer, Flight& flight);
-  [[nodiscard]] Tensor gradient_of(std::size_t slot, const Flight& flight) const;
+  [[nodiscard]] ExactArray gradient_of(std::size_t slot, const Flight& flight) const;
   [[nodiscard]] NamedTensors gradients_of_inputs(const Flight& flight) const;
 
   /// The tensors of parameters [first, first + count), or their gradients.
-  [[nodiscard]] Tensors parameter_values(std::size_t first, std::size_t count) const;
-  Tensors parameter_gradients(std::size_t first, std::size_t count);
+  [[nodiscard]] Arrays parameter_values(std::size_t first, std::size_t count) const;
+  Arrays parameter_gradients(std::size_t first, std::size_t count);
   /// Adds what this pass gave to what earlier ones did: micro-batch by micro-batch, so that it does
   /// not matter who computed which of them.
   void add_up_passes();
-  Tensor& slot_of(const std::string& parameter, std::string_view slot, const Shape& shape);
+  ExactArray slot_of(const std::string& parameter, std::string_view slot, const Shape& shape);
   [[nodiscard]] std::vector<std::string_view> optimizer_slots() const;
 
   HarmonicGraph graph_;
-  const ExactKernels& kernels_;
+  std::unique_ptr<ExactPlace> place_;
   OptimizerOptions optimizer_;
   Program program_;
-  std::vector<ExactOperationPtr> layers_;
-  std::vector<ExactOperationPtr> activations_;           // null for none
-  std::vector<ExactOperationPtr> consumer_activations_;  // null for none
-  std::vector<ExactLossPtr> losses_;
+  std::vector<PlacedOperationPtr> layers_;
+  std::vector<PlacedOperationPtr> activations_;           // null for none
+  std::vector<PlacedOperationPtr> consumer_activations_;  // null for none
+  std::vector<PlacedLossPtr> losses_;
   std::vector<Parameter> parameters_;
-  std::map<std::string, Tensor> optimizer_state_;  // "<parameter>.<slot>"
+  std::map<std::string, ExactArray> optimizer_state_;  // "<parameter>.<slot>"
   std::unordered_map<std::uint32_t, Flight> flights_;
 };
 

@@ -5,7 +5,6 @@
 #include <harmonics/runtime/devices.h>
 
 #include "exact_backend.h"
-#include "exact_threads.h"
 
 namespace harmonics::inline in_runtime {
 
@@ -30,7 +29,7 @@ NamedTensors ExactBackend::backward(const MicroBatch& micro_batch, const NamedTe
 }
 
 // The slices of each boundary's gradient message, one per use in the receiving part.
-void ExactBackend::add_boundary_gradients(Flight& flight, const NamedTensors& gradients) const {
+void ExactBackend::add_boundary_gradients(Flight& flight, const NamedTensors& gradients) {
   for (const ConsumerStep& step : program_.consumers) {
     if (step.first_use == kNoUse) continue;
     const auto message = gradients.find(step.name);
@@ -43,9 +42,10 @@ void ExactBackend::add_boundary_gradients(Flight& flight, const NamedTensors& gr
       fail(ErrorCode::kInvalidArgument, "boundary '{}' sent back {} gradients, {} were expected",
            step.name, slots, step.gradient_slots);
     }
+    place_->at(format("boundary '{}'", step.name));
     for (std::uint32_t i = 0; i < step.gradient_slots; ++i) {
       flight.use_gradients[step.slot][step.first_use + i] =
-          all.slice(i, i + 1).reshaped(flight.values[step.slot].shape());
+          place_->take(all.slice(i, i + 1).reshaped(flight.values[step.slot].shape));
     }
   }
 }
@@ -56,28 +56,17 @@ void ExactBackend::add_loss_gradients(Flight& flight, double loss_scale) const {
     if (tap.prediction.use == kNoUse) continue;
     const double scale =
         tap.weight * loss_scale / static_cast<double>(flight.micro_batch.batch_samples);
-    flight.use_gradients[tap.prediction.slot][tap.prediction.use] =
-        losses_[i]->backward(kernels_, flight.values[tap.prediction.slot],
-                             flight.values[tap.target], static_cast<float>(scale));
+    place_->at(format("the loss of '{}'", tap.prediction_name));
+    flight.use_gradients[tap.prediction.slot][tap.prediction.use] = losses_[i]->backward(
+        flight.values[tap.prediction.slot], flight.values[tap.target], static_cast<float>(scale));
   }
 }
 
 // The sum over a tensor's uses, from the first to the last; undefined where none sent any.
-Tensor ExactBackend::gradient_of(std::size_t slot, const Flight& flight) const {
-  Tensor sum;
-  for (const Tensor& own : flight.use_gradients[slot]) {
-    if (!own.defined()) continue;
-    if (!sum.defined()) {
-      sum = own;
-      continue;
-    }
-    Tensor next = Tensor::empty(own.shape());
-    const float *const so_far = numbers_of(sum), *const other = numbers_of(own);
-    float* const to = own_numbers(next);
-    in_exact_threads(next.size(), kExactGrain, [&](std::int64_t begin, std::int64_t end) {
-      kernels_.add(end - begin, so_far + begin, other + begin, to + begin);
-    });
-    sum = std::move(next);
+ExactArray ExactBackend::gradient_of(std::size_t slot, const Flight& flight) const {
+  ExactArray sum;
+  for (const ExactArray& own : flight.use_gradients[slot]) {
+    if (own.defined()) sum = sum.defined() ? place_->sum(sum, own) : own;
   }
   return sum;
 }
@@ -85,26 +74,27 @@ Tensor ExactBackend::gradient_of(std::size_t slot, const Flight& flight) const {
 void ExactBackend::go_back(std::size_t layer, Flight& flight) {
   const LayerStep& step = program_.layers[layer];
   LayerTrace& trace = flight.layers[layer];
-  Tensor gradient = gradient_of(step.output, flight);
+  place_->at(format("layer '{}'", step.name));
+  ExactArray gradient = gradient_of(step.output, flight);
   if (!gradient.defined()) return;
   if (activations_[layer] != nullptr) {
     const std::size_t first = step.first_parameter + step.own_parameters;
-    const Tensors slopes = parameter_values(first, step.activation_parameters);
-    const Tensors slope_gradients = parameter_gradients(first, step.activation_parameters);
-    const Tensors before = {trace.before_activation};
+    const Arrays slopes = parameter_values(first, step.activation_parameters);
+    const Arrays slope_gradients = parameter_gradients(first, step.activation_parameters);
+    const Arrays before = {trace.before_activation};
     const std::vector<bool> wanted = {true};
-    const ExactCall call{kernels_, before, slopes, slope_gradients, wanted, true};
+    const PlacedCall call{before, slopes, slope_gradients, wanted, true};
     gradient = activations_[layer]->backward(call, trace.activation_kept, gradient)[0];
   }
-  const Tensors own = parameter_values(step.first_parameter, step.own_parameters);
-  const Tensors own_gradients = parameter_gradients(step.first_parameter, step.own_parameters);
+  const Arrays own = parameter_values(step.first_parameter, step.own_parameters);
+  const Arrays own_gradients = parameter_gradients(step.first_parameter, step.own_parameters);
   std::vector<bool> wanted;
   for (const Use& input : step.inputs) wanted.push_back(input.use != kNoUse);
-  ExactCall call{kernels_, trace.inputs, own, own_gradients, wanted, true};
+  PlacedCall call{trace.inputs, own, own_gradients, wanted, true};
   call.key = step.key;
   call.step = flight.micro_batch.step;
   call.first_sample = flight.micro_batch.first_sample;
-  Tensors answers = layers_[layer]->backward(call, trace.kept, gradient);
+  Arrays answers = layers_[layer]->backward(call, trace.kept, gradient);
   for (std::size_t i = 0; i < step.inputs.size(); ++i) {
     const Use& input = step.inputs[i];
     if (input.use != kNoUse) flight.use_gradients[input.slot][input.use] = std::move(answers[i]);
@@ -117,13 +107,13 @@ void ExactBackend::go_back(std::size_t layer, Flight& flight) {
 NamedTensors ExactBackend::gradients_of_inputs(const Flight& flight) const {
   NamedTensors answer;
   for (std::size_t slot = 0; slot < graph_.producers().size(); ++slot) {
-    const Tensors& uses = flight.use_gradients[slot];
+    const Arrays& uses = flight.use_gradients[slot];
     if (uses.empty()) continue;
-    Shape row = flight.values[slot].shape();
+    Shape row = flight.values[slot].shape;
     row.insert(row.begin(), 1);
-    Tensors slices;
-    for (const Tensor& own : uses) {
-      slices.push_back(own.defined() ? own.reshaped(row) : Tensor::zeros(row));
+    std::vector<Tensor> slices;
+    for (const ExactArray& own : uses) {
+      slices.push_back(own.defined() ? place_->give(own).reshaped(row) : Tensor::zeros(row));
     }
     answer.emplace(graph_.producers()[slot].name,
                    slices.size() == 1 ? slices[0] : concat_rows(slices));
@@ -131,18 +121,18 @@ NamedTensors ExactBackend::gradients_of_inputs(const Flight& flight) const {
   return answer;
 }
 
-ExactBackend::Tensors ExactBackend::parameter_values(std::size_t first, std::size_t count) const {
-  Tensors values;
+ExactBackend::Arrays ExactBackend::parameter_values(std::size_t first, std::size_t count) const {
+  Arrays values;
   for (std::size_t i = first; i < first + count; ++i) values.push_back(parameters_[i].value);
   return values;
 }
 
-ExactBackend::Tensors ExactBackend::parameter_gradients(std::size_t first, std::size_t count) {
-  Tensors gradients;
+ExactBackend::Arrays ExactBackend::parameter_gradients(std::size_t first, std::size_t count) {
+  Arrays gradients;
   for (std::size_t i = first; i < first + count; ++i) {
     Parameter& own = parameters_[i];
     own.reached = own.gradient.defined();
-    if (own.holds && !own.pass.defined()) own.pass = Tensor::zeros(own.gradient.shape());
+    if (own.holds && !own.pass.defined()) own.pass = place_->zeros(own.gradient.shape);
     gradients.push_back(own.holds ? own.pass : own.gradient);
   }
   return gradients;
@@ -150,13 +140,8 @@ ExactBackend::Tensors ExactBackend::parameter_gradients(std::size_t first, std::
 
 void ExactBackend::add_up_passes() {
   for (Parameter& own : parameters_) {
-    if (own.pass.defined()) {
-      float *const sum = own_numbers(own.gradient), *const pass = own_numbers(own.pass);
-      in_exact_threads(own.pass.size(), kExactGrain, [&](std::int64_t begin, std::int64_t end) {
-        kernels_.add(end - begin, sum + begin, pass + begin, sum + begin);
-      });
-      own.pass = {};
-    }
+    if (own.pass.defined()) place_->add_to(own.gradient, own.pass);
+    own.pass = {};
     own.holds = own.reached;
   }
 }

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -75,6 +76,9 @@ using ExactLossPtr = std::unique_ptr<ExactLoss>;
 [[nodiscard]] ExactOperationPtr make_exact_layer(const LayerQuery& query, const TensorSpec& output);
 [[nodiscard]] ExactOperationPtr make_exact_activation(std::string_view name);
 [[nodiscard]] ExactLossPtr make_exact_loss(std::string_view name);
+
+/// Of those that look at each number alone; nothing for others.
+[[nodiscard]] std::optional<ExactActivation> exact_activation_of(std::string_view name);
 
 // By family, for make_exact_layer.
 [[nodiscard]] ExactOperationPtr make_exact_token_layer(const LayerQuery& query);

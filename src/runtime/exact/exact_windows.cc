@@ -8,10 +8,7 @@
 namespace harmonics::inline in_runtime {
 namespace {
 
-/// The part of a window that lies inside the image along one axis, and how many places count.
-struct Reach {
-  std::int64_t first, end, pace, counted;
-};
+using Reach = ExactReach;
 
 std::int64_t pair_at(const Shape& value, std::size_t axis) {
   return value.size() > axis ? value[axis] : value[0];
@@ -58,8 +55,8 @@ std::vector<Reach> adaptive_reaches(std::int64_t extent, std::int64_t places) {
 /// row, from 0, divided by the places that count; of several that are largest the first counts.
 class ExactPool final : public ExactOperation {
  public:
-  ExactPool(std::vector<Reach> rows, std::vector<Reach> columns, bool largest)
-      : rows_(std::move(rows)), columns_(std::move(columns)), largest_(largest) {}
+  ExactPool(ExactReaches reaches, bool largest)
+      : rows_(std::move(reaches.rows)), columns_(std::move(reaches.columns)), largest_(largest) {}
 
   Tensor forward(const ExactCall& call, ExactKept& kept) const override {
     const Shape& in = call.inputs[0].shape();
@@ -171,18 +168,19 @@ class ExactPool final : public ExactOperation {
 
 }  // namespace
 
+ExactReaches::ExactReaches(const LayerQuery& query, const Shape& output) {
+  const Shape& in = query.inputs[0].shape;
+  const bool adaptive = query.type.starts_with("adaptive_");
+  rows = adaptive ? adaptive_reaches(in[1], output[1]) : pool_reaches(query, 0, in[1], output[1]);
+  columns =
+      adaptive ? adaptive_reaches(in[2], output[2]) : pool_reaches(query, 1, in[2], output[2]);
+}
+
 ExactOperationPtr make_exact_window(const LayerQuery& query, const TensorSpec& output) {
   const std::string_view type = query.type;
   if (type == "conv2d") return make_exact_convolution(query, output.shape);
   if (!type.ends_with("_pool")) return nullptr;
-  const Shape &in = query.inputs[0].shape, &out = output.shape;
-  const bool largest = type.ends_with("max_pool");
-  if (type.starts_with("adaptive_")) {
-    return std::make_unique<ExactPool>(adaptive_reaches(in[1], out[1]),
-                                       adaptive_reaches(in[2], out[2]), largest);
-  }
-  return std::make_unique<ExactPool>(pool_reaches(query, 0, in[1], out[1]),
-                                     pool_reaches(query, 1, in[2], out[2]), largest);
+  return std::make_unique<ExactPool>(ExactReaches(query, output.shape), type.ends_with("max_pool"));
 }
 
 }  // namespace harmonics::inline in_runtime

@@ -3,6 +3,7 @@
 #include <harmonics/runtime/opencl_devices.h>
 
 #include "backends.h"
+#include "exact_device/exact_device.h"
 
 namespace harmonics::inline in_runtime {
 
@@ -15,6 +16,12 @@ namespace harmonics::inline in_runtime {
                                                                 std::size_t) {
   fail(ErrorCode::kUnimplemented,
        "this program has no OpenCL backend: link harmonics::runtime_opencl (of a build with "
+       "HARMONICS_WITH_OPENCL=ON)");
+}
+
+[[gnu::weak]] std::unique_ptr<ExactDevice> make_exact_opencl_device(std::size_t, std::uint64_t) {
+  fail(ErrorCode::kUnimplemented,
+       "this program has no OpenCL devices: link harmonics::runtime_opencl (of a build with "
        "HARMONICS_WITH_OPENCL=ON)");
 }
 

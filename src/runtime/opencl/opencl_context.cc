@@ -10,6 +10,7 @@
 #include <harmonics/base/log.h>
 #include <harmonics/runtime/opencl_devices.h>
 
+#include "exact_device/exact_sources.h"
 #include "kernels/program_cache.h"
 #include "opencl_kernels.h"
 
@@ -114,14 +115,55 @@ std::string binary_of(cl_program program) {
   return binary;
 }
 
+/// What a program is made of.
+struct ProgramText {
+  std::string source;
+  std::string options;
+};
+
+ProgramText ordinary_text(std::size_t group_size) {
+  return {opencl_kernel_source(), format("-cl-std=CL1.2 -D GROUP={}", group_size)};
+}
+
+// The device has to do what the arithmetic asks for, and to do it in groups of one size.
+ProgramText exact_text(cl_device_id device, std::size_t group_size, bool has_doubles) {
+  struct Need {
+    cl_device_fp_config bit;
+    const char* what;
+  };
+  constexpr Need kNeeds[] = {
+      {CL_FP_DENORM, "keep subnormal numbers (CL_FP_DENORM)"},
+      {CL_FP_ROUND_TO_NEAREST, "round to nearest (CL_FP_ROUND_TO_NEAREST)"},
+      {CL_FP_FMA, "fuse a multiplication and an addition (CL_FP_FMA)"},
+      {CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT,
+       "round divisions and square roots (CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT)"}};
+  const auto bits = value_of<cl_device_fp_config>(device, CL_DEVICE_SINGLE_FP_CONFIG);
+  for (const Need& need : kNeeds) {
+    if ((bits & need.bit) != 0) continue;
+    fail(ErrorCode::kFailedPrecondition,
+         "OpenCL device '{}' does not {}, which a reproducible run asks of float32: take another "
+         "device or the CPU",
+         text_of(device, CL_DEVICE_NAME), std::string(need.what));
+  }
+  if (group_size != kExactGroup) {
+    fail(ErrorCode::kFailedPrecondition,
+         "OpenCL device '{}' runs groups of {} work items, a reproducible run takes {}: take "
+         "another device or the CPU",
+         text_of(device, CL_DEVICE_NAME), group_size, kExactGroup);
+  }
+  return {exact_source(kExactOpenClPrelude),
+          format("-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt{}",
+                 std::string(has_doubles ? " -D HAS_DOUBLE" : ""))};
+}
+
 /// Builds the kernels for one device, from the cache where it has them.
 class ProgramBuilder {
  public:
-  ProgramBuilder(cl_context context, cl_device_id device, std::size_t group_size)
+  ProgramBuilder(cl_context context, cl_device_id device, ProgramText text)
       : context_(context),
         device_(device),
-        options_(format("-cl-std=CL1.2 -D GROUP={}", group_size)),
-        source_(opencl_kernel_source()),
+        options_(std::move(text.options)),
+        source_(std::move(text.source)),
         cache_(ProgramCache::standard_folder("opencl")) {
     cl_platform_id platform = value_of<cl_platform_id>(device, CL_DEVICE_PLATFORM);
     const std::array<std::string, 7> parts = {source_,
@@ -211,18 +253,21 @@ std::string opencl_error_name(cl_int code) {
   }
 }
 
-OpenClContext::OpenClContext(cl_device_id given) : device(given) {
+OpenClContext::OpenClContext(cl_device_id given, OpenClKernels kernels) : device(given) {
   name = text_of(device, CL_DEVICE_NAME);
   memory_bytes = value_of<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_SIZE);
   max_allocation_bytes = value_of<cl_ulong>(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
   const auto most = value_of<std::size_t>(device, CL_DEVICE_MAX_WORK_GROUP_SIZE);
   group_size = kGroupSize;
   while (group_size > 1 && group_size > most) group_size /= 2;
+  has_doubles = value_of<cl_device_fp_config>(device, CL_DEVICE_DOUBLE_FP_CONFIG) != 0;
+  ProgramText text = kernels == OpenClKernels::kExact ? exact_text(device, group_size, has_doubles)
+                                                      : ordinary_text(group_size);
   cl_int code = CL_SUCCESS;
   context = clCreateContext(nullptr, 1, &device, nullptr, nullptr, &code);
   check_opencl(code, "opening the device");
   try {
-    program = ProgramBuilder(context, device, group_size).build();
+    program = ProgramBuilder(context, device, std::move(text)).build();
   } catch (...) {
     clReleaseContext(context);
     throw;
@@ -234,9 +279,10 @@ OpenClContext::~OpenClContext() {
   clReleaseContext(context);
 }
 
-std::shared_ptr<OpenClContext> OpenClContext::of_device(std::size_t number) {
+std::shared_ptr<OpenClContext> OpenClContext::of_device(std::size_t number, OpenClKernels kernels) {
+  using Key = std::pair<cl_device_id, OpenClKernels>;
   // Never torn down: a driver may unload its own state before static destructors run.
-  static auto& contexts = *new std::map<cl_device_id, std::shared_ptr<OpenClContext>>();
+  static auto& contexts = *new std::map<Key, std::shared_ptr<OpenClContext>>();
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
   const std::vector<Found> devices = find_devices();
@@ -244,8 +290,8 @@ std::shared_ptr<OpenClContext> OpenClContext::of_device(std::size_t number) {
     fail(ErrorCode::kFailedPrecondition, "there is no OpenCL device {}: {} answer", number,
          devices.size());
   }
-  std::shared_ptr<OpenClContext>& context = contexts[devices[number].id];
-  if (context == nullptr) context = std::make_shared<OpenClContext>(devices[number].id);
+  std::shared_ptr<OpenClContext>& context = contexts[{devices[number].id, kernels}];
+  if (context == nullptr) context = std::make_shared<OpenClContext>(devices[number].id, kernels);
   return context;
 }
 

@@ -67,9 +67,10 @@ KernelArgument::KernelArgument(std::int64_t number) : kind(Kind::kInt) {
   whole = static_cast<std::int32_t>(number);
 }
 
-OpenClQueue::OpenClQueue(std::size_t device, std::uint64_t memory_limit_bytes)
+OpenClQueue::OpenClQueue(std::size_t device, std::uint64_t memory_limit_bytes,
+                         OpenClKernels kernels)
     : state_(std::make_unique<State>()) {
-  state_->context = OpenClContext::of_device(device);
+  state_->context = OpenClContext::of_device(device, kernels);
   state_->pool = std::make_shared<MemoryPool>(state_->context);
   state_->memory_limit_bytes = state_->context->memory_bytes;
   if (memory_limit_bytes > 0) {
@@ -91,6 +92,8 @@ OpenClQueue::State::~State() {
 }
 
 const std::string& OpenClQueue::device_name() const { return state_->context->name; }
+
+bool OpenClQueue::has_doubles() const { return state_->context->has_doubles; }
 
 void OpenClQueue::at(std::string operation) { state_->operation = std::move(operation); }
 
@@ -158,17 +161,23 @@ Tensor OpenClQueue::download(const DeviceTensor& tensor) {
 
 void OpenClQueue::run(const char* kernel, std::int64_t items,
                       std::initializer_list<KernelArgument> arguments) {
+  run(kernel, items, std::span(arguments.begin(), arguments.size()));
+}
+
+void OpenClQueue::run(const char* kernel, std::int64_t items,
+                      std::span<const KernelArgument> arguments) {
   const std::size_t group = state_->context->group_size;
   launch(kernel, (static_cast<std::size_t>(items) + group - 1) / group * group, items, arguments);
 }
 
 void OpenClQueue::run_groups(const char* kernel, std::int64_t groups,
                              std::initializer_list<KernelArgument> arguments) {
-  launch(kernel, static_cast<std::size_t>(groups) * state_->context->group_size, groups, arguments);
+  launch(kernel, static_cast<std::size_t>(groups) * state_->context->group_size, groups,
+         std::span(arguments.begin(), arguments.size()));
 }
 
 void OpenClQueue::launch(const char* kernel, std::size_t global, std::int64_t items,
-                         std::initializer_list<KernelArgument> arguments) {
+                         std::span<const KernelArgument> arguments) {
   if (items == 0) return;
   cl_kernel& entry = state_->kernels[kernel];
   if (entry == nullptr) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +44,7 @@ struct KernelArgument {
   KernelArgument(int number) : kind(Kind::kInt), whole(number) {}
   KernelArgument(std::uint32_t bits) : kind(Kind::kUint), bits(bits) {}
   KernelArgument(float number) : kind(Kind::kFloat), real(number) {}
+  KernelArgument(const DeviceMemory& block) : kind(Kind::kMemory), memory(&block) {}
 
   Kind kind;
   const DeviceMemory* memory = nullptr;
@@ -68,6 +70,10 @@ struct MatrixProduct {
   float beta = 0;
 };
 
+/// Which kernels a queue runs: those of opencl_kernels.h, or the reproducible ones
+/// (exact_device/exact_sources.h).
+enum class OpenClKernels { kOrdinary, kExact };
+
 /// An in-order queue on one device with a pool of memory of its own. One thread at a time; several
 /// queues on one device may be used from several threads. What the device refuses is an Error that
 /// names the operation last given to `at`.
@@ -75,12 +81,15 @@ class OpenClQueue {
  public:
   /// `device` is a number of list_opencl_devices(). The process takes at most `memory_limit_bytes`
   /// of the device, where that is not 0.
-  OpenClQueue(std::size_t device, std::uint64_t memory_limit_bytes);
+  OpenClQueue(std::size_t device, std::uint64_t memory_limit_bytes,
+              OpenClKernels kernels = OpenClKernels::kOrdinary);
   ~OpenClQueue();
   OpenClQueue(const OpenClQueue&) = delete;
   OpenClQueue& operator=(const OpenClQueue&) = delete;
 
   [[nodiscard]] const std::string& device_name() const;
+  /// Whether kernels may compute in float64.
+  [[nodiscard]] bool has_doubles() const;
   /// What is being computed, such as "layer 'fc1'".
   void at(std::string operation);
 
@@ -94,8 +103,9 @@ class OpenClQueue {
   void write(const DeviceTensor& to, const Tensor& from);
   [[nodiscard]] Tensor download(const DeviceTensor& tensor);
 
-  /// Runs a kernel of opencl_kernels.h over `items` work items; their number is its last argument.
+  /// Runs a kernel over `items` work items; their number is its last argument.
   void run(const char* kernel, std::int64_t items, std::initializer_list<KernelArgument> arguments);
+  void run(const char* kernel, std::int64_t items, std::span<const KernelArgument> arguments);
   /// The same with one work-group per item.
   void run_groups(const char* kernel, std::int64_t groups,
                   std::initializer_list<KernelArgument> arguments);
@@ -105,7 +115,7 @@ class OpenClQueue {
   struct State;
   [[nodiscard]] _cl_mem* take(std::size_t bytes);
   void launch(const char* kernel, std::size_t global, std::int64_t items,
-              std::initializer_list<KernelArgument> arguments);
+              std::span<const KernelArgument> arguments);
 
   std::unique_ptr<State> state_;
 };

@@ -117,9 +117,9 @@ struct RuntimeOptions {
   /// Take deterministic operations, warn of one that has no such form, and never round float32 to
   /// less on a GPU. Process-wide.
   bool deterministic = true;
-  /// Compute in the arithmetic of docs/formats/reproducible.md: the same bits on every CPU,
-  /// whatever its vectors and however many threads, parts or processes. The CPU in full precision
-  /// only; a layer that it does not know is an Error that names it.
+  /// Compute in the arithmetic of docs/formats/reproducible.md: the same bits on every CPU, GPU and
+  /// OpenCL device, whatever its vectors and however many threads, parts or processes. In full
+  /// precision only; a layer that it does not know is an Error that names it.
   bool reproducible = false;
   /// A batch is cut into this many micro-batches whose gradients are added up.
   int micro_batches = 1;
