@@ -127,7 +127,8 @@ std::unique_ptr<ExactPlace> make_exact_place(const RuntimeOptions& options) {
     return make_exact_device_place(make_exact_cuda_device(
         static_cast<std::size_t>(choice.device.index), options.device_memory_bytes));
   }
-  if (choice.backend == Backend::FPGA) {
+  // Unless it is asked for by name: not every OpenCL device rounds as it has to.
+  if (choice.backend == Backend::FPGA && options.backend == Backend::FPGA) {
     return make_exact_device_place(
         make_exact_opencl_device(choice.opencl_device, options.device_memory_bytes));
   }
