@@ -22,8 +22,8 @@ void fall_back_to_cpu(ErrorCode code, const std::string& lacking, bool strict);
 [[nodiscard]] std::unique_ptr<StageBackend> make_opencl_backend(HarmonicGraph graph,
                                                                 const RuntimeOptions& options,
                                                                 std::size_t device);
-/// The reproducible arithmetic, where resolve_backend says. A layer, activation or loss that it
-/// does not know is an Error (kUnimplemented) that names it.
+/// The reproducible arithmetic, on the CPU unless a device is asked for by name. A layer,
+/// activation or loss that it does not know is an Error (kUnimplemented) that names it.
 [[nodiscard]] std::unique_ptr<StageBackend> make_exact_backend(HarmonicGraph graph,
                                                                const RuntimeOptions& options);
 

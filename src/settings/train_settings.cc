@@ -117,7 +117,8 @@ std::vector<TrainSettingRule> computing_rules() {
        choice(&S::pipeline, orders)},
       {"backend", "train", text(backends), "what computes (cpu)", choice(&S::backend, backends)},
       {"reproducible", "train", text(kSwitch),
-       "the same bits on every CPU, whatever its vectors, threads, parts and processes (no)",
+       "the same bits on every CPU and device, whatever its vectors, threads, parts and processes "
+       "(no)",
        truth(&S::reproducible)},
   };
 }

@@ -1,4 +1,4 @@
-"""`--reproducible`: the same weights and rows for every instruction set, number of threads, parts and processes."""
+"""`--reproducible`: the same weights and rows for every instruction set, number of threads, parts, processes and device."""
 
 import json
 import os
@@ -33,6 +33,34 @@ class ReproducibleTest(program.CliTest):
         digests.add(self.digest(SETS[0], '--parts', '2', '--processes', '--transport', 'tcp'))
         digests.add(self.digest(SETS[min(1, len(SETS) - 1)], '--parts', '2', '--processes', '--threads', '2'))
         self.assertEqual(len(digests), 1, digests)
+
+    def on_opencl(self):
+        told = json.loads(self.done('devices', '--output', 'json'))
+        if not any(device['kind'] == 'opencl' for device in told['devices']):
+            self.skipTest('no OpenCL platform answers')
+        return ('--backend', 'fpga')
+
+    def test_an_opencl_device_gives_the_same_digest(self):
+        device, expected = self.on_opencl(), self.digest(SETS[-1])
+        self.assertEqual(self.digest(SETS[-1], *device), expected)
+        self.assertEqual(self.digest(SETS[-1], *device, '--parts', '2', '--processes'), expected)
+        self.write('mixed.yml', 'strict: true\npartitions:\n  - {backend: cpu}\n  - {backend: fpga}\n')
+        self.assertEqual(self.digest(SETS[0], '--deploy', 'mixed.yml'), expected)
+        self.digest(SETS[0], *device, '--checkpoint', 'net.safetensors')
+        rows = set()
+        for backend in ('fpga', 'cpu'):
+            self.done('run', self.net, '--weights', 'net.safetensors', '--reproducible', '--backend', backend, '--out',
+                      f'prediction=csv:{backend}.csv')
+            rows.add((self.folder / f'{backend}.csv').read_text())
+        self.assertEqual(len(rows), 1)
+
+    def test_lenet_on_an_opencl_device_gives_the_same_digest(self):
+        rows = (program.EXAMPLES / 'data' / 'digits.csv').read_text().splitlines(keepends=True)
+        self.write('digits.csv', ''.join(rows[:129]))
+        self.net = self.write('lenet.harp', (program.EXAMPLES / 'lenet.harp').read_text().replace('data/', ''))
+        settings = ('--reproducible', '--epochs', '1')
+        device, expected = self.on_opencl(), self.train(*settings)['weights_digest']
+        self.assertEqual(self.train(*settings, *device)['weights_digest'], expected)
 
     def test_rows_are_the_same(self):
         self.digest(SETS[0], '--checkpoint', 'net.safetensors')
@@ -89,7 +117,6 @@ class ReproducibleTest(program.CliTest):
 
     def test_what_it_cannot_do_is_an_error(self):
         self.assert_fails(self.call('train', self.net, '--reproducible', '--precision', 'bf16'), 'in full precision, not in bf16')
-        self.assert_fails(self.call('train', self.net, '--reproducible', '--backend', 'gpu'), 'CUDA and OpenCL are not there')
         self.assert_fails(self.call('train', self.net, '--reproducible', '--replicas', '2'), 'has no replicas')
         self.assert_fails(self.call('train', self.net, '--reproducible', '--recompute', '2'), 'leave --recompute or')
         with on('mmx'):

@@ -117,8 +117,8 @@ class ExactPlace {
   [[nodiscard]] virtual PlacedLossPtr loss(std::string_view name) = 0;
 };
 
-/// Where resolve_backend says that these options compute: the CPU, a GPU, an OpenCL device; Auto
-/// never means the last.
+/// Where resolve_backend says that these options compute: the CPU, a GPU, an OpenCL device. Auto is
+/// the CPU: a device is asked for by name.
 [[nodiscard]] std::unique_ptr<ExactPlace> make_exact_place(const RuntimeOptions& options);
 /// Main memory, computed by `kernels`.
 [[nodiscard]] std::unique_ptr<ExactPlace> make_exact_cpu_place(const ExactKernels& kernels);

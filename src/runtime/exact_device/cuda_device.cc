@@ -51,7 +51,7 @@ struct CudaGpu {
     cuda.check(cuda.cuDeviceGetAttribute(&minor, kMinorAttribute, device), "asking the GPU");
     cuda.check(cuda.cuDevicePrimaryCtxRetain(&context, device), "opening the GPU");
     const InContext here(context);
-    load(format("--gpu-architecture=sm_{}{}", major, minor));
+    load(format("sm_{}{}", major, minor));
   }
 
   [[nodiscard]] static std::shared_ptr<CudaGpu> of(std::size_t number) {
@@ -72,11 +72,8 @@ struct CudaGpu {
 
  private:
   void load(const std::string& architecture) {
-    const std::string source = exact_source(kExactCudaPrelude);
-    const std::vector<std::string> options = {architecture,      "--std=c++17",      "--fmad=false",
-                                              "--prec-div=true", "--prec-sqrt=true", "--ftz=false"};
-    std::vector<std::string> parts = options;
-    parts.push_back(source);
+    std::vector<std::string> parts = exact_cuda_options(architecture);
+    parts.push_back(exact_source(kExactCudaPrelude));
     parts.push_back("nvrtc " + cuda_compiler_version());
     const ProgramCache cache(ProgramCache::standard_folder("cuda"));
     const std::string key = ProgramCache::key(parts);
@@ -84,7 +81,7 @@ struct CudaGpu {
       if (cuda_driver().cuModuleLoadData(&program, kept->data()) == 0) return;
       cache.remove(key);
     }
-    const std::string binary = cuda_binary(source, options);
+    const std::string binary = exact_cuda_binary(architecture);
     cuda_driver().check(cuda_driver().cuModuleLoadData(&program, binary.data()),
                         "loading the reproducible kernels");
     cache.store(key, binary);

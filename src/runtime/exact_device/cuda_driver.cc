@@ -8,6 +8,8 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/format.h>
 
+#include "exact_sources.h"
+
 namespace harmonics::inline in_runtime {
 namespace {
 
@@ -135,8 +137,19 @@ const CudaDriver& cuda_driver() {
   return instance;
 }
 
-std::string cuda_binary(const std::string& source, const std::vector<std::string>& options) {
+std::vector<std::string> exact_cuda_options(const std::string& architecture) {
+  return {"--gpu-architecture=" + architecture,
+          "--std=c++17",
+          "--fmad=false",
+          "--prec-div=true",
+          "--prec-sqrt=true",
+          "--ftz=false"};
+}
+
+std::string exact_cuda_binary(const std::string& architecture) {
   const Compiler& nvrtc = compiler();
+  const std::string source = exact_source(kExactCudaPrelude);
+  const std::vector<std::string> options = exact_cuda_options(architecture);
   Compiler::Program program = nullptr;
   if (nvrtc.nvrtcCreateProgram(&program, source.c_str(), "exact", 0, nullptr, nullptr) != 0) {
     fail(ErrorCode::kFailedPrecondition, "NVRTC took no program");

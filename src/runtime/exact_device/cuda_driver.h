@@ -52,10 +52,12 @@ struct CudaDriver {
 /// Loaded once. No driver is an Error (kFailedPrecondition).
 [[nodiscard]] const CudaDriver& cuda_driver();
 
-/// A binary of `source`, made by NVRTC: what a GPU of that `architecture` ("sm_90") loads. No
-/// compiler, or one that refuses, is an Error (kFailedPrecondition).
-[[nodiscard]] std::string cuda_binary(const std::string& source,
-                                      const std::vector<std::string>& options);
+/// How NVRTC compiles the kernels for a GPU of that architecture ("sm_90"): nothing is contracted,
+/// divisions and square roots are rounded, subnormals are kept.
+[[nodiscard]] std::vector<std::string> exact_cuda_options(const std::string& architecture);
+/// The kernels of exact_sources.h as such a GPU loads them, made by NVRTC. No compiler, or one that
+/// refuses, is an Error (kFailedPrecondition).
+[[nodiscard]] std::string exact_cuda_binary(const std::string& architecture);
 /// "12.9"; what binaries depend on.
 [[nodiscard]] std::string cuda_compiler_version();
 

@@ -53,7 +53,7 @@ class DeviceFold final : public PlacedOperation {
  private:
   [[nodiscard]] ExactArray fold(const ExactArray& a, const ExactArray& b) const {
     ExactArray y = device_.empty(a.shape);
-    device_.run(sums_ ? "add" : "times", y.size(), {a, b, y});
+    device_.run(sums_ ? "add" : "multiply", y.size(), {a, b, y});
     return y;
   }
 

@@ -122,20 +122,21 @@ ExactArray ExactDevice::numbers(const std::vector<std::int32_t>& numbers) {
 }
 
 std::unique_ptr<ExactPlace> make_exact_place(const RuntimeOptions& options) {
+  if (options.backend == Backend::Auto) return make_exact_cpu_place(exact_kernels());
   const BackendChoice choice = resolve_backend(options);
-  if (choice.backend == Backend::GPU) {
-    return make_exact_device_place(make_exact_cuda_device(
-        static_cast<std::size_t>(choice.device.index), options.device_memory_bytes));
+  switch (choice.backend) {
+    case Backend::GPU:
+      return make_exact_device_place(make_exact_cuda_device(
+          static_cast<std::size_t>(choice.device.index), options.device_memory_bytes));
+    case Backend::FPGA:
+      return make_exact_device_place(
+          make_exact_opencl_device(choice.opencl_device, options.device_memory_bytes));
+    default: return make_exact_cpu_place(exact_kernels());
   }
-  // Unless it is asked for by name: not every OpenCL device rounds as it has to.
-  if (choice.backend == Backend::FPGA && options.backend == Backend::FPGA) {
-    return make_exact_device_place(
-        make_exact_opencl_device(choice.opencl_device, options.device_memory_bytes));
-  }
-  return make_exact_cpu_place(exact_kernels());
 }
 
 std::unique_ptr<ExactPlace> make_exact_device_place(std::unique_ptr<ExactDevice> device) {
+  check_bits_of(*device);
   return std::make_unique<DevicePlace>(std::move(device));
 }
 

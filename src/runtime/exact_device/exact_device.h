@@ -70,8 +70,12 @@ class ExactDevice {
 [[nodiscard]] std::unique_ptr<ExactDevice> make_exact_opencl_device(
     std::size_t number, std::uint64_t memory_limit_bytes);
 
-/// A place whose operations run on `device`: no other layers, activations and losses than those of
-/// the CPU.
+/// Computes functions, a product and sums of rows on the device and on the CPU; another bit is an
+/// Error (kFailedPrecondition): a driver may promise more than it keeps.
+void check_bits_of(ExactDevice& device);
+
+/// A place whose operations run on `device`, once its bits were compared: no other layers,
+/// activations and losses than those of the CPU.
 [[nodiscard]] std::unique_ptr<ExactPlace> make_exact_device_place(
     std::unique_ptr<ExactDevice> device);
 

@@ -8,10 +8,14 @@
 #include <string>
 #include <vector>
 
+#include <harmonics/base/error.h>
 #include <harmonics/base/random.h>
 #include <harmonics/runtime/devices.h>
 #include <harmonics/runtime/opencl_devices.h>
 
+#include <error_testing.h>
+
+#include "exact_device/cuda_driver.h"
 #include "exact_device/device_operations.h"
 
 namespace harmonics::inline in_runtime {
@@ -233,6 +237,54 @@ TEST_P(ExactDevices, UpdatesAndSumsOfSquares) {
     const std::vector<double> sums = place->square_sums(both);
     EXPECT_EQ(sums.at(0), kernels().square_sum(kCount, gradient.data()));
     EXPECT_EQ(sums.at(1), kernels().square_sum(kCount, v.data()));
+  }
+}
+
+// Without a GPU: NVRTC has to take the text for each of these architectures.
+TEST(ExactCudaText, IsTakenByTheCompiler) {
+  try {
+    static_cast<void>(cuda_compiler_version());
+  } catch (const Error& error) {
+    GTEST_SKIP() << error.what();
+  }
+  for (const char* architecture : {"sm_80", "sm_90"}) {
+    EXPECT_GT(exact_cuda_binary(architecture).size(), 100'000U) << architecture;
+  }
+}
+
+/// Another device, but that one bit of what comes back is another.
+class WrongDevice final : public ExactDevice {
+ public:
+  WrongDevice(ExactDevice& device, std::int64_t elements) : device_(device), elements_(elements) {}
+  std::string name() const override { return "opencl:7"; }
+  bool has_doubles() const override { return device_.has_doubles(); }
+  void at(std::string operation) override { device_.at(std::move(operation)); }
+  using ExactDevice::empty;
+  ExactArray empty(const Shape& shape, DType dtype) override { return device_.empty(shape, dtype); }
+  void write(const ExactArray& to, const Tensor& from) override { device_.write(to, from); }
+  Tensor download(const ExactArray& array) override {
+    Tensor here = device_.download(array);
+    if (here.size() == elements_) here.mutable_bytes()[16] ^= std::byte{1};
+    return here;
+  }
+  void run(const char* kernel, std::int64_t items,
+           std::initializer_list<DeviceArgument> arguments) override {
+    device_.run(kernel, items, arguments);
+  }
+
+ private:
+  ExactDevice& device_;
+  std::int64_t elements_;
+};
+
+TEST_P(ExactDevices, ADeviceThatGivesOtherBitsIsRefused) {
+  check_bits_of(device());
+  for (const auto& [elements, what] : {std::pair<std::int64_t, std::string>{4096, "(function 0:"},
+                                       {33 * 17, "(a product:"},
+                                       {8 * 37, "(sums of rows:"}}) {
+    WrongDevice wrong(device(), elements);
+    expect_error(ErrorCode::kFailedPrecondition, "opencl:7 gives other bits than the CPU " + what,
+                 [&] { check_bits_of(wrong); });
   }
 }
 

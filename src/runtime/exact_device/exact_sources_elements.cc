@@ -8,7 +8,7 @@ KERNEL add(GLOBAL const float* a, GLOBAL const float* b, GLOBAL float* y, int n)
   ITEM(n);
   y[i] = a[i] + b[i];
 }
-KERNEL times(GLOBAL const float* a, GLOBAL const float* b, GLOBAL float* y, int n) {
+KERNEL multiply(GLOBAL const float* a, GLOBAL const float* b, GLOBAL float* y, int n) {
   ITEM(n);
   y[i] = a[i] * b[i];
 }

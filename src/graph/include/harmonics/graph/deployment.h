@@ -38,7 +38,7 @@ struct DeploymentDescriptor {
   bool secure = false;
   /// A backend that this machine lacks is an error instead of a warning and the CPU.
   bool strict = false;
-  /// Compute in the reproducible arithmetic (docs/formats/reproducible.md), on the CPU.
+  /// Compute in the reproducible arithmetic (docs/formats/reproducible.md). Auto is the CPU then.
   bool reproducible = false;
   std::vector<PartitionOptions> partitions = {};
 };
