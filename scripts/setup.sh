@@ -3,7 +3,7 @@
 # Needs root or sudo only when something is missing; a second run does nothing.
 #   scripts/setup.sh           install what is missing
 #   scripts/setup.sh --check   only list what is missing (exit 1 if anything is)
-#   scripts/setup.sh --dev     also what `make lint`, `make fuzz`, `make deb` and tests with a browser, Slurm and SSH need
+#   scripts/setup.sh --dev     also what `make lint`, `make fuzz`, `make deb` and tests with a browser, Slurm, SSH and arm64 need
 set -euo pipefail
 
 # What the build and the tests need. libopenblas0-openmp matters for speed: without it libtorch falls
@@ -19,9 +19,10 @@ required=(
   libgtest-dev libgmock-dev libbenchmark-dev libgloo-dev iproute2
   clang-format doxygen
 )
-# What only `make lint`, `make fuzz`, `make deb` and the tests of the page in a browser, of Slurm and of SSH need; installed when
-# asked for with --dev.
-developer=(clang-19 libclang-rt-19-dev clang-tidy-19 chromium lintian debootstrap openssh-server slurmctld slurmd slurm-client munge)
+# What only `make lint`, `make fuzz`, `make deb` and the tests of the page in a browser, of Slurm, of SSH and of arm64 need;
+# installed when asked for with --dev.
+developer=(clang-19 libclang-rt-19-dev clang-tidy-19 chromium lintian debootstrap openssh-server slurmctld slurmd slurm-client munge
+  g++-aarch64-linux-gnu qemu-user-static)
 
 check_only=0
 for argument in "$@"; do
