@@ -12,6 +12,7 @@
 #include "backends.h"
 #include "decay.h"
 #include "inputs.h"
+#include "opencl_exact_device.h"
 #include "opencl_fallback.h"
 #include "start_weights.h"
 
@@ -41,6 +42,12 @@ std::unique_ptr<StageBackend> make_opencl_backend(HarmonicGraph graph,
                                                   const RuntimeOptions& options,
                                                   std::size_t device) {
   return std::make_unique<OpenClBackend>(std::move(graph), options, device);
+}
+
+// Here, where the linker has to take it in, and not beside the class.
+std::unique_ptr<ExactDevice> make_exact_opencl_device(std::size_t number,
+                                                      std::uint64_t memory_limit_bytes) {
+  return std::make_unique<ExactOpenClDevice>(number, memory_limit_bytes);
 }
 
 OpenClBackend::OpenClBackend(HarmonicGraph graph, const RuntimeOptions& options, std::size_t device)
