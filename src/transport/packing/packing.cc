@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include <harmonics/base/bytes.h>
@@ -16,23 +17,43 @@ namespace harmonics::inline in_transport {
 namespace {
 
 constexpr std::uint32_t kPackedMagic = 0x4b415048;  // "HPAK"
-constexpr std::uint8_t kPackedVersion = 1;
+constexpr std::uint8_t kPackedVersion = 2;
 constexpr std::size_t kFixedBytes = 16;
 constexpr std::size_t kScaleBytes = sizeof(float);
 // Rows with a scale of their own have at least so many values, where a sample has them.
 constexpr std::int64_t kShortestRow = 32;
+// A sample of at least so many rows begins with one that has more bits.
+constexpr std::size_t kRowsWithLead = 64;
 
 /// Rows of a tensor, and how they lie when packed.
 struct RowLayout {
   std::size_t row = 0;  // values in one
   std::size_t rows = 0;
+  std::size_t lead_every = 0;  // rows from one lead to the next; 0: there are none
+  std::size_t value_bytes = 0;
   int bits = 0;
 
-  [[nodiscard]] bool has_scales() const { return bits < 16; }
-  [[nodiscard]] std::size_t row_bytes() const { return code_bytes(row, bits); }
+  /// The bits of a row, kExactBits where it stays as it is.
+  [[nodiscard]] int bits_of(std::size_t index) const {
+    if (lead_every == 0 || index % lead_every != 0) return bits;
+    return bits == 8 ? kExactBits : 8;
+  }
+  /// A row of so many bits, without and with its scale.
+  [[nodiscard]] std::size_t code_size(int wanted) const {
+    return wanted == kExactBits ? row * value_bytes : code_bytes(row, wanted);
+  }
+  [[nodiscard]] std::size_t size(int wanted) const {
+    return code_size(wanted) + (has_scale(wanted) ? kScaleBytes : 0);
+  }
+  [[nodiscard]] static bool has_scale(int wanted) { return wanted < 16; }
+  [[nodiscard]] std::size_t leads() const { return lead_every == 0 ? 0 : rows / lead_every; }
+  [[nodiscard]] std::size_t scale_bytes() const {
+    if (!has_scale(bits)) return 0;
+    return kScaleBytes * (has_scale(bits_of(0)) ? rows : rows - leads());
+  }
   [[nodiscard]] std::uint64_t bytes(std::size_t axes) const {
-    return kFixedBytes + sizeof(std::int64_t) * axes +
-           std::uint64_t{rows} * (row_bytes() + (has_scales() ? kScaleBytes : 0));
+    return kFixedBytes + sizeof(std::int64_t) * axes + std::uint64_t{rows - leads()} * size(bits) +
+           std::uint64_t{leads()} * size(bits_of(0));
   }
 };
 
@@ -46,9 +67,12 @@ std::size_t row_of(const Shape& shape) {
 }
 
 RowLayout layout_of(const TensorSpec& spec, int bits) {
-  const auto count = static_cast<std::size_t>(element_count(spec.shape));
-  RowLayout layout{row_of(spec.shape), 0, bits};
-  layout.rows = layout.row == 0 ? 0 : count / layout.row;
+  RowLayout layout{row_of(spec.shape), 0, 0, dtype_size(spec.dtype), bits};
+  if (layout.row == 0) return layout;
+  layout.rows = static_cast<std::size_t>(element_count(spec.shape)) / layout.row;
+  if (layout.rows == 0 || !RowLayout::has_scale(bits)) return layout;
+  const std::size_t of_sample = layout.rows / static_cast<std::size_t>(spec.shape.front());
+  if (of_sample >= kRowsWithLead && spec.shape.size() > 1) layout.lead_every = of_sample;
   return layout;
 }
 
@@ -96,17 +120,24 @@ Tensor packed_to(const Tensor& tensor, const RowLayout& layout) {
   std::byte* to = out.mutable_bytes().data();
   std::memcpy(to, head.bytes().data(), head.bytes().size());
   std::byte* scales = to + head.bytes().size();
-  std::byte* codes = scales + (layout.has_scales() ? layout.rows * kScaleBytes : 0);
+  std::byte* codes = scales + layout.scale_bytes();
   const RowAccess rows(tensor);
   std::vector<float> scratch(layout.row);
-  for (std::size_t row = 0; row < layout.rows; ++row, codes += layout.row_bytes()) {
-    const std::span<const float> values = rows.read(row * layout.row, scratch);
-    if (!layout.has_scales()) {
-      pack_bfloat16(values, codes);
+  for (std::size_t row = 0; row < layout.rows; ++row) {
+    const int bits = layout.bits_of(row);
+    std::byte* const at = std::exchange(codes, codes + layout.code_size(bits));
+    if (bits == kExactBits) {
+      std::memcpy(at, tensor.bytes().data() + row * layout.code_size(bits), layout.code_size(bits));
       continue;
     }
-    const float scale = pack_row(values, layout.bits, codes);
-    std::memcpy(scales + row * kScaleBytes, &scale, kScaleBytes);
+    const std::span<const float> values = rows.read(row * layout.row, scratch);
+    if (!RowLayout::has_scale(bits)) {
+      pack_bfloat16(values, at);
+      continue;
+    }
+    const float scale = pack_row(values, bits, at);
+    std::memcpy(scales, &scale, kScaleBytes);
+    scales += kScaleBytes;
   }
   return out;
 }
@@ -118,7 +149,13 @@ Tensor packed_to(const Tensor& tensor, const RowLayout& layout) {
 // Head of packed bytes, checked against their number.
 TensorSpec read_head(ByteReader& in, std::size_t bytes, RowLayout& layout) {
   if (in.number<std::uint32_t>() != kPackedMagic) not_packed("it does not begin as one");
-  if (in.number<std::uint8_t>() != kPackedVersion) not_packed("it is of another version");
+  const int version = in.number<std::uint8_t>();
+  if (version != kPackedVersion) {
+    not_packed(
+        format("it has version {} and this end reads version {}: run the same release on "
+               "both ends",
+               version, int{kPackedVersion}));
+  }
   layout.bits = in.number<std::uint8_t>();
   TensorSpec spec;
   const auto dtype = in.number<std::uint8_t>();
@@ -171,8 +208,7 @@ bool is_packable(const TensorSpec& spec, int bits) {
                      spec.dtype == DType::kFloat16;
   if (!known || spec.shape.empty() || bits == 0 || bits >= kExactBits) return false;
   const RowLayout layout = layout_of(spec, bits);
-  const std::size_t packed = layout.row_bytes() + (layout.has_scales() ? kScaleBytes : 0);
-  return packed < layout.row * dtype_size(spec.dtype);
+  return layout.size(bits) < layout.size(kExactBits);
 }
 
 std::uint64_t packed_bytes(const TensorSpec& spec, int bits) {
@@ -195,21 +231,29 @@ Tensor unpack_tensor(const Tensor& packed) {
   const TensorSpec spec = read_head(in, bytes.size(), layout);
   Tensor out = Tensor::empty(spec.shape, spec.dtype);
   const std::byte* scales = bytes.data() + (bytes.size() - in.left());
-  const std::byte* codes = scales + (layout.has_scales() ? layout.rows * kScaleBytes : 0);
+  const std::byte* codes = scales + layout.scale_bytes();
   std::vector<float> scratch(layout.row);
-  for (std::size_t row = 0; row < layout.rows; ++row, codes += layout.row_bytes()) {
+  for (std::size_t row = 0; row < layout.rows; ++row) {
+    const int bits = layout.bits_of(row);
+    const std::byte* const at = std::exchange(codes, codes + layout.code_size(bits));
+    if (bits == kExactBits) {
+      std::memcpy(out.mutable_bytes().data() + row * layout.code_size(bits), at,
+                  layout.code_size(bits));
+      continue;
+    }
     std::span<float> values = scratch;
     if (spec.dtype == DType::kFloat32) {
       values = out.mutable_values<float>().subspan(row * layout.row, layout.row);
     }
-    if (layout.has_scales()) {
+    if (RowLayout::has_scale(bits)) {
       float scale = 0;
-      std::memcpy(&scale, scales + row * kScaleBytes, kScaleBytes);
-      if (!unpack_row(codes, layout.bits, scale, values)) {
+      std::memcpy(&scale, scales, kScaleBytes);
+      scales += kScaleBytes;
+      if (!unpack_row(at, bits, scale, values)) {
         not_packed(format("row {} has a scale or codes that do not exist", row));
       }
     } else {
-      unpack_bfloat16(codes, values);
+      unpack_bfloat16(at, values);
     }
     if (spec.dtype != DType::kFloat32) RowAccess::write(out, row * layout.row, values);
   }

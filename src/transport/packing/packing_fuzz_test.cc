@@ -21,7 +21,8 @@ std::vector<Input> seeds() {
     tensor.mutable_values<float>()[i] = static_cast<float>(i) - 30.5F;
   }
   for (const int bits : {16, 8, 4}) {
-    for (const Tensor& one : {tensor, Tensor::zeros({4, 9}, DType::kFloat16)}) {
+    for (const Tensor& one :
+         {tensor, Tensor::zeros({4, 9}, DType::kFloat16), Tensor::zeros({2, 64, 33})}) {
       const Tensor packed = pack_tensor(one, bits);
       if (packed.dtype() != DType::kUInt8) continue;
       const auto bytes = packed.values<std::uint8_t>();

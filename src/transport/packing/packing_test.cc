@@ -44,7 +44,7 @@ struct Case {
 std::vector<Case> cases() {
   return {{{3, 5}, 5},        {{2, 33}, 33},     {{4, 197, 768}, 768}, {{2, 6, 7, 7}, 49},
           {{2, 8, 2, 2}, 32}, {{1, 4, 3}, 12},   {{5, 3, 2, 2}, 12},   {{2, 1, 31, 2}, 62},
-          {{0, 40}, 40},      {{7, 1, 1, 2}, 2}, {{1, 1001}, 1001}};
+          {{0, 40}, 40},      {{7, 1, 1, 2}, 2}, {{1, 1001}, 1001},    {{3, 64, 33}, 33}};
 }
 
 TEST(Packing, ErrorIsHalfAStepOfTheRow) {
@@ -107,6 +107,36 @@ TEST(Packing, SizeIsKnownBeforehandAndSmaller) {
   const TensorSpec block{{8, 197, 768}};
   EXPECT_LT(packed_bytes(block, 8) * 3.9, static_cast<double>(byte_count(block)));
   EXPECT_LT(packed_bytes(block, 4) * 7.8, static_cast<double>(byte_count(block)));
+}
+
+// A class token is a row of 197, and all of the answer is read from it.
+TEST(Packing, TheFirstOfManyRowsOfASampleHasMoreBits) {
+  const auto row = [](const Tensor& all, std::int64_t sample, std::int64_t index) {
+    return all.slice(sample, sample + 1)
+        .reshaped({all.shape()[1], all.shape()[2]})
+        .slice(index, index + 1);
+  };
+  for (const DType dtype : {DType::kFloat32, DType::kFloat16}) {
+    Tensor tensor = made({3, 64, 40}, 9);
+    if (dtype == DType::kFloat16) {
+      const Tensor wide = tensor;
+      tensor = Tensor::empty(wide.shape(), dtype);
+      pack_float16(wide.values<float>(), tensor.mutable_bytes().data());
+    }
+    const Tensor eight = unpack_tensor(pack_tensor(tensor, 8));
+    const Tensor four = unpack_tensor(pack_tensor(tensor, 4));
+    for (std::int64_t sample = 0; sample < 3; ++sample) {
+      EXPECT_TRUE(same_bytes(row(eight, sample, 0), row(tensor, sample, 0)));
+      EXPECT_TRUE(
+          same_bytes(row(four, sample, 0), unpack_tensor(pack_tensor(row(tensor, sample, 0), 8))));
+      EXPECT_FALSE(same_bytes(row(eight, sample, 1), row(tensor, sample, 1)));
+      EXPECT_TRUE(
+          same_bytes(row(eight, sample, 1), unpack_tensor(pack_tensor(row(tensor, sample, 1), 8))));
+    }
+  }
+  // A sample of fewer rows has none that stands out.
+  const Tensor few = made({3, 63, 40}, 9);
+  EXPECT_FALSE(same_bytes(row(unpack_tensor(pack_tensor(few, 8)), 0, 0), row(few, 0, 0)));
 }
 
 TEST(Packing, ARowIsTheSameInEveryBatch) {
@@ -263,8 +293,9 @@ TEST(Packing, BrokenBytesAreErrors) {
     bad.mutable_values<std::uint8_t>()[at] = value;
     EXPECT_THROW(static_cast<void>(unpack_tensor(bad)), Error) << at;
   };
-  refused(0, 0);          // magic
-  refused(4, 2);          // version
+  refused(0, 0);  // magic
+  refused(4, 1);  // versions
+  refused(4, 3);
   refused(5, 7);          // bits
   refused(5, 32);         // bits that nobody packs to
   refused(6, 4);          // integers

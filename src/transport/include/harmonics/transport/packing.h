@@ -55,8 +55,9 @@ struct BoundaryPacking {
 
 /// The tensor as bytes (uint8, one axis), or the tensor itself where it is not packable. It must be
 /// on the CPU. Values that are not finite stay what they are; the others are off by at most half a
-/// step of their row's scale (16 bits: 2^-8 of the value), whatever stands in other rows. Packing
-/// what was unpacked (as float32) gives the same bytes.
+/// step of their row's scale (16 bits: 2^-8 of the value), whatever stands in other rows. With 8
+/// and 4 bits the first row of a sample that has many is finer than the others. Packing what was
+/// unpacked (as float32) gives the same bytes.
 [[nodiscard]] Tensor pack_tensor(const Tensor& tensor, int bits);
 /// The tensor that was packed, in its dtype and shape. Bytes that pack_tensor did not make are an
 /// Error (kDataLoss); memory is taken for at most eight times their number.
