@@ -48,6 +48,11 @@ Load load_of(bool short_run) {
   return {zoo_graph("vit-base"), 48, 3};
 }
 
+/// Seconds of a batch at one host: from one to the next, and what it did in them.
+struct HostTimes {
+  double period = 0, computing = 0, for_core = 0, for_input = 0, for_room = 0;
+};
+
 /// Numbers that a process of its own gives: nothing of libtorch is alive in this one.
 std::vector<double> apart(std::size_t count, double slowdown,
                           const std::function<std::vector<double>()>& work) {
@@ -112,8 +117,8 @@ class PlanRun {
     }
   }
 
-  /// Seconds from one batch to the next at the slow host.
-  double period() {
+  /// What a batch took at the slow host.
+  HostTimes slow_host() {
     const std::string run = format("copies.{}.{}", ::getpid(), rounds_++);
     std::vector<pid_t> children;
     for (const Seat& seat : seats_) {
@@ -127,17 +132,20 @@ class PlanRun {
       }
       children.push_back(child);
     }
-    double sum_of_rates = 0;
+    HostTimes times;
     for (const Seat& seat : seats_) {
       if (!is_told(seat)) continue;
-      sum_of_rates += 1 / apart(1, seat.slowdown, [&] {
-                            return std::vector<double>{stream(seat, run)};
-                          }).front();
+      const auto told = apart(5, seat.slowdown, [&] {
+        const HostTimes made = stream(seat, run);
+        return std::vector{made.period, made.computing, made.for_core, made.for_input,
+                           made.for_room};
+      });
+      times = {told[0], told[1], told[2], told[3], told[4]};
     }
     for (const pid_t child : children) ::waitpid(child, nullptr, 0);
     while (::waitpid(-1, nullptr, WNOHANG) > 0) {
     }
-    return 1 / sum_of_rates;
+    return times;
   }
 
  private:
@@ -147,7 +155,7 @@ class PlanRun {
   /// The slow host has a stage to itself, through which every batch goes.
   [[nodiscard]] static bool is_told(const Seat& seat) { return seat.slowdown == kSlow; }
   [[nodiscard]] PartCopies copies_of(const Seat& seat) const;
-  [[nodiscard]] double stream(const Seat& seat, const std::string& run) const;
+  [[nodiscard]] HostTimes stream(const Seat& seat, const std::string& run) const;
 
   const Load& load_;
   const Plan plan_;
@@ -171,7 +179,7 @@ PartCopies PlanRun::copies_of(const Seat& seat) const {
   return copies;
 }
 
-double PlanRun::stream(const Seat& seat, const std::string& run) const {
+HostTimes PlanRun::stream(const Seat& seat, const std::string& run) const {
   const HarmonicGraph& part = parts_[seat.part];
   RemoteOptions options;
   options.runtime.threads = 1;
@@ -193,7 +201,12 @@ double PlanRun::stream(const Seat& seat, const std::string& run) const {
         std::make_shared<BatchProducer>(
             std::make_shared<MemoryProducer>(bench::made_rows(node, load_.batches, 2)), 1));
   }
-  return in_seconds(scheduler.stream(data, {}).parts.front().period);
+  const PartFlow flow = scheduler.stream(data, {}).parts.front();
+  const auto of_batch = [&](Nanoseconds sum) {
+    return in_seconds(sum) / static_cast<double>(std::max<std::int64_t>(1, flow.batches));
+  };
+  return {in_seconds(flow.period), of_batch(flow.busy), of_batch(flow.for_core),
+          of_batch(flow.for_input), of_batch(flow.for_room)};
 }
 
 }  // namespace
@@ -214,7 +227,13 @@ int main(int argc, char** argv) {
   PlanRun run(load, plan);
   std::vector<double> ratios, periods;
   for (int i = 0; i < load.rounds; ++i) {
-    const double period = run.period();
+    const HostTimes times = run.slow_host();
+    const double period = times.period;
+    std::printf(
+        "round %d, the slow host: %.1f ms a batch, computing %.1f (for a core %.1f), waiting for "
+        "input %.1f, for room %.1f\n",
+        i + 1, 1e3 * period, 1e3 * times.computing, 1e3 * times.for_core, 1e3 * times.for_input,
+        1e3 * times.for_room);
     periods.push_back(period);
     ratios.push_back(std::max(period / outcome.period_s, outcome.period_s / period));
   }

@@ -19,6 +19,11 @@ double slowdown_from_environment() {
        kSlowdownVariable, text, kMaxSlowdown);
 }
 
+Nanoseconds slowed_pause(Nanoseconds spent, Nanoseconds waited, double factor) {
+  const auto there = std::chrono::duration_cast<Nanoseconds>((spent - waited) * factor);
+  return std::max(there - spent, Nanoseconds(0));
+}
+
 SlowedWork::SlowedWork(double factor) : factor_(factor) {
   if (factor_ <= 1) return;
   before_ = cores_.emplace().now();
@@ -29,7 +34,7 @@ SlowedWork::~SlowedWork() {
   if (!cores_) return;
   const Nanoseconds waited = cores_->now().for_core - before_.for_core;
   const Nanoseconds spent = std::chrono::steady_clock::now() - begun_;
-  std::this_thread::sleep_for(std::max(spent - waited, Nanoseconds(0)) * (factor_ - 1));
+  std::this_thread::sleep_for(slowed_pause(spent, waited, factor_));
 }
 
 }  // namespace harmonics::inline in_base

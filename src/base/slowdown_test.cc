@@ -22,5 +22,15 @@ TEST(Slowdown, IsAFactorOrAnError) {
   ::unsetenv(kSlowdownVariable);
 }
 
+TEST(Slowdown, WhatWasWaitedForACoreIsPartOfTheSlowMachinesTime) {
+  using std::chrono::milliseconds;
+  EXPECT_EQ(slowed_pause(milliseconds(10), milliseconds(0), 4), milliseconds(30));
+  EXPECT_EQ(slowed_pause(milliseconds(10), milliseconds(2), 4), milliseconds(22));  // 8 x 4 in all
+  EXPECT_EQ(slowed_pause(milliseconds(10), milliseconds(9), 2), milliseconds(0));
+  EXPECT_EQ(slowed_pause(milliseconds(10), milliseconds(0), 1), milliseconds(0));
+  // Clocks of two kinds may disagree by a little.
+  EXPECT_EQ(slowed_pause(milliseconds(10), milliseconds(11), 4), milliseconds(0));
+}
+
 }  // namespace
 }  // namespace harmonics::inline in_base

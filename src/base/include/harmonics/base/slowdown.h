@@ -16,8 +16,12 @@ inline constexpr double kMaxSlowdown = 1000;
 /// an Error.
 [[nodiscard]] double slowdown_from_environment();
 
-/// Stands around work on this thread; at its end it waits until a machine that is `factor` times
-/// as slow would be done. Such a machine would not wait longer for a core that others have here.
+/// How long a machine that is `factor` times as slow would go on with work that was `spent` on
+/// here, of which it `waited` for a core that others had. There it would not have waited: only the
+/// rest takes longer.
+[[nodiscard]] Nanoseconds slowed_pause(Nanoseconds spent, Nanoseconds waited, double factor);
+
+/// Stands around work on this thread; at its end it makes that pause.
 class SlowedWork {
  public:
   explicit SlowedWork(double factor);
