@@ -3,8 +3,10 @@
 //
 // What two replicas can reach at best is what two processes reach that train half the batch each
 // and never meet: the update of the weights is not shared out, and the two cores share caches and
-// memory. It is measured in the same rounds, and so are CPU seconds, which a busy machine spoils
-// less.
+// memory. To that comes the sum: where two processes have two cores, whoever carries and adds 29 MB
+// each way computes nothing meanwhile. Both are measured by themselves in the same rounds, and so
+// are CPU seconds, which a busy machine spoils less: the last row is the gain of half a batch and
+// the sum, one after the other, in CPU seconds.
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -48,17 +50,30 @@ void bind_rows(Learner& learner, const HarmonicGraph& graph, std::int64_t rows) 
   }
 }
 
-/// What each of the two processes has: the whole batch by itself, half of it by itself, and half of
-/// it with the other.
+NamedTensors gradients_of(const HarmonicGraph& graph) {
+  NamedTensors gradients;
+  for (std::size_t i = 0; i < graph.layers().size(); ++i) {
+    for (const ParameterSpec& spec : graph.layer_shape(i).parameters) {
+      gradients.emplace(graph.layers()[i].name + "." + spec.name, Tensor::zeros(spec.shape));
+    }
+  }
+  return gradients;
+}
+
+/// What each of the two processes has: the whole batch by itself, half of it by itself, half of it
+/// with the other, and the sum of as many numbers as there are gradients.
 class Side {
  public:
   Side(std::size_t rank, const std::vector<RemoteBinding>& places)
       : whole_(bench::mlp_graph(), one_thread()),
         half_(bench::mlp_graph(), one_thread()),
-        replica_({bench::mlp_graph()}, DeploymentDescriptor{}, one_thread()) {
+        replica_({bench::mlp_graph()}, DeploymentDescriptor{}, one_thread()),
+        gradients_(gradients_of(bench::mlp_graph())),
+        reducer_(make_remote_ends(Reduction::Chain, rank, places, "sum alone"), {}) {
     bind_rows(whole_, bench::mlp_graph(), kBatch);
     bind_rows(half_, bench::mlp_graph(), kBatch / 2);
     bind_rows(replica_, bench::mlp_graph(), kBatch);
+    for (const auto& [name, gradient] : gradients_) layout_.emplace_back(name, gradient.spec());
     replica_.join_replicas(make_remote_ends(Reduction::Chain, rank, places, "bench"));
   }
 
@@ -66,12 +81,23 @@ class Side {
     if (what == 'w') whole_.step();
     if (what == 'h') half_.step();
     if (what == 'r') replica_.step();
+    if (what == 's') sum();
   }
 
  private:
+  void sum() {
+    reducer_.begin(layout_, sums_++, spare_);
+    for (const auto& [name, gradient] : gradients_) reducer_.give(name, gradient);
+    spare_ = reducer_.finish();
+  }
+
   CycleRuntime whole_;
   CycleRuntime half_;
   DistributedScheduler replica_;
+  NamedTensors gradients_, spare_;
+  ReductionLayout layout_;
+  Reducer reducer_;
+  std::uint64_t sums_ = 0;
 };
 
 /// A letter says what to do, and how often.
@@ -97,7 +123,7 @@ class Contest {
  public:
   Contest(int socket, const std::vector<RemoteBinding>& places, int steps)
       : socket_(socket), steps_(steps), side_(0, places) {
-    for (const char what : {'w', 'h', 'r'}) static_cast<void>(both(what));  // warms up
+    for (const char what : {'w', 'h', 'r', 's'}) static_cast<void>(both(what));  // warms up
   }
 
   /// Seconds of a step in this process alone.
@@ -133,11 +159,12 @@ class Contest {
 
 bool print_rows(const std::string& name, Contest& contest, int rounds, const std::string& bar) {
   std::vector<double> alone, together, gains, bounds;
-  std::vector<double> alone_cpu, together_cpu, apart_cpu, cpu_gains;
+  std::vector<double> alone_cpu, together_cpu, apart_cpu, sum_cpu, cpu_gains, cpu_bounds;
   for (int i = 0; i < rounds; ++i) {
     const bench::Cost one = contest.alone();
     const bench::Cost two = contest.both('r');
     const bench::Cost apart = contest.both('h');
+    const bench::Cost sum = contest.both('s');
     alone.push_back(one.wall);
     together.push_back(two.wall);
     gains.push_back(one.wall / two.wall);
@@ -146,6 +173,8 @@ bool print_rows(const std::string& name, Contest& contest, int rounds, const std
     apart_cpu.push_back(apart.cpu);
     cpu_gains.push_back(one.cpu / two.cpu);
     bounds.push_back(one.wall / apart.wall);
+    sum_cpu.push_back(sum.cpu);
+    cpu_bounds.push_back(one.cpu / (apart.cpu + sum.cpu));
   }
   const auto milliseconds = [](const std::vector<double>& values) {
     return format("{:.1f} ms", 1e3 * bench::median(values));
@@ -156,6 +185,8 @@ bool print_rows(const std::string& name, Contest& contest, int rounds, const std
              milliseconds(alone_cpu), bench::median(cpu_gains), "");
   bench::row("two that never meet, half a batch each", milliseconds(apart_cpu) + " of CPU",
              milliseconds(alone), bench::median(bounds), "");
+  bench::row("these and the sum by itself, " + milliseconds(sum_cpu) + " of CPU",
+             milliseconds(apart_cpu), milliseconds(alone_cpu), bench::median(cpu_bounds), "");
   return good;
 }
 
