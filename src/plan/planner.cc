@@ -191,6 +191,7 @@ class Planner {
     outcome_.lower_bound_s = found.lower_bound_s;
     outcome_.proven = found.proven;
     outcome_.proof = std::move(found.proof);
+    outcome_.layer_proof = std::move(found.layer_proof);
     if (options_.preference == PlanPreference::kNone) return;
     const StageGraphOptions graph{
         .period_s = found.period_s * (1 + options_.tolerance) * (1 + kTimeTolerance),

@@ -62,6 +62,10 @@ class PlannerProperty : public testing::TestWithParam<std::tuple<std::string, Pr
       EXPECT_LT(outcome->proof->period_s, best.period_s);
       EXPECT_TRUE(proof_holds(costs, options.replicate, *outcome->proof));
     }
+    if (outcome->layer_proof) {
+      EXPECT_LT(outcome->layer_proof->period_s, best.period_s);
+      EXPECT_TRUE(proof_holds(costs, *outcome->layer_proof));
+    }
     check_preferences(problem, options, plans);
     if (!options.replicate) check_latency(problem, options, best);
   }

@@ -255,6 +255,24 @@ TEST(Planner, ReplicationOfALargeModelWithoutOverlapIsNoWorse) {
   }
 }
 
+// Few layers and many hosts: prices per host leave one in a hundred open, prices on layers nothing.
+TEST(Planner, PricesOnLayersSettleReplicatedStages) {
+  for (const std::size_t hosts : {16, 250}) {
+    SCOPED_TRACE(format("{} hosts of each type", hosts));
+    const PlanProblem problem = jittered(40, 6, hosts);
+    PlannerOptions options;
+    options.replicate = true;
+    const PlanOutcome outcome = make_plan(problem, options);
+    EXPECT_LE(outcome.period_s, outcome.lower_bound_s * 1.002);
+    ASSERT_TRUE(outcome.proof && outcome.layer_proof);
+    EXPECT_GT(outcome.layer_proof->period_s, outcome.proof->period_s * 1.001);
+    EXPECT_LE(outcome.layer_proof->period_s, outcome.lower_bound_s);
+    const NaiveCosts naive{problem, options.costs};
+    EXPECT_TRUE(naive.valid(outcome.placement));
+    EXPECT_TRUE(proof_holds(naive, *outcome.layer_proof));
+  }
+}
+
 TEST(Planner, WhatATolerancePermitsIsNotCalledProven) {
   PlannerOptions options;
   options.preference = PlanPreference::kFewestHosts;

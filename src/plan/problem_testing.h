@@ -307,4 +307,48 @@ inline bool proof_holds(const NaiveCosts& costs, bool replicate, const PeriodPro
   return cheapest > 1;
 }
 
+/// Hosts that a stage takes to keep a period; more than there are where it cannot.
+inline std::size_t hosts_needed(const NaiveCosts& costs, double period_s,
+                                const PlacedStage& stage) {
+  const std::size_t never = std::numeric_limits<std::size_t>::max();
+  const auto [i, j, u, unused] = stage;
+  if (!costs.fits(u, i, j)) return never;
+  const std::size_t layers = costs.problem.layers();
+  double time = 0;
+  for (std::size_t k = i; k < j; ++k) time += costs.problem.classes[u].layer_time_s[k];
+  if (i > 0) time = std::max(time, costs.transfer_s(i, costs.own_mbps(u, u)));
+  if (j < layers) time = std::max(time, costs.transfer_s(j, costs.own_mbps(u, u)));
+  if (!std::isfinite(time)) return never;
+  return static_cast<std::size_t>(std::max(1.0, std::ceil(time / period_s * (1 - 1e-12))));
+}
+
+/// Whether prices on layers prove what they claim: no class earns more than its best set of stages,
+/// and all classes together less than all layers are worth. For replicated stages that overlap, on
+/// hosts in any order without links of their own.
+inline bool proof_holds(const NaiveCosts& costs, const LayerProof& proof) {
+  const std::size_t layers = costs.problem.layers();
+  if (proof.price.size() != layers) return false;
+  double total = 0;
+  for (const double one : proof.price) total += one;
+  double earned = 0;
+  for (std::size_t u = 0; u < costs.problem.classes.size(); ++u) {
+    const std::size_t hosts = costs.problem.classes[u].hosts.size();
+    // best[j][h]: of the layers before cut j, with h hosts.
+    std::vector<std::vector<double>> best(layers + 1, std::vector<double>(hosts + 1, 0));
+    for (std::size_t j = 1; j <= layers; ++j) {
+      best[j] = best[j - 1];
+      double worth = 0;
+      for (std::size_t i = j; i-- > 0;) {
+        worth += proof.price[i];
+        const std::size_t taken = hosts_needed(costs, proof.period_s, {i, j, u, 1});
+        for (std::size_t h = taken; h <= hosts; ++h) {
+          best[j][h] = std::max(best[j][h], best[i][h - taken] + worth);
+        }
+      }
+    }
+    earned += best[layers][hosts];
+  }
+  return std::abs(total - 1) < 1e-9 && earned < total;
+}
+
 }  // namespace harmonics::inline in_plan

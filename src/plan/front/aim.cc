@@ -195,6 +195,7 @@ PlanOutcome outcome_of(const AimOutcome& outcome) {
     made.least_s = made.latency_s;
     made.proven = made.least_proven = outcome.proven;
     made.proof.reset();
+    made.layer_proof.reset();
     return made;
   }
   made.least_s = std::min(outcome.fastest.period_s, made.period_s);

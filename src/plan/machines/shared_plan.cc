@@ -46,8 +46,10 @@ class SharedPlanner {
     if (bound_s_ < 0) {
       bound_s_ = outcome.lower_bound_s;
       proof_ = outcome.proof;
+      layer_proof_ = outcome.layer_proof;
     }
     outcome.proof = proof_;
+    outcome.layer_proof = layer_proof_;
     outcome.period_s = shared_period_of(problem_, costs_, outcome.placement);
     outcome.latency_s = latency_of(costs_, outcome.placement);
     return outcome;
@@ -116,6 +118,7 @@ class SharedPlanner {
   PlanOutcome best_;
   double bound_s_ = -1;  // of the plan for hosts of their own
   std::optional<PeriodProof> proof_;
+  std::optional<LayerProof> layer_proof_;
   std::vector<std::size_t> left_out_;
   int tries_ = 0;
 };

@@ -1,6 +1,7 @@
 #include "node_search.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "price_table.h"
@@ -9,6 +10,7 @@ namespace harmonics::inline in_plan {
 namespace {
 
 constexpr std::uint32_t kNoNode = 0xffffffff;
+constexpr double kNotLookedAt = std::numeric_limits<double>::infinity();
 // A bucket may grow to so many times the width before it is trimmed.
 constexpr std::size_t kSlack = 8;
 constexpr std::uint64_t kWorkPerNodeLabel = 16;
@@ -26,6 +28,7 @@ class NodeSearch {
         max_labels_(question.max_labels),
         budget_(budget),
         prices_(graph_, capacity_, question.prices, false),
+        earnings_(question.earnings),
         buckets_(graph_.nodes()) {}
 
   SearchResult run() {
@@ -57,6 +60,8 @@ class NodeSearch {
   struct Bucket {
     std::vector<Label> labels;
     std::vector<std::uint16_t> used;
+    // Of those that it was trimmed to; what is worse would be trimmed as well.
+    double worst = std::numeric_limits<double>::infinity();
   };
   struct Step {
     std::uint32_t parent;
@@ -86,6 +91,7 @@ class NodeSearch {
     std::ranges::nth_element(bucket.labels, middle, [](const Label& a, const Label& b) {
       return a.score != b.score ? a.score < b.score : a.used_at < b.used_at;
     });
+    bucket.worst = middle->score;
     bucket.labels.resize(width_);
     std::vector<std::uint16_t> used;
     for (Label& label : bucket.labels) {
@@ -96,9 +102,42 @@ class NodeSearch {
     bucket.used = std::move(used);
   }
 
+  // Sets the partial plan that `score_of` goes on from.
+  void begin_at(std::size_t node, std::span<const std::uint16_t> used) {
+    if (earnings_ == nullptr) {
+      prices_.spend(used, 0);
+      return;
+    }
+    left_.resize(classes_);
+    for (std::size_t u = 0; u < classes_; ++u) {
+      left_[u] = static_cast<std::uint16_t>(capacity_[u] - used[u]);
+    }
+    spare_.assign(graph_.nodes() - node, kNotLookedAt);
+    spare_from_ = node;
+  }
+
+  // What the hosts left could earn from there on beyond what is to be climbed.
+  double spare_at(std::size_t node) {
+    double& spare = spare_[node - spare_from_];
+    if (spare != kNotLookedAt) return spare;
+    budget_.charge(classes_);
+    spare = -earnings_->to_climb(node);
+    for (std::size_t u = 0; u < classes_; ++u) spare += earnings_->most(u, node, left_[u]);
+    return spare;
+  }
+
+  // Lower is better; above the limit no plan goes on like this.
+  double score_of(const StageArc& arc) {
+    if (earnings_ == nullptr) return prices_.bound(arc, 0);
+    const auto to = static_cast<std::size_t>(arc.to);
+    const std::size_t u = arc.host_class;
+    return 1 - spare_at(to) + earnings_->most(u, to, left_[u]) -
+           earnings_->most(u, to, left_[u] - std::size_t{arc.hosts});
+  }
+
   // Adds what can follow the last label of the history; the arc when one ends the model.
   std::uint32_t expand(std::size_t node, std::span<const std::uint16_t> used) {
-    prices_.spend(used, 0);
+    begin_at(node, used);
     const std::uint32_t last = graph_.first_arc[node + 1];
     budget_.charge(kWorkPerNodeLabel + kWorkPerNodeArc * (last - graph_.first_arc[node]));
     for (std::uint32_t a = graph_.first_arc[node]; a < last; ++a) {
@@ -106,25 +145,31 @@ class NodeSearch {
       const bool takes = arc.host_class != kNoHostClass;
       if (takes && used[arc.host_class] + arc.hosts > capacity_[arc.host_class]) continue;
       if (arc.to == graph_.end()) return a;
-      const double bound = prices_.bound(arc, 0);
-      if (bound > 1 + kPriceTolerance) continue;
-      Bucket& bucket = buckets_[static_cast<std::size_t>(arc.to)];
-      const std::size_t at = bucket.used.size();
-      bucket.labels.push_back({static_cast<std::uint32_t>(history_.size() - 1), a, bound, at});
-      bucket.used.insert(bucket.used.end(), used.begin(), used.end());
-      if (takes) {
-        std::uint16_t& count = bucket.used[at + arc.host_class];
-        count = static_cast<std::uint16_t>(count + arc.hosts);
-      }
-      ++waiting_;
-      if (bucket.labels.size() > kSlack * width_ + classes_) {
-        waiting_ -= bucket.labels.size();
-        merge_equal(bucket);
-        trim(bucket);
-        waiting_ += bucket.labels.size();
-      }
+      const double score = score_of(arc);
+      if (score > 1 + kPriceTolerance) continue;
+      add(a, score, used);
     }
     return kNoNode;
+  }
+
+  void add(std::uint32_t index, double score, std::span<const std::uint16_t> used) {
+    const StageArc& arc = graph_.arcs[index];
+    Bucket& bucket = buckets_[static_cast<std::size_t>(arc.to)];
+    if (score > bucket.worst) return;
+    const std::size_t at = bucket.used.size();
+    bucket.labels.push_back({static_cast<std::uint32_t>(history_.size() - 1), index, score, at});
+    bucket.used.insert(bucket.used.end(), used.begin(), used.end());
+    if (arc.host_class != kNoHostClass) {
+      std::uint16_t& count = bucket.used[at + arc.host_class];
+      count = static_cast<std::uint16_t>(count + arc.hosts);
+    }
+    ++waiting_;
+    if (bucket.labels.size() > kSlack * width_ + classes_) {
+      waiting_ -= bucket.labels.size();
+      merge_equal(bucket);
+      trim(bucket);
+      waiting_ += bucket.labels.size();
+    }
   }
 
   ArcPath path_to(std::uint32_t last) const {
@@ -145,6 +190,10 @@ class NodeSearch {
   std::size_t waiting_ = 0;  // labels in buckets
   WorkBudget& budget_;
   PriceTable prices_;
+  const EarningTable* earnings_;     // in place of prices, where there are any
+  std::vector<std::uint16_t> left_;  // hosts, of the label that is expanded
+  std::vector<double> spare_;        // per node from spare_from_ on
+  std::size_t spare_from_ = 0;
   std::vector<Bucket> buckets_;
   std::vector<Step> history_;
   bool cut_off_ = false;

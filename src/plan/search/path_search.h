@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "earning_table.h"
 #include "host_prices.h"
 #include "stage_graph.h"
 #include "work_budget.h"
@@ -37,6 +38,8 @@ struct PathQuestion {
   std::span<const double> limited = {};
   std::span<const double> limited_to_go = {};
   double limit = std::numeric_limits<double>::infinity();
+  /// What the hosts left over can still earn; bounds for search_by_node in place of the prices.
+  const EarningTable* earnings = nullptr;
   /// The search gives up (kUnknown) when it would keep more.
   std::size_t max_labels = kMaxSearchLabels;
 };

@@ -8,6 +8,7 @@
 #include "annealing.h"
 #include "candidate_periods.h"
 #include "host_prices.h"
+#include "layer_prices.h"
 #include "node_search.h"
 #include "path_search.h"
 #include "share_prices.h"
@@ -23,6 +24,8 @@ constexpr double kReplicatedBisectionGap = 1e-4;
 constexpr double kManyKindsBisectionGap = 1e-3;
 constexpr double kManyKindsSweepGap = 1e-3;
 constexpr std::size_t kManyPeriods = 1'000;
+// Likewise for prices on layers, and for all but the widest search by them.
+constexpr double kLayerGap = 1e-3;
 // Bounds may take this share of the budget; the rest is for plans.
 constexpr double kBoundShare = 0.4;
 // Where plans are changed step by step at the end, that takes this share.
@@ -53,7 +56,8 @@ class PeriodSearch {
                 : many_kinds()     ? kManyKindsWidths
                                    : kWidths),
         budget_(budget),
-        pricing_(question.builder.capacity(), budget) {
+        pricing_(question.builder.capacity(), budget),
+        layers_(question.builder.capacity(), budget) {
     if (!question.known.empty()) accept(question.known);
   }
 
@@ -88,6 +92,7 @@ class PeriodSearch {
     bisect_relaxation();
     climb();
     if (result_.placement.empty() && !find_any()) return;
+    if (layered_) raise_bound_by_layers();
     for (const std::size_t width : widths_) {
       unknown_s_ = 0;
       while (!result_.proven && !out_of_work() && sweep(width)) {
@@ -95,11 +100,12 @@ class PeriodSearch {
     }
   }
 
-  // Searches leave a part of the work for changes of the plan that they found.
+  // Searches leave a part of the work for changes of the plan that they found; not those that know
+  // what hosts left over are good for, which find more by themselves.
   bool out_of_work() const { return budget_.spent_share(anneals() ? 1 - kAnnealingShare : 1.0); }
-  bool anneals() const { return replicate_ && !builder_.ordered(); }
+  bool anneals() const { return replicate_ && !builder_.ordered() && !layered_; }
 
-  bool raises() const { return replicate_ && !many_kinds() && !builder_.ordered(); }
+  bool raises() const { return anneals() && !many_kinds(); }
 
   void improve() {
     if (!anneals() || result_.proven || result_.placement.empty()) return;
@@ -136,6 +142,31 @@ class PeriodSearch {
     }
   }
 
+  // The same with prices on layers. What hosts earn at a period tells about where the answer turns.
+  void raise_bound_by_layers() {
+    double open_s = std::min(open_to_layers_s_, result_.period_s);
+    double step = kLayerGap;
+    while (refuted_s_ > 0 && open_s > refuted_s_ * (1 + kLayerGap) && !out_of_work()) {
+      step *= 2;
+      const double guess = std::max(layers_.guess_s(), refuted_s_ * (1 + step));
+      const double middle = std::min(std::sqrt(refuted_s_ * open_s), guess);
+      if (!layers_refute(middle)) open_s = middle;
+    }
+    open_to_layers_s_ = 0;
+  }
+
+  // Whether prices on layers show that no plan has this period.
+  bool layers_refute(double period_s) {
+    const StageGraph graph =
+        builder_.build({.period_s = period_s, .replicate = true, .only_best = false});
+    budget_.charge(graph.work);
+    std::optional<LayerProof> proof = layers_.refute(graph, period_s, host_price_);
+    if (!proof) return false;
+    refute(period_s, nullptr);
+    result_.layer_proof = std::move(proof);
+    return true;
+  }
+
   bool many_kinds() const { return builder_.costs().classes() > kFewClasses; }
 
   StageGraph graph_for(double period_s) {
@@ -163,6 +194,7 @@ class PeriodSearch {
   // Whether there is a plan with this period, as far as a search of this width can tell.
   SearchVerdict try_period(double period_s, std::size_t width) {
     const StageGraph graph = graph_for(period_s);
+    if (layered_ && period_s >= allowed_s_) return try_layers(graph, period_s, width);
     const Relaxation relaxation = pricing_.solve(graph, RelaxationDepth::kBestPrices);
     if (!relaxation.feasible) {
       refute(period_s, &relaxation);
@@ -172,9 +204,29 @@ class PeriodSearch {
       accept(placement_of(graph, *relaxation.path));
       return SearchVerdict::kFound;
     }
+    if (replicate_ && layers_.affords(graph)) {
+      host_price_ = relaxation.prices.back().price;
+      layered_ = true;
+      return try_layers(graph, period_s, width);
+    }
     const PathQuestion question{graph, builder_.capacity(), relaxation.prices, width};
-    const SearchResult found =
-        replicate_ ? search_by_node(question, budget_) : search_path(question, budget_);
+    return conclude(
+        graph, period_s,
+        replicate_ ? search_by_node(question, budget_) : search_path(question, budget_));
+  }
+
+  // The same by prices on layers, which bound what hosts left over are good for.
+  SearchVerdict try_layers(const StageGraph& graph, double period_s, std::size_t width) {
+    if (period_s < open_to_layers_s_) {
+      if (layers_refute(period_s)) return SearchVerdict::kNone;
+      open_to_layers_s_ = period_s;
+    }
+    PathQuestion question{graph, builder_.capacity(), {}, width};
+    question.earnings = &layers_.earnings_for(graph);
+    return conclude(graph, period_s, search_by_node(question, budget_));
+  }
+
+  SearchVerdict conclude(const StageGraph& graph, double period_s, const SearchResult& found) {
     if (found.verdict == SearchVerdict::kFound) accept(placement_of(graph, found.path));
     if (found.verdict == SearchVerdict::kNone) refute(period_s, nullptr);
     return found.verdict;
@@ -361,6 +413,12 @@ class PeriodSearch {
     result_.lower_bound_s = result_.period_s;
   }
 
+  // How close open periods are that are left to a search of more width, or to none.
+  double fineness(std::size_t periods, std::size_t width) const {
+    if (many_kinds()) return periods > kManyPeriods ? kManyKindsSweepGap : 0;
+    return layered_ && width < widths_.back() ? kLayerGap : 0;
+  }
+
   // Bisects the open periods; true when that taught something new.
   bool sweep(std::size_t width) {
     const std::vector<double> open = open_periods();
@@ -370,10 +428,7 @@ class PeriodSearch {
     bool lowest = true;
     while (first < last && !out_of_work()) {
       // Periods that are as good as equal are not worth the search, where they are many.
-      if (many_kinds() && open.size() > kManyPeriods &&
-          *(last - 1) < *first * (1 + kManyKindsSweepGap)) {
-        break;
-      }
+      if (*(last - 1) < *first * (1 + fineness(open.size(), width))) break;
       // The lowest one is worth a try of its own: often it is the answer.
       const auto middle = lowest ? first : first + (last - first) / 2;
       lowest = false;
@@ -395,10 +450,14 @@ class PeriodSearch {
   const std::array<std::size_t, 4>& widths_;
   WorkBudget& budget_;
   HostPricing pricing_;
+  LayerPricing layers_;
   PeriodResult result_;
-  double refuted_s_ = 0;           // no plan has this period or less; 0: nothing refuted
-  double allowed_s_ = kAnyPeriod;  // the least period that the relaxation is known to allow
-  double guess_s_ = 0;             // where the relaxation may turn; 0: unknown
+  double refuted_s_ = 0;            // no plan has this period or less; 0: nothing refuted
+  double allowed_s_ = kAnyPeriod;   // the least period that the relaxation is known to allow
+  double guess_s_ = 0;              // where the relaxation may turn; 0: unknown
+  bool layered_ = false;                  // prices on layers bound the searches
+  std::vector<double> host_price_;        // from which they began
+  double open_to_layers_s_ = kAnyPeriod;  // from there on they are as good as they get
   std::optional<Error> too_large_;
   double unknown_s_ = 0;  // the largest period that the present width could not decide
 };

@@ -29,6 +29,8 @@ struct PeriodResult {
   /// The period is the least one; without a placement: there is no plan at all.
   bool proven = false;
   std::optional<PeriodProof> proof;
+  /// Of a longer period, where prices on layers show more.
+  std::optional<LayerProof> layer_proof;
 };
 
 struct PeriodQuestion {

@@ -75,6 +75,16 @@ struct PeriodProof {
   std::vector<SharePrice> shares = {};
 };
 
+/// Proof that no plan has a period of `period_s` or less, by prices on layers: a stage earns the
+/// prices of its layers, all layers together are worth 1. Whatever stages of that period the hosts
+/// of one class hold at once (none has a layer in common with another), they earn no more than the
+/// best set of them does; but what all classes earn at best is less than 1. Whoever doubts it
+/// computes the best set for each class.
+struct LayerProof {
+  double period_s = 0;
+  std::vector<double> price;  // per layer, of any sign
+};
+
 struct PlanOutcome {
   Placement placement;
   double period_s = 0;
@@ -90,6 +100,8 @@ struct PlanOutcome {
   double least_s = 0;
   bool least_proven = false;
   std::optional<PeriodProof> proof;
+  /// Another one, of a longer period, where prices on layers show more.
+  std::optional<LayerProof> layer_proof;
   /// Among plans that reach the goal as well, the preference's value is the least one.
   bool preference_proven = false;
   /// Steps of work done.
