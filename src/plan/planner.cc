@@ -22,6 +22,8 @@ constexpr std::uint64_t kPreferenceShare = 16;
 constexpr std::uint64_t kFirstPlanShare = 4;
 // So much more where a plan with one host per stage was the best one found.
 constexpr std::uint64_t kImprovementShare = 4;
+// With more classes than this, more steps take as long.
+constexpr std::size_t kManyClasses = 40;
 // A plan within this share of the bound is not compared with those for simpler goals.
 constexpr double kCloseGap = 0.01;
 // Values that differ by a smaller share are the same but for rounding.
@@ -58,7 +60,7 @@ class Planner {
  private:
   static std::uint64_t work_of(const PlanProblem& problem, const PlannerOptions& options) {
     if (options.work > 0) return options.work;
-    if (problem.classes.size() > kMostRowClasses) return kDefaultVeryManyKindsPlanWork;
+    if (problem.classes.size() > kManyClasses) return kDefaultVeryManyKindsPlanWork;
     if (problem.classes.size() > kFewClasses) return kDefaultManyKindsPlanWork;
     return options.replicate ? kDefaultReplicatedPlanWork : kDefaultPlanWork;
   }

@@ -12,11 +12,13 @@ namespace harmonics::inline in_plan {
 namespace {
 
 constexpr double kNeverDone = std::numeric_limits<double>::infinity();
-constexpr int kMaxColumns = 600;
+constexpr int kMaxColumns = 6'000;
 // One relaxation may take this part of the budget; past it, its answer is that it refutes nothing.
 constexpr std::uint64_t kSolvesPerBudget = 32;
 // Below this the master problem counts as solved: its prices cannot improve enough to matter.
 constexpr double kOptimalGap = 1e-10;
+// How much of the best prices stays in those that are tried (Wentges 1997).
+constexpr double kKeptOfBest = 0.8;
 constexpr std::size_t kArcsPerStep = 3;
 
 double price_of(std::span<const double> price, const StageArc& arc) {
@@ -53,27 +55,50 @@ class ColumnGeneration {
         continue;
       }
       if (depth == RelaxationDepth::kAnswer && (result_.path || master.objective() <= 1)) break;
-      if (!try_prices(std::move(prices))) return std::move(result_);
-      if (cost_ * scale_ >= master.objective() - kOptimalGap) break;
+      if (!find_column(prices, master.objective())) return std::move(result_);
+      if (cost_of_use(prices) >= master.objective() - kOptimalGap) break;
       if (!master.enter_path(used_)) break;
     }
     return std::move(result_);
   }
 
  private:
+  // The next column: the cheapest path under prices between the best ones and the master's, which
+  // swing far about the best ones, or under the master's where that path is none for the master.
+  // False when the prices prove that there is no plan.
+  bool find_column(const std::vector<double>& prices, double objective) {
+    std::vector<double> between(prices.size());
+    double all = 0;
+    for (std::size_t u = 0; u < prices.size(); ++u) {
+      all += std::max(0.0, prices[u]) * capacity_[u];
+    }
+    for (std::size_t u = 0; u < prices.size(); ++u) {
+      between[u] =
+          kKeptOfBest * best_price_[u] + (1 - kKeptOfBest) * std::max(0.0, prices[u]) / all;
+    }
+    if (!try_prices(std::move(between))) return false;
+    return cost_of_use(prices) < objective - kOptimalGap || try_prices(prices);
+  }
+
+  double cost_of_use(const std::vector<double>& prices) const {
+    double cost = 0;
+    for (std::size_t u = 0; u < prices.size(); ++u) cost += prices[u] * used_[u];
+    return cost;
+  }
+
   // Prices the graph; false when that proves that there is no plan. Keeps the cheapest path's use.
   bool try_prices(std::vector<double> price) {
-    scale_ = 0;
+    double all = 0;
     for (std::size_t u = 0; u < price.size(); ++u) {
       price[u] = std::max(0.0, price[u]);
-      scale_ += price[u] * capacity_[u];
+      all += price[u] * capacity_[u];
     }
-    if (scale_ > 0) {
-      for (double& one : price) one /= scale_;
+    if (all > 0) {
+      for (double& one : price) one /= all;
     }
     HostPrices prices{std::move(price), {}};
-    cost_ = cheapest_way(graph_, prices.price, prices.to_go, budget_);
-    if (cost_ > 1 + kPriceTolerance) {
+    const double cost = cheapest_way(graph_, prices.price, prices.to_go, budget_);
+    if (cost > 1 + kPriceTolerance) {
       result_.feasible = false;
       result_.path.reset();
       result_.proof = std::move(prices);
@@ -84,6 +109,10 @@ class ColumnGeneration {
     bool fits = true;
     for (std::size_t u = 0; u < used_.size(); ++u) fits &= used_[u] <= capacity_[u];
     if (fits) result_.path = std::move(path);
+    if (cost > best_cost_) {
+      best_cost_ = cost;
+      best_price_ = prices.price;
+    }
     if (result_.prices.size() == kMaxPriceVectors) result_.prices.erase(result_.prices.begin());
     result_.prices.push_back(std::move(prices));
     return true;
@@ -93,8 +122,8 @@ class ColumnGeneration {
   std::span<const std::uint16_t> capacity_;
   WorkBudget& budget_;
   Relaxation result_;
-  double scale_ = 1;
-  double cost_ = 0;
+  double best_cost_ = -1;
+  std::vector<double> best_price_;
   std::vector<double> used_;
 };
 

@@ -26,7 +26,7 @@ inline constexpr std::size_t kMaxPriceVectors = 24;
 
 /// Up to so many classes get a row of the relaxation each; with more, prices are found softly
 /// (soft_prices.h), since columns would take too many rounds.
-inline constexpr std::size_t kMostRowClasses = 40;
+inline constexpr std::size_t kMostRowClasses = 128;
 
 struct HostPrices {
   std::vector<double> price;  // per class; capacity . price == 1

@@ -91,7 +91,7 @@ class MasterProblem {
     }
   }
 
-  std::size_t work() const { return rows_ * rows_ / 2 + 1; }
+  std::size_t work() const { return rows_ * rows_ / 6 + 1; }
 
  private:
   static constexpr std::size_t kNoPath = static_cast<std::size_t>(-1);
