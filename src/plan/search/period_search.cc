@@ -37,6 +37,8 @@ constexpr double kRaiseGap = 5e-4;
 constexpr std::array<std::size_t, 4> kWidths = {256, 2048, 16384, 65536};
 constexpr std::array<std::size_t, 4> kReplicatedWidths = {8, 64, 512, 4096};
 constexpr std::array<std::size_t, 4> kManyKindsWidths = {16, 128, 512, 2048};
+// Prices guide searches up to a period that is longer by this share.
+constexpr double kGuidesReach = 0.05;
 constexpr int kQuickTries = 24;
 constexpr double kQuickFactor = 1.25;
 constexpr std::size_t kQuickWidth = 16;
@@ -195,6 +197,11 @@ class PeriodSearch {
   SearchVerdict try_period(double period_s, std::size_t width) {
     const StageGraph graph = graph_for(period_s);
     if (layered_ && period_s >= allowed_s_) return try_layers(graph, period_s, width);
+    if (!guides_.empty() && period_s >= guides_s_ && period_s <= guides_s_ * (1 + kGuidesReach)) {
+      guide(graph);
+      const PathQuestion question{graph, builder_.capacity(), guides_, width};
+      return conclude(graph, period_s, search_path(question, budget_));
+    }
     const Relaxation relaxation = pricing_.solve(graph, RelaxationDepth::kBestPrices);
     if (!relaxation.feasible) {
       refute(period_s, &relaxation);
@@ -209,10 +216,23 @@ class PeriodSearch {
       layered_ = true;
       return try_layers(graph, period_s, width);
     }
+    if (guides_last() && (guides_.empty() || period_s < guides_s_)) {
+      guides_ = relaxation.prices;
+      guides_s_ = period_s;
+    }
     const PathQuestion question{graph, builder_.capacity(), relaxation.prices, width};
     return conclude(
         graph, period_s,
         replicate_ ? search_by_node(question, budget_) : search_path(question, budget_));
+  }
+
+  // Whether prices of a period close below guide a search as well, without another relaxation.
+  bool guides_last() const {
+    return many_kinds() && !replicate_ && builder_.costs().classes() <= kMostRowClasses;
+  }
+
+  void guide(const StageGraph& graph) {
+    for (HostPrices& prices : guides_) cheapest_way(graph, prices.price, prices.to_go, budget_);
   }
 
   // The same by prices on layers, which bound what hosts left over are good for.
@@ -423,9 +443,11 @@ class PeriodSearch {
   bool sweep(std::size_t width) {
     const std::vector<double> open = open_periods();
     auto first = std::ranges::upper_bound(open, unknown_s_);
+    guides_.clear();
     auto last = open.end();
     bool learned = false;
-    bool lowest = true;
+    // The widest search has no time for it, and goes by other prices than those before.
+    bool lowest = !guides_last() || width < widths_.back();
     while (first < last && !out_of_work()) {
       // Periods that are as good as equal are not worth the search, where they are many.
       if (*(last - 1) < *first * (1 + fineness(open.size(), width))) break;
@@ -455,6 +477,8 @@ class PeriodSearch {
   double refuted_s_ = 0;            // no plan has this period or less; 0: nothing refuted
   double allowed_s_ = kAnyPeriod;   // the least period that the relaxation is known to allow
   double guess_s_ = 0;              // where the relaxation may turn; 0: unknown
+  std::vector<HostPrices> guides_;  // where kinds are many, of the lowest period of this width
+  double guides_s_ = 0;
   bool layered_ = false;                  // prices on layers bound the searches
   std::vector<double> host_price_;        // from which they began
   double open_to_layers_s_ = kAnyPeriod;  // from there on they are as good as they get
