@@ -74,11 +74,15 @@ void Scheduler::keep_head(Decisions& step, Line& line) {
   const TaskRecord* head = reservation_ ? tables.tasks.find(reservation_->head) : nullptr;
   if (head_ != nullptr || head == nullptr || !std::holds_alternative<Pending>(head->state)) return;
   const LaneKey lane = tables.lane_of(*head);
-  if (take_turn(step, lane, *head)) {
-    ++started_;
-    beside_.clear();
-  }
-  if (!tables.queue.groups().contains(group_of(lane))) line.forget(lane);
+  const TaskId id = head->id;
+  const auto& groups = tables.queue.groups();
+  const auto group = groups.find(group_of(lane));
+  HARMONICS_CHECK(group != groups.end(), "task {} is pending and in no lane", id.value);
+  const auto* const known = &*group;  // to be told from others when it is gone
+  if (!take_turn(step, lane, *head)) return;
+  ++started_;
+  beside_.clear();
+  line.started(known, id, !groups.contains(group_of(lane)));
 }
 
 void Scheduler::take_turns(Decisions& step, Line& line, const VainSteps& steps) {

@@ -1,6 +1,7 @@
 #include "turns.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <harmonics/base/check.h>
 
@@ -41,9 +42,13 @@ bool Sweep::stop(const std::vector<Turn>& left) {
 bool Line::Later::operator()(const Turn& a, const Turn& b) const {
   if (a.priority != b.priority) return a.priority < b.priority;
   if (levels_first && a.level != b.level) return a.level > b.level;
-  const std::uint64_t share_a = a.held * b.user->quota.weight;
-  const std::uint64_t share_b = b.held * a.user->quota.weight;
-  if (share_a != share_b) return share_a > share_b;
+  if (a.user != b.user) {
+    const std::uint64_t share_a = a.held * b.user->quota.weight;
+    const std::uint64_t share_b = b.held * a.user->quota.weight;
+    if (share_a != share_b) return share_a > share_b;
+  } else if (a.held != b.held) {
+    return a.held > b.held;
+  }
   if (a.level != b.level) return a.level > b.level;
   return a.front > b.front;
 }
@@ -56,32 +61,102 @@ std::uint32_t Ranking::level(const TaskRecord& task) const {
   return policy.level({task.spec(), waited, task.ran + std::max(now - until, Nanoseconds{})});
 }
 
+bool Line::waits_longer(const Crowd& a, const Crowd& b) {
+  if (a.priority != b.priority) return a.priority < b.priority;
+  return a.held * b.user->quota.weight > b.held * a.user->quota.weight;
+}
+
 Line::Line(const StateTables& tables, const Ranking& ranking)
     : tables_(tables),
       ranking_(ranking),
-      levels_first_(ranking.policy.rule() != OrderRule::kShares) {
-  std::vector<Turn> turns;
-  turns.reserve(tables.queue.groups().size());
-  for (const auto& group : tables.queue.groups()) {
-    const UserRecord& user = tables.known_user(group.first.user);
-    const auto& [front, lane] = *group.second.begin();
-    turns.push_back({&group, -group.first.order, ranking.level(tables.known_task(front)), &user,
-                     held_by(user), front, lane});
+      later_{.levels_first = ranking.policy.rule() != OrderRule::kShares} {
+  const TaskQueue::Groups& groups = tables.queue.groups();
+  for (auto group = groups.begin(); group != groups.end();) {
+    const GroupKey& key = group->first;
+    const UserRecord& user = tables.known_user(key.user);
+    const Crowd crowd{-key.order, &user, held_by(user)};
+    if (later_.levels_first) {
+      line_up(crowd);
+    } else {
+      crowds_.push_back(crowd);
+    }
+    group = groups.upper_bound({key.order, key.user, UINT32_MAX});
   }
-  set(std::move(turns));
+  std::ranges::make_heap(crowds_, waits_longer);
+}
+
+bool Line::empty() {
+  while (turns_.empty() && !crowds_.empty()) line_up_first_crowd();
+  return turns_.empty();
+}
+
+// Of equals the level decides, which only those have that are lined up.
+bool Line::crowd_may_be_first() const {
+  if (crowds_.empty()) return false;
+  if (turns_.empty()) return true;
+  const Turn& turn = turns_.front();
+  return !waits_longer(crowds_.front(), {turn.priority, turn.user, turn.held});
+}
+
+void Line::line_up_first_crowd() {
+  std::ranges::pop_heap(crowds_, waits_longer);
+  Crowd& crowd = crowds_.back();
+  if (const std::uint64_t held = held_by(*crowd.user); held != crowd.held) {
+    crowd.held = held;
+    std::ranges::push_heap(crowds_, waits_longer);
+    return;
+  }
+  const Crowd first = crowd;
+  crowds_.pop_back();
+  line_up(first);
+}
+
+void Line::line_up(const Crowd& crowd) {
+  const TaskQueue::Groups& groups = tables_.queue.groups();
+  const bool is_first = turns_.empty();
+  for (auto group = groups.lower_bound({-crowd.priority, crowd.user->name, 0});
+       group != groups.end() && group->first.order == -crowd.priority &&
+       group->first.user == crowd.user->name;
+       ++group) {
+    const auto& [front, lane] = *group->second.begin();
+    Turn turn{&*group, crowd.priority, 0, crowd.user, crowd.held, front, lane};
+    if (sweep_ != nullptr && !go_on(turn)) continue;
+    turn.level = ranking_.level(tables_.known_task(turn.front));
+    turns_.push_back(turn);
+    if (!is_first) std::ranges::push_heap(turns_, later_);
+  }
+  if (is_first) std::ranges::make_heap(turns_, later_);
+}
+
+void Line::push(const Turn& turn) {
+  turns_.push_back(turn);
+  std::ranges::push_heap(turns_, later_);
+}
+
+bool Line::go_on(Turn& turn) const {
+  const auto from = turn.group->second.lower_bound(sweep_->resume(turn));
+  if (from == turn.group->second.end() || from->first >= end_) return false;
+  turn.front = from->first;
+  turn.lane = from->second;
+  return true;
 }
 
 Turn Line::take() {
   while (true) {
+    while (crowd_may_be_first()) line_up_first_crowd();
     HARMONICS_CHECK(!turns_.empty(), "a turn is taken and nobody is in line");
-    Turn turn = turns_.top();
-    turns_.pop();
+    std::ranges::pop_heap(turns_, later_);
+    Turn& turn = turns_.back();
     const std::uint64_t held = held_by(*turn.user);
-    if (held == turn.held) return turn;
+    if (held == turn.held) {
+      const Turn first = turn;
+      turns_.pop_back();
+      return first;
+    }
     HARMONICS_CHECK(held > turn.held, "user '{}' holds less than as the pass began",
                     turn.user->name);
     turn.held = held;
-    turns_.push(turn);
+    std::ranges::push_heap(turns_, later_);
   }
 }
 
@@ -92,34 +167,45 @@ void Line::next(Turn turn) {
   turn.lane = after->second;
   turn.level = ranking_.level(tables_.known_task(turn.front));
   turn.held = held_by(*turn.user);
-  turns_.push(turn);
+  push(turn);
 }
 
 void Line::resume(const Sweep& sweep) {
+  sweep_ = &sweep;
   end_ = sweep.end();
-  std::vector<Turn> kept;
-  for (Turn& turn : left()) {
-    const auto from = turn.group->second.lower_bound(sweep.resume(turn));
-    if (from == turn.group->second.end() || from->first >= end_) continue;
-    turn.front = from->first;
-    turn.lane = from->second;
-    turn.level = ranking_.level(tables_.known_task(turn.front));
-    kept.push_back(turn);
-  }
-  set(std::move(kept));
+  std::erase_if(turns_, [&](Turn& turn) {
+    const TaskId before = turn.front;
+    if (!go_on(turn)) return true;
+    if (turn.front != before) turn.level = ranking_.level(tables_.known_task(turn.front));
+    return false;
+  });
+  std::ranges::make_heap(turns_, later_);
 }
 
-void Line::forget(const LaneKey& lane) {
-  std::vector<Turn> kept = left();
-  std::erase_if(kept, [&](const Turn& turn) { return turn.group->first == group_of(lane); });
-  set(std::move(kept));
+void Line::clear() {
+  turns_.clear();
+  crowds_.clear();
+}
+
+void Line::started(const std::pair<const GroupKey, TaskQueue::Fronts>* group, TaskId task,
+                   bool gone) {
+  std::erase_if(turns_, [&](Turn& turn) {
+    if (turn.group != group) return false;
+    if (gone) return true;
+    if (turn.front != task) return false;
+    const auto after = group->second.upper_bound(task);
+    if (after == group->second.end() || after->first >= end_) return true;
+    turn.front = after->first;
+    turn.lane = after->second;
+    turn.level = ranking_.level(tables_.known_task(turn.front));
+    return false;
+  });
+  std::ranges::make_heap(turns_, later_);
 }
 
 std::vector<Turn> Line::left() {
-  std::vector<Turn> left;
-  left.reserve(turns_.size());
-  for (; !turns_.empty(); turns_.pop()) left.push_back(turns_.top());
-  return left;
+  for (const Crowd& crowd : std::exchange(crowds_, {})) line_up(crowd);
+  return std::exchange(turns_, {});
 }
 
 }  // namespace harmonics::inline in_cluster

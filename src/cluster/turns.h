@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <map>
-#include <queue>
 #include <string>
 #include <utility>
 #include <vector>
@@ -76,37 +75,53 @@ class Sweep {
 
 /// Higher priority first; then by the policy's rule: the user who holds the least for their weight
 /// and the smaller level; then the oldest.
+///
+/// Where shares come before levels, whoever holds more has no turn before whoever holds less has
+/// had all of theirs: so a user's groups, of which there may be hundreds, are lined up only when
+/// their turn may have come.
 class Line {
  public:
   Line(const StateTables& tables, const Ranking& ranking);
 
-  [[nodiscard]] bool empty() const { return turns_.empty(); }
+  [[nodiscard]] bool empty();
   /// Whose turn it is.
   Turn take();
   /// The same user's next lane, if there is one: those whose first task is older had their turn.
   void next(Turn turn);
-  /// From now on only what `sweep` has not looked at and has to.
+  /// From now on only what `sweep` has not looked at and has to. It outlives the line.
   void resume(const Sweep& sweep);
   /// Nobody who is left can start.
-  void clear() { set({}); }
-  /// The group of that lane is gone.
-  void forget(const LaneKey& lane);
-  /// Those whose turn did not come.
+  void clear();
+  /// That task of the group has started out of its turn, and the group may be gone.
+  void started(const std::pair<const GroupKey, TaskQueue::Fronts>* group, TaskId task, bool gone);
+  /// Those whose turn did not come, in no order; they leave the line.
   [[nodiscard]] std::vector<Turn> left();
 
  private:
+  /// The groups of a user and priority that are not lined up yet.
+  struct Crowd {
+    std::int32_t priority = 0;
+    const UserRecord* user = nullptr;
+    std::uint64_t held = 0;  ///< Or less.
+  };
   struct Later {
     bool levels_first = false;
     bool operator()(const Turn& a, const Turn& b) const;
   };
-  void set(std::vector<Turn> turns) {
-    turns_ = decltype(turns_)(Later{levels_first_}, std::move(turns));
-  }
+  static bool waits_longer(const Crowd& a, const Crowd& b);
+  [[nodiscard]] bool crowd_may_be_first() const;
+  void line_up_first_crowd();
+  void line_up(const Crowd& crowd);
+  void push(const Turn& turn);
+  /// Whether something is left of it; `turn` then goes on there.
+  [[nodiscard]] bool go_on(Turn& turn) const;
 
   const StateTables& tables_;
   Ranking ranking_;
-  bool levels_first_;
-  std::priority_queue<Turn, std::vector<Turn>, Later> turns_;
+  Later later_;
+  std::vector<Turn> turns_;    ///< A heap.
+  std::vector<Crowd> crowds_;  ///< Likewise.
+  const Sweep* sweep_ = nullptr;
   TaskId end_{UINT64_MAX};
 };
 

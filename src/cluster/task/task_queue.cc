@@ -26,7 +26,7 @@ LaneKey lane_of(const Submission& submission, std::uint32_t level) {
           spec.variants,   spec.pipeline ? submission.first : TaskId{}};
 }
 
-GroupKey group_of(const LaneKey& lane) { return {-lane.priority, lane.level, lane.user}; }
+GroupKey group_of(const LaneKey& lane) { return {-lane.priority, lane.user, lane.level}; }
 
 void TaskQueue::leave_group(const LaneKey& lane, TaskId front) {
   const auto group = groups_.find(group_of(lane));

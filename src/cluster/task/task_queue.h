@@ -36,8 +36,8 @@ struct LaneKey {
 /// The lanes of one user, priority and level, which stand in line together.
 struct GroupKey {
   std::int32_t order = 0;  ///< The negative of the priority: larger ones come first.
-  std::uint32_t level = 0;
   std::string user{};
+  std::uint32_t level = 0;
   auto operator<=>(const GroupKey&) const = default;
 };
 [[nodiscard]] GroupKey group_of(const LaneKey& lane);
@@ -55,7 +55,7 @@ class TaskQueue {
   using Lanes = std::map<LaneKey, IdRanges>;
   /// The lanes of a group by their first tasks.
   using Fronts = std::map<TaskId, const LaneKey*>;
-  /// None of them empty.
+  /// None of them empty; those of a user and priority one after the other.
   using Groups = std::map<GroupKey, Fronts>;
 
   void add(const LaneKey& lane, TaskId first, TaskId last);
