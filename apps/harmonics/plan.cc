@@ -81,6 +81,8 @@ std::string table_text(const PlanReport& report, bool colour) {
                        goal == PlanGoal::kLatency ? "way" : "period", milliseconds(objective))
               : format("no plan goes below {} ms: at most {:.3f} % are to be gained\n",
                        milliseconds(report.outcome.lower_bound_s), 100 * report.gap());
+  if (report.training) text += training_to_text(*report.training, report.batch_size);
+  text += noise_to_text(report.noise);
   if (report.alone_is_faster()) {
     text +=
         format("one machine alone is faster: {} makes {} samples/s in batches of {}\n",
@@ -119,6 +121,14 @@ PlannerOptions planner_options(const PlanCommand& command) {
   if (command.goal == "latency") options.goal = PlanGoal::kLatency;
   options.replicate = command.replicate;
   return options;
+}
+
+// Of a model that was measured for it the time of a batch is told, whether somebody asks or not.
+void tell_training(const PlanCommand& command, const PlanProblem& problem, PlanReport& report) {
+  if (command.pipeline.empty() && !is_trained(problem)) return;
+  TrainingWish wish{.micro_batches = static_cast<std::uint32_t>(command.micro_batches)};
+  if (!command.pipeline.empty()) wish.order = pipeline_order_from_name(command.pipeline);
+  add_training(report, problem, wish);
 }
 
 Json files_json(const std::vector<std::string>& files) {
@@ -184,6 +194,7 @@ int plan(const PlanCommand& command) {
         name_hosts(best.problem, packed ? packed->outcome.placement : best.outcome.placement);
     PlanReport report = packed ? packed_report(*packed, best.problem, options, plan)
                                : make_report(best.problem, options, std::move(best.outcome), plan);
+    tell_training(command, best.problem, report);
     report.tried = std::move(best.tried);
     report.alone = fastest_alone(inputs, request);
     report.plan_seconds = cpu_seconds() - start;

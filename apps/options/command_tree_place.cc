@@ -8,6 +8,7 @@
 #include <harmonics/plan/boundary_bits.h>
 #include <harmonics/plan/generation.h>
 #include <harmonics/plan/inputs.h>
+#include <harmonics/plan/training.h>
 
 #include "command_tree.h"
 #include "shared_options.h"
@@ -125,6 +126,13 @@ void add_planned_aims(CLI::App& plan, PlanCommand& p) {
            "programs run (one)");
 }
 
+void add_planned_training(CLI::App& plan, PlanCommand& p) {
+  add_name(plan, "--pipeline", p.pipeline, "sequential|1f1b|gpipe",
+           "training: the order of the micro-batches for which time and memory are told (1f1b)");
+  add_whole(plan, "--micro-batches", p.micro_batches, {1, kMaxPlannedMicroBatches},
+            "training: micro-batches of a batch (4)");
+}
+
 constexpr const char* kGenerationFlags[] = {"--context", "--sequences", "--prompt", "--chunk",
                                             "--explain"};
 
@@ -154,7 +162,8 @@ void check_planned_generation(const CLI::App& plan, const PlanCommand& p) {
   }
   for (const char* other :
        {"--dtype", "--batch-size", "--deadline", "--front", "--svg", "--replicate", "--pipelines",
-        "--boundary-bits", "--boundary-tolerance", "--dag", "--out-dir", "--check", "--axis"}) {
+        "--boundary-bits", "--boundary-tolerance", "--dag", "--out-dir", "--check", "--axis",
+        "--pipeline", "--micro-batches"}) {
     if (!is_given(plan, other)) continue;
     throw CLI::ValidationError("--goal " + p.goal, format("and {} do not go together", other));
   }
@@ -183,8 +192,10 @@ void check_planned_aims(const CLI::App& plan, const PlanCommand& p) {
   if (is_given(plan, "--svg") && !p.front) throw CLI::ValidationError("--svg", "needs --front");
   if (!aims && !several && !p.front) return;
   std::vector<const char*> others = {"--boundary-bits", "--dag"};
-  if (several) others.insert(others.end(), {"--goal", "--deadline", "--front", "--replicate"});
-  if (p.front) others.insert(others.end(), {"--goal", "--out-dir"});
+  if (several) {
+    others.insert(others.end(), {"--goal", "--deadline", "--front", "--replicate", "--pipeline"});
+  }
+  if (p.front) others.insert(others.end(), {"--goal", "--out-dir", "--pipeline"});
   for (const char* other : others) {
     if (!is_given(plan, other)) continue;
     throw CLI::ValidationError(flag, format("and {} do not go together", other));
@@ -333,6 +344,7 @@ void CommandTree::add_plan() {
   add_whole(plan, "--buffers-in", p.buffers_in, {0, kMaxBuffers}, "receive buffers (2)");
   add_whole(plan, "--buffers-out", p.buffers_out, {0, kMaxBuffers}, "send buffers (2)");
   add_planned_aims(plan, p);
+  add_planned_training(plan, p);
   add_planned_generation(plan, p);
   add_planned_bits(plan, p);
   add_list(

@@ -55,6 +55,9 @@ PlanReport plan_and_report(const ScheduleOptions& options, Plan& plan) {
     report.changes = plan_difference(current, plan);
     report.replan = std::move(moved);
   }
+  if (options.asks_training || is_trained(best.problem)) {
+    add_training(report, best.problem, options.training);
+  }
   report.tried = std::move(best.tried);
   if (options.fallbacks) report.fallbacks = plan_fallbacks(best.problem, options.planner, plan);
   report.plan_seconds = cpu_seconds() - start;

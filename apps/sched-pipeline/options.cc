@@ -38,10 +38,12 @@ class OptionTable {
     add_operators();
     add_flow();
     add_generation();
+    add_training();
     app_.callback([this] {
       refuse_beside("--dag", {"--flow", "--pipelines", "--front", "--deadline"});
       refuse_beside("--flow",
                     {"--dag", "--split", "--overlap", "--pipelines", "--front", "--deadline"});
+      settle_training();
       refuse_pipelines();
       settle_aim();
     });
@@ -301,6 +303,27 @@ class OptionTable {
                   "sequences would do");
   }
 
+  void add_training() {
+    last_counts(add_choice(app_, "--pipeline", options_.training.order,
+                           {{"sequential", PipelineOrder::Sequential},
+                            {"1f1b", PipelineOrder::OneForwardOneBackward},
+                            {"gpipe", PipelineOrder::GPipe}},
+                           "training: the order of the micro-batches for which the report tells "
+                           "time and memory (1f1b)"));
+    add_whole(app_, "--micro-batches", micro_batches_, {1, kMaxPlannedMicroBatches},
+              "training: micro-batches of a batch (4)");
+  }
+
+  void settle_training() {
+    options_.training.micro_batches = static_cast<std::uint32_t>(micro_batches_);
+    options_.asks_training = app_.get_option("--pipeline")->count() > 0;
+    if (!options_.asks_training) return;
+    for (const char* other : {"--dag", "--flow", "--pipelines", "--front", "--deadline"}) {
+      if (app_.get_option(other)->count() == 0) continue;
+      throw CLI::ValidationError("--pipeline", format("and {} do not go together", other));
+    }
+  }
+
   // The planner itself knows two goals; the others, and deadlines, are looked for around it.
   void settle_aim() {
     if (const auto* goal = std::get_if<GenerationGoal>(&goal_)) return settle_generation(*goal);
@@ -331,6 +354,7 @@ class OptionTable {
 
   CLI::App app_;
   std::variant<PlanAim, GenerationGoal> goal_ = PlanAim::kPeriod;
+  std::int64_t micro_batches_ = 4;
   ScheduleOptions options_;
 };
 

@@ -18,6 +18,7 @@
 #include <harmonics/plan/planner.h>
 #include <harmonics/plan/replan.h>
 #include <harmonics/plan/request.h>
+#include <harmonics/plan/training.h>
 
 namespace harmonics::inline in_sched_pipeline {
 
@@ -45,6 +46,9 @@ struct ScheduleOptions {
   std::optional<GenerationOptions> generation{};
   GenerationWish wish{};
   bool explain = false;
+  /// How a batch is learnt, of a model that was measured for it; whether somebody asked.
+  TrainingWish training{};
+  bool asks_training = false;
   double deadline_s = std::numeric_limits<double>::infinity();
   /// All plans between which one has to choose, in place of one.
   bool front = false;

@@ -25,9 +25,27 @@ std::vector<std::int64_t> optional_integers(const YamlValue& value, std::string_
   return numbers;
 }
 
+std::vector<double> optional_numbers(const YamlValue& value, std::string_view key,
+                                     std::size_t layers) {
+  if (!value.has(key)) return {};
+  const YamlValue list = value.at(key);
+  std::vector<double> numbers = list.numbers();
+  if (numbers.size() != layers) {
+    list.broken(format("{} values for {} layers", numbers.size(), layers));
+  }
+  return numbers;
+}
+
+TrainingMegabytes read_training(const YamlValue& value, std::size_t layers) {
+  value.check_keys({"fixed_MB", "kept_MB", "scratch_MB"});
+  for (const char* key : {"fixed_MB", "kept_MB", "scratch_MB"}) static_cast<void>(value.at(key));
+  return {optional_numbers(value, "fixed_MB", layers), optional_numbers(value, "kept_MB", layers),
+          optional_numbers(value, "scratch_MB", layers)};
+}
+
 ModelProfile read_model(const YamlValue& value) {
-  value.check_keys(
-      {"layers", "mem_MB", "parameters_in", "parameters_out", "tied_out", "cache_bytes"});
+  value.check_keys({"layers", "mem_MB", "parameters_in", "parameters_out", "tied_out",
+                    "cache_bytes", "training"});
   const auto layers = static_cast<std::size_t>(
       value.at("layers").integer(0, static_cast<std::int64_t>(kMaxPlanLayers)));
   ModelProfile model;
@@ -52,6 +70,7 @@ ModelProfile read_model(const YamlValue& value) {
   }
   model.tied_out = optional_integers(value, "tied_out", layers);
   model.cache_bytes = optional_integers(value, "cache_bytes", layers);
+  if (value.has("training")) model.training = read_training(value.at("training"), layers);
   return model;
 }
 
@@ -65,11 +84,19 @@ std::vector<double> layer_seconds(const YamlValue& value, const ModelProfile* mo
 }
 
 LayerTimes read_times(const YamlValue& value, const ModelProfile* model) {
-  value.check_keys({"batch_size", "dtype", "time_s"});
+  value.check_keys({"batch_size", "dtype", "time_s", "forward_s", "spread"});
   LayerTimes times;
   times.batch_size = value.at("batch_size").integer(1, kMaxPlannedBatch);
   times.dtype = value.at("dtype").text();
   times.time_s = layer_seconds(value, model);
+  times.forward_s = optional_numbers(value, "forward_s", times.time_s.size());
+  times.spread = optional_numbers(value, "spread", times.time_s.size());
+  for (std::size_t k = 0; k < times.forward_s.size(); ++k) {
+    if (times.forward_s[k] <= times.time_s[k]) continue;
+    value.at("forward_s")
+        .broken(format("layer {}: {} s forward are more than the {} s of both passes", k + 1,
+                       times.forward_s[k], times.time_s[k]));
+  }
   return times;
 }
 

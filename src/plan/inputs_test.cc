@@ -84,6 +84,37 @@ TEST(PlanInputs, TiedNumbersAreOptional) {
   EXPECT_THROW(static_cast<void>(parse_models(text + "  tied_out: [7]\n", "m")), Error);
 }
 
+TEST(PlanInputs, WhatTrainingTakesIsOptionalAndReadsBack) {
+  const std::string model =
+      "m:\n  layers: 2\n  mem_MB: [1, 2]\n  parameters_in: 3\n  parameters_out: [4, 5]\n";
+  EXPECT_FALSE(parse_models(model, "m").at("m").training.known());
+  const ModelTable models = parse_models(
+      model + "  training: {fixed_MB: [1, 2], kept_MB: [3, 4], scratch_MB: [5, 6]}\n", "m");
+  EXPECT_EQ(models.at("m").training.scratch_mb, (std::vector<double>{5, 6}));
+  EXPECT_EQ(parse_models(models_to_yaml(models), "again"), models);
+  for (const char* broken : {"{fixed_MB: [1, 2], kept_MB: [3, 4]}",
+                             "{fixed_MB: [1], kept_MB: [3, 4], scratch_MB: [5, 6]}",
+                             "{fixed_MB: [1, 2], kept_MB: [3, 4], scratch_MB: [5, 6], more: 1}"}) {
+    EXPECT_THROW(static_cast<void>(parse_models(model + "  training: " + broken + "\n", "m")),
+                 Error)
+        << broken;
+  }
+  const std::string type =
+      "t:\n  bw_Mbps: 1\n  mem_MB: 1\n  model_profiles:\n    m:\n    - batch_size: 8\n"
+      "      dtype: torch.float32\n      time_s: [3, 6]\n";
+  const DeviceTypeTable types =
+      parse_device_types(type + "      forward_s: [1, 2]\n      spread: [0.1, 0]\n", "t", models);
+  const LayerTimes& times = types.at("t").models.at("m").at(0);
+  EXPECT_EQ(times.forward_s, (std::vector<double>{1, 2}));
+  EXPECT_EQ(times.spread, (std::vector<double>{0.1, 0}));
+  EXPECT_EQ(parse_device_types(device_types_to_yaml(types), "again", models), types);
+  expect_error(ErrorCode::kInvalidArgument, "more than the 6 s of both passes", [&] {
+    static_cast<void>(parse_device_types(type + "      forward_s: [1, 7]\n", "t", models));
+  });
+  EXPECT_THROW(static_cast<void>(parse_device_types(type + "      spread: [1]\n", "t", models)),
+               Error);
+}
+
 TEST(PlanInputs, OddNamesAreQuotedAndReadBack) {
   HostTable hosts;
   DeviceTypeTable known;

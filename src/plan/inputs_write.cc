@@ -50,11 +50,25 @@ std::string models_to_yaml(const ModelTable& models) {
     text += number_list("  parameters_out: ", 4, model.parameters_out);
     if (!model.tied_out.empty()) text += number_list("  tied_out: ", 4, model.tied_out);
     if (!model.cache_bytes.empty()) text += number_list("  cache_bytes: ", 4, model.cache_bytes);
+    if (!model.training.known()) continue;
+    text += "  training:\n";
+    text += number_list("    fixed_MB: ", 6, model.training.fixed_mb);
+    text += number_list("    kept_MB: ", 6, model.training.kept_mb);
+    text += number_list("    scratch_MB: ", 6, model.training.scratch_mb);
   }
   return text;
 }
 
 namespace {
+
+std::string times_yaml(const LayerTimes& times) {
+  std::string text =
+      format("    - batch_size: {}\n      dtype: {}\n", times.batch_size, yaml_name(times.dtype));
+  text += number_list("      time_s: ", 8, times.time_s);
+  if (!times.forward_s.empty()) text += number_list("      forward_s: ", 8, times.forward_s);
+  if (!times.spread.empty()) text += number_list("      spread: ", 8, times.spread);
+  return text;
+}
 
 std::string generation_yaml(const DeviceTypeProfile& type) {
   std::string text = "  generation_profiles:\n";
@@ -83,11 +97,7 @@ std::string device_types_to_yaml(const DeviceTypeTable& types) {
     text += "  model_profiles:\n";
     for (const auto& [model, profiles] : type.models) {
       text += format("    {}:{}\n", yaml_name(model), profiles.empty() ? " []" : "");
-      for (const LayerTimes& times : profiles) {
-        text += format("    - batch_size: {}\n      dtype: {}\n", times.batch_size,
-                       yaml_name(times.dtype));
-        text += number_list("      time_s: ", 8, times.time_s);
-      }
+      for (const LayerTimes& times : profiles) text += times_yaml(times);
     }
     if (!type.generation.empty()) text += generation_yaml(type);
   }

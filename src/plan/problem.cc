@@ -23,6 +23,10 @@ void check_numbers(std::span<const double> values, std::size_t wanted, std::stri
 
 void check_class(const HostClass& hosts, std::size_t layers) {
   check_numbers(hosts.layer_time_s, layers, format("layer times of '{}'", hosts.type));
+  for (const auto* known : {&hosts.forward_time_s, &hosts.time_spread}) {
+    check_numbers(*known, known->empty() ? 0 : layers,
+                  format("forward times and spreads of '{}'", hosts.type));
+  }
   check_numbers(std::vector{hosts.bandwidth_mbps, hosts.memory_mb, hosts.cores,
                             hosts.price_per_hour, hosts.watts},
                 5, format("bandwidth, memory, cores, price and watts of '{}'", hosts.type));
@@ -75,6 +79,10 @@ void check_problem(const PlanProblem& problem) {
   check_numbers(problem.cut_bytes, layers + 1, "bytes at the cuts");
   check_numbers(problem.tied_bytes, problem.tied_bytes.empty() ? 0 : layers + 1,
                 "bytes of tied parameters");
+  for (const auto* known :
+       {&problem.training.fixed_mb, &problem.training.kept_mb, &problem.training.scratch_mb}) {
+    check_numbers(*known, problem.training.known() ? layers : 0, "memory of training");
+  }
   std::size_t hosts = 0;
   for (const HostClass& one : problem.classes) {
     check_class(one, layers);

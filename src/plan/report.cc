@@ -162,9 +162,27 @@ PlanReport make_report(const PlanProblem& problem, const PlannerOptions& options
       report.slowest_stage = k;
     }
   }
+  report.noise = noisy_cuts(problem, options.costs, outcome.placement);
   if (!problem.link_latency_s.empty()) report.in_flight = needed_in_flight(report, outcome);
   report.outcome = std::move(outcome);
   return report;
+}
+
+void add_training(PlanReport& report, const PlanProblem& problem, const TrainingWish& wish) {
+  report.training = plan_training(problem, report.options.costs, report.outcome.placement, wish);
+  for (std::size_t k = 0; k < report.stages.size(); ++k) {
+    PlannedStage& stage = report.stages[k];
+    const TrainedStage& trained = report.training->stages[k];
+    stage.costs.memory_bytes = trained.memory_bytes;
+    if (trained.memory_bytes < stage.costs.capacity_bytes) continue;
+    throw NoFeasiblePlan(
+        format("memory: learning in {} order, {} holds {} micro-batches at once, {:.1f} MB with "
+               "layers {}-{}, and has {:.1f} MB: take fewer or smaller micro-batches{}",
+               pipeline_order_name(wish.order), hosts_text(stage.stage), trained.in_flight,
+               trained.memory_bytes / kBytesPerMegabyte, stage.stage.first_layer,
+               stage.stage.last_layer, stage.costs.capacity_bytes / kBytesPerMegabyte,
+               wish.order == PipelineOrder::GPipe ? ", or 1f1b order" : ""));
+  }
 }
 
 std::string report_to_text(const PlanReport& report) {
@@ -179,6 +197,8 @@ std::string report_to_text(const PlanReport& report) {
   const PlannedStage& slowest = report.stages[report.slowest_stage];
   text += format("the {} of stage {} ({}) binds\n", slowest.binds, report.slowest_stage + 1,
                  hosts_text(slowest.stage));
+  if (report.training) text += training_to_text(*report.training, report.batch_size);
+  text += noise_to_text(report.noise);
   text += proof_text(report);
   text += format("planned in {:.3f} CPU s ({} steps of work)\n", report.plan_seconds,
                  report.outcome.work);

@@ -154,6 +154,8 @@ Json report_to_json(const PlanReport& report) {
                           .set("samples_per_s", report.alone->samples_per_s)
                           .set("is_faster", report.alone_is_faster()));
   }
+  if (report.training) json.set("training", training_to_json(*report.training));
+  if (!report.noise.empty()) json.set("noise", noise_to_json(report.noise));
   if (report.tried.size() > 1) json.set("tried", tried_json(report));
   if (!report.fallbacks.empty()) json.set("fallbacks", fallbacks_json(report));
   if (report.replan) {

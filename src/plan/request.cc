@@ -62,6 +62,7 @@ class ProblemMaker {
     problem_.dtype = request_.dtype;
     problem_.batch_size = request_.batch_size;
     problem_.layer_memory_mb = model.memory_mb;
+    problem_.training = model.training;
     set_cut_bytes(model, problem_);
   }
 
@@ -161,7 +162,9 @@ class ProblemMaker {
                                   .barred = {},
                                   .cores = type.cores,
                                   .price_per_hour = type.price_per_hour,
-                                  .watts = type.watts});
+                                  .watts = type.watts,
+                                  .forward_time_s = times_.at(host.type)->forward_s,
+                                  .time_spread = times_.at(host.type)->spread});
       members_.push_back(host);
     }
     problem_.classes[place->second].hosts.push_back(host.name);

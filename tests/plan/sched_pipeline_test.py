@@ -244,6 +244,81 @@ class SchedPipeline(unittest.TestCase):
         self.assertTrue(all(plan['latency_s'] <= 11 for plan in kept['front']))
         self.assertIn('leave out --goal', run('--front', '--goal', 'cost').stderr)
 
+    def trained(self, spread='', mem_mb=1000):
+        """Six layers that were measured for training, on two hosts over a slow network."""
+        return self.files(
+            models="""net-training:
+  layers: 6
+  mem_MB: [30, 30, 30, 30, 30, 30]
+  parameters_in: 262144
+  parameters_out: [262144, 262144, 262144, 262144, 262144, 262144]
+  training: {fixed_MB: [9, 9, 9, 9, 9, 9], kept_MB: [2, 2, 2, 2, 2, 2], scratch_MB: [1, 1, 5, 1, 1, 1]}
+""", device_types=f"""board:
+  bw_Mbps: 8
+  mem_MB: {mem_mb}
+  model_profiles:
+    net-training:
+    - batch_size: 8
+      dtype: torch.float32
+      time_s: [0.3, 0.3, 0.3, 0.3, 0.3, 0.3]
+      forward_s: [0.1, 0.1, 0.1, 0.1, 0.1, 0.1]
+{spread}""", devices='board: [a, b]\n')
+
+    def test_training_is_told_for_the_order_of_its_micro_batches(self):
+        folder = self.trained()
+        given = ('-m', 'net-training', '--micro-batches', 16, '--host-order', 'a,b')
+        told = {}
+        for order in ('1f1b', 'gpipe', 'sequential'):
+            done = run(*given, '--pipeline', order, '--report', 'json', cwd=folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            told[order] = json.loads(done.stderr)
+        # Eight megabytes over a megabyte a second: the link binds, so a plan on one host is best ...
+        self.assertEqual(len(told['1f1b']['stages']), 1)
+        self.assertAlmostEqual(told['gpipe']['training']['batch_s'], 16 * 1.8, places=6)
+        # ... unless each has to have its half.
+        halves = (*given, '--pin', '1-3=a', '--pin', '4-6=b')
+        for order, least, most in (('1f1b', 16 * 8, 16 * 8 * 1.2), ('gpipe', 32 * 8, 32 * 8 * 1.1),
+                                   ('sequential', 16 * 17.8 - 1e-6, 16 * 17.8 + 1e-6)):
+            done = run(*halves, '--pipeline', order, '--report', 'json', cwd=folder)
+            report = json.loads(done.stderr)
+            training = report['training']
+            self.assertTrue(least <= training['batch_s'] <= most, (order, training))
+            self.assertEqual((training['pipeline'], training['micro_batches']), (order, 16))
+            held = {'1f1b': [2, 1], 'gpipe': [16, 16], 'sequential': [1, 1]}[order]
+            self.assertEqual([stage['in_flight'] for stage in training['stages']], held)
+            memory = [27 + 5 + 24 + 16 * 8 + held[0] * 6, 27 + 1 + 24 + held[1] * (8 + 6)]
+            self.assertEqual([stage['memory_mb'] for stage in report['stages']], memory)
+        # Without a word it is 1f1b, four micro-batches.
+        done = run(*given[:2], '--report', 'text', cwd=folder)
+        self.assertIn('training in 1f1b order, 4 micro-batches of 8: ', done.stderr)
+
+    def test_training_that_does_not_fit_or_was_not_measured_is_refused(self):
+        folder = self.trained(mem_mb=190)
+        halves = ('-m', 'net-training', '--host-order', 'a,b', '--pin', '1-3=a', '--pin', '4-6=b')
+        self.assertEqual(run(*halves, '--micro-batches', 8, cwd=folder).returncode, 0)
+        done = run(*halves, '--micro-batches', 16, '--pipeline', 'gpipe', cwd=folder)
+        self.assertEqual((done.returncode, done.stdout), (3, ''))
+        self.assertIn('memory: learning in gpipe order, a holds 16 micro-batches at once', done.stderr)
+        done = run('--pipeline', '1f1b')
+        self.assertEqual((done.returncode, done.stdout), (1, ''))
+        self.assertIn('--mode training', done.stderr)
+        for other in (('--front',), ('--pipelines', 'auto'), ('--deadline', '9')):
+            done = run('--pipeline', '1f1b', *other)
+            self.assertEqual(done.returncode, 2, other)
+            self.assertIn('do not go together', done.stderr)
+
+    def test_noise_of_the_measurements_is_told_where_it_moves_a_cut(self):
+        calm = '      spread: [0.01, 0.01, 0.01, 0.01, 0.01, 0.01]\n'
+        loud = calm.replace('0.01', '0.9')
+        for spread, moves in ((calm, False), (loud, True)):
+            folder = self.trained(spread)
+            types = (folder / 'device_types.yml').read_text().replace('bw_Mbps: 8', 'bw_Mbps: 8000')
+            (folder / 'device_types.yml').write_text(types)
+            done = run('-m', 'net-training', '--report', 'json', cwd=folder)
+            self.assertEqual('noise' in json.loads(done.stderr), moves, done.stderr)
+            text = run('-m', 'net-training', '--report', 'text', cwd=folder).stderr
+            self.assertEqual('this cut, behind layer 3, may move by ' in text, moves, text)
+
     def test_rules_for_hosts(self):
         pinned = stages(run('--pin', '1-3=rcc-2', '--pin', '48=Minnowboard-E3845').stdout)
         self.assertEqual(pinned[0][0], 'rcc-2')

@@ -68,6 +68,12 @@ class RunLearner {
          type, run_.model, run_.dtype, run_.batch_size);
   }
 
+  // The forward part of a layer's time goes with it.
+  static void scale_layer(LayerTimes& times, std::size_t layer, double factor) {
+    times.time_s[layer] *= factor;
+    if (!times.forward_s.empty()) times.forward_s[layer] *= factor;
+  }
+
   static std::span<double> layers_of(LayerTimes& times, const MeasuredStage& stage) {
     if (stage.last_layer > times.time_s.size()) {
       fail(ErrorCode::kFailedPrecondition, "the run has layer {}, the files have {} layers",
@@ -92,13 +98,15 @@ class RunLearner {
       std::fill_n(ran.begin() + static_cast<std::ptrdiff_t>(stage->first_layer - 1), own.size(),
                   true);
       if (!(sum > 0)) continue;
-      scale(own, stage->compute_s() / sum);
+      for (std::size_t k = stage->first_layer - 1; k < stage->last_layer; ++k) {
+        scale_layer(times, k, stage->compute_s() / sum);
+      }
       say(sum, stage->compute_s(),
           format("{}: layers {} to {} take {:.6f} s, not {:.6f} s", type, stage->first_layer,
                  stage->last_layer, stage->compute_s(), sum));
     }
     for (std::size_t k = 0; before > 0 && k < ran.size(); ++k) {
-      if (!ran[k]) times.time_s[k] *= after / before;
+      if (!ran[k]) scale_layer(times, k, after / before);
     }
     const bool shares = std::ranges::any_of(
         stages, [&](const MeasuredStage* stage) { return sharers(stage->machine) > 1; });
@@ -107,10 +115,6 @@ class RunLearner {
     const double seen = std::abs(cores - 1) < kAboutOneCore ? 1 : kept_figures(cores);
     say(kept, seen, format("{}: a stage keeps {} cores busy, not {}", type, seen, kept));
     kept = seen;
-  }
-
-  static void scale(std::span<double> values, double factor) {
-    for (double& value : values) value *= factor;
   }
 
   // The part's own thread was on a core for so much of its compute; its others likewise.

@@ -354,6 +354,10 @@ struct PlanCommand {
   double boundary_tolerance = 0.005;
   /// Several hosts of a type may take turns at a stage.
   bool replicate = false;
+  /// The order in which micro-batches are learnt, and how many a batch has; no order: 1f1b, of a
+  /// model that was measured for training.
+  std::string pipeline;
+  std::int64_t micro_batches = 4;
   /// Several pipelines at once: "one", "auto" or "runnable".
   std::string pipelines = "one";
   std::vector<std::string> excluded_hosts;

@@ -24,6 +24,19 @@ inline constexpr std::size_t kMaxPlannerFileDepth = 12;
 inline constexpr std::int64_t kMaxParameters = std::int64_t{1} << 53;
 inline constexpr std::int64_t kMaxPlannedBatch = std::int64_t{1} << 31;
 
+/// Megabytes of each layer of a model that was measured for training.
+struct TrainingMegabytes {
+  /// Weights, gradients and what the optimiser keeps.
+  std::vector<double> fixed_mb = {};
+  /// Of one micro-batch, from its forward to its backward pass; without what enters the layer.
+  std::vector<double> kept_mb = {};
+  /// For moments of a pass, besides.
+  std::vector<double> scratch_mb = {};
+
+  [[nodiscard]] bool known() const { return !fixed_mb.empty(); }
+  bool operator==(const TrainingMegabytes&) const = default;
+};
+
 /// One model: memory and output size of each layer.
 struct ModelProfile {
   std::vector<double> memory_mb;
@@ -36,6 +49,8 @@ struct ModelProfile {
   /// Of a model that was measured for generation: bytes of cache that each layer keeps for a token,
   /// and its memory is that of the weights alone. Empty: it was not.
   std::vector<std::int64_t> cache_bytes = {};
+  /// What `memory_mb` is made of, where that was measured.
+  TrainingMegabytes training = {};
 
   [[nodiscard]] std::size_t layers() const { return memory_mb.size(); }
   bool operator==(const ModelProfile&) const = default;
@@ -46,6 +61,11 @@ struct LayerTimes {
   std::int64_t batch_size = 1;
   std::string dtype;
   std::vector<double> time_s;
+  /// Of a measurement of training: the part of each time that is the forward pass. Empty: not
+  /// known.
+  std::vector<double> forward_s = {};
+  /// How far each time may be off, as a share of it. Empty: not known.
+  std::vector<double> spread = {};
 
   bool operator==(const LayerTimes&) const = default;
 };

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include <harmonics/plan/inputs.h>
+
 namespace harmonics::inline in_plan {
 
 // Ceilings of what a problem may hold; the readers of the files enforce them too.
@@ -32,6 +34,10 @@ struct HostClass {
   /// What one of these hosts costs an hour, and what it draws; 0: not said.
   double price_per_hour = 0;
   double watts = 0;
+  /// Where training was measured: the part of each layer's time that is the forward pass; and how
+  /// far each time may be off, as a share of it. Empty: not known.
+  std::vector<double> forward_time_s = {};
+  std::vector<double> time_spread = {};
 };
 
 /// A machine that several hosts stand for: while they compute, its cores are shared.
@@ -68,6 +74,8 @@ struct PlanProblem {
   /// When not empty, stages follow this order of classes, each of which has one host; a class may
   /// be left out.
   std::vector<std::size_t> order;
+  /// Of each layer, where training was measured.
+  TrainingMegabytes training = {};
 
   [[nodiscard]] std::size_t layers() const { return layer_memory_mb.size(); }
 };

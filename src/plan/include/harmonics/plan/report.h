@@ -10,9 +10,11 @@
 
 #include <harmonics/base/json.h>
 #include <harmonics/plan/choice.h>
+#include <harmonics/plan/noise.h>
 #include <harmonics/plan/plan.h>
 #include <harmonics/plan/planner.h>
 #include <harmonics/plan/replan.h>
+#include <harmonics/plan/training.h>
 
 namespace harmonics::inline in_plan {
 
@@ -66,6 +68,10 @@ struct PlanReport {
   std::optional<ReplanOutcome> replan;
   /// The fastest host by itself, where somebody looked.
   std::optional<AloneHost> alone;
+  /// Where it learns; the memory of the stages is then what they hold in that order.
+  std::optional<PlannedTraining> training;
+  /// Cuts that other measurements might have put elsewhere.
+  std::vector<NoisyCut> noise;
 
   /// Whether several hosts take longer for a sample than one of them alone.
   [[nodiscard]] bool alone_is_faster() const {
@@ -83,6 +89,10 @@ struct PlanReport {
 /// `plan` is the placement of the outcome with names.
 [[nodiscard]] PlanReport make_report(const PlanProblem& problem, const PlannerOptions& options,
                                      PlanOutcome outcome, const Plan& plan);
+
+/// Adds what the plan means for learning in that order. A problem that was not measured for it is
+/// an Error; a stage that would hold more than its host has is a NoFeasiblePlan that names it.
+void add_training(PlanReport& report, const PlanProblem& problem, const TrainingWish& wish);
 
 [[nodiscard]] std::string report_to_text(const PlanReport& report);
 [[nodiscard]] Json report_to_json(const PlanReport& report);

@@ -1,4 +1,4 @@
-#include <harmonics/schedule/pipeline.h>
+#include <harmonics/plan/pipeline_order.h>
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include <harmonics/base/error.h>
 
-namespace harmonics::inline in_schedule {
+namespace harmonics::inline in_plan {
 namespace {
 
 std::string text(PipelineOrder order, std::uint32_t micro_batches, std::size_t depth) {
@@ -69,4 +69,4 @@ TEST(Pipeline, NamesThereAndBack) {
 }
 
 }  // namespace
-}  // namespace harmonics::inline in_schedule
+}  // namespace harmonics::inline in_plan

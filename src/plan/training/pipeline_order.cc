@@ -1,4 +1,4 @@
-#include <harmonics/schedule/pipeline.h>
+#include <harmonics/plan/pipeline_order.h>
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <harmonics/base/check.h>
 #include <harmonics/base/error.h>
 
-namespace harmonics::inline in_schedule {
+namespace harmonics::inline in_plan {
 namespace {
 
 constexpr std::array<std::pair<PipelineOrder, std::string_view>, 3> kOrderNames = {{
@@ -33,12 +33,17 @@ std::string_view pipeline_order_name(PipelineOrder order) {
   return "?";
 }
 
-// The three orders differ only in how many micro-batches a stage may hold at once.
-std::vector<Pass> pipeline_passes(PipelineOrder order, std::uint32_t micro_batches,
-                                  std::size_t depth) {
+std::size_t most_in_flight(PipelineOrder order, std::uint32_t micro_batches, std::size_t depth) {
   const std::size_t most = order == PipelineOrder::Sequential ? 1
                            : order == PipelineOrder::GPipe    ? micro_batches
                                                               : std::max<std::size_t>(depth, 1);
+  return std::min<std::size_t>(most, micro_batches);
+}
+
+// The three orders differ only in how many micro-batches a stage may hold at once.
+std::vector<Pass> pipeline_passes(PipelineOrder order, std::uint32_t micro_batches,
+                                  std::size_t depth) {
+  const std::size_t most = most_in_flight(order, micro_batches, depth);
   std::vector<Pass> passes;
   passes.reserve(2 * static_cast<std::size_t>(micro_batches));
   std::uint32_t forward = 0;
@@ -58,4 +63,4 @@ std::vector<Pass> pipeline_passes(PipelineOrder order, std::uint32_t micro_batch
   return passes;
 }
 
-}  // namespace harmonics::inline in_schedule
+}  // namespace harmonics::inline in_plan
