@@ -1,6 +1,7 @@
 // harmonics profile: measures a graph here and adds the figures to the planner's files.
 #include <algorithm>
 #include <cmath>
+#include <thread>
 
 #include <harmonics/base/clock.h>
 #include <harmonics/base/core_clock.h>
@@ -173,7 +174,12 @@ int profile(const ProfileCommand& command) {
   report.machine.bandwidth_mbps = bandwidth.mbps;
   report.bandwidth_source = bandwidth.source;
   report.machine.packing_mbps = packing_mbps(SteadyClock());
+  const std::vector<ProcessTime> before = process_times();
+  const Nanoseconds began = SteadyClock().now();
   report.profiles = measure(command, argument.graph);
+  const double seconds = in_seconds(SteadyClock().now() - began);
+  report.busy = busy_processes(before, process_times(), seconds);
+  report.cores = std::max(1U, std::thread::hardware_concurrency());
   // Others may have written meanwhile.
   ProfileTables tables = read_profile_tables(report.files);
   merge_profiles(tables, report.model, report.machine, report.profiles);

@@ -81,6 +81,12 @@ Json report_json(const ProfileReport& report) {
   json.set("device_type", report.machine.type).set("bw_Mbps", report.machine.bandwidth_mbps);
   json.set("bandwidth_source", report.bandwidth_source).set("mem_MB", report.machine.memory_mb);
   json.set("pack_Mbps", report.machine.packing_mbps);
+  Json busy = Json::array();
+  for (const BusyProcess& one : report.busy) {
+    if (one.cores < kLeastNamedCores) break;
+    busy.push(Json::object().set("process", one.id).set("name", one.name).set("cores", one.cores));
+  }
+  json.set("busy_processes", std::move(busy));
   json.set("parameters_in", report.profiles.front().parameters_in);
   json.set("profiles", std::move(profiles));
   json.set("models_file", report.files.models.string());
@@ -92,12 +98,18 @@ Json report_json(const ProfileReport& report) {
 std::string busy_text(const ProfileReport& report) {
   double waited = 0;
   for (const GraphProfile& profile : report.profiles) waited = std::max(waited, profile.waited());
-  if (waited <= kBusyShare) return {};
+  double taken = 0;
+  for (const BusyProcess& one : report.busy) taken += one.cores;
+  if (waited <= kBusyShare && taken <= kBusyCoresShare * report.cores) return {};
+  const std::string names = busy_names(report.busy);
   return format(
-      "warning: this machine ({}) is busy: passes waited for a core for {:.0f} % of their time. "
-      "That is not counted, and units that waited were measured up to {} times as often; the times "
-      "are surer on a calm machine\n",
-      report.machine.type, 100 * waited, kBusyFactor);
+      "warning: this machine ({}) is busy: passes waited for a core for {:.0f} % of their time, "
+      "and "
+      "of its {:g} cores others kept {:.1f} busy{}. What this thread waited is not counted, and "
+      "units that waited were measured up to {} times as often; what other threads of an operation "
+      "waited is not known. The times are surer on a calm machine\n",
+      report.machine.type, 100 * waited, report.cores, taken,
+      names.empty() ? " (none that can be seen from here)" : ": " + names, kBusyFactor);
 }
 
 std::string report_text(const ProfileReport& report, bool colour) {

@@ -136,6 +136,7 @@
 #include <harmonics/models/safetensors_header.h>
 #include <harmonics/models/weight_rows.h>
 #include <harmonics/models/weight_source.h>
+#include <harmonics/place/busy_processes.h>
 #include <harmonics/place/list_devices.h>
 #include <harmonics/place/load_deployment.h>
 #include <harmonics/place/place.h>
@@ -159,8 +160,11 @@
 #include <harmonics/plan/inputs.h>
 #include <harmonics/plan/machine_load.h>
 #include <harmonics/plan/measured_run.h>
+#include <harmonics/plan/noise.h>
 #include <harmonics/plan/operator_graph.h>
 #include <harmonics/plan/operator_plan.h>
+#include <harmonics/plan/pipeline_order.h>
+#include <harmonics/plan/pipeline_time.h>
 #include <harmonics/plan/pipelines.h>
 #include <harmonics/plan/placement.h>
 #include <harmonics/plan/plan.h>
@@ -172,6 +176,7 @@
 #include <harmonics/plan/request.h>
 #include <harmonics/plan/run_check.h>
 #include <harmonics/plan/run_lessons.h>
+#include <harmonics/plan/training.h>
 #include <harmonics/replay/job_trace.h>
 #include <harmonics/replay/replay.h>
 #include <harmonics/serve/grpc_front.h>
@@ -232,6 +237,7 @@
 #include <harmonics/runtime/token_stage.h>
 #include <harmonics/runtime/torch_token_stage.h>
 #include <harmonics/runtime/train_options.h>
+#include <harmonics/runtime/used_memory.h>
 #include <harmonics/schedule/batch_runner.h>
 #include <harmonics/schedule/checkpoint.h>
 #include <harmonics/schedule/cycle_runtime.h>

@@ -13,6 +13,7 @@
 #include <harmonics/plan/problem.h>
 #include <harmonics/runtime/devices.h>
 #include <harmonics/runtime/stage.h>
+#include <harmonics/runtime/used_memory.h>
 
 #include "profile_inputs.h"
 
@@ -76,7 +77,8 @@ double median(const std::vector<double>& sorted) {
 
 /// What passes of a unit took.
 struct PassTimes {
-  std::vector<double> seconds{};  ///< Without what they waited for a core.
+  std::vector<double> seconds{};   ///< Without what they waited for a core.
+  std::vector<double> forwards{};  ///< Training: shares of the forward pass.
   double waited_s = 0;
   double passed_s = 0;
 
@@ -87,14 +89,22 @@ struct PassTimes {
     unit.waited = waited();
     const double middle = seconds[seconds.size() * 3 / 4] - seconds[seconds.size() / 4];
     if (unit.time_s > 0) unit.spread = middle / 2 / unit.time_s;
+    if (forwards.empty()) return;
+    std::ranges::sort(forwards);
+    unit.forward_s = median(forwards) * unit.time_s;
   }
 };
 
-// Bytes that malloc has given out; libtorch's CPU tensors come from there. Stays at 0 where another
-// allocator has taken its place (sanitizers).
+// Bytes that malloc has given out; libtorch's small CPU tensors come from there. Stays at 0 where
+// another allocator has taken its place (sanitizers).
 std::int64_t heap_bytes() {
   const struct mallinfo2 info = ::mallinfo2();
   return static_cast<std::int64_t>(info.uordblks + info.hblkhd);
+}
+
+// Of the heap and of the blocks in which large tensors lie.
+std::int64_t held_bytes() {
+  return heap_bytes() + static_cast<std::int64_t>(used_pass_memory().now);
 }
 
 /// One unit with its weights, alone in memory.
@@ -125,19 +135,28 @@ class UnitMeasurement {
     return times;
   }
 
-  /// In training what a micro-batch keeps is measured too, and the larger figure counts: libtorch
-  /// saves more than the graph shows (attention weights, for instance).
+  /// In training what a micro-batch keeps and what its passes take for moments are measured:
+  /// libtorch saves other things than the graph shows (attention weights, for instance). Of all
+  /// micro-batches in flight the larger figure counts.
   UnitMemory memory() {
     if (options_.mode == ProfileMode::kInference || device_.kind != DeviceKind::kCpu)
       return memory_;
     TapReport report;
-    const std::int64_t before = heap_bytes();
+    static_cast<void>(used_pass_memory(/*forget_most=*/true));
+    const std::int64_t before = held_bytes();
     const NamedTensors outputs = stage_->forward(micro_batch(), inputs_, report);
-    const std::int64_t grown = heap_bytes() - before;
+    const std::int64_t grown = held_bytes() - before;
+    const std::size_t after = used_pass_memory().now;
+    static_cast<void>(stage_->backward(micro_batch(), gradients_));
+    UnitMemory memory = memory_;
+    if (grown > 0) {
+      memory.kept = grown;
+      memory.scratch = static_cast<std::int64_t>(used_pass_memory().most - after) +
+                       largest_parameter_bytes(stage_->graph());
+    }
     stage_->reset();
     const std::int64_t kept =
         grown + entering_bytes(stage_->graph(), options_.mode) * options_.batch_size;
-    UnitMemory memory = memory_;
     memory.activations = std::max(memory.activations, kept * options_.training.in_flight);
     return memory;
   }
@@ -148,9 +167,13 @@ class UnitMeasurement {
     const bool knows = options_.waited && device_.kind == DeviceKind::kCpu;
     const Nanoseconds before = knows ? options_.waited() : Nanoseconds{};
     const Nanoseconds start = clock_.now();
-    pass();
+    Nanoseconds turned = start;
+    pass(&turned);
     wait_for_device(device_);
     const double passed_s = in_seconds(clock_.now() - start);
+    if (options_.mode == ProfileMode::kTraining && passed_s > 0) {
+      times.forwards.push_back(in_seconds(turned - start) / passed_s);
+    }
     const Nanoseconds waited = knows ? options_.waited() - before : Nanoseconds{};
     const double waited_s = std::clamp(in_seconds(waited), 0.0, passed_s);
     times.seconds.push_back(passed_s - waited_s);
@@ -160,13 +183,18 @@ class UnitMeasurement {
 
   [[nodiscard]] MicroBatch micro_batch() const { return {0, 0, 0, options_.batch_size}; }
 
-  void pass() {
+  // `turned` is when the backward pass began, where somebody asks.
+  void pass(Nanoseconds* turned = nullptr) {
     if (options_.mode == ProfileMode::kInference) {
       static_cast<void>(stage_->infer(inputs_));
       return;
     }
     TapReport report;
     static_cast<void>(stage_->forward(micro_batch(), inputs_, report));
+    if (turned != nullptr) {
+      wait_for_device(device_);
+      *turned = clock_.now();
+    }
     static_cast<void>(stage_->backward(micro_batch(), gradients_));
   }
 

@@ -1,6 +1,7 @@
 #include <harmonics/place/profile_files.h>
 
 #include <algorithm>
+#include <utility>
 
 #include <harmonics/base/error.h>
 #include <harmonics/base/file.h>
@@ -20,8 +21,14 @@ ModelProfile largest_memory(std::span<const GraphProfile> profiles) {
       fail(ErrorCode::kInvalidArgument, "profiles of one model with {} and {} layers",
            model.layers(), other.layers());
     }
-    std::ranges::transform(model.memory_mb, other.memory_mb, model.memory_mb.begin(),
-                           [](double a, double b) { return std::max(a, b); });
+    for (const auto& [most, one] :
+         {std::pair(&model.memory_mb, &other.memory_mb),
+          std::pair(&model.training.fixed_mb, &other.training.fixed_mb),
+          std::pair(&model.training.kept_mb, &other.training.kept_mb),
+          std::pair(&model.training.scratch_mb, &other.training.scratch_mb)}) {
+      std::ranges::transform(*most, *one, most->begin(),
+                             [](double a, double b) { return std::max(a, b); });
+    }
   }
   return model;
 }

@@ -80,6 +80,18 @@ std::int64_t kept_activation_bytes(const HarmonicGraph& part) {
   return bytes;
 }
 
+std::int64_t largest_parameter_bytes(const HarmonicGraph& part) {
+  std::int64_t largest = 0;
+  for (std::size_t i = 0; i < part.layers().size(); ++i) {
+    const LayerShape& shape = part.layer_shape(i);
+    for (const ParameterSpec& parameter : shape.parameters) {
+      if (!parameter.trainable) continue;
+      largest = std::max(largest, byte_count({parameter.shape, shape.output.dtype}));
+    }
+  }
+  return largest;
+}
+
 UnitMemory part_memory(const HarmonicGraph& part, ProfileMode mode, std::int64_t batch,
                        const TrainingMemory& training) {
   UnitMemory memory;
@@ -101,6 +113,8 @@ UnitMemory part_memory(const HarmonicGraph& part, ProfileMode mode, std::int64_t
   memory.gradients = trainable;
   memory.optimizer = trainable * training.optimizer_slots;
   memory.activations = kept_activation_bytes(part) * batch * training.in_flight;
+  memory.kept = (kept_activation_bytes(part) - entering_bytes(part, mode)) * batch;
+  memory.scratch = largest_parameter_bytes(part);
   return memory;
 }
 

@@ -7,9 +7,17 @@
 namespace harmonics::inline in_place {
 
 ModelProfile GraphProfile::model() const {
+  const auto megabytes = [](std::int64_t bytes) {
+    return static_cast<double>(bytes) / kBytesPerMegabyte;
+  };
   ModelProfile model;
   for (const UnitProfile& unit : units) {
-    model.memory_mb.push_back(static_cast<double>(unit.memory.total()) / kBytesPerMegabyte);
+    const UnitMemory& memory = unit.memory;
+    model.memory_mb.push_back(megabytes(memory.total()));
+    if (mode != ProfileMode::kTraining) continue;
+    model.training.fixed_mb.push_back(megabytes(memory.total() - memory.activations));
+    model.training.kept_mb.push_back(megabytes(memory.kept));
+    model.training.scratch_mb.push_back(megabytes(memory.scratch));
   }
   model.parameters_in = parameters_in;
   model.parameters_out = parameters_out;
@@ -18,8 +26,14 @@ ModelProfile GraphProfile::model() const {
 }
 
 LayerTimes GraphProfile::times() const {
-  LayerTimes times{batch_size, dtype, {}};
-  for (const UnitProfile& unit : units) times.time_s.push_back(unit.time_s);
+  LayerTimes times{.batch_size = batch_size, .dtype = dtype, .time_s = {}};
+  for (const UnitProfile& unit : units) {
+    times.time_s.push_back(unit.time_s);
+    times.spread.push_back(unit.spread);
+    if (mode == ProfileMode::kTraining) times.forward_s.push_back(unit.forward_s);
+  }
+  const auto is_none = [](double spread) { return spread == 0; };
+  if (std::ranges::all_of(times.spread, is_none)) times.spread.clear();
   return times;
 }
 

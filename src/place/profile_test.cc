@@ -205,6 +205,52 @@ TEST(Profile, TrainingCountsWhatLibtorchKeeps) {
   }
 }
 
+// Tensors of a pass that are large lie in blocks that malloc does not count.
+TEST(Profile, LargeTensorsOfAPassCountAsWhatTheyAre) {
+  constexpr std::int64_t kWidth = 512;
+  constexpr std::int64_t kWeights = kWidth * kWidth * 4;
+  const HarmonicGraph graph = parse_harp(R"(
+    producer x {512}; producer y {512};
+    layer first linear(512, bias=false); layer second linear(512, bias=false);
+    cycle { x -(gelu)-> first -> second; second <-(mse)- y; })");
+  ProfileOptions options = quick();
+  options.batch_size = 256;
+  options.mode = ProfileMode::kTraining;
+  const GraphProfile profile = profile_graph(graph, options, SteadyClock());
+  const std::int64_t output = options.batch_size * kWidth * 4;
+  for (const UnitProfile& unit : profile.units) {
+    EXPECT_EQ(unit.memory.weights, kWeights);
+    // A gradient of the weights that is to be added, and what an update takes.
+    EXPECT_GE(unit.memory.scratch, 2 * kWeights);
+    EXPECT_LE(unit.memory.scratch, 2 * kWeights + 4 * output);
+    EXPECT_GE(unit.memory.kept, output);
+    EXPECT_LE(unit.memory.kept, 4 * output);
+  }
+  // GELU needs what it was given.
+  EXPECT_GE(profile.units[0].memory.kept, 2 * output);
+}
+
+TEST(Profile, TheForwardPassIsPartOfTheTimeOfTraining) {
+  ProfileOptions options = quick();
+  const GraphProfile inference = profile_graph(two_layers(), options, SteadyClock());
+  EXPECT_TRUE(inference.times().forward_s.empty());
+  EXPECT_FALSE(inference.model().training.known());
+  options.mode = ProfileMode::kTraining;
+  options.repeats = 3;
+  const GraphProfile training = profile_graph(zoo_graph("lenet-digits"), options, SteadyClock());
+  const LayerTimes times = training.times();
+  ASSERT_EQ(times.forward_s.size(), times.time_s.size());
+  for (std::size_t i = 0; i < times.time_s.size(); ++i) {
+    EXPECT_GT(times.forward_s[i], 0);
+    EXPECT_LT(times.forward_s[i], times.time_s[i]);
+  }
+  const ModelProfile model = training.model();
+  ASSERT_TRUE(model.training.known());
+  for (std::size_t i = 0; i < model.layers(); ++i) {
+    EXPECT_LT(model.training.fixed_mb[i] + model.training.kept_mb[i], model.memory_mb[i] + 1e-9);
+  }
+}
+
 TEST(Profile, HalfPrecisionIsMeasuredToo) {
   ProfileOptions options = quick();
   options.dtype = "torch.bfloat16";

@@ -6,6 +6,9 @@
 #include <sys/mman.h>
 #include <torch/version.h>
 
+#include <harmonics/runtime/used_memory.h>
+
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -64,11 +67,11 @@ class PassBlocks {
       void* block = place->block;
       by_age_.erase(place);
       idle_bytes_ -= bytes;
-      sizes_[block] = bytes;
+      use(block, bytes);
       return block;
     }
     void* block = new_block(bytes);
-    sizes_[block] = bytes;
+    use(block, bytes);
     return block;
   }
 
@@ -79,6 +82,7 @@ class PassBlocks {
     if (found == sizes_.end()) return false;
     const std::size_t bytes = found->second;
     sizes_.erase(found);
+    used_.now -= bytes;
     by_age_.push_back({block, bytes});
     idle_[bytes].push_back(std::prev(by_age_.end()));
     idle_bytes_ += bytes;
@@ -91,11 +95,24 @@ class PassBlocks {
     return idle_bytes_;
   }
 
+  UsedPassMemory used(bool forget_most) {
+    const std::lock_guard lock(mutex_);
+    const UsedPassMemory used = used_;
+    if (forget_most) used_.most = used_.now;
+    return used;
+  }
+
  private:
   struct Idle {
     void* block = nullptr;
     std::size_t bytes = 0;
   };
+
+  void use(void* block, std::size_t bytes) {
+    sizes_[block] = bytes;
+    used_.now += bytes;
+    used_.most = std::max(used_.most, used_.now);
+  }
 
   void drop_oldest() {
     const Idle oldest = by_age_.front();
@@ -113,6 +130,7 @@ class PassBlocks {
   std::list<Idle> by_age_;
   std::unordered_map<std::size_t, std::list<std::list<Idle>::iterator>> idle_;  // by size
   std::size_t idle_bytes_ = 0;
+  UsedPassMemory used_;
 };
 
 // Never destroyed: tensors of static objects end after it would be.
@@ -161,11 +179,14 @@ PassMemory::~PassMemory() { --passes_here; }
 
 std::size_t PassMemory::idle_bytes() { return pass_blocks().idle_bytes(); }
 
+UsedPassMemory used_pass_memory(bool forget_most) { return pass_blocks().used(forget_most); }
+
 #else
 
 PassMemory::PassMemory() = default;
 PassMemory::~PassMemory() = default;
 std::size_t PassMemory::idle_bytes() { return 0; }
+UsedPassMemory used_pass_memory(bool) { return {}; }
 
 #endif
 

@@ -198,6 +198,24 @@ class PlanTest(program.CliTest):
                   '--output', 'quiet')
         self.assertIn('one machine alone is faster: h0 makes', self.done('plan', self.net, '--batch-size', '8'))
 
+    def test_training_is_told_in_the_order_of_its_micro_batches(self):
+        self.done('profile', self.net, '--mode', 'training', '--type', 'here', '--repeats', '3', '--threads', '1',
+                  '--output', 'quiet')
+        text = self.done('plan', self.net, '--model-name', 'quadrant-training')
+        self.assertIn('training in 1f1b order, 4 micro-batches of 8: ', text)
+        given = ('--model-name', 'quadrant-training', '--micro-batches', '8', '--output', 'json')
+        reports = {order: json.loads(self.done('plan', self.net, '--pipeline', order, *given))
+                   for order in ('sequential', '1f1b', 'gpipe')}
+        for order, report in reports.items():
+            training = report['training']
+            self.assertEqual((training['pipeline'], training['micro_batches']), (order, 8))
+            for stage, trained in zip(report['stages'], training['stages']):
+                self.assertAlmostEqual(trained['forward_s'] + trained['backward_s'], stage['compute_s'])
+                self.assertEqual(trained['memory_mb'], stage['memory_mb'])
+        self.assertLessEqual(reports['1f1b']['training']['batch_s'], reports['sequential']['training']['batch_s'])
+        # Measured for inference alone.
+        self.assert_fails(self.call('plan', self.net, '--pipeline', 'gpipe'), '--mode training')
+
     def test_replicate_lets_hosts_take_turns(self):
         self.write('device_types.yml', self.even(1000) + re.sub('here', 'slow', self.even(2000)) +
                    re.sub('here', 'slower', self.even(9000)))

@@ -1,10 +1,12 @@
 """harmonics profile: measuring, merging, bandwidth, and what it refuses."""
 
 import json
+import os
 import re
 import shutil
 import signal
 import subprocess
+import sys
 import unittest
 
 import program
@@ -76,6 +78,34 @@ class ProfileTest(program.CliTest):
         training = flow_list(models[models.index('quadrant-training:'):], 'mem_MB')
         for less, more in zip(inference, training):
             self.assertLess(less, more)
+        # What a plan needs for an order of the micro-batches: memory by what it is for, passes apart.
+        fixed, kept, scratch = (flow_list(models, key) for key in ('fixed_MB', 'kept_MB', 'scratch_MB'))
+        self.assertEqual([len(fixed), len(kept), len(scratch)], [5, 5, 5])
+        for all_of_it, without, more in zip(training, fixed, kept):
+            self.assertLess(without, all_of_it)
+            self.assertGreater(more, 0)
+        times = self.read('device_types.yml')
+        both = times[times.index('quadrant-training:'):]
+        for forward, passes in zip(flow_list(both, 'forward_s'), flow_list(both, 'time_s')):
+            self.assertTrue(0 < forward < passes)
+
+    def test_who_else_computes_is_named(self):
+        spinning = []
+        for _ in range(len(os.sched_getaffinity(0)) + 1):
+            # Ends by itself, whatever becomes of the test.
+            spinning.append(subprocess.Popen([sys.executable, '-c', 'import signal; signal.alarm(300)\nwhile True: pass']))
+        try:
+            result = self.call('profile', self.net, '--batch-size', '512', '--repeats', '50',
+                               '--threads', '1', '--output', 'json')
+        finally:
+            for process in spinning:
+                process.kill()
+                process.wait()
+        self.assertEqual(result.returncode, 0, result.stderr)
+        busy = {one['process'] for one in json.loads(result.stdout)['busy_processes']}
+        self.assertTrue(busy & {process.pid for process in spinning}, result.stdout)
+        self.assertIn('is busy: passes waited for a core', result.stderr)
+        self.assertRegex(result.stderr, r'others kept [\d.]+ busy: .*\(process \d+\)')
 
     def test_defaults_come_from_the_machine(self):
         report = self.profile(self.net)

@@ -36,6 +36,10 @@ struct UnitMemory {
   /// Inference: the most that is alive at any moment of a pass. Training: what all micro-batches in
   /// flight keep for their backward passes.
   std::int64_t activations = 0;
+  /// Training only: what one micro-batch in flight keeps, without what enters (the unit before made
+  /// that); and what a pass takes besides for moments. Neither is part of the total.
+  std::int64_t kept = 0;
+  std::int64_t scratch = 0;
 
   [[nodiscard]] std::int64_t total() const { return weights + gradients + optimizer + activations; }
   bool operator==(const UnitMemory&) const = default;
@@ -55,6 +59,9 @@ struct UnitMemory {
 /// Bytes of all tensors that training keeps from the forward pass over one sample: what enters, and
 /// each layer's output, before and after its activation.
 [[nodiscard]] std::int64_t kept_activation_bytes(const HarmonicGraph& part);
+
+/// The largest parameter: so much an update, or the drawing of start values, takes for moments.
+[[nodiscard]] std::int64_t largest_parameter_bytes(const HarmonicGraph& part);
 
 /// The memory of a part for micro-batches of `batch` samples. `training` counts in training only.
 [[nodiscard]] UnitMemory part_memory(const HarmonicGraph& part, ProfileMode mode,

@@ -15,6 +15,8 @@ struct UnitProfile {
   std::string name;
   /// Median seconds per micro-batch: the forward pass, in training the backward pass too.
   double time_s = 0;
+  /// Training: the part of it that is the forward pass.
+  double forward_s = 0;
   /// Half the width of the middle half of the passes, as a share of `time_s`: how far it may be
   /// off.
   double spread = 0;
