@@ -126,9 +126,11 @@ std::optional<TaskId> ClusterState::first_in_line(const Ranking& ranking) const 
 
 std::optional<TaskId> ClusterState::oldest_pending() const {
   std::optional<TaskId> oldest;
-  for (const auto& [key, fronts] : tables_->queue.groups()) {
-    const TaskId front = fronts.begin()->first;
-    if (!oldest || front < *oldest) oldest = front;
+  for (const auto& [key, groups] : tables_->queue.crowds()) {
+    for (const auto& [level, fronts] : groups) {
+      const TaskId front = fronts.begin()->first;
+      if (!oldest || front < *oldest) oldest = front;
+    }
   }
   return oldest;
 }

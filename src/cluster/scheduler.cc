@@ -75,14 +75,12 @@ void Scheduler::keep_head(Decisions& step, Line& line) {
   if (head_ != nullptr || head == nullptr || !std::holds_alternative<Pending>(head->state)) return;
   const LaneKey lane = tables.lane_of(*head);
   const TaskId id = head->id;
-  const auto& groups = tables.queue.groups();
-  const auto group = groups.find(group_of(lane));
-  HARMONICS_CHECK(group != groups.end(), "task {} is pending and in no lane", id.value);
-  const auto* const known = &*group;  // to be told from others when it is gone
+  const TaskQueue::Fronts* const group = tables.queue.find_group(lane);
+  HARMONICS_CHECK(group != nullptr, "task {} is pending and in no lane", id.value);
   if (!take_turn(step, lane, *head)) return;
   ++started_;
   beside_.clear();
-  line.started(known, id, !groups.contains(group_of(lane)));
+  line.started(group, id, tables.queue.find_group(lane) != group);
 }
 
 void Scheduler::take_turns(Decisions& step, Line& line, const VainSteps& steps) {
@@ -93,11 +91,9 @@ void Scheduler::take_turns(Decisions& step, Line& line, const VainSteps& steps) 
   while (!line.empty() && started_ < step.options().max_starts_per_tick &&
          in_vain_ + asks_ * steps.ask < steps.most) {
     const Turn turn = line.take();
-    HARMONICS_CHECK(!turn.group->second.empty(), "user '{}' is in line with no task",
-                    turn.user->name);
+    HARMONICS_CHECK(!turn.group->empty(), "user '{}' is in line with no task", turn.user->name);
     // A group is gone once its last task has started.
-    const bool last =
-        turn.group->second.size() == 1 && tables.queue.lanes().at(*turn.lane).size() == 1;
+    const bool last = turn.group->size() == 1 && tables.queue.lanes().at(*turn.lane).size() == 1;
     if (take_turn(step, *turn.lane, tables.known_task(turn.front))) {
       ++started_;
       beside_.clear();  // What has less room now may wait for more: then others delay it no longer.

@@ -22,17 +22,17 @@ void Sweep::begin(Change change, TaskId next_task) {
 TaskId Sweep::resume(const Turn& turn) const {
   TaskId from = floor_;
   if (resuming_) {
-    const auto known = next_.find(turn.group->first);
+    const auto known = next_.find(group_of(turn));
     from = known == next_.end() ? horizon_ : known->second;
   }
   return std::max(turn.front, from);
 }
 
 bool Sweep::stop(const std::vector<Turn>& left) {
-  std::map<GroupKey, TaskId> next;
+  std::map<Group, TaskId> next;
   for (const Turn& turn : left) {
     const TaskId from = resume(turn);
-    if (from < horizon_) next.emplace(turn.group->first, from);
+    if (from < horizon_) next.emplace(group_of(turn), from);
   }
   next_ = std::move(next);
   under_way_ = !next_.empty();
@@ -70,19 +70,17 @@ Line::Line(const StateTables& tables, const Ranking& ranking)
     : tables_(tables),
       ranking_(ranking),
       later_{.levels_first = ranking.policy.rule() != OrderRule::kShares} {
-  const TaskQueue::Groups& groups = tables.queue.groups();
-  for (auto group = groups.begin(); group != groups.end();) {
-    const GroupKey& key = group->first;
+  for (const auto& [key, groups] : tables.queue.crowds()) {
     const UserRecord& user = tables.known_user(key.user);
     const Crowd crowd{-key.order, &user, held_by(user)};
     if (later_.levels_first) {
-      line_up(crowd);
+      line_up(crowd, groups);
     } else {
       crowds_.push_back(crowd);
     }
-    group = groups.upper_bound({key.order, key.user, UINT32_MAX});
   }
   std::ranges::make_heap(crowds_, waits_longer);
+  std::ranges::make_heap(turns_, later_);
 }
 
 bool Line::empty() {
@@ -108,24 +106,31 @@ void Line::line_up_first_crowd() {
   }
   const Crowd first = crowd;
   crowds_.pop_back();
+  const auto before = static_cast<std::ptrdiff_t>(turns_.size());
   line_up(first);
+  if (before == 0) {
+    std::ranges::make_heap(turns_, later_);
+  } else {
+    for (auto end = turns_.begin() + before; end != turns_.end();) {
+      std::push_heap(turns_.begin(), ++end, later_);
+    }
+  }
 }
 
 void Line::line_up(const Crowd& crowd) {
-  const TaskQueue::Groups& groups = tables_.queue.groups();
-  const bool is_first = turns_.empty();
-  for (auto group = groups.lower_bound({-crowd.priority, crowd.user->name, 0});
-       group != groups.end() && group->first.order == -crowd.priority &&
-       group->first.user == crowd.user->name;
-       ++group) {
-    const auto& [front, lane] = *group->second.begin();
-    Turn turn{&*group, crowd.priority, 0, crowd.user, crowd.held, front, lane};
+  const TaskQueue::Crowds& crowds = tables_.queue.crowds();
+  const auto groups = crowds.find({-crowd.priority, crowd.user->name});
+  if (groups != crowds.end()) line_up(crowd, groups->second);
+}
+
+void Line::line_up(const Crowd& crowd, const TaskQueue::Groups& groups) {
+  for (const auto& [level, group] : groups) {
+    const auto& [front, lane] = *group.begin();
+    Turn turn{&group, crowd.priority, level, 0, crowd.user, crowd.held, front, lane};
     if (sweep_ != nullptr && !go_on(turn)) continue;
     turn.level = ranking_.level(tables_.known_task(turn.front));
     turns_.push_back(turn);
-    if (!is_first) std::ranges::push_heap(turns_, later_);
   }
-  if (is_first) std::ranges::make_heap(turns_, later_);
 }
 
 void Line::push(const Turn& turn) {
@@ -134,8 +139,8 @@ void Line::push(const Turn& turn) {
 }
 
 bool Line::go_on(Turn& turn) const {
-  const auto from = turn.group->second.lower_bound(sweep_->resume(turn));
-  if (from == turn.group->second.end() || from->first >= end_) return false;
+  const auto from = turn.group->lower_bound(sweep_->resume(turn));
+  if (from == turn.group->end() || from->first >= end_) return false;
   turn.front = from->first;
   turn.lane = from->second;
   return true;
@@ -161,8 +166,8 @@ Turn Line::take() {
 }
 
 void Line::next(Turn turn) {
-  const auto after = turn.group->second.upper_bound(turn.front);
-  if (after == turn.group->second.end() || after->first >= end_) return;
+  const auto after = turn.group->upper_bound(turn.front);
+  if (after == turn.group->end() || after->first >= end_) return;
   turn.front = after->first;
   turn.lane = after->second;
   turn.level = ranking_.level(tables_.known_task(turn.front));
@@ -187,14 +192,13 @@ void Line::clear() {
   crowds_.clear();
 }
 
-void Line::started(const std::pair<const GroupKey, TaskQueue::Fronts>* group, TaskId task,
-                   bool gone) {
+void Line::started(const TaskQueue::Fronts* group, TaskId task, bool gone) {
   std::erase_if(turns_, [&](Turn& turn) {
     if (turn.group != group) return false;
     if (gone) return true;
     if (turn.front != task) return false;
-    const auto after = group->second.upper_bound(task);
-    if (after == group->second.end() || after->first >= end_) return true;
+    const auto after = group->upper_bound(task);
+    if (after == group->end() || after->first >= end_) return true;
     turn.front = after->first;
     turn.lane = after->second;
     turn.level = ranking_.level(tables_.known_task(turn.front));

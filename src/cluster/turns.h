@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -32,8 +33,9 @@ struct Ranking {
 /// The tasks of one user, priority and level, in line with those of others. A user's share can only
 /// grow during a pass, since tasks only start, so a turn that is out of date moves back.
 struct Turn {
-  const std::pair<const GroupKey, TaskQueue::Fronts>* group = nullptr;
+  const TaskQueue::Fronts* group = nullptr;
   std::int32_t priority = 0;
+  std::uint32_t group_level = 0;
   std::uint32_t level = 0;  ///< Of the front, which has waited.
   const UserRecord* user = nullptr;
   std::uint64_t held = 0;
@@ -65,12 +67,18 @@ class Sweep {
   }
 
  private:
+  /// From pass to pass; records of users stay where they are.
+  using Group = std::tuple<std::int32_t, std::uint32_t, const UserRecord*>;
+  [[nodiscard]] static Group group_of(const Turn& turn) {
+    return {turn.priority, turn.group_level, turn.user};
+  }
+
   bool under_way_ = false;
-  Change again_ = Change::kAny;      ///< What came since the sweep began.
-  TaskId floor_{};                   ///< Nobody below has to be looked at.
-  TaskId horizon_{};                 ///< Nor from here on: so each sweep ends.
-  std::map<GroupKey, TaskId> next_;  ///< Others are done.
-  bool resuming_ = false;            ///< `next_` counts.
+  Change again_ = Change::kAny;   ///< What came since the sweep began.
+  TaskId floor_{};                ///< Nobody below has to be looked at.
+  TaskId horizon_{};              ///< Nor from here on: so each sweep ends.
+  std::map<Group, TaskId> next_;  ///< Others are done.
+  bool resuming_ = false;         ///< `next_` counts.
 };
 
 /// Higher priority first; then by the policy's rule: the user who holds the least for their weight
@@ -93,7 +101,7 @@ class Line {
   /// Nobody who is left can start.
   void clear();
   /// That task of the group has started out of its turn, and the group may be gone.
-  void started(const std::pair<const GroupKey, TaskQueue::Fronts>* group, TaskId task, bool gone);
+  void started(const TaskQueue::Fronts* group, TaskId task, bool gone);
   /// Those whose turn did not come, in no order; they leave the line.
   [[nodiscard]] std::vector<Turn> left();
 
@@ -111,7 +119,9 @@ class Line {
   static bool waits_longer(const Crowd& a, const Crowd& b);
   [[nodiscard]] bool crowd_may_be_first() const;
   void line_up_first_crowd();
+  /// Behind the heap, which the caller mends.
   void line_up(const Crowd& crowd);
+  void line_up(const Crowd& crowd, const TaskQueue::Groups& groups);
   void push(const Turn& turn);
   /// Whether something is left of it; `turn` then goes on there.
   [[nodiscard]] bool go_on(Turn& turn) const;

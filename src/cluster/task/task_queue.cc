@@ -26,19 +26,31 @@ LaneKey lane_of(const Submission& submission, std::uint32_t level) {
           spec.variants,   spec.pipeline ? submission.first : TaskId{}};
 }
 
-GroupKey group_of(const LaneKey& lane) { return {-lane.priority, lane.user, lane.level}; }
+CrowdKey crowd_of(const LaneKey& lane) { return {-lane.priority, lane.user}; }
+
+const TaskQueue::Fronts* TaskQueue::find_group(const LaneKey& lane) const {
+  const auto crowd = crowds_.find(crowd_of(lane));
+  if (crowd == crowds_.end()) return nullptr;
+  const auto group = crowd->second.find(lane.level);
+  return group == crowd->second.end() ? nullptr : &group->second;
+}
 
 void TaskQueue::leave_group(const LaneKey& lane, TaskId front) {
-  const auto group = groups_.find(group_of(lane));
-  HARMONICS_CHECK(group != groups_.end(), "user '{}' leaves a queue where they were not",
+  const auto crowd = crowds_.find(crowd_of(lane));
+  HARMONICS_CHECK(crowd != crowds_.end(), "user '{}' leaves a queue where they were not",
+                  lane.user);
+  const auto group = crowd->second.find(lane.level);
+  HARMONICS_CHECK(group != crowd->second.end(), "user '{}' leaves a level where they were not",
                   lane.user);
   const std::size_t left = group->second.erase(front);
   HARMONICS_CHECK(left == 1, "task {} was not the front of its lane", front.value);
-  if (group->second.empty()) groups_.erase(group);
+  if (!group->second.empty()) return;
+  crowd->second.erase(group);
+  if (crowd->second.empty()) crowds_.erase(crowd);
 }
 
 void TaskQueue::join_group(const LaneKey& lane, TaskId front) {
-  const bool joined = groups_[group_of(lane)].emplace(front, &lane).second;
+  const bool joined = crowds_[crowd_of(lane)][lane.level].emplace(front, &lane).second;
   HARMONICS_CHECK(joined, "task {} is the front of two lanes", front.value);
 }
 

@@ -33,14 +33,13 @@ struct LaneKey {
 [[nodiscard]] std::uint32_t shortest_of_lane(std::uint32_t limit_s);
 [[nodiscard]] LaneKey lane_of(const Submission& submission, std::uint32_t level);
 
-/// The lanes of one user, priority and level, which stand in line together.
-struct GroupKey {
+/// All that one user has waiting of a priority.
+struct CrowdKey {
   std::int32_t order = 0;  ///< The negative of the priority: larger ones come first.
   std::string user{};
-  std::uint32_t level = 0;
-  auto operator<=>(const GroupKey&) const = default;
+  auto operator<=>(const CrowdKey&) const = default;
 };
-[[nodiscard]] GroupKey group_of(const LaneKey& lane);
+[[nodiscard]] CrowdKey crowd_of(const LaneKey& lane);
 
 /// The lanes whose tasks need the same, whoever's they are and however long they take.
 struct QueuedKind {
@@ -53,17 +52,22 @@ class TaskQueue {
   /// What one machine must give, and how many of them.
   using Kinds = std::map<std::pair<Needs, std::uint32_t>, QueuedKind>;
   using Lanes = std::map<LaneKey, IdRanges>;
-  /// The lanes of a group by their first tasks.
+  /// The lanes of a group by their first tasks. A group is what one user has waiting of a priority
+  /// and level: its lanes stand in line together.
   using Fronts = std::map<TaskId, const LaneKey*>;
-  /// None of them empty; those of a user and priority one after the other.
-  using Groups = std::map<GroupKey, Fronts>;
+  /// The groups of a crowd by level. None of them empty.
+  using Groups = std::map<std::uint32_t, Fronts>;
+  /// None of them empty.
+  using Crowds = std::map<CrowdKey, Groups>;
 
   void add(const LaneKey& lane, TaskId first, TaskId last);
   void remove(const LaneKey& lane, TaskId id);
 
   [[nodiscard]] const Lanes& lanes() const { return lanes_; }
-  /// A group stays in its place until its last task has gone.
-  [[nodiscard]] const Groups& groups() const { return groups_; }
+  /// A group stays in its place until its last task has gone, and so does a crowd.
+  [[nodiscard]] const Crowds& crowds() const { return crowds_; }
+  /// The group of that lane; null where it has none.
+  [[nodiscard]] const Fronts* find_group(const LaneKey& lane) const;
   /// Those that some lane has.
   [[nodiscard]] const Kinds& kinds() const { return kinds_; }
   /// How many tasks have a higher priority, or the same and a smaller id.
@@ -77,7 +81,7 @@ class TaskQueue {
   void forget_kind(const LaneKey& lane);
 
   Lanes lanes_;  ///< None of them empty.
-  Groups groups_;
+  Crowds crowds_;
   Kinds kinds_;
 };
 

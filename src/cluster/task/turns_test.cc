@@ -41,7 +41,9 @@ void fill(StateTables& tables, WorkloadPolicy& policy, Random& random) {
 class TurnTwin {
  public:
   TurnTwin(const StateTables& tables, const Ranking& ranking) : tables_(tables), ranking_(ranking) {
-    for (const auto& [key, fronts] : tables.queue.groups()) at_[&fronts] = fronts.begin()->first;
+    for (const auto& [key, groups] : tables.queue.crowds()) {
+      for (const auto& [level, fronts] : groups) at_[&fronts] = fronts.begin()->first;
+    }
   }
 
   [[nodiscard]] std::optional<TaskId> first() const {
@@ -128,7 +130,9 @@ TEST(Line, WhoIsLeftIsEverybodyWhoseTurnDidNotCome) {
       static_cast<void>(line.take());
       ++taken;
     }
-    EXPECT_EQ(line.left().size() + taken, tables.queue.groups().size());
+    std::size_t groups = 0;
+    for (const auto& [key, levels] : tables.queue.crowds()) groups += levels.size();
+    EXPECT_EQ(line.left().size() + taken, groups);
     EXPECT_TRUE(line.empty());
   }
 }
@@ -145,7 +149,7 @@ TEST(Line, WhatHasStartedOutOfItsTurnHasNoneAnyMore) {
   }
   Line line(tables, {policy, kNow});
   ASSERT_FALSE(line.empty());
-  const auto& group = *tables.queue.groups().begin();
+  const TaskQueue::Fronts& group = tables.queue.crowds().begin()->second.begin()->second;
   tables.queue.remove(tables.lane_of(tables.known_task(TaskId{1})), TaskId{1});
   line.started(&group, TaskId{1}, false);
   ASSERT_FALSE(line.empty());
