@@ -220,7 +220,12 @@ void Verification::check_tensor(const Link& link) {
 }
 
 void Verification::check_proof(std::uint16_t stage, const Link& link, Bytes proof) {
-  if (link.proof == Digest{} && proof.empty()) return;
+  if (link.proof == Digest{} && proof.empty()) {
+    if (commitments_[stage].empty()) return;
+    fail_custody(Breach::kWrongProof,
+                 "{}: link {} has no proof, though its stage has committed to its weights",
+                 passage_text(link.passage), link.sequence);
+  }
   if (proof.empty() || sha256(proof) != link.proof) {
     fail_custody(Breach::kWrongProof, "{}: the proof in the chain is not the one of link {}",
                  passage_text(link.passage), link.sequence);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "custody_testing.h"
+#include "network_testing.h"
 #include "zk_testing.h"
 
 namespace harmonics::inline in_zk {
@@ -84,6 +85,61 @@ TEST_F(ZkChainTest, MissingOrForeignPartsAreFound) {
                       static_cast<std::ptrdiff_t>(position(chain, RecordKind::kCommitments)));
   EXPECT_EQ(verdict(chain), Breach::kWrongProof);
   EXPECT_EQ(verdict(chain_of(stage, false)), Breach::kWrongProof);
+}
+
+// part0 hands numbers to part1, which proves whole what it makes of them for part2.
+class ZkNetworkChainTest : public ZkChainTest {
+ protected:
+  static constexpr std::uint8_t kInt32Code = 5;
+  TestNetwork network_{{dense_layer(6, 5, true), dense_layer(5, 4, false)}, 2, 3};
+
+  [[nodiscard]] static TensorView numbers(std::span<const std::int32_t> values,
+                                          std::span<const std::int64_t> shape) {
+    return {kInt32Code, shape, std::as_bytes(values)};
+  }
+  // `received` is what part0 sent; `proves`: whether part1 gives its proof with the link.
+  [[nodiscard]] std::optional<Breach> verdict_of(const std::vector<std::int8_t>& received,
+                                                 bool proves = true) {
+    const TemporaryFolder folder;
+    const std::vector<SigningKey> keys = line_keys(3);
+    LineRun run(keys, folder.path() / "run.chain");
+    const Passage enters{boundary_of(0), Direction::kForward, 0, 0};
+    const Passage leaves{boundary_of(1), Direction::kForward, 0, 0};
+    for (const std::size_t plain : {0, 2}) run.log(plain).weights(0, {});
+    run.log(1).committed_weights(0, network_.commitment);
+    const std::vector<std::int32_t> given(received.begin(), received.end());
+    const std::vector<std::int64_t> given_shape = {2, 6};
+    const TensorView entering = numbers(given, given_shape);
+    run.log(1).check_incoming(enters, entering, run.log(0).sign_outgoing(enters, entering));
+    network_.context = run.log(1).context_of(leaves);
+    const Bytes proof = network_.prove();
+    const NetworkClaim claim = read_network_claim(proof, network_.commitment);
+    const std::vector<std::int64_t> shape = {2, 4};
+    const TensorView made = numbers(claim.outputs, shape);
+    const Bytes sent = proves ? proof : Bytes();
+    run.log(2).check_incoming(leaves, made, run.log(1).sign_outgoing(leaves, made, sent), sent);
+    for (std::size_t i = 0; i < 3; ++i) run.log(i).end_step();
+    run.close();
+    VerifyOptions options;
+    options.proof = check_link_proof;
+    const Chain chain = read_chain(folder.path() / "run.chain");
+    return breach_of([&] { (void)verify_one(chain, roster_of(keys), options); });
+  }
+};
+
+TEST_F(ZkNetworkChainTest, AProofIsAboutWhatItsStageReceived) {
+  network_.shown = true;
+  EXPECT_EQ(verdict_of(network_.input), std::nullopt);
+  std::vector<std::int8_t> other = network_.input;
+  other[3] = static_cast<std::int8_t>(other[3] ^ 1);
+  EXPECT_EQ(verdict_of(other), Breach::kWrongProof);
+  network_.shown = false;
+  EXPECT_EQ(verdict_of(network_.input), Breach::kWrongProof);
+}
+
+TEST_F(ZkNetworkChainTest, WhoCommittedToWeightsGivesAProofWithEveryLink) {
+  network_.shown = true;
+  EXPECT_EQ(verdict_of(network_.input, false), Breach::kWrongProof);
 }
 
 }  // namespace

@@ -178,6 +178,22 @@ std::vector<std::int64_t> tensor_shape(const LinearShape& shape) {
   return out;
 }
 
+// What a stage received is what its proof must be about. Data of its own it may hide.
+void check_shown_input(const Link& link, const std::vector<std::int8_t>& shown) {
+  const bool received = std::ranges::any_of(link.inputs, [](const LinkInput& input) {
+    return input.source == LinkInput::Source::kForward;
+  });
+  if (shown.empty() && !received) return;
+  if (shown.empty()) {
+    fail_custody(Breach::kWrongProof, "the proof hides what the stage received over a boundary");
+  }
+  const std::vector<std::int32_t> numbers(shown.begin(), shown.end());
+  const Digest root = tensor_root(std::as_bytes(std::span(numbers)));
+  if (std::ranges::find(link.inputs, root, &LinkInput::root) == link.inputs.end()) {
+    fail_custody(Breach::kWrongProof, "the proof is about another input than the stage received");
+  }
+}
+
 void check_network_link(const Link& link, ByteSpan proof, ByteSpan network, const Digest& context) {
   const NetworkClaim claim = verify_network_proof(proof, network, context);
   LinearShape shape = committed_layers(network).back().shape;
@@ -186,6 +202,7 @@ void check_network_link(const Link& link, ByteSpan proof, ByteSpan network, cons
       link.root != tensor_root(std::as_bytes(std::span(claim.outputs)))) {
     fail_custody(Breach::kWrongProof, "the proof is about other outputs than the link's tensor");
   }
+  check_shown_input(link, claim.input);
 }
 
 void check_stage_link(const Link& link, ByteSpan proof, ByteSpan weights, const Digest& context) {

@@ -79,8 +79,9 @@ struct StageSecrets {
 LinearShape verify_stage_proof(ByteSpan proof, ByteSpan weights, const Digest& context);
 
 /// Checks the proof of a link in a chain: that it is for this link, and about a tensor of its
-/// shape; of a network's proof (network.h) that its outputs are the tensor of the link. Goes into
-/// VerifyOptions::proof.
+/// shape; of a network's proof (network.h) that its outputs are the tensor of the link, and that it
+/// shows as its input, in numbers of int32, a tensor that the link was made from, unless that was
+/// data alone, which it may hide. Goes into VerifyOptions::proof.
 void check_link_proof(const Link& link, ByteSpan proof, ByteSpan weights);
 
 /// Makes the commitments of these rows of the output again, from the plaintext and its seed, and
